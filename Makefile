@@ -1,0 +1,104 @@
+# Needs Python 3.11, 3.12 or 3.13, git and make (GNU make 3.81 or later). `make` alone lists what it does.
+
+.DEFAULT_GOAL := help
+.PHONY: help quickstart test test-full check format clean FORCE
+
+VENV ?= .venv
+PYTHON ?=
+PIP_FLAGS ?= --quiet
+PYTEST_FLAGS ?= -n 2
+# Plain torch brings gigabytes of CUDA on Linux; its CPU build does all that is done here.
+# Empty: the torch of the usual index.
+TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
+
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+INSTALL := $(PIP) install $(PIP_FLAGS) -c constraints.txt
+# The same module from two projects: macOS has no wheel of xgboost-cpu.
+XGBOOST := "xgboost-cpu; sys_platform != 'darwin'" "xgboost; sys_platform == 'darwin'"
+PYTEST := $(BIN)/pytest $(PYTEST_FLAGS) --doctest-modules tests bitvec
+
+help:
+	@echo 'make quickstart   lift, certify, retrain, harden and export a model: the tour in a few minutes'
+	@echo 'make test         the tests, the doctests and the snippets of the docs'
+	@echo 'make test-full    the same and the long tests'
+	@echo 'make check        format, lint, types and the direction of imports'
+	@echo 'make format       format and sort imports in place'
+	@echo 'make clean        remove the environment and what the tools left behind'
+	@echo
+	@echo 'Each installs what it needs into $(VENV) first. Variables: PYTHON=python3.12 (which Python),'
+	@echo 'VENV=dir (where), TORCH_INDEX= (the usual torch, with CUDA), PYTEST_FLAGS, PIP_FLAGS.'
+
+quickstart: $(VENV)/.runs
+	@$(BIN)/bitvec quickstart
+
+test: $(VENV)/.develops
+	$(PYTEST)
+
+test-full: $(VENV)/.develops
+	$(PYTEST) -m 'full or not full'
+
+check: $(VENV)/.develops
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/.develops
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	@if [ -e '$(VENV)/.made-for' ]; then rm -rf '$(VENV)'; fi
+	rm -rf build dist htmlcov *.egg-info .coverage .coverage.* \
+	  .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@find bitvec converters learners runtime tests benchmarks examples docs -name __pycache__ -prune \
+	  -exec rm -rf {} + 2>/dev/null || true
+
+# ---- the environment ----------------------------------------------------------------------------
+# .made-for is written first and says that the folder is ours to remove, and for which checkout and
+# PYTHON it was made. .runs and .develops are written last, so that a half-made environment is made
+# again, as is one whose checkout moved or for which another PYTHON is asked.
+
+ifneq ($(shell sed -n 1p '$(VENV)/.made-for' 2>/dev/null),$(CURDIR))
+stale := FORCE
+endif
+ifneq ($(PYTHON),)
+ifneq ($(shell sed -n 2p '$(VENV)/.made-for' 2>/dev/null),$(PYTHON))
+stale := FORCE
+endif
+endif
+
+FORCE:
+
+$(VENV)/.runs: pyproject.toml constraints.txt $(stale)
+	@set -eu; \
+	if [ -e '$(VENV)' ] && [ ! -e '$(VENV)/.made-for' ]; then \
+	  echo '$(VENV) was not made by this Makefile: move it away, or choose another folder with VENV=...' >&2; exit 1; \
+	fi; \
+	if [ -n '$(PYTHON)' ]; then set -- '$(PYTHON)'; else set -- python3 python3.13 python3.12 python3.11 python; fi; \
+	found=; without_pip=; \
+	for python; do \
+	  version=$$("$$python" -c 'import sys; v = sys.version_info[:2]; print("%d.%d" % v); sys.exit(not (3, 11) <= v <= (3, 13))' 2>/dev/null) || continue; \
+	  if "$$python" -c 'import ensurepip, venv' 2>/dev/null; then found=$$python; break; fi; \
+	  without_pip=$${without_pip:-$$version}; \
+	done; \
+	if [ -z "$$found" ] && [ -n "$$without_pip" ]; then \
+	  echo "Python $$without_pip cannot make virtual environments here because its ensurepip is missing: run \`sudo apt install python$$without_pip-venv\`, then make again." >&2; exit 1; \
+	elif [ -z "$$found" ]; then \
+	  echo "Python 3.11, 3.12 or 3.13 is needed and none was found as $$(echo "$$*" | sed 's/ /, /g'): install one, or point to it with PYTHON=/path/to/python3." >&2; exit 1; \
+	fi; \
+	echo "Making $(VENV) with Python $$version; this happens once and takes a few minutes."; \
+	rm -rf '$(VENV)'; mkdir -p '$(VENV)'; \
+	printf '%s\n' '$(CURDIR)' '$(PYTHON)' > '$(VENV)/.made-for'; \
+	"$$found" -m venv '$(VENV)'
+	@echo 'Installing torch ...'
+	@$(INSTALL) --no-deps $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX) --retries 1 --timeout 30) torch
+	@echo 'Installing bitvec and what the quickstart needs ...'
+	@$(INSTALL) -e '.[torch,onnx,sklearn,plot]' $(XGBOOST)
+	@touch $@
+
+$(VENV)/.develops: $(VENV)/.runs
+	@echo 'Installing what the tests and checks need ...'
+	@$(INSTALL) -e '.[dev]'
+	@touch $@

@@ -1,0 +1,34 @@
+"""The exceptions that bitvec raises on purpose; each message says what must hold, what was got and what to do."""
+
+from __future__ import annotations
+
+
+class BitvecError(Exception):
+    """Base of every exception that bitvec raises on purpose."""
+
+
+class InvalidForestError(BitvecError, ValueError):
+    """The arrays do not describe a forest: a shape, an offset, an interval or a code is out of place."""
+
+
+class UnsupportedModelError(BitvecError, ValueError):
+    """The model cannot be represented exactly, so it is refused."""
+
+
+class FileFormatError(BitvecError, ValueError):
+    """A file is truncated, hostile, of another kind, or of a newer format version."""
+
+
+class InputError(BitvecError, ValueError):
+    """The rows handed in do not fit the forest: columns, dtype, shape or names."""
+
+
+class MissingLibraryError(BitvecError, ImportError):
+    """An optional library is needed and is not installed."""
+
+    def __init__(self, library: str, extra: str, purpose: str) -> None:
+        super().__init__(
+            f"{purpose} needs the library {library}, which is not installed: "
+            f'run `pip install "bitvec[{extra}]"`.'
+        )
+        self.library = library

@@ -1,0 +1,46 @@
+"""What a forest reads: how many columns, their names, and the category code books."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bitvec.arrays import require
+
+Label = str | int | float | bool
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """The columns of X.
+
+    Parameters
+    ----------
+    n_features : int
+        Columns of X.
+    feature_names : tuple of str, optional
+        One distinct name per column.
+    categories : tuple, optional
+        Per column the category values whose position is the code, or None for a numeric column.
+    missing_sentinel : float, optional
+        The value that `MissingRule.NAN_OR_SENTINEL` counts as missing, besides NaN.
+    """
+
+    n_features: int
+    feature_names: tuple[str, ...] | None = None
+    categories: tuple[tuple[Label, ...] | None, ...] | None = None
+    missing_sentinel: float | None = None
+
+    def __post_init__(self) -> None:
+        require(self.n_features >= 0, f"`n_features` must not be negative, got {self.n_features}.")
+        for name in ("feature_names", "categories"):
+            values = getattr(self, name)
+            require(
+                values is None or len(values) == self.n_features,
+                f"`{name}` must have one entry for each of the {self.n_features} features, "
+                f"got {0 if values is None else len(values)}.",
+            )
+        if self.feature_names is not None:
+            require(
+                len(set(self.feature_names)) == len(self.feature_names),
+                "`feature_names` must be distinct.",
+            )

@@ -1,0 +1,140 @@
+"""How leaf vectors become an answer: aggregate, base score, post-transform, classes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import numpy as np
+from jaxtyping import Float, Int32
+
+from bitvec.arrays import FLOATS, Array, read_only, require
+
+
+class Aggregate(StrEnum):
+    """How the leaf vectors of the trees are combined."""
+
+    SUM = "sum"
+    MEAN = "mean"
+    MIN = "min"
+    MAX = "max"
+    WEIGHTED_MEDIAN = "weighted_median"
+
+
+class PostTransform(StrEnum):
+    """What is applied to the raw score (treelite's names); `parameter` is alpha or the ratio c."""
+
+    IDENTITY = "identity"
+    SIGMOID = "sigmoid"
+    """1 / (1 + exp(-parameter · x)), each output on its own."""
+    SOFTMAX = "softmax"
+    """Over the outputs of a group."""
+    EXPONENTIAL = "exponential"
+    EXPONENTIAL_STANDARD_RATIO = "exponential_standard_ratio"
+    """2 ** (-x / parameter)."""
+    LOGARITHM_ONE_PLUS_EXP = "logarithm_one_plus_exp"
+    SIGNED_SQUARE = "signed_square"
+    HINGE = "hinge"
+    """1 where x > 0, else 0."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Output:
+    """How a forest answers.
+
+    The raw score of an output is accumulated in `dtype`, tree by tree in their order, from
+    `base_score` on if `base_first`, else from 0 with `base_score` added at the end (after the
+    division by the number of trees, for a mean): the order and dtype of the source library, so that
+    raw scores equal its own bit for bit.
+
+    Parameters
+    ----------
+    n_outputs : int
+    dtype : numpy dtype
+        float32 or float64.
+    aggregate : Aggregate
+    base_score : F, (n_outputs,), optional
+        Zeros if not given; F is `dtype`.
+    base_first : bool
+    tree_weight : F, (n_trees,), optional
+        Multiplies a tree's leaf vectors, rounded to `dtype` before it is added.
+    post_transform : PostTransform
+    parameter : float
+        Of the post-transform.
+    classes : tuple of arrays, optional
+        Labels of each output group, which makes this a classifier. A group of 1 output holds the
+        probability of the second of its 2 classes.
+    groups : tuple of int, optional
+        Number of outputs in each group (one group per target); one group if not given.
+    iteration : int32, (n_trees,), optional
+        The boosting iteration that each tree belongs to.
+    """
+
+    n_outputs: int
+    dtype: np.dtype
+    aggregate: Aggregate = Aggregate.SUM
+    base_score: Float[Array, " n_outputs"] | None = None
+    base_first: bool = False
+    tree_weight: Float[Array, " n_trees"] | None = None
+    post_transform: PostTransform = PostTransform.IDENTITY
+    parameter: float = 1.0
+    classes: tuple[Array, ...] | None = None
+    groups: tuple[int, ...] = field(default=())
+    iteration: Int32[Array, " n_trees"] | None = None
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__
+        put(self, "dtype", np.dtype(self.dtype))
+        put(self, "aggregate", Aggregate(self.aggregate))
+        put(self, "post_transform", PostTransform(self.post_transform))
+        require(self.dtype in FLOATS, f"`dtype` must be float32 or float64, got {self.dtype}.")
+        require(self.n_outputs >= 1, f"`n_outputs` must be at least 1, got {self.n_outputs}.")
+        put(self, "groups", tuple(self.groups) or (self.n_outputs,))
+        require(
+            sum(self.groups) == self.n_outputs and min(self.groups) >= 1,
+            f"`groups` must sum to {self.n_outputs}, got {self.groups}.",
+        )
+        base = np.zeros(self.n_outputs, self.dtype) if self.base_score is None else self.base_score
+        put(self, "base_score", read_only("base_score", base, self.dtype, (self.n_outputs,)))
+        if self.tree_weight is not None:
+            put(self, "tree_weight", read_only("tree_weight", self.tree_weight, self.dtype, (None,)))
+        if self.iteration is not None:
+            put(self, "iteration", read_only("iteration", self.iteration, np.int32, (None,)))
+        require(
+            self.aggregate is Aggregate.SUM or not self.base_first,
+            f"`base_first` holds for a sum only, got aggregate {self.aggregate}.",
+        )
+        require(
+            (self.aggregate is Aggregate.WEIGHTED_MEDIAN) <= (self.tree_weight is not None),
+            "a weighted median must have `tree_weight`.",
+        )
+        if self.classes is not None:
+            put(self, "classes", tuple(_labels(labels) for labels in self.classes))
+            require(
+                len(self.classes) == len(self.groups),
+                f"`classes` must hold one array per group, got {len(self.classes)} for {self.groups}.",
+            )
+            for labels, size in zip(self.classes, self.groups, strict=True):
+                require(
+                    labels.size == (2 if size == 1 else size) or labels.size == size,
+                    f"a group of {size} outputs must have as many classes (2 for one output), "
+                    f"got {labels.size}.",
+                )
+
+    @property
+    def is_classifier(self) -> bool:
+        """Whether `predict` returns labels."""
+        return self.classes is not None
+
+
+def _labels(labels: Array) -> Array:
+    array = np.asarray(labels)
+    if array.dtype == object and all(isinstance(label, str) for label in array):
+        array = array.astype(str)
+    require(
+        array.dtype.kind in "biufU" and array.ndim == 1,
+        f"class labels must be one axis of numbers, booleans or strings, got {array.dtype}.",
+    )
+    view = array.view()
+    view.flags.writeable = False
+    return view

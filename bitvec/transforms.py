@@ -1,0 +1,113 @@
+"""From raw scores to outputs, probabilities and labels."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Float
+
+from bitvec.arrays import Array
+from bitvec.output import Output, PostTransform
+
+
+def transform(
+    output: Output, raw: Float[Array, "batch n_outputs"]
+) -> Float[Array, "batch n_outputs"]:
+    """Apply the post-transform to raw scores, in their dtype.
+
+    Sigmoid and softmax follow xgboost's order of operations; the exponential is NumPy's, so a
+    probability may differ from the source's in its last places while the raw score does not.
+    """
+    with np.errstate(over="ignore"):
+        return _TABLE[output.post_transform](output, raw)
+
+
+def _identity(output: Output, raw: Array) -> Array:
+    return raw
+
+
+def _sigmoid(output: Output, raw: Array) -> Array:
+    one = raw.dtype.type(1)
+    scaled = raw * raw.dtype.type(output.parameter) if output.parameter != 1.0 else raw
+    return one / (np.exp(-scaled) + one)
+
+
+def _softmax(output: Output, raw: Array) -> Array:
+    result = np.empty_like(raw)
+    start = 0
+    for size in output.groups:
+        part = raw[:, start : start + size]
+        exp = np.exp(part - part.max(axis=1, keepdims=True))
+        total = exp.sum(axis=1, keepdims=True, dtype=np.float64).astype(raw.dtype)
+        result[:, start : start + size] = exp / total
+        start += size
+    return result
+
+
+def _exponential(output: Output, raw: Array) -> Array:
+    return np.exp(raw)
+
+
+def _exponential_standard_ratio(output: Output, raw: Array) -> Array:
+    return np.exp2(-raw / raw.dtype.type(output.parameter))
+
+
+def _logarithm_one_plus_exp(output: Output, raw: Array) -> Array:
+    return np.log1p(np.exp(raw))
+
+
+def _signed_square(output: Output, raw: Array) -> Array:
+    return np.copysign(raw * raw, raw)
+
+
+def _hinge(output: Output, raw: Array) -> Array:
+    return (raw > 0).astype(raw.dtype)
+
+
+_TABLE = {
+    PostTransform.IDENTITY: _identity,
+    PostTransform.SIGMOID: _sigmoid,
+    PostTransform.SOFTMAX: _softmax,
+    PostTransform.EXPONENTIAL: _exponential,
+    PostTransform.EXPONENTIAL_STANDARD_RATIO: _exponential_standard_ratio,
+    PostTransform.LOGARITHM_ONE_PLUS_EXP: _logarithm_one_plus_exp,
+    PostTransform.SIGNED_SQUARE: _signed_square,
+    PostTransform.HINGE: _hinge,
+}
+
+
+def probabilities(
+    output: Output, raw: Float[Array, "batch n_outputs"]
+) -> list[Float[Array, "batch n_classes"]]:
+    """Return one matrix of class probabilities per output group of a classifier."""
+    assert output.classes is not None
+    value = transform(output, raw)
+    result = []
+    start = 0
+    for labels, size in zip(output.classes, output.groups, strict=True):
+        part = value[:, start : start + size]
+        if size == 1 and labels.size == 2:
+            part = np.concatenate([value.dtype.type(1) - part, part], axis=1)
+        result.append(part)
+        start += size
+    return result
+
+
+def predictions(output: Output, raw: Float[Array, "batch n_outputs"]) -> Array:
+    """Return labels, (batch,) or (batch, n_groups), or for a regressor the transformed scores.
+
+    A label is the first class of highest probability; a class with a single output wins where its
+    probability exceeds one half. A regressor of one output returns shape (batch,).
+    """
+    if output.classes is None:
+        value = transform(output, raw)
+        return value[:, 0] if output.n_outputs == 1 else value
+    columns = []
+    value = transform(output, raw)
+    start = 0
+    for labels, size in zip(output.classes, output.groups, strict=True):
+        part = value[:, start : start + size]
+        single = size == 1 and labels.size == 2
+        index = (part[:, 0] > 0.5).astype(np.intp) if single else part.argmax(axis=1)
+        columns.append(labels[index])
+        start += size
+    return columns[0] if len(columns) == 1 else np.stack(columns, axis=1)
