@@ -49,7 +49,7 @@ format: $(VENV)/.develops
 	$(BIN)/ruff format .
 
 clean:
-	@if [ -e '$(VENV)/.made-for' ]; then rm -rf '$(VENV)'; fi
+	@if [ -e '$(VENV)/.made-for' ]; then $(REMOVE); fi
 	rm -rf build dist htmlcov *.egg-info .coverage .coverage.* \
 	  .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	@find bitvec converters learners runtime tests benchmarks examples docs -name __pycache__ -prune \
@@ -58,7 +58,11 @@ clean:
 # ---- the environment ----------------------------------------------------------------------------
 # .made-for is written first and says that the folder is ours to remove, and for which checkout and
 # PYTHON it was made. .runs and .develops are written last, so that a half-made environment is made
-# again, as is one whose checkout moved or for which another PYTHON is asked.
+# again, as is one whose checkout moved or for which another PYTHON is asked. They go the other way
+# round, so that the same holds when a removal is interrupted.
+
+REMOVE = rm -f '$(VENV)/.runs' '$(VENV)/.develops' && \
+  find '$(VENV)' -mindepth 1 -maxdepth 1 ! -name .made-for -exec rm -rf {} + && rm -rf '$(VENV)'
 
 ifneq ($(shell sed -n 1p '$(VENV)/.made-for' 2>/dev/null),$(CURDIR))
 stale := FORCE
@@ -89,7 +93,8 @@ $(VENV)/.runs: pyproject.toml constraints.txt $(stale)
 	  echo "Python 3.11, 3.12 or 3.13 is needed and none was found as $$(echo "$$*" | sed 's/ /, /g'): install one, or point to it with PYTHON=/path/to/python3." >&2; exit 1; \
 	fi; \
 	echo "Making $(VENV) with Python $$version; this happens once and takes a few minutes."; \
-	rm -rf '$(VENV)'; mkdir -p '$(VENV)'; \
+	if [ -e '$(VENV)' ]; then $(REMOVE); fi; \
+	mkdir -p '$(VENV)'; \
 	printf '%s\n' '$(CURDIR)' '$(PYTHON)' > '$(VENV)/.made-for'; \
 	"$$found" -m venv '$(VENV)'
 	@echo 'Installing torch ...'

@@ -1,0 +1,85 @@
+"""bitvec: a trained tree is four arrays, T(x) = v[argmax(B · σ(Sx − b))].
+
+Lift any trained tree or forest (`convert`), prove the lift exact (`certify`), run it (`compile`),
+retrain it end to end (`retrain`), and export it (`export`). Names are loaded when first used, so
+that `import bitvec` needs no library but NumPy.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bitvec.api import certify, compile, convert, export, from_torch, retrain, to_torch
+    from bitvec.certificates import Certificate
+    from bitvec.errors import (
+        BitvecError,
+        FileFormatError,
+        InputError,
+        InvalidForestError,
+        MissingLibraryError,
+        UnsupportedModelError,
+    )
+    from bitvec.files import load, save
+    from bitvec.forest import Forest, from_matrices
+
+    __version__: str
+
+_HOME = {
+    "certify": "bitvec.api",
+    "compile": "bitvec.api",
+    "convert": "bitvec.api",
+    "export": "bitvec.api",
+    "from_torch": "bitvec.api",
+    "retrain": "bitvec.api",
+    "to_torch": "bitvec.api",
+    "Certificate": "bitvec.certificates",
+    "BitvecError": "bitvec.errors",
+    "FileFormatError": "bitvec.errors",
+    "InputError": "bitvec.errors",
+    "InvalidForestError": "bitvec.errors",
+    "MissingLibraryError": "bitvec.errors",
+    "UnsupportedModelError": "bitvec.errors",
+    "load": "bitvec.files",
+    "save": "bitvec.files",
+    "Forest": "bitvec.forest",
+    "from_matrices": "bitvec.forest",
+}
+
+__all__ = [
+    "BitvecError",
+    "Certificate",
+    "FileFormatError",
+    "Forest",
+    "InputError",
+    "InvalidForestError",
+    "MissingLibraryError",
+    "UnsupportedModelError",
+    "certify",
+    "compile",
+    "convert",
+    "export",
+    "from_matrices",
+    "from_torch",
+    "load",
+    "retrain",
+    "save",
+    "to_torch",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("bitvec")
+    if name not in _HOME:
+        raise AttributeError(f"module 'bitvec' has no attribute {name!r}")
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOME, "__version__"])

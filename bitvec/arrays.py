@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from bitvec.errors import InvalidForestError
 
-Array: TypeAlias = np.ndarray[Any, Any]
+if TYPE_CHECKING:
+    Array: TypeAlias = npt.NDArray[Any]
+    ArrayLike: TypeAlias = npt.ArrayLike
+else:
+    Array = np.ndarray
+    ArrayLike = Any  # the run-time checker knows no numeric tower: float is no `complex` to it
 """An array whose dtype and shape stand in the jaxtyping annotation around it."""
 
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 
 def read_only(
-    name: str, value: npt.ArrayLike, dtype: npt.DTypeLike, shape: tuple[int | None, ...]
+    name: str, value: ArrayLike, dtype: npt.DTypeLike, shape: tuple[int | None, ...]
 ) -> Array:
     """Return `value` as a read-only contiguous view with exactly this dtype and shape.
 

@@ -1,4 +1,7 @@
-"""The exceptions that bitvec raises on purpose; each message says what must hold, what was got and what to do."""
+"""The exceptions that bitvec raises on purpose.
+
+Each message is one sentence: what must hold, what was got, what to do.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ class BitvecError(Exception):
 
 
 class InvalidForestError(BitvecError, ValueError):
-    """The arrays do not describe a forest: a shape, an offset, an interval or a code is out of place."""
+    """The arrays do not describe a forest: a shape, offset, interval or code is out of place."""
 
 
 class UnsupportedModelError(BitvecError, ValueError):

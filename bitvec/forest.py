@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float, Int8
 
 from bitvec import structure
-from bitvec.arrays import Array, require
+from bitvec.arrays import Array, ArrayLike, require
 from bitvec.errors import InvalidForestError
 from bitvec.features import FeatureMap
 from bitvec.inputs import Inputs
@@ -234,7 +234,12 @@ class Forest:
 
 
 def from_matrices(
-    S: Array, b: Array, B: Array, v: Array, *, relation: Relation = Relation.GREATER
+    S: ArrayLike,
+    b: ArrayLike,
+    B: ArrayLike,
+    v: ArrayLike,
+    *,
+    relation: Relation = Relation.GREATER,
 ) -> Forest:
     """Build a forest of one tree from the paper's four arrays.
 

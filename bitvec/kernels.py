@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from bitvec.arrays import Array, read_only, require
+from bitvec.arrays import Array, ArrayLike, read_only, require
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,7 +49,7 @@ class FeatureKernel:
             f"`kernel.mass` must sum to 1, got {float(self.mass.sum())}.",
         )
 
-    def cdf(self, t: Array, x: Array) -> Float[Array, " batch"]:
+    def cdf(self, t: ArrayLike, x: ArrayLike) -> Float[Array, "..."]:
         """Return P(x' <= t) for values x, in float64; t and x broadcast."""
         t, x = np.broadcast_arrays(np.asarray(t, np.float64), np.asarray(x, np.float64))
         h = self.bandwidth[np.searchsorted(self.location, x, side="right")]
@@ -59,7 +59,8 @@ class FeatureKernel:
         with np.errstate(invalid="ignore", divide="ignore"):
             u = (t - x) / np.where(crisp, 1.0, h)
         soft = np.interp(u, self.edges, cumulative)
-        return np.where(np.isposinf(t), 1.0, np.where(crisp, (x <= t).astype(np.float64), soft))
+        inside = np.where(crisp, (x <= t).astype(np.float64), soft)
+        return np.where(np.isposinf(t), 1.0, np.where(np.isneginf(t), 0.0, inside))
 
 
 def box(bandwidth: float) -> FeatureKernel:

@@ -60,7 +60,9 @@ class Leaves:
         object.__setattr__(self, "v", v)
         if self.output is not None:
             output = read_only("output", self.output, np.int32, (v.shape[0],))
-            require(v.shape[1] == 1, f"leaves that name their output must be 1 wide, got {v.shape}.")
+            require(
+                v.shape[1] == 1, f"leaves that name their output must be 1 wide, got {v.shape}."
+            )
             require(output.size == 0 or int(output.min()) >= 0, "`output` must not be negative.")
             object.__setattr__(self, "output", output)
         if self.linear is not None:

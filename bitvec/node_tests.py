@@ -5,8 +5,8 @@ Conventions, stated here and nowhere else:
 * h = 1 goes RIGHT. At a margin or kernel node h = [z > b] or [z >= b], by the node's relation,
   with z the value of its rows of S. z is compared with b, never subtracted from it, and a one-hot
   row gathers its column, so that infinities and signed zeros route exactly.
-* Everything is compared in one dtype, that of `b`, `weight`, `offset` and `r`, which is the dtype in
-  which the source library compares. Rows of X are cast to it once, before anything else.
+* Everything is compared in one dtype, that of `b`, `weight`, `offset` and `r`, which is the dtype
+  in which the source library compares. Rows of X are cast to it once, before anything else.
 * A missing value (by the node's missing rule) goes in the node's own direction; so does, at a set
   node, a code outside the set's range.
 """
@@ -19,20 +19,29 @@ from enum import IntEnum
 import numpy as np
 from jaxtyping import Bool, Float, Int32, Int64, UInt8, UInt32
 
-from bitvec.arrays import FLOATS, Array, ranges, read_only, require, require_codes, require_offsets
+from bitvec.arrays import (
+    FLOATS,
+    Array,
+    ArrayLike,
+    ranges,
+    read_only,
+    require,
+    require_codes,
+    require_offsets,
+)
 
 
 class Kind(IntEnum):
     """What a node tests."""
 
     MARGIN = 0
-    """z > b or z >= b, with z = sum over the node's rows of r · activation(row of S · x − offset)."""
+    """z > b or z >= b, with z = sum over the node's rows of r · activation(S x − offset)."""
     SET = 1
     """The category code of one column is in a set."""
     EQUAL = 2
     """One column equals b."""
     KERNEL = 3
-    """A margin test of one column that also has a soft form under the forest's prediction kernel."""
+    """z > b for one column, with a soft form P(x' > b) under the forest's prediction kernel."""
 
 
 class Relation(IntEnum):
@@ -183,6 +192,10 @@ class NodeTests:
         require(not np.any(np.isnan(self.b[compares])), "`b` must not be NaN.")
         require(np.all(np.diff(self.node_ptr) >= 1), "each node must own at least one row of S.")
         require(
+            np.all((self.kind != Kind.KERNEL) | (self.relation == Relation.GREATER)),
+            "a kernel node must compare with `>`: its kernel gives P(x' <= b) to the left.",
+        )
+        require(
             np.all((self.kind == Kind.MARGIN) | self.is_one_hot),
             "a set, equal or kernel node must own exactly one one-hot row of S.",
         )
@@ -262,8 +275,8 @@ class NodeTests:
 
 
 def axis_aligned(
-    feature: Array,
-    b: Array,
+    feature: ArrayLike,
+    b: ArrayLike,
     *,
     relation: Relation | Array = Relation.GREATER,
     missing_right: bool | Array = False,

@@ -97,7 +97,9 @@ class Output:
         base = np.zeros(self.n_outputs, self.dtype) if self.base_score is None else self.base_score
         put(self, "base_score", read_only("base_score", base, self.dtype, (self.n_outputs,)))
         if self.tree_weight is not None:
-            put(self, "tree_weight", read_only("tree_weight", self.tree_weight, self.dtype, (None,)))
+            put(
+                self, "tree_weight", read_only("tree_weight", self.tree_weight, self.dtype, (None,))
+            )
         if self.iteration is not None:
             put(self, "iteration", read_only("iteration", self.iteration, np.int32, (None,)))
         require(
@@ -112,7 +114,8 @@ class Output:
             put(self, "classes", tuple(_labels(labels) for labels in self.classes))
             require(
                 len(self.classes) == len(self.groups),
-                f"`classes` must hold one array per group, got {len(self.classes)} for {self.groups}.",
+                f"`classes` must hold one array per group ({len(self.groups)}), "
+                f"got {len(self.classes)}.",
             )
             for labels, size in zip(self.classes, self.groups, strict=True):
                 require(

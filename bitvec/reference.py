@@ -15,7 +15,6 @@ from jaxtyping import Bool, Float, Int, Int64
 
 from bitvec import structure
 from bitvec.arrays import Array
-from bitvec.boxes import leaf_boxes
 from bitvec.forest import Forest
 from bitvec.node_tests import (
     WORD_BITS,
@@ -71,12 +70,13 @@ def margins(
         value, row_missing = _row_value(
             tests, Z, row[pair], s_row, tests.missing_rule[node[pair]], sentinel
         )
-        value = value - tests.offset[s_row]
         soft = tests.activation[s_row] == Activation.SOFTPLUS
-        value[soft] = np.logaddexp(value.dtype.type(0), value[soft])
-        # The first row starts the sum: 0 + z would turn -0.0 into 0.0.
-        term = tests.r[s_row] * value
-        total[pair] = term if k == 0 else total[pair] + term
+        with np.errstate(invalid="ignore", over="ignore"):
+            value = value - tests.offset[s_row]
+            value[soft] = np.logaddexp(value.dtype.type(0), value[soft])
+            # The first row starts the sum: 0 + z would turn -0.0 into 0.0.
+            term = tests.r[s_row] * value
+            total[pair] = term if k == 0 else total[pair] + term
         missing[pair] |= row_missing
     return total, missing
 
@@ -160,7 +160,9 @@ def exit_leaf_bitvector(
         part = B.tree(tree)
         if part.n_leaves <= DENSE_LEAVES:
             # Counts below 2**24 are exact in float32, so BLAS may do the product.
-            counts = h[:, first:last].astype(np.float32) @ structure.dense(part).T.astype(np.float32)
+            counts = h[:, first:last].astype(np.float32) @ structure.dense(part).T.astype(
+                np.float32
+            )
         else:
             counts = structure.scores(part, h[:, first:last])
         exits[:, tree] = counts.argmax(axis=1)
@@ -265,8 +267,9 @@ def leaf_vectors(
     for k in range(int(count.max(initial=0))):
         at = np.flatnonzero(k < count)
         term = linear.leaf_ptr[leaf[at]] + k
-        x = X[at, linear.column[term]].astype(v.dtype)
-        value[at] += linear.weight[term] * x[:, None]
+        with np.errstate(invalid="ignore", over="ignore"):
+            x = X[at, linear.column[term]].astype(v.dtype)
+            value[at] += linear.weight[term] * x[:, None]
         missing[at] |= np.isnan(x)
     return np.where(missing[:, None], v[leaf], value)
 
@@ -276,7 +279,9 @@ def accumulate(
 ) -> Float[Array, "batch n_outputs"]:
     """Combine the exit leaves of all trees into the raw score, in the source's order and dtype."""
     leaf = exits + forest.bitvectors.leaf_ptr[:-1]
-    return combine(forest, [leaf_vectors(forest, X, leaf[:, t]) for t in range(forest.n_trees)], leaf)
+    return combine(
+        forest, [leaf_vectors(forest, X, leaf[:, t]) for t in range(forest.n_trees)], leaf
+    )
 
 
 def combine(
@@ -363,21 +368,32 @@ def kernel_memberships(forest: Forest, X: Array) -> Float[Array, "batch n_leaves
     ptr, path_node, path_right = structure.path_table(forest.bitvectors)
     is_kernel = forest.tests.kind == Kind.KERNEL
     feature = forest.tests.feature
-    boxes = leaf_boxes(forest.bitvectors, np.where(is_kernel, feature, -1), forest.tests.b)
     u = np.ones((len(Z), forest.n_leaves))
     for leaf in range(forest.n_leaves):
-        on_path = slice(ptr[leaf], ptr[leaf + 1])
-        for node, right in zip(path_node[on_path], path_right[on_path], strict=True):
-            agrees = h[:, node] == right
+        bounds: dict[int, tuple[Array, Array]] = {}
+        for node, right in zip(
+            path_node[ptr[leaf] : ptr[leaf + 1]], path_right[ptr[leaf] : ptr[leaf + 1]], strict=True
+        ):
+            soft = np.zeros(len(Z), bool)
             if is_kernel[node]:
-                agrees = agrees | ~_is_missing_at(forest, Z, int(node))
-            u[:, leaf] *= agrees
-        for column, low, high in boxes[leaf]:
+                soft = ~_is_missing_at(forest, Z, int(node))
+                low, high = bounds.get(
+                    int(feature[node]), (np.full(len(Z), -np.inf), np.full(len(Z), np.inf))
+                )
+                b = float(forest.b[node])
+                if right:
+                    low = np.where(soft, np.maximum(low, b), low)
+                else:
+                    high = np.where(soft, np.minimum(high, b), high)
+                bounds[int(feature[node])] = low, high
+            u[:, leaf] *= soft | (h[:, node] == right)
+        for column, (low, high) in bounds.items():
             kernel = forest.kernel[column]
             assert kernel is not None
             x = Z[:, column].astype(np.float64)
+            unbounded = np.isneginf(low) & np.isposinf(high)
             mass = np.maximum(0.0, kernel.cdf(high, x) - kernel.cdf(low, x))
-            u[:, leaf] *= np.where(np.isnan(x), 1.0, mass)
+            u[:, leaf] *= np.where(unbounded, 1.0, mass)
     return u
 
 

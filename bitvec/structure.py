@@ -11,9 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float, Int, Int8, Int32, Int64, UInt64
+from jaxtyping import Bool, Int8, Int32, Int64, UInt64
 
-from bitvec.arrays import Array, ranges, read_only, require, require_offsets
+from bitvec.arrays import Array, ArrayLike, ranges, read_only, require, require_offsets
 from bitvec.errors import InvalidForestError
 
 DENSE_LIMIT = 1 << 28
@@ -160,12 +160,12 @@ class Reordering:
     leaf: Int64[Array, " n_leaves"]
 
 
-def from_children(left: Array, right: Array, roots: Array) -> Bitvectors:
+def from_children(left: ArrayLike, right: ArrayLike, roots: ArrayLike) -> Bitvectors:
     """Build the bitvectors from child arrays; see `arrange`, which also returns the new order."""
     return arrange(left, right, roots)[0]
 
 
-def arrange(left: Array, right: Array, roots: Array) -> tuple[Bitvectors, Reordering]:
+def arrange(left: ArrayLike, right: ArrayLike, roots: ArrayLike) -> tuple[Bitvectors, Reordering]:
     """Number the nodes of trees breadth first and their leaves left to right.
 
     Parameters
@@ -265,12 +265,12 @@ def _number(
         return Bitvectors(empty, empty, empty, leaf_ptr), Reordering(np.zeros(0, np.int64), leaf)
     node, tree, lo, mid, hi = (np.concatenate(part) for part in zip(*parts, strict=True))
     order = np.argsort(tree, kind="stable")  # levels are breadth first; keep them so in each tree
-    lo, mid, hi = (a[order].astype(np.int32) for a in (lo, mid, hi))
-    return Bitvectors(lo, mid, hi, leaf_ptr), Reordering(node[order], leaf)
+    intervals = (a[order].astype(np.int32) for a in (lo, mid, hi))
+    return Bitvectors(*intervals, leaf_ptr), Reordering(node[order], leaf)
 
 
 def leaf_depth(B: Bitvectors) -> Int32[Array, " n_leaves"]:
-    """Return the number of nodes on the path to each leaf, in O(n): each node adds 1 to [lo, hi)."""
+    """Return the number of nodes on the path to each leaf: each node adds 1 to [lo, hi), O(n)."""
     offset = B.leaf_ptr[:-1][B.tree_of_node]
     steps = np.zeros(B.n_leaves + 1, np.int64)
     np.add.at(steps, B.lo + offset, 1)
@@ -332,8 +332,8 @@ def _check_dense(B: Bitvectors) -> None:
         )
 
 
-def from_dense(matrix: Int[Array, "n_leaves n_nodes"] | Bool[Array, "n_leaves n_nodes"]) -> Bitvectors:
-    """Read one tree from its 0/1 matrix B, columns in breadth-first order.
+def from_dense(matrix: ArrayLike) -> Bitvectors:
+    """Read one tree from its 0/1 matrix B, (n_leaves, n_nodes), columns in breadth-first order.
 
     Raises
     ------
@@ -359,9 +359,8 @@ def from_dense(matrix: Int[Array, "n_leaves n_nodes"] | Bool[Array, "n_leaves n_
             "the columns of B must be those of one binary tree, breadth first.",
         )
         hi[node] = last
-        for interval in ((first, int(mid[node])), (int(mid[node]), last)):
-            if interval[1] - interval[0] > 1:
-                open_intervals.append(interval)
+        halves = ((first, int(mid[node])), (int(mid[node]), last))
+        open_intervals += [half for half in halves if half[1] - half[0] > 1]
     ptr = np.array([0, n_leaves], np.int64)
     return Bitvectors(lo.astype(np.int32), mid.astype(np.int32), hi.astype(np.int32), ptr)
 
@@ -404,10 +403,10 @@ def scores(B: Bitvectors, h: Bool[Array, "batch n_nodes"]) -> Int32[Array, "batc
         total[:, has_nodes] = np.add.reduceat(
             h.astype(np.int32), B.node_ptr[:-1][has_nodes], axis=1
         )
-    steps = np.zeros((h.shape[0], B.n_leaves + 1), np.int32)
-    np.add.at(steps, (slice(None), B.lo + offset), -h.astype(np.int32))
-    np.add.at(steps, (slice(None), B.mid + offset), h.astype(np.int32))
-    below = np.cumsum(steps, axis=1)[:, :-1]
+    steps = np.zeros((B.n_leaves + 1, h.shape[0]), np.int32)
+    np.add.at(steps, B.lo + offset, -h.T.astype(np.int32))
+    np.add.at(steps, B.mid + offset, h.T.astype(np.int32))
+    below = np.cumsum(steps, axis=0, dtype=np.int32)[:-1].T
     return below + np.repeat(total, np.diff(B.leaf_ptr), axis=1)
 
 
@@ -421,7 +420,9 @@ def path(B: Bitvectors, leaf: int) -> list[tuple[int, bool]]:
     return [(int(node), bool(local >= B.mid[node])) for node in nodes]
 
 
-def path_table(B: Bitvectors) -> tuple[Int64[Array, " n_leaves_plus_1"], Int64[Array, " n_pairs"], Bool[Array, " n_pairs"]]:
+def path_table(
+    B: Bitvectors,
+) -> tuple[Int64[Array, " n_leaves_plus_1"], Int64[Array, " n_pairs"], Bool[Array, " n_pairs"]]:
     """Return the paths of all leaves: offsets, nodes from the root down, and whether right.
 
     The table has one entry per node on a path, so sum(leaf_depth) entries.
@@ -461,7 +462,7 @@ def parents(B: Bitvectors) -> tuple[Int64[Array, " n_nodes"], Bool[Array, " n_no
 
 
 def select(B: Bitvectors, trees: Array) -> tuple[Bitvectors, Reordering]:
-    """Return the bitvectors of some trees, in this order, and where their nodes and leaves stood."""
+    """Return the bitvectors of some trees, in this order, and where their parts stood."""
     trees = np.asarray(trees, np.int64)
     n_nodes, n_leaves = np.diff(B.node_ptr)[trees], np.diff(B.leaf_ptr)[trees]
     node = ranges(B.node_ptr[trees], n_nodes)

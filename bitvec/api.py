@@ -1,0 +1,164 @@
+"""The verbs of the package: each joins a converter, the core and an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from bitvec import files
+from bitvec.arrays import ArrayLike
+from bitvec.certificates import Certificate, compare
+from bitvec.dispatch import converter, is_path
+from bitvec.errors import InputError
+from bitvec.forest import Forest
+from bitvec.runtime.predictor import compile as compile
+from bitvec.subject import Subject
+
+if TYPE_CHECKING:
+    from bitvec.runtime.torch.module import SoftForest
+    from bitvec.runtime.torch.retrain import RetrainResult
+
+OnnxForm = Literal["tree_ensemble", "tensor"]
+
+
+def convert(model: Any) -> Forest:
+    """Lift a trained model, or the file of one, into a Forest that predicts exactly as it does.
+
+    Parameters
+    ----------
+    model : object or path
+        A fitted scikit-learn tree or forest, an xgboost Booster or estimator, a treelite Model; or
+        the path of a `.skops`, `.json`, `.ubj`, `.tl` or (a saved forest) `.safetensors` file.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If the model cannot be represented exactly.
+    FileFormatError
+        If the file is damaged.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> convert(DecisionTreeClassifier(max_depth=2, random_state=0).fit(X, y))
+    Forest(1 tree, 2 nodes, 3 leaves, 4 features -> 3 outputs, float32, from sklearn)
+    """
+    if is_path(model) and Path(model).suffix.lower() == ".safetensors":
+        return files.load(model)
+    forest: Forest = converter(model).convert(model)
+    return forest
+
+
+def subject(model: Any) -> Subject:
+    """Return what a forest is compared with: a source model, its file, or an exported `.onnx`."""
+    if isinstance(model, Subject):
+        return model
+    if is_path(model) and Path(model).suffix.lower() == ".onnx":
+        from bitvec.runtime.onnx.session import subject as onnx_subject
+
+        return onnx_subject(model)
+    result: Subject = converter(model).subject(model)
+    return result
+
+
+def certify(
+    forest: Forest,
+    model: Any,
+    X: ArrayLike | None = None,
+    *,
+    engine: str = "auto",
+    seed: int = 0,
+    progress: Callable[[float], None] | None = None,
+) -> Certificate:
+    """Compare a forest with its source, or with what it was exported to, and certify the result.
+
+    Rows are built for each node from the box of its path, so that a tie, one ulp to each side, NaN,
+    infinities, signed zeros and every kind of category code really reach it.
+
+    Parameters
+    ----------
+    forest : Forest
+    model : object, path or Subject
+        The model that the forest was lifted from, its file, or an exported `.onnx` file.
+    X : (batch, n_features), optional
+        Rows to compare on as well.
+    engine : str
+        The engine that answers for the forest.
+    seed : int
+        Of the values in columns that a path leaves open.
+    progress : callable, optional
+        Called with the fraction done.
+    """
+    predictor = compile(forest, engine=engine)
+    rows = None if X is None else predictor.rows(X)
+    return compare(
+        forest,
+        exits=predictor.engine.exit_leaves,
+        raw=predictor.engine.raw,
+        subject=subject(model),
+        X=rows,
+        seed=seed,
+        progress=progress,
+    )
+
+
+def to_torch(forest: Forest, **options: Any) -> SoftForest:
+    """Relax a forest into a torch module; see `bitvec.runtime.torch.module.SoftForest`."""
+    from bitvec.runtime.torch.module import SoftForest
+
+    return SoftForest.from_forest(forest, **options)
+
+
+def from_torch(module: SoftForest) -> Forest:
+    """Harden a relaxed forest; what was not movable comes back bit for bit."""
+    from bitvec.runtime.torch.harden import harden
+
+    return harden(module)
+
+
+def retrain(forest: Forest, X: ArrayLike, y: ArrayLike, **options: Any) -> RetrainResult:
+    """Relax, train and harden; see `bitvec.runtime.torch.retrain.retrain`."""
+    from bitvec.runtime.torch.retrain import retrain as run
+
+    return run(forest, X, y, **options)
+
+
+def export(
+    forest: Forest, path: str | Path, *, to: Literal["onnx"] = "onnx", form: OnnxForm | None = None
+) -> Path:
+    """Write a forest in another runtime's format and return the path.
+
+    Parameters
+    ----------
+    path : path
+        Written aside and renamed, so that it is never half-written.
+    to : "onnx"
+    form : "tree_ensemble" or "tensor", optional
+        `tree_ensemble` (ai.onnx.ml) is small and fast; `tensor` needs standard operators only and
+        holds every kind of node. By default the first that holds the forest exactly.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If the form cannot hold the forest.
+    """
+    if to != "onnx":
+        raise InputError(f'`to` must be "onnx", got {to!r}.')
+    if form not in (None, "tree_ensemble", "tensor"):
+        raise InputError(f'`form` must be "tree_ensemble" or "tensor", got {form!r}.')
+    from bitvec.converters import onnx as tree_ensemble
+    from bitvec.errors import UnsupportedModelError
+    from bitvec.runtime.onnx import tensor
+    from bitvec.runtime.onnx.session import save
+
+    if form == "tensor":
+        return save(tensor.to_onnx(forest), path)
+    try:
+        return save(tree_ensemble.to_onnx(forest), path)
+    except UnsupportedModelError:
+        if form is not None:
+            raise
+        return save(tensor.to_onnx(forest), path)

@@ -1,0 +1,27 @@
+"""Test configuration: shape annotations are checked at run time, Hypothesis is reproducible."""
+
+from __future__ import annotations
+
+import os
+import pkgutil
+
+from hypothesis import HealthCheck, settings
+from jaxtyping import install_import_hook
+
+import bitvec
+
+# Every core module; engines are left out, since numba compiles their functions' source.
+CORE = sorted(
+    module.name
+    for module in pkgutil.iter_modules(bitvec.__path__, "bitvec.")
+    if not module.ispkg and module.name != "bitvec.__main__"
+)
+_hook = install_import_hook(CORE, "beartype.beartype")
+
+settings.register_profile(
+    "fixed", deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+)
+settings.register_profile(
+    "long", deadline=None, max_examples=3000, suppress_health_check=list(HealthCheck)
+)
+settings.load_profile(os.environ.get("BITVEC_HYPOTHESIS", "fixed"))
