@@ -10,7 +10,7 @@ from bitvec import files
 from bitvec.arrays import ArrayLike
 from bitvec.certificates import Certificate, compare
 from bitvec.dispatch import converter, is_path
-from bitvec.errors import InputError
+from bitvec.errors import InputError, UnsupportedModelError
 from bitvec.forest import Forest
 from bitvec.runtime.predictor import compile as compile
 from bitvec.subject import Subject
@@ -127,7 +127,12 @@ def retrain(forest: Forest, X: ArrayLike, y: ArrayLike, **options: Any) -> Retra
 
 
 def export(
-    forest: Forest, path: str | Path, *, to: Literal["onnx"] = "onnx", form: OnnxForm | None = None
+    forest: Forest,
+    path: str | Path,
+    *,
+    to: Literal["onnx"] = "onnx",
+    form: OnnxForm | None = None,
+    leaves: bool = False,
 ) -> Path:
     """Write a forest in another runtime's format and return the path.
 
@@ -139,6 +144,9 @@ def export(
     form : "tree_ensemble" or "tensor", optional
         `tree_ensemble` (ai.onnx.ml) is small and fast; `tensor` needs standard operators only and
         holds every kind of node. By default the first that holds the forest exactly.
+    leaves : bool
+        Give the file an output `leaves` as well, which a certificate compares one by one. It costs
+        time at every run, since onnxruntime computes the outputs that nobody asks for too.
 
     Raises
     ------
@@ -150,15 +158,14 @@ def export(
     if form not in (None, "tree_ensemble", "tensor"):
         raise InputError(f'`form` must be "tree_ensemble" or "tensor", got {form!r}.')
     from bitvec.converters import onnx as tree_ensemble
-    from bitvec.errors import UnsupportedModelError
     from bitvec.runtime.onnx import tensor
-    from bitvec.runtime.onnx.session import save
+    from bitvec.runtime.onnx.files import save
 
     if form == "tensor":
-        return save(tensor.to_onnx(forest), path)
+        return save(tensor.to_onnx(forest, leaves=leaves), path)
     try:
-        return save(tree_ensemble.to_onnx(forest), path)
+        return save(tree_ensemble.to_onnx(forest, leaves=leaves), path)
     except UnsupportedModelError:
         if form is not None:
             raise
-        return save(tensor.to_onnx(forest), path)
+        return save(tensor.to_onnx(forest, leaves=leaves), path)

@@ -136,6 +136,7 @@ class Layers:
 
     Examples
     --------
+    >>> from bitvec.layers import ReLU
     >>> phi = Layers((Linear(np.array([[1.0, -1.0]])), ReLU()))
     >>> phi(np.array([[3.0, 1.0], [1.0, 3.0]])).tolist()
     [[2.0], [0.0]]

@@ -56,7 +56,7 @@ class FeatureKernel:
         cumulative = np.concatenate([[0.0], np.cumsum(self.mass)])
         cumulative[-1] = 1.0
         crisp = h == 0
-        with np.errstate(invalid="ignore", divide="ignore"):
+        with np.errstate(invalid="ignore", over="ignore"):
             u = (t - x) / np.where(crisp, 1.0, h)
         soft = np.interp(u, self.edges, cumulative)
         inside = np.where(crisp, (x <= t).astype(np.float64), soft)

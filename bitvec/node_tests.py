@@ -71,7 +71,9 @@ class CodeRule(IntEnum):
     EXACT = 0
     """The value must be a whole number; anything else is outside the set's range."""
     TRUNCATE = 1
-    """The value is truncated toward zero: 2.7 is code 2, -0.5 is code 0."""
+    """The value is truncated toward zero: 2.7 is code 2, -0.5 is code 0 (LightGBM)."""
+    FLOOR = 2
+    """The value is rounded down: 2.7 is code 2, -0.5 is outside (xgboost, treelite)."""
 
 
 class Activation(IntEnum):

@@ -20,7 +20,7 @@ from bitvec.forest import Forest
 OPSET = 21
 ML_OPSET = 5
 IR_VERSION = 10
-"""What onnxruntime 1.20 loads; the newest of the onnx library is more than runtimes accept."""
+"""Pinned, since the onnx library writes newer versions by default than runtimes load."""
 
 LARGEST_FILE = 2**31 - 1
 """Bytes that one protobuf message may have."""
@@ -81,9 +81,7 @@ class Graph:
         self.inputs[self._fresh(name)] = (dtype, shape)
         return name
 
-    def output(
-        self, name: str, value: str, dtype: np.dtype, shape: tuple[str | int, ...]
-    ) -> None:
+    def output(self, name: str, value: str, dtype: np.dtype, shape: tuple[str | int, ...]) -> None:
         """Declare an output of the graph: `value` under the name `name`."""
         self.operators.append(Operator("Identity", (value,), (name,), {}))
         self.outputs[name] = (dtype, shape)

@@ -53,8 +53,9 @@ class Output:
     dtype : numpy dtype
         float32 or float64.
     aggregate : Aggregate
-    base_score : F, (n_outputs,), optional
-        Zeros if not given; F is `dtype`.
+    base_score : F or float64, (n_outputs,), optional
+        Zeros if not given; F is `dtype`. A float64 base score of float32 sums is added in float64
+        and the result rounded once (treelite); it cannot stand first.
     base_first : bool
     tree_weight : F, (n_trees,), optional
         Multiplies a tree's leaf vectors, rounded to `dtype` before it is added.
@@ -68,6 +69,11 @@ class Output:
         Number of outputs in each group (one group per target); one group if not given.
     iteration : int32, (n_trees,), optional
         The boosting iteration that each tree belongs to.
+    divisor : F, (n_outputs,), optional
+        What a mean divides by; the number of trees if not given (LightGBM's random forests divide
+        by the trees of a class).
+    labels_from_raw : bool
+        Labels are the argmax of raw scores instead of probabilities, which can tie by rounding.
     """
 
     n_outputs: int
@@ -81,6 +87,8 @@ class Output:
     classes: tuple[Array, ...] | None = None
     groups: tuple[int, ...] = field(default=())
     iteration: Int32[Array, " n_trees"] | None = None
+    divisor: Float[Array, " n_outputs"] | None = None
+    labels_from_raw: bool = False
 
     def __post_init__(self) -> None:
         put = object.__setattr__
@@ -95,7 +103,12 @@ class Output:
             f"`groups` must sum to {self.n_outputs}, got {self.groups}.",
         )
         base = np.zeros(self.n_outputs, self.dtype) if self.base_score is None else self.base_score
-        put(self, "base_score", read_only("base_score", base, self.dtype, (self.n_outputs,)))
+        wide = np.asarray(base).dtype == np.float64 and not self.base_first
+        base_dtype = np.dtype(np.float64) if wide else self.dtype
+        put(self, "base_score", read_only("base_score", base, base_dtype, (self.n_outputs,)))
+        if self.divisor is not None:
+            require(self.aggregate is Aggregate.MEAN, "`divisor` holds for a mean only.")
+            put(self, "divisor", read_only("divisor", self.divisor, self.dtype, (self.n_outputs,)))
         if self.tree_weight is not None:
             put(
                 self, "tree_weight", read_only("tree_weight", self.tree_weight, self.dtype, (None,))
@@ -123,6 +136,16 @@ class Output:
                     f"a group of {size} outputs must have as many classes (2 for one output), "
                     f"got {labels.size}.",
                 )
+
+    def finish(
+        self, total: Float[Array, "batch n_outputs"], n_trees: int
+    ) -> Float[Array, "batch n_outputs"]:
+        """Return the raw score of a sum over trees: divided if a mean, with the base score."""
+        if self.aggregate is Aggregate.MEAN and n_trees:
+            total = total / (self.dtype.type(n_trees) if self.divisor is None else self.divisor)
+        if self.base_first:
+            return total
+        return (total + self.base_score).astype(self.dtype, copy=False)
 
     @property
     def is_classifier(self) -> bool:

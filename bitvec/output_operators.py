@@ -6,7 +6,8 @@ All ONNX forms answer alike, with tensors only (no ZipMap):
 * a regressor: `prediction`, (batch, n_outputs), the post-transform of `raw`;
 * a classifier: `label`, (batch,) or (batch, n_groups), and `probabilities`, (batch, n_classes), or
   `probabilities_0`, `probabilities_1` ... where it has several output groups. Labels are int64,
-  float, bool or string.
+  float, bool or string;
+* on request `leaves`, int64, (batch, n_trees), the exit leaves as numbers within each tree.
 
 Scores are summed by CumSum over the trees, whose definition fixes the order: so they equal the
 reference bit for bit. ReduceSum would not say in which order it adds.
@@ -31,6 +32,25 @@ def cast(graph: Graph, value: str, dtype: np.dtype, name: str) -> str:
     return graph.add("Cast", value, name=name, to=TENSOR_TYPE[dtype.name])
 
 
+def softplus(graph: Graph, x: str, dtype: np.dtype) -> str:
+    """Append log(1 + exp(x)), correct to a few units in the last place; NaN stays NaN.
+
+    The operator Softplus is missing for float64 in onnxruntime and loses small results in float32.
+    log1p(u) is log(w) · u / (w − 1) with w the rounded 1 + u, and u itself where w is 1.
+    """
+    zero, one = np.zeros((), dtype), np.ones((), dtype)
+    magnitude = graph.add("Abs", x, name="softplus_magnitude")
+    u = graph.add("Exp", graph.add("Neg", magnitude, name="softplus_negative"), name="softplus_u")
+    w = graph.add("Add", u, one, name="softplus_w")
+    slope = graph.add("Div", u, graph.add("Sub", w, one, name="softplus_w_1"), name="softplus_u_w")
+    log1p = graph.add("Mul", graph.add("Log", w, name="softplus_log"), slope, name="softplus_log1p")
+    small = graph.add("Equal", w, one, name="softplus_is_small")
+    log1p = graph.add("Where", small, u, log1p, name="softplus_rest")
+    above = graph.add("Greater", x, zero, name="softplus_is_above")
+    hinge = graph.add("Where", above, x, zero, name="softplus_hinge")
+    return graph.add("Add", hinge, log1p, name="softplus")
+
+
 def require_hard(forest: Forest, form: str) -> None:
     """Refuse what no ONNX form here holds: soft prediction, a feature map, a weighted median.
 
@@ -52,7 +72,8 @@ def require_hard(forest: Forest, form: str) -> None:
         ),
         (
             forest.output.aggregate is Aggregate.WEIGHTED_MEDIAN,
-            "a sum, mean, minimum or maximum over trees, got a weighted median: predict with bitvec",
+            "a sum, mean, minimum or maximum over trees, got a weighted median: "
+            "predict with bitvec",
         ),
     )
     for refused, sentence in reasons:
@@ -81,15 +102,25 @@ def raw_score(graph: Graph, forest: Forest, X: str, leaf: str) -> str:
     else:
         total = _ordered_sum(graph, forest, vectors)
         if output.aggregate is Aggregate.MEAN:
-            n_trees = np.array(forest.n_trees, output.dtype)
-            total = graph.add("Div", total, n_trees, name="mean")
+            total = divide(graph, forest, total)
     return total if output.base_first else add_base(graph, output, total)
+
+
+def divide(graph: Graph, forest: Forest, total: str) -> str:
+    """Append the division of a mean."""
+    output = forest.output
+    divisor = np.array(forest.n_trees, output.dtype) if output.divisor is None else output.divisor
+    return graph.add("Div", total, divisor, name="mean")
 
 
 def add_base(graph: Graph, output: Output, total: str) -> str:
     """Append the sum of scores and the base score."""
     assert output.base_score is not None
-    return graph.add("Add", total, output.base_score, name="raw_score")
+    if output.base_score.dtype == output.dtype:
+        return graph.add("Add", total, output.base_score, name="raw_score")
+    wide = cast(graph, total, output.base_score.dtype, "score_wide")
+    wide = graph.add("Add", wide, output.base_score, name="raw_score_wide")
+    return cast(graph, wide, output.dtype, "raw_score")
 
 
 def tree_output(forest: Forest) -> Array | None:
@@ -111,27 +142,19 @@ def weighted_leaves(forest: Forest) -> Array:
     return v
 
 
-def _spread(forest: Forest, values: Array) -> Array:
-    """Return 1-wide leaf values, (n_leaves, ..., 1), at their outputs, zeros elsewhere."""
-    named = forest.leaves.output
-    if named is None or tree_output(forest) is not None:
-        return values
-    dense = np.zeros((*values.shape[:-1], forest.n_outputs), values.dtype)
-    place = named.reshape(-1, *[1] * (values.ndim - 1))
-    np.put_along_axis(dense, np.broadcast_to(place, values.shape), values, axis=-1)
-    return dense
-
-
 def _leaf_vectors(graph: Graph, forest: Forest, X: str, leaf: str) -> str:
     """Append the weighted leaf vectors, (batch, n_trees, width)."""
     linear = forest.leaves.linear
     if linear is None:
-        v = _spread(forest, weighted_leaves(forest))
+        v = weighted_leaves(forest)
+        named = forest.leaves.output
+        if named is not None and tree_output(forest) is None:
+            v = np.where(named[:, None] == np.arange(forest.n_outputs), v, v.dtype.type(0))
         return graph.add("Gather", v, leaf, name="leaf_vector")
     v = forest.leaves.v
     count = np.diff(linear.leaf_ptr)
-    fallback = graph.add("Gather", _spread(forest, v), leaf, name="leaf_fallback")
-    value = graph.add("Gather", _spread(forest, linear.constant), leaf, name="leaf_constant")
+    fallback = graph.add("Gather", v, leaf, name="leaf_fallback")
+    value = graph.add("Gather", linear.constant, leaf, name="leaf_constant")
     absent = graph.add("Gather", count == 0, leaf, name="leaf_is_constant")
     x = X if forest.dtype == v.dtype else cast(graph, X, v.dtype, "X_as_leaf")
     for k in range(int(count.max(initial=0))):
@@ -149,7 +172,7 @@ def _leaf_vectors(graph: Graph, forest: Forest, X: str, leaf: str) -> str:
         nan = graph.add("IsNaN", factor, name="term_missing")
         absent = graph.add("Or", absent, nan, name="leaf_falls_back")
         wide = graph.add("Unsqueeze", factor, np.array([2]), name="term_x_wide")
-        slope = graph.add("Gather", _spread(forest, weight), leaf, name="term_weight")
+        slope = graph.add("Gather", weight, leaf, name="term_weight")
         product = graph.add("Mul", slope, wide, name="term")
         value = graph.add("Add", value, product, name="leaf_linear")
     absent = graph.add("Unsqueeze", absent, np.array([2]), name="leaf_falls_back_wide")
@@ -159,7 +182,13 @@ def _leaf_vectors(graph: Graph, forest: Forest, X: str, leaf: str) -> str:
         value = cast(graph, value, output.dtype, "leaf_vector_as_output")
     if output.tree_weight is not None and output.aggregate not in (Aggregate.MIN, Aggregate.MAX):
         value = graph.add("Mul", value, output.tree_weight[:, None], name="leaf_vector_weighted")
-    return value
+    if forest.leaves.output is None or tree_output(forest) is not None:
+        return value
+    # Chosen, not multiplied by 0 and 1: a linear leaf may be infinite.
+    here = forest.leaves.output[:, None] == np.arange(output.n_outputs)
+    here_at_leaf = graph.add("Gather", here, leaf, name="leaf_names_output")
+    zero = np.zeros((), output.dtype)
+    return graph.add("Where", here_at_leaf, value, zero, name="leaf_vector_spread")
 
 
 def _ordered_sum(graph: Graph, forest: Forest, vectors: str) -> str:
@@ -179,8 +208,9 @@ def _ordered_sum(graph: Graph, forest: Forest, vectors: str) -> str:
         vectors = graph.add("Squeeze", vectors, np.array([2]), name="leaf_value")
         vectors = graph.add("Gather", vectors, pick, axis=1, name="leaf_value_by_output")
     # The reference starts from 0, or from the base score: one of them is added to the first term.
+    assert output.base_score is not None
     start = np.full((n_terms, output.n_outputs), -0.0, output.dtype)
-    start[0] = output.base_score if output.base_first else 0.0
+    start[0] = output.base_score + 0.0 if output.base_first else 0.0
     total = graph.add("Add", vectors, start, name="term_by_tree")
     if n_terms > 1:
         total = graph.add("CumSum", total, np.array(1), name="running_score")
@@ -194,9 +224,6 @@ def _extreme(graph: Graph, forest: Forest, vectors: str) -> str:
     parts = graph.split("Split", vectors, names=names, axis=1, num_outputs=forest.n_trees)
     total = graph.add(kind, *parts, name="extreme_wide")
     return graph.add("Squeeze", total, np.array([1]), name="extreme")
-
-
-# Post-transforms.
 
 
 def add_answers(graph: Graph, forest: Forest, raw: str) -> None:
@@ -222,8 +249,9 @@ def add_answers(graph: Graph, forest: Forest, raw: str) -> None:
             first = graph.add("Sub", one, probability, name="first_probability")
             probability = graph.add("Concat", first, probability, axis=1, name="class_probability")
         else:
+            score = part if output.labels_from_raw else probability
             index = graph.add(
-                "ArgMax", probability, axis=1, keepdims=0, select_last_index=0, name="class_index"
+                "ArgMax", score, axis=1, keepdims=0, select_last_index=0, name="class_index"
             )
         labels.append(graph.add("Gather", names.astype(common), index, name="class_label"))
         suffix = f"_{group}" if len(output.groups) > 1 else ""
@@ -298,7 +326,7 @@ def _exponential_standard_ratio(graph: Graph, output: Output, raw: str) -> str:
 
 
 def _logarithm_one_plus_exp(graph: Graph, output: Output, raw: str) -> str:
-    return graph.add("Softplus", raw, name="softplus")
+    return softplus(graph, raw, output.dtype)
 
 
 def _signed_square(graph: Graph, output: Output, raw: str) -> str:

@@ -1,14 +1,13 @@
-"""A forest as named arrays and one JSON record: what a file holds, and what makes two forests equal.
+"""A forest as named arrays and one JSON record: what a file holds, and what makes forests equal.
 
-The arrays keep their bits. The record holds all that is no array, under the names of the fields.
-Unpacking trusts nothing: every value is taken by name and type, and what is left over is refused.
+Arrays keep their bits; the record holds all that is no array, under the names of the fields.
+Unpacking trusts nothing: each value is taken by name and type, and what is left over is refused.
 """
 
 from __future__ import annotations
 
-from dataclasses import MISSING, fields
-from enum import Enum
-from typing import Any, TypeVar
+from dataclasses import fields
+from typing import Any
 
 import numpy as np
 
@@ -21,5 +20,253 @@ from bitvec.leaves import Leaves, LinearTerms
 from bitvec.map_records import pack_map, unpack_map
 from bitvec.node_tests import NodeTests
 from bitvec.output import Aggregate, Output, PostTransform
+from bitvec.record_fields import (
+    Reader,
+    Record,
+    Tensors,
+    elements,
+    label_dtype,
+    pack_labels,
+    plain,
+    put_arrays,
+    require_label_memory,
+    take_arrays,
+    unpack_labels,
+)
 from bitvec.source import Source
 from bitvec.structure import Bitvectors
+
+_ARRAYS: dict[type, tuple[str, ...]] = {
+    **{
+        part: tuple(field.name for field in fields(part))
+        for part in (NodeTests, Bitvectors, LinearTerms, FeatureKernel)
+    },
+    Leaves: ("v", "output"),
+    Output: ("base_score", "tree_weight", "iteration", "divisor"),
+    Source: ("leaf_id", "node_id", "leaf_cover", "node_cover", "gain"),
+}
+"""The fields of each type that are arrays."""
+
+
+def pack(forest: Forest) -> tuple[Tensors, Record]:
+    """Return the arrays of a forest by name, without copying them, and its record.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If its feature map is not one of `bitvec.feature_maps`, or its metadata are not JSON.
+    """
+    tensors: Tensors = {}
+    return tensors, _pack_forest(forest, "", tensors, 0)
+
+
+def unpack(tensors: Tensors, record: Record) -> Forest:
+    """Build the forest again from what `pack` returned; both arguments are emptied.
+
+    Raises
+    ------
+    FileFormatError
+        If a value is missing, unknown or of another type.
+    InvalidForestError
+        If the values are no forest.
+    """
+    forest = _unpack_forest(record, "", tensors, 0)
+    if tensors:
+        raise FileFormatError(f"the unknown tensor {min(tensors)[:60]!r} must not be there.")
+    return forest
+
+
+def _put(tensors: Tensors, prefix: str, part: Any) -> None:
+    put_arrays(tensors, prefix, part, _ARRAYS[type(part)])
+
+
+def _take(tensors: Tensors, prefix: str, kind: type) -> dict[str, Array]:
+    return take_arrays(tensors, prefix, kind, _ARRAYS[kind])
+
+
+def _pack_forest(forest: Forest, prefix: str, tensors: Tensors, depth: int) -> Record:
+    _put(tensors, f"{prefix}tests.", forest.tests)
+    _put(tensors, f"{prefix}bitvectors.", forest.bitvectors)
+    _put(tensors, f"{prefix}leaves.", forest.leaves)
+    if forest.leaves.linear is not None:
+        _put(tensors, f"{prefix}leaves.linear.", forest.leaves.linear)
+    _put(tensors, f"{prefix}output.", forest.output)
+    if forest.source is not None:
+        _put(tensors, f"{prefix}source.", forest.source)
+    for column, kernel in enumerate(forest.kernel or ()):
+        if kernel is not None:
+            _put(tensors, f"{prefix}kernel.{column}.", kernel)
+    phi = forest.feature_map
+    return {
+        "output": _pack_output(forest.output),
+        "inputs": _pack_inputs(forest.inputs),
+        "linear_leaves": forest.leaves.linear is not None,
+        "source": None if forest.source is None else _pack_source(forest.source),
+        "kernel": None if forest.kernel is None else [k is not None for k in forest.kernel],
+        "feature_map": None
+        if phi is None
+        else pack_map(phi, f"{prefix}feature_map.", tensors, depth + 1, _pack_forest),
+    }
+
+
+def _unpack_forest(record: Any, prefix: str, tensors: Tensors, depth: int) -> Forest:
+    read = Reader(record, f"{prefix}forest")
+    has_linear = read.take("linear_leaves", bool)
+    linear = _take(tensors, f"{prefix}leaves.linear.", LinearTerms) if has_linear else None
+    source = read.take("source", dict, None)
+    has_kernel = read.take("kernel", list, None)
+    phi = read.take("feature_map", dict, None)
+    forest = Forest(
+        tests=NodeTests(**_take(tensors, f"{prefix}tests.", NodeTests)),
+        bitvectors=Bitvectors(**_take(tensors, f"{prefix}bitvectors.", Bitvectors)),
+        leaves=Leaves(
+            **_take(tensors, f"{prefix}leaves.", Leaves),
+            linear=None if linear is None else LinearTerms(**linear),
+        ),
+        output=_unpack_output(read.take("output", dict), f"{prefix}output", tensors),
+        inputs=_unpack_inputs(read.take("inputs", dict), f"{prefix}inputs"),
+        source=None if source is None else _unpack_source(source, f"{prefix}source", tensors),
+        kernel=None
+        if has_kernel is None
+        else tuple(
+            FeatureKernel(**_take(tensors, f"{prefix}kernel.{column}.", FeatureKernel))
+            if present
+            else None
+            for column, present in enumerate(elements(f"{prefix}kernel", has_kernel, bool))
+        ),
+        feature_map=None
+        if phi is None
+        else unpack_map(phi, f"{prefix}feature_map.", tensors, depth + 1, _unpack_forest),
+    )
+    read.finish()
+    return forest
+
+
+def _pack_output(output: Output) -> Record:
+    classes = None
+    if output.classes is not None:
+        classes = [pack_labels(labels) for labels in output.classes]
+        sizes = [(group["dtype"], len(group["labels"])) for group in classes]
+        require_label_memory(sizes, UnsupportedModelError)
+    return {
+        "n_outputs": output.n_outputs,
+        "dtype": output.dtype.name,
+        "aggregate": output.aggregate.value,
+        "base_first": output.base_first,
+        "post_transform": output.post_transform.value,
+        "parameter": float(output.parameter),
+        "classes": classes,
+        "groups": list(output.groups),
+        "labels_from_raw": output.labels_from_raw,
+    }
+
+
+def _unpack_output(record: Record, where: str, tensors: Tensors) -> Output:
+    read = Reader(record, where)
+    arrays = _take(tensors, f"{where}.", Output)
+    if "base_score" not in arrays:  # Output would make n_outputs zeros, however many are claimed
+        raise FileFormatError(f"the tensor `{where}.base_score` must be there, got none.")
+    classes = read.take("classes", list, None)
+    output = Output(
+        n_outputs=read.take_count("n_outputs"),
+        dtype=np.dtype(read.take_choice("dtype", ("float32", "float64"))),
+        aggregate=Aggregate(read.take_choice("aggregate", tuple(Aggregate))),
+        base_first=read.take("base_first", bool),
+        post_transform=PostTransform(read.take_choice("post_transform", tuple(PostTransform))),
+        parameter=read.take("parameter", float),
+        classes=None if classes is None else _unpack_classes(classes, f"{where}.classes"),
+        groups=read.take_counts("groups"),
+        labels_from_raw=read.take("labels_from_raw", bool),
+        **arrays,
+    )
+    read.finish()
+    return output
+
+
+def _unpack_classes(classes: list[Any], where: str) -> tuple[Array, ...]:
+    groups = []
+    for record in classes:
+        read = Reader(record, where)
+        groups.append((label_dtype(read.take("dtype", str), where), read.take("labels", list)))
+        read.finish()
+    require_label_memory([(name, len(labels)) for name, labels in groups], FileFormatError)
+    return tuple(unpack_labels(name, labels, where) for name, labels in groups)
+
+
+def _pack_inputs(inputs: Inputs) -> Record:
+    names, sentinel = inputs.feature_names, inputs.missing_sentinel
+    return {
+        "n_features": int(inputs.n_features),
+        "feature_names": None
+        if names is None
+        else [_text(name, "inputs.feature_names") for name in names],
+        "categories": None if inputs.categories is None else _pack_categories(inputs.categories),
+        "missing_sentinel": None if sentinel is None else float(sentinel),
+    }
+
+
+def _text(value: Any, where: str) -> str:
+    if not isinstance(value, str):
+        raise UnsupportedModelError(
+            f"`{where}` must be text to be saved, got a {type(value).__name__}: convert it."
+        )
+    return value
+
+
+def _pack_categories(categories: tuple[tuple[Any, ...] | None, ...]) -> list[list[Any] | None]:
+    packed: list[list[Any] | None] = []
+    for column, book in enumerate(categories):
+        where = f"inputs.categories[{column}]"
+        values = None if book is None else [plain(value, where) for value in book]
+        for value in values or ():
+            if not isinstance(value, (str, int, float)):
+                raise UnsupportedModelError(
+                    f"`{where}` must hold strings, numbers and booleans, got {value!r}."
+                )
+        packed.append(values)
+    return packed
+
+
+def _unpack_inputs(record: Record, where: str) -> Inputs:
+    read = Reader(record, where)
+    names = read.take("feature_names", list, None)
+    books = read.take("categories", list, None)
+    inputs = Inputs(
+        n_features=read.take_count("n_features"),
+        feature_names=None if names is None else elements(f"{where}.feature_names", names, str),
+        categories=None
+        if books is None
+        else tuple(
+            None if book is None else elements(f"{where}.categories", book, str, int, float, bool)
+            for book in books
+        ),
+        missing_sentinel=read.take("missing_sentinel", float, None),
+    )
+    read.finish()
+    return inputs
+
+
+def _pack_source(source: Source) -> Record:
+    return {
+        "library": _text(source.library, "source.library"),
+        "version": _text(source.version, "source.version"),
+        "model": _text(source.model, "source.model"),
+        "metadata": plain(source.metadata, "source.metadata"),
+    }
+
+
+def _unpack_source(record: Record, where: str, tensors: Tensors) -> Source:
+    read = Reader(record, where)
+    try:
+        metadata = plain(read.take("metadata", dict), f"{where}.metadata")
+    except UnsupportedModelError as error:
+        raise FileFormatError(str(error)) from None
+    source = Source(
+        library=read.take("library", str),
+        version=read.take("version", str),
+        model=read.take("model", str),
+        metadata=metadata,
+        **_take(tensors, f"{where}.", Source),
+    )
+    read.finish()
+    return source

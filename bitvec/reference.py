@@ -110,7 +110,7 @@ def _row_value(
 def _set_outcome(tests: NodeTests, x: Array, node: Array) -> Bool[Array, " n"]:
     with np.errstate(invalid="ignore"):
         whole = np.trunc(x)
-        readable = (x > -1) & np.where(tests.code_rule[node] == CodeRule.EXACT, x == whole, True)
+        readable = (x > -1) & ((x == whole) | (tests.code_rule[node] != CodeRule.EXACT))
     first, last = tests.set_ptr[node], tests.set_ptr[node + 1]
     readable &= (x >= 0) | (tests.code_rule[node] == CodeRule.TRUNCATE)
     readable &= whole < (last - first) * WORD_BITS
@@ -289,13 +289,16 @@ def combine(
     vectors: list[Float[Array, "batch width"]],
     leaf: Int[Array, "batch n_trees"] | None = None,
 ) -> Float[Array, "batch n_outputs"]:
-    """Aggregate one vector per row and tree; `leaf` names the outputs of sparse leaves."""
+    """Aggregate one vector per row and tree.
+
+    `leaf` names the outputs of leaves that add to one only; without it, vectors are dense.
+    """
     output, leaves = forest.output, forest.leaves
     n_rows = len(leaf) if leaf is not None else (len(vectors[0]) if vectors else 0)
     assert output.base_score is not None
     total = np.zeros((n_rows, output.n_outputs), output.dtype)
     if output.base_first:
-        total += output.base_score
+        total[:] = output.base_score  # not added to 0, which would lose a base score of -0.0
     if output.aggregate is Aggregate.WEIGHTED_MEDIAN:
         total = _weighted_median(forest, vectors)
     elif output.aggregate in (Aggregate.MIN, Aggregate.MAX):
@@ -309,21 +312,17 @@ def combine(
             weighted = vector.astype(output.dtype, copy=False)
             if output.tree_weight is not None:
                 weighted = output.tree_weight[tree] * weighted
-            if leaves.output is None:
+            if leaves.output is None or leaf is None:
                 total += weighted
             else:
-                assert leaf is not None
                 total[every, leaves.output[leaf[:, tree]]] += weighted[:, 0]
-        if output.aggregate is Aggregate.MEAN and vectors:
-            total /= output.dtype.type(len(vectors))
-    return total if output.base_first else total + output.base_score
+    return output.finish(total, len(vectors))
 
 
 def _spread(forest: Forest, vector: Array, leaf: Array | None, tree: int) -> Array:
     vector = vector.astype(forest.output.dtype, copy=False)
-    if forest.leaves.output is None:
+    if forest.leaves.output is None or leaf is None:
         return vector
-    assert leaf is not None
     dense = np.zeros((len(vector), forest.n_outputs), forest.output.dtype)
     dense[np.arange(len(vector)), forest.leaves.output[leaf[:, tree]]] = vector[:, 0]
     return dense
@@ -342,10 +341,11 @@ def _weighted_median(forest: Forest, vectors: list[Array]) -> Array:
 
 def raw(forest: Forest, X: Array) -> Float[Array, "batch n_outputs"]:
     """Return the raw score of every row: hard, or soft if the forest has a prediction kernel."""
-    X = np.asarray(X).astype(forest.dtype, copy=False)
-    if forest.kernel is None:
-        return accumulate(forest, X, exit_leaves(forest, X))
-    return combine(forest, soft_vectors(forest, X))
+    with np.errstate(over="ignore", invalid="ignore"):  # infinite inputs and leaves are legal
+        X = np.asarray(X).astype(forest.dtype, copy=False)
+        if forest.kernel is None:
+            return accumulate(forest, X, exit_leaves(forest, X))
+        return combine(forest, soft_vectors(forest, X))
 
 
 # Soft forms: memberships u with u >= 0 and one sum of 1 per tree.
@@ -404,7 +404,10 @@ def _is_missing_at(forest: Forest, Z: Array, node: int) -> Bool[Array, " batch"]
 
 
 def soft_vectors(forest: Forest, X: Array) -> list[Float[Array, "batch n_outputs"]]:
-    """Return sum over leaves of u · v for each tree of a forest with a prediction kernel."""
+    """Return sum over leaves of u · v for each tree of a forest with a prediction kernel.
+
+    A leaf of membership 0 adds nothing, not even where its linear terms are infinite.
+    """
     X = np.asarray(X).astype(forest.dtype, copy=False)
     u = kernel_memberships(forest, X)
     hard = replace(forest, kernel=None)
@@ -416,7 +419,8 @@ def soft_vectors(forest: Forest, X: Array) -> list[Float[Array, "batch n_outputs
             target = slice(None)
             if forest.leaves.output is not None:
                 target = slice(forest.leaves.output[leaf], forest.leaves.output[leaf] + 1)
-            total[:, target] += u[:, leaf, None] * vector
+            reached = u[:, leaf, None]
+            total[:, target] += np.where(reached > 0, reached * vector, 0)
         vectors.append(total)
     return vectors
 

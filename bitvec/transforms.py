@@ -14,8 +14,9 @@ def transform(
 ) -> Float[Array, "batch n_outputs"]:
     """Apply the post-transform to raw scores, in their dtype.
 
-    Sigmoid and softmax follow xgboost's order of operations; the exponential is NumPy's, so a
-    probability may differ from the source's in its last places while the raw score does not.
+    Sigmoid and softmax follow xgboost's order of operations, and exponentials are rounded from
+    float64, so that labels are the source's also where a probability is within an ulp of a tie. A
+    float32 probability may differ from the source's by a few ulps; the raw score does not.
     """
     with np.errstate(over="ignore"):
         return _TABLE[output.post_transform](output, raw)
@@ -25,10 +26,16 @@ def _identity(output: Output, raw: Array) -> Array:
     return raw
 
 
+def _exp(x: Array) -> Array:
+    return np.exp(x.astype(np.float64)).astype(x.dtype)
+
+
 def _sigmoid(output: Output, raw: Array) -> Array:
     one = raw.dtype.type(1)
     scaled = raw * raw.dtype.type(output.parameter) if output.parameter != 1.0 else raw
-    return one / (np.exp(-scaled) + one)
+    if raw.dtype == np.float32:
+        scaled = np.maximum(scaled, np.float32(-88.7))  # xgboost keeps its exponential finite
+    return one / (_exp(-scaled) + one)
 
 
 def _softmax(output: Output, raw: Array) -> Array:
@@ -36,7 +43,7 @@ def _softmax(output: Output, raw: Array) -> Array:
     start = 0
     for size in output.groups:
         part = raw[:, start : start + size]
-        exp = np.exp(part - part.max(axis=1, keepdims=True))
+        exp = _exp(part - part.max(axis=1, keepdims=True))
         total = exp.sum(axis=1, keepdims=True, dtype=np.float64).astype(raw.dtype)
         result[:, start : start + size] = exp / total
         start += size
@@ -44,7 +51,7 @@ def _softmax(output: Output, raw: Array) -> Array:
 
 
 def _exponential(output: Output, raw: Array) -> Array:
-    return np.exp(raw)
+    return _exp(raw)
 
 
 def _exponential_standard_ratio(output: Output, raw: Array) -> Array:
@@ -52,7 +59,7 @@ def _exponential_standard_ratio(output: Output, raw: Array) -> Array:
 
 
 def _logarithm_one_plus_exp(output: Output, raw: Array) -> Array:
-    return np.log1p(np.exp(raw))
+    return np.log1p(_exp(raw))
 
 
 def _signed_square(output: Output, raw: Array) -> Array:
@@ -95,8 +102,8 @@ def probabilities(
 def predictions(output: Output, raw: Float[Array, "batch n_outputs"]) -> Array:
     """Return labels, (batch,) or (batch, n_groups), or for a regressor the transformed scores.
 
-    A label is the first class of highest probability; a class with a single output wins where its
-    probability exceeds one half. A regressor of one output returns shape (batch,).
+    A label is the first class of highest probability (or raw score, if `labels_from_raw`); a class
+    with a single output wins where its probability exceeds one half. A regressor of one output returns shape (batch,).
     """
     if output.classes is None:
         value = transform(output, raw)
@@ -107,6 +114,8 @@ def predictions(output: Output, raw: Float[Array, "batch n_outputs"]) -> Array:
     for labels, size in zip(output.classes, output.groups, strict=True):
         part = value[:, start : start + size]
         single = size == 1 and labels.size == 2
+        if output.labels_from_raw and not single:
+            part = raw[:, start : start + size]
         index = (part[:, 0] > 0.5).astype(np.intp) if single else part.argmax(axis=1)
         columns.append(labels[index])
         start += size

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import KERNEL, KINDS, ONE_HOT, bitvectors, forests, forests_with_rows, rows
 
 from bitvec import reference, structure
+from bitvec.kernels import box
 from bitvec.node_tests import Kind
+from bitvec.output import Aggregate
 
 
 @given(forests_with_rows())
@@ -152,3 +156,19 @@ def test_one_hot_tests_gather_and_compare(drawn):
         right = x >= tests.b[node] if tests.relation[node] else x > tests.b[node]
         right = np.where(np.isnan(x), tests.missing_right[node], right)
         assert np.array_equal(h[:, node], right)
+
+
+@settings(max_examples=30)
+@given(st.data())
+def test_a_soft_forest_of_zero_bandwidth_answers_as_the_hard_one(data):
+    forest = data.draw(
+        forests(kinds=(KERNEL,), soft=True, max_leaves=8, aggregates=tuple(Aggregate)[:4])
+    )
+    X = data.draw(rows(forest))
+    if forest.kernel is None:
+        return
+    crisp = replace(forest, kernel=(box(0.0),) * forest.n_features)
+    hard = replace(forest, kernel=None)
+    finite = np.isfinite(X).all(axis=1)  # infinity minus infinity has no place under a kernel
+    ours, expected = reference.raw(crisp, X)[finite], reference.raw(hard, X)[finite]
+    assert np.array_equal(ours, expected, equal_nan=True)

@@ -1,0 +1,46 @@
+"""Certificates as the commands make, write and show them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from bitvec import api
+from bitvec.certificates import Certificate
+from bitvec.cli.answer import print_json
+from bitvec.cli.progress import progress
+from bitvec.cli.text import plain
+from bitvec.forest import Forest
+
+
+def compare(
+    forest: Forest, other: Path, rows: Any = None, *, seed: int = 0, quiet: bool = False
+) -> Certificate:
+    """Compare a forest with a model file or an exported one, with a progress bar."""
+    with progress("comparing", quiet=quiet) as advance:
+        return api.certify(forest, other, rows, seed=seed, progress=advance)
+
+
+def beside(path: Path) -> Path:
+    """Return where the certificate of a file is kept."""
+    return path.with_name(f"{path.name}.certificate.json")
+
+
+def write(certificate: Certificate, path: Path) -> Path:
+    """Write a certificate and return the path."""
+    certificate.save(path)
+    return path
+
+
+def show(certificate: Certificate, *, as_json: bool) -> None:
+    """Print a certificate, for a script or for a person."""
+    if as_json:
+        print_json(json.loads(certificate.to_json()))
+        return
+    first, *others = map(plain, certificate.summary().splitlines())
+    click.secho(first, fg="green" if certificate.passed else "red", bold=True)
+    for line in others:
+        click.echo(f"  {line}")

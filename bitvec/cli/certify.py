@@ -1,0 +1,87 @@
+"""`bitvec certify`: prove that a forest equals what it came from, or what it was exported to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from bitvec.cli.options import PATH, debug_option, header_option, json_option, seed_option
+from bitvec.cli.paths import open_forest, readable, writable
+from bitvec.cli.rows import read_rows
+from bitvec.errors import InputError
+
+
+@debug_option
+@click.command("certify", short_help="Prove that a forest equals its source.")
+@click.argument("path", metavar="FOREST|MODEL", type=PATH)
+@click.option(
+    "--model",
+    type=PATH,
+    metavar="MODEL",
+    help="The model file that FOREST was lifted from.",
+)
+@click.option(
+    "--artefact", type=PATH, metavar="FILE", help="An .onnx file that FOREST was exported to."
+)
+@click.option("--data", type=PATH, metavar="DATA", help="Rows to compare on as well.")
+@header_option
+@click.option(
+    "-o",
+    "--out",
+    "target",
+    type=PATH,
+    metavar="CERT",
+    help="Write the certificate to CERT, a .json file; replaced if it exists.",
+)
+@seed_option("the built rows")
+@json_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    path: Path,
+    model: Path | None,
+    artefact: Path | None,
+    data: Path | None,
+    header: bool | None,
+    target: Path | None,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Compare a forest with its source on rows built for each node, and certify the result.
+
+    For each node there are rows that really reach it with a value on its threshold, one ulp to
+    each side, missing, infinite, and of each category. A MODEL file alone is lifted and compared
+    with itself. Exit status 0: passed; 1: failed; 2: wrong input.
+
+    \b
+    Examples:
+        bitvec certify model.ubj
+        bitvec certify forest.safetensors --model model.skops --data rows.csv -o proof.json
+        bitvec certify forest.safetensors --artefact forest.onnx
+    """
+    if model is not None and artefact is not None:
+        raise click.UsageError("give --model or --artefact, not both.")
+    other = model or artefact
+    if other is None:
+        if path.suffix.lower() == ".safetensors":
+            raise InputError(
+                f"{path} does not hold the model that it was lifted from: "
+                "name it with --model, or an exported file with --artefact."
+            )
+        other = path
+    if artefact is not None and artefact.suffix.lower() != ".onnx":
+        raise InputError(f"--artefact must be an .onnx file, got {artefact}.")
+    readable(other)
+    if target is not None:
+        inputs = tuple(p for p in (path, other, data) if p is not None)
+        writable(target, (".json",), replace=True, inputs=inputs)
+    from bitvec.cli import certificates
+
+    forest = open_forest(path)
+    rows = None if data is None else read_rows(data, forest, header)
+    certificate = certificates.compare(forest, other, rows, seed=seed, quiet=as_json)
+    if target is not None:
+        certificates.write(certificate, target)
+    certificates.show(certificate, as_json=as_json)
+    ctx.exit(0 if certificate.passed else 1)

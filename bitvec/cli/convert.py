@@ -1,0 +1,92 @@
+"""`bitvec convert`: lift a model file into a forest file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from bitvec.cli.options import PATH, debug_option, json_option
+from bitvec.cli.paths import readable, writable
+from bitvec.errors import InputError
+
+FOREST = ".safetensors"
+
+
+@debug_option
+@click.command("convert", short_help="Lift a model file into a forest file.")
+@click.argument("model", metavar="MODEL", type=PATH)
+@click.option(
+    "-o",
+    "--out",
+    "target",
+    type=PATH,
+    metavar="OUT",
+    help="The forest file; by default MODEL's name with .safetensors, in this directory.",
+)
+@click.option("--force", is_flag=True, help="Replace OUT if it exists.")
+@click.option(
+    "--certify",
+    "proves",
+    is_flag=True,
+    help="Compare the forest with MODEL first, and write it only if it passes, with its proof "
+    "OUT.certificate.json.",
+)
+@json_option
+@click.pass_context
+def command(
+    ctx: click.Context, model: Path, target: Path | None, force: bool, proves: bool, as_json: bool
+) -> None:
+    """Lift a trained model into a forest file that predicts exactly as it does.
+
+    MODEL is a file of scikit-learn (.skops), xgboost (.json, .ubj) or treelite (.tl). What cannot
+    be lifted exactly is refused. To make such a file:
+
+    \b
+        skops.io.dump(model, "model.skops")       scikit-learn
+        model.save_model("model.ubj")             xgboost
+        model.serialize("model.tl")               treelite
+
+    \b
+    Examples:
+        bitvec convert model.ubj
+        bitvec convert model.skops -o forest.safetensors --certify
+    """
+    readable(model)
+    if model.suffix.lower() == FOREST:
+        raise InputError(
+            f"{model} is a forest file already: see `bitvec info` and `bitvec export`."
+        )
+    target = writable(
+        target or Path(f"{model.stem}{FOREST}"), (FOREST,), replace=force, inputs=(model,)
+    )
+    from bitvec import api, files
+    from bitvec.cli import certificates
+    from bitvec.cli.answer import count, print_json
+
+    forest = api.convert(model)
+    certificate = None
+    if proves:
+        certificate = certificates.compare(forest, model, quiet=as_json)
+        if not certificate.passed:
+            certificates.show(certificate, as_json=as_json)
+            ctx.exit(1)
+    files.save(forest, target)
+    facts = {
+        "file": str(target),
+        "trees": forest.n_trees,
+        "nodes": forest.n_nodes,
+        "leaves": forest.n_leaves,
+        "features": forest.n_features,
+        "outputs": forest.n_outputs,
+    }
+    if certificate is not None:
+        certificates.write(certificate, certificates.beside(target))
+        facts["certificate"] = str(certificates.beside(target))
+    if as_json:
+        print_json(facts)
+        return
+    size = f"{count(forest.n_trees, 'tree')}, {count(forest.n_nodes, 'node')}"
+    click.echo(f"{model} -> {target} ({size}, {count(forest.n_leaves, 'leaf')})")
+    if certificate is not None:
+        certificates.show(certificate, as_json=False)

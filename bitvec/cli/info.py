@@ -1,0 +1,84 @@
+"""`bitvec info`: what a person wants to know of a forest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from bitvec.cli.options import PATH, debug_option, json_option
+from bitvec.cli.paths import open_forest
+from bitvec.errors import InputError
+
+if TYPE_CHECKING:
+    from bitvec.forest import Forest
+
+
+@debug_option
+@click.command("info", short_help="Describe a forest, or draw one tree.")
+@click.argument("path", metavar="FOREST|MODEL", type=PATH)
+@click.option("--tree", "index", type=int, metavar="I", help="Draw tree I (-1 is the last).")
+@json_option
+def command(path: Path, index: int | None, as_json: bool) -> None:
+    """Describe a forest, or draw one of its trees.
+
+    FOREST is a file that `bitvec convert` wrote; a MODEL file is lifted first.
+
+    \b
+    Examples:
+        bitvec info model.safetensors
+        bitvec info model.ubj --tree 0
+    """
+    forest = open_forest(path)
+    if index is None:
+        _describe(path, forest, as_json)
+    elif not -forest.n_trees <= index < forest.n_trees:
+        raise InputError(f"--tree must be below {forest.n_trees}, got {index}.")
+    else:
+        _draw(forest, index % forest.n_trees, as_json)
+
+
+def _describe(path: Path, forest: Forest, as_json: bool) -> None:
+    from bitvec.cli.answer import print_json, print_lines
+    from bitvec.cli.summary import lines, summary
+
+    facts = {"file": str(path), "file_bytes": path.stat().st_size, **summary(forest)}
+    if as_json:
+        print_json(facts)
+    else:
+        print_lines(lines(facts))
+
+
+def _draw(forest: Forest, index: int, as_json: bool) -> None:
+    from bitvec.cli.answer import count, print_json
+    from bitvec.cli.tree_text import arrays, draw
+
+    tree = forest[index]
+    if as_json:
+        print_json({"tree": index, **_tree_record(tree)})
+        return
+    size = f"{count(tree.n_nodes, 'node')}, {count(tree.n_leaves, 'leaf')}"
+    click.echo(f"tree {index} of {forest.n_trees}: {size}; no goes left, yes goes right\n")
+    for line in draw(tree):
+        click.echo(line)
+    click.echo()
+    for line in arrays(tree):
+        click.echo(line)
+
+
+def _tree_record(tree: Forest) -> dict[str, Any]:
+    """Return one tree as arrays that grow with its nodes: B as intervals of leaves."""
+    from bitvec.cli.tree_text import output_names, questions
+
+    B, ask = tree.bitvectors, questions(tree)
+    return {
+        "n_nodes": tree.n_nodes,
+        "n_leaves": tree.n_leaves,
+        "questions": [ask(node) for node in range(tree.n_nodes)],
+        "b": tree.b,
+        "B": {"lo": B.lo, "mid": B.mid, "hi": B.hi},
+        "v": tree.v,
+        "outputs": output_names(tree),
+        "leaf_output": tree.leaves.output,
+    }

@@ -1,0 +1,67 @@
+"""Paths that a command is given, checked before any long work begins."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bitvec.errors import InputError
+
+if TYPE_CHECKING:
+    from bitvec.forest import Forest
+
+
+def readable(path: Path) -> Path:
+    """Return a path that can be read.
+
+    Raises
+    ------
+    InputError
+        If there is no such file, or it is a directory, a pipe or empty.
+    OSError
+        If it may not be read.
+    """
+    if path.is_dir():
+        raise InputError(f"{path} must be a file, got a directory.")
+    if not path.exists():
+        raise InputError(f"{path} does not exist.")
+    if not path.is_file():  # opening a named pipe would wait for ever
+        raise InputError(f"{path} must be a file, got a device or a pipe.")
+    with path.open("rb") as stream:
+        if not stream.read(1):
+            raise InputError(f"{path} must not be empty.")
+    return path
+
+
+def writable(
+    path: Path, suffixes: tuple[str, ...], *, replace: bool, inputs: tuple[Path, ...]
+) -> Path:
+    """Return a path to which a file can be written, as far as can be told beforehand.
+
+    Raises
+    ------
+    InputError
+        If the path ends in none of `suffixes`, is a directory or one of the `inputs`, lies in a
+        directory that does not exist, or exists and `replace` is false.
+    """
+    if path.suffix.lower() not in suffixes:
+        raise InputError(f"the output must end in {' or '.join(suffixes)}, got {path}.")
+    if path.is_dir():
+        raise InputError(f"the output must be a file, got the directory {path}.")
+    if not path.parent.is_dir():
+        raise InputError(f"the directory of {path} must exist: create {path.parent} first.")
+    if path.exists():
+        if any(given.exists() and path.samefile(given) for given in inputs):
+            raise InputError(f"the output must be another file than the input {path}.")
+        if not replace:
+            raise InputError(
+                f"{path} exists: give another name with -o, or replace it with --force."
+            )
+    return path
+
+
+def open_forest(path: Path) -> Forest:
+    """Return a saved forest, or the forest of a model file, lifted."""
+    from bitvec import api
+
+    return api.convert(readable(path))

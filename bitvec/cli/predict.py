@@ -1,0 +1,148 @@
+"""`bitvec predict`: run a forest on a file of rows."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from bitvec.cli.options import PATH, debug_option, header_option, json_option
+from bitvec.cli.paths import open_forest, writable
+from bitvec.cli.rows import read_rows
+
+if TYPE_CHECKING:
+    from bitvec.arrays import Array
+    from bitvec.output import Output
+    from bitvec.runtime.predictor import Predictor
+
+ENGINES = ("auto", "numba", "torch", "reference")
+
+
+@debug_option
+@click.command("predict", short_help="Run a forest on a file of rows.")
+@click.argument("path", metavar="FOREST|MODEL", type=PATH)
+@click.argument("data", metavar="DATA", type=PATH)
+@click.option(
+    "-o",
+    "--out",
+    "target",
+    type=PATH,
+    metavar="OUT",
+    help="Write to OUT (.csv, .tsv, .npy or .parquet) instead of stdout; replaced if it exists.",
+)
+@click.option(
+    "--output",
+    "kind",
+    type=click.Choice(["labels", "probabilities", "raw", "leaves", "transformed"]),
+    default="labels",
+    show_default=True,
+    help="What to predict: labels (for a regressor: values), class probabilities, raw scores, the "
+    "source library's leaf ids of each tree, or raw scores after the post-transform.",
+)
+@click.option(
+    "--engine",
+    type=click.Choice(ENGINES),
+    default="auto",
+    show_default=True,
+    help="What computes the answer; all engines give the same.",
+)
+@click.option(
+    "--jobs", type=int, metavar="N", help="Threads of the numba engine; all cores by default."
+)
+@header_option
+@json_option
+def command(
+    path: Path,
+    data: Path,
+    target: Path | None,
+    kind: str,
+    engine: str,
+    jobs: int | None,
+    header: bool | None,
+    as_json: bool,
+) -> None:
+    """Predict each row of DATA and print the answers as CSV, or write them to a file.
+
+    DATA is a .csv, .tsv, .parquet or .npy file. Columns with names are found by name, if the
+    forest knows its features by name; otherwise they stand in the training order.
+
+    \b
+    Examples:
+        bitvec predict model.safetensors rows.csv
+        bitvec predict model.ubj rows.parquet --output probabilities -o answers.csv
+    """
+    from bitvec.runtime.datafiles import SUFFIXES, write, write_text
+    from bitvec.runtime.predictor import compile
+
+    if target is not None:
+        writable(target, SUFFIXES, replace=True, inputs=(path, data))
+    forest = open_forest(path)
+    rows = read_rows(data, forest, header)
+    predictor = compile(forest, engine=engine, n_jobs=jobs)
+    answers = KINDS[kind](predictor, rows)
+    n_rows = len(next(iter(answers.values())))
+    if target is not None:
+        write(target, answers)
+    if as_json:
+        from bitvec.cli.answer import print_json
+
+        facts = {"rows": n_rows, "output": kind, "engine": predictor.engine.name}
+        print_json({**facts, **({"columns": answers} if target is None else {"file": str(target)})})
+    elif target is None:
+        write_text(sys.stdout.buffer, answers)
+    else:
+        click.echo(f"{n_rows:,} rows of {kind} -> {target}")
+
+
+def _labels(predictor: Predictor, rows: Any) -> dict[str, Array]:
+    return _columns("prediction", predictor.predict(rows))
+
+
+def _probabilities(predictor: Predictor, rows: Any) -> dict[str, Array]:
+    found = predictor.predict_proba(rows)
+    names = _class_names(predictor.forest.output)
+    matrices = found if isinstance(found, list) else [found]
+    columns = [column for matrix in matrices for column in matrix.T]
+    return {f"probability_{name}": column for name, column in zip(names, columns, strict=True)}
+
+
+def _class_names(output: Output) -> list[str]:
+    groups = output.classes or ()
+    return [
+        f"{group}_{label}" if len(groups) > 1 else str(label)
+        for group, labels in enumerate(groups)
+        for label in labels.tolist()
+    ]
+
+
+def _raw(predictor: Predictor, rows: Any) -> dict[str, Array]:
+    return _columns("raw", predictor.raw(rows))
+
+
+def _leaves(predictor: Predictor, rows: Any) -> dict[str, Array]:
+    exits = predictor.apply(rows)
+    return {f"tree_{tree}": column for tree, column in enumerate(exits.T)}
+
+
+def _transformed(predictor: Predictor, rows: Any) -> dict[str, Array]:
+    return _columns("score", predictor.scores(rows))
+
+
+KINDS: dict[str, Callable[[Predictor, Any], dict[str, Array]]] = {
+    "labels": _labels,
+    "probabilities": _probabilities,
+    "raw": _raw,
+    "leaves": _leaves,
+    "transformed": _transformed,
+}
+
+
+def _columns(name: str, values: Array) -> dict[str, Array]:
+    if values.ndim == 1:
+        return {name: values}
+    if values.shape[1] == 1:
+        return {name: values[:, 0]}
+    return {f"{name}_{at}": column for at, column in enumerate(values.T)}

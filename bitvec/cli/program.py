@@ -1,0 +1,95 @@
+"""`bitvec` itself: the table of commands, and what they have in common.
+
+Nothing here imports NumPy, and neither does the module of a command before the command runs: help
+is answered at once.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Any
+
+import click
+
+from bitvec.cli.failures import reported
+
+COMMANDS = {
+    "quickstart": "bitvec.cli.quickstart",
+    "convert": "bitvec.cli.convert",
+    "info": "bitvec.cli.info",
+    "certify": "bitvec.cli.certify",
+    "predict": "bitvec.cli.predict",
+    "retrain": "bitvec.cli.retrain",
+    "export": "bitvec.cli.export",
+}
+"""The module of each command, which defines it as `command`, in the order of the help page."""
+
+
+class Program(click.Group):
+    """A group whose commands are imported when they are named."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = import_module(COMMANDS[cmd_name]).command
+        return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with reported(ctx):
+            return super().invoke(ctx)
+
+
+def _version(ctx: click.Context, parameter: click.Parameter, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        from importlib.metadata import version
+
+        click.echo(f"bitvec {version('bitvec')}")
+        ctx.exit()
+
+
+@click.group(
+    "bitvec",
+    cls=Program,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_version,
+    help="Show the version and exit.",
+)
+def program() -> None:
+    """Turn trained trees into four arrays: lifted exactly, proved equal, run, retrained, exported.
+
+    \b
+    A first look, with models that it trains itself:
+        bitvec quickstart
+    \b
+    With a model of your own:
+        bitvec convert model.ubj                      lift it into model.safetensors
+        bitvec certify model.safetensors --model model.ubj     prove that they agree
+        bitvec info model.safetensors                 see what is in it
+        bitvec predict model.safetensors rows.csv     run it
+        bitvec export model.safetensors -o model.onnx hand it on
+
+    Model files: .skops (scikit-learn), .json and .ubj (xgboost), .tl (treelite). Files of rows:
+    .csv, .tsv, .parquet, .npy. `bitvec COMMAND -h` explains each command.
+
+    \b
+    Exit status: 0 done; 1 a certificate that failed; 2 wrong input; 70 a bug in bitvec;
+    130 interrupted.
+    """
+
+
+def main() -> None:
+    """Run the command line."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # a terminal of another encoding must not end a command
+            stream.reconfigure(errors="backslashreplace")
+    program.main(prog_name="bitvec")

@@ -1,0 +1,59 @@
+"""The rows that a command is given, read so that they fit a forest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bitvec.cli.paths import readable
+from bitvec.errors import InputError
+
+if TYPE_CHECKING:
+    from bitvec.arrays import Array
+    from bitvec.forest import Forest
+    from bitvec.inputs import Inputs
+
+
+def read_rows(path: Path, forest: Forest, header: bool | None) -> Any:
+    """Read a file of rows as what a predictor takes."""
+    from bitvec.runtime.datafiles import read
+
+    table = read(readable(path), header=header, text=_text_columns(forest.inputs))
+    return table.features(forest.inputs.feature_names)
+
+
+def read_target(
+    path: Path, forest: Forest, header: bool | None, target: str
+) -> tuple[Array, Array]:
+    """Read X, in the forest's dtype, and y, the column `target`, with the classes' own dtype.
+
+    Raises
+    ------
+    InputError
+        If the column is not there, or holds text where the forest answers with numbers.
+    """
+    from bitvec.runtime.datafiles import read
+    from bitvec.runtime.tables import rows
+
+    classes = forest.output.classes
+    named = classes is not None and classes[0].dtype.kind == "U"
+    text = (*_text_columns(forest.inputs), *((target,) if named else ()))
+    table, y = read(readable(path), header=header, text=text).split(target)
+    if not named and y.dtype.kind not in "biuf":
+        raise InputError(
+            f"the column {target!r} of {path} must hold numbers, as the forest's answers are, "
+            f"got {str(y[0])[:40]!r}."
+        )
+    X = rows(table.features(forest.inputs.feature_names), forest.inputs, forest.dtype)
+    return X, y
+
+
+def _text_columns(inputs: Inputs) -> tuple[str, ...]:
+    """Return the columns with a category such as "1", which a reader would take for a number."""
+    from bitvec.runtime.datafiles import is_number
+
+    return tuple(
+        name
+        for name, book in zip(inputs.feature_names or (), inputs.categories or (), strict=False)
+        if any(isinstance(label, str) and is_number(label) for label in book or ())
+    )

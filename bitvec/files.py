@@ -1,0 +1,294 @@
+"""Forests as files: one `.safetensors` file of the forest's arrays and a JSON record.
+
+The arrays lie in the file under readable names (`tests.b`, `bitvectors.lo`, `leaves.v`), so any
+safetensors reader opens it. `__metadata__` holds `format` ("bitvec.forest"), `version` and
+`forest`, the record of all that is no array, as JSON text in which non-finite numbers stand as NaN,
+Infinity and -Infinity. Other keys of `__metadata__` are for others and are ignored; an unknown key
+of the record or an unknown tensor is refused, since it could have changed the answers: whoever adds
+one raises the version. The same forest always gives the same bytes. No pickle is ever read.
+
+A path that cannot be read or written raises the OSError of the operating system with one sentence;
+contents that are no forest raise FileFormatError.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors.numpy
+from safetensors import SafetensorError
+
+from bitvec.arrays import Array
+from bitvec.errors import FileFormatError, InvalidForestError, UnsupportedModelError
+from bitvec.forest import Forest
+from bitvec.record_fields import Record, Tensors
+from bitvec.records import pack, unpack
+
+FORMAT = "bitvec.forest"
+VERSION = 1
+MAX_HEADER = 1 << 25
+"""Largest JSON header in bytes; safetensors itself stops at 100 MB."""
+
+_PREFIX = 8
+"""A safetensors file begins with the length of its header, a little-endian uint64."""
+_DTYPES = {
+    "float64": "F64",
+    "float32": "F32",
+    "int64": "I64",
+    "int32": "I32",
+    "uint32": "U32",
+    "uint8": "U8",
+    "bool": "BOOL",
+}
+_OTHER_KINDS = (
+    (b"PK\x03\x04", "a zip archive (npz, skops or torch)"),
+    (b"\x1f\x8b", "a gzip archive"),
+    *((bytes([0x80, k]), "a pickle, which bitvec never loads") for k in range(2, 6)),
+    (b"{", "JSON text"),
+    (b"tree\n", "a LightGBM text model"),
+)
+
+
+def save(forest: Forest, path: str | os.PathLike[str]) -> None:
+    """Write a forest to one file, which appears under its name only when it is whole.
+
+    Parameters
+    ----------
+    forest : Forest
+    path : path
+        By convention it ends in `.safetensors`. A file that is there is replaced.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If its feature map is not one of `bitvec.feature_maps`, its metadata are not JSON, or names,
+        categories, classes and metadata do not fit in 32 MiB.
+    OSError
+        If the path cannot be written; a file that was there is then still whole.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from bitvec.forest import from_matrices
+    >>> stump = from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save(stump, f"{folder}/stump.safetensors")
+    ...     identical(load(f"{folder}/stump.safetensors"), stump)
+    True
+    """
+    tensors, record = pack(forest)
+    # Wide elements first, so that each array is aligned to its own element size.
+    order = sorted(tensors, key=lambda name: (-tensors[name].itemsize, name))
+    header = _header({name: tensors[name] for name in order}, record)
+    _replace(path, [header, *(_little_endian(tensors[name]) for name in order)])
+
+
+def load(path: str | os.PathLike[str]) -> Forest:
+    """Read a forest from a file; a hostile or damaged file costs about twice its size in memory.
+
+    Raises
+    ------
+    FileFormatError
+        If the file is truncated, damaged, of another kind, or made by a newer bitvec.
+    OSError
+        If there is no such file, or it cannot be read.
+    """
+    data = _read(path)
+    try:
+        tensors, record = _parse(data)
+        del data  # the arrays are copies of it: never hold both while the forest is checked
+        return unpack(tensors, record)
+    except (FileFormatError, InvalidForestError) as error:
+        raise FileFormatError(f"{os.fspath(path)} must hold a whole forest, but {error}") from None
+
+
+def identical(a: Forest, b: Forest) -> bool:
+    """Return whether two forests are equal bit for bit in every field: whether their files are.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If one of them cannot be saved.
+    """
+    (tensors, record), (others, other_record) = pack(a), pack(b)
+    return (
+        _json(record, sort_keys=True) == _json(other_record, sort_keys=True)
+        and tensors.keys() == others.keys()
+        and all(_same_bits(array, others[name]) for name, array in tensors.items())
+    )
+
+
+def _same_bits(a: Array, b: Array) -> bool:
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    return bool(np.array_equal(a.reshape(-1).view(np.uint8), b.reshape(-1).view(np.uint8)))
+
+
+def _json(value: Any, *, sort_keys: bool = False) -> str:
+    return json.dumps(value, separators=(",", ":"), sort_keys=sort_keys)
+
+
+def _header(tensors: Tensors, record: Record) -> bytes:
+    entries: dict[str, Any] = {
+        "__metadata__": {"format": FORMAT, "version": str(VERSION), "forest": _json(record)}
+    }
+    start = 0
+    for name, array in tensors.items():
+        entries[name] = {
+            "dtype": _DTYPES[array.dtype.name],
+            "shape": array.shape,
+            "data_offsets": [start, start + array.nbytes],
+        }
+        start += array.nbytes
+    text = _json(entries).encode("ascii")
+    text += b" " * (-len(text) % _PREFIX)
+    if len(text) > MAX_HEADER:
+        raise UnsupportedModelError(
+            f"names, categories, classes and metadata must fit in {MAX_HEADER} bytes of JSON to be "
+            f"saved, got {len(text)}: leave out metadata."
+        )
+    return len(text).to_bytes(_PREFIX, "little") + text
+
+
+def _little_endian(array: Array) -> memoryview:
+    little = array.astype(array.dtype.newbyteorder("<"), copy=False)
+    return little.reshape(-1).view(np.uint8).data
+
+
+@contextlib.contextmanager
+def _one_sentence(path: str | os.PathLike[str], purpose: str) -> Iterator[None]:
+    """Raise an OSError again with a message of one sentence, keeping its class and errno."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        again = type(error)(
+            f"{os.fspath(path)} must be a file that can be {purpose}, got: {reason}."
+        )
+        again.errno = error.errno
+        raise again from None
+
+
+def _replace(path: str | os.PathLike[str], parts: list[bytes | memoryview]) -> None:
+    """Write aside, flush to the disk, and rename: a killed writer leaves the old file whole."""
+    with _one_sentence(path, "written"):
+        target = Path(os.path.realpath(path))
+        if target.exists() and not target.is_file():
+            raise OSError("it is a directory or a device")
+        aside = target.with_name(f".bitvec-{secrets.token_hex(8)}.tmp")
+        try:
+            with aside.open("xb") as file:
+                for part in parts:
+                    file.write(part)
+                file.flush()
+                os.fsync(file.fileno())
+            aside.replace(target)
+        except BaseException:
+            aside.unlink(missing_ok=True)
+            raise
+        _flush_directory(target.parent)
+
+
+def _flush_directory(folder: Path) -> None:
+    """Make the new name itself survive a power cut, where the system knows how."""
+    if os.name == "nt":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _read(path: str | os.PathLike[str]) -> bytes:
+    """Read a whole file, after its size and its first bytes allow that it is a safetensors file."""
+    with _one_sentence(path, "read"):
+        mode = Path(path).stat().st_mode
+        if not stat.S_ISREG(mode):  # opening a named pipe would wait forever
+            raise OSError("it is a directory or a device")
+        with Path(path).open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            head = file.read(_PREFIX)
+            length = int.from_bytes(head, "little")
+            if len(head) == _PREFIX and length <= min(MAX_HEADER, size - _PREFIX):
+                file.seek(0)
+                return file.read(size)
+    kind = next((kind for mark, kind in _OTHER_KINDS if head.startswith(mark)), None)
+    if kind is None or length <= MAX_HEADER:
+        kind = f"{size} bytes that are cut short or of another kind" if size else "an empty file"
+    raise FileFormatError(f"{os.fspath(path)} must be a forest saved by bitvec, got {kind}.")
+
+
+def _parse(data: bytes) -> tuple[Tensors, Record]:
+    length = int.from_bytes(data[:_PREFIX], "little")
+    header = _object(data[_PREFIX : _PREFIX + length], "header")
+    metadata = header.pop("__metadata__", None)
+    if not isinstance(metadata, dict) or not str(metadata.get("format")).startswith("bitvec."):
+        raise FileFormatError("it is a safetensors file that bitvec did not write.")
+    if metadata["format"] != FORMAT:
+        raise FileFormatError(f"it holds a {metadata['format'][:60]!r}, not a {FORMAT!r}.")
+    _require_version(metadata.get("version"))
+    known = _DTYPES.values()
+    for name, entry in header.items():
+        if not isinstance(entry, dict) or entry.get("dtype") not in known:
+            raise FileFormatError(f"the tensor {name[:60]!r} must be of dtype {', '.join(known)}.")
+    record = metadata.get("forest")
+    if not isinstance(record, str):
+        raise FileFormatError("`forest` must be there, a text.")
+    tensors = _tensors(data)
+    return tensors, _object(record.encode("utf-8", "surrogatepass"), "forest")
+
+
+def _require_version(version: Any) -> None:
+    if not isinstance(version, str) or not (version.isascii() and version.isdigit()):
+        raise FileFormatError(f"`version` must be a whole number, got {str(version)[:60]!r}.")
+    number = int(version[:9])
+    if number > VERSION:
+        raise FileFormatError(
+            f"it was made by a newer bitvec, in version {number} of the format, and this one "
+            f"reads up to version {VERSION}: upgrade bitvec."
+        )
+    if number != VERSION:
+        raise FileFormatError(f"there was never a version {number} of the format.")
+
+
+def _object(text: bytes, what: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text.decode("utf-8", "surrogatepass"), object_pairs_hook=_without_twins)
+    except RecursionError:
+        raise FileFormatError(f"its {what} is nested too deeply.") from None
+    except ValueError as error:
+        if isinstance(error, FileFormatError):
+            raise
+        raise FileFormatError(f"its {what} must be JSON: {error}.") from None
+    if not isinstance(value, dict):
+        raise FileFormatError(f"its {what} must be a JSON object.")
+    return value
+
+
+def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        raise FileFormatError("a name stands twice in one JSON object.")
+    return result
+
+
+def _tensors(data: bytes) -> Tensors:
+    """Let safetensors check every shape, dtype and offset against the data, and copy the arrays."""
+    try:
+        tensors: Tensors = safetensors.numpy.load(data)
+    except (SafetensorError, ValueError, OverflowError) as error:
+        raise FileFormatError(f"it is truncated or damaged: {error}.") from None
+    for name, array in tensors.items():
+        # A bool that is neither 0 nor 1 compares equal to neither.
+        if array.dtype == np.bool_ and np.any(array.view(np.uint8) > 1):
+            raise FileFormatError(f"the tensor {name[:60]!r} must hold 0 and 1 only.")
+    return tensors

@@ -1,0 +1,298 @@
+"""The tour: four models that a user might have, through the whole circle, with pictures."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from bitvec import api, files
+from bitvec.arrays import Array
+from bitvec.errors import MissingLibraryError
+from bitvec.forest import Forest
+
+try:
+    from sklearn import datasets
+    from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+    from sklearn.model_selection import train_test_split
+    from sklearn.tree import DecisionTreeClassifier
+except ImportError as error:
+    raise MissingLibraryError("scikit-learn", "sklearn", "The quickstart") from error
+try:
+    from xgboost import XGBClassifier
+except ImportError as error:
+    raise MissingLibraryError("xgboost", "xgboost", "The quickstart") from error
+
+SPEED_ROWS = 10_000
+REPEATS = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A trained model, rows to test it on, and how its owner asks it for raw scores."""
+
+    title: str
+    stem: str
+    model: Any
+    X_test: Any
+    answer: Callable[[Any], Array]
+
+
+@dataclass(slots=True)
+class Row:
+    """What the tour found out about one model."""
+
+    model: str
+    size: str
+    coverage: float
+    probes: int
+    leaves_differ: int
+    ulp: float
+    speed: float
+    onnx_agrees: bool
+    files: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Report:
+    """Everything that the tour prints; written beside the files as `report.json`."""
+
+    rows: list[Row] = field(default_factory=list)
+    accuracy_before: float = 0.0
+    accuracy_after: float = 0.0
+    pictures: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+
+def cases(seed: int) -> list[Case]:
+    """Train the stand-ins for what a user has, on data that scikit-learn carries."""
+    digits = datasets.load_digits()
+    X, X_test, y, _ = train_test_split(digits.data, digits.target, random_state=seed)
+    forest = (
+        RandomForestClassifier(100, random_state=seed, n_jobs=-1).fit(X, y).set_params(n_jobs=1)
+    )
+    tree = DecisionTreeClassifier(criterion="entropy", max_depth=8, random_state=seed).fit(X, y)
+
+    diabetes = datasets.load_diabetes(as_frame=True)
+    Xd, Xd_test, yd, _ = train_test_split(diabetes.data, diabetes.target, random_state=seed)
+    regressor = RandomForestRegressor(100, random_state=seed).fit(Xd, yd)
+
+    cancer = datasets.load_breast_cancer()
+    holes = np.random.default_rng(seed).random(cancer.data.shape) < 0.1
+    with_nan = np.where(holes, np.nan, cancer.data)
+    Xc, Xc_test, yc, _ = train_test_split(with_nan, cancer.target, random_state=seed)
+    booster = XGBClassifier(n_estimators=100, max_depth=4, n_jobs=1, random_state=seed).fit(Xc, yc)
+    return [
+        Case("sklearn tree, digits", "digits-tree", tree, X_test, tree.predict_proba),
+        Case("sklearn forest, digits", "digits-forest", forest, X_test, forest.predict_proba),
+        Case(
+            "sklearn forest, diabetes",
+            "diabetes-forest",
+            regressor,
+            Xd_test,
+            regressor.predict,
+        ),
+        Case(
+            "xgboost, breast cancer with NaN",
+            "cancer-xgboost",
+            booster,
+            Xc_test,
+            lambda X: booster.predict(X, output_margin=True),
+        ),
+    ]
+
+
+def visit(case: Case, directory: Path) -> tuple[Row, Forest]:
+    """Lift, certify, time, save and export one model."""
+    forest = api.convert(case.model)
+    certificate = api.certify(forest, case.model, case.X_test)
+    predictor = api.compile(forest, n_jobs=1)
+    paths = [
+        directory / f"{case.stem}.safetensors",
+        directory / f"{case.stem}.certificate.json",
+        directory / f"{case.stem}.onnx",
+    ]
+    files.save(forest, paths[0])
+    certificate.save(paths[1])
+    api.export(forest, paths[2])
+    exported = api.certify(forest, paths[2], case.X_test)
+    row = Row(
+        model=case.title,
+        size=f"{forest.n_trees} x {forest.n_leaves / forest.n_trees:.0f}",
+        coverage=certificate.coverage,
+        probes=certificate.n_probes,
+        leaves_differ=certificate.n_leaf_mismatches,
+        ulp=certificate.max_ulp,
+        speed=_speed(case, predictor.raw),
+        onnx_agrees=exported.passed,
+        files=[path.name for path in paths],
+    )
+    return row, forest
+
+
+def _speed(case: Case, raw: Callable[[Any], Array]) -> float:
+    """Return the source's time divided by ours, one thread each, medians of interleaved runs."""
+    repeats = -(-SPEED_ROWS // len(case.X_test))
+    if isinstance(case.X_test, np.ndarray):
+        X = np.tile(case.X_test, (repeats, 1))[:SPEED_ROWS]
+    else:
+        X = case.X_test.iloc[np.tile(np.arange(len(case.X_test)), repeats)[:SPEED_ROWS]]
+    ours = raw(X)
+    theirs = np.asarray(case.answer(X)).reshape(ours.shape)
+    if not np.array_equal(ours, theirs):
+        raise AssertionError(f"{case.title}: raw scores differ from the source's")
+    times: dict[str, list[float]] = {"ours": [], "theirs": []}
+    for _ in range(REPEATS):
+        for name, run in (("ours", raw), ("theirs", case.answer)):
+            start = time.perf_counter()
+            run(X)
+            times[name].append(time.perf_counter() - start)
+    return statistics.median(times["theirs"]) / statistics.median(times["ours"])
+
+
+def improve(
+    case: Case, forest: Forest, directory: Path, seed: int, progress: Callable[[float], None]
+) -> tuple[float, float]:
+    """Retrain the digits tree end to end; return its test accuracy before and after."""
+    digits = datasets.load_digits()
+    X, X_test, y, y_test = train_test_split(digits.data, digits.target, random_state=seed)
+    result = api.retrain(forest, X, y, seed=seed, progress=progress)
+    files.save(result.forest, directory / f"{case.stem}-retrained.safetensors")
+    path = api.export(result.forest, directory / f"{case.stem}-retrained.onnx")
+    api.certify(result.forest, path, X_test).save(path.with_suffix(".certificate.json"))
+    before, after = (
+        float(np.mean(api.compile(tree).predict(X_test) == y_test))
+        for tree in (forest, result.forest)
+    )
+    return before, after
+
+
+def draw(directory: Path, seed: int) -> list[str]:
+    """Draw S and B of a small tree, the path of a row, and its boundary hard, soft, retrained."""
+    import torch
+
+    from bitvec.runtime import pictures
+
+    cancer = datasets.load_breast_cancer(as_frame=True)
+    small = DecisionTreeClassifier(max_depth=4, random_state=seed).fit(cancer.data, cancer.target)
+    forest = api.convert(small)
+    figures = {
+        "matrices.png": pictures.draw_matrices(forest),
+        "path.png": pictures.draw_path(forest, cancer.data.iloc[20].to_numpy()),
+    }
+    names = ["worst radius", "worst texture"]
+    X, y = cancer.data[names].to_numpy(np.float32), cancer.target.to_numpy()
+    flat = api.convert(DecisionTreeClassifier(max_depth=3, random_state=seed).fit(X, y))
+    soft = api.to_torch(flat, relaxation="sigmoid", gamma=2.0)
+    soft.calibrate(torch.from_numpy(X))
+    retrained = api.retrain(flat, X, y, seed=seed, steps=400).forest
+
+    def second_class(tree: Forest) -> Callable[[Array], Array]:
+        return lambda rows: api.compile(tree).predict_proba(rows)[:, 1]
+
+    def relaxed(rows: Array) -> Array:
+        with torch.no_grad():
+            values: Array = soft(torch.from_numpy(rows))[:, 1].numpy()
+        return values
+
+    figures["boundaries.png"] = pictures.draw_boundaries(
+        [
+            ("hard: the tree as trained", second_class(flat)),
+            ("soft: its sigmoid relaxation", relaxed),
+            ("retrained and hardened", second_class(retrained)),
+        ],
+        X,
+        y,
+        names,
+    )
+    for name, figure in figures.items():
+        figure.savefig(directory / name, dpi=110)
+    return list(figures)
+
+
+def run(directory: Path, *, seed: int = 0) -> Report:
+    """Take four models through the whole circle and print what came of it.
+
+    Parameters
+    ----------
+    directory : path
+        Where models, certificates, pictures and `report.json` are written; made if absent.
+    """
+    console = Console()
+    start = time.perf_counter()
+    directory.mkdir(parents=True, exist_ok=True)
+    report = Report()
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("training four models", total=8)
+
+        def step(what: str) -> None:
+            progress.update(task, advance=1, description=what)
+
+        trained = cases(seed)
+        forests = {}
+        for case in trained:
+            step(f"lifting, certifying, exporting: {case.title}")
+            row, forests[case.stem] = visit(case, directory)
+            report.rows.append(row)
+        step("retraining the digits tree end to end")
+        inner = progress.add_task("  steps", total=1.0)
+        report.accuracy_before, report.accuracy_after = improve(
+            trained[0],
+            forests[trained[0].stem],
+            directory,
+            seed,
+            lambda done: progress.update(inner, completed=done),
+        )
+        step("drawing")
+        report.pictures = draw(directory, seed)
+    report.seconds = time.perf_counter() - start
+    (directory / "report.json").write_text(
+        json.dumps(asdict(report), indent=1) + "\n", encoding="utf-8"
+    )
+    _print(console, report, directory)
+    return report
+
+
+def _print(console: Console, report: Report, directory: Path) -> None:
+    table = Table(title="Four trained models, lifted into T(x) = v[argmax(B · σ(Sx − b))]")
+    for name, justify in (
+        ("model", "left"),
+        ("trees x leaves", "right"),
+        ("probe rows", "right"),
+        ("coverage", "right"),
+        ("leaves that differ", "right"),
+        ("raw scores, ulp", "right"),
+        ("speed, 1 thread", "right"),
+        ("ONNX", "left"),
+    ):
+        table.add_column(name, justify=justify)  # type: ignore[arg-type]
+    for row in report.rows:
+        table.add_row(
+            row.model,
+            row.size,
+            f"{row.probes:,}",
+            f"{row.coverage:.0%}",
+            str(row.leaves_differ),
+            f"{row.ulp:g}",
+            f"{row.speed:.1f}x its library",
+            "same scores" if row.onnx_agrees else "differs",
+        )
+    console.print(table)
+    console.print(
+        f"The digits tree, retrained end to end and hardened: test accuracy "
+        f"[bold]{report.accuracy_before:.1%} -> {report.accuracy_after:.1%}[/bold], "
+        "still one tree of the same shape."
+    )
+    console.print(
+        f"Models, certificates, ONNX files and pictures ({', '.join(report.pictures)}) are in "
+        f"{directory}/, after {report.seconds:.0f} s."
+    )

@@ -1,0 +1,324 @@
+"""What is to be seen at each node: the outcomes of its test and the values at which it could err."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from enum import IntFlag
+
+import numpy as np
+from jaxtyping import Bool, Float, Int8, Int32, Int64
+
+from bitvec.arrays import Array
+from bitvec.float_keys import floats, key_of, keys
+from bitvec.node_tests import ZERO_THRESHOLD, CodeRule, Kind
+from bitvec.regions import Plan, Region, entries
+from bitvec.value_sets import (
+    Intervals,
+    code_values,
+    intersection,
+    interval,
+    missing_values,
+    n_codes,
+)
+
+
+class Outcome(IntFlag):
+    """What a row shows at a node; `LEFT`, `RIGHT` and `MISSING` are the outcomes of the test itself."""
+
+    LEFT = 1
+    RIGHT = 2
+    MISSING = 4
+    """NaN."""
+    TIE = 8
+    """x == b."""
+    BELOW = 16
+    """One ulp below b."""
+    ABOVE = 32
+    """One ulp above b."""
+    PLUS_INF = 64
+    MINUS_INF = 128
+    PLUS_ZERO = 256
+    MINUS_ZERO = 512
+    SPECIAL = 1024
+    """A value besides NaN that counts as missing (a sentinel, zero), at both ends of its range."""
+    BESIDE_SPECIAL = 2048
+    """One ulp outside that range."""
+    CODE_IN = 4096
+    """Every code of a set node that goes right."""
+    CODE_OUT = 8192
+    """Every code within the range of a set node that goes left."""
+    UNSEEN = 16384
+    """A code past the range of a set node."""
+    NEGATIVE = 32768
+    FRACTION = 65536
+    """A value between codes."""
+    EDGE = 131072
+    """At a node of several columns: one of two near rows on both sides, found by bisection."""
+
+
+SIDES = Outcome.LEFT | Outcome.RIGHT | Outcome.MISSING
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Targets:
+    """Rows to be made: one per target, for the node at position `at` of a region.
+
+    `column` is a position in the region's columns, -1 where the row is free. The value there lies in
+    [low, high] near `wish`, goes to `side` (0 left, 1 right, -1 either), or is NaN, or is -0.0.
+    A needed target belongs to the node's coverage.
+    """
+
+    at: Int64[Array, " n"]
+    outcome: Int32[Array, " n"]
+    column: Int64[Array, " n"]
+    low: Int64[Array, " n"]
+    high: Int64[Array, " n"]
+    wish: Int64[Array, " n"]
+    side: Int8[Array, " n"]
+    missing: Bool[Array, " n"]
+    minus_zero: Bool[Array, " n"]
+    needed: Bool[Array, " n"]
+
+    def take(self, index: Array) -> Targets:
+        """Return some targets."""
+        return Targets(*(getattr(self, field.name)[index] for field in fields(self)))
+
+
+def _targets(
+    at: Array,
+    outcome: Outcome,
+    column: Array | int,
+    low: Array | int,
+    high: Array | int,
+    *,
+    wish: Array | int = 0,
+    side: Array | int = -1,
+    missing: bool = False,
+    minus_zero: bool = False,
+    needed: Array | bool = True,
+) -> Targets:
+    values = (at, int(outcome), column, low, high, wish, side, missing, minus_zero, needed)
+    dtypes = (np.int64, np.int32, *[np.int64] * 4, np.int8, np.bool_, np.bool_, np.bool_)
+    return Targets(
+        *(np.broadcast_to(value, at.shape).astype(d) for value, d in zip(values, dtypes, strict=True))
+    )
+
+
+def targets(plan: Plan, region: Region, X: Float[Array, "n_nodes n_columns"]) -> Targets:
+    """Return the targets of a region's reachable nodes, those that no row can meet left out.
+
+    Values that a target leaves open are taken as near as may be to those of X, one row per node.
+
+    Which axis-aligned targets can be met is exact unless the path has a test of several columns;
+    below such a test only the sides are needed, and they may prove out of reach.
+    """
+    tests = plan.forest.tests
+    reachable = np.flatnonzero(region.reachable)
+    feature, kind = plan.feature[region.nodes], tests.kind[region.nodes]
+    single = reachable[feature[reachable] >= 0]
+    ordered = single[kind[single] != Kind.SET]
+    parts = [*_sides(plan, region, single, X), *_values(plan, region, ordered)]
+    parts += _several_columns(plan, region, reachable[feature[reachable] < 0])
+    parts += _suspects(plan, region, single)
+    for i in single[kind[single] == Kind.SET]:
+        parts += _codes(plan, region, int(i))
+    special = single[~plan.is_split[region.nodes[single]]]
+    for i in special:
+        parts += _special(plan, region, int(i))
+    if not parts:
+        return _targets(np.zeros(0, np.int64), Outcome(0), 0, 0, 0)
+    merged = Targets(
+        *(np.concatenate([getattr(p, field.name) for p in parts]) for field in fields(Targets))
+    )
+    return _possible(plan, region, merged)
+
+
+def _own_column(plan: Plan, region: Region, at: Array) -> Array:
+    return np.searchsorted(region.columns, plan.feature[region.nodes[at]])
+
+
+def _sides(plan: Plan, region: Region, at: Array, X: Array) -> list[Targets]:
+    node, column = region.nodes[at], _own_column(plan, region, at)
+    split, first = plan.is_split[node], plan.first_right[node]
+    irregular = np.where(split, -1, 0)
+    x = X[at, plan.feature[node]]
+    wish = np.where(np.isnan(x), 0, keys(x))
+    top = plan.top
+    return [
+        _targets(
+            at, Outcome.LEFT, column, -top, np.where(split, first - 1, top), wish=wish, side=irregular
+        ),
+        _targets(
+            at,
+            Outcome.RIGHT,
+            column,
+            np.where(split, first, -top),
+            top,
+            wish=wish,
+            side=np.where(split, -1, 1),
+        ),
+        _targets(at, Outcome.MISSING, column, 0, 0, missing=True),
+    ]
+
+
+def _values(plan: Plan, region: Region, at: Array) -> list[Targets]:
+    node, column = region.nodes[at], _own_column(plan, region, at)
+    b = keys(plan.forest.tests.b[node])
+    infinity = key_of(np.inf, plan.forest.dtype)
+    clear = ~plan.is_below_mixed[node]
+    points: list[tuple[Outcome, Array | int]] = [
+        (Outcome.TIE, b),
+        (Outcome.BELOW, b - 1),
+        (Outcome.ABOVE, b + 1),
+        (Outcome.PLUS_INF, infinity),
+        (Outcome.MINUS_INF, -infinity),
+        (Outcome.PLUS_ZERO, 0),
+        (Outcome.MINUS_ZERO, 0),
+    ]
+    return [
+        _targets(
+            at,
+            outcome,
+            column,
+            key,
+            key,
+            minus_zero=outcome is Outcome.MINUS_ZERO,
+            needed=clear,
+        )
+        for outcome, key in points
+    ]
+
+
+def _suspects(plan: Plan, region: Region, at: Array) -> list[Targets]:
+    """Values that another missing rule than the node's own would take for missing.
+
+    No outcome of this node; they show a rule that was lost or changed on the way.
+    """
+    column, dtype = _own_column(plan, region, at), plan.forest.dtype
+    zero, sentinel = key_of(ZERO_THRESHOLD, dtype), plan.forest.inputs.missing_sentinel
+    # Zero itself is shown wherever a path admits it; these paths end just beside it.
+    beside = (region.low[at, column] > 0) | (region.high[at, column] < 0)
+    near, near_column = at[beside], column[beside]
+    parts = [_targets(near, Outcome(0), near_column, -zero, zero, needed=False)]
+    if sentinel is not None and not np.isnan(sentinel):
+        key = key_of(sentinel, dtype)
+        parts.append(_targets(at, Outcome(0), column, key, key, needed=False))
+    return parts
+
+
+def _several_columns(plan: Plan, region: Region, at: Array) -> list[Targets]:
+    node = region.nodes[at]
+    # A column counts once, in however many rows of S it stands.
+    which, column = np.unique(entries(plan, node, without_substitute=True), axis=1)
+    return [
+        _targets(at, Outcome.LEFT, -1, 0, 0, side=0),
+        _targets(at, Outcome.RIGHT, -1, 0, 0, side=1),
+        _targets(
+            at[which],
+            Outcome.MISSING,
+            np.searchsorted(region.columns, column),
+            0,
+            0,
+            missing=True,
+            # A substitute above may turn a missing value into any side.
+            needed=plan.forest.tests.substitute is None,
+        ),
+    ]
+
+
+def _at_node(plan: Plan, region: Region, i: int, outcome: Outcome, found: Intervals) -> Targets:
+    first, last = found
+    at = np.full(first.size, i)
+    column = _own_column(plan, region, at)
+    return _targets(
+        at,
+        outcome,
+        column,
+        first,
+        last,
+        wish=first,
+        minus_zero=outcome is Outcome.MINUS_ZERO,
+        needed=not plan.is_below_mixed[region.nodes[i]],
+    )
+
+
+def _codes(plan: Plan, region: Region, i: int) -> list[Targets]:
+    forest, node = plan.forest, int(region.nodes[i])
+    dtype, tests = forest.dtype, forest.tests
+    size, infinity = n_codes(forest, node), key_of(np.inf, forest.dtype)
+    words = tests.set_words[tests.set_ptr[node] : tests.set_ptr[node + 1]]
+    goes_in = np.unpackbits(words.astype("<u4").view(np.uint8), bitorder="little").astype(bool)
+    is_exact = tests.code_rule[node] == CodeRule.EXACT
+    past = key_of(float(size), dtype)
+    minus_one = key_of(-1.0, dtype)
+    parts = [
+        (Outcome.CODE_IN, code_values(forest, node, np.flatnonzero(goes_in))),
+        (Outcome.CODE_OUT, code_values(forest, node, np.flatnonzero(~goes_in))),
+        (Outcome.UNSEEN, interval(past, infinity - 1)),
+        (Outcome.NEGATIVE, interval(-infinity + 1, minus_one)),
+        (Outcome.PLUS_INF, interval(infinity, infinity)),
+        (Outcome.MINUS_INF, interval(-infinity, -infinity)),
+        (Outcome.PLUS_ZERO, interval(0, 0)),
+        (Outcome.MINUS_ZERO, interval(0, 0)),
+        # The first value past truncation to 0 and the last before it.
+        (Outcome.FRACTION, interval(minus_one + 1, -1)),
+        (Outcome.FRACTION, _fractions(plan, region, i, interval(0, past - 1))),
+    ]
+    result = [_at_node(plan, region, i, outcome, found) for outcome, found in parts]
+    if not is_exact:
+        # Both ends of the values that are read as one code.
+        for outcome, (first, last) in parts[:2]:
+            result.append(_at_node(plan, region, i, outcome, (last, last)))
+            result.append(_at_node(plan, region, i, outcome, (first, first)))
+    # Every code counts by itself, so the choice within a code's values is left to the region.
+    return result
+
+
+def _fractions(plan: Plan, region: Region, i: int, within: Intervals) -> Intervals:
+    """Return one admitted value between codes, if there is one."""
+    j = int(_own_column(plan, region, np.array([i]))[0])
+    first, last = intersection(region.admitted_values(i, j), within)
+    # Where the first value of an interval is a code, the next float is not, if any is.
+    first = first + (floats(first, plan.forest.dtype) % 1 == 0)
+    at = np.flatnonzero((first <= last) & (floats(first, plan.forest.dtype) % 1 != 0))[:1]
+    return first[at], first[at]
+
+
+def _special(plan: Plan, region: Region, i: int) -> list[Targets]:
+    first, last = missing_values(plan.forest, int(region.nodes[i]))
+    if first.size == 0:
+        return []
+    special = [(first, last), (first, first), (last, last)]
+    beside = [(first - 1, first - 1), (last + 1, last + 1)]
+    return [_at_node(plan, region, i, Outcome.SPECIAL, found) for found in special] + [
+        _at_node(plan, region, i, Outcome.BESIDE_SPECIAL, found) for found in beside
+    ]
+
+
+def _possible(plan: Plan, region: Region, wanted: Targets) -> Targets:
+    """Drop the targets that the path does not admit and settle each value as `wish`."""
+    exists = np.ones(wanted.at.size, bool)
+    wish = wanted.wish.copy()
+    gap = np.flatnonzero(wanted.missing)
+    exists[gap] = region.may_miss[wanted.at[gap], wanted.column[gap]]
+    valued = ~wanted.missing & (wanted.column >= 0)
+    irregular = list(region.atoms)
+    plain = np.flatnonzero(valued & ~np.isin(wanted.column, irregular))
+    groups = [(plain, wanted.column[plain])]
+    for j in irregular:
+        index = np.flatnonzero(valued & (wanted.column == j))
+        groups.append((index, j))
+    for index, j in groups:
+        wish[index], exists[index] = region.fit(
+            wanted.at[index],
+            j,
+            wanted.low[index],
+            wanted.high[index],
+            wanted.wish[index],
+            wanted.side[index],
+        )
+    low, high = np.where(valued, wish, wanted.low), np.where(valued, wish, wanted.high)
+    # A plain interval stays one: a search below tests of several columns may move within it.
+    low[plain] = np.maximum(wanted.low, region.low[wanted.at, wanted.column])[plain]
+    high[plain] = np.minimum(wanted.high, region.high[wanted.at, wanted.column])[plain]
+    return replace(wanted, low=low, high=high, wish=wish).take(np.flatnonzero(exists))

@@ -1,0 +1,330 @@
+"""treelite models (format 4), lifted with the semantics of GTIL, treelite's own inference.
+
+GTIL compares and adds in the model's one dtype, tree by tree from 0; then it divides an average by
+the number of trees and adds the base scores in float64, rounding once. A test that holds goes to
+the left child, so `>`, `>=`, `==` and category lists of the left child change the children's sides.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int64, UInt32
+
+from bitvec import structure
+from bitvec.arrays import Array, ranges
+from bitvec.converters.treelite_model import (
+    BINARY,
+    CATEGORICAL,
+    EQ,
+    GE,
+    GT,
+    LEAF,
+    LT,
+    MULTICLASS,
+    NUMERICAL,
+    STATISTICS,
+    TASKS,
+    Header,
+    gather,
+    read_header,
+)
+from bitvec.errors import InputError, MissingLibraryError, UnsupportedModelError
+from bitvec.forest import Forest
+from bitvec.inputs import Inputs
+from bitvec.leaves import Leaves
+from bitvec.node_tests import WORD_BITS, CodeRule, Kind, NodeTests, Relation, axis_aligned
+from bitvec.output import Aggregate, Output, PostTransform
+from bitvec.source import Source
+from bitvec.subject import Subject
+
+try:
+    import treelite
+except ImportError as error:
+    raise MissingLibraryError("treelite", "treelite", "lifting a treelite model") from error
+
+_POST_TRANSFORM = {
+    "identity": PostTransform.IDENTITY,
+    "identity_multiclass": PostTransform.IDENTITY,
+    "max_index": PostTransform.IDENTITY,  # the label of the largest score: what `predict` returns
+    "signed_square": PostTransform.SIGNED_SQUARE,
+    "hinge": PostTransform.HINGE,
+    "sigmoid": PostTransform.SIGMOID,
+    "multiclass_ova": PostTransform.SIGMOID,
+    "exponential": PostTransform.EXPONENTIAL,
+    "exponential_standard_ratio": PostTransform.EXPONENTIAL_STANDARD_RATIO,
+    "logarithm_one_plus_exp": PostTransform.LOGARITHM_ONE_PLUS_EXP,
+    "softmax": PostTransform.SOFTMAX,
+}
+SET_WORDS_LIMIT = 1 << 26
+"""Words that the category sets of one model may take; huge codes would ask for more."""
+
+
+def convert(model: treelite.Model) -> Forest:
+    """Lift a treelite model, wherever it was imported from.
+
+    Parameters
+    ----------
+    model : treelite.Model
+
+    Returns
+    -------
+    Forest
+        In the model's dtype, with one output group per target. A classifier's labels are 0, 1, ...
+        since treelite keeps none; a binary classifier whose scores are no probabilities (margins
+        without a transform) becomes a regressor of its margin.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If GTIL's answer cannot be reproduced exactly.
+    InvalidForestError
+        If the model's arrays do not describe trees.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import ExtraTreesClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = ExtraTreesClassifier(10, max_leaf_nodes=3, random_state=0).fit(X, y)
+    >>> convert(treelite.sklearn.import_model(model))
+    Forest(10 trees, 20 nodes, 30 leaves, 4 features -> 3 outputs, float64, from treelite)
+    """
+    if not isinstance(model, treelite.Model):
+        raise UnsupportedModelError(
+            f"the model must be a treelite.Model, got {type(model).__name__}: import it with "
+            "treelite.frontend first."
+        )
+    header = read_header(model)
+    nodes, start = gather(model, header)
+    shift = np.repeat(start[:-1], np.diff(start))
+    swapped = _swapped(nodes)
+    cleft, cright = (
+        np.where(nodes["node_type"] == LEAF, -1, nodes[side] + shift)
+        for side in ("cleft", "cright")
+    )
+    bitvectors, order = structure.arrange(
+        np.where(swapped, cright, cleft), np.where(swapped, cleft, cright), start[:-1]
+    )
+    tree_of_leaf = np.repeat(np.arange(bitvectors.n_trees), np.diff(bitvectors.leaf_ptr))
+    statistics = {name: nodes[name] for name in STATISTICS if name in nodes}
+    cover = statistics.get("sum_hess", statistics.get("data_count"))
+    gain = statistics.get("gain")
+    source = Source(
+        "treelite",
+        treelite.__version__,
+        f"{TASKS[header.task]}, {header.postprocessor}",
+        leaf_id=order.leaf - shift[order.leaf],
+        node_id=order.node - shift[order.node],
+        leaf_cover=None if cover is None else cover[order.leaf],
+        node_cover=None if cover is None else cover[order.node],
+        gain=None if gain is None else gain[order.node],
+        metadata=_metadata(model, header),
+    )
+    return Forest(
+        _tests(nodes, order.node, swapped, header),
+        bitvectors,
+        _leaves(nodes, order.leaf, tree_of_leaf, header),
+        _output(header),
+        Inputs(header.n_features),
+        source,
+    )
+
+
+def subject(model: treelite.Model) -> Subject:
+    """Return the model, as GTIL with one thread answers for it.
+
+    Raises
+    ------
+    UnsupportedModelError, InvalidForestError
+        As `convert`: nothing is run before the model is known to be sound.
+    """
+    convert(model)
+    header = read_header(model)
+
+    def checked(X: Array) -> Array:
+        if X.ndim != 2 or X.shape[1] != header.n_features:
+            raise InputError(
+                f"`X` must have {header.n_features} features, got shape {X.shape}: pass the "
+                "training columns."
+            )
+        rows: Array = np.ascontiguousarray(X, header.dtype)
+        return rows
+
+    def raw(X: Array) -> Float[Array, "batch n_outputs"]:
+        margin = treelite.gtil.predict(model, checked(X), nthread=1, pred_margin=True)
+        margin = margin.reshape(len(X), header.num_class.size, header.max_class)
+        parts = [margin[:, target, :size] for target, size in enumerate(header.num_class)]
+        scores: Array = np.concatenate(parts, axis=1)
+        return scores
+
+    def leaf_ids(X: Array) -> Int64[Array, "batch n_trees"]:
+        ids: Array = treelite.gtil.predict_leaf(model, checked(X), nthread=1).astype(np.int64)
+        return ids
+
+    return Subject("treelite", treelite.__version__, raw, leaf_ids)
+
+
+def _swapped(nodes: dict[str, Array]) -> Array:
+    """Tell the nodes whose left child is the one that a true test of ours must reach."""
+    matched_left = nodes["category_list_right_child"] == 0
+    turned = np.isin(nodes["cmp"], (EQ, GT, GE))
+    swapped: Array = np.where(
+        nodes["node_type"] == CATEGORICAL,
+        matched_left,
+        (nodes["node_type"] == NUMERICAL) & turned,
+    )
+    return swapped
+
+
+def _tests(nodes: dict[str, Array], node: Array, swapped: Array, header: Header) -> NodeTests:
+    cmp = nodes["cmp"][node]
+    is_set = nodes["node_type"][node] == CATEGORICAL
+    set_ptr, set_words = _sets(nodes, node[is_set], is_set, header)
+    return axis_aligned(
+        nodes["split_index"][node],
+        np.where(is_set, 0, nodes["threshold"][node]).astype(header.dtype),
+        relation=np.where(
+            np.isin(cmp, (LT, GE)) & ~is_set, Relation.GREATER_EQUAL, Relation.GREATER
+        ),
+        missing_right=(nodes["default_left"][node] != 0) == swapped[node],
+        kind=np.where(is_set, Kind.SET, np.where(cmp == EQ, Kind.EQUAL, Kind.MARGIN)),
+        code_rule=CodeRule.FLOOR,
+        set_ptr=set_ptr,
+        set_words=set_words,
+    )
+
+
+def _sets(
+    nodes: dict[str, Array], node: Array, is_set: Array, header: Header
+) -> tuple[Int64[Array, " n_plus_1"], UInt32[Array, " n_words"]]:
+    """Pack the category lists; a listed code goes right, any other value left.
+
+    GTIL reads a value x >= 0 as the code floor(x), unless x is so large that its dtype (or uint32)
+    no longer holds every whole number; a code beyond that is never matched.
+    """
+    n_nodes = is_set.size
+    if not node.size:
+        return np.zeros(n_nodes + 1, np.int64), np.zeros(0, np.uint32)
+    begin = nodes["category_list_begin"][node]
+    count = nodes["category_list_end"][node] - begin
+    code = nodes["category_list"][ranges(begin, count)].astype(np.int64)
+    owner = np.repeat(np.flatnonzero(is_set), count)
+    reachable = code <= (1 << 24 if header.dtype == np.float32 else (1 << 32) - 1)
+    code, owner = code[reachable], owner[reachable]
+    highest = np.full(n_nodes, -1, np.int64)
+    np.maximum.at(highest, owner, code)
+    set_ptr = np.concatenate([[0], np.cumsum(highest // WORD_BITS + 1)]).astype(np.int64)
+    if set_ptr[-1] > SET_WORDS_LIMIT:
+        raise UnsupportedModelError(
+            f"category sets must take at most {SET_WORDS_LIMIT} words of 32 codes, got "
+            f"{set_ptr[-1]}: number the categories 0, 1, 2, ... and train again."
+        )
+    words = np.zeros(int(set_ptr[-1]), np.uint32)
+    bit = np.uint32(1) << (code % WORD_BITS).astype(np.uint32)
+    np.bitwise_or.at(words, set_ptr[owner] + code // WORD_BITS, bit)
+    return set_ptr, words
+
+
+def _leaves(
+    nodes: dict[str, Array], leaf: Array, tree: Int64[Array, " n_leaves"], header: Header
+) -> Leaves:
+    """Return the leaf values: one column where each tree names its output, else one per output."""
+    begin = nodes["leaf_vector_begin"][leaf]
+    length = nodes["leaf_vector_end"][leaf] - begin
+    target, class_id = header.target[tree], header.class_id[tree]
+    # A vector holds (targets or 1) x (largest number of classes or 1) values, row by row.
+    n_rows = np.where(target < 0, header.num_class.size, 1)
+    n_columns = np.where(class_id < 0, header.max_class, 1)
+    one = n_rows * n_columns == 1
+    scalar = (length == 0) & (target >= 0) & (class_id >= 0)
+    if not np.all(scalar | (length == n_rows * n_columns)):
+        raise UnsupportedModelError(
+            "each leaf must hold one value per target and class that its tree answers for, got "
+            "leaves of another shape, for which GTIL has no answer either: build the model with "
+            "the leaf vectors that `leaf_vector_shape` names."
+        )
+    values = np.concatenate([nodes["leaf_value"], nodes["leaf_vector"]]).astype(header.dtype)
+    # Where a leaf's values begin: behind all scalars, or its own scalar.
+    at = np.where(length > 0, nodes["leaf_value"].size + begin, leaf)
+    first = header.first_output
+    if np.all(one):
+        output = (first[np.maximum(target, 0)] + np.maximum(class_id, 0)).astype(np.int32)
+        v = values[at][:, None]
+        return Leaves(v) if header.n_outputs == 1 else Leaves(v, output)
+    # The zeros of outputs that a tree does not answer for leave a sum that began at +0 as it is.
+    v = np.zeros((leaf.size, header.n_outputs), header.dtype)
+    for t, size in enumerate(header.num_class):
+        for c in range(size):
+            speaks = ((target < 0) | (target == t)) & ((class_id < 0) | (class_id == c))
+            row = np.where(target < 0, t, 0)
+            column = np.where(class_id < 0, c, 0)
+            place = at + row * n_columns + column
+            v[speaks, first[t] + c] = values[place[speaks]]
+    return Leaves(v)
+
+
+def _output(header: Header) -> Output:
+    name = header.postprocessor
+    if name not in _POST_TRANSFORM:
+        raise UnsupportedModelError(
+            f"the postprocessor must be one of {', '.join(_POST_TRANSFORM)}, got {name!r}: set it "
+            'with model.get_header_accessor().set_field("postprocessor", ...).'
+        )
+    base = header.base_scores.reshape(header.num_class.size, header.max_class)
+    base = np.concatenate([base[t, :size] for t, size in enumerate(header.num_class)])
+    rounded = base.astype(header.dtype)
+    exact = np.array_equal(rounded, base, equal_nan=True)
+    return Output(
+        header.n_outputs,
+        header.dtype,
+        aggregate=Aggregate.MEAN if header.average else Aggregate.SUM,
+        base_score=rounded if exact else base,
+        post_transform=_POST_TRANSFORM[name],
+        parameter=header.parameter,
+        classes=_labels(header),
+        groups=tuple(header.num_class.tolist()),
+        divisor=_trees_per_output(header) if header.average else None,
+    )
+
+
+def _trees_per_output(header: Header) -> Float[Array, " n_outputs"]:
+    """Return what GTIL divides each output by: the number of trees that answer for it."""
+    counts = []
+    for t, size in enumerate(header.num_class):
+        of_target = (header.target < 0) | (header.target == t)
+        for c in range(size):
+            counts.append(np.count_nonzero(of_target & np.isin(header.class_id, (-1, c))))
+    if 0 in counts:
+        raise UnsupportedModelError(
+            "an averaged model must have a tree for every output, got "
+            f"{counts} trees for its outputs: an average of none is not a number."
+        )
+    return np.array(counts, header.dtype)
+
+
+def _labels(header: Header) -> tuple[Array, ...] | None:
+    if header.task not in (BINARY, MULTICLASS):
+        return None
+    # Without a transform a single output is a probability only if it is an average.
+    margin = header.postprocessor == "identity" and not header.average
+    if margin and np.any(header.num_class == 1):
+        return None
+    # The single output of a binary target speaks for its second class.
+    least = 2 if header.task == BINARY else 1
+    return tuple(np.arange(max(int(size), least)) for size in header.num_class)
+
+
+def _metadata(model: treelite.Model, header: Header) -> dict[str, Any]:
+    text = model.get_header_accessor().get_field("attributes")
+    try:
+        attributes = json.loads(text) if isinstance(text, str) else {}
+    except (ValueError, RecursionError):  # no JSON, or nested without end
+        attributes = {}
+    return {
+        "task_type": TASKS[header.task],
+        "postprocessor": header.postprocessor,
+        "attributes": attributes,
+    }

@@ -1,0 +1,387 @@
+"""Lift xgboost's gbtree and dart models, from files or from the library's own objects.
+
+Files are read without the library: JSON by the standard module, UBJSON by `converters.ubjson`. An
+object is saved to memory in UBJSON and read the same way.
+
+* A node goes left where x < split_condition in float32, so right is `>=`; a missing value follows
+  `default_left`.
+* A raw score is summed in float32: the margin of `base_score` first, then the trees in order, a
+  dart tree's leaf times its weight rounded before it is added (as `Booster.predict` on a DMatrix
+  does; `inplace_predict`, and so the scikit-learn wrappers, round dart differently).
+* A scikit-learn wrapper, and a file that a wrapper saved, stops at `best_iteration`; a Booster uses
+  all trees.
+* A wrapper's `missing` counts as missing besides NaN. The files that it saves do not hold it, so
+  for xgboost as for this module they know NaN only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from os import PathLike
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from bitvec.arrays import Array
+from bitvec.converters.xgboost_document import (
+    Document,
+    float32s,
+    integer,
+    integers,
+    label_array,
+    member,
+    numbers,
+    parse,
+    plain,
+)
+from bitvec.converters.xgboost_objectives import Objective, base_margin, objective_named
+from bitvec.converters.xgboost_trees import read_trees
+from bitvec.errors import (
+    FileFormatError,
+    InvalidForestError,
+    MissingLibraryError,
+    UnsupportedModelError,
+)
+from bitvec.forest import Forest
+from bitvec.inputs import Inputs
+from bitvec.leaves import Leaves
+from bitvec.node_tests import MissingRule, Relation, axis_aligned
+from bitvec.output import Output
+from bitvec.source import Source
+from bitvec.structure import arrange
+from bitvec.subject import Subject
+
+MOST_FEATURES: Final = 2**31 - 1
+MOST_OUTPUTS: Final = 2**16
+"""More outputs than this must be borne out by as many trees before anything is allocated."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """A model document, and what the scikit-learn wrapper that it came from says about its use."""
+
+    name: str
+    """For messages."""
+    document: Document
+    wrapped: bool = False
+    classifies: bool | None = None
+    """None leaves it to the objective."""
+    labels: Array | None = None
+    missing: float = np.nan
+
+    @property
+    def learner(self) -> Document:
+        return member(self.document, "learner", dict)
+
+    @property
+    def attributes(self) -> Document:
+        return member({"attributes": {}} | self.learner, "attributes", dict)
+
+
+def convert(model: Any) -> Forest:
+    """Lift an xgboost model.
+
+    Parameters
+    ----------
+    model : path, Booster, or scikit-learn wrapper
+        A .json or .ubj file (told apart by content), a Booster, or a fitted XGBClassifier,
+        XGBRegressor, XGBRFClassifier, XGBRFRegressor, XGBRanker or the like. A file needs no
+        xgboost.
+
+    Returns
+    -------
+    Forest
+        float32; raw scores equal `Booster.predict(DMatrix, output_margin=True)` bit for bit. A
+        classification objective gives a classifier, unless the wrapper is a regressor. A model
+        trained by a custom objective has the links of the objective that xgboost saves for it.
+
+    Raises
+    ------
+    UnsupportedModelError
+        For gblinear, splits on categories, or an objective whose links are not known.
+    FileFormatError, InvalidForestError
+        If the file is damaged or is no xgboost model.
+
+    Examples
+    --------
+    >>> forest = convert("model.ubj")  # doctest: +SKIP
+    """
+    opened = _open(model)
+    with _naming(opened.name):
+        return _forest(opened)
+
+
+@contextmanager
+def _naming(name: str) -> Iterator[None]:
+    """Put the name of the model in front of messages about it."""
+    try:
+        yield
+    except (FileFormatError, InvalidForestError, UnsupportedModelError) as error:
+        raise type(error)(f"{name}: {error}") from error
+
+
+def _open(model: Any) -> _Opened:
+    if isinstance(model, (str, PathLike)):
+        path = Path(model)
+        with _naming(str(path)):
+            return _with_saved_wrapper(_Opened(str(path), parse(path.read_bytes())))
+    name = type(model).__name__
+    if hasattr(model, "get_booster"):
+        document = parse(bytes(model.get_booster().save_raw("ubj")))
+        labels = getattr(model, "classes_", None)
+        missing = getattr(model, "missing", None)
+        sentinel = np.nan if missing is None else float(missing)
+        return _Opened(name, document, True, labels is not None, labels, sentinel)
+    if hasattr(model, "save_raw"):
+        return _Opened(name, parse(bytes(model.save_raw("ubj"))))
+    raise TypeError(
+        f"`model` must be a path, an xgboost Booster or a scikit-learn wrapper of xgboost, got a "
+        f"{name}."
+    )
+
+
+def _with_saved_wrapper(plain_file: _Opened) -> _Opened:
+    """Read what a wrapper left in the file that it saved."""
+    text = plain_file.attributes.get("scikit_learn")
+    if text is None:
+        return plain_file
+    try:
+        saved = json.loads(text)
+    except (TypeError, ValueError, RecursionError):
+        saved = None
+    if not isinstance(saved, dict):
+        raise FileFormatError("the attribute `scikit_learn` must be the text of a JSON object.")
+    # Before 1.6 or so a wrapper saved all of its state, `classes_` and `missing` among it.
+    labels = saved.get("classes_")
+    missing = saved.get("missing")
+    return replace(
+        plain_file,
+        wrapped=True,
+        classifies=saved.get("_estimator_type", "classifier" if labels else "") == "classifier",
+        labels=None if labels is None else label_array(labels),
+        missing=float(missing) if isinstance(missing, (int, float)) else np.nan,
+    )
+
+
+def _forest(opened: _Opened) -> Forest:
+    learner = opened.learner
+    objective = objective_named(member(member(learner, "objective", dict), "name", str))
+    model, weights = _booster(learner)
+    n_features, n_outputs = _sizes(learner, model)
+    n_trees, iteration = _used_iterations(opened, model, n_outputs)
+    trees = read_trees(member(model, "trees", list)[:n_trees], n_features, n_outputs)
+    group = integers(model.get("tree_info"), "tree_info", 0, n_outputs)[:n_trees]
+    bitvectors, order = arrange(trees.left, trees.right, trees.roots)
+    node, leaf = order.node, order.leaf
+    has_sentinel = not np.isnan(opened.missing)
+    version = _version(opened.document)
+    output = None
+    if n_outputs > 1 and trees.v.shape[1] == 1:
+        output = np.repeat(group, np.diff(bitvectors.leaf_ptr)).astype(np.int32)
+    return Forest(
+        tests=axis_aligned(
+            trees.feature[node],
+            trees.threshold[node],
+            relation=Relation.GREATER_EQUAL,
+            missing_right=~trees.default_left[node],
+            missing_rule=MissingRule.NAN_OR_SENTINEL if has_sentinel else MissingRule.NAN,
+        ),
+        bitvectors=bitvectors,
+        leaves=Leaves(trees.v[leaf], output),
+        output=Output(
+            n_outputs=n_outputs,
+            dtype=np.dtype(np.float32),
+            base_score=base_margin(objective, _base_score(learner, n_outputs), version),
+            base_first=True,
+            tree_weight=None if weights is None else weights[:n_trees],
+            post_transform=objective.post_transform,
+            classes=_classes(opened, objective, n_outputs),
+            groups=_groups(learner, n_outputs),
+            iteration=iteration,
+            labels_from_raw=objective.labels_from_raw,
+        ),
+        inputs=Inputs(
+            n_features,
+            _feature_names(learner),
+            missing_sentinel=opened.missing if has_sentinel else None,
+        ),
+        source=Source(
+            "xgboost",
+            ".".join(map(str, version)),
+            member(member(learner, "objective", dict), "name", str),
+            leaf_id=trees.node_id(leaf),
+            node_id=trees.node_id(node),
+            leaf_cover=None if trees.cover is None else trees.cover[leaf],
+            node_cover=None if trees.cover is None else trees.cover[node],
+            gain=None if trees.gain is None else trees.gain[node],
+            metadata=_metadata(opened.document),
+        ),
+    )
+
+
+def _booster(learner: Document) -> tuple[Document, Array | None]:
+    """Return the `model` of a gbtree, and the weights of its trees if it is a dart."""
+    booster = member(learner, "gradient_booster", dict)
+    name = member(booster, "name", str)
+    weights = None
+    if name == "dart":
+        weights = float32s(booster.get("weight_drop"), "weight_drop")
+        booster = member(booster, "gbtree", dict)
+    elif name != "gbtree":
+        raise UnsupportedModelError(
+            f"the booster must be gbtree or dart, got {name[:80]!r}: a linear booster has no trees."
+        )
+    model = member(booster, "model", dict)
+    n_trees = len(member(model, "trees", list))
+    stated = integer(member(model, "gbtree_model_param", dict), "num_trees")
+    if stated != n_trees or (weights is not None and weights.size != n_trees):
+        raise FileFormatError(f"a model must hold as many trees as it states, got {n_trees}.")
+    if len(numbers(model.get("tree_info"), "tree_info")) != n_trees:
+        raise FileFormatError(f"`tree_info` must have {n_trees} values, one for each tree.")
+    return model, weights
+
+
+def _sizes(learner: Document, model: Document) -> tuple[int, int]:
+    parameters = member(learner, "learner_model_param", dict)
+    n_features = integer(parameters, "num_feature")
+    n_outputs = max(
+        1, integer(parameters, "num_class"), integer(parameters, "num_target", default=1)
+    )
+    if n_features > MOST_FEATURES:
+        raise FileFormatError(f"`num_feature` must be at most {MOST_FEATURES}, got {n_features}.")
+    if n_outputs > max(MOST_OUTPUTS, len(member(model, "trees", list))):
+        raise FileFormatError(
+            f"a model of more than {MOST_OUTPUTS} outputs must have a tree for each, got "
+            f"{n_outputs} outputs."
+        )
+    return n_features, n_outputs
+
+
+def _used_iterations(opened: _Opened, model: Document, n_outputs: int) -> tuple[int, Array]:
+    """Return how many trees answer, and the boosting iteration of each."""
+    n_trees = len(member(model, "trees", list))
+    if "iteration_indptr" in model:
+        ends = integers(model["iteration_indptr"], "iteration_indptr", 0, n_trees + 1)
+        if ends.size == 0 or ends[0] != 0 or ends[-1] != n_trees or np.any(np.diff(ends) < 0):
+            raise FileFormatError(f"`iteration_indptr` must rise from 0 to {n_trees}.")
+    else:  # before 2.0
+        param = member(model, "gbtree_model_param", dict)
+        per_iteration = n_outputs * max(1, integer(param, "num_parallel_tree", default=1))
+        ends = np.append(np.arange(0, n_trees, per_iteration), n_trees)
+    best = opened.attributes.get("best_iteration")
+    if opened.wrapped and best is not None:
+        last = integer(opened.attributes, "best_iteration") + 1
+        if last >= ends.size:
+            raise FileFormatError(
+                f"`best_iteration` must be below the {ends.size - 1} iterations, got {last - 1}."
+            )
+        ends = ends[: last + 1]
+    iteration = np.repeat(np.arange(ends.size - 1, dtype=np.int32), np.diff(ends))
+    return int(ends[-1]), iteration
+
+
+def _base_score(learner: Document, n_outputs: int) -> Array:
+    """Read `base_score`: text of one number, or since 3.1 of a list of one or n_outputs."""
+    text = member(member(learner, "learner_model_param", dict), "base_score", str)
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = None
+    base = float32s(value if isinstance(value, list) else [value], "base_score")
+    if base.size not in (1, n_outputs) or not np.all(np.isfinite(base)):
+        raise FileFormatError(
+            f"`base_score` must be 1 or {n_outputs} finite numbers, got {text[:80]!r}."
+        )
+    return np.resize(base, n_outputs)
+
+
+def _groups(learner: Document, n_outputs: int) -> tuple[int, ...]:
+    """Classes of one target share a group; several targets are a group each."""
+    n_targets = integer(member(learner, "learner_model_param", dict), "num_target", default=1)
+    return (1,) * n_outputs if n_targets > 1 else (n_outputs,)
+
+
+def _classes(opened: _Opened, objective: Objective, n_outputs: int) -> tuple[Array, ...] | None:
+    classifies = objective.classifies if opened.classifies is None else opened.classifies
+    if not classifies:
+        return None
+    groups = _groups(opened.learner, n_outputs)
+    if opened.labels is not None:
+        return (opened.labels,) * len(groups)
+    return tuple(np.arange(max(2, size)) for size in groups)
+
+
+def _feature_names(learner: Document) -> tuple[str, ...] | None:
+    names = member({"feature_names": []} | learner, "feature_names", list)
+    if not all(isinstance(name, str) for name in names):
+        raise FileFormatError("`feature_names` must be a list of texts, got other values.")
+    return tuple(names) or None
+
+
+def _version(document: Document) -> tuple[int, ...]:
+    return tuple(integers(document.get("version"), "version", 0, 2**31, 3).tolist())
+
+
+def _metadata(document: Document) -> Document:
+    """Return the document without its trees, whose arrays the forest itself holds."""
+
+    def without_trees(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: without_trees(child) for key, child in value.items() if key != "trees"}
+        return plain(value)
+
+    stripped: Document = without_trees(document)
+    return stripped
+
+
+def subject(model: Any) -> Subject:
+    """Return xgboost's own answers to a model that `convert` accepts.
+
+    Parameters
+    ----------
+    model : path, Booster, or scikit-learn wrapper
+
+    Returns
+    -------
+    Subject
+        Raw scores and node ids through `Booster.predict` on a DMatrix, which refuses infinities;
+        the trees and missing values that `convert` takes.
+
+    Raises
+    ------
+    MissingLibraryError
+        If xgboost is not installed.
+    """
+    try:
+        import xgboost
+    except ImportError as error:
+        raise MissingLibraryError("xgboost", "xgboost", "asking an xgboost model") from error
+    opened = _open(model)
+    with _naming(opened.name):
+        trees_of_model, _ = _booster(opened.learner)
+        _, n_outputs = _sizes(opened.learner, trees_of_model)
+        n_trees, iteration = _used_iterations(opened, trees_of_model, n_outputs)
+    if isinstance(model, (str, PathLike)):
+        booster = xgboost.Booster(model_file=bytearray(Path(model).read_bytes()))
+    else:
+        booster = model.get_booster() if opened.wrapped else model
+    end = int(iteration[-1]) + 1 if iteration.size else 0
+
+    def predict(X: Array, width: int, **kind: bool) -> Array:
+        if not len(X):  # a DMatrix must have rows
+            return np.zeros((0, width), np.float32)
+        rows = xgboost.DMatrix(X, missing=opened.missing)
+        answer = booster.predict(rows, iteration_range=(0, end), validate_features=False, **kind)
+        return np.asarray(answer).reshape(len(X), width)
+
+    return Subject(
+        name="xgboost",
+        version=xgboost.__version__,
+        raw=lambda X: predict(X, n_outputs, output_margin=True),
+        leaf_ids=lambda X: predict(X, n_trees, pred_leaf=True).astype(np.int64),
+        accepts_infinite=False,
+    )

@@ -1,0 +1,175 @@
+"""Exported models in onnxruntime, as an engine and as the other side of a certificate."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int32
+
+from bitvec.arrays import Array
+from bitvec.errors import FileFormatError, InputError, MissingLibraryError
+from bitvec.runtime.onnx.files import save as save
+from bitvec.subject import Subject
+
+try:
+    import onnxruntime
+except ImportError as error:
+    raise MissingLibraryError("onnxruntime", "onnx", "Running ONNX files") from error
+
+ROWS_PER_RUN = {"tensor": 1024}
+"""Rows that go through a session at once: the form holds h and B · h of all of them."""
+MOST_ROWS_PER_RUN = 1 << 16
+
+
+class OnnxEngine:
+    """An exported forest, run by onnxruntime; an `Engine`.
+
+    Parameters
+    ----------
+    model : path, bytes or onnx.ModelProto
+        A model that `to_onnx` made.
+    n_threads : int
+        With one thread, `raw` equals the reference bit for bit; with more, the form
+        `tree_ensemble` adds the trees of a row in an order of its own. 0 leaves the number to
+        onnxruntime.
+
+    Raises
+    ------
+    FileFormatError
+        If onnxruntime cannot load the model, or it is none of bitvec's.
+    FileNotFoundError, InputError
+        If there is no such file, or `model` is of another type.
+    """
+
+    def __init__(self, model: Any, *, n_threads: int = 1) -> None:
+        self._session = _session(model, n_threads)
+        inputs = self._session.get_inputs()
+        outputs = {output.name: output.type for output in self._session.get_outputs()}
+        known = len(inputs) == 1 and inputs[0].name == "X" and inputs[0].type in _DTYPES
+        if not known or outputs.get("raw") not in _DTYPES:
+            raise FileFormatError(
+                "the model must have one input `X` and an output `raw`, got inputs "
+                f"{[i.name for i in inputs]} and outputs {sorted(outputs)}: export it with bitvec."
+            )
+        self._outputs = outputs
+        self._dtype = _DTYPES[inputs[0].type]
+        self._n_features = int(inputs[0].shape[1])
+        self.metadata: dict[str, str] = dict(self._session.get_modelmeta().custom_metadata_map)
+        form = self.metadata.get("bitvec.form", "")
+        self._block = ROWS_PER_RUN.get(form, MOST_ROWS_PER_RUN)
+
+    @property
+    def name(self) -> str:
+        """The engine's name."""
+        return "onnx"
+
+    @property
+    def has_leaves(self) -> bool:
+        """Whether the model was exported with `leaves=True`."""
+        return "leaves" in self._outputs
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """The model's outputs."""
+        return tuple(self._outputs)
+
+    def raw(self, X: Float[Array, "batch n_features"]) -> Float[Array, "batch n_outputs"]:
+        """Return the raw scores, in the dtype of the forest's output."""
+        return self.run("raw", X)
+
+    def exit_leaves(self, X: Float[Array, "batch n_features"]) -> Int32[Array, "batch n_trees"]:
+        """Return the exit leaf of every row in every tree, as leaf numbers within the tree.
+
+        Raises
+        ------
+        InputError
+            If the model has no output `leaves`.
+        """
+        if not self.has_leaves:
+            raise InputError(
+                f"the model must have an output `leaves`, got {sorted(self._outputs)}: "
+                "export it with leaves=True."
+            )
+        return self.run("leaves", X).astype(np.int32)
+
+    def run(self, output: str, X: Float[Array, "batch n_features"]) -> Array:
+        """Return one output of the model, (batch, ...), for any number of rows.
+
+        Raises
+        ------
+        InputError
+            If the model has no such output, or X has another shape than (batch, n_features).
+        """
+        if output not in self._outputs:
+            raise InputError(
+                f"the output must be one of {sorted(self._outputs)}, got {output!r}: choose one."
+            )
+        with np.errstate(over="ignore", invalid="ignore"):
+            try:
+                X = np.asarray(X, self._dtype)
+            except (TypeError, ValueError):
+                raise InputError(
+                    f"`X` must hold numbers, got {np.asarray(X).dtype}: encode its columns."
+                ) from None
+        if X.ndim != 2 or X.shape[1] != self._n_features:
+            raise InputError(
+                f"`X` must have shape (batch, {self._n_features}), got {X.shape}: "
+                "pass the training columns."
+            )
+        starts = range(0, max(len(X), 1), self._block)
+        parts = [
+            self._session.run([output], {"X": np.ascontiguousarray(X[i : i + self._block])})[0]
+            for i in starts
+        ]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+_DTYPES: dict[str, np.dtype[Any]] = {
+    "tensor(float)": np.dtype(np.float32),
+    "tensor(double)": np.dtype(np.float64),
+}
+
+
+def _session(model: Any, n_threads: int) -> Any:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = n_threads
+    options.log_severity_level = 3
+    # Off by default; said here because a flushed subnormal would take the wrong side of a test.
+    options.add_session_config_entry("session.set_denormal_as_zero", "0")
+    source = model.SerializeToString() if hasattr(model, "SerializeToString") else model
+    if not isinstance(source, bytes):
+        if not isinstance(source, str | os.PathLike):
+            raise InputError(
+                "`model` must be a path, bytes or an onnx.ModelProto, got "
+                f"{type(source).__name__}: pass what `to_onnx` or `save` returned."
+            )
+        source = os.fspath(source)
+        if not Path(source).is_file():
+            raise FileNotFoundError(f"{source} must be an ONNX file, got no file there.")
+    try:
+        return onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # onnxruntime's exceptions have no common base but this
+        reason = str(error).strip().splitlines()[0][:300]
+        raise FileFormatError(
+            f"the model must be one that onnxruntime {onnxruntime.__version__} loads, got: {reason}"
+        ) from None
+
+
+def subject(model: Any) -> Subject:
+    """Return an exported model as the subject of a certificate, on one thread.
+
+    Parameters
+    ----------
+    model : path, bytes or onnx.ModelProto
+        Leaf ids are compared if it was exported with `leaves=True`: numbers within each tree.
+    """
+    engine = OnnxEngine(model, n_threads=1)
+    return Subject(
+        name="onnxruntime",
+        version=onnxruntime.__version__,
+        raw=engine.raw,
+        leaf_ids=engine.exit_leaves if engine.has_leaves else None,
+    )

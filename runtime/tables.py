@@ -1,0 +1,305 @@
+"""Rows from whatever holds them: NumPy, lists, scipy sparse, pandas, polars, pyarrow.
+
+The rules, for every container:
+
+* A table with column names is read by name where the forest has names: another order is fine, a
+  missing column is an error, a further column is passed over with a warning. Otherwise columns are
+  read by position and their number must fit.
+* A null is NaN. A string, category or, where the column has a code book, boolean is replaced by its
+  position in `inputs.categories`: -1, which no set holds, if it is not there. A number is read as
+  it is, and so as a code that the book has given already.
+* An entry that a sparse matrix does not hold reads as `absent`.
+* Values are rounded to the forest's dtype to nearest, to infinity where they overflow.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from bitvec.arrays import Array
+from bitvec.errors import InputError
+from bitvec.inputs import Inputs, Label
+
+UNSEEN = -1.0
+"""The code of a category that the code book does not hold."""
+
+DENSE_BYTES = 1 << 27
+"""`blocks` cuts a sparse matrix into parts that are about this large as float64 arrays."""
+
+_NUMBERS = "biuf"
+_SHOWN = 5
+
+
+def rows(X: Any, inputs: Inputs, dtype: np.dtype, *, absent: float = 0.0) -> Array:
+    """Return X as a C- or F-contiguous array in this dtype, without a copy where it is one.
+
+    Parameters
+    ----------
+    X : array, sequence of rows, scipy sparse matrix, or data frame; (batch, n_features)
+    inputs : Inputs
+    dtype : numpy dtype
+        float32 or float64.
+    absent : float
+        What an entry that a sparse X does not hold reads as: 0, or NaN where the forest's source
+        takes it for missing.
+
+    Returns
+    -------
+    ndarray, (batch, n_features)
+
+    Raises
+    ------
+    InputError
+        If the shape, the names or the kind of values do not fit.
+
+    Examples
+    --------
+    >>> rows([[1, 2], [3, 4]], Inputs(2), np.dtype(np.float32))
+    array([[1., 2.],
+           [3., 4.]], dtype=float32)
+    """
+    # A value beyond the dtype's range is infinite, as in the source libraries.
+    with np.errstate(over="ignore", invalid="ignore"):
+        if isinstance(X, np.ndarray):
+            return _from_array(X, inputs, dtype)
+        if hasattr(X, "tocsr"):
+            return _from_sparse(X, inputs, dtype, absent)
+        if X is None or isinstance(X, str | bytes | numbers.Number | dict):
+            raise InputError(
+                f"`X` must be a table of rows, got {type(X).__name__}: pass an array or a frame."
+            )
+        if not isinstance(X, Sequence) and not hasattr(X, "__array_interface__"):
+            frame = _as_frame(X)
+            if frame is not None:
+                return _from_frame(frame, inputs, dtype)
+        return _from_array(_as_array(X), inputs, dtype)
+
+
+def blocks(X: Any) -> Iterator[Any]:
+    """Yield a large sparse matrix in parts of some rows each, and anything else whole."""
+    if not hasattr(X, "tocsr") or len(X.shape) != 2:
+        yield X
+        return
+    size = max(1, DENSE_BYTES // (8 * max(X.shape[1], 1)))
+    X = X.tocsr() if X.shape[0] > size else X
+    for start in range(0, max(X.shape[0], 1), size):
+        yield X[start : start + size] if X.shape[0] > size else X
+
+
+def _as_array(X: Any) -> Array:
+    try:
+        array = np.asarray(X)
+        # A list of numbers and strings would become an array of strings.
+        return np.asarray(X, object) if array.dtype.kind in "US" else array
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise InputError(
+            f"`X` must be readable as an array, got {type(X).__name__}: "
+            "pass rows of equal length, or a NumPy array."
+        ) from error
+
+
+def _require_shape(shape: tuple[int, ...], inputs: Inputs) -> None:
+    if len(shape) != 2:
+        hint = "pass a table of rows"
+        if len(shape) == 1:
+            hint = "pass X.reshape(1, -1) if it is one row, X.reshape(-1, 1) if it is one column"
+        raise InputError(f"`X` must have two axes (rows, features), got shape {shape}: {hint}.")
+    if shape[1] != inputs.n_features:
+        raise InputError(
+            f"`X` must have {inputs.n_features} features, got shape {shape}: "
+            "pass the training columns."
+        )
+
+
+def _require_numbers(dtype: np.dtype) -> None:
+    if dtype.kind not in _NUMBERS:
+        raise InputError(
+            f"`X` must hold real numbers, got dtype {dtype}: encode or convert its columns."
+        )
+
+
+def _from_array(X: Array, inputs: Inputs, dtype: np.dtype) -> Array:
+    _require_shape(X.shape, inputs)
+    if X.dtype.kind in "OUS":
+        return _from_objects(X, inputs, dtype)
+    _require_numbers(X.dtype)
+    if isinstance(X, np.ma.MaskedArray):
+        X = np.ma.filled(X.astype(dtype), np.nan)
+    X = np.asarray(X).astype(dtype, copy=False)
+    if not (X.flags.c_contiguous or X.flags.f_contiguous):
+        X = np.ascontiguousarray(X)
+    return np.require(X, requirements=["ALIGNED"])
+
+
+def _from_objects(X: Array, inputs: Inputs, dtype: np.dtype) -> Array:
+    result = np.empty((inputs.n_features, len(X)), dtype)
+    for column in range(inputs.n_features):
+        values = X[:, column].tolist()
+        result[column] = _from_values(values, _book(inputs, column), f"column {column}")
+    return result.T
+
+
+def _from_sparse(X: Any, inputs: Inputs, dtype: np.dtype, absent: float) -> Array:
+    _require_shape(X.shape, inputs)
+    _require_numbers(X.dtype)
+    X = X.tocsr()
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    result = np.full(X.shape, absent, dtype)
+    row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+    result[row, X.indices] = X.data.astype(dtype)
+    return result
+
+
+def _as_frame(X: Any) -> Any:
+    """Return X as a narwhals frame, or None if it is no data frame."""
+    import narwhals
+
+    try:
+        return narwhals.from_native(X, eager_only=True)
+    except TypeError as error:
+        if hasattr(X, "collect"):
+            raise InputError(
+                f"`X` must be in memory, got {type(X).__name__}: pass X.collect()."
+            ) from error
+        if hasattr(X, "to_frame"):
+            raise InputError(
+                f"`X` must have two axes, got the column {type(X).__name__}: pass X.to_frame()."
+            ) from error
+        return None
+    except narwhals.exceptions.DuplicateError as error:
+        raise InputError("`X` must have distinct column names: rename them.") from error
+
+
+def _from_frame(frame: Any, inputs: Inputs, dtype: np.dtype) -> Array:
+    names = list(frame.columns)
+    if inputs.feature_names is not None and any(isinstance(name, str) for name in names):
+        names = _by_name(names, inputs.feature_names)
+    _require_shape((len(frame), len(names)), inputs)
+    # One row of the result per column: columns are written at once, and its transpose is F-ordered.
+    result = np.empty((inputs.n_features, len(frame)), dtype)
+    for column, name in enumerate(names):
+        result[column] = _from_series(
+            frame.get_column(name), _book(inputs, column), f"column {name!r}"
+        )
+    return result.T
+
+
+def _by_name(names: list[Any], wanted: tuple[str, ...]) -> list[str]:
+    have = set(names)
+    missing = [name for name in wanted if name not in have]
+    if missing:
+        raise InputError(
+            f"`X` must have the forest's {len(wanted)} columns, got none named "
+            f"{_listed(missing)}: add or rename them."
+        )
+    needed = set(wanted)
+    extra = [name for name in names if name not in needed]
+    if extra:
+        warnings.warn(
+            f"`X` has columns that the forest does not read: {_listed(extra)}.",
+            UserWarning,
+            stacklevel=_outside_stacklevel(),
+        )
+    return list(wanted)
+
+
+def _outside_stacklevel() -> int:
+    """Return the level of the first caller outside this package, whose line the warning names."""
+    import sys
+
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("bitvec."):
+        frame, level = frame.f_back, level + 1
+    return level
+
+
+def _listed(names: Iterable[Any]) -> str:
+    names = list(names)
+    shown = ", ".join(repr(name) for name in names[:_SHOWN])
+    return shown if len(names) <= _SHOWN else f"{shown} and {len(names) - _SHOWN} more"
+
+
+def _book(inputs: Inputs, column: int) -> tuple[Label, ...] | None:
+    return None if inputs.categories is None else inputs.categories[column]
+
+
+def _from_series(series: Any, book: tuple[Label, ...] | None, name: str) -> Array:
+    import narwhals
+
+    if series.dtype.is_numeric() and series.dtype != narwhals.Decimal:
+        _require_codes(book, name)
+        return np.asarray(series.to_numpy())
+    if series.dtype == narwhals.Boolean and book is None and series.null_count() == 0:
+        return np.asarray(series.to_numpy())
+    if series.dtype.is_temporal():
+        raise InputError(f"`X` must hold real numbers, got {series.dtype} in {name}: convert it.")
+    native = series.to_native()
+    if hasattr(native, "to_pylist"):  # narwhals loses the nulls of pyarrow's dictionary columns
+        values = native.to_pylist()
+    else:
+        objects = series.to_numpy().astype(object)
+        objects[series.is_null().to_numpy()] = None
+        values = objects.tolist()
+    is_category = series.dtype in (narwhals.Categorical, narwhals.Enum)
+    return _from_values(values, book, name, null_is_nan=True, is_category=is_category)
+
+
+def _require_codes(book: tuple[Label, ...] | None, name: str) -> None:
+    """Refuse numbers that may be codes or the categories themselves."""
+    if book is None or any(isinstance(label, str) for label in book):
+        return
+    if tuple(book) != tuple(range(len(book))):
+        raise InputError(
+            f"{name} of `X` must be a category column, since its categories are numbers too "
+            f"({_listed(book)}): got numbers, convert the column, or pass an array of codes."
+        )
+
+
+def _from_values(
+    values: list[Any],
+    book: tuple[Label, ...] | None,
+    name: str,
+    *,
+    null_is_nan: bool = False,
+    is_category: bool = False,
+) -> Array:
+    """Return one column of Python values as float64: numbers as they are, the others by code."""
+    null_is_nan |= book is not None
+    code = {} if book is None else {label: float(at) for at, label in enumerate(book)}
+    result = np.empty(len(values))
+    for at, value in enumerate(values):
+        is_null = value is None or type(value).__name__ in ("NAType", "NaTType")
+        if (is_null and null_is_nan) or (isinstance(value, float) and value != value):
+            result[at] = np.nan
+        elif book is not None and (is_category or isinstance(value, str | bool | np.bool_)):
+            result[at] = code.get(value, UNSEEN)
+        elif _is_number(value) and not is_category:
+            result[at] = _as_float(value)
+        else:
+            remedy = "pass NaN for a missing value" if is_null else "encode it as a number"
+            raise InputError(
+                f"`X` must hold real numbers in {name}, which has no categories in this forest, "
+                f"got {value!r}: {remedy}."
+            )
+    return result
+
+
+def _as_float(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:  # an integer beyond the range of float64
+        return math.inf if value > 0 else -math.inf
+
+
+def _is_number(value: Any) -> bool:
+    from decimal import Decimal
+
+    return isinstance(value, numbers.Real | Decimal | np.bool_)

@@ -1,0 +1,102 @@
+"""The promise of retraining: a hard forest is taken only if it is clearly better on validation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bitvec.arrays import Array
+from bitvec.forest import Forest
+from bitvec.runtime.torch.engine import TorchEngine
+from bitvec.runtime.torch.objective import Objective
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """One look at the hard forest on the way.
+
+    Parameters
+    ----------
+    stage : str
+        "start", "leaves" or "soft".
+    step, steps : int
+        How far the stage was, of how far.
+    score : float
+        On the validation rows, of the hard forest in its inference dtype; more is better.
+    loss : float
+        Mean training loss since the last look; NaN where none was computed.
+    gamma : float
+        Steepness at that step; NaN outside the soft stage.
+    accepted : bool
+        Whether this forest became the best so far.
+    """
+
+    stage: str
+    step: int
+    steps: int
+    score: float
+    loss: float
+    gamma: float
+    accepted: bool
+
+
+class Selection:
+    """Keeps the best hard forest; the start stays unless another is clearly better.
+
+    A candidate must gain more on validation than half a standard error: of the start's accuracy a,
+    0.5 · sqrt(a (1 − a) / n), or for squared errors of the paired difference to the start's.
+
+    Parameters
+    ----------
+    start : Forest
+    X, target, weight : arrays
+        The validation rows.
+    """
+
+    def __init__(
+        self, start: Forest, objective: Objective, X: Array, target: Array, weight: Array
+    ) -> None:
+        self._objective, self._X, self._target = objective, X, target
+        self._weight = weight / weight.sum()
+        self._n_effective = 1.0 / float((self._weight**2).sum())
+        self._start = self._scores(TorchEngine(start).raw(X))
+        self.start_score = self.score = self._mean(self._start)
+        self.best = start
+        self.history = [Evaluation("start", 0, 0, self.score, np.nan, np.nan, False)]
+
+    def consider(
+        self,
+        candidate: Forest,
+        stage: str,
+        step: int,
+        steps: int,
+        *,
+        loss: float = np.nan,
+        gamma: float = np.nan,
+        raw: Array | None = None,
+    ) -> Evaluation:
+        """Score a candidate and keep it if it is the best; `raw` are its raw scores, if known."""
+        scores = self._scores(TorchEngine(candidate).raw(self._X) if raw is None else raw)
+        score = self._mean(scores)
+        accepted = score > self.score and score - self.start_score > self._least_gain(scores)
+        if accepted:
+            self.best, self.score = candidate, score
+        evaluation = Evaluation(stage, step, steps, score, loss, gamma, accepted)
+        self.history.append(evaluation)
+        return evaluation
+
+    def _scores(self, raw: Array) -> Array:
+        return self._objective.scores(raw, self._target)
+
+    def _mean(self, scores: Array) -> float:
+        return float((self._weight * scores).sum())
+
+    def _least_gain(self, scores: Array) -> float:
+        if self._objective.output.is_classifier:
+            a = self.start_score
+            variance = a * (1 - a)
+        else:
+            gain = scores - self._start
+            variance = self._mean((gain - self._mean(gain)) ** 2)
+        return 0.5 * float(np.sqrt(max(variance, 0.0) / self._n_effective))

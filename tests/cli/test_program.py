@@ -1,0 +1,213 @@
+"""What all commands share: help at once, exit statuses, no traceback, no half-written file."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from bitvec import api
+from bitvec.cli import predict, program, retrain
+from bitvec.cli.program import COMMANDS
+
+BITVEC = "from bitvec.cli import main; main()"
+
+
+def bitvec(*arguments: object, script: str = BITVEC, **options: object) -> subprocess.Popen[str]:
+    """Start `bitvec` as a process of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-c", script, *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,  # type: ignore[call-overload]
+    )
+
+
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+@pytest.mark.parametrize("name", ["", *COMMANDS])
+def test_help_names_every_command_and_shows_examples(name: str, flag: str) -> None:
+    result = CliRunner().invoke(program, [*([name] if name else []), flag])
+    assert result.exit_code == 0
+    if name:
+        assert f"bitvec {name}" in result.output.split("Examples:")[1]
+    else:
+        assert all(f"\n  {command} " in result.output for command in COMMANDS)
+
+
+def test_each_example_of_a_help_page_parses() -> None:
+    for name, lines in ((n, CliRunner().invoke(program, [n, "-h"]).output) for n in COMMANDS):
+        examples = re.findall(rf"^ +bitvec ({name}.*)$", lines, re.MULTILINE)
+        assert examples
+        for example in examples:
+            words = example.split()[1:]
+            command = program.get_command(None, name)  # type: ignore[arg-type]
+            assert command is not None
+            command.make_context(name, words)  # raises a UsageError if it does not parse
+
+
+def test_help_imports_no_numpy() -> None:
+    script = (
+        "import sys; from bitvec.cli import program\n"
+        f"for name in [[], *([c] for c in {list(COMMANDS)!r})]:\n"
+        "    program.main([*name, '--help'], standalone_mode=False)\n"
+        "print(sorted({'numpy', 'rich', 'torch', 'sklearn', 'narwhals'} & set(sys.modules)))"
+    )
+    out, err = bitvec(script=script).communicate()
+    assert out.splitlines()[-1] == "[]", err
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["certify", "--help"]], ids=" ".join)
+def test_help_answers_in_under_three_tenths_of_a_second(arguments: list[str]) -> None:
+    """The best of up to 10 processes counts: other work on the machine is not our time."""
+    best = float("inf")
+    for _ in range(10):
+        start = time.perf_counter()
+        bitvec(*arguments).communicate()
+        best = min(best, time.perf_counter() - start)
+        if best < 0.3:
+            return
+    pytest.fail(f"the fastest help took {best:.2f} s")
+
+
+def test_version_is_the_package_version() -> None:
+    from importlib.metadata import version
+
+    result = CliRunner().invoke(program, ["--version"])
+    assert (result.exit_code, result.output) == (0, f"bitvec {version('bitvec')}\n")
+
+
+def test_the_choices_of_the_help_are_those_of_the_engines() -> None:
+    from bitvec.runtime.engine import ENGINES
+
+    assert set(predict.ENGINES) == {"auto", *ENGINES}
+
+
+def test_the_choices_of_the_help_are_those_of_retraining() -> None:
+    from bitvec.runtime.torch.relaxations import RELAXATIONS
+    from bitvec.runtime.torch.retrain import MOVABLE
+
+    assert tuple(RELAXATIONS) == retrain.RELAXATIONS
+    assert retrain.MOVABLE == MOVABLE
+
+
+def invoke(*arguments: object) -> Result:
+    return CliRunner().invoke(program, [str(argument) for argument in arguments])
+
+
+def test_an_unforeseen_exception_is_a_bug_in_one_sentence(
+    desk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(model: object) -> None:
+        raise ZeroDivisionError("a slip\n\x1b[31m")
+
+    monkeypatch.setattr(api, "convert", fails)
+    result = invoke("info", "stump.safetensors")
+    assert result.exit_code == 70
+    assert result.stderr.count("\n") == 1
+    assert result.stderr.startswith("Error: ZeroDivisionError: a slip \\x1b[31m. This is a bug")
+    result = invoke("info", "stump.safetensors", "--debug")
+    assert result.exit_code == 70
+    assert "Traceback (most recent call last)" in result.stderr
+
+
+def test_debug_shows_the_traceback_of_wrong_input_too(desk: Path) -> None:
+    assert "Traceback" not in invoke("info", "absent.ubj").stderr
+    result = invoke("info", "absent.ubj", "--debug")
+    assert result.exit_code == 2
+    assert "Traceback" in result.stderr
+
+
+def test_memory_that_is_not_there_is_one_sentence(
+    desk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(model: object) -> None:
+        raise MemoryError("Unable to allocate 9 TiB")
+
+    monkeypatch.setattr(api, "convert", fails)
+    result = invoke("info", "stump.safetensors")
+    assert result.exit_code == 2
+    assert result.stderr == (
+        "Error: this needs more memory than there is (Unable to allocate 9 TiB).\n"
+    )
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+def test_an_interrupted_command_leaves_nothing(desk: Path) -> None:
+    before = sorted(path.name for path in desk.iterdir())
+    script = (
+        "import sys, time\n"
+        "from bitvec import files\n"
+        "def pack(forest): print('ready', flush=True); time.sleep(60)\n"
+        "files.pack = pack\n" + BITVEC
+    )
+    process = bitvec("convert", "cancer.ubj", script=script, cwd=desk)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert err == "Error: interrupted; nothing was left half-written.\n"
+    assert sorted(path.name for path in desk.iterdir()) == before
+
+
+@pytest.mark.skipif(os.name == "nt", reason="pipes of POSIX")
+def test_a_reader_that_goes_away_is_no_error(desk: Path) -> None:
+    (desk / "many.csv").write_text("0,9\n1,9\n" * 50_000)
+    process = bitvec("predict", "stump.safetensors", "many.csv", "--engine", "reference", cwd=desk)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    assert process.stdout.readline() == "prediction\n"
+    process.stdout.close()
+    assert process.wait(timeout=20) == 141
+    assert process.stderr.read() == ""
+    process.stderr.close()
+
+
+def test_a_terminal_of_another_encoding_ends_no_command(desk: Path) -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    process = bitvec("info", "stump.safetensors", "--tree", 0, cwd=desk, env=environment)
+    out, err = process.communicate()
+    assert (process.returncode, err) == (0, "")
+    assert "leaf 1: 20" in out
+
+
+HIDDEN = """
+import sys
+from importlib.machinery import PathFinder
+
+hidden = sys.argv.pop(1)
+
+class Finder(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        return None if name.partition(".")[0] == hidden else super().find_spec(name, path, target)
+
+sys.meta_path[sys.meta_path.index(PathFinder)] = Finder
+"""
+"""Makes the library that the first argument names as if it were not installed."""
+
+MISSING = {
+    "onnx": ["export", "stump.safetensors", "-o", "stump.onnx"],
+    "xgboost": ["certify", "cancer.ubj"],
+    "torch": ["retrain", "cancer.ubj", "cancer-y.csv", "--target", "y", "-o", "new.safetensors"],
+    "skops": ["info", "tree.skops"],
+    "sklearn": ["info", "tree.skops"],
+}
+
+
+@pytest.mark.parametrize("library", MISSING)
+def test_a_missing_library_is_one_sentence_with_its_remedy(library: str, desk: Path) -> None:
+    before = sorted(path.name for path in desk.iterdir())
+    process = bitvec(library, *MISSING[library], script=HIDDEN + BITVEC, cwd=desk)
+    out, err = process.communicate()
+    assert (process.returncode, out) == (2, "")
+    assert re.fullmatch(r'Error: [^\n]*: run `pip install "bitvec\[\w+\]"`\.\n', err), err
+    assert sorted(path.name for path in desk.iterdir()) == before

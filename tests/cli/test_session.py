@@ -1,0 +1,261 @@
+"""A whole session on models of scikit-learn and xgboost: every answer is the source library's."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pandas as pd
+import pytest
+from click.testing import Result
+
+from bitvec import certificates, files
+from bitvec.forest import from_matrices
+
+Run = Callable[..., Result]
+
+
+def answer(result: Result) -> dict[str, Any]:
+    """Return the one JSON object that a command printed on stdout."""
+    assert result.exit_code == 0, result.output
+    record = json.loads(result.stdout, parse_constant=pytest.fail)  # NaN and Infinity are no JSON
+    assert isinstance(record, dict)
+    return record
+
+
+def table(result: Result) -> pd.DataFrame:
+    """Return the CSV that a command printed on stdout."""
+    assert result.exit_code == 0, result.output
+    return pd.read_csv(io.StringIO(result.stdout))
+
+
+def test_convert_certify_predict_export_xgboost(
+    run: Run, desk: Path, models: dict[str, Any]
+) -> None:
+    booster, X = models["booster"], models["cancer"]
+    lifted = answer(run("convert", "cancer.ubj", "--certify", "--json"))
+    assert lifted["file"] == "cancer.safetensors"
+    assert lifted["trees"] == 12
+    proof = certificates.load(desk / lifted["certificate"])
+    assert proof.passed
+    assert proof.matches(files.load(desk / "cancer.safetensors"))
+
+    result = run("certify", "cancer.safetensors", "--model", "cancer.json", "--data", "cancer.csv")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("PASSED")
+    assert "569 given" in result.stdout
+    assert "0 differ" in result.stdout
+
+    for rows in ("cancer.csv", "cancer.parquet"):
+        got = table(run("predict", "cancer.safetensors", rows, "--output", "raw"))["raw"]
+        margin = booster.predict(X, output_margin=True)
+        assert np.array_equal(got.to_numpy(np.float32), margin)
+    labels = table(run("predict", "cancer.safetensors", "cancer.csv"))["prediction"]
+    assert np.array_equal(labels, booster.predict(X))
+    leaves = table(run("predict", "cancer.safetensors", "cancer.csv", "--output", "leaves"))
+    assert np.array_equal(leaves.to_numpy(), booster.apply(X))
+    probabilities = table(run("predict", "cancer.ubj", "cancer.csv", "--output", "probabilities"))
+    assert list(probabilities) == ["probability_0", "probability_1"]
+    # NumPy's float32 exponential differs from libm's in its last places; raw scores are equal.
+    np.testing.assert_allclose(probabilities, booster.predict_proba(X), rtol=1e-6)
+
+    exported = answer(
+        run("export", "cancer.safetensors", "-o", "cancer.onnx", "--certify", "--json")
+    )
+    assert exported["passed"] is True
+    assert exported["bytes"] == (desk / "cancer.onnx").stat().st_size
+    assert certificates.load(desk / "cancer.onnx.certificate.json").passed
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1  # more of them add the trees in an order of their own
+    session = onnxruntime.InferenceSession(desk / "cancer.onnx", options)
+    raw = session.run(["raw"], {"X": X.to_numpy(np.float32)})[0]
+    assert np.array_equal(raw[:, 0], booster.predict(X, output_margin=True))
+    assert run("certify", "cancer.ubj", "--artefact", "cancer.onnx").exit_code == 0
+
+
+@pytest.mark.parametrize("name", ["tree", "forest"])
+def test_convert_certify_predict_scikit_learn(
+    run: Run, desk: Path, models: dict[str, Any], name: str
+) -> None:
+    model, X = models[name], models["iris"]
+    assert run("convert", f"{name}.skops", "-o", "f.safetensors").exit_code == 0
+    assert run("certify", "f.safetensors", "--model", f"{name}.skops").exit_code == 0
+    assert run("certify", f"{name}.skops", "--data", "iris.csv").exit_code == 0
+    labels = table(run("predict", "f.safetensors", "iris.csv"))["prediction"]
+    assert np.array_equal(labels, model.predict(X))
+    for rows in ("iris.csv", "iris-bare.csv"):  # by name, and by position
+        got = table(run("predict", "f.safetensors", rows, "--output", "probabilities"))
+        assert list(got) == [f"probability_{species}" for species in model.classes_]
+        assert np.array_equal(got, model.predict_proba(X))
+
+
+def test_retrain_never_returns_a_worse_tree(run: Run, desk: Path) -> None:
+    arguments = ("retrain", "tree.skops", "iris-y.csv", "--target", "species", "--steps", 60)
+    result = answer(run(*arguments, "-o", "new.safetensors", "--json"))
+    assert result["after"] >= result["before"]
+    assert result["moved"] == ["S", "b", "v"]
+    assert result["history"][0]["score"] == result["before"]
+    assert files.load(desk / "new.safetensors").n_leaves > 1
+    again = run(*arguments, "-o", "again.safetensors", "--move", "v", "--validation", "iris-y.csv")
+    assert again.exit_code == 0, again.output
+    assert "validation accuracy: " in again.stdout
+    assert "start 0: validation" in again.stderr
+    before, after = files.load(desk / "again.safetensors"), run("info", "tree.skops", "--json")
+    assert before.n_nodes == json.loads(after.stdout)["nodes"]
+
+
+def test_info_states_the_facts(run: Run, desk: Path, models: dict[str, Any]) -> None:
+    facts = answer(run("info", "cancer.ubj", "--json"))
+    frame = models["booster"].get_booster().trees_to_dataframe()
+    assert facts["trees"] == 12
+    assert facts["leaves"] == int((frame.Feature == "Leaf").sum())
+    assert facts["nodes"] == int((frame.Feature != "Leaf").sum())
+    assert facts["file_bytes"] == (desk / "cancer.ubj").stat().st_size
+    assert facts["feature_names"] == list(models["cancer"])
+    uses = frame[frame.Feature != "Leaf"].Feature.value_counts()
+    assert {use["name"]: use["entries"] for use in facts["feature_uses"]} == uses.to_dict()
+    assert facts["depth_max"] == 3
+    assert facts["classes"] == [[0, 1]]
+    assert facts["source"]["library"] == "xgboost"
+    text = run("info", "cancer.ubj").stdout
+    for expected in ("trees       12", "30, compared in float32", "sigmoid", "binary:logistic"):
+        assert expected in text
+
+
+def test_info_draws_a_tree_with_names(run: Run, desk: Path, models: dict[str, Any]) -> None:
+    text = run("info", "tree.skops", "--tree", 0).stdout
+    assert text.startswith("tree 0 of 1: ")
+    assert "petal" in text
+    assert "setosa 1" in text
+    # One line per node and leaf of the source.
+    drawing = text.split("\n\n")[1].splitlines()
+    assert len(drawing) == models["tree"].tree_.node_count
+    for array in ("S (", "b (", "B (", "v ("):
+        assert f"\n{array}" in text
+
+
+def test_a_drawing_asks_what_the_rows_answer(run: Run, desk: Path) -> None:
+    assert run("info", "stump.safetensors", "--tree", -1).stdout == (
+        "tree 0 of 1: 1 node, 2 leaves; no goes left, yes goes right\n"
+        "\n"
+        "x0 > 0.5 ?  [missing: no]\n"
+        "├─ no:  leaf 0: 10\n"
+        "└─ yes: leaf 1: 20\n"
+        "\n"
+        "S (1 x 2):\n"
+        "  1  0\n"
+        "b (1):\n"
+        "  0.5\n"
+        "B (2 x 1):\n"
+        "  0\n"
+        "  1\n"
+        "v (2 x 1):\n"
+        "  10\n"
+        "  20\n"
+    )
+    record = answer(run("info", "stump.safetensors", "--tree", 0, "--json"))
+    assert record["B"] == {"lo": [0], "mid": [1], "hi": [2]}
+    assert record["v"] == [[10.0], [20.0]]
+
+
+@pytest.mark.parametrize("engine", ["numba", "torch", "reference"])
+def test_engines_answer_alike(run: Run, engine: str, desk: Path) -> None:
+    result = run("predict", "stump.safetensors", "stump.csv", "--engine", engine)
+    assert result.stdout == "prediction\n10.0\n20.0\n"
+
+
+def test_nan_is_null_in_json(run: Run, desk: Path) -> None:
+    files.save(
+        from_matrices([[1, 0]], [0.5], [[0], [1]], [np.nan, np.inf]), desk / "nan.safetensors"
+    )
+    record = answer(run("predict", "nan.safetensors", "stump.csv", "--json"))
+    assert record["columns"]["prediction"] == [None, "inf"]
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.tsv", "out.npy", "out.parquet"])
+def test_predictions_go_to_any_kind_of_file(run: Run, desk: Path, name: str) -> None:
+    from bitvec.runtime.datafiles import read
+
+    result = run("predict", "stump.safetensors", "stump.csv", "-o", name, "--output", "leaves")
+    assert result.stdout == f"2 rows of leaves -> {name}\n"
+    if name == "out.npy":
+        assert np.load(name).tolist() == [0, 1]
+    else:
+        _, leaves = read(desk / name).split("tree_0")
+        assert leaves.tolist() == [0, 1]
+
+
+def test_extra_columns_are_passed_over_with_a_warning(run: Run) -> None:
+    result = run("predict", "cancer.ubj", "cancer-y.csv")
+    assert result.exit_code == 0
+    assert result.stderr == "Warning: `X` has columns that the forest does not read: 'y'.\n"
+    assert result.stdout == run("predict", "cancer.ubj", "cancer.csv").stdout
+
+
+def test_convert_replaces_a_file_only_by_force(run: Run, desk: Path) -> None:
+    assert run("convert", "cancer.ubj").exit_code == 0
+    before = (desk / "cancer.safetensors").read_bytes()
+    (desk / "cancer.safetensors").write_bytes(b"mine")
+    refused = run("convert", "cancer.ubj")
+    assert refused.exit_code == 2
+    assert "cancer.safetensors exists" in refused.stderr
+    assert (desk / "cancer.safetensors").read_bytes() == b"mine"
+    assert run("convert", "cancer.ubj", "--force").exit_code == 0
+    assert (desk / "cancer.safetensors").read_bytes() == before
+
+
+def test_a_certificate_that_fails_exits_with_1(run: Run, desk: Path) -> None:
+    import dataclasses
+
+    assert run("convert", "cancer.ubj").exit_code == 0
+    forest = files.load(desk / "cancer.safetensors")
+    moved = dataclasses.replace(forest.leaves, v=np.nextafter(forest.v, np.float32(9)))
+    files.save(dataclasses.replace(forest, leaves=moved), desk / "moved.safetensors")
+    result = run("certify", "moved.safetensors", "--model", "cancer.ubj", "-o", "proof.json")
+    assert result.exit_code == 1
+    assert result.stdout.startswith("FAILED")
+    assert certificates.load(desk / "proof.json").passed is False
+    result = run("certify", "moved.safetensors", "--model", "cancer.ubj", "--json")
+    assert result.exit_code == 1
+    assert json.loads(result.stdout)["passed"] is False
+
+
+def test_convert_writes_nothing_whose_certificate_fails(
+    run: Run, desk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import dataclasses
+
+    from bitvec import api
+
+    convert = api.convert
+
+    def slips(model: Any) -> Any:
+        forest = convert(model)
+        moved = dataclasses.replace(forest.leaves, v=forest.v + np.float32(1))
+        return dataclasses.replace(forest, leaves=moved)
+
+    monkeypatch.setattr(api, "convert", slips)
+    before = sorted(desk.iterdir())
+    result = run("convert", "cancer.ubj", "--certify")
+    assert result.exit_code == 1
+    assert result.stdout.startswith("FAILED")
+    assert sorted(desk.iterdir()) == before
+
+
+def test_quickstart_runs_the_tour_with_its_options(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from bitvec import quickstart
+
+    calls = []
+    monkeypatch.setattr(
+        quickstart, "run", lambda directory, *, seed: calls.append((directory, seed))
+    )
+    assert run("quickstart").exit_code == 0
+    assert run("quickstart", "-o", "look", "--seed", 3).exit_code == 0
+    assert calls == [(Path("quickstart"), 0), (Path("look"), 3)]

@@ -1,0 +1,276 @@
+"""Laws of the ONNX form `tree_ensemble`: what onnxruntime answers is what the reference answers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given, settings
+from strategies import EQUAL, KERNEL, OBLIQUE, ONE_HOT, SET, forests, forests_with_rows
+
+from bitvec import reference, structure, transforms
+from bitvec.converters.onnx import LARGEST_DEPTH, to_onnx
+from bitvec.errors import UnsupportedModelError
+from bitvec.forest import Forest, from_matrices
+from bitvec.inputs import Inputs
+from bitvec.leaves import Leaves
+from bitvec.node_tests import CodeRule, Kind, axis_aligned, set_bits
+from bitvec.output import Output
+from bitvec.runtime.onnx.session import OnnxEngine, subject
+
+HELD = (*ONE_HOT, KERNEL)
+
+
+def engine_of(forest: Forest, **options: int) -> OnnxEngine:
+    return OnnxEngine(to_onnx(forest, leaves=True), **options)
+
+
+@settings(max_examples=60)
+@given(forests_with_rows(kinds=HELD))
+def test_leaves_and_raw_scores_are_the_references_bit_for_bit_on_one_thread(drawn):
+    forest, X = drawn
+    engine = engine_of(forest)
+    assert np.array_equal(engine.exit_leaves(X), reference.exit_leaves(forest, X))
+    with np.errstate(all="ignore"):
+        expected = reference.raw(forest, X)
+    raw = engine.raw(X)
+    assert raw.dtype == expected.dtype
+    assert np.array_equal(raw, expected, equal_nan=True)
+
+
+@settings(max_examples=25)
+@given(forests_with_rows(kinds=(SET, EQUAL), max_leaves=20))
+def test_sets_and_equality_route_exactly_without_the_output_of_leaves(drawn):
+    forest, X = drawn
+    with np.errstate(all="ignore"):
+        expected = reference.raw(forest, X)
+    assert np.array_equal(OnnxEngine(to_onnx(forest)).raw(X), expected, equal_nan=True)
+
+
+def booster(
+    n_trees: int, dtype: type, out: type, n_outputs: int = 1, *, base_first: bool = True
+) -> Forest:
+    """Stump-like trees of three leaves whose leaves name the tree's output."""
+    rng = np.random.default_rng(n_trees)
+    left = np.tile([~0, ~1], n_trees) - np.repeat(3 * np.arange(n_trees), 2)
+    right = np.stack([2 * np.arange(n_trees) + 1, ~(3 * np.arange(n_trees) + 2)], axis=1).ravel()
+    B = structure.arrange(left, right, 2 * np.arange(n_trees))[0]
+    named = np.repeat(np.arange(n_trees) % n_outputs, 3).astype(np.int32)
+    return Forest(
+        axis_aligned(rng.integers(0, 3, B.n_nodes), rng.normal(size=B.n_nodes).astype(dtype)),
+        B,
+        Leaves(rng.normal(size=(B.n_leaves, 1)).astype(out), named),
+        Output(
+            n_outputs,
+            np.dtype(out),
+            base_score=rng.normal(size=n_outputs).astype(out),
+            base_first=base_first,
+        ),
+        Inputs(3),
+    )
+
+
+@pytest.mark.parametrize("n_trees", [1, 79, 80, 300])
+@pytest.mark.parametrize("n_outputs", [1, 3])
+@pytest.mark.parametrize(
+    ("dtype", "out"),
+    [(np.float32, np.float32), (np.float32, np.float64), (np.float64, np.float64),
+     (np.float64, np.float32)],
+)  # fmt: skip
+def test_sums_are_the_references_on_one_thread_and_near_them_on_four(
+    n_trees, n_outputs, dtype, out
+):
+    forest = booster(n_trees, dtype, out, n_outputs)
+    X = np.random.default_rng(0).normal(size=(300, 3)).astype(dtype)
+    expected = reference.raw(forest, X)
+    one, four = engine_of(forest), engine_of(forest, n_threads=4)
+    # Two orders of adding n terms differ by less than 2 n eps times the sum of their sizes.
+    size = np.abs(forest.leaves.v).sum() + np.abs(forest.output.base_score).max()
+    bound = 2 * (n_trees + 1) * np.finfo(out).eps * size
+    for rows in (1, 2, 49, 51, 300):  # onnxruntime changes its plan at 50 rows and 80 trees
+        assert np.array_equal(one.raw(X[:rows]), expected[:rows])
+        assert np.all(np.abs(four.raw(X[:rows]) - expected[:rows]) <= bound)
+        assert np.array_equal(four.exit_leaves(X[:rows]), one.exit_leaves(X[:rows]))
+
+
+@pytest.mark.parametrize("rule", list(CodeRule))
+@pytest.mark.parametrize("other_right", [False, True])
+@pytest.mark.parametrize("codes", [[], [0], [31, 32], list(range(64)), [5, 2000]])
+def test_a_value_that_is_no_code_is_in_no_set(rule, other_right, codes):
+    ptr, words = set_bits([np.array(codes, np.int64)])
+    tests = axis_aligned(
+        [0],
+        np.zeros(1, np.float32),
+        kind=Kind.SET,
+        code_rule=rule,
+        other_right=other_right,
+        missing_right=not other_right,
+        set_ptr=ptr,
+        set_words=words,
+    )
+    stump = from_matrices([[1.0]], [0.0], [[0], [1]], [1, 2])
+    forest = replace(stump, tests=tests)
+    X = [0, -0.0, 0.5, -0.5, -1, 1.5, 31, 32, 32.5, 63, 64, 2000, 2001, np.inf, -np.inf, np.nan]
+    X = np.array(X, np.float32)[:, None]
+    assert np.array_equal(engine_of(forest).raw(X), reference.raw(forest, X))
+
+
+def test_a_set_of_many_codes_loads():
+    ptr, words = set_bits([np.arange(0, 20_000, 2)])
+    tests = axis_aligned([0], np.zeros(1, np.float32), kind=Kind.SET, set_ptr=ptr, set_words=words)
+    forest = replace(from_matrices([[1.0]], [0.0], [[0], [1]], [1, 2]), tests=tests)
+    X = np.array([[0], [1], [19_998], [19_999], [20_000]], np.float32)
+    assert engine_of(forest).raw(X).ravel().tolist() == [2, 1, 2, 1, 1]
+
+
+def test_no_root_has_a_leaf_and_a_node_of_one_number():
+    # Node 1 and leaf 1 under root 0: some onnxruntime versions see a single leaf.
+    forest = from_matrices([[1.0], [1.0]], [0.0, -1.0], [[0, 0], [0, 1], [1, 1]], [1, 2, 3])
+    for tree in (forest, booster(5, np.float32, np.float64)):
+        node = next(n for n in to_onnx(tree).graph.node if n.op_type == "TreeEnsemble")
+        a = {x.name: onnx.helper.get_attribute_value(x) for x in node.attribute}
+        for root in a["tree_roots"]:
+            one_leaf = a["nodes_trueleafs"][root] != a["nodes_falseleafs"][root]
+            assert not one_leaf or a["nodes_truenodeids"][root] != a["nodes_falsenodeids"][root]
+
+
+def test_no_rows_give_no_scores():
+    engine = engine_of(booster(3, np.float32, np.float64, 2))
+    assert engine.raw(np.zeros((0, 3))).shape == (0, 2)
+    assert engine.exit_leaves(np.zeros((0, 3))).shape == (0, 3)
+
+
+@settings(max_examples=15)
+@given(forests(kinds=HELD))
+def test_the_model_is_valid_and_pinned(forest):
+    model = to_onnx(forest, name="trees")
+    onnx.checker.check_model(model, full_check=True)
+    domains = {o.domain: o.version for o in model.opset_import}
+    assert domains == {"": 21, "ai.onnx.ml": 5}
+    assert model.ir_version == 10
+    assert model.graph.name == "trees"
+    names = [node.name for node in model.graph.node]
+    assert all(names)
+    assert len(set(names)) == len(names)
+    assert {p.key: p.value for p in model.metadata_props}["bitvec.form"] == "tree_ensemble"
+
+
+@settings(max_examples=10)
+@given(forests(kinds=(OBLIQUE,)).filter(lambda f: not f.tests.is_one_hot.all()))
+def test_oblique_nodes_are_refused_with_the_form_that_holds_them(forest):
+    with pytest.raises(UnsupportedModelError, match="use the form `tensor`"):
+        to_onnx(forest)
+
+
+def test_trees_deeper_than_runtimes_descend_are_refused():
+    n = LARGEST_DEPTH + 1
+    left, right = ~np.arange(n), np.append(np.arange(1, n), ~n)
+    B = structure.arrange(left, right, np.array([0]))[0]
+    forest = Forest(
+        axis_aligned(np.zeros(n), np.arange(n, dtype=np.float32)),
+        B,
+        Leaves(np.arange(n + 1.0)[:, None]),
+        Output(1, np.dtype(np.float64)),
+        Inputs(1),
+    )
+    with pytest.raises(UnsupportedModelError, match=r"depth 1024 at most.*`tensor`"):
+        to_onnx(forest)
+
+
+# Lifted models.
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 6)).astype(np.float32)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    known = np.nan_to_num(X)
+    return X, known[:, 0] + known[:, 1] * known[:, 2]
+
+
+def lifted(model):
+    from bitvec.converters import sklearn
+
+    return sklearn.convert(model), sklearn.subject(model)
+
+
+def certify_by_hand(model, X):
+    """Lift, export in both forms, and compare both files with the source itself."""
+    from bitvec.runtime.onnx import tensor
+
+    forest, source = lifted(model)
+    for form in (to_onnx, tensor.to_onnx):
+        exported = subject(form(forest, leaves=True))
+        assert np.array_equal(exported.raw(X), source.raw(X))
+        leaf = exported.leaf_ids(X) + forest.bitvectors.leaf_ptr[:-1]
+        assert np.array_equal(forest.source.leaf_id[leaf], source.leaf_ids(X))
+        yield OnnxEngine(form(forest))
+
+
+def test_sklearn_forests_give_their_own_probabilities_labels_and_leaves(table):
+    from sklearn.ensemble import RandomForestClassifier
+
+    X, score = table
+    y = np.array(["low", "mid", "high"])[np.digitize(score, [-0.5, 0.5])]
+    model = RandomForestClassifier(15, max_depth=7, random_state=0).fit(X, y)
+    for engine in certify_by_hand(model, X):
+        assert np.array_equal(engine.run("probabilities", X), model.predict_proba(X))
+        assert np.array_equal(engine.run("label", X), model.predict(X))
+
+
+def test_sklearn_trees_of_several_targets_give_their_own_labels(table):
+    from sklearn.tree import DecisionTreeClassifier
+
+    X, score = table
+    y = np.stack([score > 0, score > 1], axis=1).astype(int)
+    model = DecisionTreeClassifier(max_depth=5, random_state=0).fit(X, y)
+    for engine in certify_by_hand(model, X):
+        assert np.array_equal(engine.run("label", X), model.predict(X))
+        assert np.array_equal(engine.run("probabilities_1", X), model.predict_proba(X)[1])
+
+
+def test_sklearn_regressors_give_their_own_predictions(table):
+    from sklearn.ensemble import ExtraTreesRegressor
+
+    X, score = table
+    X = np.nan_to_num(X)
+    model = ExtraTreesRegressor(100, max_depth=6, random_state=0).fit(X, score)
+    model.n_jobs = 1
+    for engine in certify_by_hand(model, X):
+        assert np.array_equal(engine.run("prediction", X)[:, 0], model.predict(X))
+
+
+@pytest.mark.parametrize("objective", ["reg:squarederror", "binary:logistic", "multi:softprob"])
+def test_xgboost_models_give_their_own_margins_and_leaves(table, objective):
+    xgb = pytest.importorskip("xgboost")
+    from bitvec.converters import xgboost
+    from bitvec.runtime.onnx import tensor
+
+    X, score = table
+    y = {"reg:squarederror": score, "binary:logistic": score > 0}.get(
+        objective, np.digitize(score, [-0.5, 0.5])
+    )
+    parameters = {"objective": objective, "max_depth": 4, "nthread": 1}
+    if objective == "multi:softprob":
+        parameters["num_class"] = 3
+    model = xgb.train(parameters, xgb.DMatrix(X, label=y), 20)
+    forest, source = xgboost.convert(model), xgboost.subject(model)
+    for form in (to_onnx, tensor.to_onnx):
+        exported = subject(form(forest, leaves=True))
+        assert np.array_equal(exported.raw(X), source.raw(X))
+        leaf = exported.leaf_ids(X) + forest.bitvectors.leaf_ptr[:-1]
+        assert np.array_equal(forest.source.leaf_id[leaf], source.leaf_ids(X))
+        engine = OnnxEngine(form(forest))
+        found = engine.run(
+            "prediction" if "prediction" in engine.output_names else "probabilities", X
+        )
+        expected = (
+            transforms.transform(forest.output, source.raw(X))
+            if forest.output.classes is None
+            else transforms.probabilities(forest.output, source.raw(X))[0]
+        )
+        # exp of two libraries: a few units in the last place.
+        np.testing.assert_allclose(found, expected, rtol=2e-6, atol=1e-7)

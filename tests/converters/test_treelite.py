@@ -1,0 +1,518 @@
+"""Laws of the treelite lift: GTIL, treelite's own inference, answers bit for bit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import sklearn.datasets as data
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    GradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    IsolationForest,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+
+from bitvec import reference, transforms
+from bitvec.errors import InputError, InvalidForestError, UnsupportedModelError
+from bitvec.forest import Forest
+
+treelite = pytest.importorskip("treelite")
+
+from treelite.model_builder import (  # noqa: E402
+    Metadata,
+    ModelBuilder,
+    PostProcessorFunc,
+    TreeAnnotation,
+)
+
+from bitvec.converters.treelite import SET_WORDS_LIMIT, convert, subject  # noqa: E402
+
+IRIS = data.load_iris(return_X_y=True)
+CANCER = data.load_breast_cancer(return_X_y=True)
+DIABETES = data.load_diabetes(return_X_y=True)
+OPERATORS = ["<", "<=", ">", ">=", "=="]
+
+
+def rows_where_trees_decide(forest: Forest, X: np.ndarray) -> np.ndarray:
+    """Rows of X, and copies with one value at a threshold, an ulp beside it, or special."""
+    X = np.asarray(X, forest.dtype)[:60]
+    rng = np.random.default_rng(0)
+    inf, tiny = forest.dtype.type(np.inf), np.finfo(forest.dtype).smallest_subnormal
+    parts = [X]
+    with np.errstate(over="ignore"):  # beyond the largest finite threshold lies infinity
+        above, below = np.nextafter(forest.b, inf), np.nextafter(forest.b, -inf)
+    for node in rng.permutation(forest.n_nodes)[:40]:
+        values = [forest.b[node], above[node], below[node], np.nan, 0.0, -0.0, tiny, -tiny]
+        block = np.repeat(X[rng.integers(len(X), size=1)], len(values), axis=0)
+        block[:, forest.tests.feature[node]] = values
+        parts.append(block)
+    rows = np.concatenate(parts)
+    parts = [rows]
+    for special in (np.nan, np.inf, -np.inf):
+        parts.append(np.where(rng.random(rows.shape) < 0.2, forest.dtype.type(special), rows))
+    return np.concatenate(parts)
+
+
+def assert_equal_to_gtil(model: treelite.Model, X: np.ndarray) -> Forest:
+    forest, source = convert(model), subject(model)
+    rows = rows_where_trees_decide(forest, X)
+    exits = reference.exit_leaf_traversal(forest, rows)
+    own = forest.source.leaf_id[exits + forest.bitvectors.leaf_ptr[:-1]]
+    np.testing.assert_array_equal(own, source.leaf_ids(rows))
+    raw, want = reference.accumulate(forest, rows, exits), source.raw(rows)
+    assert raw.dtype == want.dtype == forest.dtype
+    np.testing.assert_array_equal(raw, want)
+    return forest
+
+
+def assert_outputs_equal_gtil(model: treelite.Model, X: np.ndarray, *, rtol: float) -> None:
+    forest = convert(model)
+    X = np.asarray(X, forest.dtype)
+    got = transforms.transform(forest.output, reference.raw(forest, X))
+    want = treelite.gtil.predict(model, X, nthread=1).reshape(len(X), -1)
+    np.testing.assert_allclose(got, want, rtol=rtol, atol=rtol)
+
+
+def build(
+    trees: list[list[dict]],
+    *,
+    dtype: str = "float64",
+    n_features: int = 3,
+    num_class: tuple[int, ...] = (1,),
+    target: list[int] | None = None,
+    class_id: list[int] | None = None,
+    task: str = "kRegressor",
+    average: bool = False,
+    postprocessor: str = "identity",
+    base_scores: list[float] | None = None,
+    **parameters: float,
+) -> treelite.Model:
+    """Build a model; a node is a dict of the arguments of its test, or of its leaf value."""
+    target = [0] * len(trees) if target is None else target
+    class_id = [0] * len(trees) if class_id is None else class_id
+    shape = (len(num_class) if -1 in target else 1, max(num_class) if -1 in class_id else 1)
+    builder = ModelBuilder(
+        threshold_type=dtype,
+        leaf_output_type=dtype,
+        metadata=Metadata(n_features, task, average, len(num_class), list(num_class), shape),
+        tree_annotation=TreeAnnotation(len(trees), target, class_id),
+        postprocessor=PostProcessorFunc(postprocessor, **parameters),
+        base_scores=[0.0] * (len(num_class) * max(num_class)),
+    )
+    for tree in trees:
+        builder.start_tree()
+        for key, node in enumerate(tree):
+            builder.start_node(key)
+            if "leaf" in node:
+                builder.leaf(node["leaf"])
+            elif "category_list" in node:
+                builder.categorical_test(**node)
+            else:
+                builder.numerical_test(**node)
+            builder.end_node()
+        builder.end_tree()
+    model = builder.commit()
+    if base_scores is not None:
+        # The builder reads its numbers from JSON, to within an ulp of float64 only.
+        model.get_header_accessor().set_field("base_scores", np.array(base_scores, np.float64))
+    return model
+
+
+def stump(left: object = 1.0, right: object = 2.0, **test: object) -> list[dict]:
+    test = {
+        "feature_id": 0,
+        "default_left": False,
+        "left_child_key": 1,
+        "right_child_key": 2,
+    } | test
+    if "category_list" not in test:
+        test = {"threshold": 0.5, "opname": "<"} | test
+    return [test, {"leaf": left}, {"leaf": right}]
+
+
+def special(dtype: str) -> st.SearchStrategy[float]:
+    width = int(dtype[-2:])
+    floats = st.floats(allow_nan=False, width=width)
+    return st.one_of(st.sampled_from([0.0, -0.0, 1.0, np.inf, -np.inf, 1e-40, -1e-40]), floats)
+
+
+@st.composite
+def trees(draw: st.DrawFn, dtype: str, width: int) -> list[dict]:
+    """A tree of every operator, of category lists, of scalar leaves or of leaf vectors."""
+    nodes: list[dict] = [{}]
+    values = st.floats(-1e3, 1e3, width=32)
+    leaf = values if width == 1 else st.lists(values, min_size=width, max_size=width)
+    for _ in range(draw(st.integers(0, 9))):
+        open_nodes = [key for key, node in enumerate(nodes) if not node]
+        at = draw(st.sampled_from(open_nodes))
+        test = {
+            "feature_id": draw(st.integers(0, 2)),
+            "default_left": draw(st.booleans()),
+            "left_child_key": len(nodes),
+            "right_child_key": len(nodes) + 1,
+        }
+        if draw(st.integers(0, 3)) == 0:
+            test["category_list"] = draw(st.lists(st.integers(1, 70), max_size=6))
+            test["category_list_right_child"] = draw(st.booleans())
+        else:
+            threshold = draw(special(dtype))
+            test["threshold"] = float(np.dtype(dtype).type(threshold))
+            test["opname"] = draw(st.sampled_from(OPERATORS))
+        nodes[at] = test
+        nodes += [{}, {}]
+    return [node or {"leaf": draw(leaf)} for node in nodes]
+
+
+@st.composite
+def models(draw: st.DrawFn) -> treelite.Model:
+    """Every layout of targets, classes and leaf vectors, in both dtypes, summed or averaged."""
+    dtype = draw(st.sampled_from(["float32", "float64"]))
+    num_class = tuple(draw(st.lists(st.integers(1, 3), min_size=1, max_size=3)))
+    n_trees = draw(st.integers(1, 4))
+    all_targets, all_classes = draw(st.booleans()), draw(st.booleans())
+    average = (all_targets or len(num_class) == 1) and (all_classes or max(num_class) == 1)
+    average = average and draw(st.booleans())
+    target, class_id = [], []
+    for _ in range(n_trees):
+        target.append(-1 if all_targets else draw(st.integers(0, len(num_class) - 1)))
+        room = min(num_class) if all_targets else num_class[target[-1]]
+        class_id.append(-1 if all_classes else draw(st.integers(0, room - 1)))
+    width = (len(num_class) if all_targets else 1) * (max(num_class) if all_classes else 1)
+    # A vector of one value is stored as a scalar, which GTIL takes for one named output only.
+    if width == 1:
+        target, class_id = [max(t, 0) for t in target], [max(c, 0) for c in class_id]
+    base = st.floats(-10, 10, width=32)
+    size = len(num_class) * max(num_class)
+    return build(
+        [draw(trees(dtype, width)) for _ in range(n_trees)],
+        dtype=dtype,
+        num_class=num_class,
+        target=target,
+        class_id=class_id,
+        average=average,
+        base_scores=draw(st.lists(base, min_size=size, max_size=size)),
+    )
+
+
+CODES = [0, 0.5, 1, 1.99, 2, 2.5, 31, 32, 33, 64, 70, 71, 1e6, 2.0**24, 2.0**24 + 2, 2.0**32, 1e30]
+CODES += [-0.0, -1e-40, -0.5, -0.99, -1, -1.5, -32]
+
+
+@given(model=models())
+def test_every_built_model_equals_gtil(model: treelite.Model) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.choice([*CODES, np.nan], size=(60, 3))
+    assert_equal_to_gtil(model, X)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("default_left", [False, True])
+@pytest.mark.parametrize("opname", OPERATORS)
+def test_each_operator_sends_a_true_test_left(opname: str, default_left: bool, dtype: str) -> None:
+    for threshold in (0.0, -0.0, 0.1, 1e-40, np.inf, -np.inf):
+        model = build(
+            [stump(threshold=threshold, opname=opname, default_left=default_left)], dtype=dtype
+        )
+        assert_equal_to_gtil(model, np.arange(-3.0, 3.0, 0.1).reshape(-1, 3))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("right_child", [False, True])
+@pytest.mark.parametrize("default_left", [False, True])
+def test_category_codes_follow_gtil(right_child: bool, default_left: bool, dtype: str) -> None:
+    """Negative, fractional, missing, unseen and unrepresentably large values included."""
+    for codes in ([1], [2, 31, 32, 64], [], [2**24], [5, 2**24 + 2], [3, 3, 1]):
+        test = {"category_list": codes, "category_list_right_child": right_child}
+        model = build([stump(default_left=default_left, **test)], dtype=dtype)
+        X = np.zeros((len(CODES) + len(codes), 3))
+        X[:, 0] = [*CODES, *codes]
+        assert_equal_to_gtil(model, X)
+
+
+def test_a_list_with_category_zero_is_refused_as_no_set_node_says_it_exactly() -> None:
+    """GTIL matches 0 and 0.5 but not -0.5; a set node that truncates matches all three."""
+    model = build([stump(category_list=[0, 2], category_list_right_child=False)])
+    values = np.array([[0.0, 0, 0], [0.5, 0, 0], [-0.5, 0, 0]])
+    assert treelite.gtil.predict_leaf(model, values, nthread=1).ravel().tolist() == [1, 1, 2]
+    for reading in (convert, subject):
+        with pytest.raises(UnsupportedModelError, match="category 0"):
+            reading(model)
+
+
+def test_codes_that_ask_for_absurd_memory_are_refused() -> None:
+    test = {"category_list": [2**32 - 1], "category_list_right_child": True}
+    with pytest.raises(UnsupportedModelError, match="category sets must take at most"):
+        convert(build([stump(**test)]))
+    assert convert(build([stump(**test)], dtype="float32")).tests.set_words.size == 0
+    assert SET_WORDS_LIMIT < 2**32 // 32
+
+
+SKLEARN = {
+    "forest classifier": lambda: (RandomForestClassifier(5, random_state=0).fit(*IRIS), IRIS[0]),
+    "binary forest": lambda: (ExtraTreesClassifier(5, random_state=0).fit(*CANCER), CANCER[0]),
+    "forest regressor": lambda: (
+        RandomForestRegressor(5, random_state=0).fit(*DIABETES),
+        DIABETES[0],
+    ),
+    "two targets": lambda: (
+        RandomForestRegressor(5, random_state=0).fit(DIABETES[0], DIABETES[0][:, :2]),
+        DIABETES[0],
+    ),
+    "two class targets": lambda: (
+        RandomForestClassifier(5, random_state=0).fit(
+            IRIS[0], np.stack([IRIS[1], IRIS[0][:, 0] > 5], axis=1)
+        ),
+        IRIS[0],
+    ),
+    "gradient boosting": lambda: (
+        GradientBoostingClassifier(n_estimators=5, random_state=0).fit(*IRIS),
+        IRIS[0],
+    ),
+    "binary boosting": lambda: (
+        GradientBoostingClassifier(n_estimators=5, random_state=0).fit(*CANCER),
+        CANCER[0],
+    ),
+    "histogram boosting": lambda: (
+        HistGradientBoostingRegressor(max_iter=5).fit(*DIABETES),
+        DIABETES[0],
+    ),
+    "isolation forest": lambda: (
+        IsolationForest(n_estimators=5, random_state=0).fit(DIABETES[0]),
+        DIABETES[0],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SKLEARN)
+def test_models_imported_from_scikit_learn_equal_gtil(name: str) -> None:
+    estimator, X = SKLEARN[name]()
+    model = treelite.sklearn.import_model(estimator)
+    forest = assert_equal_to_gtil(model, X)
+    if len(set(forest.output.groups)) == 1:
+        # GTIL's softmax computes in float32, and exponentials differ in their last places.
+        assert_outputs_equal_gtil(model, X, rtol=2e-7)
+
+
+def test_an_imported_forest_predicts_the_labels_of_its_estimator() -> None:
+    estimator = RandomForestClassifier(5, random_state=0).fit(*IRIS)
+    forest = convert(treelite.sklearn.import_model(estimator))
+    raw = reference.raw(forest, IRIS[0])
+    np.testing.assert_array_equal(
+        transforms.predictions(forest.output, raw), estimator.predict(IRIS[0])
+    )
+
+
+XGBOOST = {
+    "regression": ({"objective": "reg:squarederror"}, DIABETES),
+    "logistic": ({"objective": "binary:logistic", "base_score": 0.5}, CANCER),
+    "logitraw": ({"objective": "binary:logitraw", "base_score": 0.5}, CANCER),
+    "hinge": ({"objective": "binary:hinge", "base_score": 0.5}, CANCER),
+    "poisson": ({"objective": "count:poisson", "base_score": 1.0}, DIABETES),
+    "softmax": ({"objective": "multi:softmax", "num_class": 3}, IRIS),
+    "softprob": ({"objective": "multi:softprob", "num_class": 3}, IRIS),
+    "several targets": (
+        {"objective": "reg:squarederror"},
+        (DIABETES[0], np.stack([DIABETES[1], DIABETES[1] % 7], axis=1)),
+    ),
+    "vector leaves": (
+        {"objective": "reg:squarederror", "multi_strategy": "multi_output_tree"},
+        (DIABETES[0], np.stack([DIABETES[1], DIABETES[1] % 7], axis=1)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", XGBOOST)
+def test_models_imported_from_xgboost_equal_gtil(name: str) -> None:
+    xgboost = pytest.importorskip("xgboost")
+    params, (X, y) = XGBOOST[name]
+    booster = xgboost.train({"max_depth": 4, "nthread": 1, **params}, xgboost.DMatrix(X, y), 6)
+    model = treelite.frontend.from_xgboost(booster)
+    assert_equal_to_gtil(model, X)
+    # Exponentials of two libraries differ in the last places of float32.
+    assert_outputs_equal_gtil(model, X, rtol=1e-6)
+
+
+LIGHTGBM = {
+    "regression": ({"objective": "regression"}, DIABETES),
+    "square root": ({"objective": "regression", "reg_sqrt": True}, DIABETES),
+    "binary": ({"objective": "binary"}, CANCER),
+    "multiclass": ({"objective": "multiclass", "num_class": 3}, IRIS),
+    "one against all": ({"objective": "multiclassova", "num_class": 3}, IRIS),
+    "cross entropy": ({"objective": "cross_entropy_lambda"}, CANCER),
+    "binary forest": (
+        {"objective": "binary", "boosting": "rf", "bagging_fraction": 0.5, "bagging_freq": 1},
+        CANCER,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LIGHTGBM)
+def test_models_imported_from_lightgbm_equal_gtil(name: str) -> None:
+    lightgbm = pytest.importorskip("lightgbm")
+    params, (X, y) = LIGHTGBM[name]
+    booster = lightgbm.train({"verbose": -1, "num_threads": 1, **params}, lightgbm.Dataset(X, y), 6)
+    model = treelite.frontend.from_lightgbm(booster)
+    assert_equal_to_gtil(model, X)
+    # GTIL's softmax computes in float32, and exponentials differ in their last places.
+    assert_outputs_equal_gtil(model, X, rtol=2e-7)
+
+
+def test_categories_imported_from_lightgbm_equal_gtil() -> None:
+    lightgbm = pytest.importorskip("lightgbm")
+    rng = np.random.default_rng(0)
+    # Codes from 1 on; a code of 0 in a list is refused, see above.
+    X = np.stack([rng.integers(1, 90, 800), rng.integers(1, 5, 800), rng.normal(size=800)], axis=1)
+    y = np.isin(X[:, 0] % 7, (1, 3)) * 2.0 + X[:, 1] * X[:, 2]
+    X[rng.random(X.shape) < 0.05] = np.nan
+    params = {"verbose": -1, "num_threads": 1, "min_data_per_group": 5, "cat_smooth": 1}
+    booster = lightgbm.train(params, lightgbm.Dataset(X, y, categorical_feature=[0, 1]), 8)
+    model = treelite.frontend.from_lightgbm(booster)
+    forest = assert_equal_to_gtil(model, np.concatenate([X, rng.choice(CODES, size=(100, 3))]))
+    assert np.any(np.diff(forest.tests.set_ptr) > 1)
+
+
+POSTPROCESSORS = [
+    ("identity", {}),
+    ("signed_square", {}),
+    ("hinge", {}),
+    ("sigmoid", {"sigmoid_alpha": 0.5}),
+    ("exponential", {}),
+    ("exponential_standard_ratio", {"ratio_c": 2.5}),
+    ("logarithm_one_plus_exp", {}),
+    ("identity_multiclass", {}),
+    ("softmax", {}),
+    ("multiclass_ova", {"sigmoid_alpha": 2.0}),
+]
+
+
+@pytest.mark.parametrize(("name", "parameters"), POSTPROCESSORS, ids=[p[0] for p in POSTPROCESSORS])
+def test_each_postprocessor_gives_gtils_outputs(name: str, parameters: dict) -> None:
+    several = name in ("identity_multiclass", "softmax", "multiclass_ova")
+    num_class = 3 if several else 1
+    values = [[0.3, -1.5, 2.0], [-0.0, 0.7, 0.1]] if several else [-1.25, 0.7]
+    model = build(
+        [stump(*values, threshold=0.5)],
+        num_class=(num_class,),
+        class_id=[-1 if several else 0],
+        task="kMultiClf" if several else "kRegressor",
+        postprocessor=name,
+        **parameters,
+    )
+    X = np.array([[0.0, 0, 0], [1, 0, 0]])
+    assert_equal_to_gtil(model, X)
+    # GTIL's softmax computes in float32; the others differ in the last places of float64.
+    assert_outputs_equal_gtil(model, X, rtol=2e-7 if name == "softmax" else 1e-14)
+
+
+def test_labels_are_class_numbers_and_margins_without_transform_stay_margins() -> None:
+    def classes(**options: object) -> object:
+        return convert(build([stump()], **options)).output.classes
+
+    assert classes(task="kRegressor") is None
+    assert classes(task="kLearningToRank") is None
+    assert classes(task="kBinaryClf", postprocessor="identity") is None
+    assert classes(task="kBinaryClf", postprocessor="sigmoid")[0].tolist() == [0, 1]
+    assert classes(task="kBinaryClf", average=True)[0].tolist() == [0, 1]
+    several = build([stump()] * 3, task="kMultiClf", num_class=(3,), class_id=[0, 1, 2])
+    assert convert(several).output.classes[0].tolist() == [0, 1, 2]
+
+
+def test_single_leaf_trees_and_statistics_are_kept() -> None:
+    estimator = RandomForestRegressor(3, random_state=0).fit(*DIABETES)
+    forest = convert(treelite.sklearn.import_model(estimator))
+    assert forest.source.node_cover[0] == len(DIABETES[1])
+    assert forest.source.gain[0] == forest.source.gain[: forest[0].n_nodes].max() > 0
+    alone = build([[{"leaf": 1.5}], stump(), [{"leaf": -0.0}]])
+    assert assert_equal_to_gtil(alone, np.zeros((4, 3))).n_leaves == 4
+    assert convert(alone).source.gain is None
+
+
+# What is refused.
+
+
+def test_base_scores_that_float32_cannot_hold_are_refused() -> None:
+    model = build([stump()], dtype="float32", base_scores=[0.1])
+    with pytest.raises(UnsupportedModelError, match="base scores"):
+        convert(model)
+    header = model.get_header_accessor()
+    header.set_field("base_scores", np.float64(np.float32([0.1])))
+    assert_equal_to_gtil(model, np.zeros((2, 3)))
+    assert_equal_to_gtil(build([stump()], base_scores=[0.1]), np.zeros((2, 3)))
+
+
+def test_an_average_over_some_of_the_trees_is_refused() -> None:
+    model = build([stump()] * 3, average=True, num_class=(3,), class_id=[0, 1, 2], task="kMultiClf")
+    with pytest.raises(UnsupportedModelError, match="1 of 3 trees"):
+        convert(model)
+
+
+def test_an_unknown_postprocessor_is_refused() -> None:
+    model = build([stump()])
+    model.get_header_accessor().set_field("postprocessor", "cube")
+    with pytest.raises(UnsupportedModelError, match="'cube'"):
+        convert(model)
+
+
+@pytest.mark.parametrize("thing", [None, b"model", RandomForestClassifier()])
+def test_what_is_no_treelite_model_is_refused(thing: object) -> None:
+    with pytest.raises(UnsupportedModelError, match=r"treelite\.Model"):
+        convert(thing)
+
+
+DAMAGE = {
+    "child beyond the tree": ("cleft", np.array([10**6, -1, -1], np.int32)),
+    "child below zero": ("cright", np.array([-7, -1, -1], np.int32)),
+    "cycle": ("cleft", np.array([0, -1, -1], np.int32)),
+    "leaf with a child": ("cleft", np.array([1, 0, -1], np.int32)),
+    "feature beyond X": ("split_index", np.array([3, -1, -1], np.int32)),
+    "feature below zero": ("split_index", np.array([-1, -1, -1], np.int32)),
+    "unknown comparison": ("cmp", np.array([9, 0, 0], np.int8)),
+    "unknown node type": ("node_type", np.array([7, 0, 0], np.int8)),
+    "short field": ("threshold", np.array([0.5])),
+    "threshold NaN": ("threshold", np.array([np.nan, 0, 0])),
+    "vector past its end": ("leaf_vector_end", np.array([0, 9, 0], np.uint64)),
+    "category list past its end": ("category_list_end", np.array([2**40, 0, 0], np.uint64)),
+    "vector that ends first": ("leaf_vector_begin", np.array([0, 1, 0], np.uint64)),
+}
+
+
+@pytest.mark.parametrize(("field", "value"), DAMAGE.values(), ids=DAMAGE)
+def test_damaged_trees_are_refused_before_anything_follows_them(
+    field: str, value: np.ndarray
+) -> None:
+    model = build([stump(), stump()])
+    model.get_tree_accessor(1).set_field(field, value)
+    for reading in (convert, subject):
+        with pytest.raises(InvalidForestError):
+            reading(model)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("target_id", np.array([3], np.int32)),
+        ("target_id", np.array([0, 0], np.int32)),
+        ("class_id", np.array([1], np.int32)),
+        ("class_id", np.array([-2], np.int32)),
+        ("num_class", np.array([0], np.int32)),
+        ("num_class", np.array([2**31 - 1], np.int32)),
+        ("base_scores", np.array([], np.float64)),
+    ],
+)
+def test_a_header_that_contradicts_itself_is_refused(field: str, value: np.ndarray) -> None:
+    model = build([stump()])
+    model.get_header_accessor().set_field(field, value)
+    with pytest.raises(InvalidForestError):
+        convert(model)
+
+
+def test_rows_of_another_width_are_refused_before_gtil_reads_them() -> None:
+    source = subject(build([stump()]))
+    for answer in (source.raw, source.leaf_ids):
+        for width in (2, 4):
+            with pytest.raises(InputError, match="must have 3 features"):
+                answer(np.zeros((5, width)))

@@ -1,0 +1,552 @@
+"""Laws of lifting xgboost models: the forest answers as the library does, bit for bit."""
+
+from __future__ import annotations
+
+import copy
+import json
+import sys
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bitvec import reference, transforms
+from bitvec.converters import xgboost as converter
+from bitvec.errors import (
+    BitvecError,
+    FileFormatError,
+    InvalidForestError,
+    MissingLibraryError,
+    UnsupportedModelError,
+)
+from bitvec.forest import Forest
+from bitvec.node_tests import MissingRule, Relation
+from bitvec.output import PostTransform
+
+xgb = pytest.importorskip("xgboost")
+datasets = pytest.importorskip("sklearn.datasets")
+
+
+def data(name: str, n_targets: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    """A data set of scikit-learn with a tenth of its values missing."""
+    X, y = getattr(datasets, f"load_{name}")(return_X_y=True)
+    X = X.astype(np.float32)
+    X[np.random.default_rng(0).random(X.shape) < 0.1] = np.nan
+    return X, y if n_targets == 1 else np.stack([y, y[::-1], -y][:n_targets], axis=1)
+
+
+def booster(name: str, rounds: int = 6, **parameters: Any) -> Any:
+    X, y = data(name)
+    return xgb.train({"nthread": 1, **parameters}, xgb.DMatrix(X, y), rounds)
+
+
+def wrapper(kind: str, name: str, n_targets: int = 1, **parameters: Any) -> Any:
+    X, y = data(name, n_targets)
+    parameters = {"n_estimators": 6, "n_jobs": 1, **parameters}
+    return getattr(xgb, kind)(**parameters).fit(X, y)
+
+
+def ranker() -> Any:
+    X, y = data("diabetes")
+    grade = np.clip(y // 80, 0, 4).astype(int)
+    return xgb.XGBRanker(n_estimators=5, n_jobs=1).fit(X, grade, group=[len(y) // 2] * 2)
+
+
+def early_stopped() -> Any:
+    X, y = data("breast_cancer")
+    model = xgb.XGBClassifier(n_estimators=40, early_stopping_rounds=4, n_jobs=1)
+    return model.fit(X[:300], y[:300], eval_set=[(X[300:], y[300:])], verbose=False)
+
+
+MODELS: dict[str, tuple[str, Callable[[], Any]]] = {
+    "regression": ("diabetes", lambda: wrapper("XGBRegressor", "diabetes")),
+    "binary": ("breast_cancer", lambda: wrapper("XGBClassifier", "breast_cancer")),
+    "multiclass": ("digits", lambda: wrapper("XGBClassifier", "digits", max_depth=3)),
+    "three classes": ("wine", lambda: wrapper("XGBClassifier", "wine")),
+    "random forest": ("wine", lambda: wrapper("XGBRFClassifier", "wine")),
+    "random forest regression": ("diabetes", lambda: wrapper("XGBRFRegressor", "diabetes")),
+    "boosted forests": (
+        "wine",
+        lambda: wrapper("XGBClassifier", "wine", num_parallel_tree=3, subsample=0.5),
+    ),
+    "ranker": ("diabetes", ranker),
+    "early stopped": ("breast_cancer", early_stopped),
+    "two targets": ("diabetes", lambda: wrapper("XGBRegressor", "diabetes", n_targets=2)),
+    "vector leaves": (
+        "diabetes",
+        lambda: wrapper("XGBRegressor", "diabetes", 3, multi_strategy="multi_output_tree"),
+    ),
+    "vector leaves of classes": (
+        "wine",
+        lambda: wrapper("XGBClassifier", "wine", multi_strategy="multi_output_tree"),
+    ),
+    "sentinel": ("digits", lambda: wrapper("XGBClassifier", "digits", missing=0.0, max_depth=2)),
+    "booster": ("diabetes", lambda: booster("diabetes")),
+    "dart": ("diabetes", lambda: booster("diabetes", 12, booster="dart", rate_drop=0.5, seed=1)),
+    "quantiles": (
+        "diabetes",
+        lambda: booster("diabetes", objective="reg:quantileerror", quantile_alpha=[0.2, 0.7]),
+    ),
+    "deep chain": ("diabetes", lambda: booster("diabetes", 2, max_depth=40, min_child_weight=0)),
+    "single leaves": ("diabetes", lambda: booster("diabetes", 3, gamma=1e12)),
+    "no trees": ("diabetes", lambda: booster("diabetes", 0)),
+    "pruned": ("diabetes", lambda: booster("diabetes", 4, tree_method="exact", gamma=20000)),
+}
+
+
+BOOSTERS = ("booster", "dart", "quantiles", "deep chain", "single leaves", "no trees", "pruned")
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def fitted(request: pytest.FixtureRequest) -> tuple[Any, np.ndarray]:
+    name, make = MODELS[request.param]
+    return make(), data(name)[0]
+
+
+def rows_that_decide(forest: Forest, X: np.ndarray) -> np.ndarray:
+    """Rows of X, and such rows with thresholds and their two neighbours written in."""
+    rng = np.random.default_rng(1)
+    base = X[rng.integers(0, len(X), 60)]
+    blocks = [base]
+    for toward in (None, -np.inf, np.inf):
+        block = base.copy()
+        for row in block if forest.n_nodes else ():
+            node = rng.integers(0, forest.n_nodes, 4)
+            b = forest.b[node]
+            row[forest.tests.feature[node]] = (
+                b if toward is None else np.nextafter(b, np.float32(toward))
+            )
+        blocks.append(block)
+    rows = np.concatenate([*blocks, np.zeros_like(base[:1]), np.full_like(base[:1], np.nan)])
+    rows[-3] = -0.0
+    return rows
+
+
+def assert_equal_bits(forest: Forest, subject: Any, rows: np.ndarray) -> None:
+    exits = reference.exit_leaves(forest, rows)
+    raw = reference.accumulate(forest, rows, exits)
+    answer = subject.raw(rows)
+    assert raw.dtype == answer.dtype == np.float32
+    np.testing.assert_array_equal(raw, answer)
+    assert forest.source is not None
+    assert forest.source.leaf_id is not None
+    leaf_id = forest.source.leaf_id[exits + forest.bitvectors.leaf_ptr[:-1]]
+    np.testing.assert_array_equal(leaf_id, subject.leaf_ids(rows))
+
+
+def test_raw_scores_and_leaf_ids_equal_those_of_the_library(fitted: tuple[Any, Any]) -> None:
+    model, X = fitted
+    forest = converter.convert(model)
+    assert_equal_bits(forest, converter.subject(model), rows_that_decide(forest, X))
+
+
+@pytest.mark.parametrize("suffix", [".json", ".ubj"])
+def test_a_saved_file_gives_the_same_forest(
+    fitted: tuple[Any, Any], suffix: str, tmp_path: Path
+) -> None:
+    model, X = fitted
+    path = tmp_path / f"model{suffix}"
+    model.save_model(path)
+    # Content decides, not the suffix.
+    path = path.rename(tmp_path / "model.of.odd.name")
+    forest, direct = converter.convert(path), converter.convert(model)
+    rows = rows_that_decide(forest, X)
+    assert_equal_bits(forest, converter.subject(path), rows)
+    for name in ("lo", "mid", "hi", "leaf_ptr"):
+        np.testing.assert_array_equal(
+            getattr(forest.bitvectors, name), getattr(direct.bitvectors, name)
+        )
+    np.testing.assert_array_equal(forest.b, direct.b)
+    np.testing.assert_array_equal(forest.v, direct.v)
+    np.testing.assert_array_equal(forest.output.base_score, direct.output.base_score)
+    assert forest.output.iteration is not None
+    np.testing.assert_array_equal(forest.output.iteration, direct.output.iteration)
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if name not in BOOSTERS])
+def test_predictions_of_wrappers_are_labels_or_transformed_scores(name: str) -> None:
+    data_set, make = MODELS[name]
+    model, (X, _) = make(), data(data_set)
+    forest = converter.convert(model)
+    rows = rows_that_decide(forest, X)
+    got = transforms.predictions(forest.output, reference.raw(forest, rows))
+    if forest.output.is_classifier:
+        np.testing.assert_array_equal(got, model.predict(rows))
+        (probability,) = transforms.probabilities(forest.output, reference.raw(forest, rows))
+        # The exponential is not the same routine: a few places of float32 at a value up to 1.
+        np.testing.assert_allclose(probability, model.predict_proba(rows), rtol=0, atol=5e-7)
+    else:
+        np.testing.assert_array_equal(got, model.predict(rows))
+
+
+def test_inplace_prediction_has_the_same_bits_as_the_forest() -> None:
+    model = booster("diabetes", 20)
+    X, _ = data("diabetes")
+    forest = converter.convert(model)
+    rows = rows_that_decide(forest, X)
+    np.testing.assert_array_equal(
+        reference.raw(forest, rows)[:, 0], model.inplace_predict(rows, predict_type="margin")
+    )
+
+
+def test_a_wrapper_stops_at_its_best_iteration_and_a_booster_does_not(tmp_path: Path) -> None:
+    model = early_stopped()
+    whole = model.get_booster().num_boosted_rounds()
+    assert model.best_iteration + 1 < whole
+    assert converter.convert(model).n_trees == model.best_iteration + 1
+    assert converter.convert(model.get_booster()).n_trees == whole
+    model.save_model(tmp_path / "wrapper.json")
+    model.get_booster().save_model(tmp_path / "booster.json")
+    assert converter.convert(tmp_path / "wrapper.json").n_trees == model.best_iteration + 1
+    assert converter.convert(tmp_path / "booster.json").n_trees == whole
+
+
+def test_the_sentinel_of_a_wrapper_is_missing() -> None:
+    forest = converter.convert(MODELS["sentinel"][1]())
+    assert forest.inputs.missing_sentinel == 0.0
+    assert np.all(forest.tests.missing_rule == MissingRule.NAN_OR_SENTINEL)
+    plain = converter.convert(booster("diabetes", 1))
+    assert plain.inputs.missing_sentinel is None
+    assert np.all(plain.tests.missing_rule == MissingRule.NAN)
+
+
+def test_targets_are_groups_with_labels_of_their_own() -> None:
+    X, y = data("breast_cancer")
+    model = xgb.XGBClassifier(n_estimators=3, n_jobs=1).fit(X, np.stack([y, 1 - y], axis=1))
+    forest = converter.convert(model)
+    assert forest.output.groups == (1, 1)
+    labels = transforms.predictions(forest.output, reference.raw(forest, X[:50]))
+    np.testing.assert_array_equal(labels, model.predict(X[:50]))
+
+
+@pytest.mark.parametrize("suffix", ["json", "ubj"])
+def test_the_wrapper_decides_whether_there_are_classes(suffix: str, tmp_path: Path) -> None:
+    X, y = data("breast_cancer")
+    common = {"n_estimators": 2, "n_jobs": 1}
+    regressor = xgb.XGBRegressor(objective="binary:logistic", **common).fit(X, y)
+    classifier = xgb.XGBClassifier(objective="reg:logistic", **common).fit(X, y)
+    for model, classifies in ((regressor, False), (classifier, True)):
+        path = tmp_path / f"model.{suffix}"
+        model.save_model(path)
+        assert converter.convert(model).output.is_classifier is classifies
+        assert converter.convert(path).output.is_classifier is classifies
+    assert converter.convert(regressor.get_booster()).output.is_classifier
+
+
+def test_feature_names_statistics_and_metadata_are_kept() -> None:
+    frame, y = datasets.load_wine(return_X_y=True, as_frame=True)
+    model = xgb.XGBClassifier(n_estimators=3, n_jobs=1).fit(frame, y)
+    forest = converter.convert(model)
+    source = forest.source
+    assert source is not None
+    assert forest.inputs.feature_names == tuple(frame.columns)
+    assert source.library == "xgboost"
+    assert source.version == xgb.__version__
+    assert source.model == "multi:softprob"
+    table = model.get_booster().trees_to_dataframe()
+    assert source.node_id is not None
+    assert source.node_cover is not None
+    assert source.gain is not None
+    inner = table[table.Feature != "Leaf"].set_index(["Tree", "Node"])
+    keys = list(zip(forest.bitvectors.tree_of_node, source.node_id, strict=True))
+    # The table prints six or so digits.
+    np.testing.assert_allclose(inner.Cover.loc[keys], source.node_cover, rtol=1e-5)
+    np.testing.assert_allclose(inner.Gain.loc[keys], source.gain, rtol=1e-5)
+    document = json.loads(json.dumps(source.metadata))
+    assert document["learner"]["objective"]["name"] == "multi:softprob"
+    assert "trees" not in document["learner"]["gradient_booster"]["model"]
+
+
+def test_nodes_read_as_the_library_compares() -> None:
+    forest = converter.convert(booster("diabetes", 1, max_depth=2))
+    assert forest.dtype == np.float32
+    assert np.all(forest.tests.relation == Relation.GREATER_EQUAL)
+    assert forest.output.base_first
+
+
+def test_deleted_nodes_are_left_out() -> None:
+    model = MODELS["pruned"][1]()
+    document = json.loads(model.save_raw("json"))
+    trees = document["learner"]["gradient_booster"]["model"]["trees"]
+    deleted = sum(int(tree["tree_param"]["num_deleted"]) for tree in trees)
+    total = sum(int(tree["tree_param"]["num_nodes"]) for tree in trees)
+    assert deleted > 0
+    forest = converter.convert(model)
+    assert forest.n_nodes + forest.n_leaves == total - deleted
+
+
+LINKED = {
+    "reg:squarederror": PostTransform.IDENTITY,
+    "reg:squaredlogerror": PostTransform.IDENTITY,
+    "reg:logistic": PostTransform.SIGMOID,
+    "reg:pseudohubererror": PostTransform.IDENTITY,
+    "reg:absoluteerror": PostTransform.IDENTITY,
+    "reg:gamma": PostTransform.EXPONENTIAL,
+    "reg:tweedie": PostTransform.EXPONENTIAL,
+    "binary:logistic": PostTransform.SIGMOID,
+    "binary:logitraw": PostTransform.IDENTITY,
+    "binary:hinge": PostTransform.HINGE,
+    "count:poisson": PostTransform.EXPONENTIAL,
+    "survival:cox": PostTransform.EXPONENTIAL,
+    "survival:aft": PostTransform.EXPONENTIAL,
+    "rank:pairwise": PostTransform.IDENTITY,
+    "rank:ndcg": PostTransform.IDENTITY,
+    "rank:map": PostTransform.IDENTITY,
+    "multi:softprob": PostTransform.SOFTMAX,
+    "multi:softmax": PostTransform.SOFTMAX,
+}
+
+
+def untrained(objective: str) -> dict[str, Any]:
+    """The document of a model without trees."""
+    X = np.zeros((2, 1), np.float32)
+    rows = xgb.DMatrix(X, [0.0, 1.0] if objective != "reg:gamma" else [1.0, 2.0])
+    if objective.startswith("rank:"):
+        rows.set_group([2])
+    if objective == "survival:aft":
+        rows.set_float_info("label_lower_bound", np.ones(2))
+        rows.set_float_info("label_upper_bound", np.ones(2))
+    parameters = {"objective": objective, "base_score": 0.5}
+    if objective.startswith("multi:"):
+        parameters["num_class"] = 3
+    document = json.loads(xgb.train(parameters, rows, 0).save_raw("json"))
+    assert isinstance(document, dict)
+    return document
+
+
+@pytest.mark.parametrize("objective", LINKED)
+def test_base_score_and_transform_follow_the_objective(objective: str, tmp_path: Path) -> None:
+    document = untrained(objective)
+    path = tmp_path / "model.json"
+    rng = np.random.default_rng(0)
+    several = 12 if objective in ("binary:logistic", "count:poisson") else 1
+    rows = xgb.DMatrix(np.zeros((1, 1), np.float32), nthread=1)
+    for base in (0.5, 1e-7, 1.0, *rng.random(several).astype(np.float32)):
+        count = 3 if objective.startswith("multi:") else 1
+        document["learner"]["learner_model_param"]["base_score"] = json.dumps([float(base)] * count)
+        path.write_text(json.dumps(document))
+        forest = converter.convert(path)
+        library = xgb.Booster({"nthread": 1}, model_file=str(path))
+        raw = library.predict(rows, output_margin=True).reshape(1, -1)
+        assert forest.output.base_score is not None
+        # As bits: 0.5 links to -0.0.
+        np.testing.assert_array_equal(
+            forest.output.base_score.view(np.uint32), raw.ravel().view(np.uint32)
+        )
+        answer = library.predict(rows)
+        if objective != "multi:softmax":
+            # Another routine for exp: a few units in the last place of float32.
+            np.testing.assert_allclose(
+                transforms.transform(forest.output, raw).ravel(), answer.ravel(), rtol=5e-7
+            )
+    assert forest.output.post_transform is LINKED[objective]
+
+
+def test_base_score_may_be_scalar_or_vector(tmp_path: Path) -> None:
+    document = json.loads(
+        booster("wine", 1, objective="multi:softprob", num_class=3).save_raw("json")
+    )
+    X, _ = data("wine")
+    path = tmp_path / "model.json"
+    for text in ("5E-1", "[5E-1,5E-1,5E-1]", "[1E-1,-2.5E0,3E0]"):
+        document["learner"]["learner_model_param"]["base_score"] = text
+        path.write_text(json.dumps(document))
+        assert_equal_bits(converter.convert(path), converter.subject(path), X[:20])
+
+
+def test_a_document_without_the_newer_members_is_read(tmp_path: Path) -> None:
+    model = booster("wine", 4, objective="multi:softprob", num_class=3, base_score=0.5)
+    document = json.loads(model.save_raw("json"))
+    learner = document["learner"]
+    new = converter.convert(model)
+    for name in ("feature_names", "feature_types", "attributes"):
+        del learner[name]
+    inner = learner["gradient_booster"]["model"]
+    for name in ("cats", "iteration_indptr"):
+        del inner[name]
+    del inner["gbtree_model_param"]["num_parallel_tree"]
+    del learner["learner_model_param"]["num_target"]
+    learner["learner_model_param"]["base_score"] = "5E-1"
+    for tree in inner["trees"]:
+        tree["default_left"] = [bool(left) for left in tree["default_left"]]
+        for name in [name for name in tree if name.startswith("categories")] + ["split_type"]:
+            del tree[name]
+    document["version"] = [1, 0, 0]
+    path = tmp_path / "old.json"
+    path.write_text(json.dumps(document, indent=1))
+    old = converter.convert(path)
+    X, _ = data("wine")
+    np.testing.assert_array_equal(reference.raw(old, X), reference.raw(new, X))
+    assert old.output.iteration is not None
+    np.testing.assert_array_equal(old.output.iteration, new.output.iteration)
+
+
+def test_files_are_read_without_the_library(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    booster("diabetes", 2).save_model(tmp_path / "model.ubj")
+    monkeypatch.setitem(sys.modules, "xgboost", None)
+    assert converter.convert(str(tmp_path / "model.ubj")).n_trees == 2
+    with pytest.raises(MissingLibraryError, match=r"bitvec\[xgboost\]"):
+        converter.subject(tmp_path / "model.ubj")
+
+
+def test_an_empty_batch_has_empty_answers() -> None:
+    model = wrapper("XGBClassifier", "wine", n_estimators=1)
+    subject = converter.subject(model)
+    empty = np.zeros((0, 13), np.float32)
+    assert subject.raw(empty).shape == (0, 3)
+    assert subject.leaf_ids is not None
+    assert subject.leaf_ids(empty).shape == (0, 3)
+    assert not subject.accepts_infinite
+
+
+def test_a_linear_booster_is_refused() -> None:
+    with pytest.raises(UnsupportedModelError, match="gblinear"):
+        converter.convert(booster("diabetes", 1, booster="gblinear"))
+
+
+def test_splits_on_categories_are_refused() -> None:
+    X = np.random.default_rng(0).integers(0, 6, (200, 1)).astype(float)
+    rows = xgb.DMatrix(X, X[:, 0] % 3, feature_types=["c"], enable_categorical=True)
+    with pytest.raises(UnsupportedModelError, match="categories"):
+        converter.convert(xgb.train({"max_depth": 2}, rows, 1))
+
+
+def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="Booster"):
+        converter.convert(object())
+    for content in (b"", b"binf\0\0", b"tree\n", b"\0\0\0?\x04\0\0\0", b"{", b"{}", b'{"a": 1}'):
+        path = tmp_path / "model.bin"
+        path.write_bytes(content)
+        with pytest.raises(FileFormatError, match=r"model\.bin"):
+            converter.convert(path)
+    with pytest.raises(FileNotFoundError):
+        converter.convert(tmp_path / "absent.json")
+
+
+DOCUMENT = json.loads(booster("diabetes", 2, max_depth=2).save_raw("json"))
+Edit = Callable[[dict[str, Any], dict[str, Any], dict[str, Any]], Any]
+HOSTILE: dict[str, Edit] = {
+    "left child out of range": lambda t, m, l: t["left_children"].__setitem__(0, 10**6),
+    "right child below -1": lambda t, m, l: t["right_children"].__setitem__(0, -7),
+    "one child": lambda t, m, l: t["right_children"].__setitem__(0, -1),
+    "self cycle": lambda t, m, l: t["left_children"].__setitem__(1, 1),
+    "cycle to the root": lambda t, m, l: t["left_children"].__setitem__(1, 0),
+    "shared child": lambda t, m, l: t["left_children"].__setitem__(1, t["left_children"][2]),
+    "float child": lambda t, m, l: t["left_children"].__setitem__(0, 1.0),
+    "huge child": lambda t, m, l: t["left_children"].__setitem__(0, 2**64 + 1),
+    "short array": lambda t, m, l: t["split_conditions"].pop(),
+    "long array": lambda t, m, l: t["sum_hessian"].append(1.0),
+    "huge num_nodes": lambda t, m, l: t["tree_param"].update(num_nodes="999999999999"),
+    "negative num_nodes": lambda t, m, l: t["tree_param"].update(num_nodes="-1"),
+    "empty tree": lambda t, m, l: t["tree_param"].update(num_nodes="0"),
+    "digits of another script": lambda t, m, l: t["tree_param"].update(num_nodes="\u0667"),
+    "NaN threshold": lambda t, m, l: t["split_conditions"].__setitem__(0, float("nan")),
+    "feature out of range": lambda t, m, l: t["split_indices"].__setitem__(0, 10),
+    "negative feature": lambda t, m, l: t["split_indices"].__setitem__(0, -1),
+    "missing array": lambda t, m, l: t.pop("split_indices"),
+    "text for a list": lambda t, m, l: t.update(left_children="1 2 3"),
+    "list of texts": lambda t, m, l: t.update(split_conditions=["1"] * 7),
+    "ragged list": lambda t, m, l: t.update(split_conditions=[[1], [1, 2]]),
+    "nested list": lambda t, m, l: t.update(split_conditions=[[0.0]] * 7),
+    "null in a list": lambda t, m, l: t["split_conditions"].__setitem__(0, None),
+    "default_left 2": lambda t, m, l: t["default_left"].__setitem__(0, 2),
+    "wide leaves": lambda t, m, l: t["tree_param"].update(size_leaf_vector="1000000000"),
+    "tree is a number": lambda t, m, l: m["trees"].__setitem__(0, 5),
+    "tree_param is a list": lambda t, m, l: t.update(tree_param=[]),
+    "no trees": lambda t, m, l: m.pop("trees"),
+    "num_trees": lambda t, m, l: m["gbtree_model_param"].update(num_trees="3"),
+    "tree_info": lambda t, m, l: m["tree_info"].__setitem__(0, 1),
+    "short tree_info": lambda t, m, l: m["tree_info"].pop(),
+    "iteration_indptr": lambda t, m, l: m.update(iteration_indptr=[0, 2, 1, 2]),
+    "huge num_class": lambda t, m, l: l["learner_model_param"].update(num_class="999999999999"),
+    "huge num_feature": lambda t, m, l: l["learner_model_param"].update(num_feature="9" * 18),
+    "no learner_model_param": lambda t, m, l: l.pop("learner_model_param"),
+    "base_score": lambda t, m, l: l["learner_model_param"].update(base_score="[1,2]"),
+    "base_score NaN": lambda t, m, l: l["learner_model_param"].update(base_score="[NaN]"),
+    "base_score nested": lambda t, m, l: l["learner_model_param"].update(base_score="[" * 10**5),
+    "base_score overflow": lambda t, m, l: l["learner_model_param"].update(base_score="[1e99]"),
+    "feature names": lambda t, m, l: l.update(feature_names=["a", "a"]),
+    "names of numbers": lambda t, m, l: l.update(feature_names=[1] * 10),
+    "repeated names": lambda t, m, l: l.update(feature_names=["a"] * 10),
+    "attributes": lambda t, m, l: l.update(attributes=[]),
+    "wrapper text": lambda t, m, l: l.update(attributes={"scikit_learn": "["}),
+    "wrapper labels": lambda t, m, l: l.update(
+        attributes={"scikit_learn": json.dumps({"classes_": [[1], {}]})}
+    ),
+    "best_iteration": lambda t, m, l: l.update(
+        attributes={"scikit_learn": "{}", "best_iteration": "7"}
+    ),
+    "unknown objective": lambda t, m, l: l["objective"].update(name="reg:mine"),
+    "unknown booster": lambda t, m, l: l["gradient_booster"].update(name="forest"),
+    "dart without weights": lambda t, m, l: l["gradient_booster"].update(
+        name="dart", gbtree={"model": m}
+    ),
+}
+
+
+@pytest.mark.parametrize("edit", HOSTILE.values(), ids=HOSTILE)
+def test_hostile_files_are_refused_in_one_sentence_that_names_them(
+    edit: Edit, tmp_path: Path
+) -> None:
+    document = copy.deepcopy(DOCUMENT)
+    learner = document["learner"]
+    model = learner["gradient_booster"]["model"]
+    edit(model["trees"][1], model, learner)
+    path = tmp_path / "hostile.json"
+    path.write_text(json.dumps(document))
+    tracemalloc.start()
+    with pytest.raises(
+        (FileFormatError, InvalidForestError, UnsupportedModelError), match=r"hostile\.json: "
+    ) as caught:
+        converter.convert(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 1000
+    assert peak < 2_000_000
+
+
+def test_a_document_left_alone_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "sound.json"
+    path.write_text(json.dumps(DOCUMENT))
+    assert converter.convert(path).n_trees == 2
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'{"a":' + b"[" * 10**6,
+        b"{U\x01a" + b"[" * 10**6,
+        b'{"learner": ' + b"9" * 10**5 + b"}",
+        b'{"learner": "\xff"}',
+        json.dumps(DOCUMENT).encode()[:-20],
+    ],
+    ids=["nested JSON", "nested UBJSON", "long integer", "bad text", "truncated"],
+)
+def test_hostile_syntax_is_refused(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "hostile.ubj"
+    path.write_bytes(content)
+    with pytest.raises(FileFormatError, match=r"hostile\.ubj: .*must"):
+        converter.convert(path)
+
+
+def test_damaged_bytes_are_read_or_refused(tmp_path: Path) -> None:
+    sound = bytes(booster("diabetes", 1, max_depth=2).save_raw("ubj"))
+    rng = np.random.default_rng(0)
+    path = tmp_path / "damaged.ubj"
+    refused = 0
+    for _ in range(150):
+        damaged = bytearray(sound)
+        for at in rng.integers(0, len(sound), rng.integers(1, 4)):
+            damaged[at] = rng.integers(0, 256)
+        path.write_bytes(damaged)
+        try:
+            converter.convert(path)
+        except BitvecError:
+            refused += 1
+    assert 0 < refused < 150

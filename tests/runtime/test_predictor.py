@@ -1,0 +1,269 @@
+"""The predictor answers with scikit-learn's verbs what the forest says, on every engine."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from strategies import AXIS, KERNEL, forests, forests_with_rows
+
+from bitvec import reference, structure, transforms
+from bitvec.errors import BitvecError, InputError, MissingLibraryError
+from bitvec.forest import Forest, from_matrices
+from bitvec.inputs import Inputs
+from bitvec.leaves import Leaves
+from bitvec.node_tests import axis_aligned
+from bitvec.output import Output, PostTransform
+from bitvec.runtime import numba_kernels, tables
+from bitvec.runtime.predictor import compile
+from bitvec.source import Source
+
+ENGINES = ["numba", "reference"]
+
+
+def stump(**options):
+    """x0 > 0.5 ? 20 : 10, with one more column that is not read."""
+    forest = from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
+    return replace(forest, **options)
+
+
+def two_trees(source=None):
+    """A chain of three leaves on x0, then a single leaf, then a stump on x1."""
+    B = structure.from_children(np.array([~0, ~1, ~4]), np.array([1, ~2, ~5]), np.array([0, ~3, 2]))
+    return Forest(
+        tests=axis_aligned([0, 0, 1], np.array([1.0, 2.0, 0.0], np.float32)),
+        bitvectors=B,
+        leaves=Leaves(np.arange(6, dtype=np.float64)[:, None]),
+        output=Output(1, np.dtype(np.float64), base_score=np.array([100.0])),
+        inputs=Inputs(2),
+        source=source,
+    )
+
+
+ROWS = [[0.5, -1.0], [1.5, 1.0], [9.0, 0.0]]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_regressors_verbs(engine):
+    predictor = compile(two_trees(), engine=engine)
+    raw = [[107.0], [109.0], [109.0]]
+    assert predictor.raw(ROWS).tolist() == raw
+    assert predictor.scores(ROWS).tolist() == raw
+    assert predictor.decision_function(ROWS).tolist() == [107.0, 109.0, 109.0]
+    assert predictor.predict(ROWS).tolist() == [107.0, 109.0, 109.0]
+    assert predictor.exit_leaves(ROWS).tolist() == [[0, 0, 0], [1, 0, 1], [2, 0, 0]]
+    assert predictor.apply(ROWS).tolist() == [[0, 0, 0], [1, 0, 1], [2, 0, 0]]
+    assert predictor.per_tree(ROWS)[:, :, 0].tolist() == [[0, 3, 4], [1, 3, 5], [2, 3, 4]]
+    assert predictor.decision_path(ROWS).toarray().tolist() == [[1, 0, 1], [1, 1, 1], [1, 1, 1]]
+
+
+def test_apply_gives_the_sources_own_leaf_ids():
+    ids = np.array([7, 3, 4, 0, 2, 1])
+    predictor = compile(two_trees(Source("sklearn", "1.9", leaf_id=ids)))
+    applied = predictor.apply(ROWS)
+    assert applied.dtype == np.int64
+    assert applied.tolist() == [[7, 0, 2], [3, 0, 1], [4, 0, 2]]
+    assert predictor.exit_leaves(ROWS).tolist() == [[0, 0, 0], [1, 0, 1], [2, 0, 0]]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_one_output_and_two_labels_make_a_binary_classifier(engine):
+    output = Output(
+        1,
+        np.dtype(np.float64),
+        base_score=np.array([-15.0]),
+        post_transform=PostTransform.SIGMOID,
+        classes=(np.array(["no", "yes"]),),
+    )
+    predictor = compile(stump(output=output), engine=engine)
+    X = [[0.0, 0.0], [1.0, 0.0]]
+    low, high = 1 / (np.exp(5.0) + 1), 1 / (np.exp(-5.0) + 1)
+    assert predictor.predict(X).tolist() == ["no", "yes"]
+    assert predictor.predict_proba(X).tolist() == [[1 - low, low], [1 - high, high]]
+    assert predictor.decision_function(X).tolist() == [-5.0, 5.0]
+
+
+def test_several_targets_give_a_list_of_probabilities_and_a_column_of_labels_each():
+    output = Output(
+        5,
+        np.dtype(np.float64),
+        classes=(np.array([4, 5]), np.array([7, 8, 9])),
+        groups=(2, 3),
+    )
+    v = np.array([[1.0, 0, 0, 0.25, 0.75], [0.25, 0.75, 1, 0, 0]])
+    predictor = compile(stump(leaves=Leaves(v), output=output))
+    X = [[0.0, 0.0], [1.0, 0.0]]
+    first, second = predictor.predict_proba(X)
+    assert first.tolist() == [[1, 0], [0.25, 0.75]]
+    assert second.tolist() == [[0, 0.25, 0.75], [1, 0, 0]]
+    assert predictor.predict(X).tolist() == [[4, 9], [5, 7]]
+
+
+def test_probabilities_of_a_regressor_are_refused_in_one_sentence():
+    with pytest.raises(BitvecError, match="needs a classifier, got a regressor: use `predict`"):
+        compile(stump()).predict_proba([[0.0, 0.0]])
+
+
+@settings(max_examples=40)
+@given(forests_with_rows(classifier=True))
+def test_every_verb_follows_from_the_reference(drawn):
+    forest, X = drawn
+    predictor = compile(forest, engine="numba", n_jobs=1)
+    exits = reference.exit_leaves(forest, X)
+    with np.errstate(all="ignore"):
+        raw = reference.raw(forest, X)
+        assert np.array_equal(predictor.raw(X), raw, equal_nan=True)
+        proba = transforms.probabilities(forest.output, raw)[0]
+        assert np.array_equal(predictor.predict_proba(X), proba, equal_nan=True)
+        assert np.array_equal(predictor.predict(X), transforms.predictions(forest.output, raw))
+        assert np.array_equal(predictor.exit_leaves(X), exits)
+        per_tree = predictor.per_tree(X)
+    leaf = exits + forest.bitvectors.leaf_ptr[:-1]
+    for tree in range(forest.n_trees):
+        vectors = reference.leaf_vectors(forest, X, leaf[:, tree])
+        assert np.array_equal(per_tree[:, tree], vectors, equal_nan=True)
+
+
+@settings(max_examples=40)
+@given(forests_with_rows())
+def test_decision_path_holds_the_nodes_above_the_exit_leaf(drawn):
+    forest, X = drawn
+    predictor = compile(forest, n_jobs=1)
+    passed = predictor.decision_path(X).toarray()
+    B = forest.bitvectors
+    exits = predictor.exit_leaves(X)[:, B.tree_of_node]
+    assert np.array_equal(passed, (exits >= B.lo) & (exits < B.hi))
+
+
+@settings(max_examples=10)
+@given(forests(kinds=(AXIS, KERNEL), soft=True, linear=False, max_leaves=8))
+def test_a_soft_forest_gives_each_trees_expected_vector(forest):
+    X = np.linspace(-1, 1, 4 * forest.n_features, dtype=forest.dtype).reshape(4, -1)
+    per_tree = compile(forest).per_tree(X)
+    if forest.kernel is not None:
+        for tree, vectors in enumerate(reference.soft_vectors(forest, X)):
+            assert np.array_equal(per_tree[:, tree], vectors)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("n_rows", [0, 1])
+def test_no_rows_and_one_row(engine, n_rows):
+    predictor = compile(two_trees(), engine=engine)
+    X = np.zeros((n_rows, 2))
+    assert predictor.raw(X).shape == (n_rows, 1)
+    assert predictor.predict(X).shape == (n_rows,)
+    assert predictor.apply(X).shape == (n_rows, 3)
+    assert predictor.per_tree(X).shape == (n_rows, 3, 1)
+    assert predictor.decision_path(X).shape == (n_rows, 3)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_forest_without_trees_answers_its_base_score(engine):
+    forest = two_trees()
+    empty = forest.take([])
+    predictor = compile(empty, engine=engine)
+    assert predictor.predict(ROWS).tolist() == [100.0] * 3
+    assert predictor.apply(ROWS).shape == (3, 0)
+    assert predictor.per_tree(ROWS).shape == (3, 0, 1)
+    assert predictor.decision_path(ROWS).shape == (3, 0)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_forest_of_single_leaves_has_one_answer(engine):
+    predictor = compile(two_trees()[1], engine=engine)
+    assert predictor.predict(ROWS).tolist() == [103.0] * 3
+
+
+@pytest.mark.parametrize(("library", "expected"), [("sklearn", 10.0), ("xgboost", 20.0)])
+def test_absent_entries_of_a_sparse_matrix_read_as_the_source_reads_them(library, expected):
+    sparse = pytest.importorskip("scipy.sparse")
+    tests = axis_aligned([0], np.array([0.5], np.float32), missing_right=True)
+    forest = stump(tests=tests, source=Source(library, "1"))
+    X = sparse.csr_matrix((1, 2))
+    predictor = compile(forest)
+    assert predictor.predict(X).tolist() == [expected]
+    assert predictor.info()["sparse_absent"] == ("missing" if expected == 20 else 0.0)
+
+
+def test_xgboost_itself_agrees_on_sparse_rows():
+    xgboost, sparse = pytest.importorskip("xgboost"), pytest.importorskip("scipy.sparse")
+    from bitvec.converters.xgboost import convert
+
+    rng = np.random.default_rng(0)
+    X = sparse.random(500, 8, density=0.4, random_state=0, format="csr", dtype=np.float32)
+    X.data[::7] = 0.0  # zeros that are stored are zeros and not missing
+    y = np.asarray(X.sum(axis=1)).ravel() + rng.normal(size=500)
+    model = xgboost.XGBRegressor(n_estimators=8, max_depth=4, n_jobs=1).fit(X, y)
+    assert np.array_equal(compile(convert(model)).predict(X), model.predict(X))
+
+
+def test_sparse_rows_are_made_dense_block_by_block(monkeypatch):
+    sparse = pytest.importorskip("scipy.sparse")
+    monkeypatch.setattr(tables, "DENSE_BYTES", 2 * 2 * 8 * 3)  # three rows at a time
+    forest = two_trees()
+    X = sparse.random(20, 2, density=0.5, random_state=0, format="csc")
+    predictor = compile(forest)
+    for verb in ("raw", "exit_leaves"):
+        assert np.array_equal(getattr(predictor, verb)(X), getattr(predictor, verb)(X.toarray()))
+    assert predictor.raw(X[:0]).shape == (0, 1)
+
+
+def test_tables_are_checked_by_the_predictor():
+    with pytest.raises(InputError, match=r"2 features, got shape \(1, 3\)"):
+        compile(stump()).predict(np.zeros((1, 3)))
+
+
+def test_info_says_what_runs_and_why():
+    info = compile(stump(), n_jobs=2).info()
+    assert info["engine"] == "numba"
+    assert info["why"] == "numba is installed"
+    assert info["n_threads"] == 2
+    assert info["nodes"] == {"margin": 1}
+    assert compile(stump(), engine="reference").info()["why"] == "asked for"
+    assert "engine='numba'" in repr(compile(stump()))
+
+
+def test_warm_predictors_predict():
+    predictor = compile(stump(), warm=True)
+    assert predictor.predict([[1.0, 0.0]]).tolist() == [20.0]
+
+
+@pytest.mark.parametrize("copy", [copy.deepcopy, lambda p: pickle.loads(pickle.dumps(p))])
+def test_copies_predict_with_the_kernels_that_are_compiled_already(copy):
+    predictor = compile(two_trees(), warm=True)
+    compiled = len(numba_kernels.sum_axis.signatures)
+    assert copy(predictor).predict(ROWS).tolist() == [107.0, 109.0, 109.0]
+    assert len(numba_kernels.sum_axis.signatures) == compiled
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"engine": "gpu"}, "one of auto, reference, numba, torch.*got 'gpu'"),
+        ({"engine": "numba", "device": "cuda"}, "`device` must be None for the engine numba"),
+        ({"engine": "reference", "n_jobs": 2}, "`n_jobs` must be None for the engine reference"),
+        ({"engine": "torch", "n_jobs": 2}, "`n_jobs` must be None for the engine torch"),
+        ({"n_jobs": 0}, "`n_jobs` must be None or an integer other than 0, got 0"),
+    ],
+)
+def test_options_that_an_engine_has_no_use_for_are_refused(options, match):
+    with pytest.raises(InputError, match=match):
+        compile(stump(), **options)
+
+
+def test_a_missing_numba_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "bitvec.runtime.numba_engine", None)
+    with pytest.raises(MissingLibraryError, match="needs the library numba"):
+        compile(stump(), engine="numba")
+
+
+def test_auto_falls_back_on_the_reference_without_numba(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    predictor = compile(stump(), n_jobs=4)
+    assert predictor.info()["engine"] == "reference"
+    assert predictor.info()["why"] == "numba is not installed"

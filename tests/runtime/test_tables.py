@@ -1,0 +1,306 @@
+"""Rows come out the same from every container, and what does not fit is refused in one sentence."""
+
+from __future__ import annotations
+
+import decimal
+import warnings
+
+import numpy as np
+import pytest
+
+from bitvec.errors import InputError
+from bitvec.inputs import Inputs
+from bitvec.runtime.tables import rows
+
+F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
+PLAIN = Inputs(3)
+NAMED = Inputs(3, feature_names=("a", "b", "c"))
+BOOK = Inputs(2, feature_names=("size", "colour"), categories=(None, ("red", "green", "blue")))
+VALUES = np.array([[1.0, 2.0, 3.0], [4.0, np.nan, 6.0]])
+COLUMNS = {"c": [3.0, 6.0], "a": [1.0, 4.0], "b": [2.0, None]}
+
+
+def pandas_frame(columns):
+    return pytest.importorskip("pandas").DataFrame(columns)
+
+
+def polars_frame(columns):
+    return pytest.importorskip("polars").DataFrame(columns)
+
+
+def arrow_table(columns):
+    return pytest.importorskip("pyarrow").table(columns)
+
+
+FRAMES = [pandas_frame, polars_frame, arrow_table]
+
+
+def exact(got, expected, dtype):
+    assert got.dtype == dtype
+    assert got.flags.c_contiguous or got.flags.f_contiguous
+    assert got.flags.aligned
+    assert np.array_equal(got, np.asarray(expected).astype(dtype), equal_nan=True)
+
+
+# ---- arrays
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_an_array_that_fits_is_not_copied(order):
+    X = np.asarray(VALUES, F32, order=order)
+    assert rows(X, PLAIN, F32) is X
+
+
+@pytest.mark.parametrize("dtype", ["?", "b", "u1", ">i4", "i8", "f2", "f4", ">f8", "g"])
+def test_every_real_dtype_is_cast(dtype):
+    X = np.array([[0, 1, 2], [1, 0, 3]]).astype(dtype)
+    for target in (F32, F64):
+        exact(rows(X, PLAIN, target), X, target)
+
+
+def test_strided_reversed_and_unaligned_arrays_are_made_contiguous():
+    wide = np.arange(24.0).reshape(4, 6)
+    exact(rows(wide[::-2, ::2], PLAIN, F64), wide[::-2, ::2], F64)
+    packed = np.zeros(4, np.dtype([("skip", "u1"), ("x", "f8", 3)]))["x"]
+    exact(rows(packed, PLAIN, F64), packed, F64)
+
+
+def test_values_round_to_nearest_and_overflow_to_infinity_without_a_warning():
+    X = np.array([[1 + 2.0**-25, 1e300, -1e300]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert rows(X, PLAIN, F32).tolist() == [[1.0, np.inf, -np.inf]]
+        assert rows([[0, 10**400, -(10**400)]], PLAIN, F64).tolist() == [[0.0, np.inf, -np.inf]]
+
+
+def test_masked_entries_are_missing():
+    X = np.ma.masked_array([[1, 2, 3]], mask=[[False, True, False]])
+    exact(rows(X, PLAIN, F32), [[1, np.nan, 3]], F32)
+
+
+def test_object_arrays_of_numbers_are_read():
+    X = np.array([[1, 2.5, True], [np.float32(0.5), decimal.Decimal("0.25"), float("nan")]], object)
+    exact(rows(X, PLAIN, F64), [[1, 2.5, 1], [0.5, 0.25, np.nan]], F64)
+
+
+def test_lists_and_array_likes_are_read():
+    exact(rows([[1, 2, 3], (4, 5, 6)], PLAIN, F32), [[1, 2, 3], [4, 5, 6]], F32)
+
+    class Tensor:
+        def __array__(self, dtype=None, copy=None):
+            return VALUES
+
+    exact(rows(Tensor(), PLAIN, F32), VALUES, F32)
+
+
+@pytest.mark.parametrize("n_features", [0, 3])
+def test_no_rows_are_no_error(n_features):
+    assert rows(np.zeros((0, n_features)), Inputs(n_features), F32).shape == (0, n_features)
+
+
+@pytest.mark.parametrize(
+    ("X", "match"),
+    [
+        (
+            np.zeros((5, 28)),
+            r"must have 3 features, got shape \(5, 28\): pass the training columns",
+        ),
+        (np.zeros(3), r"two axes.*\(3,\): pass X.reshape\(1, -1\)"),
+        (np.zeros((1, 2, 3)), "two axes"),
+        (np.float64(3), "NumPy|table of rows"),
+        ([], "two axes"),
+        ([[1, 2, 3], [4, 5]], "equal length"),
+        (None, "NoneType"),
+        ("abc", "got str"),
+        ({"a": [1]}, "got dict"),
+        (3, "got int"),
+        (object(), "two axes|table"),
+        (np.zeros((2, 3), complex), "complex128"),
+        (np.zeros((2, 3), "M8[s]"), "datetime64"),
+        (np.array([["1", "2", "3"]]), "got '1': encode"),
+        ([[1, 2, "3"]], "got '?3"),
+        ([[1, None, 3]], "got None: pass NaN"),
+        (np.array([[1, 2, 1j]], object), "1j"),
+        (np.array([[1, 2, [3]]], object), r"\[3\]"),
+        (np.zeros(2, [("a", "f4")]).reshape(2, 1).repeat(3, axis=1), "real numbers"),
+    ],
+)
+def test_what_is_no_table_of_numbers_is_refused_in_one_sentence(X, match):
+    with pytest.raises(InputError, match=match) as caught:
+        rows(X, PLAIN, F32)
+    assert "\n" not in str(caught.value)
+
+
+# ---- sparse matrices
+
+
+@pytest.mark.parametrize("layout", ["csr", "csc", "coo", "lil"])
+@pytest.mark.parametrize("make", ["matrix", "array"])
+def test_absent_entries_of_a_sparse_matrix_read_as_told_and_stored_zeros_as_zero(layout, make):
+    sparse = pytest.importorskip("scipy.sparse")
+    csr = sparse.csr_matrix((np.array([1.0, 0.0, np.nan]), [0, 2, 1], [0, 2, 2, 3]), shape=(3, 3))
+    X = getattr(sparse, f"{layout}_{make}")(csr) if layout != "lil" else csr
+    exact(rows(X, PLAIN, F32), [[1, 0, 0], [0, 0, 0], [0, np.nan, 0]], F32)
+    if layout in ("csr", "csc"):
+        nan = np.nan
+        got = rows(X, PLAIN, F32, absent=nan)
+        exact(got, [[1, nan, 0], [nan, nan, nan], [nan, nan, nan]], F32)
+        assert X.nnz == 3, "the caller's matrix is left as it was"
+
+
+def test_repeated_entries_of_a_sparse_matrix_add_up():
+    sparse = pytest.importorskip("scipy.sparse")
+    X = sparse.coo_matrix(([1.0, 2.0], ([0, 0], [1, 1])), shape=(1, 3))
+    exact(rows(X, PLAIN, F64), [[0, 3, 0]], F64)
+
+
+def test_a_sparse_matrix_of_another_width_is_refused():
+    sparse = pytest.importorskip("scipy.sparse")
+    with pytest.raises(InputError, match="3 features"):
+        rows(sparse.csr_matrix((2, 4)), PLAIN, F32)
+    with pytest.raises(InputError, match="complex"):
+        rows(sparse.csr_matrix((2, 3), dtype=complex), PLAIN, F32)
+
+
+# ---- data frames
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+@pytest.mark.parametrize("dtype", [F32, F64])
+def test_columns_are_found_by_name_in_any_order(frame, dtype):
+    exact(rows(frame(COLUMNS), NAMED, dtype), VALUES, dtype)
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+def test_columns_are_read_by_position_where_the_forest_has_no_names(frame):
+    exact(rows(frame(COLUMNS), PLAIN, F64), VALUES[:, [2, 0, 1]], F64)
+    with pytest.raises(InputError, match="3 features"):
+        rows(frame({"a": [1.0]}), PLAIN, F64)
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+def test_a_missing_column_is_named(frame):
+    with pytest.raises(InputError, match="none named 'b'"):
+        rows(frame({"a": [1.0], "c": [2.0], "d": [3.0]}), NAMED, F32)
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+def test_further_columns_warn_once_and_are_passed_over(frame):
+    with pytest.warns(UserWarning, match="'x', 'y'") as caught:
+        got = rows(frame({"x": ["?", "?"], **COLUMNS, "y": [0, 0]}), NAMED, F64)
+    assert len(caught) == 1
+    assert caught[0].filename == __file__, "the warning names the caller's line"
+    exact(got, VALUES, F64)
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+def test_integers_and_booleans_with_nulls_are_numbers_and_nan(frame):
+    columns = {"a": [1, None], "b": [True, None], "c": [True, False]}
+    exact(rows(frame(columns), NAMED, F32), [[1, 1, 1], [np.nan, np.nan, 0]], F32)
+
+
+def test_pandas_nullable_dtypes_are_read():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(
+        {
+            "a": pd.array([1, None], dtype="Int64"),
+            "b": pd.array([None, True], dtype="boolean"),
+            "c": pd.array([1.5, None], dtype="Float32"),
+        }
+    )
+    exact(rows(frame, NAMED, F32), [[1, np.nan, 1.5], [np.nan, 1, np.nan]], F32)
+
+
+def test_pandas_columns_that_are_numbered_are_read_by_position():
+    pd = pytest.importorskip("pandas")
+    exact(rows(pd.DataFrame(VALUES), NAMED, F64), VALUES, F64)
+
+
+def test_pandas_columns_with_one_name_are_refused():
+    pd = pytest.importorskip("pandas")
+    with pytest.raises(InputError, match="distinct"):
+        rows(pd.DataFrame(VALUES, columns=["a", "b", "a"]), NAMED, F64)
+
+
+def test_polars_decimals_and_enums_are_read():
+    pl = pytest.importorskip("polars")
+    frame = pl.DataFrame(
+        {
+            "size": pl.Series([decimal.Decimal("1.5"), None]),
+            "colour": pl.Series(["blue", "red"], dtype=pl.Enum(["red", "blue"])),
+        }
+    )
+    exact(rows(frame, BOOK, F32), [[1.5, 2], [np.nan, 0]], F32)
+
+
+COLOURS = {"size": [1.0, 2.0, 3.0, 4.0], "colour": ["green", "pink", None, "red"]}
+CODES = [[1, 1], [2, -1], [3, np.nan], [4, 0]]
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+def test_categories_are_read_by_the_code_book_unseen_is_minus_one_and_null_is_nan(frame):
+    exact(rows(frame(COLOURS), BOOK, F32), CODES, F32)
+
+
+def test_category_dtypes_are_read_by_the_forests_code_book_not_their_own():
+    pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    frame = pd.DataFrame(COLOURS).astype({"colour": "category"})
+    exact(rows(frame, BOOK, F32), CODES, F32)
+    exact(rows(pl.DataFrame(COLOURS).cast({"colour": pl.Categorical}), BOOK, F32), CODES, F32)
+    table = pytest.importorskip("pyarrow").table(COLOURS)
+    table = table.set_column(1, "colour", table["colour"].dictionary_encode())
+    exact(rows(table, BOOK, F32), CODES, F32)
+
+
+def test_object_arrays_are_read_by_the_code_book():
+    X = np.array(list(zip(*COLOURS.values(), strict=True)), object)
+    exact(rows(X, BOOK, F32), CODES, F32)
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+def test_numbers_in_a_column_of_text_categories_are_codes(frame):
+    exact(rows(frame({"size": [0.0], "colour": [2]}), BOOK, F32), [[0, 2]], F32)
+
+
+def test_categories_that_are_numbers_need_a_category_column():
+    pd = pytest.importorskip("pandas")
+    inputs = Inputs(1, feature_names=("n",), categories=((10, 20, 30),))
+    frame = pd.DataFrame({"n": [30, 10, 40]})
+    with pytest.raises(InputError, match="'n' of `X` must be a category column"):
+        rows(frame, inputs, F32)
+    exact(rows(frame.astype("category"), inputs, F32), [[2], [0], [-1]], F32)
+    exact(rows(np.array([[2.0]]), inputs, F32), [[2]], F32)
+    in_order = Inputs(1, feature_names=("n",), categories=((0, 1, 2),))
+    exact(rows(pd.DataFrame({"n": [2, 7]}), in_order, F32), [[2], [7]], F32)
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+def test_text_where_the_forest_reads_numbers_is_refused(frame):
+    with pytest.raises(InputError, match=r"column 'a'.*no categories.*got 'x'"):
+        rows(frame({"a": ["x"], "b": [1], "c": [1]}), NAMED, F32)
+
+
+def test_a_pandas_category_without_a_code_book_is_refused():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"a": pd.Categorical([3, 1]), "b": [1, 1], "c": [1, 1]})
+    with pytest.raises(InputError, match="no categories"):
+        rows(frame, NAMED, F32)
+
+
+def test_dates_lazy_frames_and_single_columns_are_refused_with_a_remedy():
+    pl, pd = pytest.importorskip("polars"), pytest.importorskip("pandas")
+    with pytest.raises(InputError, match="collect"):
+        rows(pl.DataFrame(COLUMNS).lazy(), NAMED, F32)
+    with pytest.raises(InputError, match="two axes"):
+        rows(pl.Series([1.0]), NAMED, F32)
+    with pytest.raises(InputError, match="two axes"):
+        rows(pd.Series([1.0]), NAMED, F32)
+    dates = pd.DataFrame({**COLUMNS, "a": pd.to_datetime(["2020-01-01", "2021-01-01"])})
+    with pytest.raises(InputError, match=r"Datetime.*'a'"):
+        rows(dates, NAMED, F32)
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+def test_a_frame_without_rows_is_no_error(frame):
+    columns = {name: np.zeros(0) for name in "abc"}
+    assert rows(frame(columns), NAMED, F32).shape == (0, 3)

@@ -1,0 +1,371 @@
+"""A certificate passes for the same forest and catches every change that a row can show."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import AXIS, EQUAL, SET, forests
+
+from bitvec import reference, structure
+from bitvec.certificates import LEAVES_AND_RAW, RAW_ONLY, compare, load
+from bitvec.digest import forest_digest
+from bitvec.errors import FileFormatError, InputError
+from bitvec.forest import Forest
+from bitvec.inputs import Inputs
+from bitvec.leaves import Leaves
+from bitvec.node_tests import Kind, MissingRule, Relation, axis_aligned, set_bits
+from bitvec.output import Output
+from bitvec.probing import probe_rows
+from bitvec.source import Source
+from bitvec.subject import Subject
+
+
+def answers(forest: Forest, *, leaves: bool = True, **options) -> Subject:
+    """The literal reference of a forest, as a library that answers."""
+
+    def exits(X):
+        return reference.exit_leaf_traversal(forest, reference.columns(forest, X))
+
+    def raw(X):
+        return reference.accumulate(forest, X, exits(X))
+
+    return Subject("reference", "1", raw, exits if leaves else None, **options)
+
+
+def small_forest() -> Forest:
+    """Two trees with numeric, set and equal nodes, missing rules, and distinct leaf values."""
+    left = np.array([1, ~0, ~1, 4, ~4, ~5])
+    right = np.array([2, ~2, ~3, 5, ~6, ~7])
+    B, order = structure.arrange(left, right, np.array([0, 3]))
+    ptr, words = set_bits([np.array(c, int) for c in ([], [2, 5], [], [], [], [])])
+    tests = axis_aligned(
+        np.array([0, 1, 2, 0, 2, 1]),
+        np.array([0.5, 0.0, 1.5, -1.0, 0.25, 3.0], np.float32),
+        kind=np.array([Kind.MARGIN, Kind.SET, Kind.MARGIN, Kind.MARGIN, Kind.MARGIN, Kind.EQUAL]),
+        relation=np.array([0, 0, 1, 1, 0, 0]),
+        missing_right=np.array([False, True, False, True, False, True]),
+        missing_rule=np.array([0, 0, MissingRule.NAN_OR_ZERO, 0, MissingRule.NAN_OR_SENTINEL, 0]),
+        set_ptr=ptr,
+        set_words=words,
+    )
+    v = 2.0 ** np.arange(8)[:, None]
+    assert np.array_equal(order.node, np.arange(6))
+    return Forest(
+        tests, B, Leaves(v), Output(1, np.dtype(np.float64)), Inputs(3, missing_sentinel=-999.0)
+    )
+
+
+def mutants(forest: Forest) -> Iterator[tuple[str, int, Forest]]:
+    """Every smallest change of every node: what a wrong converter, engine or export would do."""
+    tests = forest.tests
+
+    def changed(name: str, node: int, value) -> Forest:
+        array = getattr(tests, name).copy()
+        array[node] = value
+        return replace(forest, tests=replace(tests, **{name: array}))
+
+    for node in range(forest.n_nodes):
+        yield "missing direction", node, changed("missing_right", node, not tests.missing_right[node])
+        if tests.kind[node] == Kind.SET:
+            yield "other direction", node, changed("other_right", node, not tests.other_right[node])
+            yield "code rule", node, changed("code_rule", node, 1 - tests.code_rule[node])
+            for bit in range(32 * int(tests.set_ptr[node + 1] - tests.set_ptr[node])):
+                word = int(tests.set_ptr[node]) + bit // 32
+                words = tests.set_words.copy()
+                words[word] ^= np.uint32(1 << bit % 32)
+                yield f"code {bit}", node, replace(forest, tests=replace(tests, set_words=words))
+            continue
+        for towards in (np.inf, -np.inf):
+            moved = np.nextafter(tests.b[node], tests.dtype.type(towards))
+            if np.isfinite(moved):
+                yield f"threshold to {towards}", node, changed("b", node, moved)
+        for rule in MissingRule:
+            if rule != tests.missing_rule[node]:
+                yield f"missing {rule.name}", node, changed("missing_rule", node, rule)
+        if tests.kind[node] == Kind.MARGIN:
+            yield "relation", node, changed("relation", node, 1 - tests.relation[node])
+            yield "equal", node, changed("kind", node, Kind.EQUAL)
+
+
+def grid(forest: Forest) -> np.ndarray:
+    """Rows of all combinations of every value at which a test of a column may change."""
+    pools = []
+    for column in range(forest.n_features):
+        b = forest.b[forest.tests.feature == column]
+        near = [np.nextafter(b, forest.dtype.type(towards)) for towards in (np.inf, -np.inf)]
+        special = [0.0, -0.0, 1e-35, -1e-36, -999.0, np.nan, np.inf, -np.inf, -1.0, -0.5, 2.5, 5.5]
+        codes = range(34) if (forest.tests.kind[forest.tests.feature == column] == Kind.SET).any() else ()
+        pools.append(np.concatenate([b, *near, np.array([*special, *codes], forest.dtype)]))
+    return np.stack([x.ravel() for x in np.meshgrid(*pools)], axis=1)
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+def test_a_forest_agrees_with_itself(leaves):
+    forest = small_forest()
+    X = np.random.default_rng(0).normal(size=(20, 3))
+    certificate = compare(forest, answers(forest, leaves=leaves), X=X)
+    assert certificate.passed
+    assert certificate.coverage == 1
+    assert certificate.n_rows == 20
+    assert certificate.max_ulp == 0
+    assert certificate.compared == (LEAVES_AND_RAW if leaves else RAW_ONLY)
+    assert any("exposes no leaf ids" in note for note in certificate.exclusions) != leaves
+    assert certificate.summary().startswith("PASSED")
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+def test_every_smallest_change_of_every_node_is_caught(leaves):
+    # All leaf values are distinct powers of two, so raw scores name the leaves.
+    forest = small_forest()
+    n_mutants = 0
+    X = grid(forest)
+    expected = answers(forest).leaf_ids(X)
+    for what, node, mutant in mutants(forest):
+        certificate = compare(mutant, answers(forest, leaves=leaves))
+        if np.array_equal(answers(mutant).leaf_ids(X), expected):
+            # A value that counts as missing now, and goes where it went before, is no change.
+            assert what.startswith("missing"), (what, node)
+            assert certificate.passed, (what, node)
+            continue
+        assert not certificate.passed, (what, node)
+        assert certificate.differences, (what, node)
+        if leaves:
+            tree = int(forest.bitvectors.tree_of_node[node])
+            assert {d.place for d in certificate.differences if d.kind == "leaf"} == {tree}
+        n_mutants += 1
+    assert n_mutants > 60
+
+
+def test_swapped_leaf_values_are_caught_where_leaf_ids_agree():
+    forest = small_forest()
+    v = forest.leaves.v.copy()
+    v[[1, 2]] = v[[2, 1]]
+    certificate = compare(replace(forest, leaves=Leaves(v)), answers(forest))
+    assert certificate.n_leaf_mismatches == 0
+    assert certificate.n_raw_mismatches > 0
+    assert not certificate.passed
+
+
+@settings(max_examples=25)
+@given(
+    forests(kinds=(AXIS, SET, EQUAL), max_trees=1, max_leaves=6, linear=False), st.integers(0, 2**16)
+)
+def test_a_change_in_a_drawn_forest_passes_only_if_no_row_shows_it(forest, pick):
+    subject = answers(forest)
+    changes = list(mutants(forest))
+    # Rows built from the original reveal a change as well as those built from the mutant: if any
+    # of them is routed differently, the mutant's own rows must have shown that.
+    rows, _ = probe_rows(forest).collect()
+    for _, _, mutant in changes[pick % 5 :: max(1, len(changes) // 8)]:
+        differs = np.any(answers(mutant).leaf_ids(rows) != subject.leaf_ids(rows))
+        certificate = compare(mutant, subject)
+        assert certificate.coverage == 1
+        if differs:
+            assert not certificate.passed
+            assert certificate.n_leaf_mismatches > 0
+
+
+def test_the_rows_of_a_difference_reproduce_it():
+    forest = small_forest()
+    b = forest.tests.b.copy()
+    b[3] = np.nextafter(b[3], np.float32(np.inf))
+    mutant = replace(forest, tests=replace(forest.tests, b=b))
+    certificate = compare(mutant, answers(forest))
+    for difference in certificate.differences:
+        if difference.kind == "leaf":
+            X = np.array([difference.row], np.float32)
+            assert answers(forest).leaf_ids(X)[0, difference.place] == difference.expected
+            assert answers(mutant).leaf_ids(X)[0, difference.place] == difference.got
+
+
+def test_leaf_ids_of_the_source_library_are_compared_by_its_numbering():
+    forest = small_forest()
+    ids = np.arange(8)[::-1] * 10
+    forest = replace(forest, source=Source("reference", "0", leaf_id=ids))
+    plain = answers(forest)
+    ptr = forest.bitvectors.leaf_ptr[:-1]
+    numbered = replace(plain, leaf_ids=lambda X: ids[plain.leaf_ids(X) + ptr])
+    assert compare(forest, numbered).passed
+    assert not compare(forest, plain).passed
+    # Another library, such as an exported artefact's runtime, numbers leaves within trees.
+    assert compare(forest, replace(plain, name="runtime")).passed
+    assert compare(forest, replace(numbered, name="runtime"), leaf_id=ids).passed
+
+
+def test_rows_that_the_subject_does_not_accept_are_never_handed_to_it():
+    forest = small_forest()
+
+    def strict(X):
+        assert np.isfinite(X).all()
+        return answers(forest).raw(X)
+
+    subject = Subject("reference", "1", strict, None, accepts_missing=False, accepts_infinite=False)
+    X = np.array([[1.0, 2.0, 3.0], [np.nan, 0.0, 0.0], [0.0, np.inf, 0.0]])
+    certificate = compare(forest, subject, X=X)
+    assert certificate.passed
+    assert (certificate.n_rows, certificate.n_rows_left_out) == (1, 2)
+    assert len(certificate.exclusions) == 4
+
+
+def test_an_inexact_subject_may_differ_by_rounding_and_no_more():
+    forest = small_forest()
+    plain = answers(forest, leaves=False, exact=False)
+    rounded = replace(plain, raw=lambda X: np.nextafter(plain.raw(X), np.inf))
+    certificate = compare(forest, rounded)
+    assert certificate.passed
+    assert certificate.max_ulp == 1
+    assert not compare(forest, replace(rounded, exact=True)).passed
+    off = replace(plain, raw=lambda X: plain.raw(X) * (1 + 1e-9))
+    assert not compare(forest, off).passed
+    assert compare(forest, off, allowed_difference=1e-6).passed
+
+
+def test_nan_scores_agree_with_nan_and_with_nothing_else():
+    forest = small_forest()
+    plain = answers(forest)
+    nan = replace(plain, raw=lambda X: np.full_like(plain.raw(X), np.nan))
+    assert compare(forest, nan, raw=nan.raw).passed
+    certificate = compare(forest, nan)
+    assert not certificate.passed
+    assert certificate.max_difference == np.inf
+
+
+def test_an_exit_leaf_out_of_range_is_a_difference_and_no_crash():
+    forest = small_forest()
+    certificate = compare(
+        forest, answers(forest), exits=lambda X: np.full((len(X), 2), 99), raw=answers(forest).raw
+    )
+    assert certificate.n_leaf_mismatches > 0
+    assert certificate.differences[0].got == 99
+
+
+def test_a_node_that_no_row_was_found_for_fails_the_certificate(tmp_path):
+    class Constant:
+        n_inputs = n_features = 3
+
+        def __call__(self, X):
+            return np.zeros_like(X)
+
+    forest = replace(small_forest(), feature_map=Constant())
+    certificate = compare(forest, answers(forest))
+    assert certificate.n_leaf_mismatches == 0
+    assert certificate.coverage < 1
+    assert not certificate.passed
+    assert certificate.missed
+    assert "not shown: tree 0, node" in certificate.summary()
+
+
+def test_loading_what_was_saved_gives_the_same_certificate(tmp_path):
+    forest = small_forest()
+    b = forest.tests.b.copy()
+    b[0] = 0.25
+    mutant = replace(forest, tests=replace(forest.tests, b=b))
+    certificate = compare(mutant, answers(forest), X=np.zeros((2, 3)))
+    path = certificate.save(tmp_path / "c.json")
+    again = load(path)
+    # NaN in the rows of differences is equal to nothing: compare the text.
+    assert again.to_json() == certificate.to_json()
+    assert again.summary() == certificate.summary()
+    assert again.matches(mutant)
+    assert not again.matches(forest)
+    assert [p.name for p in tmp_path.iterdir()] == ["c.json"]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda r: r.pop("coverage") and r.pop("digest"),
+        lambda r: r.update(n_nodes=-1),
+        lambda r: r.update(n_nodes=True),
+        lambda r: r.update(unreachable=[[0]]),
+        lambda r: r.update(differences=[{"kind": "leaf"}]),
+        lambda r: r.update(version=2),
+        lambda r: r.update(format="other"),
+        lambda r: r.update(passed=False),
+        lambda r: r.update(n_leaf_mismatches=1),
+        lambda r: r.update(max_difference="much"),
+        lambda r: r.update(exact=1),
+        lambda r: r.update(versions=[]),
+    ],
+)
+def test_a_damaged_certificate_is_refused(tmp_path, damage):
+    path = compare(small_forest(), answers(small_forest())).save(tmp_path / "c.json")
+    record = json.loads(path.read_text())
+    damage(record)
+    path.write_text(json.dumps(record))
+    with pytest.raises(FileFormatError, match="must"):
+        load(path)
+
+
+@pytest.mark.parametrize("data", [b"", b"[", b"[" * 100000, b"null", b"\xff\xfe\x00", b"{}"])
+def test_what_is_no_certificate_is_refused(tmp_path, data):
+    path = tmp_path / "c.json"
+    path.write_bytes(data)
+    with pytest.raises(FileFormatError, match="certificate"):
+        load(path)
+
+
+def test_a_path_that_cannot_be_written_is_named(tmp_path):
+    certificate = compare(small_forest(), answers(small_forest()))
+    with pytest.raises(OSError, match="can be written"):
+        certificate.save(tmp_path / "absent" / "c.json")
+
+
+@pytest.mark.parametrize("X", [np.zeros((2, 4)), np.zeros(3), np.array([["a", "b", "c"]])])
+def test_rows_of_another_shape_are_refused(X):
+    forest = small_forest()
+    with pytest.raises(InputError, match="X"):
+        compare(forest, answers(forest), X=X)
+
+
+def test_answers_of_another_shape_are_refused():
+    forest = small_forest()
+    with pytest.raises(InputError, match="shape"):
+        compare(forest, replace(answers(forest), raw=lambda X: np.zeros((len(X), 2))))
+    with pytest.raises(InputError, match="shape"):
+        compare(forest, answers(forest), exits=lambda X: np.zeros((len(X), 1), int))
+
+
+def test_progress_rises_to_one():
+    steps = []
+    compare(small_forest(), answers(small_forest()), progress=steps.append)
+    assert steps == sorted(steps)
+    assert steps[-1] == 1
+
+
+def test_the_digest_changes_with_every_part_that_answers_and_not_with_the_source():
+    forest = small_forest()
+    digest = forest_digest(forest)
+    assert forest_digest(replace(forest, source=Source("x", "1"))) == digest
+    others = [mutant for _, _, mutant in mutants(forest)]
+    others.append(replace(forest, leaves=Leaves(forest.leaves.v + 1)))
+    others.append(replace(forest, leaves=Leaves(-forest.leaves.v * 0)))
+    others.append(replace(forest, leaves=Leaves(forest.leaves.v * 0)))
+    others.append(replace(forest, inputs=Inputs(4, missing_sentinel=-999.0)))
+    others.append(replace(forest, inputs=Inputs(3, missing_sentinel=-998.0)))
+    others.append(replace(forest, output=replace(forest.output, base_first=True)))
+    others.append(replace(forest, output=replace(forest.output, base_score=np.ones(1))))
+    digests = [forest_digest(other) for other in others]
+    assert len({digest, *digests}) == len(others) + 1
+
+
+def test_a_forest_of_scikit_learn_is_covered_and_agrees_bit_for_bit():
+    datasets = pytest.importorskip("sklearn.datasets")
+    from sklearn.ensemble import RandomForestClassifier
+
+    from bitvec.converters import sklearn
+
+    X, y = datasets.load_digits(return_X_y=True)
+    model = RandomForestClassifier(5, random_state=0).fit(X, y)
+    certificate = compare(sklearn.convert(model), sklearn.subject(model), X=X)
+    assert certificate.passed, certificate.summary()
+    assert certificate.coverage == 1
+    assert certificate.n_unreachable == 0
+    assert (certificate.n_leaf_mismatches, certificate.max_ulp) == (0, 0)
+    assert certificate.source_version == certificate.subject_version

@@ -1,0 +1,276 @@
+"""Probing reaches what can be reached, shows what can be shown there, and says so exactly."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import AXIS, EQUAL, KERNEL, OBLIQUE, POLYTOPE, SENTINEL, SET, forests
+
+from bitvec import reference, structure
+from bitvec.errors import InputError
+from bitvec.float_keys import floats, key_of, keys, ulps
+from bitvec.forest import Forest, from_matrices
+from bitvec.inputs import Inputs
+from bitvec.leaves import Leaves
+from bitvec.node_tests import CodeRule, Kind, MissingRule, axis_aligned, set_bits
+from bitvec.output import Output
+from bitvec.probing import probe_rows
+from bitvec.targets import Outcome
+
+COLUMN_KINDS = (AXIS, SET, EQUAL, KERNEL)
+
+
+def forest_of(left, right, tests, n_features, **inputs) -> Forest:
+    B, order = structure.arrange(np.array(left), np.array(right), np.array([0]))
+    assert np.array_equal(order.node, np.arange(len(left)))
+    v = np.arange(B.n_leaves, dtype=np.float64)[:, None]
+    return Forest(tests, B, Leaves(v), Output(1, np.dtype(np.float64)), Inputs(n_features, **inputs))
+
+
+def shown(forest: Forest, X: np.ndarray) -> dict[int, list[tuple[int, bool]]]:
+    """All (row, goes right) pairs of the rows that come by each node, by the literal tests."""
+    left, right = structure.children(forest.bitvectors)
+    come: dict[int, list[tuple[int, bool]]] = {node: [] for node in range(forest.n_nodes)}
+    for root in forest.bitvectors.node_ptr[:-1][np.diff(forest.bitvectors.leaf_ptr) > 1]:
+        row, node = np.arange(len(X)), np.full(len(X), root)
+        while len(row):
+            h = reference.outcomes(forest, X, row, node)
+            for r, n, goes_right in zip(row.tolist(), node.tolist(), h.tolist(), strict=True):
+                come[n].append((r, goes_right))
+            node = np.where(h, right[node], left[node])
+            row, node = row[node >= 0], node[node >= 0]
+    return come
+
+
+def candidates(forest: Forest, column: int) -> np.ndarray:
+    """Every value of a column at which some test may change, its neighbours and what lies between."""
+    tests, dtype = forest.tests, forest.dtype
+    values = [0.0, -0.0, SENTINEL, 1e-35, -1e-35, -1.0, np.inf, -np.inf]
+    for node in np.flatnonzero(tests.feature == column):
+        values.append(float(tests.b[node]))
+        if tests.kind[node] == Kind.SET:
+            size = int(tests.set_ptr[node + 1] - tests.set_ptr[node]) * 32
+            values += [*range(size + 1), *np.arange(size) + 0.5]
+    key = np.unique(keys(np.array(values, dtype)))
+    key = np.unique(np.concatenate([key - 1, key, key + 1]))
+    top = key_of(np.inf, dtype)
+    return np.append(floats(key[np.abs(key) <= top], dtype), dtype.type(np.nan))
+
+
+def brute_force(forest: Forest) -> np.ndarray:
+    """Every combination of `candidates`, which decides what can be reached and shown."""
+    pools = [candidates(forest, column) for column in range(forest.n_features)]
+    return np.array(list(itertools.product(*pools)), forest.dtype).reshape(-1, forest.n_features)
+
+
+def narrow(forest: Forest) -> Forest:
+    """Let a drawn forest read its first two columns only."""
+    tests = replace(forest.tests, column=(forest.tests.column % 2).astype(np.int32))
+    leaves = Leaves(forest.leaves.v, forest.leaves.output)
+    inputs = Inputs(2, missing_sentinel=forest.inputs.missing_sentinel)
+    return replace(forest, tests=tests, leaves=leaves, inputs=inputs)
+
+
+@settings(max_examples=40)
+@given(forests(kinds=COLUMN_KINDS, max_trees=2, max_leaves=7))
+def test_what_is_reachable_and_can_be_shown_is_what_brute_force_finds(forest):
+    forest = narrow(forest)
+    X = brute_force(forest)
+    rows, coverage = probe_rows(forest).collect()
+    assert rows.dtype == forest.dtype
+    assert coverage.fraction == 1
+    tests, feature = forest.tests, forest.tests.feature
+    for node, come in shown(forest, X).items():
+        assert coverage.reachable[node] == bool(come)
+        values = [(X[row, feature[node]], h) for row, h in come]
+        finite = {h for x, h in values if not np.isnan(x)}
+        needed = Outcome(int(coverage.needed[node]))
+        assert (Outcome.LEFT in needed) == (False in finite)
+        assert (Outcome.RIGHT in needed) == (True in finite)
+        assert (Outcome.MISSING in needed) == any(np.isnan(x) for x, _ in values)
+        assert (Outcome.PLUS_INF in needed) == any(x == np.inf for x, _ in values)
+        assert (Outcome.MINUS_ZERO in needed) == any(x == 0 for x, _ in values)
+        if tests.kind[node] != Kind.SET:
+            b = int(keys(tests.b[node : node + 1])[0])
+            seen = {int(k) for k in keys(np.array([x for x, _ in values], forest.dtype))}
+            for outcome, key in ((Outcome.TIE, b), (Outcome.BELOW, b - 1), (Outcome.ABOVE, b + 1)):
+                inside = abs(key) <= key_of(np.inf, forest.dtype)
+                assert (outcome in needed) == (inside and key in seen)
+
+
+@settings(max_examples=40)
+@given(forests(kinds=COLUMN_KINDS), st.booleans(), st.booleans(), st.integers(0, 9))
+def test_claimed_outcomes_are_shown_by_the_rows_themselves(forest, missing, infinite, seed):
+    rows, coverage = probe_rows(forest, seed=seed, missing=missing, infinite=infinite).collect()
+    assert coverage.fraction == 1
+    assert missing or not np.isnan(rows).any()
+    assert infinite or not np.isinf(rows).any()
+    tests, feature = forest.tests, forest.tests.feature
+    for node, come in shown(forest, rows).items():
+        assert not (come and not coverage.reachable[node])
+        x = np.array([rows[row, feature[node]] for row, _ in come], forest.dtype)
+        h = np.array([h for _, h in come], bool)
+        number = ~np.isnan(x)
+        facts = {
+            Outcome.LEFT: ~h & number,
+            Outcome.RIGHT: h & number,
+            Outcome.MISSING: ~number,
+            Outcome.PLUS_INF: x == np.inf,
+            Outcome.MINUS_INF: x == -np.inf,
+            Outcome.PLUS_ZERO: (x == 0) & ~np.signbit(x),
+            Outcome.MINUS_ZERO: (x == 0) & np.signbit(x),
+        }
+        if tests.kind[node] != Kind.SET:
+            b = keys(tests.b[node : node + 1])
+            facts[Outcome.TIE] = number & (keys(x) == b)
+            facts[Outcome.BELOW] = number & (keys(x) == b - 1)
+            facts[Outcome.ABOVE] = number & (keys(x) == b + 1)
+        for outcome, fact in facts.items():
+            if coverage.seen[node] & outcome:
+                assert fact.any(), (node, outcome)
+
+
+def test_every_code_of_a_set_reaches_it():
+    ptr, words = set_bits([np.array([1, 33])])
+    tests = axis_aligned(
+        [0], np.zeros(1), kind=Kind.SET, set_ptr=ptr, set_words=words, other_right=True
+    )
+    rows, coverage = probe_rows(forest_of([~0], [~1], tests, 1)).collect()
+    assert set(range(65)) <= set(rows[:, 0].tolist())
+    needed = Outcome(int(coverage.needed[0]))
+    assert needed == coverage.seen[0]
+    for outcome in (Outcome.UNSEEN, Outcome.NEGATIVE, Outcome.FRACTION, Outcome.CODE_OUT):
+        assert outcome in needed
+
+
+@pytest.mark.parametrize("rule", list(CodeRule))
+def test_both_code_rules_show_values_between_codes(rule):
+    ptr, words = set_bits([np.array([1])])
+    tests = axis_aligned(
+        [0], np.zeros(1), kind=Kind.SET, set_ptr=ptr, set_words=words, code_rule=rule
+    )
+    rows, coverage = probe_rows(forest_of([~0], [~1], tests, 1)).collect()
+    between = rows[(rows[:, 0] % 1 != 0) & (rows[:, 0] > -1), 0]
+    assert coverage.fraction == 1
+    assert (between > 0).any()
+    assert (between < 0).any()
+
+
+def test_a_node_behind_a_missing_value_only_is_reached_by_nan():
+    # x <= 1 goes left, then x > 2 goes right: only NaN, which goes left and then right, does both.
+    tests = axis_aligned([0, 0, 1], np.array([1.0, 2.0, 0.0]), missing_right=np.array([False, True, False]))
+    forest = forest_of([1, ~0, ~1], [~3, 2, ~2], tests, 2)
+    rows, coverage = probe_rows(forest).collect()
+    assert coverage.fraction == 1
+    assert coverage.reachable.all()
+    assert {row for row, _ in shown(forest, rows)[2]} <= set(np.flatnonzero(np.isnan(rows[:, 0])))
+    _, without = probe_rows(forest, missing=False).collect()
+    assert without.reachable.tolist() == [True, True, False]
+
+
+def test_an_impossible_node_is_listed_as_unreachable_and_its_tie_is_not_asked_for():
+    tests = axis_aligned([0, 0, 0], np.array([1.0, 2.0, 1.0]))
+    forest = forest_of([1, 2, ~0], [~3, ~2, ~1], tests, 1)
+    _, coverage = probe_rows(forest).collect()
+    assert coverage.reachable.tolist() == [True, True, True]
+    # Below x <= 1 nothing exceeds 2, nor 1 once more.
+    assert not coverage.needed[1] & (Outcome.RIGHT | Outcome.TIE)
+    assert not coverage.needed[2] & (Outcome.RIGHT | Outcome.ABOVE)
+    assert coverage.needed[2] & Outcome.TIE
+    tests = axis_aligned([0, 0, 0], np.array([1.0, 2.0, 1.5]))
+    forest = forest_of([1, ~0, ~1], [~3, 2, ~2], tests, 1)
+    _, coverage = probe_rows(forest).collect()
+    assert coverage.reachable.tolist() == [True, True, False]
+    assert coverage.fraction == 1
+
+
+@pytest.mark.parametrize("rule", [MissingRule.NAN_OR_ZERO, MissingRule.NAN_OR_SENTINEL])
+def test_values_that_count_as_missing_and_their_neighbours_reach_the_node(rule):
+    tests = axis_aligned([0], np.array([0.5], np.float32), missing_rule=rule, missing_right=True)
+    forest = forest_of([~0], [~1], tests, 1, missing_sentinel=SENTINEL)
+    rows, coverage = probe_rows(forest).collect()
+    edge = np.float32(1e-35 if rule == MissingRule.NAN_OR_ZERO else SENTINEL)
+    beyond = np.float32(np.inf if rule == MissingRule.NAN_OR_ZERO else -np.inf)
+    assert edge in rows[:, 0]
+    assert np.nextafter(edge, beyond) in rows[:, 0]
+    assert coverage.needed[0] & Outcome.SPECIAL
+    assert coverage.fraction == 1
+
+
+@settings(max_examples=25)
+@given(forests(kinds=(AXIS, OBLIQUE, POLYTOPE), max_trees=1, max_leaves=6))
+def test_below_tests_of_several_columns_nothing_is_claimed_that_was_not_shown(forest):
+    rows, coverage = probe_rows(forest).collect()
+    for node, come in shown(forest, rows).items():
+        assert not (come and not coverage.reachable[node])
+        went = {h for _, h in come}
+        assert not coverage.seen[node] & Outcome.LEFT or False in went
+        assert not coverage.seen[node] & Outcome.RIGHT or True in went
+
+
+def test_oblique_nodes_with_room_are_all_shown_on_both_sides_and_at_their_edge():
+    rng = np.random.default_rng(0)
+    # Random directions in 8 dimensions: every cell of a tree of depth 4 is an open cone.
+    S, B = rng.normal(size=(15, 8)), structure.dense(structure.from_children(
+        [1, 3, 5, 7, 9, 11, 13, -1, -3, -5, -7, -9, -11, -13, -15],
+        [2, 4, 6, 8, 10, 12, 14, -2, -4, -6, -8, -10, -12, -14, -16],
+        [0],
+    ))
+    forest = from_matrices(S, rng.normal(size=15), B, np.arange(16))
+    rows, coverage = probe_rows(forest).collect()
+    assert coverage.fraction == 1
+    assert np.all(coverage.seen & Outcome.EDGE)
+    z = rows @ S.T - forest.b
+    # The two sides of an edge are neighbours up to the rounding of a sum of 8 products.
+    assert np.all(np.nanmin(np.abs(z), axis=0) < 1e-13)
+
+
+def test_base_rows_fill_the_columns_off_the_path():
+    tests = axis_aligned([0], np.array([0.5]))
+    forest = forest_of([~0], [~1], tests, 3)
+    base = np.array([[0.0, 7.0, 8.0]])
+    rows, _ = probe_rows(forest, base_rows=base).collect()
+    assert np.array_equal(rows[:, 1:], np.broadcast_to(base[:, 1:], (len(rows), 2)))
+
+
+def test_rows_are_distinct_and_the_same_for_the_same_seed():
+    tests = axis_aligned([0, 1], np.array([0.5, 0.0]))
+    forest = forest_of([1, ~0], [~2, ~1], tests, 2)
+    first, second = (probe_rows(forest, seed=3).collect()[0] for _ in range(2))
+    assert first.tobytes() == second.tobytes()
+    for rows, _ in probe_rows(forest).blocks():
+        assert len({row.tobytes() for row in rows}) == len(rows)
+
+
+def test_a_tree_of_one_leaf_is_covered():
+    B = structure.from_children([], [], [~0])
+    leaf = Forest(
+        axis_aligned(np.zeros(0, int), np.zeros(0)), B, Leaves(np.ones((1, 1))),
+        Output(1, np.dtype(np.float64)), Inputs(2),
+    )
+    rows, coverage = probe_rows(leaf).collect()
+    assert rows.shape == (1, 2)
+    assert coverage.fraction == 1
+
+
+@pytest.mark.parametrize("base", [np.zeros((0, 1)), np.zeros((3, 2)), np.zeros(3)])
+def test_base_rows_of_another_shape_are_refused(base):
+    forest = forest_of([~0], [~1], axis_aligned([0], np.zeros(1)), 1)
+    with pytest.raises(InputError, match="base_rows"):
+        probe_rows(forest, base_rows=base)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_keys_order_floats_and_step_by_one_ulp(dtype):
+    x = np.array([-np.inf, -1.0, -1e-45, 0.0, 1e-45, 1.0, np.inf], dtype)
+    assert np.all(np.diff(keys(x)) >= 0)
+    assert np.array_equal(floats(keys(x), np.dtype(dtype)), x)
+    up = np.nextafter(np.array([1.0, 0.0, -2.5], dtype), dtype(np.inf))
+    assert np.array_equal(keys(up), keys(np.array([1.0, 0.0, -2.5], dtype)) + 1)
+    far = ulps(np.array([-np.inf], dtype), np.array([np.inf], dtype))
+    assert int(far[0]) == 2 * key_of(np.inf, np.dtype(dtype))
