@@ -134,10 +134,13 @@ def retrained(seed: int, steps: int | None) -> Row:
     """A CART of depth 8 on digits, retrained end to end with S, b and v free."""
     X, y = datasets.load_digits(return_X_y=True)
     X, X_test, y, y_test = train_test_split(X, y, test_size=0.25, random_state=seed, stratify=y)
+    X, X_chosen, y, y_chosen = train_test_split(X, y, test_size=0.2, random_state=seed, stratify=y)
     model = DecisionTreeClassifier(criterion="entropy", max_depth=8, random_state=seed).fit(X, y)
     options = {} if steps is None else {"steps": steps}
     start = time.perf_counter()
-    result = bitvec.retrain(bitvec.convert(model), X, y, seed=seed, **options)
+    result = bitvec.retrain(
+        bitvec.convert(model), X, y, validation=(X_chosen, y_chosen), seed=seed, **options
+    )
     seconds = time.perf_counter() - start
     after = np.mean(bitvec.compile(result.forest).predict(X_test) == y_test)
     return {
@@ -159,7 +162,7 @@ def stored_outputs(folder: Path) -> Iterator[Row]:
         predictor = bitvec.compile(bitvec.convert(model))
         data = next(home.glob("*.test"))
         X = _libsvm(data, predictor.forest.n_features)
-        for kind, ours in (("margin", predictor.raw(X)), ("prob", predictor.transform(X))):
+        for kind, ours in (("margin", predictor.raw(X)), ("prob", predictor.scores(X))):
             stored = np.loadtxt(f"{data}.{kind}").reshape(len(X), -1)
             yield {
                 "what": "stored outputs",

@@ -30,15 +30,15 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def from_record(kind: type[T], record: dict[str, Any], where: str) -> T:
-    """Build a certificate from JSON values.
+def read_fields(kind: Any, record: dict[str, Any], where: str) -> dict[str, Any]:
+    """Return the values of the fields of `kind`, a dataclass, from JSON values.
 
     Raises
     ------
     FileFormatError
         If a field is absent or of another type.
     """
-    return kind(**{field.name: _take(record, field.name, field.type, where) for field in fields(kind)})  # type: ignore[arg-type]
+    return {field.name: _take(record, field.name, field.type, where) for field in fields(kind)}
 
 
 def _take(record: dict[str, Any], name: str, kind: Any, where: str) -> Any:
@@ -46,8 +46,7 @@ def _take(record: dict[str, Any], name: str, kind: Any, where: str) -> Any:
         return _READERS[kind](record[name])
     except (KeyError, TypeError, ValueError, OverflowError):
         raise FileFormatError(
-            f"{where} must hold `{name}` as {kind}, got "
-            f"{repr(record.get(name, 'nothing'))[:60]}."
+            f"{where} must hold `{name}` as {kind}, got {repr(record.get(name, 'nothing'))[:60]}."
         ) from None
 
 

@@ -13,7 +13,7 @@ import platform
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +21,10 @@ import numpy as np
 
 from bitvec import reference
 from bitvec.arrays import Array
-from bitvec.certificate_fields import from_record, to_record
-from bitvec.comparison import Difference, Tally, rounding_bound
+from bitvec.certificate_fields import read_fields, to_record
+from bitvec.comparison import Difference, Tally, accepted_rows, numbering, rounding_bound
 from bitvec.digest import array_digest, forest_digest
-from bitvec.errors import FileFormatError, InputError
+from bitvec.errors import FileFormatError
 from bitvec.forest import Forest
 from bitvec.probing import Coverage, probe_rows
 from bitvec.subject import Subject
@@ -149,7 +149,9 @@ class Certificate:
 
     def summary(self) -> str:
         """Return what was shown, in a few lines."""
-        coverage = "1" if self.n_covered == self.n_reachable else f"{min(self.coverage, 0.9999):.4f}"
+        coverage = (
+            "1" if self.n_covered == self.n_reachable else f"{min(self.coverage, 0.9999):.4f}"
+        )
         lines = [
             f"{'PASSED' if self.passed else 'FAILED'}: forest against {self.subject} "
             f"{self.subject_version}, {self.compared}",
@@ -219,11 +221,15 @@ def load(path: str | os.PathLike[str]) -> Certificate:
     """
     size = Path(path).stat().st_size
     if size > MAX_BYTES:
-        raise FileFormatError(f"{path} must be a certificate of at most {MAX_BYTES} bytes, got {size}.")
+        raise FileFormatError(
+            f"{path} must be a certificate of at most {MAX_BYTES} bytes, got {size}."
+        )
     try:
         record: Any = json.loads(Path(path).read_bytes())
     except (ValueError, RecursionError):
-        raise FileFormatError(f"{path} must be a certificate in JSON, got something else.") from None
+        raise FileFormatError(
+            f"{path} must be a certificate in JSON, got something else."
+        ) from None
     if not isinstance(record, dict) or record.get("format") != FORMAT:
         raise FileFormatError(f"{path} must be a certificate saved by bitvec, got other JSON.")
     version = record.get("version")
@@ -232,9 +238,11 @@ def load(path: str | os.PathLike[str]) -> Certificate:
             f"{path} must have format version {VERSION}, got {str(version)[:60]}: upgrade bitvec "
             "if it is newer."
         )
-    certificate = from_record(Certificate, record, os.fspath(path))
+    certificate = Certificate(**read_fields(Certificate, record, os.fspath(path)))
     if certificate.passed is not record.get("passed"):
-        raise FileFormatError(f"{path} must agree with itself, but `passed` contradicts its counts.")
+        raise FileFormatError(
+            f"{path} must agree with itself, but `passed` contradicts its counts."
+        )
     return certificate
 
 
@@ -276,13 +284,13 @@ def compare(
     InputError
         If X does not have the forest's columns, or an answer has the wrong shape.
     """
-    rows, n_left_out = _accepted(forest, subject, X)
+    rows, n_left_out = accepted_rows(forest, subject, X)
     tally = Tally(
         forest,
         subject,
         exits or (lambda X: reference.exit_leaf_traversal(forest, reference.columns(forest, X))),
         raw or (lambda X: _reference_raw(forest, X)),
-        _leaf_ids(forest, subject, leaf_id),
+        numbering(forest, subject, leaf_id),
     )
     probes = probe_rows(
         forest,
@@ -341,7 +349,7 @@ def compare(
             "numpy": np.__version__,
         },
         platform=platform.platform(),
-        created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
     )
 
 
@@ -352,46 +360,15 @@ def _reference_raw(forest: Forest, X: Array) -> Array:
     return reference.accumulate(forest, X, exits)
 
 
-def _accepted(forest: Forest, subject: Subject, X: Array | None) -> tuple[Array, int]:
-    """Return the rows of X, in the forest's dtype, that the subject accepts, and how many it does not."""
-    if X is None:
-        return np.zeros((0, forest.n_features), forest.dtype), 0
-    X = np.asarray(X)
-    if X.ndim != 2 or X.shape[1] != forest.n_features or X.dtype.kind not in "biuf":
-        raise InputError(
-            f"`X` must be numbers of shape (n, {forest.n_features}), got {X.dtype} of shape "
-            f"{X.shape}: pass the training columns."
-        )
-    with np.errstate(over="ignore"):
-        X = X.astype(forest.dtype)
-    accepted = np.ones(len(X), bool)
-    if not subject.accepts_missing:
-        accepted &= ~np.isnan(X).any(axis=1)
-    if not subject.accepts_infinite:
-        accepted &= ~np.isinf(X).any(axis=1)
-    return X[accepted], int(np.sum(~accepted))
-
-
-def _leaf_ids(forest: Forest, subject: Subject, leaf_id: Array | None) -> Array:
-    B, source = forest.bitvectors, forest.source
-    if leaf_id is not None:
-        if np.shape(leaf_id) != (B.n_leaves,):
-            raise InputError(
-                f"`leaf_id` must have shape ({B.n_leaves},), got {np.shape(leaf_id)}: one per leaf."
-            )
-        return np.asarray(leaf_id)
-    if source is not None and source.leaf_id is not None and source.library == subject.name:
-        return source.leaf_id
-    return np.arange(B.n_leaves) - np.repeat(B.leaf_ptr[:-1], np.diff(B.leaf_ptr))
-
-
 def _places(forest: Forest, coverage: Coverage) -> Callable[[Any], tuple[int, int]]:
     tree, first = forest.bitvectors.tree_of_node, forest.bitvectors.node_ptr
     return lambda node: (int(tree[node]), int(node - first[tree[node]]))
 
 
 def _names(coverage: Coverage, node: Any) -> str:
-    return ", ".join(str(flag.name).lower().replace("_", " ") for flag in coverage.missed(int(node)))
+    return ", ".join(
+        str(flag.name).lower().replace("_", " ") for flag in coverage.missed(int(node))
+    )
 
 
 def _exclusions(

@@ -35,7 +35,9 @@ class Difference:
 
     def __str__(self) -> str:
         where = f"tree {self.place}, leaf id" if self.kind == "leaf" else f"output {self.place}"
-        values = ", ".join(f"{x:.9g}" for x in self.row[:8]) + (", ..." if len(self.row) > 8 else "")
+        values = ", ".join(f"{x:.9g}" for x in self.row[:8]) + (
+            ", ..." if len(self.row) > 8 else ""
+        )
         return f"{where}: expected {self.expected!r}, got {self.got!r}, at ({values})"
 
 
@@ -153,3 +155,38 @@ def rounding_bound(forest: Forest, dtype: np.dtype) -> float | None:
     total = float(per_tree.sum()) + float(np.abs(output.base_score).max())
     steps = (B.n_trees + 4) * float(np.finfo(dtype).eps)
     return 2 * steps / (1 - steps) * total if steps < 1 else None
+
+
+def accepted_rows(forest: Forest, subject: Subject, X: Array | None) -> tuple[Array, int]:
+    """Return the rows of X that the subject accepts, cast, and how many it does not."""
+    if X is None:
+        return np.zeros((0, forest.n_features), forest.dtype), 0
+    X = np.asarray(X)
+    if X.ndim != 2 or X.shape[1] != forest.n_features or X.dtype.kind not in "biuf":
+        raise InputError(
+            f"`X` must be numbers of shape (n, {forest.n_features}), got {X.dtype} of shape "
+            f"{X.shape}: pass the training columns."
+        )
+    with np.errstate(over="ignore"):
+        X = X.astype(forest.dtype)
+    accepted = np.ones(len(X), bool)
+    if not subject.accepts_missing:
+        accepted &= ~np.isnan(X).any(axis=1)
+    if not subject.accepts_infinite:
+        accepted &= ~np.isinf(X).any(axis=1)
+    return X[accepted], int(np.sum(~accepted))
+
+
+def numbering(forest: Forest, subject: Subject, leaf_id: Array | None) -> Array:
+    """Return the subject's id of each leaf: given, the source's, or the number in its tree."""
+    B, source = forest.bitvectors, forest.source
+    if leaf_id is not None:
+        if np.shape(leaf_id) != (B.n_leaves,):
+            raise InputError(
+                f"`leaf_id` must have shape ({B.n_leaves},), got {np.shape(leaf_id)}: one per leaf."
+            )
+        return np.asarray(leaf_id)
+    if source is not None and source.leaf_id is not None and source.library == subject.name:
+        return source.leaf_id
+    within: Array = np.arange(B.n_leaves) - np.repeat(B.leaf_ptr[:-1], np.diff(B.leaf_ptr))
+    return within

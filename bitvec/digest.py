@@ -46,6 +46,8 @@ def _feed(state: Any, name: str, value: Any) -> None:
     """Add a named value; lengths come first, so that no two values share a byte string."""
     if value is None:
         return
+    if isinstance(value, np.generic):
+        value = value.item()
     _text(state, name)
     if isinstance(value, np.ndarray):
         # Little-endian bytes, so that every machine gives the same digest.

@@ -22,7 +22,8 @@ class Format:
 
 
 FORMATS = (
-    Format("scikit-learn", "bitvec.converters.sklearn", ("sklearn",), (".skops",)),
+    Format("scikit-learn", "bitvec.converters.sklearn", ("sklearn",), ()),
+    Format("scikit-learn file", "bitvec.converters.skops", (), (".skops",)),
     Format("xgboost", "bitvec.converters.xgboost", ("xgboost",), (".json", ".ubj", ".ubjson")),
     Format("treelite", "bitvec.converters.treelite", ("treelite",), (".tl", ".treelite")),
 )
@@ -50,7 +51,7 @@ def format_of(model: Any) -> Format:
         for candidate in FORMATS:
             if package in candidate.packages:
                 return candidate
-    known = ", ".join(f.name for f in FORMATS)
+    known = ", ".join(f.name for f in FORMATS if f.packages)
     raise UnsupportedModelError(
         f"a model must come from one of {known}, got an object of class "
         f"{type(model).__module__}.{type(model).__qualname__}."
@@ -68,7 +69,7 @@ def _format_of_path(path: Path) -> Format:
     for candidate in FORMATS:
         if suffix in candidate.suffixes:
             return candidate
-    known = ", ".join(s for f in FORMATS for s in f.suffixes)
+    known = ", ".join([s for f in FORMATS for s in f.suffixes] + [".safetensors"])
     raise UnsupportedModelError(
         f"a model file must end in one of {known}, got {path}: save the model in its library's own "
         "format first."

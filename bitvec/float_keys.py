@@ -1,7 +1,7 @@
 """Floats as integers in the same order, so that one ulp is 1 and intervals of floats are exact.
 
-The key of a float is its bit pattern read as sign and magnitude: it rises with the value, both zeros
-have key 0, neighbours differ by 1, and the infinities are the two ends. NaN has no key.
+The key of a float is its bit pattern read as sign and magnitude: it rises with the value, both
+zeros have key 0, neighbours differ by 1, and the infinities are the two ends. NaN has no key.
 """
 
 from __future__ import annotations
@@ -11,7 +11,10 @@ from jaxtyping import Float, Int64, UInt64
 
 from bitvec.arrays import Array
 
-_INTEGER = {np.dtype(np.float32): np.int32, np.dtype(np.float64): np.int64}
+_INTEGER: dict[np.dtype, type[np.signedinteger]] = {
+    np.dtype(np.float32): np.int32,
+    np.dtype(np.float64): np.int64,
+}
 
 
 def keys(x: Float[Array, "..."]) -> Int64[Array, "..."]:
@@ -34,7 +37,8 @@ def floats(key: Int64[Array, "..."], dtype: np.dtype) -> Float[Array, "..."]:
     """
     key = np.asarray(key, np.int64)
     magnitude = np.abs(key).astype(_INTEGER[dtype]).view(dtype)
-    return np.where(key < 0, -magnitude, magnitude)
+    value: Array = np.where(key < 0, -magnitude, magnitude)
+    return value
 
 
 def key_of(value: float, dtype: np.dtype) -> int:

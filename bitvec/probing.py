@@ -1,9 +1,9 @@
 """Rows that bring every node of a forest to every outcome of its test, and to the values around it.
 
 For each node the path's region (`bitvec.regions`) says which values a row may hold to come by; each
-target of the node (`bitvec.targets`) then fixes the column that it tests: the tie, one ulp to either
-side, infinities, signed zeros, NaN, each code. All other columns keep a base row's values, pushed
-into the region. Every row is sent down its tree by the literal tests before it counts.
+target of the node (`bitvec.targets`) then fixes the column that it tests: the tie, one ulp to
+either side, infinities, signed zeros, NaN, each code. All other columns keep a base row's values,
+pushed into the region. Every row is sent down its tree by the literal tests before it counts.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from jaxtyping import Bool, Float, Int32
 
 from bitvec import structure
 from bitvec.arrays import Array
+from bitvec.base_rows import BaseRows
 from bitvec.errors import InputError
 from bitvec.float_keys import floats, keys
 from bitvec.forest import Forest
-from bitvec.node_tests import Kind
+from bitvec.found_rows import FoundRows, walk
 from bitvec.projection import bisect, project
 from bitvec.reference import columns, outcomes
 from bitvec.regions import Plan, Region, ancestors, plan, regions
 from bitvec.targets import Outcome, Targets, targets
-from bitvec.value_sets import n_codes
 
 BLOCK = 1 << 22
 """Elements of X held at a time, about."""
 TARGETS_PER_NODE = 10
 FIRST_ROWS = 2048
-"""Base rows that are sent through a tree with tests of several columns, as starts for the search."""
+"""Base rows sent through trees with tests of several columns, as starts for the search."""
 ATTEMPTS = 4
 
 
@@ -49,7 +49,8 @@ class Coverage:
     @property
     def is_covered(self) -> Bool[Array, " n_nodes"]:
         """Whether a node is reachable and showed every outcome that it can."""
-        return self.reachable & (self.needed & ~self.seen == 0)
+        covered: Array = self.reachable & (self.needed & ~self.seen == 0)
+        return covered
 
     @property
     def fraction(self) -> float:
@@ -59,7 +60,11 @@ class Coverage:
 
     def missed(self, node: int) -> Outcome:
         """Return the outcomes that a node can show and has not."""
-        return Outcome(int(self.needed[node] & ~self.seen[node])) if self.reachable[node] else Outcome(0)
+        return (
+            Outcome(int(self.needed[node] & ~self.seen[node]))
+            if self.reachable[node]
+            else Outcome(0)
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -145,48 +150,6 @@ def _allowed(X: Array, *, missing: bool, infinite: bool) -> Array:
     return X if infinite else np.clip(X, -most, most)
 
 
-class _Base:
-    """Draws base rows: rows of X, or values near the thresholds and among the codes of each column."""
-
-    def __init__(self, probes: Probes) -> None:
-        self.X = probes.base_rows
-        forest = probes.forest
-        self.shape = forest.n_features, forest.dtype
-        if self.X is not None:
-            return
-        tests, feature = forest.tests, forest.tests.feature
-        ordered = (feature >= 0) & (tests.kind != Kind.SET) & np.isfinite(tests.b)
-        order = np.lexsort((tests.b[ordered], feature[ordered]))
-        self.b = tests.b[ordered][order]
-        self.start = np.searchsorted(feature[ordered][order], np.arange(forest.n_features + 1))
-        self.codes = np.zeros(forest.n_features, np.int64)
-        for node in np.flatnonzero(tests.kind == Kind.SET):
-            self.codes[feature[node]] = max(self.codes[feature[node]], n_codes(forest, int(node)))
-        self.several = np.zeros(forest.n_features, bool)
-        row_feature = np.repeat(feature, np.diff(tests.row_ptr[tests.node_ptr]))
-        self.several[tests.column[row_feature < 0]] = True
-        if tests.indicator is not None:
-            np.maximum.at(self.codes, tests.column, tests.indicator.astype(np.int64) + 2)
-
-    def draw(self, n: int, rng: np.random.Generator) -> Float[Array, "n n_features"]:
-        if self.X is not None:
-            return self.X[rng.integers(len(self.X), size=n)]
-        n_features, dtype = self.shape
-        X = np.zeros((n, n_features), dtype)
-        for j in range(n_features):
-            first, last = int(self.start[j]), int(self.start[j + 1])
-            if self.codes[j]:
-                X[:, j] = rng.integers(self.codes[j], size=n)
-            elif self.several[j]:
-                X[:, j] = rng.standard_normal(n) * np.exp2(rng.integers(-2, 4, n))
-            if last > first:
-                i = rng.integers(first, last, n)
-                between = self.b[i] / 2 + self.b[np.minimum(i + 1, last - 1)] / 2
-                mixed = bool(self.codes[j]) or self.several[j]
-                X[:, j] = np.where(rng.random(n) < 0.5, between, X[:, j]) if mixed else between
-        return X
-
-
 def _blocks(probes: Probes) -> Iterator[tuple[Array, Coverage]]:
     forest = probes.forest
     facts = plan(forest, missing=probes.missing, infinite=probes.infinite)
@@ -221,11 +184,14 @@ class _State:
     def __init__(self, probes: Probes, facts: Plan) -> None:
         n_nodes = probes.forest.n_nodes
         self.probes, self.facts, self.forest = probes, facts, probes.forest
-        self.base = _Base(probes)
+        self.base = BaseRows(self.forest, probes.base_rows)
         self.coverage = Coverage(
             np.zeros(n_nodes, bool), np.zeros(n_nodes, np.int32), np.zeros(n_nodes, np.int32)
         )
-        self.finds = _Finds(self.forest, self.base, probes) if facts.is_below_mixed.any() else None
+        self.finds: FoundRows | None = None
+        if facts.is_below_mixed.any():
+            first = self.base.draw(FIRST_ROWS, np.random.default_rng(probes.seed))
+            self.finds = FoundRows(self.forest, first)
 
     def probe(self, region: Region) -> Iterator[tuple[Array, Coverage]]:
         """Make the rows of a region's targets, check them and record what they show."""
@@ -272,7 +238,9 @@ class _State:
             part = wanted.take(bad)
             if attempt:
                 X[bad] = self._into_region(region, part, self.base.draw(bad.size, rng))
-            side = np.select([part.outcome == Outcome.LEFT, part.outcome == Outcome.RIGHT], [0, 1], -1)
+            side = np.select(
+                [part.outcome == Outcome.LEFT, part.outcome == Outcome.RIGHT], [0, 1], -1
+            )
             bounds = self._bounds(region, part, X[bad])
             X[bad] = project(self.facts, X[bad], node[bad], side, *bounds, rng)
             shown[bad] = self._shows(X[bad], node[bad], part)
@@ -340,66 +308,14 @@ class _State:
         nodes, pair = nodes[np.all(pair >= 0, axis=1)], pair[np.all(pair >= 0, axis=1)]
         if nodes.size == 0:
             return
-        ends = bisect(self.facts, *(self.finds.rows(pair[:, side]) for side in (0, 1)), nodes)
+        left, right = self.finds.rows(pair[:, 0]), self.finds.rows(pair[:, 1])
+        ends = bisect(self.facts, left, right, nodes)
         shown = np.ones(nodes.size, bool)
         for X in ends:
             for position, above, right in ancestors(self.facts, nodes):
                 shown[position] &= outcomes(self.forest, X, position, above) == right
         self.coverage.seen[nodes[shown]] |= int(Outcome.EDGE)
         yield _distinct(np.concatenate(ends)), self.coverage
-
-
-class _Finds:
-    """Rows known to go left (0) or right (1) at a node, or to come by (2), as numbers in `found`."""
-
-    def __init__(self, forest: Forest, base: _Base, probes: Probes) -> None:
-        self.left, self.right = structure.children(forest.bitvectors)
-        self.found = np.full((forest.n_nodes, 3), -1, np.int64)
-        if base.X is not None:
-            X = base.X[:FIRST_ROWS]
-        else:
-            X = base.draw(FIRST_ROWS, np.random.default_rng(probes.seed))
-        self.parts, self.size = [X], len(X)
-        for row, node, goes_right in _walk(forest, X):
-            self.found[node, goes_right.astype(np.int64)] = row
-            self.found[node, 2] = row
-
-    def rows(self, number: Array) -> Array:
-        """Return rows by their numbers."""
-        if len(self.parts) > 1:
-            self.parts = [np.concatenate(self.parts)]
-        return self.parts[0][number]
-
-    def best(self, node: Array, wanted: Targets) -> tuple[Array, Array]:
-        """Return a row to start from for each target (-1: none), and whether it shows the target."""
-        side = np.select([wanted.outcome == Outcome.LEFT, wanted.outcome == Outcome.RIGHT], [0, 1], 2)
-        same = self.found[node, side]
-        return np.where(same >= 0, same, self.found[node, 2]), (same >= 0) & (side < 2)
-
-    def add(self, X: Array, node: Array, outcome: Array) -> None:
-        """Keep the rows that are the first to go left or right at a node."""
-        for side, (bit, child) in enumerate(((Outcome.LEFT, self.left), (Outcome.RIGHT, self.right))):
-            new = np.flatnonzero((outcome == bit) & (self.found[node, side] < 0))
-            number = self.size + np.arange(new.size)
-            self.found[node[new], side] = number
-            self.found[node[new], 2] = number
-            below = child[node[new]]
-            self.found[below[below >= 0], 2] = number[below >= 0]
-            self.parts.append(X[new])
-            self.size += new.size
-
-
-def _walk(forest: Forest, Z: Array) -> Iterator[tuple[Array, Array, Array]]:
-    """Yield (row, node, goes right) for every node that a row comes by, level by level."""
-    B = forest.bitvectors
-    left, right = structure.children(B)
-    roots = B.node_ptr[:-1][np.diff(B.leaf_ptr) > 1]
-    row, node = np.repeat(np.arange(len(Z)), roots.size), np.tile(roots, len(Z))
-    while node.size:
-        goes_right = outcomes(forest, Z, row, node)
-        yield row, node, goes_right
-        node = np.where(goes_right, right[node], left[node])
-        row, node = row[node >= 0], node[node >= 0]
 
 
 def _mapped_blocks(probes: Probes) -> Iterator[tuple[Array, Coverage]]:
@@ -418,7 +334,7 @@ def _mapped_blocks(probes: Probes) -> Iterator[tuple[Array, Coverage]]:
     step = max(1, BLOCK // max(forest.n_features, forest.n_trees, 1))
     for start in range(0, len(X), step):
         rows = X[start : start + step]
-        for _, node, goes_right in _walk(forest, columns(forest, rows)):
+        for _, node, goes_right in walk(forest, columns(forest, rows)):
             shown = np.where(goes_right, int(Outcome.RIGHT), int(Outcome.LEFT)).astype(np.int32)
             np.bitwise_or.at(coverage.seen, node, shown)
         yield _distinct(rows), coverage

@@ -106,7 +106,9 @@ def _gradient(plan: Plan, X: Array, row: Array, test: Array) -> tuple[Array, Arr
     with np.errstate(all="ignore"):
         term = np.nan_to_num(weight * X[row[pair[of_row]], column])
         value = np.bincount(of_row, term, minlength=s_row.size) - tests.offset[s_row]
-        slope = np.where(tests.activation[s_row] == Activation.SOFTPLUS, 1 / (1 + np.exp(-value)), 1)
+        slope = np.where(
+            tests.activation[s_row] == Activation.SOFTPLUS, 1 / (1 + np.exp(-value)), 1
+        )
     gradient = np.zeros((row.size, X.shape[1]))
     np.add.at(gradient, (pair[of_row], column), (tests.r[s_row] * slope)[of_row] * weight)
     return gradient, np.bincount(pair[of_row], np.abs(term), minlength=row.size)

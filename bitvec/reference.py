@@ -299,13 +299,14 @@ def combine(
     total = np.zeros((n_rows, output.n_outputs), output.dtype)
     if output.base_first:
         total[:] = output.base_score  # not added to 0, which would lose a base score of -0.0
-    if output.aggregate is Aggregate.WEIGHTED_MEDIAN:
-        total = _weighted_median(forest, vectors)
+    if output.aggregate is Aggregate.WEIGHTED_MEDIAN and vectors:
+        dense = [_spread(forest, vector, leaf, tree) for tree, vector in enumerate(vectors)]
+        total = _weighted_median(forest, np.stack(dense, axis=1))
     elif output.aggregate in (Aggregate.MIN, Aggregate.MAX):
         extreme = np.minimum if output.aggregate is Aggregate.MIN else np.maximum
         for tree, vector in enumerate(vectors):
-            dense = _spread(forest, vector, leaf, tree)
-            total = dense if tree == 0 else extreme(total, dense)
+            part = _spread(forest, vector, leaf, tree)
+            total = part if tree == 0 else extreme(total, part)
     else:
         every = np.arange(n_rows)
         for tree, vector in enumerate(vectors):
@@ -328,15 +329,16 @@ def _spread(forest: Forest, vector: Array, leaf: Array | None, tree: int) -> Arr
     return dense
 
 
-def _weighted_median(forest: Forest, vectors: list[Array]) -> Array:
+def _weighted_median(
+    forest: Forest, vectors: Float[Array, "batch n_trees n_outputs"]
+) -> Float[Array, "batch n_outputs"]:
     weight = forest.output.tree_weight
     assert weight is not None
-    stack = np.stack(vectors, axis=1)  # batch, n_trees, n_outputs
-    order = np.argsort(stack, axis=1, kind="stable")
+    order = np.argsort(vectors, axis=1, kind="stable")
     cumulative = np.cumsum(weight[order], axis=1)
     reached = cumulative >= 0.5 * cumulative[:, -1:]
     pick = np.take_along_axis(order, reached.argmax(axis=1)[:, None], axis=1)
-    return np.take_along_axis(stack, pick, axis=1)[:, 0]
+    return np.take_along_axis(vectors, pick, axis=1)[:, 0]
 
 
 def raw(forest: Forest, X: Array) -> Float[Array, "batch n_outputs"]:

@@ -1,10 +1,10 @@
 """What the path to each node admits: per column a set of values, and whether it may be missing.
 
-The usual test sends one upper interval of values right, so its paths admit one interval per node and
-column. Every other axis-aligned test (set, equal, a missing rule beyond NaN) cuts its column into
-atoms on which all of these tests are constant, and a path admits some of the atoms. Emptiness is
-thus computed, not searched for. A test of several columns bounds no column: what is computed below
-it is necessary for a row to come by, not sufficient.
+The usual test sends one upper interval of values right, so its paths admit one interval per node
+and column. Every other axis-aligned test (set, equal, a missing rule beyond NaN) cuts its column
+into atoms on which all of these tests are constant, and a path admits some of the atoms. Emptiness
+is thus computed, not searched for. A test of several columns bounds no column: what is computed
+below it is necessary for a row to come by, not sufficient.
 """
 
 from __future__ import annotations
@@ -113,9 +113,8 @@ class Atoms:
 class Region:
     """What the paths to `nodes` admit in each column that they or their ancestors read.
 
-    A value of column `columns[j]` comes by as far as node i if its key lies in [low, high][i, j] and,
-    where `atoms` has j, in an admitted atom; NaN does if `may_miss[i, j]`. `reachable` says whether
-    every column admits anything.
+    A value of column `columns[j]` comes by as far as node i if its key lies between `low[i, j]` and
+    `high[i, j]` and, where `atoms` has j, in an admitted atom; NaN does if `may_miss[i, j]`.
     """
 
     nodes: Int64[Array, " n_nodes"]
@@ -129,7 +128,8 @@ class Region:
     @property
     def reachable(self) -> Bool[Array, " n_nodes"]:
         """Whether a row can come by."""
-        return np.all(self.has_value | self.may_miss, axis=1)
+        reachable: Array = np.all(self.has_value | self.may_miss, axis=1)
+        return reachable
 
     def fit(
         self,
@@ -145,8 +145,8 @@ class Region:
         Returns
         -------
         key, exists
-            `exists` is exact: where it is false, no admitted value lies there. `j` is one column, or one
-            per position if none of these has atoms.
+            `exists` is exact: where it is false, no admitted value lies there. `j` is one column,
+            or one per position if none of these has atoms.
 
         Notes
         -----
@@ -170,7 +170,7 @@ class Region:
                 test = np.searchsorted(atoms.node, self.nodes[at[part][asked]])
                 fits[asked] &= atoms.goes_right[test] == (side[part][asked, None] == 1)
             nearest = np.clip(wish[part, None], first, last)
-            # Distances of int64 keys may overflow; floats lose digits but not the order that counts.
+            # A distance of int64 keys may overflow; as floats the nearest is near enough.
             distance = np.abs(nearest.astype(np.float64) - wish[part, None])
             chosen = np.where(fits, distance, np.inf).argmin(axis=1)
             every = np.arange(chosen.size)
@@ -195,12 +195,12 @@ def regions(plan: Plan, nodes: Int64[Array, " n"]) -> Iterator[Region]:
     for _, above, _ in ancestors(plan, nodes):
         involved[above] = True
     involved_nodes = np.flatnonzero(involved)
-    irregular = involved_nodes[
-        ~plan.is_split[involved_nodes] & (plan.feature[involved_nodes] >= 0)
-    ]
+    irregular = involved_nodes[~plan.is_split[involved_nodes] & (plan.feature[involved_nodes] >= 0)]
     columns = np.unique(entries(plan, involved_nodes)[1]).astype(np.int64)
     empty = {
-        int(np.searchsorted(columns, column)): _cut(plan, irregular[plan.feature[irregular] == column])
+        int(np.searchsorted(columns, column)): _cut(
+            plan, irregular[plan.feature[irregular] == column]
+        )
         for column in np.unique(plan.feature[irregular])
     }
     n_atoms = sum(first.size for first, *_ in empty.values())
@@ -212,9 +212,7 @@ def regions(plan: Plan, nodes: Int64[Array, " n"]) -> Iterator[Region]:
     yield _region(plan, nodes, columns, empty)
 
 
-def entries(
-    plan: Plan, nodes: Array, *, without_substitute: bool = False
-) -> tuple[Array, Array]:
+def entries(plan: Plan, nodes: Array, *, without_substitute: bool = False) -> tuple[Array, Array]:
     """Return (position in `nodes`, column) for every entry of the nodes' rows of S."""
     tests = plan.forest.tests
     start = tests.row_ptr[tests.node_ptr[nodes]]
@@ -244,9 +242,7 @@ def _region(
     shape = (nodes.size, columns.size)
     low, high = np.full(shape, -plan.top), np.full(shape, plan.top)
     may_miss = np.full(shape, plan.missing)
-    atoms = {
-        j: Atoms(*cut, np.ones((nodes.size, cut[0].size), bool)) for j, cut in cuts.items()
-    }
+    atoms = {j: Atoms(*cut, np.ones((nodes.size, cut[0].size), bool)) for j, cut in cuts.items()}
     missing_right = plan.forest.tests.missing_right
     for position, above, right in ancestors(plan, nodes):
         strays = missing_right[above] != right
@@ -264,8 +260,8 @@ def _region(
             test = np.searchsorted(table.node, above[k])
             table.admitted[position[k]] &= table.goes_right[test] == right[k, None]
     has_value = low <= high
-    for column, table in atoms.items():
-        first = np.maximum(table.first, low[:, column, None])
-        last = np.minimum(table.last, high[:, column, None])
-        has_value[:, column] = np.any(table.admitted & (first <= last), axis=1)
+    for at_column, table in atoms.items():
+        first = np.maximum(table.first, low[:, at_column, None])
+        last = np.minimum(table.last, high[:, at_column, None])
+        has_value[:, at_column] = np.any(table.admitted & (first <= last), axis=1)
     return Region(nodes, columns, low, high, may_miss, has_value, atoms)

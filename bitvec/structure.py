@@ -204,17 +204,12 @@ def arrange(left: ArrayLike, right: ArrayLike, roots: ArrayLike) -> tuple[Bitvec
     is_leaf_position = (left < 0) & (right < 0) & _stands_alone(left, right)
     levels: list[tuple[Array, Array, Array]] = []  # position or ~leaf, tree, is_node
     position, tree = roots, np.arange(roots.size)
-    met = 0
+    met = np.full(n, -1)
     while position.size:
         is_node = position >= 0
+        _meet(met, position[is_node])
         is_node[is_node] = ~is_leaf_position[position[is_node]]
         levels.append((position, tree, is_node))
-        met += int(np.count_nonzero(position >= 0))
-        if met > n:
-            raise InvalidForestError(
-                "each node must have one parent, got a shared node or a cycle: "
-                "the model's child links are damaged."
-            )
         parent = position[is_node]
         position = np.stack([left[parent], right[parent]], axis=1).ravel()
         tree = np.repeat(tree[is_node], 2)
@@ -223,6 +218,19 @@ def arrange(left: ArrayLike, right: ArrayLike, roots: ArrayLike) -> tuple[Bitvec
         none = np.zeros(0, np.int64)
         return Bitvectors(empty, empty, empty, np.zeros(1, np.int64)), Reordering(none, none)
     return _number(levels, roots.size)
+
+
+def _meet(met: Int64[Array, " n"], position: Int64[Array, " members"]) -> None:
+    """Note the positions of one level in `met`, none of which may have been met before."""
+    member = np.arange(position.size)
+    seen = bool(np.any(met[position] >= 0))
+    met[position] = member
+    # A position that stands twice in this level keeps the number of one member only.
+    if seen or bool(np.any(met[position] != member)):
+        raise InvalidForestError(
+            "each node must have one parent, got a shared node or a cycle: "
+            "the model's child links are damaged."
+        )
 
 
 def _stands_alone(left: Array, right: Array) -> Array:

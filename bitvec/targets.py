@@ -1,4 +1,4 @@
-"""What is to be seen at each node: the outcomes of its test and the values at which it could err."""
+"""What is to be seen at each node: the outcomes of its test, and values at which it could err."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int8, Int32, Int64
 
 from bitvec.arrays import Array
-from bitvec.float_keys import floats, key_of, keys
+from bitvec.float_keys import first_at_least, floats, key_of, keys
 from bitvec.node_tests import ZERO_THRESHOLD, CodeRule, Kind
 from bitvec.regions import Plan, Region, entries
 from bitvec.value_sets import (
@@ -23,7 +23,7 @@ from bitvec.value_sets import (
 
 
 class Outcome(IntFlag):
-    """What a row shows at a node; `LEFT`, `RIGHT` and `MISSING` are the outcomes of the test itself."""
+    """What a row shows at a node; `LEFT`, `RIGHT` and `MISSING` are the outcomes of its test."""
 
     LEFT = 1
     RIGHT = 2
@@ -63,8 +63,8 @@ SIDES = Outcome.LEFT | Outcome.RIGHT | Outcome.MISSING
 class Targets:
     """Rows to be made: one per target, for the node at position `at` of a region.
 
-    `column` is a position in the region's columns, -1 where the row is free. The value there lies in
-    [low, high] near `wish`, goes to `side` (0 left, 1 right, -1 either), or is NaN, or is -0.0.
+    `column` is a position in the region's columns, -1 where the row is free. The value there lies
+    in [low, high] near `wish`, goes to `side` (0 left, 1 right, -1 either), or is NaN, or is -0.0.
     A needed target belongs to the node's coverage.
     """
 
@@ -100,7 +100,10 @@ def _targets(
     values = (at, int(outcome), column, low, high, wish, side, missing, minus_zero, needed)
     dtypes = (np.int64, np.int32, *[np.int64] * 4, np.int8, np.bool_, np.bool_, np.bool_)
     return Targets(
-        *(np.broadcast_to(value, at.shape).astype(d) for value, d in zip(values, dtypes, strict=True))
+        *(
+            np.broadcast_to(value, at.shape).astype(d)
+            for value, d in zip(values, dtypes, strict=True)
+        )
     )
 
 
@@ -146,7 +149,13 @@ def _sides(plan: Plan, region: Region, at: Array, X: Array) -> list[Targets]:
     top = plan.top
     return [
         _targets(
-            at, Outcome.LEFT, column, -top, np.where(split, first - 1, top), wish=wish, side=irregular
+            at,
+            Outcome.LEFT,
+            column,
+            -top,
+            np.where(split, first - 1, top),
+            wish=wish,
+            side=irregular,
         ),
         _targets(
             at,
@@ -248,6 +257,7 @@ def _codes(plan: Plan, region: Region, i: int) -> list[Targets]:
     size, infinity = n_codes(forest, node), key_of(np.inf, forest.dtype)
     words = tests.set_words[tests.set_ptr[node] : tests.set_ptr[node + 1]]
     goes_in = np.unpackbits(words.astype("<u4").view(np.uint8), bitorder="little").astype(bool)
+    telling = goes_in != tests.other_right[node]
     is_exact = tests.code_rule[node] == CodeRule.EXACT
     past = key_of(float(size), dtype)
     minus_one = key_of(-1.0, dtype)
@@ -263,6 +273,8 @@ def _codes(plan: Plan, region: Region, i: int) -> list[Targets]:
         # The first value past truncation to 0 and the last before it.
         (Outcome.FRACTION, interval(minus_one + 1, -1)),
         (Outcome.FRACTION, _fractions(plan, region, i, interval(0, past - 1))),
+        # Between codes of which truncation, unlike the exact rule, would make a difference.
+        (Outcome.FRACTION, _fractions(plan, region, i, _gaps(np.flatnonzero(telling), dtype))),
     ]
     result = [_at_node(plan, region, i, outcome, found) for outcome, found in parts]
     if not is_exact:
@@ -272,6 +284,13 @@ def _codes(plan: Plan, region: Region, i: int) -> list[Targets]:
             result.append(_at_node(plan, region, i, outcome, (first, first)))
     # Every code counts by itself, so the choice within a code's values is left to the region.
     return result
+
+
+def _gaps(codes: Array, dtype: np.dtype) -> Intervals:
+    """Return what lies between each code and the next."""
+    first = first_at_least(codes.astype(np.float64), dtype) + 1
+    last = first_at_least(codes + 1.0, dtype) - 1
+    return first[first <= last], last[first <= last]
 
 
 def _fractions(plan: Plan, region: Region, i: int, within: Intervals) -> Intervals:
@@ -304,14 +323,14 @@ def _possible(plan: Plan, region: Region, wanted: Targets) -> Targets:
     valued = ~wanted.missing & (wanted.column >= 0)
     irregular = list(region.atoms)
     plain = np.flatnonzero(valued & ~np.isin(wanted.column, irregular))
-    groups = [(plain, wanted.column[plain])]
+    groups: list[tuple[Array, Array | int]] = [(plain, wanted.column[plain])]
     for j in irregular:
         index = np.flatnonzero(valued & (wanted.column == j))
         groups.append((index, j))
-    for index, j in groups:
+    for index, column in groups:
         wish[index], exists[index] = region.fit(
             wanted.at[index],
-            j,
+            column,
             wanted.low[index],
             wanted.high[index],
             wanted.wish[index],

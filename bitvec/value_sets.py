@@ -59,7 +59,7 @@ def missing_values(forest: Forest, node: int) -> Intervals:
 
 
 def code_values(forest: Forest, node: int, codes: Array) -> Intervals:
-    """Return, per code of a set node, the values that are read as it; codes without any are left out.
+    """Return, per code of a set node, the values read as it; codes without any are left out.
 
     The exact rule reads one float per code (none where the dtype cannot hold the code), the others
     read [code, code + 1), and truncation (-1, 1) for code 0.
@@ -87,9 +87,7 @@ def _right_codes(forest: Forest, node: int) -> Intervals:
     if not forest.tests.other_right[node]:
         return union(code_values(forest, node, right), EMPTY)
     wrong = np.setdiff1d(np.arange(n_codes(forest, node)), right)
-    return complement(
-        union(code_values(forest, node, wrong), EMPTY), key_of(np.inf, forest.dtype)
-    )
+    return complement(union(code_values(forest, node, wrong), EMPTY), key_of(np.inf, forest.dtype))
 
 
 def interval(first: int, last: int) -> Intervals:

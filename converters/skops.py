@@ -6,7 +6,10 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+from bitvec.converters import sklearn
 from bitvec.errors import FileFormatError, MissingLibraryError, UnsupportedModelError
+from bitvec.forest import Forest
+from bitvec.subject import Subject
 
 try:
     import skops.io
@@ -88,3 +91,13 @@ def _damaged(path: Path, error: Exception) -> FileFormatError:
         f"{path.name} must be a sound skops file, got a damaged or unsupported one "
         f"({type(error).__name__}: {reason}): save the model again with this version of skops."
     )
+
+
+def convert(path: str | Path) -> Forest:
+    """Lift the model in a .skops file; see `bitvec.converters.sklearn.convert`."""
+    return sklearn.convert(load(path))
+
+
+def subject(path: str | Path) -> Subject:
+    """Return the model in a .skops file as the other side of a comparison."""
+    return sklearn.subject(load(path))

@@ -1,20 +1,29 @@
 """treelite models (format 4), lifted with the semantics of GTIL, treelite's own inference.
 
 GTIL compares and adds in the model's one dtype, tree by tree from 0; then it divides an average by
-the number of trees and adds the base scores in float64, rounding once. A test that holds goes to
-the left child, so `>`, `>=`, `==` and category lists of the left child change the children's sides.
+the number of trees that answer for an output and adds the base scores in float64, rounding once. A
+test that holds goes to the left child, so `>`, `>=`, `==` and category lists of the left child
+change the children's sides.
+
+A model object is trusted to be one that treelite built; a checkpoint file (.tl, .treelite) is not.
 """
 
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import numpy as np
 from jaxtyping import Float, Int64, UInt32
 
 from bitvec import structure
 from bitvec.arrays import Array, ranges
+from bitvec.converters.category_sets import pack
+from bitvec.converters.treelite_checkpoint import require_whole
 from bitvec.converters.treelite_model import (
     BINARY,
     CATEGORICAL,
@@ -31,11 +40,17 @@ from bitvec.converters.treelite_model import (
     gather,
     read_header,
 )
-from bitvec.errors import InputError, MissingLibraryError, UnsupportedModelError
+from bitvec.errors import (
+    FileFormatError,
+    InputError,
+    InvalidForestError,
+    MissingLibraryError,
+    UnsupportedModelError,
+)
 from bitvec.forest import Forest
 from bitvec.inputs import Inputs
 from bitvec.leaves import Leaves
-from bitvec.node_tests import WORD_BITS, CodeRule, Kind, NodeTests, Relation, axis_aligned
+from bitvec.node_tests import CodeRule, Kind, NodeTests, Relation, axis_aligned
 from bitvec.output import Aggregate, Output, PostTransform
 from bitvec.source import Source
 from bitvec.subject import Subject
@@ -58,16 +73,35 @@ _POST_TRANSFORM = {
     "logarithm_one_plus_exp": PostTransform.LOGARITHM_ONE_PLUS_EXP,
     "softmax": PostTransform.SOFTMAX,
 }
-SET_WORDS_LIMIT = 1 << 26
-"""Words that the category sets of one model may take; huge codes would ask for more."""
+PADDING = 8
+"""Leaf vectors may grow this much by the zeros of outputs that a tree does not answer for."""
+
+Model: TypeAlias = treelite.Model | str | PathLike[str]
 
 
-def convert(model: treelite.Model) -> Forest:
+def load(path: str | PathLike[str]) -> treelite.Model:
+    """Read a checkpoint, the file that `treelite.Model.serialize` writes.
+
+    treelite's own `deserialize` believes the lengths that a file states, so the file is checked to
+    be whole first.
+
+    Raises
+    ------
+    FileFormatError
+        If it is no checkpoint of treelite 4, or not whole.
+    OSError
+        If it cannot be read.
+    """
+    with _naming(path):
+        return _read(path)
+
+
+def convert(model: Model) -> Forest:
     """Lift a treelite model, wherever it was imported from.
 
     Parameters
     ----------
-    model : treelite.Model
+    model : treelite.Model, or path of a checkpoint
 
     Returns
     -------
@@ -82,6 +116,8 @@ def convert(model: treelite.Model) -> Forest:
         If GTIL's answer cannot be reproduced exactly.
     InvalidForestError
         If the model's arrays do not describe trees.
+    FileFormatError
+        If a file is no checkpoint, or not whole.
 
     Examples
     --------
@@ -92,11 +128,45 @@ def convert(model: treelite.Model) -> Forest:
     >>> convert(treelite.sklearn.import_model(model))
     Forest(10 trees, 20 nodes, 30 leaves, 4 features -> 3 outputs, float64, from treelite)
     """
-    if not isinstance(model, treelite.Model):
-        raise UnsupportedModelError(
-            f"the model must be a treelite.Model, got {type(model).__name__}: import it with "
-            "treelite.frontend first."
-        )
+    with _naming(model):
+        return _forest(_opened(model))
+
+
+@contextmanager
+def _naming(model: Any) -> Iterator[None]:
+    """Put the name of a file in front of messages about it."""
+    try:
+        yield
+    except (FileFormatError, InvalidForestError, UnsupportedModelError) as error:
+        if not isinstance(model, str | PathLike):
+            raise
+        raise type(error)(f"{fspath(model)}: {error}") from error
+
+
+def _opened(model: Any) -> treelite.Model:
+    if isinstance(model, str | PathLike):
+        return _read(model)
+    if isinstance(model, treelite.Model):
+        return model
+    raise UnsupportedModelError(
+        f"the model must be a treelite.Model or the path of a checkpoint, got "
+        f"{type(model).__name__}: import it with treelite.frontend first."
+    )
+
+
+def _read(path: str | PathLike[str]) -> treelite.Model:
+    data = Path(path).read_bytes()
+    require_whole(data)
+    try:
+        return treelite.Model.deserialize_bytes(data)
+    except treelite.TreeliteError as error:
+        raise FileFormatError(
+            f"treelite {treelite.__version__} must be able to read the checkpoint, got: "
+            f"{str(error).splitlines()[0]}"
+        ) from error
+
+
+def _forest(model: treelite.Model) -> Forest:
     header = read_header(model)
     nodes, start = gather(model, header)
     shift = np.repeat(start[:-1], np.diff(start))
@@ -133,16 +203,18 @@ def convert(model: treelite.Model) -> Forest:
     )
 
 
-def subject(model: treelite.Model) -> Subject:
+def subject(model: Model) -> Subject:
     """Return the model, as GTIL with one thread answers for it.
 
     Raises
     ------
-    UnsupportedModelError, InvalidForestError
+    UnsupportedModelError, InvalidForestError, FileFormatError
         As `convert`: nothing is run before the model is known to be sound.
     """
-    convert(model)
-    header = read_header(model)
+    with _naming(model):
+        opened = _opened(model)
+        _forest(opened)
+        header = read_header(opened)
 
     def checked(X: Array) -> Array:
         if X.ndim != 2 or X.shape[1] != header.n_features:
@@ -154,14 +226,12 @@ def subject(model: treelite.Model) -> Subject:
         return rows
 
     def raw(X: Array) -> Float[Array, "batch n_outputs"]:
-        margin = treelite.gtil.predict(model, checked(X), nthread=1, pred_margin=True)
-        margin = margin.reshape(len(X), header.num_class.size, header.max_class)
-        parts = [margin[:, target, :size] for target, size in enumerate(header.num_class)]
-        scores: Array = np.concatenate(parts, axis=1)
+        margin = treelite.gtil.predict(opened, checked(X), nthread=1, pred_margin=True)
+        scores: Array = margin.reshape(len(X), *header.is_output.shape)[:, header.is_output]
         return scores
 
     def leaf_ids(X: Array) -> Int64[Array, "batch n_trees"]:
-        ids: Array = treelite.gtil.predict_leaf(model, checked(X), nthread=1).astype(np.int64)
+        ids: Array = treelite.gtil.predict_leaf(opened, checked(X), nthread=1).astype(np.int64)
         return ids
 
     return Subject("treelite", treelite.__version__, raw, leaf_ids)
@@ -205,27 +275,12 @@ def _sets(
     GTIL reads a value x >= 0 as the code floor(x), unless x is so large that its dtype (or uint32)
     no longer holds every whole number; a code beyond that is never matched.
     """
-    n_nodes = is_set.size
-    if not node.size:
-        return np.zeros(n_nodes + 1, np.int64), np.zeros(0, np.uint32)
     begin = nodes["category_list_begin"][node]
     count = nodes["category_list_end"][node] - begin
     code = nodes["category_list"][ranges(begin, count)].astype(np.int64)
     owner = np.repeat(np.flatnonzero(is_set), count)
     reachable = code <= (1 << 24 if header.dtype == np.float32 else (1 << 32) - 1)
-    code, owner = code[reachable], owner[reachable]
-    highest = np.full(n_nodes, -1, np.int64)
-    np.maximum.at(highest, owner, code)
-    set_ptr = np.concatenate([[0], np.cumsum(highest // WORD_BITS + 1)]).astype(np.int64)
-    if set_ptr[-1] > SET_WORDS_LIMIT:
-        raise UnsupportedModelError(
-            f"category sets must take at most {SET_WORDS_LIMIT} words of 32 codes, got "
-            f"{set_ptr[-1]}: number the categories 0, 1, 2, ... and train again."
-        )
-    words = np.zeros(int(set_ptr[-1]), np.uint32)
-    bit = np.uint32(1) << (code % WORD_BITS).astype(np.uint32)
-    np.bitwise_or.at(words, set_ptr[owner] + code // WORD_BITS, bit)
-    return set_ptr, words
+    return pack(code[reachable], owner[reachable], is_set.size)
 
 
 def _leaves(
@@ -240,7 +295,8 @@ def _leaves(
     n_columns = np.where(class_id < 0, header.max_class, 1)
     one = n_rows * n_columns == 1
     scalar = (length == 0) & (target >= 0) & (class_id >= 0)
-    if not np.all(scalar | (length == n_rows * n_columns)):
+    shaped = (n_rows == header.leaf_shape[0]) & (n_columns == header.leaf_shape[1])
+    if not np.all(scalar | (shaped & (length == n_rows * n_columns))):
         raise UnsupportedModelError(
             "each leaf must hold one value per target and class that its tree answers for, got "
             "leaves of another shape, for which GTIL has no answer either: build the model with "
@@ -254,6 +310,11 @@ def _leaves(
         output = (first[np.maximum(target, 0)] + np.maximum(class_id, 0)).astype(np.int32)
         v = values[at][:, None]
         return Leaves(v) if header.n_outputs == 1 else Leaves(v, output)
+    if leaf.size * header.n_outputs > PADDING * values.size:
+        raise UnsupportedModelError(
+            f"leaf vectors must be about as many as stored, got {values.size} values that would be "
+            f"{leaf.size} leaves x {header.n_outputs} outputs: let each tree name its output."
+        )
     # The zeros of outputs that a tree does not answer for leave a sum that began at +0 as it is.
     v = np.zeros((leaf.size, header.n_outputs), header.dtype)
     for t, size in enumerate(header.num_class):
@@ -273,8 +334,7 @@ def _output(header: Header) -> Output:
             f"the postprocessor must be one of {', '.join(_POST_TRANSFORM)}, got {name!r}: set it "
             'with model.get_header_accessor().set_field("postprocessor", ...).'
         )
-    base = header.base_scores.reshape(header.num_class.size, header.max_class)
-    base = np.concatenate([base[t, :size] for t, size in enumerate(header.num_class)])
+    base = header.base_scores.reshape(header.is_output.shape)[header.is_output]
     rounded = base.astype(header.dtype)
     exact = np.array_equal(rounded, base, equal_nan=True)
     return Output(
@@ -292,17 +352,17 @@ def _output(header: Header) -> Output:
 
 def _trees_per_output(header: Header) -> Float[Array, " n_outputs"]:
     """Return what GTIL divides each output by: the number of trees that answer for it."""
-    counts = []
-    for t, size in enumerate(header.num_class):
-        of_target = (header.target < 0) | (header.target == t)
-        for c in range(size):
-            counts.append(np.count_nonzero(of_target & np.isin(header.class_id, (-1, c))))
-    if 0 in counts:
+    n_targets, max_class = header.is_output.shape
+    count = np.zeros((n_targets + 1, max_class + 1), np.int64)
+    np.add.at(count, (header.target, header.class_id), 1)  # -1, all, is the last row or column
+    total = count[:-1, :-1] + count[-1:, :-1] + count[:-1, -1:] + count[-1, -1]
+    divisor = total[header.is_output]
+    if not np.all(divisor):
         raise UnsupportedModelError(
-            "an averaged model must have a tree for every output, got "
-            f"{counts} trees for its outputs: an average of none is not a number."
+            "an averaged model must have a tree for every output, got none for "
+            f"{np.count_nonzero(divisor == 0)} of {divisor.size}: an average of none is no number."
         )
-    return np.array(counts, header.dtype)
+    return divisor.astype(header.dtype)
 
 
 def _labels(header: Header) -> tuple[Array, ...] | None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Float64, Int64
+from jaxtyping import Bool, Float, Float64, Int64
 
 from bitvec.arrays import Array, require
 from bitvec.errors import MissingLibraryError, UnsupportedModelError
@@ -50,6 +50,8 @@ class Header:
     """The target that each tree answers for, -1 for all."""
     class_id: Int64[Array, " n_trees"]
     """The class that each tree answers for, -1 for all."""
+    leaf_shape: tuple[int, int]
+    """Targets and classes of the leaf vectors, if there are any."""
     base_scores: Float64[Array, " n_targets_x_max_class"]
     postprocessor: str
     parameter: float
@@ -70,6 +72,12 @@ class Header:
     def max_class(self) -> int:
         """The largest number of classes, to which treelite pads."""
         return int(self.num_class.max())
+
+    @property
+    def is_output(self) -> Bool[Array, "n_targets max_class"]:
+        """Which places of a padded table are outputs."""
+        mask: Array = np.arange(self.max_class) < self.num_class[:, None]
+        return mask
 
 
 _NODE_FIELDS = (
@@ -122,12 +130,18 @@ def read_header(model: treelite.Model) -> Header:
         num_class=read("num_class").astype(np.int64),
         target=read("target_id").astype(np.int64),
         class_id=read("class_id").astype(np.int64),
+        leaf_shape=_leaf_shape(read("leaf_vector_shape")),
         base_scores=read("base_scores"),
         postprocessor=name,
         parameter=float(read(_PARAMETER[name])[0]) if name in _PARAMETER else 1.0,
     )
     _check_header(header, model.num_tree, int(read("num_target")[0]))
     return header
+
+
+def _leaf_shape(values: Array) -> tuple[int, int]:
+    require(values.size == 2, f"`leaf_vector_shape` must have 2 values, got {values.size}.")
+    return int(values[0]), int(values[1])
 
 
 def _check_header(header: Header, n_trees: int, n_targets: int) -> None:
@@ -190,7 +204,9 @@ def gather(model: treelite.Model, header: Header) -> tuple[dict[str, Array], Int
             parts.setdefault(name, []).append(values)
             n_values[name] = offset + values.size
     require(all(size >= 1 for size in sizes), "each tree must have at least one node.")
-    empty = {name: np.zeros(0, np.int64) for name in (*_NODE_FIELDS, "leaf_vector")}
+    empty = {
+        name: np.zeros(0, np.int64) for name in (*_NODE_FIELDS, "leaf_vector", "category_list")
+    }
     nodes = {name: np.concatenate(arrays) for name, arrays in parts.items()} or empty
     nodes = {
         name: values

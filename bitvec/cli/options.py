@@ -12,7 +12,7 @@ from bitvec.cli.failures import DEBUG
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
-PATH = click.Path(path_type=Path)
+PATH = click.Path(path_type=Path, readable=False)
 """A path; whether it can be read or written is said by `bitvec.cli.paths`."""
 
 

@@ -50,7 +50,7 @@ def read_target(
 
 def _text_columns(inputs: Inputs) -> tuple[str, ...]:
     """Return the columns with a category such as "1", which a reader would take for a number."""
-    from bitvec.runtime.datafiles import is_number
+    from bitvec.runtime.textfiles import is_number
 
     return tuple(
         name

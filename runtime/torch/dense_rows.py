@@ -62,9 +62,10 @@ def may_turn_dense(tests: NodeTests, scaling: Scaling) -> Array:
     product = np.abs(tests.weight.astype(np.float64)) * reach[tests.column]
     size = np.bincount(row, product, minlength=tests.n_rows) + np.abs(tests.offset)
     size = np.bincount(node, np.abs(tests.r) * size, minlength=tests.n_nodes)
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):
         small = np.maximum(size, np.abs(tests.b.astype(np.float64))) / scaling.margin < LARGEST_SIZE
-    return (tests.kind == Kind.MARGIN) & ~bad & small
+    may: Array = (tests.kind == Kind.MARGIN) & ~bad & small
+    return may
 
 
 class DenseRows(nn.Module):

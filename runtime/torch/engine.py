@@ -127,8 +127,9 @@ class TorchEngine:
         Z = self._columns(X)
         raw = np.zeros((len(Z), forest.n_outputs), forest.output.dtype)
         for part in self._blocks(len(Z)):
-            exits = self._exits(self._transposed(Z[part]))
-            raw[part] = self._accumulate(exits + self._first_leaf[:, None]).cpu().numpy()
+            leaf = self._exits(self._transposed(Z[part])) + self._first_leaf[:, None]
+            total = self._accumulate(leaf).cpu().numpy()
+            raw[part] = forest.output.finish(total, forest.n_trees)
         return raw
 
     def _put(self, array: Array) -> Tensor:
@@ -219,9 +220,8 @@ class TorchEngine:
         output = self.forest.output
         dtype = self._v.dtype
         total = torch.zeros((leaf.shape[1], output.n_outputs), dtype=dtype, device=leaf.device)
-        base = self._put(output.base_score)  # type: ignore[arg-type]
         if output.base_first:
-            total[:] = base
+            total[:] = self._put(output.base_score)  # type: ignore[arg-type]
         weight = None if output.tree_weight is None else self._put(output.tree_weight)
         for tree in range(len(leaf)):
             vector = self._v[leaf[tree]]
@@ -232,12 +232,7 @@ class TorchEngine:
             else:
                 # One output per row, so no two additions meet.
                 total.scatter_add_(1, self._leaf_output[leaf[tree]][:, None], vector)
-        if output.aggregate is Aggregate.MEAN and len(leaf):
-            if output.divisor is None:
-                total /= torch.tensor(len(leaf), dtype=dtype, device=leaf.device)
-            else:
-                total /= self._put(output.divisor)
-        return total if output.base_first else (total + base).to(dtype)
+        return total
 
 
 def _cast(X: Array, dtype: np.dtype) -> Array:

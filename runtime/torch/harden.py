@@ -42,14 +42,15 @@ def harden(module: SoftForest) -> Forest:
         base = module.base_score.detach().cpu().numpy().astype(output.dtype)
         output = replace(output, base_score=base)
     return replace(
-        forest, tests=_tests(module), leaves=leaves, output=output, source=_source(forest)
+        forest, tests=_tests(module), leaves=leaves, output=output, source=retrained_source(forest)
     )
 
 
 from_torch = harden
 
 
-def _source(forest: Forest) -> Source | None:
+def retrained_source(forest: Forest) -> Source | None:
+    """Return the source record of a forest whose numbers have moved."""
     source = forest.source
     if source is None:
         return None

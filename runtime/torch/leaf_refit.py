@@ -32,12 +32,15 @@ class LeafDesign:
         Exit leaves, as forest leaves.
     weight : float64, (n_trees,)
         What each tree's vectors are multiplied by.
+    divisor : float64, (n_outputs,)
+        What their sum is divided by.
     output : int64, (n_leaves,), optional
         The output that each leaf adds to.
     """
 
     leaf: Tensor
     weight: Tensor
+    divisor: Tensor
     output: Tensor | None
     n_outputs: int
     n_leaves: int
@@ -47,14 +50,16 @@ class LeafDesign:
         leaf = self.leaf[rows]
         terms = v[leaf] * self.weight.to(v.dtype)[:, None]
         if self.output is None:
-            return terms.sum(dim=1)
+            return terms.sum(dim=1) / self.divisor.to(v.dtype)
         raw = v.new_zeros((len(leaf), self.n_outputs))
-        return raw.scatter_add(1, self.output[leaf], terms[:, :, 0])
+        raw = raw.scatter_add(1, self.output[leaf], terms[:, :, 0])
+        return raw / self.divisor.to(v.dtype)
 
     def transposed(self, raw: Tensor) -> Tensor:
         """Return the adjoint of `raw`: (batch, n_outputs) to (n_leaves, width)."""
         width = self.n_outputs if self.output is None else 1
         v = raw.new_zeros((self.n_leaves, width))
+        raw = raw / self.divisor
         for tree in range(self.leaf.shape[1]):
             leaf = self.leaf[:, tree]
             part = raw if self.output is None else raw.gather(1, self.output[leaf][:, None])
@@ -62,18 +67,27 @@ class LeafDesign:
         return v
 
 
+def divisor(forest: Forest) -> Array:
+    """Return what the sum over trees is divided by, float64 (n_outputs,): 1 unless it is a mean."""
+    output = forest.output
+    if output.aggregate is not Aggregate.MEAN:
+        return np.ones(output.n_outputs)
+    if output.divisor is None:
+        return np.full(output.n_outputs, float(max(forest.n_trees, 1)))
+    return output.divisor.astype(np.float64)
+
+
 def design(forest: Forest, exits: Array, device: torch.device) -> LeafDesign:
     """Return the design of rows with these exit leaves, numbered within their trees."""
     weight = np.ones(forest.n_trees)
     if forest.output.tree_weight is not None:
         weight = forest.output.tree_weight.astype(np.float64)
-    if forest.output.aggregate is Aggregate.MEAN:
-        weight = weight / max(forest.n_trees, 1)
     leaf = exits.astype(np.int64) + forest.bitvectors.leaf_ptr[:-1]
     output = forest.leaves.output
     return LeafDesign(
         torch.tensor(leaf, device=device),
         torch.tensor(weight, device=device),
+        torch.tensor(divisor(forest), device=device),
         None if output is None else torch.tensor(output.astype(np.int64), device=device),
         forest.n_outputs,
         forest.n_leaves,
@@ -100,7 +114,7 @@ def ridge(
     w = torch.tensor(sample_weight, device=device)[:, None]
     residual = wanted - table.raw(old) - base
     right = table.transposed(w * residual)
-    unit = float((table.weight**2).mean())
+    unit = float((table.weight**2).mean() / (table.divisor**2).mean())
     for penalty in PENALTIES:
 
         def normal(v: Tensor, shrink: float = penalty * unit) -> Tensor:

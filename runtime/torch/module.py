@@ -23,6 +23,7 @@ from bitvec.runtime.torch.dense_rows import (
     is_plain,
     may_turn_dense,
 )
+from bitvec.runtime.torch.leaf_refit import divisor
 from bitvec.runtime.torch.outcomes import DeviceTests, decide, is_missing, to_device
 from bitvec.runtime.torch.paths import PathLayout
 
@@ -99,12 +100,11 @@ class SoftForest(nn.Module):
         weight = np.ones(forest.n_trees)
         if forest.output.tree_weight is not None:
             weight = forest.output.tree_weight.astype(np.float64)
-        if forest.output.aggregate is Aggregate.MEAN:
-            weight = weight / max(forest.n_trees, 1)
         tables = {
             "leaf_weight": torch.tensor(
                 np.repeat(weight, np.diff(forest.bitvectors.leaf_ptr)), dtype=dtype
             ),
+            "divisor": torch.tensor(divisor(forest), dtype=dtype),
             "leaf_output": None
             if forest.leaves.output is None
             else torch.tensor(forest.leaves.output.astype(np.int64)),
@@ -113,6 +113,7 @@ class SoftForest(nn.Module):
             self.register_buffer(name, table, persistent=False)
 
     leaf_weight: Tensor
+    divisor: Tensor
     leaf_output: Tensor | None
     margin_scale: Tensor
     fixed_at: Tensor
@@ -237,9 +238,10 @@ class SoftForest(nn.Module):
         """Return raw scores, (batch, n_outputs), from memberships (n_leaves, batch)."""
         vectors = self.leaf_vectors() * self.leaf_weight[:, None]
         if self.leaf_output is None:
-            return u.T @ vectors + self.base_score
+            return u.T @ vectors / self.divisor + self.base_score
         raw = u.new_zeros((self.forest.n_outputs, u.shape[1]))
-        return raw.index_add(0, self.leaf_output, u * vectors).T + self.base_score
+        raw = raw.index_add(0, self.leaf_output, u * vectors).T
+        return raw / self.divisor + self.base_score
 
     def _columns(self, X: Array) -> Array:
         X = np.asarray(X)

@@ -113,7 +113,8 @@ class Objective:
             predicted[:, group] == labels[target[:, group]]
             for group, labels in enumerate(output.classes)
         ]
-        return np.stack(right, axis=1).mean(axis=1, dtype=np.float64)
+        accuracy: Array = np.stack(right, axis=1).mean(axis=1, dtype=np.float64)
+        return accuracy
 
 
 def build(output: Output, target: Array) -> Objective:
@@ -179,7 +180,7 @@ def _codes(column: Array, labels: Array, name: str) -> Array:
     position = {label: code for code, label in enumerate(labels.tolist())}
     codes = np.array([position.get(label, -1) for label in column.tolist()], np.int64)
     if np.any(codes < 0):
-        stranger = column[int(np.argmax(codes < 0))]
+        stranger = column.tolist()[int(np.argmax(codes < 0))]
         raise InputError(
             f"`{name}` must hold the forest's classes, {', '.join(map(repr, labels.tolist()[:10]))}"
             f", got {stranger!r}: map it to one of them, or drop those rows."

@@ -141,5 +141,5 @@ def path_sum(turns: Tensor, layout: PathLayout) -> Tensor:
     float, (n_leaves, batch)
         In the forest's order. Cost: O(n_nodes · batch), forward and backward.
     """
-    result: Tensor = _PathSum.apply(turns, layout)
+    result: Tensor = _PathSum.apply(turns, layout)  # type: ignore[no-untyped-call]
     return result

@@ -27,7 +27,8 @@ class _Sparsemax(torch.autograd.Function):
         (p,) = ctx.saved_tensors
         inside = (p > 0).to(p.dtype)
         mean = (grads[0] * inside).sum(dim=1, keepdim=True) / inside.sum(dim=1, keepdim=True)
-        return inside * (grads[0] - mean)
+        result: Tensor = inside * (grads[0] - mean)
+        return result
 
 
 def sparsemax(score: Tensor) -> Tensor:
@@ -39,5 +40,5 @@ def sparsemax(score: Tensor) -> Tensor:
     -----
     Martins and Astudillo, "From Softmax to Sparsemax" (2016), Algorithm 1 and Eq. (14).
     """
-    result: Tensor = _Sparsemax.apply(score)
+    result: Tensor = _Sparsemax.apply(score)  # type: ignore[no-untyped-call]
     return result

@@ -15,7 +15,12 @@ import pytest
 from click.testing import Result
 
 from bitvec import certificates, files
-from bitvec.forest import from_matrices
+from bitvec.forest import Forest, from_matrices
+from bitvec.inputs import Inputs
+from bitvec.leaves import Leaves
+from bitvec.node_tests import Kind, axis_aligned, set_bits
+from bitvec.output import Output
+from bitvec.structure import from_children
 
 Run = Callable[..., Result]
 
@@ -259,3 +264,36 @@ def test_quickstart_runs_the_tour_with_its_options(
     assert run("quickstart").exit_code == 0
     assert run("quickstart", "-o", "look", "--seed", 3).exit_code == 0
     assert calls == [(Path("quickstart"), 0), (Path("look"), 3)]
+
+
+def test_categories_that_look_like_numbers_are_read_as_names(run: Run, desk: Path) -> None:
+    """The code book holds "10" and "20": a cell 20 is the category "20", not the code 20."""
+    ptr, words = set_bits([np.array([1])])
+    forest = Forest(
+        axis_aligned([0], np.zeros(1), kind=Kind.SET, set_ptr=ptr, set_words=words),
+        from_children([-1], [-2], [0]),
+        Leaves(np.array([[1.0], [2.0]])),
+        Output(1, np.dtype(np.float64)),
+        Inputs(1, ("shelf",), (("10", "20"),)),
+    )
+    files.save(forest, desk / "shelf.safetensors")
+    (desk / "shelf.csv").write_text("shelf\n20\n10\n30\n")
+    result = run("predict", "shelf.safetensors", "shelf.csv")
+    assert result.stdout == "prediction\n2.0\n1.0\n1.0\n"
+
+
+def test_progress_is_a_bar_on_a_terminal_only(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    from bitvec.cli import progress
+
+    assert "comparing" not in run("certify", "cancer.ubj").stderr
+    seen = []
+    with progress.progress("x") as advance:
+        seen.append(advance)
+    monkeypatch.setattr(progress.sys.stderr, "isatty", lambda: True, raising=False)
+    with progress.progress("x") as advance:
+        assert advance is not None
+        advance(0.5)
+        advance(1.0, "[red]no markup")
+    with progress.progress("x", quiet=True) as advance:
+        seen.append(advance)
+    assert seen == [None, None]

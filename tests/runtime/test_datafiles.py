@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bitvec.errors import InputError
-from bitvec.runtime import datafiles
-from bitvec.runtime.datafiles import LIBRARIES, read, write, write_text
+from bitvec.runtime import datafiles, textfiles
+from bitvec.runtime.datafiles import read, write, write_text
+from bitvec.runtime.textfiles import LIBRARIES
 
 READERS = (*LIBRARIES, "numpy")
 
@@ -21,7 +22,7 @@ READERS = (*LIBRARIES, "numpy")
 def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Make one library the only one that is installed."""
     name: str = request.param
-    monkeypatch.setattr(datafiles, "find_spec", lambda wanted: wanted == name or None)
+    monkeypatch.setattr(textfiles, "find_spec", lambda wanted: wanted == name or None)
     return name
 
 
@@ -195,7 +196,7 @@ def test_a_damaged_text_file_is_one_sentence(library: str, tmp_path: Path, damag
 def test_numpy_alone_asks_for_a_library_where_it_meets_text(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(datafiles, "find_spec", lambda wanted: None)
+    monkeypatch.setattr(textfiles, "find_spec", lambda wanted: None)
     with pytest.raises(InputError, match=r"column 'colour' must hold numbers.*pip install polars"):
         read(put(tmp_path, "size,colour\n1,red\n"))
     with pytest.raises(InputError, match="pip install polars"):
@@ -261,6 +262,13 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> 
         write(path, {"a": Interrupts()})  # type: ignore[dict-item]
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "link.csv").symlink_to(tmp_path / "rows.csv")
+    write(tmp_path / "link.csv", {"a": np.array([1, 2])})
+    assert (tmp_path / "link.csv").is_symlink()
+    assert (tmp_path / "rows.csv").read_text() == "a\n1\n2\n"
 
 
 def test_a_path_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:

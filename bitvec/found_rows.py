@@ -1,0 +1,67 @@
+"""Rows that are known to reach nodes, where that cannot be computed and has to be found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from jaxtyping import Float
+
+from bitvec import structure
+from bitvec.arrays import Array
+from bitvec.forest import Forest
+from bitvec.reference import outcomes
+from bitvec.targets import Outcome, Targets
+
+
+class FoundRows:
+    """Rows known to go left (0) or right (1) at a node, or to come by (2): numbers in `found`."""
+
+    def __init__(self, forest: Forest, X: Float[Array, "n n_features"]) -> None:
+        self.left, self.right = structure.children(forest.bitvectors)
+        self.found = np.full((forest.n_nodes, 3), -1, np.int64)
+        self.parts, self.size = [X], len(X)
+        for row, node, goes_right in walk(forest, X):
+            self.found[node, goes_right.astype(np.int64)] = row
+            self.found[node, 2] = row
+
+    def rows(self, number: Array) -> Array:
+        """Return rows by their numbers."""
+        if len(self.parts) > 1:
+            self.parts = [np.concatenate(self.parts)]
+        return self.parts[0][number]
+
+    def best(self, node: Array, wanted: Targets) -> tuple[Array, Array]:
+        """Return a row to start from per target (-1: none), and whether it shows the target."""
+        side = np.select(
+            [wanted.outcome == Outcome.LEFT, wanted.outcome == Outcome.RIGHT], [0, 1], 2
+        )
+        same = self.found[node, side]
+        return np.where(same >= 0, same, self.found[node, 2]), (same >= 0) & (side < 2)
+
+    def add(self, X: Array, node: Array, outcome: Array) -> None:
+        """Keep the rows that are the first to go left or right at a node."""
+        for side, (bit, child) in enumerate(
+            ((Outcome.LEFT, self.left), (Outcome.RIGHT, self.right))
+        ):
+            new = np.flatnonzero((outcome == bit) & (self.found[node, side] < 0))
+            number = self.size + np.arange(new.size)
+            self.found[node[new], side] = number
+            self.found[node[new], 2] = number
+            below = child[node[new]]
+            self.found[below[below >= 0], 2] = number[below >= 0]
+            self.parts.append(X[new])
+            self.size += new.size
+
+
+def walk(forest: Forest, Z: Array) -> Iterator[tuple[Array, Array, Array]]:
+    """Yield (row, node, goes right) for every node that a row comes by, level by level."""
+    B = forest.bitvectors
+    left, right = structure.children(B)
+    roots = B.node_ptr[:-1][np.diff(B.leaf_ptr) > 1]
+    row, node = np.repeat(np.arange(len(Z)), roots.size), np.tile(roots, len(Z))
+    while node.size:
+        goes_right = outcomes(forest, Z, row, node)
+        yield row, node, goes_right
+        node = np.where(goes_right, right[node], left[node])
+        row, node = row[node >= 0], node[node >= 0]

@@ -1,0 +1,90 @@
+"""How long, how fast and how steeply to train."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bitvec.errors import InputError
+from bitvec.runtime.torch.selection import Evaluation
+
+Progress = Callable[[Evaluation], None]
+PARALLEL_SIZE = 1 << 21
+"""Elements of a batch's margins from which more than one thread pays."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """The numbers of one retraining; see `retrain`."""
+
+    relaxation: str
+    steps: int
+    batch_size: int
+    learning_rate: float
+    weight_decay: float
+    gamma: tuple[float, float]
+    evaluations: int
+    seed: int
+    device: torch.device
+    progress: Progress | None
+
+
+def positive(name: str, value: Any) -> int:
+    """Return a whole number from 1 on, or raise InputError."""
+    if not isinstance(value, (int, np.integer)) or value < 1:
+        raise InputError(f"`{name}` must be a whole number from 1 on, got {value!r}.")
+    return int(value)
+
+
+def check_numbers(recipe: Recipe) -> None:
+    """Raise InputError unless rates and steepness are positive."""
+    first, last = recipe.gamma
+    for name, value in (
+        ("learning_rate", recipe.learning_rate),
+        ("gamma", first),
+        ("gamma", last),
+    ):
+        if not (np.isfinite(value) and value > 0):
+            raise InputError(f"`{name}` must be positive and finite, got {value!r}.")
+    if not (np.isfinite(recipe.weight_decay) and recipe.weight_decay >= 0):
+        raise InputError(f"`weight_decay` must not be negative, got {recipe.weight_decay!r}.")
+
+
+@contextmanager
+def few_threads(size: int, device: torch.device) -> Iterator[None]:
+    """Hold torch to one thread while its operations are small, where threads only wait."""
+    threads = torch.get_num_threads()
+    if size >= PARALLEL_SIZE or device.type != "cpu":
+        yield
+        return
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def batches(n_rows: int, recipe: Recipe) -> Iterator[Tensor]:
+    """Yield the row numbers of each step's batch, drawn with replacement on the host."""
+    generator = torch.Generator().manual_seed(recipe.seed)
+    for _ in range(recipe.steps):
+        rows = torch.randint(n_rows, (recipe.batch_size,), generator=generator)
+        yield rows.to(recipe.device)
+
+
+def cosine(optimizer: torch.optim.Optimizer, rates: list[float], part: float) -> None:
+    """Set the learning rates to their place on a cosine from 1 to 0, `part` of the way."""
+    for group, rate in zip(optimizer.param_groups, rates, strict=True):
+        group["lr"] = rate * 0.5 * (1 + np.cos(np.pi * part))
+
+
+def tell(recipe: Recipe, evaluation: Evaluation) -> None:
+    """Hand an evaluation to the progress callback, if there is one."""
+    if recipe.progress is not None:
+        recipe.progress(evaluation)

@@ -1,0 +1,291 @@
+"""The promise of retraining: a hard forest, never worse on validation, what is fixed untouched."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import forests, rows
+
+from bitvec import structure, transforms
+from bitvec.errors import InputError, UnsupportedModelError
+from bitvec.forest import Forest
+from bitvec.inputs import Inputs
+from bitvec.leaves import Leaves
+from bitvec.node_tests import axis_aligned
+from bitvec.output import Aggregate, Output, PostTransform
+
+torch = pytest.importorskip("torch")
+
+from bitvec.runtime.torch import TorchEngine, retrain  # noqa: E402
+
+FAST = {"steps": 60, "batch_size": 64, "evaluations": 3}
+
+
+def grown(X, y, *, n_trees=1, depth=3, classes=None, seed=0, **output):
+    """A forest with random splits and leaves counted on the rows: a start that can be improved."""
+    rng = np.random.default_rng(seed)
+    complete = 2**depth - 1
+    number = np.arange(2 * complete + 1)
+    first = np.arange(n_trees)[:, None] * number.size
+    left, right = (
+        np.where(number < complete, first + 2 * number + side, -1).ravel() for side in (1, 2)
+    )
+    B = structure.arrange(left, right, first[:, 0])[0]
+    feature = rng.integers(0, X.shape[1], B.n_nodes)
+    b = np.array([np.nanquantile(X[:, j], rng.uniform(0.3, 0.7)) for j in feature], np.float32)
+    width = 1 if classes is None else len(classes)
+    empty = Leaves(np.zeros((B.n_leaves, width)))
+    forest = Forest(
+        axis_aligned(feature, b, missing_right=rng.random(B.n_nodes) < 0.5),
+        B,
+        empty,
+        Output(
+            width,
+            np.dtype(np.float64),
+            Aggregate.MEAN,
+            classes=None if classes is None else (classes,),
+            **output,
+        ),
+        Inputs(X.shape[1]),
+    )
+    leaf = TorchEngine(forest).exit_leaves(X) + B.leaf_ptr[:-1]
+    target = y[:, None] if classes is None else (y[:, None] == classes)
+    v = np.full((B.n_leaves, width), target.mean())
+    for at in np.unique(leaf):
+        v[at] = target[(leaf == at).any(axis=1)].mean(axis=0)
+    if classes is not None:
+        v /= v.sum(axis=1, keepdims=True)
+    return replace(forest, leaves=Leaves(v))
+
+
+def oblique_classes(n=400, seed=0, labels=("no", "yes")):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3)).astype(np.float32)
+    return X, np.array(labels)[(X @ [1.0, -1.0, 0.5] > 0).astype(int)]
+
+
+def accuracy(forest, X, y):
+    return float((transforms.predictions(forest.output, TorchEngine(forest).raw(X)) == y).mean())
+
+
+@pytest.mark.parametrize("relaxation", ["sigmoid", "softmax", "sparsemax", "index_sparsemax"])
+def test_an_oblique_problem_is_learned_by_every_relaxation(relaxation):
+    X, y = oblique_classes()
+    forest = grown(X[:200], y[:200], classes=np.array(["no", "yes"]))
+    result = retrain(
+        forest, X[:200], y[:200], validation=(X[200:], y[200:]), relaxation=relaxation,
+        **{**FAST, "steps": 200},
+    )  # fmt: skip
+    assert result.improved
+    assert result.score > result.start_score + 0.1
+    assert result.score == accuracy(result.forest, X[200:], y[200:])
+    assert result.start_score == accuracy(forest, X[200:], y[200:])
+
+
+@settings(max_examples=25)
+@given(
+    st.data(),
+    st.sampled_from([None, ("S", "b", "v"), ("b", "v"), ("v",), ("S",), ("S", "b", "v", "r")]),
+    st.integers(0, 2**16),
+)
+def test_what_comes_back_is_never_worse_on_validation(data, movable, seed):
+    forest = data.draw(
+        forests(linear=False, aggregates=(Aggregate.SUM, Aggregate.MEAN), max_leaves=8)
+    )
+    X = data.draw(rows(forest))
+    X = np.concatenate([X] * 5)
+    rng = np.random.default_rng(seed)
+    if forest.output.is_classifier:
+        y = rng.choice(forest.output.classes[0], len(X))
+    else:
+        y = rng.normal(size=(len(X), forest.n_outputs))
+    held_out = (X[::2], y[::2])
+    result = retrain(
+        forest, X, y, movable=movable, validation=held_out, steps=6, evaluations=2, batch_size=16
+    )
+    assert result.score >= result.start_score
+    if not result.improved:
+        assert result.forest is forest
+    # Scored again from nothing, in inference dtype.
+    raw = TorchEngine(result.forest).raw(X[::2])
+    got = transforms.predictions(forest.output, raw)
+    if forest.output.is_classifier:
+        score = np.mean(got == y[::2])
+    else:
+        got = got.reshape(len(raw), -1).astype(np.float64)
+        score = -np.square(got - y[::2]).sum(axis=1).mean()
+    # The mean is taken in another order.
+    assert np.isclose(score, result.score, rtol=1e-12)
+    for field in fields(forest.tests):
+        if "S" not in result.movable and field.name not in ("b", "r"):
+            before, after = (
+                getattr(forest.tests, field.name),
+                getattr(result.forest.tests, field.name),
+            )
+            assert (before is None and after is None) or before.tobytes() == after.tobytes()
+
+
+def test_the_same_seed_gives_the_same_forest():
+    X, y = oblique_classes()
+    X[::7, 1] = np.nan
+    forest = grown(X, y, classes=np.array(["no", "yes"]))
+    one, two = (retrain(forest, X, y, seed=3, **FAST) for _ in range(2))
+    assert one.improved
+    assert one.forest.tests.weight.tobytes() == two.forest.tests.weight.tobytes()
+    assert one.forest.leaves.v.tobytes() == two.forest.leaves.v.tobytes()
+    assert [e.score for e in one.history] == [e.score for e in two.history]
+    other = retrain(forest, X, y, seed=4, **FAST)
+    assert other.forest.leaves.v.tobytes() != one.forest.leaves.v.tobytes()
+
+
+def test_rows_with_missing_values_are_learned():
+    X, y = oblique_classes(600)
+    X[np.random.default_rng(1).random(X.shape) < 0.1] = np.nan
+    forest = grown(X[:300], y[:300], classes=np.array(["no", "yes"]))
+    result = retrain(forest, X[:300], y[:300], validation=(X[300:], y[300:]), **FAST)
+    assert result.improved
+    assert result.score > result.start_score + 0.05
+
+
+def test_leaves_of_a_forest_alone_gain_and_stay_probabilities():
+    X, y = oblique_classes(800)
+    forest = grown(X[:400], y[:400], n_trees=12, depth=2, classes=np.array(["no", "yes"]))
+    result = retrain(forest, X[:400], y[:400], validation=(X[400:], y[400:]), **FAST)
+    assert result.movable == ("v",)
+    assert result.improved
+    v = result.forest.leaves.v
+    assert np.all(v >= 0)
+    assert np.allclose(v.sum(axis=1), 1, atol=1e-6)  # a softmax in float32
+    assert result.forest.tests is forest.tests
+
+
+def test_ridge_leaves_of_a_regressor_gain():
+    X, _ = oblique_classes(800)
+    y = (X @ [1.0, -1.0, 0.5]).astype(np.float64)
+    forest = grown(X[:400], y[:400], n_trees=12, depth=3)
+    result = retrain(forest, X[:400], y[:400], validation=(X[400:], y[400:]), **FAST)
+    assert result.metric == "negative mean squared error"
+    assert result.improved
+    assert result.score > 0.8 * result.start_score  # both negative: at least a fifth less
+
+
+def test_ridge_is_the_solution_of_the_normal_equations():
+    from bitvec.runtime.torch import leaf_refit
+
+    X, _ = oblique_classes(60)
+    y = (X @ [1.0, -1.0, 0.5]).astype(np.float64)[:, None]
+    forest = grown(X, y[:, 0], n_trees=3, depth=2)
+    exits = TorchEngine(forest).exit_leaves(X)
+    table = leaf_refit.design(forest, exits, torch.device("cpu"))
+    P = np.zeros((60, forest.n_leaves))
+    np.put_along_axis(P, exits + forest.bitvectors.leaf_ptr[:-1], 1 / 3, axis=1)
+    w = np.random.default_rng(0).uniform(0.5, 2, 60)
+    for penalty, v in leaf_refit.ridge(forest, table, y, w):
+        A = P.T @ (w[:, None] * P) + penalty / 9 * np.eye(forest.n_leaves)
+        step = np.linalg.solve(A, P.T @ (w[:, None] * (y - P @ forest.leaves.v)))
+        # Conjugate gradients stop at a relative residual of 1e-5.
+        assert np.allclose(v - forest.leaves.v, step, atol=1e-3 * np.abs(step).max())
+
+
+def test_a_margin_booster_gains_and_keeps_its_output():
+    X, y = oblique_classes(800, labels=(0, 1))
+    forest = grown(X[:400], y[:400].astype(float), n_trees=10, depth=2)
+    output = Output(
+        1, np.dtype(np.float32), base_score=np.array([-0.1], np.float32),
+        post_transform=PostTransform.SIGMOID, classes=(np.array([0, 1]),),
+    )  # fmt: skip
+    forest = replace(
+        forest, leaves=Leaves((forest.leaves.v - 0.5).astype(np.float32) / 10), output=output
+    )
+    result = retrain(forest, X[:400], y[:400], validation=(X[400:], y[400:]), **FAST)
+    assert result.improved
+    assert result.forest.output is output
+    assert result.forest.leaves.v.dtype == np.float32
+
+
+def test_labels_of_any_kind_are_read_by_the_forests_classes():
+    X, y = oblique_classes(200, labels=(False, True))
+    forest = grown(X, y, classes=np.array([False, True]))
+    for labels in (y, y.astype(int), y.astype(float), y.tolist(), y.astype(object)):
+        assert retrain(forest, X, labels, **FAST).improved
+
+
+def test_weights_count():
+    X, y = oblique_classes(300)
+    flipped = np.where(y == "no", "yes", "no")
+    forest = grown(X, y, classes=np.array(["no", "yes"]))
+    both, labels = np.concatenate([X, X]), np.concatenate([y, flipped])
+    weight = np.repeat([1.0, 0.0], 300)
+    result = retrain(forest, both, labels, sample_weight=weight, **FAST)
+    assert result.improved
+    assert accuracy(result.forest, X, y) > accuracy(forest, X, y)
+
+
+def test_progress_is_told_of_every_evaluation():
+    X, y = oblique_classes(100)
+    seen = []
+    forest = grown(X, y, classes=np.array(["no", "yes"]))
+    result = retrain(forest, X, y, progress=seen.append, **FAST)
+    assert tuple(seen) == result.history
+    assert [e.stage for e in seen] == ["start", "soft", "soft", "soft"]
+    assert seen[-1].step == seen[-1].steps == 60
+
+
+def test_threads_and_gradient_modes_are_as_they_were():
+    before = torch.get_num_threads(), torch.is_grad_enabled()
+    X, y = oblique_classes(100)
+    retrain(grown(X, y, classes=np.array(["no", "yes"])), X, y, **FAST)
+    assert (torch.get_num_threads(), torch.is_grad_enabled()) == before
+    # Inference needs subnormal numbers.
+    assert float(torch.tensor([1e-40]) * torch.tensor([1.0])) != 0.0
+
+
+X, Y = oblique_classes(50)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"y": np.where(Y == "no", "nein", Y)}, "got 'nein'"),
+        ({"y": Y[:-1]}, "one entry for each of the 50 rows"),
+        ({"X": X[:, :2]}, "must have 3 features"),
+        ({"X": X[:2], "y": Y[:2]}, "at least 2"),
+        ({"X": X[:0], "y": Y[:0]}, "at least 2"),
+        ({"X": np.full((50, 3), "a")}, "must be numbers"),
+        ({"movable": ("S", "w")}, "got 'w'"),
+        ({"movable": ()}, "at least one"),
+        ({"sample_weight": np.ones(3)}, "sample_weight"),
+        ({"sample_weight": np.full(50, -1.0)}, "sample_weight"),
+        ({"validation": 1.5}, "between 0 and 1"),
+        ({"relaxation": "magic"}, "relaxation"),
+        ({"steps": 0}, "steps"),
+        ({"learning_rate": np.nan}, "learning_rate"),
+        ({"gamma": (0.0, 1.0)}, "gamma"),
+    ],
+)
+def test_bad_input_is_refused_in_one_sentence(change, message):
+    forest = grown(X, Y, classes=np.array(["no", "yes"]))
+    arguments = {"X": X, "y": Y, **FAST, **change}
+    with pytest.raises(InputError, match=message) as caught:
+        retrain(forest, arguments.pop("X"), arguments.pop("y"), **arguments)
+    assert "\n" not in str(caught.value)
+
+
+def test_targets_that_are_not_finite_are_refused():
+    y = X[:, 0].astype(np.float64)
+    forest = grown(X, y)
+    y[3] = np.nan
+    with pytest.raises(InputError, match="finite"):
+        retrain(forest, X, y, **FAST)
+
+
+@settings(max_examples=5)
+@given(forests(linear=True, classifier=False).filter(lambda f: f.leaves.linear is not None))
+def test_linear_leaves_are_refused(forest):
+    y = np.zeros((20, forest.n_outputs))
+    with pytest.raises(UnsupportedModelError):
+        retrain(forest, np.zeros((20, forest.n_features)), y, **FAST)
