@@ -119,7 +119,7 @@ def from_torch(module: SoftForest) -> Forest:
     return harden(module)
 
 
-def retrain(forest: Forest, X: ArrayLike, y: ArrayLike, **options: Any) -> RetrainResult:
+def retrain(forest: Forest, X: Any, y: Any, **options: Any) -> RetrainResult:
     """Relax, train and harden; see `bitvec.runtime.torch.retrain.retrain`."""
     from bitvec.runtime.torch.retrain import retrain as run
 

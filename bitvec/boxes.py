@@ -4,31 +4,38 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from bitvec import structure
-from bitvec.arrays import Array
-from bitvec.structure import Bitvectors
+from bitvec.forest import Forest
+from bitvec.node_tests import Kind, Relation
 
 Box = list[tuple[int, float, float]]
-"""(column, low, high) for each column that the path tests; low < x <= high for strict tests."""
+"""(column, low, high) for each column that the path compares: low < x <= high, for finite x."""
 
 
-def leaf_boxes(B: Bitvectors, feature: Array, b: Array) -> list[Box]:
-    """Return the box of each leaf, only the columns on its path listed.
+def leaf_boxes(forest: Forest) -> list[Box]:
+    """Return the box of each leaf, only the columns that its path compares listed.
 
-    Parameters
-    ----------
-    feature : int32, (n_nodes,)
-        Column of each node that counts, -1 at nodes to pass over.
-    b : F, (n_nodes,)
+    Only margin and kernel nodes of one column count; other tests bound no interval. A test x >= b
+    counts as x > the float before b in the forest's dtype, so that every box is open below and
+    closed above. An unreachable leaf has an empty box, low >= high.
 
-    Notes
-    -----
-    Lo is the largest b of the right turns on a column, Hi the smallest of its left turns. An
-    unreachable leaf has an empty box, Lo >= Hi.
+    Examples
+    --------
+    >>> from bitvec.forest import from_matrices
+    >>> leaf_boxes(from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20]))
+    [[(0, -inf, 0.5)], [(0, 0.5, inf)]]
     """
-    ptr, node, goes_right = structure.path_table(B)
+    tests = forest.tests
+    interval = (tests.kind == Kind.MARGIN) | (tests.kind == Kind.KERNEL)
+    feature = np.where(interval, tests.feature, -1)
+    with np.errstate(over="ignore"):
+        before = np.nextafter(tests.b, tests.dtype.type(-np.inf))
+    b = np.where(tests.relation == Relation.GREATER, tests.b, before)
+    ptr, node, goes_right = structure.path_table(forest.bitvectors)
     boxes: list[Box] = []
-    for leaf in range(B.n_leaves):
+    for leaf in range(forest.n_leaves):
         bounds: dict[int, tuple[float, float]] = {}
         for at in range(ptr[leaf], ptr[leaf + 1]):
             column, threshold = int(feature[node[at]]), float(b[node[at]])

@@ -23,12 +23,15 @@ class Inputs:
         Per column the category values whose position is the code, or None for a numeric column.
     missing_sentinel : float, optional
         The value that `MissingRule.NAN_OR_SENTINEL` counts as missing, besides NaN.
+    absent_is_missing : bool
+        Whether an entry that a sparse matrix does not hold is missing (xgboost, treelite) or 0.
     """
 
     n_features: int
     feature_names: tuple[str, ...] | None = None
     categories: tuple[tuple[Label, ...] | None, ...] | None = None
     missing_sentinel: float | None = None
+    absent_is_missing: bool = False
 
     def __post_init__(self) -> None:
         require(self.n_features >= 0, f"`n_features` must not be negative, got {self.n_features}.")

@@ -31,7 +31,7 @@ BLOCK = 1 << 22
 TARGETS_PER_NODE = 10
 FIRST_ROWS = 2048
 """Base rows sent through trees with tests of several columns, as starts for the search."""
-ATTEMPTS = 4
+ATTEMPTS = 3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -232,7 +232,11 @@ class _State:
         X = np.where(is_answer[:, None], X, self._into_region(region, wanted, X))
         shown = self._shows(X, node, wanted)
         for attempt in range(ATTEMPTS):
-            bad = np.flatnonzero(~shown & self.facts.is_below_mixed[node])
+            # Where no row was found to come by, the search for the parent's side has failed.
+            worth = self.facts.is_below_mixed[node] & (found >= 0)
+            if attempt:
+                worth &= wanted.needed
+            bad = np.flatnonzero(~shown & worth)
             if bad.size == 0:
                 break
             part = wanted.take(bad)

@@ -15,7 +15,7 @@ from bitvec.node_tests import Activation
 from bitvec.reference import margins, outcomes
 from bitvec.regions import Plan, ancestors, entries
 
-SWEEPS = 60
+SWEEPS = 40
 """Most sweeps over the path of a row."""
 HALVINGS = 80
 """Steps of a bisection: more than the bits of any float."""

@@ -202,6 +202,7 @@ def _pack_inputs(inputs: Inputs) -> Record:
         else [_text(name, "inputs.feature_names") for name in names],
         "categories": None if inputs.categories is None else _pack_categories(inputs.categories),
         "missing_sentinel": None if sentinel is None else float(sentinel),
+        "absent_is_missing": inputs.absent_is_missing,
     }
 
 
@@ -241,6 +242,7 @@ def _unpack_inputs(record: Record, where: str) -> Inputs:
             for book in books
         ),
         missing_sentinel=read.take("missing_sentinel", float, None),
+        absent_is_missing=read.take("absent_is_missing", bool),
     )
     read.finish()
     return inputs

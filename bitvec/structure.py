@@ -273,8 +273,8 @@ def _number(
         return Bitvectors(empty, empty, empty, leaf_ptr), Reordering(np.zeros(0, np.int64), leaf)
     node, tree, lo, mid, hi = (np.concatenate(part) for part in zip(*parts, strict=True))
     order = np.argsort(tree, kind="stable")  # levels are breadth first; keep them so in each tree
-    intervals = (a[order].astype(np.int32) for a in (lo, mid, hi))
-    return Bitvectors(*intervals, leaf_ptr), Reordering(node[order], leaf)
+    first_leaf, middle, end = (a[order].astype(np.int32) for a in (lo, mid, hi))
+    return Bitvectors(first_leaf, middle, end, leaf_ptr), Reordering(node[order], leaf)
 
 
 def leaf_depth(B: Bitvectors) -> Int32[Array, " n_leaves"]:

@@ -103,7 +103,8 @@ def predictions(output: Output, raw: Float[Array, "batch n_outputs"]) -> Array:
     """Return labels, (batch,) or (batch, n_groups), or for a regressor the transformed scores.
 
     A label is the first class of highest probability (or raw score, if `labels_from_raw`); a class
-    with a single output wins where its probability exceeds one half. A regressor of one output returns shape (batch,).
+    with a single output wins where its probability exceeds one half. A regressor of one output
+    returns shape (batch,).
     """
     if output.classes is None:
         value = transform(output, raw)

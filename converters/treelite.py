@@ -198,7 +198,7 @@ def _forest(model: treelite.Model) -> Forest:
         bitvectors,
         _leaves(nodes, order.leaf, tree_of_leaf, header),
         _output(header),
-        Inputs(header.n_features),
+        Inputs(header.n_features, absent_is_missing=True),
         source,
     )
 

@@ -10,6 +10,10 @@ object is saved to memory in UBJSON and read the same way.
   does; `inplace_predict`, and so the scikit-learn wrappers, round dart differently).
 * A scikit-learn wrapper, and a file that a wrapper saved, stops at `best_iteration`; a Booster uses
   all trees.
+* A value x >= 0 at a split on categories is the code floor(x), which goes right if it is in the
+  node's set. The codes of a data frame's categories are their places in the training frame, which
+  models of xgboost 3.1 and later keep as code books. A frame's category that was not trained on is
+  in no set here, whereas xgboost refuses it or, in 3.1 and 3.2, takes it for the next greater one.
 * A wrapper's `missing` counts as missing besides NaN. The files that it saves do not hold it, so
   for xgboost as for this module they know NaN only.
 """
@@ -27,6 +31,7 @@ from typing import Any, Final
 import numpy as np
 
 from bitvec.arrays import Array
+from bitvec.converters.xgboost_categories import code_books
 from bitvec.converters.xgboost_document import (
     Document,
     float32s,
@@ -49,7 +54,7 @@ from bitvec.errors import (
 from bitvec.forest import Forest
 from bitvec.inputs import Inputs
 from bitvec.leaves import Leaves
-from bitvec.node_tests import MissingRule, Relation, axis_aligned
+from bitvec.node_tests import CodeRule, Kind, MissingRule, Relation, axis_aligned
 from bitvec.output import Output
 from bitvec.source import Source
 from bitvec.structure import arrange
@@ -102,7 +107,7 @@ def convert(model: Any) -> Forest:
     Raises
     ------
     UnsupportedModelError
-        For gblinear, splits on categories, or an objective whose links are not known.
+        For gblinear, or an objective whose links are not known.
     FileFormatError, InvalidForestError
         If the file is damaged or is no xgboost model.
 
@@ -177,6 +182,7 @@ def _forest(opened: _Opened) -> Forest:
     group = integers(model.get("tree_info"), "tree_info", 0, n_outputs)[:n_trees]
     bitvectors, order = arrange(trees.left, trees.right, trees.roots)
     node, leaf = order.node, order.leaf
+    set_ptr, set_words = trees.sets(node)
     has_sentinel = not np.isnan(opened.missing)
     version = _version(opened.document)
     output = None
@@ -189,6 +195,10 @@ def _forest(opened: _Opened) -> Forest:
             relation=Relation.GREATER_EQUAL,
             missing_right=~trees.default_left[node],
             missing_rule=MissingRule.NAN_OR_SENTINEL if has_sentinel else MissingRule.NAN,
+            kind=np.where(trees.is_set[node], Kind.SET, Kind.MARGIN),
+            code_rule=CodeRule.FLOOR,
+            set_ptr=set_ptr,
+            set_words=set_words,
         ),
         bitvectors=bitvectors,
         leaves=Leaves(trees.v[leaf], output),
@@ -207,7 +217,9 @@ def _forest(opened: _Opened) -> Forest:
         inputs=Inputs(
             n_features,
             _feature_names(learner),
+            code_books(model, n_features),
             missing_sentinel=opened.missing if has_sentinel else None,
+            absent_is_missing=True,
         ),
         source=Source(
             "xgboost",

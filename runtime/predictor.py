@@ -16,9 +16,6 @@ from bitvec.node_tests import Kind
 from bitvec.runtime import tables
 from bitvec.runtime.engine import Engine, create
 
-ABSENT_IS_MISSING = frozenset({"xgboost", "treelite"})
-"""Sources that take an entry which a sparse matrix does not hold for missing, not for 0."""
-
 
 def compile(
     forest: Forest,
@@ -68,9 +65,9 @@ class Predictor:
     """Predicts with one forest on one engine; made by `compile`.
 
     Every method takes what `bitvec.runtime.tables.rows` reads: arrays, lists, scipy sparse
-    matrices, pandas, polars and pyarrow tables. In a sparse matrix an absent entry is 0, except
-    for a forest from xgboost or treelite, which take it for missing. Methods may be called from
-    several threads at once.
+    matrices, pandas, polars and pyarrow tables. In a sparse matrix an absent entry is 0, or missing
+    if `forest.inputs.absent_is_missing` (xgboost, treelite). Methods may be called from several
+    threads at once.
 
     Parameters
     ----------
@@ -84,8 +81,6 @@ class Predictor:
         self.forest = forest
         self.engine = engine
         self._why = why
-        library = "" if forest.source is None else forest.source.library
-        self._absent = np.nan if library in ABSENT_IS_MISSING else 0.0
 
     def __repr__(self) -> str:
         return f"Predictor({self.forest!r}, engine={self.engine.name!r})"
@@ -104,7 +99,7 @@ class Predictor:
                 for kind, count in zip(kinds, counts, strict=True)
             },
             "soft": self.forest.kernel is not None,
-            "sparse_absent": "missing" if np.isnan(self._absent) else 0.0,
+            "sparse_absent": "missing" if self.forest.inputs.absent_is_missing else 0.0,
         }
 
     def warm(self) -> None:
@@ -115,7 +110,7 @@ class Predictor:
 
     def rows(self, X: Any) -> Float[Array, "batch n_features"]:
         """Return X as the engine reads it: an array in the forest's dtype."""
-        return tables.rows(X, self.forest.inputs, self.forest.dtype, absent=self._absent)
+        return tables.rows(X, self.forest.inputs, self.forest.dtype)
 
     def _run(self, method: Callable[[Array], Array], X: Any) -> Array:
         results = [method(self.rows(part)) for part in tables.blocks(X)]

@@ -8,7 +8,7 @@ The rules, for every container:
 * A null is NaN. A string, category or, where the column has a code book, boolean is replaced by its
   position in `inputs.categories`: -1, which no set holds, if it is not there. A number is read as
   it is, and so as a code that the book has given already.
-* An entry that a sparse matrix does not hold reads as `absent`.
+* An entry that a sparse matrix does not hold is 0, or missing if `inputs.absent_is_missing`.
 * Values are rounded to the forest's dtype to nearest, to infinity where they overflow.
 """
 
@@ -36,7 +36,7 @@ _NUMBERS = "biuf"
 _SHOWN = 5
 
 
-def rows(X: Any, inputs: Inputs, dtype: np.dtype, *, absent: float = 0.0) -> Array:
+def rows(X: Any, inputs: Inputs, dtype: np.dtype) -> Array:
     """Return X as a C- or F-contiguous array in this dtype, without a copy where it is one.
 
     Parameters
@@ -45,9 +45,6 @@ def rows(X: Any, inputs: Inputs, dtype: np.dtype, *, absent: float = 0.0) -> Arr
     inputs : Inputs
     dtype : numpy dtype
         float32 or float64.
-    absent : float
-        What an entry that a sparse X does not hold reads as: 0, or NaN where the forest's source
-        takes it for missing.
 
     Returns
     -------
@@ -69,7 +66,7 @@ def rows(X: Any, inputs: Inputs, dtype: np.dtype, *, absent: float = 0.0) -> Arr
         if isinstance(X, np.ndarray):
             return _from_array(X, inputs, dtype)
         if hasattr(X, "tocsr"):
-            return _from_sparse(X, inputs, dtype, absent)
+            return _from_sparse(X, inputs, dtype)
         if X is None or isinstance(X, str | bytes | numbers.Number | dict):
             raise InputError(
                 f"`X` must be a table of rows, got {type(X).__name__}: pass an array or a frame."
@@ -145,14 +142,14 @@ def _from_objects(X: Array, inputs: Inputs, dtype: np.dtype) -> Array:
     return result.T
 
 
-def _from_sparse(X: Any, inputs: Inputs, dtype: np.dtype, absent: float) -> Array:
+def _from_sparse(X: Any, inputs: Inputs, dtype: np.dtype) -> Array:
     _require_shape(X.shape, inputs)
     _require_numbers(X.dtype)
     X = X.tocsr()
     if not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()
-    result = np.full(X.shape, absent, dtype)
+    result = np.full(X.shape, np.nan if inputs.absent_is_missing else 0.0, dtype)
     row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
     result[row, X.indices] = X.data.astype(dtype)
     return result

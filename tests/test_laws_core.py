@@ -7,11 +7,12 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import KERNEL, KINDS, ONE_HOT, bitvectors, forests, forests_with_rows, rows
+from strategies import AXIS, KERNEL, KINDS, ONE_HOT, bitvectors, forests, forests_with_rows, rows
 
 from bitvec import reference, structure
+from bitvec.boxes import leaf_boxes
 from bitvec.kernels import box
-from bitvec.node_tests import Kind
+from bitvec.node_tests import Kind, MissingRule
 from bitvec.output import Aggregate
 
 
@@ -173,3 +174,14 @@ def test_a_soft_forest_of_zero_bandwidth_answers_as_the_hard_one(data):
     finite = np.isfinite(X).all(axis=1)  # infinity minus infinity has no place under a kernel
     ours, expected = reference.raw(crisp, X)[finite], reference.raw(hard, X)[finite]
     assert np.array_equal(ours, expected, equal_nan=True)
+
+
+@given(st.data())
+def test_a_finite_row_lies_in_the_box_of_its_exit_leaf_alone(data):
+    forest = data.draw(forests(kinds=(AXIS,), missing_rules=(MissingRule.NAN,), linear=False))
+    X = data.draw(rows(forest, finite=True))
+    exits = reference.exit_leaves(forest, X) + forest.bitvectors.leaf_ptr[:-1]
+    boxes = leaf_boxes(forest)
+    for row, x in enumerate(X):
+        inside = [all(low < float(x[column]) <= high for column, low, high in box) for box in boxes]
+        assert np.flatnonzero(inside).tolist() == sorted(exits[row].tolist())

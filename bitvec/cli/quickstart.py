@@ -32,6 +32,6 @@ def command(directory: Path, seed: int) -> None:
         bitvec quickstart
         bitvec quickstart -o look --seed 3
     """
-    from bitvec.quickstart import run
+    from bitvec.cli.tour import run
 
     run(directory, seed=seed)

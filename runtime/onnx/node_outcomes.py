@@ -195,7 +195,8 @@ def _sets(graph: Graph, forest: Forest, by_column: str, nodes: Array) -> str:
     truncated = graph.add("And", above, truncates, name="is_truncated")
     readable = graph.add("Or", same, truncated, name="is_code_or_truncated")
     floors = (tests.code_rule[nodes] == CodeRule.FLOOR)[:, None]
-    floored = graph.add("And", graph.add("Not", negative, name="not_negative"), floors, name="is_floored")
+    above = graph.add("Not", negative, name="not_negative")
+    floored = graph.add("And", above, floors, name="is_floored")
     readable = graph.add("Or", readable, floored, name="is_code")
     n_codes = (tests.set_ptr[nodes + 1] - tests.set_ptr[nodes]) * WORD_BITS
     inside = graph.add("Less", whole, n_codes[:, None].astype(dtype), name="below_range")

@@ -28,6 +28,7 @@ def refit_leaves(
     selection: Selection,
     recipe: Recipe,
 ) -> None:
+    """Offer forests with other leaves: ridge solutions, or steps of a descent on the loss."""
     exits = TorchEngine(forest, recipe.device).exit_leaves(data.X)
     held_out_exits = TorchEngine(forest).exit_leaves(held_out.X).astype(np.int64)
     table = leaf_refit.design(forest, exits, recipe.device)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from bitvec.errors import InputError, UnsupportedModelError
 from bitvec.forest import Forest
 from bitvec.node_tests import Kind
 from bitvec.output import Aggregate
+from bitvec.runtime import tables
 from bitvec.runtime.torch import relaxations, scaling
 from bitvec.runtime.torch.dense_rows import (
     DenseRows,
@@ -167,7 +168,7 @@ class SoftForest(nn.Module):
         """Where the parameters are."""
         return self.v.device
 
-    def calibrate(self, X: Array) -> SoftForest:
+    def calibrate(self, X: Any) -> SoftForest:
         """Measure the units of columns and margins on rows, and start S, r and b from the forest.
 
         To be called before training: what these parameters learned is given up.
@@ -180,7 +181,7 @@ class SoftForest(nn.Module):
         )
         return self
 
-    def prepare(self, X: Array) -> Rows:
+    def prepare(self, X: Any) -> Rows:
         """Standardise rows once, for many calls of `raw` on parts of them."""
         Z = self._columns(X)
         raw = torch.tensor(np.ascontiguousarray(Z.T), device=self.device)
@@ -199,15 +200,15 @@ class SoftForest(nn.Module):
                     standard.append(StandardColumns(rule, value, None))
         return Rows(raw, standard)
 
-    def forward(self, X: Array | Rows) -> Tensor:
+    def forward(self, X: Any) -> Tensor:
         """Return soft raw scores, (batch, n_outputs)."""
         return self.combine(self._memberships(self._ready(X)))
 
-    def memberships(self, X: Array | Rows) -> Tensor:
+    def memberships(self, X: Any) -> Tensor:
         """Return u, (batch, n_leaves): each tree's sum is 1."""
         return self._memberships(self._ready(X)).T
 
-    def log_memberships(self, X: Array | Rows) -> Tensor:
+    def log_memberships(self, X: Any) -> Tensor:
         """Return log u, (n_leaves, batch), not by way of u where the relaxation allows it."""
         rows = self._ready(X)
         kind = relaxations.find(self.relaxation)
@@ -215,7 +216,7 @@ class SoftForest(nn.Module):
         return u if kind.is_log else torch.log(u.clamp_min(1e-6))
 
     @torch.no_grad()
-    def exit_leaves(self, X: Array | Rows) -> Tensor:
+    def exit_leaves(self, X: Any) -> Tensor:
         """Return the hard exits in this module's arithmetic, as forest leaves (n_trees, batch)."""
         margin, hard, right = self._margins(self._ready(X))
         at_zero = self.layout.by_level(self.accepts_equal)[:, None]
@@ -224,7 +225,7 @@ class SoftForest(nn.Module):
         given = untouched if hard is None else hard | untouched
         return self.layout.exit_leaves(torch.where(given, right, turned))
 
-    def hard(self, X: Array | Rows) -> Tensor:
+    def hard(self, X: Any) -> Tensor:
         """Return raw scores, (batch, n_outputs), hard routing, in this module's arithmetic."""
         leaf = self.exit_leaves(X)
         u = torch.zeros((self.layout.n_leaves, leaf.shape[1]), dtype=self.dtype, device=self.device)
@@ -243,16 +244,12 @@ class SoftForest(nn.Module):
         raw = raw.index_add(0, self.leaf_output, u * vectors).T
         return raw / self.divisor + self.base_score
 
-    def _columns(self, X: Array) -> Array:
-        X = np.asarray(X)
-        if X.ndim != 2 or X.shape[1] != self.forest.n_features:
-            raise InputError(
-                f"`X` must have {self.forest.n_features} features, got shape {X.shape}: "
-                "pass the training columns."
-            )
-        return reference.columns(self.forest, X)
+    def _columns(self, X: Any) -> Array:
+        if isinstance(X, Tensor):
+            X = X.detach().cpu().numpy()
+        return reference.columns(self.forest, tables.rows(X, self.forest.inputs, self.forest.dtype))
 
-    def _ready(self, X: Array | Rows) -> Rows:
+    def _ready(self, X: Any) -> Rows:
         return X if isinstance(X, Rows) else self.prepare(X)
 
     def _memberships(self, rows: Rows) -> Tensor:

@@ -229,7 +229,7 @@ def _prefixes(descending: Tensor) -> list[int]:
     """
     counts = descending.cpu().numpy()
     steps = np.arange(int(counts.max(initial=0)))
-    return np.searchsorted(-counts, -steps, side="left").tolist()  # type: ignore[no-any-return]
+    return np.searchsorted(-counts, -steps, side="left").tolist()
 
 
 def _softplus(value: Tensor) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 
@@ -66,8 +67,8 @@ class RetrainResult:
 
 def retrain(
     forest: Forest,
-    X: Array,
-    y: Array,
+    X: Any,
+    y: Any,
     *,
     movable: Iterable[str] | None = None,
     sample_weight: Array | None = None,
@@ -87,7 +88,8 @@ def retrain(
 
     Parameters
     ----------
-    X : numbers, (batch, n_features)
+    X : array, sparse matrix or data frame, (batch, n_features)
+        A frame's columns are taken by name.
         NaN and category codes as the forest reads them.
     y : (batch,) or (batch, n_groups)
         Labels among `forest.output.classes`, or finite numbers for a regressor.

@@ -44,8 +44,9 @@ class Evaluation:
 class Selection:
     """Keeps the best hard forest; the start stays unless another is clearly better.
 
-    A candidate must gain more on validation than half a standard error: of the start's accuracy a,
-    0.5 · sqrt(a (1 − a) / n), or for squared errors of the paired difference to the start's.
+    A candidate must gain more on validation than half a standard error of the start's accuracy a,
+    0.5 · sqrt(a (1 − a) / n), or than one standard error of the paired difference of squared
+    errors, whose few large values mislead a choice among many candidates more.
 
     Parameters
     ----------
@@ -95,8 +96,8 @@ class Selection:
     def _least_gain(self, scores: Array) -> float:
         if self._objective.output.is_classifier:
             a = self.start_score
-            variance = a * (1 - a)
+            variance, errors = a * (1 - a), 0.5
         else:
             gain = scores - self._start
-            variance = self._mean((gain - self._mean(gain)) ** 2)
-        return 0.5 * float(np.sqrt(max(variance, 0.0) / self._n_effective))
+            variance, errors = self._mean((gain - self._mean(gain)) ** 2), 1.0
+        return errors * float(np.sqrt(max(variance, 0.0) / self._n_effective))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from bitvec.arrays import Array
 from bitvec.errors import InputError
 from bitvec.forest import Forest
+from bitvec.runtime import tables
 from bitvec.runtime.torch import objective
 from bitvec.runtime.torch.objective import Objective
 
@@ -24,7 +26,7 @@ class Data:
 
 def split(
     forest: Forest,
-    X: Array,
+    X: Any,
     y: Array,
     sample_weight: Array | None,
     validation: float | tuple[Array, Array],
@@ -65,15 +67,8 @@ def split(
     return data, held_out, goal
 
 
-def _rows(forest: Forest, X: Array, name: str) -> Array:
+def _rows(forest: Forest, X: Any, name: str) -> Array:
     try:
-        with np.errstate(over="ignore", invalid="ignore"):
-            array = np.asarray(X).astype(forest.dtype, copy=False)
-    except (TypeError, ValueError):
-        raise InputError(f"`{name}` must be numbers: encode categories as their codes.") from None
-    if array.ndim != 2 or array.shape[1] != forest.n_features:
-        raise InputError(
-            f"`{name}` must have {forest.n_features} features, got shape {array.shape}: "
-            "pass the training columns."
-        )
-    return array
+        return tables.rows(X, forest.inputs, forest.dtype)
+    except InputError as error:
+        raise InputError(str(error).replace("`X`", f"`{name}`")) from None

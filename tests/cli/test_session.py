@@ -255,12 +255,10 @@ def test_convert_writes_nothing_whose_certificate_fails(
 def test_quickstart_runs_the_tour_with_its_options(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from bitvec import quickstart
+    from bitvec.cli import tour
 
     calls = []
-    monkeypatch.setattr(
-        quickstart, "run", lambda directory, *, seed: calls.append((directory, seed))
-    )
+    monkeypatch.setattr(tour, "run", lambda directory, *, seed: calls.append((directory, seed)))
     assert run("quickstart").exit_code == 0
     assert run("quickstart", "-o", "look", "--seed", 3).exit_code == 0
     assert calls == [(Path("quickstart"), 0), (Path("look"), 3)]

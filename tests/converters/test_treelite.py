@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import sklearn.datasets as data
@@ -17,7 +19,13 @@ from sklearn.ensemble import (
 )
 
 from bitvec import reference, transforms
-from bitvec.errors import InputError, InvalidForestError, UnsupportedModelError
+from bitvec.errors import (
+    BitvecError,
+    FileFormatError,
+    InputError,
+    InvalidForestError,
+    UnsupportedModelError,
+)
 from bitvec.forest import Forest
 
 treelite = pytest.importorskip("treelite")
@@ -29,7 +37,8 @@ from treelite.model_builder import (  # noqa: E402
     TreeAnnotation,
 )
 
-from bitvec.converters.treelite import SET_WORDS_LIMIT, convert, subject  # noqa: E402
+from bitvec.converters.category_sets import SET_WORDS_LIMIT  # noqa: E402
+from bitvec.converters.treelite import convert, load, subject  # noqa: E402
 
 IRIS = data.load_iris(return_X_y=True)
 CANCER = data.load_breast_cancer(return_X_y=True)
@@ -156,7 +165,7 @@ def trees(draw: st.DrawFn, dtype: str, width: int) -> list[dict]:
             "right_child_key": len(nodes) + 1,
         }
         if draw(st.integers(0, 3)) == 0:
-            test["category_list"] = draw(st.lists(st.integers(1, 70), max_size=6))
+            test["category_list"] = draw(st.lists(st.integers(0, 70), max_size=6))
             test["category_list_right_child"] = draw(st.booleans())
         else:
             threshold = draw(special(dtype))
@@ -174,8 +183,6 @@ def models(draw: st.DrawFn) -> treelite.Model:
     num_class = tuple(draw(st.lists(st.integers(1, 3), min_size=1, max_size=3)))
     n_trees = draw(st.integers(1, 4))
     all_targets, all_classes = draw(st.booleans()), draw(st.booleans())
-    average = (all_targets or len(num_class) == 1) and (all_classes or max(num_class) == 1)
-    average = average and draw(st.booleans())
     target, class_id = [], []
     for _ in range(n_trees):
         target.append(-1 if all_targets else draw(st.integers(0, len(num_class) - 1)))
@@ -185,7 +192,16 @@ def models(draw: st.DrawFn) -> treelite.Model:
     # A vector of one value is stored as a scalar, which GTIL takes for one named output only.
     if width == 1:
         target, class_id = [max(t, 0) for t in target], [max(c, 0) for c in class_id]
-    base = st.floats(-10, 10, width=32)
+    # Half of the models, about, have a tree for each output; others have no average.
+    answered = {
+        (t, c)
+        for tree_target, tree_class in zip(target, class_id, strict=True)
+        for t in (range(len(num_class)) if tree_target < 0 else [tree_target])
+        for c in (range(num_class[t]) if tree_class < 0 else [tree_class])
+    }
+    average = len(answered) == sum(num_class) and draw(st.booleans())
+    # Bases of float64 beside trees of float32 included.
+    base = st.floats(-10, 10)
     size = len(num_class) * max(num_class)
     return build(
         [draw(trees(dtype, width)) for _ in range(n_trees)],
@@ -225,7 +241,7 @@ def test_each_operator_sends_a_true_test_left(opname: str, default_left: bool, d
 @pytest.mark.parametrize("default_left", [False, True])
 def test_category_codes_follow_gtil(right_child: bool, default_left: bool, dtype: str) -> None:
     """Negative, fractional, missing, unseen and unrepresentably large values included."""
-    for codes in ([1], [2, 31, 32, 64], [], [2**24], [5, 2**24 + 2], [3, 3, 1]):
+    for codes in ([0], [0, 2], [1], [2, 31, 32, 64], [], [2**24], [5, 2**24 + 2], [3, 3, 1]):
         test = {"category_list": codes, "category_list_right_child": right_child}
         model = build([stump(default_left=default_left, **test)], dtype=dtype)
         X = np.zeros((len(CODES) + len(codes), 3))
@@ -233,14 +249,18 @@ def test_category_codes_follow_gtil(right_child: bool, default_left: bool, dtype
         assert_equal_to_gtil(model, X)
 
 
-def test_a_list_with_category_zero_is_refused_as_no_set_node_says_it_exactly() -> None:
-    """GTIL matches 0 and 0.5 but not -0.5; a set node that truncates matches all three."""
-    model = build([stump(category_list=[0, 2], category_list_right_child=False)])
-    values = np.array([[0.0, 0, 0], [0.5, 0, 0], [-0.5, 0, 0]])
-    assert treelite.gtil.predict_leaf(model, values, nthread=1).ravel().tolist() == [1, 1, 2]
-    for reading in (convert, subject):
-        with pytest.raises(UnsupportedModelError, match="category 0"):
-            reading(model)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("right_child", [False, True])
+def test_category_zero_is_matched_from_zero_up_to_one_and_by_nothing_negative(
+    right_child: bool, dtype: str
+) -> None:
+    test = {"category_list": [0, 2], "category_list_right_child": right_child}
+    model = build([stump(**test)], dtype=dtype)
+    X = np.zeros((8, 3))
+    X[:, 0] = [0.0, -0.0, 0.5, 2.7, -0.5, -1e-40, 1.0, 3.0]
+    forest = assert_equal_to_gtil(model, X)
+    exits = reference.exit_leaves(forest, X)[:, 0]
+    assert exits.tolist() == [1, 1, 1, 1, 0, 0, 0, 0]
 
 
 def test_codes_that_ask_for_absurd_memory_are_refused() -> None:
@@ -309,6 +329,9 @@ def test_an_imported_forest_predicts_the_labels_of_its_estimator() -> None:
 XGBOOST = {
     "regression": ({"objective": "reg:squarederror"}, DIABETES),
     "logistic": ({"objective": "binary:logistic", "base_score": 0.5}, CANCER),
+    # Fitted base scores are float64 after the link, beside trees of float32.
+    "fitted logistic base": ({"objective": "binary:logistic"}, CANCER),
+    "fitted poisson base": ({"objective": "count:poisson"}, DIABETES),
     "logitraw": ({"objective": "binary:logitraw", "base_score": 0.5}, CANCER),
     "hinge": ({"objective": "binary:hinge", "base_score": 0.5}, CANCER),
     "poisson": ({"objective": "count:poisson", "base_score": 1.0}, DIABETES),
@@ -347,6 +370,16 @@ LIGHTGBM = {
         {"objective": "binary", "boosting": "rf", "bagging_fraction": 0.5, "bagging_freq": 1},
         CANCER,
     ),
+    "forest of three classes": (
+        {
+            "objective": "multiclass",
+            "num_class": 3,
+            "boosting": "rf",
+            "bagging_fraction": 0.5,
+            "bagging_freq": 1,
+        },
+        IRIS,
+    ),
 }
 
 
@@ -364,8 +397,7 @@ def test_models_imported_from_lightgbm_equal_gtil(name: str) -> None:
 def test_categories_imported_from_lightgbm_equal_gtil() -> None:
     lightgbm = pytest.importorskip("lightgbm")
     rng = np.random.default_rng(0)
-    # Codes from 1 on; a code of 0 in a list is refused, see above.
-    X = np.stack([rng.integers(1, 90, 800), rng.integers(1, 5, 800), rng.normal(size=800)], axis=1)
+    X = np.stack([rng.integers(0, 90, 800), rng.integers(0, 5, 800), rng.normal(size=800)], axis=1)
     y = np.isin(X[:, 0] % 7, (1, 3)) * 2.0 + X[:, 1] * X[:, 2]
     X[rng.random(X.shape) < 0.05] = np.nan
     params = {"verbose": -1, "num_threads": 1, "min_data_per_group": 5, "cat_smooth": 1}
@@ -431,22 +463,170 @@ def test_single_leaf_trees_and_statistics_are_kept() -> None:
     assert convert(alone).source.gain is None
 
 
+def test_base_scores_are_added_in_float64_and_rounded_once() -> None:
+    # 0.1 is no float32: added after rounding it, sums near 2**-24 and 1 would differ.
+    values = [1.0, 2.0**-24, 3.0, -0.1]
+    trees = [stump(left, right) for left in values for right in values]
+    for base in (0.1, 1e-9, 1e9 + 0.3, -1.0):
+        for tree in trees:
+            model = build([tree], dtype="float32", base_scores=[base])
+            forest = assert_equal_to_gtil(model, np.array([[0.0, 0, 0], [1, 0, 0]]))
+            assert forest.output.base_score.dtype == np.dtype(
+                np.float32 if float(np.float32(base)) == base else np.float64
+            )
+
+
+def test_each_output_is_averaged_over_the_trees_that_answer_for_it() -> None:
+    one = [stump(0.1 * k, 0.7 * k) for k in range(1, 7)]
+    options = {"average": True, "task": "kMultiClf", "dtype": "float32"}
+    by_class = build(one[:4], num_class=(3,), class_id=[0, 1, 1, 2], **options)
+    by_target = build(
+        one, num_class=(2, 1), target=[0, 1, 0, 0, 1, 1], class_id=[0, 0, 1, 1, 0, 0], **options
+    )
+    X = np.array([[0.0, 0, 0], [1, 0, 0]])
+    assert assert_equal_to_gtil(by_class, X).output.divisor.tolist() == [1, 2, 1]
+    assert assert_equal_to_gtil(by_target, X).output.divisor.tolist() == [1, 2, 3]
+
+
+def test_a_model_without_trees_answers_its_base_scores() -> None:
+    model = build([], dtype="float32", base_scores=[0.1], target=[], class_id=[])
+    forest = convert(model)
+    assert (forest.n_trees, forest.n_nodes) == (0, 0)
+    X = np.zeros((2, 3), np.float32)
+    np.testing.assert_array_equal(reference.raw(forest, X), subject(model).raw(X))
+
+
+# Checkpoint files.
+
+
+CHECKPOINTS = {
+    "vectors": lambda: build([stump([1.0, 2], [3.0, 4])] * 2, num_class=(2,), class_id=[-1, -1]),
+    "categories": lambda: build([stump(category_list=[0, 40], category_list_right_child=True)]),
+    "float32": lambda: build([stump()], dtype="float32", base_scores=[0.1]),
+    "two targets": lambda: build([stump()] * 2, num_class=(1, 1), target=[0, 1]),
+    "statistics": lambda: treelite.sklearn.import_model(
+        RandomForestClassifier(2, max_depth=3, random_state=0).fit(*IRIS)
+    ),
+}
+
+
+@pytest.mark.parametrize("make", CHECKPOINTS.values(), ids=CHECKPOINTS)
+def test_a_checkpoint_gives_the_forest_of_its_model(make: object, tmp_path: Path) -> None:
+    model = make()
+    path = tmp_path / "model.tl"
+    model.serialize(path)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20, model.num_feature)) * 3
+    forest = convert(model)
+    for file in (path, str(path)):
+        again = convert(file)
+        np.testing.assert_array_equal(reference.raw(again, X), reference.raw(forest, X))
+        np.testing.assert_array_equal(subject(file).raw(X), subject(model).raw(X))
+        np.testing.assert_array_equal(subject(file).leaf_ids(X), subject(model).leaf_ids(X))
+    assert load(path).serialize_bytes() == path.read_bytes()
+
+
+def test_a_checkpoint_cut_short_is_refused_at_every_length(tmp_path: Path) -> None:
+    whole = CHECKPOINTS["categories"]().serialize_bytes()
+    path = tmp_path / "model.tl"
+    for size in range(len(whole)):
+        path.write_bytes(whole[:size])
+        with pytest.raises(
+            FileFormatError, match=r"model\.tl: .*(must be whole|must be of version)"
+        ):
+            load(path)
+    path.write_bytes(whole + b"\0")
+    with pytest.raises(FileFormatError, match="1 bytes more"):
+        load(path)
+
+
+def patched(at: int, value: bytes) -> bytes:
+    data = CHECKPOINTS["float32"]().serialize_bytes()
+    return data[:at] + value + data[at + len(value) :]
+
+
+HUGE = (2**63).to_bytes(8, "little")
+# The first fields: 3 x int32 of the version, 2 types of 1 byte, 8 bytes of the number of trees,
+# int32 of the features, 1 byte each of task and average, int32 of the targets, count of num_class.
+HOSTILE = {
+    "another kind of file": (b"PK\x03\x04" + bytes(60), "no checkpoint at all"),
+    "an old version": (patched(0, b"\x03"), "version 4, got 3"),
+    "unknown types": (patched(12, b"\x09\x09"), "must both be float32 or float64"),
+    "two types": (patched(12, b"\x03\x02"), "must both be float32 or float64"),
+    "more trees than bytes": (patched(14, HUGE), "must be whole"),
+    "fewer trees": (patched(14, bytes(8)), "after its 0 trees"),
+    "a boolean of 7": (patched(27, b"\x07"), "`average_tree_output` must hold 0 and 1"),
+    "an array of 2**63": (patched(32, HUGE), "ends inside `num_class`"),
+}
+
+
+@pytest.mark.parametrize(("content", "message"), HOSTILE.values(), ids=HOSTILE)
+def test_hostile_checkpoints_are_refused_in_one_sentence_that_names_them(
+    content: bytes, message: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "hostile.treelite"
+    path.write_bytes(content)
+    for reading in (load, convert, subject):
+        with pytest.raises(FileFormatError, match=message) as caught:
+            reading(path)
+        assert str(caught.value).startswith(str(path))
+        assert "\n" not in str(caught.value)
+
+
+def test_checkpoints_with_damaged_bytes_are_refused_or_run_safely(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    path = tmp_path / "damaged.tl"
+    X = rng.normal(size=(20, 3))
+    refused = 0
+    for make in list(CHECKPOINTS.values())[:4]:
+        sound = make().serialize_bytes()
+        for _ in range(60):
+            data = bytearray(sound)
+            for at in rng.integers(12, len(sound), rng.integers(1, 3)):
+                data[at] = rng.integers(0, 256)
+            path.write_bytes(data)
+            try:
+                source = subject(path)
+                if convert(path).n_features == 3:
+                    source.raw(X)
+                    source.leaf_ids(X)
+            except BitvecError:
+                refused += 1
+    assert 0 < refused < 240
+
+
+def test_an_absent_checkpoint_is_an_os_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        convert(tmp_path / "absent.tl")
+
+
 # What is refused.
 
 
-def test_base_scores_that_float32_cannot_hold_are_refused() -> None:
-    model = build([stump()], dtype="float32", base_scores=[0.1])
-    with pytest.raises(UnsupportedModelError, match="base scores"):
+def test_leaf_vectors_of_another_shape_than_stated_are_refused() -> None:
+    model = build([stump([1.0, 2], [3.0, 4])], num_class=(2,), class_id=[-1])
+    model.get_header_accessor().set_field("leaf_vector_shape", np.array([2, 1], np.int32))
+    with pytest.raises(UnsupportedModelError, match="leaf_vector_shape"):
         convert(model)
-    header = model.get_header_accessor()
-    header.set_field("base_scores", np.float64(np.float32([0.1])))
-    assert_equal_to_gtil(model, np.zeros((2, 3)))
-    assert_equal_to_gtil(build([stump()], base_scores=[0.1]), np.zeros((2, 3)))
 
 
-def test_an_average_over_some_of_the_trees_is_refused() -> None:
-    model = build([stump()] * 3, average=True, num_class=(3,), class_id=[0, 1, 2], task="kMultiClf")
-    with pytest.raises(UnsupportedModelError, match="1 of 3 trees"):
+def test_vectors_that_are_mostly_padding_are_refused_before_memory_is_asked_for() -> None:
+    """One vector of many classes beside many leaves of one class each."""
+    n = 2000
+    model = build([stump()] * n, num_class=(n,), class_id=[*range(n)])
+    header, first = model.get_header_accessor(), model.get_tree_accessor(0)
+    header.set_field("class_id", np.array([-1, *range(1, n)], np.int32))
+    header.set_field("leaf_vector_shape", np.array([1, n], np.int32))
+    first.set_field("leaf_vector", np.zeros(2 * n))
+    first.set_field("leaf_vector_begin", np.array([0, 0, n], np.uint64))
+    first.set_field("leaf_vector_end", np.array([0, n, 2 * n], np.uint64))
+    with pytest.raises(UnsupportedModelError, match="about as many as stored"):
+        convert(model)
+
+
+def test_an_average_without_a_tree_for_each_output_is_refused() -> None:
+    model = build([stump()] * 2, average=True, num_class=(3,), class_id=[0, 2], task="kMultiClf")
+    with pytest.raises(UnsupportedModelError, match="none for 1 of 3"):
         convert(model)
 
 
@@ -501,6 +681,7 @@ def test_damaged_trees_are_refused_before_anything_follows_them(
         ("num_class", np.array([0], np.int32)),
         ("num_class", np.array([2**31 - 1], np.int32)),
         ("base_scores", np.array([], np.float64)),
+        ("leaf_vector_shape", np.array([1], np.int32)),
     ],
 )
 def test_a_header_that_contradicts_itself_is_refused(field: str, value: np.ndarray) -> None:

@@ -13,18 +13,21 @@ from typing import Any
 import numpy as np
 import pytest
 
+import bitvec
 from bitvec import reference, transforms
 from bitvec.converters import xgboost as converter
 from bitvec.errors import (
     BitvecError,
     FileFormatError,
+    InputError,
     InvalidForestError,
     MissingLibraryError,
     UnsupportedModelError,
 )
 from bitvec.forest import Forest
-from bitvec.node_tests import MissingRule, Relation
+from bitvec.node_tests import Kind, MissingRule, Relation, set_codes
 from bitvec.output import PostTransform
+from bitvec.runtime import tables
 
 xgb = pytest.importorskip("xgboost")
 datasets = pytest.importorskip("sklearn.datasets")
@@ -236,6 +239,242 @@ def test_the_wrapper_decides_whether_there_are_classes(suffix: str, tmp_path: Pa
     assert converter.convert(regressor.get_booster()).output.is_classifier
 
 
+# Splits on categories.
+
+# Whole, fractional, negative, unseen and huge codes; -0.5 is no code, 0.5 is code 0.
+VALUES = [0, 0.5, -0.0, -1e-40, -0.5, -1, -1.5, 1, 2.7, 4, 5, 31, 32, 63.9, 64, 89, 90, 95, 96]
+VALUES += [128, 1e6, 2**24 - 1, 2**24, 2**24 + 2, 2.0**31, 2.0**32, 3e38, np.nan]
+
+
+def codes() -> tuple[np.ndarray, np.ndarray]:
+    """90 categories, 5 categories and a number, some missing."""
+    rng = np.random.default_rng(0)
+    X = np.stack([rng.integers(0, 90, 800), rng.integers(0, 5, 800), rng.normal(size=800)], axis=1)
+    y = np.isin(X[:, 0] % 7, (1, 3)) * 2.0 + X[:, 1] * X[:, 2]
+    X[rng.random(X.shape) < 0.05] = np.nan
+    return X.astype(np.float32), y
+
+
+def code_rows() -> np.ndarray:
+    rng = np.random.default_rng(1)
+    X = np.repeat(codes()[0][:20], 2 * len(VALUES), axis=0)
+    X[:, 0] = np.resize(VALUES, len(X))
+    X[::2, 1] = rng.choice(VALUES, len(X[::2]))
+    return np.concatenate([X, codes()[0]])
+
+
+def category_booster(**parameters: Any) -> Any:
+    X, y = codes()
+    if parameters.get("multi_strategy"):
+        y = np.stack([y, -y], axis=1)
+    rows = xgb.DMatrix(X, y, feature_types=["c", "c", "q"], enable_categorical=True)
+    return xgb.train({"nthread": 1, "max_depth": 5, **parameters}, rows, 6)
+
+
+CATEGORICAL: dict[str, dict[str, Any]] = {
+    "one category against the others": {"max_cat_to_onehot": 100},
+    "sets of categories": {"max_cat_to_onehot": 1},
+    "both": {},
+    "dart": {"booster": "dart", "rate_drop": 0.5},
+    "approximate": {"tree_method": "approx"},
+    "two targets": {"multi_strategy": "one_output_per_tree"},
+}
+
+
+@pytest.mark.parametrize("name", CATEGORICAL)
+def test_splits_on_categories_send_each_code_where_the_library_does(
+    name: str, tmp_path: Path
+) -> None:
+    model = category_booster(**CATEGORICAL[name])
+    forest = converter.convert(model)
+    is_set = forest.tests.kind == Kind.SET
+    sizes = [set_codes(forest.tests, node).size for node in np.flatnonzero(is_set).tolist()]
+    assert max(sizes) == 1 if name.startswith("one") else max(sizes) > 1
+    assert np.any(~is_set)
+    assert forest.inputs.categories is None
+    assert_equal_bits(forest, converter.subject(model), code_rows())
+    for suffix in ("json", "ubj"):
+        path = tmp_path / f"model.{suffix}"
+        model.save_model(path)
+        assert_equal_bits(converter.convert(path), converter.subject(path), code_rows())
+
+
+def test_a_certificate_shows_every_code_of_every_split_on_categories() -> None:
+    model = category_booster()
+    certificate = bitvec.certify(bitvec.convert(model), model, code_rows(), engine="reference")
+    assert certificate.passed
+    assert certificate.compared == "leaf ids and raw scores"
+    assert certificate.n_covered == certificate.n_reachable > 0
+
+
+def test_a_sentinel_is_missing_before_it_is_a_code() -> None:
+    X, y = codes()
+    types = ["c", "c", "q"]
+    for missing in (3.0, -1.0):
+        model = xgb.XGBRegressor(
+            n_estimators=4,
+            n_jobs=1,
+            missing=missing,
+            feature_types=types,
+            enable_categorical=True,
+        ).fit(X, y)
+        forest = converter.convert(model)
+        assert np.any(forest.tests.kind == Kind.SET)
+        assert_equal_bits(forest, converter.subject(model), code_rows())
+
+
+def categorical_document() -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """A stump on a category, its booster and its tree."""
+    X = np.arange(200, dtype=np.float32)[:, None] % 3
+    rows = xgb.DMatrix(X, X[:, 0] == 1, feature_types=["c"], enable_categorical=True)
+    model = xgb.train({"max_depth": 1, "nthread": 1}, rows, 1)
+    document = json.loads(model.save_raw("json"))
+    inner = document["learner"]["gradient_booster"]["model"]
+    assert inner["trees"][0]["categories"] == [1]
+    return document, inner, inner["trees"][0]
+
+
+def test_codes_that_float32_skips_are_in_no_set(tmp_path: Path) -> None:
+    document, _, tree = categorical_document()
+    path = tmp_path / "model.json"
+    top = 2**24
+    X = np.array([[top - 2], [top - 1], [top], [top + 2], [1], [np.nan]], np.float32)
+    for categories in ([1, top - 1], [top], [top - 1, top + 2, 1], [top, top]):
+        tree["categories"] = categories
+        tree["categories_sizes"] = [len(categories)]
+        path.write_text(json.dumps(document))
+        assert_equal_bits(converter.convert(path), converter.subject(path), X)
+
+
+def frame() -> tuple[Any, np.ndarray]:
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    text = np.array(["north", "", "a b", "z"], object)[rng.integers(0, 4, 300)]
+    number = np.array([10, -5, 20])[rng.integers(0, 3, 300)]
+    table = pandas.DataFrame(
+        {
+            "text": pandas.Categorical(text, ["z", "north", "", "a b"]),
+            "plain": rng.normal(size=300),
+            "number": pandas.Categorical(number, [20, 10, -5]),
+        }
+    )
+    y = (text == "north") * 2.0 + (number == 20) * table["plain"]
+    table.loc[::17, "text"] = None
+    return table, np.asarray(y)
+
+
+def frame_model() -> tuple[Any, Any]:
+    table, y = frame()
+    model = xgb.XGBRegressor(n_estimators=5, n_jobs=1, enable_categorical=True, max_depth=4)
+    return model.fit(table, y), table
+
+
+@pytest.mark.parametrize("suffix", ["json", "ubj"])
+def test_the_categories_of_a_frame_are_code_books(suffix: str, tmp_path: Path) -> None:
+    model, table = frame_model()
+    path = tmp_path / f"model.{suffix}"
+    model.save_model(path)
+    for forest in (converter.convert(model), converter.convert(path)):
+        assert forest.inputs.feature_names == ("text", "plain", "number")
+        assert forest.inputs.categories == (("z", "north", "", "a b"), None, (20, 10, -5))
+        assert np.any(forest.tests.kind == Kind.SET)
+        X = tables.rows(table, forest.inputs, forest.dtype)
+        want = model.predict(table, output_margin=True)
+        np.testing.assert_array_equal(reference.raw(forest, X)[:, 0], want)
+        # A frame with its categories in another order means the same rows.
+        other = table.assign(text=table["text"].cat.reorder_categories(["", "a b", "z", "north"]))
+        np.testing.assert_array_equal(tables.rows(other, forest.inputs, forest.dtype), X)
+        np.testing.assert_array_equal(model.predict(other, output_margin=True), want)
+        assert_equal_bits(forest, converter.subject(model), X)
+
+
+def test_a_category_that_was_not_trained_on_is_in_no_set() -> None:
+    model, table = frame_model()
+    forest = converter.convert(model)
+    unseen = table.assign(text=table["text"].astype(object).fillna("zzz").astype("category"))
+    X = tables.rows(unseen, forest.inputs, forest.dtype)
+    assert np.all(X[::17, 0] == -1)
+    with pytest.raises(xgb.core.XGBoostError, match="not in the training set"):
+        model.predict(unseen)
+    # As a code the library takes it, and sends it where the forest does.
+    assert_equal_bits(forest, converter.subject(model), X)
+
+
+def test_a_book_beyond_ascii_is_left_out_and_codes_still_answer() -> None:
+    """xgboost cuts UTF-8 bytes by counting characters, so the book is not the frame's."""
+    pandas = pytest.importorskip("pandas")
+    values = pandas.Categorical(np.resize(["é", "x y", "z"], 90))
+    table = pandas.DataFrame(
+        {"accent": values, "plain": pandas.Categorical(np.resize(list("ab"), 90))}
+    )
+    model = xgb.XGBRegressor(n_estimators=3, n_jobs=1, enable_categorical=True)
+    model.fit(table, np.resize([0.0, 1, 5], 90))
+    forest = converter.convert(model)
+    assert forest.inputs.categories == (None, ("a", "b"))
+    X = np.stack([table[name].cat.codes for name in table], axis=1).astype(np.float32)
+    np.testing.assert_array_equal(
+        reference.raw(forest, X)[:, 0], model.predict(table, output_margin=True)
+    )
+    with pytest.raises(InputError, match="no categories"):
+        tables.rows(table, forest.inputs, forest.dtype)
+
+
+HOSTILE_CATEGORIES: dict[str, Callable[[dict[str, Any], dict[str, Any]], Any]] = {
+    "negative code": lambda t, m: t.update(categories=[-1]),
+    "huge code": lambda t, m: t.update(categories=[2**40]),
+    "fractional code": lambda t, m: t.update(categories=[0.5]),
+    "no codes": lambda t, m: t.update(categories_sizes=[0]),
+    "codes past their end": lambda t, m: t.update(categories_sizes=[2]),
+    "segment past its end": lambda t, m: t.update(categories_segments=[7]),
+    "overflowing segment": lambda t, m: t.update(categories_segments=[2**63 - 1]),
+    "node past the tree": lambda t, m: t.update(categories_nodes=[3]),
+    "node left out": lambda t, m: t.update(categories_nodes=[1]),
+    "no nodes": lambda t, m: t.update(
+        categories_nodes=[], categories_segments=[], categories_sizes=[]
+    ),
+    "node twice": lambda t, m: t.update(
+        categories_nodes=[0, 0], categories_segments=[0, 0], categories_sizes=[1, 1]
+    ),
+    "short segments": lambda t, m: t.update(categories_segments=[]),
+    "missing member": lambda t, m: t.pop("categories"),
+    "unknown split type": lambda t, m: t["split_type"].__setitem__(0, 2),
+    "cats is a list": lambda t, m: m.update(cats=[]),
+    "cats without enc": lambda t, m: m.update(cats={}),
+    "too many books": lambda t, m: m["cats"].update(enc=[{"offsets": [], "values": []}] * 2),
+    "book is a number": lambda t, m: m["cats"].update(enc=[3]),
+    "book of nothing": lambda t, m: m["cats"].update(enc=[{}]),
+    "offsets past the text": lambda t, m: m["cats"].update(
+        enc=[{"offsets": [0, 9], "values": [97]}]
+    ),
+    "falling offsets": lambda t, m: m["cats"].update(
+        enc=[{"offsets": [0, 2, 1], "values": [97, 98]}]
+    ),
+    "offsets that skip text": lambda t, m: m["cats"].update(
+        enc=[{"offsets": [1, 2], "values": [97, 98]}]
+    ),
+    "a letter of 300": lambda t, m: m["cats"].update(enc=[{"offsets": [0, 1], "values": [300]}]),
+    "one category twice": lambda t, m: m["cats"].update(
+        enc=[{"offsets": [0, 1, 2], "values": [97, 97]}]
+    ),
+    "categories of floats": lambda t, m: m["cats"].update(enc=[{"type": 11, "values": [0.5]}]),
+}
+
+
+@pytest.mark.parametrize("edit", HOSTILE_CATEGORIES.values(), ids=HOSTILE_CATEGORIES)
+def test_hostile_categories_are_refused_in_one_sentence(
+    edit: Callable[[dict[str, Any], dict[str, Any]], Any], tmp_path: Path
+) -> None:
+    document, inner, tree = categorical_document()
+    path = tmp_path / "hostile.json"
+    path.write_text(json.dumps(document))
+    converter.convert(path)
+    edit(tree, inner)
+    path.write_text(json.dumps(document))
+    with pytest.raises(FileFormatError, match=r"hostile\.json: .*must") as caught:
+        converter.convert(path)
+    assert "\n" not in str(caught.value)
+
+
 def test_feature_names_statistics_and_metadata_are_kept() -> None:
     frame, y = datasets.load_wine(return_X_y=True, as_frame=True)
     model = xgb.XGBClassifier(n_estimators=3, n_jobs=1).fit(frame, y)
@@ -407,13 +646,6 @@ def test_an_empty_batch_has_empty_answers() -> None:
 def test_a_linear_booster_is_refused() -> None:
     with pytest.raises(UnsupportedModelError, match="gblinear"):
         converter.convert(booster("diabetes", 1, booster="gblinear"))
-
-
-def test_splits_on_categories_are_refused() -> None:
-    X = np.random.default_rng(0).integers(0, 6, (200, 1)).astype(float)
-    rows = xgb.DMatrix(X, X[:, 0] % 3, feature_types=["c"], enable_categorical=True)
-    with pytest.raises(UnsupportedModelError, match="categories"):
-        converter.convert(xgb.train({"max_depth": 2}, rows, 1))
 
 
 def test_what_is_no_model_is_refused(tmp_path: Path) -> None:

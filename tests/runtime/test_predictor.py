@@ -179,11 +179,11 @@ def test_a_forest_of_single_leaves_has_one_answer(engine):
     assert predictor.predict(ROWS).tolist() == [103.0] * 3
 
 
-@pytest.mark.parametrize(("library", "expected"), [("sklearn", 10.0), ("xgboost", 20.0)])
-def test_absent_entries_of_a_sparse_matrix_read_as_the_source_reads_them(library, expected):
+@pytest.mark.parametrize(("missing", "expected"), [(False, 10.0), (True, 20.0)])
+def test_absent_entries_of_a_sparse_matrix_read_as_the_inputs_say(missing, expected):
     sparse = pytest.importorskip("scipy.sparse")
     tests = axis_aligned([0], np.array([0.5], np.float32), missing_right=True)
-    forest = stump(tests=tests, source=Source(library, "1"))
+    forest = stump(tests=tests, inputs=Inputs(2, absent_is_missing=missing))
     X = sparse.csr_matrix((1, 2))
     predictor = compile(forest)
     assert predictor.predict(X).tolist() == [expected]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import decimal
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -143,7 +144,7 @@ def test_absent_entries_of_a_sparse_matrix_read_as_told_and_stored_zeros_as_zero
     exact(rows(X, PLAIN, F32), [[1, 0, 0], [0, 0, 0], [0, np.nan, 0]], F32)
     if layout in ("csr", "csc"):
         nan = np.nan
-        got = rows(X, PLAIN, F32, absent=nan)
+        got = rows(X, replace(PLAIN, absent_is_missing=True), F32)
         exact(got, [[1, nan, 0], [nan, nan, nan], [nan, nan, nan]], F32)
         assert X.nnz == 3, "the caller's matrix is left as it was"
 

@@ -213,7 +213,7 @@ def draw(directory: Path, seed: int) -> list[str]:
     )
     flat = api.convert(DecisionTreeClassifier(max_depth=3, random_state=seed).fit(X_fit, y_fit))
     soft = api.to_torch(flat, relaxation="sigmoid", gamma=2.0)
-    soft.calibrate(torch.from_numpy(X_fit))
+    soft.calibrate(X_fit)
     retrained = api.retrain(
         flat, X_fit, y_fit, validation=(X_chosen, y_chosen), seed=seed, steps=400
     ).forest
@@ -286,7 +286,7 @@ def run(directory: Path, *, seed: int = 0) -> Report:
 
 def _print(console: Console, report: Report, directory: Path) -> None:
     title = Text("Four trained models as T(x) = v[argmax(B · σ(Sx − b))]")
-    table = Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table = Table(title=title, box=box.SIMPLE_HEAD, padding=0, show_edge=False)
     table.add_column("model", no_wrap=True)
     for name in ("trees", "leaves", "probes", "coverage", "differ", "ulp", "speed"):
         table.add_column(name, justify="right")
