@@ -61,8 +61,8 @@ class MissingRule(IntEnum):
     """NaN or the forest's `inputs.missing_sentinel`."""
 
 
-ZERO_THRESHOLD = 1e-35
-"""LightGBM's kZeroThreshold: what MissingRule.NAN_OR_ZERO calls zero."""
+ZERO_THRESHOLD = float(np.float32(1e-35))
+"""LightGBM's kZeroThreshold, a double holding a float: what MissingRule.NAN_OR_ZERO calls zero."""
 
 
 class CodeRule(IntEnum):

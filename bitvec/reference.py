@@ -279,9 +279,9 @@ def accumulate(
 ) -> Float[Array, "batch n_outputs"]:
     """Combine the exit leaves of all trees into the raw score, in the source's order and dtype."""
     leaf = exits + forest.bitvectors.leaf_ptr[:-1]
-    return combine(
-        forest, [leaf_vectors(forest, X, leaf[:, t]) for t in range(forest.n_trees)], leaf
-    )
+    with np.errstate(over="ignore", invalid="ignore"):  # infinite leaves are legal
+        vectors = [leaf_vectors(forest, X, leaf[:, tree]) for tree in range(forest.n_trees)]
+        return combine(forest, vectors, leaf)
 
 
 def combine(

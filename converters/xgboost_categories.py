@@ -54,9 +54,11 @@ def _book(column: Any) -> Book | None:
     if "offsets" in column:
         book = _texts(column)
     else:
-        book = tuple(integers(column.get("values"), "values", -(2**63), 2**64).tolist())
+        book = tuple(integers(column.get("values"), "values", -(2**63), 2**63).tolist())
     if book is not None and len(set(book)) < len(book):
-        raise FileFormatError(f"the categories of a feature must be distinct, got {book[:8]}.")
+        raise FileFormatError(
+            f"the categories of a feature must be distinct, got {len(set(book))} in {len(book)}."
+        )
     return book or None
 
 
