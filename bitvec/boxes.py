@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from bitvec import structure
+from bitvec import tree_paths
 from bitvec.forest import Forest
 from bitvec.node_tests import Kind, Relation
 
@@ -33,7 +33,7 @@ def leaf_boxes(forest: Forest) -> list[Box]:
     with np.errstate(over="ignore"):
         before = np.nextafter(tests.b, tests.dtype.type(-np.inf))
     b = np.where(tests.relation == Relation.GREATER, tests.b, before)
-    ptr, node, goes_right = structure.path_table(forest.bitvectors)
+    ptr, node, goes_right = tree_paths.path_table(forest.bitvectors)
     boxes: list[Box] = []
     for leaf in range(forest.n_leaves):
         bounds: dict[int, tuple[float, float]] = {}

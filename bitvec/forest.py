@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Float, Int8
 
-from bitvec import structure
+from bitvec import matrices, structure
 from bitvec.arrays import Array, ArrayLike, require
 from bitvec.errors import InvalidForestError
 from bitvec.features import FeatureMap
@@ -169,9 +169,9 @@ class Forest:
         """S as a dense matrix, for reading; at a set node the row reads the code's column."""
         n_columns = self.n_features if self.feature_map is None else self.feature_map.n_features
         size = self.tests.n_rows * n_columns
-        if size > structure.DENSE_LIMIT:
+        if size > matrices.DENSE_LIMIT:
             raise InvalidForestError(
-                f"a dense S must have at most {structure.DENSE_LIMIT} elements, got "
+                f"a dense S must have at most {matrices.DENSE_LIMIT} elements, got "
                 f"{self.tests.n_rows} rows x {n_columns} columns: use forest.tests, or forest[i].S."
             )
         S = np.zeros((self.tests.n_rows, n_columns), self.dtype)
@@ -187,7 +187,7 @@ class Forest:
     @property
     def B(self) -> Int8[Array, "n_leaves n_nodes"]:
         """B as a dense 0/1 matrix, for reading; block-diagonal over trees."""
-        return structure.dense(self.bitvectors)
+        return matrices.dense(self.bitvectors)
 
     @property
     def v(self) -> Float[Array, "n_leaves width"]:
@@ -291,7 +291,7 @@ def from_matrices(
     )
     return Forest(
         tests=tests,
-        bitvectors=structure.from_dense(np.asarray(B)),
+        bitvectors=matrices.from_dense(np.asarray(B)),
         leaves=Leaves(v),
         output=Output(v.shape[1], np.dtype(np.float64)),
         inputs=Inputs(S.shape[1]),

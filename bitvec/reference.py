@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 from jaxtyping import Bool, Float, Int, Int64
 
-from bitvec import structure
+from bitvec import matrices, structure, tree_paths
 from bitvec.arrays import Array
 from bitvec.forest import Forest
 from bitvec.node_tests import (
@@ -160,11 +160,9 @@ def exit_leaf_bitvector(
         part = B.tree(tree)
         if part.n_leaves <= DENSE_LEAVES:
             # Counts below 2**24 are exact in float32, so BLAS may do the product.
-            counts = h[:, first:last].astype(np.float32) @ structure.dense(part).T.astype(
-                np.float32
-            )
+            counts = h[:, first:last].astype(np.float32) @ matrices.dense(part).T.astype(np.float32)
         else:
-            counts = structure.scores(part, h[:, first:last])
+            counts = matrices.scores(part, h[:, first:last])
         exits[:, tree] = counts.argmax(axis=1)
     return exits
 
@@ -177,7 +175,7 @@ def exit_leaf_ternary(
     for tree, first, last in _trees(B):
         part = B.tree(tree)
         sign = 2 * h[:, first:last].astype(np.int64) - 1
-        score = sign @ structure.ternary(part).T.astype(np.int64) - structure.leaf_depth(part)
+        score = sign @ matrices.ternary(part).T.astype(np.int64) - tree_paths.leaf_depth(part)
         exits[:, tree] = score.argmax(axis=1)
     return exits
 
@@ -191,7 +189,7 @@ def exit_leaf_two_sided(
     """
     exits = np.zeros((len(m), B.n_trees), np.int64)
     for tree, first, last in _trees(B):
-        D = structure.ternary(B.tree(tree))
+        D = matrices.ternary(B.tree(tree))
         part = m[:, first:last]
         score = np.maximum(part, 0) @ (D != -1).T + np.maximum(-part, 0) @ (D != 1).T
         exits[:, tree] = score.argmax(axis=1)
@@ -205,7 +203,7 @@ def exit_leaf_packed(
     exits = np.zeros((len(h), B.n_trees), np.int64)
     for tree, first, last in _trees(B):
         part = B.tree(tree)
-        words = structure.packed(part)
+        words = matrices.packed(part)
         for row in range(len(h)):
             alive = np.bitwise_and.reduce(
                 words[h[row, first:last]], axis=0, initial=~np.uint64(0), dtype=np.uint64
@@ -367,7 +365,7 @@ def kernel_memberships(forest: Forest, X: Array) -> Float[Array, "batch n_leaves
     assert forest.kernel is not None
     Z = columns(forest, X)
     h = hard_tests(forest, Z)
-    ptr, path_node, path_right = structure.path_table(forest.bitvectors)
+    ptr, path_node, path_right = tree_paths.path_table(forest.bitvectors)
     is_kernel = forest.tests.kind == Kind.KERNEL
     feature = forest.tests.feature
     u = np.ones((len(Z), forest.n_leaves))
@@ -431,6 +429,6 @@ def sigmoid_memberships(
     B: Bitvectors, m: Float[Array, "batch n_nodes"], gamma: float = 1.0
 ) -> Float[Array, "batch n_leaves"]:
     """Return the path products of s = 1 / (1 + exp(−gamma · m)), from log s and log(1 − s)."""
-    D = structure.ternary(B)
+    D = matrices.ternary(B)
     log_right, log_left = -np.logaddexp(0, -gamma * m), -np.logaddexp(0, gamma * m)
     return np.exp(log_right @ (D == 1).T + log_left @ (D == -1).T)

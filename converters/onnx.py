@@ -22,22 +22,11 @@ from typing import Any
 
 import numpy as np
 
-from bitvec import structure
+from bitvec import structure, tree_paths
 from bitvec.arrays import Array
 from bitvec.errors import MissingLibraryError, UnsupportedModelError
 from bitvec.forest import Forest
-from bitvec.node_tests import (
-    WORD_BITS,
-    ZERO_THRESHOLD,
-    CodeRule,
-    Kind,
-    MissingRule,
-    Relation,
-    set_codes,
-)
-from bitvec.operators import Graph
-from bitvec.output import Aggregate
-from bitvec.output_operators import (
+from bitvec.graph.answers import (
     add_answers,
     add_base,
     cast,
@@ -47,6 +36,17 @@ from bitvec.output_operators import (
     tree_output,
     weighted_leaves,
 )
+from bitvec.graph.operators import Graph
+from bitvec.node_tests import (
+    WORD_BITS,
+    ZERO_THRESHOLD,
+    CodeRule,
+    Kind,
+    MissingRule,
+    Relation,
+    set_codes,
+)
+from bitvec.output import Aggregate
 
 try:
     import onnx
@@ -80,7 +80,7 @@ def to_onnx(forest: Forest, *, name: str = "bitvec", leaves: bool = False) -> An
     -------
     onnx.ModelProto
         Input `X`, (batch, n_features), in the forest's dtype; outputs as in
-        `bitvec.output_operators`.
+        `bitvec.graph.answers`.
 
     Raises
     ------
@@ -118,7 +118,7 @@ def _require_one_column_tests(forest: Forest) -> None:
         raise UnsupportedModelError(
             f"the ONNX form `{FORM}` needs at least one column, got none: use the form `tensor`."
         )
-    deepest = int(structure.leaf_depth(forest.bitvectors).max())
+    deepest = int(tree_paths.leaf_depth(forest.bitvectors).max())
     if deepest > LARGEST_DEPTH:
         raise UnsupportedModelError(
             f"the ONNX form `{FORM}` needs trees of depth {LARGEST_DEPTH} at most, got {deepest}: "

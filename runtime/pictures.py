@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from bitvec import reference, structure
+from bitvec import matrices, reference, structure, tree_paths
 from bitvec.arrays import Array, ArrayLike
 from bitvec.errors import InputError, MissingLibraryError
 from bitvec.forest import Forest
@@ -74,9 +74,9 @@ def draw_path(forest: Forest, x: ArrayLike, tree: int = 0) -> Figure:
     B = part.bitvectors
     h = reference.hard_tests(part, reference.columns(part, row[None]))
     exit_leaf = int(reference.exit_leaf_bitvector(B, h)[0, 0])
-    on_path = {node for node, _ in structure.path(B, exit_leaf)}
-    depth = structure.node_depth(B)
-    deepest = int(structure.leaf_depth(B).max(initial=0))
+    on_path = {node for node, _ in tree_paths.path(B, exit_leaf)}
+    depth = tree_paths.node_depth(B)
+    deepest = int(tree_paths.leaf_depth(B).max(initial=0))
 
     figure = Figure(figsize=(max(8, 0.75 * B.n_leaves), 2.6 + 0.85 * deepest), layout="constrained")
     top, bottom = figure.subplots(2, 1, height_ratios=[max(2, deepest), 1.1], sharex=True)
@@ -111,7 +111,7 @@ def draw_path(forest: Forest, x: ArrayLike, tree: int = 0) -> Figure:
         )
     top.set_axis_off()
     top.set_title("yes goes right, no goes left", fontsize=9, color=INK)
-    score = structure.scores(B, h)[0]
+    score = matrices.scores(B, h)[0]
     colours = [ACCENT if leaf == exit_leaf else PALE for leaf in range(B.n_leaves)]
     bottom.bar(range(B.n_leaves), score, color=colours)
     bottom.set_ylabel("B · h")

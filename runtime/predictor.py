@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int32, Int64
 
-from bitvec import reference, structure, transforms
+from bitvec import reference, transforms, tree_paths
 from bitvec.arrays import Array, ranges
 from bitvec.errors import BitvecError, MissingLibraryError
 from bitvec.forest import Forest
@@ -184,7 +184,7 @@ class Predictor:
             raise MissingLibraryError("scipy", "sklearn", "`decision_path`") from error
         B = self.forest.bitvectors
         leaf = self.exit_leaves(X) + B.leaf_ptr[:-1]
-        path_ptr, path_node, _ = structure.path_table(B)
+        path_ptr, path_node, _ = tree_paths.path_table(B)
         depth = np.diff(path_ptr)[leaf]
         # Trees, and the nodes of a path from the root down, are in rising order already.
         columns = path_node[ranges(path_ptr[leaf].ravel(), depth.ravel())]

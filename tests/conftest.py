@@ -11,11 +11,8 @@ from jaxtyping import install_import_hook
 import bitvec
 
 # Every core module; engines are left out, since numba compiles their functions' source.
-CORE = sorted(
-    module.name
-    for module in pkgutil.iter_modules(bitvec.__path__, "bitvec.")
-    if not module.ispkg and module.name != "bitvec.__main__"
-)
+OTHERS = {"bitvec.cli", "bitvec.converters", "bitvec.learners", "bitvec.runtime"}
+CORE = sorted({module.name for module in pkgutil.iter_modules(bitvec.__path__, "bitvec.")} - OTHERS)
 _hook = install_import_hook(CORE, "beartype.beartype")
 
 settings.register_profile(

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from strategies import AXIS, EQUAL, SET, forests
 
 from bitvec import reference, structure
-from bitvec.certificates import LEAVES_AND_RAW, RAW_ONLY, compare, load
-from bitvec.digest import forest_digest
+from bitvec.certificates.certificate import LEAVES_AND_RAW, RAW_ONLY, compare, load
+from bitvec.certificates.digest import forest_digest
 from bitvec.errors import FileFormatError, InputError
 from bitvec.forest import Forest
 from bitvec.inputs import Inputs

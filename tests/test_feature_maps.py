@@ -12,12 +12,11 @@ from strategies import KERNEL, forests, forests_with_rows
 
 from bitvec import reference
 from bitvec.errors import InputError, InvalidForestError
-from bitvec.feature_maps import Concatenate, Identity, Layers, StackedForest
+from bitvec.feature_maps import Concatenate, Identity, Layers, Linear, ReLU, StackedForest
 from bitvec.features import FeatureMap
 from bitvec.forest import from_matrices
 from bitvec.inputs import Inputs
 from bitvec.kernels import box
-from bitvec.layers import Linear, ReLU
 
 XOR = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
 

@@ -22,14 +22,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import forests, forests_with_rows
 
-from bitvec import files, reference
+from bitvec import reference
 from bitvec.errors import FileFormatError, UnsupportedModelError
-from bitvec.feature_maps import Concatenate, Identity, Layers, StackedForest
-from bitvec.files import identical, load, save
+from bitvec.feature_maps import (
+    Concatenate,
+    Conv2d,
+    Flatten,
+    Identity,
+    Layers,
+    Linear,
+    MaxPool2d,
+    ReLU,
+    StackedForest,
+)
+from bitvec.files import identical, load, save, store
 from bitvec.forest import Forest, from_matrices
 from bitvec.inputs import Inputs
 from bitvec.kernels import box
-from bitvec.layers import Conv2d, Flatten, Linear, MaxPool2d, ReLU
 from bitvec.leaves import Leaves
 from bitvec.node_tests import Relation, axis_aligned
 from bitvec.output import Aggregate, Output, PostTransform
@@ -787,7 +796,7 @@ def test_safetensors_still_refuses_what_bitvec_leaves_to_it():
         text = json.dumps(entries).encode()
         data = len(text).to_bytes(8, "little") + text + b"\0" * 4
         with pytest.raises(FileFormatError, match="truncated or damaged"):
-            files._tensors(data)
+            store._tensors(data)
 
 
 def test_loading_costs_about_twice_the_file_in_memory(tmp_path):

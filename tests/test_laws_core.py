@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import AXIS, KERNEL, KINDS, ONE_HOT, bitvectors, forests, forests_with_rows, rows
 
-from bitvec import reference, structure
+from bitvec import matrices, reference, structure, tree_paths
 from bitvec.boxes import leaf_boxes
 from bitvec.kernels import box
 from bitvec.node_tests import Kind, MissingRule
@@ -51,7 +51,7 @@ def test_children_to_B_to_children_is_the_identity(B):
 
 @given(bitvectors(max_trees=1))
 def test_the_dense_matrix_determines_the_tree(B):
-    again = structure.from_dense(structure.dense(B))
+    again = matrices.from_dense(matrices.dense(B))
     assert np.array_equal(again.lo, B.lo)
     assert np.array_equal(again.mid, B.mid)
     assert np.array_equal(again.hi, B.hi)
@@ -59,25 +59,25 @@ def test_the_dense_matrix_determines_the_tree(B):
 
 @given(bitvectors(max_trees=1))
 def test_structure_facts_of_B(B):
-    dense = structure.dense(B)
+    dense = matrices.dense(B)
     assert np.all(dense[-1] == 1), "the last row is all ones"
     left_spine = B.lo == 0
     assert np.array_equal(dense[0] == 0, left_spine), "the first row is 0 on the left spine"
     if B.n_nodes:
         assert np.linalg.matrix_rank(dense.astype(float)) == B.n_nodes
-    D = structure.ternary(B)
+    D = matrices.ternary(B)
     assert np.array_equal(dense == 0, D == -1)
-    assert np.array_equal(np.abs(D).sum(axis=1), structure.leaf_depth(B))
+    assert np.array_equal(np.abs(D).sum(axis=1), tree_paths.leaf_depth(B))
 
 
 @given(bitvectors())
 def test_packed_words_are_the_dense_columns(B):
     for tree in range(B.n_trees):
         part = B.tree(tree)
-        words = structure.packed(part)
+        words = matrices.packed(part)
         bits = (words[:, :, None] >> np.arange(64, dtype=np.uint64)) & np.uint64(1)
         bits = bits.reshape(part.n_nodes, 64 * words.shape[1])
-        assert np.array_equal(bits[:, : part.n_leaves], structure.dense(part).T)
+        assert np.array_equal(bits[:, : part.n_leaves], matrices.dense(part).T)
         assert not bits[:, part.n_leaves :].any()
 
 
@@ -87,17 +87,17 @@ def test_interval_scores_are_the_dense_product(B, seed):
     for tree in range(B.n_trees):
         first, last = B.node_ptr[tree], B.node_ptr[tree + 1]
         part = B.tree(tree)
-        product = h[:, first:last].astype(int) @ structure.dense(part).T.astype(int)
-        assert np.array_equal(structure.scores(part, h[:, first:last]), product)
+        product = h[:, first:last].astype(int) @ matrices.dense(part).T.astype(int)
+        assert np.array_equal(matrices.scores(part, h[:, first:last]), product)
 
 
 @given(bitvectors(), st.integers(0, 2**32 - 1))
 def test_paths_lead_to_their_leaves(B, seed):
-    ptr, node, right = structure.path_table(B)
+    ptr, node, right = tree_paths.path_table(B)
     for leaf in np.random.default_rng(seed).integers(0, B.n_leaves, 5):
         at = slice(ptr[leaf], ptr[leaf + 1])
         pairs = zip(node[at].tolist(), right[at].tolist(), strict=True)
-        assert list(pairs) == structure.path(B, int(leaf))
+        assert list(pairs) == tree_paths.path(B, int(leaf))
 
 
 @given(forests_with_rows())

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from bitvec.errors import InputError, InvalidForestError
-from bitvec.feature_maps import Layers
-from bitvec.layers import Conv2d, Flatten, Linear, MaxPool2d, ReLU
+from bitvec.feature_maps import Conv2d, Flatten, Layers, Linear, MaxPool2d, ReLU
 
 torch = pytest.importorskip("torch")
 

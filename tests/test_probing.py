@@ -11,16 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import AXIS, EQUAL, KERNEL, OBLIQUE, POLYTOPE, SENTINEL, SET, forests
 
-from bitvec import reference, structure
+from bitvec import matrices, reference, structure
 from bitvec.errors import InputError
-from bitvec.float_keys import floats, key_of, keys, ulps
 from bitvec.forest import Forest, from_matrices
 from bitvec.inputs import Inputs
 from bitvec.leaves import Leaves
 from bitvec.node_tests import CodeRule, Kind, MissingRule, axis_aligned, set_bits
 from bitvec.output import Output
 from bitvec.probing import probe_rows
-from bitvec.targets import Outcome
+from bitvec.probing.float_keys import floats, key_of, keys, ulps
+from bitvec.probing.targets import Outcome
 
 COLUMN_KINDS = (AXIS, SET, EQUAL, KERNEL)
 
@@ -223,7 +223,7 @@ def test_oblique_nodes_with_room_are_all_shown_on_both_sides_and_at_their_edge()
     # Random directions in 8 dimensions: every cell of a tree of depth 4 is an open cone.
     S, B = (
         rng.normal(size=(15, 8)),
-        structure.dense(
+        matrices.dense(
             structure.from_children(
                 [1, 3, 5, 7, 9, 11, 13, -1, -3, -5, -7, -9, -11, -13, -15],
                 [2, 4, 6, 8, 10, 12, 14, -2, -4, -6, -8, -10, -12, -14, -16],

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import bitvectors
 
-from bitvec import structure
+from bitvec import matrices, structure
 from bitvec.errors import InvalidForestError
-from bitvec.structure import Bitvectors, Reordering, arrange, from_children, from_dense
+from bitvec.matrices import from_dense
+from bitvec.structure import Bitvectors, Reordering, arrange, from_children
 
 
 def complete(depth: int) -> Bitvectors:
@@ -163,7 +164,7 @@ def test_a_matrix_that_is_no_tree_is_refused(matrix: list, message: str) -> None
 def test_the_matrix_of_a_single_leaf_has_no_columns() -> None:
     B = from_dense(np.zeros((1, 0)))
     assert (B.n_trees, B.n_leaves, B.n_nodes) == (1, 1, 0)
-    assert structure.dense(B).shape == (1, 0)
+    assert matrices.dense(B).shape == (1, 0)
 
 
 INTERVALS = {
@@ -192,15 +193,15 @@ def test_intervals_that_are_no_trees_are_refused(
 def test_views_that_would_be_huge_are_refused_before_memory_is_asked_for() -> None:
     B = complete(16)
     tracemalloc.start()
-    for view in (structure.dense, structure.ternary):
+    for view in (matrices.dense, matrices.ternary):
         with pytest.raises(InvalidForestError, match=r"65536 leaves x 65535 nodes: use lo, mid"):
             view(B)
     with pytest.raises(InvalidForestError, match=r"65535 nodes x 1024 words: use lo, mid"):
-        structure.packed(B)
+        matrices.packed(B)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 8_000_000
     # The same calls answer where the result is small.
     small = complete(7)
-    assert structure.dense(small).shape == (128, 127)
-    assert structure.packed(small).shape == (127, 2)
+    assert matrices.dense(small).shape == (128, 127)
+    assert matrices.packed(small).shape == (127, 2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bitvec import reference, structure
+from bitvec import matrices, reference
 from bitvec.forest import from_matrices
 
 S = np.zeros((5, 4))
@@ -47,13 +47,13 @@ def tree():
 def test_the_matrices_are_those_of_the_paper(tree):
     assert np.array_equal(tree.S, S)
     assert np.array_equal(tree.B, B)
-    assert np.array_equal(structure.ternary(tree.bitvectors), D)
+    assert np.array_equal(matrices.ternary(tree.bitvectors), D)
 
 
 @pytest.mark.parametrize(("x", "h", "scores", "leaf"), ROWS)
 def test_a_row_exits_where_the_paper_says(tree, x, h, scores, leaf):
     X = np.array([x], float)
     assert reference.hard_tests(tree, X)[0].tolist() == [bool(bit) for bit in h]
-    assert structure.scores(tree.bitvectors, np.array([h], bool))[0].tolist() == scores
+    assert matrices.scores(tree.bitvectors, np.array([h], bool))[0].tolist() == scores
     assert reference.exit_leaves(tree, X)[0, 0] == leaf - 1
     assert reference.raw(tree, X)[0, 0] == 10 * leaf

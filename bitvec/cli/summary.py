@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bitvec import structure
+from bitvec import tree_paths
 from bitvec.arrays import Array
 from bitvec.cli.answer import count
 from bitvec.cli.text import number
@@ -57,7 +57,7 @@ def summary(forest: Forest) -> dict[str, Any]:
 
 def tree_depths(forest: Forest) -> Array:
     """Return the number of nodes on the longest path of each tree, int32, (n_trees,)."""
-    depth = structure.leaf_depth(forest.bitvectors)
+    depth = tree_paths.leaf_depth(forest.bitvectors)
     if forest.n_trees == 0:
         return depth
     deepest: Array = np.maximum.reduceat(depth, forest.bitvectors.leaf_ptr[:-1])

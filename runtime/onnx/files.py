@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bitvec.errors import FileFormatError
-from bitvec.operators import LARGEST_FILE
+from bitvec.graph.operators import LARGEST_FILE
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> Path:

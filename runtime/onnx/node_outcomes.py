@@ -13,6 +13,8 @@ import numpy as np
 
 from bitvec.arrays import Array
 from bitvec.forest import Forest
+from bitvec.graph.answers import cast, softplus
+from bitvec.graph.operators import Graph
 from bitvec.node_tests import (
     WORD_BITS,
     ZERO_THRESHOLD,
@@ -23,8 +25,6 @@ from bitvec.node_tests import (
     NodeTests,
     Relation,
 )
-from bitvec.operators import Graph
-from bitvec.output_operators import cast, softplus
 
 
 def outcomes(graph: Graph, forest: Forest, X: str) -> tuple[str, Array]:

@@ -15,8 +15,8 @@ import numpy as np
 from bitvec.arrays import Array
 from bitvec.errors import MissingLibraryError, UnsupportedModelError
 from bitvec.forest import Forest
-from bitvec.operators import Graph
-from bitvec.output_operators import add_answers, raw_score, require_hard
+from bitvec.graph.answers import add_answers, raw_score, require_hard
+from bitvec.graph.operators import Graph
 from bitvec.runtime.onnx.node_outcomes import outcomes
 
 try:
@@ -45,7 +45,7 @@ def to_onnx(forest: Forest, *, name: str = "bitvec", leaves: bool = False) -> An
     -------
     onnx.ModelProto
         Input `X`, (batch, n_features), in the forest's dtype; outputs as in
-        `bitvec.output_operators`. `raw` equals the reference bit for bit in onnxruntime, except
+        `bitvec.graph.answers`. `raw` equals the reference bit for bit in onnxruntime, except
         at a polytope node whose softplus differs in its last place.
 
     Raises

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Int32
 from torch import Tensor
 
-from bitvec import reference, structure
+from bitvec import matrices, reference, structure
 from bitvec.arrays import Array
 from bitvec.errors import InputError, UnsupportedModelError
 from bitvec.forest import Forest
@@ -188,7 +188,7 @@ class TorchEngine:
         node = B.node_ptr[trees][:, None] + np.where(number < n_nodes[:, None], number, 0)
         dense = np.zeros((len(trees), widest + 1, widest), np.float32)
         for i, tree in enumerate(trees):
-            dense[i, : n_nodes[i] + 1, : n_nodes[i]] = structure.dense(B.tree(int(tree)))
+            dense[i, : n_nodes[i] + 1, : n_nodes[i]] = matrices.dense(B.tree(int(tree)))
         return _Group(self._put(trees), self._put(node), self._put(dense))
 
     @torch.no_grad()

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from bitvec import structure
+from bitvec import structure, tree_paths
 from bitvec.arrays import Array
 from bitvec.structure import Bitvectors
 
@@ -39,12 +39,12 @@ class PathLayout(nn.Module):
         super().__init__()
         self.n_trees, self.n_nodes, self.n_leaves = B.n_trees, B.n_nodes, B.n_leaves
         self.n_slots = B.n_trees + 2 * B.n_nodes
-        depth = structure.node_depth(B)
+        depth = tree_paths.node_depth(B)
         order = np.argsort(depth, kind="stable")
         self.in_order = bool(np.all(order == np.arange(len(order))))
         place_of_node = np.empty(len(order), np.int64)
         place_of_node[order] = np.arange(len(order))
-        parent, is_right = structure.parents(B)
+        parent, is_right = tree_paths.parents(B)
         node_slot = np.where(
             parent < 0, B.tree_of_node, B.n_trees + 2 * place_of_node[parent] + is_right
         )[order]

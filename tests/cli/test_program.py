@@ -144,9 +144,9 @@ def test_an_interrupted_command_leaves_nothing(desk: Path) -> None:
     before = sorted(path.name for path in desk.iterdir())
     script = (
         "import sys, time\n"
-        "from bitvec import files\n"
+        "from bitvec.files import store\n"
         "def pack(forest): print('ready', flush=True); time.sleep(60)\n"
-        "files.pack = pack\n" + BITVEC
+        "store.pack = pack\n" + BITVEC
     )
     process = bitvec("convert", "cancer.ubj", script=script, cwd=desk)
     assert process.stdout is not None

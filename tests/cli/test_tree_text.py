@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import forests
 
-from bitvec import structure
+from bitvec import tree_paths
 from bitvec.cli.answer import json_value
 from bitvec.cli.summary import lines, node_kinds, summary, tree_depths
 from bitvec.cli.text import plain
@@ -40,7 +40,7 @@ def test_a_summary_counts_every_node_once_and_is_json(forest: Forest) -> None:
     facts = summary(forest)
     assert sum(facts["node_kinds"].values()) == forest.n_nodes == facts["nodes"]
     assert facts["missing"]["goes_left"] + facts["missing"]["goes_right"] == forest.n_nodes
-    assert facts["depth_max"] == int(structure.leaf_depth(forest.bitvectors).max())
+    assert facts["depth_max"] == int(tree_paths.leaf_depth(forest.bitvectors).max())
     json.dumps(json_value(facts), allow_nan=False)
     assert all(text for _, text in lines({"file": "f", "file_bytes": 1, **facts}))
 

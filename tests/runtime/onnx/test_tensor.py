@@ -241,7 +241,7 @@ def test_unoptimised_sessions_answer_alike(drawn):
 
 
 def test_a_model_too_large_for_one_file_is_refused(monkeypatch):
-    from bitvec import operators
+    from bitvec.graph import operators
 
     forest = chains([9])
     size = to_onnx(forest).ByteSize()

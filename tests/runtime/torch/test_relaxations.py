@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import bitvectors, forests, rows
 
-from bitvec import reference, structure
+from bitvec import matrices, reference, structure
 from bitvec.output import Aggregate
 
 torch = pytest.importorskip("torch")
@@ -43,7 +43,7 @@ def drawn_margins(B, seed, batch=8):
 def test_path_sums_are_the_dense_product_with_the_ternary_matrix(B, seed):
     layout = PathLayout(B)
     turns = np.random.default_rng(seed).integers(-8, 8, (B.n_nodes, 2, 3)).astype(np.float64)
-    D = structure.ternary(B)
+    D = matrices.ternary(B)
     expected = (D == -1) @ turns[:, 0] + (D == 1) @ turns[:, 1]
     got = path_sum(layout.by_level(torch.tensor(turns)), layout)
     assert np.array_equal(got.numpy(), expected)  # whole numbers: exact

@@ -20,7 +20,7 @@ import numpy as np
 from bitvec.arrays import Array
 from bitvec.errors import UnsupportedModelError
 from bitvec.forest import Forest
-from bitvec.operators import Graph
+from bitvec.graph.operators import Graph
 from bitvec.output import Aggregate, Output, PostTransform
 
 TENSOR_TYPE = {"float32": 1, "int64": 7, "bool": 9, "float64": 11}

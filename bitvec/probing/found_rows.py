@@ -10,8 +10,8 @@ from jaxtyping import Float
 from bitvec import structure
 from bitvec.arrays import Array
 from bitvec.forest import Forest
+from bitvec.probing.targets import Outcome, Targets
 from bitvec.reference import outcomes
-from bitvec.targets import Outcome, Targets
 
 
 class FoundRows:

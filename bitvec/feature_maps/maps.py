@@ -11,9 +11,9 @@ from jaxtyping import Float
 from bitvec import reference
 from bitvec.arrays import FLOATS, Array, require
 from bitvec.errors import InputError
+from bitvec.feature_maps.layers import Conv2d, Layer, Linear, Shape
 from bitvec.features import FeatureMap
 from bitvec.forest import Forest
-from bitvec.layers import Conv2d, Layer, Linear, Shape
 
 MAX_FEATURES = 2**31 - 1
 """Columns that S can address: its column numbers are int32."""
@@ -136,7 +136,7 @@ class Layers:
 
     Examples
     --------
-    >>> from bitvec.layers import ReLU
+    >>> from bitvec.feature_maps.layers import ReLU
     >>> phi = Layers((Linear(np.array([[1.0, -1.0]])), ReLU()))
     >>> phi(np.array([[3.0, 1.0], [1.0, 3.0]])).tolist()
     [[2.0], [0.0]]

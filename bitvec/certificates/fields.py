@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import Any, TypeVar
 
-from bitvec.comparison import Difference
+from bitvec.certificates.comparison import Difference
 from bitvec.errors import FileFormatError
 
 T = TypeVar("T")

@@ -28,9 +28,9 @@ from safetensors import SafetensorError
 
 from bitvec.arrays import Array
 from bitvec.errors import FileFormatError, InvalidForestError, UnsupportedModelError
+from bitvec.files.fields import Record, Tensors
+from bitvec.files.records import pack, unpack
 from bitvec.forest import Forest
-from bitvec.record_fields import Record, Tensors
-from bitvec.records import pack, unpack
 
 FORMAT = "bitvec.forest"
 VERSION = 1

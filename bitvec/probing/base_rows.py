@@ -8,7 +8,7 @@ from jaxtyping import Float
 from bitvec.arrays import Array
 from bitvec.forest import Forest
 from bitvec.node_tests import Kind
-from bitvec.value_sets import n_codes
+from bitvec.probing.value_sets import n_codes
 
 
 class BaseRows:

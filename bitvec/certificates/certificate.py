@@ -21,12 +21,18 @@ import numpy as np
 
 from bitvec import reference
 from bitvec.arrays import Array
-from bitvec.certificate_fields import read_fields, to_record
-from bitvec.comparison import Difference, Tally, accepted_rows, numbering, rounding_bound
-from bitvec.digest import array_digest, forest_digest
+from bitvec.certificates.comparison import (
+    Difference,
+    Tally,
+    accepted_rows,
+    numbering,
+    rounding_bound,
+)
+from bitvec.certificates.digest import array_digest, forest_digest
+from bitvec.certificates.fields import read_fields, to_record
 from bitvec.errors import FileFormatError
 from bitvec.forest import Forest
-from bitvec.probing import Coverage, probe_rows
+from bitvec.probing.rows import Coverage, probe_rows
 from bitvec.subject import Subject
 
 FORMAT = "bitvec.certificate"

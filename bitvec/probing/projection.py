@@ -12,8 +12,8 @@ from jaxtyping import Bool, Float, Int64
 
 from bitvec.arrays import Array, ranges
 from bitvec.node_tests import Activation
+from bitvec.probing.regions import Plan, ancestors, entries
 from bitvec.reference import margins, outcomes
-from bitvec.regions import Plan, ancestors, entries
 
 SWEEPS = 40
 """Most sweeps over the path of a row."""

@@ -6,11 +6,21 @@ from collections.abc import Callable
 from typing import Any
 
 from bitvec.errors import FileFormatError, UnsupportedModelError
-from bitvec.feature_maps import Concatenate, Identity, Layers, StackedForest
+from bitvec.feature_maps import (
+    Concatenate,
+    Conv2d,
+    Flatten,
+    Identity,
+    Layers,
+    Linear,
+    MaxPool2d,
+    ReLU,
+    StackedForest,
+)
+from bitvec.feature_maps.layers import Layer
 from bitvec.features import FeatureMap
+from bitvec.files.fields import Reader, Record, Tensors, put_arrays, take_arrays
 from bitvec.forest import Forest
-from bitvec.layers import Conv2d, Flatten, Layer, Linear, MaxPool2d, ReLU
-from bitvec.record_fields import Reader, Record, Tensors, put_arrays, take_arrays
 
 MAX_NESTING = 8
 """Deepest nesting of feature maps."""

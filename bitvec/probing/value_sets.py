@@ -1,6 +1,6 @@
 """The values that go right at an axis-aligned node, as closed intervals of float keys.
 
-Values are the integer keys of `bitvec.float_keys`, so intervals are closed and exact; NaN, which no
+Values are the integer keys of `float_keys`, so intervals are closed and exact; NaN, which no
 interval holds, always goes in the node's missing direction.
 """
 
@@ -10,7 +10,6 @@ import numpy as np
 from jaxtyping import Int64
 
 from bitvec.arrays import Array
-from bitvec.float_keys import first_at_least, key_of
 from bitvec.forest import Forest
 from bitvec.node_tests import (
     WORD_BITS,
@@ -21,6 +20,7 @@ from bitvec.node_tests import (
     Relation,
     set_codes,
 )
+from bitvec.probing.float_keys import first_at_least, key_of
 
 Intervals = tuple[Int64[Array, " _"], Int64[Array, " _"]]
 """First and last keys of closed intervals, disjoint and rising."""

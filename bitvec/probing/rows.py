@@ -1,9 +1,9 @@
 """Rows that bring every node of a forest to every outcome of its test, and to the values around it.
 
-For each node the path's region (`bitvec.regions`) says which values a row may hold to come by; each
-target of the node (`bitvec.targets`) then fixes the column that it tests: the tie, one ulp to
-either side, infinities, signed zeros, NaN, each code. All other columns keep a base row's values,
-pushed into the region. Every row is sent down its tree by the literal tests before it counts.
+For each node the path's region (`regions`) says which values a row may hold to come by; each target
+of the node (`targets`) then fixes the column that it tests: the tie, one ulp to either side,
+infinities, signed zeros, NaN, each code. All other columns keep a base row's values, pushed into
+the region. Every row is sent down its tree by the literal tests before it counts.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float, Int32
 
-from bitvec import structure
+from bitvec import tree_paths
 from bitvec.arrays import Array
-from bitvec.base_rows import BaseRows
 from bitvec.errors import InputError
-from bitvec.float_keys import floats, keys
 from bitvec.forest import Forest
-from bitvec.found_rows import FoundRows, walk
-from bitvec.projection import bisect, project
+from bitvec.probing.base_rows import BaseRows
+from bitvec.probing.float_keys import floats, keys
+from bitvec.probing.found_rows import FoundRows, walk
+from bitvec.probing.projection import bisect, project
+from bitvec.probing.regions import Plan, Region, ancestors, plan, regions
+from bitvec.probing.targets import Outcome, Targets, targets
 from bitvec.reference import columns, outcomes
-from bitvec.regions import Plan, Region, ancestors, plan, regions
-from bitvec.targets import Outcome, Targets, targets
 
 BLOCK = 1 << 22
 """Elements of X held at a time, about."""
@@ -171,7 +171,7 @@ def _node_blocks(forest: Forest, facts: Plan) -> Iterator[Array]:
         yield simple[start : start + size]
     others = np.flatnonzero(mixed_trees[facts.tree])
     if others.size:
-        depth = structure.node_depth(forest.bitvectors)[others]
+        depth = tree_paths.node_depth(forest.bitvectors)[others]
         for level in range(int(depth.max()) + 1):
             nodes = others[depth == level]
             for start in range(0, nodes.size, size):

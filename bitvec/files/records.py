@@ -13,14 +13,7 @@ import numpy as np
 
 from bitvec.arrays import Array
 from bitvec.errors import FileFormatError, UnsupportedModelError
-from bitvec.forest import Forest
-from bitvec.inputs import Inputs
-from bitvec.kernels import FeatureKernel
-from bitvec.leaves import Leaves, LinearTerms
-from bitvec.map_records import pack_map, unpack_map
-from bitvec.node_tests import NodeTests
-from bitvec.output import Aggregate, Output, PostTransform
-from bitvec.record_fields import (
+from bitvec.files.fields import (
     Reader,
     Record,
     Tensors,
@@ -33,6 +26,13 @@ from bitvec.record_fields import (
     take_arrays,
     unpack_labels,
 )
+from bitvec.files.maps import pack_map, unpack_map
+from bitvec.forest import Forest
+from bitvec.inputs import Inputs
+from bitvec.kernels import FeatureKernel
+from bitvec.leaves import Leaves, LinearTerms
+from bitvec.node_tests import NodeTests
+from bitvec.output import Aggregate, Output, PostTransform
 from bitvec.source import Source
 from bitvec.structure import Bitvectors
 

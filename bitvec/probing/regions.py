@@ -15,12 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Int, Int64
 
-from bitvec import structure
+from bitvec import tree_paths
 from bitvec.arrays import Array, ranges
-from bitvec.float_keys import key_of, keys
 from bitvec.forest import Forest
 from bitvec.node_tests import Kind, MissingRule, Relation
-from bitvec.value_sets import contains, right_values
+from bitvec.probing.float_keys import key_of, keys
+from bitvec.probing.value_sets import contains, right_values
 
 MASK_LIMIT = 1 << 25
 """Most elements of a mask over atoms; regions of more nodes are computed in two halves."""
@@ -58,10 +58,10 @@ def plan(forest: Forest, *, missing: bool = True, infinite: bool = True) -> Plan
     ordered = (tests.kind == Kind.MARGIN) | (tests.kind == Kind.KERNEL)
     is_split = (feature >= 0) & ordered & plain_rule
     strict = tests.relation == Relation.GREATER
-    parent, from_right = structure.parents(B)
+    parent, from_right = tree_paths.parents(B)
     mixed = feature < 0
     if mixed.any():
-        depth = structure.node_depth(B)
+        depth = tree_paths.node_depth(B)
         for level in range(1, int(depth.max()) + 1):
             at = np.flatnonzero(depth == level)
             mixed[at] |= mixed[parent[at]]

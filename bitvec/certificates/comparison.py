@@ -10,8 +10,8 @@ from jaxtyping import Float, Int
 
 from bitvec.arrays import Array
 from bitvec.errors import InputError
-from bitvec.float_keys import ulps
 from bitvec.forest import Forest
+from bitvec.probing.float_keys import ulps
 from bitvec.subject import Subject
 
 EXAMPLES = 10

@@ -9,10 +9,10 @@ import numpy as np
 from jaxtyping import Bool, Float, Int8, Int32, Int64
 
 from bitvec.arrays import Array
-from bitvec.float_keys import first_at_least, floats, key_of, keys
 from bitvec.node_tests import ZERO_THRESHOLD, CodeRule, Kind
-from bitvec.regions import Plan, Region, entries
-from bitvec.value_sets import (
+from bitvec.probing.float_keys import first_at_least, floats, key_of, keys
+from bitvec.probing.regions import Plan, Region, entries
+from bitvec.probing.value_sets import (
     Intervals,
     code_values,
     intersection,
