@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import statistics
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -45,8 +45,8 @@ class Case:
     title: str
     stem: str
     model: Any
-    X_test: Any
-    answer: Callable[[Any], Array]
+    X_test: Array
+    answer: Callable[[Array], Array]
 
 
 @dataclass(slots=True)
@@ -84,7 +84,7 @@ def cases(seed: int) -> list[Case]:
     )
     tree = DecisionTreeClassifier(criterion="entropy", max_depth=8, random_state=seed).fit(X, y)
 
-    diabetes = datasets.load_diabetes(as_frame=True)
+    diabetes = datasets.load_diabetes()
     Xd, Xd_test, yd, _ = train_test_split(diabetes.data, diabetes.target, random_state=seed)
     regressor = RandomForestRegressor(100, random_state=seed).fit(Xd, yd)
 
@@ -142,13 +142,9 @@ def visit(case: Case, directory: Path) -> tuple[Row, Forest]:
     return row, forest
 
 
-def _speed(case: Case, raw: Callable[[Any], Array]) -> float:
+def _speed(case: Case, raw: Callable[[Array], Array]) -> float:
     """Return the source's time divided by ours, one thread each, medians of interleaved runs."""
-    repeats = -(-SPEED_ROWS // len(case.X_test))
-    if isinstance(case.X_test, np.ndarray):
-        X = np.tile(case.X_test, (repeats, 1))[:SPEED_ROWS]
-    else:
-        X = case.X_test.iloc[np.tile(np.arange(len(case.X_test)), repeats)[:SPEED_ROWS]]
+    X = np.tile(case.X_test, (-(-SPEED_ROWS // len(case.X_test)), 1))[:SPEED_ROWS]
     ours = raw(X)
     theirs = np.asarray(case.answer(X)).reshape(ours.shape)
     if not np.array_equal(ours, theirs):
@@ -193,21 +189,28 @@ def improve(
     return before, after
 
 
+def _named(forest: Forest, names: Sequence[str]) -> Forest:
+    """Return a forest whose columns have names; scikit-learn keeps those of a pandas frame only."""
+    inputs = replace(forest.inputs, feature_names=tuple(map(str, names)))
+    return replace(forest, inputs=inputs)
+
+
 def draw(directory: Path, seed: int) -> list[str]:
     """Draw S and B of a small tree, the path of a row, and its boundary hard, soft, retrained."""
     import torch
 
     from bitvec.runtime import pictures
 
-    cancer = datasets.load_breast_cancer(as_frame=True)
+    cancer = datasets.load_breast_cancer()
     small = DecisionTreeClassifier(max_depth=4, random_state=seed).fit(cancer.data, cancer.target)
-    forest = api.convert(small)
+    forest = _named(api.convert(small), cancer.feature_names)
     figures = {
         "matrices.png": pictures.draw_matrices(forest),
-        "path.png": pictures.draw_path(forest, cancer.data.iloc[20].to_numpy()),
+        "path.png": pictures.draw_path(forest, cancer.data[20]),
     }
     names = ["worst area", "worst smoothness"]
-    X, y = cancer.data[names].to_numpy(np.float32, copy=True), cancer.target.to_numpy()
+    columns = [list(cancer.feature_names).index(name) for name in names]
+    X, y = cancer.data[:, columns].astype(np.float32), cancer.target
     X_fit, X_chosen, y_fit, y_chosen = train_test_split(
         X, y, test_size=0.4, random_state=seed, stratify=y
     )
