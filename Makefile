@@ -36,7 +36,7 @@ test: $(VENV)/.develops
 	$(PYTEST)
 
 test-full: $(VENV)/.develops
-	$(PYTEST) -m 'full or not full'
+	BITVEC_HYPOTHESIS=long $(PYTEST) -m 'full or not full'
 
 check: $(VENV)/.develops
 	$(BIN)/ruff format --check .

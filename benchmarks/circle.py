@@ -249,7 +249,7 @@ def table(report: dict[str, Any]) -> str:
         f"takes {lift['seconds']:.2f} s. A CART of depth 8 on digits goes from {before:.3f} to "
         f"{after:.3f} test accuracy by retraining (mean of {len(gained)} seeds, "
         f"{statistics.mean(row['seconds'] for row in gained):.0f} s each). Measured on "
-        f"{machine['processor']}, {machine['cores']} cores, by `{report['command'].strip()}`.",
+        f"{machine['processor']}, {machine['cores']} cores, by `{report['command']}`.",
     ]
     return "\n".join(lines)
 

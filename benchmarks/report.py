@@ -81,6 +81,11 @@ def parser(description: str) -> argparse.ArgumentParser:
     return result
 
 
+def _arguments() -> list[str]:
+    """Return the arguments of this run, without the places of one machine's files."""
+    return ["FOLDER" if Path(word).is_dir() else word for word in sys.argv[1:]]
+
+
 def finish(
     name: str,
     options: argparse.Namespace,
@@ -93,7 +98,7 @@ def finish(
     report = {
         "machine": machine(),
         "versions": versions(),
-        "command": f"python -m benchmarks.{name} " + " ".join(sys.argv[1:]),
+        "command": " ".join([f"python -m benchmarks.{name}", *_arguments()]),
         "rows": list(rows),
         "targets": [asdict(target) for target in targets],
     }

@@ -19,6 +19,6 @@ settings.register_profile(
     "fixed", deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
 )
 settings.register_profile(
-    "long", deadline=None, max_examples=3000, suppress_health_check=list(HealthCheck)
+    "long", deadline=None, max_examples=1000, suppress_health_check=list(HealthCheck)
 )
 settings.load_profile(os.environ.get("BITVEC_HYPOTHESIS", "fixed"))
