@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bitvec.api import certify, compile, convert, export, from_torch, retrain, to_torch
+    from bitvec.api import certify, compile, convert, export, to_torch
     from bitvec.certificates import Certificate
     from bitvec.errors import (
         BitvecError,
@@ -21,8 +21,10 @@ if TYPE_CHECKING:
         MissingLibraryError,
         UnsupportedModelError,
     )
-    from bitvec.files import load, save
+    from bitvec.files import identical, load, save
     from bitvec.forest import Forest, from_matrices
+    from bitvec.runtime.torch.harden import from_torch
+    from bitvec.runtime.torch.retrain import retrain
 
     __version__: str
 
@@ -31,8 +33,6 @@ _HOME = {
     "compile": "bitvec.api",
     "convert": "bitvec.api",
     "export": "bitvec.api",
-    "from_torch": "bitvec.api",
-    "retrain": "bitvec.api",
     "to_torch": "bitvec.api",
     "Certificate": "bitvec.certificates",
     "BitvecError": "bitvec.errors",
@@ -45,6 +45,9 @@ _HOME = {
     "save": "bitvec.files",
     "Forest": "bitvec.forest",
     "from_matrices": "bitvec.forest",
+    "identical": "bitvec.files",
+    "from_torch": "bitvec.runtime.torch.harden",
+    "retrain": "bitvec.runtime.torch.retrain",
 }
 
 __all__ = [
@@ -62,6 +65,7 @@ __all__ = [
     "export",
     "from_matrices",
     "from_torch",
+    "identical",
     "load",
     "retrain",
     "save",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -11,13 +11,12 @@ from bitvec.arrays import ArrayLike
 from bitvec.certificates import Certificate, compare
 from bitvec.dispatch import converter, is_path
 from bitvec.errors import InputError, UnsupportedModelError
-from bitvec.forest import Forest
+from bitvec.forest import Forest, require_forest
 from bitvec.runtime.predictor import compile as compile
 from bitvec.subject import Subject
 
 if TYPE_CHECKING:
     from bitvec.runtime.torch.module import SoftForest
-    from bitvec.runtime.torch.retrain import RetrainResult
 
 OnnxForm = Literal["tree_ensemble", "tensor"]
 
@@ -91,6 +90,26 @@ def certify(
         Of the values in columns that a path leaves open.
     progress : callable, optional
         Called with the fraction done.
+
+    Returns
+    -------
+    Certificate
+        `passed` says whether no leaf and no raw score differs and every reachable node was seen on
+        every outcome; `summary()` and `save(path)` say the rest.
+
+    Raises
+    ------
+    InputError
+        If X or the model does not fit the forest.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = DecisionTreeClassifier(max_depth=2, random_state=0).fit(X, y)
+    >>> certify(convert(model), model, X).passed
+    True
     """
     predictor = compile(forest, engine=engine)
     rows = None if X is None else predictor.rows(X)
@@ -105,25 +124,49 @@ def certify(
     )
 
 
-def to_torch(forest: Forest, **options: Any) -> SoftForest:
-    """Relax a forest into a torch module; see `bitvec.runtime.torch.module.SoftForest`."""
+def to_torch(
+    forest: Forest,
+    relaxation: str = "sigmoid",
+    *,
+    movable: Iterable[str] = ("S", "b", "v"),
+    gamma: float = 1.0,
+) -> SoftForest:
+    """Relax a forest into a torch module whose parameters are its arrays.
+
+    Parameters
+    ----------
+    relaxation : str
+        "sigmoid" (path products), "softmax", "softmax_ternary", "sparsemax", "sparsemax_ternary" or
+        "index_sparsemax": each tends to the hard forest as gamma rises.
+    movable : names among "S", "b", "v", "r", "base_score"
+        What may move; all else comes back from `from_torch` bit for bit. While S may not move,
+        axis-aligned tests stay axis-aligned.
+    gamma : float
+        Steepness, in units of each node's margin standard deviation once `calibrate(X)` has
+        measured it, else of the margin itself.
+
+    Returns
+    -------
+    SoftForest
+        Calling it on rows returns raw scores, (batch, n_outputs), differentiable in its parameters.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If the forest cannot be relaxed.
+    MissingLibraryError
+        If torch is not installed.
+
+    Examples
+    --------
+    >>> from bitvec.forest import from_matrices
+    >>> soft = to_torch(from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20]))
+    >>> soft([[0.5, 9.0]]).tolist()
+    [[15.0]]
+    """
     from bitvec.runtime.torch.module import SoftForest
 
-    return SoftForest.from_forest(forest, **options)
-
-
-def from_torch(module: SoftForest) -> Forest:
-    """Harden a relaxed forest; what was not movable comes back bit for bit."""
-    from bitvec.runtime.torch.harden import harden
-
-    return harden(module)
-
-
-def retrain(forest: Forest, X: Any, y: Any, **options: Any) -> RetrainResult:
-    """Relax, train and harden; see `bitvec.runtime.torch.retrain.retrain`."""
-    from bitvec.runtime.torch.retrain import retrain as run
-
-    return run(forest, X, y, **options)
+    return SoftForest.from_forest(forest, relaxation, movable=movable, gamma=gamma)
 
 
 def export(
@@ -152,7 +195,23 @@ def export(
     ------
     UnsupportedModelError
         If the form cannot hold the forest.
+
+    Notes
+    -----
+    onnxruntime adds the trees of `tree_ensemble` in an order that depends on its number of threads:
+    raw scores equal the forest's bit for bit on one thread (`intra_op_num_threads = 1`), and within
+    rounding on several. Those of `tensor` are equal on any number of threads.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from bitvec.forest import from_matrices
+    >>> stump = from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     export(stump, f"{folder}/stump.onnx").name
+    'stump.onnx'
     """
+    require_forest(forest)
     if to != "onnx":
         raise InputError(f'`to` must be "onnx", got {to!r}.')
     if form not in (None, "tree_ensemble", "tensor"):

@@ -200,7 +200,9 @@ class Forest:
     def __iter__(self) -> Iterator[Forest]:
         return (self[i] for i in range(self.n_trees))
 
-    def __getitem__(self, tree: int) -> Forest:
+    def __getitem__(self, tree: int | slice) -> Forest:
+        if isinstance(tree, slice):
+            return self.take(np.arange(self.n_trees)[tree])
         if not -self.n_trees <= tree < self.n_trees:
             raise IndexError(f"tree must be below {self.n_trees}, got {tree}.")
         return self.take([tree % self.n_trees])
@@ -230,6 +232,15 @@ class Forest:
         return (
             f"Forest({self.n_trees} {plural}, {self.n_nodes} nodes, {self.n_leaves} leaves, "
             f"{self.n_features} features -> {self.n_outputs} outputs, {self.dtype}{origin})"
+        )
+
+
+def require_forest(value: object) -> None:
+    """Raise TypeError unless `value` is a Forest."""
+    if not isinstance(value, Forest):
+        raise TypeError(
+            f"a bitvec Forest must be given, got {type(value).__module__}."
+            f"{type(value).__qualname__}: lift a model with bitvec.convert first."
         )
 
 
@@ -265,6 +276,7 @@ def from_matrices(
     """
     S, b, v = (np.array(a, np.float64) for a in (S, b, v))
     require(S.ndim == 2, f"S must have two axes (nodes, features), got shape {S.shape}.")
+    require(b.shape == S.shape[:1], f"b must have one value per row of S, got shape {b.shape}.")
     v = v.reshape(v.shape[0], -1)
     node, column = np.nonzero(S)
     for empty in np.flatnonzero(~S.any(axis=1)):  # a zero row still needs an entry to be a row

@@ -47,6 +47,7 @@ from bitvec.converters.xgboost_objectives import Objective, base_margin, objecti
 from bitvec.converters.xgboost_trees import read_trees
 from bitvec.errors import (
     FileFormatError,
+    InputError,
     InvalidForestError,
     MissingLibraryError,
     UnsupportedModelError,
@@ -375,7 +376,7 @@ def subject(model: Any) -> Subject:
     opened = _open(model)
     with _naming(opened.name):
         trees_of_model, _ = _booster(opened.learner)
-        _, n_outputs = _sizes(opened.learner, trees_of_model)
+        n_features, n_outputs = _sizes(opened.learner, trees_of_model)
         n_trees, iteration = _used_iterations(opened, trees_of_model, n_outputs)
     if isinstance(model, (str, PathLike)):
         booster = xgboost.Booster(model_file=bytearray(Path(model).read_bytes()))
@@ -384,6 +385,8 @@ def subject(model: Any) -> Subject:
     end = int(iteration[-1]) + 1 if iteration.size else 0
 
     def predict(X: Array, width: int, **kind: bool) -> Array:
+        if X.ndim != 2 or X.shape[1] != n_features:  # pred_leaf would read past the columns
+            raise InputError(f"`X` must have {n_features} features, got shape {X.shape}.")
         if not len(X):  # a DMatrix must have rows
             return np.zeros((0, width), np.float32)
         rows = xgboost.DMatrix(X, missing=opened.missing)
@@ -395,5 +398,6 @@ def subject(model: Any) -> Subject:
         version=xgboost.__version__,
         raw=lambda X: predict(X, n_outputs, output_margin=True),
         leaf_ids=lambda X: predict(X, n_trees, pred_leaf=True).astype(np.int64),
+        ids="source",
         accepts_infinite=False,
     )

@@ -11,7 +11,7 @@ from jaxtyping import Float, Int32, Int64
 from bitvec import reference, transforms, tree_paths
 from bitvec.arrays import Array, ranges
 from bitvec.errors import BitvecError, MissingLibraryError
-from bitvec.forest import Forest
+from bitvec.forest import Forest, require_forest
 from bitvec.node_tests import Kind
 from bitvec.runtime import tables
 from bitvec.runtime.engine import Engine, create
@@ -54,6 +54,7 @@ def compile(
     >>> compile(stump).predict([[0.0, 9.0], [1.0, 9.0]]).tolist()
     [10.0, 20.0]
     """
+    require_forest(forest)
     chosen, why = create(engine, forest, n_jobs=n_jobs, device=device)
     predictor = Predictor(forest, chosen, why=why)
     if warm:

@@ -272,12 +272,15 @@ def _from_values(
     null_is_nan |= book is not None
     code = {} if book is None else {label: float(at) for at, label in enumerate(book)}
     result = np.empty(len(values))
+    unseen: list[Any] = []
     for at, value in enumerate(values):
         is_null = value is None or type(value).__name__ in ("NAType", "NaTType")
         if (is_null and null_is_nan) or (isinstance(value, float) and value != value):
             result[at] = np.nan
         elif book is not None and (is_category or isinstance(value, str | bool | np.bool_)):
             result[at] = code.get(value, UNSEEN)
+            if value not in code:
+                unseen.append(value)
         elif _is_number(value) and not is_category:
             result[at] = _as_float(value)
         else:
@@ -286,6 +289,13 @@ def _from_values(
                 f"`X` must hold real numbers in {name}, which has no categories in this forest, "
                 f"got {value!r}: {remedy}."
             )
+    if unseen:
+        warnings.warn(
+            f"`X` holds {len(unseen)} values in {name} that the forest has no category for, for "
+            f"example {unseen[0]!r}: they go where each node sends an unknown category.",
+            UserWarning,
+            stacklevel=_outside_stacklevel(),
+        )
     return result
 
 

@@ -146,11 +146,11 @@ def command(
     forest = open_forest(path)
     X, y = read_target(data, forest, header, target)
     checked = share if held_out is None else read_target(held_out, forest, header, target)
-    from bitvec import api, files
+    import bitvec
+    from bitvec import files
 
-    _require_device(device)
     with _watch(quiet=as_json) as look:
-        result = api.retrain(
+        result = bitvec.retrain(
             forest,
             X,
             y,
@@ -176,22 +176,6 @@ def _share(validation: str) -> float | None:
     if not 0 < share < 1:
         raise InputError(f"--validation must be a share between 0 and 1, or a file, got {share}.")
     return share
-
-
-def _require_device(device: str | None) -> None:
-    if device is None:
-        return
-    import torch
-
-    from bitvec.runtime import torch as _  # noqa: F401 - says what to install where it is missing
-
-    try:
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        reason = (str(error).splitlines() or [""])[0]
-        raise InputError(
-            f"--device must be one that torch can use here, got {device!r}: {reason}"
-        ) from None
 
 
 @contextmanager

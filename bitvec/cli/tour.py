@@ -17,6 +17,7 @@ from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
+import bitvec
 from bitvec import api, files
 from bitvec.arrays import Array
 from bitvec.errors import MissingLibraryError
@@ -171,7 +172,7 @@ def improve(
 ) -> tuple[float, float]:
     """Retrain the digits tree end to end; return its test accuracy before and after."""
     X, y, X_chosen, y_chosen, X_test, y_test = _digits(seed)
-    result = api.retrain(
+    result = bitvec.retrain(
         forest,
         X,
         y,
@@ -217,7 +218,7 @@ def draw(directory: Path, seed: int) -> list[str]:
     flat = api.convert(DecisionTreeClassifier(max_depth=3, random_state=seed).fit(X_fit, y_fit))
     soft = api.to_torch(flat, relaxation="sigmoid", gamma=2.0)
     soft.calibrate(X_fit)
-    retrained = api.retrain(
+    retrained = bitvec.retrain(
         flat, X_fit, y_fit, validation=(X_chosen, y_chosen), seed=seed, steps=400
     ).forest
 

@@ -30,7 +30,7 @@ from bitvec.arrays import Array
 from bitvec.errors import FileFormatError, InvalidForestError, UnsupportedModelError
 from bitvec.files.fields import Record, Tensors
 from bitvec.files.records import pack, unpack
-from bitvec.forest import Forest
+from bitvec.forest import Forest, require_forest
 
 FORMAT = "bitvec.forest"
 VERSION = 1
@@ -84,6 +84,7 @@ def save(forest: Forest, path: str | os.PathLike[str]) -> None:
     ...     identical(load(f"{folder}/stump.safetensors"), stump)
     True
     """
+    require_forest(forest)
     tensors, record = pack(forest)
     # Wide elements first, so that each array is aligned to its own element size.
     order = sorted(tensors, key=lambda name: (-tensors[name].itemsize, name))

@@ -172,4 +172,5 @@ def subject(model: Any) -> Subject:
         version=onnxruntime.__version__,
         raw=engine.raw,
         leaf_ids=engine.exit_leaves if engine.has_leaves else None,
+        ids="leaf number",
     )

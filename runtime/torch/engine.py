@@ -15,6 +15,7 @@ from bitvec.arrays import Array
 from bitvec.errors import InputError, UnsupportedModelError
 from bitvec.forest import Forest
 from bitvec.output import Aggregate
+from bitvec.runtime.torch import devices
 from bitvec.runtime.torch.outcomes import decide, to_device
 
 GEMM_LEAVES = {"cpu": 4, "cuda": 64}
@@ -77,7 +78,7 @@ class TorchEngine:
         gemm_leaves: int | None = None,
     ) -> None:
         self.forest = forest
-        self.device = torch.device("cpu" if device is None else device)
+        self.device = devices.find(device)
         if self.device.type == "mps" and np.float64 in (forest.dtype, forest.output.dtype):
             raise UnsupportedModelError(
                 "a forest on the device mps must be float32 throughout, got float64: "

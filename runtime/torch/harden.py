@@ -27,6 +27,11 @@ def harden(module: SoftForest) -> Forest:
     InvalidForestError
         If a parameter is not finite.
     """
+    if not isinstance(module, SoftForest):
+        raise TypeError(
+            f"a SoftForest must be given, got {type(module).__module__}."
+            f"{type(module).__qualname__}: relax a forest with bitvec.to_torch first."
+        )
     forest, movable = module.forest, module.movable
     for name, parameter in module.named_parameters():
         if parameter.requires_grad and not bool(torch.isfinite(parameter).all()):

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from bitvec import reference
 from bitvec.arrays import Array
 from bitvec.errors import InputError, UnsupportedModelError
-from bitvec.forest import Forest
+from bitvec.forest import Forest, require_forest
 from bitvec.node_tests import Kind
 from bitvec.output import Aggregate
 from bitvec.runtime import tables
@@ -152,6 +152,7 @@ class SoftForest(nn.Module):
             If the forest has linear leaves, a prediction kernel, no trees, or trees that are
             neither summed nor averaged.
         """
+        require_forest(forest)
         relaxations.find(relaxation)
         names = (movable,) if isinstance(movable, str) else tuple(movable)
         unknown = [name for name in names if name not in MOVABLE]

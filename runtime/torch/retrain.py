@@ -10,9 +10,9 @@ import torch
 
 from bitvec.arrays import Array
 from bitvec.errors import InputError
-from bitvec.forest import Forest
+from bitvec.forest import Forest, require_forest
 from bitvec.output import PostTransform
-from bitvec.runtime.torch import leaf_refit
+from bitvec.runtime.torch import devices, leaf_refit
 from bitvec.runtime.torch.leaf_training import refit_leaves
 from bitvec.runtime.torch.module import SoftForest
 from bitvec.runtime.torch.recipe import (
@@ -130,6 +130,7 @@ def retrain(
     deviation, leaf logits from counts, AdamW with a cosine, and after each hardening leaves counted
     anew; a leaf that no row reaches keeps what it learned.
     """
+    require_forest(forest)
     names = _names(forest, movable)
     data, held_out, goal = split(forest, X, y, sample_weight, validation, seed)
     recipe = Recipe(
@@ -141,7 +142,7 @@ def retrain(
         gamma or _gamma(forest, names),
         positive("evaluations", evaluations),
         seed,
-        torch.device("cpu" if device is None else device),
+        devices.find(device),
         progress,
     )
     check_numbers(recipe)

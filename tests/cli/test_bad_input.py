@@ -77,7 +77,7 @@ BAD: dict[str, tuple[tuple[str, ...], str]] = {
     "no target": ((*RETRAIN, "--target", "z"), "the column 'z' must be in the data"),
     "a missing target": ((*RETRAIN[:2], "gap.csv", *RETRAIN[3:], "--target", "y"), "missing"),
     "a share of 2": ((*RETRAIN, "--target", "y", "--validation", "2"), "between 0 and 1"),
-    "no device": ((*RETRAIN, "--target", "y", "--device", "abacus"), "--device must be one"),
+    "no device": ((*RETRAIN, "--target", "y", "--device", "abacus"), "`device` must be one"),
     "a feature as target": ((*RETRAIN, "--target", "mean area"), "each row must have a value of"),
     "an unknown class": (
         (*RETRAIN[:2], "classes.csv", *RETRAIN[3:], "--target", "y"),
