@@ -196,18 +196,19 @@ def test_the_rows_of_a_difference_reproduce_it():
             assert answers(mutant).leaf_ids(X)[0, difference.place] == difference.got
 
 
-def test_leaf_ids_of_the_source_library_are_compared_by_its_numbering():
+def test_a_subject_says_whether_its_leaf_ids_are_the_sources_or_leaf_numbers():
     forest = small_forest()
     ids = np.arange(8)[::-1] * 10
     forest = replace(forest, source=Source("reference", "0", leaf_id=ids))
     plain = answers(forest)
     ptr = forest.bitvectors.leaf_ptr[:-1]
-    numbered = replace(plain, leaf_ids=lambda X: ids[plain.leaf_ids(X) + ptr])
+    numbered = replace(plain, leaf_ids=lambda X: ids[plain.leaf_ids(X) + ptr], ids="source")
     assert compare(forest, numbered).passed
-    assert not compare(forest, plain).passed
-    # Another library, such as an exported artefact's runtime, numbers leaves within trees.
-    assert compare(forest, replace(plain, name="runtime")).passed
-    assert compare(forest, replace(numbered, name="runtime"), leaf_id=ids).passed
+    assert compare(forest, plain).passed
+    assert not compare(forest, replace(numbered, ids="leaf number")).passed
+    assert not compare(forest, replace(plain, ids="source")).passed
+    with pytest.raises(InputError, match="leaf ids"):
+        compare(replace(forest, source=None), numbered)
 
 
 def test_rows_that_the_subject_does_not_accept_are_never_handed_to_it():
@@ -365,6 +366,25 @@ def test_the_digest_changes_with_every_part_that_answers_and_not_with_the_source
     others.append(replace(forest, output=replace(forest.output, base_score=np.ones(1))))
     digests = [forest_digest(other) for other in others]
     assert len({digest, *digests}) == len(others) + 1
+
+
+@pytest.mark.parametrize("name", ["\ud800", "a\udcff", "b"])
+def test_every_name_has_its_digest(name):
+    forest = small_forest()
+    named = replace(forest, inputs=Inputs(3, (name, "x", "y"), missing_sentinel=-999.0))
+    other = replace(forest, inputs=Inputs(3, (name + "b", "x", "y"), missing_sentinel=-999.0))
+    assert len({forest_digest(f) for f in (forest, named, other)}) == 3
+
+
+def test_numpy_scalars_are_digested_as_the_numbers_that_they_are():
+    def digest(*codes):
+        inputs = Inputs(3, None, (codes, None, None), missing_sentinel=-999.0)
+        return forest_digest(replace(small_forest(), inputs=inputs))
+
+    assert digest(np.int64(1), np.float32(0.5), np.str_("a"), np.bool_(True)) == digest(
+        1, 0.5, "a", True
+    )
+    assert len({digest(1), digest(1.0), digest("1"), digest(True)}) == 4
 
 
 def test_a_forest_of_scikit_learn_is_covered_and_agrees_bit_for_bit():

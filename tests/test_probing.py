@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import AXIS, EQUAL, KERNEL, OBLIQUE, POLYTOPE, SENTINEL, SET, forests
+from strategies import AXIS, EQUAL, KERNEL, OBLIQUE, POLYTOPE, SENTINEL, SET, forests, rows
 
 from bitvec import matrices, reference, structure
 from bitvec.errors import InputError
@@ -20,6 +20,7 @@ from bitvec.node_tests import CodeRule, Kind, MissingRule, axis_aligned, set_bit
 from bitvec.output import Output
 from bitvec.probing import probe_rows
 from bitvec.probing.float_keys import floats, key_of, keys, ulps
+from bitvec.probing.nearest import nearest
 from bitvec.probing.targets import Outcome
 
 COLUMN_KINDS = (AXIS, SET, EQUAL, KERNEL)
@@ -240,6 +241,117 @@ def test_oblique_nodes_with_room_are_all_shown_on_both_sides_and_at_their_edge()
     assert np.all(np.nanmin(np.abs(z), axis=0) < 1e-13)
 
 
+def random_oblique(n_features: int, depth: int, dtype, seed: int, *, axis: float = 0.0) -> Forest:
+    """A complete tree of dense rows in general position, a share of them axis-aligned."""
+    rng = np.random.default_rng(seed)
+    n = 2**depth - 1
+    left = np.where(np.arange(n) < n // 2, 2 * np.arange(n) + 1, -2 * np.arange(n) - 1)
+    right = np.where(np.arange(n) < n // 2, 2 * np.arange(n) + 2, -2 * np.arange(n) - 2)
+    S = rng.normal(size=(n, n_features))
+    for node in np.flatnonzero(rng.random(n) < axis):
+        S[node] = np.eye(n_features)[rng.integers(n_features)]
+    B = matrices.dense(structure.from_children(left, right, [0]))
+    forest = from_matrices(S, rng.normal(size=n), B, np.arange(n + 1))
+    tests = forest.tests
+    floats_of = {
+        name: getattr(tests, name).astype(dtype) for name in ("weight", "offset", "r", "b")
+    }
+    return replace(forest, tests=replace(tests, **floats_of, missing_right=rng.random(n) < 0.5))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("axis", [0.0, 0.3])
+def test_oblique_paths_no_longer_than_the_features_are_all_covered(dtype, axis):
+    forest = random_oblique(12, 8, dtype, seed=1, axis=axis)
+    rows, coverage = probe_rows(forest).collect()
+    oblique = forest.tests.feature < 0
+    assert coverage.fraction == 1
+    if axis == 0:
+        # Independent halfspaces always meet, in every combination of sides.
+        assert coverage.reachable.all()
+        assert np.all(coverage.seen & (Outcome.LEFT | Outcome.RIGHT) == 3)
+        assert np.all(coverage.seen[oblique] & Outcome.EDGE)
+    for node, come in shown(forest, rows).items():
+        went = {h for _, h in come}
+        assert not coverage.seen[node] & Outcome.LEFT or False in went
+        assert not coverage.seen[node] & Outcome.RIGHT or True in went
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_oblique_nodes_in_the_plane_are_reached_or_proven_out_of_reach(seed):
+    forest = random_oblique(2, 5, np.float64, seed)
+    _, coverage = probe_rows(forest).collect()
+    assert coverage.fraction == 1
+    assert not coverage.reachable.all()
+    # What a dense grid and far rows come by is never called out of reach.
+    axis = np.concatenate([np.linspace(-6, 6, 241), [-1e3, 1e3]])
+    X = np.stack([x.ravel() for x in np.meshgrid(axis, axis)], axis=1)
+    X = np.concatenate([X, [[np.nan, 0.0], [0.0, np.nan], [np.nan, np.nan]]])
+    for node, come in shown(forest, X).items():
+        assert coverage.reachable[node] or not come
+        if coverage.reachable[node]:
+            went = {h for _, h in come}
+            assert False not in went or coverage.needed[node] & Outcome.LEFT
+            assert True not in went or coverage.needed[node] & Outcome.RIGHT
+
+
+@settings(max_examples=25)
+@given(st.data())
+def test_no_row_comes_by_what_is_called_out_of_reach(data):
+    forest = data.draw(forests(kinds=(AXIS, OBLIQUE, POLYTOPE, SET), max_trees=2, max_leaves=8))
+    _, coverage = probe_rows(forest).collect()
+    X = data.draw(rows(forest, max_rows=200, finite=True))
+    X[np.abs(X) > 1000] = 0  # proofs hold within a magnitude, at least 1024
+    rng = np.random.default_rng(0)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    for node, come in shown(forest, X).items():
+        assert coverage.reachable[node] or not come
+        for h, side in ((False, Outcome.LEFT), (True, Outcome.RIGHT)):
+            if forest.tests.feature[node] < 0 and h in {went for _, went in come}:
+                assert coverage.needed[node] & side
+
+
+def test_a_missing_value_that_settles_an_oblique_test_opens_the_node_behind_it():
+    # x + y > 1 and x + y <= 0 exclude each other; only NaN goes right and then left.
+    S, b = np.array([[1.0, 1.0], [1.0, 1.0], [1.0, -1.0]]), np.array([1.0, 0.0, 0.0])
+    B = matrices.dense(structure.from_children([~0, 2, ~1], [1, ~3, ~2], [0]))
+    forest = from_matrices(S, b, B, np.arange(4))
+    missing_right = np.array([True, False, False])
+    forest = replace(forest, tests=replace(forest.tests, missing_right=missing_right))
+    found, coverage = probe_rows(forest).collect()
+    assert coverage.reachable.all()
+    assert coverage.fraction == 1
+    assert all(np.isnan(found[row]).any() for row, _ in shown(forest, found)[2])
+    _, without = probe_rows(forest, missing=False).collect()
+    assert without.reachable.tolist() == [True, True, False]
+    assert without.fraction == 1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_nearest_point_satisfies_its_halfspaces_and_none_is_nearer(seed):
+    rng = np.random.default_rng(seed)
+    G, h = rng.normal(size=(6, 8)), rng.normal(size=6)
+    d, u = nearest(G, h)
+    # 1e-12: a few roundings of float64 in sums of 8 products of order 1.
+    assert np.all(G @ d >= h - 1e-12)
+    assert np.all(u >= 0)
+    # Stationarity of |d|²/2: d is a combination of the rows that bind, with weights >= 0.
+    binds = np.abs(G @ d - h) < 1e-9
+    weights = np.linalg.lstsq(G[binds].T, d, rcond=None)[0]
+    assert np.all(weights >= -1e-12)
+    assert np.allclose(G[binds].T @ weights, d, rtol=0, atol=1e-10)
+
+
+def test_halfspaces_that_do_not_meet_give_multipliers_that_prove_it():
+    G, h = np.array([[1.0, 1.0], [-1.0, 0.5], [0.0, -1.0]]), np.array([1.0, 1.0, 0.0])
+    d, u = nearest(G, h)
+    assert d is None
+    assert np.all(u >= 0)
+    # 1e-12: rounding of a small solved system; u is scaled by its own size.
+    assert np.all(np.abs(u @ G) < 1e-12 * u.max())
+    assert u @ h > 0
+
+
 def test_base_rows_fill_the_columns_off_the_path():
     tests = axis_aligned([0], np.array([0.5]))
     forest = forest_of([~0], [~1], tests, 3)
@@ -253,8 +365,8 @@ def test_rows_are_distinct_and_the_same_for_the_same_seed():
     forest = forest_of([1, ~0], [~2, ~1], tests, 2)
     first, second = (probe_rows(forest, seed=3).collect()[0] for _ in range(2))
     assert first.tobytes() == second.tobytes()
-    for rows, _ in probe_rows(forest).blocks():
-        assert len({row.tobytes() for row in rows}) == len(rows)
+    for block, _ in probe_rows(forest).blocks():
+        assert len({row.tobytes() for row in block}) == len(block)
 
 
 def test_a_tree_of_one_leaf_is_covered():

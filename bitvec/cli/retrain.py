@@ -145,7 +145,7 @@ def command(
     writable(out, (".safetensors",), replace=True, inputs=inputs)
     forest = open_forest(path)
     X, y = read_target(data, forest, header, target)
-    checked = share if held_out is None else read_target(held_out, forest, header, target)
+    by: Any = share if held_out is None else read_target(held_out, forest, header, target)
     import bitvec
     from bitvec import files
 
@@ -154,7 +154,7 @@ def command(
             forest,
             X,
             y,
-            validation=checked,
+            validation=by,
             movable=move,
             relaxation=relaxation,
             steps=steps,
