@@ -33,6 +33,8 @@ def test_it_is_the_exit_leaf_up_to_temperature_eps_over_leaves_and_no_further(B,
     # The gap of two neighbouring penalties is penalty / T >= 1 up to float64 rounding.
     assert np.allclose(project(penalty), one_hot, rtol=0, atol=1e-12)
     assert np.array_equal(project(penalty / 2), one_hot)
+    if B.n_leaves == 1:
+        return
     ties = (scores == scores.max(axis=1, keepdims=True)).sum(axis=1) > 1
     neighbours = ties & (np.sort(biased, axis=1)[:, -2:] @ [-1, 1] < 1.5 * penalty)
     beyond = project(2 * penalty)
