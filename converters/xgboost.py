@@ -137,6 +137,10 @@ def _open(model: Any) -> _Opened:
             return _with_saved_wrapper(_Opened(str(path), parse(path.read_bytes())))
     name = type(model).__name__
     if hasattr(model, "get_booster"):
+        if not model.__sklearn_is_fitted__():
+            raise UnsupportedModelError(
+                f"{name}: the model must be fitted, got one that is not: call fit first."
+            )
         document = parse(bytes(model.get_booster().save_raw("ubj")))
         labels = getattr(model, "classes_", None)
         missing = getattr(model, "missing", None)
@@ -179,6 +183,12 @@ def _forest(opened: _Opened) -> Forest:
     model, weights = _booster(learner)
     n_features, n_outputs = _sizes(learner, model)
     n_trees, iteration = _used_iterations(opened, model, n_outputs)
+    parameters = member(learner, "learner_model_param", dict)
+    if not n_trees and integer(parameters, "boost_from_average", default=0):
+        raise UnsupportedModelError(
+            "a model must have trees, or a base_score that was set: without either, xgboost takes "
+            "its default base_score for a margin once and for an answer after training."
+        )
     trees = read_trees(member(model, "trees", list)[:n_trees], n_features, n_outputs)
     group = integers(model.get("tree_info"), "tree_info", 0, n_outputs)[:n_trees]
     bitvectors, order = arrange(trees.left, trees.right, trees.roots)

@@ -782,3 +782,28 @@ def test_damaged_bytes_are_read_or_refused(tmp_path: Path) -> None:
         except BitvecError:
             refused += 1
     assert 0 < refused < 150
+
+
+def test_an_unfitted_wrapper_is_refused() -> None:
+    with pytest.raises(UnsupportedModelError, match="XGBRegressor: the model must be fitted"):
+        converter.convert(xgb.XGBRegressor())
+
+
+def test_a_booster_without_trees_lifts_only_with_a_base_score_of_its_own() -> None:
+    X = np.random.default_rng(0).random((50, 3), np.float32)
+    rows = xgb.DMatrix(X, (X[:, 0] > 0.7).astype(int))
+    fixed = xgb.train({"objective": "binary:logistic", "base_score": 0.2}, rows, 0)
+    assert np.array_equal(
+        bitvec.compile(converter.convert(fixed)).raw(X)[:, 0], fixed.predict(rows, output_margin=True)
+    )
+    with pytest.raises(UnsupportedModelError, match="must have trees"):
+        converter.convert(xgb.train({"objective": "binary:logistic"}, rows, 0))
+
+
+def test_rows_of_another_width_do_not_reach_the_library() -> None:
+    X = np.random.default_rng(0).random((50, 3), np.float32)
+    model = xgb.XGBRegressor(n_estimators=2).fit(X, X[:, 0])
+    answers = converter.subject(model)
+    for ask in (answers.raw, answers.leaf_ids):
+        with pytest.raises(InputError, match="3 features"):
+            ask(np.zeros((4, 5), np.float32))
