@@ -21,9 +21,6 @@ object is saved to memory in UBJSON and read the same way.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final
@@ -37,18 +34,16 @@ from bitvec.converters.xgboost_document import (
     float32s,
     integer,
     integers,
-    label_array,
     member,
     numbers,
-    parse,
     plain,
 )
 from bitvec.converters.xgboost_objectives import Objective, base_margin, objective_named
+from bitvec.converters.xgboost_opened import Opened, naming, open_model
 from bitvec.converters.xgboost_trees import read_trees
 from bitvec.errors import (
     FileFormatError,
     InputError,
-    InvalidForestError,
     MissingLibraryError,
     UnsupportedModelError,
 )
@@ -64,28 +59,6 @@ from bitvec.subject import Subject
 MOST_FEATURES: Final = 2**31 - 1
 MOST_OUTPUTS: Final = 2**16
 """More outputs than this must be borne out by as many trees before anything is allocated."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Opened:
-    """A model document, and what the scikit-learn wrapper that it came from says about its use."""
-
-    name: str
-    """For messages."""
-    document: Document
-    wrapped: bool = False
-    classifies: bool | None = None
-    """None leaves it to the objective."""
-    labels: Array | None = None
-    missing: float = np.nan
-
-    @property
-    def learner(self) -> Document:
-        return member(self.document, "learner", dict)
-
-    @property
-    def attributes(self) -> Document:
-        return member({"attributes": {}} | self.learner, "attributes", dict)
 
 
 def convert(model: Any) -> Forest:
@@ -116,79 +89,17 @@ def convert(model: Any) -> Forest:
     --------
     >>> forest = convert("model.ubj")  # doctest: +SKIP
     """
-    opened = _open(model)
-    with _naming(opened.name):
+    opened = open_model(model)
+    with naming(opened.name):
         return _forest(opened)
 
 
-@contextmanager
-def _naming(name: str) -> Iterator[None]:
-    """Put the name of the model in front of messages about it."""
-    try:
-        yield
-    except (FileFormatError, InvalidForestError, UnsupportedModelError) as error:
-        raise type(error)(f"{name}: {error}") from error
-
-
-def _open(model: Any) -> _Opened:
-    if isinstance(model, (str, PathLike)):
-        path = Path(model)
-        with _naming(str(path)):
-            return _with_saved_wrapper(_Opened(str(path), parse(path.read_bytes())))
-    name = type(model).__name__
-    if hasattr(model, "get_booster"):
-        if not model.__sklearn_is_fitted__():
-            raise UnsupportedModelError(
-                f"{name}: the model must be fitted, got one that is not: call fit first."
-            )
-        document = parse(bytes(model.get_booster().save_raw("ubj")))
-        labels = getattr(model, "classes_", None)
-        missing = getattr(model, "missing", None)
-        sentinel = np.nan if missing is None else float(missing)
-        return _Opened(name, document, True, labels is not None, labels, sentinel)
-    if hasattr(model, "save_raw"):
-        return _Opened(name, parse(bytes(model.save_raw("ubj"))))
-    raise TypeError(
-        f"`model` must be a path, an xgboost Booster or a scikit-learn wrapper of xgboost, got a "
-        f"{name}."
-    )
-
-
-def _with_saved_wrapper(plain_file: _Opened) -> _Opened:
-    """Read what a wrapper left in the file that it saved."""
-    text = plain_file.attributes.get("scikit_learn")
-    if text is None:
-        return plain_file
-    try:
-        saved = json.loads(text)
-    except (TypeError, ValueError, RecursionError):
-        saved = None
-    if not isinstance(saved, dict):
-        raise FileFormatError("the attribute `scikit_learn` must be the text of a JSON object.")
-    # Before 1.6 or so a wrapper saved all of its state, `classes_` and `missing` among it.
-    labels = saved.get("classes_")
-    missing = saved.get("missing")
-    return replace(
-        plain_file,
-        wrapped=True,
-        classifies=saved.get("_estimator_type", "classifier" if labels else "") == "classifier",
-        labels=None if labels is None else label_array(labels),
-        missing=float(missing) if isinstance(missing, (int, float)) else np.nan,
-    )
-
-
-def _forest(opened: _Opened) -> Forest:
+def _forest(opened: Opened) -> Forest:
     learner = opened.learner
     objective = objective_named(member(member(learner, "objective", dict), "name", str))
     model, weights = _booster(learner)
     n_features, n_outputs = _sizes(learner, model)
     n_trees, iteration = _used_iterations(opened, model, n_outputs)
-    parameters = member(learner, "learner_model_param", dict)
-    if not n_trees and integer(parameters, "boost_from_average", default=0):
-        raise UnsupportedModelError(
-            "a model must have trees, or a base_score that was set: without either, xgboost takes "
-            "its default base_score for a margin once and for an answer after training."
-        )
     trees = read_trees(member(model, "trees", list)[:n_trees], n_features, n_outputs)
     group = integers(model.get("tree_info"), "tree_info", 0, n_outputs)[:n_trees]
     bitvectors, order = arrange(trees.left, trees.right, trees.roots)
@@ -196,6 +107,15 @@ def _forest(opened: _Opened) -> Forest:
     set_ptr, set_words = trees.sets(node)
     has_sentinel = not np.isnan(opened.missing)
     version = _version(opened.document)
+    score = _base_score(learner, n_outputs)
+    base = base_margin(objective, score, version)
+    parameters = member(learner, "learner_model_param", dict)
+    estimated = integer(parameters, "boost_from_average", default=0) != 0
+    if not n_trees and estimated and not np.array_equal(base, score):
+        raise UnsupportedModelError(
+            "a model must have trees, or a base_score that was set: without either, xgboost takes "
+            "the default base_score for a margin, though the objective has a link."
+        )
     output = None
     if n_outputs > 1 and trees.v.shape[1] == 1:
         output = np.repeat(group, np.diff(bitvectors.leaf_ptr)).astype(np.int32)
@@ -216,7 +136,7 @@ def _forest(opened: _Opened) -> Forest:
         output=Output(
             n_outputs=n_outputs,
             dtype=np.dtype(np.float32),
-            base_score=base_margin(objective, _base_score(learner, n_outputs), version),
+            base_score=base,
             base_first=True,
             tree_weight=None if weights is None else weights[:n_trees],
             post_transform=objective.post_transform,
@@ -284,7 +204,7 @@ def _sizes(learner: Document, model: Document) -> tuple[int, int]:
     return n_features, n_outputs
 
 
-def _used_iterations(opened: _Opened, model: Document, n_outputs: int) -> tuple[int, Array]:
+def _used_iterations(opened: Opened, model: Document, n_outputs: int) -> tuple[int, Array]:
     """Return how many trees answer, and the boosting iteration of each."""
     n_trees = len(member(model, "trees", list))
     if "iteration_indptr" in model:
@@ -328,7 +248,7 @@ def _groups(learner: Document, n_outputs: int) -> tuple[int, ...]:
     return (1,) * n_outputs if n_targets > 1 else (n_outputs,)
 
 
-def _classes(opened: _Opened, objective: Objective, n_outputs: int) -> tuple[Array, ...] | None:
+def _classes(opened: Opened, objective: Objective, n_outputs: int) -> tuple[Array, ...] | None:
     classifies = objective.classifies if opened.classifies is None else opened.classifies
     if not classifies:
         return None
@@ -383,8 +303,8 @@ def subject(model: Any) -> Subject:
         import xgboost
     except ImportError as error:
         raise MissingLibraryError("xgboost", "xgboost", "asking an xgboost model") from error
-    opened = _open(model)
-    with _naming(opened.name):
+    opened = open_model(model)
+    with naming(opened.name):
         trees_of_model, _ = _booster(opened.learner)
         n_features, n_outputs = _sizes(opened.learner, trees_of_model)
         n_trees, iteration = _used_iterations(opened, trees_of_model, n_outputs)

@@ -794,7 +794,8 @@ def test_a_booster_without_trees_lifts_only_with_a_base_score_of_its_own() -> No
     rows = xgb.DMatrix(X, (X[:, 0] > 0.7).astype(int))
     fixed = xgb.train({"objective": "binary:logistic", "base_score": 0.2}, rows, 0)
     assert np.array_equal(
-        bitvec.compile(converter.convert(fixed)).raw(X)[:, 0], fixed.predict(rows, output_margin=True)
+        bitvec.compile(converter.convert(fixed)).raw(X)[:, 0],
+        fixed.predict(rows, output_margin=True),
     )
     with pytest.raises(UnsupportedModelError, match="must have trees"):
         converter.convert(xgb.train({"objective": "binary:logistic"}, rows, 0))
