@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -10,7 +11,7 @@ from bitvec import files
 from bitvec.arrays import ArrayLike
 from bitvec.certificates import Certificate, compare
 from bitvec.dispatch import converter, is_path
-from bitvec.errors import InputError, UnsupportedModelError
+from bitvec.errors import FileFormatError, InputError, UnsupportedModelError
 from bitvec.forest import Forest, require_forest
 from bitvec.runtime.predictor import compile as compile
 from bitvec.subject import Subject
@@ -27,8 +28,9 @@ def convert(model: Any) -> Forest:
     Parameters
     ----------
     model : object or path
-        A fitted scikit-learn tree or forest, an xgboost Booster or estimator, a treelite Model; or
-        the path of a `.skops`, `.json`, `.ubj`, `.tl` or (a saved forest) `.safetensors` file.
+        A fitted scikit-learn, xgboost or LightGBM model, a treelite Model, an ONNX tree ensemble;
+        or the path of a `.skops`, `.json`, `.ubj`, `.txt` (LightGBM), `.tl`, `.onnx` or (a saved
+        forest) `.safetensors` file.
 
     Raises
     ------
@@ -52,13 +54,20 @@ def convert(model: Any) -> Forest:
 
 
 def subject(model: Any) -> Subject:
-    """Return what a forest is compared with: a source model, its file, or an exported `.onnx`."""
+    """Return what a forest is compared with: a source model, its file, or an `.onnx` file.
+
+    An `.onnx` file that bitvec exported answers through its own outputs; one of another exporter is
+    a source model.
+    """
     if isinstance(model, Subject):
         return model
     if is_path(model) and Path(model).suffix.lower() == ".onnx":
         from bitvec.runtime.onnx.session import subject as onnx_subject
 
-        return onnx_subject(model)
+        try:
+            return onnx_subject(model)
+        except FileFormatError:
+            pass
     result: Subject = converter(model).subject(model)
     return result
 
@@ -94,13 +103,13 @@ def certify(
     Returns
     -------
     Certificate
-        `passed` says whether no leaf and no raw score differs and every reachable node was seen on
-        every outcome; `summary()` and `save(path)` say the rest.
+        `passed` says whether no leaf, raw score or prediction differs and every reachable node was
+        seen on every outcome; `summary()` and `save(path)` say the rest.
 
     Raises
     ------
     InputError
-        If X or the model does not fit the forest.
+        If X or the model does not fit the forest: another number of trees, features or outputs.
 
     Examples
     --------
@@ -117,6 +126,8 @@ def certify(
         forest,
         exits=predictor.engine.exit_leaves,
         raw=predictor.engine.raw,
+        scores=predictor.scores,
+        predict=predictor.predict,
         subject=subject(model),
         X=rows,
         seed=seed,
@@ -130,6 +141,7 @@ def to_torch(
     *,
     movable: Iterable[str] = ("S", "b", "v"),
     gamma: float = 1.0,
+    dtype: Any = None,
 ) -> SoftForest:
     """Relax a forest into a torch module whose parameters are its arrays.
 
@@ -144,6 +156,8 @@ def to_torch(
     gamma : float
         Steepness, in units of each node's margin standard deviation once `calibrate(X)` has
         measured it, else of the margin itself.
+    dtype : torch.dtype, optional
+        Of the parameters; torch.float32 if not given.
 
     Returns
     -------
@@ -166,7 +180,10 @@ def to_torch(
     """
     from bitvec.runtime.torch.module import SoftForest
 
-    return SoftForest.from_forest(forest, relaxation, movable=movable, gamma=gamma)
+    relax = SoftForest.from_forest
+    if dtype is not None:
+        relax = partial(relax, dtype=dtype)
+    return relax(forest, relaxation, movable=movable, gamma=gamma)
 
 
 def export(

@@ -73,7 +73,10 @@ class Output:
         What a mean divides by; the number of trees if not given (LightGBM's random forests divide
         by the trees of a class).
     labels_from_raw : bool
-        Labels are the argmax of raw scores instead of probabilities, which can tie by rounding.
+        Labels are the argmax of raw scores instead of probabilities, which can tie by rounding; a
+        single output of 2 classes then takes the second where its raw score is positive.
+    tie_to_second : bool
+        Such an output takes the second class at a raw score of 0 too (GradientBoosting).
     """
 
     n_outputs: int
@@ -89,6 +92,7 @@ class Output:
     iteration: Int32[Array, " n_trees"] | None = None
     divisor: Float[Array, " n_outputs"] | None = None
     labels_from_raw: bool = False
+    tie_to_second: bool = False
 
     def __post_init__(self) -> None:
         put = object.__setattr__
@@ -106,6 +110,10 @@ class Output:
         wide = np.asarray(base).dtype == np.float64 and not self.base_first
         base_dtype = np.dtype(np.float64) if wide else self.dtype
         put(self, "base_score", read_only("base_score", base, base_dtype, (self.n_outputs,)))
+        require(
+            self.tie_to_second <= self.labels_from_raw,
+            "`tie_to_second` holds for labels from raw scores only.",
+        )
         if self.divisor is not None:
             require(self.aggregate is Aggregate.MEAN, "`divisor` holds for a mean only.")
             put(self, "divisor", read_only("divisor", self.divisor, self.dtype, (self.n_outputs,)))

@@ -4,8 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from jaxtyping import Float, Int
 
 from bitvec.arrays import Array
+
+
+class LeafValues(NamedTuple):
+    """What a model stores at its leaves, in any order; leaves of no row may be among them.
+
+    `tree` and `id`, (n,), name a leaf as the subject's leaf ids do; `v`, (n, width), is what the
+    forest's `leaves.v` should hold there, before tree weights.
+    """
+
+    tree: Int[Array, " n"]
+    id: Int[Array, " n"]
+    v: Float[Array, "n width"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,18 +35,42 @@ class Subject:
         X, (batch, n_features) in the forest's dtype, to raw scores, (batch, n_outputs), in the
         library's own dtype and through its public prediction function.
     leaf_ids : callable, optional
-        X to the library's own leaf ids, (batch, n_trees); None where it exposes none.
+        X to leaf ids, (batch, n_trees); None where the library exposes none.
+    ids : "source" or "leaf number"
+        What these ids are: those of the library that the forest was lifted from, as in
+        `source.leaf_id`, or numbers of leaves within their trees, from left to right.
     accepts_missing, accepts_infinite : bool
         Whether NaN and infinities may be handed to these functions.
     exact : bool
         Whether the library accumulates deterministically, so that raw scores must be equal bit for
         bit; otherwise only leaf ids are promised.
+    predict : callable, optional
+        X to what the library's own `predict` returns: a classifier's labels, (batch,) or
+        (batch, n_groups); a regressor's values, (batch,) or (batch, n_outputs).
+    scores : callable, optional
+        X to a classifier's raw scores after its post-transform, (batch, n_outputs): probabilities,
+        of a group of one output that of the second class. Where this or `predict` is `raw`, the
+        same function, it is asked once.
+    leaf_values : callable, optional
+        Called without arguments; returns what the model stores at its leaves.
+    n_trees, n_features, n_outputs : int, optional
+        Of the model, so that another one is told before it is asked anything.
+    notes : tuple of str
+        What a reader of the certificate must know about these answers, in sentences.
     """
 
     name: str
     version: str
     raw: Callable[[Array], Array]
     leaf_ids: Callable[[Array], Array] | None = None
+    ids: Literal["source", "leaf number"] = "leaf number"
     accepts_missing: bool = True
     accepts_infinite: bool = True
     exact: bool = True
+    predict: Callable[[Array], Array] | None = None
+    scores: Callable[[Array], Array] | None = None
+    leaf_values: Callable[[], LeafValues] | None = None
+    n_trees: int | None = None
+    n_features: int | None = None
+    n_outputs: int | None = None
+    notes: tuple[str, ...] = ()

@@ -18,7 +18,7 @@ def transform(
     float64, so that labels are the source's also where a probability is within an ulp of a tie. A
     float32 probability may differ from the source's by a few ulps; the raw score does not.
     """
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):  # infinite scores are legal
         return _TABLE[output.post_transform](output, raw)
 
 
@@ -102,8 +102,9 @@ def probabilities(
 def predictions(output: Output, raw: Float[Array, "batch n_outputs"]) -> Array:
     """Return labels, (batch,) or (batch, n_groups), or for a regressor the transformed scores.
 
-    A label is the first class of highest probability (or raw score, if `labels_from_raw`); a class
-    with a single output wins where its probability exceeds one half. A regressor of one output
+    A label is the first class of highest probability, or of highest raw score if `labels_from_raw`;
+    with a single output the second class wins where its probability exceeds one half, or its raw
+    score 0. A regressor of one output
     returns shape (batch,).
     """
     if output.classes is None:
@@ -113,11 +114,13 @@ def predictions(output: Output, raw: Float[Array, "batch n_outputs"]) -> Array:
     value = transform(output, raw)
     start = 0
     for labels, size in zip(output.classes, output.groups, strict=True):
-        part = value[:, start : start + size]
-        single = size == 1 and labels.size == 2
-        if output.labels_from_raw and not single:
-            part = raw[:, start : start + size]
-        index = (part[:, 0] > 0.5).astype(np.intp) if single else part.argmax(axis=1)
+        part = (raw if output.labels_from_raw else value)[:, start : start + size]
+        if size == 1 and labels.size == 2:
+            boundary = 0.0 if output.labels_from_raw else 0.5
+            above = part[:, 0] >= boundary if output.tie_to_second else part[:, 0] > boundary
+            index = above.astype(np.intp)
+        else:
+            index = part.argmax(axis=1)
         columns.append(labels[index])
         start += size
     return columns[0] if len(columns) == 1 else np.stack(columns, axis=1)

@@ -24,6 +24,13 @@ import numpy as np
 
 from bitvec import structure, tree_paths
 from bitvec.arrays import Array
+from bitvec.converters.onnx_schema import (
+    AGGREGATE_SUM,
+    DOMAIN,
+    ENSEMBLE,
+    POST_TRANSFORM_NONE,
+    Mode,
+)
 from bitvec.errors import MissingLibraryError, UnsupportedModelError
 from bitvec.forest import Forest
 from bitvec.graph.answers import (
@@ -54,10 +61,6 @@ except ImportError as error:
     raise MissingLibraryError("onnx", "onnx", "Writing ONNX files") from error
 
 FORM = "tree_ensemble"
-DOMAIN = "ai.onnx.ml"
-BRANCH_LEQ, BRANCH_LT, BRANCH_EQ, BRANCH_MEMBER = 0, 1, 4, 6
-AGGREGATE_SUM = 1
-POST_TRANSFORM_NONE = 0
 LARGEST_DEPTH = 1024
 """onnxruntime 1.31 loads trees by recursion: 5,000 levels pass, 50,000 end the process."""
 LARGEST_TREE = 1 << 24
@@ -228,7 +231,7 @@ def _ensemble(
     }
     if nodes.members.size:
         attributes["membership_values"] = nodes.members.astype(dtype)
-    return graph.add("TreeEnsemble", columns, name=name, domain=DOMAIN, **attributes)
+    return graph.add(ENSEMBLE, columns, name=name, domain=DOMAIN, **attributes)
 
 
 def _leaf_shift(true: Array, false: Array) -> int:
@@ -263,8 +266,8 @@ def _branches(forest: Forest, feature: Array) -> _Branches:
     left; a set without members, which the operator cannot hold, becomes x <= inf.
     """
     tests = forest.tests
-    mode = np.where(tests.relation == Relation.GREATER, BRANCH_LEQ, BRANCH_LT)
-    mode[tests.kind == Kind.EQUAL] = BRANCH_EQ
+    mode = np.where(tests.relation == Relation.GREATER, Mode.BRANCH_LEQ, Mode.BRANCH_LT)
+    mode[tests.kind == Kind.EQUAL] = Mode.BRANCH_EQ
     true_right = tests.kind == Kind.EQUAL
     split = tests.b.copy()
     members = []
@@ -275,10 +278,10 @@ def _branches(forest: Forest, feature: Array) -> _Branches:
             n_codes = int(tests.set_ptr[node + 1] - tests.set_ptr[node]) * WORD_BITS
             codes = np.setdiff1d(np.arange(n_codes), codes)
         if codes.size:
-            mode[node], split[node], true_right[node] = BRANCH_MEMBER, 0, not beyond
+            mode[node], split[node], true_right[node] = Mode.BRANCH_MEMBER, 0, not beyond
             members += [*codes.tolist(), np.nan]
         else:
-            mode[node], split[node], true_right[node] = BRANCH_LEQ, np.inf, beyond
+            mode[node], split[node], true_right[node] = Mode.BRANCH_LEQ, np.inf, beyond
     missing_true = tests.missing_right == true_right
     return _Branches(mode, feature, split, missing_true, true_right, np.array(members))
 

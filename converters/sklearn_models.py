@@ -1,142 +1,137 @@
 """What is read from a scikit-learn model, checked before any of it is followed.
 
-A model may come from a file of unknown origin: scikit-learn itself follows child links and column
-numbers without a look at their range, so nothing of a model is run before `gather` has passed it.
+A model may come from a file of unknown origin, as a `Record`, or live. Either is read by attribute,
+and nothing here imports scikit-learn.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float64
 
 from bitvec.arrays import Array
-from bitvec.errors import InvalidForestError, MissingLibraryError, UnsupportedModelError
+from bitvec.converters.sklearn_records import Record, attributes, class_name
+from bitvec.converters.sklearn_refusals import refuse
+from bitvec.errors import InvalidForestError, UnsupportedModelError
+from bitvec.inputs import Inputs
 
-try:
-    from sklearn.ensemble import (
-        ExtraTreesClassifier,
-        ExtraTreesRegressor,
-        RandomForestClassifier,
-        RandomForestRegressor,
-    )
-    from sklearn.tree import (
-        DecisionTreeClassifier,
-        DecisionTreeRegressor,
-        ExtraTreeClassifier,
-        ExtraTreeRegressor,
-    )
-    from sklearn.tree._tree import Tree
-except ImportError as error:
-    raise MissingLibraryError("scikit-learn", "sklearn", "lifting a scikit-learn model") from error
-
-TREES = (ExtraTreeClassifier, ExtraTreeRegressor, DecisionTreeClassifier, DecisionTreeRegressor)
-FORESTS = (
-    RandomForestClassifier,
-    RandomForestRegressor,
-    ExtraTreesClassifier,
-    ExtraTreesRegressor,
+TREES = (
+    "ExtraTreeClassifier",
+    "ExtraTreeRegressor",
+    "DecisionTreeClassifier",
+    "DecisionTreeRegressor",
 )
+FORESTS = (
+    "RandomForestClassifier",
+    "RandomForestRegressor",
+    "ExtraTreesClassifier",
+    "ExtraTreesRegressor",
+)
+BAGGING = ("BaggingClassifier", "BaggingRegressor")
+BOOSTING = ("GradientBoostingClassifier", "GradientBoostingRegressor")
+HISTOGRAMS = ("HistGradientBoostingClassifier", "HistGradientBoostingRegressor")
+ADABOOST = ("AdaBoostClassifier", "AdaBoostRegressor")
+ISOLATION = ("IsolationForest",)
+MODELS = (*TREES, *FORESTS, *BAGGING, *BOOSTING, *HISTOGRAMS, *ADABOOST, *ISOLATION)
 
-_ANSWERING = ("predict", "predict_proba", "_validate_X_predict")
+_ANSWERING = (
+    "predict",
+    "predict_proba",
+    "decision_function",
+    "score_samples",
+    "_validate_X_predict",
+    "_raw_predict",
+    "_raw_predict_init",
+    "_predict_iterations",
+    "_preprocess_X",
+    "_score_samples",
+    "_compute_score_samples",
+    "_get_median_predict",
+)
 """The methods that answer; a subclass that overrides one answers something else."""
 
-_ADVICE = {
-    "AdaBoost": "it weighs the votes of its trees; convert its members, `model.estimators_[i]`",
-    "Bagging": "its members read subsets of the columns; convert them, `model.estimators_[i]`",
-    "HistGradientBoosting": "train the same trees with LightGBM or xgboost, which are lifted",
-    "GradientBoosting": "train the same trees with LightGBM or xgboost, which are lifted",
-    "IsolationForest": "it scores path lengths; convert its members, `model.estimators_[i]`",
-    "RandomTreesEmbedding": "it returns leaf indicators; convert its members, "
-    "`model.estimators_[i]`",
-    "SearchCV": "convert the model that it chose, `model.best_estimator_`",
-    "CalibratedClassifier": "convert `model.calibrated_classifiers_[i].estimator`",
-    "Voting": "convert its members, `model.estimators_[i]`",
-    "Stacking": "convert its members, `model.estimators_[i]`",
-    "MultiOutput": "convert its members, `model.estimators_[i]`, or fit one forest on all targets",
-}
-"""Part of a class name, and what its owner can do instead; the first match counts."""
 
-
-@dataclass(frozen=True, slots=True)
-class Nodes:
-    """The node records of all trees, one tree after the other, checked."""
-
-    record: Array
-    """(n_positions,), scikit-learn's node struct."""
-    value: Float64[Array, "n_positions n_targets max_n_classes"]
-    start: Array
-    """(n_trees + 1,), where each tree begins."""
-
-
-def is_classifier(model: Any) -> bool:
-    """Tell a classifier from a regressor."""
-    return isinstance(model, (DecisionTreeClassifier, RandomForestClassifier, ExtraTreesClassifier))
-
-
-def is_forest(model: Any) -> bool:
-    """Tell an average of trees from a single tree."""
-    return isinstance(model, FORESTS)
-
-
-def members(model: Any) -> list[Any]:
-    """Return the single-tree estimators of a model that is supported and fitted.
+def kind_of(model: Any, supported: tuple[str, ...] = MODELS) -> str:
+    """Return which of scikit-learn's classes a model is, or inherits all of its answers from.
 
     Raises
     ------
     UnsupportedModelError
-        If the model or one of its members is of another class, answers in its own way, or is not
-        fitted.
+        If it is of none of them, or answers in its own way.
     """
-    _require_supported(model, (*TREES, *FORESTS))
-    trees = getattr(model, "estimators_", None) if is_forest(model) else [model]
-    if not isinstance(trees, list) or not all(hasattr(tree, "tree_") for tree in trees):
+    if isinstance(model, Record):
+        if model.kind not in supported or not model.module.startswith("sklearn."):
+            raise refuse(model, supported)
+        return model.kind
+    base = next(
+        (
+            cls
+            for cls in type(model).__mro__
+            if cls.__name__ in supported and cls.__module__.partition(".")[0] == "sklearn"
+        ),
+        None,
+    )
+    if base is None:
+        raise refuse(model, supported)
+    for method in _ANSWERING:
+        if _definition(type(model), method) is not _definition(base, method):
+            raise UnsupportedModelError(
+                f"a subclass of {base.__name__} must inherit `{method}`, got "
+                f"{type(model).__name__}, which has its own: its answers are not those of its "
+                f"trees, so convert a plain {base.__name__}."
+            )
+    return base.__name__
+
+
+def _definition(cls: type, method: str) -> Any:
+    """Return what a class or its nearest base defines under a name, not bound to anything."""
+    return next((vars(base)[method] for base in cls.__mro__ if method in vars(base)), None)
+
+
+def is_classifier(kind: str) -> bool:
+    """Tell a classifier from a regressor, by the name of its class."""
+    return kind.endswith("Classifier")
+
+
+def members(model: Any, kind: str) -> list[Any]:
+    """Return the single-tree estimators of a fitted model that is one, or holds a list of them.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If the model is not fitted, or a member is no tree, or none of the model's own kind.
+    """
+    trees = [model] if kind in TREES else getattr(model, "estimators_", None)
+    name = class_name(model)
+    if not isinstance(trees, list) or (kind in TREES and not hasattr(model, "tree_")):
         raise UnsupportedModelError(
-            f"the {type(model).__name__} must be fitted, got one without trees: call fit first."
+            f"the {name} must be fitted, got one without trees: call fit first."
         )
     if not trees:
         raise UnsupportedModelError(
-            f"the {type(model).__name__} must have at least one tree, got none: fit it again."
+            f"the {name} must have at least one tree, got none: fit it again."
         )
     for tree in trees:
-        _require_supported(tree, TREES)
-        if is_classifier(tree) != is_classifier(model):
-            raise UnsupportedModelError(
-                f"the trees of a {type(model).__name__} must be of its own kind, got a "
-                f"{type(tree).__name__}: fit the model again."
-            )
+        require_tree(tree, name, is_classifier(kind))
     return trees
 
 
-def _require_supported(model: Any, supported: tuple[type, ...]) -> None:
-    name = type(model).__name__
-    base = next((kind for kind in supported if isinstance(model, kind)), None)
-    if base is None:
-        raise UnsupportedModelError(_refusal(model))
-    for method in _ANSWERING:
-        own = getattr(type(model), method, None)
-        if own is not getattr(base, method, None):
-            raise UnsupportedModelError(
-                f"a subclass of {base.__name__} must inherit `{method}`, got {name}, which has its "
-                f"own: its answers are not those of its trees, so convert a plain {base.__name__}."
-            )
-
-
-def _refusal(model: Any) -> str:
-    name = type(model).__name__
-    steps = getattr(model, "steps", None)
-    if name == "Pipeline" and isinstance(steps, list) and steps:
-        last = type(steps[-1][-1]).__name__
-        return (
-            "a Pipeline cannot be lifted, because its other steps change the columns that the "
-            f"trees read: convert its last step, `model[-1]` (a {last}), and give it the rows "
-            "that `model[:-1].transform(X)` returns."
+def require_tree(tree: Any, owner: str, classifies: bool) -> None:
+    """Check that a member is a fitted tree, a classifier or not as its owner needs."""
+    kind = kind_of(tree, TREES)
+    if is_classifier(kind) != classifies:
+        wanted = "classifiers" if classifies else "regressors"
+        raise UnsupportedModelError(
+            f"the trees of a {owner} must be {wanted}, got a {class_name(tree)}: "
+            "fit the model again with trees of that kind."
         )
-    names = ", ".join(kind.__name__ for kind in (*TREES, *FORESTS))
-    match = next((advice for part, advice in _ADVICE.items() if part in name), None)
-    return f"the model must be one of {names}, got {name}" + (f": {match}." if match else ".")
+    if not hasattr(tree, "tree_"):
+        raise UnsupportedModelError(
+            f"the {owner} must be fitted, got a member without a tree: call fit first."
+        )
 
 
 def whole_number(model: Any, name: str) -> int:
@@ -150,6 +145,37 @@ def whole_number(model: Any, name: str) -> int:
     return int(value)
 
 
+def real_number(model: Any, name: str) -> float:
+    """Return an attribute that must be one finite number."""
+    value: Any = getattr(model, name, None)
+    number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(
+        value, bool
+    )
+    if not number or not math.isfinite(float(value)):
+        raise InvalidForestError(
+            f"`{name}` must be a finite number, got {value!r}: the model is damaged or not fitted."
+        )
+    return float(value)
+
+
+def numbers(value: Any, name: str, size: int | None = None) -> Float64[Array, " n"]:
+    """Return an array of finite float64 on one axis, of a given size if one is given."""
+    array = value if isinstance(value, np.ndarray) else None
+    if (
+        array is None
+        or array.dtype != np.float64
+        or array.ndim != 1
+        or (size is not None and array.size != size)
+        or not np.all(np.isfinite(array))
+    ):
+        wanted = "finite float64" if size is None else f"{size} finite float64"
+        got = type(value).__name__ if array is None else f"{array.dtype} of shape {array.shape}"
+        raise InvalidForestError(
+            f"`{name}` must be an array of {wanted} values, got {got}: the model is damaged."
+        )
+    return array
+
+
 def class_labels(model: Any) -> list[Array]:
     """Return the labels of each target, as arrays of numbers, booleans or strings."""
     several = whole_number(model, "n_outputs_") > 1
@@ -160,10 +186,11 @@ def class_labels(model: Any) -> list[Array]:
             f"`classes_` must hold one array per target, got {type(found).__name__} for "
             f"{model.n_outputs_} targets: the model is damaged."
         )
-    return [_labels(labels) for labels in targets]
+    return [labels_of(labels) for labels in targets]
 
 
-def _labels(labels: Any) -> Array:
+def labels_of(labels: Any) -> Array:
+    """Return class labels as one axis of numbers, booleans or strings."""
     array = np.asarray(labels)
     if array.dtype == object:
         items = array.ravel().tolist()
@@ -178,58 +205,41 @@ def _labels(labels: Any) -> Array:
     return array
 
 
-def gather(trees: list[Any], n_features: int, classes: list[Array] | None) -> Nodes:
-    """Concatenate the trees' records, checked so that every index that is followed is in range.
+def inputs_of(model: Any) -> Inputs:
+    """Return the number of columns and their names, if they are distinct."""
+    n_features = whole_number(model, "n_features_in_")
+    return Inputs(n_features, _feature_names(model, n_features))
 
-    Cycles and shared children are left to `structure.arrange`.
 
-    Raises
-    ------
-    InvalidForestError
-        If a tree holds no nodes, reads other features, has other classes, or points out of range.
-    """
-    records, values = [], []
-    for index, estimator in enumerate(trees):
-        tree = estimator.tree_
-        # `nodes` points into memory that belongs to the tree: its bounds come first.
-        if type(tree) is not Tree or not 1 <= tree.node_count <= tree.capacity:
-            raise InvalidForestError(
-                f"tree {index} must hold its nodes, got {type(tree).__name__} with "
-                f"{getattr(tree, 'node_count', 0)} of them: the model is damaged."
-            )
-        records.append(tree.__getstate__()["nodes"])
-        values.append(tree.value)
-        _require_shape(index, tree, n_features, classes)
-    record = np.concatenate(records)
-    start = np.cumsum([0, *map(len, records)])
-    left, right = record["left_child"], record["right_child"]
-    size = np.repeat(np.diff(start), np.diff(start))
-    inner = left != -1
-    sound = np.where(
-        inner,
-        (left >= 0) & (left < size) & (right >= 0) & (right < size),
-        right == -1,
-    )
-    if not sound.all():
-        raise InvalidForestError(
-            "the children of a node must be two positions of its own tree, or -1 twice: the "
-            "model's child links are damaged."
+def _feature_names(model: Any, n_features: int) -> tuple[str, ...] | None:
+    names = getattr(model, "feature_names_in_", None)
+    if names is None:
+        return None
+    names = tuple(str(name) for name in np.asarray(names).ravel())
+    # Columns of one name cannot be told apart by name: then they have none.
+    return names if len(set(names)) == len(names) or len(names) != n_features else None
+
+
+def parameters(model: Any) -> dict[str, Any]:
+    """Return the constructor's parameters that JSON can hold."""
+    return {
+        name: value
+        for name, value in sorted(attributes(model).items())
+        if not name.startswith("_")
+        and not name.endswith("_")
+        and (
+            value is None
+            or isinstance(value, (str, bool, int))
+            or (isinstance(value, float) and math.isfinite(value))
         )
-    feature = record["feature"]
-    if not np.all(~inner | ((feature >= 0) & (feature < n_features))):
-        raise InvalidForestError(
-            f"each node must read a feature below {n_features}: the model is damaged."
-        )
-    return Nodes(record, np.concatenate(values), start)
+    }
 
 
-def _require_shape(index: int, tree: Any, n_features: int, classes: list[Array] | None) -> None:
-    got = (tree.n_features, *tree.n_classes.tolist())
-    want = (n_features, *(labels.size for labels in classes or ()))
-    if classes is None:
-        want = (n_features, *([1] * max(tree.n_outputs, 1)))
-    if got != want:
-        raise InvalidForestError(
-            f"tree {index} must read {n_features} features and have {want[1:]} classes per "
-            f"target, got {got[0]} and {got[1:]}: the model is damaged."
-        )
+def library_version(model: Any) -> str:
+    """Return the version of scikit-learn that holds a live model, or that wrote a record."""
+    if isinstance(model, Record):
+        version = model.state.get("_sklearn_version")
+        return version if isinstance(version, str) else "unknown"
+    import sklearn
+
+    return str(sklearn.__version__)

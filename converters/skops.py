@@ -1,33 +1,71 @@
-"""scikit-learn models from skops files; pickles are refused, whatever they hold."""
+"""scikit-learn models from .skops files; pickles are refused, whatever they hold.
+
+A file is lifted from its schema and arrays alone (`skops_schema`). The library's own answers need
+the library's own objects: only `subject` has skops build them, of a file whose lift has succeeded
+and whose types are all on a list.
+"""
 
 from __future__ import annotations
 
-import zipfile
 from pathlib import Path
 from typing import Any
 
-from bitvec.converters import sklearn
-from bitvec.errors import FileFormatError, MissingLibraryError, UnsupportedModelError
+from bitvec.converters.sklearn_lift import lift
+from bitvec.converters.skops_schema import read
+from bitvec.errors import (
+    BitvecError,
+    FileFormatError,
+    MissingLibraryError,
+    UnsupportedModelError,
+)
 from bitvec.forest import Forest
 from bitvec.subject import Subject
 
-try:
-    import skops.io
-except ImportError as error:
-    raise MissingLibraryError("skops", "sklearn", "reading a .skops file") from error
-
 PICKLES = frozenset({".pkl", ".pickle", ".joblib", ".cloudpickle", ".dill"})
-TRUSTED = "sklearn.tree._tree.Tree"
-"""The one type that is trusted besides those of skops: its arrays are checked before use."""
-UNPACKED_LIMIT = 1 << 28
-"""Bytes that any file may unpack to; a larger one may unpack to 100 times its own size."""
+_LOSS = "sklearn._loss."
+TRUSTED = frozenset(
+    {
+        "functools.partial",
+        "sklearn.compose._column_transformer._RemainderColsList",
+        "sklearn.ensemble._hist_gradient_boosting.binning._BinMapper",
+        "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
+        "sklearn.tree._tree.Tree",
+        "sklearn.utils.validation.check_array",
+        *(
+            f"{_LOSS}link.{name}"
+            for name in (
+                "HalfLogitLink",
+                "IdentityLink",
+                "Interval",
+                "LogLink",
+                "LogitLink",
+                "MultinomialLogit",
+            )
+        ),
+        *(
+            f"{place}{name}"
+            for name in (
+                "AbsoluteError",
+                "ExponentialLoss",
+                "HalfBinomialLoss",
+                "HalfGammaLoss",
+                "HalfMultinomialLoss",
+                "HalfPoissonLoss",
+                "HalfSquaredError",
+                "HuberLoss",
+                "PinballLoss",
+            )
+            for place in (f"{_LOSS}loss.", f"{_LOSS}_loss.Cy", "_loss.Cy")
+        ),
+    }
+)
+"""Types that `subject` lets skops build, besides those that skops itself trusts."""
 
 
-def load(path: str | Path) -> Any:
-    """Load a scikit-learn model from a .skops file.
+def convert(path: str | Path) -> Forest:
+    """Lift the model in a .skops file; see `bitvec.converters.sklearn.convert`.
 
-    What comes back is not yet known to be sound: hand it to `bitvec.converters.sklearn.convert`,
-    which checks the node arrays, before anything is predicted with it.
+    Neither skops nor scikit-learn is needed, and nothing of the file is run.
 
     Parameters
     ----------
@@ -40,7 +78,9 @@ def load(path: str | Path) -> Any:
     FileFormatError
         If the file is a pickle, no skops file, damaged, or unpacks to an absurd size.
     UnsupportedModelError
-        If it holds types that skops does not trust.
+        If the model is not one that is lifted.
+    InvalidForestError
+        If its arrays do not describe trees.
     """
     path = Path(path)
     if path.suffix.lower() in PICKLES:
@@ -48,56 +88,57 @@ def load(path: str | Path) -> Any:
             f"a model file must not be a pickle, which runs code when it is read, got {path.name}: "
             "load it where you trust it and save it with `skops.io.dump(model, 'model.skops')`."
         )
-    _require_sane_archive(path)
+    try:
+        return lift(read(path))
+    except (BitvecError, OSError):
+        raise
+    except Exception as error:
+        # Whatever else goes wrong, an attribute was not what scikit-learn writes.
+        reason = " ".join(str(error).split())[:200]
+        raise FileFormatError(
+            f"{path.name} must hold a model as scikit-learn leaves it, got a damaged one "
+            f"({type(error).__name__}: {reason}): save the model again."
+        ) from error
+
+
+def load(path: str | Path) -> Any:
+    """Have skops build the estimator in a .skops file that `convert` can lift.
+
+    Raises
+    ------
+    FileNotFoundError, FileFormatError, UnsupportedModelError, InvalidForestError
+        As `convert`; UnsupportedModelError also for types that are not on the list.
+    MissingLibraryError
+        If skops or scikit-learn is not installed.
+    """
+    path = Path(path)
+    convert(path)
+    try:
+        import skops.io
+    except ImportError as error:
+        raise MissingLibraryError("skops", "sklearn", "asking the model in a .skops file") from (
+            error
+        )
     # skops answers damage with exceptions of many kinds; each means that the file is not good.
     try:
-        untrusted = sorted(set(skops.io.get_untrusted_types(file=path)) - {TRUSTED})
+        needed = set(skops.io.get_untrusted_types(file=path))
+        if needed <= TRUSTED:
+            return skops.io.load(path, trusted=sorted(needed))
     except Exception as error:
-        raise _damaged(path, error) from error
-    if untrusted:
-        raise UnsupportedModelError(
-            f"{path.name} must hold only scikit-learn trees and forests, got types that are not "
-            f"trusted ({', '.join(untrusted[:5])}): save the plain model with skops."
-        )
-    try:
-        return skops.io.load(path, trusted=[TRUSTED])
-    except Exception as error:
-        raise _damaged(path, error) from error
-
-
-def _require_sane_archive(path: Path) -> None:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            names = archive.namelist()
-            unpacked = sum(entry.file_size for entry in archive.infolist())
-    except zipfile.BadZipFile as error:
+        reason = " ".join(str(error).split())[:200]
         raise FileFormatError(
-            f"{path.name} must be a skops file, got something else or a truncated one: save the "
-            "model with `skops.io.dump(model, 'model.skops')`."
+            f"{path.name} must be a file that the installed skops and scikit-learn can load, got "
+            f"{type(error).__name__}: {reason}: install the versions that it was saved with."
         ) from error
-    if "schema.json" not in names:
-        raise FileFormatError(f"{path.name} must be a skops file, got an archive without a schema.")
-    limit = max(UNPACKED_LIMIT, 100 * path.stat().st_size)
-    if unpacked > limit:
-        raise FileFormatError(
-            f"{path.name} must unpack to at most {limit} bytes, got {unpacked}: it is damaged or "
-            "hostile."
-        )
-
-
-def _damaged(path: Path, error: Exception) -> FileFormatError:
-    reason = " ".join(str(error).split())[:200]
-    return FileFormatError(
-        f"{path.name} must be a sound skops file, got a damaged or unsupported one "
-        f"({type(error).__name__}: {reason}): save the model again with this version of skops."
+    raise UnsupportedModelError(
+        f"{path.name} must hold only types of scikit-learn's trees, got others "
+        f"({', '.join(sorted(needed - TRUSTED)[:5])}): save the plain model with skops."
     )
-
-
-def convert(path: str | Path) -> Forest:
-    """Lift the model in a .skops file; see `bitvec.converters.sklearn.convert`."""
-    return sklearn.convert(load(path))
 
 
 def subject(path: str | Path) -> Subject:
     """Return the model in a .skops file as the other side of a comparison."""
-    return sklearn.subject(load(path))
+    model = load(path)
+    from bitvec.converters import sklearn
+
+    return sklearn.subject(model)

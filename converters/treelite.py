@@ -53,7 +53,7 @@ from bitvec.leaves import Leaves
 from bitvec.node_tests import CodeRule, Kind, NodeTests, Relation, axis_aligned
 from bitvec.output import Aggregate, Output, PostTransform
 from bitvec.source import Source
-from bitvec.subject import Subject
+from bitvec.subject import LeafValues, Subject
 
 try:
     import treelite
@@ -206,6 +206,9 @@ def _forest(model: treelite.Model) -> Forest:
 def subject(model: Model) -> Subject:
     """Return the model, as GTIL with one thread answers for it.
 
+    GTIL gives probabilities and leaves the label to its caller: here it is the number of the
+    largest, or of a single one whether it exceeds one half. Leaf values are read from the model.
+
     Raises
     ------
     UnsupportedModelError, InvalidForestError, FileFormatError
@@ -213,8 +216,13 @@ def subject(model: Model) -> Subject:
     """
     with _naming(model):
         opened = _opened(model)
-        _forest(opened)
+        lifted = _forest(opened)
         header = read_header(opened)
+    source = lifted.source
+    assert source is not None
+    assert source.leaf_id is not None
+    tree = np.repeat(np.arange(lifted.n_trees), np.diff(lifted.bitvectors.leaf_ptr))
+    stored = LeafValues(tree, source.leaf_id, lifted.leaves.v)
 
     def checked(X: Array) -> Array:
         if X.ndim != 2 or X.shape[1] != header.n_features:
@@ -225,16 +233,49 @@ def subject(model: Model) -> Subject:
         rows: Array = np.ascontiguousarray(X, header.dtype)
         return rows
 
+    def answer(X: Array, **kind: bool) -> Array:
+        answers: Array = treelite.gtil.predict(opened, checked(X), nthread=1, **kind)
+        return answers.reshape(len(X), len(header.num_class), -1)
+
     def raw(X: Array) -> Float[Array, "batch n_outputs"]:
-        margin = treelite.gtil.predict(opened, checked(X), nthread=1, pred_margin=True)
-        scores: Array = margin.reshape(len(X), *header.is_output.shape)[:, header.is_output]
-        return scores
+        margin: Array = answer(X, pred_margin=True)[:, header.is_output]
+        return margin
+
+    def scores(X: Array) -> Float[Array, "batch n_outputs"]:
+        transformed: Array = answer(X)[:, header.is_output]
+        return transformed
+
+    def labels(X: Array) -> Array:
+        if header.postprocessor == "max_index":
+            return answer(X)[:, :, 0].astype(np.int64)
+        answers = answer(X)
+        columns = [
+            answers[:, t, 0] > 0.5
+            if header.task == BINARY and size == 1
+            else answers[:, t, :size].argmax(axis=1)
+            for t, size in enumerate(header.num_class)
+        ]
+        return np.stack(columns, axis=1).astype(np.int64)
 
     def leaf_ids(X: Array) -> Int64[Array, "batch n_trees"]:
         ids: Array = treelite.gtil.predict_leaf(opened, checked(X), nthread=1).astype(np.int64)
         return ids
 
-    return Subject("treelite", treelite.__version__, raw, leaf_ids)
+    transforms = header.postprocessor != "max_index"
+    classifies = lifted.output.classes is not None
+    return Subject(
+        "treelite",
+        treelite.__version__,
+        raw,
+        leaf_ids,
+        ids="source",
+        predict=labels if classifies else scores,
+        scores=scores if classifies and transforms else None,
+        leaf_values=lambda: stored,
+        n_trees=lifted.n_trees,
+        n_features=header.n_features,
+        n_outputs=header.n_outputs,
+    )
 
 
 def _swapped(nodes: dict[str, Array]) -> Array:

@@ -54,7 +54,7 @@ from bitvec.node_tests import CodeRule, Kind, MissingRule, Relation, axis_aligne
 from bitvec.output import Output
 from bitvec.source import Source
 from bitvec.structure import arrange
-from bitvec.subject import Subject
+from bitvec.subject import LeafValues, Subject
 
 MOST_FEATURES: Final = 2**31 - 1
 MOST_OUTPUTS: Final = 2**16
@@ -291,8 +291,10 @@ def subject(model: Any) -> Subject:
     Returns
     -------
     Subject
-        Raw scores and node ids through `Booster.predict` on a DMatrix, which refuses infinities;
-        the trees and missing values that `convert` takes.
+        Raw scores, node ids and predictions through `Booster.predict` on a DMatrix, which refuses
+        infinities; the trees and missing values that `convert` takes. Labels are those of a
+        wrapper's own `predict`; a Booster, a file and a dart (which wrappers round differently)
+        have them by the rule of `XGBClassifier.predict`.
 
     Raises
     ------
@@ -305,29 +307,70 @@ def subject(model: Any) -> Subject:
         raise MissingLibraryError("xgboost", "xgboost", "asking an xgboost model") from error
     opened = open_model(model)
     with naming(opened.name):
-        trees_of_model, _ = _booster(opened.learner)
+        trees_of_model, weights = _booster(opened.learner)
         n_features, n_outputs = _sizes(opened.learner, trees_of_model)
         n_trees, iteration = _used_iterations(opened, trees_of_model, n_outputs)
-    if isinstance(model, (str, PathLike)):
+        objective = objective_named(member(member(opened.learner, "objective", dict), "name", str))
+        classes = _classes(opened, objective, n_outputs)
+    is_file = isinstance(model, (str, PathLike))
+    if is_file:
         booster = xgboost.Booster(model_file=bytearray(Path(model).read_bytes()))
     else:
         booster = model.get_booster() if opened.wrapped else model
     end = int(iteration[-1]) + 1 if iteration.size else 0
 
-    def predict(X: Array, width: int, **kind: bool) -> Array:
+    def checked(X: Array) -> Array:
         if X.ndim != 2 or X.shape[1] != n_features:  # pred_leaf would read past the columns
             raise InputError(f"`X` must have {n_features} features, got shape {X.shape}.")
-        if not len(X):  # a DMatrix must have rows
+        return X
+
+    def answer(X: Array, width: int, **kind: bool) -> Array:
+        if not len(checked(X)):  # a DMatrix must have rows
             return np.zeros((0, width), np.float32)
         rows = xgboost.DMatrix(X, missing=opened.missing)
-        answer = booster.predict(rows, iteration_range=(0, end), validate_features=False, **kind)
-        return np.asarray(answer).reshape(len(X), width)
+        values = booster.predict(rows, iteration_range=(0, end), validate_features=False, **kind)
+        return np.asarray(values).reshape(len(X), width)
+
+    def values(X: Array) -> Array:
+        return answer(X, n_outputs)
+
+    asks_wrapper = weights is None and opened.wrapped and not is_file
+    only_labels = objective.labels_from_raw  # multi:softmax
+
+    def probabilities(X: Array) -> Array:
+        if not only_labels or not len(checked(X)):
+            return values(X)
+        return np.asarray(model.predict_proba(X, validate_features=False))
+
+    def labels(X: Array) -> Array:
+        assert classes is not None
+        if asks_wrapper and len(checked(X)):
+            return np.asarray(model.predict(X, validate_features=False))
+        if only_labels:
+            index = answer(X, 1)
+        elif n_outputs > 1 and len(classes) == 1:
+            index = values(X).argmax(axis=1)[:, None]
+        else:
+            index = values(X) > np.float32(0.5)
+        return np.asarray(classes[0][index.astype(np.intp)])
+
+    def leaf_values() -> LeafValues:
+        trees = read_trees(member(trees_of_model, "trees", list)[:n_trees], n_features, n_outputs)
+        leaf = np.flatnonzero(trees.left < 0)
+        tree = np.searchsorted(trees.roots, leaf, side="right") - 1
+        return LeafValues(tree, trees.node_id(leaf), trees.v[leaf])
 
     return Subject(
         name="xgboost",
         version=xgboost.__version__,
-        raw=lambda X: predict(X, n_outputs, output_margin=True),
-        leaf_ids=lambda X: predict(X, n_trees, pred_leaf=True).astype(np.int64),
+        raw=lambda X: answer(X, n_outputs, output_margin=True),
+        leaf_ids=lambda X: answer(X, n_trees, pred_leaf=True).astype(np.int64),
         ids="source",
         accepts_infinite=False,
+        predict=values if classes is None else labels,
+        scores=probabilities if classes is not None and (asks_wrapper or not only_labels) else None,
+        leaf_values=leaf_values,
+        n_trees=n_trees,
+        n_features=n_features,
+        n_outputs=n_outputs,
     )

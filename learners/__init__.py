@@ -1,1 +1,1 @@
-
+"""Estimators that grow native trees."""

@@ -7,27 +7,22 @@ whose columns stand in the training order. How text is read is said in `bitvec.r
 from __future__ import annotations
 
 import csv
-import os
-import secrets
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+import io
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
 import narwhals as nw
 import numpy as np
 
+from bitvec import atomic
 from bitvec.arrays import Array
 from bitvec.errors import InputError
-from bitvec.runtime.textfiles import (
-    LIBRARIES,
-    SEPARATORS,
-    Rows,
-    first_line,
-    installed,
-    read_text,
-)
+from bitvec.inputs import Inputs
+from bitvec.runtime.text_parsers import LIBRARIES, installed
+from bitvec.runtime.textfiles import SEPARATORS, Rows, first_line, read_text
 
 SUFFIXES = (*SEPARATORS, ".parquet", ".npy")
 
@@ -106,7 +101,13 @@ class Table:
         return self.data[:, [self.names.index(name) for name in names]]
 
 
-def read(path: str | Path, *, header: bool | None = None, text: Collection[str] = ()) -> Table:
+def read(
+    path: str | Path,
+    *,
+    header: bool | None = None,
+    inputs: Inputs | None = None,
+    text: Collection[str] = (),
+) -> Table:
     """Read the rows of a .csv, .tsv, .parquet or .npy file.
 
     Parameters
@@ -114,31 +115,38 @@ def read(path: str | Path, *, header: bool | None = None, text: Collection[str] 
     path : path
     header : bool, optional
         Whether the first row of a text file holds the names of the columns. By default it does if
-        no cell of it is a number.
+        no cell of it is a number, or if it holds the names of `inputs`.
+    inputs : Inputs, optional
+        What the forest reads for which the file is read: the names by which a header is known,
+        and which columns hold numbers and which categories.
     text : names
-        Columns of a text file whose cells stay text even if all are numbers: categories.
+        Further columns of a text file whose cells stay text even if all are numbers.
 
     Raises
     ------
     InputError
-        If the file is of another kind, damaged, empty, or has rows of unequal length.
+        If the file is of another kind, damaged, empty, or has rows of unequal length, or if its
+        first row may be names or values.
     OSError
         If it cannot be opened.
     """
-    path = Path(path)
+    given, path = path, Path(path)
     suffix = path.suffix.lower()
     if suffix not in _READERS:
-        raise InputError(f"a file of rows must end in one of {', '.join(SUFFIXES)}, got {path}.")
-    with path.open("rb") as stream:  # a directory, or no permission: the sentence of OSError
+        shown = path if str(given) else "an empty path"
+        raise InputError(f"a file of rows must end in one of {', '.join(SUFFIXES)}, got {shown}.")
+    with atomic.one_sentence(given, "read"), path.open("rb") as stream:
         if not stream.read(1):
             raise InputError(f"{path} must hold rows, got an empty file.")
-    table = Table(*_READERS[suffix](path, header, frozenset(text)))
+    table = Table(*_READERS[suffix](path, header, inputs, text))
     if len(table) == 0:
         raise InputError(f"{path} must hold rows, got none.")
     return table
 
 
-def _read_npy(path: Path, header: bool | None, text: frozenset[str]) -> Rows:
+def _read_npy(
+    path: Path, header: bool | None, inputs: Inputs | None, text: Collection[str]
+) -> Rows:
     try:
         # Mapped first: a header that claims more than the file holds then allocates nothing.
         array = np.array(np.load(path, mmap_mode="r", allow_pickle=False))
@@ -151,7 +159,9 @@ def _read_npy(path: Path, header: bool | None, text: frozenset[str]) -> Rows:
     return array, None
 
 
-def _read_parquet(path: Path, header: bool | None, text: frozenset[str]) -> Rows:
+def _read_parquet(
+    path: Path, header: bool | None, inputs: Inputs | None, text: Collection[str]
+) -> Rows:
     # pandas reads parquet through pyarrow, so it is asked last.
     library = installed(("polars", "pyarrow", "pandas"))
     if library is None:
@@ -165,7 +175,7 @@ def _read_parquet(path: Path, header: bool | None, text: frozenset[str]) -> Rows
     return frame.to_native(), tuple(frame.columns)
 
 
-_READERS: dict[str, Callable[[Path, bool | None, frozenset[str]], Rows]] = {
+_READERS: dict[str, Callable[[Path, bool | None, Inputs | None, Collection[str]], Rows]] = {
     ".csv": read_text,
     ".tsv": read_text,
     ".parquet": _read_parquet,
@@ -183,7 +193,7 @@ def _position(column: str, n_columns: int) -> int:
 
 
 def write(path: str | Path, columns: Mapping[str, Array]) -> Path:
-    """Write columns of equal length as .csv, .tsv, .npy or .parquet, aside and then renamed.
+    """Write columns of equal length as .csv, .tsv, .npy or .parquet, whole or not at all.
 
     Numbers in text are the shortest that read back the same. An .npy file holds the one column, or
     the columns side by side as a matrix.
@@ -191,25 +201,35 @@ def write(path: str | Path, columns: Mapping[str, Array]) -> Path:
     Raises
     ------
     InputError
-        If the path ends in something else, or cannot be written.
+        If the path ends in something else.
+    OSError
+        If it cannot be written.
     """
     path = Path(path)
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
         raise InputError(f"a file of rows must end in one of {', '.join(SUFFIXES)}, got {path}.")
-    with aside(path) as stream:
-        if suffix == ".npy":
-            values = list(columns.values())
-            matrix = values[0] if len(values) == 1 else np.stack(values, axis=1)
-            np.save(stream, matrix, allow_pickle=False)
-        elif suffix == ".parquet":
-            library = installed(LIBRARIES)
-            if library is None:
-                raise InputError(f"writing {path} needs polars: run `pip install polars`.")
-            nw.from_dict(dict(columns), backend=library).write_parquet(stream)  # type: ignore[arg-type]
-        else:
-            write_text(stream, columns, separator=SEPARATORS[suffix])
-    return path
+    return atomic.write(path, lambda stream: _WRITERS[suffix](stream, columns))
+
+
+def _write_npy(stream: IO[bytes], columns: Mapping[str, Array]) -> None:
+    values = list(columns.values())
+    matrix = values[0] if len(values) == 1 else np.stack(values, axis=1)
+    # By way of memory: to a file NumPy writes by itself, and says of a full disk only how many
+    # values it has written.
+    buffer = io.BytesIO()
+    np.save(buffer, matrix, allow_pickle=False)
+    stream.write(buffer.getbuffer())
+
+
+def _write_parquet(stream: IO[bytes], columns: Mapping[str, Array]) -> None:
+    library = installed(LIBRARIES)
+    if library is None:
+        raise InputError("writing a .parquet file needs polars: run `pip install polars`.")
+    # By way of memory: of a full disk each library raises its own.
+    buffer = io.BytesIO()
+    nw.from_dict(dict(columns), backend=library).write_parquet(buffer)  # type: ignore[arg-type]
+    stream.write(buffer.getbuffer())
 
 
 def write_text(stream: IO[bytes], columns: Mapping[str, Array], *, separator: str = ",") -> None:
@@ -237,22 +257,9 @@ class _Lines(list[str]):
     write = list.append
 
 
-@contextmanager
-def aside(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file beside `path` for writing, renamed to `path` if all went well, else removed.
-
-    Raises
-    ------
-    InputError
-        If it cannot be written.
-    """
-    target = Path(os.path.realpath(path))  # a link stays a link
-    beside = target.with_name(f".bitvec-{secrets.token_hex(8)}.tmp")
-    try:
-        with beside.open("xb") as stream:
-            yield stream
-        beside.replace(target)
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror or error}.") from None
-    finally:
-        beside.unlink(missing_ok=True)
+_WRITERS: dict[str, Callable[[IO[bytes], Mapping[str, Array]], None]] = {
+    ".csv": write_text,
+    ".tsv": partial(write_text, separator=SEPARATORS[".tsv"]),
+    ".parquet": _write_parquet,
+    ".npy": _write_npy,
+}

@@ -15,6 +15,7 @@ from bitvec.forest import Forest, require_forest
 from bitvec.node_tests import Kind
 from bitvec.runtime import tables
 from bitvec.runtime.engine import Engine, create
+from bitvec.runtime.subnormals import warn_where_flushed
 
 
 def compile(
@@ -111,10 +112,13 @@ class Predictor:
 
     def rows(self, X: Any) -> Float[Array, "batch n_features"]:
         """Return X as the engine reads it: an array in the forest's dtype."""
+        warn_where_flushed(self.forest.dtype)
         return tables.rows(X, self.forest.inputs, self.forest.dtype)
 
     def _run(self, method: Callable[[Array], Array], X: Any) -> Array:
-        results = [method(self.rows(part)) for part in tables.blocks(X)]
+        warn_where_flushed(self.forest.dtype)  # once, however many parts there are
+        inputs, dtype = self.forest.inputs, self.forest.dtype
+        results = [method(tables.rows(part, inputs, dtype)) for part in tables.blocks(X)]
         return results[0] if len(results) == 1 else np.concatenate(results)
 
     def raw(self, X: Any) -> Float[Array, "batch n_outputs"]:

@@ -2,12 +2,14 @@
 
 The rules, for every container:
 
-* A table with column names is read by name where the forest has names: another order is fine, a
-  missing column is an error, a further column is passed over with a warning. Otherwise columns are
-  read by position and their number must fit.
+* A table with column labels is read by name where the forest has names: another order is fine, a
+  missing column is an error, a further column is passed over with a warning. A label that is no
+  string has the name that xgboost gives it. Otherwise columns are read by position and their number
+  must fit.
 * A null is NaN. A string, category or, where the column has a code book, boolean is replaced by its
   position in `inputs.categories`: -1, which no set holds, if it is not there. A number is read as
-  it is, and so as a code that the book has given already.
+  it is, and so as a code that the book has given already; where it may be the category itself, only
+  an array of numbers holds codes, and other numbers are refused.
 * An entry that a sparse matrix does not hold is 0, or missing if `inputs.absent_is_missing`.
 * Values are rounded to the forest's dtype to nearest, to infinity where they overflow.
 """
@@ -176,26 +178,34 @@ def _as_frame(X: Any) -> Any:
 
 
 def _from_frame(frame: Any, inputs: Inputs, dtype: np.dtype) -> Array:
-    names = list(frame.columns)
-    if inputs.feature_names is not None and any(isinstance(name, str) for name in names):
-        names = _by_name(names, inputs.feature_names)
-    _require_shape((len(frame), len(names)), inputs)
+    names = [_name(label) for label in frame.columns]
+    order: Sequence[int] = range(len(names))
+    if inputs.feature_names is not None:
+        order = _by_name(names, inputs.feature_names)
+    _require_shape((len(frame), len(order)), inputs)
     # One row of the result per column: columns are written at once, and its transpose is F-ordered.
     result = np.empty((inputs.n_features, len(frame)), dtype)
-    for column, name in enumerate(names):
-        result[column] = _from_series(
-            frame.get_column(name), _book(inputs, column), f"column {name!r}"
-        )
+    for column, at in enumerate(order):
+        series = frame[:, at]  # by position: a label such as NaN cannot be looked up
+        result[column] = _from_series(series, _book(inputs, column), f"column {names[at]!r}")
     return result.T
 
 
-def _by_name(names: list[Any], wanted: tuple[str, ...]) -> list[str]:
-    have = set(names)
-    missing = [name for name in wanted if name not in have]
+def _name(label: Any) -> str:
+    """Return a column's name as xgboost derives it from its label."""
+    return " ".join(map(str, label)) if isinstance(label, tuple) else str(label)
+
+
+def _by_name(names: list[str], wanted: tuple[str, ...]) -> Sequence[int]:
+    """Return where the wanted columns stand."""
+    place = {name: at for at, name in enumerate(names)}
+    if len(place) < len(names):
+        raise InputError("`X` must have distinct column names: rename them.")
+    missing = [name for name in wanted if name not in place]
     if missing:
         raise InputError(
             f"`X` must have the forest's {len(wanted)} columns, got none named "
-            f"{_listed(missing)}: add or rename them."
+            f"{_listed(missing)}: add or rename them, or pass an array in the training order."
         )
     needed = set(wanted)
     extra = [name for name in names if name not in needed]
@@ -203,12 +213,12 @@ def _by_name(names: list[Any], wanted: tuple[str, ...]) -> list[str]:
         warnings.warn(
             f"`X` has columns that the forest does not read: {_listed(extra)}.",
             UserWarning,
-            stacklevel=_outside_stacklevel(),
+            stacklevel=outside_stacklevel(),
         )
-    return list(wanted)
+    return [place[name] for name in wanted]
 
 
-def _outside_stacklevel() -> int:
+def outside_stacklevel() -> int:
     """Return the level of the first caller outside this package, whose line the warning names."""
     import sys
 
@@ -251,13 +261,17 @@ def _from_series(series: Any, book: tuple[Label, ...] | None, name: str) -> Arra
 
 def _require_codes(book: tuple[Label, ...] | None, name: str) -> None:
     """Refuse numbers that may be codes or the categories themselves."""
-    if book is None or any(isinstance(label, str) for label in book):
-        return
-    if tuple(book) != tuple(range(len(book))):
+    if _is_ambiguous(book):
         raise InputError(
             f"{name} of `X` must be a category column, since its categories are numbers too "
-            f"({_listed(book)}): got numbers, convert the column, or pass an array of codes."
+            f"({_listed(book or ())}): got numbers, convert the column to categories, or pass an "
+            "array of numbers that are codes."
         )
+
+
+def _is_ambiguous(book: tuple[Label, ...] | None) -> bool:
+    """Return whether a number may be another category than the one of which it is the code."""
+    return any(not isinstance(label, str) and label != at for at, label in enumerate(book or ()))
 
 
 def _from_values(
@@ -270,6 +284,7 @@ def _from_values(
 ) -> Array:
     """Return one column of Python values as float64: numbers as they are, the others by code."""
     null_is_nan |= book is not None
+    is_ambiguous = _is_ambiguous(book)
     code = {} if book is None else {label: float(at) for at, label in enumerate(book)}
     result = np.empty(len(values))
     unseen: list[Any] = []
@@ -282,6 +297,8 @@ def _from_values(
             if value not in code:
                 unseen.append(value)
         elif _is_number(value) and not is_category:
+            if is_ambiguous:
+                _require_codes(book, name)
             result[at] = _as_float(value)
         else:
             remedy = "pass NaN for a missing value" if is_null else "encode it as a number"
@@ -294,7 +311,7 @@ def _from_values(
             f"`X` holds {len(unseen)} values in {name} that the forest has no category for, for "
             f"example {unseen[0]!r}: they go where each node sends an unknown category.",
             UserWarning,
-            stacklevel=_outside_stacklevel(),
+            stacklevel=outside_stacklevel(),
         )
     return result
 

@@ -1,17 +1,18 @@
 """Rows in text files: .csv and .tsv, with or without a header row.
 
-A header row is one in which no cell is a number. Cells that are empty or one of `MISSING` are
-missing. Tables are read by the first of polars, pandas and pyarrow that is installed, and without
-any of them by NumPy. What they would pass over in silence (rows of unequal length, repeated names,
-a number that one of them takes for text) is settled here, so that all of them read the same.
+A header row is one in which no cell is a number, or one that holds the names of all columns that
+are wanted. Where names are numbers, so that they may as well be values, the caller has to say which
+(`_is_header`). Cells that are empty or one of `MISSING` are missing. Tables are read by the first
+library of `bitvec.runtime.text_parsers` that is installed, and without any of them by NumPy. What
+they would pass over in silence (rows of unequal length, repeated names, a number that one of them
+takes for text) is settled here, so that all of them read the same.
 """
 
 from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Callable
-from importlib.util import find_spec
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -20,20 +21,15 @@ import numpy as np
 
 from bitvec.arrays import Array
 from bitvec.errors import InputError
+from bitvec.inputs import Inputs
+from bitvec.runtime.text_parsers import LIBRARIES, MISSING, PARSERS, Source, installed
 
-MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL")
-"""Cells of a text file that stand for a missing value."""
-
-LIBRARIES = ("polars", "pandas", "pyarrow")
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 
 Rows: TypeAlias = tuple[Any, tuple[str, ...] | None]
 """A dataframe, or a float64 matrix; and the names of its columns, if it has names."""
 
-
-def installed(libraries: tuple[str, ...]) -> str | None:
-    """Return the first of some libraries that is installed."""
-    return next((name for name in libraries if find_spec(name) is not None), None)
+_NO_TEXT = "must be text in UTF-8 with one row per line."
 
 
 def first_line(error: BaseException) -> str:
@@ -41,39 +37,49 @@ def first_line(error: BaseException) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".") + "."
 
 
-def read_text(path: Path, header: bool | None, text: frozenset[str]) -> Rows:
+def read_text(
+    path: Path, header: bool | None, inputs: Inputs | None, text: Collection[str]
+) -> Rows:
     """Return the rows of a .csv or .tsv file; see `bitvec.runtime.datafiles.read`."""
     separator = SEPARATORS[path.suffix.lower()]
-    first, n_lines = _survey(path, separator)
+    first, n_lines, line_end = _survey(path, separator)
     if header is None:
-        header = _is_header(path, first)
+        header = _is_header(path, first, None if inputs is None else inputs.feature_names)
     n_rows = n_lines - header
     if n_rows == 0:
         raise InputError(f"{path} must hold rows, got a header only.")
     if header and len(set(first)) < len(first):
         twice = next(name for name in first if first.count(name) > 1)
         raise InputError(f"{path}: column names must be distinct, got {twice!r} twice.")
+    names = tuple(first) if header else None
     library = installed(LIBRARIES)
     if library is None:
-        return _read_with_numpy(path, separator, tuple(first) if header else None, n_rows)
-    text &= frozenset(first) if header else frozenset()
+        return _read_with_numpy(path, separator, names, n_rows)
+    text = (frozenset(text) | _label_columns(inputs)) & frozenset(names or ())
+    # A carriage return alone ends a line to some of the libraries only.
+    source: Source = path.read_bytes().replace(b"\r", b"\n") if line_end == "\r" else path
     try:
-        native = _PARSERS[library](path, separator, header, text)
+        native = PARSERS[library](source, separator, header, text)
         frame = nw.from_native(native, eager_only=True)
     except Exception as error:  # each library raises its own
         raise InputError(f"{path} cannot be read as a table: {first_line(error)}") from None
+    if len(frame) < n_rows or len(frame.columns) != len(first):
+        raise InputError(f"{path}: all lines must end alike, in \\n, in \\r\\n or in \\r.")
     frame = frame.rename(dict(zip(frame.columns, first, strict=True))) if header else frame
-    return _settled(path, frame.head(n_rows), tuple(first) if header else None, text)
+    return _settled(path, frame.head(n_rows), names, text, _number_columns(inputs, names))
 
 
-def _survey(path: Path, separator: str) -> tuple[list[str], int]:
-    """Return the first row and the number of rows; each must have as many cells as the first."""
+def _survey(path: Path, separator: str) -> tuple[list[str], int, Any]:
+    """Return the first row, the number of rows, and what ends the lines (several: a tuple).
+
+    Each row must have as many cells as the first.
+    """
     first: list[str] = []
     n_lines = blank = 0
     try:
         # utf-8-sig: Excel puts a byte order mark in front.
         with path.open(newline="", encoding="utf-8-sig") as stream:
-            reader = csv.reader(stream, delimiter=separator)
+            reader = csv.reader(_without_nul(path, stream), delimiter=separator)
             for cells in reader:
                 if not cells:
                     blank = blank or reader.line_num
@@ -89,28 +95,62 @@ def _survey(path: Path, separator: str) -> tuple[list[str], int]:
                         f"got {len(cells)} in line {reader.line_num}."
                     )
                 n_lines += 1
+            line_end = stream.newlines
     except (UnicodeDecodeError, csv.Error):
-        raise InputError(f"{path} must be text in UTF-8 with one row per line.") from None
+        raise InputError(f"{path} {_NO_TEXT}") from None
     if not first:
         raise InputError(f"{path} must hold rows, got blank lines only.")
-    if any("\0" in cell for cell in first):
-        raise InputError(f"{path} must be text in UTF-8 with one row per line.")
     if len(first) == 1 and ";" in first[0]:
         raise InputError(f"{path}: cells must be separated by {separator!r}, got ';'.")
-    return first, n_lines
+    return first, n_lines, line_end
 
 
-def _is_header(path: Path, first: list[str]) -> bool:
-    if len(first) > 2 and first in ([str(i + k) for i in range(len(first))] for k in (0, 1)):
+def _without_nul(path: Path, lines: Iterable[str]) -> Iterator[str]:
+    for number, line in enumerate(lines, 1):
+        if "\0" in line:
+            raise InputError(f"{path} {_NO_TEXT[:-1]}, got a null character in line {number}.")
+        yield line
+
+
+def _is_header(path: Path, first: list[str], wanted: tuple[str, ...] | None) -> bool:
+    """Return whether the first row holds names, where it can be told.
+
+    A row without a number does, and so does one with each of the `wanted` names. Numbers may be
+    names or values, and taking the one for the other would exchange columns in silence. So what is
+    refused is: a row of the numbers from 0 or 1 up, in their order, or in any order if the wanted
+    names are such numbers (they may be ranks, codes or counts); and, where wanted names are
+    numbers, a row of distinct whole numbers that lacks one of those names.
+    """
+    if not any(map(is_number, first)):
+        return True
+    has_text = any(not is_number(cell) and cell not in MISSING for cell in first)
+    counted = [{str(k + i) for i in range(len(first))} for k in (0, 1)]
+    if wanted and set(wanted) <= set(first):
+        if has_text or not any(set(wanted) <= numbers for numbers in counted):
+            return True
+        is_doubtful = True
+    elif wanted and any(map(is_number, wanted)):
+        is_doubtful = len(set(first)) == len(first) and all(map(_is_whole, first))
+    else:
+        in_order = [[str(k + i) for i in range(len(first))] for k in (0, 1)]
+        is_doubtful = len(first) > 2 and first in in_order
+    if is_doubtful:
+        shown = ", ".join(first[:3]) + (", ..." if len(first) > 3 else "")
         raise InputError(
-            f"{path}: the first row {', '.join(first[:3])}, ... may be names or values: "
+            f"{path}: the first row {shown} may be names or values: "
             "say which with header (on the command line --header or --no-header)."
         )
-    return not any(is_number(cell) for cell in first)
+    return False
+
+
+def _is_whole(cell: str) -> bool:
+    return cell.isascii() and cell.strip().removeprefix("-").isdigit()
 
 
 def is_number(cell: str) -> bool:
-    """Return whether a cell is a number."""
+    """Return whether a cell is a number, in decimal digits; 1_000 and 0x10 are text."""
+    if "_" in cell:  # which Python alone allows
+        return False
     try:
         float(cell)
     except ValueError:
@@ -118,61 +158,26 @@ def is_number(cell: str) -> bool:
     return True
 
 
-def _parse_polars(path: Path, separator: str, header: bool, text: frozenset[str]) -> Any:
-    import polars
-
-    return polars.read_csv(
-        path,
-        separator=separator,
-        has_header=header,
-        null_values=list(MISSING),
-        infer_schema_length=None,
-        schema_overrides=dict.fromkeys(text, polars.String),
+def _label_columns(inputs: Inputs | None) -> frozenset[str]:
+    """Return the columns with a category such as "1", which a reader would take for a number."""
+    if inputs is None:
+        return frozenset()
+    return frozenset(
+        name
+        for name, book in zip(inputs.feature_names or (), inputs.categories or (), strict=False)
+        if any(isinstance(label, str) and is_number(label) for label in book or ())
     )
 
 
-def _parse_pandas(path: Path, separator: str, header: bool, text: frozenset[str]) -> Any:
-    import pandas
-
-    # Before 3.1 the default parser is off by an ulp now and then; from then on it is exact.
-    version = tuple(int(part) for part in pandas.__version__.split(".")[:2])
-    exact = {"float_precision": "round_trip"} if version < (3, 1) else {}
-    frame = pandas.read_csv(
-        path,
-        sep=separator,
-        header=0 if header else None,
-        index_col=False,
-        na_values=list(MISSING),
-        keep_default_na=False,
-        **exact,
-        low_memory=False,
-        dtype=dict.fromkeys(text, "str"),
-        encoding="utf-8-sig",
-    )
-    return frame.set_axis([str(name) for name in frame.columns], axis=1)
-
-
-def _parse_pyarrow(path: Path, separator: str, header: bool, text: frozenset[str]) -> Any:
-    import pyarrow
-    from pyarrow import csv as arrow_csv
-
-    return arrow_csv.read_csv(
-        path,
-        read_options=arrow_csv.ReadOptions(autogenerate_column_names=not header),
-        parse_options=arrow_csv.ParseOptions(delimiter=separator, newlines_in_values=True),
-        convert_options=arrow_csv.ConvertOptions(
-            null_values=list(MISSING),
-            strings_can_be_null=True,
-            column_types=dict.fromkeys(text, pyarrow.string()),
-        ),
-    )
-
-
-_PARSERS: dict[str, Callable[[Path, str, bool, frozenset[str]], Any]] = {
-    "polars": _parse_polars,
-    "pandas": _parse_pandas,
-    "pyarrow": _parse_pyarrow,
-}
+def _number_columns(inputs: Inputs | None, names: tuple[str, ...] | None) -> frozenset[str]:
+    """Return the columns that a forest reads as numbers, as far as they have names."""
+    if inputs is None or names is None:
+        return frozenset()
+    wanted = inputs.feature_names
+    if wanted is None:
+        wanted = names if len(names) == inputs.n_features else ()
+    books = inputs.categories or (None,) * len(wanted)
+    return frozenset(name for name, book in zip(wanted, books, strict=False) if book is None)
 
 
 def _settled(
@@ -180,30 +185,38 @@ def _settled(
     frame: nw.DataFrame[Any],
     names: tuple[str, ...] | None,
     text: frozenset[str],
+    numeric: frozenset[str],
 ) -> Rows:
     """Make columns of numbers that a library took for text numeric; without names, all must be."""
-    numeric = {}
-    for name in set(frame.columns) - text:
+    settled = {}
+    for position, name in enumerate(frame.columns):
         series = frame[name]
-        if series.dtype.is_numeric() or series.dtype == nw.Boolean:
+        # NumPy has no whole numbers of 128 bits, and older narwhals no name for them.
+        is_wide = str(series.dtype) in ("Int128", "UInt128")
+        is_numeric = series.dtype.is_numeric() or series.dtype == nw.Boolean
+        if name in text or (is_numeric and not is_wide):
             continue
-        values = _as_numbers(series.to_list())
+        cells = series.to_list()
+        values = _as_numbers(cells)
         if values is not None:
-            numeric[name] = values
+            settled[name] = values
+        elif names is None or name in numeric:
+            cell = next(cell for cell in cells if _as_numbers([cell]) is None)
+            raise InputError(
+                f"{path}: column {position if names is None else repr(name)} must hold numbers, "
+                f"got {str(cell)[:40]!r}: "
+                + (
+                    "a file with text needs a first row of names, none of which is a number."
+                    if names is None
+                    else "the forest has no categories for it."
+                )
+            )
     frame = frame.with_columns(
         nw.new_series(name, values, nw.Float64, backend=frame.implementation)
-        for name, values in numeric.items()
+        for name, values in settled.items()
     )
     if names is not None:
         return (frame.to_native(), names)
-    for position, (name, dtype) in enumerate(frame.schema.items()):
-        if not (dtype.is_numeric() or dtype == nw.Boolean):
-            cells = map(str, frame[name].drop_nulls().to_list())
-            cell = next((cell for cell in cells if not is_number(cell)), "")
-            raise InputError(
-                f"{path}: column {position} must hold numbers, got {cell[:40]!r}: a file with text "
-                "needs a first row of names, none of which is a number."
-            )
     columns = [frame[name].cast(nw.Float64).to_numpy() for name in frame.columns]
     return (np.stack(columns, axis=1).astype(np.float64), None)
 
@@ -214,10 +227,13 @@ def _as_numbers(cells: list[Any]) -> list[float] | None:
     for cell in cells:
         if cell is None or (isinstance(cell, str) and cell.strip() in MISSING):
             numbers.append(math.nan)
-        elif isinstance(cell, str) and is_number(cell):
-            numbers.append(float(cell))
-        else:
+        elif not isinstance(cell, str | int | float) or (
+            isinstance(cell, str) and not is_number(cell)
+        ):
             return None
+        else:
+            # By its text, since a whole number beyond the range of float64 is infinite.
+            numbers.append(float(str(cell) if isinstance(cell, int) else cell))
     return numbers
 
 
@@ -235,14 +251,13 @@ def _read_with_numpy(
                 continue
             if matrix is None:
                 matrix = np.empty((n_rows, len(cells)))
-            for position, cell in enumerate(cells):
-                try:
-                    matrix[row, position] = math.nan if cell.strip() in MISSING else float(cell)
-                except ValueError:
-                    where = repr(names[position]) if names is not None else position
-                    raise InputError(
-                        f"{path}: column {where} must hold numbers, got {cell[:40]!r}; for columns "
-                        "of text run `pip install polars`."
-                    ) from None
+            values = _as_numbers(cells)
+            if values is None:
+                at = next(at for at, cell in enumerate(cells) if _as_numbers([cell]) is None)
+                raise InputError(
+                    f"{path}: column {at if names is None else repr(names[at])} must hold numbers, "
+                    f"got {cells[at][:40]!r}; for columns of text run `pip install polars`."
+                )
+            matrix[row] = values
             row += 1
     return (matrix, names)

@@ -213,6 +213,7 @@ def forests(
         transform = PostTransform.SIGMOID if n_outputs == 1 else PostTransform.SOFTMAX
     use_kernel = soft and bool(set(kinds) & {KERNEL})
     tests = node_tests(rng, B.n_nodes, n_features, dtype, kinds, missing_rules)
+    from_raw = is_classifier and draw(st.booleans())
     base_first = aggregate is Aggregate.SUM and draw(st.booleans())
     base_dtype = np.dtype(np.float64) if not base_first and draw(st.booleans()) else out_dtype
     has_kernel_nodes = bool(np.any(tests.kind == Kind.KERNEL)) or B.n_nodes == 0
@@ -234,7 +235,8 @@ def forests(
             divisor=rng.integers(1, 9, n_outputs).astype(out_dtype)
             if aggregate is Aggregate.MEAN and draw(st.booleans())
             else None,
-            labels_from_raw=is_classifier and draw(st.booleans()),
+            labels_from_raw=from_raw,
+            tie_to_second=from_raw and draw(st.booleans()),
         ),
         inputs=Inputs(n_features, missing_sentinel=SENTINEL),
         kernel=_kernels(rng, n_features) if use_kernel and has_kernel_nodes else None,

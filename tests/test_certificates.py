@@ -12,18 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import AXIS, EQUAL, SET, forests
 
-from bitvec import reference, structure
-from bitvec.certificates.certificate import LEAVES_AND_RAW, RAW_ONLY, compare, load
-from bitvec.certificates.digest import forest_digest
+from bitvec import reference, structure, transforms
+from bitvec.certificates import compare, forest_digest, load
 from bitvec.errors import FileFormatError, InputError
 from bitvec.forest import Forest
 from bitvec.inputs import Inputs
 from bitvec.leaves import Leaves
 from bitvec.node_tests import CodeRule, Kind, MissingRule, axis_aligned, set_bits
-from bitvec.output import Output
+from bitvec.output import Output, PostTransform
 from bitvec.probing import probe_rows
 from bitvec.source import Source
-from bitvec.subject import Subject
+from bitvec.subject import LeafValues, Subject
 
 
 def answers(forest: Forest, *, leaves: bool = True, **options) -> Subject:
@@ -36,6 +35,34 @@ def answers(forest: Forest, *, leaves: bool = True, **options) -> Subject:
         return reference.accumulate(forest, X, exits(X))
 
     return Subject("reference", "1", raw, exits if leaves else None, **options)
+
+
+def full_answers(forest: Forest) -> Subject:
+    """The same with predictions, leaf values and sizes, as a library that shows everything."""
+    plain, B = answers(forest), forest.bitvectors
+    tree = np.repeat(np.arange(B.n_trees), np.diff(B.leaf_ptr))
+    leaf = np.arange(B.n_leaves) - B.leaf_ptr[tree]
+    return replace(
+        plain,
+        predict=lambda X: transforms.predictions(forest.output, plain.raw(X)),
+        scores=lambda X: transforms.transform(forest.output, plain.raw(X)),
+        # In an order of its own, as libraries number their nodes.
+        leaf_values=lambda: LeafValues(tree[::-1], leaf[::-1], forest.leaves.v[::-1]),
+        n_trees=forest.n_trees,
+        n_features=forest.n_features,
+        n_outputs=forest.n_outputs,
+    )
+
+
+def classifier(labels=("no", "yes")) -> Forest:
+    forest = small_forest()
+    output = replace(
+        forest.output,
+        base_score=np.array([-60.0]),
+        post_transform=PostTransform.SIGMOID,
+        classes=(np.array(labels),),
+    )
+    return replace(forest, output=output)
 
 
 def small_forest() -> Forest:
@@ -125,7 +152,7 @@ def test_a_forest_agrees_with_itself(leaves):
     assert certificate.coverage == 1
     assert certificate.n_rows == 20
     assert certificate.max_ulp == 0
-    assert certificate.compared == (LEAVES_AND_RAW if leaves else RAW_ONLY)
+    assert certificate.compared == ("leaf ids and raw scores" if leaves else "raw scores")
     assert any("exposes no leaf ids" in note for note in certificate.exclusions) != leaves
     assert certificate.summary().startswith("PASSED")
 
@@ -223,7 +250,7 @@ def test_rows_that_the_subject_does_not_accept_are_never_handed_to_it():
     certificate = compare(forest, subject, X=X)
     assert certificate.passed
     assert (certificate.n_rows, certificate.n_rows_left_out) == (1, 2)
-    assert len(certificate.exclusions) == 4
+    assert len(certificate.exclusions) == 7
 
 
 def test_an_inexact_subject_may_differ_by_rounding_and_no_more():
@@ -237,6 +264,140 @@ def test_an_inexact_subject_may_differ_by_rounding_and_no_more():
     off = replace(plain, raw=lambda X: plain.raw(X) * (1 + 1e-9))
     assert not compare(forest, off).passed
     assert compare(forest, off, allowed_difference=1e-6).passed
+
+
+def test_reversed_classes_are_caught_in_the_labels_alone(tmp_path):
+    forest = classifier()
+    wrong = replace(forest, output=replace(forest.output, classes=(np.array(["yes", "no"]),)))
+    assert compare(forest, full_answers(forest)).passed
+    certificate = compare(wrong, full_answers(forest))
+    assert not certificate.passed
+    assert certificate.n_label_mismatches == certificate.n_probes
+    assert (certificate.n_raw_mismatches, certificate.max_score_ulp) == (0, 0)
+    assert {d.kind for d in certificate.differences} == {"label"}
+    assert {d.expected for d in certificate.differences} <= {"yes", "no"}
+    assert load(certificate.save(tmp_path / "c.json")) == certificate
+
+
+def test_labels_of_another_kind_are_differences():
+    forest = classifier()
+    numbered = replace(full_answers(forest), predict=full_answers(classifier((0, 1))).predict)
+    certificate = compare(forest, numbered)
+    assert certificate.n_label_mismatches == certificate.n_probes
+    assert compare(classifier((0, 1)), numbered).passed
+    with pytest.raises(InputError, match="labels must have shape"):
+        compare(forest, replace(numbered, predict=lambda X: np.zeros((len(X), 2))))
+
+
+@pytest.mark.parametrize("transform", [t for t in PostTransform if t != PostTransform.IDENTITY])
+@pytest.mark.parametrize("make", [classifier, small_forest])
+def test_another_post_transform_is_caught_where_raw_scores_agree(make, transform):
+    forest = make()
+    wrong = replace(forest, output=replace(forest.output, post_transform=transform))
+    certificate = compare(wrong, full_answers(forest))
+    assert certificate.n_raw_mismatches == 0
+    assert certificate.passed is (transform == forest.output.post_transform)
+    assert compare(wrong, full_answers(wrong)).passed
+
+
+def test_predictions_may_differ_by_eight_ulps_after_an_exponential_and_by_none_without():
+    forest = classifier()
+
+    def moved(subject: Subject, ulps: int) -> Subject:
+        def predict(X):
+            value = subject.predict(X)
+            for _ in range(ulps):
+                value = np.nextafter(value, np.inf)
+            return value
+
+        return replace(subject, predict=predict, scores=None)
+
+    smooth = replace(forest, output=replace(forest.output, classes=None))
+    for ulps, passes in ((0, True), (8, True), (9, False)):
+        certificate = compare(smooth, moved(full_answers(smooth), ulps))
+        assert certificate.passed is passes
+        assert (certificate.max_score_ulp, certificate.allowed_score_ulp) == (ulps, 8)
+    plain = small_forest()
+    certificate = compare(plain, moved(full_answers(plain), 1))
+    assert not certificate.passed
+    assert (certificate.max_score_ulp, certificate.allowed_score_ulp) == (1, 0)
+
+
+def test_where_sums_may_round_predictions_are_compared_on_rows_of_equal_raw_scores():
+    forest = classifier()
+    exact = full_answers(forest)
+
+    def shifted(X):
+        return np.where(X[:, :1] > 0, np.nextafter(exact.raw(X), np.inf), exact.raw(X))
+
+    def unsure(X):  # a label that is wrong wherever the raw score is
+        return np.where(X[:, 0] > 0, "?", exact.predict(X))
+
+    rounded = replace(exact, raw=shifted, predict=unsure, exact=False)
+    certificate = compare(forest, rounded)
+    assert certificate.n_raw_mismatches > 0
+    assert certificate.passed
+    assert not compare(forest, replace(rounded, predict=lambda X: np.full(len(X), "?"))).passed
+
+
+def test_a_leaf_value_off_by_one_ulp_is_caught_where_no_sum_shows_it():
+    forest = small_forest()
+    # Beside 2**60 the leaves' last bits vanish from every sum.
+    forest = replace(forest, output=replace(forest.output, base_score=np.array([2.0**60])))
+    v = forest.leaves.v.copy()
+    v[5] = np.nextafter(v[5], np.inf)
+    wrong = replace(forest, leaves=Leaves(v))
+    assert compare(wrong, answers(forest)).passed
+    assert any("through sums" in note for note in compare(wrong, answers(forest)).exclusions)
+    certificate = compare(wrong, full_answers(forest))
+    assert (certificate.n_value_mismatches, certificate.n_raw_mismatches) == (1, 0)
+    assert not certificate.passed
+    assert certificate.differences[0].place == 5
+    assert "leaf 5 of the forest" in str(certificate)
+
+
+def test_a_leaf_that_the_model_does_not_store_is_a_difference():
+    forest = small_forest()
+    subject = full_answers(forest)
+    stored = subject.leaf_values()
+    for kept in (slice(1, None), slice(0, 0)):
+        fewer = replace(
+            subject, leaf_values=lambda kept=kept: LeafValues(*(a[kept] for a in stored))
+        )
+        certificate = compare(forest, fewer)
+        assert certificate.n_value_mismatches == 8 - len(stored.tree[kept])
+        assert not certificate.passed
+    more = LeafValues(*(np.concatenate([a, a[:1] + 7]) for a in stored))
+    assert compare(forest, replace(subject, leaf_values=lambda: more)).passed
+    wide = LeafValues(stored.tree, stored.id, np.zeros((8, 2)))
+    with pytest.raises(InputError, match="leaf values must have 1 columns"):
+        compare(forest, replace(subject, leaf_values=lambda: wide))
+
+
+@pytest.mark.parametrize("name", ["trees", "features", "outputs"])
+def test_a_model_of_another_size_is_told_before_it_is_asked(name):
+    forest = small_forest()
+
+    def never(*_):
+        raise AssertionError("asked")
+
+    subject = replace(full_answers(forest), raw=never, leaf_ids=never, leaf_values=never)
+    own = getattr(forest, f"n_{name}")
+    with pytest.raises(InputError, match=rf"as many {name} as the forest, {own}, got {own + 1}"):
+        compare(forest, replace(subject, **{f"n_{name}": own + 1}))
+
+
+def test_what_a_subject_notes_and_what_was_not_compared_stand_in_the_certificate():
+    forest = classifier()
+    certificate = compare(forest, replace(answers(forest), notes=("on one thread",)))
+    assert certificate.compared == "leaf ids and raw scores"
+    text = str(certificate)
+    assert text == certificate.summary()
+    for words in ("on one thread", "no labels", "no probabilities", "data frame", "sparse"):
+        assert words in text
+    full = compare(forest, full_answers(forest))
+    assert full.compared == ("leaf ids, leaf values, raw scores, transformed scores and labels")
+    assert "no labels" not in str(full)
 
 
 def test_nan_scores_agree_with_nan_and_with_nothing_else():
@@ -298,13 +459,32 @@ def test_loading_what_was_saved_gives_the_same_certificate(tmp_path):
         lambda r: r.update(n_nodes=True),
         lambda r: r.update(unreachable=[[0]]),
         lambda r: r.update(differences=[{"kind": "leaf"}]),
-        lambda r: r.update(version=2),
+        lambda r: r.update(version=1),
         lambda r: r.update(format="other"),
         lambda r: r.update(passed=False),
         lambda r: r.update(n_leaf_mismatches=1),
         lambda r: r.update(max_difference="much"),
         lambda r: r.update(exact=1),
         lambda r: r.update(versions=[]),
+        lambda r: r.update(coverage=0.5),
+        lambda r: r.pop("coverage"),
+        lambda r: r.update(n_nodes=r["n_nodes"] + 1),
+        lambda r: r.update(n_nodes=r["n_nodes"] - 1),
+        lambda r: r.update(n_reachable=5, n_covered=5),
+        lambda r: r.update(unreachable=[[0, 1]]),
+        lambda r: r.update(missed=[[0, 1, "tie"]]),
+        lambda r: r.update(n_trees=0),
+        lambda r: r.update(compared="leaf ids"),
+        lambda r: r.update(compared="raw scores, leaf ids"),
+        lambda r: r.update(max_ulp=1),
+        lambda r: r.update(allowed_difference=1.0),
+        lambda r: r.update(allowed_score_ulp=1000),
+        lambda r: r.update(max_score_ulp=8, allowed_score_ulp=8),
+        lambda r: r.update(digest="0"),
+        lambda r: r.update(n_rows=3),
+        lambda r: r.update(
+            differences=[{"kind": "label", "place": 0, "expected": 1, "got": 0, "row": []}]
+        ),
     ],
 )
 def test_a_damaged_certificate_is_refused(tmp_path, damage):
@@ -314,6 +494,22 @@ def test_a_damaged_certificate_is_refused(tmp_path, damage):
     path.write_text(json.dumps(record))
     with pytest.raises(FileFormatError, match="must"):
         load(path)
+
+
+def test_a_directory_or_no_file_is_refused_in_one_sentence(tmp_path):
+    for path in (tmp_path, tmp_path / "absent"):
+        with pytest.raises(OSError, match="must be a file that can be read"):
+            load(path)
+
+
+def test_saving_keeps_a_link_and_refuses_a_device(tmp_path):
+    certificate = compare(small_forest(), answers(small_forest()))
+    (tmp_path / "link.json").symlink_to(tmp_path / "target.json")
+    certificate.save(tmp_path / "link.json")
+    assert (tmp_path / "link.json").is_symlink()
+    assert load(tmp_path / "target.json") == certificate
+    with pytest.raises(OSError, match="can be written"):
+        certificate.save("/dev/null")
 
 
 @pytest.mark.parametrize("data", [b"", b"[", b"[" * 100000, b"null", b"\xff\xfe\x00", b"{}"])
@@ -381,9 +577,7 @@ def test_numpy_scalars_are_digested_as_the_numbers_that_they_are():
         inputs = Inputs(3, None, (codes, None, None), missing_sentinel=-999.0)
         return forest_digest(replace(small_forest(), inputs=inputs))
 
-    assert digest(np.int64(1), np.float32(0.5), np.str_("a"), np.bool_(True)) == digest(
-        1, 0.5, "a", True
-    )
+    assert digest(np.float64(0.5), np.str_("a")) == digest(0.5, "a")
     assert len({digest(1), digest(1.0), digest("1"), digest(True)}) == 4
 
 
@@ -401,3 +595,77 @@ def test_a_forest_of_scikit_learn_is_covered_and_agrees_bit_for_bit():
     assert certificate.n_unreachable == 0
     assert (certificate.n_leaf_mismatches, certificate.max_ulp) == (0, 0)
     assert certificate.source_version == certificate.subject_version
+
+
+def test_a_booster_of_xgboost_is_compared_down_to_labels_and_stored_leaves():
+    xgboost = pytest.importorskip("xgboost")
+    from bitvec.converters import xgboost as converter
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 4))
+    y = (X[:, 0] + X[:, 1] > 0).astype(int)
+    y[X[:, 2] > 1] = 2
+    model = xgboost.XGBClassifier(n_estimators=4, max_depth=3).fit(X, y)
+    softmax = xgboost.XGBClassifier(n_estimators=4, objective="multi:softmax").fit(X, y)
+    two = xgboost.XGBClassifier(n_estimators=4, booster="dart").fit(X, y > 0)
+    for each in (model, model.get_booster(), softmax, softmax.get_booster(), two):
+        check_every_part(converter.convert(each), converter.subject(each), X)
+
+
+def test_a_model_of_treelite_is_compared_down_to_labels_and_stored_leaves():
+    treelite = pytest.importorskip("treelite")
+    datasets = pytest.importorskip("sklearn.datasets")
+    from sklearn.ensemble import RandomForestClassifier
+
+    from bitvec.converters import treelite as converter
+
+    X, y = datasets.load_iris(return_X_y=True)
+    for labels in (y, y > 0, np.stack([y, y % 2], axis=1)):
+        fitted = RandomForestClassifier(4, max_depth=3, random_state=0).fit(X, labels)
+        model = treelite.sklearn.import_model(fitted)
+        check_every_part(converter.convert(model), converter.subject(model), X)
+
+
+def test_an_exported_file_is_compared_down_to_labels(tmp_path):
+    pytest.importorskip("onnxruntime")
+    from bitvec import api
+
+    forest = classifier()
+    wrong = replace(forest, output=replace(forest.output, classes=(np.array(["yes", "no"]),)))
+    for form in ("tree_ensemble", "tensor"):
+        axis = forest_without_special_nodes(forest)
+        path = api.export(axis, tmp_path / f"{form}.onnx", form=form)
+        certificate = api.certify(axis, path)
+        assert certificate.passed, str(certificate)
+        assert certificate.compared == "raw scores, transformed scores and labels"
+        assert ("one thread" in str(certificate)) == (form == "tree_ensemble")
+        assert not api.certify(forest_without_special_nodes(wrong), path).passed
+        with pytest.raises(InputError, match=r"features as the forest, 3, got 4"):
+            api.certify(axis, api.subject(api.export(wider(axis), tmp_path / "w.onnx", form=form)))
+
+
+def forest_without_special_nodes(forest: Forest) -> Forest:
+    """The same trees with plain thresholds, which every form holds."""
+    tests = axis_aligned(forest.tests.feature, forest.tests.b)
+    return replace(forest, tests=tests, inputs=Inputs(3))
+
+
+def wider(forest: Forest) -> Forest:
+    return replace(forest, inputs=Inputs(4))
+
+
+def check_every_part(forest: Forest, subject: Subject, X) -> None:
+    """It passes, and no longer so with classes reversed or one leaf moved by an ulp."""
+    assert subject.predict is not None
+    certificate = compare(forest, subject, X=X)
+    assert certificate.passed, str(certificate)
+    classes = tuple(labels[::-1] for labels in forest.output.classes)
+    wrong = replace(forest, output=replace(forest.output, classes=classes))
+    certificate = compare(wrong, subject, X=X)
+    assert certificate.n_label_mismatches > 0
+    assert not certificate.passed
+    v = forest.leaves.v.copy()
+    v[-1, 0] = np.nextafter(v[-1, 0], v.dtype.type(np.inf))
+    certificate = compare(replace(forest, leaves=replace(forest.leaves, v=v)), subject, X=X)
+    assert certificate.n_value_mismatches == 1
+    assert not certificate.passed

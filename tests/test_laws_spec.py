@@ -13,8 +13,9 @@ from bitvec.forest import Forest, from_matrices
 from bitvec.inputs import Inputs
 from bitvec.leaves import Leaves
 from bitvec.node_tests import Activation, Kind, NodeTests
-from bitvec.output import Output
+from bitvec.output import Output, PostTransform
 from bitvec.structure import from_children
+from bitvec.transforms import predictions
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -85,3 +86,14 @@ def _oblique(w: np.ndarray, b: np.ndarray) -> Forest:
     stump = from_matrices(w, b, [[0], [1]], [0, 1])
     rows = {name: getattr(stump.tests, name).astype(w.dtype) for name in ("weight", "offset", "r")}
     return replace(stump, tests=replace(stump.tests, b=b, **rows))
+
+
+def test_labels_from_raw_scores_break_at_zero_as_told():
+    raw = np.array([[-1e-9], [0.0], [1e-17]])
+    options = {"post_transform": PostTransform.SIGMOID, "classes": (np.array(["no", "yes"]),)}
+    plain = Output(1, np.dtype(np.float64), **options)
+    from_raw = replace(plain, labels_from_raw=True)
+    tie = replace(from_raw, tie_to_second=True)
+    assert predictions(plain, raw).tolist() == ["no", "no", "no"], "the sigmoid rounds to 0.5"
+    assert predictions(from_raw, raw).tolist() == ["no", "no", "yes"]
+    assert predictions(tie, raw).tolist() == ["no", "yes", "yes"]

@@ -1,4 +1,4 @@
-"""Two answers to the same rows, compared: leaf ids one by one, raw scores in ulps."""
+"""Two answers to the same rows, compared: leaf ids and labels one by one, scores in ulps."""
 
 from __future__ import annotations
 
@@ -6,58 +6,63 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from bitvec.arrays import Array
+from bitvec.certificates.difference import Difference
 from bitvec.errors import InputError
 from bitvec.forest import Forest
+from bitvec.output import PostTransform
 from bitvec.probing.float_keys import ulps
 from bitvec.subject import Subject
+
+Answer = Callable[[Array], Array]
 
 EXAMPLES = 10
 """Differences of each kind that are kept with their rows."""
 BLOCK = 1 << 22
 """Elements of X, or of leaf ids, held at a time."""
+SCORE_ULPS = 8
+"""How far equal raw scores may lie apart after an exponential. Libraries of mathematics round expf
+and its like to within 1 or 2 ulp, and the sum and the quotient around it add one rounding each, on
+both sides of the comparison."""
+EXACT_TRANSFORMS = (PostTransform.IDENTITY, PostTransform.HINGE, PostTransform.SIGNED_SQUARE)
+"""At most one product: equal raw scores give equal answers, bit for bit."""
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
-    """One row on which the subject and the forest differ.
+class Answers:
+    """The forest's answers to rows in its dtype.
 
-    `place` is a tree where `kind` is "leaf", and an output where it is "raw".
+    `exits` returns leaf numbers within each tree, (batch, n_trees); `raw` and `scores` return
+    (batch, n_outputs); `predict` returns labels, or a regressor's values.
     """
 
-    kind: str
-    place: int
-    expected: float | int
-    got: float | int
-    row: tuple[float, ...]
-
-    def __str__(self) -> str:
-        where = f"tree {self.place}, leaf id" if self.kind == "leaf" else f"output {self.place}"
-        values = ", ".join(f"{x:.9g}" for x in self.row[:8]) + (
-            ", ..." if len(self.row) > 8 else ""
-        )
-        return f"{where}: expected {self.expected!r}, got {self.got!r}, at ({values})"
+    exits: Answer
+    raw: Answer
+    scores: Answer
+    predict: Answer
 
 
 @dataclass(slots=True)
 class Tally:
     """The differences found so far between a subject and a forest.
 
-    `exits` and `raw` answer for the forest; `leaf_id` holds the subject's id of each of its leaves.
+    `answers` speaks for the forest; `leaf_id` holds the subject's id of each of its leaves.
     """
 
     forest: Forest
     subject: Subject
-    exits: Callable[[Array], Array]
-    raw: Callable[[Array], Array]
+    answers: Answers
     leaf_id: Int[Array, " n_leaves"]
     n_rows: int = 0
     n_leaf_mismatches: int = 0
+    n_value_mismatches: int = 0
     n_raw_mismatches: int = 0
+    n_label_mismatches: int = 0
     max_ulp: int = 0
     max_difference: float = 0.0
+    max_score_ulp: int = 0
     raw_dtype: str = ""
     examples: list[Difference] = field(default_factory=list)
 
@@ -68,13 +73,48 @@ class Tally:
             part = X[start : start + step]
             if self.subject.leaf_ids is not None:
                 self._leaves(part, self.subject.leaf_ids(part))
-            self._raw(part, np.asarray(self.subject.raw(part)))
+            raw = np.asarray(self.subject.raw(part))
+            agrees = self._raw(part, raw)
+            # Where sums may differ by rounding, so may what follows from them.
+            used = slice(None) if self.subject.exact else agrees
+            self._answers(part[used], raw[used])
             self.n_rows += len(part)
+
+    def add_leaf_values(self) -> None:
+        """Compare what the two store at their leaves, bit for bit."""
+        if self.subject.leaf_values is None:
+            return
+        B, got = self.forest.bitvectors, self.forest.leaves.v
+        tree, ids, v = map(np.asarray, self.subject.leaf_values())
+        if v.ndim != 2 or v.shape[1] != got.shape[1] or not tree.shape == ids.shape == v.shape[:1]:
+            raise InputError(
+                f"the subject's leaf values must have {got.shape[1]} columns, one row for each of "
+                f"its ids, got shapes {tree.shape}, {ids.shape} and {v.shape}."
+            )
+        own_tree = np.repeat(np.arange(B.n_trees), np.diff(B.leaf_ptr))
+        most = 1 + max(int(ids.max(initial=0)), int(self.leaf_id.max(initial=0)))
+        theirs, ours = tree * most + ids, own_tree * most + self.leaf_id
+        order = np.argsort(theirs)
+        place = np.minimum(np.searchsorted(theirs, ours, sorter=order), max(len(theirs) - 1, 0))
+        expected = np.full(got.shape, np.nan)
+        known = np.zeros(len(got), np.bool_)
+        if len(theirs):
+            known[:] = theirs[order[place]] == ours
+            expected[known] = v[order[place[known]]]
+        # float64 holds every float32; a signed zero counts, one NaN is as good as another.
+        same = (expected == got) & (np.signbit(expected) == np.signbit(got))
+        differs = ~(same | (np.isnan(expected) & np.isnan(got))) | ~known[:, None]
+        self.n_value_mismatches += int(differs.any(axis=1).sum())
+        for leaf in np.flatnonzero(differs.any(axis=1))[:EXAMPLES]:
+            column = int(differs[leaf].argmax())
+            pair = expected[leaf, column].item(), got[leaf, column].item()
+            self.examples.append(Difference("value", int(leaf), *pair, ()))
 
     def _leaves(self, X: Array, expected: Array) -> None:
         B = self.forest.bitvectors
         expected = _shaped("the subject's leaf ids", expected, (len(X), B.n_trees), "iuf")
-        exits = _shaped("the forest's exit leaves", self.exits(X), (len(X), B.n_trees), "iu")
+        exits = self.answers.exits(X)
+        exits = _shaped("the forest's exit leaves", exits, (len(X), B.n_trees), "iu")
         inside = (exits >= 0) & (exits < np.diff(B.leaf_ptr))
         got = self.leaf_id[np.where(inside, exits, 0) + B.leaf_ptr[:-1]]
         # A number that names no leaf is kept as it is, to be read in the example.
@@ -83,17 +123,12 @@ class Tally:
         self.n_leaf_mismatches += int(differs.sum())
         self._keep("leaf", X, expected, got, differs)
 
-    def _raw(self, X: Array, expected: Array) -> None:
+    def _raw(self, X: Array, expected: Array) -> Bool[Array, " n"]:
         shape = (len(X), self.forest.n_outputs)
         expected = _shaped("the subject's raw scores", expected, shape, "f")
-        got = _shaped("the forest's raw scores", self.raw(X), shape, "f")
-        # Ulps need one dtype: the narrower, in which both can be said to agree.
-        dtype = min(expected.dtype, got.dtype, key=lambda d: d.itemsize)
-        if dtype not in (np.float32, np.float64):
-            raise InputError(f"raw scores must be float32 or float64, got {dtype}.")
-        self.raw_dtype = str(dtype)
-        with np.errstate(over="ignore"):
-            expected, got = expected.astype(dtype), got.astype(dtype)
+        got = _shaped("the forest's raw scores", self.answers.raw(X), shape, "f")
+        expected, got = _one_dtype("raw scores", expected, got)
+        self.raw_dtype = str(got.dtype)
         apart = ulps(expected, got)
         differs = apart > 0
         self.n_raw_mismatches += int(differs.any(axis=1).sum())
@@ -105,6 +140,48 @@ class Tally:
                 self.max_difference, float(np.where(np.isnan(gap), np.inf, gap).max())
             )
             self._keep("raw", X, expected, got, differs)
+        return np.logical_not(differs.any(axis=1))
+
+    def _answers(self, X: Array, raw: Array) -> None:
+        if not len(X):  # a library may ask for rows
+            return
+        subject, output = self.subject, self.forest.output
+
+        def asked(answer: Answer) -> Array:
+            return raw if answer is subject.raw else np.asarray(answer(X))
+
+        if subject.scores is not None:
+            self._scores(X, asked(subject.scores), self.answers.scores(X))
+        if subject.predict is None:
+            return
+        expected = asked(subject.predict)
+        if output.classes is None:
+            self._scores(X, expected, self.answers.predict(X))
+        else:
+            self._labels(X, expected, self.answers.predict(X))
+
+    def _scores(self, X: Array, expected: Array, got: Array) -> None:
+        shape = (len(X), self.forest.n_outputs)
+        expected = _shaped("the subject's predictions", expected, shape, "f")
+        got = _shaped("the forest's predictions", got, shape, "f")
+        expected, got = _one_dtype("predictions", expected, got)
+        apart = ulps(expected, got)
+        if score_bound(self.forest):
+            # A library may flush what underflows in an exponential.
+            tiny = np.finfo(got.dtype).tiny
+            apart = np.where((np.abs(expected) < tiny) & (np.abs(got) < tiny), np.uint64(0), apart)
+        self.max_score_ulp = max(self.max_score_ulp, int(apart.max(initial=0)))
+        self._keep("score", X, expected, got, apart > score_bound(self.forest))
+
+    def _labels(self, X: Array, expected: Array, got: Array) -> None:
+        shape = (len(X), len(self.forest.output.groups))
+        expected = _shaped("the subject's labels", expected, shape, "biufUO")
+        got = _shaped("the forest's labels", got, shape, "biufUO")
+        if {expected.dtype.kind, got.dtype.kind} & {"U", "O"}:  # a text equals no number
+            expected, got = expected.astype(object), got.astype(object)
+        differs: Array = np.not_equal(expected, got).astype(np.bool_)
+        self.n_label_mismatches += int(differs.any(axis=1).sum())
+        self._keep("label", X, expected, got, differs)
 
     def _keep(self, kind: str, X: Array, expected: Array, got: Array, differs: Array) -> None:
         space = EXAMPLES - sum(example.kind == kind for example in self.examples)
@@ -113,11 +190,33 @@ class Tally:
                 Difference(
                     kind,
                     int(place),
-                    expected[row, place].item(),
-                    got[row, place].item(),
+                    _plain(expected[row, place]),
+                    _plain(got[row, place]),
                     tuple(float(x) for x in X[row]),
                 )
             )
+
+
+def score_bound(forest: Forest) -> int:
+    """Return by how many ulps predictions from equal raw scores may differ."""
+    return 0 if forest.output.post_transform in EXACT_TRANSFORMS else SCORE_ULPS
+
+
+def _plain(value: object) -> float | int | str:
+    plain = value.item() if isinstance(value, np.generic) else value
+    return plain if isinstance(plain, (bool, int, float)) else str(plain)
+
+
+def _one_dtype(what: str, a: Array, b: Array) -> tuple[Array, Array]:
+    """Cast both to the narrower dtype, in which they can be said to agree: ulps need one."""
+    dtype = min(a.dtype, b.dtype, key=lambda d: d.itemsize)
+    if dtype not in (np.float32, np.float64):
+        raise InputError(f"{what} must be float32 or float64, got {dtype}.")
+    with np.errstate(over="ignore"):
+        return a.astype(dtype), b.astype(dtype)
+
+
+_HOLDS = {"f": "numbers", "iuf": "integers", "iu": "integers", "biufUO": "labels"}
 
 
 def _shaped(what: str, value: Array, shape: tuple[int, int], kinds: str) -> Array:
@@ -126,67 +225,7 @@ def _shaped(what: str, value: Array, shape: tuple[int, int], kinds: str) -> Arra
         value = value[:, None]
     if value.shape != shape or value.dtype.kind not in kinds:
         raise InputError(
-            f"{what} must have shape {shape} and hold {'numbers' if 'f' in kinds else 'integers'}, "
-            f"got {value.dtype} of shape {value.shape}."
+            f"{what} must have shape {shape} and hold {_HOLDS[kinds]}, got {value.dtype} of shape "
+            f"{value.shape}."
         )
     return value
-
-
-def rounding_bound(forest: Forest, dtype: np.dtype) -> float | None:
-    """Return how far two orders of summation in `dtype` can bring raw scores apart.
-
-    None for forests whose leaf values depend on x (linear leaves, a prediction kernel).
-
-    Notes
-    -----
-    A sum of n terms is within (n − 1)·eps/(1 − n·eps) · sum|terms| of its true value in every order
-    (Higham, "Accuracy and Stability of Numerical Algorithms", 4.2, with eps twice the unit
-    roundoff); each product with a tree weight, the division of a mean and the base score add one
-    rounding each, and both sides may err.
-    """
-    if forest.leaves.linear is not None or forest.kernel is not None:
-        return None
-    output, B = forest.output, forest.bitvectors
-    assert output.base_score is not None
-    largest = np.abs(forest.leaves.v.astype(np.float64)).max(axis=1, initial=0.0)
-    per_tree = np.maximum.reduceat(largest, B.leaf_ptr[:-1]) if B.n_trees else np.zeros(0)
-    if output.tree_weight is not None:
-        per_tree = per_tree * np.abs(output.tree_weight.astype(np.float64))
-    total = float(per_tree.sum()) + float(np.abs(output.base_score).max())
-    steps = (B.n_trees + 4) * float(np.finfo(dtype).eps)
-    return 2 * steps / (1 - steps) * total if steps < 1 else None
-
-
-def accepted_rows(forest: Forest, subject: Subject, X: Array | None) -> tuple[Array, int]:
-    """Return the rows of X that the subject accepts, cast, and how many it does not."""
-    if X is None:
-        return np.zeros((0, forest.n_features), forest.dtype), 0
-    X = np.asarray(X)
-    if X.ndim != 2 or X.shape[1] != forest.n_features or X.dtype.kind not in "biuf":
-        raise InputError(
-            f"`X` must be numbers of shape (n, {forest.n_features}), got {X.dtype} of shape "
-            f"{X.shape}: pass the training columns."
-        )
-    with np.errstate(over="ignore"):
-        X = X.astype(forest.dtype)
-    accepted = np.ones(len(X), bool)
-    if not subject.accepts_missing:
-        accepted &= ~np.isnan(X).any(axis=1)
-    if not subject.accepts_infinite:
-        accepted &= ~np.isinf(X).any(axis=1)
-    return X[accepted], int(np.sum(~accepted))
-
-
-def numbering(forest: Forest, subject: Subject, leaf_id: Array | None) -> Array:
-    """Return the subject's id of each leaf: given, the source's, or the number in its tree."""
-    B, source = forest.bitvectors, forest.source
-    if leaf_id is not None:
-        if np.shape(leaf_id) != (B.n_leaves,):
-            raise InputError(
-                f"`leaf_id` must have shape ({B.n_leaves},), got {np.shape(leaf_id)}: one per leaf."
-            )
-        return np.asarray(leaf_id)
-    if source is not None and source.leaf_id is not None and source.library == subject.name:
-        return source.leaf_id
-    within: Array = np.arange(B.n_leaves) - np.repeat(B.leaf_ptr[:-1], np.diff(B.leaf_ptr))
-    return within

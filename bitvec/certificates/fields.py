@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import Any, TypeVar
 
-from bitvec.certificates.comparison import Difference
+from bitvec.certificates.difference import KINDS, Difference
 from bitvec.errors import FileFormatError
 
 T = TypeVar("T")
@@ -96,16 +96,22 @@ def _each(*readers: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]]:
 
 
 def _difference(value: Any) -> Difference:
-    if not isinstance(value, dict) or value.get("kind") not in ("leaf", "raw"):
+    if not isinstance(value, dict) or value.get("kind") not in KINDS:
         raise TypeError
-    integer = _exactly(int) if value["kind"] == "leaf" else _number
+    read: Callable[[Any], Any] = _OF_KIND.get(value["kind"], _number)
     return Difference(
         value["kind"],
         _count(value["place"]),
-        integer(value["expected"]),
-        integer(value["got"]),
+        read(value["expected"]),
+        read(value["got"]),
         _many(_number)(value["row"]),
     )
+
+
+def _label(value: Any) -> float | int | str:
+    if not isinstance(value, (str, bool, int, float)):
+        raise TypeError
+    return value
 
 
 def _texts(value: Any) -> dict[str, str]:
@@ -115,6 +121,8 @@ def _texts(value: Any) -> dict[str, str]:
 
 
 _text = _exactly(str)
+
+_OF_KIND: dict[str, Callable[[Any], Any]] = {"leaf": _exactly(int), "label": _label}
 
 _READERS: dict[str, Callable[[Any], Any]] = {
     "bool": _exactly(bool),

@@ -56,6 +56,9 @@ def command(
 ) -> None:
     """Export a forest to ONNX. Exit status 1: exported, but its certificate failed.
 
+    A certificate is made on one thread. On several, onnxruntime adds the trees of tree_ensemble in
+    another order, so that raw scores may differ in their last places; those of tensor do not.
+
     \b
     Examples:
         bitvec export forest.safetensors -o forest.onnx

@@ -11,11 +11,12 @@ import sys
 import traceback
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 import click
 
+from bitvec.cli.streams import STDOUT, discard_stdout
 from bitvec.cli.text import plain
 from bitvec.errors import BitvecError
 
@@ -51,12 +52,12 @@ def reported(ctx: click.Context) -> Iterator[None]:
         _show_traceback(ctx)
         raise Failure("interrupted; nothing was left half-written.", INTERRUPTED) from None
     except BrokenPipeError:
-        # Python flushes stdout once more as it exits: let it write to nowhere.
-        with suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard_stdout()
         raise click.exceptions.Exit(NO_READER) from None
     except (BitvecError, OSError, MemoryError) as error:
         _show_traceback(ctx)
+        if isinstance(error, OSError) and error.filename == STDOUT:
+            discard_stdout()
         raise Failure(sentence(error), INPUT) from None
     except Exception as error:
         _show_traceback(ctx)
@@ -78,6 +79,8 @@ def sentence(error: BaseException) -> str:
 
 
 def _of_the_system(error: OSError) -> str:
+    if error.filename == STDOUT:
+        return f"stdout must be open and have room for the answer, got: {error.strerror}."
     name = plain(os.fsdecode(error.filename)) if error.filename != "" else "the empty path"
     for kind, says in (
         (FileNotFoundError, "does not exist."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -9,10 +10,28 @@ from typing import Any, TypeVar
 import click
 
 from bitvec.cli.failures import DEBUG
+from bitvec.errors import InputError
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
-PATH = click.Path(path_type=Path, readable=False)
+
+class _Path(click.Path):
+    """A path of some characters: pathlib takes the empty one for the working directory."""
+
+    def convert(
+        self,
+        value: str | os.PathLike[str],
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> str | bytes | os.PathLike[str]:
+        name = os.fspath(value)
+        if not name or "\0" in name:
+            what = "a path" if param is None else param.get_error_hint(ctx)
+            raise InputError(f"{what} must name a file, got {name!r}.")
+        return super().convert(value, param, ctx)
+
+
+PATH = _Path(path_type=Path, readable=False)
 """A path; whether it can be read or written is said by `bitvec.cli.paths`."""
 
 
@@ -34,7 +53,8 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 header_option = click.option(
     "--header/--no-header",
     default=None,
-    help="Whether the first row of a text file holds names; it does if no cell is a number.",
+    help="Whether the first row of a text file holds names; it does if no cell is a number, or if "
+    "it holds the names that the forest knows.",
 )
 
 

@@ -12,6 +12,7 @@ import click
 from bitvec.cli.options import PATH, debug_option, header_option, json_option
 from bitvec.cli.paths import open_forest, writable
 from bitvec.cli.rows import read_rows
+from bitvec.errors import InputError
 
 if TYPE_CHECKING:
     from bitvec.arrays import Array
@@ -102,6 +103,11 @@ def _labels(predictor: Predictor, rows: Any) -> dict[str, Array]:
 
 
 def _probabilities(predictor: Predictor, rows: Any) -> dict[str, Array]:
+    if predictor.forest.output.classes is None:
+        raise InputError(
+            "--output probabilities needs a classifier, got a regressor: use --output labels, raw "
+            "or transformed."
+        )
     found = predictor.predict_proba(rows)
     names = _class_names(predictor.forest.output)
     matrices = found if isinstance(found, list) else [found]

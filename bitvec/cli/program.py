@@ -6,13 +6,13 @@ is answered at once.
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
 from typing import Any
 
 import click
 
 from bitvec.cli.failures import reported
+from bitvec.cli.streams import prepare
 
 COMMANDS = {
     "quickstart": "bitvec.cli.quickstart",
@@ -37,6 +37,10 @@ class Program(click.Group):
             return None
         command: click.Command = import_module(COMMANDS[cmd_name]).command
         return command
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        with reported(ctx):  # --help and --version print as they are parsed
+            return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         with reported(ctx):
@@ -89,7 +93,5 @@ def program() -> None:
 
 def main() -> None:
     """Run the command line."""
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # a terminal of another encoding must not end a command
-            stream.reconfigure(errors="backslashreplace")
+    prepare()
     program.main(prog_name="bitvec")

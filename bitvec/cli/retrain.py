@@ -169,6 +169,8 @@ def command(
 
 
 def _share(validation: str) -> float | None:
+    if not validation:
+        raise InputError("--validation must be a share between 0 and 1, or a file, got ''.")
     try:
         share = float(validation)
     except ValueError:

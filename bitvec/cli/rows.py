@@ -11,14 +11,13 @@ from bitvec.errors import InputError
 if TYPE_CHECKING:
     from bitvec.arrays import Array
     from bitvec.forest import Forest
-    from bitvec.inputs import Inputs
 
 
 def read_rows(path: Path, forest: Forest, header: bool | None) -> Any:
     """Read a file of rows as what a predictor takes."""
     from bitvec.runtime.datafiles import read
 
-    table = read(readable(path), header=header, text=_text_columns(forest.inputs))
+    table = read(readable(path), header=header, inputs=forest.inputs)
     return table.features(forest.inputs.feature_names)
 
 
@@ -37,8 +36,8 @@ def read_target(
 
     classes = forest.output.classes
     named = classes is not None and classes[0].dtype.kind == "U"
-    text = (*_text_columns(forest.inputs), *((target,) if named else ()))
-    table, y = read(readable(path), header=header, text=text).split(target)
+    text = (target,) if named else ()
+    table, y = read(readable(path), header=header, inputs=forest.inputs, text=text).split(target)
     if not named and y.dtype.kind not in "biuf":
         raise InputError(
             f"the column {target!r} of {path} must hold numbers, as the forest's answers are, "
@@ -46,14 +45,3 @@ def read_target(
         )
     X = rows(table.features(forest.inputs.feature_names), forest.inputs, forest.dtype)
     return X, y
-
-
-def _text_columns(inputs: Inputs) -> tuple[str, ...]:
-    """Return the columns with a category such as "1", which a reader would take for a number."""
-    from bitvec.runtime.textfiles import is_number
-
-    return tuple(
-        name
-        for name, book in zip(inputs.feature_names or (), inputs.categories or (), strict=False)
-        if any(isinstance(label, str) and is_number(label) for label in book or ())
-    )

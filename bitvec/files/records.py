@@ -158,6 +158,7 @@ def _pack_output(output: Output) -> Record:
         "classes": classes,
         "groups": list(output.groups),
         "labels_from_raw": output.labels_from_raw,
+        "tie_to_second": output.tie_to_second,
     }
 
 
@@ -177,6 +178,7 @@ def _unpack_output(record: Record, where: str, tensors: Tensors) -> Output:
         classes=None if classes is None else _unpack_classes(classes, f"{where}.classes"),
         groups=read.take_counts("groups"),
         labels_from_raw=read.take("labels_from_raw", bool),
+        tie_to_second=read.take("tie_to_second", bool),
         **arrays,
     )
     read.finish()

@@ -13,12 +13,9 @@ contents that are no forest raise FileFormatError.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import secrets
 import stat
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +23,7 @@ import numpy as np
 import safetensors.numpy
 from safetensors import SafetensorError
 
+from bitvec import atomic
 from bitvec.arrays import Array
 from bitvec.errors import FileFormatError, InvalidForestError, UnsupportedModelError
 from bitvec.files.fields import Record, Tensors
@@ -89,7 +87,8 @@ def save(forest: Forest, path: str | os.PathLike[str]) -> None:
     # Wide elements first, so that each array is aligned to its own element size.
     order = sorted(tensors, key=lambda name: (-tensors[name].itemsize, name))
     header = _header({name: tensors[name] for name in order}, record)
-    _replace(path, [header, *(_little_endian(tensors[name]) for name in order)])
+    parts: list[bytes | memoryview] = [header, *(_little_endian(tensors[name]) for name in order)]
+    atomic.write(path, lambda stream: stream.writelines(parts))
 
 
 def load(path: str | os.PathLike[str]) -> Forest:
@@ -164,54 +163,9 @@ def _little_endian(array: Array) -> memoryview:
     return little.reshape(-1).view(np.uint8).data
 
 
-@contextlib.contextmanager
-def _one_sentence(path: str | os.PathLike[str], purpose: str) -> Iterator[None]:
-    """Raise an OSError again with a message of one sentence, keeping its class and errno."""
-    try:
-        yield
-    except OSError as error:
-        reason = error.strerror or str(error)
-        again = type(error)(
-            f"{os.fspath(path)} must be a file that can be {purpose}, got: {reason}."
-        )
-        again.errno = error.errno
-        raise again from None
-
-
-def _replace(path: str | os.PathLike[str], parts: list[bytes | memoryview]) -> None:
-    """Write aside, flush to the disk, and rename: a killed writer leaves the old file whole."""
-    with _one_sentence(path, "written"):
-        target = Path(os.path.realpath(path))
-        if target.exists() and not target.is_file():
-            raise OSError("it is a directory or a device")
-        aside = target.with_name(f".bitvec-{secrets.token_hex(8)}.tmp")
-        try:
-            with aside.open("xb") as file:
-                for part in parts:
-                    file.write(part)
-                file.flush()
-                os.fsync(file.fileno())
-            aside.replace(target)
-        except BaseException:
-            aside.unlink(missing_ok=True)
-            raise
-        _flush_directory(target.parent)
-
-
-def _flush_directory(folder: Path) -> None:
-    """Make the new name itself survive a power cut, where the system knows how."""
-    if os.name == "nt":
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def _read(path: str | os.PathLike[str]) -> bytes:
     """Read a whole file, after its size and its first bytes allow that it is a safetensors file."""
-    with _one_sentence(path, "read"):
+    with atomic.one_sentence(path, "read"):
         mode = Path(path).stat().st_mode
         if not stat.S_ISREG(mode):  # opening a named pipe would wait forever
             raise OSError("it is a directory or a device")

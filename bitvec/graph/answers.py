@@ -241,8 +241,10 @@ def add_answers(graph: Graph, forest: Forest, raw: str) -> None:
         start += size
         probability = _TRANSFORMS[output.post_transform](graph, output, part)
         if size == 1 and names.size == 2:
-            half = np.array(0.5, output.dtype)
-            above = graph.add("Greater", probability, half, name="is_second_class")
+            score = part if output.labels_from_raw else probability
+            boundary = np.array(0.0 if output.labels_from_raw else 0.5, output.dtype)
+            comparison = "GreaterOrEqual" if output.tie_to_second else "Greater"
+            above = graph.add(comparison, score, boundary, name="is_second_class")
             index = cast(graph, above, np.dtype(np.int64), "class_index_wide")
             index = graph.add("Squeeze", index, np.array([1]), name="class_index")
             one = np.ones((), output.dtype)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int64
 
 from bitvec import structure
 from bitvec.arrays import Array
 from bitvec.forest import Forest
-from bitvec.probing.targets import Outcome, Targets
+from bitvec.probing.targets import Targets, sides
 from bitvec.reference import outcomes
 
 
@@ -33,25 +33,33 @@ class FoundRows:
 
     def best(self, node: Array, wanted: Targets) -> tuple[Array, Array]:
         """Return a row to start from per target (-1: none), and whether it shows the target."""
-        side = np.select(
-            [wanted.outcome == Outcome.LEFT, wanted.outcome == Outcome.RIGHT], [0, 1], 2
-        )
+        side = sides(wanted) % 3  # -1, either side, is the last
         same = self.found[node, side]
         return np.where(same >= 0, same, self.found[node, 2]), (same >= 0) & (side < 2)
 
-    def add(self, X: Array, node: Array, outcome: Array) -> None:
-        """Keep the rows that are the first to go left or right at a node."""
-        for side, (bit, child) in enumerate(
-            ((Outcome.LEFT, self.left), (Outcome.RIGHT, self.right))
-        ):
-            new = np.flatnonzero((outcome == bit) & (self.found[node, side] < 0))
-            number = self.size + np.arange(new.size)
-            self.found[node[new], side] = number
-            self.found[node[new], 2] = number
-            below = child[node[new]]
-            self.found[below[below >= 0], 2] = number[below >= 0]
-            self.parts.append(X[new])
-            self.size += new.size
+    def add(
+        self,
+        X: Float[Array, "n n_features"],
+        node: Int64[Array, " n"],
+        goes_right: Bool[Array, " n"],
+        wanted: Targets,
+    ) -> None:
+        """Keep the rows that are the first to show a side of a node or to come by a child."""
+        side = sides(wanted) % 3
+        child = np.where(goes_right, self.right[node], self.left[node])
+        # The first target of a node counts: those of its sides come before a missing value.
+        opens = np.zeros(node.size, bool)
+        opens[np.unique(child, return_index=True)[1]] = True
+        opens &= (child >= 0) & (self.found[np.maximum(child, 0), 2] < 0)
+        answers = (side < 2) & (self.found[node, side] < 0)
+        number = self.size + np.arange(node.size)
+        self.found[child[opens], 2] = number[opens]
+        self.found[node[answers], side[answers]] = number[answers]
+        self.found[node[answers], 2] = number[answers]
+        kept = opens | answers
+        if kept.any():
+            self.parts.append(X)
+            self.size += len(X)
 
 
 def walk(forest: Forest, Z: Array) -> Iterator[tuple[Array, Array, Array]]:

@@ -12,59 +12,24 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float, Int32
+from jaxtyping import Float
 
 from bitvec import tree_paths
 from bitvec.arrays import Array
 from bitvec.errors import InputError
 from bitvec.forest import Forest
 from bitvec.probing.base_rows import BaseRows
-from bitvec.probing.float_keys import floats, keys
+from bitvec.probing.coverage import Coverage
 from bitvec.probing.found_rows import FoundRows, walk
-from bitvec.probing.projection import bisect, project
-from bitvec.probing.regions import Plan, Region, ancestors, plan, regions
-from bitvec.probing.targets import Outcome, Targets, targets
-from bitvec.reference import columns, outcomes
+from bitvec.probing.mixed import MixedTrials
+from bitvec.probing.regions import Plan, plan, regions
+from bitvec.probing.targets import Outcome
+from bitvec.probing.trials import BLOCK, Trials
+from bitvec.reference import columns
 
-BLOCK = 1 << 22
-"""Elements of X held at a time, about."""
 TARGETS_PER_NODE = 10
 FIRST_ROWS = 2048
 """Base rows sent through trees with tests of several columns, as starts for the search."""
-ATTEMPTS = 3
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Coverage:
-    """What rows have shown at each node, as bits of `Outcome`.
-
-    `needed` holds the outcomes that the node's path admits, `seen` those that rows have shown there
-    (a set's codes only if each of them was shown). `reachable` is false where no row can come by.
-    """
-
-    reachable: Bool[Array, " n_nodes"]
-    needed: Int32[Array, " n_nodes"]
-    seen: Int32[Array, " n_nodes"]
-
-    @property
-    def is_covered(self) -> Bool[Array, " n_nodes"]:
-        """Whether a node is reachable and showed every outcome that it can."""
-        covered: Array = self.reachable & (self.needed & ~self.seen == 0)
-        return covered
-
-    @property
-    def fraction(self) -> float:
-        """Covered nodes over reachable ones; 1 for a forest without nodes."""
-        reachable = int(self.reachable.sum())
-        return int(self.is_covered.sum()) / reachable if reachable else 1.0
-
-    def missed(self, node: int) -> Outcome:
-        """Return the outcomes that a node can show and has not."""
-        return (
-            Outcome(int(self.needed[node] & ~self.seen[node]))
-            if self.reachable[node]
-            else Outcome(0)
-        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -153,12 +118,22 @@ def _allowed(X: Array, *, missing: bool, infinite: bool) -> Array:
 def _blocks(probes: Probes) -> Iterator[tuple[Array, Coverage]]:
     forest = probes.forest
     facts = plan(forest, missing=probes.missing, infinite=probes.infinite)
-    state = _State(probes, facts)
+    base = BaseRows(forest, probes.base_rows)
+    n_nodes = forest.n_nodes
+    coverage = Coverage(
+        np.zeros(n_nodes, bool), np.zeros(n_nodes, np.int32), np.zeros(n_nodes, np.int32)
+    )
+    trials = Trials(facts, base, coverage)
+    if facts.is_below_mixed.any():
+        first = base.draw(FIRST_ROWS, np.random.default_rng(probes.seed))
+        trials = MixedTrials(facts, base, coverage, FoundRows(forest, first))
     for nodes in _node_blocks(forest, facts):
         for region in regions(facts, nodes):
-            yield from state.probe(region)
-    if forest.n_nodes == 0:
-        yield state.base.draw(1, np.random.default_rng(probes.seed)), state.coverage
+            rng = np.random.default_rng([probes.seed, int(nodes[0])])
+            for rows in trials.probe(region, rng):
+                yield _distinct(rows), coverage
+    if n_nodes == 0:
+        yield base.draw(1, np.random.default_rng(probes.seed)), coverage
 
 
 def _node_blocks(forest: Forest, facts: Plan) -> Iterator[Array]:
@@ -176,150 +151,6 @@ def _node_blocks(forest: Forest, facts: Plan) -> Iterator[Array]:
             nodes = others[depth == level]
             for start in range(0, nodes.size, size):
                 yield nodes[start : start + size]
-
-
-class _State:
-    """What has been shown so far, and rows known to reach nodes below tests of several columns."""
-
-    def __init__(self, probes: Probes, facts: Plan) -> None:
-        n_nodes = probes.forest.n_nodes
-        self.probes, self.facts, self.forest = probes, facts, probes.forest
-        self.base = BaseRows(self.forest, probes.base_rows)
-        self.coverage = Coverage(
-            np.zeros(n_nodes, bool), np.zeros(n_nodes, np.int32), np.zeros(n_nodes, np.int32)
-        )
-        self.finds: FoundRows | None = None
-        if facts.is_below_mixed.any():
-            first = self.base.draw(FIRST_ROWS, np.random.default_rng(probes.seed))
-            self.finds = FoundRows(self.forest, first)
-
-    def probe(self, region: Region) -> Iterator[tuple[Array, Coverage]]:
-        """Make the rows of a region's targets, check them and record what they show."""
-        coverage, nodes = self.coverage, region.nodes
-        rng = np.random.default_rng([self.probes.seed, int(nodes[0])])
-        coverage.reachable[nodes] = region.reachable
-        wanted = targets(self.facts, region, self.base.draw(nodes.size, rng))
-        needed = wanted.take(np.flatnonzero(wanted.needed))
-        np.bitwise_or.at(coverage.needed, nodes[needed.at], needed.outcome)
-        failed_node, failed_outcome = [], []
-        step = max(1, BLOCK // max(self.forest.n_features, 1))
-        for start in range(0, wanted.at.size, step):
-            part = wanted.take(np.arange(start, min(start + step, wanted.at.size)))
-            X, shown = self._rows(region, part, rng)
-            node = nodes[part.at]
-            np.bitwise_or.at(coverage.seen, node[shown], part.outcome[shown])
-            failed = ~shown & part.needed
-            failed_node.append(node[failed])
-            failed_outcome.append(part.outcome[failed])
-            yield _distinct(X), coverage
-        # An outcome of several targets (each code of a set) is seen if every one of them was.
-        for node, outcome in zip(failed_node, failed_outcome, strict=True):
-            np.bitwise_and.at(coverage.seen, node, ~outcome)
-        if self.finds is not None:
-            yield from self._edges(nodes[self.facts.feature[nodes] < 0])
-
-    def _rows(
-        self, region: Region, wanted: Targets, rng: np.random.Generator
-    ) -> tuple[Array, Bool[Array, " n"]]:
-        """Return one row per target, and whether it really shows the target's outcome."""
-        X = self.base.draw(wanted.at.size, rng)
-        node = region.nodes[wanted.at]
-        if self.finds is None:
-            X = self._into_region(region, wanted, X)
-            return X, self._shows(X, node, wanted)
-        found, is_answer = self.finds.best(node, wanted)
-        X[found >= 0] = self.finds.rows(found[found >= 0])
-        X = np.where(is_answer[:, None], X, self._into_region(region, wanted, X))
-        shown = self._shows(X, node, wanted)
-        for attempt in range(ATTEMPTS):
-            # Where no row was found to come by, the search for the parent's side has failed.
-            worth = self.facts.is_below_mixed[node] & (found >= 0)
-            if attempt:
-                worth &= wanted.needed
-            bad = np.flatnonzero(~shown & worth)
-            if bad.size == 0:
-                break
-            part = wanted.take(bad)
-            if attempt:
-                X[bad] = self._into_region(region, part, self.base.draw(bad.size, rng))
-            side = np.select(
-                [part.outcome == Outcome.LEFT, part.outcome == Outcome.RIGHT], [0, 1], -1
-            )
-            bounds = self._bounds(region, part, X[bad])
-            X[bad] = project(self.facts, X[bad], node[bad], side, *bounds, rng)
-            shown[bad] = self._shows(X[bad], node[bad], part)
-        self.finds.add(X[shown], node[shown], wanted.outcome[shown])
-        return X, shown
-
-    def _into_region(self, region: Region, wanted: Targets, X: Array) -> Array:
-        """Return rows with every column of the path admitted and the target's column in place."""
-        X = X.copy()
-        low, high = self._limits(region)
-        at, used = wanted.at, region.columns
-        x = np.minimum(np.maximum(X[:, used], low[at]), high[at])  # NaN stays
-        must = np.isnan(x) & ~region.may_miss[at]
-        x[must] = np.clip(X.dtype.type(0), low[at][must], high[at][must])
-        for j, atoms in region.atoms.items():
-            key = keys(x[:, j])
-            atom = np.clip(np.searchsorted(atoms.first, key, side="right") - 1, 0, None)
-            move = np.flatnonzero(~np.isnan(x[:, j]) & ~atoms.admitted[at, atom])
-            unbounded = np.full(move.size, self.facts.top)
-            fitted, _ = region.fit(at[move], j, -unbounded, unbounded, key[move])
-            x[move, j] = floats(fitted, X.dtype)
-        x[~region.has_value[at]] = np.nan
-        fixed = np.flatnonzero((wanted.column >= 0) & ~wanted.missing)
-        x[fixed, wanted.column[fixed]] = floats(wanted.wish[fixed], X.dtype)
-        x[wanted.minus_zero, wanted.column[wanted.minus_zero]] = -0.0
-        x[wanted.missing, wanted.column[wanted.missing]] = np.nan
-        X[:, used] = x
-        return X
-
-    def _limits(self, region: Region) -> tuple[Array, Array]:
-        top, dtype = self.facts.top, self.forest.dtype
-        low, high = (np.clip(bound, -top, top) for bound in (region.low, region.high))
-        return floats(low, dtype), floats(high, dtype)
-
-    def _bounds(self, region: Region, wanted: Targets, X: Array) -> tuple[Array, Array, Array]:
-        """Return the box that each row may move in, and where it may be missing."""
-        most = np.finfo(X.dtype).max
-        low, high = np.full(X.shape, -most), np.full(X.shape, most)
-        low[:, region.columns], high[:, region.columns] = (
-            limit[wanted.at] for limit in self._limits(region)
-        )
-        pinned = region.columns[list(region.atoms)]
-        low[:, pinned] = high[:, pinned] = X[:, pinned]
-        own = np.flatnonzero((wanted.column >= 0) & ~wanted.missing)
-        column = region.columns[wanted.column[own]]
-        low[own, column] = floats(wanted.low[own], X.dtype)
-        high[own, column] = floats(wanted.high[own], X.dtype)
-        may_miss = np.zeros(X.shape, bool)
-        may_miss[:, region.columns] = region.may_miss[wanted.at]
-        return low, high, may_miss
-
-    def _shows(self, X: Array, node: Array, wanted: Targets) -> Bool[Array, " n"]:
-        """Send rows down the paths to their nodes, by the literal tests."""
-        shown = np.ones(len(X), bool)
-        for position, above, right in ancestors(self.facts, node):
-            shown[position] &= outcomes(self.forest, X, position, above) == right
-        sided = np.flatnonzero((wanted.outcome == Outcome.LEFT) | (wanted.outcome == Outcome.RIGHT))
-        goes_right = outcomes(self.forest, X, sided, node[sided])
-        shown[sided] &= goes_right == (wanted.outcome[sided] == Outcome.RIGHT)
-        return shown
-
-    def _edges(self, nodes: Array) -> Iterator[tuple[Array, Coverage]]:
-        assert self.finds is not None
-        pair = self.finds.found[nodes, :2]
-        nodes, pair = nodes[np.all(pair >= 0, axis=1)], pair[np.all(pair >= 0, axis=1)]
-        if nodes.size == 0:
-            return
-        left, right = self.finds.rows(pair[:, 0]), self.finds.rows(pair[:, 1])
-        ends = bisect(self.facts, left, right, nodes)
-        shown = np.ones(nodes.size, bool)
-        for X in ends:
-            for position, above, right in ancestors(self.facts, nodes):
-                shown[position] &= outcomes(self.forest, X, position, above) == right
-        self.coverage.seen[nodes[shown]] |= int(Outcome.EDGE)
-        yield _distinct(np.concatenate(ends)), self.coverage
 
 
 def _mapped_blocks(probes: Probes) -> Iterator[tuple[Array, Coverage]]:

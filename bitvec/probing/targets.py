@@ -107,7 +107,19 @@ def _targets(
     )
 
 
-def targets(plan: Plan, region: Region, X: Float[Array, "n_nodes n_columns"]) -> Targets:
+def sides(wanted: Targets) -> Int64[Array, " n"]:
+    """Return the side on which a row must leave the node: 0 left, 1 right, -1 either."""
+    side: Array = np.where(wanted.outcome == Outcome.LEFT, 0, -1)
+    side[wanted.outcome == Outcome.RIGHT] = 1
+    return side
+
+
+def targets(
+    plan: Plan,
+    region: Region,
+    X: Float[Array, "n_nodes n_columns"],
+    reachable: Bool[Array, " n_nodes"],
+) -> Targets:
     """Return the targets of a region's reachable nodes, those that no row can meet left out.
 
     Values that a target leaves open are taken as near as may be to those of X, one row per node.
@@ -116,17 +128,16 @@ def targets(plan: Plan, region: Region, X: Float[Array, "n_nodes n_columns"]) ->
     below such a test only the sides are needed, and they may prove out of reach.
     """
     tests = plan.forest.tests
-    reachable = np.flatnonzero(region.reachable)
+    at = np.flatnonzero(reachable)
     feature, kind = plan.feature[region.nodes], tests.kind[region.nodes]
-    single = reachable[feature[reachable] >= 0]
+    single = at[feature[at] >= 0]
     ordered = single[kind[single] != Kind.SET]
     parts = [*_sides(plan, region, single, X), *_values(plan, region, ordered)]
-    parts += _several_columns(plan, region, reachable[feature[reachable] < 0])
+    parts += _several_columns(plan, region, at[feature[at] < 0])
     parts += _suspects(plan, region, single)
     for i in single[kind[single] == Kind.SET]:
         parts += _codes(plan, region, int(i))
-    special = single[~plan.is_split[region.nodes[single]]]
-    for i in special:
+    for i in single[~plan.is_split[region.nodes[single]]]:
         parts += _special(plan, region, int(i))
     if not parts:
         return _targets(np.zeros(0, np.int64), Outcome(0), 0, 0, 0)

@@ -1,12 +1,12 @@
-"""ONNX models as files: written aside and renamed, so that a path never holds half a model."""
+"""ONNX models as files, each one whole."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 from pathlib import Path
 from typing import Any
 
+from bitvec import atomic
 from bitvec.errors import FileFormatError
 from bitvec.graph.operators import LARGEST_FILE
 
@@ -32,16 +32,4 @@ def save(model: Any, path: str | os.PathLike[str]) -> Path:
             f"an ONNX file must be smaller than 2 GiB, got {model.ByteSize() / 2**30:.1f} GiB: "
             "save the forest itself, or export fewer trees with forest.take."
         )
-    # Beside the target, so that renaming stays within one file system.
-    aside = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        aside.write_bytes(model.SerializeToString())
-        aside.replace(target)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            aside.unlink()
-        reason = error.strerror or str(error)
-        again = type(error)(f"{target} must be a file that can be written, got: {reason}.")
-        again.errno = error.errno
-        raise again from None
-    return target
+    return atomic.write(path, model.SerializeToString())

@@ -22,6 +22,10 @@ except ImportError as error:
 ROWS_PER_RUN = {"tensor": 1024}
 """Rows that go through a session at once: the form holds h and B · h of all of them."""
 MOST_ROWS_PER_RUN = 1 << 16
+ONE_THREAD = (
+    "onnxruntime ran on one thread: on several, it adds the trees of the form tree_ensemble in "
+    "another order, so that raw scores may differ in their last places"
+)
 
 
 class OnnxEngine:
@@ -65,6 +69,16 @@ class OnnxEngine:
     def name(self) -> str:
         """The engine's name."""
         return "onnx"
+
+    @property
+    def n_features(self) -> int:
+        """The number of columns of X."""
+        return self._n_features
+
+    def width(self, output: str) -> int | None:
+        """Return the number of columns of an output, None of one that has no axis of columns."""
+        shapes = {node.name: node.shape for node in self._session.get_outputs()}
+        return shapes[output][1] if len(shapes[output]) == 2 else None
 
     @property
     def has_leaves(self) -> bool:
@@ -167,10 +181,28 @@ def subject(model: Any) -> Subject:
         Leaf ids are compared if it was exported with `leaves=True`: numbers within each tree.
     """
     engine = OnnxEngine(model, n_threads=1)
+    width = {name: engine.width(name) for name in engine.output_names}
+    names = [name for name in width if name.startswith("probabilities")]
+    form = engine.metadata.get("bitvec.form", "")
+
+    def scores(X: Array) -> Array:
+        parts = [engine.run(name, X) for name in names]
+        # A group of one output gives its probability as that of the second of two classes.
+        single = width["raw"] == len(names)
+        return np.concatenate([part[:, -1:] if single else part for part in parts], axis=1)
+
+    # Groups of one output beside others of several cannot be told apart here.
+    told_apart = width["raw"] in (len(names), sum(width[name] or 0 for name in names))
     return Subject(
         name="onnxruntime",
         version=onnxruntime.__version__,
         raw=engine.raw,
         leaf_ids=engine.exit_leaves if engine.has_leaves else None,
         ids="leaf number",
+        predict=lambda X: engine.run("label" if "label" in width else "prediction", X),
+        scores=scores if names and told_apart else None,
+        n_trees=width.get("leaves"),
+        n_features=engine.n_features,
+        n_outputs=width["raw"],
+        notes=(ONE_THREAD,) if form == "tree_ensemble" else (),
     )

@@ -140,6 +140,9 @@ class DenseRows(nn.Module):
         self.S = parameter(S, moves_S)
         self.offset = parameter(offset, moves_S and self.any_shaped)
         self.r = parameter(r, moves_r and self.any_shaped)
+        self._start = {
+            name: getattr(self, name).detach().numpy().copy() for name in ("S", "offset", "r")
+        }
         imputed = scaling.imputed if moves_S else np.zeros_like(scaling.imputed)
         buffers = {
             "own": torch.tensor(own),
@@ -153,6 +156,23 @@ class DenseRows(nn.Module):
         }
         for name, value in buffers.items():
             self.register_buffer(name, value, persistent=False)
+
+    def moved(self, b: Array) -> Array:
+        """Return which nodes have a row, r or threshold that is not where it started.
+
+        Parameters
+        ----------
+        b : (n,)
+            The module's thresholds of these nodes.
+        """
+        started = torch.tensor(self.start_b, dtype=self.S.dtype).numpy()
+        row = np.zeros(len(self.rows), bool)
+        for name, start in self._start.items():
+            now = getattr(self, name).detach().cpu().numpy()
+            row |= (now != start).reshape(len(row), -1).any(axis=1)
+        count = np.bincount(self.row_node.cpu().numpy(), row, minlength=self.n_nodes)
+        moved: Array = (count > 0) | (b != started)
+        return moved
 
     @property
     def rules(self) -> list[MissingRule]:

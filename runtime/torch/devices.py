@@ -17,8 +17,9 @@ def find(device: torch.device | str | None) -> torch.device:
     """
     try:
         found = torch.device("cpu" if device is None else device)
-        torch.empty(0, device=found)
-    except (RuntimeError, AssertionError, TypeError) as error:
+        # Reading it back refuses the device meta, which holds no values.
+        torch.empty(1, device=found).cpu()
+    except (RuntimeError, AssertionError, TypeError, ValueError, ImportError) as error:
         reason = (str(error).splitlines() or [""])[0]
         raise InputError(
             f"`device` must be one that torch can use here, got {device!r}: {reason}"

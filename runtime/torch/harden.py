@@ -11,6 +11,7 @@ from bitvec.arrays import Array
 from bitvec.errors import InvalidForestError
 from bitvec.forest import Forest
 from bitvec.node_tests import Kind, NodeTests
+from bitvec.output import Output
 from bitvec.runtime.torch.dense_rows import DenseRows
 from bitvec.runtime.torch.module import SoftForest
 from bitvec.source import Source
@@ -19,13 +20,14 @@ from bitvec.source import Source
 def harden(module: SoftForest) -> Forest:
     """Return the hard forest of a module: same B, output and inputs; S, b and v as they have moved.
 
-    What may not move comes back bit for bit, and so does a threshold that has not moved while its
-    row of S is fixed. Weights that are exactly 0 leave their row of S.
+    What may not move comes back bit for bit, and so does what has not moved since the module was
+    made or calibrated: the rows of S and the threshold of a node, a leaf's number (with logits, a
+    leaf's vector) and a base score. Weights that are exactly 0 leave a row of S that has moved.
 
     Raises
     ------
     InvalidForestError
-        If a parameter is not finite.
+        If a number that has moved is not finite, or not in the forest's dtype.
     """
     if not isinstance(module, SoftForest):
         raise TypeError(
@@ -33,25 +35,48 @@ def harden(module: SoftForest) -> Forest:
             f"{type(module).__qualname__}: relax a forest with bitvec.to_torch first."
         )
     forest, movable = module.forest, module.movable
-    for name, parameter in module.named_parameters():
-        if parameter.requires_grad and not bool(torch.isfinite(parameter).all()):
-            raise InvalidForestError(
-                f"the parameter `{name}` must be finite to be hardened, got NaN or infinity: "
-                "lower the learning rate."
-            )
     leaves, output = forest.leaves, forest.output
-    if "v" in movable:
-        v = module.leaf_vectors().detach().cpu().numpy().astype(leaves.v.dtype)
-        leaves = replace(leaves, v=v)
-    if "base_score" in movable:
-        base = module.base_score.detach().cpu().numpy().astype(output.dtype)
-        output = replace(output, base_score=base)
+    start_v, start_base = (start.numpy() for start in module.start())
+    # What overflows is refused below.
+    with np.errstate(over="ignore", invalid="ignore"):
+        if "v" in movable:
+            moved = _differs(module.v, start_v)
+            if module.leaves == "logits":  # one logit moves all numbers of its leaf
+                moved = np.broadcast_to(moved.any(axis=1, keepdims=True), moved.shape)
+            v = module.leaf_vectors().detach().cpu().numpy().astype(leaves.v.dtype)
+            leaves = replace(leaves, v=_moved("v", leaves.v, v, moved))
+        if "base_score" in movable:
+            base, moved = _base_score(output), _differs(module.base_score, start_base)
+            new = module.base_score.detach().cpu().numpy().astype(base.dtype)
+            output = replace(output, base_score=_moved("base_score", base, new, moved))
+        tests = _tests(module)
     return replace(
-        forest, tests=_tests(module), leaves=leaves, output=output, source=retrained_source(forest)
+        forest, tests=tests, leaves=leaves, output=output, source=retrained_source(forest)
     )
 
 
 from_torch = harden
+
+
+def _base_score(output: Output) -> Array:
+    assert output.base_score is not None
+    return output.base_score
+
+
+def _differs(parameter: torch.Tensor, start: Array) -> Array:
+    now = parameter.detach().cpu().numpy()
+    differs: Array = (now != start) & ~(np.isnan(now) & np.isnan(start))
+    return differs
+
+
+def _moved(name: str, old: Array, new: Array, moved: Array) -> Array:
+    """Return the old values with the new ones where they have moved."""
+    if not np.all(np.isfinite(new[moved])):
+        raise InvalidForestError(
+            f"what has moved in `{name}` must be finite in {new.dtype} to be hardened, got NaN or "
+            "infinity: lower the learning rate."
+        )
+    return np.where(moved, new, old)
 
 
 def retrained_source(forest: Forest) -> Source | None:
@@ -81,45 +106,56 @@ def _tests(module: SoftForest) -> NodeTests:
     if "b" in module.movable:
         fixed = module.is_fixed.cpu().numpy()
         compares = (tests.kind == Kind.MARGIN) | (tests.kind == Kind.KERNEL)
-        moved = np.flatnonzero(fixed & compares & (shift != 0))
-        b[moved] = (b[moved] + shift[moved] * units.margin[moved]).astype(b.dtype)
+        at = np.flatnonzero(fixed & compares & (shift != 0))
+        new = (b[at] + shift[at] * units.margin[at]).astype(b.dtype)
+        b[at] = _moved("b", b[at], new, np.ones(len(at), bool))
     if module.rows is None:
         return replace(tests, b=b)
     rows = module.rows
     margin = units.margin[rows.nodes]
     row_node, plain = rows.row_node.cpu().numpy(), rows.plain_row.cpu().numpy()
+    node_moved = rows.moved(module.b.detach().cpu().numpy()[rows.nodes])
+    row_moved = node_moved[row_node]
     S = _numpy(rows.S) / units.spread
     S *= np.where(plain, margin[row_node], 1.0)[:, None]
     centred = np.where(rows.centred.cpu().numpy(), S @ units.center, 0.0)
     if "b" in module.movable:
         threshold = shift[rows.nodes] * margin
         threshold += np.bincount(row_node, np.where(plain, centred, 0.0))
-        b[rows.nodes] = threshold.astype(b.dtype)
+        new = threshold.astype(b.dtype)
+        b[rows.nodes] = _moved("b", b[rows.nodes], new, node_moved)
     r, offset = tests.r.copy(), tests.offset.copy()
-    shaped = ~plain
+    shaped = ~plain & row_moved
     at = rows.rows[shaped]
     if rows.moves_r:
-        r[at] = (_numpy(rows.r)[shaped] * margin[row_node][shaped]).astype(r.dtype)
+        new = (_numpy(rows.r) * margin[row_node])[shaped].astype(r.dtype)
+        r[at] = _moved("r", r[at], new, np.ones(len(at), bool))
     tests = replace(tests, b=b, r=r)
-    if not rows.moves_S:
+    if not rows.moves_S or not row_moved.any():
         return tests
-    offset[at] = (_numpy(rows.offset) + centred)[shaped].astype(offset.dtype)
-    return _with_rows(replace(tests, offset=offset), rows, S.astype(tests.dtype), units.center)
+    new = (_numpy(rows.offset) + centred)[shaped].astype(offset.dtype)
+    offset[at] = _moved("S", offset[at], new, np.ones(len(at), bool))
+    S = S[row_moved].astype(tests.dtype)
+    _moved("S", S, S, np.ones(S.shape, bool))
+    return _with_rows(replace(tests, offset=offset), rows, row_moved, S, units.center)
 
 
-def _with_rows(tests: NodeTests, rows: DenseRows, S: Array, center: Array) -> NodeTests:
-    """Put dense rows in the place of the rows of S that they come from."""
+def _with_rows(
+    tests: NodeTests, rows: DenseRows, moved: Array, S: Array, center: Array
+) -> NodeTests:
+    """Put the dense rows that have moved in the place of the rows of S that they come from."""
     keep = S != 0
     keep[~keep.any(axis=1), 0] = True  # a row of zeros still needs an entry
-    own, imputed = rows.own.cpu().numpy(), rows.imputed.cpu().numpy()[rows.rule_of_row]
+    own, place = rows.own.cpu().numpy()[moved], rows.rows[moved]
+    imputed = rows.imputed.cpu().numpy()[rows.rule_of_row[moved]]
     dense_row, column = np.nonzero(keep)
     n_entries = np.diff(tests.row_ptr)
     is_dense = np.zeros(tests.n_rows, bool)
-    is_dense[rows.rows] = True
+    is_dense[place] = True
     kept = np.flatnonzero(~np.repeat(is_dense, n_entries))
-    n_entries[rows.rows] = keep.sum(axis=1)
+    n_entries[place] = keep.sum(axis=1)
     row = np.concatenate(
-        [np.repeat(np.arange(tests.n_rows), np.diff(tests.row_ptr))[kept], rows.rows[dense_row]]
+        [np.repeat(np.arange(tests.n_rows), np.diff(tests.row_ptr))[kept], place[dense_row]]
     )
     order = np.argsort(row, kind="stable")
     nothing = np.full(tests.column.size, np.nan, tests.dtype)

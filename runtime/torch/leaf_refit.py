@@ -129,7 +129,7 @@ def _conjugate_gradients(normal: Callable[[Tensor], Tensor], right: Tensor) -> T
     square = (r * r).sum()
     stop = TOLERANCE**2 * square
     for _ in range(ITERATIONS):
-        if square <= stop:
+        if not square > stop:  # reached, or not finite
             break
         q = normal(p)
         step = square / (p * q).sum()

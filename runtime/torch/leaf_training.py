@@ -15,7 +15,7 @@ from bitvec.runtime.torch import leaf_refit
 from bitvec.runtime.torch.engine import TorchEngine
 from bitvec.runtime.torch.harden import retrained_source
 from bitvec.runtime.torch.objective import Objective
-from bitvec.runtime.torch.recipe import Recipe, batches, cosine, tell
+from bitvec.runtime.torch.recipe import Recipe, batches, cosine, diverged, tell
 from bitvec.runtime.torch.selection import Selection
 from bitvec.runtime.torch.training_data import Data
 
@@ -27,14 +27,18 @@ def refit_leaves(
     held_out: Data,
     selection: Selection,
     recipe: Recipe,
-) -> None:
-    """Offer forests with other leaves: ridge solutions, or steps of a descent on the loss."""
+) -> str | None:
+    """Offer forests with other leaves: ridge solutions, or steps of a descent on the loss.
+
+    Returns why the descent ended early, if it did.
+    """
     exits = TorchEngine(forest, recipe.device).exit_leaves(data.X)
     held_out_exits = TorchEngine(forest).exit_leaves(held_out.X).astype(np.int64)
     table = leaf_refit.design(forest, exits, recipe.device)
 
     def offer(v: Array, step: int, steps: int, loss: float = np.nan) -> None:
-        leaves = replace(forest.leaves, v=v.astype(forest.leaves.v.dtype))
+        with np.errstate(over="ignore"):  # what overflows is rejected by the selection
+            leaves = replace(forest.leaves, v=v.astype(forest.leaves.v.dtype))
         candidate = replace(forest, leaves=leaves, source=retrained_source(forest))
         raw = reference.accumulate(candidate, held_out.X, held_out_exits)
         tell(recipe, selection.consider(candidate, "leaves", step, steps, loss=loss, raw=raw))
@@ -43,8 +47,8 @@ def refit_leaves(
         fits = leaf_refit.ridge(forest, table, data.target, data.weight)
         for step, (_, v) in enumerate(fits, start=1):
             offer(v, step, len(leaf_refit.PENALTIES))
-        return
-    _descend_leaves(forest, table, goal, data, recipe, offer)
+        return None
+    return _descend_leaves(forest, table, goal, data, recipe, offer)
 
 
 def _descend_leaves(
@@ -54,13 +58,14 @@ def _descend_leaves(
     data: Data,
     recipe: Recipe,
     offer: Callable[[Array, int, int, float], None],
-) -> None:
+) -> str | None:
     device = recipe.device
     logits = leaf_refit.has_probability_leaves(forest)
     start = torch.tensor(forest.leaves.v, dtype=torch.float32, device=device)
     if logits:
         start = start.clamp_min(1e-2).log()
-    unit = float(start.std()) or 1.0
+    unit = float(start.std())
+    unit = unit if 0 < unit < np.inf else 1.0
     v = start.clone().requires_grad_()
     base = torch.tensor(forest.output.base_score, dtype=torch.float32, device=device)
     target = torch.tensor(data.target, device=device)
@@ -73,13 +78,17 @@ def _descend_leaves(
         vectors = torch.softmax(v, dim=1) if logits else v
         raw = table.raw(vectors, rows) + base
         loss = (goal.losses(raw, target[rows]) * weight[rows]).mean()
+        value = float(loss.detach())
+        if not np.isfinite(value):
+            return diverged("loss", step + 1, steps)
         pull = leaf_refit.PULL * ((v - start) / unit).square().mean()
         optimizer.zero_grad(set_to_none=True)
         (loss + pull).backward()  # type: ignore[no-untyped-call]
         optimizer.step()
-        loss_sum, since = loss_sum + float(loss.detach()), since + 1
+        loss_sum, since = loss_sum + value, since + 1
         if (step + 1) % every == 0 or step + 1 == steps:
             with torch.no_grad():
                 vectors = torch.softmax(v, dim=1) if logits else v
                 offer(vectors.cpu().numpy(), step + 1, steps, loss_sum / since)
             loss_sum, since = 0.0, 0
+    return None

@@ -17,7 +17,7 @@ from bitvec.forest import Forest, require_forest
 from bitvec.node_tests import Kind
 from bitvec.output import Aggregate
 from bitvec.runtime import tables
-from bitvec.runtime.torch import relaxations, scaling
+from bitvec.runtime.torch import devices, options, relaxations, scaling
 from bitvec.runtime.torch.dense_rows import (
     DenseRows,
     StandardColumns,
@@ -89,15 +89,9 @@ class SoftForest(nn.Module):
             n_columns = forest.feature_map.n_features
         self._tests: tuple[torch.device, DeviceTests] | None = None
         self._set_scaling(scaling.unit(n_columns, forest.n_nodes))
-        v = forest.leaves.v.astype(np.float64)
-        if leaves == "logits":
-            v = np.log(np.maximum(v, SMALLEST_LOGIT))
-        self.v = nn.Parameter(torch.tensor(v, dtype=dtype), requires_grad="v" in movable)
-        assert forest.output.base_score is not None
-        self.base_score = nn.Parameter(
-            torch.tensor(forest.output.base_score, dtype=dtype),
-            requires_grad="base_score" in movable,
-        )
+        v, base_score = self.start()
+        self.v = nn.Parameter(v, requires_grad="v" in movable)
+        self.base_score = nn.Parameter(base_score, requires_grad="base_score" in movable)
         weight = np.ones(forest.n_trees)
         if forest.output.tree_weight is not None:
             weight = forest.output.tree_weight.astype(np.float64)
@@ -130,6 +124,7 @@ class SoftForest(nn.Module):
         gamma: float = 1.0,
         dtype: torch.dtype = torch.float32,
         leaves: Literal["values", "logits"] = "values",
+        device: torch.device | str | None = None,
     ) -> SoftForest:
         """Relax a forest.
 
@@ -141,28 +136,58 @@ class SoftForest(nn.Module):
             What may move. While S may not, axis-aligned tests stay axis-aligned; once it may, the
             rows of margin tests are dense (rows with substitutes or category indicators stay as
             they are). The offsets of a polytope's rows belong to S.
+        gamma : float
+            Steepness, above 0.
+        dtype : torch.float32 or torch.float64
+            In which the module computes.
         leaves : "values" or "logits"
             What the parameter `v` holds; with logits, leaf vectors are their softmax.
+        device : torch.device or str, optional
+            The CPU if not given.
 
         Raises
         ------
         InputError
-            If a name is unknown.
+            If a name is unknown, a number is out of place, torch cannot use the device, or a leaf
+            vector or base score that may move is finite and too large for `dtype`.
         UnsupportedModelError
             If the forest has linear leaves, a prediction kernel, no trees, or trees that are
             neither summed nor averaged.
         """
         require_forest(forest)
         relaxations.find(relaxation)
-        names = (movable,) if isinstance(movable, str) else tuple(movable)
-        unknown = [name for name in names if name not in MOVABLE]
-        if unknown:
-            raise InputError(
-                f"`movable` must hold names among {', '.join(MOVABLE)}, got {unknown[0]!r}: "
-                "leave it out."
-            )
+        names = options.names(movable, MOVABLE)
+        gamma, place = options.positive("gamma", gamma), devices.find(device)
+        if dtype not in (torch.float32, torch.float64):
+            raise InputError(f"`dtype` must be torch.float32 or torch.float64, got {dtype!r}.")
+        if leaves not in ("values", "logits"):
+            raise InputError(f'`leaves` must be "values" or "logits", got {leaves!r}.')
         _refuse(forest)
-        return cls(forest, relaxation, names, float(gamma), dtype, leaves)
+        module = cls(forest, relaxation, names, gamma, dtype, leaves)
+        module.require_range()
+        return module.to(place)
+
+    def start(self) -> tuple[Tensor, Tensor]:
+        """Return where `v` and `base_score` start, on the CPU."""
+        v = self.forest.leaves.v.astype(np.float64)
+        if self.leaves == "logits":
+            v = np.log(np.maximum(v, SMALLEST_LOGIT))
+        base_score = torch.tensor(self.forest.output.base_score, dtype=self.dtype)
+        return torch.tensor(v, dtype=self.dtype), base_score
+
+    def require_range(self) -> None:
+        """Raise InputError if a leaf or base score that may move has overflowed in `dtype`."""
+        given = {"v": self.forest.leaves.v, "base_score": self.forest.output.base_score}
+        for name, values in given.items():
+            assert values is not None
+            held = getattr(self, name).detach().cpu().numpy()
+            if name in self.movable and np.any(np.isfinite(values) & ~np.isfinite(held)):
+                largest = float(np.abs(values[np.isfinite(values)]).max())
+                raise InputError(
+                    f"`{name}` must fit {self.dtype} while it may move, got values up to "
+                    f"{largest:.3g}: scale the targets, leave {name!r} out of `movable`, or relax "
+                    "with SoftForest.from_forest(..., dtype=torch.float64)."
+                )
 
     @property
     def device(self) -> torch.device:
@@ -350,7 +375,10 @@ def _refuse(forest: Forest) -> None:
     if forest.leaves.linear is not None:
         reason = "have constant leaves, got linear ones"
     elif forest.kernel is not None:
-        reason = "have no prediction kernel: it is soft already"
+        reason = (
+            "have no prediction kernel, whose answers are soft already: pass "
+            "dataclasses.replace(forest, kernel=None) to relax its crisp trees"
+        )
     elif aggregate not in (Aggregate.SUM, Aggregate.MEAN):
         reason = f"sum or average its trees, got aggregate {aggregate}"
     elif forest.n_trees == 0:

@@ -138,8 +138,9 @@ def build(output: Output, target: Array) -> Objective:
             f"the post-transform must have a gradient, got {output.post_transform}: "
             "this forest cannot be retrained."
         )
-    deviation = float(target.std())
-    return Objective(output, deviation if deviation > 0 else 1.0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        deviation = float(target.std())
+    return Objective(output, deviation if 0 < deviation < np.inf else 1.0)
 
 
 def targets(output: Output, y: Array, n_rows: int, name: str = "y") -> Array:
@@ -151,7 +152,10 @@ def targets(output: Output, y: Array, n_rows: int, name: str = "y") -> Array:
         If y has the wrong length or width, a label that the forest does not know, or a value that
         is no finite number.
     """
-    y = np.asarray(y)
+    try:
+        y = np.asarray(y)
+    except ValueError:  # rows of several lengths
+        y = np.asarray(y, object)
     if y.ndim == 0 or y.ndim > 2 or len(y) != n_rows:
         raise InputError(
             f"`{name}` must have one entry for each of the {n_rows} rows of X, got shape {y.shape}."
@@ -178,9 +182,13 @@ def targets(output: Output, y: Array, n_rows: int, name: str = "y") -> Array:
 
 def _codes(column: Array, labels: Array, name: str) -> Array:
     position = {label: code for code, label in enumerate(labels.tolist())}
-    codes = np.array([position.get(label, -1) for label in column.tolist()], np.int64)
+    try:
+        codes = np.array([position.get(label, -1) for label in column.tolist()], np.int64)
+    except TypeError:
+        raise InputError(f"`{name}` must hold one label in each place, got lists.") from None
     if np.any(codes < 0):
-        stranger = column.tolist()[int(np.argmax(codes < 0))]
+        stranger = column[int(np.argmax(codes < 0))]
+        stranger = stranger.item() if isinstance(stranger, np.generic) else stranger
         raise InputError(
             f"`{name}` must hold the forest's classes, {', '.join(map(repr, labels.tolist()[:10]))}"
             f", got {stranger!r}: map it to one of them, or drop those rows."

@@ -229,7 +229,8 @@ def _prefixes(descending: Tensor) -> list[int]:
     """
     counts = descending.cpu().numpy()
     steps = np.arange(int(counts.max(initial=0)))
-    return np.searchsorted(-counts, -steps, side="left").tolist()
+    prefixes: list[int] = np.searchsorted(-counts, -steps, side="left").tolist()
+    return prefixes
 
 
 def _softplus(value: Tensor) -> Tensor:

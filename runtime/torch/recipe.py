@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from bitvec.errors import InputError
 from bitvec.runtime.torch.selection import Evaluation
 
 Progress = Callable[[Evaluation], None]
@@ -33,27 +31,6 @@ class Recipe:
     seed: int
     device: torch.device
     progress: Progress | None
-
-
-def positive(name: str, value: Any) -> int:
-    """Return a whole number from 1 on, or raise InputError."""
-    if not isinstance(value, (int, np.integer)) or value < 1:
-        raise InputError(f"`{name}` must be a whole number from 1 on, got {value!r}.")
-    return int(value)
-
-
-def check_numbers(recipe: Recipe) -> None:
-    """Raise InputError unless rates and steepness are positive."""
-    first, last = recipe.gamma
-    for name, value in (
-        ("learning_rate", recipe.learning_rate),
-        ("gamma", first),
-        ("gamma", last),
-    ):
-        if not (np.isfinite(value) and value > 0):
-            raise InputError(f"`{name}` must be positive and finite, got {value!r}.")
-    if not (np.isfinite(recipe.weight_decay) and recipe.weight_decay >= 0):
-        raise InputError(f"`weight_decay` must not be negative, got {recipe.weight_decay!r}.")
 
 
 @contextmanager
@@ -88,3 +65,11 @@ def tell(recipe: Recipe, evaluation: Evaluation) -> None:
     """Hand an evaluation to the progress callback, if there is one."""
     if recipe.progress is not None:
         recipe.progress(evaluation)
+
+
+def diverged(what: str, step: int, steps: int) -> str:
+    """Say that training ended early because the loss or the forest is no longer finite."""
+    return (
+        f"Training stopped at step {step} of {steps}, where the {what} was not finite: lower "
+        "`learning_rate` or `gamma`, or bring y and the leaves into the range of float32."
+    )

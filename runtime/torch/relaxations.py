@@ -156,7 +156,7 @@ RELAXATIONS = {
 D(2s − 1) − depth; `index_sparsemax`, Eq. (9) of Zhang 2021."""
 
 
-def find(name: str) -> Relaxation:
+def find(name: object) -> Relaxation:
     """Return a relaxation by its name.
 
     Raises
@@ -164,7 +164,7 @@ def find(name: str) -> Relaxation:
     InputError
         If the name is unknown.
     """
-    if name not in RELAXATIONS:
+    if not isinstance(name, str) or name not in RELAXATIONS:
         raise InputError(
             f"`relaxation` must be one of {', '.join(RELAXATIONS)}, got {name!r}: choose one."
         )

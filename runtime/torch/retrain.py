@@ -6,22 +6,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 
 from bitvec.arrays import Array
 from bitvec.errors import InputError
 from bitvec.forest import Forest, require_forest
 from bitvec.output import PostTransform
-from bitvec.runtime.torch import devices, leaf_refit
+from bitvec.runtime.torch import devices, leaf_refit, options, relaxations
 from bitvec.runtime.torch.leaf_training import refit_leaves
 from bitvec.runtime.torch.module import SoftForest
-from bitvec.runtime.torch.recipe import (
-    Progress,
-    Recipe,
-    check_numbers,
-    few_threads,
-    positive,
-)
+from bitvec.runtime.torch.recipe import Progress, Recipe, few_threads
 from bitvec.runtime.torch.selection import Evaluation, Selection
 from bitvec.runtime.torch.soft_training import train_soft
 from bitvec.runtime.torch.training_data import split
@@ -52,7 +47,7 @@ class RetrainResult:
         What was allowed to move.
     history : tuple of Evaluation
     note : str
-        What to try where nothing was better, else empty.
+        Why training stopped early, if it did, and what to try where nothing was better.
     """
 
     forest: Forest
@@ -72,7 +67,7 @@ def retrain(
     *,
     movable: Iterable[str] | None = None,
     sample_weight: Array | None = None,
-    validation: float | tuple[Array, Array] = 0.15,
+    validation: float | tuple[Any, ...] = 0.15,
     relaxation: str = "sigmoid",
     steps: int | None = None,
     batch_size: int = 512,
@@ -97,7 +92,7 @@ def retrain(
         What may move; all else comes back bit for bit. By default "S", "b" and "v" of a single
         tree, and "v" of several: axis-aligned tests stay so while "S" is not named.
     sample_weight : (batch,), optional
-    validation : float or (X, y)
+    validation : float, (X, y) or (X, y, sample_weight)
         The rows to choose by, or the share of X to hold out as such. They must be rows that the
         forest was not fitted on: on its own training rows it scores too well to be improved.
     relaxation : str
@@ -120,7 +115,8 @@ def retrain(
     Raises
     ------
     InputError
-        If X, y, weights, names or numbers are out of place.
+        If X, y, weights, names or numbers are out of place. Numbers that are merely too large are
+        not: a run that diverges ends early, says so in `note`, and what was best until then counts.
     UnsupportedModelError
         If the forest cannot be relaxed.
 
@@ -132,20 +128,25 @@ def retrain(
     """
     require_forest(forest)
     names = _names(forest, movable)
+    seed = options.whole("seed", seed, least=0)
     data, held_out, goal = split(forest, X, y, sample_weight, validation, seed)
+    if progress is not None and not callable(progress):
+        raise InputError(f"`progress` must be a function of an Evaluation, got {progress!r}.")
+    relaxations.find(relaxation)
     recipe = Recipe(
         relaxation,
-        (4000 if len(data.X) >= 10_000 else 1500) if steps is None else positive("steps", steps),
-        positive("batch_size", batch_size),
-        learning_rate,
-        weight_decay,
-        gamma or _gamma(forest, names),
-        positive("evaluations", evaluations),
+        (4000 if len(data.X) >= 10_000 else 1500)
+        if steps is None
+        else options.whole("steps", steps),
+        options.whole("batch_size", batch_size),
+        options.positive("learning_rate", learning_rate),
+        options.positive("weight_decay", weight_decay, or_zero=True),
+        _gamma(forest, names) if gamma is None else options.steepness(gamma),
+        options.whole("evaluations", evaluations),
         seed,
         devices.find(device),
         progress,
     )
-    check_numbers(recipe)
     # Refuses a forest that cannot be relaxed before any work is done.
     probabilities = leaf_refit.has_probability_leaves(forest)
     if not probabilities and forest.output.post_transform is PostTransform.IDENTITY:
@@ -157,22 +158,25 @@ def retrain(
         relaxation,
         movable=names,
         gamma=recipe.gamma[0],
+        dtype=_dtype(forest),
         leaves="logits" if probabilities else "values",
-    ).to(recipe.device)
+        device=recipe.device,
+    )
     selection = Selection(forest, goal, held_out.X, held_out.target, held_out.weight)
     if progress is not None:
         progress(selection.history[0])
+    stopped: str | None = None
     if "v" in names and "S" not in names:
         with few_threads(forest.n_trees * recipe.batch_size, recipe.device):
             leaves_recipe = replace(recipe, steps=min(recipe.steps, LEAF_STEPS))
-            refit_leaves(forest, goal, data, held_out, selection, leaves_recipe)
+            stopped = refit_leaves(forest, goal, data, held_out, selection, leaves_recipe)
     if set(names) & {"S", "b", "r"}:
         with few_threads(forest.n_nodes * recipe.batch_size, recipe.device):
-            train_soft(module, goal, data, selection, recipe)
+            stopped = train_soft(module, goal, data, selection, recipe) or stopped
     improved = selection.best is not forest
-    note = ""
-    if not improved and not isinstance(validation, tuple):
-        note = (
+    notes = [stopped] if stopped else []
+    if not improved and not isinstance(validation, (tuple, list)):
+        notes.append(
             "Nothing was better on the rows held out. If the forest was fitted on them, its score "
             "there is too good: pass validation=(X, y) that it has not seen."
         )
@@ -184,19 +188,14 @@ def retrain(
         selection.score,
         names,
         tuple(selection.history),
-        note,
+        " ".join(notes),
     )
 
 
 def _names(forest: Forest, movable: Iterable[str] | None) -> tuple[str, ...]:
     if movable is None:
         return ("S", "b", "v") if forest.n_trees == 1 else ("v",)
-    names = (movable,) if isinstance(movable, str) else tuple(movable)
-    for name in names:
-        if name not in MOVABLE:
-            raise InputError(
-                f"`movable` must hold names among {', '.join(MOVABLE)}, got {name!r}: leave it out."
-            )
+    names = options.names(movable, MOVABLE)
     if not names:
         raise InputError("`movable` must name at least one of S, b, v and r, got none.")
     return names
@@ -206,3 +205,10 @@ def _gamma(forest: Forest, names: tuple[str, ...]) -> tuple[float, float]:
     if "S" not in names:
         return 8.0, 60.0
     return (1.0, 4.0) if forest.output.is_classifier else (4.0, 30.0)
+
+
+def _dtype(forest: Forest) -> torch.dtype:
+    """Return float32, or float64 where finite leaves overflow in it."""
+    v = forest.leaves.v
+    too_large = np.any(np.abs(v[np.isfinite(v)]) > np.finfo(np.float32).max)
+    return torch.float64 if too_large else torch.float32

@@ -52,18 +52,19 @@ class Selection:
     ----------
     start : Forest
     X, target, weight : arrays
-        The validation rows.
+        The validation rows, of positive weight.
     """
 
     def __init__(
         self, start: Forest, objective: Objective, X: Array, target: Array, weight: Array
     ) -> None:
         self._objective, self._X, self._target = objective, X, target
-        self._weight = weight / weight.sum()
-        self._n_effective = 1.0 / float((self._weight**2).sum())
-        self._start = self._scores(TorchEngine(start).raw(X))
-        self.start_score = self.score = self._mean(self._start)
-        self.best = start
+        self._weight = weight / weight.max()
+        share = self._weight / self._weight.sum()
+        self._n_effective = 1.0 / float((share**2).sum())
+        self._start_scores = self._scores(TorchEngine(start).raw(X))
+        self.start_score = self.score = self._mean(self._start_scores)
+        self.best = self.start = start
         self.history = [Evaluation("start", 0, 0, self.score, np.nan, np.nan, False)]
 
     def consider(
@@ -80,7 +81,14 @@ class Selection:
         """Score a candidate and keep it if it is the best; `raw` are its raw scores, if known."""
         scores = self._scores(TorchEngine(candidate).raw(self._X) if raw is None else raw)
         score = self._mean(scores)
-        accepted = score > self.score and score - self.start_score > self._least_gain(scores)
+        accepted = (
+            score > self.score
+            and self._is_sound(candidate)
+            and (
+                not np.isfinite(self.start_score)
+                or score - self.start_score > self._least_gain(scores)
+            )
+        )
         if accepted:
             self.best, self.score = candidate, score
         evaluation = Evaluation(stage, step, steps, score, loss, gamma, accepted)
@@ -91,13 +99,22 @@ class Selection:
         return self._objective.scores(raw, self._target)
 
     def _mean(self, scores: Array) -> float:
-        return float((self._weight * scores).sum())
+        # One division of sums: all right is exactly 1.
+        with np.errstate(over="ignore"):
+            return float((self._weight * scores).sum() / self._weight.sum())
+
+    def _is_sound(self, candidate: Forest) -> bool:
+        """Return whether every leaf that was finite still is: labels come from NaN, too."""
+        was_finite = np.isfinite(self.start.leaves.v)
+        return bool(np.all(np.isfinite(candidate.leaves.v[was_finite])))
 
     def _least_gain(self, scores: Array) -> float:
         if self._objective.output.is_classifier:
             a = self.start_score
             variance, errors = a * (1 - a), 0.5
         else:
-            gain = scores - self._start
-            variance, errors = self._mean((gain - self._mean(gain)) ** 2), 1.0
+            gain = scores - self._start_scores
+            gain -= self._mean(gain)
+            errors = float(np.abs(gain).max()) or 1.0  # the unit, so that squares do not overflow
+            variance = self._mean((gain / errors) ** 2)
         return errors * float(np.sqrt(max(variance, 0.0) / self._n_effective))

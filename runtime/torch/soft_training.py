@@ -7,20 +7,24 @@ from dataclasses import replace
 import numpy as np
 import torch
 
+from bitvec.errors import InvalidForestError
 from bitvec.forest import Forest
 from bitvec.runtime.torch import leaf_refit
 from bitvec.runtime.torch.harden import harden
 from bitvec.runtime.torch.module import Rows, SoftForest
 from bitvec.runtime.torch.objective import Objective
-from bitvec.runtime.torch.recipe import Recipe, batches, cosine, tell
+from bitvec.runtime.torch.recipe import Recipe, batches, cosine, diverged, tell
 from bitvec.runtime.torch.selection import Selection
 from bitvec.runtime.torch.training_data import Data
+
+LARGEST_RATE = 1e37
+"""Beyond it a step of Adam is no float32; training has long diverged there."""
 
 
 def train_soft(
     module: SoftForest, goal: Objective, data: Data, selection: Selection, recipe: Recipe
-) -> None:
-    """Train the relaxed forest, hardening and scoring it on the way.
+) -> str | None:
+    """Train the relaxed forest, hardening and scoring it on the way; return why it ended early.
 
     No flush-to-zero is used: it gained nothing here, and inference needs subnormal numbers.
     """
@@ -47,19 +51,27 @@ def train_soft(
         else:
             losses = goal.losses(module(batch), label)
         loss = (losses * weight[index]).mean()
+        value = float(loss.detach())
+        if not np.isfinite(value):
+            return diverged("loss", step + 1, steps)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         if module.rows is not None and "r" in module.movable:
             module.rows.keep_signs()
-        loss_sum, since = loss_sum + float(loss.detach()), since + 1
+        loss_sum, since = loss_sum + value, since + 1
         if (step + 1) % every == 0 or step + 1 == steps:
-            candidate = _counted(harden(module), module, goal, data, rows)
+            try:
+                hardened = harden(module)
+            except InvalidForestError:
+                return diverged("forest", step + 1, steps)
+            candidate = _counted(hardened, module, goal, data, rows)
             evaluation = selection.consider(
                 candidate, "soft", step + 1, steps, loss=loss_sum / since, gamma=module.gamma
             )
             tell(recipe, evaluation)
             loss_sum, since = 0.0, 0
+    return None
 
 
 def _optimizer(
@@ -68,7 +80,9 @@ def _optimizer(
     # Logits are of order one; other leaf vectors move in their own standard deviation.
     unit = 1.0
     if module.leaves == "values":
-        unit = float(module.v.detach().std(correction=0)) or goal.deviation
+        unit = float(module.v.detach().std(correction=0))
+        if not 0 < unit < np.inf:
+            unit = goal.deviation
     decayed, rates = [module.b], [recipe.learning_rate]
     groups = [{"params": decayed, "weight_decay": recipe.weight_decay}]
     if module.rows is not None:
@@ -77,9 +91,10 @@ def _optimizer(
         rates.append(recipe.learning_rate)
     groups.append({"params": [module.v], "weight_decay": 0.0})
     rates.append(recipe.learning_rate * unit)
+    rates = [min(rate, LARGEST_RATE) for rate in rates]
     for group in groups:
         group["params"] = [p for p in group["params"] if p.requires_grad]  # type: ignore[attr-defined]
-    return torch.optim.AdamW(groups, lr=recipe.learning_rate), rates
+    return torch.optim.AdamW(groups, lr=rates[0]), rates
 
 
 @torch.no_grad()
@@ -114,5 +129,6 @@ def _counted(
         counted, reached = leaf_refit.counted_means(leaf, wanted, data.weight, len(v))
     else:
         return candidate
-    new = np.where(reached[:, None], counted, v).astype(v.dtype)
+    with np.errstate(over="ignore"):  # what overflows is rejected by the selection
+        new = np.where(reached[:, None], counted, v).astype(v.dtype)
     return replace(candidate, leaves=replace(candidate.leaves, v=new))

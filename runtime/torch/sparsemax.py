@@ -16,7 +16,7 @@ class _Sparsemax(torch.autograd.Function):
         count = torch.arange(1, score.shape[1] + 1, device=score.device, dtype=score.dtype)
         count = count[None, :, None]
         excess = ordered.cumsum(dim=1) - 1
-        support = (count * ordered > excess).sum(dim=1, keepdim=True)
+        support = (count * ordered > excess).sum(dim=1, keepdim=True).clamp_min(1)  # 0 where NaN
         threshold = excess.gather(1, support - 1) / support
         p = (shifted - threshold).clamp_min(0)
         ctx.save_for_backward(p)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from click.testing import Result
 
@@ -23,7 +24,9 @@ BAD: dict[str, tuple[tuple[str, ...], str]] = {
     "no source": (("certify", STUMP, "--model", "absent.ubj"), "absent.ubj does not exist"),
     "a directory": (("convert", "folder"), "must be a file, got a directory"),
     "rows of a directory": (("predict", STUMP, "folder"), "must be a file, got a directory"),
-    "an empty path": (("info", ""), "must be a file, got a directory"),
+    "an empty path": (("info", ""), "'FOREST|MODEL' must name a file, got ''"),
+    "an empty output": (("predict", STUMP, "stump.csv", "-o", ""), "must name a file, got ''"),
+    "an empty validation": ((*RETRAIN, "--target", "y", "--validation", ""), "or a file, got ''"),
     "an empty model": (("info", "empty.ubj"), "must not be empty"),
     # files of another kind
     "a pickle": (("convert", "model.pkl"), "looks like a pickle"),
@@ -32,7 +35,7 @@ BAD: dict[str, tuple[tuple[str, ...], str]] = {
     "garbage as a model": (("info", "garbage.ubj"), "garbage.ubj"),
     "garbage as JSON": (("info", "garbage.json"), "garbage.json"),
     "garbage as skops": (("info", "garbage.skops"), "garbage.skops"),
-    "garbage as ONNX": (("certify", STUMP, "--artefact", "garbage.onnx"), "onnxruntime"),
+    "garbage as ONNX": (("certify", STUMP, "--artefact", "garbage.onnx"), "garbage.onnx"),
     "half a forest": (("info", "half-forest.safetensors"), "half-forest.safetensors"),
     "half a model": (("convert", "half.ubj"), "half.ubj"),
     "rows as a pickle": (("predict", STUMP, "model.pkl"), "a file of rows must end in"),
@@ -42,6 +45,10 @@ BAD: dict[str, tuple[tuple[str, ...], str]] = {
     "other names": (("predict", "cancer.ubj", "iris.csv"), "must have the forest's 30 columns"),
     "ragged rows": (("predict", STUMP, "ragged.csv"), "must have 2 cells"),
     "rows of text": (("predict", STUMP, "text.csv"), "must hold"),
+    "a null character": (("predict", STUMP, "nul.csv"), "got a null character in line 2"),
+    "a number in hexadecimal": (("predict", STUMP, "hex.csv"), "must hold numbers, got '0x10'"),
+    "text below a number": (("predict", STUMP, "below.csv"), "'b' must hold numbers, got 'red'"),
+    "names or values": (("predict", "years.ubj", "years-other.csv"), "--header or --no-header"),
     "binary rows": (("predict", STUMP, "garbage.csv"), "must be text in UTF-8"),
     "an empty table": (("predict", STUMP, "empty.csv"), "must not be empty"),
     "a header only": (("predict", STUMP, "header.csv"), "a header only"),
@@ -67,7 +74,7 @@ BAD: dict[str, tuple[tuple[str, ...], str]] = {
     "another artefact": (("certify", STUMP, "--artefact", "cancer.ubj"), "must be an .onnx file"),
     "probabilities of values": (
         ("predict", STUMP, "stump.csv", "--output", "probabilities"),
-        "needs a classifier",
+        "--output probabilities needs a classifier, got a regressor: use --output labels, raw or",
     ),
     "threads of torch": (
         ("predict", STUMP, "stump.csv", "--engine", "torch", "--jobs", "2"),
@@ -108,6 +115,13 @@ def spoilt(desk: Path) -> Path:
     (desk / "ragged.csv").write_text("1,2\n3\n")
     (desk / "text.csv").write_text("a,b\nred,1\n")
     (desk / "header.csv").write_text("a,b\n")
+    (desk / "nul.csv").write_text("1,2\n3,\0\n")
+    (desk / "hex.csv").write_text("1.5,2\n0x10,3\n")
+    (desk / "below.csv").write_text("a,b\n1, 2 \n1,red\n")
+    years = pd.DataFrame({"2019": [0.0, 1.0], "2020": [1.0, 0.0]})
+    model = xgboost.XGBRegressor(n_estimators=1, n_jobs=1).fit(years, [0.0, 1.0])
+    model.save_model(desk / "years.ubj")
+    (desk / "years-other.csv").write_text("2018,2019\n0,1\n")
     lines = (desk / "cancer-y.csv").read_text().splitlines()
     (desk / "gap.csv").write_text("\n".join([*lines[:5], lines[5].rpartition(",")[0] + ",", ""]))
     (desk / "classes.csv").write_text("\n".join([lines[0], lines[1][:-1] + "7", *lines[2:], ""]))
@@ -194,4 +208,4 @@ def test_a_file_without_permission_is_one_sentence(run: Run, desk: Path) -> None
     finally:
         desk.chmod(0o700)
     assert result.exit_code == 2
-    assert "cannot be written: Permission denied" in result.stderr
+    assert "must be a file that can be written, got: Permission denied" in result.stderr

@@ -171,6 +171,51 @@ def test_a_reader_that_goes_away_is_no_error(desk: Path) -> None:
     process.stderr.close()
 
 
+STREAMS = {  # what the shell does with the streams, exit status of what prints, stderr
+    "closed stdout": (">&-", 2, "Error: stdout must be open .* got: Bad file descriptor.\n"),
+    "full stdout": (">/dev/full", 2, "Error: stdout must .* room .*: No space left on device.\n"),
+    "closed stdout and stderr": (">&- 2>&-", 2, ""),
+    "closed stdin and stderr": ("<&- 2>&-", 0, ""),
+}
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is full")
+@pytest.mark.parametrize("streams", STREAMS)
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "predict stump.safetensors many.csv",
+        "info stump.safetensors",
+        "--version",
+    ],
+)
+def test_streams_that_are_closed_or_full_are_one_sentence(
+    desk: Path, streams: str, arguments: str
+) -> None:
+    redirection, status, says = STREAMS[streams]
+    (desk / "many.csv").write_text("0,9\n1,9\n" * 20_000)  # more than a buffer holds
+    line = f'exec "$0" -c "$1" {arguments} {redirection}'
+    process = subprocess.run(
+        ["sh", "-c", line, sys.executable, BITVEC],
+        cwd=desk,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert process.returncode == status, process.stderr
+    assert re.fullmatch(says, process.stderr), process.stderr
+    assert bool(process.stdout) == (status == 0)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="streams of POSIX")
+def test_a_closed_stdout_never_lands_in_a_file(desk: Path) -> None:
+    line = 'exec "$0" -c "$1" predict stump.safetensors stump.csv -o out.csv >&-'
+    subprocess.run(
+        ["sh", "-c", line, sys.executable, BITVEC], cwd=desk, capture_output=True, check=False
+    )
+    assert (desk / "out.csv").read_text() == "prediction\n10.0\n20.0\n"
+
+
 def test_a_terminal_of_another_encoding_ends_no_command(desk: Path) -> None:
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
     process = bitvec("info", "stump.safetensors", "--tree", 0, cwd=desk, env=environment)
@@ -198,8 +243,8 @@ MISSING = {
     "onnx": ["export", "stump.safetensors", "-o", "stump.onnx"],
     "xgboost": ["certify", "cancer.ubj"],
     "torch": ["retrain", "cancer.ubj", "cancer-y.csv", "--target", "y", "-o", "new.safetensors"],
-    "skops": ["info", "tree.skops"],
-    "sklearn": ["info", "tree.skops"],
+    "skops": ["certify", "tree.skops"],
+    "sklearn": ["certify", "tree.skops"],
 }
 
 

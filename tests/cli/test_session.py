@@ -12,6 +12,7 @@ import numpy as np
 import onnxruntime
 import pandas as pd
 import pytest
+import xgboost
 from click.testing import Result
 
 from bitvec import certificates, files
@@ -295,3 +296,12 @@ def test_progress_is_a_bar_on_a_terminal_only(run: Run, monkeypatch: pytest.Monk
     with progress.progress("x", quiet=True) as advance:
         seen.append(advance)
     assert seen == [None, None]
+
+
+def test_columns_named_by_numbers_are_found_by_name_in_text(run: Run, desk: Path) -> None:
+    X = pd.DataFrame(np.random.default_rng(0).normal(size=(200, 2)), columns=["2019", "2020"])
+    model = xgboost.XGBRegressor(n_estimators=3, n_jobs=1).fit(X, X["2019"] - 2 * X["2020"])
+    model.save_model(desk / "years.ubj")
+    X[["2020", "2019"]].to_csv(desk / "years.csv", index=False)
+    got = table(run("predict", "years.ubj", "years.csv"))["prediction"]
+    assert np.array_equal(got.to_numpy(np.float32), model.predict(X))

@@ -4,28 +4,27 @@ from __future__ import annotations
 
 import copy
 import importlib
-import pickle
 import sys
 import time
-import zipfile
 
 import numpy as np
 import pytest
 import sklearn.datasets as data
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import (
-    AdaBoostClassifier,
     BaggingClassifier,
     ExtraTreesClassifier,
     ExtraTreesRegressor,
-    GradientBoostingClassifier,
-    HistGradientBoostingRegressor,
-    IsolationForest,
     RandomForestClassifier,
     RandomForestRegressor,
+    RandomTreesEmbedding,
+    StackingClassifier,
+    VotingClassifier,
 )
 from sklearn.model_selection import GridSearchCV
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
@@ -39,15 +38,12 @@ from sklearn.tree import (
 from bitvec import reference, transforms
 from bitvec.converters.sklearn import convert, round_down, subject
 from bitvec.errors import (
-    FileFormatError,
     InputError,
     InvalidForestError,
     MissingLibraryError,
     UnsupportedModelError,
 )
 from bitvec.forest import Forest
-
-skops_io = pytest.importorskip("skops.io")
 
 TREE_CLASSIFIERS = (DecisionTreeClassifier, ExtraTreeClassifier)
 TREE_REGRESSORS = (DecisionTreeRegressor, ExtraTreeRegressor)
@@ -297,14 +293,15 @@ def test_extreme_thresholds_route_as_in_the_library(thresholds: list[float]) -> 
 @pytest.mark.parametrize(
     ("model", "words"),
     [
-        (GradientBoostingClassifier(n_estimators=2), "LightGBM or xgboost"),
-        (HistGradientBoostingRegressor(max_iter=2), "LightGBM or xgboost"),
-        (IsolationForest(n_estimators=2), "path lengths"),
-        (AdaBoostClassifier(n_estimators=2), "votes"),
-        (BaggingClassifier(n_estimators=2), "subsets of the columns"),
+        (VotingClassifier([("a", DecisionTreeClassifier())]), r"`model\.estimators_\[i\]`"),
+        (StackingClassifier([("a", DecisionTreeClassifier())], cv=2), "answers of others"),
+        (CalibratedClassifierCV(DecisionTreeClassifier(), cv=2), "calibrated_classifiers_"),
+        (RandomTreesEmbedding(2), "leaf indicators"),
+        (OneVsRestClassifier(DecisionTreeClassifier()), "one model on all classes"),
         (GridSearchCV(DecisionTreeClassifier(), {"max_depth": [1]}, cv=2), "best_estimator_"),
         (make_pipeline(StandardScaler(), DecisionTreeClassifier()), r"model\[-1\].*DecisionTree"),
         (SVC(), "must be one of ExtraTreeClassifier"),
+        (BaggingClassifier(SVC(), 2), "must be one of ExtraTreeClassifier"),
     ],
     ids=lambda value: type(value).__name__,
 )
@@ -438,102 +435,10 @@ def test_a_large_forest_is_lifted_in_seconds() -> None:
     assert seconds < 2.0
 
 
-# Files.
-
-
-@pytest.mark.parametrize("kind", EVERY)
-def test_a_skops_file_gives_the_forest_of_the_model(kind: type, tmp_path) -> None:
-    from bitvec.converters.skops import load
-
-    X, y = CLASSIFICATION["iris"]
-    model = new(kind).fit(
-        X, np.array(["a", "b", "c"], dtype=object)[y] if "Cl" in kind.__name__ else y
-    )
-    skops_io.dump(model, tmp_path / "model.skops")
-    got, want = convert(load(tmp_path / "model.skops")), convert(model)
-    np.testing.assert_array_equal(got.v, want.v)
-    np.testing.assert_array_equal(got.b, want.b)
-    np.testing.assert_array_equal(got.bitvectors.mid, want.bitvectors.mid)
-
-
-@pytest.mark.parametrize("suffix", [".pkl", ".pickle", ".joblib", ".PKL"])
-def test_a_pickle_is_refused_by_name_without_being_read(suffix: str, tmp_path) -> None:
-    from bitvec.converters.skops import load
-
-    with pytest.raises(FileFormatError, match=r"skops\.io\.dump"):
-        load(tmp_path / f"absent{suffix}")
-
-
-def test_a_pickle_under_another_name_is_refused(tmp_path) -> None:
-    from bitvec.converters.skops import load
-
-    path = tmp_path / "model.skops"
-    path.write_bytes(pickle.dumps({"a": 1}))
-    with pytest.raises(FileFormatError, match="must be a skops file"):
-        load(path)
-
-
-def test_a_truncated_or_emptied_skops_file_is_refused(tmp_path) -> None:
-    from bitvec.converters.skops import load
-
-    path = tmp_path / "model.skops"
-    skops_io.dump(DecisionTreeClassifier().fit(*CLASSIFICATION["iris"]), path)
-    whole = path.read_bytes()
-    path.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(FileFormatError):
-        load(path)
-    for schema in ("{}", "[", '{"__loader__": "TreeNode", "protocol": 2}'):
-        with zipfile.ZipFile(path, "w") as archive:
-            archive.writestr("schema.json", schema)
-        with pytest.raises(FileFormatError, match="must be a sound skops file"):
-            load(path)
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("other.json", "{}")
-    with pytest.raises(FileFormatError, match="without a schema"):
-        load(path)
-
-
-def test_a_file_that_unpacks_to_an_absurd_size_is_refused(tmp_path) -> None:
-    from bitvec.converters.skops import UNPACKED_LIMIT, load
-
-    path = tmp_path / "bomb.skops"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("schema.json", "{}")
-        archive.writestr("zeros.npy", bytes(UNPACKED_LIMIT + 1))
-    with pytest.raises(FileFormatError, match="unpack to at most"):
-        load(path)
-
-
-class Stranger:
-    pass
-
-
-def test_types_that_are_not_trusted_are_refused(tmp_path) -> None:
-    from bitvec.converters.skops import load
-
-    model = DecisionTreeClassifier().fit(*CLASSIFICATION["iris"])
-    model.extra = Stranger()
-    skops_io.dump(model, tmp_path / "model.skops")
-    with pytest.raises(UnsupportedModelError, match="Stranger"):
-        load(tmp_path / "model.skops")
-
-
-@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
-def test_a_hostile_skops_file_is_refused_at_the_lift(damage: object, tmp_path) -> None:
-    from bitvec.converters.skops import load
-
-    model = DecisionTreeClassifier().fit(*CLASSIFICATION["iris"])
-    _edit(model, damage)
-    skops_io.dump(model, tmp_path / "model.skops")
-    with pytest.raises(InvalidForestError):
-        convert(load(tmp_path / "model.skops"))
-
-
-@pytest.mark.parametrize("module", ["skops", "sklearn"])
 def test_a_missing_library_is_named_with_its_install_command(
-    module: str, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setitem(sys.modules, module, None)
-    monkeypatch.delitem(sys.modules, f"bitvec.converters.{module}", raising=False)
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    monkeypatch.delitem(sys.modules, "bitvec.converters.sklearn", raising=False)
     with pytest.raises(MissingLibraryError, match=r'pip install "bitvec\[sklearn\]"'):
-        importlib.import_module(f"bitvec.converters.{module}")
+        importlib.import_module("bitvec.converters.sklearn")

@@ -303,7 +303,7 @@ def test_a_certificate_shows_every_code_of_every_split_on_categories() -> None:
     model = category_booster()
     certificate = bitvec.certify(bitvec.convert(model), model, code_rows(), engine="reference")
     assert certificate.passed
-    assert certificate.compared == "leaf ids and raw scores"
+    assert certificate.parts[:3] == ("leaf ids", "leaf values", "raw scores")
     assert certificate.n_covered == certificate.n_reachable > 0
 
 

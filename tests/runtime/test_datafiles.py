@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 from pathlib import Path
 
@@ -11,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bitvec.errors import InputError
-from bitvec.runtime import datafiles, textfiles
+from bitvec.inputs import Inputs
+from bitvec.runtime import datafiles, text_parsers
 from bitvec.runtime.datafiles import read, write, write_text
-from bitvec.runtime.textfiles import LIBRARIES
+from bitvec.runtime.text_parsers import LIBRARIES
 
 READERS = (*LIBRARIES, "numpy")
 
@@ -22,13 +24,12 @@ READERS = (*LIBRARIES, "numpy")
 def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Make one library the only one that is installed."""
     name: str = request.param
-    monkeypatch.setattr(textfiles, "find_spec", lambda wanted: wanted == name or None)
+    monkeypatch.setattr(text_parsers, "find_spec", lambda wanted: wanted == name or None)
     return name
 
 
 def matrix(path: Path, names: tuple[str, ...] | None = None) -> np.ndarray:
     """Return a file's rows as a predictor of the columns `names` would read them."""
-    from bitvec.inputs import Inputs
     from bitvec.runtime.tables import rows
 
     table = read(path)
@@ -85,11 +86,131 @@ def test_an_empty_column_is_all_nan(library: str, tmp_path: Path) -> None:
         'a,b\n"1","2"\n3,4\n',
         "a,b\n 1, 2\n3 ,4\n",
         "a,b\n1e0,+2\n3.,4\n",
+        "a,b\r1,2\r3,4\r",
+        "\ufeffa,b\r1,2\r3,4",
     ],
-    ids=["crlf", "bom", "no last newline", "blank lines at the end", "quotes", "spaces", "forms"],
+    ids=[
+        "crlf",
+        "bom",
+        "no last newline",
+        "blank lines at the end",
+        "quotes",
+        "spaces",
+        "forms",
+        "cr",
+        "cr and bom",
+    ],
 )
 def test_ways_to_write_a_table_read_the_same(library: str, tmp_path: Path, text: str) -> None:
     assert matrix(put(tmp_path, text)).tolist() == [[1, 2], [3, 4]]
+
+
+def test_lines_that_end_in_several_ways_are_read_whole_or_refused(
+    library: str, tmp_path: Path
+) -> None:
+    path = put(tmp_path, "a,b\r1,2\n3,4\n")
+    if library == "polars":  # which takes the first two lines for one
+        with pytest.raises(InputError, match="all lines must end alike"):
+            read(path)
+    else:
+        assert matrix(path).tolist() == [[1, 2], [3, 4]]
+
+
+@pytest.mark.parametrize(
+    "whole", [2**63, 2**64 - 1, -(2**63) - 1, 2**64, 2**100 + 1, 10**60, 10**400]
+)
+@pytest.mark.parametrize("head", ["a,b\n", "0.5,1\n"])
+def test_whole_numbers_of_any_size_are_read(
+    library: str, tmp_path: Path, whole: int, head: str
+) -> None:
+    got = matrix(put(tmp_path, f"{head}{whole},2\n-1,4\n"))
+    assert got[-2:].tolist() == [[float(str(whole)), 2], [-1, 4]]
+
+
+def test_what_a_column_of_numbers_must_not_hold_is_named(library: str, tmp_path: Path) -> None:
+    inputs = Inputs(2, ("a", "b"))
+    rows = {" 1 ,2\nred,3\n": "red", " 1 ,2\n0x10,3\n": "0x10", "1_000,2\n3,4\n": "1_000"}
+    for text, culprit in rows.items():
+        path = put(tmp_path, f"a,b\n{text}")
+        for known in (inputs, Inputs(2)):
+            with pytest.raises(InputError, match=rf"column 'a' must hold numbers, got '{culprit}'"):
+                read(path, inputs=known)
+
+
+@pytest.mark.parametrize("library", list(LIBRARIES), indirect=True)
+def test_categories_that_look_like_dates_or_hexadecimals_stay_text(
+    library: str, tmp_path: Path
+) -> None:
+    path = put(tmp_path, "day,code,size\n2020-01-01,0x10,1\n2020-01-02,0x11,2\n")
+    table = read(path)
+    assert table.split("day")[1].tolist() == ["2020-01-01", "2020-01-02"]
+    assert table.split("code")[1].tolist() == ["0x10", "0x11"]
+
+
+# ---- names that are numbers
+
+
+@pytest.mark.parametrize(
+    ("names", "first"),
+    [
+        (("2019", "2020"), "2019,2020"),
+        (("2019", "2020"), "2020,2019"),
+        (("2019", "2020"), "2020,7,2019"),
+        (("0", "1"), "y,1,0"),
+        (("a", "1"), "1,a"),
+        (("0.5", "1.5"), "1.5,0.5"),
+    ],
+)
+def test_a_first_row_with_the_forests_names_is_the_header(
+    library: str, tmp_path: Path, names: tuple[str, ...], first: str
+) -> None:
+    header = first.split(",")
+    path = put(tmp_path, f"{first}\n{','.join(str(4 + at) for at in range(len(header)))}\n")
+    table = read(path, inputs=Inputs(len(names), names))
+    assert table.names == tuple(header)
+    assert len(table) == 1
+
+
+@pytest.mark.parametrize(
+    ("names", "first"),
+    [
+        (("0", "1", "2"), "2,1,0"),
+        (("0", "1", "2"), "0,1,2"),
+        (("1", "2"), "2,1"),
+        (("0", "1"), "1,0,2"),  # a third column: a target, named or not
+        (("0", "1"), "1,0,17"),
+        (("0",), "0"),
+        (("2019", "2020"), "2018,2019"),
+        (("2019", "2020"), "2017,2018"),
+        (("a", "7"), "3,7"),
+    ],
+)
+def test_a_first_row_that_may_be_names_or_values_is_refused(
+    library: str, tmp_path: Path, names: tuple[str, ...], first: str
+) -> None:
+    path = put(tmp_path, f"{first}\n{first}\n")
+    inputs = Inputs(len(names), names)
+    with pytest.raises(InputError, match=r"may be names or values.*--header or --no-header"):
+        read(path, inputs=inputs)
+    assert read(path, inputs=inputs, header=False).names is None
+    assert read(path, inputs=inputs, header=True).names == tuple(first.split(","))
+
+
+@pytest.mark.parametrize(
+    ("names", "first"),
+    [
+        (("0", "1", "2"), "5.1,3.5,1.4"),
+        (("0", "1", "2"), "5,5,1"),
+        (("a", "b", "c"), "5,3,1"),
+        (None, "2019,2020,2021"),
+    ],
+)
+def test_a_first_row_that_can_be_values_only_is_a_row(
+    library: str, tmp_path: Path, names: tuple[str, ...] | None, first: str
+) -> None:
+    table = read(put(tmp_path, f"{first}\n4,4,4\n"), inputs=Inputs(3, names))
+    assert table.names is None
+    assert len(table) == 2
 
 
 def test_tabs_separate_the_cells_of_tsv(library: str, tmp_path: Path) -> None:
@@ -178,10 +299,14 @@ DAMAGED = {
     "blank line within": (b"a,b\n1,2\n\n3,4\n", "line 3 is blank"),
     "binary": (bytes(range(256)) * 4, "must be text in UTF-8"),
     "nul bytes": (b"\0" * 64, "must be text in UTF-8"),
+    "a nul in a row": (b"a,b\n1,2\n3,\0\n", "must be text in UTF-8 .* got a null .* in line 3"),
     "utf-16": ("a,b\n1,2\n".encode("utf-16"), "must be text in UTF-8"),
     "repeated names": (b"a,b,a\n1,2,3\n", "distinct, got 'a' twice"),
     "semicolons": (b"a;b\n1;2\n", "must be separated by ',', got ';'"),
     "text without names": (b"1,2\n3,red\n", "column 1 must hold numbers, got 'red'"),
+    "text among spaced numbers": (b"1,2\n3, 4 \n5,red\n", "column 1 .* got 'red'"),
+    "hexadecimal": (b"1.5,2\n0x10,3\n", "column 0 must hold numbers, got '0x10'"),
+    "digits in groups": (b"1.5,2\n1_000,3\n", "column 0 must hold numbers, got '1_000'"),
 }
 
 
@@ -196,7 +321,7 @@ def test_a_damaged_text_file_is_one_sentence(library: str, tmp_path: Path, damag
 def test_numpy_alone_asks_for_a_library_where_it_meets_text(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(textfiles, "find_spec", lambda wanted: None)
+    monkeypatch.setattr(text_parsers, "find_spec", lambda wanted: None)
     with pytest.raises(InputError, match=r"column 'colour' must hold numbers.*pip install polars"):
         read(put(tmp_path, "size,colour\n1,red\n"))
     with pytest.raises(InputError, match="pip install polars"):
@@ -276,10 +401,44 @@ def test_a_path_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
         target = path if path.suffix else path / "dir.csv"
         if target.parent == tmp_path:
             target.mkdir()
-        with pytest.raises(InputError, match="cannot be written"):
+        with pytest.raises(OSError, match="must be a file that can be written, got: "):
             write(target, {"a": np.zeros(1)})
     with pytest.raises(InputError, match="must end in one of"):
         write(tmp_path / "rows.xlsx", {"a": np.zeros(1)})
+
+
+@pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="needs a device that is full")
+@pytest.mark.parametrize("suffix", datafiles.SUFFIXES)
+def test_a_link_to_a_device_is_refused_and_the_device_stays(tmp_path: Path, suffix: str) -> None:
+    link = tmp_path / f"link{suffix}"
+    link.symlink_to("/dev/full")
+    with pytest.raises(OSError, match="a directory or a device"):
+        write(link, {"a": np.zeros(3)})
+    assert link.is_symlink()
+    assert Path("/dev/full").is_char_device()
+
+
+@pytest.mark.parametrize("suffix", datafiles.SUFFIXES)
+def test_a_full_disk_is_one_sentence_and_leaves_nothing(tmp_path: Path, suffix: str) -> None:
+    resource = pytest.importorskip("resource")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    values = np.random.default_rng(0).random(50_000)  # that no format makes small
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
+    try:
+        with pytest.raises(OSError, match="must be a file that can be written, got: ") as caught:
+            write(tmp_path / f"rows{suffix}", {"a": values})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert caught.value.errno == errno.EFBIG
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_path_that_no_file_can_have_is_one_sentence(tmp_path: Path) -> None:
+    for path in ("", "a\0.csv"):
+        with pytest.raises((InputError, OSError), match=r"an empty path|null character") as caught:
+            read(path)
+        assert "\n" not in str(caught.value)
+        assert "\0" not in str(caught.value)
 
 
 def test_other_files_are_refused_by_name(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 import sys
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -202,6 +203,29 @@ def test_xgboost_itself_agrees_on_sparse_rows():
     assert np.array_equal(compile(convert(model)).predict(X), model.predict(X))
 
 
+def test_xgboost_itself_agrees_on_frames_or_the_frame_is_refused():
+    pd, xgboost = pytest.importorskip("pandas"), pytest.importorskip("xgboost")
+    from bitvec.converters.xgboost import convert
+
+    rng = np.random.default_rng(0)
+    codes, a = rng.choice([5, 7, 9], 300), rng.normal(size=300)
+    frame = pd.DataFrame({"a": a, "c": pd.Categorical(codes)})
+    model = xgboost.XGBRegressor(n_estimators=3, enable_categorical=True, n_jobs=1)
+    model.fit(frame, codes * a)
+    predictor = compile(convert(model))
+    assert np.array_equal(predictor.predict(frame), model.predict(frame))
+    for kind in (object, np.int64, np.float64):
+        with pytest.raises(InputError, match="'c' of `X` must be a category column"):
+            predictor.predict(frame.assign(c=pd.Series(codes, dtype=kind)))
+
+    X = pd.DataFrame(rng.normal(size=(300, 4)))
+    model = xgboost.XGBRegressor(n_estimators=3, n_jobs=1).fit(X, X[0] - X[3])
+    predictor = compile(convert(model))
+    assert np.array_equal(predictor.predict(X[[3, 2, 1, 0]]), model.predict(X))
+    with pytest.raises(InputError, match="none named '0'"):
+        predictor.predict(X[[1, 2, 3]])
+
+
 def test_sparse_rows_are_made_dense_block_by_block(monkeypatch):
     sparse = pytest.importorskip("scipy.sparse")
     monkeypatch.setattr(tables, "DENSE_BYTES", 2 * 2 * 8 * 3)  # three rows at a time
@@ -267,3 +291,40 @@ def test_auto_falls_back_on_the_reference_without_numba(monkeypatch):
     predictor = compile(stump(), n_jobs=4)
     assert predictor.info()["engine"] == "reference"
     assert predictor.info()["why"] == "numba is not installed"
+
+
+@pytest.fixture
+def flushed():
+    torch = pytest.importorskip("torch")
+    if not torch.set_flush_denormal(True):
+        pytest.skip("this processor cannot round subnormal numbers to zero")
+    yield
+    torch.set_flush_denormal(False)
+
+
+VERBS = ("raw", "predict", "scores", "exit_leaves", "apply", "per_tree", "rows")
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_thread_that_rounds_subnormals_to_zero_is_told_so_once_a_call(flushed, verb):
+    predictor = compile(from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20]), engine="reference")
+    with pytest.warns(RuntimeWarning, match=r"set_flush_denormal\(False\)") as caught:
+        getattr(predictor, verb)([[0, 1]])
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+
+
+def test_the_parts_of_a_sparse_matrix_warn_of_subnormals_once(flushed, monkeypatch):
+    sparse = pytest.importorskip("scipy.sparse")
+    monkeypatch.setattr(tables, "DENSE_BYTES", 16)
+    predictor = compile(from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20]), engine="reference")
+    with pytest.warns(RuntimeWarning, match="subnormal") as caught:
+        predictor.raw(sparse.csr_matrix(np.eye(2)))
+    assert len(caught) == 1
+
+
+def test_a_thread_that_keeps_subnormals_is_not_warned():
+    predictor = compile(from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20]), engine="reference")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert predictor.raw([[5e-324, 1]]).tolist() == [[10]]

@@ -212,9 +212,25 @@ def test_pandas_nullable_dtypes_are_read():
     exact(rows(frame, NAMED, F32), [[1, np.nan, 1.5], [np.nan, 1, np.nan]], F32)
 
 
-def test_pandas_columns_that_are_numbered_are_read_by_position():
+def test_pandas_labels_that_are_no_strings_are_names_as_xgboost_makes_them():
     pd = pytest.importorskip("pandas")
-    exact(rows(pd.DataFrame(VALUES), NAMED, F64), VALUES, F64)
+    frame = pd.DataFrame(VALUES)
+    numbered = replace(NAMED, feature_names=("0", "1", "2"))
+    exact(rows(frame[[2, 0, 1]], numbered, F64), VALUES, F64)
+    with pytest.raises(InputError, match=r"none named 'a', 'b', 'c'.*or pass an array"):
+        rows(frame, NAMED, F64)
+    with pytest.warns(UserWarning, match="does not read: '3'"):
+        exact(rows(frame.assign(**{"3": 0.0})[["3", 2, 1, 0]], numbered, F64), VALUES, F64)
+    levels = pd.MultiIndex.from_tuples([("b", 1), ("a", 1), ("a", 2)])
+    joined = replace(NAMED, feature_names=("a 1", "a 2", "b 1"))
+    got = rows(pd.DataFrame(VALUES[:, [2, 0, 1]], columns=levels), joined, F64)
+    exact(got, VALUES, F64)
+    odd = pd.DataFrame(VALUES, columns=pd.Index([0.5, None, pd.Timestamp("2020-01-01")], dtype="O"))
+    names = tuple(odd.columns.map(str))
+    exact(rows(odd[odd.columns[::-1]], replace(NAMED, feature_names=names), F64), VALUES, F64)
+    with pytest.raises(InputError, match="distinct"):
+        rows(pd.DataFrame(VALUES, columns=["0", 0, "1"]), numbered, F64)
+    exact(rows(frame[[2, 1, 0]], PLAIN, F64), VALUES[:, ::-1], F64)
 
 
 def test_pandas_columns_with_one_name_are_refused():
@@ -273,6 +289,29 @@ def test_categories_that_are_numbers_need_a_category_column():
     exact(rows(np.array([[2.0]]), inputs, F32), [[2]], F32)
     in_order = Inputs(1, feature_names=("n",), categories=((0, 1, 2),))
     exact(rows(pd.DataFrame({"n": [2, 7]}), in_order, F32), [[2], [7]], F32)
+
+
+@pytest.mark.parametrize("label", [7, 7.0, np.int64(7), decimal.Decimal(7)])
+def test_numbers_as_objects_that_may_be_codes_or_categories_are_refused(label):
+    pd = pytest.importorskip("pandas")
+    inputs = Inputs(1, feature_names=("n",), categories=((5, 7, 9),))
+    for values in ([label, 5], [None, label]):
+        frame = pd.DataFrame({"n": pd.Series(values, dtype=object)})
+        with pytest.raises(InputError, match="'n' of `X` must be a category column"):
+            rows(frame, inputs, F32)
+        with pytest.raises(InputError, match="column 0 of `X` must be a category column"):
+            rows(frame.to_numpy(), inputs, F32)
+    assert np.isnan(rows(pd.DataFrame({"n": [None]}, dtype=object), inputs, F32)).all()
+    exact(rows([[2]], inputs, F32), [[2]], F32)  # an array of numbers holds codes
+
+
+def test_a_number_among_text_categories_is_read_only_where_it_is_its_own_code():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"n": pd.Series(["red", 5], dtype=object)})
+    with pytest.raises(InputError, match="must be a category column"):
+        rows(frame, Inputs(1, categories=(("red", 5),)), F32)
+    own = pd.DataFrame({"n": pd.Series(["red", 1], dtype=object)})
+    exact(rows(own, Inputs(1, categories=(("red", 1),)), F32), [[0], [1]], F32)
 
 
 @pytest.mark.parametrize("frame", FRAMES)

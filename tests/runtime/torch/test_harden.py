@@ -72,15 +72,65 @@ def test_fixed_thresholds_survive_rows_that_move(data):
 
 
 @settings(max_examples=60)
-@given(st.data())
-def test_an_untouched_module_hardens_to_the_same_axis_aligned_forest(data):
+@given(st.data(), st.booleans())
+def test_what_has_not_moved_comes_back_bit_for_bit(data, calibrated):
     forest = data.draw(forests(linear=False, aggregates=SUMMED, max_leaves=20))
-    X = data.draw(rows(forest))
-    hard = harden(SoftForest.from_forest(forest, movable=("b", "v")).calibrate(X))
+    module = SoftForest.from_forest(forest, movable=("S", "b", "v", "r", "base_score"))
+    if calibrated:
+        module.calibrate(data.draw(rows(forest)))
+    hard = harden(module)
     for field in fields(forest.tests):
-        assert same(hard.tests, forest.tests, field.name)
-    # Leaves pass through float32.
-    assert np.array_equal(hard.leaves.v, forest.leaves.v.astype(np.float32))
+        assert same(hard.tests, forest.tests, field.name), field.name
+    assert same(hard.leaves, forest.leaves, "v")
+    assert same(hard.output, forest.output, "base_score")
+
+
+@pytest.mark.parametrize("v", [[np.inf, 2.0], [1 / 3, 1e-300], [np.nan, 1e38]])
+def test_leaves_that_float32_cannot_tell_come_back_where_they_have_not_moved(v):
+    forest = from_matrices([[1, 0]], [0.5], [[0], [1]], v)
+    module = SoftForest.from_forest(forest)
+    assert same(harden(module).leaves, forest.leaves, "v")
+    with torch.no_grad():
+        module.v[1] += 0.25 * module.v[1].abs() + 1
+    hard = harden(module).leaves.v[:, 0]
+    assert hard[:1].tobytes() == forest.leaves.v[:1].tobytes()
+    assert hard[1] > v[1]
+
+
+def test_only_the_leaves_whose_logits_moved_change():
+    v = np.array([[0.3, 0.7], [0.6, 0.4]])
+    forest = from_matrices([[1, 0]], [0.5], [[0], [1]], v)
+    module = SoftForest.from_forest(forest, leaves="logits")
+    with torch.no_grad():
+        module.v[1, 0] += 1
+    hard = harden(module).leaves.v
+    assert hard[0].tobytes() == v[0].tobytes()
+    assert np.all(hard[1] != v[1])
+
+
+def test_only_the_nodes_whose_rows_moved_change():
+    X = np.random.default_rng(0).normal(size=(30, 2)) + 5
+    forest = from_matrices([[1, 0], [0, 1]], [0.1, 0.3], [[0, 1], [1, 0], [1, 1]], [1, 2, 3])
+    module = SoftForest.from_forest(forest).calibrate(X)
+    with torch.no_grad():
+        module.rows.S[1] += 0.5
+    hard = harden(module).tests
+    assert hard.b[0] == 0.1
+    assert hard.weight[:1].tolist() == [1.0]
+    assert np.diff(hard.row_ptr).tolist() == [1, 2]
+    with torch.no_grad():
+        module.b[0] += 0.5
+    assert harden(module).tests.b[0] != 0.1
+
+
+def test_leaves_beyond_the_dtype_are_refused_before_they_become_infinite():
+    forest = from_matrices([[1, 0]], [0.5], [[0], [1]], [1e200, 2e200])
+    with pytest.raises(InputError, match="float32 while it may move, got values up to 2e\\+200"):
+        SoftForest.from_forest(forest)
+    wide = SoftForest.from_forest(forest, dtype=torch.float64)
+    assert wide(np.array([[9.0, 0.0]])).isfinite().all()
+    for module in (wide, SoftForest.from_forest(forest, movable=("S", "b"))):
+        assert same(from_torch(module).leaves, forest.leaves, "v")
 
 
 @settings(max_examples=60)
@@ -164,11 +214,12 @@ def test_the_source_says_what_it_was_retrained_from():
 
 
 def test_a_parameter_that_is_not_finite_is_refused():
-    module = SoftForest.from_forest(stump())
-    with torch.no_grad():
-        module.v[0] = torch.nan
-    with pytest.raises(InvalidForestError, match="must be finite"):
-        harden(module)
+    for name in ("v", "b", "rows.S"):
+        module = SoftForest.from_forest(stump())
+        with torch.no_grad():
+            module.get_parameter(name)[0] = torch.nan
+        with pytest.raises(InvalidForestError, match="must be finite"):
+            harden(module)
 
 
 def test_unknown_names_are_refused():
@@ -176,6 +227,27 @@ def test_unknown_names_are_refused():
         SoftForest.from_forest(stump(), movable=("B",))
     with pytest.raises(InputError, match="relaxation"):
         SoftForest.from_forest(stump(), "softmax of B h")
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("movable", 3),
+        ("movable", ["b", 2]),
+        ("relaxation", ["sigmoid"]),
+        ("gamma", "steep"),
+        ("gamma", 0),
+        ("gamma", np.nan),
+        ("dtype", torch.int32),
+        ("leaves", "odds"),
+        ("device", "gpu"),
+        ("device", "meta"),
+    ],
+)
+def test_an_option_out_of_place_is_refused_in_one_sentence(option, value):
+    with pytest.raises(InputError, match=f"`{option}` must") as caught:
+        SoftForest.from_forest(stump(), **{option: value})
+    assert "\n" not in str(caught.value)
 
 
 @given(forests(aggregates=(Aggregate.MIN, Aggregate.MAX), linear=False))

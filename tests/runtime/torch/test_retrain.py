@@ -81,9 +81,8 @@ def test_an_oblique_problem_is_learned_by_every_relaxation(relaxation):
         **{**FAST, "steps": 200},
     )  # fmt: skip
     assert result.improved
-    # A weighted sum of 200 rows against a mean: rounding.
-    assert np.isclose(result.score, accuracy(result.forest, X[200:], y[200:]), rtol=1e-12)
-    assert np.isclose(result.start_score, accuracy(forest, X[200:], y[200:]), rtol=1e-12)
+    assert result.score == accuracy(result.forest, X[200:], y[200:])
+    assert result.start_score == accuracy(forest, X[200:], y[200:])
 
 
 @settings(max_examples=25)
@@ -225,6 +224,108 @@ def test_weights_count():
     assert accuracy(result.forest, X, y) > accuracy(forest, X, y)
 
 
+def test_weights_of_validation_rows_count():
+    X, y = oblique_classes(300)
+    flipped = np.where(y == "no", "yes", "no")
+    forest = grown(X[:200], y[:200], classes=np.array(["no", "yes"]))
+    both, labels = np.concatenate([X, X]), np.concatenate([y, flipped])
+    plain = retrain(forest, X, y, validation=(X, y), **FAST)
+    for none, all_of_it in ((0.0, 1.0), (0.0, 3.0)):
+        weight = np.repeat([all_of_it, none], 300)
+        weighted = retrain(forest, X, y, validation=(both, labels, weight), **FAST)
+        assert weighted.start_score == plain.start_score
+        assert weighted.score == plain.score
+    assert retrain(forest, X, y, validation=[both, labels, None], **FAST).start_score == 0.5
+
+
+@pytest.mark.parametrize("n", [3, 7, 49, 93])
+def test_a_perfect_score_is_exactly_one(n):
+    X, y = oblique_classes(n)
+    forest = grown(X, y, classes=np.array(["no", "yes"]))
+    y = transforms.predictions(forest.output, TorchEngine(forest).raw(X))
+    weight = np.random.default_rng(n).random(n)
+    for held_out in ((X, y), (X, y, weight)):
+        assert retrain(forest, X, y, validation=held_out, **FAST).start_score == 1.0
+
+
+def test_a_label_that_is_unknown_is_printed_as_a_number():
+    X, y = oblique_classes(50, labels=(0, 1))
+    forest = grown(X, y, classes=np.array([0, 1]))
+    for labels in (y + 6, (y + 6).astype(object), [np.int64(6 + label) for label in y]):
+        with pytest.raises(InputError, match=f"got {6 + y[0]}:"):
+            retrain(forest, X, labels, **FAST)
+    wrong = np.array([*y[:-1].tolist(), np.int64(7)], object)
+    with pytest.raises(InputError, match="got 7:"):
+        retrain(forest, X, wrong, **FAST)
+
+
+DIVERGING = [
+    {"learning_rate": 1e30},
+    {"learning_rate": 3e38, "weight_decay": 1e38},
+    {"gamma": (1e30, 1e38)},
+    {"gamma": (1e-30, 3e38), "learning_rate": 1e30},
+]
+
+
+@pytest.mark.parametrize("options", DIVERGING)
+@pytest.mark.parametrize("movable", [("S", "b", "v"), ("b", "v"), ("S", "b", "v", "r"), ("v",)])
+@pytest.mark.parametrize("relaxation", ["sigmoid", "sparsemax", "index_sparsemax"])
+@pytest.mark.parametrize("classifies", [True, False])
+def test_a_run_that_diverges_keeps_the_promise(options, movable, relaxation, classifies):
+    X, y = oblique_classes(200)
+    y = y if classifies else X @ [1.0, -1.0, 0.5]
+    forest = grown(X, y, classes=np.array(["no", "yes"]) if classifies else None)
+    result = retrain(
+        forest, X, y, validation=(X, y), movable=movable, relaxation=relaxation,
+        **{**FAST, **options, "steps": 20},
+    )  # fmt: skip
+    assert result.score >= result.start_score
+    assert np.all(np.isfinite(result.forest.leaves.v))
+    if "learning_rate" in options and "S" in movable:
+        assert "Training stopped at step" in result.note
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("movable", [("S", "b", "v"), ("b", "v"), ("v",)])
+@pytest.mark.parametrize("n_trees", [1, 3])
+@pytest.mark.parametrize("scale", [1e30, 1e200, 1.5e308])
+def test_targets_beyond_float32_keep_the_promise(movable, n_trees, scale):
+    X, _ = oblique_classes(200)
+    y = X @ [1.0, -1.0, 0.5]
+    forest = grown(X, y, n_trees=n_trees)
+    with np.errstate(over="ignore"):
+        y = np.clip(y * scale, -1e308, 1e308)
+    result = retrain(forest, X, y, validation=(X, y), movable=movable, **FAST)
+    assert result.score >= result.start_score
+    assert np.all(np.isfinite(result.forest.leaves.v))
+
+
+def test_leaves_beyond_float32_are_trained_in_float64():
+    X, _ = oblique_classes(200)
+    y = 1e100 * (X @ [1.0, -1.0, 0.5])
+    forest = grown(X, y)
+    result = retrain(forest, X, y, validation=(X, y), **FAST)
+    assert result.score >= result.start_score
+    assert not result.note
+
+
+def test_leaves_that_become_NaN_are_never_taken():
+    from bitvec.runtime.torch.objective import build
+    from bitvec.runtime.torch.selection import Selection
+
+    X, y = oblique_classes(50)
+    forest = grown(X, y, classes=np.array(["no", "yes"]))
+    raw = TorchEngine(replace(forest, leaves=Leaves(forest.leaves.v * np.nan))).raw(X)
+    labels = transforms.predictions(forest.output, raw)
+    target = (labels == "yes").astype(np.int64)[:, None]  # what the argmax of NaN happens to say
+    selection = Selection(forest, build(forest.output, target), X, target, np.ones(50))
+    v = forest.leaves.v.copy()
+    v[0] = np.nan
+    for leaves in (v, np.full_like(v, np.nan)):
+        assert not selection.consider(replace(forest, leaves=Leaves(leaves)), "v", 1, 1).accepted
+    assert selection.best is forest
+
+
 def test_progress_is_told_of_every_evaluation():
     X, y = oblique_classes(100)
     seen = []
@@ -260,11 +361,43 @@ X, Y = oblique_classes(50)
         ({"movable": ()}, "at least one"),
         ({"sample_weight": np.ones(3)}, "sample_weight"),
         ({"sample_weight": np.full(50, -1.0)}, "sample_weight"),
+        ({"sample_weight": np.full(50, np.inf)}, "sample_weight"),
+        ({"sample_weight": np.full(50, 1e308)}, "finite sum"),
+        ({"sample_weight": [[1.0], [1.0, 2.0]]}, "sample_weight"),
         ({"validation": 1.5}, "between 0 and 1"),
         ({"relaxation": "magic"}, "relaxation"),
         ({"steps": 0}, "steps"),
         ({"learning_rate": np.nan}, "learning_rate"),
         ({"gamma": (0.0, 1.0)}, "gamma"),
+        ({"gamma": 3}, "gamma"),
+        ({"gamma": (1.0, "a")}, "gamma"),
+        ({"gamma": (1.0, 2.0, 3.0)}, "gamma"),
+        ({"learning_rate": "a"}, "learning_rate"),
+        ({"learning_rate": 10**400}, "learning_rate"),
+        ({"weight_decay": None}, "weight_decay"),
+        ({"seed": -1}, "seed"),
+        ({"seed": "a"}, "seed"),
+        ({"seed": 2**64}, "seed"),
+        ({"steps": "x"}, "steps"),
+        ({"steps": True}, "steps"),
+        ({"batch_size": 2.5}, "batch_size"),
+        ({"relaxation": 3}, "relaxation"),
+        ({"movable": 3}, "movable"),
+        ({"progress": 3}, "progress"),
+        ({"device": "gpu"}, "device"),
+        ({"device": "meta"}, "device"),
+        ({"device": "hpu"}, "device"),
+        ({"y": [[1], [1, 2]] * 25}, "y"),
+        ({"validation": "0.2"}, "validation"),
+        ({"validation": None}, "validation"),
+        ({"validation": np.full(50, 0.2)}, "validation"),
+        ({"validation": (X,)}, "validation"),
+        ({"validation": (X, Y, np.ones(50), 0)}, "validation"),
+        ({"validation": (X, Y[:-1])}, r"validation\[1\]"),
+        ({"validation": (X[:, :2], Y)}, r"validation\[0\]"),
+        ({"validation": (X, Y, Y)}, r"validation\[2\]"),
+        ({"validation": (X, Y, np.ones(3))}, r"validation\[2\]"),
+        ({"validation": (X, Y, np.zeros(50))}, "at least 2 validation rows"),
     ],
 )
 def test_bad_input_is_refused_in_one_sentence(change, message):

@@ -1,0 +1,243 @@
+"""The comparison of a forest with a subject, over the rows of `bitvec.probing` and the caller's."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+from bitvec import reference, transforms
+from bitvec.arrays import Array
+from bitvec.certificates.certificate import (
+    LABELS,
+    LEAF_IDS,
+    LEAF_VALUES,
+    LISTED,
+    PREDICTIONS,
+    RAW,
+    SCORES,
+    Certificate,
+    listing,
+)
+from bitvec.certificates.comparison import Answer, Answers, Tally, score_bound
+from bitvec.certificates.digest import array_digest, forest_digest
+from bitvec.certificates.footing import (
+    accepted_rows,
+    numbering,
+    require_same_sizes,
+    rounding_bound,
+)
+from bitvec.forest import Forest
+from bitvec.probing import MAGNITUDE, Coverage, probe_rows
+from bitvec.subject import Subject
+
+
+def compare(
+    forest: Forest,
+    subject: Subject,
+    *,
+    exits: Answer | None = None,
+    raw: Answer | None = None,
+    scores: Answer | None = None,
+    predict: Answer | None = None,
+    X: Array | None = None,
+    seed: int = 0,
+    allowed_difference: float | None = None,
+    progress: Callable[[float], None] | None = None,
+) -> Certificate:
+    """Compare a forest with a subject on rows made for each node, and on X.
+
+    Parameters
+    ----------
+    forest : Forest
+    subject : Subject
+    exits, raw : callable, optional
+        What answers for the forest: rows in its dtype to exit leaves (batch, n_trees), numbered
+        within each tree, and to raw scores (batch, n_outputs). The literal reference if not given.
+    scores, predict : callable, optional
+        The same for scores after the post-transform, (batch, n_outputs), and for labels or values
+        as a `Predictor` returns them. What `bitvec.transforms` makes of `raw` if not given.
+    X : (n, n_features), optional
+        Rows to compare on as well, and from which columns off a node's path are taken.
+    seed : int
+        Of those columns; the same seed and X make the same rows.
+    allowed_difference : float, optional
+        Of raw scores, if the subject is not exact; by default what rounding explains.
+    progress : callable, optional
+        Called with the fraction of nodes done.
+
+    Raises
+    ------
+    InputError
+        If the subject has another number of trees, features or outputs, X does not have the
+        forest's columns, an answer has the wrong shape, or the subject answers with leaf ids of a
+        source that the forest does not hold.
+    """
+    require_same_sizes(forest, subject)
+    rows, n_left_out = accepted_rows(forest, subject, X)
+    tally = Tally(
+        forest,
+        subject,
+        _answers(forest, exits, raw, scores, predict),
+        numbering(forest, subject),
+    )
+    tally.add_leaf_values()
+    probes = probe_rows(
+        forest,
+        seed=seed,
+        base_rows=rows if len(rows) else None,
+        missing=subject.accepts_missing,
+        infinite=subject.accepts_infinite,
+    )
+    coverage = Coverage(*(np.zeros(0, kind) for kind in (bool, np.int32, np.int32)))
+    for block, coverage in probes.blocks():
+        tally.add(block)
+        if progress is not None:
+            progress(float(np.mean(coverage.seen != 0)) if forest.n_nodes else 1.0)
+    n_probes = tally.n_rows
+    tally.add(rows)
+    if progress is not None:
+        progress(1.0)
+    dtype = np.dtype(tally.raw_dtype or forest.output.dtype)
+    if not subject.exact and allowed_difference is None:
+        allowed_difference = rounding_bound(forest, dtype)
+    places = _places(forest, coverage)
+    source = forest.source
+    return Certificate(
+        compared=_compared(forest, subject),
+        subject=subject.name,
+        subject_version=subject.version,
+        source=None if source is None else source.library,
+        source_version=None if source is None else source.version,
+        exact=subject.exact,
+        allowed_difference=None if subject.exact else allowed_difference,
+        n_trees=forest.n_trees,
+        n_nodes=forest.n_nodes,
+        n_reachable=int(coverage.reachable.sum()),
+        n_covered=int(coverage.is_covered.sum()),
+        unreachable=tuple(map(places, np.flatnonzero(~coverage.reachable)[:LISTED])),
+        missed=tuple(
+            (*places(node), _names(coverage, node))
+            for node in np.flatnonzero(coverage.reachable & ~coverage.is_covered)[:LISTED]
+        ),
+        n_probes=n_probes,
+        n_rows=len(rows),
+        n_rows_left_out=n_left_out,
+        n_leaf_mismatches=tally.n_leaf_mismatches,
+        n_value_mismatches=tally.n_value_mismatches,
+        n_raw_mismatches=tally.n_raw_mismatches,
+        n_label_mismatches=tally.n_label_mismatches,
+        max_ulp=tally.max_ulp,
+        max_difference=tally.max_difference,
+        max_score_ulp=tally.max_score_ulp,
+        allowed_score_ulp=score_bound(forest),
+        raw_dtype=tally.raw_dtype,
+        differences=tuple(tally.examples),
+        exclusions=_exclusions(forest, subject, coverage, n_left_out, allowed_difference),
+        digest=forest_digest(forest),
+        rows_digest=None if X is None else array_digest(np.asarray(X)),
+        seed=seed,
+        versions={
+            "bitvec": importlib.metadata.version("bitvec"),
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+        },
+        platform=platform.platform(),
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+
+
+def _answers(
+    forest: Forest,
+    exits: Answer | None,
+    raw: Answer | None,
+    scores: Answer | None,
+    predict: Answer | None,
+) -> Answers:
+    output = forest.output
+    scored = raw or (lambda X: _reference_raw(forest, X))
+    return Answers(
+        exits or (lambda X: reference.exit_leaf_traversal(forest, reference.columns(forest, X))),
+        scored,
+        scores or (lambda X: transforms.transform(output, scored(X))),
+        predict or (lambda X: transforms.predictions(output, scored(X))),
+    )
+
+
+def _compared(forest: Forest, subject: Subject) -> str:
+    given = {
+        LEAF_IDS: subject.leaf_ids,
+        LEAF_VALUES: subject.leaf_values,
+        RAW: subject.raw,
+        SCORES: subject.scores,
+        PREDICTIONS if forest.output.classes is None else LABELS: subject.predict,
+    }
+    return listing(tuple(part for part, answer in given.items() if answer is not None))
+
+
+def _reference_raw(forest: Forest, X: Array) -> Array:
+    if forest.kernel is not None:
+        return reference.raw(forest, X)
+    exits = reference.exit_leaf_traversal(forest, reference.columns(forest, X))
+    return reference.accumulate(forest, X, exits)
+
+
+def _places(forest: Forest, coverage: Coverage) -> Callable[[Any], tuple[int, int]]:
+    tree, first = forest.bitvectors.tree_of_node, forest.bitvectors.node_ptr
+    return lambda node: (int(tree[node]), int(node - first[tree[node]]))
+
+
+def _names(coverage: Coverage, node: Any) -> str:
+    return ", ".join(
+        str(flag.name).lower().replace("_", " ") for flag in coverage.missed(int(node))
+    )
+
+
+def _exclusions(
+    forest: Forest,
+    subject: Subject,
+    coverage: Coverage,
+    n_left_out: int,
+    allowed_difference: float | None,
+) -> tuple[str, ...]:
+    name, labelled = subject.name, forest.output.classes is not None
+    notes = {
+        f"{name} accepts no missing values: rows with NaN were not compared": (
+            not subject.accepts_missing
+        ),
+        f"{name} accepts no infinities: rows with them were not compared": (
+            not subject.accepts_infinite
+        ),
+        f"{n_left_out} given rows were left out as {name} does not accept them": n_left_out > 0,
+        f"{name} exposes no leaf ids: only scores were compared": subject.leaf_ids is None,
+        f"{name} shows no leaf values: they were compared through sums on the rows made only, in "
+        "which rounding can hide the last bits of a value": subject.leaf_values is None,
+        f"leaf values were read from the model by bitvec: {name} itself shows them through sums on "
+        "the rows made": subject.leaf_values is not None,
+        f"{name} gave no labels: the classes and their order were not compared": (
+            labelled and subject.predict is None
+        ),
+        f"{name} gave no probabilities: the post-transform was compared through labels at most": (
+            labelled and subject.scores is None
+        ),
+        f"{name} gave no predictions: the post-transform was not compared": (
+            not labelled and subject.predict is None and subject.scores is None
+        ),
+        "raw scores have no bound here, so only leaf ids decide": (
+            not subject.exact and allowed_difference is None
+        ),
+        f"below tests of several columns, nodes count as out of reach where that is proven for "
+        f"finite values of up to {MAGNITUDE:g} times the column's thresholds and given rows": bool(
+            np.any(forest.tests.feature < 0) and np.any(~coverage.reachable)
+        ),
+        "the feature map cannot be inverted: coverage counts what the given rows showed": (
+            forest.feature_map is not None
+        ),
+        "rows were dense arrays in training order: names and order of a data frame's columns, and "
+        "absent entries of sparse input, were not compared": True,
+    }
+    return (*subject.notes, *(note for note, holds in notes.items() if holds))

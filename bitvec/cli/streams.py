@@ -1,0 +1,55 @@
+"""The standard streams as a command needs them, open or not."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from contextlib import suppress
+from typing import Any, TextIO
+
+STDOUT = "stdout"
+"""What an OSError of writing to stdout names as its file."""
+
+
+def prepare() -> None:
+    """Open what the caller has closed, and let stdout name itself in its errors.
+
+    A closed descriptor would go to the first file that is opened, and what is printed into it.
+    Where stdout was closed, printing is an error, as in the programs of the system.
+    """
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            # The lowest free descriptor is taken, and that is this one. One that was opened for
+            # reading refuses to be written to.
+            os.open(os.devnull, os.O_RDWR if descriptor == 2 else os.O_RDONLY)
+    if os.name != "nt" or sys.stdout is None:  # a Windows console has a stream of its own kind
+        sys.stdout = _text(_Stdout(1, "w", closefd=False), sys.stdout)
+    if sys.stderr is None:
+        sys.stderr = _text(io.FileIO(2, "w", closefd=False), None)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # another encoding must not end a command
+
+
+def discard_stdout() -> None:
+    """Let stdout go nowhere from here on: Python flushes it once more as it exits."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _text(raw: io.FileIO, like: TextIO | None) -> TextIO:
+    encoding = "utf-8" if like is None else like.encoding
+    return io.TextIOWrapper(
+        io.BufferedWriter(raw), encoding, line_buffering=like is not None and like.isatty()
+    )
+
+
+class _Stdout(io.FileIO):
+    def write(self, content: Any) -> int:
+        try:
+            return super().write(content)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, STDOUT) from None

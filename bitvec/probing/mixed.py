@@ -1,0 +1,149 @@
+"""Rows for trees with tests of several columns: searched from rows that are known to come near."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from bitvec.arrays import Array
+from bitvec.probing.base_rows import BaseRows
+from bitvec.probing.coverage import Coverage
+from bitvec.probing.edges import bisect
+from bitvec.probing.found_rows import FoundRows
+from bitvec.probing.halfspaces import search
+from bitvec.probing.proofs import is_empty, magnitudes
+from bitvec.probing.regions import Plan, Region, entries
+from bitvec.probing.targets import Outcome, Targets, sides
+from bitvec.probing.trials import Trials, bounds, comes_by, into_region, shows
+from bitvec.reference import outcomes
+
+MISSING_SHARES = (0.0, 0.0, 1.0, 0.5, 0.0)
+"""Which share of the values that may be missing is so, attempt by attempt (the first: as found)."""
+
+
+class MixedTrials(Trials):
+    """Makes rows below tests of several columns, from `finds`, or proves that there are none.
+
+    Regions must come parents first.
+    """
+
+    def __init__(self, plan: Plan, base: BaseRows, coverage: Coverage, finds: FoundRows) -> None:
+        super().__init__(plan, base, coverage)
+        self.finds = finds
+        self.is_empty = np.zeros(plan.forest.n_nodes, bool)
+        self.magnitude = magnitudes(plan.forest, base.X)
+
+    def probe(self, region: Region, rng: np.random.Generator) -> Iterator[Array]:
+        """Yield the rows of a region's targets and of the edges of its tests."""
+        yield from super().probe(region, rng)
+        yield from self._edges(region)
+
+    def reachable(self, region: Region) -> Bool[Array, " n_nodes"]:
+        """Return whether a row can come by each node, as far as that is proven not to be."""
+        reachable = region.reachable.copy()
+        every = _either_side(np.arange(region.nodes.size))
+        low, high, may_miss = bounds(self.plan, region, every)
+        for i, node in enumerate(region.nodes.tolist()):
+            if not reachable[i] or self.finds.found[node, 2] >= 0:
+                continue
+            parent = int(self.plan.parent[node])
+            self.is_empty[node] = (parent >= 0 and self.is_empty[parent]) or is_empty(
+                self.plan, node, -1, low[i], high[i], may_miss[i], self.magnitude
+            )
+        return reachable & ~self.is_empty[region.nodes]
+
+    def rows(
+        self, region: Region, wanted: Targets, rng: np.random.Generator
+    ) -> tuple[Array, Bool[Array, " n"], Bool[Array, " n"]]:
+        """Return one row per target, whether it shows the target, and whether one has to."""
+        plan, node = self.plan, region.nodes[wanted.at]
+        X = self.base.draw(wanted.at.size, rng)
+        found, is_answer = self.finds.best(node, wanted)
+        X[found >= 0] = self.finds.rows(found[found >= 0])
+        is_answer &= shows(plan, region, wanted, X)
+        X = np.where(is_answer[:, None], X, into_region(plan, region, wanted, X))
+        shown = shows(plan, region, wanted, X)
+        needed = wanted.needed.copy()
+        for attempt, share in enumerate(MISSING_SHARES):
+            # Where no row was found to come by, the search for the parent's side has failed.
+            bad = np.flatnonzero(~shown & plan.is_below_mixed[node] & (found >= 0))
+            if attempt:
+                bad = bad[needed[bad]]
+            if bad.size == 0:
+                break
+            part = wanted.take(bad)
+            low, high, may_miss = bounds(plan, region, part)
+            if attempt == 1:
+                for i, at in enumerate(bad.tolist()):
+                    box = low[i], high[i], may_miss[i]
+                    needed[at] = not is_empty(
+                        plan, int(node[at]), int(sides(part)[i]), *box, self.magnitude
+                    )
+            if attempt:
+                start = self.base.draw(bad.size, rng) if attempt % 2 else X[bad]
+                X[bad] = into_region(plan, region, part, start)
+            X[bad] = self._search(region, part, X[bad], (low, high, may_miss), share, attempt, rng)
+            shown[bad] = shows(plan, region, part, X[bad])
+        hits = np.flatnonzero(shown)
+        goes_right = outcomes(plan.forest, X, hits, node[hits])
+        self.finds.add(X[hits], node[hits], goes_right, wanted.take(hits))
+        return X, shown, needed
+
+    def _search(
+        self,
+        region: Region,
+        wanted: Targets,
+        X: Float[Array, "n n_features"],
+        box: tuple[Array, Array, Array],
+        share: float,
+        attempt: int,
+        rng: np.random.Generator,
+    ) -> Float[Array, "n n_features"]:
+        plan, node, side = self.plan, region.nodes[wanted.at], sides(wanted)
+        low, high, may_miss = (part.copy() for part in box)
+        # The path's sets of codes and the like bound no interval: such a column stays.
+        pinned = region.columns[list(region.atoms)]
+        low[:, pinned] = high[:, pinned] = X[:, pinned]
+        strays = np.flatnonzero(
+            (side >= 0) & (plan.feature[node] < 0) & (plan.forest.tests.missing_right[node] != side)
+        )
+        at, column = entries(plan, node[strays], without_substitute=True)
+        may_miss[strays[at], column] = False
+        absent = np.isnan(X)
+        if attempt:
+            absent &= ~may_miss
+            absent |= may_miss & (rng.random(X.shape) < share)
+        target = np.flatnonzero(wanted.missing)
+        absent &= may_miss
+        absent[target, region.columns[wanted.column[target]]] = True
+        X = np.where(absent, np.nan, np.where(np.isnan(X), np.clip(0, low, high), X)).astype(
+            X.dtype
+        )
+        for i in range(len(X)):
+            row = search(plan, X[i], int(node[i]), int(side[i]), low[i], high[i], attempt=attempt)
+            if row is not None:
+                X[i] = row
+        return X
+
+    def _edges(self, region: Region) -> Iterator[Array]:
+        plan = self.plan
+        nodes = region.nodes[plan.feature[region.nodes] < 0]
+        pair = self.finds.found[nodes, :2]
+        nodes, pair = nodes[np.all(pair >= 0, axis=1)], pair[np.all(pair >= 0, axis=1)]
+        if nodes.size == 0:
+            return
+        ends = bisect(plan, self.finds.rows(pair[:, 0]), self.finds.rows(pair[:, 1]), nodes)
+        shown = comes_by(plan, ends[0], nodes) & comes_by(plan, ends[1], nodes)
+        self.coverage.seen[nodes[shown]] |= int(Outcome.EDGE)
+        yield np.concatenate(ends)
+
+
+def _either_side(at: Array) -> Targets:
+    """Return targets that ask for nothing but to come by."""
+    zero = np.zeros(at.size, np.int64)
+    no = np.zeros(at.size, bool)
+    return Targets(
+        at, zero.astype(np.int32), zero - 1, zero, zero, zero, zero.astype(np.int8), no, no, no
+    )

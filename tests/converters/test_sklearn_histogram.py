@@ -1,0 +1,257 @@
+"""Laws of the HistGradientBoosting lift: the library's own leaves and scores, bit for bit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import sklearn.datasets as data
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from threadpoolctl import threadpool_limits
+
+import bitvec
+from bitvec.converters.sklearn import convert, subject
+from bitvec.errors import InvalidForestError, UnsupportedModelError
+from bitvec.forest import Forest
+from bitvec.node_tests import Kind
+from bitvec.probing.float_keys import ulps
+
+CANCER = data.load_breast_cancer(return_X_y=True)
+DIGITS = data.load_digits(return_X_y=True)
+IRIS = data.load_iris(return_X_y=True)
+DIABETES = data.load_diabetes(return_X_y=True)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    """Train in one thread: on shared cores the threads of small fits only wait for each other."""
+    with threadpool_limits(1, user_api="openmp"):
+        yield
+
+
+def with_holes(X: np.ndarray) -> np.ndarray:
+    return np.where(np.random.default_rng(0).random(X.shape) < 0.2, np.nan, X)
+
+
+def certified(model: Any, X: np.ndarray) -> Forest:
+    forest = convert(model)
+    assert forest.dtype == np.float64
+    certificate = bitvec.certify(forest, model, X[:600])
+    assert certificate.passed, certificate.summary()
+    assert certificate.coverage == 1
+    assert {"leaf ids", "raw scores"} <= set(certificate.parts)
+    assert certificate.max_ulp == 0
+    return forest
+
+
+@pytest.mark.parametrize("loss", ["squared_error", "absolute_error", "gamma", "poisson"])
+def test_every_regression_loss_has_the_values_of_the_library(loss: str) -> None:
+    X, y = DIABETES
+    model = HistGradientBoostingRegressor(loss=loss, max_iter=10, random_state=0)
+    forest = certified(model.fit(with_holes(X), y), with_holes(X))
+    np.testing.assert_array_equal(
+        bitvec.compile(forest).predict(with_holes(X)), model.predict(with_holes(X))
+    )
+
+
+def test_a_quantile_has_the_values_of_the_library() -> None:
+    X, y = DIABETES
+    certified(HistGradientBoostingRegressor(loss="quantile", quantile=0.3, max_iter=5).fit(X, y), X)
+
+
+@pytest.mark.parametrize("problem", [CANCER, IRIS, DIGITS], ids=["cancer", "iris", "digits"])
+def test_classes_have_the_scores_of_the_library(problem: Any) -> None:
+    X, y = problem
+    X = with_holes(X)
+    model = HistGradientBoostingClassifier(max_iter=3).fit(X, np.array([f"class {k}" for k in y]))
+    forest = certified(model, X)
+    predictor = bitvec.compile(forest)
+    np.testing.assert_array_equal(predictor.predict(X), model.predict(X))
+    own, got = model.predict_proba(X), predictor.predict_proba(X)
+    # scipy's expit and scikit-learn's softmax have an order of operations of their own.
+    assert ulps(own[:, -1:], got[:, -1:]).max() <= 4
+    np.testing.assert_allclose(own, got, rtol=0, atol=4e-16)
+
+
+def test_a_split_of_missing_from_present_sends_infinity_left() -> None:
+    rng = np.random.default_rng(0)
+    x = np.where(rng.random(400) < 0.5, np.nan, 1.0)
+    model = HistGradientBoostingRegressor(max_iter=1).fit(x[:, None], np.isnan(x) * 1.0)
+    forest = certified(model, x[:, None])
+    assert forest.b.tolist() == [np.inf]
+    special = np.array([[np.inf], [-np.inf], [0.0], [np.nan]])
+    np.testing.assert_array_equal(bitvec.compile(forest).predict(special), model.predict(special))
+
+
+def categorical_problem(numbers: list[float]) -> tuple[np.ndarray, np.ndarray]:
+    """Columns 1 and 3 hold categories, which decide the class, and holes."""
+    X, y = CANCER
+    rng = np.random.default_rng(0)
+    # A category must stand in some rows before a tree looks at it.
+    repeats = 1 + len(numbers) // 25
+    X, y = np.tile(with_holes(X[:, :5]), (repeats, 1)), np.tile(y, repeats)
+    for column in (1, 3):
+        kinds = rng.integers(len(numbers), size=len(X))
+        X[:, column] = np.array(numbers)[kinds]
+        y = (y + (kinds % 3 == column // 2)) % 2
+        X[rng.random(len(X)) < 0.1, column] = np.nan
+    return X, y
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [list(range(5)), [3 * k for k in range(40)], list(range(32)), list(range(255)), [7, 7000]],
+    ids=["5", "every third", "one word", "255", "far apart"],
+)
+def test_whole_numbers_are_read_as_themselves(numbers: list[float]) -> None:
+    X, y = categorical_problem(numbers)
+    model = HistGradientBoostingClassifier(max_iter=6, categorical_features=[1, 3]).fit(X, y)
+    forest = certified(model, X)
+    assert forest.inputs.categories is None
+    assert np.any(forest.tests.kind == Kind.SET)
+    # Codes of every sort: known, unseen inside and beyond the range, negative, broken, missing.
+    rng = np.random.default_rng(1)
+    odd = np.repeat(X[:60], 8, axis=0)
+    for column in (1, 3):
+        odd[:, column] = rng.choice(
+            [*numbers[:3], numbers[-1] + 1, 4.0, 31.0, 32.0, 1e5, 1e300, -1.0, 0.5, -0.0, np.nan],
+            size=len(odd),
+        )
+    np.testing.assert_array_equal(
+        bitvec.compile(forest).raw(odd)[:, 0], model.decision_function(odd)
+    )
+
+
+@pytest.fixture(scope="module")
+def frame() -> tuple[Any, np.ndarray]:
+    pd = pytest.importorskip("pandas")
+    X, y = CANCER
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(with_holes(X[:, :3]), columns=["a", "b", "c"])
+    words = np.array(["", "x", "é", "zz", None], dtype=object)[rng.integers(5, size=len(X))]
+    frame.insert(1, "word", pd.Categorical(words))
+    frame["flag"] = rng.integers(2, size=len(X)).astype(bool)
+    return frame, (y ^ (frame["word"] == "x") ^ frame["flag"]).to_numpy().astype(int)
+
+
+def test_strings_and_booleans_become_code_books(frame: Any) -> None:
+    X, y = frame
+    model = HistGradientBoostingClassifier(max_iter=6, categorical_features=["word", "flag"])
+    model.fit(X, y)
+    codes = X.assign(word=X["word"].cat.codes.astype(float).replace(-1, np.nan)).to_numpy(float)
+    forest = certified(model, codes)
+    assert forest.inputs.categories == (None, ("", "x", "zz", "é"), None, None, (False, True))
+    assert forest.inputs.feature_names == tuple(X.columns)
+    # The predictor reads the frame itself: categories by name, unseen ones, nulls, columns by name.
+    asked = X.iloc[:50].copy()
+    asked["word"] = asked["word"].cat.add_categories("unseen")
+    asked.loc[asked.index[:20], "word"] = "unseen"
+    got = bitvec.compile(forest).raw(asked[["flag", "c", "b", "word", "a"]])
+    np.testing.assert_array_equal(got[:, 0], model.decision_function(asked))
+
+
+def test_strings_of_an_object_array_become_code_books(frame: Any) -> None:
+    X, y = frame
+    table = X.drop(columns="flag").to_numpy(dtype=object)
+    table[[value is None for value in table[:, 1]], 1] = np.nan
+    model = HistGradientBoostingClassifier(max_iter=3, categorical_features=[1]).fit(table, y)
+    forest = convert(model)
+    assert bitvec.certify(forest, model).passed
+
+
+def test_categories_from_the_dtype_of_a_frame_are_lifted(frame: Any) -> None:
+    X, y = frame
+    model = HistGradientBoostingClassifier(max_iter=3).fit(X, y)
+    assert bitvec.certify(convert(model), model).passed
+
+
+@pytest.mark.parametrize("numbers", [[-1, 0, 1], [0.5, 1.5], [0, 2**40]], ids=str)
+def test_categories_that_are_no_codes_are_refused(numbers: list[float]) -> None:
+    X, y = categorical_problem(numbers)
+    model = HistGradientBoostingClassifier(max_iter=3, categorical_features=[1, 3]).fit(X, y)
+    with pytest.raises(UnsupportedModelError, match="must be strings, booleans, or whole numbers"):
+        convert(model)
+
+
+def test_monotonic_interaction_and_weighted_models_are_lifted() -> None:
+    X, y = DIABETES
+    model = HistGradientBoostingRegressor(
+        max_iter=5,
+        monotonic_cst=[1, -1, *([0] * 8)],
+        interaction_cst="pairwise",
+        early_stopping=True,
+        max_leaf_nodes=7,
+    ).fit(X, y, sample_weight=np.random.default_rng(0).random(len(y)))
+    certified(model, X)
+
+
+def test_single_leaves_are_lifted() -> None:
+    X, _ = IRIS
+    forest = certified(HistGradientBoostingRegressor(max_iter=3).fit(X, np.ones(len(X))), X)
+    assert forest.n_nodes == 0
+
+
+def test_the_subject_accepts_every_number() -> None:
+    source = subject(HistGradientBoostingRegressor(max_iter=2).fit(*DIABETES))
+    assert source.accepts_missing
+    assert source.accepts_infinite
+
+
+def edited(change: Any) -> HistGradientBoostingClassifier:
+    X, y = categorical_problem(list(range(5)))
+    model = HistGradientBoostingClassifier(max_iter=6, categorical_features=[1, 3]).fit(X, y)
+    for stage in model._predictors:
+        change(stage[0])
+    return model
+
+
+DAMAGE = {
+    "child beyond the tree": lambda tree: tree.nodes["left"].__setitem__(0, 10**6),
+    "cycle": lambda tree: tree.nodes["left"].__setitem__(0, 0),
+    "feature beyond X": lambda tree: tree.nodes["feature_idx"].__setitem__(0, 5),
+    "feature below zero": lambda tree: tree.nodes["feature_idx"].__setitem__(0, -1),
+    "threshold NaN": lambda tree: tree.nodes["num_threshold"].__setitem__(slice(None), np.nan),
+    "set beyond the sets": lambda tree: tree.nodes["bitset_idx"].__setitem__(slice(None), 99),
+    "set on numbers": lambda tree: (
+        tree.nodes["is_categorical"].__setitem__(slice(None), 1),
+        tree.nodes["feature_idx"].__setitem__(slice(None), 4),
+    ),
+    "no sets": lambda tree: setattr(tree, "raw_left_cat_bitsets", None),
+    "no nodes": lambda tree: setattr(tree, "nodes", tree.nodes[:0]),
+}
+
+
+@pytest.mark.parametrize("change", DAMAGE.values(), ids=DAMAGE)
+def test_damaged_nodes_are_refused_before_anything_follows_them(change: Any) -> None:
+    model = edited(change)
+    for reading in (convert, subject):
+        with pytest.raises(InvalidForestError):
+            reading(model)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("_baseline_prediction", None),
+        ("_baseline_prediction", np.zeros((1, 2))),
+        ("_predictors", [[]]),
+        ("classes_", np.arange(1)),
+        ("is_categorical_", np.zeros(2, bool)),
+        ("_preprocessor", None),
+        ("_bin_mapper", None),
+        ("_loss", lambda: 0),
+        ("n_features_in_", 4),
+    ],
+)
+def test_attributes_that_contradict_the_trees_are_refused(name: str, value: Any) -> None:
+    model = edited(lambda tree: None)
+    setattr(model, name, value)
+    with pytest.raises((InvalidForestError, UnsupportedModelError)):
+        convert(model)
+
+
+def test_an_unfitted_model_is_refused() -> None:
+    with pytest.raises(UnsupportedModelError, match="call fit first"):
+        convert(HistGradientBoostingRegressor())
