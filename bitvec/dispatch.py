@@ -23,11 +23,11 @@ class Format:
 
 FORMATS = (
     Format("scikit-learn", "bitvec.converters.sklearn", ("sklearn",), ()),
-    Format("scikit-learn file", "bitvec.converters.skops", (), (".skops",)),
+    Format("scikit-learn file", "bitvec.converters.sklearn.skops", (), (".skops",)),
     Format("xgboost", "bitvec.converters.xgboost", ("xgboost",), (".json", ".ubj", ".ubjson")),
     Format("LightGBM", "bitvec.converters.lightgbm", ("lightgbm",), (".txt",)),
     Format("treelite", "bitvec.converters.treelite", ("treelite",), (".tl", ".treelite")),
-    Format("ONNX", "bitvec.converters.onnx_reader", ("onnx",), (".onnx",)),
+    Format("ONNX", "bitvec.converters.onnx", ("onnx",), (".onnx",)),
 )
 
 PICKLES = (".pkl", ".pickle", ".joblib", ".dill", ".pt", ".pth")

@@ -599,7 +599,7 @@ def test_a_forest_of_scikit_learn_is_covered_and_agrees_bit_for_bit():
 
 def test_a_booster_of_xgboost_is_compared_down_to_labels_and_stored_leaves():
     xgboost = pytest.importorskip("xgboost")
-    from bitvec.converters import xgboost as converter
+    from bitvec.converters.xgboost import model as converter
 
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 4))
@@ -617,7 +617,7 @@ def test_a_model_of_treelite_is_compared_down_to_labels_and_stored_leaves():
     datasets = pytest.importorskip("sklearn.datasets")
     from sklearn.ensemble import RandomForestClassifier
 
-    from bitvec.converters import treelite as converter
+    from bitvec.converters.treelite import gtil as converter
 
     X, y = datasets.load_iris(return_X_y=True)
     for labels in (y, y > 0, np.stack([y, y % 2], axis=1)):

@@ -12,7 +12,7 @@ import pytest
 
 import bitvec
 from bitvec import reference, transforms
-from bitvec.converters import lightgbm as converter
+from bitvec.converters.lightgbm import model as converter
 from bitvec.errors import FileFormatError, MissingLibraryError, UnsupportedModelError
 from bitvec.node_tests import ZERO_THRESHOLD, CodeRule, Kind, MissingRule
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from bitvec import reference
-from bitvec.converters import lightgbm as converter
+from bitvec.converters.lightgbm import model as converter
 from bitvec.errors import FileFormatError, InvalidForestError, UnsupportedModelError
 from bitvec.forest import Forest
 

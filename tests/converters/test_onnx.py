@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from strategies import EQUAL, KERNEL, OBLIQUE, ONE_HOT, SET, forests, forests_with_rows
 
 from bitvec import reference, structure, transforms
-from bitvec.converters.onnx import LARGEST_DEPTH, to_onnx
+from bitvec.converters.onnx.writer import LARGEST_DEPTH, to_onnx
 from bitvec.errors import UnsupportedModelError
 from bitvec.forest import Forest, from_matrices
 from bitvec.inputs import Inputs

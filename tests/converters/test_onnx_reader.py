@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bitvec import certify, reference, transforms
-from bitvec.converters.onnx_reader import convert, subject
+from bitvec.converters.onnx.reader import convert, subject
 from bitvec.errors import UnsupportedModelError
 from bitvec.node_tests import Kind
 from bitvec.output import PostTransform

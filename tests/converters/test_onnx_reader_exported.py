@@ -15,7 +15,7 @@ from bitvec import convert as convert_any
 from bitvec import reference, transforms
 from bitvec.api import subject as subject_of
 from bitvec.converters.onnx import to_onnx
-from bitvec.converters.onnx_reader import convert, subject
+from bitvec.converters.onnx.reader import convert, subject
 from bitvec.errors import UnsupportedModelError
 
 

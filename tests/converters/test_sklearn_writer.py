@@ -26,7 +26,7 @@ from strategies import forests, rows
 import bitvec
 from bitvec import reference
 from bitvec.converters.sklearn import convert
-from bitvec.converters.sklearn_writer import to_sklearn
+from bitvec.converters.sklearn.writer import to_sklearn
 from bitvec.errors import UnsupportedModelError
 from bitvec.forest import Forest
 from bitvec.leaves import Leaves

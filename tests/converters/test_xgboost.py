@@ -15,7 +15,7 @@ import pytest
 
 import bitvec
 from bitvec import reference, transforms
-from bitvec.converters import xgboost as converter
+from bitvec.converters.xgboost import model as converter
 from bitvec.errors import (
     BitvecError,
     FileFormatError,

@@ -1,0 +1,5 @@
+"""LightGBM: boosters, estimators and text files into a Forest, and text again."""
+
+from bitvec.converters.lightgbm.model import convert, subject, to_lightgbm
+
+__all__ = ["convert", "subject", "to_lightgbm"]

@@ -1,0 +1,160 @@
+"""TreeEnsembleClassifier and TreeEnsembleRegressor: nodes named by a tree id and a node id."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int64
+
+from bitvec.arrays import Array
+from bitvec.converters.onnx.operator import (
+    Operator,
+    checked,
+    integers,
+    missing_flags,
+    numbers,
+    require_one_length,
+)
+from bitvec.converters.onnx.schema import CLASSIFIER, LEAF, Mode
+from bitvec.errors import FileFormatError, UnsupportedModelError
+
+
+def read_by_ids(kind: str, given: Mapping[str, Any], dtype: np.dtype) -> Operator:
+    """Read a TreeEnsembleClassifier or TreeEnsembleRegressor.
+
+    Raises
+    ------
+    FileFormatError
+        If lengths disagree, an id is unknown or repeated, or a number is out of range.
+    UnsupportedModelError
+        If the trees' nodes are mixed up, so that no node is known to be a root.
+    """
+    tree, node_id, true_id, false_id, feature = (
+        integers(given, f"nodes_{name}")
+        for name in ("treeids", "nodeids", "truenodeids", "falsenodeids", "featureids")
+    )
+    n = tree.size
+    modes = given.get("nodes_modes", [])
+    value = numbers(given, "nodes_values", dtype)
+    sizes = {"nodes_treeids": n, "nodes_modes": len(modes), "nodes_values": value.size}
+    sizes |= {"nodes_nodeids": node_id.size, "nodes_featureids": feature.size}
+    sizes |= {"nodes_truenodeids": true_id.size, "nodes_falsenodeids": false_id.size}
+    require_one_length(sizes)
+    missing = missing_flags(given, n)
+    first = _first_of_trees(tree)
+    codes = {mode.name: int(mode) for mode in Mode if mode is not Mode.BRANCH_MEMBER}
+    unknown = set(modes) - codes.keys() - {LEAF}
+    if unknown:
+        raise FileFormatError(
+            f"`nodes_modes` must be LEAF or one of {', '.join(codes)}, got "
+            f"{sorted(unknown)[0][:40]!r}."
+        )
+    mode = np.array([codes.get(name, -1) for name in modes], np.int64)
+    place = _Places(tree, node_id)
+    is_leaf = mode < 0
+    # Where each listed node stands among the nodes or the leaves.
+    position = np.where(is_leaf, ~(np.cumsum(is_leaf) - 1), np.cumsum(~is_leaf) - 1)
+    node = ~is_leaf
+    prefix = "class" if kind == CLASSIFIER else "target"
+    weights = numbers(given, f"{prefix}_weights", dtype)
+    at_tree, at_node, target = (
+        integers(given, f"{prefix}_{name}") for name in ("treeids", "nodeids", "ids")
+    )
+    require_one_length(
+        {
+            f"{prefix}_treeids": at_tree.size,
+            f"{prefix}_nodeids": at_node.size,
+            f"{prefix}_ids": target.size,
+            f"{prefix}_weights": weights.size,
+        }
+    )
+    labels = _labels(given) if kind == CLASSIFIER else None
+    owner = position[place.of(at_tree, at_node, f"{prefix}_nodeids")]
+    on_leaf = owner < 0  # weights of inner nodes, which old converters wrote, are not used
+    order = np.flatnonzero(on_leaf)[np.argsort(~owner[on_leaf], kind="stable")]
+    n_targets = int(given.get("n_targets", 0)) if labels is None else labels.size
+    return checked(
+        Operator(
+            mode=mode[node],
+            feature=feature[node],
+            value=value[node],
+            missing_true=missing[node],
+            true=position[place.of(tree[node], true_id[node], "nodes_truenodeids")],
+            false=position[place.of(tree[node], false_id[node], "nodes_falsenodeids")],
+            roots=position[first],
+            node_id=node_id[node],
+            leaf_id=node_id[is_leaf],
+            weight=weights[order],
+            weight_leaf=~owner[order],
+            weight_target=target[order],
+            negative_weights=bool(np.any(weights < 0)),
+            n_targets=n_targets,
+            base=numbers(given, "base_values", dtype),
+            aggregate=given.get("aggregate_function", "SUM"),
+            transform=given.get("post_transform", "NONE"),
+            labels=labels,
+        ),
+        target,
+    )
+
+
+class _Places:
+    """Where the node of a tree id and a node id stands in the file."""
+
+    def __init__(self, tree: Int64[Array, " n"], node: Int64[Array, " n"]) -> None:
+        self._trees, tree = np.unique(tree, return_inverse=True)
+        self._nodes, node = np.unique(node, return_inverse=True)
+        key = tree.ravel() * self._nodes.size + node.ravel()
+        self._order = np.argsort(key, kind="stable")
+        self._keys = key[self._order]
+        if np.any(self._keys[1:] == self._keys[:-1]):
+            raise FileFormatError("each node of a tree must have its own id, got one id twice.")
+
+    def of(self, tree: Array, node: Array, name: str) -> Int64[Array, " n"]:
+        """Return the places of some nodes."""
+        key = np.zeros(tree.size, np.int64)
+        for ids, size, wanted in ((self._trees, 1, tree), (self._nodes, self._nodes.size, node)):
+            rank = np.searchsorted(ids, wanted)
+            known = rank < ids.size
+            known[known] = ids[rank[known]] == wanted[known]
+            if not np.all(known):
+                raise FileFormatError(
+                    f"`{name}` must name nodes of their tree, got {int(wanted[~known][0])}."
+                )
+            key = key * size + rank
+        at = np.searchsorted(self._keys, key)
+        found = at < self._keys.size
+        found[found] = self._keys[at[found]] == key[found]
+        if not np.all(found):
+            raise FileFormatError(
+                f"`{name}` must name nodes of their tree, got {int(node[~found][0])}."
+            )
+        places: Array = self._order[at]
+        return places
+
+
+def _first_of_trees(tree: Int64[Array, " n"]) -> Int64[Array, " n_trees"]:
+    first = np.flatnonzero(np.append(True, tree[1:] != tree[:-1])) if tree.size else tree
+    if first.size == 0:
+        raise FileFormatError("the model must have at least one tree, got no nodes.")
+    if np.unique(tree[first]).size != first.size:
+        raise UnsupportedModelError(
+            "the nodes of a tree must stand together, got trees mixed up: their roots are unknown."
+        )
+    return first
+
+
+def _labels(given: Mapping[str, Any]) -> Array:
+    texts = given.get("classlabels_strings") or []
+    numbers = integers(given, "classlabels_int64s")
+    if bool(texts) == bool(numbers.size):
+        raise FileFormatError(
+            "a classifier must have `classlabels_strings` or `classlabels_int64s`, got "
+            f"{'both' if texts else 'none'}."
+        )
+    labels = np.array(texts) if texts else numbers
+    if np.unique(labels).size != labels.size:
+        raise FileFormatError("class labels must be distinct, got one twice.")
+    return labels

@@ -1,0 +1,135 @@
+"""ONNX models around one tree operator (ai.onnx.ml), lifted as onnxruntime 1.31 runs them.
+
+`TreeEnsembleClassifier` and `TreeEnsembleRegressor` of versions 1 to 4 and `TreeEnsemble` of
+version 5 are read, as skl2onnx and onnxmltools write them. What the standard leaves open is taken
+from the runtime; see `bitvec.converters.onnx.answers`. Nothing of a file is executed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from os import PathLike, fspath
+from typing import Any
+
+import onnx
+
+from bitvec.converters.onnx import exported as onnx_exported
+from bitvec.converters.onnx.answers import answers
+from bitvec.converters.onnx.file import attributes, read_model
+from bitvec.converters.onnx.graph import Surroundings, surroundings
+from bitvec.converters.onnx.node_ids import read_by_ids
+from bitvec.converters.onnx.operator import Operator, read_by_positions
+from bitvec.converters.onnx.schema import ENSEMBLE
+from bitvec.converters.onnx.trees import lift
+from bitvec.errors import FileFormatError, InvalidForestError, UnsupportedModelError
+from bitvec.forest import Forest
+from bitvec.inputs import Inputs
+from bitvec.source import Source
+from bitvec.subject import Subject
+
+
+def convert(model: Any) -> Forest:
+    """Lift an ONNX model whose graph is one tree operator.
+
+    Parameters
+    ----------
+    model : path, bytes or onnx.ModelProto
+
+    Returns
+    -------
+    Forest
+        In the narrowest floating dtype between the graph's input and the trees; scores in the
+        operator's dtype. Raw scores equal those of onnxruntime on one thread bit for bit, however
+        many rows it is given; float32 probabilities may differ in the last places, since
+        onnxruntime computes 1 / (1 + exp(-x)) of a negative x as 1 minus that of -x.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If the graph computes more than the trees, or no forest answers as the operator does.
+    FileFormatError
+        If the file is damaged or no ONNX model.
+    OSError
+        If it cannot be read.
+    """
+    with _naming(model):
+        message = read_model(model)
+        if onnx_exported.form_of(message) is not None:
+            return onnx_exported.read(message)
+        return _forest(message)[0]
+
+
+def subject(model: Any) -> Subject:
+    """Return the model's trees in onnxruntime, on one thread and without their post-transform.
+
+    Raises
+    ------
+    UnsupportedModelError, FileFormatError
+        As `convert`: nothing is run before the model is known to be sound.
+    """
+    from bitvec.converters.onnx.subject import exported_scores, raw_scores
+
+    with _naming(model):
+        message = read_model(model)
+        if onnx_exported.form_of(message) is not None:
+            return exported_scores(message, onnx_exported.read(message))
+        forest, operator, around = _forest(message)
+        return raw_scores(message, forest, operator, around)
+
+
+@contextmanager
+def _naming(model: Any) -> Iterator[None]:
+    """Put the name of a file in front of messages about it."""
+    try:
+        yield
+    except (FileFormatError, InvalidForestError, UnsupportedModelError) as error:
+        if not isinstance(model, str | PathLike):
+            raise
+        raise type(error)(f"{fspath(model)}: {error}") from error
+
+
+def _forest(message: Any) -> tuple[Forest, Operator, Surroundings]:
+    around = surroundings(message)
+    kind = around.node.op_type
+    given = attributes(around.node)
+    if kind == ENSEMBLE:
+        operator = read_by_positions(given, around.threshold_dtype)
+    else:
+        operator = read_by_ids(kind, given, around.threshold_dtype)
+    trees = lift(operator, around.dtype, whole=kind != ENSEMBLE)
+    leaves, output = answers(
+        operator,
+        trees.bitvectors,
+        trees.leaf,
+        around.threshold_dtype,
+        label_used=around.label_used,
+    )
+    source = Source(
+        "onnx",
+        onnx.__version__,
+        kind,
+        leaf_id=operator.leaf_id[trees.leaf],
+        node_id=operator.node_id[trees.node],
+        metadata={
+            "operator": kind,
+            "ml_version": around.ml_version,
+            "aggregate_function": operator.aggregate,
+            "post_transform": operator.transform,
+            "producer": f"{message.producer_name} {message.producer_version}".strip(),
+        },
+    )
+    inputs = Inputs(_n_features(operator, around))
+    return Forest(trees.tests, trees.bitvectors, leaves, output, inputs, source), operator, around
+
+
+def _n_features(operator: Operator, around: Surroundings) -> int:
+    needed = int(operator.feature.max()) + 1 if operator.feature.size else 1
+    if around.n_features is None:
+        return needed
+    if needed > around.n_features:
+        raise FileFormatError(
+            f"the input must have the {needed} columns that the trees read, got "
+            f"{around.n_features}: the file is damaged."
+        )
+    return around.n_features
