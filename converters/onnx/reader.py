@@ -68,7 +68,7 @@ def subject(model: Any) -> Subject:
     UnsupportedModelError, FileFormatError
         As `convert`: nothing is run before the model is known to be sound.
     """
-    from bitvec.converters.onnx.subject import exported_scores, raw_scores
+    from bitvec.converters.onnx.onnxruntime import exported_scores, raw_scores
 
     with _naming(model):
         message = read_model(model)
