@@ -23,8 +23,7 @@ except ImportError as error:
     raise MissingLibraryError("matplotlib", "plot", "Drawing a tree") from error
 
 INK, PALE, ACCENT = "#1f2933", "#c9d1d9", "#d1495b"
-LEFT, RIGHT = "#30638e", "#edae49"
-CLASS_COLOURS = ("#30638e", "#edae49", "#66a182", "#d1495b", "#8d6a9f", "#7f7f7f")
+FIRST, SECOND = "#30638e", ACCENT
 MOST_LEAVES = 64
 
 
@@ -164,7 +163,7 @@ def draw_boundaries(
             vmax=1,
             alpha=0.8,
         )
-        for label, colour in ((0, LEFT), (1, ACCENT)):
+        for label, colour in ((0, FIRST), (1, SECOND)):
             axis.scatter(*X[y == label].T, s=9, color=colour, edgecolor="white", linewidth=0.3)
         axis.set_title(title)
         axis.set_xlabel(names[0])

@@ -56,9 +56,6 @@ class Outcome(IntFlag):
     """At a node of several columns: one of two near rows on both sides, found by bisection."""
 
 
-SIDES = Outcome.LEFT | Outcome.RIGHT | Outcome.MISSING
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Targets:
     """Rows to be made: one per target, for the node at position `at` of a region.
