@@ -28,7 +28,11 @@ class PostTransform(StrEnum):
     SIGMOID = "sigmoid"
     """1 / (1 + exp(-parameter · x)), each output on its own."""
     SOFTMAX = "softmax"
-    """Over the outputs of a group."""
+    """Of x / parameter, over the outputs of a group."""
+    SOFTMAX_ZERO = "softmax_zero"
+    """The same, but a score of 0 (|x| <= 1e-7) stays 0 (ONNX, as onnxruntime computes it)."""
+    PROBIT = "probit"
+    """The quantile function of the normal distribution (ONNX, as onnxruntime approximates it)."""
     EXPONENTIAL = "exponential"
     EXPONENTIAL_STANDARD_RATIO = "exponential_standard_ratio"
     """2 ** (-x / parameter)."""
@@ -57,6 +61,8 @@ class Output:
         Zeros if not given; F is `dtype`. A float64 base score of float32 sums is added in float64
         and the result rounded once (treelite); it cannot stand first.
     base_first : bool
+    scale : F, (n_outputs,), optional
+        Multiplies a sum over trees before the base score is added (CatBoost).
     tree_weight : F, (n_trees,), optional
         Multiplies a tree's leaf vectors, rounded to `dtype` before it is added.
     post_transform : PostTransform
@@ -77,6 +83,12 @@ class Output:
         single output of 2 classes then takes the second where its raw score is positive.
     tie_to_second : bool
         Such an output takes the second class at a raw score of 0 too (GradientBoosting).
+    boundary : float, optional
+        What a single output of 2 classes must exceed for the second, instead of one half of a
+        probability or 0 of a raw score.
+    softmax_in_order : bool
+        Whether a float64 softmax takes its exponentials from the C library and adds them one after
+        the other (LightGBM), not as NumPy does (scikit-learn): the last bits differ.
     """
 
     n_outputs: int
@@ -84,6 +96,7 @@ class Output:
     aggregate: Aggregate = Aggregate.SUM
     base_score: Float[Array, " n_outputs"] | None = None
     base_first: bool = False
+    scale: Float[Array, " n_outputs"] | None = None
     tree_weight: Float[Array, " n_trees"] | None = None
     post_transform: PostTransform = PostTransform.IDENTITY
     parameter: float = 1.0
@@ -93,6 +106,8 @@ class Output:
     divisor: Float[Array, " n_outputs"] | None = None
     labels_from_raw: bool = False
     tie_to_second: bool = False
+    boundary: float | None = None
+    softmax_in_order: bool = False
 
     def __post_init__(self) -> None:
         put = object.__setattr__
@@ -117,6 +132,20 @@ class Output:
         if self.divisor is not None:
             require(self.aggregate is Aggregate.MEAN, "`divisor` holds for a mean only.")
             put(self, "divisor", read_only("divisor", self.divisor, self.dtype, (self.n_outputs,)))
+        if self.scale is not None:
+            require(
+                self.aggregate is Aggregate.SUM and not self.base_first,
+                "`scale` holds for a sum whose base score comes last only.",
+            )
+            put(self, "scale", read_only("scale", self.scale, self.dtype, (self.n_outputs,)))
+            require(
+                np.all(np.isfinite(self.scale)) and np.all(self.scale != 0),
+                "`scale` must be finite and not 0.",
+            )
+        require(
+            self.boundary is None or bool(np.isfinite(self.boundary)),
+            f"`boundary` must be finite, got {self.boundary}.",
+        )
         if self.tree_weight is not None:
             put(
                 self, "tree_weight", read_only("tree_weight", self.tree_weight, self.dtype, (None,))
@@ -148,12 +177,21 @@ class Output:
     def finish(
         self, total: Float[Array, "batch n_outputs"], n_trees: int
     ) -> Float[Array, "batch n_outputs"]:
-        """Return the raw score of a sum over trees: divided if a mean, with the base score."""
+        """Return the raw score of a sum over trees: divided or scaled, with the base score."""
         if self.aggregate is Aggregate.MEAN and n_trees:
             total = total / (self.dtype.type(n_trees) if self.divisor is None else self.divisor)
+        if self.scale is not None:
+            total = total * self.scale
         if self.base_first:
             return total
         return (total + self.base_score).astype(self.dtype, copy=False)
+
+    @property
+    def second_above(self) -> float:
+        """What a single output of 2 classes is compared with."""
+        if self.boundary is not None:
+            return self.boundary
+        return 0.0 if self.labels_from_raw else 0.5
 
     @property
     def is_classifier(self) -> bool:

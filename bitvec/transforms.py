@@ -30,24 +30,66 @@ def _exp(x: Array) -> Array:
     return np.exp(x.astype(np.float64)).astype(x.dtype)
 
 
+def _c_exp(x: Array) -> Array:
+    """Return exp as the C library has it, which differs from NumPy's in the last bit.
+
+    NumPy vectorises the real exponential itself, but leaves the complex one to the C library.
+    """
+    if x.dtype != np.float64:
+        return _exp(x)
+    return np.exp(x.astype(np.complex128)).real
+
+
 def _sigmoid(output: Output, raw: Array) -> Array:
     one = raw.dtype.type(1)
     scaled = raw * raw.dtype.type(output.parameter) if output.parameter != 1.0 else raw
     if raw.dtype == np.float32:
         scaled = np.maximum(scaled, np.float32(-88.7))  # xgboost keeps its exponential finite
-    return one / (_exp(-scaled) + one)
+    return one / (_c_exp(-scaled) + one)
 
 
 def _softmax(output: Output, raw: Array) -> Array:
     result = np.empty_like(raw)
+    scaled = raw / raw.dtype.type(output.parameter) if output.parameter != 1.0 else raw
     start = 0
     for size in output.groups:
-        part = raw[:, start : start + size]
-        exp = _exp(part - part.max(axis=1, keepdims=True))
-        total = exp.sum(axis=1, keepdims=True, dtype=np.float64).astype(raw.dtype)
+        part = scaled[:, start : start + size]
+        below = part - part.max(axis=1, keepdims=True)
+        if output.softmax_in_order and raw.dtype == np.float64:
+            exp = _c_exp(below)
+            total = np.cumsum(exp, axis=1)[:, -1:]
+        else:
+            exp = _exp(below)
+            total = exp.sum(axis=1, keepdims=True, dtype=np.float64).astype(raw.dtype)
         result[:, start : start + size] = exp / total
         start += size
     return result
+
+
+def _softmax_zero(output: Output, raw: Array) -> Array:
+    result = np.empty_like(raw)
+    start = 0
+    for size in output.groups:
+        part = raw[:, start : start + size]
+        top = part.max(axis=1, keepdims=True)
+        counts = np.abs(part) > 1e-7
+        exp = np.where(counts, _exp(part - top), raw.dtype.type(0))
+        # One after the other, as onnxruntime adds them; NumPy's sum pairs them.
+        total = exp.cumsum(axis=1)[:, -1:]
+        result[:, start : start + size] = np.where(counts, exp, part * _exp(-top)) / total
+        start += size
+    return result
+
+
+def _probit(output: Output, raw: Array) -> Array:
+    # Winitzki's approximation of the inverse error function, in the dtype and order of onnxruntime.
+    # Near one half it cancels, so that an ulp of the logarithm, rounded from float64 here, is many.
+    F = np.float32
+    x = F(2) * raw.astype(F) - F(1)
+    log = np.log(((F(1) - x) * (F(1) + x)).astype(np.float64)).astype(F)
+    v = F(2) / (F(np.pi) * F(0.147)) + F(0.5) * log
+    root = np.sqrt(np.sqrt(v * v - F(1) / F(0.147) * log) - v)
+    return (F(1.41421356) * np.where(x < 0, -root, root)).astype(raw.dtype)
 
 
 def _exponential(output: Output, raw: Array) -> Array:
@@ -59,7 +101,7 @@ def _exponential_standard_ratio(output: Output, raw: Array) -> Array:
 
 
 def _logarithm_one_plus_exp(output: Output, raw: Array) -> Array:
-    return np.log1p(_exp(raw))
+    return np.log1p(_c_exp(raw))
 
 
 def _signed_square(output: Output, raw: Array) -> Array:
@@ -74,6 +116,8 @@ _TABLE = {
     PostTransform.IDENTITY: _identity,
     PostTransform.SIGMOID: _sigmoid,
     PostTransform.SOFTMAX: _softmax,
+    PostTransform.SOFTMAX_ZERO: _softmax_zero,
+    PostTransform.PROBIT: _probit,
     PostTransform.EXPONENTIAL: _exponential,
     PostTransform.EXPONENTIAL_STANDARD_RATIO: _exponential_standard_ratio,
     PostTransform.LOGARITHM_ONE_PLUS_EXP: _logarithm_one_plus_exp,
@@ -104,8 +148,7 @@ def predictions(output: Output, raw: Float[Array, "batch n_outputs"]) -> Array:
 
     A label is the first class of highest probability, or of highest raw score if `labels_from_raw`;
     with a single output the second class wins where its probability exceeds one half, or its raw
-    score 0. A regressor of one output
-    returns shape (batch,).
+    score 0, or either the output's `boundary`. A regressor of one output returns shape (batch,).
     """
     if output.classes is None:
         value = transform(output, raw)
@@ -116,8 +159,8 @@ def predictions(output: Output, raw: Float[Array, "batch n_outputs"]) -> Array:
     for labels, size in zip(output.classes, output.groups, strict=True):
         part = (raw if output.labels_from_raw else value)[:, start : start + size]
         if size == 1 and labels.size == 2:
-            boundary = 0.0 if output.labels_from_raw else 0.5
-            above = part[:, 0] >= boundary if output.tie_to_second else part[:, 0] > boundary
+            at = output.second_above
+            above = part[:, 0] >= at if output.tie_to_second else part[:, 0] > at
             index = above.astype(np.intp)
         else:
             index = part.argmax(axis=1)

@@ -15,7 +15,15 @@ from bitvec.forest import Forest
 from bitvec.inputs import Inputs
 from bitvec.kernels import FeatureKernel, box
 from bitvec.leaves import Leaves, LinearTerms
-from bitvec.node_tests import Activation, CodeRule, Kind, MissingRule, NodeTests, set_bits
+from bitvec.node_tests import (
+    ZERO_THRESHOLD,
+    Activation,
+    CodeRule,
+    Kind,
+    MissingRule,
+    NodeTests,
+    set_bits,
+)
 from bitvec.output import Aggregate, Output, PostTransform
 
 AXIS = "axis"
@@ -163,6 +171,7 @@ def _linear_terms(
         rng.integers(0, n_features, n_terms).astype(np.int32),
         rng.normal(size=(n_terms, width)).astype(dtype),
         rng.normal(size=(n_leaves, width)).astype(dtype),
+        rng.choice([0.0, ZERO_THRESHOLD, 0.75]),
     )
 
 
@@ -216,6 +225,8 @@ def forests(
     from_raw = is_classifier and draw(st.booleans())
     base_first = aggregate is Aggregate.SUM and draw(st.booleans())
     base_dtype = np.dtype(np.float64) if not base_first and draw(st.booleans()) else out_dtype
+    scaled = aggregate is Aggregate.SUM and not base_first and draw(st.booleans())
+    single = is_classifier and n_outputs == 1
     has_kernel_nodes = bool(np.any(tests.kind == Kind.KERNEL)) or B.n_nodes == 0
     return Forest(
         tests=tests,
@@ -227,16 +238,20 @@ def forests(
             aggregate=aggregate,
             base_score=rng.normal(size=n_outputs).astype(base_dtype),
             base_first=base_first,
+            scale=rng.choice([-1.5, 0.3, 2.0], n_outputs).astype(out_dtype) if scaled else None,
             tree_weight=rng.normal(size=B.n_trees).astype(out_dtype)
             if aggregate is Aggregate.SUM and draw(st.booleans())
             else None,
             post_transform=transform,
+            parameter=draw(st.sampled_from([1.0, 2.0])),
             classes=classes,
             divisor=rng.integers(1, 9, n_outputs).astype(out_dtype)
             if aggregate is Aggregate.MEAN and draw(st.booleans())
             else None,
             labels_from_raw=from_raw,
             tie_to_second=from_raw and draw(st.booleans()),
+            boundary=0.375 if single and draw(st.booleans()) else None,
+            softmax_in_order=draw(st.booleans()),
         ),
         inputs=Inputs(n_features, missing_sentinel=SENTINEL),
         kernel=_kernels(rng, n_features) if use_kernel and has_kernel_nodes else None,

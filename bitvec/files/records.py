@@ -39,10 +39,11 @@ from bitvec.structure import Bitvectors
 _ARRAYS: dict[type, tuple[str, ...]] = {
     **{
         part: tuple(field.name for field in fields(part))
-        for part in (NodeTests, Bitvectors, LinearTerms, FeatureKernel)
+        for part in (NodeTests, Bitvectors, FeatureKernel)
     },
+    LinearTerms: ("leaf_ptr", "column", "weight", "constant"),
     Leaves: ("v", "output"),
-    Output: ("base_score", "tree_weight", "iteration", "divisor"),
+    Output: ("base_score", "scale", "tree_weight", "iteration", "divisor"),
     Source: ("leaf_id", "node_id", "leaf_cover", "node_cover", "gain"),
 }
 """The fields of each type that are arrays."""
@@ -97,7 +98,8 @@ def _pack_forest(forest: Forest, prefix: str, tensors: Tensors, depth: int) -> R
         if kernel is not None:
             _put(tensors, f"{prefix}kernel.{column}.", kernel)
     phi = forest.feature_map
-    return {
+    zero = 0.0 if forest.leaves.linear is None else forest.leaves.linear.zero_threshold
+    return ({"linear_zero_threshold": zero} if zero else {}) | {
         "output": _pack_output(forest.output),
         "inputs": _pack_inputs(forest.inputs),
         "linear_leaves": forest.leaves.linear is not None,
@@ -113,6 +115,8 @@ def _unpack_forest(record: Any, prefix: str, tensors: Tensors, depth: int) -> Fo
     read = Reader(record, f"{prefix}forest")
     has_linear = read.take("linear_leaves", bool)
     linear = _take(tensors, f"{prefix}leaves.linear.", LinearTerms) if has_linear else None
+    if linear is not None and "linear_zero_threshold" in record:
+        linear["zero_threshold"] = read.take("linear_zero_threshold", float)
     source = read.take("source", dict, None)
     has_kernel = read.take("kernel", list, None)
     phi = read.take("feature_map", dict, None)
@@ -148,7 +152,10 @@ def _pack_output(output: Output) -> Record:
         classes = [pack_labels(labels) for labels in output.classes]
         sizes = [(group["dtype"], len(group["labels"])) for group in classes]
         require_label_memory(sizes, UnsupportedModelError)
-    return {
+    later: Record = {} if output.boundary is None else {"boundary": float(output.boundary)}
+    if output.softmax_in_order:
+        later["softmax_in_order"] = True
+    return later | {
         "n_outputs": output.n_outputs,
         "dtype": output.dtype.name,
         "aggregate": output.aggregate.value,
@@ -168,6 +175,8 @@ def _unpack_output(record: Record, where: str, tensors: Tensors) -> Output:
     if "base_score" not in arrays:  # Output would make n_outputs zeros, however many are claimed
         raise FileFormatError(f"the tensor `{where}.base_score` must be there, got none.")
     classes = read.take("classes", list, None)
+    boundary = read.take("boundary", float) if "boundary" in record else None
+    in_order = "softmax_in_order" in record and read.take("softmax_in_order", bool)
     output = Output(
         n_outputs=read.take_count("n_outputs"),
         dtype=np.dtype(read.take_choice("dtype", ("float32", "float64"))),
@@ -179,6 +188,8 @@ def _unpack_output(record: Record, where: str, tensors: Tensors) -> Output:
         groups=read.take_counts("groups"),
         labels_from_raw=read.take("labels_from_raw", bool),
         tie_to_second=read.take("tie_to_second", bool),
+        boundary=boundary,
+        softmax_in_order=in_order,
         **arrays,
     )
     read.finish()

@@ -101,20 +101,22 @@ def raw_score(graph: Graph, forest: Forest, X: str, leaf: str) -> str:
         total = _extreme(graph, forest, vectors)
     else:
         total = _ordered_sum(graph, forest, vectors)
-        if output.aggregate is Aggregate.MEAN:
-            total = divide(graph, forest, total)
-    return total if output.base_first else add_base(graph, output, total)
+    return finish(graph, forest, total)
 
 
-def divide(graph: Graph, forest: Forest, total: str) -> str:
-    """Append the division of a mean."""
+def finish(graph: Graph, forest: Forest, total: str) -> str:
+    """Append what makes the total of the trees a raw score, as `Output.finish` does."""
     output = forest.output
-    divisor = np.array(forest.n_trees, output.dtype) if output.divisor is None else output.divisor
-    return graph.add("Div", total, divisor, name="mean")
+    if output.aggregate is Aggregate.MEAN:
+        trees = np.array(forest.n_trees, output.dtype)
+        divisor = trees if output.divisor is None else output.divisor
+        total = graph.add("Div", total, divisor, name="mean")
+    if output.scale is not None:
+        total = graph.add("Mul", total, output.scale, name="sum_scaled")
+    return total if output.base_first else _add_base(graph, output, total)
 
 
-def add_base(graph: Graph, output: Output, total: str) -> str:
-    """Append the sum of scores and the base score."""
+def _add_base(graph: Graph, output: Output, total: str) -> str:
     assert output.base_score is not None
     if output.base_score.dtype == output.dtype:
         return graph.add("Add", total, output.base_score, name="raw_score")
@@ -169,6 +171,11 @@ def _leaf_vectors(graph: Graph, forest: Forest, X: str, leaf: str) -> str:
         # A leaf without this term reads some column: its value, perhaps inf, must not count.
         used = graph.add("Gather", has, leaf, name="term_used")
         factor = graph.add("Where", used, factor, np.zeros((), v.dtype), name="term_x_used")
+        if linear.zero_threshold:
+            size = graph.add("Abs", factor, name="term_x_size")
+            bound = np.array(linear.zero_threshold, v.dtype)
+            is_zero = graph.add("LessOrEqual", size, bound, name="term_x_is_zero")
+            factor = graph.add("Where", is_zero, np.zeros((), v.dtype), factor, name="term_x_read")
         nan = graph.add("IsNaN", factor, name="term_missing")
         absent = graph.add("Or", absent, nan, name="leaf_falls_back")
         wide = graph.add("Unsqueeze", factor, np.array([2]), name="term_x_wide")
@@ -242,7 +249,7 @@ def add_answers(graph: Graph, forest: Forest, raw: str) -> None:
         probability = _TRANSFORMS[output.post_transform](graph, output, part)
         if size == 1 and names.size == 2:
             score = part if output.labels_from_raw else probability
-            boundary = np.array(0.0 if output.labels_from_raw else 0.5, output.dtype)
+            boundary = _boundary(output)
             comparison = "GreaterOrEqual" if output.tie_to_second else "Greater"
             above = graph.add(comparison, score, boundary, name="is_second_class")
             index = cast(graph, above, np.dtype(np.int64), "class_index_wide")
@@ -268,6 +275,16 @@ def add_answers(graph: Graph, forest: Forest, raw: str) -> None:
     graph.output("label", stacked, common, ("batch", len(labels)))
 
 
+def _boundary(output: Output) -> Array:
+    boundary = np.array(output.second_above, output.dtype)
+    if float(boundary) != output.second_above:
+        raise UnsupportedModelError(
+            f"the boundary of the classes must be a number of {output.dtype}, got "
+            f"{output.second_above}: an ONNX graph compares in the dtype of the scores."
+        )
+    return boundary
+
+
 def _label_type(labels: Array) -> np.dtype:
     if labels.dtype.kind in "iu":
         if labels.dtype.kind == "u" and labels.size and int(labels.max()) > np.iinfo(np.int64).max:
@@ -290,7 +307,8 @@ def _columns(graph: Graph, value: str, start: int, size: int, total: int) -> str
 def _transform(graph: Graph, output: Output, raw: str) -> str:
     """Append the post-transform of all outputs; softmax goes group by group."""
     apply = _TRANSFORMS[output.post_transform]
-    if output.post_transform is not PostTransform.SOFTMAX or len(output.groups) == 1:
+    grouped = (PostTransform.SOFTMAX, PostTransform.SOFTMAX_ZERO)
+    if output.post_transform not in grouped or len(output.groups) == 1:
         return apply(graph, output, raw)
     ends = np.cumsum(output.groups).tolist()
     parts = [
@@ -314,7 +332,47 @@ def _sigmoid(graph: Graph, output: Output, raw: str) -> str:
 
 
 def _softmax(graph: Graph, output: Output, raw: str) -> str:
+    if output.parameter != 1.0:
+        raw = graph.add("Div", raw, np.array(output.parameter, output.dtype), name="ratio")
     return graph.add("Softmax", raw, axis=1, name="softmax")
+
+
+def _softmax_zero(graph: Graph, output: Output, raw: str) -> str:
+    top = graph.add("ReduceMax", raw, np.array([1]), keepdims=1, name="top_score")
+    magnitude = graph.add("Abs", raw, name="magnitude")
+    counts = graph.add("Greater", magnitude, np.array(1e-7, output.dtype), name="is_not_zero")
+    exp = graph.add("Exp", graph.add("Sub", raw, top, name="below_top"), name="exp_below_top")
+    rest = graph.add("Exp", graph.add("Neg", top, name="negative_top"), name="exp_negative_top")
+    small = graph.add("Mul", raw, rest, name="small_score")
+    zero = np.zeros((), output.dtype)
+    counted = graph.add("Where", counts, exp, zero, name="counted")
+    total = graph.add("ReduceSum", counted, np.array([1]), keepdims=1, name="normaliser")
+    share = graph.add("Where", counts, exp, small, name="share")
+    return graph.add("Div", share, total, name="softmax_zero")
+
+
+def _probit(graph: Graph, output: Output, raw: str) -> str:
+    def number(value: float) -> Array:
+        return np.array(value, output.dtype)
+
+    one = number(1.0)
+    slope = np.asarray(number(2.0) / (number(3.14159) * number(0.147)))
+    inverse_a = np.asarray(one / number(0.147))
+    x = graph.add("Mul", raw, number(2.0), name="probit_doubled")
+    x = graph.add("Sub", x, one, name="probit_x")
+    below, above = (
+        graph.add("Sub", one, x, name="probit_below"),
+        graph.add("Add", one, x, name="probit_above"),
+    )
+    log = graph.add("Log", graph.add("Mul", below, above, name="probit_gap"), name="probit_log")
+    v = graph.add("Mul", log, number(0.5), name="probit_half_log")
+    v = graph.add("Add", v, slope, name="probit_v")
+    rest = graph.add("Mul", log, inverse_a, name="probit_rest")
+    radicand = graph.add("Sub", graph.add("Mul", v, v, name="probit_v2"), rest, name="probit_v3")
+    root = graph.add("Sqrt", radicand, name="probit_root")
+    size = graph.add("Sqrt", graph.add("Sub", root, v, name="probit_v4"), name="probit_size")
+    inverse = graph.add("Mul", graph.add("Sign", x, name="probit_sign"), size, name="probit_erfinv")
+    return graph.add("Mul", inverse, number(1.41421356), name="probit")
 
 
 def _exponential(graph: Graph, output: Output, raw: str) -> str:
@@ -344,6 +402,8 @@ _TRANSFORMS = {
     PostTransform.IDENTITY: _identity,
     PostTransform.SIGMOID: _sigmoid,
     PostTransform.SOFTMAX: _softmax,
+    PostTransform.SOFTMAX_ZERO: _softmax_zero,
+    PostTransform.PROBIT: _probit,
     PostTransform.EXPONENTIAL: _exponential,
     PostTransform.EXPONENTIAL_STANDARD_RATIO: _exponential_standard_ratio,
     PostTransform.LOGARITHM_ONE_PLUS_EXP: _logarithm_one_plus_exp,

@@ -16,6 +16,8 @@ from bitvec.output import Aggregate, Output, PostTransform
 
 _TRANSFORMS = {
     "sigmoid": PostTransform.SIGMOID,
+    "softmax_zero": PostTransform.SOFTMAX_ZERO,
+    "probit": PostTransform.PROBIT,
     "softmax": PostTransform.SOFTMAX,
     "exponential": PostTransform.EXPONENTIAL,
     "power_of_two": PostTransform.EXPONENTIAL_STANDARD_RATIO,
@@ -77,6 +79,7 @@ def answers(
         base_first=base_first,
         tree_weight=tree_weight,
         divisor=divisor if divisor is not None and divisor.ndim == 1 else None,
+        scale=constants.get("sum_scaled.1"),
     )
 
 
@@ -105,6 +108,7 @@ def _looked_up(parts: Any, trees: Trees, n_outputs: int) -> tuple[Leaves, Array 
         np.array(column, np.int32).reshape(has.shape)[term, leaf],
         np.array(weight, v.dtype).reshape(*has.shape, v.shape[1])[term, leaf],
         constants["leaf_constant.0"],
+        float(constants.get("term_x_is_zero.1", 0.0)),
     )
     tree_weight = constants.get("leaf_vector_weighted.1")
     return Leaves(v, named, linear), None if tree_weight is None else tree_weight.ravel()
@@ -144,8 +148,12 @@ def candidates(parts: Any, output: Output) -> Iterator[Output]:
     ]
     groups = tuple(1 if one else len(names) for one, names in zip(single, labels, strict=True))
     output = replace(output, classes=tuple(labels), groups=groups)
+    boundary = constants.get("is_second_class.1")
     for from_raw, tie in ((False, False), (True, False), (True, True)):
-        yield replace(output, labels_from_raw=from_raw, tie_to_second=tie)
+        found = replace(output, labels_from_raw=from_raw, tie_to_second=tie)
+        if boundary is not None and float(boundary) != found.second_above:
+            found = replace(found, boundary=float(boundary))
+        yield found
 
 
 def _ends(constants: dict[str, Array]) -> Iterator[Array]:

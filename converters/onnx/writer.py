@@ -35,9 +35,8 @@ from bitvec.errors import MissingLibraryError, UnsupportedModelError
 from bitvec.forest import Forest
 from bitvec.graph.answers import (
     add_answers,
-    add_base,
     cast,
-    divide,
+    finish,
     raw_score,
     require_hard,
     tree_output,
@@ -160,9 +159,7 @@ def _summed_in_operator(graph: Graph, forest: Forest, columns: str, feature: Arr
     total = _ensemble(
         graph, forest, columns, feature, weights, targets, output.n_outputs, base, "score"
     )
-    if output.aggregate is Aggregate.MEAN:
-        total = divide(graph, forest, total)
-    return total if output.base_first else add_base(graph, output, total)
+    return finish(graph, forest, total)
 
 
 def _leaf_numbers(graph: Graph, forest: Forest, columns: str, feature: Array) -> str:

@@ -68,8 +68,10 @@ class LeafDesign:
 
 
 def divisor(forest: Forest) -> Array:
-    """Return what the sum over trees is divided by, float64 (n_outputs,): 1 unless it is a mean."""
+    """Return what the sum over trees is divided by, float64 (n_outputs,)."""
     output = forest.output
+    if output.scale is not None:
+        return 1 / output.scale.astype(np.float64)
     if output.aggregate is not Aggregate.MEAN:
         return np.ones(output.n_outputs)
     if output.divisor is None:

@@ -20,7 +20,8 @@ SMALLEST = 1e-6
 
 
 def _softmax(output: Output, raw: Tensor) -> Tensor:
-    return torch.cat([p.softmax(dim=1) for p in torch.split(raw, list(output.groups), 1)], dim=1)
+    groups = torch.split(raw / output.parameter, list(output.groups), 1)
+    return torch.cat([group.softmax(dim=1) for group in groups], dim=1)
 
 
 def _ratio(output: Output, raw: Tensor) -> Tensor:
@@ -88,7 +89,8 @@ class Objective:
             p = _TRANSFORMS[kind](self.output, raw)[:, 0]
             p = torch.where(label == 1, p, 1 - p)
         elif kind is PostTransform.SOFTMAX or self.sharpness is not None:
-            return F.cross_entropy(raw * (self.sharpness or 1.0), label, reduction="none")
+            sharpness = (self.sharpness or 1.0) / self.output.parameter
+            return F.cross_entropy(raw * sharpness, label, reduction="none")
         elif kind is PostTransform.SIGMOID:
             wanted = F.one_hot(label, raw.shape[1]).to(raw.dtype)
             logit = raw * self.output.parameter
@@ -126,6 +128,11 @@ def build(output: Output, target: Array) -> Objective:
         If the output has no gradient: the hinge transform of a regressor.
     """
     if output.is_classifier:
+        if output.post_transform in (PostTransform.SOFTMAX_ZERO, PostTransform.PROBIT):
+            raise UnsupportedModelError(
+                f"a classifier's post-transform must give probabilities, got "
+                f"{output.post_transform}: this forest cannot be retrained."
+            )
         binary = [len(labels) == 2 for labels in output.classes or ()]
         sizes = [size == 1 for size in output.groups]
         if output.post_transform is PostTransform.HINGE and not (all(binary) and all(sizes)):

@@ -54,6 +54,8 @@ def train_soft(
         value = float(loss.detach())
         if not np.isfinite(value):
             return diverged("loss", step + 1, steps)
+        if not loss.requires_grad:
+            return "Nothing that may move has an effect: no tree has a node that it could change."
         optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
