@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from bitvec import files
 from bitvec.arrays import ArrayLike
 from bitvec.certificates import Certificate, compare
-from bitvec.dispatch import converter, is_path
+from bitvec.dispatch import converter, format_of, is_forest_file, is_path
 from bitvec.errors import FileFormatError, InputError, UnsupportedModelError
 from bitvec.forest import Forest, require_forest
 from bitvec.runtime.predictor import compile as compile
@@ -28,9 +28,9 @@ def convert(model: Any) -> Forest:
     Parameters
     ----------
     model : object or path
-        A fitted scikit-learn, xgboost or LightGBM model, a treelite Model, an ONNX tree ensemble;
-        or the path of a `.skops`, `.json`, `.ubj`, `.txt` (LightGBM), `.tl`, `.onnx` or (a saved
-        forest) `.safetensors` file.
+        A fitted scikit-learn, xgboost, LightGBM, CatBoost or YDF model, a treelite Model, an ONNX
+        tree ensemble, a native tree of the papers; or the path of a file of one of them, or of a
+        saved forest. A file is recognised by its content, whatever its name is.
 
     Raises
     ------
@@ -47,21 +47,21 @@ def convert(model: Any) -> Forest:
     >>> convert(DecisionTreeClassifier(max_depth=2, random_state=0).fit(X, y))
     Forest(1 tree, 2 nodes, 3 leaves, 4 features -> 3 outputs, float32, from sklearn)
     """
-    if is_path(model) and Path(model).suffix.lower() == ".safetensors":
+    if is_path(model) and is_forest_file(model):
         return files.load(model)
     forest: Forest = converter(model).convert(model)
     return forest
 
 
 def subject(model: Any) -> Subject:
-    """Return what a forest is compared with: a source model, its file, or an `.onnx` file.
+    """Return what a forest is compared with: a source model, its file, or an exported file.
 
-    An `.onnx` file that bitvec exported answers through its own outputs; one of another exporter is
-    a source model.
+    An ONNX file that bitvec exported answers through its own outputs; one of another exporter is a
+    source model.
     """
     if isinstance(model, Subject):
         return model
-    if is_path(model) and Path(model).suffix.lower() == ".onnx":
+    if is_path(model) and format_of(model).name == "ONNX":
         from bitvec.runtime.onnx.session import subject as onnx_subject
 
         try:

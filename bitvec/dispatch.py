@@ -1,36 +1,16 @@
-"""Which module answers for a model or a file: one static table, no library imported to look."""
+"""Which converter answers for a model or a file: no library is imported to look."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from bitvec import signatures
 from bitvec.errors import UnsupportedModelError
-
-
-@dataclass(frozen=True, slots=True)
-class Format:
-    """A source of models: the packages whose classes it handles, the suffixes of its files."""
-
-    name: str
-    module: str
-    packages: tuple[str, ...]
-    suffixes: tuple[str, ...]
-
-
-FORMATS = (
-    Format("scikit-learn", "bitvec.converters.sklearn", ("sklearn",), ()),
-    Format("scikit-learn file", "bitvec.converters.sklearn.skops", (), (".skops",)),
-    Format("xgboost", "bitvec.converters.xgboost", ("xgboost",), (".json", ".ubj", ".ubjson")),
-    Format("LightGBM", "bitvec.converters.lightgbm", ("lightgbm",), (".txt",)),
-    Format("treelite", "bitvec.converters.treelite", ("treelite",), (".tl", ".treelite")),
-    Format("ONNX", "bitvec.converters.onnx", ("onnx",), (".onnx",)),
-)
-
-PICKLES = (".pkl", ".pickle", ".joblib", ".dill", ".pt", ".pth")
+from bitvec.formats import FORMATS, Format
+from bitvec.signatures import Content
 
 
 def is_path(model: Any) -> bool:
@@ -38,20 +18,26 @@ def is_path(model: Any) -> bool:
     return isinstance(model, str | Path)
 
 
+def is_forest_file(path: str | Path) -> bool:
+    """Return whether a file is what `bitvec.save` writes, by its content."""
+    return signatures.is_forest(Content.of(Path(path)))
+
+
 def format_of(model: Any) -> Format:
-    """Return the format of a model object, by the package of its class, or of a path, by suffix.
+    """Return the format of a model object, by its class, or of a path, by the file's content.
 
     Raises
     ------
     UnsupportedModelError
         If no converter handles it.
+    InputError
+        If there is no such file, or it is empty.
     """
     if is_path(model):
-        return _format_of_path(Path(model))
+        return _format_of_content(Content.of(Path(model)))
     for cls in type(model).__mro__:
-        package = cls.__module__.partition(".")[0]
         for candidate in FORMATS:
-            if package in candidate.packages:
+            if any(f"{cls.__module__}.".startswith(f"{name}.") for name in candidate.packages):
                 return candidate
     known = ", ".join(f.name for f in FORMATS if f.packages)
     raise UnsupportedModelError(
@@ -60,21 +46,31 @@ def format_of(model: Any) -> Format:
     )
 
 
-def _format_of_path(path: Path) -> Format:
-    suffix = path.suffix.lower()
-    if suffix in PICKLES:
+def _format_of_content(content: Content) -> Format:
+    path = content.path
+    if signatures.is_pickle(content):
         raise UnsupportedModelError(
-            f"{path} looks like a pickle, which is never loaded because it can run code: "
-            "save a scikit-learn model with skops.io.dump(model, 'model.skops'), an xgboost model "
-            "with save_model('model.ubj'), or pass the model object to bitvec.convert."
+            f"{path} is a pickle, which is never loaded because it can run code: load it yourself "
+            "where you trust it, and pass the model object to bitvec.convert, or save it with "
+            "skops.io.dump(model, 'model.skops')."
         )
     for candidate in FORMATS:
-        if suffix in candidate.suffixes:
+        if candidate.recognises is not None and candidate.recognises(content):
             return candidate
-    known = ", ".join([s for f in FORMATS for s in f.suffixes] + [".safetensors"])
+    if signatures.is_compressed(content):
+        raise UnsupportedModelError(
+            f"{path} must be a model file, got a compressed file: decompress it first, unless it "
+            "is a joblib file, which is a pickle and never loaded; pass the model object instead."
+        )
+    if signatures.is_lightgbm_dump(content):
+        raise UnsupportedModelError(
+            f"{path} must be a model file, got the JSON of LightGBM's dump_model: save the model "
+            "with booster.save_model('model.txt')."
+        )
+    known = "; ".join(f"{f.name}, {f.made_by}" for f in FORMATS if f.made_by)
+    begins = "a directory" if path.is_dir() else f"a file that begins with {content.head[:8]!r}"
     raise UnsupportedModelError(
-        f"a model file must end in one of {known}, got {path}: save the model in its library's own "
-        "format first."
+        f"{path} must be a forest saved by bitvec, or a model file ({known}), got {begins}."
     )
 
 

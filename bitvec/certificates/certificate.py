@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from bitvec import atomic
@@ -20,6 +20,9 @@ FORMAT = "bitvec.certificate"
 VERSION = 2
 LISTED = 10_000
 """Most nodes that a list of a certificate names; the counts are always complete."""
+
+CIRCUMSTANCES = frozenset({"subject_version", "versions", "platform", "created"})
+"""What may be otherwise when a comparison is made again with the same result."""
 
 LEAF_IDS, LEAF_VALUES, RAW = "leaf ids", "leaf values", "raw scores"
 LABELS, PREDICTIONS, SCORES = "labels", "predictions", "transformed scores"
@@ -160,6 +163,19 @@ class Certificate:
         """Return whether this certificate is about exactly this forest."""
         sizes = (self.n_trees, self.n_nodes) == (forest.n_trees, forest.n_nodes)
         return sizes and self.digest == forest_digest(forest)
+
+    def changes(self, again: Certificate) -> tuple[str, ...]:
+        """Return the fields in which a comparison made again found something else.
+
+        Examples
+        --------
+        ``certify(forest, model, X, seed=before.seed)`` makes the comparison of `before` again.
+        """
+        names = (field.name for field in fields(self) if field.name not in CIRCUMSTANCES)
+        # By text, in which a difference that is NaN equals itself.
+        return tuple(
+            name for name in names if repr(getattr(self, name)) != repr(getattr(again, name))
+        )
 
     def __str__(self) -> str:
         return self.summary()

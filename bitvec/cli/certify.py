@@ -34,6 +34,12 @@ from bitvec.errors import InputError
     metavar="CERT",
     help="Write the certificate to CERT, a .json file; replaced if it exists.",
 )
+@click.option(
+    "--again",
+    type=PATH,
+    metavar="CERT",
+    help="Make the comparison of this certificate again, and fail if it finds something else.",
+)
 @seed_option("the built rows")
 @json_option
 @click.pass_context
@@ -45,6 +51,7 @@ def command(
     data: Path | None,
     header: bool | None,
     target: Path | None,
+    again: Path | None,
     seed: int,
     as_json: bool,
 ) -> None:
@@ -59,29 +66,38 @@ def command(
         bitvec certify model.ubj
         bitvec certify forest.safetensors --model model.skops --data rows.csv -o proof.json
         bitvec certify forest.safetensors --artefact forest.onnx
+        bitvec certify forest.safetensors --model model.skops --again proof.json
     """
     if model is not None and artefact is not None:
         raise click.UsageError("give --model or --artefact, not both.")
     other = model or artefact
     if other is None:
-        if path.suffix.lower() == ".safetensors":
+        from bitvec.dispatch import is_forest_file
+
+        if is_forest_file(readable(path, directory=True)):
             raise InputError(
                 f"{path} does not hold the model that it was lifted from: "
                 "name it with --model, or an exported file with --artefact."
             )
         other = path
-    if artefact is not None and artefact.suffix.lower() != ".onnx":
-        raise InputError(f"--artefact must be an .onnx file, got {artefact}.")
-    readable(other)
+    readable(other, directory=artefact is None)
     if target is not None:
         inputs = tuple(p for p in (path, other, data) if p is not None)
         writable(target, (".json",), replace=True, inputs=inputs)
+    from bitvec.certificates import load
     from bitvec.cli import certificates
 
+    before = None if again is None else load(readable(again))
+    seed = seed if before is None else before.seed
     forest = open_forest(path)
     rows = None if data is None else read_rows(data, forest, header)
     certificate = certificates.compare(forest, other, rows, seed=seed, quiet=as_json)
     if target is not None:
         certificates.write(certificate, target)
     certificates.show(certificate, as_json=as_json)
-    ctx.exit(0 if certificate.passed else 1)
+    changes = () if before is None else before.changes(certificate)
+    if changes:
+        click.echo(f"differs from {again} in {', '.join(changes)}", err=True)
+    elif before is not None and not as_json:
+        click.echo(f"  the same as {again}, made {before.created} with {before.subject_version}")
+    ctx.exit(1 if changes or not certificate.passed else 0)

@@ -39,21 +39,27 @@ def command(
 ) -> None:
     """Lift a trained model into a forest file that predicts exactly as it does.
 
-    MODEL is a file of scikit-learn (.skops), xgboost (.json, .ubj) or treelite (.tl). What cannot
-    be lifted exactly is refused. To make such a file:
+    MODEL is recognised by its content, whatever its name is. What cannot be lifted exactly is
+    refused. To make such a file:
 
     \b
-        skops.io.dump(model, "model.skops")       scikit-learn
-        model.save_model("model.ubj")             xgboost
-        model.serialize("model.tl")               treelite
+        skops.io.dump(model, "model.skops")            scikit-learn
+        model.save_model("model.ubj")                  xgboost
+        booster.save_model("model.txt")                LightGBM
+        model.save_model("model.json", format="json")  CatBoost
+        model.serialize("model.tl")                    treelite
+        onnx.save(model, "model.onnx")                 ONNX
+        model.save("directory")                        YDF
 
     \b
     Examples:
         bitvec convert model.ubj
         bitvec convert model.skops -o forest.safetensors --certify
     """
-    readable(model)
-    if model.suffix.lower() == FOREST:
+    readable(model, directory=True)
+    from bitvec.dispatch import is_forest_file
+
+    if is_forest_file(model):
         raise InputError(
             f"{model} is a forest file already: see `bitvec info` and `bitvec export`."
         )

@@ -11,8 +11,13 @@ if TYPE_CHECKING:
     from bitvec.forest import Forest
 
 
-def readable(path: Path) -> Path:
+def readable(path: Path, *, directory: bool = False) -> Path:
     """Return a path that can be read.
+
+    Parameters
+    ----------
+    directory : bool
+        Whether it may be a directory, as some libraries save their models.
 
     Raises
     ------
@@ -22,6 +27,8 @@ def readable(path: Path) -> Path:
         If it may not be read.
     """
     if path.is_dir():
+        if directory:
+            return path
         raise InputError(f"{path} must be a file, got a directory.")
     if not path.exists():
         raise InputError(f"{path} does not exist.")
@@ -64,4 +71,4 @@ def open_forest(path: Path) -> Forest:
     """Return a saved forest, or the forest of a model file, lifted."""
     from bitvec import api
 
-    return api.convert(readable(path))
+    return api.convert(readable(path, directory=True))

@@ -22,15 +22,15 @@ BAD: dict[str, tuple[tuple[str, ...], str]] = {
     "no forest": (("predict", "absent.safetensors", "stump.csv"), "does not exist"),
     "no rows": (("predict", STUMP, "absent.csv"), "absent.csv does not exist"),
     "no source": (("certify", STUMP, "--model", "absent.ubj"), "absent.ubj does not exist"),
-    "a directory": (("convert", "folder"), "must be a file, got a directory"),
+    "a directory": (("convert", "folder"), "got a directory"),
     "rows of a directory": (("predict", STUMP, "folder"), "must be a file, got a directory"),
     "an empty path": (("info", ""), "'FOREST|MODEL' must name a file, got ''"),
     "an empty output": (("predict", STUMP, "stump.csv", "-o", ""), "must name a file, got ''"),
     "an empty validation": ((*RETRAIN, "--target", "y", "--validation", ""), "or a file, got ''"),
     "an empty model": (("info", "empty.ubj"), "must not be empty"),
     # files of another kind
-    "a pickle": (("convert", "model.pkl"), "looks like a pickle"),
-    "a text": (("info", "stump.csv"), "a model file must end in one of"),
+    "a pickle": (("convert", "model.pkl"), "is a pickle, which is never loaded"),
+    "a text": (("info", "stump.csv"), "or a model file (scikit-learn"),
     "garbage as a forest": (("info", "garbage.safetensors"), "must be a forest saved by bitvec"),
     "garbage as a model": (("info", "garbage.ubj"), "garbage.ubj"),
     "garbage as JSON": (("info", "garbage.json"), "garbage.json"),
@@ -71,7 +71,7 @@ BAD: dict[str, tuple[tuple[str, ...], str]] = {
     # what does not go together
     "no subject": (("certify", STUMP), "name it with --model"),
     "a forest twice": (("convert", STUMP), "is a forest file already"),
-    "another artefact": (("certify", STUMP, "--artefact", "cancer.ubj"), "must be an .onnx file"),
+    "another artefact": (("certify", STUMP, "--artefact", "cancer.ubj"), "must have as many trees as the forest"),
     "probabilities of values": (
         ("predict", STUMP, "stump.csv", "--output", "probabilities"),
         "--output probabilities needs a classifier, got a regressor: use --output labels, raw or",

@@ -305,3 +305,18 @@ def test_columns_named_by_numbers_are_found_by_name_in_text(run: Run, desk: Path
     X[["2020", "2019"]].to_csv(desk / "years.csv", index=False)
     got = table(run("predict", "years.ubj", "years.csv"))["prediction"]
     assert np.array_equal(got.to_numpy(np.float32), model.predict(X))
+
+
+def test_a_certificate_is_made_again(run: Run, desk: Path) -> None:
+    forest, of = "cancer.safetensors", ("--model", "cancer.ubj")
+    assert run("convert", "cancer.ubj").exit_code == 0
+    assert run("certify", forest, *of, "--seed", 3, "-o", "proof.json").exit_code == 0
+    same = run("certify", forest, *of, "--again", "proof.json")
+    assert same.exit_code == 0
+    assert "the same as proof.json" in same.output
+    text = (desk / "proof.json").read_text()
+    digest = json.loads(text)["digest"]
+    (desk / "proof.json").write_text(text.replace(digest, "0" * 64))
+    other = run("certify", forest, *of, "--again", "proof.json")
+    assert other.exit_code == 1
+    assert "differs from proof.json in digest" in other.output
