@@ -5,21 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from bitvec import files
 from bitvec.arrays import ArrayLike
 from bitvec.certificates import Certificate, compare
 from bitvec.dispatch import converter, format_of, is_forest_file, is_path
-from bitvec.errors import FileFormatError, InputError, UnsupportedModelError
+from bitvec.errors import FileFormatError, InputError
+from bitvec.exported import renumbered
 from bitvec.forest import Forest, require_forest
+from bitvec.formats import Target
 from bitvec.runtime.predictor import compile as compile
 from bitvec.subject import Subject
+from bitvec.writing import WRITERS, OnnxForm, target_of, to_onnx
 
 if TYPE_CHECKING:
     from bitvec.runtime.torch.module import SoftForest
-
-OnnxForm = Literal["tree_ensemble", "tensor"]
 
 
 def convert(model: Any) -> Forest:
@@ -77,6 +78,7 @@ def certify(
     model: Any,
     X: ArrayLike | None = None,
     *,
+    exported: bool | None = None,
     engine: str = "auto",
     seed: int = 0,
     progress: Callable[[float], None] | None = None,
@@ -90,9 +92,12 @@ def certify(
     ----------
     forest : Forest
     model : object, path or Subject
-        The model that the forest was lifted from, its file, or an exported `.onnx` file.
+        The model that the forest was lifted from, its file, or a file that it was exported to.
     X : (batch, n_features), optional
         Rows to compare on as well.
+    exported : bool, optional
+        Whether `model` is what the forest was exported to, which may number leaves anew; by
+        default it is where it comes from another library than the forest.
     engine : str
         The engine that answers for the forest.
     seed : int
@@ -121,6 +126,12 @@ def certify(
     True
     """
     predictor = compile(forest, engine=engine)
+    other = subject(model)
+    if exported is None:
+        # What answers for "onnx" is "onnxruntime".
+        exported = forest.source is None or not other.name.startswith(forest.source.library)
+    if exported and not isinstance(model, Subject):
+        other = renumbered(forest, other, lambda: convert(model))
     rows = None if X is None else predictor.rows(X)
     return compare(
         forest,
@@ -128,7 +139,7 @@ def certify(
         raw=predictor.engine.raw,
         scores=predictor.scores,
         predict=predictor.predict,
-        subject=subject(model),
+        subject=other,
         X=rows,
         seed=seed,
         progress=progress,
@@ -190,28 +201,33 @@ def export(
     forest: Forest,
     path: str | Path,
     *,
-    to: Literal["onnx"] = "onnx",
+    to: Target | None = None,
     form: OnnxForm | None = None,
     leaves: bool = False,
 ) -> Path:
-    """Write a forest in another runtime's format and return the path.
+    """Write a forest in another library's or runtime's format and return the path.
 
     Parameters
     ----------
     path : path
         Written aside and renamed, so that it is never half-written.
-    to : "onnx"
+    to : "onnx", "xgboost", "lightgbm", "treelite" or "sklearn", optional
+        By default the one whose files end as the path does: `.onnx`; `.ubj` or `.json` (xgboost);
+        `.txt` (LightGBM); `.tl` (treelite); `.skops` (scikit-learn). There the file predicts bit
+        for bit what the forest predicts.
     form : "tree_ensemble" or "tensor", optional
-        `tree_ensemble` (ai.onnx.ml) is small and fast; `tensor` needs standard operators only and
-        holds every kind of node. By default the first that holds the forest exactly.
+        Of ONNX. `tree_ensemble` (ai.onnx.ml) is small and fast; `tensor` needs standard operators
+        only and holds every kind of node. By default the first that holds the forest exactly.
     leaves : bool
-        Give the file an output `leaves` as well, which a certificate compares one by one. It costs
-        time at every run, since onnxruntime computes the outputs that nobody asks for too.
+        Give an ONNX file an output `leaves` as well, which a certificate compares one by one. It
+        costs time at every run, since onnxruntime computes the outputs that nobody asks for too.
 
     Raises
     ------
     UnsupportedModelError
-        If the form cannot hold the forest.
+        If the target cannot hold the forest; the message says what and why.
+    InputError
+        If the path does not end as the target's files do.
 
     Notes
     -----
@@ -229,19 +245,12 @@ def export(
     'stump.onnx'
     """
     require_forest(forest)
-    if to != "onnx":
-        raise InputError(f'`to` must be "onnx", got {to!r}.')
+    path = Path(path)
+    target = target_of(path, to)
     if form not in (None, "tree_ensemble", "tensor"):
         raise InputError(f'`form` must be "tree_ensemble" or "tensor", got {form!r}.')
-    from bitvec.converters import onnx as tree_ensemble
-    from bitvec.runtime.onnx import tensor
-    from bitvec.runtime.onnx.files import save
-
-    if form == "tensor":
-        return save(tensor.to_onnx(forest, leaves=leaves), path)
-    try:
-        return save(tree_ensemble.to_onnx(forest, leaves=leaves), path)
-    except UnsupportedModelError:
-        if form is not None:
-            raise
-        return save(tensor.to_onnx(forest, leaves=leaves), path)
+    if target == "onnx":
+        return to_onnx(forest, path, form, leaves)
+    if form is not None or leaves:
+        raise InputError(f"`form` and `leaves` are of ONNX files, got `to` = {target!r}.")
+    return WRITERS[target].write(forest, path)

@@ -17,11 +17,17 @@ from bitvec.forest import Forest
 
 
 def compare(
-    forest: Forest, other: Path, rows: Any = None, *, seed: int = 0, quiet: bool = False
+    forest: Forest,
+    other: Path,
+    rows: Any = None,
+    *,
+    exported: bool = False,
+    seed: int = 0,
+    quiet: bool = False,
 ) -> Certificate:
     """Compare a forest with a model file or an exported one, with a progress bar."""
     with progress("comparing", quiet=quiet) as advance:
-        return api.certify(forest, other, rows, seed=seed, progress=advance)
+        return api.certify(forest, other, rows, exported=exported, seed=seed, progress=advance)
 
 
 def beside(path: Path) -> Path:

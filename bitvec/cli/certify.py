@@ -91,7 +91,9 @@ def command(
     seed = seed if before is None else before.seed
     forest = open_forest(path)
     rows = None if data is None else read_rows(data, forest, header)
-    certificate = certificates.compare(forest, other, rows, seed=seed, quiet=as_json)
+    certificate = certificates.compare(
+        forest, other, rows, exported=artefact is not None, seed=seed, quiet=as_json
+    )
     if target is not None:
         certificates.write(certificate, target)
     certificates.show(certificate, as_json=as_json)

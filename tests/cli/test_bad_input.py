@@ -64,14 +64,17 @@ BAD: dict[str, tuple[tuple[str, ...], str]] = {
     "into a directory": (("convert", "cancer.ubj", "-o", "d.safetensors"), "got the directory"),
     "another suffix": (("convert", "cancer.ubj", "-o", "out.bin"), "must end in .safetensors"),
     "an unknown table": (("predict", STUMP, "stump.csv", "-o", "a.xlsx"), "must end in .csv or"),
-    "a picture": (("export", STUMP, "-o", "out.png"), "must end in .onnx"),
+    "a picture": (("export", STUMP, "-o", "out.png"), "must end in .onnx or .ubj"),
     "onto the input": (("predict", STUMP, "stump.csv", "-o", "stump.csv"), "another file than"),
     "onto the forest": (("retrain", STUMP, "stump.csv", "--target", "1", "-o", STUMP), "another"),
     "a proof that is no JSON": (("certify", "cancer.ubj", "-o", "proof.txt"), "must end in .json"),
     # what does not go together
     "no subject": (("certify", STUMP), "name it with --model"),
     "a forest twice": (("convert", STUMP), "is a forest file already"),
-    "another artefact": (("certify", STUMP, "--artefact", "cancer.ubj"), "must have as many trees as the forest"),
+    "another artefact": (
+        ("certify", STUMP, "--artefact", "cancer.ubj"),
+        "must have as many features as the forest",
+    ),
     "probabilities of values": (
         ("predict", STUMP, "stump.csv", "--output", "probabilities"),
         "--output probabilities needs a classifier, got a regressor: use --output labels, raw or",

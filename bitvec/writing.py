@@ -1,0 +1,103 @@
+"""A forest as a file of another library or runtime: one writer for each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from bitvec import atomic
+from bitvec.errors import InputError, MissingLibraryError, UnsupportedModelError
+from bitvec.forest import Forest
+from bitvec.formats import Target
+
+OnnxForm = Literal["tree_ensemble", "tensor"]
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """How a target's files are called, and what writes them."""
+
+    suffixes: tuple[str, ...]
+    write: Callable[[Forest, Path], Path]
+
+
+def to_onnx(forest: Forest, path: Path, form: OnnxForm | None, leaves: bool) -> Path:
+    """Write an .onnx file, in the first form that holds the forest if none is given."""
+    from bitvec.converters import onnx as tree_ensemble
+    from bitvec.runtime.onnx import tensor
+    from bitvec.runtime.onnx.files import save
+
+    if form == "tensor":
+        return save(tensor.to_onnx(forest, leaves=leaves), path)
+    try:
+        return save(tree_ensemble.to_onnx(forest, leaves=leaves), path)
+    except UnsupportedModelError:
+        if form is not None:
+            raise
+        return save(tensor.to_onnx(forest, leaves=leaves), path)
+
+
+def _to_xgboost(forest: Forest, path: Path) -> Path:
+    from bitvec.converters.xgboost import to_xgboost
+
+    return to_xgboost(forest, path)
+
+
+def _to_lightgbm(forest: Forest, path: Path) -> Path:
+    from bitvec.converters.lightgbm import to_lightgbm
+
+    return atomic.write(path, to_lightgbm(forest).encode())
+
+
+def _to_treelite(forest: Forest, path: Path) -> Path:
+    from bitvec.converters.treelite import to_treelite
+
+    return atomic.write(path, bytes(to_treelite(forest).serialize_bytes()))
+
+
+def _to_sklearn(forest: Forest, path: Path) -> Path:
+    from bitvec.converters.sklearn import to_sklearn
+
+    try:
+        import skops.io
+    except ImportError as error:
+        raise MissingLibraryError("skops", "sklearn", "Writing a .skops file") from error
+    return atomic.write(path, skops.io.dumps(to_sklearn(forest)))
+
+
+def _to_onnx(forest: Forest, path: Path) -> Path:
+    return to_onnx(forest, path, None, False)
+
+
+WRITERS: Final[dict[Target, Writer]] = {
+    "onnx": Writer((".onnx",), _to_onnx),
+    "xgboost": Writer((".ubj", ".json"), _to_xgboost),
+    "lightgbm": Writer((".txt",), _to_lightgbm),
+    "treelite": Writer((".tl",), _to_treelite),
+    "sklearn": Writer((".skops",), _to_sklearn),
+}
+SUFFIXES: Final = tuple(suffix for writer in WRITERS.values() for suffix in writer.suffixes)
+
+
+def target_of(path: Path, to: Target | None) -> Target:
+    """Return the target that is named, or else the one whose files end as the path does.
+
+    Raises
+    ------
+    InputError
+        If there is no such target, or the path does not end as its files do.
+    """
+    if to is not None and to not in WRITERS:
+        raise InputError(f"`to` must be one of {', '.join(WRITERS)}, got {to!r}.")
+    suffix = path.suffix.lower()
+    if to is None:
+        for target, writer in WRITERS.items():
+            if suffix in writer.suffixes:
+                return target
+        raise InputError(f"the path must end in one of {', '.join(SUFFIXES)}, got {path}.")
+    if suffix not in WRITERS[to].suffixes:
+        wanted = " or ".join(WRITERS[to].suffixes)
+        raise InputError(f"a file for {to} must end in {wanted}, got {path}.")
+    return to
