@@ -1,0 +1,179 @@
+"""The trees of a CatBoost model, as the child arrays that `structure.arrange` takes.
+
+A row passes a test and goes right, or does not. An oblivious tree asks one test per level; bit i of
+a leaf's number says whether its split i was passed, so the last split stands at the root and leaves
+are numbered from left to right. Other trees are nested objects, whose leaves are named here in the
+same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from jaxtyping import Float64, Int64
+
+from bitvec.arrays import Array
+from bitvec.converters.catboost.document import Document, as_object, items, numbers
+from bitvec.converters.catboost.features import Features
+from bitvec.errors import FileFormatError
+
+_OBLIVIOUS: Final = frozenset({"leaf_values", "leaf_weights", "splits"})
+_LEAF: Final = frozenset({"value", "weight"})
+_NODE: Final = frozenset({"split", "left", "right"})
+
+
+@dataclass(frozen=True, slots=True)
+class Trees:
+    """All trees of a model, one after the other.
+
+    Parameters
+    ----------
+    left, right : int64, (n_nodes,)
+        Children; a leaf is `~leaf`, numbered across trees, from left to right within each.
+    roots : int64, (n_trees,)
+    test : int64, (n_nodes,)
+        The number of each node's test.
+    v : float64, (n_leaves, dimension)
+    weight : float64, (n_leaves,), optional
+    """
+
+    left: Int64[Array, " n_nodes"]
+    right: Int64[Array, " n_nodes"]
+    roots: Int64[Array, " n_trees"]
+    test: Int64[Array, " n_nodes"]
+    v: Float64[Array, "n_leaves dimension"]
+    weight: Float64[Array, " n_leaves"] | None
+
+
+def read_trees(document: Document, features: Features) -> Trees:
+    """Read the trees of a model.
+
+    Raises
+    ------
+    FileFormatError
+        If they are damaged, or there is none.
+    UnsupportedModelError
+        If a split is neither on a border nor on a category.
+    """
+    trees = items(document, "oblivious_trees" if "oblivious_trees" in document else "trees")
+    if not trees:
+        raise FileFormatError("a model must hold at least one tree, got none: fit it first.")
+    read = _oblivious if "oblivious_trees" in document else _nested
+    return read(trees, _remembering(features))
+
+
+def _remembering(features: Features) -> Callable[[Any], int]:
+    """Return `features.test_of`, which looks at equal splits once: trees share them."""
+    known: dict[str, int] = {}
+
+    def test_of(split: Any) -> int:
+        text = repr(split)  # unlike equality, it tells True from 1
+        if text not in known:
+            known[text] = features.test_of(split)
+        return known[text]
+
+    return test_of
+
+
+def _oblivious(trees: list[Any], test_of: Callable[[Any], int]) -> Trees:
+    left: list[Array] = []
+    right: list[Array] = []
+    roots: list[int] = []
+    test: list[Array] = []
+    values: list[Array] = []
+    weights: list[Array | None] = []
+    n_nodes = n_leaves = dimension = 0
+    for number, tree in enumerate(trees):
+        tree = as_object(tree, f"tree {number}", _OBLIVIOUS)
+        splits = items(tree, "splits")
+        v = numbers(tree.get("leaf_values"), "leaf_values")
+        # Compared as Python integers: a depth of thousands is a number, not an allocation.
+        size = 1 << min(len(splits), 64)
+        dimension = dimension or max(v.size // size, 1)
+        if v.size != size * dimension:
+            raise FileFormatError(
+                f"tree {number} of depth {len(splits)} must have {size} leaves of {dimension} "
+                f"values, got {v.size} values."
+            )
+        levels: Array = np.array([test_of(split) for split in splits], np.int64)[::-1]
+        heap = np.arange(size - 1)
+        last_level = heap >= size // 2 - 1
+        for side, first in ((left, 1), (right, 2)):
+            child = 2 * heap + first
+            side.append(np.where(last_level, ~(child - (size - 1) + n_leaves), child + n_nodes))
+        roots.append(n_nodes if size > 1 else ~n_leaves)
+        test.append(np.repeat(levels, 1 << np.arange(levels.size)))
+        values.append(v.reshape(size, dimension))
+        weights.append(_weights(tree, size))
+        n_nodes += size - 1
+        n_leaves += size
+    empty = np.zeros(0, np.int64)
+    return Trees(
+        np.concatenate([empty, *left]),
+        np.concatenate([empty, *right]),
+        np.array(roots, np.int64),
+        np.concatenate([empty, *test]),
+        np.concatenate(values),
+        _joined(weights),
+    )
+
+
+def _weights(tree: Document, size: int) -> Float64[Array, " n"] | None:
+    weights = numbers(items(tree, "leaf_weights"), "leaf_weights")
+    if weights.size not in (0, size):
+        raise FileFormatError(f"`leaf_weights` must have {size} values, got {weights.size}.")
+    return weights if weights.size else None
+
+
+def _joined(weights: list[Array | None]) -> Float64[Array, " n_leaves"] | None:
+    known = [part for part in weights if part is not None]
+    return np.concatenate(known) if len(known) == len(weights) else None
+
+
+def _nested(trees: list[Any], test_of: Callable[[Any], int]) -> Trees:
+    sides: tuple[list[int], list[int]] = ([], [])
+    roots: list[int] = []
+    test: list[int] = []
+    leaves: list[Any] = []
+    weights: list[Any] = []
+    # A stack of subtrees with the node above and the side; a left one is taken before its right.
+    todo: list[tuple[Any, int, int]] = [(tree, -1, 0) for tree in reversed(trees)]
+    while todo:
+        tree, above, side = todo.pop()
+        is_leaf = isinstance(tree, dict) and "value" in tree
+        tree = as_object(tree, "a leaf" if is_leaf else "a node", _LEAF if is_leaf else _NODE)
+        at = ~len(leaves) if is_leaf else len(test)
+        if above < 0:
+            roots.append(at)
+        else:
+            sides[side][above] = at
+        if is_leaf:
+            leaves.append(tree["value"])
+            weights.append(tree.get("weight"))
+            continue
+        test.append(test_of(tree.get("split")))
+        for child in sides:
+            child.append(0)
+        todo += [(tree.get("right"), at, 1), (tree.get("left"), at, 0)]
+    has_weights = None not in weights
+    return Trees(
+        np.array(sides[0], np.int64),
+        np.array(sides[1], np.int64),
+        np.array(roots, np.int64),
+        np.array(test, np.int64),
+        _vectors(leaves),
+        numbers(weights, "weight") if has_weights else None,
+    )
+
+
+def _vectors(leaves: list[Any]) -> Float64[Array, "n_leaves dimension"]:
+    """Return leaves that are all numbers, or all lists of as many numbers."""
+    dimension = len(leaves[0]) if isinstance(leaves[0], list) else 1
+    if isinstance(leaves[0], list):
+        if dimension == 0 or not all(isinstance(v, list) and len(v) == dimension for v in leaves):
+            raise FileFormatError(f"each leaf must have {dimension or 'some'} values.")
+        leaves = [number for leaf in leaves for number in leaf]
+    return numbers(leaves, "value").reshape(-1, dimension)

@@ -1,0 +1,652 @@
+"""Laws of lifting CatBoost models: the forest answers as the library does, bit for bit."""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bitvec
+from bitvec import reference, transforms
+from bitvec.converters import catboost as converter
+from bitvec.converters.catboost.city_hash import text_with_hash
+from bitvec.errors import (
+    FileFormatError,
+    InputError,
+    MissingLibraryError,
+    UnsupportedModelError,
+)
+from bitvec.forest import Forest
+from bitvec.node_tests import Kind
+from bitvec.output import PostTransform
+
+cb = pytest.importorskip("catboost")
+
+QUIET: dict[str, Any] = {
+    "iterations": 9,
+    "depth": 3,
+    "learning_rate": 0.3,
+    "one_hot_max_size": 100,
+    "verbose": 0,
+    "allow_writing_files": False,
+    "thread_count": 1,
+    "random_seed": 1,
+}
+POLICIES = ("SymmetricTree", "Depthwise", "Lossguide")
+CATEGORIES = [3, 4, 5]
+N = 400
+
+
+def table() -> tuple[np.ndarray, np.ndarray]:
+    """Numbers, some missing, texts with the empty one, whole numbers, and texts of both kinds."""
+    rng = np.random.default_rng(0)
+    numbers = rng.normal(size=(N, 3)).astype(np.float32)
+    texts = rng.choice(["x", "y", "zé", ""], N)
+    wholes = rng.integers(0, 5, N)
+    mixed = rng.choice(["1", "2", "unknown"], N)
+    y = numbers[:, 0] + (texts == "x") - (texts == "") + (wholes == 2) - (mixed == "1")
+    X = np.empty((N, 6), object)
+    X[:, :3], X[:, 3], X[:, 4], X[:, 5] = numbers, texts, wholes, mixed
+    X[::7, 1] = np.nan
+    return X, y.astype(np.float64)
+
+
+X, Y = table()
+GROUPS = np.repeat(np.arange(N // 10), 10)
+POSITIVE = np.exp(Y)
+THIRDS = np.digitize(Y, np.quantile(Y, [0.3, 0.6]))
+SEVERAL = np.stack([Y > 0, Y > 1, Y > 0.5], axis=1).astype(int)
+
+REGRESSIONS: dict[str, np.ndarray] = {
+    **dict.fromkeys(("RMSE", "MAE", "Quantile", "LogCosh", "Expectile:alpha=0.3"), Y),
+    **dict.fromkeys(("Lq:q=2.5", "Huber:delta=1", "LogLinQuantile", "RMSEWithUncertainty"), Y),
+    **dict.fromkeys(("MAPE", "RMSPE"), Y + 9),
+    **dict.fromkeys(("Poisson", "Tweedie:variance_power=1.5", "Cox"), POSITIVE),
+    "SurvivalAft": np.stack([POSITIVE, POSITIVE + 0.1], axis=1),
+    "MultiRMSE": np.stack([Y, -Y], axis=1),
+    "MultiQuantile:alpha=0.1,0.5,0.9": Y,
+}
+CLASSIFICATIONS: dict[str, np.ndarray] = {
+    **dict.fromkeys(("Logloss", "Focal:focal_alpha=0.5;focal_gamma=2"), (Y > 0).astype(int)),
+    "CrossEntropy": 1 / (1 + np.exp(-Y)),
+    "MultiClass": THIRDS,
+    "MultiClassOneVsAll": THIRDS,
+    "MultiLogloss": SEVERAL,
+    "MultiCrossEntropy": 1 / (1 + np.exp(-np.stack([Y, Y + 1], axis=1))),
+}
+RANKINGS: dict[str, np.ndarray] = {
+    **dict.fromkeys(("GroupQuantile", "QueryRMSE", "PairLogit", "YetiRank"), Y),
+    **dict.fromkeys(("StochasticRank:metric=NDCG", "LambdaMart"), Y - Y.min()),
+    "QuerySoftMax": (Y > 0).astype(int),
+}
+LOSSES = {**REGRESSIONS, **CLASSIFICATIONS, **RANKINGS}
+
+
+def pool(y: np.ndarray | None = None, *, grouped: bool = False) -> Any:
+    return cb.Pool(X, y, cat_features=CATEGORIES, group_id=GROUPS if grouped else None)
+
+
+def trained(loss: str = "RMSE", policy: str = "SymmetricTree", **options: Any) -> Any:
+    """A plain CatBoost of this loss."""
+    parameters = {**QUIET, "loss_function": loss, "grow_policy": policy, **options}
+    return cb.CatBoost(parameters).fit(pool(LOSSES[loss], grouped=loss in RANKINGS))
+
+
+def saved(model: Any, path: Path, *, texts: bool = True) -> Path:
+    model.save_model(str(path), format="json", pool=pool() if texts else None)
+    return path
+
+
+def probes(forest: Forest, n: int = 300) -> np.ndarray:
+    """Rows on thresholds and codes, one ulp to each side, missing, infinite and unheard-of."""
+    rng = np.random.default_rng(2)
+    rows = rng.normal(size=(n, forest.n_features)).astype(np.float32)
+    others = [0, -0.0, 1, 2, 3, 4, 5, 2.5, -1, 1e9, 1e-40, np.nan, np.inf, -np.inf]
+    for column in range(forest.n_features):
+        b = forest.b[forest.tests.feature == column]
+        with np.errstate(over="ignore"):  # below the least float32 comes -inf
+            near = [np.nextafter(b, np.float32(side)) for side in (np.inf, -np.inf)]
+        values = np.concatenate([b, *near, np.array(others, np.float32)])
+        special = rng.random(n) < 0.8
+        rows[special, column] = rng.choice(values, int(special.sum()))
+    return rows
+
+
+def assert_same(model: Any) -> Forest:
+    """The forest of a model and the model agree on leaves, raw scores and labels."""
+    forest, subject = converter.convert(model), converter.subject(model)
+    rows = probes(forest)
+    exits = reference.exit_leaves(forest, rows)
+    raw = reference.raw(forest, rows)
+    assert forest.source is not None
+    assert forest.source.leaf_id is not None
+    assert subject.leaf_ids is not None
+    ids = forest.source.leaf_id[exits + forest.bitvectors.leaf_ptr[:-1]]
+    assert np.array_equal(ids, subject.leaf_ids(rows))
+    assert np.array_equal(raw, subject.raw(rows))
+    if forest.output.is_classifier:
+        assert subject.predict is not None
+        assert np.array_equal(transforms.predictions(forest.output, raw), subject.predict(rows))
+    return forest
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_every_loss_answers_alike(loss, tmp_path):
+    model = trained(loss, POLICIES[len(loss) % 3])
+    forest = assert_same(model)
+    assert_same(saved(model, tmp_path / "m.json"))
+    kind = {True: CLASSIFICATIONS, False: {**REGRESSIONS, **RANKINGS}}[forest.output.is_classifier]
+    assert loss in kind
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("loss", ["RMSE", "Logloss", "MultiClass"])
+def test_every_kind_of_tree_answers_alike(policy, loss, tmp_path):
+    model = trained(loss, policy)
+    assert_same(model)
+    assert_same(saved(model, tmp_path / "texts.json"))
+    assert_same(saved(model, tmp_path / "hashes.json", texts=False))
+
+
+def test_a_binary_file_answers_alike(tmp_path):
+    trained("MultiClass", "Lossguide").save_model(str(tmp_path / "m.cbm"))
+    forest = converter.convert(tmp_path / "m.cbm")
+    assert bitvec.certify(forest, converter.subject(tmp_path / "m.cbm")).passed
+
+
+@pytest.mark.parametrize(
+    ("loss", "policy"),
+    [("Quantile", "SymmetricTree"), ("MultiClassOneVsAll", "Depthwise"), ("Logloss", "Lossguide")],
+)
+def test_certificates_are_perfect(loss, policy):
+    model = trained(loss, policy)
+    forest = converter.convert(model)
+    certificate = bitvec.certify(forest, converter.subject(model))
+    assert certificate.passed, certificate.summary()
+
+
+@pytest.mark.parametrize("n", [1, 3, 4, 16, 17, 127, 128, 129, 300])
+@pytest.mark.parametrize("policy", ["SymmetricTree", "Lossguide"])
+def test_raw_scores_do_not_depend_on_the_number_of_rows(n, policy):
+    model = trained("RMSE", policy, iterations=30, depth=4)
+    forest, subject = converter.convert(model), converter.subject(model)
+    rows = probes(forest)
+    expected = reference.raw(forest, rows)
+    parts = [subject.raw(rows[at : at + n]) for at in range(0, len(rows), n)]
+    assert np.array_equal(np.concatenate(parts), expected)
+
+
+def test_deep_oblivious_trees_answer_alike():
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(600, 6))
+    model = cb.CatBoostRegressor(**{**QUIET, "depth": 10}).fit(Z, Z[:, 0] * Z[:, 1])
+    assert_same(model)
+
+
+LABELS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "integers": lambda y: y * 3 - 2,
+    "floats": lambda y: y * 1.5,
+    "texts": lambda y: np.array(["no", "ja", "vielleicht"])[y],
+}
+
+
+@pytest.mark.parametrize("kind", LABELS)
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_labels_are_the_classifiers_own(kind, n_classes, tmp_path):
+    y = LABELS[kind](np.minimum(THIRDS, n_classes - 1))
+    model = cb.CatBoostClassifier(**QUIET, cat_features=CATEGORIES).fit(X, y)
+    for source in (model, saved(model, tmp_path / "m.json")):
+        forest = assert_same(source)
+        assert forest.output.classes is not None
+        labels = forest.output.classes[0]
+        assert labels.tolist() == list(model.classes_)
+        assert labels.dtype.kind == np.asarray(y).dtype.kind
+
+
+def test_boolean_labels_are_the_classifiers_own():
+    model = cb.CatBoostClassifier(**QUIET, cat_features=CATEGORIES).fit(X, Y > 0)
+    forest = assert_same(model)
+    assert forest.output.classes is not None
+    assert forest.output.classes[0].dtype == bool
+
+
+def test_a_probability_threshold_moves_the_boundary(tmp_path):
+    model = cb.CatBoostClassifier(**QUIET, cat_features=CATEGORIES).fit(X, (Y > 0).astype(int))
+    model.set_probability_threshold(0.7)
+    forest = assert_same(model)
+    assert forest.output.boundary == -np.log(1 / 0.7 - 1)
+    assert_same(saved(model, tmp_path / "m.json"))
+    model.set_probability_threshold(1.0)
+    with pytest.raises(UnsupportedModelError, match="between 0 and 1"):
+        converter.convert(model)
+
+
+@pytest.mark.parametrize("options", [{"classes_count": 6}, {"class_names": [7, 2, 0, 1]}])
+@pytest.mark.filterwarnings("ignore")
+def test_classes_absent_from_training_have_no_score(options):
+    y = THIRDS * 2 if "classes_count" in options else THIRDS
+    model = cb.CatBoostClassifier(**QUIET, cat_features=CATEGORIES, **options).fit(X, y)
+    forest = assert_same(model)
+    raw = reference.raw(forest, probes(forest))
+    assert np.isneginf(raw).all(axis=0).sum() == forest.n_outputs - 3
+    assert bitvec.certify(forest, converter.subject(model)).passed
+
+
+def test_permuted_class_names_permute_the_outputs():
+    model = cb.CatBoostClassifier(
+        **QUIET, cat_features=CATEGORIES, class_names=[2, 0, 1], grow_policy="Lossguide"
+    ).fit(X, THIRDS)
+    forest = assert_same(model)
+    assert forest.output.classes is not None
+    assert forest.output.classes[0].tolist() == [2, 0, 1]
+
+
+@pytest.mark.parametrize("loss", ["RMSE", "MultiRMSE"])
+@pytest.mark.parametrize("scale", [0.37, -3.0])
+def test_a_sum_is_scaled_before_the_bias(loss, scale, tmp_path):
+    model = trained(loss)
+    model.set_scale_and_bias(scale, [1.1] if loss == "RMSE" else [1.1, -0.3])
+    assert_same(model)
+    assert_same(saved(model, tmp_path / "m.json"))
+
+
+def test_a_scale_of_zero_is_refused():
+    model = trained()
+    model.set_scale_and_bias(0.0, [1.0])
+    with pytest.raises(UnsupportedModelError, match="scale"):
+        converter.convert(model)
+
+
+@pytest.mark.parametrize("mode", ["Min", "Max", "Forbidden"])
+def test_missing_values_go_by_the_nan_mode(mode):
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(N, 3)).astype(np.float32)
+    y = Z[:, 0] + Z[:, 1]
+    if mode != "Forbidden":
+        Z[::5, 1] = np.nan
+        y[::5] += 3
+    model = cb.CatBoostRegressor(**QUIET, nan_mode=mode).fit(Z, y)
+    forest = assert_same(model)
+    expected = (forest.tests.feature == 1) & (mode == "Max")
+    assert np.array_equal(forest.tests.missing_right, expected)
+    assert bitvec.certify(forest, converter.subject(model)).passed
+
+
+def test_a_model_of_the_best_iterations_holds_these_only():
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(N, 3))
+    model = cb.CatBoostRegressor(**{**QUIET, "iterations": 60}).fit(
+        Z, Z[:, 0], eval_set=(Z[:99], Z[:99, 0] / 3 + rng.normal(size=99)), use_best_model=True
+    )
+    assert model.tree_count_ < 60
+    assert assert_same(model).n_trees == model.tree_count_
+
+
+def test_a_sum_of_models_answers_alike():
+    parts = [trained(policy=policy, iterations=3) for policy in ("SymmetricTree",) * 2]
+    assert_same(cb.sum_models(parts, weights=[0.5, 0.3]))
+    forest = assert_same(cb.sum_models([trained("Logloss"), trained("Logloss")]))
+    assert forest.output.is_classifier
+
+
+def test_a_wrapper_that_answers_otherwise_than_its_loss_is_refused(tmp_path):
+    path = saved(trained("Logloss"), tmp_path / "m.json")
+    for wrapper in (cb.CatBoostRegressor(), cb.CatBoostRanker()):
+        with pytest.raises(UnsupportedModelError, match="plain CatBoost"):
+            converter.convert(wrapper.load_model(str(path), format="json"))
+
+
+class _Squares:
+    def calc_ders_range(self, approxes, targets, weights):
+        # Compiled by numba where that is installed, so nothing but plain indexing.
+        return [(targets[i] - approxes[i], -1.0) for i in range(len(targets))]
+
+
+def test_a_loss_of_the_callers_own_answers_by_its_wrapper():
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(N, 3))
+    options = {**QUIET, "iterations": 2, "loss_function": _Squares()}
+    regressor = cb.CatBoostRegressor(**options, eval_metric="RMSE").fit(Z, Z[:, 0])
+    assert assert_same(regressor).output.post_transform is PostTransform.IDENTITY
+    classifier = cb.CatBoostClassifier(**options, eval_metric="Logloss").fit(Z, Z[:, 0] > 0)
+    assert assert_same(classifier).output.post_transform is PostTransform.SIGMOID
+
+
+@pytest.mark.parametrize("loss", ["Poisson", "Tweedie:variance_power=1.5", "MultiClass"])
+def test_links_by_catboosts_own_exponential_are_near(loss):
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(N, 3)).astype(np.float32)
+    options = {**QUIET, "iterations": 60, "loss_function": loss}
+    y = np.exp(Z[:, 0]) if loss != "MultiClass" else np.digitize(Z[:, 0], [-0.5, 0.5])
+    model = cb.CatBoost(options).fit(Z, y)
+    forest, subject = converter.convert(model), converter.subject(model)
+    assert any("exponential" in note for note in subject.notes)
+    raw = reference.raw(forest, Z)
+    got = transforms.transform(forest.output, raw)
+    kind = "Probability" if loss == "MultiClass" else "Exponent"
+    expected = model.predict(Z, prediction_type=kind).reshape(got.shape)
+    # Its exponential of x is off by up to |x| ulp and a little more; a quotient takes several.
+    ulps = 2 * (4 + 2 * np.ptp(raw, axis=1, keepdims=True) + 2 * np.abs(raw))
+    assert np.all(np.abs(got - expected) <= ulps * np.spacing(expected))
+    assert bitvec.certify(forest, subject).passed
+
+
+def test_the_second_output_of_an_uncertain_regressor_stays_raw():
+    forest = converter.convert(trained("RMSEWithUncertainty"))
+    assert forest.n_outputs == 2
+    assert forest.output.post_transform is PostTransform.IDENTITY
+    notes = converter.subject(trained("RMSEWithUncertainty")).notes
+    assert any("exp(2x)" in note for note in notes)
+
+
+def test_a_file_holds_the_model_to_the_last_bit(tmp_path):
+    model = trained(policy="Depthwise")
+    path = saved(model, tmp_path / "m.json")
+    a, b = converter.convert(model), converter.convert(path)
+    assert np.array_equal(a.v, b.v)
+    assert np.array_equal(np.asarray(a.output.base_score), np.asarray(b.output.base_score))
+
+
+def test_a_file_is_lifted_without_the_library(tmp_path, monkeypatch):
+    path = saved(trained(), tmp_path / "m.json")
+    binary = tmp_path / "m.cbm"
+    trained().save_model(str(binary))
+    monkeypatch.setitem(sys.modules, "catboost", None)
+    assert converter.convert(path).n_trees == QUIET["iterations"]
+    for ask in (lambda: converter.subject(path), lambda: converter.convert(binary)):
+        with pytest.raises(MissingLibraryError):
+            ask()
+
+
+# Categories
+
+
+def test_hashes_are_the_librarys_own(tmp_path):
+    rng = np.random.default_rng(0)
+    texts = ["a" * n for n in range(150)] + ["é漢 b"[n % 4] * n for n in range(150)]
+    texts += [str(n) for n in range(-50, 3000, 61)]
+    Z = np.array([[text, rng.normal()] for text in texts * 2], object)
+    rows = cb.Pool(Z, rng.normal(size=len(Z)), cat_features=[0])
+    model = cb.CatBoostRegressor(**{**QUIET, "iterations": 1, "one_hot_max_size": 2}).fit(rows)
+    model.save_model(str(tmp_path / "m.json"), format="json", pool=rows)
+    info = json.loads((tmp_path / "m.json").read_bytes())["features_info"]
+    found = {entry["value"]: entry["hash"] for entry in info["cat_features_hash"]}
+    assert found.keys() == set(texts)
+    for text, hashed in found.items():
+        assert converter.category_hash(text) % 2**32 == hashed
+
+
+@pytest.mark.parametrize("hashed", [0, 1, -1, 2**31 - 1, -(2**31), 123456789])
+def test_texts_of_a_hash_have_it(hashed):
+    text = text_with_hash(hashed)
+    assert text.isascii()
+    assert text.isprintable()
+    assert converter.category_hash(text) == hashed
+
+
+def test_texts_of_a_frame_find_their_categories(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    model = trained("Logloss", "Depthwise")
+    rng = np.random.default_rng(5)
+    frame = pandas.DataFrame({str(j): X[:, j] for j in range(6)})
+    for column in range(3):
+        frame[str(column)] = frame[str(column)].astype(np.float32)
+    frame["3"] = rng.choice(["x", "y", "zé", "", "new", "nan", " x"], N)
+    frame["4"] = rng.integers(-3, 9, N)
+    frame["5"] = rng.choice(["1", "2", "unknown", "3", "01", "1.0"], N)
+    expected = model.predict(cb.Pool(frame, cat_features=CATEGORIES))
+    path = saved(model, tmp_path / "m.json")
+    every = {*X[:, 3], *X[:, 5]}
+    for forest in (converter.convert(path), converter.convert(model, categories=every)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of unseen categories
+            rows = bitvec.compile(forest).rows(frame)
+        assert np.array_equal(reference.raw(forest, rows)[:, 0], expected)
+
+
+def test_given_texts_are_those_that_a_file_holds(tmp_path):
+    model = trained(policy="Depthwise")
+    a = converter.convert(saved(model, tmp_path / "m.json"))
+    b = converter.convert(model, categories=[*X[:, 3], *X[:, 4], *X[:, 5]])
+    assert a.inputs.categories == b.inputs.categories
+    rows = probes(b)
+    assert np.array_equal(
+        converter.subject(model, categories={*X[:, 3], *X[:, 5]}).raw(rows), reference.raw(b, rows)
+    )
+
+
+def test_whole_numbers_are_codes_themselves():
+    forest = converter.convert(trained(policy="Depthwise"))
+    on_wholes = forest.tests.feature == 4
+    assert on_wholes.any()
+    assert set(forest.tests.kind[on_wholes]) == {Kind.EQUAL}
+    assert set(forest.b[on_wholes]) <= set(range(5))
+    assert forest.inputs.categories is not None
+    assert forest.inputs.categories[4] is None
+
+
+def test_hashes_stand_for_texts_that_are_not_known():
+    forest = converter.convert(trained(policy="Depthwise"))
+    assert forest.inputs.categories is not None
+    book = forest.inputs.categories[3]
+    assert book is not None
+    assert set(book) <= {converter.category_hash(text) for text in ("x", "y", "zé", "")}
+
+
+def test_numbers_of_a_frame_are_not_taken_for_codes_of_texts(tmp_path):
+    """A category 1 that tests do not know must not become the text of code 1."""
+    pandas = pytest.importorskip("pandas")
+    forest = converter.convert(saved(trained(policy="Depthwise"), tmp_path / "m.json"))
+    frame = pandas.DataFrame({str(j): X[:, j] for j in range(6)})
+    for column in ("3", "5"):
+        wrong = frame.copy()
+        wrong[column] = np.arange(N) % 3
+        with pytest.raises(InputError, match="category"):
+            bitvec.compile(forest).rows(wrong)
+
+
+def test_a_text_that_is_a_number_is_the_number(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    model = trained(policy="Depthwise")
+    forest = converter.convert(saved(model, tmp_path / "m.json"))
+    frame = pandas.DataFrame({str(j): X[:, j] for j in range(6)})
+    texts = frame.assign(**{"5": pandas.Categorical(np.where(X[:, 5] == "1", "1", "2"))})
+    numbers = frame.assign(**{"5": pandas.Categorical(np.where(X[:, 5] == "1", 1, 2))})
+    predictor = bitvec.compile(forest)
+    expected = model.predict(cb.Pool(texts, cat_features=CATEGORIES))
+    for table_ in (texts, numbers):
+        assert np.array_equal(reference.raw(forest, predictor.rows(table_))[:, 0], expected)
+
+
+# Refusals
+
+
+def document(**changes: Any) -> dict[str, Any]:
+    """A model of two stumps, with some members changed."""
+    split = {
+        "border": 0.5,
+        "float_feature_index": 0,
+        "split_index": 0,
+        "split_type": "FloatFeature",
+    }
+    feature = {
+        "borders": [0.5],
+        "feature_id": "a",
+        "feature_index": 0,
+        "flat_feature_index": 0,
+        "has_nans": False,
+        "nan_value_treatment": "AsIs",
+    }
+    tree = {"leaf_values": [1.0, 2.0], "leaf_weights": [3, 4], "splits": [split]}
+    return {
+        "features_info": {"float_features": [feature]},
+        "model_info": {"params": {"loss_function": {"type": "RMSE"}}},
+        "oblivious_trees": [tree, tree],
+        "scale_and_bias": [1, [0.25]],
+        **changes,
+    }
+
+
+def lifted(tmp_path: Path, **changes: Any) -> Forest:
+    path = tmp_path / "m.json"
+    path.write_text(json.dumps(document(**changes)))
+    return converter.convert(path)
+
+
+def test_a_document_is_read_as_it_says(tmp_path):
+    forest = lifted(tmp_path)
+    rows = np.array([[0.5], [np.nextafter(np.float32(0.5), np.float32(1))], [np.nan]], np.float32)
+    assert reference.raw(forest, rows).ravel().tolist() == [2.25, 4.25, 2.25]
+    assert forest.inputs.feature_names == ("a",)
+
+
+def test_a_constant_tree_is_one_leaf(tmp_path):
+    tree = {"leaf_values": [1.5], "splits": None}
+    forest = lifted(tmp_path, oblivious_trees=[tree])
+    assert reference.raw(forest, np.zeros((1, 1))).item() == 1.75
+
+
+def nested(depth: int) -> dict[str, Any]:
+    tree: dict[str, Any] = {"value": 1.0, "weight": 1}
+    for _ in range(depth):
+        split = document()["oblivious_trees"][0]["splits"][0]
+        tree = {"left": tree, "right": {"value": 2.0, "weight": 1}, "split": split}
+    return tree
+
+
+def test_trees_of_other_shapes_are_chains_too(tmp_path):
+    changed = document(trees=[nested(90)])
+    del changed["oblivious_trees"]
+    path = tmp_path / "m.json"
+    path.write_text(json.dumps(changed))
+    assert converter.convert(path).n_nodes == 90
+
+
+DAMAGED: dict[str, dict[str, Any]] = {
+    "no tree": {"oblivious_trees": []},
+    "a deep tree": {
+        "oblivious_trees": [
+            {
+                "leaf_values": [1.0, 2.0],
+                "splits": document()["oblivious_trees"][0]["splits"] * 30,
+            }
+        ]
+    },
+    "an endless tree": {
+        "oblivious_trees": [
+            {"leaf_values": [1.0], "splits": document()["oblivious_trees"][0]["splits"] * 9000}
+        ]
+    },
+    "both kinds of trees": {"trees": []},
+    "a bias too many": {"scale_and_bias": [1, [0, 0]]},
+    "booleans as numbers": {"scale_and_bias": [True, [0]]},
+    "a number beyond float64": {"scale_and_bias": [1, [10**400]]},
+    "no features": {"features_info": {}},
+    "info that is none": {"model_info": []},
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_damage_is_refused(name, tmp_path):
+    with pytest.raises(FileFormatError):
+        lifted(tmp_path, **DAMAGED[name])
+
+
+FEATURE = document()["features_info"]["float_features"][0]
+UNKNOWN: dict[str, dict[str, Any]] = {
+    "a member": {"surprise": 1},
+    "a loss": {"model_info": {"params": {"loss_function": {"type": "Surprise"}}}},
+    "text features": {"features_info": {"float_features": [FEATURE], "text_features": [{}]}},
+    "a feature's member": {"features_info": {"float_features": [{**FEATURE, "surprise": 1}]}},
+    "a treatment of NaN": {
+        "features_info": {"float_features": [{**FEATURE, "nan_value_treatment": "AsRandom"}]}
+    },
+    "a scale of 0": {"scale_and_bias": [0, [1]]},
+}
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_unknown_meanings_are_refused(name, tmp_path):
+    with pytest.raises(UnsupportedModelError):
+        lifted(tmp_path, **UNKNOWN[name])
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"{", b"[]", b"null", b'{"oblivious_trees": NaN}', b'{"a":' * 100_000, b"[" * 10**6],
+)
+def test_what_is_no_document_is_refused(data, tmp_path):
+    path = tmp_path / "m.json"
+    path.write_bytes(data)
+    with pytest.raises((FileFormatError, UnsupportedModelError)):
+        converter.convert(path)
+
+
+def test_a_split_must_say_what_its_feature_says(tmp_path):
+    tree = json.loads(json.dumps(document()["oblivious_trees"][0]))
+    tree["splits"][0]["border"] = 0.75
+    with pytest.raises(FileFormatError, match="split"):
+        lifted(tmp_path, oblivious_trees=[tree])
+
+
+def test_statistics_of_categories_are_refused_by_name():
+    model = cb.CatBoost({**QUIET, "one_hot_max_size": 2}).fit(
+        cb.Pool(X, Y, cat_features=CATEGORIES, feature_names=list("abcdef"))
+    )
+    with pytest.raises(UnsupportedModelError, match=r"CTR.*'d'"):
+        converter.convert(model)
+
+
+@pytest.mark.parametrize("kind", ["text", "embedding"])
+def test_texts_and_embeddings_are_refused_by_name(kind):
+    rng = np.random.default_rng(0)
+    Z = np.empty((N, 2), object)
+    Z[:, 0] = rng.normal(size=N)
+    Z[:, 1] = [f"{'abcd'[k]} e" for k in rng.integers(0, 4, N)]
+    if kind == "embedding":
+        Z[:, 1] = list(rng.normal(size=(N, 3)))
+    rows = cb.Pool(Z, (Y > 0).astype(int), **{f"{kind}_features": [1]}, feature_names=["a", "b"])
+    model = cb.CatBoostClassifier(**{**QUIET, "iterations": 3}).fit(rows)
+    with pytest.raises(UnsupportedModelError, match=r"'b'"):
+        converter.convert(model)
+
+
+def test_an_unfitted_model_is_refused():
+    with pytest.raises(UnsupportedModelError, match="fitted"):
+        converter.convert(cb.CatBoostClassifier())
+
+
+def test_another_object_is_refused():
+    with pytest.raises(UnsupportedModelError, match="CatBoost"):
+        converter.convert(3)
+
+
+def test_a_damaged_binary_file_is_refused(tmp_path):
+    path = tmp_path / "m.cbm"
+    trained().save_model(str(path))
+    data = bytearray(path.read_bytes())
+    path.write_bytes(data[: len(data) // 2])
+    with pytest.raises(FileFormatError, match="catboost"):
+        converter.convert(path)
+
+
+def test_rows_of_another_width_are_refused():
+    subject = converter.subject(trained())
+    with pytest.raises(InputError, match="6 features"):
+        subject.raw(np.zeros((2, 5), np.float32))
+
+
+def test_no_rows_have_no_answers():
+    for loss in ("RMSE", "MultiClass", "Logloss"):
+        model = trained(loss)
+        forest, subject = converter.convert(model), converter.subject(model)
+        none = np.zeros((0, 6), np.float32)
+        assert subject.raw(none).shape == reference.raw(forest, none).shape
+        assert subject.leaf_ids is not None
+        assert subject.leaf_ids(none).shape == (0, forest.n_trees)
