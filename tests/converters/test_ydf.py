@@ -1,0 +1,343 @@
+"""Laws of the YDF converter: a lifted model answers as YDF's default engine does."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+
+import bitvec
+from bitvec import reference
+from bitvec.converters.ydf import convert, subject
+from bitvec.converters.ydf.model import lift
+from bitvec.errors import FileFormatError, InvalidForestError, UnsupportedModelError
+from bitvec.node_tests import Kind
+
+ydf = pytest.importorskip("ydf")
+ydf.verbose(0)
+
+FEATURES = ["a", "b", "c", "d"]
+WORDS = ["w", "x", "y", "z", "café"]
+
+
+def table(seed: int = 0, n: int = 500) -> dict[str, np.ndarray]:
+    """Numbers, categories and truth values, some missing, and labels of every kind."""
+    rng = np.random.default_rng(seed)
+    a, b = rng.normal(size=(2, n)).astype(np.float32)
+    c, d = rng.choice(WORDS, n).astype(object), rng.random(n) < 0.5
+    y = a + 0.5 * b + (c == "x") + d
+    a[rng.random(n) < 0.15] = np.nan
+    b[rng.random(n) < 0.15] = np.nan
+    c[rng.random(n) < 0.15] = ""
+    return {
+        "a": a,
+        "b": b,
+        "c": c,
+        "d": d,
+        "two": np.where(y > 0.8, "yes", "no"),
+        "many": np.digitize(y, [0, 0.8, 1.6]),
+        "number": y.astype(np.float32),
+        "count": np.round(np.abs(y)).astype(np.float32),
+        "group": rng.integers(0, 20, n),
+    }
+
+
+DATA = table()
+BOOST = {"num_trees": 4, "max_depth": 4, "validation_ratio": 0.0}
+FOREST = {"num_trees": 7, "max_depth": 6}
+OBLIQUE = {"split_axis": "SPARSE_OBLIQUE"}
+REGRESSION = {"task": ydf.Task.REGRESSION}
+RANKING = {"task": ydf.Task.RANKING, "ranking_group": "group"}
+MODELS = {
+    "binary": (ydf.GradientBoostedTreesLearner, "two", BOOST),
+    "focal": (ydf.GradientBoostedTreesLearner, "two", {**BOOST, "loss": "BINARY_FOCAL_LOSS"}),
+    "multinomial": (ydf.GradientBoostedTreesLearner, "many", BOOST),
+    "squared": (ydf.GradientBoostedTreesLearner, "number", {**BOOST, **REGRESSION}),
+    "absolute": (
+        ydf.GradientBoostedTreesLearner,
+        "number",
+        {**BOOST, **REGRESSION, "loss": "MEAN_AVERAGE_ERROR"},
+    ),
+    "poisson": (
+        ydf.GradientBoostedTreesLearner,
+        "count",
+        {**BOOST, **REGRESSION, "loss": "POISSON"},
+    ),
+    "lambda mart": (ydf.GradientBoostedTreesLearner, "count", {**BOOST, **RANKING}),
+    "xe ndcg": (
+        ydf.GradientBoostedTreesLearner,
+        "count",
+        {**BOOST, **RANKING, "loss": "XE_NDCG_MART"},
+    ),
+    "oblique boosting": (ydf.GradientBoostedTreesLearner, "two", {**BOOST, **OBLIQUE}),
+    "na conditions": (
+        ydf.GradientBoostedTreesLearner,
+        "two",
+        {**BOOST, **OBLIQUE, "allow_na_conditions": True},
+    ),
+    "bins": (
+        ydf.GradientBoostedTreesLearner,
+        "two",
+        {**BOOST, "discretize_numerical_columns": True},
+    ),
+    "large trees": (
+        ydf.GradientBoostedTreesLearner,
+        "number",
+        {**BOOST, **REGRESSION, "max_depth": 12, "min_examples": 1},
+    ),
+    "votes": (ydf.RandomForestLearner, "two", FOREST),
+    "an even number of votes": (ydf.RandomForestLearner, "two", {**FOREST, "num_trees": 6}),
+    "votes for many": (ydf.RandomForestLearner, "many", FOREST),
+    "shares": (ydf.RandomForestLearner, "two", {**FOREST, "winner_take_all": False}),
+    "shares of many": (ydf.RandomForestLearner, "many", {**FOREST, "winner_take_all": False}),
+    "means": (ydf.RandomForestLearner, "number", {**FOREST, **REGRESSION}),
+    "oblique forest": (ydf.RandomForestLearner, "two", {**FOREST, **OBLIQUE}),
+    "one-hot": (ydf.RandomForestLearner, "two", {**FOREST, "categorical_algorithm": "ONE_HOT"}),
+    "forest with na conditions": (
+        ydf.RandomForestLearner,
+        "two",
+        {**FOREST, "allow_na_conditions": True},
+    ),
+    "cart": (ydf.CartLearner, "two", {}),
+}
+
+
+def train(name: str) -> object:
+    """Train one of the models above."""
+    learner, label, options = MODELS[name]
+    return learner(label=label, features=FEATURES, **options).train(DATA)
+
+
+def codes(n: int = 200, seed: int = 1) -> np.ndarray:
+    """Rows with every kind of code and missing value."""
+    rng = np.random.default_rng(seed)
+    X = np.stack([*rng.normal(size=(2, n)), rng.integers(-2, 9, n), rng.random(n) < 0.5], axis=1)
+    X = X.astype(np.float32)
+    X[rng.random(X.shape) < 0.2] = np.nan
+    X[:4, :2] = [[np.inf, -np.inf], [-np.inf, np.inf], [0.0, -0.0], [1e30, -1e-40]]
+    X[4:6, 2] = [1.5, np.inf]
+    return X
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_lifted_model_is_certified_against_ydf(name):
+    model = train(name)
+    forest = convert(model)
+    quick = "QuickScorer" in model.list_compatible_engines()[0]
+    assert forest.output.base_first == quick
+    certificate = bitvec.certify(forest, subject(model), codes())
+    assert certificate.passed, certificate.summary()
+    assert {"leaf ids", "raw scores"} <= set(certificate.parts)
+
+
+@pytest.mark.parametrize("oblique", [{}, OBLIQUE])
+def test_an_isolation_forest_is_certified_against_ydf(oblique):
+    model = ydf.IsolationForestLearner(features=FEATURES, num_trees=5, **oblique).train(DATA)
+    certificate = bitvec.certify(convert(model), subject(model), codes())
+    assert certificate.passed, certificate.summary()
+
+
+def test_missing_numbers_go_where_nodes_say_without_global_imputation():
+    options = {**BOOST, "missing_value_policy": "LOCAL_IMPUTATION"}
+    model = ydf.GradientBoostedTreesLearner(label="two", features=["a", "b"], **options).train(DATA)
+    forest = convert(model)
+    mean = np.array([c.numerical.mean for c in model.data_spec().columns[1:3]], np.float32)
+    imputed = mean[forest.tests.feature] >= forest.b
+    assert np.any(imputed != forest.tests.missing_right)
+    assert bitvec.certify(forest, subject(model), codes()[:, :2]).passed
+
+
+def test_a_model_that_no_fast_engine_answers_is_refused():
+    options = {**BOOST, "missing_value_policy": "LOCAL_IMPUTATION", "max_depth": 6}
+    for seed in range(5):
+        model = ydf.GradientBoostedTreesLearner(label="two", features=FEATURES, **options)
+        model = model.train(table(seed))
+        if model.list_compatible_engines():
+            assert bitvec.certify(convert(model), subject(model), codes()).passed
+        else:
+            with pytest.raises(UnsupportedModelError, match="GLOBAL_IMPUTATION"):
+                convert(model)
+
+
+def test_words_of_the_dictionary_are_read_from_a_data_frame():
+    pandas = pytest.importorskip("pandas")
+    model = train("votes")
+    words = [*WORDS, "", "never seen", "<OOD>", None]
+    frame = pandas.DataFrame(
+        {"d": [True] * 9, "c": words, "b": [0.5] * 9, "a": [0.1] * 9}, columns=list("dcba")
+    )
+    asked = {**frame, "c": np.array([w or "" for w in words], object)}
+    asked = {k: np.array(v, object if k == "c" else None) for k, v in asked.items()}
+    expected = model.predict({**asked, "a": asked["a"].astype(np.float32)})
+    with pytest.warns(UserWarning, match="no category"):
+        got = bitvec.compile(convert(model)).predict_proba(frame)[:, 1]
+    assert np.array_equal(np.minimum(got, np.float32(1)), expected)
+
+
+def test_a_missing_truth_value_of_a_file_goes_as_in_ydf(tmp_path):
+    model = train("binary")
+    path = tmp_path / "rows.csv"
+    path.write_text("a,b,c,d\n0,0,x,\n0,0,x,1\n0,0,x,0\n")
+    code = float(convert(model).inputs.categories[2].index("x"))
+    X = np.array([[0, 0, code, d] for d in (np.nan, 1, 0)], np.float32)
+    got = bitvec.compile(convert(model)).predict_proba(X)[:, 1]
+    expected = model.predict(f"csv:{path}")
+    assert len(set(expected.tolist())) == 2
+    assert np.array_equal(got, expected)
+
+
+def test_integer_categories_are_codes_themselves():
+    rng = np.random.default_rng(0)
+    c = rng.integers(0, 40, 600).astype(np.int32)
+    data = {"c": c, "label": (c % 3 == 1) ^ (rng.random(600) < 0.1)}
+    columns = [ydf.Column("c", ydf.Semantic.CATEGORICAL, is_already_integerized=True)]
+    learner = ydf.RandomForestLearner(label="label", features=columns, **FOREST)
+    model = learner.train(data)
+    forest = convert(model)
+    assert forest.inputs.categories is None
+    assert np.any(forest.tests.kind == Kind.SET)
+    X = np.arange(-1, 40, dtype=np.float32)[:, None]
+    X[0] = np.nan
+    got = reference.raw(forest, X)[:, 0]
+    raw = np.minimum(got, np.float32(1))
+    codes = np.arange(-1, 40, dtype=np.int32)
+    assert np.array_equal(raw, model.predict({"c": codes}))
+    assert bitvec.certify(forest, subject(model)).passed
+
+
+def test_columns_of_several_numbers_are_unstacked():
+    rng = np.random.default_rng(0)
+    f = rng.normal(size=(300, 3)).astype(np.float32)
+    data = {"f": f, "label": f[:, 0] + f[:, 2] > 0}
+    model = ydf.RandomForestLearner(label="label", **FOREST).train(data)
+    forest = convert(model)
+    assert forest.inputs.feature_names == ("f.0_of_3", "f.1_of_3", "f.2_of_3")
+    assert bitvec.certify(forest, subject(model), f).passed
+
+
+def test_logits_are_predictions_where_the_model_says_so():
+    model = train("binary")
+    model.set_output_logits(True)
+    forest = convert(model)
+    assert bitvec.certify(forest, subject(model), codes()).passed
+    X = codes()
+    assert np.array_equal(bitvec.compile(forest).predict(X), subject(model).predict(X))
+
+
+def test_an_initial_prediction_of_each_class_is_added(tmp_path):
+    model = train("multinomial")
+    model.save(str(tmp_path / "m"))
+    header = tmp_path / "m" / "gradient_boosted_trees_header.pb"
+    content = header.read_bytes()
+    zero = b"\x25" + bytes(4)
+    assert content.count(zero * 4) == 1
+    values = np.array([0.1, -0.7, 3.3, 0.0], "<f4")
+    header.write_bytes(content.replace(zero * 4, b"".join(b"\x25" + v.tobytes() for v in values)))
+    certificate = bitvec.certify(convert(tmp_path / "m"), subject(tmp_path / "m"), codes())
+    assert certificate.passed, certificate.summary()
+
+
+@pytest.mark.parametrize("format_", list(ydf.NodeFormat))
+def test_a_directory_lifts_as_the_model_does(tmp_path, format_):
+    model = train("oblique boosting")
+    model.set_node_format(format_)
+    model.save(str(tmp_path / "m"))
+    forest = convert(tmp_path / "m")
+    assert np.array_equal(reference.raw(forest, codes()), subject(model).raw(codes()))
+    assert bitvec.certify(forest, subject(str(tmp_path / "m"))).passed
+
+
+def test_nodes_in_several_files_are_one_sequence(tmp_path):
+    model = train("binary")
+    path = tmp_path / "m"
+    model.save(str(path))
+    content = (path / "nodes-00000-of-00001").read_bytes()
+    first = 8 + 4 + int.from_bytes(content[8:12], "little")
+    (path / "nodes-00000-of-00001").unlink()
+    (path / "nodes-00000-of-00002").write_bytes(content[:first])
+    (path / "nodes-00001-of-00002").write_bytes(content[:8] + content[first:])
+    header = path / "gradient_boosted_trees_header.pb"
+    header.write_bytes(b"\x08\x02" + header.read_bytes()[2:])
+    assert np.array_equal(reference.raw(convert(path), codes()), subject(model).raw(codes()))
+    assert np.array_equal(subject(path).raw(codes()), subject(model).raw(codes()))
+
+
+def test_a_tree_of_one_leaf_lifts():
+    data = {"a": np.zeros(50, np.float32), "label": np.arange(50) % 2 == 0}
+    model = ydf.RandomForestLearner(label="label", num_trees=3, features=["a"]).train(data)
+    forest = convert(model)
+    assert forest.n_nodes == 0
+    assert bitvec.certify(forest, subject(model), data["a"][:, None]).passed
+
+
+def test_a_category_set_is_refused_by_name():
+    words = np.array([["a", "b"], ["b", "c"], ["a"], ["c"]] * 30, object)
+    data = {"s": words, "label": np.array(["x", "y", "x", "y"] * 30)}
+    columns = [ydf.Feature("s", ydf.Semantic.CATEGORICAL_SET)]
+    model = ydf.RandomForestLearner(label="label", num_trees=2, features=columns).train(data)
+    with pytest.raises(UnsupportedModelError, match="'s', which is CATEGORICAL_SET"):
+        convert(model)
+
+
+def test_uplift_is_refused():
+    rng = np.random.default_rng(0)
+    data = {
+        "a": rng.normal(size=300).astype(np.float32),
+        "treatment": rng.choice(["t", "u"], 300),
+        "outcome": rng.normal(size=300).astype(np.float32),
+    }
+    learner = ydf.RandomForestLearner(
+        label="outcome", task=ydf.Task.NUMERICAL_UPLIFT, uplift_treatment="treatment", num_trees=2
+    )
+    with pytest.raises(UnsupportedModelError, match="NUMERICAL_UPLIFT"):
+        convert(learner.train(data))
+
+
+def test_what_is_no_model_is_refused(tmp_path):
+    with pytest.raises(FileFormatError, match=r"header\.pb"):
+        convert(tmp_path)
+    with pytest.raises(FileFormatError):
+        convert(tmp_path / "nowhere")
+    with pytest.raises(UnsupportedModelError, match="a path or a model of ydf"):
+        convert(3)
+
+
+@pytest.mark.parametrize("missing", ["header.pb", "data_spec.pb", "nodes-00000-of-00001"])
+def test_a_directory_without_one_of_its_files_is_refused(tmp_path, missing):
+    train("binary").save(str(tmp_path / "m"))
+    (tmp_path / "m" / missing).unlink()
+    with pytest.raises(FileFormatError, match=missing):
+        convert(tmp_path / "m")
+
+
+def test_a_deep_chain_lifts_without_recursion(tmp_path):
+    train("votes").save(str(tmp_path / "m"))
+    path = tmp_path / "m"
+
+    def field(number: int, content: bytes) -> bytes:
+        size, length = len(content), b""
+        while size >= 128:
+            length, size = length + bytes([size & 127 | 128]), size >> 7
+        return bytes([number << 3 | 2]) + length + bytes([size]) + content
+
+    inner = field(2, b"\x0d" + np.float32(0.5).tobytes())
+    node = field(3, b"\x08\x00\x10\x01" + field(3, inner))
+    leaf = field(1, b"\x08\x01")
+    depth = 20_000
+    nodes = [*[node] * depth, *[leaf] * (depth + 1)]
+    records = b"".join(len(n).to_bytes(4, "little") + n for n in nodes)
+    (path / "nodes-00000-of-00001").write_bytes(b"BS\x01" + bytes(5) + records)
+    header = path / "random_forest_header.pb"
+    header.write_bytes(b"\x08\x01\x10\x01\x3a\x0dBLOB_SEQUENCE")
+    forest = lift(path).forest
+    assert forest.n_leaves == depth + 1
+    shutil.rmtree(path)
+
+
+def test_a_header_of_damaged_numbers_is_refused(tmp_path):
+    train("votes").save(str(tmp_path / "m"))
+    header = tmp_path / "m" / "random_forest_header.pb"
+    header.write_bytes(b"\x08\x01\x10" + b"\xff" * 9 + b"\x01\x3a\x0dBLOB_SEQUENCE")
+    with pytest.raises((FileFormatError, InvalidForestError), match="trees"):
+        convert(tmp_path / "m")
