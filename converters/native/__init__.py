@@ -1,0 +1,23 @@
+"""The trees of the papers as plain arrays in the papers' own symbols, into a Forest."""
+
+from bitvec.converters.native.cpt import CPT, from_cpt
+from bitvec.converters.native.e2edt import E2EDF, E2EDT, from_e2edf, from_e2edt
+from bitvec.converters.native.kddt import KDDT, from_kddt, gaussian_pieces
+from bitvec.converters.native.model import convert, subject
+from bitvec.converters.native.tao import TAO, from_tao
+
+__all__ = [
+    "CPT",
+    "E2EDF",
+    "E2EDT",
+    "KDDT",
+    "TAO",
+    "convert",
+    "from_cpt",
+    "from_e2edf",
+    "from_e2edt",
+    "from_kddt",
+    "from_tao",
+    "gaussian_pieces",
+    "subject",
+]
