@@ -1,4 +1,4 @@
-"""xgboost's model document: parsed from JSON or UBJSON, and read member by member, strictly."""
+"""xgboost's model document: parsed from any of its formats, and read member by member, strictly."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from bitvec.arrays import Array
 from bitvec.converters import ubjson
+from bitvec.converters.xgboost import legacy
 from bitvec.errors import FileFormatError
 
 Document: TypeAlias = dict[str, Any]
@@ -18,18 +19,22 @@ T = TypeVar("T")
 
 
 def parse(data: bytes) -> Document:
-    """Read a model document; its content tells JSON from UBJSON.
+    """Read a model document; its content tells JSON, UBJSON and the old binary format apart.
 
     Raises
     ------
     FileFormatError
-        If it is neither, truncated, or nested too deeply.
+        If it is none of them, truncated, or nested too deeply.
+    UnsupportedModelError
+        If the old binary format holds what cannot be lifted.
     """
     head = data[:64].lstrip()
     if not head.startswith(b"{"):
+        if legacy.recognises(data[:256]):
+            return legacy.parse(data)
         raise FileFormatError(
-            f"an xgboost model must be JSON or UBJSON, got a file that begins with {data[:8]!r}: "
-            "load an old binary model with an xgboost before 3.1, and save it as .json or .ubj."
+            f"an xgboost model must be JSON, UBJSON or its old binary format, got a file that "
+            f"begins with {data[:8]!r}."
         )
     second = head[1:].lstrip()[:1]
     try:

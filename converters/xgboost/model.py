@@ -1,7 +1,7 @@
 """Lift xgboost's gbtree and dart models, from files or from the library's own objects.
 
-Files are read without the library: JSON by the standard module, UBJSON by `converters.ubjson`. An
-object is saved to memory in UBJSON and read the same way.
+Files are read without the library: JSON by the standard module, UBJSON by `converters.ubjson`, the
+old binary format by `legacy`. An object is saved to memory in UBJSON and read the same way.
 
 * A node goes left where x < split_condition in float32, so right is `>=`; a missing value follows
   `default_left`.
@@ -28,6 +28,7 @@ from typing import Any, Final
 import numpy as np
 
 from bitvec.arrays import Array
+from bitvec.converters.xgboost import legacy
 from bitvec.converters.xgboost.categories import code_books
 from bitvec.converters.xgboost.document import (
     Document,
@@ -67,9 +68,9 @@ def convert(model: Any) -> Forest:
     Parameters
     ----------
     model : path, Booster, or scikit-learn wrapper
-        A .json or .ubj file (told apart by content), a Booster, or a fitted XGBClassifier,
-        XGBRegressor, XGBRFClassifier, XGBRFRegressor, XGBRanker or the like. A file needs no
-        xgboost.
+        A file in JSON, UBJSON or the old binary format (told apart by content), a Booster, or a
+        fitted XGBClassifier, XGBRegressor, XGBRFClassifier, XGBRFRegressor, XGBRanker or the like.
+        A file needs no xgboost.
 
     Returns
     -------
@@ -281,6 +282,19 @@ def _metadata(document: Document) -> Document:
     return stripped
 
 
+def _has_old_vectors(model: Document) -> bool:
+    """Return whether a tree has vector leaves as xgboost before 3.2 wrote them."""
+    return any(
+        integer(member(tree, "tree_param", dict), "size_leaf_vector", default=1) > 1
+        and "leaf_weights" not in tree
+        for tree in member(model, "trees", list)
+    )
+
+
+def _release(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".")[:2])
+
+
 def subject(model: Any) -> Subject:
     """Return xgboost's own answers to a model that `convert` accepts.
 
@@ -294,12 +308,15 @@ def subject(model: Any) -> Subject:
         Raw scores, node ids and predictions through `Booster.predict` on a DMatrix, which refuses
         infinities; the trees and missing values that `convert` takes. Labels are those of a
         wrapper's own `predict`; a Booster, a file and a dart (which wrappers round differently)
-        have them by the rule of `XGBClassifier.predict`.
+        have them by the rule of `XGBClassifier.predict`. A file of the old binary format, which
+        xgboost 3.1 no longer reads, is handed to it as JSON.
 
     Raises
     ------
     MissingLibraryError
         If xgboost is not installed.
+    UnsupportedModelError
+        If the xgboost that is installed cannot read the file.
     """
     try:
         import xgboost
@@ -312,9 +329,17 @@ def subject(model: Any) -> Subject:
         n_trees, iteration = _used_iterations(opened, trees_of_model, n_outputs)
         objective = objective_named(member(member(opened.learner, "objective", dict), "name", str))
         classes = _classes(opened, objective, n_outputs)
+        if _has_old_vectors(trees_of_model) and _release(xgboost.__version__) >= (3, 2):
+            raise UnsupportedModelError(
+                f"an xgboost before 3.2 must be asked about leaf vectors that one of them wrote, "
+                f"got {xgboost.__version__}, which crashes on them: install an older one."
+            )
     is_file = isinstance(model, (str, PathLike))
     if is_file:
-        booster = xgboost.Booster(model_file=bytearray(Path(model).read_bytes()))
+        data = Path(model).read_bytes()
+        if legacy.recognises(data[:256]):
+            data = json.dumps(plain(opened.document)).encode()
+        booster = xgboost.Booster(model_file=bytearray(data))
     else:
         booster = model.get_booster() if opened.wrapped else model
     end = int(iteration[-1]) + 1 if iteration.size else 0

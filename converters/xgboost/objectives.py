@@ -32,22 +32,22 @@ class Objective(NamedTuple):
 
 
 @cache
-def _c_logf() -> Callable[[float], float]:
-    """Return the C library's logf, which xgboost calls.
+def _c_function(name: str) -> Callable[[float], float]:
+    """Return the C library's logf or expf, which xgboost calls.
 
     One in six values of NumPy's float32 logarithm, and one in two hundred of the rounded float64
     logarithm, have another last bit.
     """
     try:
-        logf = ctypes.CDLL("ucrtbase" if os.name == "nt" else None).logf
+        function = ctypes.CDLL("ucrtbase" if os.name == "nt" else None)[name]
     except (OSError, AttributeError) as error:
         raise UnsupportedModelError(
-            "`base_score` of this objective goes through the C library's logf, which was not found "
-            "on this platform: convert the model on another one, and save the forest there."
+            f"`base_score` of this objective goes through the C library's {name}, which was not "
+            "found on this platform: convert the model on another one, and save the forest there."
         ) from error
-    logf.argtypes, logf.restype = [ctypes.c_float], ctypes.c_float
-    c_logf: Callable[[float], float] = logf
-    return c_logf
+    function.argtypes, function.restype = [ctypes.c_float], ctypes.c_float
+    c_function: Callable[[float], float] = function
+    return c_function
 
 
 def _identity(base: np.float32) -> np.float32:
@@ -57,7 +57,7 @@ def _identity(base: np.float32) -> np.float32:
 def _log(base: np.float32) -> np.float32:
     if not base > 0:
         raise FileFormatError(f"`base_score` must be positive for this objective, got {base}.")
-    return np.float32(_c_logf()(float(base)))
+    return np.float32(_c_function("logf")(float(base)))
 
 
 def _logit(base: np.float32) -> np.float32:
@@ -65,13 +65,14 @@ def _logit(base: np.float32) -> np.float32:
         raise FileFormatError(f"`base_score` must lie in [0, 1] for this objective, got {base}.")
     one = np.float32(1)
     base = min(max(base, RT_EPS), one - RT_EPS)
-    return -np.float32(_c_logf()(float(one / base - one)))
+    return -np.float32(_c_function("logf")(float(one / base - one)))
 
 
 OBJECTIVES: Final[dict[str, Objective]] = {
     **dict.fromkeys(
         (
             "reg:squarederror",
+            "reg:linear",  # its name before 0.90, which xgboost still takes
             "reg:squaredlogerror",
             "reg:pseudohubererror",
             "reg:absoluteerror",
@@ -111,6 +112,28 @@ def objective_named(name: str) -> Objective:
             "link functions are not known, so it cannot be lifted exactly."
         )
     return OBJECTIVES[name]
+
+
+def answer(objective: Objective, margin: np.float32) -> np.float32:
+    """Return what the objective makes of one margin, with the bits that xgboost computes.
+
+    Parameters
+    ----------
+    objective : Objective
+        None of several classes.
+    margin : float32
+    """
+    one = np.float32(1)
+    match objective.post_transform:
+        case PostTransform.SIGMOID:
+            # xgboost keeps the exponential finite.
+            power = _c_function("expf")(float(min(-margin, np.float32(88.7))))
+            return one / (np.float32(power) + one)
+        case PostTransform.EXPONENTIAL:
+            return np.float32(_c_function("expf")(float(margin)))
+        case PostTransform.HINGE:
+            return np.float32(margin > 0)
+    return margin
 
 
 def base_margin(

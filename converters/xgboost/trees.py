@@ -83,14 +83,14 @@ def read_trees(trees: list[Any], n_features: int, n_outputs: int) -> Trees:
     Raises
     ------
     FileFormatError
-        If an array is missing, of the wrong length or kind, if a child or feature index is out of
-        range, if a node has two parents, if a threshold is NaN, or if a split on categories has
-        none.
+        If the trees are out of order, if an array is missing, of the wrong length or kind, if a
+        child or feature index is out of range, if a node has two parents, if its children do not
+        stand side by side, if a threshold is NaN, or if a split on categories has none.
     """
     parts = []
     for index, tree in enumerate(trees):
         try:
-            parts.append(_read_tree(tree, n_features, n_outputs))
+            parts.append(_read_tree(tree, n_features, n_outputs, index))
         except FileFormatError as error:
             raise FileFormatError(f"tree {index}: {error}") from error
     if len({part.v.shape[1] for part in parts}) > 1:
@@ -98,9 +98,12 @@ def read_trees(trees: list[Any], n_features: int, n_outputs: int) -> Trees:
     return _join(parts)
 
 
-def _read_tree(tree: Any, n_features: int, n_outputs: int) -> Trees:
+def _read_tree(tree: Any, n_features: int, n_outputs: int, index: int) -> Trees:
     if not isinstance(tree, dict):
         raise FileFormatError(f"a tree must be an object, got {type(tree).__name__}.")
+    # xgboost puts a tree where its id says.
+    if tree.get("id", index) != index:
+        raise FileFormatError(f"the trees must stand in the order of their ids, got {tree['id']}.")
     size = integer(member(tree, "tree_param", dict), "num_nodes")
     if size < 1:
         raise FileFormatError("a tree must have at least its root, got 0 nodes.")
@@ -116,6 +119,8 @@ def _read_tree(tree: Any, n_features: int, n_outputs: int) -> Trees:
             "a node must have two children, and each node but the root one parent, got a node "
             "with one child, a shared node or a cycle."
         )
+    if np.any(right[~is_leaf] != left[~is_leaf] + 1):  # where xgboost looks for it
+        raise FileFormatError("a node's right child must follow its left one, got another place.")
     # Deleted nodes keep their place but have no parent; nothing of them is read.
     tested = ~is_leaf & (parents > 0)
     tested[0] = not is_leaf[0]
@@ -202,7 +207,10 @@ def _leaf_vectors(
 
 
 def _statistic(tree: Document, name: str, size: int) -> Float[Array, " n"] | None:
-    return float32s(tree[name], name, size).astype(np.float64) if name in tree else None
+    if name not in tree:
+        return None
+    with np.errstate(invalid="ignore"):  # a signalling NaN
+        return float32s(tree[name], name, size).astype(np.float64)
 
 
 def _join(parts: list[Trees]) -> Trees:

@@ -584,6 +584,98 @@ def test_base_score_and_transform_follow_the_objective(objective: str, tmp_path:
     assert forest.output.post_transform is LINKED[objective]
 
 
+def labelled(objective: str) -> tuple[np.ndarray, Any]:
+    """The diabetes rows with labels that the objective admits."""
+    X, y = data("diabetes")
+    label = y / 50
+    if objective.startswith(("binary:", "reg:logistic")):
+        label = y > 140
+    elif objective.startswith(("multi:", "rank:")):
+        label = np.digitize(y, (100, 180)) if objective != "rank:map" else y > 140
+    elif objective == "survival:cox":
+        label = np.where(y > 140, label, -label)
+    elif objective == "count:poisson":
+        label = label.round()
+    rows = xgb.DMatrix(X, label, nthread=1)
+    if objective.startswith("rank:"):
+        rows.set_group([34] * 13)
+    if objective == "survival:aft":
+        rows.set_float_info("label_lower_bound", label)
+        rows.set_float_info("label_upper_bound", np.where(y > 140, np.inf, label))
+    return X, rows
+
+
+def ulps(got: np.ndarray, want: np.ndarray) -> int:
+    """The largest distance between answers, which are not negative, in places of float32."""
+    assert got.dtype == want.dtype == np.float32
+    return int(np.max(np.abs(got.view(np.int32).astype(np.int64) - want.view(np.int32))))
+
+
+@pytest.mark.parametrize("base", ["estimated", "given"])
+@pytest.mark.parametrize("objective", [*LINKED, "reg:quantileerror"])
+def test_models_of_every_objective_answer_as_the_library(objective: str, base: str) -> None:
+    X, rows = labelled(objective)
+    parameters: dict[str, Any] = {"objective": objective, "nthread": 1, "max_depth": 3}
+    parameters |= {"num_class": 3} if objective.startswith("multi:") else {}
+    parameters |= {"quantile_alpha": [0.1, 0.5]} if objective == "reg:quantileerror" else {}
+    parameters |= {"base_score": 0.3} if base == "given" else {}
+    model = xgb.train(parameters, rows, 5)
+    forest = converter.convert(model)
+    decisive = rows_that_decide(forest, X)
+    assert_equal_bits(forest, converter.subject(model), decisive)
+    raw = reference.raw(forest, decisive)
+    answer = model.predict(xgb.DMatrix(decisive, nthread=1))
+    if objective == "multi:softmax":
+        np.testing.assert_array_equal(transforms.predictions(forest.output, raw), answer)
+        return
+    got = transforms.transform(forest.output, raw)
+    answer = answer.reshape(got.shape)
+    if LINKED.get(objective, PostTransform.IDENTITY) is PostTransform.IDENTITY:
+        np.testing.assert_array_equal(got, answer)
+    else:
+        # One exponential in a thousand of the C library has another last bit than the rounded one,
+        # and a division by a sum can make two places of it.
+        assert ulps(got, answer) <= (2 if forest.n_outputs > 1 else 1)
+
+
+def test_a_base_score_for_each_target_may_be_set() -> None:
+    X, y = data("diabetes", 3)
+    bases = [0.5, -100.25, 0.1]
+    model = xgb.train({"nthread": 1, "base_score": bases}, xgb.DMatrix(X, y), 3)
+    forest = converter.convert(model)
+    np.testing.assert_array_equal(forest.output.base_score, np.array(bases, np.float32))
+    assert_equal_bits(forest, converter.subject(model), rows_that_decide(forest, X))
+
+
+@pytest.mark.parametrize("kind", [{}, {"num_parallel_tree": 2}, {"booster": "dart"}], ids=str)
+def test_a_range_of_iterations_lifts_as_a_slice_of_the_booster(kind: dict[str, Any]) -> None:
+    model = booster("diabetes", 6, seed=1, subsample=0.5, **kind)
+    X, _ = data("diabetes")
+    for first, end in ((0, 3), (2, 5), (5, 6)):
+        forest = converter.convert(model[first:end])
+        assert forest.output.iteration is not None
+        np.testing.assert_array_equal(np.unique(forest.output.iteration), np.arange(end - first))
+        want = model.predict(
+            xgb.DMatrix(X, nthread=1), output_margin=True, iteration_range=(first, end)
+        )
+        np.testing.assert_array_equal(reference.raw(forest, X)[:, 0], want)
+
+
+def test_feature_types_are_kept(tmp_path: Path) -> None:
+    X, y = codes()
+    names, types = ["a", "b b", "\u00e9"], ["c", "int", "q"]
+    rows = xgb.DMatrix(
+        np.nan_to_num(X), y, feature_names=names, feature_types=types, enable_categorical=True
+    )
+    model = xgb.train({"nthread": 1, "max_depth": 3}, rows, 2)
+    for suffix in ("json", "ubj"):
+        model.save_model(tmp_path / f"model.{suffix}")
+        forest = converter.convert(tmp_path / f"model.{suffix}")
+        assert forest.inputs.feature_names == tuple(names)
+        assert forest.source is not None
+        assert forest.source.metadata["learner"]["feature_types"] == types
+
+
 def test_base_score_may_be_scalar_or_vector(tmp_path: Path) -> None:
     document = json.loads(
         booster("wine", 1, objective="multi:softprob", num_class=3).save_raw("json")
@@ -621,6 +713,29 @@ def test_a_document_without_the_newer_members_is_read(tmp_path: Path) -> None:
     np.testing.assert_array_equal(reference.raw(old, X), reference.raw(new, X))
     assert old.output.iteration is not None
     np.testing.assert_array_equal(old.output.iteration, new.output.iteration)
+
+
+def test_vector_leaves_from_before_3_2_lift_and_do_not_reach_a_library_that_crashes(
+    tmp_path: Path,
+) -> None:
+    model = MODELS["vector leaves"][1]()
+    new, (X, _) = converter.convert(model), data("diabetes")
+    document = json.loads(model.get_booster().save_raw("json"))
+    for tree in document["learner"]["gradient_booster"]["model"]["trees"]:
+        width = int(tree["tree_param"]["size_leaf_vector"])
+        weights = np.reshape(tree.pop("leaf_weights"), (-1, width))
+        left, right = np.array(tree["left_children"]), np.array(tree["right_children"])
+        vectors = np.zeros((len(left), width))
+        vectors[left < 0] = weights[right[left < 0]]
+        tree["base_weights"] = vectors.ravel().tolist()
+        tree["right_children"] = np.where(left < 0, -1, right).tolist()
+    path = tmp_path / "old.json"
+    path.write_text(json.dumps(document))
+    old = converter.convert(path)
+    np.testing.assert_array_equal(reference.raw(old, X), reference.raw(new, X))
+    if xgb.__version__ >= "3.2":
+        with pytest.raises(UnsupportedModelError, match=r"before 3\.2"):
+            converter.subject(path)
 
 
 def test_files_are_read_without_the_library(
@@ -675,6 +790,7 @@ HOSTILE: dict[str, Edit] = {
     "long array": lambda t, m, l: t["sum_hessian"].append(1.0),
     "huge num_nodes": lambda t, m, l: t["tree_param"].update(num_nodes="999999999999"),
     "negative num_nodes": lambda t, m, l: t["tree_param"].update(num_nodes="-1"),
+    "trees out of order": lambda t, m, l: t.update(id=0),
     "empty tree": lambda t, m, l: t["tree_param"].update(num_nodes="0"),
     "digits of another script": lambda t, m, l: t["tree_param"].update(num_nodes="\u0667"),
     "NaN threshold": lambda t, m, l: t["split_conditions"].__setitem__(0, float("nan")),

@@ -1,0 +1,80 @@
+"""A writer of xgboost's old binary format, field by field, which no installed xgboost writes."""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import Any
+
+N_FEATURES = 3
+
+
+def text(value: str | bytes) -> bytes:
+    data = value.encode() if isinstance(value, str) else value
+    return struct.pack("<Q", len(data)) + data
+
+
+def header(
+    objective: str,
+    booster: str = "gbtree",
+    *,
+    base_score: float = 0.5,
+    n_features: int = N_FEATURES,
+    n_classes: int = 0,
+    has_attributes: bool = False,
+    version: tuple[int, int] = (1, 7),
+    n_targets: int = 0,
+) -> bytes:
+    numbers = (base_score, n_features, n_classes, has_attributes, 0, *version, n_targets, 0)
+    return struct.pack("<fIiiiIIIi100x", *numbers) + text(objective) + text(booster)
+
+
+def tree_bytes(tree: dict[str, Any]) -> bytes:
+    size = int(tree["tree_param"]["num_nodes"])
+    deleted = int(tree["tree_param"]["num_deleted"])
+    data = struct.pack("<iiiiii124x", 1, size, deleted, 0, N_FEATURES, 0)
+    for i in range(size):
+        test = tree["split_indices"][i] | tree["default_left"][i] << 31
+        if tree["parents"][i] == 2**31 - 1 and i:
+            test = 2**32 - 1  # deleted
+        data += struct.pack(
+            "<iiiIf",
+            tree["parents"][i],
+            tree["left_children"][i],
+            tree["right_children"][i],
+            test,
+            tree["split_conditions"][i],
+        )
+    for i in range(size):
+        names = ("loss_changes", "sum_hessian", "base_weights")
+        data += struct.pack("<fffi", *(tree[name][i] for name in names), 0)
+    return data
+
+
+def binary(document: dict[str, Any], version: tuple[int, int] = (3, 0)) -> bytes:
+    """Write a JSON document in the binary format, field by field."""
+    learner = document["learner"]
+    parameters = learner["learner_model_param"]
+    booster = learner["gradient_booster"]
+    model = booster["gbtree" if booster["name"] == "dart" else "model"]
+    model = model["model"] if booster["name"] == "dart" else model
+    (base_score,) = set(json.loads(parameters["base_score"]))
+    data = header(
+        learner["objective"]["name"],
+        booster["name"],
+        base_score=base_score,
+        n_classes=int(parameters["num_class"]),
+        has_attributes=True,
+        version=version,
+        n_targets=int(parameters["num_target"]),
+    )
+    shape = (len(model["trees"]), int(model["gbtree_model_param"]["num_parallel_tree"]))
+    data += struct.pack("<ii152x", *shape)
+    data += b"".join(tree_bytes(tree) for tree in model["trees"])
+    data += struct.pack(f"<{shape[0]}i", *model["tree_info"])
+    if booster["name"] == "dart" and shape[0]:
+        weights = booster["weight_drop"]
+        data += struct.pack(f"<Q{len(weights)}f", len(weights), *weights)
+    attributes = learner["attributes"] | {"objective": json.dumps(learner["objective"])}
+    data += struct.pack("<Q", len(attributes))
+    return b"binf" + data + b"".join(text(n) + text(v) for n, v in attributes.items())
