@@ -1,13 +1,13 @@
-"""Lists of category codes, node by node, as the bits of set nodes."""
+"""Lists of category codes, node by node, as the bits of set nodes, and back."""
 
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Int64, UInt32
+from jaxtyping import Bool, Int64, UInt32
 
 from bitvec.arrays import Array
 from bitvec.errors import UnsupportedModelError
-from bitvec.node_tests import WORD_BITS
+from bitvec.node_tests import WORD_BITS, CodeRule, NodeTests
 
 SET_WORDS_LIMIT = 1 << 26
 """Words that the sets of one model may take; a few huge codes would ask for more."""
@@ -49,3 +49,33 @@ def pack(
     bit = np.uint32(1) << (code % WORD_BITS).astype(np.uint32)
     np.bitwise_or.at(set_words, set_ptr[node] + code // WORD_BITS, bit)
     return set_ptr, set_words
+
+
+def reads_floor(tests: NodeTests) -> Bool[Array, " n_nodes"]:
+    """Tell the set nodes that answer as if they rounded a value down to its code.
+
+    Truncation differs from it between -1 and 0 only, which it reads as code 0: no difference where
+    code 0 goes the way of values that are no code.
+    """
+    in_range = np.diff(tests.set_ptr) > 0
+    zero_right = tests.other_right.copy()
+    zero_right[in_range] = tests.set_words[tests.set_ptr[:-1][in_range]] & np.uint32(1) == 1
+    truncates = (tests.code_rule == CodeRule.TRUNCATE) & (zero_right == tests.other_right)
+    return (tests.code_rule == CodeRule.FLOOR) | truncates
+
+
+def right_codes(
+    tests: NodeTests, turned: Bool[Array, " n_nodes"]
+) -> tuple[Int64[Array, " n_codes"], Int64[Array, " n_codes"]]:
+    """Return the codes in a set's range that go right, or left where `turned`, and their nodes.
+
+    Nodes rise, and so do the codes of a node.
+    """
+    size = np.diff(tests.set_ptr)
+    flipped = np.where(np.repeat(turned, size), ~tests.set_words, tests.set_words)
+    filled = np.flatnonzero(flipped)
+    bits = np.unpackbits(flipped[filled].astype("<u4").view(np.uint8), bitorder="little")
+    which, bit = np.divmod(np.flatnonzero(bits), WORD_BITS)
+    word = filled[which]
+    node = np.repeat(np.arange(tests.n_nodes), size)[word]
+    return (word - tests.set_ptr[node]) * WORD_BITS + bit, node

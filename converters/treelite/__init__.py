@@ -1,5 +1,6 @@
-"""treelite: models and checkpoints, with the semantics of its own inference."""
+"""treelite: models and checkpoints, with the semantics of its own inference, and written back."""
 
-from bitvec.converters.treelite.gtil import convert, load, subject
+from bitvec.converters.treelite.reader import convert, load, subject
+from bitvec.converters.treelite.writer import to_treelite
 
-__all__ = ["convert", "load", "subject"]
+__all__ = ["convert", "load", "subject", "to_treelite"]

@@ -1,17 +1,19 @@
-"""treelite's checkpoint files, walked field by field before treelite itself reads them.
+"""treelite's checkpoint files, read field by field without treelite.
 
 treelite believes every length in a checkpoint, and reads past its end without a word: a damaged
 file asks for any amount of memory, loops for hours, or becomes a model of uninitialised numbers.
-What has passed here is whole, so that treelite reads exactly the bytes that are there.
+What has passed here is whole: each field has the bytes that its length states, and none are left.
 """
 
 from __future__ import annotations
 
 import struct
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
+from bitvec.arrays import Array
 from bitvec.errors import FileFormatError
 
 MAJOR: Final = 4
@@ -100,26 +102,60 @@ class _Cursor:
         value: int = struct.unpack("<" + kind, self.take(struct.calcsize("<" + kind), name))[0]
         return value
 
-    def field(self, name: str, kind: str, *, is_array: bool) -> None:
-        """Pass over one field; a boolean must be 0 or 1, and text be UTF-8."""
+    def field(self, name: str, kind: str, *, is_array: bool) -> Array | str:
+        """Return one field; a boolean must be 0 or 1, and text be UTF-8."""
         count = self.scalar(LONG, name) if is_array else 1
         body = self.take(count * (1 if kind == TEXT else struct.calcsize("<" + kind)), name)
-        if kind == BOOL and np.any(np.frombuffer(body, np.uint8) > 1):
-            raise FileFormatError(f"`{name}` must hold 0 and 1, got another value.")
         if kind == TEXT:
             try:
-                str(body, "utf-8")
+                return str(body, "utf-8")
             except UnicodeDecodeError:
                 raise FileFormatError(f"`{name}` must be UTF-8 text, got other bytes.") from None
+        if kind == BOOL and np.any(np.frombuffer(body, np.uint8) > 1):
+            raise FileFormatError(f"`{name}` must hold 0 and 1, got another value.")
         if name.startswith("num_opt_field") and any(body):
             raise FileFormatError(
                 f"`{name}` must be 0, got extensions of a newer treelite: save the model with "
                 f"treelite {MAJOR}."
             )
+        values: Array = np.frombuffer(body, np.dtype(kind).newbyteorder("<"))
+        return values.astype(values.dtype.newbyteorder("="), copy=False)
 
 
-def require_whole(data: bytes) -> None:
-    """Check that a checkpoint holds every field and nothing else.
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """The fields of a header or of a tree, as treelite's own accessors give them."""
+
+    values: dict[str, Array | str]
+
+    def get_field(self, name: str, /) -> Array | str:
+        """Return a field: an array, of one value for a scalar, or text."""
+        return self.values[name]
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A model as a checkpoint holds it, with the accessors of a treelite.Model."""
+
+    header: Fields
+    trees: tuple[Fields, ...]
+
+    @property
+    def num_tree(self) -> int:
+        """Number of trees."""
+        return len(self.trees)
+
+    def get_header_accessor(self) -> Fields:
+        """Return the fields of the header."""
+        return self.header
+
+    def get_tree_accessor(self, tree_id: int, /) -> Fields:
+        """Return the fields of one tree."""
+        return self.trees[tree_id]
+
+
+def read_checkpoint(data: bytes) -> Checkpoint:
+    """Read a checkpoint, which must hold every field and nothing else.
 
     Parameters
     ----------
@@ -134,14 +170,14 @@ def require_whole(data: bytes) -> None:
     Notes
     -----
     The order of the fields is that of `Serializer` in treelite's src/serializer.cc. What the fields
-    say is not looked at here.
+    say is for `bitvec.converters.treelite.model` to check.
     """
     cursor = _Cursor(data)
-    major, _, _ = (cursor.scalar(INT, "version") for _ in range(3))
-    if major != MAJOR:
+    version = [cursor.scalar(INT, "version") for _ in range(3)]
+    if version[0] != MAJOR:
         raise FileFormatError(
-            f"a treelite checkpoint must be of version {MAJOR}, got {major}, or no checkpoint at "
-            f"all: save the model with treelite {MAJOR}."
+            f"a treelite checkpoint must be of version {MAJOR}, got {version[0]}, or no checkpoint "
+            f"at all: save the model with treelite {MAJOR}."
         )
     kinds = [cursor.scalar(BYTE, name) for name in ("threshold_type", "leaf_output_type")]
     if kinds[0] != kinds[1] or kinds[0] not in _ELEMENT_TYPES:
@@ -149,14 +185,22 @@ def require_whole(data: bytes) -> None:
             f"thresholds and leaves must both be float32 or float64, got treelite's types {kinds}."
         )
     n_trees = cursor.scalar(LONG, "num_tree")
+    names = ("major_ver", "minor_ver", "patch_ver", "threshold_type", "leaf_output_type")
+    header: dict[str, Array | str] = {
+        name: np.array([value]) for name, value in zip(names, [*version, *kinds], strict=True)
+    }
     for name, kind, is_array in _HEADER:
-        cursor.field(name, kind, is_array=is_array)
-    for _ in range(n_trees):  # each takes bytes, so a false count ends with the file
+        header[name] = cursor.field(name, kind, is_array=is_array)
+    trees: list[Fields] = []
+    while len(trees) < n_trees:  # each takes bytes, so a false count ends with the file
+        fields = {}
         for name, kind, is_array in _TREE:
             own = _ELEMENT_TYPES[kinds[0]] if kind == VALUE else kind
-            cursor.field(name, own, is_array=is_array)
+            fields[name] = cursor.field(name, own, is_array=is_array)
+        trees.append(Fields(fields))
     if cursor.at != len(data):
         raise FileFormatError(
             f"a treelite checkpoint must end after its {n_trees} trees, got "
             f"{len(data) - cursor.at} bytes more."
         )
+    return Checkpoint(Fields(header), tuple(trees))

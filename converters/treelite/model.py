@@ -7,18 +7,13 @@ column numbers without a look at their range, so it is not run on a model that h
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from jaxtyping import Bool, Float, Float64, Int64
 
 from bitvec.arrays import Array, require
-from bitvec.errors import MissingLibraryError, UnsupportedModelError
-
-try:
-    import treelite
-except ImportError as error:
-    raise MissingLibraryError("treelite", "treelite", "lifting a treelite model") from error
+from bitvec.errors import UnsupportedModelError
 
 DTYPE: dict[int, np.dtype] = {2: np.dtype(np.float32), 3: np.dtype(np.float64)}
 """treelite's TypeInfo."""
@@ -35,6 +30,31 @@ _PARAMETER = {
     "multiclass_ova": "sigmoid_alpha",
     "exponential_standard_ratio": "ratio_c",
 }
+
+
+class Fields(Protocol):
+    """The fields of a header or of a tree, by treelite's names: arrays, or text."""
+
+    def get_field(self, name: str, /) -> Any:
+        """Return a field."""
+        ...
+
+
+class Source4(Protocol):
+    """A model of format 4, whose parts are read one by one: a treelite.Model, or a checkpoint."""
+
+    @property
+    def num_tree(self) -> int:
+        """Number of trees."""
+        ...
+
+    def get_header_accessor(self) -> Fields:
+        """Return the fields of the header."""
+        ...
+
+    def get_tree_accessor(self, tree_id: int, /) -> Fields:
+        """Return the fields of one tree."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +118,7 @@ _NODE_FIELDS = (
 STATISTICS = ("sum_hess", "data_count", "gain")
 
 
-def read_header(model: treelite.Model) -> Header:
+def read_header(model: Source4) -> Header:
     """Read what a model says of all its trees.
 
     Raises
@@ -165,7 +185,7 @@ def _check_header(header: Header, n_trees: int, n_targets: int) -> None:
     )
 
 
-def gather(model: treelite.Model, header: Header) -> tuple[dict[str, Array], Int64[Array, " n"]]:
+def gather(model: Source4, header: Header) -> tuple[dict[str, Array], Int64[Array, " n"]]:
     """Concatenate the fields of all trees, checked so that every index followed is in range.
 
     Offsets into `leaf_vector` and `category_list` are moved to the concatenated arrays; a statistic

@@ -1,5 +1,6 @@
-"""xgboost: boosters, estimators and their files, read without the library."""
+"""xgboost: boosters, estimators and their files, read without the library, and written back."""
 
 from bitvec.converters.xgboost.model import convert, subject
+from bitvec.converters.xgboost.writer import to_xgboost
 
-__all__ = ["convert", "subject"]
+__all__ = ["convert", "subject", "to_xgboost"]
