@@ -23,12 +23,15 @@ class LinearTerms:
     column : int32, (n_terms,)
     weight : F, (n_terms, width)
     constant : F, (n_leaves, width)
+    zero_threshold : float
+        |x| at most this counts as 0 (LightGBM).
     """
 
     leaf_ptr: Int64[Array, " n_leaves_plus_1"]
     column: Int32[Array, " n_terms"]
     weight: Float[Array, "n_terms width"]
     constant: Float[Array, "n_leaves width"]
+    zero_threshold: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,6 +89,7 @@ class Leaves:
                 self.linear.column[term],
                 self.linear.weight[term],
                 self.linear.constant[leaves],
+                self.linear.zero_threshold,
             )
         return Leaves(self.v[leaves], output, linear)
 
@@ -98,4 +102,9 @@ def _checked(linear: LinearTerms, v: Array) -> LinearTerms:
     require_offsets("linear.leaf_ptr", leaf_ptr, column.size)
     weight = read_only("linear.weight", linear.weight, v.dtype, (column.size, width))
     constant = read_only("linear.constant", linear.constant, v.dtype, (n_leaves, width))
-    return LinearTerms(leaf_ptr, column, weight, constant)
+    zero_threshold = float(linear.zero_threshold)
+    require(
+        0 <= zero_threshold < np.inf,
+        f"`linear.zero_threshold` must be finite and not negative, got {zero_threshold}.",
+    )
+    return LinearTerms(leaf_ptr, column, weight, constant, zero_threshold)

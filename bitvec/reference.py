@@ -267,6 +267,8 @@ def leaf_vectors(
         term = linear.leaf_ptr[leaf[at]] + k
         with np.errstate(invalid="ignore", over="ignore"):
             x = X[at, linear.column[term]].astype(v.dtype)
+            if linear.zero_threshold:
+                x[np.abs(x) <= v.dtype.type(linear.zero_threshold)] = 0
             value[at] += linear.weight[term] * x[:, None]
         missing[at] |= np.isnan(x)
     return np.where(missing[:, None], v[leaf], value)

@@ -149,6 +149,7 @@ class NumbaEngine:
             self._leaf_ptr,
             constant(leaves.v),
             tuple(map(constant, (linear.leaf_ptr, linear.column, linear.weight, linear.constant))),
+            leaves.v.dtype.type(linear.zero_threshold),
             constant(np.zeros(0, output.dtype) if weight is None else weight),
             constant(np.zeros(0, np.int32) if leaves.output is None else leaves.output),
             total,

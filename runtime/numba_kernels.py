@@ -306,11 +306,12 @@ def exits_mixed(X, layout, exits):
 
 
 @_compiled
-def sum_linear(X, exits, leaf_ptr, v, terms, tree_weight, output, total):
+def sum_linear(X, exits, leaf_ptr, v, terms, zero_threshold, tree_weight, output, total):
     """Add leaves that are linear in x to `total`, tree by tree, from the exit leaves.
 
-    `terms` is (leaf_ptr, column, weight, constant) of `bitvec.leaves.LinearTerms`; the value is
-    made in the dtype of v, then cast to that of `total` and weighted there.
+    `terms` is (leaf_ptr, column, weight, constant) of `bitvec.leaves.LinearTerms`; |x| of at most
+    `zero_threshold` counts as 0. The value is made in the dtype of v, then cast to that of `total`
+    and weighted there.
     """
     term_ptr, column, weight, constant = terms
     for tree in range(leaf_ptr.shape[0] - 1):
@@ -326,7 +327,10 @@ def sum_linear(X, exits, leaf_ptr, v, terms, tree_weight, output, total):
                 if not constant_only:
                     value = constant[leaf, width]
                     for k in range(first, last):
-                        value += weight[k, width] * v.dtype.type(X[row, column[k]])
+                        x = v.dtype.type(X[row, column[k]])
+                        if zero_threshold > 0 and abs(x) <= zero_threshold:
+                            x = v.dtype.type(0)
+                        value += weight[k, width] * x
                 score = total.dtype.type(value)
                 if tree_weight.shape[0]:
                     score = tree_weight[tree] * score

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, Final, NamedTuple
+
 import numpy as np
 from jaxtyping import Bool, Float64, Int64, UInt32
 
@@ -56,34 +58,124 @@ def left_sets(
     return count, ~words[ranges(start, count[node])].astype(np.uint32)
 
 
-def code_books(text: ModelText, n_features: int) -> tuple[tuple[Label, ...] | None, ...] | None:
+UNPLACED: Final = (
+    "the categories of `pandas_categorical` fit several columns, so that the forest takes codes, "
+    "not categories"
+)
+ORDERED: Final = (
+    "columns of ordered categories, which LightGBM splits like numbers, take codes: NaN for a "
+    "category that is not in `pandas_categorical`"
+)
+SEARCH_LIMIT: Final = 10**7
+"""Pairs of a column and a list that are looked at."""
+
+Books = tuple[tuple[Label, ...] | None, ...]
+
+
+def code_books(text: ModelText, n_features: int) -> tuple[Books | None, dict[str, Any]]:
     """Return, per feature, the categories of the data frame whose place is the code.
 
-    A text lists the categories of each category column, but not which columns these were. They are
-    the categorical features, unless some were ordered, or arrays of codes: the numbers then differ,
-    and no book is kept. Codes still work.
+    A text lists the categories of each category column, in the order of the columns, but not which
+    columns these were. By default they are the categorical features, besides ordered ones, which
+    are features like any number. A book is kept where the codes and the order leave one place to
+    each list. No other place can lead to a wrong answer: a column of categories without a book is
+    refused by whoever reads the frame. Ordered columns get none, since LightGBM reads an unseen
+    category of theirs as NaN, which is not a code.
+
+    Where a list has become no book, the second value says so and holds the lists, for metadata.
     """
-    if not text.pandas_categorical:
-        return None
-    listed = text.parameter("categorical_feature")
-    infos = text.header["feature_infos"].split(" ")
-    columns = [c for c, info in enumerate(infos) if ":" in info and not info.startswith("[")]
-    if listed and all(part.isascii() and part.isdigit() for part in listed.split(",")):
-        columns = sorted({int(part) for part in listed.split(",")})
-    if len(columns) != len(text.pandas_categorical) or columns[-1] >= n_features:
-        return None
+    lists = text.pandas_categorical
+    if not lists:
+        return None, {}
+    for book in lists:
+        _check_book(book)
+    sizes = np.array([len(book) for book in lists])
+    columns = [_column(info) for info in text.header["feature_infos"].split(" ")]
+    places = _places(columns, _categorical(text, columns), sizes)
+    kept: dict[str, Any] = {"pandas_categorical": lists}
+    if places is None:
+        return None, kept | {"code_books": UNPLACED}
     books: list[tuple[Label, ...] | None] = [None] * n_features
-    for column, book in zip(columns, text.pandas_categorical, strict=True):
-        if not isinstance(book, list) or not all(
-            isinstance(label, (str, int, float, bool)) for label in book
-        ):
-            raise FileFormatError(
-                "`pandas_categorical` must hold lists of texts, numbers or booleans."
-            )
-        if len(set(book)) < len(book):
-            raise FileFormatError("the categories of a feature must be distinct, got one twice.")
-        seen = infos[column].split(":") if not infos[column].startswith("[") else []
-        if any(part.isascii() and part.isdigit() and int(part) >= len(book) for part in seen):
-            return None  # more codes than categories: these are another column's
-        books[column] = tuple(book)
-    return tuple(books)
+    for column, place in places.items():
+        books[column] = tuple(lists[place])
+    return tuple(books), {} if len(places) == len(lists) else kept | {"code_books": ORDERED}
+
+
+class _Column(NamedTuple):
+    """What `feature_infos` says of a feature."""
+
+    is_set: bool
+    may_be_codes: bool
+    most: int
+    """The largest code seen, -1 for none."""
+
+
+def _column(info: str) -> _Column:
+    if info.startswith("["):
+        low, _, high = info.strip("[]").partition(":")
+        try:
+            low_code, high_code = float(low), float(high)
+        except ValueError:
+            return _Column(False, False, -1)
+        whole = 0 <= low_code <= high_code < 2**31 and low_code % 1 == high_code % 1 == 0
+        return _Column(False, whole, int(high_code) if whole else -1)
+    parts = info.split(":")
+    codes = [int(part) for part in parts if part.isascii() and part.isdigit() and len(part) < 12]
+    return _Column(len(parts) > 1, info == "none" or len(parts) > 1, max(codes, default=-1))
+
+
+def _categorical(text: ModelText, columns: list[_Column]) -> list[int]:
+    """Return the features that LightGBM took as categorical."""
+    listed = text.parameter("categorical_feature")
+    if listed and all(part.isascii() and part.isdigit() for part in listed.split(",")):
+        found = {int(part) for part in listed.split(",") if len(part) < 12}
+        if max(found, default=0) < len(columns):
+            return sorted(found)
+    return [at for at, column in enumerate(columns) if column.is_set]
+
+
+def _places(
+    columns: list[_Column], categorical: list[int], sizes: Int64[Array, " n_lists"]
+) -> dict[int, int] | None:
+    """Return which list belongs to each categorical feature; None if that is not certain.
+
+    Lists are dealt out in order. With as many lists as categorical features or more, each of these
+    has one, and what is left over belongs to features of ordered categories; with fewer, some
+    features were codes already. Sets of places are held as the bits of integers: bit j of `before`
+    says that the columns so far can hold j lists.
+    """
+    spare = sizes.size > len(categorical)
+    candidates = categorical
+    if spare:
+        is_set = set(categorical)
+        candidates = [c for c, col in enumerate(columns) if c in is_set or col.may_be_codes]
+    if len(candidates) * sizes.size > SEARCH_LIMIT:
+        return None
+    must = set(categorical) if sizes.size >= len(categorical) else set()
+    fits = [_bits(sizes > columns[c].most) for c in candidates]
+    before = [1]
+    for column, fit in zip(candidates, fits, strict=True):
+        used = (before[-1] & fit) << 1
+        before.append(used if column in must else before[-1] | used)
+    after, found = 1 << sizes.size, {}
+    for column, fit, start in zip(candidates[::-1], fits[::-1], before[-2::-1], strict=True):
+        used = fit & (after >> 1)
+        found[column] = start & used
+        after = used if column in must else after | used
+    found = {column: found[column] for column in categorical if found[column]}
+    if sum(places.bit_count() for places in found.values()) != min(sizes.size, len(categorical)):
+        return None
+    return {column: places.bit_length() - 1 for column, places in found.items()}
+
+
+def _bits(flags: Bool[Array, " n"]) -> int:
+    return int.from_bytes(np.packbits(flags, bitorder="little").tobytes(), "little")
+
+
+def _check_book(book: Any) -> None:
+    if not isinstance(book, list) or not all(
+        isinstance(label, (str, int, float, bool)) for label in book
+    ):
+        raise FileFormatError("`pandas_categorical` must hold lists of texts, numbers or booleans.")
+    if len(set(book)) < len(book):
+        raise FileFormatError("the categories of a feature must be distinct, got one twice.")

@@ -58,12 +58,16 @@ def require_writable(forest: Forest) -> None:
         "a sum or a mean of trees": output.aggregate not in (Aggregate.SUM, Aggregate.MEAN),
         "a mean without base score over the trees of each output": averages
         and (has_base or not np.array_equal(divisor, counts)),
+        "no factor of the sum": output.scale is not None,
         "at least one tree": forest.n_trees == 0,
         "one value per leaf": forest.leaves.v.shape[1] != 1,
         f"trees that add to the {forest.n_outputs} outputs in turn": (
             forest.n_trees % forest.n_outputs != 0 or not np.array_equal(named, in_turn)
         ),
         "linear leaves without tree weights": linear is not None and weight is not None,
+        "linear leaves that read |x| <= 1e-35 as 0": (
+            linear is not None and linear.zero_threshold != ZERO_THRESHOLD
+        ),
     }
     broken = [rule for rule, refused in refusals.items() if refused]
     if broken:

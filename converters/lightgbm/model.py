@@ -12,18 +12,13 @@ Texts are read without the library; an object is written to a text in memory and
   iterations; `raw_score=True` leaves that out in LightGBM, but not here.
 * A Booster or wrapper stops at its `best_iteration`; a file holds the trees that it was saved with.
 
-Two things LightGBM does to rows are outside of a forest: an integer matrix is rounded to float32,
-and a linear leaf, too, sees 0 for |x| <= 1e-35, where its coefficient times x is kept here. On
-arm64 its compiler may fuse the multiplication and addition of linear leaves.
+Two things that LightGBM does to rows are outside of a forest: an integer matrix is rounded to
+float32, and in a scipy sparse matrix |x| <= 1e-35 is kept. On arm64 its compiler may fuse the
+multiplication and addition of linear leaves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from os import PathLike
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -31,37 +26,20 @@ import numpy as np
 from bitvec.arrays import Array, ranges
 from bitvec.converters.lightgbm.categories import code_books
 from bitvec.converters.lightgbm.objectives import Link, link_of
-from bitvec.converters.lightgbm.text import ModelText, integer, parse
+from bitvec.converters.lightgbm.opened import Opened, naming, open_model
+from bitvec.converters.lightgbm.text import ModelText, integer
 from bitvec.converters.lightgbm.trees import read_trees
-from bitvec.converters.lightgbm.writer import to_lightgbm as to_lightgbm
-from bitvec.errors import (
-    FileFormatError,
-    InvalidForestError,
-    MissingLibraryError,
-    UnsupportedModelError,
-)
+from bitvec.errors import FileFormatError
 from bitvec.forest import Forest
 from bitvec.inputs import Inputs
 from bitvec.leaves import Leaves
 from bitvec.node_tests import CodeRule, Kind, MissingRule, Relation, axis_aligned
-from bitvec.output import Aggregate, Output
+from bitvec.output import Aggregate, Output, PostTransform
 from bitvec.source import Source
 from bitvec.structure import arrange
-from bitvec.subject import Subject
 
 MOST_OUTPUTS: Final = 2**16
 """More outputs than this must be borne out by as many trees before anything is allocated."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Opened:
-    """A model text, and what the scikit-learn wrapper that it came from says about its use."""
-
-    name: str
-    """For messages."""
-    text: ModelText
-    wrapped: bool = False
-    labels: Array | None = None
 
 
 def convert(model: Any) -> Forest:
@@ -91,64 +69,15 @@ def convert(model: Any) -> Forest:
     --------
     >>> forest = convert("model.txt")  # doctest: +SKIP
     """
-    opened = _open(model)
-    with _naming(opened.name):
-        return _forest(opened)
+    opened = open_model(model)
+    with naming(opened.name):
+        return forest_of(opened)
 
 
-@contextmanager
-def _naming(name: str) -> Iterator[None]:
-    """Put the name of the model in front of messages about it."""
-    try:
-        yield
-    except (FileFormatError, InvalidForestError, UnsupportedModelError) as error:
-        raise type(error)(f"{name}: {error}") from error
-
-
-def _open(model: Any) -> _Opened:
-    if isinstance(model, (str, PathLike)):
-        path = Path(model)
-        with _naming(str(path)):
-            return _Opened(str(path), parse(path.read_bytes()))
-    name = type(model).__name__
-    with _naming(name):
-        booster = _booster(model)
-        text = parse(booster.model_to_string().encode())
-        if booster is model:
-            return _Opened(name, text)
-        _check_wrapper(model)
-        # By a custom objective LGBMClassifier predicts raw scores, not labels.
-        answers_labels = "objective" in text.header
-        labels = getattr(model, "classes_", None) if answers_labels else None
-        return _Opened(name, text, True, labels)
-
-
-def _booster(model: Any) -> Any:
-    if hasattr(model, "model_to_string"):
-        return model
-    if not hasattr(type(model), "booster_"):
-        raise UnsupportedModelError(
-            "`model` must be a path, a lightgbm Booster or a scikit-learn wrapper of lightgbm."
-        )
-    if not model.__sklearn_is_fitted__():
-        raise UnsupportedModelError("the model must be fitted, got one without trees: call fit.")
-    return model.booster_
-
-
-def _check_wrapper(model: Any) -> None:
-    """Refuse a wrapper whose own parameters change what it predicts."""
-    options = model.get_params()
-    for option in ("pred_early_stop", "start_iteration_predict", "num_iteration_predict"):
-        if options.get(option):
-            raise UnsupportedModelError(
-                f"the wrapper must predict with all of its trees, got {option}="
-                f"{options[option]!r}: set it to None, or convert `model.booster_`."
-            )
-
-
-def _forest(opened: _Opened) -> Forest:
+def forest_of(opened: Opened) -> Forest:
+    """Lift an opened model."""
     text = opened.text
-    n_features, n_outputs = _sizes(text)
+    n_features, n_outputs = sizes_of(text)
     link = link_of(text.header.get("objective"), n_outputs)
     trees = read_trees(text.trees, n_features)
     n_trees = trees.n_leaves.size
@@ -160,6 +89,7 @@ def _forest(opened: _Opened) -> Forest:
     set_count = trees.set_count[node]
     first_word = (np.cumsum(trees.set_count) - trees.set_count)[node]
     averages = "average_output" in text.header
+    books, open_books = code_books(text, n_features)
     n_iterations = n_trees // n_outputs
     return Forest(
         tests=axis_aligned(
@@ -191,8 +121,9 @@ def _forest(opened: _Opened) -> Forest:
             classes=_classes(opened, link, n_outputs),
             iteration=(np.arange(n_trees) // n_outputs).astype(np.int32),
             divisor=np.full(n_outputs, float(max(n_iterations, 1))) if averages else None,
+            softmax_in_order=link.post_transform is PostTransform.SOFTMAX,
         ),
-        inputs=Inputs(n_features, _feature_names(text, n_features), code_books(text, n_features)),
+        inputs=Inputs(n_features, _feature_names(text, n_features), books),
         source=Source(
             "lightgbm",
             text.header["version"],
@@ -205,12 +136,14 @@ def _forest(opened: _Opened) -> Forest:
             metadata={
                 **{k: v for k, v in text.header.items() if k != "tree_sizes"},
                 "parameters": list(text.parameters),
+                **open_books,
             },
         ),
     )
 
 
-def _sizes(text: ModelText) -> tuple[int, int]:
+def sizes_of(text: ModelText) -> tuple[int, int]:
+    """Return the number of features and of outputs."""
     n_features = integer(text.header, "max_feature_idx") + 1
     n_outputs = integer({"num_tree_per_iteration": "1"} | text.header, "num_tree_per_iteration")
     n_classes = integer(text.header, "num_class")
@@ -240,54 +173,7 @@ def _feature_names(text: ModelText, n_features: int) -> tuple[str, ...] | None:
     return None if unnamed else names
 
 
-def _classes(opened: _Opened, link: Link, n_outputs: int) -> tuple[Array, ...] | None:
+def _classes(opened: Opened, link: Link, n_outputs: int) -> tuple[Array, ...] | None:
     if opened.wrapped:
         return None if opened.labels is None else (np.asarray(opened.labels),)
     return (np.arange(max(2, n_outputs)),) if link.classifies else None
-
-
-def subject(model: Any) -> Subject:
-    """Return LightGBM's own answers to a model that `convert` accepts.
-
-    Parameters
-    ----------
-    model : path, Booster, or scikit-learn wrapper
-
-    Returns
-    -------
-    Subject
-        Raw scores and leaf ids through `Booster.predict` with one thread; a random forest's raw
-        scores are divided by its iterations, as for its predictions.
-
-    Raises
-    ------
-    MissingLibraryError
-        If lightgbm is not installed.
-    """
-    try:
-        import lightgbm
-    except (ImportError, OSError) as error:  # OSError where the OpenMP runtime is missing
-        raise MissingLibraryError("lightgbm", "lightgbm", "asking a LightGBM model") from error
-    opened = _open(model)
-    with _naming(opened.name):
-        _, n_outputs = _sizes(opened.text)
-    n_trees = len(opened.text.trees)
-    if isinstance(model, (str, PathLike)):
-        booster = lightgbm.Booster(model_file=str(model))
-    else:
-        booster = _booster(model)
-    divisor = n_trees // n_outputs if "average_output" in opened.text.header else 1
-
-    def predict(X: Array, width: int, **kind: bool) -> Array:
-        if not len(X) or not width:  # LightGBM asks for rows
-            return np.zeros((len(X), width))
-        answer = booster.predict(X, num_threads=1, **kind)
-        return np.asarray(answer).reshape(len(X), width)
-
-    return Subject(
-        name="lightgbm",
-        version=lightgbm.__version__,
-        raw=lambda X: predict(X, n_outputs, raw_score=True) / max(divisor, 1),
-        leaf_ids=lambda X: predict(X, n_trees, pred_leaf=True).astype(np.int64),
-        ids="source",
-    )

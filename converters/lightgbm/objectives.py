@@ -106,7 +106,7 @@ def objective_text(output: Output) -> str | None:
     n, alpha, kind = output.n_outputs, repr(float(output.parameter)), output.post_transform
     if kind is PostTransform.IDENTITY:
         return "regression" if n == 1 else None
-    if kind is PostTransform.SOFTMAX and output.groups == (n,) and n > 1:
+    if kind is PostTransform.SOFTMAX and output.groups == (n,) and n > 1 and alpha == "1.0":
         return f"multiclass num_class:{n}"
     if kind is PostTransform.SIGMOID:
         if n > 1:

@@ -248,4 +248,4 @@ def _leaves(
     leaf_ptr = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
     v = np.where(count == 0, constant, v)  # a linear leaf without terms is its constant
     columns: Int32[Array, " n_terms"] = column.astype(np.int32)
-    return v, LinearTerms(leaf_ptr, columns, weight[:, None], constant[:, None])
+    return v, LinearTerms(leaf_ptr, columns, weight[:, None], constant[:, None], ZERO_THRESHOLD)

@@ -244,5 +244,6 @@ def _infos(forest: Forest) -> list[str]:
 
 
 def _books(forest: Forest) -> str:
+    lists = _metadata(forest).get("pandas_categorical")
     books = [book for book in forest.inputs.categories or () if book is not None]
-    return json.dumps(books or None)
+    return json.dumps(lists or books or None)

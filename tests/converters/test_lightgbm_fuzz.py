@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 from bitvec import reference
-from bitvec.converters.lightgbm import model as converter
+from bitvec.converters.lightgbm.model import forest_of
+from bitvec.converters.lightgbm.opened import Opened
+from bitvec.converters.lightgbm.text import parse
 from bitvec.errors import FileFormatError, InvalidForestError, UnsupportedModelError
 from bitvec.forest import Forest
 
@@ -83,7 +85,7 @@ for name in sorted(os.listdir(folder)):
 def lifted(data: bytes) -> Forest | None:
     """Lift a damaged text, or refuse it by an error that bitvec raises on purpose."""
     try:
-        return converter._forest(converter._Opened("text", converter.parse(data)))
+        return forest_of(Opened("text", parse(data)))
     except (FileFormatError, InvalidForestError, UnsupportedModelError):
         return None
 

@@ -152,6 +152,7 @@ def holdable(draw: st.DrawFn) -> tuple[Forest, Array]:
         dtype=np.dtype(np.float64),
         base_score=output.base_score[:1].astype(np.float64),
         tree_weight=None if weight is None else weight.astype(np.float64),
+        scale=None,
         groups=(1,),
         classes=None,
         post_transform=PostTransform.IDENTITY,
@@ -163,6 +164,7 @@ def holdable(draw: st.DrawFn) -> tuple[Forest, Array]:
             linear,
             weight=linear.weight[:, :1].astype(np.float64),
             constant=linear.constant[:, :1].astype(np.float64),
+            zero_threshold=ZERO_THRESHOLD,
         )
     leaves = replace(leaves, v=v, output=None, linear=linear)
     return replace(forest, tests=tests, leaves=leaves, output=output), X
@@ -172,8 +174,6 @@ def holdable(draw: st.DrawFn) -> tuple[Forest, Array]:
 def test_any_forest_that_can_be_held_predicts_bit_for_bit(case):
     forest, X = case
     X = X.astype(np.float64)
-    if forest.leaves.linear is not None:  # its linear leaves read 0 for |x| <= 1e-35
-        X = np.where(np.abs(X) <= ZERO_THRESHOLD, 0.0, X)
     expected = reference.raw(forest, X)
     assert np.array_equal(raw(loaded(forest), X, forest), expected, equal_nan=True)
 
