@@ -7,8 +7,8 @@ The standard leaves much open, so the oracle is what the runtime does:
 * A post-transform of a single target does nothing.
 * A classifier takes its label from the raw scores.
 * A classifier of two classes whose leaves weigh one class only has a rule of its own. If no weight
-  is negative, the score s is the probability of the second class and wins above 0.5; otherwise the
-  scores are −s and s, and the second class wins above 0.
+  is negative, the second class wins where the score s is above 0.5; its probability is s, or the
+  logistic function of s. Otherwise the scores are −s and s, and the second class wins above 0.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 
 from bitvec.arrays import Array
 from bitvec.converters.onnx.operator import Operator
+from bitvec.converters.onnx.outputs import Behind
 from bitvec.errors import FileFormatError, UnsupportedModelError
 from bitvec.leaves import Leaves
 from bitvec.output import Aggregate, Output, PostTransform
@@ -33,8 +34,10 @@ _AGGREGATES = {
 }
 _TRANSFORMS = {
     "NONE": PostTransform.IDENTITY,
-    "LOGISTIC": PostTransform.SIGMOID,
+    "LOGISTIC": PostTransform.LOGISTIC,
     "SOFTMAX": PostTransform.SOFTMAX,
+    "SOFTMAX_ZERO": PostTransform.SOFTMAX_ZERO,
+    "PROBIT": PostTransform.PROBIT,
 }
 
 
@@ -43,8 +46,10 @@ def answers(
     trees: Bitvectors,
     leaf: Array,
     dtype: np.dtype,
+    after: Behind,
     *,
     label_used: bool,
+    rounds: bool,
 ) -> tuple[Leaves, Output]:
     """Return what the leaves hold and how they become an answer.
 
@@ -54,8 +59,12 @@ def answers(
         The operator's leaf at each leaf of `trees`.
     dtype : numpy dtype
         In which the operator sums.
+    after : Behind
+        What becomes of its scores.
     label_used : bool
         Whether anybody reads a classifier's label; without it, it has no classes here.
+    rounds : bool
+        Whether the operator answers in a narrower dtype than it sums in.
 
     Raises
     ------
@@ -72,34 +81,58 @@ def answers(
             "each leaf must have at most one weight for a target, got several: onnxruntime's own "
             "kernels disagree on what that means."
         )
+    _require_steps(operator, after, rounds=rounds)
     n_base = operator.base.size
-    if operator.labels is not None and operator.labels.size <= 2:
+    one_weighed = np.unique(operator.weight_target).size == 1
+    if operator.labels is not None and operator.labels.size <= 2 and (one_weighed or label_used):
         return _two_classes(operator, trees, leaf, dtype, label_used)
     if n_base not in (0, operator.n_targets):
         raise FileFormatError(
             f"`base_values` must hold 0 or {operator.n_targets} numbers, got {n_base}."
         )
     labelled = operator.labels is not None and label_used
-    values, base = _vectors(operator, trees, leaf, need_all=labelled)
-    ignored = operator.n_targets == 1 and operator.transform != "PROBIT"
+    two = operator.labels is not None and operator.labels.size == 2
+    values, base = _vectors(operator, trees, leaf, need_all=labelled or two)
+    transform = "NONE" if _is_ignored(operator) else operator.transform
+    divided = after.divisor is not None
     return values, Output(
         operator.n_targets,
         dtype,
-        aggregate=_AGGREGATES[operator.aggregate],
-        base_score=base if n_base else None,
-        post_transform=PostTransform.IDENTITY if ignored else _transform(operator),
+        aggregate=Aggregate.MEAN if divided else _AGGREGATES[operator.aggregate],
+        base_score=base if n_base and not divided else None,
+        post_transform=PostTransform.EXPONENTIAL
+        if after.is_exponential
+        else _TRANSFORMS[transform],
+        divisor=np.full(operator.n_targets, after.divisor, dtype) if divided else None,
         classes=(operator.labels,) if labelled and operator.labels is not None else None,
         labels_from_raw=labelled,
+        softmax_in_order=transform == "SOFTMAX",
     )
 
 
-def _transform(operator: Operator) -> PostTransform:
-    if operator.transform not in _TRANSFORMS:
-        raise UnsupportedModelError(
-            f"the post-transform must be one of {', '.join(_TRANSFORMS)}, got "
-            f"{operator.transform}: export with NONE and transform the scores yourself."
-        )
-    return _TRANSFORMS[operator.transform]
+def _require_steps(operator: Operator, after: Behind, *, rounds: bool) -> None:
+    """Refuse a Div or Exp behind the operator where a forest would round or add elsewhere."""
+    if not after.steps:
+        return
+    if rounds:
+        reason = "scores that the operator rounds from float64 to float32"
+    elif operator.transform != "NONE" and not _is_ignored(operator):
+        reason = f"the post-transform {operator.transform} in between"
+    elif after.divisor is not None and operator.aggregate != "SUM":
+        reason = f"the aggregate {operator.aggregate}"
+    elif after.divisor is not None and np.any(operator.base):
+        reason = "base values, which it divides too"
+    else:
+        return
+    raise UnsupportedModelError(
+        f"a {after.steps[0].op_type} behind the trees must follow their plain sum, got {reason}: "
+        "convert the model that it was exported from."
+    )
+
+
+def _is_ignored(operator: Operator) -> bool:
+    """Return whether onnxruntime leaves the post-transform out: that of a single target."""
+    return operator.n_targets == 1 and operator.transform != "PROBIT"
 
 
 def _vectors(
@@ -190,8 +223,11 @@ def _two_classes(
             f"weigh class id 1, got {operator.base.size}: onnxruntime adds them to one of its two "
             "scores only."
         )
-    if operator.transform == "PROBIT" or (second and operator.transform == "SOFTMAX_ZERO"):
-        _transform(operator)
+    if operator.transform == "PROBIT" and not second:
+        raise UnsupportedModelError(
+            "the post-transform PROBIT must not stand in a classifier of two classes whose leaves "
+            "weigh class id 0 only: onnxruntime then writes one of its two scores only."
+        )
     count = np.bincount(operator.weight_leaf, minlength=operator.n_leaves)
     if second and not np.any(np.minimum.reduceat(count[leaf], trees.leaf_ptr[:-1])):
         raise UnsupportedModelError(
@@ -202,20 +238,25 @@ def _two_classes(
     at = np.where(count > 0, np.cumsum(count) - count, operator.weight.size)
     score = score[at][leaf][:, None]
     base = operator.base if operator.base.size else np.zeros(1, dtype)
-    if not operator.negative_weights and label_used:
-        if second or not plain:
-            raise UnsupportedModelError(
-                "a classifier of two classes without negative weights must weigh class id 0 and "
-                f"have no LOGISTIC transform, got class id {int(weighed[0])} and "
-                f"{operator.transform}: onnxruntime's label is whether the raw score is above "
-                "0.5, which its probabilities do not follow."
-            )
-        return Leaves(score), Output(1, dtype, base_score=base, classes=(labels,))
-    if not operator.negative_weights and not second and plain:
+    if not operator.negative_weights and second and label_used:
+        raise UnsupportedModelError(
+            "a classifier of two classes without negative weights must weigh class id 0, got class "
+            "id 1: onnxruntime's label is whether the raw score is above 0.5, which its "
+            "probabilities do not follow."
+        )
+    if not operator.negative_weights and not second:
         # The scores 1 − s and s are no sum over trees; they are the probabilities of one output.
-        return Leaves(score), Output(1, dtype, base_score=base, classes=(labels,))
+        return Leaves(score), Output(
+            1,
+            dtype,
+            base_score=base,
+            post_transform=PostTransform.IDENTITY if plain else PostTransform.LOGISTIC,
+            classes=(labels,),
+            labels_from_raw=not plain,
+            boundary=None if plain else 0.5,
+        )
     both = np.concatenate([np.zeros_like(score) if second else -score, score], axis=1)
-    transform = PostTransform.IDENTITY if plain and not second else _transform(operator)
+    transform = PostTransform.IDENTITY if plain and not second else _TRANSFORMS[operator.transform]
     return Leaves(both), Output(
         2,
         dtype,

@@ -16,6 +16,7 @@ from bitvec.output import Aggregate, Output, PostTransform
 
 _TRANSFORMS = {
     "sigmoid": PostTransform.SIGMOID,
+    "logistic": PostTransform.LOGISTIC,
     "softmax_zero": PostTransform.SOFTMAX_ZERO,
     "probit": PostTransform.PROBIT,
     "softmax": PostTransform.SOFTMAX,
@@ -24,6 +25,7 @@ _TRANSFORMS = {
     "softplus": PostTransform.LOGARITHM_ONE_PLUS_EXP,
     "signed_square": PostTransform.SIGNED_SQUARE,
     "hinge": PostTransform.HINGE,
+    "at_most_one": PostTransform.AT_MOST_ONE,
 }
 """By the name of the operator that computes it."""
 

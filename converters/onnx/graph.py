@@ -1,8 +1,7 @@
 """What stands around the tree operator in an ONNX graph, and whether it changes anything.
 
-Accepted: the operator reads the graph's one input, through Identity and Cast at most; its outputs
-are the graph's outputs, through Identity, Cast, ZipMap and a Reshape that keeps the rows. Any other
-operator computes something that a forest does not hold, so it is refused by its name.
+The operator must read the graph's one input, through Identity and Cast at most; what may stand
+behind it is told in `bitvec.converters.onnx.outputs`. Any other operator is refused by its name.
 """
 
 from __future__ import annotations
@@ -14,17 +13,18 @@ from typing import Any
 import numpy as np
 import onnx
 
-from bitvec.converters.onnx.file import tensor
+from bitvec.converters.onnx.outputs import (
+    FLOATS,
+    Behind,
+    behind,
+    cast_target,
+    is_standard,
+    refusal,
+)
 from bitvec.converters.onnx.schema import CLASSIFIER, DOMAIN, ENSEMBLE, OPERATORS
 from bitvec.errors import FileFormatError, UnsupportedModelError
 
-_FLOATS: dict[int, np.dtype[Any]] = {
-    onnx.TensorProto.FLOAT: np.dtype(np.float32),
-    onnx.TensorProto.DOUBLE: np.dtype(np.float64),
-}
 _INTEGERS = (onnx.TensorProto.INT64, onnx.TensorProto.INT32)
-_LABELS = (onnx.TensorProto.INT64, onnx.TensorProto.STRING)
-_STANDARD = ("", "ai.onnx")
 LARGEST_FEATURES = 1 << 31
 """Columns are numbered in int32."""
 
@@ -47,6 +47,8 @@ class Surroundings:
         The narrowest floating type between the graph's input and the operator.
     label_used : bool
         Whether a classifier's label reaches the graph's outputs.
+    after : Behind
+        What becomes of the operator's outputs.
     """
 
     node: Any
@@ -55,6 +57,12 @@ class Surroundings:
     threshold_dtype: np.dtype
     dtype: np.dtype
     label_used: bool
+    after: Behind
+
+    @property
+    def rounds(self) -> bool:
+        """Whether the operator answers in a narrower dtype than it sums in."""
+        return self.node.op_type != ENSEMBLE and self.threshold_dtype == np.float64
 
 
 def surroundings(model: Any) -> Surroundings:
@@ -81,8 +89,8 @@ def surroundings(model: Any) -> Surroundings:
         raise FileFormatError("each value of the graph must have one origin, got a second one.")
     path, source = _to_input(graph, node, origin)
     element = source.type.tensor_type.elem_type
-    types = [element, *(_cast_target(step) for step in path if step.op_type == "Cast")]
-    if any(t not in _FLOATS and t not in _INTEGERS for t in types) or any(
+    types = [element, *(cast_target(step) for step in path if step.op_type == "Cast")]
+    if any(t not in FLOATS and t not in _INTEGERS for t in types) or any(
         t in _INTEGERS for t in types[1:]
     ):
         raise UnsupportedModelError(
@@ -93,16 +101,17 @@ def surroundings(model: Any) -> Surroundings:
         raise UnsupportedModelError(
             "TreeEnsemble must read float32 or float64, got integers: cast them in the graph."
         )
-    read = _FLOATS.get(types[-1], np.dtype(np.float32))
-    floats = [_FLOATS[t] for t in types if t in _FLOATS]
-    used = _to_outputs(graph, node, path)
+    read = FLOATS.get(types[-1], np.dtype(np.float32))
+    floats = [FLOATS[t] for t in types if t in FLOATS]
+    after = behind(graph, node, path)
     return Surroundings(
         node,
         _versions(model)[DOMAIN],
         _columns(source),
         read,
         min([read, *floats], key=lambda dtype: dtype.itemsize),
-        label_used=node.op_type == CLASSIFIER and node.output[0] in used,
+        label_used=node.op_type == CLASSIFIER and node.output[0] in after.used,
+        after=after,
     )
 
 
@@ -136,19 +145,6 @@ def _the_operator(model: Any) -> Any:
     return node
 
 
-def _refuse(node: Any, why: str) -> UnsupportedModelError:
-    kind = f"{node.domain}:{node.op_type}" if node.domain else node.op_type
-    return UnsupportedModelError(
-        f"the graph must hold nothing that changes values around the trees, got operator {kind!r} "
-        f"(node {node.name!r}, outputs {list(node.output)[:3]!r}), {why}: convert the model that "
-        "it was exported from, or cut the graph."
-    )
-
-
-def _is(node: Any, *kinds: str) -> bool:
-    return node.domain in _STANDARD and node.op_type in kinds
-
-
 def _to_input(graph: Any, node: Any, origin: dict[str, Any]) -> tuple[list[Any], Any]:
     """Return the Cast and Identity nodes from the graph's input on, and that input."""
     constants = {constant.name for constant in graph.initializer}
@@ -164,94 +160,13 @@ def _to_input(graph: Any, node: Any, origin: dict[str, Any]) -> tuple[list[Any],
         step = origin.get(name)
         if step is None or len(path) > len(graph.node):
             raise FileFormatError(f"value {name!r} must come from the input, got no way to it.")
-        if not _is(step, "Identity", "Cast"):
-            raise _refuse(step, "between the input and the trees")
+        if not is_standard(step, "Identity", "Cast"):
+            raise refusal(step, "between the input and the trees")
         if len(step.input) != 1:
             raise FileFormatError(f"{step.op_type} must have one input, got {len(step.input)}.")
         path.append(step)
         name = step.input[0]
     return path[::-1], inputs[name]
-
-
-def _to_outputs(graph: Any, node: Any, before: list[Any]) -> set[str]:
-    """Return the outputs of the operator that reach outputs of the graph."""
-    readers: dict[str, list[Any]] = {}
-    for other in graph.node:
-        for name in other.input:
-            readers.setdefault(name, []).append(other)
-    wanted = {value.name for value in graph.output}
-    constants = {constant.name: constant for constant in graph.initializer}
-    met = {name for other in (node, *before) for name in other.output}
-    reached: set[str] = set()
-    used: set[str] = set()
-    for place, first in enumerate(node.output):
-        is_label = node.op_type == CLASSIFIER and place == 0
-        todo = [first] if first else []
-        while todo:
-            name = todo.pop()
-            if name in wanted:
-                reached.add(name)
-                used.add(first)
-            for reader in readers.get(name, []):
-                if any(output in met for output in reader.output):
-                    raise FileFormatError("the graph must have no cycle, got one.")
-                _require_neutral(reader, name, node, is_label, constants)
-                met.update(reader.output)
-                todo += list(reader.output)
-    for other in graph.node:
-        if not all(output in met for output in other.output):
-            raise _refuse(other, "beside the trees")
-    if reached != wanted:
-        others = sorted(wanted - reached, key=str)[:5]  # a damaged name is bytes, not str
-        raise UnsupportedModelError(
-            f"all outputs of the graph must be the trees' own, got {others}: drop those outputs."
-        )
-    return used
-
-
-def _classes(node: Any) -> list[Any]:
-    for attribute in node.attribute:
-        if attribute.name == "classlabels_strings" and attribute.strings:
-            return list(attribute.strings)
-        if attribute.name == "classlabels_int64s" and attribute.ints:
-            return list(attribute.ints)
-    return []
-
-
-def _n_targets(node: Any) -> int:
-    return next((int(a.i) for a in node.attribute if a.name == "n_targets"), len(_classes(node)))
-
-
-def _require_neutral(
-    node: Any, name: str, trees: Any, is_label: bool, constants: dict[str, Any]
-) -> None:
-    """Refuse a node behind the trees that changes values; a wider or an equal cast does not."""
-    if _is(node, "Identity"):
-        return
-    if _is(node, "Cast"):
-        allowed = _LABELS if is_label else tuple(_FLOATS)
-        if _cast_target(node) in allowed:
-            return
-        raise _refuse(node, f"a cast to ONNX type {_cast_target(node)}")
-    if node.domain == DOMAIN and node.op_type == "ZipMap" and not is_label:
-        labels: list[Any] = []
-        for attribute in node.attribute:
-            labels += list(attribute.strings) + list(attribute.ints)
-        if labels == _classes(trees):
-            return
-        raise _refuse(node, "whose labels are not the classifier's")
-    if _is(node, "Reshape") and len(node.input) == 2 and node.input[0] == name:
-        shape = constants.get(node.input[1])
-        one_column = is_label or _n_targets(trees) == 1
-        if one_column and shape is not None:
-            wanted = tensor(shape, shape.name).ravel().tolist()
-            if wanted in ([-1], [-1, 1]):
-                return
-    raise _refuse(node, "between the trees and the output")
-
-
-def _cast_target(node: Any) -> int:
-    return next((int(a.i) for a in node.attribute if a.name == "to"), 0)
 
 
 def _columns(source: Any) -> int | None:

@@ -1,4 +1,4 @@
-"""The raw scores of a tree operator, as onnxruntime answers."""
+"""The answers of onnxruntime to an ONNX model: labels, scores, and scores before the transform."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from bitvec.converters.onnx.operator import Operator
 from bitvec.converters.onnx.schema import CLASSIFIER, DOMAIN, ENSEMBLE
 from bitvec.errors import FileFormatError, InputError, MissingLibraryError
 from bitvec.forest import Forest
+from bitvec.output import PostTransform
 from bitvec.subject import Subject
 
 try:
@@ -25,40 +26,110 @@ IR_VERSION, OPSET = 8, 17
 """Pinned to what runtimes load; the operator keeps its own version."""
 
 
-def raw_scores(model: Any, forest: Forest, operator: Operator, around: Surroundings) -> Subject:
-    """Return the model's operator as a subject: its raw scores on one thread.
+def operator_answers(forest: Forest, operator: Operator, around: Surroundings) -> Subject:
+    """Return the model's operator as a subject, on one thread.
 
-    The operator runs in a graph of its own, with post-transform NONE, and reads floats also where
-    the model has it read integers, which it compares as float32 too.
+    The operator runs in a graph of its own, followed by the Div and Exp that the model has behind
+    it, and once more without its post-transform and the Exp for its raw scores. It reads floats
+    also where the model has it read integers, which it compares as float32 too.
     """
-    session = _session(_bare(model, forest, around))
+    whole = _session(_bare(forest, around, transformed=True))
+    plain = _session(_bare(forest, around, transformed=False))
+    two_scores = around.node.op_type == CLASSIFIER and operator.n_targets == 2
 
     def raw(X: Array) -> Float[Array, "batch n_outputs"]:
-        rows = _rows(X, forest)
-        scores: Array = session.run(["scores"], {"X": rows})[0].reshape(len(X), -1)
-        if around.node.op_type != CLASSIFIER or operator.n_targets != 2:
+        scores = _scores(plain, X, forest)
+        if not two_scores:
             return scores
         # Two classes: the second column is the score, the first is 1 - score or -score, or 0
         # where the leaves weigh the second class.
         if forest.n_outputs == 1:
             return scores[:, 1:]
-        if np.all(operator.weight_target == 1):
+        if np.any(operator.weight_target == 1):
             return scores
         return np.concatenate([-scores[:, 1:], scores[:, 1:]], axis=1)
 
-    return Subject("onnxruntime", onnxruntime.__version__, raw)
+    def transformed(X: Array) -> Float[Array, "batch n_outputs"]:
+        scores = _scores(whole, X, forest)
+        return scores[:, 1:] if two_scores and forest.n_outputs == 1 else scores
+
+    def labels(X: Array) -> Array:
+        found: Array = whole.run(["label"], {"X": _rows(X, forest)})[0]
+        return found
+
+    classifies = forest.output.classes is not None
+    reason = _incomparable(forest, around)
+    return Subject(
+        "onnxruntime",
+        onnxruntime.__version__,
+        raw,
+        predict=(labels if around.label_used else None)
+        if classifies
+        else (None if reason else transformed),
+        scores=transformed if classifies and not reason else None,
+        n_trees=forest.n_trees,
+        n_features=forest.n_features,
+        n_outputs=forest.n_outputs,
+        notes=(reason,) if reason else (),
+    )
 
 
-def exported_scores(model: Any, forest: Forest) -> Subject:
-    """Return a file that bitvec wrote as a subject: its output `raw` on one thread."""
+def _incomparable(forest: Forest, around: Surroundings) -> str:
+    """Return why transformed scores are not compared, or nothing."""
+    output = forest.output
+    kind = output.post_transform
+    if kind is PostTransform.PROBIT:
+        return (
+            "scores after PROBIT are not compared: onnxruntime's formula cancels near one half, so "
+            "that one ulp between the logarithms of two libraries is many of the score."
+        )
+    exponentials = (PostTransform.SOFTMAX, PostTransform.SOFTMAX_ZERO)
+    if kind in exponentials and around.threshold_dtype == np.float64:
+        return (
+            f"scores after {kind} are not compared: onnxruntime takes exponentials in float32 of "
+            "scores that it summed in float64."
+        )
+    return ""
+
+
+def exported_answers(model: Any, forest: Forest) -> Subject:
+    """Return a file that bitvec wrote as a subject: its outputs on one thread."""
     session = _session(model)
+    output = forest.output
 
     def raw(X: Array) -> Float[Array, "batch n_outputs"]:
-        rows = _rows(X, forest)
-        scores: Array = session.run(["raw"], {"X": rows})[0]
+        scores: Array = session.run(["raw"], {"X": _rows(X, forest)})[0]
         return scores
 
-    return Subject("onnxruntime", onnxruntime.__version__, raw)
+    def predict(X: Array) -> Array:
+        name = "prediction" if output.classes is None else "label"
+        answers: Array = session.run([name], {"X": _rows(X, forest)})[0]
+        return answers
+
+    def scores(X: Array) -> Float[Array, "batch n_outputs"]:
+        n_groups = len(output.groups)
+        names = [f"probabilities_{group}" for group in range(n_groups)]
+        names = names if n_groups > 1 else ["probabilities"]
+        parts = session.run(names, {"X": _rows(X, forest)})
+        # A group of one output has the probabilities of both of its classes.
+        kept = [p[:, -size:] for p, size in zip(parts, output.groups, strict=True)]
+        return np.concatenate(kept, axis=1)
+
+    return Subject(
+        "onnxruntime",
+        onnxruntime.__version__,
+        raw,
+        predict=predict,
+        scores=None if output.classes is None else scores,
+        n_trees=forest.n_trees,
+        n_features=forest.n_features,
+        n_outputs=forest.n_outputs,
+    )
+
+
+def _scores(session: Any, X: Array, forest: Forest) -> Float[Array, "batch n_scores"]:
+    scores: Array = session.run(["scores"], {"X": _rows(X, forest)})[0]
+    return scores.reshape(len(X), -1)
 
 
 def _rows(X: Array, forest: Forest) -> Array:
@@ -71,15 +142,16 @@ def _rows(X: Array, forest: Forest) -> Array:
     return rows
 
 
-def _bare(model: Any, forest: Forest, around: Surroundings) -> Any:
+def _bare(forest: Forest, around: Surroundings, *, transformed: bool) -> Any:
     helper = onnx.helper
     node = onnx.NodeProto()
     node.CopyFrom(around.node)
     node.name = "trees"
-    kept = [a for a in node.attribute if a.name != "post_transform"]
-    plain = 0 if node.op_type == ENSEMBLE else "NONE"
-    del node.attribute[:]
-    node.attribute.extend([*kept, helper.make_attribute("post_transform", plain)])
+    if not transformed:
+        kept = [a for a in node.attribute if a.name != "post_transform"]
+        plain = 0 if node.op_type == ENSEMBLE else "NONE"
+        del node.attribute[:]
+        node.attribute.extend([*kept, helper.make_attribute("post_transform", plain)])
     is_classifier = node.op_type == CLASSIFIER
     del node.input[:], node.output[:]
     node.output.extend(["label", "scores"] if is_classifier else ["scores"])
@@ -92,11 +164,27 @@ def _bare(model: Any, forest: Forest, around: Surroundings) -> Any:
         steps.insert(0, helper.make_node("Cast", ["X"], ["x"], to=read))
     # Version 5 answers in the dtype that it reads, the versions before in float32.
     answered = read if node.op_type == ENSEMBLE else onnx.TensorProto.FLOAT
+    constants = []
+    for step in around.after.steps:
+        if step.op_type == "Exp" and not transformed:
+            continue
+        steps[-1].output[-1] = before = f"before_{step.op_type}"
+        operands = [before]
+        if step.op_type == "Div":
+            divisor = np.array(around.after.divisor, forest.output.dtype)
+            constants.append(onnx.numpy_helper.from_array(divisor, "divisor"))
+            operands.append("divisor")
+        steps.append(helper.make_node(step.op_type, operands, ["scores"]))
+    outputs = {"scores": answered}
+    if is_classifier:
+        text = any(a.name == "classlabels_strings" and a.strings for a in node.attribute)
+        outputs["label"] = onnx.TensorProto.STRING if text else onnx.TensorProto.INT64
     graph = helper.make_graph(
         steps,
         "trees",
         [helper.make_tensor_value_info("X", element, [None, forest.n_features])],
-        [helper.make_tensor_value_info("scores", answered, None)],
+        [helper.make_tensor_value_info(name, kind, None) for name, kind in outputs.items()],
+        constants,
     )
     opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(DOMAIN, around.ml_version)]
     return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)

@@ -61,21 +61,20 @@ def convert(model: Any) -> Forest:
 
 
 def subject(model: Any) -> Subject:
-    """Return the model's trees in onnxruntime, on one thread and without their post-transform.
+    """Return the model in onnxruntime, on one thread.
 
     Raises
     ------
     UnsupportedModelError, FileFormatError
         As `convert`: nothing is run before the model is known to be sound.
     """
-    from bitvec.converters.onnx.onnxruntime import exported_scores, raw_scores
+    from bitvec.converters.onnx.onnxruntime import exported_answers, operator_answers
 
     with _naming(model):
         message = read_model(model)
         if onnx_exported.form_of(message) is not None:
-            return exported_scores(message, onnx_exported.read(message))
-        forest, operator, around = _forest(message)
-        return raw_scores(message, forest, operator, around)
+            return exported_answers(message, onnx_exported.read(message))
+        return operator_answers(*_forest(message))
 
 
 @contextmanager
@@ -103,7 +102,9 @@ def _forest(message: Any) -> tuple[Forest, Operator, Surroundings]:
         trees.bitvectors,
         trees.leaf,
         around.threshold_dtype,
+        around.after,
         label_used=around.label_used,
+        rounds=around.rounds,
     )
     source = Source(
         "onnx",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import KERNEL, ONE_HOT, forests, forests_with_rows
 
+from bitvec import certify, reference, transforms
 from bitvec import convert as convert_any
-from bitvec import reference, transforms
 from bitvec.api import subject as subject_of
 from bitvec.converters.onnx import to_onnx
 from bitvec.converters.onnx.reader import convert, subject
 from bitvec.errors import UnsupportedModelError
+from bitvec.forest import from_matrices
+from bitvec.leaves import Leaves
+from bitvec.output import Output, PostTransform
 
 
 @settings(max_examples=80)
@@ -44,6 +49,34 @@ def test_the_subject_of_an_exported_file_is_its_raw_output(drawn):
     with np.errstate(all="ignore"):
         expected = reference.raw(forest, X)
     assert np.array_equal(subject(model).raw(X), expected, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("transform", list(PostTransform))
+def test_each_transform_comes_back(transform, dtype):
+    stump = from_matrices([[1.0]], [0.0], [[0], [1]], [[0.25, 0.0, 2.0], [0.75, 0.3, 1.0]])
+    output = Output(
+        3, np.dtype(dtype), post_transform=transform, scale=np.array([2, -1, 0.5], dtype)
+    )
+    forest = replace(stump, leaves=Leaves(stump.v.astype(dtype)), output=output)
+    model = to_onnx(forest)
+    back = convert(model)
+    assert back.output.post_transform is transform
+    assert np.array_equal(back.output.scale, output.scale)
+    X = np.array([[-1.0], [1.0]])
+    assert np.array_equal(reference.raw(back, X), reference.raw(forest, X))
+    pytest.importorskip("onnxruntime")
+    assert certify(back, model, X).n_raw_mismatches == 0
+
+
+def test_the_boundary_of_two_classes_comes_back():
+    stump = from_matrices([[1.0]], [0.0], [[0], [1]], [[0.25], [0.75]])
+    classes = (np.array(["no", "yes"]),)
+    for raw, boundary in itertools.product((False, True), (None, 0.5, 0.25, 0.375)):
+        options = {"classes": classes, "labels_from_raw": raw, "boundary": boundary}
+        forest = replace(stump, output=Output(1, stump.output.dtype, **options))
+        back = convert(to_onnx(forest))
+        assert back.output.second_above == forest.output.second_above
 
 
 @settings(max_examples=30)

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import pytest
 
-from bitvec import reference
+from bitvec import certify, reference, transforms
 from bitvec.converters.onnx.reader import convert, subject
 from bitvec.errors import BitvecError, FileFormatError, UnsupportedModelError
 
@@ -229,7 +229,7 @@ def test_operators_that_change_values_are_refused_by_name():
         (True, "Scaler", scaler),
         (True, "Neg", {}),
         (True, "Cast", {"to": onnx.TensorProto.INT64}),
-        (False, "Exp", {}),
+        (False, "Log", {}),
         (False, "Normalizer", {"domain": "ai.onnx.ml", "norm": "L1"}),
         (False, "Cast", {"to": onnx.TensorProto.INT64}),
     ):
@@ -251,6 +251,103 @@ def test_operators_that_change_values_are_refused_by_name():
     inputs.graph.input.append(helper.make_tensor_value_info("Y", FLOAT, [None, 1]))
     with pytest.raises(UnsupportedModelError, match=r"one input, got 2"):
         convert(inputs)
+
+
+def then(model: Any, *steps: tuple[str, list[str]], **constants: Any):
+    """Put operators, each a kind and the names of its further inputs, behind the scores."""
+    graph = model.graph
+    graph.node[0].output[-1] = "scores_0"
+    for at, (kind, more) in enumerate(steps):
+        name = "scores" if at == len(steps) - 1 else f"scores_{at + 1}"
+        graph.node.append(
+            helper.make_node(kind, [f"scores_{at}", *more], [name], name=f"{kind}_{at}")
+        )
+    for name, value in constants.items():
+        graph.initializer.append(onnx.numpy_helper.from_array(np.array(value), name))
+    return model
+
+
+EXP, DIV = ("Exp", []), ("Div", ["k"])
+STEPS = {
+    "Exp": [EXP],
+    "Div": [DIV],
+    "Div, Exp": [DIV, EXP],
+    "Mul by 1": [("Mul", ["one"])],
+    "Identity, Exp, Identity": [("Identity", []), EXP, ("Identity", [])],
+}
+
+
+@pytest.mark.parametrize("kind", [V3, V5])
+@pytest.mark.parametrize("name", STEPS)
+def test_a_division_and_an_exponential_behind_the_trees_are_lifted(name, kind):
+    ort = pytest.importorskip("onnxruntime")
+    constants = {"k": np.float32(7), "one": np.float32([1])}
+    changes = {"base_values": None} if kind == V3 else {}
+    model = then(operator(kind, **changes), *STEPS[name], **constants)
+    X = np.array([[2, 0], [40, 1], [3, 0.5], [np.nan, np.nan], [-1, 0.75]], np.float32)
+    forest = convert(model)
+    found = transforms.transform(forest.output, reference.raw(forest, X))
+    expected = ort.InferenceSession(model.SerializeToString()).run(["scores"], {"X": X})[0]
+    # Exponentials of two libraries differ in the last place; a division does not.
+    np.testing.assert_allclose(found, expected, rtol=1e-6 if "Exp" in name else 0)
+    certificate = certify(forest, model, X)
+    assert certificate.passed
+    assert "predictions" in certificate.parts
+
+
+def test_steps_that_no_forest_holds_are_refused():
+    k = {"k": np.float32(2)}
+    plain = {"base_values": None}
+    double = {
+        "nodes_values": None,
+        "nodes_values_as_tensor": np.array([0.5, 0, 0]),
+        "target_weights": None,
+        "target_weights_as_tensor": np.array([1.0, 2.0]),
+    }
+    wide = operator(V3, **plain, **double)
+    wide.graph.input[0].type.tensor_type.elem_type = onnx.TensorProto.DOUBLE
+    forked = then(operator(V3, **plain), EXP)
+    forked.graph.output.append(helper.make_tensor_value_info("scores_0", FLOAT, None))
+    for words, model in (
+        ("'Mul'", then(operator(V3), ("Mul", ["k"]), **k)),
+        ("'Add'", then(operator(V3), ("Add", ["k"]), k=np.float32(0))),
+        ("'Div'", then(operator(V3, **plain), EXP, DIV, **k)),
+        ("'Div'", then(operator(V3, **plain), DIV, k=np.float32(0))),
+        ("'Div'", then(operator(V3, **plain), DIV, k=np.float32([2, 3]))),
+        ("'Exp'", then(operator(V3), EXP, EXP)),
+        ("'Exp'", then(operator(V3), ("Cast", []), EXP)),
+        ("'Exp'", then(operator(KINDS[0]), EXP)),
+        ("'Exp'", forked),
+        ("base values", then(operator(V3), DIV, **k)),
+        ("the aggregate MAX", then(operator(V3, **plain, aggregate_function="MAX"), DIV, **k)),
+        ("the post-transform LOGISTIC", then(operator(V5, post_transform=1), EXP)),
+        ("float64 to float32", then(wide, EXP)),
+    ):
+        for node in model.graph.node:
+            if node.op_type == "Cast":
+                node.attribute.append(helper.make_attribute("to", FLOAT))
+        with pytest.raises(UnsupportedModelError, match=words) as caught:
+            convert(model)
+        assert "\n" not in str(caught.value)
+
+
+def test_columns_of_classes_are_passed():
+    """skl2onnx, zipmap="columns"."""
+    model = operator(KINDS[0])
+    graph = model.graph
+    del graph.output[1]
+    constants = {"shape": [-1], "axis": [1]} | {f"at_{k}": [k] for k in range(4)}
+    for name, values in constants.items():
+        graph.initializer.append(onnx.numpy_helper.from_array(np.array(values), name))
+    for k in range(3):
+        cut = ["scores", f"at_{k}", f"at_{k + 1}", "axis"]
+        graph.node.append(helper.make_node("Slice", cut, [f"column_{k}"]))
+        graph.node.append(helper.make_node("Reshape", [f"column_{k}", "shape"], [f"class_{k}"]))
+        graph.output.append(helper.make_tensor_value_info(f"class_{k}", FLOAT, None))
+    assert np.array_equal(convert(model).v, convert(operator(KINDS[0])).v)
+    graph.node[1].input[2] = "at_2"  # two columns, made one by Reshape
+    with pytest.raises(UnsupportedModelError, match="'Slice'"):
+        convert(model)
 
 
 def test_cycles_and_loose_ends_of_the_graph_are_refused():
@@ -416,6 +513,9 @@ def assert_clear_error_or_exact_lift(data: bytes) -> bool:
         return True  # its own refusal
     raw = reference.raw(forest, X)
     assert np.array_equal(raw.astype(scores.dtype), scores, equal_nan=True)
+    if forest.output.classes is not None and answer.predict is not None:
+        with np.errstate(all="ignore"):
+            assert np.array_equal(transforms.predictions(forest.output, raw), answer.predict(X))
     return True
 
 
