@@ -27,6 +27,8 @@ class PostTransform(StrEnum):
     IDENTITY = "identity"
     SIGMOID = "sigmoid"
     """1 / (1 + exp(-parameter · x)), each output on its own."""
+    LOGISTIC = "logistic"
+    """1 / (1 + exp(-|x|)), or one minus that where x < 0 (ONNX, as onnxruntime computes it)."""
     SOFTMAX = "softmax"
     """Of x / parameter, over the outputs of a group."""
     SOFTMAX_ZERO = "softmax_zero"
@@ -40,6 +42,8 @@ class PostTransform(StrEnum):
     SIGNED_SQUARE = "signed_square"
     HINGE = "hinge"
     """1 where x > 0, else 0."""
+    AT_MOST_ONE = "at_most_one"
+    """The lesser of x and 1 (YDF's shares of votes, whose sums may exceed 1 by rounding)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,8 +91,9 @@ class Output:
         What a single output of 2 classes must exceed for the second, instead of one half of a
         probability or 0 of a raw score.
     softmax_in_order : bool
-        Whether a float64 softmax takes its exponentials from the C library and adds them one after
-        the other (LightGBM), not as NumPy does (scikit-learn): the last bits differ.
+        Whether a softmax takes its exponentials from the C library and adds them one after the
+        other in its dtype (LightGBM, onnxruntime), not as NumPy does (scikit-learn) or in float64
+        (xgboost): the last bits differ.
     """
 
     n_outputs: int

@@ -101,8 +101,8 @@ def is_xgboost_binary(head: bytes) -> bool:
 
 
 def is_lightgbm(content: Content) -> bool:
-    """The word tree on the first line."""
-    return re.match(rb"\s*tree\r?\n", content.head) is not None
+    """The word tree on the first line, or in the oldest files gbdt."""
+    return re.match(rb"\s*(tree|gbdt)\r?\n", content.head) is not None
 
 
 def is_catboost(content: Content) -> bool:

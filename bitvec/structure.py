@@ -214,6 +214,7 @@ def arrange(left: ArrayLike, right: ArrayLike, roots: ArrayLike) -> tuple[Bitvec
         empty = np.zeros(0, np.int32)
         none = np.zeros(0, np.int64)
         return Bitvectors(empty, empty, empty, np.zeros(1, np.int64)), Reordering(none, none)
+    del met, is_leaf_position  # of a large forest, much of what this takes at its peak
     return _number(levels, roots.size)
 
 
@@ -269,6 +270,7 @@ def _number(
         empty = np.zeros(0, np.int32)
         return Bitvectors(empty, empty, empty, leaf_ptr), Reordering(np.zeros(0, np.int64), leaf)
     node, tree, lo, mid, hi = (np.concatenate(part) for part in zip(*parts, strict=True))
+    del parts, counts, first
     order = np.argsort(tree, kind="stable")  # levels are breadth first; keep them so in each tree
     first_leaf, middle, end = (a[order].astype(np.int32) for a in (lo, mid, hi))
     return Bitvectors(first_leaf, middle, end, leaf_ptr), Reordering(node[order], leaf)

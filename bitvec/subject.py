@@ -53,6 +53,10 @@ class Subject:
         same function, it is asked once.
     leaf_values : callable, optional
         Called without arguments; returns what the model stores at its leaves.
+    score_ulps : int, optional
+        How many ulps its predictions may lie from those of equal raw scores, where its
+        post-transform approximates; a note says why. By default what libraries of mathematics
+        explain.
     n_trees, n_features, n_outputs : int, optional
         Of the model, so that another one is told before it is asked anything.
     notes : tuple of str
@@ -70,6 +74,7 @@ class Subject:
     predict: Callable[[Array], Array] | None = None
     scores: Callable[[Array], Array] | None = None
     leaf_values: Callable[[], LeafValues] | None = None
+    score_ulps: int | None = None
     n_trees: int | None = None
     n_features: int | None = None
     n_outputs: int | None = None

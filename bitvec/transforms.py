@@ -14,11 +14,10 @@ def transform(
 ) -> Float[Array, "batch n_outputs"]:
     """Apply the post-transform to raw scores, in their dtype.
 
-    Sigmoid and softmax follow xgboost's order of operations, and exponentials are rounded from
-    float64, so that labels are the source's also where a probability is within an ulp of a tie. A
-    float32 probability may differ from the source's by a few ulps; the raw score does not.
+    Sigmoid and softmax follow the sources' order of operations and use their exponential, so that
+    labels are the source's also where a probability is within an ulp of a tie.
     """
-    with np.errstate(over="ignore", invalid="ignore"):  # infinite scores are legal
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # infinities are legal
         return _TABLE[output.post_transform](output, raw)
 
 
@@ -27,17 +26,20 @@ def _identity(output: Output, raw: Array) -> Array:
 
 
 def _exp(x: Array) -> Array:
-    return np.exp(x.astype(np.float64)).astype(x.dtype)
+    """Return exp, of float32 as the C library has it, of float64 as NumPy (and scikit-learn) do."""
+    return np.exp(x) if x.dtype == np.float64 else _c_exp(x)
 
 
 def _c_exp(x: Array) -> Array:
-    """Return exp as the C library has it, which differs from NumPy's in the last bit.
+    """Return exp as the C library has it, which differs from NumPy's in the last bits.
 
-    NumPy vectorises the real exponential itself, but leaves the complex one to the C library.
+    NumPy vectorises the real exponential itself, but leaves the complex one to the C library, which
+    takes exp(88) apart for float32 just below the largest number.
     """
-    if x.dtype != np.float64:
-        return _exp(x)
-    return np.exp(x.astype(np.complex128)).real
+    if x.dtype == np.float64:
+        return np.exp(x.astype(np.complex128)).real
+    small = np.exp(x.astype(np.complex64)).real
+    return np.where(x > 88, np.exp(x.astype(np.float64)).astype(np.float32), small)
 
 
 def _sigmoid(output: Output, raw: Array) -> Array:
@@ -48,6 +50,12 @@ def _sigmoid(output: Output, raw: Array) -> Array:
     return one / (_c_exp(-scaled) + one)
 
 
+def _logistic(output: Output, raw: Array) -> Array:
+    one = raw.dtype.type(1)
+    above = one / (one + _c_exp(-np.abs(raw)))
+    return np.where(raw < 0, one - above, above)
+
+
 def _softmax(output: Output, raw: Array) -> Array:
     result = np.empty_like(raw)
     scaled = raw / raw.dtype.type(output.parameter) if output.parameter != 1.0 else raw
@@ -55,7 +63,7 @@ def _softmax(output: Output, raw: Array) -> Array:
     for size in output.groups:
         part = scaled[:, start : start + size]
         below = part - part.max(axis=1, keepdims=True)
-        if output.softmax_in_order and raw.dtype == np.float64:
+        if output.softmax_in_order:
             exp = _c_exp(below)
             total = np.cumsum(exp, axis=1)[:, -1:]
         else:
@@ -112,9 +120,14 @@ def _hinge(output: Output, raw: Array) -> Array:
     return (raw > 0).astype(raw.dtype)
 
 
+def _at_most_one(output: Output, raw: Array) -> Array:
+    return np.minimum(raw, raw.dtype.type(1))
+
+
 _TABLE = {
     PostTransform.IDENTITY: _identity,
     PostTransform.SIGMOID: _sigmoid,
+    PostTransform.LOGISTIC: _logistic,
     PostTransform.SOFTMAX: _softmax,
     PostTransform.SOFTMAX_ZERO: _softmax_zero,
     PostTransform.PROBIT: _probit,
@@ -123,6 +136,7 @@ _TABLE = {
     PostTransform.LOGARITHM_ONE_PLUS_EXP: _logarithm_one_plus_exp,
     PostTransform.SIGNED_SQUARE: _signed_square,
     PostTransform.HINGE: _hinge,
+    PostTransform.AT_MOST_ONE: _at_most_one,
 }
 
 

@@ -617,7 +617,7 @@ def test_a_model_of_treelite_is_compared_down_to_labels_and_stored_leaves():
     datasets = pytest.importorskip("sklearn.datasets")
     from sklearn.ensemble import RandomForestClassifier
 
-    from bitvec.converters.treelite import gtil as converter
+    from bitvec.converters import treelite as converter
 
     X, y = datasets.load_iris(return_X_y=True)
     for labels in (y, y > 0, np.stack([y, y % 2], axis=1)):

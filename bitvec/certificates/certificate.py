@@ -72,7 +72,8 @@ class Certificate:
     max_score_ulp, allowed_score_ulp : int
         Largest difference in ulps of predictions, or of scores after the post-transform, and how
         large it may be: 0 where the post-transform is at most a product, 8 where libraries of
-        mathematics round exponentials each in their way. Below the smallest normal number such
+        mathematics round exponentials each in their way, more where the subject approximates it.
+        Below the smallest normal number such
         predictions count as equal. Where raw scores need not be equal, predictions and labels are
         compared on those rows on which they are.
     differences : tuple of Difference

@@ -134,7 +134,7 @@ def compare(
         max_ulp=tally.max_ulp,
         max_difference=tally.max_difference,
         max_score_ulp=tally.max_score_ulp,
-        allowed_score_ulp=score_bound(forest),
+        allowed_score_ulp=score_bound(forest, subject),
         raw_dtype=tally.raw_dtype,
         differences=tuple(tally.examples),
         exclusions=_exclusions(forest, subject, coverage, n_left_out, allowed_difference),

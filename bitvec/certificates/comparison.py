@@ -26,7 +26,14 @@ SCORE_ULPS = 8
 """How far equal raw scores may lie apart after an exponential. Libraries of mathematics round expf
 and its like to within 1 or 2 ulp, and the sum and the quotient around it add one rounding each, on
 both sides of the comparison."""
-EXACT_TRANSFORMS = (PostTransform.IDENTITY, PostTransform.HINGE, PostTransform.SIGNED_SQUARE)
+MOST_SCORE_ULPS = 512
+"""How far they may lie apart at most, where a subject says that its post-transform approximates."""
+EXACT_TRANSFORMS = (
+    PostTransform.IDENTITY,
+    PostTransform.HINGE,
+    PostTransform.SIGNED_SQUARE,
+    PostTransform.AT_MOST_ONE,
+)
 """At most one product: equal raw scores give equal answers, bit for bit."""
 
 
@@ -166,12 +173,12 @@ class Tally:
         got = _shaped("the forest's predictions", got, shape, "f")
         expected, got = _one_dtype("predictions", expected, got)
         apart = ulps(expected, got)
-        if score_bound(self.forest):
+        if score_bound(self.forest, self.subject):
             # A library may flush what underflows in an exponential.
             tiny = np.finfo(got.dtype).tiny
             apart = np.where((np.abs(expected) < tiny) & (np.abs(got) < tiny), np.uint64(0), apart)
         self.max_score_ulp = max(self.max_score_ulp, int(apart.max(initial=0)))
-        self._keep("score", X, expected, got, apart > score_bound(self.forest))
+        self._keep("score", X, expected, got, apart > score_bound(self.forest, self.subject))
 
     def _labels(self, X: Array, expected: Array, got: Array) -> None:
         shape = (len(X), len(self.forest.output.groups))
@@ -197,9 +204,11 @@ class Tally:
             )
 
 
-def score_bound(forest: Forest) -> int:
+def score_bound(forest: Forest, subject: Subject) -> int:
     """Return by how many ulps predictions from equal raw scores may differ."""
-    return 0 if forest.output.post_transform in EXACT_TRANSFORMS else SCORE_ULPS
+    if forest.output.post_transform in EXACT_TRANSFORMS:
+        return 0
+    return SCORE_ULPS if subject.score_ulps is None else min(subject.score_ulps, MOST_SCORE_ULPS)
 
 
 def _plain(value: object) -> float | int | str:

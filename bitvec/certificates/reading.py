@@ -11,7 +11,7 @@ from typing import Any
 from bitvec import atomic
 from bitvec.certificates import certificate as names
 from bitvec.certificates.certificate import FORMAT, LISTED, PARTS, VERSION, Certificate, listing
-from bitvec.certificates.comparison import EXAMPLES, SCORE_ULPS
+from bitvec.certificates.comparison import EXAMPLES, MOST_SCORE_ULPS
 from bitvec.certificates.difference import KINDS
 from bitvec.certificates.fields import read_fields
 from bitvec.errors import FileFormatError
@@ -88,7 +88,7 @@ def contradictions(c: Certificate) -> list[str]:
         and not missed & unreachable
         and all(outcomes for _, _, outcomes in c.missed),
         "allowed_difference": not c.exact or c.allowed_difference is None,
-        "allowed_score_ulp": c.allowed_score_ulp in (0, SCORE_ULPS),
+        "allowed_score_ulp": 0 <= c.allowed_score_ulp <= MOST_SCORE_ULPS,
         "n_leaf_mismatches": c.n_leaf_mismatches <= n_rows * c.n_trees
         and (not absent[names.LEAF_IDS] or not c.n_leaf_mismatches)
         and shown["leaf"] == min(c.n_leaf_mismatches, EXAMPLES),

@@ -115,8 +115,9 @@ def _unpack_forest(record: Any, prefix: str, tensors: Tensors, depth: int) -> Fo
     read = Reader(record, f"{prefix}forest")
     has_linear = read.take("linear_leaves", bool)
     linear = _take(tensors, f"{prefix}leaves.linear.", LinearTerms) if has_linear else None
+    zero = 0.0
     if linear is not None and "linear_zero_threshold" in record:
-        linear["zero_threshold"] = read.take("linear_zero_threshold", float)
+        zero = read.take("linear_zero_threshold", float)
     source = read.take("source", dict, None)
     has_kernel = read.take("kernel", list, None)
     phi = read.take("feature_map", dict, None)
@@ -125,7 +126,7 @@ def _unpack_forest(record: Any, prefix: str, tensors: Tensors, depth: int) -> Fo
         bitvectors=Bitvectors(**_take(tensors, f"{prefix}bitvectors.", Bitvectors)),
         leaves=Leaves(
             **_take(tensors, f"{prefix}leaves.", Leaves),
-            linear=None if linear is None else LinearTerms(**linear),
+            linear=None if linear is None else LinearTerms(**linear, zero_threshold=zero),
         ),
         output=_unpack_output(read.take("output", dict), f"{prefix}output", tensors),
         inputs=_unpack_inputs(read.take("inputs", dict), f"{prefix}inputs"),

@@ -331,6 +331,16 @@ def _sigmoid(graph: Graph, output: Output, raw: str) -> str:
     return graph.add("Div", one, graph.add("Add", exp, one, name="one_plus_exp"), name="sigmoid")
 
 
+def _logistic(graph: Graph, output: Output, raw: str) -> str:
+    one = np.ones((), output.dtype)
+    negative = graph.add("Neg", graph.add("Abs", raw, name="magnitude"), name="negative")
+    exp = graph.add("Exp", negative, name="exp_negative")
+    above = graph.add("Div", one, graph.add("Add", one, exp, name="one_plus_exp"), name="larger")
+    below = graph.add("Sub", one, above, name="smaller")
+    is_below = graph.add("Less", raw, np.zeros((), output.dtype), name="is_below_zero")
+    return graph.add("Where", is_below, below, above, name="logistic")
+
+
 def _softmax(graph: Graph, output: Output, raw: str) -> str:
     if output.parameter != 1.0:
         raw = graph.add("Div", raw, np.array(output.parameter, output.dtype), name="ratio")
@@ -352,11 +362,15 @@ def _softmax_zero(graph: Graph, output: Output, raw: str) -> str:
 
 
 def _probit(graph: Graph, output: Output, raw: str) -> str:
+    # onnxruntime's approximation is in float32, also of scores in float64.
     def number(value: float) -> Array:
-        return np.array(value, output.dtype)
+        return np.array(value, np.float32)
 
+    wide = output.dtype != np.float32
+    if wide:
+        raw = cast(graph, raw, np.dtype(np.float32), "probit_score")
     one = number(1.0)
-    slope = np.asarray(number(2.0) / (number(3.14159) * number(0.147)))
+    slope = np.asarray(number(2.0) / (number(np.pi) * number(0.147)))
     inverse_a = np.asarray(one / number(0.147))
     x = graph.add("Mul", raw, number(2.0), name="probit_doubled")
     x = graph.add("Sub", x, one, name="probit_x")
@@ -372,7 +386,9 @@ def _probit(graph: Graph, output: Output, raw: str) -> str:
     root = graph.add("Sqrt", radicand, name="probit_root")
     size = graph.add("Sqrt", graph.add("Sub", root, v, name="probit_v4"), name="probit_size")
     inverse = graph.add("Mul", graph.add("Sign", x, name="probit_sign"), size, name="probit_erfinv")
-    return graph.add("Mul", inverse, number(1.41421356), name="probit")
+    name = "probit_narrow" if wide else "probit"
+    quantile = graph.add("Mul", inverse, number(1.41421356), name=name)
+    return cast(graph, quantile, output.dtype, "probit") if wide else quantile
 
 
 def _exponential(graph: Graph, output: Output, raw: str) -> str:
@@ -398,9 +414,14 @@ def _hinge(graph: Graph, output: Output, raw: str) -> str:
     return cast(graph, positive, output.dtype, "hinge")
 
 
+def _at_most_one(graph: Graph, output: Output, raw: str) -> str:
+    return graph.add("Min", raw, np.ones((), output.dtype), name="at_most_one")
+
+
 _TRANSFORMS = {
     PostTransform.IDENTITY: _identity,
     PostTransform.SIGMOID: _sigmoid,
+    PostTransform.LOGISTIC: _logistic,
     PostTransform.SOFTMAX: _softmax,
     PostTransform.SOFTMAX_ZERO: _softmax_zero,
     PostTransform.PROBIT: _probit,
@@ -409,4 +430,5 @@ _TRANSFORMS = {
     PostTransform.LOGARITHM_ONE_PLUS_EXP: _logarithm_one_plus_exp,
     PostTransform.SIGNED_SQUARE: _signed_square,
     PostTransform.HINGE: _hinge,
+    PostTransform.AT_MOST_ONE: _at_most_one,
 }

@@ -147,7 +147,7 @@ def has_probability_leaves(forest: Forest) -> bool:
     output, v = forest.output, forest.leaves.v
     return (
         output.is_classifier
-        and output.post_transform is PostTransform.IDENTITY
+        and output.post_transform in (PostTransform.IDENTITY, PostTransform.AT_MOST_ONE)
         and forest.leaves.output is None
         and forest.leaves.linear is None
         and len(output.groups) == 1

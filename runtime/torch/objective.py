@@ -31,10 +31,12 @@ def _ratio(output: Output, raw: Tensor) -> Tensor:
 _TRANSFORMS: dict[PostTransform, Callable[[Output, Tensor], Tensor]] = {
     PostTransform.IDENTITY: lambda output, raw: raw,
     PostTransform.SIGMOID: lambda output, raw: torch.sigmoid(output.parameter * raw),
+    PostTransform.LOGISTIC: lambda output, raw: torch.sigmoid(raw),
     PostTransform.SOFTMAX: _softmax,
     PostTransform.EXPONENTIAL: lambda output, raw: raw.exp(),
     PostTransform.EXPONENTIAL_STANDARD_RATIO: _ratio,
     PostTransform.LOGARITHM_ONE_PLUS_EXP: lambda output, raw: F.softplus(raw),
+    PostTransform.AT_MOST_ONE: lambda output, raw: raw,  # what exceeds 1 does so by rounding
     PostTransform.SIGNED_SQUARE: lambda output, raw: raw * raw.abs(),
 }
 
@@ -83,7 +85,7 @@ class Objective:
         kind = self.output.post_transform
         if raw.shape[1] == 1 and n_classes == 2:
             wanted = label.to(raw.dtype)
-            if kind in (PostTransform.SIGMOID, PostTransform.HINGE):
+            if kind in (PostTransform.SIGMOID, PostTransform.LOGISTIC, PostTransform.HINGE):
                 logit = raw[:, 0] * self.output.parameter
                 return F.binary_cross_entropy_with_logits(logit, wanted, reduction="none")
             p = _TRANSFORMS[kind](self.output, raw)[:, 0]
@@ -91,7 +93,7 @@ class Objective:
         elif kind is PostTransform.SOFTMAX or self.sharpness is not None:
             sharpness = (self.sharpness or 1.0) / self.output.parameter
             return F.cross_entropy(raw * sharpness, label, reduction="none")
-        elif kind is PostTransform.SIGMOID:
+        elif kind in (PostTransform.SIGMOID, PostTransform.LOGISTIC):
             wanted = F.one_hot(label, raw.shape[1]).to(raw.dtype)
             logit = raw * self.output.parameter
             loss = F.binary_cross_entropy_with_logits(logit, wanted, reduction="none")

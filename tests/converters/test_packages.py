@@ -7,7 +7,7 @@ from importlib import import_module
 
 import pytest
 
-LIBRARIES = ("lightgbm", "onnx", "sklearn", "treelite", "xgboost")
+LIBRARIES = ("catboost", "lightgbm", "onnx", "sklearn", "treelite", "xgboost", "ydf")
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
