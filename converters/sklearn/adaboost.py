@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Float64, Int64
 
 from bitvec.arrays import Array
 from bitvec.converters.sklearn import nodes as sklearn_nodes
 from bitvec.converters.sklearn.supported import (
+    classes_of,
     inputs_of,
     is_classifier,
     labels_of,
@@ -30,7 +31,8 @@ def lift_adaboost(model: Any, kind: str) -> Forest:
     Of a classifier, each leaf gives its tree's weight to the class that it predicts and
     -weight / (n_classes - 1) to the others; the sum is divided by the sum of all weights, also of
     those of rounds without a tree. Two classes have one score, the difference of both: the votes
-    are opposite numbers, so it is exactly twice the second.
+    are opposite numbers, so it is exactly twice the second. Probabilities are the softmax of
+    score / (n_classes - 1).
 
     Of a regressor, the raw score is the median of the trees' values in order of size, at half of
     the weights' cumulative sum. scikit-learn sorts with an unstable sort beyond 16 trees: where two
@@ -52,40 +54,48 @@ def lift_adaboost(model: Any, kind: str) -> Forest:
             aggregate=Aggregate.WEIGHTED_MEDIAN,
             tree_weight=weight[: len(trees)],
         )
-        leaves = Leaves(lifted.value[lifted.leaf, 0])
+        leaves = Leaves(lifted.value[:, 0])
         return Forest(lifted.tests, lifted.bitvectors, leaves, output, inputs, lifted.source)
     if getattr(model, "algorithm", None) == "SAMME.R":
         raise UnsupportedModelError(
             "an AdaBoostClassifier must use the algorithm SAMME, got SAMME.R, which adds the "
             "logarithms of centred probabilities: fit it with `algorithm='SAMME'`."
         )
-    classes = labels_of(getattr(model, "classes_", None))
-    if classes.size != 2:
-        # Its probabilities are softmax(score / (n_classes - 1)), its labels come from the score.
+    classes = classes_of(model)
+    if classes.size < 2:
         raise UnsupportedModelError(
-            f"an AdaBoostClassifier must have 2 classes, got {classes.size}, for which its "
-            "probabilities are a softmax of scaled scores that a forest cannot state: fit one "
-            "model per class, or convert its members, `model.estimators_[i]`."
+            "an AdaBoostClassifier must have at least 2 classes, got 1, whose score is 0 whatever "
+            "its trees say: fit it with rows of another class."
         )
     known = [_places(tree, classes) for tree in trees]
     lifted = sklearn_nodes.lift(model, trees, inputs.n_features, [(part.size,) for part in known])
-    says_second = np.zeros(lifted.leaf.size, bool)
+    says = np.zeros(lifted.leaf.size, np.intp)
     for index, part in enumerate(known):
         of_tree = lifted.tree == index
-        value = lifted.value[lifted.leaf[of_tree], 0, : part.size]
-        says_second[of_tree] = part[value.argmax(axis=1)] == 1
-    vote = weight[lifted.tree]
-    v: Float64[Array, "n_leaves 1"] = np.where(says_second, 2 * vote, -2 * vote)[:, None]
+        value = lifted.value[of_tree, 0, : part.size]
+        says[of_tree] = part[value.argmax(axis=1)]
     output = Output(
-        1,
+        1 if classes.size == 2 else classes.size,
         np.dtype(np.float64),
         aggregate=Aggregate.MEAN,
-        divisor=np.array([weight.sum()]),
-        post_transform=PostTransform.SIGMOID,
+        divisor=np.full(1 if classes.size == 2 else classes.size, weight.sum()),
+        post_transform=PostTransform.SIGMOID if classes.size == 2 else PostTransform.SOFTMAX,
+        parameter=1.0 if classes.size == 2 else float(classes.size - 1),
         classes=(classes,),
         labels_from_raw=True,
     )
-    return Forest(lifted.tests, lifted.bitvectors, Leaves(v), output, inputs, lifted.source)
+    leaves = Leaves(_votes(says, weight[lifted.tree], classes.size))
+    return Forest(lifted.tests, lifted.bitvectors, leaves, output, inputs, lifted.source)
+
+
+def _votes(
+    says: Int64[Array, " n_leaves"], weight: Float64[Array, " n_leaves"], n_classes: int
+) -> Float64[Array, "n_leaves n_outputs"]:
+    if n_classes == 2:
+        return np.where(says == 1, 2 * weight, -2 * weight)[:, None]
+    against = -1 / (n_classes - 1) * weight
+    chosen = says[:, None] == np.arange(n_classes)
+    return np.where(chosen, weight[:, None], against[:, None])
 
 
 def _places(tree: Any, classes: Array) -> Array:

@@ -16,9 +16,9 @@ from bitvec.converters.sklearn import nodes as sklearn_nodes
 from bitvec.converters.sklearn.losses import link, start
 from bitvec.converters.sklearn.records import class_name
 from bitvec.converters.sklearn.supported import (
+    classes_of,
     inputs_of,
     is_classifier,
-    labels_of,
     real_number,
     require_tree,
 )
@@ -41,7 +41,7 @@ def lift_boosting(model: Any, kind: str) -> Forest:
         raise InvalidForestError("a boosted model must have trees, got none: the model is damaged.")
     for tree in trees:
         require_tree(tree, class_name(model), classifies=False)
-    classes = labels_of(getattr(model, "classes_", None)) if is_classifier(kind) else None
+    classes = classes_of(model) if is_classifier(kind) else None
     if classes is not None and n_outputs != (1 if classes.size == 2 else classes.size):
         raise InvalidForestError(
             f"a model of {classes.size} classes must have one tree per class and stage (one for "
@@ -67,6 +67,6 @@ def lift_boosting(model: Any, kind: str) -> Forest:
         tie_to_second=classes is not None,
     )
     with np.errstate(over="ignore"):
-        v: Float64[Array, "n_leaves 1"] = rate * lifted.value[lifted.leaf, 0]
+        v: Float64[Array, "n_leaves 1"] = rate * lifted.value[:, 0]
     leaves = Leaves(v, output=(lifted.tree % n_outputs).astype(np.int32))
     return Forest(lifted.tests, lifted.bitvectors, leaves, output, inputs, lifted.source)

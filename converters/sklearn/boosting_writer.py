@@ -16,7 +16,13 @@ from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegress
 from sklearn.tree import DecisionTreeRegressor
 
 from bitvec.arrays import Array
-from bitvec.converters.sklearn.estimators import dense, named, refusal, set_classes, weighted
+from bitvec.converters.sklearn.estimators import (
+    columns_of_outputs,
+    named,
+    refusal,
+    require_raw_labels,
+    set_classes,
+)
 from bitvec.converters.sklearn.tree_arrays import depths, new_tree, node_arrays
 from bitvec.forest import Forest
 from bitvec.output import PostTransform
@@ -38,6 +44,8 @@ def summed(forest: Forest) -> Any:
         raise refusal(f"sum its trees in float64, got {output.dtype}")
     if not output.base_first and longest > 1 and np.any(output.base_score != 0):
         raise refusal("begin its sum with the base score, got one that is added at the end")
+    if output.scale is not None:
+        raise refusal("answer with the sum itself, got one that is scaled")
     if output.classes is None:
         if forest.n_outputs != 1 or output.post_transform is not PostTransform.IDENTITY:
             raise refusal("sum to one value without a post-transform, or to class scores")
@@ -75,6 +83,7 @@ def _classifier(forest: Forest) -> tuple[Any, Any]:
         )
     if forest.n_outputs not in (1, labels.size) or forest.n_outputs == 2:
         raise refusal(f"give one score for 2 classes, got {forest.n_outputs}")
+    require_raw_labels(output, tie_to_second=True)
     name, loss = _LOSSES[key]
     model = GradientBoostingClassifier(loss=name, init="zero", learning_rate=1.0)
     set_classes(model, [labels])
@@ -86,23 +95,14 @@ def _stages(forest: Forest) -> list[list[Any]]:
 
     The sum begins with the base score plus the first leaf, and so do these: from zero.
     """
-    output, leaf_ptr = forest.output, forest.bitvectors.leaf_ptr
-    v = dense(forest, weighted(forest))
-    adds = np.ones((forest.n_trees, forest.n_outputs), bool)
-    if forest.leaves.output is not None:
-        tree_of = np.repeat(np.arange(forest.n_trees), np.diff(leaf_ptr))
-        adds[:] = False
-        adds[tree_of, forest.leaves.output] = True
+    output = forest.output
     nodes, depth = node_arrays(forest), depths(forest)
     columns: list[list[Any]] = []
     assert output.base_score is not None
-    for k in range(forest.n_outputs):
-        base = output.base_score[k]
+    for base, additions in zip(output.base_score, columns_of_outputs(forest), strict=True):
         column: list[Any] = []
-        for tree in np.flatnonzero(adds[:, k]).tolist():
-            value = v[leaf_ptr[tree] : leaf_ptr[tree + 1], k]
-            if not column:
-                value = (base + value).astype(output.dtype)
+        for tree, added in additions:
+            value = added if column else (base + added).astype(output.dtype)
             wide = value.astype(np.float64)[:, None, None]
             record, of_leaf = nodes[tree]
             column.append(

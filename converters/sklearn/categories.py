@@ -60,8 +60,14 @@ def categories_of(model: Any, n_features: int) -> Categories:
     InvalidForestError
         If the model's encoder contradicts its columns.
     """
+    thresholds = getattr(getattr(model, "_bin_mapper", None), "bin_thresholds_", None)
+    if not isinstance(thresholds, list) or len(thresholds) != n_features:
+        raise InvalidForestError(
+            f"the model must hold the bins of its {n_features} columns: it is damaged, or older "
+            "than scikit-learn 1.4."
+        )
     mask = getattr(model, "is_categorical_", None)
-    if mask is None:
+    if mask is None and getattr(model, "_preprocessor", None) is None:
         none = np.zeros(n_features, bool)
         return Categories(np.arange(n_features), none, {}, {}, None)
     if not isinstance(mask, np.ndarray) or mask.dtype != bool or mask.shape != (n_features,):
@@ -72,17 +78,12 @@ def categories_of(model: Any, n_features: int) -> Categories:
     column = np.concatenate([np.flatnonzero(mask), np.flatnonzero(~mask)])
     n_categorical = int(mask.sum())
     encoder = encoder_of(model)
+    _require_steps(model, mask, encoder)
     values = getattr(encoder, "categories_", None)
-    thresholds = getattr(getattr(model, "_bin_mapper", None), "bin_thresholds_", None)
-    if (
-        not isinstance(values, list)
-        or len(values) != n_categorical
-        or not isinstance(thresholds, list)
-        or len(thresholds) != n_features
-    ):
+    if not isinstance(values, list) or len(values) != n_categorical:
         raise InvalidForestError(
             f"the model must hold the categories of {n_categorical} of its {n_features} columns: "
-            "it is damaged, or older than scikit-learn 1.4."
+            "it is damaged."
         )
     books: list[tuple[Label, ...] | None] = [None] * n_features
     codes, known = {}, {}
@@ -107,6 +108,26 @@ def encoder_of(model: Any) -> Any:
     return next(found, None)
 
 
+def _require_steps(model: Any, mask: Bool[Array, " n_features"], encoder: Any) -> None:
+    """Check that the steps before the trees do what scikit-learn has them do."""
+    steps = getattr(getattr(model, "_preprocessor", None), "transformers_", None)
+    wanted = {"encoder": mask, "numerical": ~mask}
+    order = [step for step in steps or [] if isinstance(step, tuple) and step[:1] != ("remainder",)]
+    sound = [step[0] for step in order] == list(wanted) and all(
+        len(step) == 3 and np.array_equal(np.asarray(step[2]), wanted[step[0]]) for step in order
+    )
+    in_order = np.arange(mask.size) < mask.sum()
+    binned = getattr(getattr(model, "_bin_mapper", None), "is_categorical_", None)
+    sound = sound and np.array_equal(np.asarray(binned), in_order)
+    sound = sound and getattr(encoder, "handle_unknown", None) == "use_encoded_value"
+    unknown = [getattr(encoder, name, 0) for name in ("unknown_value", "encoded_missing_value")]
+    if not sound or not all(isinstance(value, float) and value != value for value in unknown):
+        raise InvalidForestError(
+            "the model must encode its categorical columns, unknown categories as missing, and "
+            "pass on the others: it is damaged, or older than scikit-learn 1.4."
+        )
+
+
 def _codes(values: Array, name: str) -> tuple[Int64[Array, " n"], tuple[Label, ...] | None]:
     """Return a column's codes, one per category, and its code book if it needs one."""
     items = values.ravel().tolist()
@@ -122,7 +143,7 @@ def _codes(values: Array, name: str) -> tuple[Int64[Array, " n"], tuple[Label, .
     shown = ", ".join(repr(item) for item in items[:3])
     raise UnsupportedModelError(
         f"the categories of {name} must be strings, booleans, or whole numbers from 0 to "
-        f"{HIGHEST - 1}, got {shown}: number them 0, 1, 2, ... and train again."
+        f"{HIGHEST - 1}, got {shown}: number them from 0 up and train again."
     )
 
 
@@ -145,7 +166,7 @@ def set_words(
     if set_ptr[-1] > SET_WORDS_LIMIT:
         raise UnsupportedModelError(
             f"category sets must take at most {SET_WORDS_LIMIT} words of {WORD_BITS} codes, got "
-            f"{set_ptr[-1]}: number the categories 0, 1, 2, ... and train again."
+            f"{set_ptr[-1]}: number the categories from 0 up and train again."
         )
     result = np.zeros(int(set_ptr[-1]), np.uint32)
     row_of = np.cumsum(is_set) - 1

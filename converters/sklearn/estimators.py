@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
 from bitvec.arrays import Array
 from bitvec.errors import UnsupportedModelError
 from bitvec.forest import Forest
+from bitvec.output import Output
 
 
 def refusal(must: str) -> UnsupportedModelError:
@@ -37,6 +39,33 @@ def dense(forest: Forest, v: Array) -> Array:
     wide = np.zeros((forest.n_leaves, forest.n_outputs), v.dtype)
     wide[np.arange(forest.n_leaves), forest.leaves.output] = v[:, 0]
     return wide
+
+
+def columns_of_outputs(forest: Forest) -> list[list[tuple[int, Float[Array, " n_leaves"]]]]:
+    """Return, per output, the trees that add to it, each with what its own leaves add."""
+    leaf_ptr = forest.bitvectors.leaf_ptr
+    v = dense(forest, weighted(forest))
+    adds = np.ones((forest.n_trees, forest.n_outputs), bool)
+    if forest.leaves.output is not None:
+        tree_of = np.repeat(np.arange(forest.n_trees), np.diff(leaf_ptr))
+        adds[:] = False
+        adds[tree_of, forest.leaves.output] = True
+    return [
+        [
+            (tree, v[leaf_ptr[tree] : leaf_ptr[tree + 1], k])
+            for tree in np.flatnonzero(adds[:, k]).tolist()
+        ]
+        for k in range(forest.n_outputs)
+    ]
+
+
+def require_raw_labels(output: Output, *, tie_to_second: bool) -> None:
+    """Check that labels are told as scikit-learn's boosted classifiers tell them."""
+    if not output.labels_from_raw or output.boundary is not None:
+        raise refusal("tell its labels by its raw scores, got labels by other scores")
+    if output.n_outputs == 1 and output.tie_to_second != tie_to_second:
+        taken = "second" if tie_to_second else "first"
+        raise refusal(f"take the {taken} class at a raw score of 0, got the other")
 
 
 def named(model: Any, forest: Forest) -> Any:

@@ -13,12 +13,13 @@ from jaxtyping import Float64
 
 from bitvec.arrays import Array
 from bitvec.converters.sklearn import nodes as sklearn_nodes
+from bitvec.converters.sklearn.records import Record
 from bitvec.converters.sklearn.supported import (
     TREES,
     class_labels,
+    classes_of,
     inputs_of,
     is_classifier,
-    labels_of,
     members,
     whole_number,
 )
@@ -34,12 +35,12 @@ def lift_forest(model: Any, kind: str) -> Forest:
     inputs = inputs_of(model)
     classes = class_labels(model) if is_classifier(kind) else None
     per_target = (
-        (1,) * max(int(trees[0].tree_.n_outputs), 1)
+        (1,) * _n_targets(trees[0].tree_)
         if classes is None
         else tuple(labels.size for labels in classes)
     )
     lifted = sklearn_nodes.lift(model, trees, inputs.n_features, [per_target] * len(trees))
-    v = _side_by_side(lifted.value[lifted.leaf], classes)
+    v = _side_by_side(lifted.value, classes)
     output = Output(
         v.shape[1],
         np.dtype(np.float64),
@@ -64,15 +65,15 @@ def lift_bagging(model: Any, kind: str) -> Forest:
         )
     inputs = inputs_of(model)
     columns = sklearn_nodes.tree_columns(model, len(trees), inputs.n_features)
-    classes = labels_of(model.classes_) if is_classifier(kind) else None
+    classes = classes_of(model) if is_classifier(kind) else None
     if classes is None:
         known = None
-        n_classes = [(1,) * max(int(trees[0].tree_.n_outputs), 1)] * len(trees)
+        n_classes = [(1,) * _n_targets(trees[0].tree_)] * len(trees)
     else:
         known = [_known(tree, classes.size) for tree in trees]
         n_classes = [(part.size,) for part in known]
     lifted = sklearn_nodes.lift(model, trees, inputs.n_features, n_classes, columns=columns)
-    value = lifted.value[lifted.leaf]
+    value = lifted.value
     if classes is None or known is None:
         v = value[:, :, 0]
     else:
@@ -87,6 +88,17 @@ def lift_bagging(model: Any, kind: str) -> Forest:
         classes=None if classes is None else (classes,),
     )
     return Forest(lifted.tests, lifted.bitvectors, Leaves(v), output, inputs, lifted.source)
+
+
+def _n_targets(tree: Any) -> int:
+    """Return the targets for which a tree holds values, which a stated number may exceed."""
+    value = getattr(tree, "values" if isinstance(tree, Record) else "value", None)
+    shape: tuple[int, ...] = value.shape if isinstance(value, np.ndarray) else ()
+    if len(shape) != 3 or shape[1] == 0:
+        raise InvalidForestError(
+            f"the values of a tree must have three axes, got shape {shape}: the model is damaged."
+        )
+    return int(shape[1])
 
 
 def _known(tree: Any, n_classes: int) -> Array:
@@ -107,4 +119,6 @@ def _side_by_side(
     """Lay the targets side by side, without the padding to the largest number of classes."""
     if classes is None:
         return value[:, :, 0]
+    if len(classes) == 1:
+        return value[:, 0]
     return np.concatenate([value[:, k, : c.size] for k, c in enumerate(classes)], axis=1)

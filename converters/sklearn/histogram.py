@@ -19,9 +19,9 @@ from bitvec.converters.sklearn.categories import Categories, categories_of, set_
 from bitvec.converters.sklearn.losses import link
 from bitvec.converters.sklearn.records import class_name
 from bitvec.converters.sklearn.supported import (
+    classes_of,
     inputs_of,
     is_classifier,
-    labels_of,
     library_version,
     parameters,
 )
@@ -64,7 +64,7 @@ def lift_histogram(model: Any, kind: str) -> Forest:
             f"{getattr(baseline, 'dtype', None)} of shape {np.shape(baseline)}: the model is "
             "damaged."
         )
-    classes = labels_of(getattr(model, "classes_", None)) if is_classifier(kind) else None
+    classes = classes_of(model) if is_classifier(kind) else None
     if classes is not None and (
         classes.size < 2 or n_outputs != (1 if classes.size == 2 else classes.size)
     ):

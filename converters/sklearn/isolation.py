@@ -1,7 +1,9 @@
-"""IsolationForest: the sum over its trees of how deep a row falls.
+"""IsolationForest: the sum over its trees of how deep a row falls, with its sign turned.
 
 scikit-learn adds, in tree order and float64, the path length of the leaf plus what an unfinished
-tree would add, and answers -(2 ** -(sum / (n_trees · c))) with c the expected path length.
+tree would add, and answers -(2 ** -(sum / (n_trees · c))) with c the expected path length. Here the
+depths are negative, so that a higher score is more of an outlier before and after the
+post-transform; no rounding sees a sign.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from bitvec.errors import InvalidForestError, UnsupportedModelError
 from bitvec.forest import Forest
 from bitvec.leaves import Leaves
 from bitvec.output import Output, PostTransform
+from bitvec.probing.float_keys import floats, keys
 
 
 def lift_isolation(model: Any, kind: str) -> Forest:
@@ -33,9 +36,10 @@ def lift_isolation(model: Any, kind: str) -> Forest:
     Returns
     -------
     Forest
-        Its raw score is the sum of the depths. After the post-transform it is the anomaly score of
-        the paper, in (0, 1], high for outliers: `-score_samples`. An outlier is a row where it
-        exceeds `-offset_`, which is kept as `source.metadata["offset_"]`.
+        A classifier of the labels 1 (inlier) and -1 (outlier). Its raw score is minus the sum of
+        the depths. After the post-transform it is the anomaly score of the paper, in (0, 1], high
+        for outliers: scikit-learn's `score_samples` is minus that, and its `decision_function`
+        what remains after `source.metadata["offset"]` is subtracted.
 
     Notes
     -----
@@ -43,10 +47,9 @@ def lift_isolation(model: Any, kind: str) -> Forest:
     """
     trees = members(model, kind)
     inputs = inputs_of(model)
-    columns = sklearn_nodes.tree_columns(model, len(trees), inputs.n_features)
+    columns: list[Array] | None = sklearn_nodes.tree_columns(model, len(trees), inputs.n_features)
     if whole_number(model, "_max_features") == inputs.n_features:
-        # The columns are then not looked at, in whatever order they were drawn.
-        columns = [np.arange(inputs.n_features)] * len(trees)
+        columns = None  # they are then not looked at, in whatever order they were drawn
     expected = average_path_length(np.array([whole_number(model, "_max_samples")]))[0]
     if expected == 0:
         raise UnsupportedModelError(
@@ -57,16 +60,38 @@ def lift_isolation(model: Any, kind: str) -> Forest:
         model, trees, inputs.n_features, [(1,)] * len(trees), columns=columns
     )
     depth = _depths(model, np.diff(lifted.start))
+    scale, offset = float(len(trees) * expected), real_number(model, "offset_")
     output = Output(
         1,
         np.dtype(np.float64),
         post_transform=PostTransform.EXPONENTIAL_STANDARD_RATIO,
-        parameter=float(len(trees) * expected),
+        parameter=-scale,
+        classes=(np.array([1, -1]),),
+        labels_from_raw=True,
+        boundary=highest_inlier(scale, offset),
     )
-    offset = real_number(model, "offset_")
-    source = replace(lifted.source, metadata={**lifted.source.metadata, "offset_": offset})
-    v = depth[lifted.leaf][:, None]
+    source = replace(lifted.source, metadata={**lifted.source.metadata, "offset": offset})
+    v = -depth[lifted.leaf][:, None]
     return Forest(lifted.tests, lifted.bitvectors, Leaves(v), output, inputs, source)
+
+
+def highest_inlier(scale: float, offset: float) -> float:
+    """Return the highest raw score that scikit-learn calls an inlier, or the lowest number.
+
+    Its labels compare rounded powers of two with the offset, which often is the very score of a
+    training row, so a boundary of powers that are rounded in another way would misplace such rows.
+    """
+    float64 = np.dtype(np.float64)
+    largest = np.finfo(float64).max
+    low, high = (int(key) for key in keys(np.array([-largest, largest])))
+    while high - low > 1:
+        middle = (low + high) // 2
+        # More than one number, so that NumPy computes them as it does the scores of many rows.
+        raw = np.repeat(floats(np.array([middle]), float64), 8)
+        with np.errstate(over="ignore", under="ignore"):
+            decision = -(2 ** (-(-raw / scale))) - offset
+        low, high = (low, middle) if decision[0] < 0 else (middle, high)
+    return float(floats(np.array([low]), float64)[0])
 
 
 def _depths(model: Any, size: Array) -> Float64[Array, " n_positions"]:

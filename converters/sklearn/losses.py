@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from jaxtyping import Float64
 
 from bitvec.arrays import Array
 from bitvec.converters.sklearn.records import library_class
-from bitvec.converters.sklearn.supported import numbers
+from bitvec.converters.sklearn.supported import library_version, numbers
 from bitvec.errors import InvalidForestError, MissingLibraryError, UnsupportedModelError
 from bitvec.output import PostTransform
 
@@ -67,7 +68,8 @@ def start(model: Any, n_outputs: int, classes: Array | None) -> Float64[Array, "
             raise InvalidForestError("`init_.constant_` must be one number: the model is damaged.")
         return numbers(constant.ravel().astype(np.float64), "init_.constant_", 1)
     if classes is not None and kind == "DummyClassifier":
-        return _start_of_classes(init, strategy, classes.size, _loss(model))
+        prior = _prior(init, strategy, classes.size)
+        return _score(_clipped(prior, library_version(model)), _loss(model))
     raise UnsupportedModelError(
         "the `init` of a boosted model must be 'zero', a DummyRegressor or a DummyClassifier, "
         f"whose scores are constants, got {kind}, whose score depends on the row: fit with "
@@ -75,26 +77,44 @@ def start(model: Any, n_outputs: int, classes: Array | None) -> Float64[Array, "
     )
 
 
-def _start_of_classes(
-    init: Any, strategy: Any, n_classes: int, loss: str
-) -> Float64[Array, " n_outputs"]:
-    """Return the link of the probabilities that a DummyClassifier gives to every row."""
+def _prior(init: Any, strategy: Any, n_classes: int) -> Float64[Array, " n_classes"]:
+    """Return the probabilities that a DummyClassifier gives to every row."""
     prior = numbers(getattr(init, "class_prior_", None), "init_.class_prior_", n_classes)
+    if strategy == "prior":
+        return prior
     if strategy == "most_frequent":
-        prior = np.eye(n_classes)[prior.argmax()]
-    elif strategy == "constant":
+        certain: Array = np.eye(n_classes)[prior.argmax()]
+        return certain
+    if strategy == "constant":
         constant = np.asarray(getattr(init, "constant", None)).ravel()
         index = np.flatnonzero(np.asarray(getattr(init, "classes_", None)) == constant[:1])
         if constant.size != 1 or index.size != 1 or index[0] >= n_classes:
             raise InvalidForestError("`init_.constant` must be one of its classes.")
-        prior = np.eye(n_classes)[index[0]]
-    elif strategy != "prior":
-        raise UnsupportedModelError(
-            "the strategy of the initial DummyClassifier must be 'prior', 'most_frequent' or "
-            f"'constant', got {strategy!r}, which draws at random: fit with `init=None`."
-        )
-    eps = np.finfo(np.float64).eps
-    p = np.clip(prior, eps, 1 - eps)
+        certain = np.eye(n_classes)[index[0]]
+        return certain
+    raise UnsupportedModelError(
+        "the strategy of the initial DummyClassifier must be 'prior', 'most_frequent' or "
+        f"'constant', got {strategy!r}, which draws at random: fit with `init=None`."
+    )
+
+
+def _clipped(p: Float64[Array, " n"], version: str) -> Float64[Array, " n"]:
+    """Return probabilities as far from 0 and 1 as the version of scikit-learn keeps them."""
+    narrow, wide = (float(np.finfo(dtype).eps) for dtype in (np.float64, np.float32))
+    now, before = (np.clip(p, eps, 1 - eps) for eps in (narrow, wide))
+    release = re.match(r"(\d+)\.(\d+)", version)
+    if release is not None:
+        return now if (int(release[1]), int(release[2])) >= (1, 8) else before
+    if np.array_equal(now, before):
+        return now
+    raise UnsupportedModelError(
+        "a boosted model that starts from certain classes must say which version of scikit-learn "
+        f"it is from, for 1.8 begins at other scores than 1.7, got {version!r}: save it again."
+    )
+
+
+def _score(p: Float64[Array, " n_classes"], loss: str) -> Float64[Array, " n_outputs"]:
+    """Return the link of probabilities, in the order in which scikit-learn computes it."""
     if loss == "HalfMultinomialLoss":
         # As scipy.stats.gmean and scikit-learn's multinomial link compute it, for one row.
         mean = np.exp(np.mean(np.log(p[None, :]), axis=1))

@@ -31,8 +31,8 @@ def convert(model: Any) -> Forest:
     Forest
         Its raw scores, in float64, are: the probabilities of a tree or an average of trees, one
         output group per target; `decision_function` of a boosted classifier; `predict` of a
-        regressor, before its link; the sum of depths of an isolation forest. It compares in
-        float32, for HistGradientBoosting in float64.
+        regressor, before its link; minus the sum of depths of an isolation forest, whose labels
+        are 1 and -1. It compares in float32, for HistGradientBoosting in float64.
 
     Raises
     ------

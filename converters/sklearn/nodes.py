@@ -6,6 +6,7 @@ rounded down to float32 once: no float32 lies between the two, and every x takes
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,17 +39,16 @@ FIELDS = {
 class Trees:
     """The trees of a model in the forest's order, their leaves not yet given a meaning.
 
-    `leaf` and `tree` are, for each leaf of the forest, its position among all nodes of the source
-    and its tree; `record` and `value` are the source's arrays, one tree after the other, and
-    `start` says where each begins.
+    `value` is what the source holds at each leaf of the forest. `leaf` and `tree` are the leaf's
+    position among all positions of the source and its tree; `start` says where each tree begins
+    among these.
     """
 
     tests: NodeTests
     bitvectors: Bitvectors
     leaf: Int64[Array, " n_leaves"]
     tree: Int64[Array, " n_leaves"]
-    record: Array
-    value: Float64[Array, "n_positions n_targets max_n_classes"]
+    value: Float64[Array, "n_leaves n_targets max_n_classes"]
     start: Int64[Array, " n_trees_plus_1"]
     source: Source
 
@@ -90,44 +90,45 @@ def lift(
             zip(trees, widths, n_classes, strict=True)
         )
     ]
-    record = np.concatenate([part[0] for part in parts])
-    value = _stack([part[1] for part in parts])
-    start = np.cumsum([0, *(len(part[0]) for part in parts)])
-    size = np.diff(start)
-    # Children count from their own tree's first position; a leaf has -1 twice.
-    shift = np.repeat(start[:-1], size)
-    inner = _require_links(record, np.repeat(size, size), np.repeat(np.array(widths), size))
-    left, right = (
-        np.where(inner, record[side] + shift, -1) for side in ("left_child", "right_child")
-    )
+    start = np.cumsum([0, *(len(nodes) for nodes, _ in parts)])
+
+    def every(name: str) -> Array:
+        # One field at a time: the records of all trees side by side would be the largest array.
+        return np.concatenate([nodes[name] for nodes, _ in parts])
+
+    left, right = _links(every, start, np.array(widths))
     bitvectors, order = structure.arrange(left, right, start[:-1])
-    tree_of = np.repeat(np.arange(len(trees)), size)
-    feature = record["feature"][order.node]
+    of_node, of_leaf = (
+        bitvectors.tree_of_node,
+        np.repeat(np.arange(len(trees)), np.diff(bitvectors.leaf_ptr)),
+    )
+    feature = every("feature")[order.node]
     if columns is not None:
-        first = np.cumsum([0, *widths])[tree_of[order.node]]
+        first = np.cumsum([0, *widths])[of_node]
         feature = np.concatenate(columns)[first + feature]
     goes_right: bool | Bool[Array, " n_nodes"] = missing_right or (
-        record["missing_go_to_left"][order.node] == 0
+        every("missing_go_to_left")[order.node] == 0
     )
     tests = axis_aligned(
-        feature, round_down(record["threshold"][order.node]), missing_right=goes_right
+        feature, round_down(every("threshold")[order.node]), missing_right=goes_right
     )
-    cover = record["weighted_n_node_samples"]
+    cover = every("weighted_n_node_samples")
     with np.errstate(all="ignore"):  # statistics of a damaged file may overflow
-        mass = cover * record["impurity"]
-        gain = mass - mass[left] - mass[right]
+        mass = cover * every("impurity")
+        gain = mass[order.node] - mass[left[order.node]] - mass[right[order.node]]
     source = Source(
         "sklearn",
         library_version(model),
         class_name(model),
-        leaf_id=order.leaf - shift[order.leaf],
-        node_id=order.node - shift[order.node],
+        leaf_id=order.leaf - start[of_leaf],
+        node_id=order.node - start[of_node],
         leaf_cover=cover[order.leaf],
         node_cover=cover[order.node],
-        gain=gain[order.node],
+        gain=gain,
         metadata=parameters(model),
     )
-    return Trees(tests, bitvectors, order.leaf, tree_of[order.leaf], record, value, start, source)
+    value = _at_leaves([value for _, value in parts], order.leaf, bitvectors.leaf_ptr, start)
+    return Trees(tests, bitvectors, order.leaf, of_leaf, value, start, source)
 
 
 def _arrays(
@@ -179,41 +180,50 @@ def _require_fields(index: int, nodes: Array) -> None:
         )
 
 
-def _stack(values: list[Array]) -> Array:
-    """Concatenate values along the nodes, padded to the largest number of classes."""
-    width = max(value.shape[2] for value in values)
-    padded = [
-        value
-        if value.shape[2] == width
-        else np.pad(value, ((0, 0), (0, 0), (0, width - value.shape[2])))
-        for value in values
-    ]
-    return np.concatenate(padded)
-
-
-def _require_links(record: Array, size: Array, width: Array) -> Bool[Array, " n_positions"]:
-    """Check every index that is followed and return which positions are inner nodes.
+def _links(
+    every: Callable[[str], Array],
+    start: Int64[Array, " n_trees_plus_1"],
+    widths: Int64[Array, " n_trees"],
+) -> tuple[Int64[Array, " n_positions"], Int64[Array, " n_positions"]]:
+    """Return the children of each position among those of all trees, every index checked.
 
     Cycles and shared children are left to `structure.arrange`.
     """
-    left, right = record["left_child"], record["right_child"]
-    inner: Array = left != -1
-    sound = np.where(
-        inner,
-        (left >= 0) & (left < size) & (right >= 0) & (right < size),
-        right == -1,
-    )
-    if not sound.all():
+    size = np.diff(start)
+    left, right = (every(side).astype(np.int64) for side in ("left_child", "right_child"))
+    inner = left != -1
+    end = np.repeat(size, size)
+    sound = (left >= 0) & (left < end) & (right >= 0) & (right < end)
+    if not np.all(np.where(inner, sound, right == -1)):
         raise InvalidForestError(
             "the children of a node must be two positions of its own tree, or -1 twice: the "
             "model's child links are damaged."
         )
-    feature = record["feature"]
-    if not np.all(~inner | ((feature >= 0) & (feature < width))):
+    feature = every("feature")
+    if not np.all(~inner | ((feature >= 0) & (feature < np.repeat(widths, size)))):
         raise InvalidForestError(
             "each node must read a feature that its tree has: the model is damaged."
         )
-    return inner
+    # Children count from their own tree's first position; a leaf keeps -1 twice.
+    shift = np.where(inner, np.repeat(start[:-1], size), 0)
+    left += shift
+    right += shift
+    return left, right
+
+
+def _at_leaves(
+    values: list[Array],
+    leaf: Int64[Array, " n_leaves"],
+    leaf_ptr: Int64[Array, " n_trees_plus_1"],
+    start: Int64[Array, " n_trees_plus_1"],
+) -> Float64[Array, "n_leaves n_targets max_n_classes"]:
+    """Return the values at the leaves, padded to the largest number of classes."""
+    width = max(value.shape[2] for value in values)
+    result = np.zeros((leaf.size, values[0].shape[1], width))
+    for tree, value in enumerate(values):
+        part = slice(int(leaf_ptr[tree]), int(leaf_ptr[tree + 1]))
+        result[part, :, : value.shape[2]] = value[leaf[part] - start[tree]]
+    return result
 
 
 def round_down(threshold: Float64[Array, " n"]) -> Float32[Array, " n"]:

@@ -94,11 +94,16 @@ def convert(path: str | Path) -> Forest:
         raise
     except Exception as error:
         # Whatever else goes wrong, an attribute was not what scikit-learn writes.
-        reason = " ".join(str(error).split())[:200]
         raise FileFormatError(
             f"{path.name} must hold a model as scikit-learn leaves it, got a damaged one "
-            f"({type(error).__name__}: {reason}): save the model again."
+            f"({_reason(error)}): save the model again."
         ) from error
+
+
+def _reason(error: Exception) -> str:
+    """Return what another library says, as part of a sentence."""
+    said = " ".join(str(error).split())[:200].replace(". ", "; ").rstrip(".")
+    return f"{type(error).__name__}: {said}"
 
 
 def load(path: str | Path) -> Any:
@@ -125,10 +130,9 @@ def load(path: str | Path) -> Any:
         if needed <= TRUSTED:
             return skops.io.load(path, trusted=sorted(needed))
     except Exception as error:
-        reason = " ".join(str(error).split())[:200]
         raise FileFormatError(
             f"{path.name} must be a file that the installed skops and scikit-learn can load, got "
-            f"{type(error).__name__}: {reason}: install the versions that it was saved with."
+            f"{_reason(error)}: install the versions that it was saved with."
         ) from error
     raise UnsupportedModelError(
         f"{path.name} must hold only types of scikit-learn's trees, got others "
@@ -142,3 +146,19 @@ def subject(path: str | Path) -> Subject:
     from bitvec.converters import sklearn
 
     return sklearn.subject(model)
+
+
+def dumps(estimator: Any) -> bytes:
+    """Return an estimator as the content of a .skops file.
+
+    Raises
+    ------
+    MissingLibraryError
+        If skops is not installed.
+    """
+    try:
+        import skops.io
+    except ImportError as error:
+        raise MissingLibraryError("skops", "sklearn", "writing a .skops file") from error
+    content: bytes = skops.io.dumps(estimator)
+    return content

@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import tokenize
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -164,7 +165,10 @@ class Reader:
                 (2, 0): np.lib.format.read_array_header_2_0,
             }[version]
             shape, fortran, dtype = header(file, max_header_size=MAX_HEADER)
-        except (ValueError, KeyError, TypeError, SyntaxError, RecursionError) as error:
+        except (
+            *(ValueError, KeyError, TypeError, SyntaxError, RecursionError),
+            tokenize.TokenError,  # NumPy reads headers that Python 2 wrote by their tokens
+        ) as error:
             raise self.damaged(f"{name!r} is no .npy file") from error
         count = math.prod(shape)
         size = len(content) - file.tell()

@@ -132,7 +132,8 @@ def _isolated(model: Any, kind: str) -> tuple[Answer, Answer]:
     leaf_ids = _applied(model.estimators_, columns)
 
     def raw(X: Array) -> Array:
-        # No public function returns the sum of depths; this is the loop of score_samples.
+        # No public function returns the sum of depths; this is the loop of score_samples, and the
+        # forest's sign.
         model.score_samples(X[:1])
         depths = np.zeros(len(X))
         for index, leaf in enumerate(leaf_ids(X).T):
@@ -141,7 +142,7 @@ def _isolated(model: Any, kind: str) -> tuple[Answer, Answer]:
                 + model._average_path_length_per_tree[index][leaf]
                 - 1.0
             )
-        return depths[:, None]
+        return -depths[:, None]
 
     return raw, leaf_ids
 
@@ -229,8 +230,8 @@ def _predicted(model: Any, kind: str, raw: Answer, forest: Forest) -> tuple[Answ
 
     They are `raw` itself where that is the same public function.
     """
-    if kind in models.ISOLATION:  # its labels compare these scores with an offset
-        return lambda X: -model.score_samples(X), None
+    if kind in models.ISOLATION:
+        return model.predict, lambda X: -model.score_samples(X)[:, None]
     decoded: Callable[[Array], Any] = _decoder(model) if kind in models.HISTOGRAMS else np.asarray
 
     def predict(X: Array) -> Array:

@@ -132,6 +132,9 @@ def require_tree(tree: Any, owner: str, classifies: bool) -> None:
         raise UnsupportedModelError(
             f"the {owner} must be fitted, got a member without a tree: call fit first."
         )
+    if classifies:
+        sizes = np.ravel(np.asarray(getattr(tree.tree_, "n_classes", None))).tolist()
+        _require_class_counts(tree, sizes)
 
 
 def whole_number(model: Any, name: str) -> int:
@@ -186,7 +189,26 @@ def class_labels(model: Any) -> list[Array]:
             f"`classes_` must hold one array per target, got {type(found).__name__} for "
             f"{model.n_outputs_} targets: the model is damaged."
         )
-    return [labels_of(labels) for labels in targets]
+    classes = [labels_of(labels) for labels in targets]
+    _require_class_counts(model, [labels.size for labels in classes])
+    return classes
+
+
+def classes_of(model: Any) -> Array:
+    """Return the labels of a classifier of one target."""
+    classes = labels_of(getattr(model, "classes_", None))
+    _require_class_counts(model, [classes.size])
+    return classes
+
+
+def _require_class_counts(model: Any, sizes: list[int]) -> None:
+    """Check `n_classes_`, by which scikit-learn lays out its probabilities."""
+    counts = np.ravel(np.asarray(getattr(model, "n_classes_", sizes)))
+    if counts.dtype.kind not in "iu" or counts.tolist() != sizes:
+        raise InvalidForestError(
+            f"`n_classes_` of the {class_name(model)} must be {sizes}, got {counts.tolist()}: the "
+            "model is damaged."
+        )
 
 
 def labels_of(labels: Any) -> Array:

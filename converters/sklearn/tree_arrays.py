@@ -12,7 +12,7 @@ from bitvec import structure, tree_paths
 from bitvec.arrays import Array
 from bitvec.errors import MissingLibraryError
 from bitvec.forest import Forest
-from bitvec.node_tests import Relation
+from bitvec.node_tests import NodeTests, Relation
 
 try:
     from sklearn.tree._tree import NODE_DTYPE, Tree
@@ -27,29 +27,25 @@ UNDEFINED = -2
 def node_arrays(forest: Forest) -> list[tuple[Array, Int64[Array, " n_leaves"]]]:
     """Return, per tree, scikit-learn's node records, and at which of them each leaf stands.
 
-    A tree from scikit-learn keeps its own numbering; any other stands breadth first, leaves last.
-    Where x must be at least b to go right, the threshold is the next float64 below b: no float32
-    lies between.
+    No float32 lies between b and the next float64 below it, by which `greater` replaces b.
     """
     B, tests = forest.bitvectors, forest.tests
     left, right = structure.children(B)
-    threshold = tests.b.astype(np.float64)
-    at_least = tests.relation == Relation.GREATER_EQUAL
-    threshold[at_least] = np.nextafter(threshold[at_least], -np.inf)
-    node_cover, leaf_cover = _covers(forest)
-    numbering = _numbering(forest)
+    threshold = greater(tests)
+    node_cover, leaf_cover = covers(forest)
+    of_nodes, of_leaves = numbering(forest)
     result = []
     for tree in range(forest.n_trees):
         nodes = slice(int(B.node_ptr[tree]), int(B.node_ptr[tree + 1]))
         leaves = slice(int(B.leaf_ptr[tree]), int(B.leaf_ptr[tree + 1]))
-        of_node, of_leaf = numbering[0][nodes], numbering[1][leaves]
+        of_node, of_leaf = of_nodes[nodes], of_leaves[leaves]
         record = np.zeros(of_node.size + of_leaf.size, NODE_DTYPE)
         for name, child in (("left_child", left[nodes]), ("right_child", right[nodes])):
             record[name] = LEAF
             record[name][of_node] = np.where(
                 child >= 0,
-                numbering[0][np.maximum(child, 0)] if child.size else child,
-                numbering[1][np.maximum(~child, 0)] if child.size else child,
+                of_nodes[np.maximum(child, 0)] if child.size else child,
+                of_leaves[np.maximum(~child, 0)] if child.size else child,
             )
         for name, value in (("feature", tests.feature[nodes]), ("threshold", threshold[nodes])):
             record[name] = UNDEFINED
@@ -86,7 +82,22 @@ def depths(forest: Forest) -> Int64[Array, " n_trees"]:
     return deepest
 
 
-def _numbering(forest: Forest) -> tuple[Int64[Array, " n_nodes"], Int64[Array, " n_leaves"]]:
+def greater(tests: NodeTests) -> Float64[Array, " n_nodes"]:
+    """Return the thresholds that x must exceed to go right, whatever the relation.
+
+    Where x must be at least b, it is the next float64 below b.
+    """
+    threshold = tests.b.astype(np.float64)
+    at_least = tests.relation == Relation.GREATER_EQUAL
+    threshold[at_least] = np.nextafter(threshold[at_least], -np.inf)
+    return threshold
+
+
+def numbering(forest: Forest) -> tuple[Int64[Array, " n_nodes"], Int64[Array, " n_leaves"]]:
+    """Return the position of each node and leaf in its tree: the source's own if it has them all.
+
+    Any other tree stands breadth first, leaves last.
+    """
     B, source = forest.bitvectors, forest.source
     n_leaves = np.diff(B.leaf_ptr)
     node = np.arange(forest.n_nodes) - np.repeat(B.node_ptr[:-1], n_leaves - 1)
@@ -108,7 +119,7 @@ def _numbering(forest: Forest) -> tuple[Int64[Array, " n_nodes"], Int64[Array, "
     return source.node_id, source.leaf_id
 
 
-def _covers(forest: Forest) -> tuple[Float64[Array, " n_nodes"], Float64[Array, " n_leaves"]]:
+def covers(forest: Forest) -> tuple[Float64[Array, " n_nodes"], Float64[Array, " n_leaves"]]:
     """Return the training weights of nodes and leaves, or how many leaves each spans."""
     source, B = forest.source, forest.bitvectors
     if source is not None and source.node_cover is not None and source.leaf_cover is not None:

@@ -1,8 +1,9 @@
 """Forests written back as scikit-learn estimators that predict the same, bit for bit.
 
-A tree or a mean of trees becomes a decision tree or a random forest, a sum of trees a
-GradientBoosting model of learning rate 1 that starts from zero, a weighted median an AdaBoost
-regressor.
+Of forests that compare in float32, a tree or a mean of trees becomes a decision tree or a random
+forest, a sum of trees a GradientBoosting model of learning rate 1 that starts from zero, a weighted
+median an AdaBoost regressor, and an isolation forest one of its kind. A sum of trees that compare
+in float64 becomes a HistGradientBoosting model.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from bitvec.arrays import Array
-from bitvec.converters.sklearn.boosting_writer import summed
+from bitvec.converters.sklearn import boosting_writer, histogram_writer, isolation_writer
 from bitvec.converters.sklearn.estimators import dense, named, refusal, set_classes, weighted
 from bitvec.converters.sklearn.tree_arrays import depths, new_tree, node_arrays
 from bitvec.errors import MissingLibraryError
@@ -38,13 +39,15 @@ def to_sklearn(forest: Forest) -> Any:
     Parameters
     ----------
     forest : Forest
-        Axis-aligned, float32, without category sets. Its answers are those of a single tree or a
-        mean of trees (probabilities or values), a float64 sum of trees (identity, sigmoid or
-        softmax), or a weighted median.
+        Axis-aligned. If it compares in float32, without category sets; its answers are those of a
+        single tree or a mean of trees (probabilities or values), a float64 sum of trees (identity,
+        sigmoid or softmax), a weighted median, or the depths of an isolation forest. If it compares
+        in float64, a float64 sum of trees (identity, exponential, sigmoid or softmax).
 
     Returns
     -------
-    DecisionTree, RandomForest or GradientBoosting estimator, or AdaBoostRegressor
+    DecisionTree, RandomForest, GradientBoosting or HistGradientBoosting estimator,
+    AdaBoostRegressor or IsolationForest
         Missing values are routed as the forest routes them where scikit-learn accepts them, which
         GradientBoosting and AdaBoost do not. Inner nodes have no values or impurities; training
         weights are the source's, or counts of leaves.
@@ -65,13 +68,24 @@ def to_sklearn(forest: Forest) -> Any:
     """
     _require_tests(forest)
     output = forest.output
+    if forest.dtype == np.float64:
+        if output.aggregate is Aggregate.SUM:
+            return histogram_writer.summed(forest)
+        raise refusal(
+            "sum its trees if it compares in float64, as only its HistGradientBoosting does, got "
+            f"{output.aggregate}"
+        )
     if output.aggregate is Aggregate.WEIGHTED_MEDIAN:
         return _median(forest)
-    averaged = output.aggregate is Aggregate.MEAN or forest.n_trees == 1
+    if output.post_transform is PostTransform.EXPONENTIAL_STANDARD_RATIO:
+        return isolation_writer.isolating(forest)
+    averaged = output.aggregate is Aggregate.MEAN or (
+        forest.n_trees == 1 and output.aggregate is Aggregate.SUM
+    )
     if averaged and output.post_transform is PostTransform.IDENTITY:
         return _average(forest)
     if output.aggregate is Aggregate.SUM:
-        return summed(forest)
+        return boosting_writer.summed(forest)
     raise refusal(
         f"answer with the mean, sum or weighted median of its trees, got {output.aggregate} with "
         f"{output.post_transform}"
@@ -86,14 +100,16 @@ def _require_tests(forest: Forest) -> None:
         raise refusal("read X itself with hard tests, got a feature map or a prediction kernel")
     if forest.leaves.linear is not None:
         raise refusal("have constant leaves, got linear ones")
-    if forest.dtype != np.float32:
-        raise refusal(f"compare in float32, to which its CART trees cast X, got {forest.dtype}")
-    if np.any(tests.kind != Kind.MARGIN) or not np.all(tests.is_one_hot):
-        raise refusal("compare one column with a threshold at each node, got another test")
     if np.any(tests.missing_rule != MissingRule.NAN):
         raise refusal("count only NaN as missing, got another rule")
     if np.any((tests.relation == Relation.GREATER_EQUAL) & np.isneginf(tests.b)):
         raise refusal("send some value left at each node, got a threshold of -inf with `>=`")
+    held = (Kind.MARGIN,) if forest.dtype == np.float32 else (Kind.MARGIN, Kind.SET)
+    if not np.all(np.isin(tests.kind, held)) or not np.all(tests.is_one_hot):
+        raise refusal(
+            "compare one column with a threshold at each node, or in float64 ask for its category, "
+            "got another test"
+        )
 
 
 def _average(forest: Forest) -> Any:

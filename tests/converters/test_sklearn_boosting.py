@@ -91,7 +91,15 @@ def test_a_constant_initial_classifier_is_the_base_score(init: Any, loss: str) -
 
 
 @pytest.mark.parametrize(
-    "init", ["zero", DummyRegressor(strategy="median"), DummyRegressor(strategy="mean")], ids=str
+    "init",
+    [
+        "zero",
+        DummyRegressor(strategy="median"),
+        DummyRegressor(strategy="mean"),
+        DummyRegressor(strategy="quantile", quantile=0.3),
+        DummyRegressor(strategy="constant", constant=7),
+    ],
+    ids=str,
 )
 def test_a_constant_initial_regressor_is_the_base_score(init: Any) -> None:
     X, y = DIABETES

@@ -16,21 +16,22 @@ from sklearn.ensemble import (
     ExtraTreesRegressor,
     GradientBoostingClassifier,
     GradientBoostingRegressor,
+    HistGradientBoostingClassifier,
     HistGradientBoostingRegressor,
     IsolationForest,
     RandomForestClassifier,
 )
-from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier
 from strategies import forests, rows
 
 import bitvec
-from bitvec import reference
+from bitvec import reference, transforms
 from bitvec.converters.sklearn import convert
 from bitvec.converters.sklearn.writer import to_sklearn
 from bitvec.errors import UnsupportedModelError
 from bitvec.forest import Forest
 from bitvec.leaves import Leaves
-from bitvec.node_tests import Relation
+from bitvec.node_tests import Kind, Relation
 from bitvec.output import Aggregate, Output, PostTransform
 
 CANCER = data.load_breast_cancer(return_X_y=True)
@@ -57,6 +58,20 @@ MODELS = {
     "two classes": (GradientBoostingClassifier(n_estimators=6, random_state=0), *CANCER),
     "exponential": (GradientBoostingClassifier(loss="exponential", n_estimators=6), *CANCER),
     "three classes": (GradientBoostingClassifier(n_estimators=3, random_state=0), *IRIS),
+    "extra tree": (ExtraTreeClassifier(random_state=0), IRIS[0], IRIS[1] - 1),
+    "isolation": (
+        IsolationForest(n_estimators=6, max_features=0.5, contamination=0.1, random_state=0),
+        DIABETES[0][:401],
+        DIABETES[1][:401],
+    ),
+    "histogram": (HistGradientBoostingRegressor(max_iter=4), *DIABETES),
+    "histogram of gamma": (HistGradientBoostingRegressor(loss="gamma", max_iter=4), *DIABETES),
+    "histogram of two classes": (HistGradientBoostingClassifier(max_iter=4), HOLES, CANCER[1]),
+    "histogram of three classes": (
+        HistGradientBoostingClassifier(max_iter=3),
+        IRIS[0],
+        np.array(["a", "b", "c"])[IRIS[1]],
+    ),
     "median": (AdaBoostRegressor(n_estimators=6, random_state=0), *DIABETES),
 }
 
@@ -66,7 +81,7 @@ def test_a_model_written_back_predicts_as_the_model(name: str) -> None:
     model, X, y = MODELS[name]
     forest = convert(model.fit(X, y))
     written = to_sklearn(forest)
-    for method in ("predict", "predict_proba", "decision_function"):
+    for method in ("predict", "predict_proba", "decision_function", "score_samples"):
         if hasattr(model, method):
             own, got = getattr(model, method)(X), getattr(written, method)(X)
             assert isinstance(got, list) == isinstance(own, list)
@@ -79,6 +94,66 @@ def test_a_model_written_back_predicts_as_the_model(name: str) -> None:
     for lifted in (forest, convert(written)):
         certificate = bitvec.certify(lifted, written, X)
         assert certificate.passed, certificate.summary()
+
+
+CODES = np.array([0, 3, 40, 7000, np.nan])
+
+
+def of_categories() -> tuple[HistGradientBoostingClassifier, np.ndarray]:
+    """Return a model of two columns of categories and holes, and rows of every sort of code."""
+    rng = np.random.default_rng(0)
+    X = HOLES[:, :5].copy()
+    X[:, 1], X[:, 3] = rng.choice(CODES, len(X)), rng.integers(70, size=len(X))
+    y = (CANCER[1] + (X[:, 1] == 40) + (X[:, 3] % 3 == 1)) % 2
+    model = HistGradientBoostingClassifier(max_iter=6, categorical_features=[1, 3]).fit(X, y)
+    odd = [*CODES, 1.0, 69.0, 70.0, 255.0, 256.0, 1e9, -1.0, 0.5, -0.0]
+    X[:, 1], X[:, 3] = rng.choice(odd, len(X)), rng.choice(odd, len(X))
+    return model, X
+
+
+def test_categories_are_written_back() -> None:
+    model, X = of_categories()
+    forest = convert(model)
+    written = to_sklearn(forest)
+    np.testing.assert_array_equal(written.decision_function(X), model.decision_function(X))
+    for lifted in (forest, convert(written)):
+        certificate = bitvec.certify(lifted, written, X)
+        assert certificate.passed, certificate.summary()
+
+
+@pytest.mark.filterwarnings("error:.*feature names")
+def test_named_categories_are_written_back() -> None:
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(HOLES[:, :3], columns=["a", "b", "c"])
+    words = np.array(["", "x", "é", "zz", None], dtype=object)[rng.integers(5, size=len(frame))]
+    frame.insert(1, "word", pd.Categorical(words))
+    frame["flag"] = rng.integers(2, size=len(frame)).astype(bool)
+    frame["code"] = rng.choice([0.0, 3.0, 70.0, np.nan], len(frame))
+    y = (CANCER[1] ^ (frame["word"] == "x") ^ frame["flag"] ^ (frame["code"] == 3)).to_numpy()
+    columns = ["word", "flag", "code"]
+    model = HistGradientBoostingClassifier(max_iter=6, categorical_features=columns)
+    written = to_sklearn(convert(model.fit(frame, y)))
+    frame["word"] = frame["word"].cat.add_categories("unseen")
+    frame.loc[frame.index[::7], "word"] = "unseen"
+    np.testing.assert_array_equal(written.predict_proba(frame), model.predict_proba(frame))
+    assert bitvec.certify(convert(written), model).passed
+
+
+def test_a_retrained_forest_of_categories_predicts_there_what_it_predicts() -> None:
+    model, X = of_categories()
+    forest = convert(model)
+    rng = np.random.default_rng(0)
+    output = replace(
+        forest.output,
+        base_score=rng.normal(size=1),
+        tree_weight=rng.normal(size=forest.n_trees),
+    )
+    tests = replace(forest.tests, b=forest.b * (1 + 2**-40))
+    leaves = replace(forest.leaves, v=rng.normal(size=forest.v.shape))
+    moved = replace(forest, output=output, tests=tests, leaves=leaves)
+    written = to_sklearn(moved)
+    np.testing.assert_array_equal(written.decision_function(X), bitvec.compile(moved).raw(X)[:, 0])
 
 
 def test_names_and_training_weights_are_kept() -> None:
@@ -122,11 +197,14 @@ def test_a_drawn_forest_is_written_exactly_or_refused(drawn: tuple[Forest, np.nd
         written = to_sklearn(forest)
     except UnsupportedModelError:
         return
-    X = X[np.isfinite(X).all(axis=1)]
+    if forest.dtype == np.float32:  # CART estimators accept other numbers in some cases only
+        X = X[np.isfinite(X).all(axis=1)]
     if not len(X) or forest.n_outputs != 1 or forest.output.classes is not None:
         return
-    got = np.reshape(written.predict(X), (len(X), -1))
-    np.testing.assert_array_equal(got, reference.raw(forest, X).astype(np.float64))
+    with np.errstate(over="ignore"):
+        got = np.reshape(written.predict(X), (len(X), -1))
+        want = transforms.transform(forest.output, reference.raw(forest, X).astype(np.float64))
+    np.testing.assert_array_equal(got, want)
 
 
 def test_tree_weights_base_scores_and_dense_sums_are_folded_in() -> None:
@@ -161,14 +239,55 @@ def refused() -> dict[str, tuple[Any, str]]:
     tree = convert(DecisionTreeRegressor(max_depth=3, random_state=0).fit(*DIABETES))
     boosted = convert(GradientBoostingRegressor(n_estimators=2).fit(*DIABETES))
     narrow = Output(1, np.dtype(np.float32))
+    histogram = convert(HistGradientBoostingRegressor(max_iter=2).fit(*DIABETES))
+    isolation = convert(IsolationForest(n_estimators=3, random_state=0).fit(IRIS[0]))
+    sets = convert(of_categories()[0])
+    first = int(np.flatnonzero(sets.tests.kind == Kind.SET)[0])
     return {
         "float64": (
-            convert(HistGradientBoostingRegressor(max_iter=2).fit(*DIABETES)),
-            "compare in float32",
+            replace(histogram, output=Output(1, np.dtype(np.float64), aggregate=Aggregate.MEAN)),
+            "sum its trees if it compares in float64",
         ),
-        "scores of depths": (
-            convert(IsolationForest(n_estimators=2).fit(IRIS[0])),
-            "without a post-transform",
+        "other unknown": (
+            replace(sets, tests=replace(sets.tests, other_right=~sets.tests.missing_right)),
+            "where it sends missing values",
+        ),
+        "rounded codes": (
+            replace(sets, tests=replace(sets.tests, code_rule=np.ones(sets.n_nodes, np.uint8))),
+            "read whole numbers as categories",
+        ),
+        "many categories": (
+            replace(
+                sets,
+                tests=replace(
+                    sets.tests,
+                    # Half of 32 codes in each of 20 words go another way than missing values.
+                    set_ptr=np.where(np.arange(sets.n_nodes + 1) > first, 20, 0),
+                    set_words=np.full(20, 0x55555555, np.uint32),
+                    kind=np.where(np.arange(sets.n_nodes) == first, sets.tests.kind, 0).astype(
+                        np.uint8
+                    ),
+                    column=np.where(np.arange(sets.n_nodes) == first, 1, 0).astype(np.int32),
+                ),
+            ),
+            "at most 255 categories",
+        ),
+        "read as both": (
+            replace(sets, tests=replace(sets.tests, column=np.ones(sets.n_nodes, np.int32))),
+            "as numbers or as categories",
+        ),
+        "labels of probabilities": (
+            replace(sets, output=replace(sets.output, labels_from_raw=False)),
+            "labels by its raw scores",
+        ),
+        "ties": (
+            replace(sets, output=replace(sets.output, tie_to_second=True)),
+            "first class at a raw score of 0",
+        ),
+        "trees taken away": (isolation.take([0, 1]), "whole number of rows"),
+        "moved depths": (
+            replace(isolation, leaves=Leaves(isolation.v / 3)),
+            "depths that scikit-learn's own sum keeps",
         ),
         "no trees": (tree.take([]), "at least one tree"),
         "float32 sums": (
@@ -217,7 +336,14 @@ def refused() -> dict[str, tuple[Any, str]]:
     "name",
     [
         "float64",
-        "scores of depths",
+        "other unknown",
+        "rounded codes",
+        "many categories",
+        "read as both",
+        "labels of probabilities",
+        "ties",
+        "trees taken away",
+        "moved depths",
         "no trees",
         "float32 sums",
         "base score at the end",

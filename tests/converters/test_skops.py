@@ -50,6 +50,15 @@ skops_io = pytest.importorskip("skops.io")
 
 IRIS, Y = data.load_iris(return_X_y=True)
 NAMES = np.array(["a", "b", "c"], dtype=object)[Y]
+
+
+def voting(**options: Any) -> AdaBoostClassifier:
+    """Return a classifier by votes, whose algorithm scikit-learn 1.5 must still be told."""
+    model = AdaBoostClassifier(random_state=0, **options)
+    old = version("scikit-learn").startswith("1.5")
+    return model.set_params(algorithm="SAMME") if old else model
+
+
 MODELS = {
     "tree": (DecisionTreeClassifier(random_state=0), NAMES),
     "forest": (RandomForestClassifier(3, random_state=0), NAMES),
@@ -66,7 +75,8 @@ MODELS = {
         Y,
     ),
     "poisson": (HistGradientBoostingRegressor(loss="poisson", max_iter=3), Y),
-    "votes": (AdaBoostClassifier(n_estimators=4, random_state=0), Y > 1),
+    "votes": (voting(n_estimators=4), Y > 1),
+    "votes of many": (voting(n_estimators=4), NAMES),
     "median": (AdaBoostRegressor(n_estimators=4, random_state=0), Y),
     "isolation": (IsolationForest(n_estimators=4, max_features=0.5, random_state=0), Y),
 }
@@ -140,6 +150,30 @@ def test_objects_of_other_packages_are_refused_and_not_built(tmp_path: Path) -> 
     skops_io.dump(model, tmp_path / "model.skops")
     with pytest.raises(UnsupportedModelError, match="Stranger"):
         skops.convert(tmp_path / "model.skops")
+
+
+def test_a_file_begins_at_the_scores_of_the_version_that_wrote_it(tmp_path: Path) -> None:
+    path = tmp_path / "model.skops"
+    init = DummyClassifier(strategy="most_frequent")
+    skops_io.dump(GradientBoostingClassifier(init=init, n_estimators=2).fit(IRIS, Y > 0), path)
+    starts = {}
+    for release in ("1.5.2", "1.7.1", "1.8.0", "1.10.0"):
+
+        def of_release(
+            schema: dict[str, Any], parts: dict[str, bytes], said: str = release
+        ) -> None:
+            attributes(schema)["_sklearn_version"] |= {"content": json.dumps(said), "__id__": -1}
+
+        starts[release] = float(skops.convert(rewritten(path, of_release)).output.base_score[0])
+    # 1.7 keeps probabilities 2**-23 from 0 and 1, 1.8 keeps them 2**-52 away.
+    assert starts["1.5.2"] == starts["1.7.1"] == pytest.approx(np.log(2**23 - 1))
+    assert starts["1.8.0"] == starts["1.10.0"] == pytest.approx(np.log(2**52 - 1))
+
+    def of_none(schema: dict[str, Any], parts: dict[str, bytes]) -> None:
+        del attributes(schema)["_sklearn_version"]
+
+    with pytest.raises(UnsupportedModelError, match="which version of scikit-learn"):
+        skops.convert(rewritten(path, of_none))
 
 
 # Damage.
