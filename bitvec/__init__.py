@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from bitvec.api import certify, compile, convert, export, to_torch
     from bitvec.certificates import Certificate
+    from bitvec.converters.native import from_cpt, from_e2edf, from_e2edt, from_kddt, from_tao
+    from bitvec.converters.sklearn import to_sklearn
+    from bitvec.converters.treelite import to_treelite
     from bitvec.errors import (
         BitvecError,
         FileFormatError,
@@ -45,6 +48,13 @@ _HOME = {
     "save": "bitvec.files",
     "Forest": "bitvec.forest",
     "from_matrices": "bitvec.forest",
+    "from_cpt": "bitvec.converters.native",
+    "from_e2edf": "bitvec.converters.native",
+    "from_e2edt": "bitvec.converters.native",
+    "from_kddt": "bitvec.converters.native",
+    "from_tao": "bitvec.converters.native",
+    "to_sklearn": "bitvec.converters.sklearn",
+    "to_treelite": "bitvec.converters.treelite",
     "identical": "bitvec.files",
     "from_torch": "bitvec.runtime.torch.harden",
     "retrain": "bitvec.runtime.torch.retrain",
@@ -63,13 +73,20 @@ __all__ = [
     "compile",
     "convert",
     "export",
+    "from_cpt",
+    "from_e2edf",
+    "from_e2edt",
+    "from_kddt",
     "from_matrices",
+    "from_tao",
     "from_torch",
     "identical",
     "load",
     "retrain",
     "save",
+    "to_sklearn",
     "to_torch",
+    "to_treelite",
 ]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from bitvec import atomic
-from bitvec.errors import InputError, MissingLibraryError, UnsupportedModelError
+from bitvec.errors import InputError, UnsupportedModelError
 from bitvec.forest import Forest
 from bitvec.formats import Target
 
@@ -59,12 +59,9 @@ def _to_treelite(forest: Forest, path: Path) -> Path:
 
 def _to_sklearn(forest: Forest, path: Path) -> Path:
     from bitvec.converters.sklearn import to_sklearn
+    from bitvec.converters.sklearn.skops import dumps
 
-    try:
-        import skops.io
-    except ImportError as error:
-        raise MissingLibraryError("skops", "sklearn", "Writing a .skops file") from error
-    return atomic.write(path, skops.io.dumps(to_sklearn(forest)))
+    return atomic.write(path, dumps(to_sklearn(forest)))
 
 
 def _to_onnx(forest: Forest, path: Path) -> Path:

@@ -36,13 +36,20 @@ def test_the_public_names_are_these():
         "compile",
         "convert",
         "export",
+        "from_cpt",
+        "from_e2edf",
+        "from_e2edt",
+        "from_kddt",
         "from_matrices",
+        "from_tao",
         "from_torch",
         "identical",
         "load",
         "retrain",
         "save",
+        "to_sklearn",
         "to_torch",
+        "to_treelite",
     ]
 
 

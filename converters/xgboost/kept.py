@@ -11,19 +11,11 @@ from jaxtyping import Float32
 from bitvec.arrays import Array
 from bitvec.converters.xgboost.categories import code_books
 from bitvec.converters.xgboost.document import Document
-from bitvec.converters.xgboost.objectives import RT_EPS, objective_named
+from bitvec.converters.xgboost.objectives import PARAMETERS, RT_EPS, objective_named
 from bitvec.errors import BitvecError
 from bitvec.forest import Forest
 from bitvec.node_tests import Kind
 from bitvec.output import PostTransform
-
-_LOSS: Final[Document] = {"reg_loss_param": {"scale_pos_weight": "1"}}
-_PARAMETERS: Final[dict[str, Document]] = {
-    **dict.fromkeys(("reg:squarederror", "reg:logistic"), _LOSS),
-    **dict.fromkeys(("binary:logistic", "binary:logitraw"), _LOSS),
-    "count:poisson": {"poisson_regression_param": {"max_delta_step": "0.7"}},
-}
-"""What xgboost states of an objective besides its name: defaults, which matter to training only."""
 
 _DTYPE: Final = {9: np.int8, 10: np.uint8, 11: np.int16, 13: np.int32, 15: np.int64}
 """By the number that `cats` gives as the type of its values."""
@@ -146,7 +138,7 @@ def objective(forest: Forest, name: str) -> Document:
         }
     own = _object(learner_of(forest), "objective")
     if own.get("name") != name:
-        return {"name": name} | _PARAMETERS.get(name, {})
+        return {"name": name} | PARAMETERS.get(name, {})
     parameters = {
         member: {key: text for key, text in value.items() if isinstance(text, str)}
         for member, value in own.items()

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float32
 
 from bitvec.arrays import Array
-from bitvec.converters.xgboost.objectives import answer, objective_named
+from bitvec.converters.xgboost.objectives import PARAMETERS, answer, objective_named
 from bitvec.errors import FileFormatError, UnsupportedModelError
 
 MAGIC: Final = b"binf"
@@ -24,16 +24,6 @@ _FOREST: Final = struct.Struct("<ii152x")
 _TREE: Final = struct.Struct("<iiiiii124x")
 """Number of roots, num_nodes, num_deleted, max_depth, num_feature, size_leaf_vector."""
 _LENGTH: Final = struct.Struct("<Q")
-
-_LOSS: Final = ("reg_loss_param", {"scale_pos_weight": "1"})
-_PARAMETERS: Final[dict[str, tuple[str, dict[str, str]]]] = {
-    **dict.fromkeys(("binary:logistic", "binary:logitraw"), _LOSS),
-    **dict.fromkeys(("reg:linear", "reg:squarederror", "reg:logistic", "reg:gamma"), _LOSS),
-    "count:poisson": ("poisson_regression_param", {"max_delta_step": "0.7"}),
-    "reg:tweedie": ("tweedie_regression_param", {"tweedie_variance_power": "1.5"}),
-}
-"""What JSON states of an objective besides its name, and models of 0.x do not hold: the defaults,
-which matter to training only."""
 
 _NODE: Final = np.dtype(
     [("parent", "<i4"), ("left", "<i4"), ("right", "<i4"), ("test", "<u4"), ("value", "<f4")]
@@ -249,7 +239,7 @@ def _objective(attributes: dict[str, Any], name: str, n_classes: int) -> dict[st
             return {"name": name, "poisson_regression_param": {"max_delta_step": step}}
         if name.startswith("multi:"):
             return {"name": name, "softmax_multiclass_param": {"num_class": str(n_classes)}}
-        return {"name": name} | dict([_PARAMETERS[name]] if name in _PARAMETERS else [])
+        return {"name": name} | PARAMETERS.get(name, {})
     try:
         parameters = json.loads(text)
     except (ValueError, RecursionError):

@@ -6,7 +6,7 @@ import ctypes
 import os
 from collections.abc import Callable
 from functools import cache
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from jaxtyping import Float32
@@ -96,6 +96,16 @@ OBJECTIVES: Final[dict[str, Objective]] = {
     "binary:logitraw": Objective(PostTransform.IDENTITY, _identity, classifies=True),
     "binary:hinge": Objective(PostTransform.HINGE, _identity, classifies=True),
 }
+
+_LOSS: Final = {"reg_loss_param": {"scale_pos_weight": "1"}}
+PARAMETERS: Final[dict[str, dict[str, Any]]] = {
+    **dict.fromkeys(("binary:logistic", "binary:logitraw"), _LOSS),
+    **dict.fromkeys(("reg:linear", "reg:squarederror", "reg:logistic", "reg:gamma"), _LOSS),
+    "count:poisson": {"poisson_regression_param": {"max_delta_step": "0.7"}},
+    "reg:tweedie": {"tweedie_regression_param": {"tweedie_variance_power": "1.5"}},
+}
+"""What a model document states of an objective besides its name: defaults, which matter to training
+only."""
 
 
 def objective_named(name: str) -> Objective:
