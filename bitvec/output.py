@@ -31,6 +31,8 @@ class PostTransform(StrEnum):
     """1 / (1 + exp(-|x|)), or one minus that where x < 0 (ONNX, as onnxruntime computes it)."""
     SOFTMAX = "softmax"
     """Of x / parameter, over the outputs of a group."""
+    SOFTMAX_UNSHIFTED = "softmax_unshifted"
+    """The same as exp(x) · (1 / sum of exp(x)), which overflows above 88 in float32 (YDF)."""
     SOFTMAX_ZERO = "softmax_zero"
     """The same, but a score of 0 (|x| <= 1e-7) stays 0 (ONNX, as onnxruntime computes it)."""
     PROBIT = "probit"

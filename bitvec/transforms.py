@@ -74,6 +74,18 @@ def _softmax(output: Output, raw: Array) -> Array:
     return result
 
 
+def _softmax_unshifted(output: Output, raw: Array) -> Array:
+    result = np.empty_like(raw)
+    exp = _c_exp(raw)
+    start = 0
+    for size in output.groups:
+        part = exp[:, start : start + size]
+        total = np.cumsum(part, axis=1)[:, -1:]
+        result[:, start : start + size] = part * (raw.dtype.type(1) / total)
+        start += size
+    return result
+
+
 def _softmax_zero(output: Output, raw: Array) -> Array:
     result = np.empty_like(raw)
     start = 0
@@ -129,6 +141,7 @@ _TABLE = {
     PostTransform.SIGMOID: _sigmoid,
     PostTransform.LOGISTIC: _logistic,
     PostTransform.SOFTMAX: _softmax,
+    PostTransform.SOFTMAX_UNSHIFTED: _softmax_unshifted,
     PostTransform.SOFTMAX_ZERO: _softmax_zero,
     PostTransform.PROBIT: _probit,
     PostTransform.EXPONENTIAL: _exponential,

@@ -307,8 +307,7 @@ def _columns(graph: Graph, value: str, start: int, size: int, total: int) -> str
 def _transform(graph: Graph, output: Output, raw: str) -> str:
     """Append the post-transform of all outputs; softmax goes group by group."""
     apply = _TRANSFORMS[output.post_transform]
-    grouped = (PostTransform.SOFTMAX, PostTransform.SOFTMAX_ZERO)
-    if output.post_transform not in grouped or len(output.groups) == 1:
+    if not output.post_transform.startswith("softmax") or len(output.groups) == 1:
         return apply(graph, output, raw)
     ends = np.cumsum(output.groups).tolist()
     parts = [
@@ -345,6 +344,13 @@ def _softmax(graph: Graph, output: Output, raw: str) -> str:
     if output.parameter != 1.0:
         raw = graph.add("Div", raw, np.array(output.parameter, output.dtype), name="ratio")
     return graph.add("Softmax", raw, axis=1, name="softmax")
+
+
+def _softmax_unshifted(graph: Graph, output: Output, raw: str) -> str:
+    exp = graph.add("Exp", raw, name="exp_score")
+    total = graph.add("ReduceSum", exp, np.array([1]), keepdims=1, name="normaliser")
+    share = graph.add("Div", np.ones((), output.dtype), total, name="share_of_one")
+    return graph.add("Mul", exp, share, name="softmax_unshifted")
 
 
 def _softmax_zero(graph: Graph, output: Output, raw: str) -> str:
@@ -423,6 +429,7 @@ _TRANSFORMS = {
     PostTransform.SIGMOID: _sigmoid,
     PostTransform.LOGISTIC: _logistic,
     PostTransform.SOFTMAX: _softmax,
+    PostTransform.SOFTMAX_UNSHIFTED: _softmax_unshifted,
     PostTransform.SOFTMAX_ZERO: _softmax_zero,
     PostTransform.PROBIT: _probit,
     PostTransform.EXPONENTIAL: _exponential,

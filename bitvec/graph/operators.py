@@ -145,7 +145,11 @@ class Graph:
 
 def metadata(forest: Forest, form: str) -> dict[str, str]:
     """Return what an exported file says of its forest: strings, and JSON where the name says so."""
-    facts = {"bitvec.version": version("bitvec"), "bitvec.form": form}
+    facts = {
+        "bitvec.version": version("bitvec"),
+        "bitvec.form": form,
+        "bitvec.post_transform": forest.output.post_transform.value,
+    }
     if forest.inputs.feature_names is not None:
         facts["bitvec.feature_names.json"] = json.dumps(forest.inputs.feature_names)
     if forest.output.classes is not None:

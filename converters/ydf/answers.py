@@ -55,7 +55,7 @@ LINKS: Final[dict[Loss, Link]] = {
         (Loss.BINOMIAL_LOG_LIKELIHOOD, Loss.BINARY_FOCAL_LOSS),
         Link((Task.CLASSIFICATION,), PostTransform.SIGMOID),
     ),
-    Loss.MULTINOMIAL_LOG_LIKELIHOOD: Link((Task.CLASSIFICATION,), PostTransform.SOFTMAX),
+    Loss.MULTINOMIAL_LOG_LIKELIHOOD: Link((Task.CLASSIFICATION,), PostTransform.SOFTMAX_UNSHIFTED),
     Loss.POISSON: Link((Task.REGRESSION,), PostTransform.EXPONENTIAL),
     **dict.fromkeys((Loss.SQUARED_ERROR, Loss.MEAN_AVERAGE_ERROR), Link((Task.REGRESSION,))),
     **dict.fromkeys(
@@ -165,7 +165,7 @@ def _boosted(directory: Directory, task: Task, classes: Array | None) -> Answers
     link = LINKS[Loss(number)]
     base, _ = header.repeated("initial_predictions")
     n_outputs = 1
-    if classes is not None and link.post_transform is PostTransform.SOFTMAX:
+    if classes is not None and link.post_transform is PostTransform.SOFTMAX_UNSHIFTED:
         n_outputs = classes.size
     elif classes is not None and classes.size != 2:
         raise FileFormatError(f"this loss must have 2 classes, got {classes.size}.")

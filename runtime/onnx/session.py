@@ -27,6 +27,9 @@ ONE_THREAD = (
     "another order, so that raw scores may differ in their last places"
 )
 
+CANCELS = ("logistic", "probit")
+"""Post-transforms that subtract numbers which may be nearly equal."""
+
 
 class OnnxEngine:
     """An exported forest, run by onnxruntime; an `Engine`.
@@ -184,6 +187,13 @@ def subject(model: Any) -> Subject:
     width = {name: engine.width(name) for name in engine.output_names}
     names = [name for name in width if name.startswith("probabilities")]
     form = engine.metadata.get("bitvec.form", "")
+    transform = engine.metadata.get("bitvec.post_transform", "")
+    notes = [ONE_THREAD] if form == "tree_ensemble" else []
+    if transform in CANCELS:
+        notes.append(
+            f"scores after {transform} were not compared: it subtracts numbers that may be nearly "
+            "equal, so that one ulp of onnxruntime's exponential or logarithm is many of a score"
+        )
 
     def scores(X: Array) -> Array:
         parts = [engine.run(name, X) for name in names]
@@ -199,10 +209,12 @@ def subject(model: Any) -> Subject:
         raw=engine.raw,
         leaf_ids=engine.exit_leaves if engine.has_leaves else None,
         ids="leaf number",
-        predict=lambda X: engine.run("label" if "label" in width else "prediction", X),
-        scores=scores if names and told_apart else None,
+        predict=None
+        if transform in CANCELS and "label" not in width
+        else lambda X: engine.run("label" if "label" in width else "prediction", X),
+        scores=scores if names and told_apart and transform not in CANCELS else None,
         n_trees=width.get("leaves"),
         n_features=engine.n_features,
         n_outputs=width["raw"],
-        notes=(ONE_THREAD,) if form == "tree_ensemble" else (),
+        notes=tuple(notes),
     )

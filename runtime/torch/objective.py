@@ -33,12 +33,15 @@ _TRANSFORMS: dict[PostTransform, Callable[[Output, Tensor], Tensor]] = {
     PostTransform.SIGMOID: lambda output, raw: torch.sigmoid(output.parameter * raw),
     PostTransform.LOGISTIC: lambda output, raw: torch.sigmoid(raw),
     PostTransform.SOFTMAX: _softmax,
+    PostTransform.SOFTMAX_UNSHIFTED: _softmax,
     PostTransform.EXPONENTIAL: lambda output, raw: raw.exp(),
     PostTransform.EXPONENTIAL_STANDARD_RATIO: _ratio,
     PostTransform.LOGARITHM_ONE_PLUS_EXP: lambda output, raw: F.softplus(raw),
     PostTransform.AT_MOST_ONE: lambda output, raw: raw,  # what exceeds 1 does so by rounding
     PostTransform.SIGNED_SQUARE: lambda output, raw: raw * raw.abs(),
 }
+
+SOFTMAXES = (PostTransform.SOFTMAX, PostTransform.SOFTMAX_UNSHIFTED)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,7 +93,7 @@ class Objective:
                 return F.binary_cross_entropy_with_logits(logit, wanted, reduction="none")
             p = _TRANSFORMS[kind](self.output, raw)[:, 0]
             p = torch.where(label == 1, p, 1 - p)
-        elif kind is PostTransform.SOFTMAX or self.sharpness is not None:
+        elif kind in SOFTMAXES or self.sharpness is not None:
             sharpness = (self.sharpness or 1.0) / self.output.parameter
             return F.cross_entropy(raw * sharpness, label, reduction="none")
         elif kind in (PostTransform.SIGMOID, PostTransform.LOGISTIC):

@@ -650,3 +650,17 @@ def test_no_rows_have_no_answers():
         assert subject.raw(none).shape == reference.raw(forest, none).shape
         assert subject.leaf_ids is not None
         assert subject.leaf_ids(none).shape == (0, forest.n_trees)
+
+
+def test_rows_may_hold_texts_in_a_column_that_no_test_reads(tmp_path: Path) -> None:
+    text = np.array([["x"], ["y"]] * 50, object)
+    table = np.concatenate([np.arange(100.0)[:, None], text], axis=1)
+    pool = cb.Pool(table, np.arange(100.0) > 50, cat_features=[1])
+    model = cb.CatBoost({**QUIET, "iterations": 1, "depth": 1}).fit(pool)
+    path = tmp_path / "model.json"
+    model.save_model(str(path), format="json", pool=pool)
+    forest = bitvec.convert(path)
+    assert not np.any(forest.tests.feature == 1)
+    with pytest.warns(UserWarning, match="no category for"):
+        raw = bitvec.compile(forest).raw(table)
+    assert np.array_equal(raw[:, 0], model.predict(table))
