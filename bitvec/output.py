@@ -31,6 +31,8 @@ class PostTransform(StrEnum):
     """1 / (1 + exp(-|x|)), or one minus that where x < 0 (ONNX, as onnxruntime computes it)."""
     SOFTMAX = "softmax"
     """Of x / parameter, over the outputs of a group."""
+    SOFTMAX_OF_HALVES = "softmax_of_halves"
+    """The second of the softmax of -x / 2 and x / 2 (scikit-learn's AdaBoost of two classes)."""
     SOFTMAX_UNSHIFTED = "softmax_unshifted"
     """The same as exp(x) · (1 / sum of exp(x)), which overflows above 88 in float32 (YDF)."""
     SOFTMAX_ZERO = "softmax_zero"
@@ -46,6 +48,17 @@ class PostTransform(StrEnum):
     """1 where x > 0, else 0."""
     AT_MOST_ONE = "at_most_one"
     """The lesser of x and 1 (YDF's shares of votes, whose sums may exceed 1 by rounding)."""
+
+
+class SoftmaxSum(StrEnum):
+    """Whose exponentials a softmax adds, and how: the last bits differ."""
+
+    WIDE = "wide"
+    """In float64, by pairs (xgboost, scikit-learn's GradientBoosting)."""
+    IN_ORDER = "in_order"
+    """One after the other, in the dtype of the scores (HistGradientBoosting, AdaBoost)."""
+    IN_ORDER_C = "in_order_c"
+    """The same, of the C library's exponentials (LightGBM, onnxruntime)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,10 +105,7 @@ class Output:
     boundary : float, optional
         What a single output of 2 classes must exceed for the second, instead of one half of a
         probability or 0 of a raw score.
-    softmax_in_order : bool
-        Whether a softmax takes its exponentials from the C library and adds them one after the
-        other in its dtype (LightGBM, onnxruntime), not as NumPy does (scikit-learn) or in float64
-        (xgboost): the last bits differ.
+    softmax_sum : SoftmaxSum
     """
 
     n_outputs: int
@@ -114,13 +124,14 @@ class Output:
     labels_from_raw: bool = False
     tie_to_second: bool = False
     boundary: float | None = None
-    softmax_in_order: bool = False
+    softmax_sum: SoftmaxSum = SoftmaxSum.WIDE
 
     def __post_init__(self) -> None:
         put = object.__setattr__
         put(self, "dtype", np.dtype(self.dtype))
         put(self, "aggregate", Aggregate(self.aggregate))
         put(self, "post_transform", PostTransform(self.post_transform))
+        put(self, "softmax_sum", SoftmaxSum(self.softmax_sum))
         require(self.dtype in FLOATS, f"`dtype` must be float32 or float64, got {self.dtype}.")
         require(self.n_outputs >= 1, f"`n_outputs` must be at least 1, got {self.n_outputs}.")
         put(self, "groups", tuple(self.groups) or (self.n_outputs,))

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from bitvec.arrays import Array
-from bitvec.output import Output, PostTransform
+from bitvec.output import Output, PostTransform, SoftmaxSum
 
 
 def transform(
@@ -63,15 +63,20 @@ def _softmax(output: Output, raw: Array) -> Array:
     for size in output.groups:
         part = scaled[:, start : start + size]
         below = part - part.max(axis=1, keepdims=True)
-        if output.softmax_in_order:
-            exp = _c_exp(below)
-            total = np.cumsum(exp, axis=1)[:, -1:]
-        else:
-            exp = _exp(below)
+        exp = _c_exp(below) if output.softmax_sum is SoftmaxSum.IN_ORDER_C else _exp(below)
+        if output.softmax_sum is SoftmaxSum.WIDE:
             total = exp.sum(axis=1, keepdims=True, dtype=np.float64).astype(raw.dtype)
+        else:
+            total = np.cumsum(exp, axis=1)[:, -1:]
         result[:, start : start + size] = exp / total
         start += size
     return result
+
+
+def _softmax_of_halves(output: Output, raw: Array) -> Array:
+    one = raw.dtype.type(1)
+    exp = _exp(-np.abs(raw))
+    return np.where(raw < 0, exp, one) / (exp + one)
 
 
 def _softmax_unshifted(output: Output, raw: Array) -> Array:
@@ -141,6 +146,7 @@ _TABLE = {
     PostTransform.SIGMOID: _sigmoid,
     PostTransform.LOGISTIC: _logistic,
     PostTransform.SOFTMAX: _softmax,
+    PostTransform.SOFTMAX_OF_HALVES: _softmax_of_halves,
     PostTransform.SOFTMAX_UNSHIFTED: _softmax_unshifted,
     PostTransform.SOFTMAX_ZERO: _softmax_zero,
     PostTransform.PROBIT: _probit,

@@ -24,7 +24,7 @@ from bitvec.node_tests import (
     NodeTests,
     set_bits,
 )
-from bitvec.output import Aggregate, Output, PostTransform
+from bitvec.output import Aggregate, Output, PostTransform, SoftmaxSum
 
 AXIS = "axis"
 OBLIQUE = "oblique"
@@ -251,7 +251,7 @@ def forests(
             labels_from_raw=from_raw,
             tie_to_second=from_raw and draw(st.booleans()),
             boundary=0.375 if single and draw(st.booleans()) else None,
-            softmax_in_order=draw(st.booleans()),
+            softmax_sum=draw(st.sampled_from(list(SoftmaxSum))),
         ),
         inputs=Inputs(n_features, missing_sentinel=SENTINEL),
         kernel=_kernels(rng, n_features) if use_kernel and has_kernel_nodes else None,

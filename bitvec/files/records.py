@@ -32,7 +32,7 @@ from bitvec.inputs import Inputs
 from bitvec.kernels import FeatureKernel
 from bitvec.leaves import Leaves, LinearTerms
 from bitvec.node_tests import NodeTests
-from bitvec.output import Aggregate, Output, PostTransform
+from bitvec.output import Aggregate, Output, PostTransform, SoftmaxSum
 from bitvec.source import Source
 from bitvec.structure import Bitvectors
 
@@ -154,8 +154,8 @@ def _pack_output(output: Output) -> Record:
         sizes = [(group["dtype"], len(group["labels"])) for group in classes]
         require_label_memory(sizes, UnsupportedModelError)
     later: Record = {} if output.boundary is None else {"boundary": float(output.boundary)}
-    if output.softmax_in_order:
-        later["softmax_in_order"] = True
+    if output.softmax_sum is not SoftmaxSum.WIDE:
+        later["softmax_sum"] = output.softmax_sum.value
     return later | {
         "n_outputs": output.n_outputs,
         "dtype": output.dtype.name,
@@ -177,7 +177,9 @@ def _unpack_output(record: Record, where: str, tensors: Tensors) -> Output:
         raise FileFormatError(f"the tensor `{where}.base_score` must be there, got none.")
     classes = read.take("classes", list, None)
     boundary = read.take("boundary", float) if "boundary" in record else None
-    in_order = "softmax_in_order" in record and read.take("softmax_in_order", bool)
+    softmax_sum = SoftmaxSum.WIDE
+    if "softmax_sum" in record:
+        softmax_sum = SoftmaxSum(read.take_choice("softmax_sum", tuple(SoftmaxSum)))
     output = Output(
         n_outputs=read.take_count("n_outputs"),
         dtype=np.dtype(read.take_choice("dtype", ("float32", "float64"))),
@@ -190,7 +192,7 @@ def _unpack_output(record: Record, where: str, tensors: Tensors) -> Output:
         labels_from_raw=read.take("labels_from_raw", bool),
         tie_to_second=read.take("tie_to_second", bool),
         boundary=boundary,
-        softmax_in_order=in_order,
+        softmax_sum=softmax_sum,
         **arrays,
     )
     read.finish()

@@ -307,7 +307,12 @@ def _columns(graph: Graph, value: str, start: int, size: int, total: int) -> str
 def _transform(graph: Graph, output: Output, raw: str) -> str:
     """Append the post-transform of all outputs; softmax goes group by group."""
     apply = _TRANSFORMS[output.post_transform]
-    if not output.post_transform.startswith("softmax") or len(output.groups) == 1:
+    grouped = (
+        PostTransform.SOFTMAX,
+        PostTransform.SOFTMAX_UNSHIFTED,
+        PostTransform.SOFTMAX_ZERO,
+    )
+    if output.post_transform not in grouped or len(output.groups) == 1:
         return apply(graph, output, raw)
     ends = np.cumsum(output.groups).tolist()
     parts = [
@@ -344,6 +349,16 @@ def _softmax(graph: Graph, output: Output, raw: str) -> str:
     if output.parameter != 1.0:
         raw = graph.add("Div", raw, np.array(output.parameter, output.dtype), name="ratio")
     return graph.add("Softmax", raw, axis=1, name="softmax")
+
+
+def _softmax_of_halves(graph: Graph, output: Output, raw: str) -> str:
+    one = np.ones((), output.dtype)
+    negative = graph.add("Neg", graph.add("Abs", raw, name="magnitude"), name="negative")
+    exp = graph.add("Exp", negative, name="exp_negative")
+    total = graph.add("Add", exp, one, name="one_plus_exp")
+    is_below = graph.add("Less", raw, np.zeros((), output.dtype), name="is_below_zero")
+    top = graph.add("Where", is_below, exp, one, name="larger_or_exp")
+    return graph.add("Div", top, total, name="softmax_of_halves")
 
 
 def _softmax_unshifted(graph: Graph, output: Output, raw: str) -> str:
@@ -429,6 +444,7 @@ _TRANSFORMS = {
     PostTransform.SIGMOID: _sigmoid,
     PostTransform.LOGISTIC: _logistic,
     PostTransform.SOFTMAX: _softmax,
+    PostTransform.SOFTMAX_OF_HALVES: _softmax_of_halves,
     PostTransform.SOFTMAX_UNSHIFTED: _softmax_unshifted,
     PostTransform.SOFTMAX_ZERO: _softmax_zero,
     PostTransform.PROBIT: _probit,

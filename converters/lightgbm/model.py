@@ -34,7 +34,7 @@ from bitvec.forest import Forest
 from bitvec.inputs import Inputs
 from bitvec.leaves import Leaves
 from bitvec.node_tests import CodeRule, Kind, MissingRule, Relation, axis_aligned
-from bitvec.output import Aggregate, Output, PostTransform
+from bitvec.output import Aggregate, Output, SoftmaxSum
 from bitvec.source import Source
 from bitvec.structure import arrange
 
@@ -121,7 +121,7 @@ def forest_of(opened: Opened) -> Forest:
             classes=_classes(opened, link, n_outputs),
             iteration=(np.arange(n_trees) // n_outputs).astype(np.int32),
             divisor=np.full(n_outputs, float(max(n_iterations, 1))) if averages else None,
-            softmax_in_order=link.post_transform is PostTransform.SOFTMAX,
+            softmax_sum=SoftmaxSum.IN_ORDER_C,
         ),
         inputs=Inputs(n_features, _feature_names(text, n_features), books),
         source=Source(

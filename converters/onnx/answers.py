@@ -20,7 +20,7 @@ from bitvec.converters.onnx.operator import Operator
 from bitvec.converters.onnx.outputs import Behind
 from bitvec.errors import FileFormatError, UnsupportedModelError
 from bitvec.leaves import Leaves
-from bitvec.output import Aggregate, Output, PostTransform
+from bitvec.output import Aggregate, Output, PostTransform, SoftmaxSum
 from bitvec.structure import Bitvectors
 
 LARGEST_LEAVES = 1 << 27
@@ -76,14 +76,17 @@ def answers(
     several_weights = several[operator.weight_leaf]
     pair = operator.weight_leaf[several_weights] * operator.n_targets
     pair += operator.weight_target[several_weights]
-    if np.unique(pair).size != pair.size:
+    if np.any(pair[1:] < pair[:-1]):  # exporters list them in order, and sorting takes time
+        pair.sort()
+    if np.any(pair[1:] == pair[:-1]):
         raise UnsupportedModelError(
             "each leaf must have at most one weight for a target, got several: onnxruntime's own "
             "kernels disagree on what that means."
         )
     _require_steps(operator, after, rounds=rounds)
     n_base = operator.base.size
-    one_weighed = np.unique(operator.weight_target).size == 1
+    target = operator.weight_target
+    one_weighed = target.size > 0 and int(target.min()) == int(target.max())
     if operator.labels is not None and operator.labels.size <= 2 and (one_weighed or label_used):
         return _two_classes(operator, trees, leaf, dtype, label_used)
     if n_base not in (0, operator.n_targets):
@@ -106,7 +109,7 @@ def answers(
         divisor=np.full(operator.n_targets, after.divisor, dtype) if divided else None,
         classes=(operator.labels,) if labelled and operator.labels is not None else None,
         labels_from_raw=labelled,
-        softmax_in_order=transform == "SOFTMAX",
+        softmax_sum=SoftmaxSum.IN_ORDER_C,
     )
 
 
@@ -208,7 +211,7 @@ def _two_classes(
             "a classifier must have at least two classes, got one: onnxruntime answers 0 or 1 "
             "whatever the class is called."
         )
-    weighed = np.unique(operator.weight_target)
+    weighed = np.flatnonzero(np.bincount(operator.weight_target))
     if weighed.size != 1:
         raise UnsupportedModelError(
             "the leaves of a classifier of two classes must weigh one class only, got weights of "

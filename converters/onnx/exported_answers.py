@@ -17,6 +17,7 @@ from bitvec.output import Aggregate, Output, PostTransform
 _TRANSFORMS = {
     "sigmoid": PostTransform.SIGMOID,
     "logistic": PostTransform.LOGISTIC,
+    "softmax_of_halves": PostTransform.SOFTMAX_OF_HALVES,
     "softmax_unshifted": PostTransform.SOFTMAX_UNSHIFTED,
     "softmax_zero": PostTransform.SOFTMAX_ZERO,
     "probit": PostTransform.PROBIT,

@@ -132,14 +132,19 @@ def _value(attribute: Any, kind: int) -> Any:
     if kind == STRING:
         return text(attribute.s, attribute.name)
     if kind == INTEGERS:
-        return np.array(attribute.ints, np.int64)
+        return _numbers(attribute.ints, np.dtype(np.int64))
     if kind == REALS:
-        return np.array(attribute.floats, np.float32)
+        return _numbers(attribute.floats, np.dtype(np.float32))
     if kind == STRINGS:
-        stored = list(attribute.strings)  # a million modes, but few different ones
+        stored = attribute.strings  # a million modes, but few different ones
         known = {value: text(value, attribute.name) for value in set(stored)}
         return [known[value] for value in stored]
     return tensor(attribute.t, attribute.name)
+
+
+def _numbers(values: Any, dtype: np.dtype[Any]) -> Array:
+    """Return a repeated field as an array, without a list of Python numbers in between."""
+    return np.fromiter(values, dtype, len(values))
 
 
 def text(value: bytes, name: str) -> str:

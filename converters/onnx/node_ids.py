@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from jaxtyping import Int64
@@ -19,6 +19,9 @@ from bitvec.converters.onnx.operator import (
 )
 from bitvec.converters.onnx.schema import CLASSIFIER, LEAF, Mode
 from bitvec.errors import FileFormatError, UnsupportedModelError
+
+_SPARSE: Final = 4
+"""Ids that lie farther apart than this times their number are not looked up in a table."""
 
 
 def read_by_ids(kind: str, given: Mapping[str, Any], dtype: np.dtype) -> Operator:
@@ -51,8 +54,8 @@ def read_by_ids(kind: str, given: Mapping[str, Any], dtype: np.dtype) -> Operato
             f"`nodes_modes` must be LEAF or one of {', '.join(codes)}, got "
             f"{sorted(unknown)[0][:40]!r}."
         )
-    mode = np.array([codes.get(name, -1) for name in modes], np.int64)
-    place = _Places(tree, node_id)
+    mode = np.fromiter((codes.get(name, -1) for name in modes), np.int64, n)
+    place = _Places(tree, node_id, first)
     is_leaf = mode < 0
     # Where each listed node stands among the nodes or the leaves.
     position = np.where(is_leaf, ~(np.cumsum(is_leaf) - 1), np.cumsum(~is_leaf) - 1)
@@ -101,38 +104,65 @@ def read_by_ids(kind: str, given: Mapping[str, Any], dtype: np.dtype) -> Operato
 
 
 class _Places:
-    """Where the node of a tree id and a node id stands in the file."""
+    """Where the node of a tree id and a node id stands in the file.
 
-    def __init__(self, tree: Int64[Array, " n"], node: Int64[Array, " n"]) -> None:
-        self._trees, tree = np.unique(tree, return_inverse=True)
-        self._nodes, node = np.unique(node, return_inverse=True)
-        key = tree.ravel() * self._nodes.size + node.ravel()
-        self._order = np.argsort(key, kind="stable")
-        self._keys = key[self._order]
-        if np.any(self._keys[1:] == self._keys[:-1]):
+    Exporters number the nodes of a tree from 0, so a table of the ids between a tree's least and
+    greatest is small. Ids that lie farther apart are first replaced by their ranks among all ids,
+    and keys of both are searched for.
+    """
+
+    def __init__(
+        self, tree: Int64[Array, " n"], node: Int64[Array, " n"], first: Int64[Array, " n_trees"]
+    ) -> None:
+        run = np.repeat(np.arange(first.size), np.diff(first, append=tree.size))
+        self._order = np.argsort(tree[first])
+        self._trees = tree[first][self._order]
+        self._low = np.minimum.reduceat(node, first)
+        self._high = np.maximum.reduceat(node, first)
+        ends = zip(self._low.tolist(), self._high.tolist(), strict=True)
+        span = [high - low + 1 for low, high in ends]  # of Python's integers, which stay whole
+        self._keys: Array | None = None
+        if sum(span) <= _SPARSE * node.size:
+            self._start = np.cumsum([0, *span])[:-1] - self._low
+            self._table = np.full(sum(span), -1)
+            self._table[self._start[run] + node] = np.arange(node.size)
+            repeats = int(np.count_nonzero(self._table >= 0)) < node.size
+        else:
+            self._nodes, rank = np.unique(node, return_inverse=True)
+            key = run * self._nodes.size + rank.ravel()
+            self._table = np.argsort(key, kind="stable")
+            self._keys = key[self._table]
+            repeats = bool(np.any(self._keys[1:] == self._keys[:-1]))
+        if repeats:
             raise FileFormatError("each node of a tree must have its own id, got one id twice.")
 
     def of(self, tree: Array, node: Array, name: str) -> Int64[Array, " n"]:
         """Return the places of some nodes."""
-        key = np.zeros(tree.size, np.int64)
-        for ids, size, wanted in ((self._trees, 1, tree), (self._nodes, self._nodes.size, node)):
-            rank = np.searchsorted(ids, wanted)
-            known = rank < ids.size
-            known[known] = ids[rank[known]] == wanted[known]
-            if not np.all(known):
-                raise FileFormatError(
-                    f"`{name}` must name nodes of their tree, got {int(wanted[~known][0])}."
-                )
-            key = key * size + rank
-        at = np.searchsorted(self._keys, key)
-        found = at < self._keys.size
-        found[found] = self._keys[at[found]] == key[found]
-        if not np.all(found):
+        if not tree.size:
+            return np.zeros(0, np.int64)
+        # The weights of a leaf stand together, so each run of equal pairs is looked up once.
+        head = np.append(True, (tree[1:] != tree[:-1]) | (node[1:] != node[:-1]))
+        return self._found(tree[head], node[head], name)[np.cumsum(head) - 1]
+
+    def _found(self, tree: Array, node: Array, name: str) -> Int64[Array, " n"]:
+        rank = np.minimum(np.searchsorted(self._trees, tree), self._trees.size - 1)
+        known = self._trees[rank] == tree
+        run = self._order[rank]
+        known &= (node >= self._low[run]) & (node <= self._high[run])
+        if self._keys is None:
+            place: Array = self._table[np.where(known, self._start[run] + node, 0)]
+            known &= place >= 0
+        else:
+            at = np.minimum(np.searchsorted(self._nodes, node), self._nodes.size - 1)
+            key = run * self._nodes.size + at
+            found = np.minimum(np.searchsorted(self._keys, key), self._keys.size - 1)
+            known &= (self._nodes[at] == node) & (self._keys[found] == key)
+            place = self._table[found]
+        if not np.all(known):
             raise FileFormatError(
-                f"`{name}` must name nodes of their tree, got {int(node[~found][0])}."
+                f"`{name}` must name nodes of their tree, got {int(node[~known][0])}."
             )
-        places: Array = self._order[at]
-        return places
+        return place
 
 
 def _first_of_trees(tree: Int64[Array, " n"]) -> Int64[Array, " n_trees"]:

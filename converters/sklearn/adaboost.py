@@ -20,7 +20,7 @@ from bitvec.converters.sklearn.supported import (
 from bitvec.errors import InvalidForestError, UnsupportedModelError
 from bitvec.forest import Forest
 from bitvec.leaves import Leaves
-from bitvec.output import Aggregate, Output, PostTransform
+from bitvec.output import Aggregate, Output, PostTransform, SoftmaxSum
 
 
 def lift_adaboost(model: Any, kind: str) -> Forest:
@@ -79,10 +79,13 @@ def lift_adaboost(model: Any, kind: str) -> Forest:
         np.dtype(np.float64),
         aggregate=Aggregate.MEAN,
         divisor=np.full(1 if classes.size == 2 else classes.size, weight.sum()),
-        post_transform=PostTransform.SIGMOID if classes.size == 2 else PostTransform.SOFTMAX,
+        post_transform=PostTransform.SOFTMAX_OF_HALVES
+        if classes.size == 2
+        else PostTransform.SOFTMAX,
         parameter=1.0 if classes.size == 2 else float(classes.size - 1),
         classes=(classes,),
         labels_from_raw=True,
+        softmax_sum=SoftmaxSum.IN_ORDER,
     )
     leaves = Leaves(_votes(says, weight[lifted.tree], classes.size))
     return Forest(lifted.tests, lifted.bitvectors, leaves, output, inputs, lifted.source)

@@ -30,7 +30,7 @@ from bitvec.forest import Forest
 from bitvec.inputs import Inputs
 from bitvec.leaves import Leaves
 from bitvec.node_tests import Kind, NodeTests, axis_aligned
-from bitvec.output import Output
+from bitvec.output import Output, SoftmaxSum
 from bitvec.source import Source
 
 FIELDS = {
@@ -95,6 +95,7 @@ def lift_histogram(model: Any, kind: str) -> Forest:
         classes=None if classes is None else (classes,),
         iteration=np.repeat(np.arange(len(stages), dtype=np.int32), n_outputs),
         labels_from_raw=classes is not None,
+        softmax_sum=SoftmaxSum.IN_ORDER,
     )
     source = Source(
         "sklearn",

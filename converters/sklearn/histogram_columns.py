@@ -80,7 +80,8 @@ def fit_columns(model: Any, forest: Forest, n_classes: int) -> Columns:
         # Some category must stand in the column, even if all go where missing values go.
         codes[column] = own if own.size else np.zeros(1, np.int64)
     is_categorical = np.isin(np.arange(forest.n_features), list(codes))
-    n_rows = max(2, n_classes, *(own.size for own in codes.values()), 0)
+    # Two rows of each class, for it warns of targets that are nearly as many as rows.
+    n_rows = max(2, 2 * n_classes, *(own.size for own in codes.values()))
     X = np.zeros((n_rows, forest.n_features), object if any(books) else np.float64)
     for column, own in codes.items():
         book = books[column]

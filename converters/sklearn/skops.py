@@ -21,7 +21,6 @@ from bitvec.errors import (
 from bitvec.forest import Forest
 from bitvec.subject import Subject
 
-PICKLES = frozenset({".pkl", ".pickle", ".joblib", ".cloudpickle", ".dill"})
 _LOSS = "sklearn._loss."
 TRUSTED = frozenset(
     {
@@ -76,18 +75,13 @@ def convert(path: str | Path) -> Forest:
     FileNotFoundError
         If there is no such file.
     FileFormatError
-        If the file is a pickle, no skops file, damaged, or unpacks to an absurd size.
+        If the file is no skops file (a pickle, say), damaged, or unpacks to an absurd size.
     UnsupportedModelError
         If the model is not one that is lifted.
     InvalidForestError
         If its arrays do not describe trees.
     """
     path = Path(path)
-    if path.suffix.lower() in PICKLES:
-        raise FileFormatError(
-            f"a model file must not be a pickle, which runs code when it is read, got {path.name}: "
-            "load it where you trust it and save it with `skops.io.dump(model, 'model.skops')`."
-        )
     try:
         return lift(read(path))
     except (BitvecError, OSError):

@@ -32,6 +32,7 @@ _TRANSFORMS: dict[PostTransform, Callable[[Output, Tensor], Tensor]] = {
     PostTransform.IDENTITY: lambda output, raw: raw,
     PostTransform.SIGMOID: lambda output, raw: torch.sigmoid(output.parameter * raw),
     PostTransform.LOGISTIC: lambda output, raw: torch.sigmoid(raw),
+    PostTransform.SOFTMAX_OF_HALVES: lambda output, raw: torch.sigmoid(raw),
     PostTransform.SOFTMAX: _softmax,
     PostTransform.SOFTMAX_UNSHIFTED: _softmax,
     PostTransform.EXPONENTIAL: lambda output, raw: raw.exp(),
@@ -41,6 +42,7 @@ _TRANSFORMS: dict[PostTransform, Callable[[Output, Tensor], Tensor]] = {
     PostTransform.SIGNED_SQUARE: lambda output, raw: raw * raw.abs(),
 }
 
+SIGMOIDS = (PostTransform.SIGMOID, PostTransform.LOGISTIC, PostTransform.SOFTMAX_OF_HALVES)
 SOFTMAXES = (PostTransform.SOFTMAX, PostTransform.SOFTMAX_UNSHIFTED)
 
 
@@ -88,7 +90,7 @@ class Objective:
         kind = self.output.post_transform
         if raw.shape[1] == 1 and n_classes == 2:
             wanted = label.to(raw.dtype)
-            if kind in (PostTransform.SIGMOID, PostTransform.LOGISTIC, PostTransform.HINGE):
+            if kind in (*SIGMOIDS, PostTransform.HINGE):
                 logit = raw[:, 0] * self.output.parameter
                 return F.binary_cross_entropy_with_logits(logit, wanted, reduction="none")
             p = _TRANSFORMS[kind](self.output, raw)[:, 0]
@@ -96,7 +98,7 @@ class Objective:
         elif kind in SOFTMAXES or self.sharpness is not None:
             sharpness = (self.sharpness or 1.0) / self.output.parameter
             return F.cross_entropy(raw * sharpness, label, reduction="none")
-        elif kind in (PostTransform.SIGMOID, PostTransform.LOGISTIC):
+        elif kind in SIGMOIDS:
             wanted = F.one_hot(label, raw.shape[1]).to(raw.dtype)
             logit = raw * self.output.parameter
             loss = F.binary_cross_entropy_with_logits(logit, wanted, reduction="none")

@@ -117,12 +117,6 @@ def test_a_file_is_lifted_without_skops_and_scikit_learn(
         skops.subject(path)
 
 
-@pytest.mark.parametrize("suffix", [".pkl", ".pickle", ".joblib", ".PKL"])
-def test_a_pickle_is_refused_by_name_without_being_read(suffix: str, tmp_path: Path) -> None:
-    with pytest.raises(FileFormatError, match=r"skops\.io\.dump"):
-        skops.convert(tmp_path / f"absent{suffix}")
-
-
 def test_a_pickle_under_another_name_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "model.skops"
     path.write_bytes(pickle.dumps({"a": 1}))
