@@ -1,0 +1,12 @@
+"""Is every lift exact? One row a model, over all libraries and options that `bitvec.formats` names.
+
+    python -m benchmarks.exactness --models FOLDER --data FOLDER [--json] [--quick] [--save]
+
+`--data` holds real data (adult, california, covtype, letter, ...), `--models` models that others
+serialized, with the outputs that they stored. `--only NAME` measures the formats whose name
+contains it.
+"""
+
+from benchmarks.exactness.summary import table
+
+__all__ = ["table"]

@@ -1,0 +1,76 @@
+"""Lift, certify, compare with stored outputs, write back: one row of the table."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import bitvec
+from benchmarks.exactness.cases import Case
+from bitvec import formats
+from bitvec.errors import UnsupportedModelError
+from bitvec.forest import Forest
+from bitvec.writing import WRITERS
+
+Row = dict[str, Any]
+
+WRITES = {source.name: source.writes for source in formats.FORMATS}
+
+
+def measure(case: Case, folder: Path) -> Row:
+    """Return the row of one case; files are written to `folder`."""
+    made = case.make(folder)
+    start = time.perf_counter()
+    forest = bitvec.convert(made.model)
+    lifted = time.perf_counter() - start
+    other = made.model if made.subject is None else made.subject
+    certificate = bitvec.certify(forest, other, made.X)
+    row: Row = {
+        "model": case.name,
+        "format": case.format,
+        "options": list(case.options),
+        "trees": forest.n_trees,
+        "nodes": forest.n_nodes,
+        "compared": certificate.compared,
+        "rows_probed": certificate.n_probes + certificate.n_rows,
+        "coverage": certificate.coverage,
+        "leaves_differ": certificate.n_leaf_mismatches + certificate.n_value_mismatches,
+        "labels_differ": certificate.n_label_mismatches,
+        "exact": certificate.exact,
+        "raw_ulp": certificate.max_ulp,
+        "score_ulp": certificate.max_score_ulp,
+        "score_ulp_allowed": certificate.allowed_score_ulp,
+        "passed": certificate.passed,
+        "lift_seconds": round(lifted, 4),
+        "stored_difference": None,
+        **_written_back(case, forest, made.X, folder),
+        "seconds": 0.0,
+    }
+    if made.stored is not None:
+        got, wanted = made.stored(bitvec.compile(forest))
+        row["stored_difference"] = float(np.abs(got - wanted).max())
+    row["seconds"] = round(time.perf_counter() - start, 2)
+    return row
+
+
+def _written_back(case: Case, forest: Forest, X: np.ndarray | pd.DataFrame, folder: Path) -> Row:
+    """Write the forest in the format that it came from; its own library must answer the same."""
+    target = WRITES[case.format]
+    if case.format == "scikit-learn file":
+        target = "sklearn"
+    if target is None:
+        return {"write_back_ulp": None, "write_back": "no writer"}
+    path = folder / f"written{WRITERS[target].suffixes[0]}"
+    try:
+        bitvec.export(forest, path, to=target)
+    except UnsupportedModelError as error:
+        return {"write_back_ulp": None, "write_back": f"refused: {error}"}
+    certificate = bitvec.certify(forest, path, X, exported=True)
+    return {
+        "write_back_ulp": certificate.max_ulp,
+        "write_back": "passed" if certificate.passed else "FAILED",
+    }

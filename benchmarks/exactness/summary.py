@@ -1,0 +1,96 @@
+"""What the rows show: the figures that are asked for, and a table by source."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from benchmarks.exactness.cases import OPTIONS
+from benchmarks.report import Target
+
+Row = dict[str, Any]
+
+ORDINARY_ULPS = 8
+"""What certificates allow where a source computes exponentials by the usual means."""
+MODELS, USES = 120, 2
+"""How many models, and how many of them must have each option."""
+
+
+def targets(rows: Sequence[Row], *, whole: bool) -> list[Target]:
+    """Return what is asked for; a part of the cases cannot show how many there are."""
+    used = Counter((row["format"], option) for row in rows for option in row["options"])
+    rare = [
+        f"{name}: {option}"
+        for name, options in OPTIONS.items()
+        for option in options
+        if used[name, option] < USES
+    ]
+    exact = [row["raw_ulp"] for row in rows if row["exact"]]
+    stored = [row["stored_difference"] for row in rows if row["stored_difference"] is not None]
+    back = [row for row in rows if row["write_back_ulp"] is not None]
+    coverage = min(row["coverage"] for row in rows)
+    differ = sum(row["leaves_differ"] for row in rows)
+    labels = sum(row["labels_differ"] for row in rows)
+    # A library that approximates exponentials says so in its certificates, which allow more.
+    ordinary = [row["score_ulp"] for row in rows if row["score_ulp_allowed"] <= ORDINARY_ULPS]
+    scores = max(ordinary, default=0)
+    failed = sum(not row["passed"] for row in rows)
+    broken = sum(row["write_back"] == "FAILED" for row in back)
+    result = [
+        Target("least coverage", "1", coverage, coverage == 1),
+        Target("leaves that differ", "0", differ, differ == 0),
+        Target("labels that differ", "0", labels, labels == 0),
+        Target("certificates that failed", "0", failed, failed == 0),
+        Target(
+            "largest raw difference, ulp, where sums are deterministic",
+            "0",
+            max(exact),
+            not any(exact),
+        ),
+        Target(
+            "largest difference of probabilities and predictions, ulp", "<= 1", scores, scores <= 1
+        ),
+        Target("models written back that predict otherwise", "0", broken, broken == 0),
+    ]
+    if stored:
+        worst = max(stored)
+        result.append(
+            Target("largest difference from stored outputs", "< 1e-9", worst, worst < 1e-9)
+        )
+    if whole:
+        result += [
+            Target("models", f">= {MODELS}", len(rows), len(rows) >= MODELS),
+            Target(
+                f"options in fewer than {USES} models", "none", ", ".join(rare) or "none", not rare
+            ),
+        ]
+    return result
+
+
+def table(report: dict[str, Any]) -> str:
+    """Return the run as a table by format, in Markdown."""
+    lines = [
+        "| source | models | rows probed | least coverage | leaves that differ | raw scores, ulp | "
+        "probabilities, ulp | written back and equal |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for name in OPTIONS:
+        rows = [row for row in report["rows"] if row["format"] == name]
+        if not rows:
+            continue
+        back = [row for row in rows if row["write_back_ulp"] is not None]
+        equal = sum(row["write_back"] == "passed" for row in back)
+        lines.append(
+            f"| {name} | {len(rows)} | {sum(row['rows_probed'] for row in rows):,} | "
+            f"{min(row['coverage'] for row in rows):g} | "
+            f"{sum(row['leaves_differ'] for row in rows)} | "
+            f"{max(row['raw_ulp'] for row in rows)} | {max(row['score_ulp'] for row in rows)} | "
+            f"{f'{equal} of {len(back)}' if back else '-'} |"
+        )
+    machine = report["machine"]
+    lines += [
+        "",
+        f"{len(report['rows'])} models, on {machine['processor']}, by `{report['command']}`.",
+    ]
+    return "\n".join(lines)
