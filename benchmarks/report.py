@@ -16,17 +16,22 @@ from typing import Any
 RESULTS = Path(__file__).parent / "results"
 LIBRARIES = (
     "bitvec",
+    "catboost",
     "lightgbm",
     "llvmlite",
     "numba",
     "numpy",
     "onnx",
+    "onnxmltools",
     "onnxruntime",
     "scikit-learn",
+    "skl2onnx",
+    "skops",
     "torch",
     "treelite",
     "xgboost",
     "xgboost-cpu",
+    "ydf",
 )
 
 

@@ -11,8 +11,9 @@ from pathlib import Path
 from benchmarks.exactness.cases import Case
 from benchmarks.exactness.data import Data
 from benchmarks.exactness.measure import measure
+from benchmarks.exactness.of_others import BEFORE_V2, refusals
 from benchmarks.exactness.summary import table, targets
-from benchmarks.report import finish, parser
+from benchmarks.report import Target, finish, parser
 
 MAKERS = (
     "of_sklearn",
@@ -55,7 +56,15 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             rows.append(measure(case, Path(folder)))
     whole = not options.quick and not options.only
-    finish("exactness", options, rows, targets(rows, whole=whole), table=table)
+    refused = sum(message != "" for _, message in refusals(options.models))
+    wanted = len(BEFORE_V2)
+    asked = [
+        *targets(rows, whole=whole),
+        Target(
+            "LightGBM texts before v2 that are refused", str(wanted), refused, refused == wanted
+        ),
+    ]
+    finish("exactness", options, rows, asked, table=table)
 
 
 if __name__ == "__main__":
