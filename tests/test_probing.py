@@ -15,10 +15,11 @@ from bitvec import matrices, reference, structure
 from bitvec.errors import InputError
 from bitvec.forest import Forest, from_matrices
 from bitvec.inputs import Inputs
-from bitvec.leaves import Leaves
-from bitvec.node_tests import CodeRule, Kind, MissingRule, axis_aligned, set_bits
+from bitvec.leaves import Leaves, LinearTerms
+from bitvec.node_tests import CodeRule, Kind, MissingRule, axis_aligned, set_bits, set_codes
 from bitvec.output import Output
-from bitvec.probing import probe_rows
+from bitvec.probing import LONG_RUN, has_long_runs, probe_rows
+from bitvec.probing.code_runs import runs, shown_codes
 from bitvec.probing.float_keys import floats, key_of, keys, ulps
 from bitvec.probing.nearest import nearest
 from bitvec.probing.targets import Outcome
@@ -149,6 +150,69 @@ def test_every_code_of_a_set_reaches_it():
     assert needed == coverage.seen[0]
     for outcome in (Outcome.UNSEEN, Outcome.NEGATIVE, Outcome.FRACTION, Outcome.CODE_OUT):
         assert outcome in needed
+
+
+@settings(max_examples=100)
+@given(st.lists(st.sets(st.integers(0, 130) | st.integers(5000, 5300)), min_size=1, max_size=4))
+def test_runs_of_codes_are_the_bits_of_the_sets(sets):
+    ptr, words = set_bits([np.array(sorted(codes), int) for codes in sets])
+    n = len(sets)
+    tests = axis_aligned(np.zeros(n, int), np.zeros(n), kind=Kind.SET, set_ptr=ptr, set_words=words)
+    nodes = np.arange(n)[::-1]
+    which, first, last, right = runs(tests, nodes)
+    codes = [np.zeros(0, int) for _ in nodes]
+    for i, low, high, goes_right in zip(which, first, last, right, strict=True):
+        if goes_right:
+            codes[i] = np.append(codes[i], np.arange(low, high + 1))
+    for i, node in enumerate(nodes):
+        assert np.array_equal(codes[i], set_codes(tests, int(node)))
+        own = which == i
+        # Runs tile the range, and neighbours go different ways.
+        assert np.array_equal(first[own][1:], last[own][:-1] + 1)
+        assert np.all(right[own][1:] != right[own][:-1])
+        assert (last[own] - first[own] + 1).sum() == (ptr[node + 1] - ptr[node]) * 32
+    at, code, goes_right = shown_codes(tests, nodes)
+    for i, node in enumerate(nodes):
+        assert np.all(np.diff(code[at == i]) > 0)
+        assert np.array_equal(code[(at == i) & goes_right], set_codes(tests, int(node)))
+
+
+@pytest.mark.parametrize("rule", list(CodeRule))
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_of_millions_of_codes_those_are_shown_that_a_set_names_and_the_ends_of_its_runs(
+    rule, dtype
+):
+    named = [0, 3, 10_000, 3_000_001, 3_000_002]
+    ptr, words = set_bits([np.array(named)])
+    for other_right in (False, True):
+        flipped = ~words if other_right else words
+        tests = axis_aligned(
+            [0],
+            np.zeros(1, dtype),
+            kind=Kind.SET,
+            set_ptr=ptr,
+            set_words=flipped,
+            code_rule=rule,
+            other_right=other_right,
+        )
+        forest = forest_of([~0], [~1], tests, 1)
+        rows, coverage = probe_rows(forest).collect()
+        assert has_long_runs(forest)
+        assert coverage.fraction == 1
+        assert coverage.needed[0] & Outcome.CODE_IN
+        assert coverage.needed[0] & Outcome.CODE_OUT
+        ends = [1, 2, 4, 5, 9_999, 10_001, 10_002, 3_000_000, 3_000_003, words.size * 32 - 1]
+        assert {*named, *ends} <= set(rows[:, 0].tolist())
+        assert len(rows) < 1000
+
+
+def test_every_code_of_a_run_that_is_not_long_is_shown():
+    ptr, words = set_bits([np.array([LONG_RUN - 1])])
+    tests = axis_aligned([0], np.zeros(1), kind=Kind.SET, set_ptr=ptr, set_words=words)
+    forest = forest_of([~0], [~1], tests, 1)
+    rows, _ = probe_rows(forest).collect()
+    assert not has_long_runs(forest)
+    assert set(range(LONG_RUN)) <= set(rows[:, 0].tolist())
 
 
 @pytest.mark.parametrize("rule", list(CodeRule))
@@ -367,6 +431,21 @@ def test_rows_are_distinct_and_the_same_for_the_same_seed():
     assert first.tobytes() == second.tobytes()
     for block, _ in probe_rows(forest).blocks():
         assert len({row.tobytes() for row in block}) == len(block)
+
+
+def test_a_column_that_only_linear_leaves_read_is_filled_with_many_values():
+    tests = axis_aligned([0], np.array([0.5]))
+    forest = forest_of([~0], [~1], tests, 3)
+    linear = LinearTerms(
+        leaf_ptr=np.array([0, 1, 1]),
+        column=np.array([2], np.int32),
+        weight=np.ones((1, 1)),
+        constant=np.zeros((2, 1)),
+    )
+    forest = replace(forest, leaves=replace(forest.leaves, linear=linear))
+    rows, _ = probe_rows(forest).collect()
+    assert len(np.unique(rows[:, 2])) > len(rows) // 2
+    assert np.all(rows[:, 1] == 0)
 
 
 def test_a_tree_of_one_leaf_is_covered():

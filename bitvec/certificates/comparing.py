@@ -32,7 +32,7 @@ from bitvec.certificates.footing import (
     rounding_bound,
 )
 from bitvec.forest import Forest
-from bitvec.probing import MAGNITUDE, Coverage, probe_rows
+from bitvec.probing import LONG_RUN, MAGNITUDE, Coverage, has_long_runs, probe_rows
 from bitvec.subject import Subject
 
 
@@ -94,10 +94,13 @@ def compare(
         infinite=subject.accepts_infinite,
     )
     coverage = Coverage(*(np.zeros(0, kind) for kind in (bool, np.int32, np.int32)))
+    done = 0.0
     for block, coverage in probes.blocks():
         tally.add(block)
+        # What a node has shown is taken back where one of several rows for it failed.
+        done = max(done, float(np.mean(coverage.seen != 0)) if forest.n_nodes else 1.0)
         if progress is not None:
-            progress(float(np.mean(coverage.seen != 0)) if forest.n_nodes else 1.0)
+            progress(done)
     n_probes = tally.n_rows
     tally.add(rows)
     if progress is not None:
@@ -234,6 +237,8 @@ def _exclusions(
         f"finite values of up to {MAGNITUDE:g} times the column's thresholds and given rows": bool(
             np.any(forest.tests.feature < 0) and np.any(~coverage.reachable)
         ),
+        f"of more than {LONG_RUN} codes in a row that a set sends one way, those in doubling "
+        "distances from both ends were shown": has_long_runs(forest),
         "the feature map cannot be inverted: coverage counts what the given rows showed": (
             forest.feature_map is not None
         ),

@@ -15,9 +15,9 @@ class Coverage:
     """What rows have shown at each node, as bits of `Outcome`.
 
     `needed` holds the outcomes that the node's path admits, `seen` those that rows have shown there
-    (a set's codes only if each of them was shown). `reachable` is false where no row can come by;
-    below tests of several columns, where that is proven for finite values of up to `MAGNITUDE`
-    times a column's thresholds and given rows.
+    (a set's codes only if each of them was shown, of more than `LONG_RUN` in a row some).
+    `reachable` is false where no row can come by; below tests of several columns, where that is
+    proven for finite values of up to `MAGNITUDE` times a column's thresholds and given rows.
     """
 
     reachable: Bool[Array, " n_nodes"]

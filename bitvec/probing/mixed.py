@@ -63,7 +63,7 @@ class MixedTrials(Trials):
         found, is_answer = self.finds.best(node, wanted)
         X[found >= 0] = self.finds.rows(found[found >= 0])
         is_answer &= shows(plan, region, wanted, X)
-        X = np.where(is_answer[:, None], X, into_region(plan, region, wanted, X))
+        X = np.where(is_answer[:, None], X, into_region(plan, region, wanted, X.copy()))
         shown = shows(plan, region, wanted, X)
         needed = wanted.needed.copy()
         for attempt, share in enumerate(MISSING_SHARES):

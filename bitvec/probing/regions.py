@@ -20,9 +20,9 @@ from bitvec.arrays import Array, ranges
 from bitvec.forest import Forest
 from bitvec.node_tests import Kind, MissingRule, Relation
 from bitvec.probing.float_keys import key_of, keys
-from bitvec.probing.value_sets import contains, right_values
+from bitvec.probing.value_sets import atoms as cut_atoms
 
-MASK_LIMIT = 1 << 25
+MASK_LIMIT = 1 << 24
 """Most elements of a mask over atoms; regions of more nodes are computed in two halves."""
 
 
@@ -99,7 +99,8 @@ class Atoms:
     """The atoms of one column: intervals [first, last] on which its irregular tests are constant.
 
     `goes_right` has one row for each irregular test in `node` (ascending); `admitted` one per node
-    of the region.
+    of the region, true for the atoms of which the path admits a value, and `places` lists its true
+    elements, as i * n_atoms + atom.
     """
 
     first: Int64[Array, " n_atoms"]
@@ -107,6 +108,34 @@ class Atoms:
     node: Int64[Array, " n_tests"]
     goes_right: Bool[Array, "n_tests n_atoms"]
     admitted: Bool[Array, "n_nodes n_atoms"]
+    places: Int64[Array, " n_places"]
+
+    def nearest(
+        self,
+        places: Int64[Array, " n_places"],
+        at: Int64[Array, " n"],
+        low: Int64[Array, " n"],
+        high: Int64[Array, " n"],
+        wish: Int64[Array, " n"],
+    ) -> tuple[Int64[Array, " n"], Bool[Array, " n"]]:
+        """Return the key in [low, high] nearest to a wish there, in atoms that `places` lists.
+
+        The second array tells whether there is one. O(log(n_places)) each.
+        """
+        row, (begin, end) = at * self.first.size, _span(self.first, low, high)
+        atom = np.searchsorted(self.first, wish, side="right") - 1
+        behind = np.searchsorted(places, row + atom, side="right")
+        listed = np.append(places, -1)  # of no row, before the first place and behind the last
+        below = listed[behind - 1] - row
+        above = np.where(behind < places.size, listed[behind] - row, self.first.size)
+        is_below, is_above = (below >= begin) & (low <= high), (above <= end) & (low <= high)
+        down = np.minimum(wish, self.last[np.where(is_below, below, 0)])
+        up = np.maximum(wish, self.first[np.where(is_above, above, 0)])
+        # A distance of int64 keys may overflow; as floats the nearest is near enough.
+        far_down, far_up = (np.abs(key.astype(np.float64) - wish) for key in (down, up))
+        goes_down = is_below & (~is_above | (far_down <= far_up))
+        key = np.clip(np.where(goes_down, down, up), low, np.maximum(low, high))
+        return key, is_below | is_above
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -157,35 +186,20 @@ class Region:
         high = np.minimum(high, self.high[at, j])
         if not isinstance(j, int) or j not in self.atoms:
             return np.clip(wish, low, np.maximum(low, high)), low <= high
-        atoms = self.atoms[j]
-        key, exists = np.empty(at.size, np.int64), np.empty(at.size, bool)
-        step = max(1, MASK_LIMIT // 8 // atoms.first.size)
-        for start in range(0, at.size, step):
-            part = slice(start, start + step)
-            first = np.maximum(atoms.first, low[part, None])
-            last = np.minimum(atoms.last, high[part, None])
-            fits = atoms.admitted[at[part]] & (first <= last)
-            if side is not None:
-                asked = np.flatnonzero(side[part] >= 0)
-                test = np.searchsorted(atoms.node, self.nodes[at[part][asked]])
-                fits[asked] &= atoms.goes_right[test] == (side[part][asked, None] == 1)
-            nearest = np.clip(wish[part, None], first, last)
-            # A distance of int64 keys may overflow; as floats the nearest is near enough.
-            distance = np.abs(nearest.astype(np.float64) - wish[part, None])
-            chosen = np.where(fits, distance, np.inf).argmin(axis=1)
-            every = np.arange(chosen.size)
-            key[part], exists[part] = nearest[every, chosen], fits[every, chosen]
+        atoms, wish = self.atoms[j], np.clip(wish, low, np.maximum(low, high))
+        key, exists = atoms.nearest(atoms.places, at, low, high, wish)
+        if side is None:
+            return key, exists
+        asked = np.flatnonzero(side >= 0)
+        step = max(1, MASK_LIMIT // atoms.first.size)
+        for start in range(0, asked.size, step):
+            part = asked[start : start + step]
+            right = atoms.goes_right[np.searchsorted(atoms.node, self.nodes[at[part]])]
+            fits = atoms.admitted[at[part]] & (right == (side[part, None] == 1))
+            key[part], exists[part] = atoms.nearest(
+                np.flatnonzero(fits), np.arange(part.size), low[part], high[part], wish[part]
+            )
         return key, exists
-
-    def admitted_values(self, i: int, j: int) -> tuple[Array, Array]:
-        """Return the admitted values of node i in column j as rising disjoint intervals."""
-        low, high = self.low[i, j], self.high[i, j]
-        if j not in self.atoms:
-            return (np.array([low]), np.array([high])) if low <= high else (low[:0], high[:0])
-        atoms = self.atoms[j]
-        first, last = np.maximum(atoms.first, low), np.minimum(atoms.last, high)
-        fits = atoms.admitted[i] & (first <= last)
-        return first[fits], last[fits]
 
 
 def regions(plan: Plan, nodes: Int64[Array, " n"]) -> Iterator[Region]:
@@ -197,19 +211,18 @@ def regions(plan: Plan, nodes: Int64[Array, " n"]) -> Iterator[Region]:
     involved_nodes = np.flatnonzero(involved)
     irregular = involved_nodes[~plan.is_split[involved_nodes] & (plan.feature[involved_nodes] >= 0)]
     columns = np.unique(entries(plan, involved_nodes)[1]).astype(np.int64)
-    empty = {
-        int(np.searchsorted(columns, column)): _cut(
-            plan, irregular[plan.feature[irregular] == column]
-        )
-        for column in np.unique(plan.feature[irregular])
-    }
-    n_atoms = sum(first.size for first, *_ in empty.values())
+    cuts = {}
+    for column in np.unique(plan.feature[irregular]):
+        tests = irregular[plan.feature[irregular] == column]
+        first, last, goes_right = cut_atoms(plan.forest, tests, plan.top)
+        cuts[int(np.searchsorted(columns, column))] = first, last, tests, goes_right
+    n_atoms = sum(first.size for first, *_ in cuts.values())
     if nodes.size > 1 and nodes.size * n_atoms > MASK_LIMIT:
         half = nodes.size // 2
         yield from regions(plan, nodes[:half])
         yield from regions(plan, nodes[half:])
         return
-    yield _region(plan, nodes, columns, empty)
+    yield _region(plan, nodes, columns, cuts)
 
 
 def entries(plan: Plan, nodes: Array, *, without_substitute: bool = False) -> tuple[Array, Array]:
@@ -224,25 +237,13 @@ def entries(plan: Plan, nodes: Array, *, without_substitute: bool = False) -> tu
     return at, tests.column[entry]
 
 
-def _cut(plan: Plan, nodes: Array) -> tuple[Array, Array, Array, Array]:
-    """Return (first, last, nodes, goes_right) of the atoms of some tests of one column."""
-    sets = [right_values(plan.forest, int(node)) for node in nodes]
-    cuts = [np.array([-plan.top])]
-    for first, last in sets:
-        cuts += [first, last + 1]
-    first = np.unique(np.concatenate(cuts))
-    first = first[(first >= -plan.top) & (first <= plan.top)]
-    last = np.append(first[1:] - 1, plan.top)
-    return first, last, nodes, np.stack([contains(right, first) for right in sets])
-
-
 def _region(
     plan: Plan, nodes: Array, columns: Array, cuts: dict[int, tuple[Array, Array, Array, Array]]
 ) -> Region:
     shape = (nodes.size, columns.size)
     low, high = np.full(shape, -plan.top), np.full(shape, plan.top)
     may_miss = np.full(shape, plan.missing)
-    atoms = {j: Atoms(*cut, np.ones((nodes.size, cut[0].size), bool)) for j, cut in cuts.items()}
+    admitted = {j: np.ones((nodes.size, cut[0].size), bool) for j, cut in cuts.items()}
     missing_right = plan.forest.tests.missing_right
     for position, above, right in ancestors(plan, nodes):
         strays = missing_right[above] != right
@@ -256,12 +257,22 @@ def _region(
         irregular = np.flatnonzero(~plan.is_split[above] & (plan.feature[above] >= 0))
         for column in np.unique(j[irregular]):
             k = irregular[j[irregular] == column]
-            table = atoms[int(column)]
-            test = np.searchsorted(table.node, above[k])
-            table.admitted[position[k]] &= table.goes_right[test] == right[k, None]
+            _, _, tests, goes_right = cuts[int(column)]
+            test = np.searchsorted(tests, above[k])
+            admitted[int(column)][position[k]] &= goes_right[test] == right[k, None]
     has_value = low <= high
-    for at_column, table in atoms.items():
-        first = np.maximum(table.first, low[:, at_column, None])
-        last = np.minimum(table.last, high[:, at_column, None])
-        has_value[:, at_column] = np.any(table.admitted & (first <= last), axis=1)
+    atoms = {}
+    for at_column, fits in admitted.items():
+        first = cuts[at_column][0]
+        begin, end = _span(first, low[:, at_column], high[:, at_column])
+        atom = np.arange(first.size)
+        fits &= (begin[:, None] <= atom) & (atom <= end[:, None]) & has_value[:, at_column, None]
+        has_value[:, at_column] = fits.any(axis=1)
+        atoms[at_column] = Atoms(*cuts[at_column], fits, np.flatnonzero(fits))
     return Region(nodes, columns, low, high, may_miss, has_value, atoms)
+
+
+def _span(first: Array, low: Array, high: Array) -> tuple[Array, Array]:
+    """Return the first and the last of the atoms that begin at `first` to meet [low, high]."""
+    begin, end = (np.searchsorted(first, x, side="right") - 1 for x in (low, high))
+    return np.maximum(begin, 0), end

@@ -19,15 +19,19 @@ from bitvec.arrays import Array
 from bitvec.errors import InputError
 from bitvec.forest import Forest
 from bitvec.probing.base_rows import BaseRows
+from bitvec.probing.code_runs import n_codes
 from bitvec.probing.coverage import Coverage
 from bitvec.probing.found_rows import FoundRows, walk
 from bitvec.probing.mixed import MixedTrials
 from bitvec.probing.regions import Plan, plan, regions
 from bitvec.probing.targets import Outcome
-from bitvec.probing.trials import BLOCK, Trials
+from bitvec.probing.trials import BLOCK, Trials, rows_at_a_time
 from bitvec.reference import columns
 
 TARGETS_PER_NODE = 10
+TARGETS_PER_CODE = 3
+MOST_CODES = 1 << 16
+"""Of larger ranges few codes are shown, as a rule."""
 FIRST_ROWS = 2048
 """Base rows sent through trees with tests of several columns, as starts for the search."""
 
@@ -131,26 +135,26 @@ def _blocks(probes: Probes) -> Iterator[tuple[Array, Coverage]]:
         for region in regions(facts, nodes):
             rng = np.random.default_rng([probes.seed, int(nodes[0])])
             for rows in trials.probe(region, rng):
-                yield _distinct(rows), coverage
+                yield _distinct(rows, base.read), coverage
     if n_nodes == 0:
         yield base.draw(1, np.random.default_rng(probes.seed)), coverage
 
 
 def _node_blocks(forest: Forest, facts: Plan) -> Iterator[Array]:
     """Split the nodes; where tests of several columns are about, by depth, parents first."""
-    size = max(1, BLOCK // (TARGETS_PER_NODE * max(forest.n_features, 1)))
+    tests, every = forest.tests, np.arange(forest.n_nodes)
+    cost = TARGETS_PER_NODE + TARGETS_PER_CODE * np.minimum(n_codes(tests, every), MOST_CODES)
     mixed_trees = np.zeros(forest.n_trees, bool)
     mixed_trees[facts.tree[facts.is_below_mixed]] = True
-    simple = np.flatnonzero(~mixed_trees[facts.tree])
-    for start in range(0, simple.size, size):
-        yield simple[start : start + size]
-    others = np.flatnonzero(mixed_trees[facts.tree])
-    if others.size:
-        depth = tree_paths.node_depth(forest.bitvectors)[others]
-        for level in range(int(depth.max()) + 1):
-            nodes = others[depth == level]
-            for start in range(0, nodes.size, size):
-                yield nodes[start : start + size]
+    is_mixed = mixed_trees[facts.tree]
+    parts = [np.flatnonzero(~is_mixed)]
+    if is_mixed.any():
+        depth = tree_paths.node_depth(forest.bitvectors)
+        last = int(depth[is_mixed].max())
+        parts += [np.flatnonzero(is_mixed & (depth == level)) for level in range(last + 1)]
+    for nodes in parts:
+        block = np.cumsum(cost[nodes]) // rows_at_a_time(forest.n_features)
+        yield from np.split(nodes, np.flatnonzero(np.diff(block)) + 1) if nodes.size else []
 
 
 def _mapped_blocks(probes: Probes) -> Iterator[tuple[Array, Coverage]]:
@@ -175,9 +179,11 @@ def _mapped_blocks(probes: Probes) -> Iterator[tuple[Array, Coverage]]:
         yield _distinct(rows), coverage
 
 
-def _distinct(X: Array) -> Array:
-    """Drop rows whose bytes occur before (so -0.0 and 0.0 stay apart)."""
-    if X.shape[1] == 0:
+def _distinct(X: Array, read: Array | None = None) -> Array:
+    """Drop rows whose bytes occur before (so -0.0 and 0.0 stay apart), alike but in `read`."""
+    Z = np.ascontiguousarray(X if read is None else X[:, read])
+    if Z.shape[1] == 0:
         return X[:1]
-    rows = np.ascontiguousarray(X).view(np.dtype((np.void, X.dtype.itemsize * X.shape[1]))).ravel()
-    return X[np.sort(np.unique(rows, return_index=True)[1])]
+    rows = Z.view(np.dtype((np.void, Z.dtype.itemsize * Z.shape[1]))).ravel()
+    first = np.sort(np.unique(rows, return_index=True)[1])
+    return X if first.size == len(X) else X[first]

@@ -10,16 +10,10 @@ from jaxtyping import Bool, Float, Int8, Int32, Int64
 
 from bitvec.arrays import Array
 from bitvec.node_tests import ZERO_THRESHOLD, CodeRule, Kind
+from bitvec.probing.code_runs import n_codes, shown_codes
 from bitvec.probing.float_keys import first_at_least, floats, key_of, keys
 from bitvec.probing.regions import Plan, Region, entries
-from bitvec.probing.value_sets import (
-    Intervals,
-    code_values,
-    intersection,
-    interval,
-    missing_values,
-    n_codes,
-)
+from bitvec.probing.value_sets import code_values, missing_values
 
 
 class Outcome(IntFlag):
@@ -44,9 +38,9 @@ class Outcome(IntFlag):
     BESIDE_SPECIAL = 2048
     """One ulp outside that range."""
     CODE_IN = 4096
-    """Every code of a set node that goes right."""
+    """Every code of a set node that goes right (of a long run of them some, see `LONG_RUN`)."""
     CODE_OUT = 8192
-    """Every code within the range of a set node that goes left."""
+    """Every code within the range of a set node that goes left (likewise)."""
     UNSEEN = 16384
     """A code past the range of a set node."""
     NEGATIVE = 32768
@@ -83,7 +77,7 @@ class Targets:
 
 def _targets(
     at: Array,
-    outcome: Outcome,
+    outcome: Outcome | Array,
     column: Array | int,
     low: Array | int,
     high: Array | int,
@@ -94,7 +88,7 @@ def _targets(
     minus_zero: bool = False,
     needed: Array | bool = True,
 ) -> Targets:
-    values = (at, int(outcome), column, low, high, wish, side, missing, minus_zero, needed)
+    values = (at, outcome, column, low, high, wish, side, missing, minus_zero, needed)
     dtypes = (np.int64, np.int32, *[np.int64] * 4, np.int8, np.bool_, np.bool_, np.bool_)
     return Targets(
         *(
@@ -132,10 +126,8 @@ def targets(
     parts = [*_sides(plan, region, single, X), *_values(plan, region, ordered)]
     parts += _several_columns(plan, region, at[feature[at] < 0])
     parts += _suspects(plan, region, single)
-    for i in single[kind[single] == Kind.SET]:
-        parts += _codes(plan, region, int(i))
-    for i in single[~plan.is_split[region.nodes[single]]]:
-        parts += _special(plan, region, int(i))
+    parts += _codes(plan, region, single[kind[single] == Kind.SET])
+    parts += _special(plan, region, single)
     if not parts:
         return _targets(np.zeros(0, np.int64), Outcome(0), 0, 0, 0)
     merged = Targets(
@@ -243,82 +235,99 @@ def _several_columns(plan: Plan, region: Region, at: Array) -> list[Targets]:
     ]
 
 
-def _at_node(plan: Plan, region: Region, i: int, outcome: Outcome, found: Intervals) -> Targets:
-    first, last = found
-    at = np.full(first.size, i)
-    column = _own_column(plan, region, at)
+def _at_node(
+    plan: Plan, region: Region, at: Array, outcome: Outcome | Array, low: Array, high: Array
+) -> Targets:
     return _targets(
         at,
         outcome,
-        column,
-        first,
-        last,
-        wish=first,
+        _own_column(plan, region, at),
+        low,
+        high,
+        wish=low,
         minus_zero=outcome is Outcome.MINUS_ZERO,
-        needed=not plan.is_below_mixed[region.nodes[i]],
+        needed=~plan.is_below_mixed[region.nodes[at]],
     )
 
 
-def _codes(plan: Plan, region: Region, i: int) -> list[Targets]:
-    forest, node = plan.forest, int(region.nodes[i])
-    dtype, tests = forest.dtype, forest.tests
-    size, infinity = n_codes(forest, node), key_of(np.inf, forest.dtype)
-    words = tests.set_words[tests.set_ptr[node] : tests.set_ptr[node + 1]]
-    goes_in = np.unpackbits(words.astype("<u4").view(np.uint8), bitorder="little").astype(bool)
-    telling = goes_in != tests.other_right[node]
-    is_exact = tests.code_rule[node] == CodeRule.EXACT
-    past = key_of(float(size), dtype)
-    minus_one = key_of(-1.0, dtype)
-    parts = [
-        (Outcome.CODE_IN, code_values(forest, node, np.flatnonzero(goes_in))),
-        (Outcome.CODE_OUT, code_values(forest, node, np.flatnonzero(~goes_in))),
-        (Outcome.UNSEEN, interval(past, infinity - 1)),
-        (Outcome.NEGATIVE, interval(-infinity + 1, minus_one)),
-        (Outcome.PLUS_INF, interval(infinity, infinity)),
-        (Outcome.MINUS_INF, interval(-infinity, -infinity)),
-        (Outcome.PLUS_ZERO, interval(0, 0)),
-        (Outcome.MINUS_ZERO, interval(0, 0)),
+def _codes(plan: Plan, region: Region, at: Array) -> list[Targets]:
+    forest, tests, node = plan.forest, plan.forest.tests, region.nodes[at]
+    dtype, infinity = forest.dtype, key_of(np.inf, forest.dtype)
+    which, code, right = shown_codes(tests, node)
+    first, last = code_values(forest, node[which], code)
+    held = first <= last
+    which, code, right, first, last = (a[held] for a in (which, code, right, first, last))
+    outcome = np.where(right, int(Outcome.CODE_IN), int(Outcome.CODE_OUT))
+    past = keys(n_codes(tests, node).astype(dtype))
+    minus_one, zero = key_of(-1.0, dtype), np.zeros(at.size, np.int64)
+    fixed: list[tuple[Outcome, Array | int, Array | int]] = [
+        (Outcome.UNSEEN, past, infinity - 1),
+        (Outcome.NEGATIVE, -infinity + 1, minus_one),
+        (Outcome.PLUS_INF, infinity, infinity),
+        (Outcome.MINUS_INF, -infinity, -infinity),
+        (Outcome.PLUS_ZERO, 0, 0),
+        (Outcome.MINUS_ZERO, 0, 0),
         # The first value past truncation to 0 and the last before it.
-        (Outcome.FRACTION, interval(minus_one + 1, -1)),
-        (Outcome.FRACTION, _fractions(plan, region, i, interval(0, past - 1))),
-        # Between codes of which truncation, unlike the exact rule, would make a difference.
-        (Outcome.FRACTION, _fractions(plan, region, i, _gaps(np.flatnonzero(telling), dtype))),
+        (Outcome.FRACTION, minus_one + 1, -1),
     ]
-    result = [_at_node(plan, region, i, outcome, found) for outcome, found in parts]
-    if not is_exact:
-        # Both ends of the values that are read as one code.
-        for outcome, (first, last) in parts[:2]:
-            result.append(_at_node(plan, region, i, outcome, (last, last)))
-            result.append(_at_node(plan, region, i, outcome, (first, first)))
-    # Every code counts by itself, so the choice within a code's values is left to the region.
-    return result
+    # Between codes of which truncation, unlike the exact rule, would make a difference.
+    telling = right != tests.other_right[node[which]]
+    wide = np.flatnonzero(tests.code_rule[node[which]] != CodeRule.EXACT)
+    # Every code counts by itself, so the choice within a code's values is left to the region; of
+    # the values that are read as one code both ends are shown besides.
+    return [
+        *(_at_node(plan, region, at, kind, zero + low, zero + high) for kind, low, high in fixed),
+        _at_node(plan, region, at[which], outcome, first, last),
+        _at_node(plan, region, at[which[wide]], outcome[wide], last[wide], last[wide]),
+        _at_node(plan, region, at[which[wide]], outcome[wide], first[wide], first[wide]),
+        _fractions(plan, region, at, past - 1),
+        _gaps(plan, region, at[which[telling]], code[telling]),
+    ]
 
 
-def _gaps(codes: Array, dtype: np.dtype) -> Intervals:
-    """Return what lies between each code and the next."""
-    first = first_at_least(codes.astype(np.float64), dtype) + 1
-    last = first_at_least(codes + 1.0, dtype) - 1
-    return first[first <= last], last[first <= last]
+def _fractions(plan: Plan, region: Region, at: Array, high: Array) -> Targets:
+    """Aim at the first admitted value between codes in [0, high], if there is one."""
+    column, dtype = _own_column(plan, region, at), plan.forest.dtype
+    found_at, found = [at[:0]], [high[:0]]
+    for j in np.unique(column).tolist():
+        own = np.full(region.nodes.size, -1)  # the last value to look at
+        own[at[column == j]] = high[column == j]
+        i, atom = np.divmod(region.atoms[j].places, region.atoms[j].first.size)
+        first = np.maximum(np.maximum(region.atoms[j].first[atom], region.low[i, j]), 0)
+        last = np.minimum(np.minimum(region.atoms[j].last[atom], region.high[i, j]), own[i])
+        some = np.flatnonzero(first <= last)
+        i, first, last = i[some], first[some], last[some]
+        # Where the first value is a code, the next float is not, if any is.
+        first += floats(first, dtype) % 1 == 0
+        hit = np.flatnonzero((first <= last) & (floats(first, dtype) % 1 != 0))
+        hit = hit[np.unique(i[hit], return_index=True)[1]]
+        found_at.append(i[hit])
+        found.append(first[hit])
+    key = np.concatenate(found)
+    return _at_node(plan, region, np.concatenate(found_at), Outcome.FRACTION, key, key)
 
 
-def _fractions(plan: Plan, region: Region, i: int, within: Intervals) -> Intervals:
-    """Return one admitted value between codes, if there is one."""
-    j = int(_own_column(plan, region, np.array([i]))[0])
-    first, last = intersection(region.admitted_values(i, j), within)
-    # Where the first value of an interval is a code, the next float is not, if any is.
-    first = first + (floats(first, plan.forest.dtype) % 1 == 0)
-    at = np.flatnonzero((first <= last) & (floats(first, plan.forest.dtype) % 1 != 0))[:1]
-    return first[at], first[at]
+def _gaps(plan: Plan, region: Region, at: Array, code: Array) -> Targets:
+    """Aim between a node's first code and the next that its path admits; both rise per node."""
+    first = first_at_least(code.astype(np.float64), plan.forest.dtype) + 1
+    last = first_at_least(code + 1.0, plan.forest.dtype) - 1
+    column, key, exists = _own_column(plan, region, at), first.copy(), first <= last
+    for j in np.unique(column).tolist():
+        own = np.flatnonzero(exists & (column == j))
+        key[own], exists[own] = region.fit(at[own], j, first[own], last[own], first[own])
+    hit = np.flatnonzero(exists)
+    hit = hit[np.unique(at[hit], return_index=True)[1]]
+    return _at_node(plan, region, at[hit], Outcome.FRACTION, key[hit], key[hit])
 
 
-def _special(plan: Plan, region: Region, i: int) -> list[Targets]:
-    first, last = missing_values(plan.forest, int(region.nodes[i]))
-    if first.size == 0:
-        return []
+def _special(plan: Plan, region: Region, at: Array) -> list[Targets]:
+    which, first, last = missing_values(plan.forest, region.nodes[at])
     special = [(first, last), (first, first), (last, last)]
     beside = [(first - 1, first - 1), (last + 1, last + 1)]
-    return [_at_node(plan, region, i, Outcome.SPECIAL, found) for found in special] + [
-        _at_node(plan, region, i, Outcome.BESIDE_SPECIAL, found) for found in beside
+    return [
+        _at_node(plan, region, at[which], outcome, low, high)
+        for outcome, pairs in ((Outcome.SPECIAL, special), (Outcome.BESIDE_SPECIAL, beside))
+        for low, high in pairs
     ]
 
 
@@ -329,12 +338,14 @@ def _possible(plan: Plan, region: Region, wanted: Targets) -> Targets:
     gap = np.flatnonzero(wanted.missing)
     exists[gap] = region.may_miss[wanted.at[gap], wanted.column[gap]]
     valued = ~wanted.missing & (wanted.column >= 0)
-    irregular = list(region.atoms)
-    plain = np.flatnonzero(valued & ~np.isin(wanted.column, irregular))
+    has_atoms = np.zeros(region.columns.size + 1, bool)  # the last for column -1
+    has_atoms[list(region.atoms)] = True
+    plain = np.flatnonzero(valued & ~has_atoms[wanted.column])
+    settled = np.flatnonzero(valued & has_atoms[wanted.column])
+    settled = settled[np.argsort(wanted.column[settled], kind="stable")]
+    own, start = np.unique(wanted.column[settled], return_index=True)
     groups: list[tuple[Array, Array | int]] = [(plain, wanted.column[plain])]
-    for j in irregular:
-        index = np.flatnonzero(valued & (wanted.column == j))
-        groups.append((index, j))
+    groups += zip(np.split(settled, start[1:]), own.tolist(), strict=False)
     for index, column in groups:
         wish[index], exists[index] = region.fit(
             wanted.at[index],
@@ -348,4 +359,11 @@ def _possible(plan: Plan, region: Region, wanted: Targets) -> Targets:
     # A plain interval stays one: a search below tests of several columns may move within it.
     low[plain] = np.maximum(wanted.low, region.low[wanted.at, wanted.column])[plain]
     high[plain] = np.minimum(wanted.high, region.high[wanted.at, wanted.column])[plain]
+    # One value of a column may be the choice for several targets of one outcome.
+    order = np.lexsort([x[settled] for x in (wish, wanted.minus_zero, wanted.outcome, wanted.at)])
+    order = settled[order]
+    again = np.ones(max(order.size - 1, 0), bool)
+    for x in (wish, wanted.minus_zero, wanted.outcome, wanted.at):
+        again &= x[order[1:]] == x[order[:-1]]
+    exists[order[1:][again & exists[order[:-1]] & exists[order[1:]]]] = False
     return replace(wanted, low=low, high=high, wish=wish).take(np.flatnonzero(exists))

@@ -17,6 +17,13 @@ from bitvec.reference import outcomes
 
 BLOCK = 1 << 22
 """Elements of X held at a time, about."""
+ROW_SIZE = 32
+"""What a row's target and its way down a tree take besides, in elements, about."""
+
+
+def rows_at_a_time(n_features: int) -> int:
+    """Return how many rows are made at a time."""
+    return max(1, BLOCK // (n_features + ROW_SIZE))
 
 
 class Trials:
@@ -31,7 +38,7 @@ class Trials:
         coverage.reachable[nodes] = reachable = self.reachable(region)
         wanted = targets(self.plan, region, self.base.draw(nodes.size, rng), reachable)
         failed_node, failed_outcome = [], []
-        step = max(1, BLOCK // max(self.plan.forest.n_features, 1))
+        step = rows_at_a_time(self.plan.forest.n_features)
         for start in range(0, wanted.at.size, step):
             part = wanted.take(np.arange(start, min(start + step, wanted.at.size)))
             X, shown, needed = self.rows(region, part, rng)
@@ -58,8 +65,7 @@ class Trials:
 
 
 def into_region(plan: Plan, region: Region, wanted: Targets, X: Array) -> Array:
-    """Return rows with every column of the path admitted and the target's column in place."""
-    X = X.copy()
+    """Return the rows, overwritten to admit the path and hold each target in its column."""
     low, high = limits(plan, region)
     at, used = wanted.at, region.columns
     x = np.minimum(np.maximum(X[:, used], low[at]), high[at])  # NaN stays

@@ -1,4 +1,4 @@
-"""The values that go right at an axis-aligned node, as closed intervals of float keys.
+"""The values that go right at axis-aligned nodes, as closed intervals of float keys.
 
 Values are the integer keys of `float_keys`, so intervals are closed and exact; NaN, which no
 interval holds, always goes in the node's missing direction.
@@ -6,128 +6,130 @@ interval holds, always goes in the node's missing direction.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
-from jaxtyping import Int64
+from jaxtyping import Bool, Int64
 
-from bitvec.arrays import Array
+from bitvec.arrays import Array, ranges
 from bitvec.forest import Forest
-from bitvec.node_tests import (
-    WORD_BITS,
-    ZERO_THRESHOLD,
-    CodeRule,
-    Kind,
-    MissingRule,
-    Relation,
-    set_codes,
-)
-from bitvec.probing.float_keys import first_at_least, key_of
-
-Intervals = tuple[Int64[Array, " _"], Int64[Array, " _"]]
-"""First and last keys of closed intervals, disjoint and rising."""
-
-EMPTY: Intervals = (np.zeros(0, np.int64), np.zeros(0, np.int64))
+from bitvec.node_tests import ZERO_THRESHOLD, CodeRule, Kind, MissingRule, Relation
+from bitvec.probing.code_runs import runs
+from bitvec.probing.float_keys import first_at_least, key_of, keys
 
 
-def right_values(forest: Forest, node: int) -> Intervals:
-    """Return the values that go right at an axis-aligned node, its missing rule included."""
+class Intervals(NamedTuple):
+    """Keys [first, last] for the node at position `which` of some nodes, rising and apart."""
+
+    which: Int64[Array, " n"]
+    first: Int64[Array, " n"]
+    last: Int64[Array, " n"]
+
+
+def told_values(forest: Forest, nodes: Int64[Array, " n"]) -> tuple[Intervals, Bool[Array, " n"]]:
+    """Return the values that each axis-aligned node tells from all others, and where these go.
+
+    The missing rules are left aside.
+    """
     tests = forest.tests
-    top = key_of(np.inf, forest.dtype)
-    if tests.kind[node] == Kind.SET:
-        right = _right_codes(forest, node)
-    else:
-        at = key_of(float(tests.b[node]), forest.dtype)
-        if tests.kind[node] == Kind.EQUAL:
-            right = interval(at, at)
-        else:
-            right = interval(at + int(tests.relation[node] == Relation.GREATER), top)
-    special = missing_values(forest, node)
-    if tests.missing_right[node]:
-        return union(right, special)
-    return intersection(right, complement(special, top))
+    kind, b = tests.kind[nodes], keys(tests.b[nodes])
+    others_right = (kind == Kind.SET) & tests.other_right[nodes]
+    plain = np.flatnonzero(kind != Kind.SET)
+    is_equal = kind[plain] == Kind.EQUAL
+    strict = ~is_equal & (tests.relation[nodes[plain]] == Relation.GREATER)
+    first = b[plain] + strict
+    last = np.where(is_equal, first, key_of(np.inf, forest.dtype))
+    sets = np.flatnonzero(kind == Kind.SET)
+    which, code, last_code, right = runs(tests, nodes[sets])
+    told = np.flatnonzero(right != others_right[sets[which]])
+    which, code, last_code = sets[which[told]], code[told], last_code[told]
+    # The exact rule reads single floats, so that a run of its codes is no interval of values.
+    is_exact = tests.code_rule[nodes[which]] == CodeRule.EXACT
+    size = np.where(is_exact, last_code - code + 1, 1)
+    which, code, last_code = np.repeat(which, size), ranges(code, size), np.repeat(last_code, size)
+    low, high = code_values(forest, nodes[which], code, last_code)
+    held = low <= high
+    parts = (
+        np.concatenate([plain, which[held]]),
+        np.concatenate([first, low[held]]),
+        np.concatenate([last, high[held]]),
+    )
+    return _joined(Intervals(*parts)), others_right
 
 
-def missing_values(forest: Forest, node: int) -> Intervals:
-    """Return the values, NaN aside, that count as missing at a node."""
-    rule, sentinel = forest.tests.missing_rule[node], forest.inputs.missing_sentinel
-    if rule == MissingRule.NAN_OR_ZERO:
-        zero = key_of(ZERO_THRESHOLD, forest.dtype)
-        return interval(-zero, zero)
-    if rule == MissingRule.NAN_OR_SENTINEL and sentinel is not None and not np.isnan(sentinel):
-        at = key_of(sentinel, forest.dtype)
-        return interval(at, at)
-    return EMPTY
-
-
-def code_values(forest: Forest, node: int, codes: Array) -> Intervals:
-    """Return, per code of a set node, the values read as it; codes without any are left out.
+def code_values(
+    forest: Forest,
+    node: Int64[Array, " n"],
+    code: Int64[Array, " n"],
+    last_code: Int64[Array, " n"] | None = None,
+) -> tuple[Int64[Array, " n"], Int64[Array, " n"]]:
+    """Return the first and last key read as a code of a set node; first > last if there is none.
 
     The exact rule reads one float per code (none where the dtype cannot hold the code), the others
-    read [code, code + 1), and truncation (-1, 1) for code 0.
+    read [code, code + 1), and truncation (-1, 1) for code 0. With these, `last_code` extends what
+    is read to a run of codes.
     """
-    dtype = forest.dtype
-    codes = np.asarray(codes, np.float64)
-    first = first_at_least(codes, dtype)
-    if forest.tests.code_rule[node] == CodeRule.EXACT:
-        held = codes.astype(dtype).astype(np.float64) == codes
-        return first[held], first[held]
-    last = first_at_least(codes + 1, dtype) - 1
-    if forest.tests.code_rule[node] == CodeRule.TRUNCATE:
-        first = np.where(codes == 0, key_of(-1.0, dtype) + 1, first)
-    held = first <= last
-    return first[held], last[held]
+    dtype, rule = forest.dtype, forest.tests.code_rule[node]
+    value = code.astype(np.float64)
+    first = first_at_least(value, dtype)
+    last = first_at_least((code if last_code is None else last_code) + 1.0, dtype) - 1
+    first = np.where((rule == CodeRule.TRUNCATE) & (code == 0), key_of(-1.0, dtype) + 1, first)
+    held = value.astype(dtype).astype(np.float64) == value
+    return first, np.where(rule == CodeRule.EXACT, first - ~held, last)
 
 
-def n_codes(forest: Forest, node: int) -> int:
-    """Return the size of a set node's range."""
-    return int(forest.tests.set_ptr[node + 1] - forest.tests.set_ptr[node]) * WORD_BITS
+def missing_values(forest: Forest, nodes: Int64[Array, " n"]) -> Intervals:
+    """Return the values, NaN aside, that count as missing at some nodes."""
+    rule, sentinel = forest.tests.missing_rule[nodes], forest.inputs.missing_sentinel
+    zero, at = key_of(ZERO_THRESHOLD, forest.dtype), 0
+    special = rule == MissingRule.NAN_OR_ZERO
+    if sentinel is not None and not np.isnan(sentinel):
+        special |= rule == MissingRule.NAN_OR_SENTINEL
+        at = key_of(sentinel, forest.dtype)
+    which = np.flatnonzero(special)
+    is_zero = rule[which] == MissingRule.NAN_OR_ZERO
+    return Intervals(which, np.where(is_zero, -zero, at), np.where(is_zero, zero, at))
 
 
-def _right_codes(forest: Forest, node: int) -> Intervals:
-    right = set_codes(forest.tests, node)
-    if not forest.tests.other_right[node]:
-        return union(code_values(forest, node, right), EMPTY)
-    wrong = np.setdiff1d(np.arange(n_codes(forest, node)), right)
-    return complement(union(code_values(forest, node, wrong), EMPTY), key_of(np.inf, forest.dtype))
+def atoms(
+    forest: Forest, nodes: Int64[Array, " n"], top: int
+) -> tuple[Int64[Array, " n_atoms"], Int64[Array, " n_atoms"], Bool[Array, "n n_atoms"]]:
+    """Cut [-top, top] into intervals on which the tests of some nodes of one column are constant.
+
+    Returns
+    -------
+    first, last, goes_right
+    """
+    told, others_right = told_values(forest, nodes)
+    special = missing_values(forest, nodes)
+    cuts = (np.array([-top]), told.first, told.last + 1, special.first, special.last + 1)
+    first = np.unique(np.concatenate(cuts))
+    first = first[(first >= -top) & (first <= top)]
+    goes_right = _cover(told, nodes.size, first, top) != others_right[:, None]
+    missing_right = forest.tests.missing_right[nodes]
+    absent = _cover(special, nodes.size, first, top)
+    return (
+        first,
+        np.append(first[1:] - 1, top),
+        np.where(absent, missing_right[:, None], goes_right),
+    )
 
 
-def interval(first: int, last: int) -> Intervals:
-    """Return one closed interval; empty if first > last."""
-    return (np.array([first]), np.array([last])) if first <= last else EMPTY
+def _cover(a: Intervals, n: int, first: Array, top: int) -> Bool[Array, "n n_atoms"]:
+    """Tell which atoms lie in the intervals of each of n nodes."""
+    within = (a.first <= top) & (a.last >= -top)
+    which, begin, end = (part[within] for part in a)
+    # +1 where an interval begins and -1 behind its end: its nodes' intervals are apart.
+    steps = np.zeros((n, first.size + 1), np.int8)
+    steps[which, np.searchsorted(first, begin)] = 1
+    steps[which, np.searchsorted(first, end + 1)] = -1
+    covered: Array = np.cumsum(steps[:, :-1], axis=1, dtype=np.int8) > 0
+    return covered
 
 
-def union(a: Intervals, b: Intervals) -> Intervals:
-    """Return the union of intervals, touching ones joined."""
-    first, last = (np.concatenate(pair) for pair in zip(a, b, strict=True))
-    order = np.argsort(first, kind="stable")
-    first, last = first[order], np.maximum.accumulate(last[order]) if first.size else last
-    starts = np.concatenate([[True], first[1:] > last[:-1] + 1])[: first.size]
-    ends = np.concatenate([starts[1:], [True]])[: first.size]
-    return first[starts], last[ends]
-
-
-def complement(a: Intervals, top: int) -> Intervals:
-    """Return what rising disjoint intervals leave of [-top, top]."""
-    first = np.concatenate([[-top], a[1] + 1])
-    last = np.concatenate([a[0] - 1, [top]])
-    left = first <= last
-    return first[left], last[left]
-
-
-def intersection(a: Intervals, b: Intervals) -> Intervals:
-    """Return the intersection of rising disjoint intervals."""
-    # Each interval of `a` meets a run of intervals of `b`.
-    start = np.searchsorted(b[1], a[0])
-    stop = np.searchsorted(b[0], a[1], side="right")
-    count = np.maximum(stop - start, 0)
-    i = np.repeat(np.arange(a[0].size), count)
-    j = np.concatenate([np.arange(s, s + c) for s, c in zip(start, count, strict=True)] or [start])
-    j = j.astype(np.int64)
-    return np.maximum(a[0][i], b[0][j]), np.minimum(a[1][i], b[1][j])
-
-
-def contains(a: Intervals, key: Array) -> Array:
-    """Tell which keys lie in rising disjoint intervals."""
-    if a[0].size == 0:
-        return np.zeros(np.shape(key), bool)
-    at = np.searchsorted(a[0], key, side="right") - 1
-    return (at >= 0) & (key <= a[1][np.maximum(at, 0)])
+def _joined(a: Intervals) -> Intervals:
+    """Join intervals of a node that touch; they must be rising and disjoint."""
+    opens = np.ones(a.which.size, bool)
+    opens[1:] = (a.which[1:] != a.which[:-1]) | (a.first[1:] > a.last[:-1] + 1)
+    closes = np.append(opens[1:], True)[: opens.size]
+    return Intervals(a.which[opens], a.first[opens], a.last[closes])
