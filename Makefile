@@ -1,7 +1,7 @@
 # Needs Python 3.11, 3.12 or 3.13, git and make (GNU make 3.81 or later). `make` alone lists what it does.
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test test-full check format clean FORCE
+.PHONY: help quickstart test test-full test-versions check format clean FORCE
 
 VENV ?= .venv
 PYTHON ?=
@@ -22,6 +22,7 @@ help:
 	@echo 'make quickstart   lift, certify, retrain, harden and export a model: the tour in a few minutes'
 	@echo 'make test         the tests, the doctests and the snippets of the docs'
 	@echo 'make test-full    the same and the long tests'
+	@echo 'make test-versions  models of other versions of the libraries: in environments of 8 GB'
 	@echo 'make check        format, lint, types and the direction of imports'
 	@echo 'make format       format and sort imports in place'
 	@echo 'make clean        remove the environment and what the tools left behind'
@@ -37,6 +38,9 @@ test: $(VENV)/.develops
 
 test-full: $(VENV)/.develops
 	BITVEC_HYPOTHESIS=long $(PYTEST) -m 'full or not full'
+
+test-versions: $(VENV)/.develops
+	$(BIN)/python tests/versions/run.py
 
 check: $(VENV)/.develops
 	$(BIN)/ruff format --check .

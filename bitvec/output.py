@@ -28,7 +28,7 @@ class PostTransform(StrEnum):
     SIGMOID = "sigmoid"
     """1 / (1 + exp(-parameter · x)), each output on its own."""
     LOGISTIC = "logistic"
-    """1 / (1 + exp(-|x|)), or one minus that where x < 0 (ONNX, as onnxruntime computes it)."""
+    """1 / (1 + exp(-|x|)), or one minus that where x < 0, in float32 (ONNX's onnxruntime)."""
     SOFTMAX = "softmax"
     """Of x / parameter, over the outputs of a group."""
     SOFTMAX_OF_HALVES = "softmax_of_halves"

@@ -51,9 +51,10 @@ def _sigmoid(output: Output, raw: Array) -> Array:
 
 
 def _logistic(output: Output, raw: Array) -> Array:
-    one = raw.dtype.type(1)
-    above = one / (one + _c_exp(-np.abs(raw)))
-    return np.where(raw < 0, one - above, above)
+    # In float32 also where scores are float64, as in onnxruntime.
+    one = np.float32(1)
+    above = one / (one + _c_exp(-np.abs(raw.astype(np.float32))))
+    return np.where(raw < 0, one - above, above).astype(raw.dtype)
 
 
 def _softmax(output: Output, raw: Array) -> Array:

@@ -336,13 +336,18 @@ def _sigmoid(graph: Graph, output: Output, raw: str) -> str:
 
 
 def _logistic(graph: Graph, output: Output, raw: str) -> str:
-    one = np.ones((), output.dtype)
+    # As onnxruntime's operator does: in float32, also of scores in float64.
+    one, wide = np.ones((), np.float32), output.dtype != np.float32
+    if wide:
+        raw = cast(graph, raw, np.dtype(np.float32), "logistic_score")
     negative = graph.add("Neg", graph.add("Abs", raw, name="magnitude"), name="negative")
     exp = graph.add("Exp", negative, name="exp_negative")
     above = graph.add("Div", one, graph.add("Add", one, exp, name="one_plus_exp"), name="larger")
     below = graph.add("Sub", one, above, name="smaller")
-    is_below = graph.add("Less", raw, np.zeros((), output.dtype), name="is_below_zero")
-    return graph.add("Where", is_below, below, above, name="logistic")
+    is_below = graph.add("Less", raw, np.zeros((), np.float32), name="is_below_zero")
+    name = "logistic_narrow" if wide else "logistic"
+    share = graph.add("Where", is_below, below, above, name=name)
+    return cast(graph, share, output.dtype, "logistic") if wide else share
 
 
 def _softmax(graph: Graph, output: Output, raw: str) -> str:

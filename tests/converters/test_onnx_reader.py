@@ -510,9 +510,10 @@ def test_each_post_transform_gives_onnxruntimes_answers(transform, n_targets, ml
     assert ("predictions" in certificate.parts) != (transform == "PROBIT")
 
 
-def test_a_probit_of_float64_scores_is_computed_in_float32():
+@pytest.mark.parametrize("transform", ["PROBIT", "LOGISTIC"])
+def test_a_transform_of_float64_scores_is_computed_in_float32(transform):
     values = np.array([[0.1, 0.3], [0.9, 0.123456789], [0.7, 0.2]])
-    model = table_of(values, "PROBIT", 5)
+    model = table_of(values, transform, 5)
     X = np.arange(3.0)[:, None]
     forest = convert(model)
     found = transforms.transform(forest.output, reference.raw(forest, X))
