@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 from bitvec import signatures
-from bitvec.errors import UnsupportedModelError
+from bitvec.errors import FileFormatError, UnsupportedModelError
 from bitvec.formats import FORMATS, Format
 from bitvec.signatures import Content
 
@@ -61,6 +61,10 @@ def _format_of_content(content: Content) -> Format:
         raise UnsupportedModelError(
             f"{path} must be a model file, got a compressed file: decompress it first, unless it "
             "is a joblib file, which is a pickle and never loaded; pass the model object instead."
+        )
+    if content.head.startswith(b"PK\x03\x04") and not content.members:
+        raise FileFormatError(
+            f"{path} must be whole, got a damaged zip archive (a .skops file?): copy it again."
         )
     if signatures.is_lightgbm_dump(content):
         raise UnsupportedModelError(

@@ -28,6 +28,9 @@ def renumbered(forest: Forest, subject: Subject, lifted: Callable[[], Forest]) -
     if subject.ids == "leaf number":
         return subject
     again = lifted()
+    if forest.output.is_classifier and not _same_labels(forest, again):
+        note = f"{subject.name} does not hold the labels of classes: they were not compared"
+        subject = replace(subject, predict=None, notes=(*subject.notes, note))
     if not _same_trees(forest.bitvectors, again.bitvectors) or again.source is None:
         note = f"{subject.name} holds other trees than the forest: leaves were not compared"
         return replace(
@@ -55,6 +58,13 @@ def renumbered(forest: Forest, subject: Subject, lifted: Callable[[], Forest]) -
         return np.where(known, place[at] - first, -1)
 
     return replace(subject, leaf_ids=numbers, leaf_values=None, ids="leaf number")
+
+
+def _same_labels(forest: Forest, again: Forest) -> bool:
+    ours, theirs = forest.output.classes, again.output.classes
+    if ours is None or theirs is None or len(ours) != len(theirs):
+        return ours is theirs
+    return all(np.array_equal(a, b) for a, b in zip(ours, theirs, strict=True))
 
 
 def _same_trees(ours: Bitvectors, theirs: Bitvectors) -> bool:

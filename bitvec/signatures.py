@@ -33,10 +33,14 @@ class Content:
         InputError
             If there is no such file or it is empty.
         """
-        if path.is_dir():
+        try:
+            is_directory, is_file = path.is_dir(), path.is_file()
+        except (OSError, ValueError):  # no name that a file can have, a text perhaps
+            is_directory = is_file = False
+        if is_directory:
             return cls(path, b"")
-        if not path.is_file():
-            raise InputError(f"a model file must exist, got {path}, which is no file.")
+        if not is_file:
+            raise InputError(f"a model file must exist, got {str(path)[:200]!r}, which is none.")
         with path.open("rb") as stream:
             head = stream.read(_HEAD)
         if not head:

@@ -123,7 +123,8 @@ def _exponential(output: Output, raw: Array) -> Array:
 
 
 def _exponential_standard_ratio(output: Output, raw: Array) -> Array:
-    return np.exp2(-raw / raw.dtype.type(output.parameter))
+    # A power, as scikit-learn has it: exp2 differs from it in the last bit.
+    return np.power(raw.dtype.type(2), -raw / raw.dtype.type(output.parameter))
 
 
 def _logarithm_one_plus_exp(output: Output, raw: Array) -> Array:

@@ -13,6 +13,7 @@ from bitvec.arrays import Array, ranges
 from bitvec.errors import BitvecError, MissingLibraryError
 from bitvec.forest import Forest, require_forest
 from bitvec.node_tests import Kind
+from bitvec.output import PostTransform
 from bitvec.runtime import tables
 from bitvec.runtime.engine import Engine, create
 from bitvec.runtime.subnormals import warn_where_flushed
@@ -126,9 +127,38 @@ class Predictor:
         return self._run(self.engine.raw, X)
 
     def decision_function(self, X: Any) -> Float[Array, " batch"] | Float[Array, "batch n_outputs"]:
-        """Return the raw scores, one axis if there is one output."""
+        """Return the raw scores, one axis if there is one output.
+
+        Of an isolation forest, as in scikit-learn, `score_samples` less the offset: below 0 for
+        outliers.
+        """
+        offset = self._isolation_offset()
+        if offset is not None:
+            return self.score_samples(X) - offset
         raw = self.raw(X)
         return raw[:, 0] if raw.shape[1] == 1 else raw
+
+    def score_samples(self, X: Any) -> Float[Array, " batch"]:
+        """Return the scores of an isolation forest as scikit-learn has them: low for outliers.
+
+        Raises
+        ------
+        BitvecError
+            If the forest is no isolation forest of scikit-learn.
+        """
+        if self._isolation_offset() is None:
+            raise BitvecError(
+                "`score_samples` needs an isolation forest of scikit-learn: use `scores`."
+            )
+        return -self.scores(X)[:, 0]
+
+    def _isolation_offset(self) -> float | None:
+        """Return what scikit-learn's `decision_function` subtracts; None for other forests."""
+        source, kind = self.forest.source, self.forest.output.post_transform
+        if source is None or kind is not PostTransform.EXPONENTIAL_STANDARD_RATIO:
+            return None
+        offset = source.metadata.get("offset")
+        return offset if source.library == "sklearn" and isinstance(offset, float) else None
 
     def scores(self, X: Any) -> Float[Array, "batch n_outputs"]:
         """Return the raw scores after the post-transform (sigmoid, softmax, exponential ...)."""

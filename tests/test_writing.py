@@ -7,9 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from sklearn.datasets import load_diabetes
-from sklearn.ensemble import RandomForestRegressor
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.tree import DecisionTreeClassifier
 
 import bitvec
+from bitvec.converters.sklearn.skops import load
 from bitvec.errors import InputError, UnsupportedModelError
 from bitvec.forest import Forest
 from bitvec.leaves import Leaves
@@ -87,3 +89,23 @@ def test_what_a_target_cannot_hold_is_refused_and_leaves_no_file(tmp_path):
         with pytest.raises(UnsupportedModelError):
             bitvec.export(oblique, tmp_path / name)
     assert not list(tmp_path.iterdir())
+
+
+def test_texts_of_several_targets_keep_their_length(tmp_path):
+    Y = np.array([["a", "bb"], ["z", "q"]] * 50, object)
+    rows = np.arange(100.0)[:, None] % 2
+    model = DecisionTreeClassifier().fit(rows, Y)
+    path = bitvec.export(bitvec.convert(model), tmp_path / "model.skops")
+    assert bitvec.certify(bitvec.convert(model), path, rows, exported=True).passed
+    written = load(path)
+    assert np.array_equal(written.predict(rows), model.predict(rows))
+
+
+def test_labels_that_a_target_does_not_hold_are_not_compared(tmp_path):
+    pytest.importorskip("treelite")
+    names = np.array(["low", "mid", "high"])[np.digitize(y, [100, 200])]
+    forest = bitvec.convert(RandomForestClassifier(3, max_depth=4, random_state=0).fit(X, names))
+    certificate = bitvec.certify(forest, bitvec.export(forest, tmp_path / "model.tl"), X)
+    assert certificate.passed, certificate.summary()
+    assert "labels" not in certificate.parts
+    assert any("labels" in note for note in certificate.exclusions)

@@ -98,6 +98,8 @@ def command(
         certificates.write(certificate, target)
     certificates.show(certificate, as_json=as_json)
     changes = () if before is None else before.changes(certificate)
+    if "rows_digest" in changes:
+        click.echo(f"{again} was made with other rows: give them with --data", err=True)
     if changes:
         click.echo(f"differs from {again} in {', '.join(changes)}", err=True)
     elif before is not None and not as_json:

@@ -82,8 +82,9 @@ def program() -> None:
         bitvec predict model.safetensors rows.csv     run it
         bitvec export model.safetensors -o model.onnx hand it on
 
-    Model files: .skops (scikit-learn), .json and .ubj (xgboost), .tl (treelite). Files of rows:
-    .csv, .tsv, .parquet, .npy. `bitvec COMMAND -h` explains each command.
+    Model files of scikit-learn (skops), xgboost, LightGBM, CatBoost, YDF, treelite and ONNX are
+    recognised by their content. Files of rows: .csv, .tsv, .parquet, .npy. `bitvec COMMAND -h`
+    explains each command.
 
     \b
     Exit status: 0 done; 1 a certificate that failed; 2 wrong input; 70 a bug in bitvec;

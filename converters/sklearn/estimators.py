@@ -82,6 +82,9 @@ def set_classes(model: Any, classes: list[Array] | None) -> None:
     if classes is None:
         return
     sizes = [labels.size for labels in classes]
+    # `predict` gives the labels of all targets the type of the first, which would cut longer texts.
+    common = np.result_type(*classes)
+    classes = [labels.astype(common) for labels in classes]
     model.classes_, model.n_classes_ = (
         (classes[0], sizes[0]) if len(classes) == 1 else (classes, sizes)
     )

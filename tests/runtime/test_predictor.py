@@ -11,9 +11,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from sklearn.ensemble import IsolationForest
 from strategies import AXIS, KERNEL, forests, forests_with_rows
 
 from bitvec import reference, structure, transforms
+from bitvec.converters.sklearn import convert
 from bitvec.errors import BitvecError, InputError, MissingLibraryError
 from bitvec.forest import Forest, from_matrices
 from bitvec.inputs import Inputs
@@ -328,3 +330,14 @@ def test_a_thread_that_keeps_subnormals_is_not_warned():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert predictor.raw([[5e-324, 1]]).tolist() == [[10]]
+
+
+def test_an_isolation_forest_has_the_verbs_of_scikit_learn():
+    X = np.random.default_rng(0).normal(size=(300, 3)).astype(np.float32)
+    model = IsolationForest(n_estimators=20, contamination=0.1, random_state=0).fit(X)
+    predictor = compile(convert(model))
+    assert np.array_equal(predictor.score_samples(X), model.score_samples(X))
+    assert np.array_equal(predictor.decision_function(X), model.decision_function(X))
+    assert np.array_equal(predictor.predict(X), model.predict(X))
+    with pytest.raises(BitvecError, match="needs an isolation forest"):
+        compile(from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])).score_samples(X[:, :2])
