@@ -22,3 +22,5 @@ settings.register_profile(
     "long", deadline=None, max_examples=1000, suppress_health_check=list(HealthCheck)
 )
 settings.load_profile(os.environ.get("BITVEC_HYPOTHESIS", "fixed"))
+
+collect_ignore = ["versions"]  # scripts for environments of their own
