@@ -21,6 +21,7 @@ from bitvec.converters.sklearn.supported import (
     is_classifier,
     real_number,
     require_tree,
+    require_trees_per_stage,
 )
 from bitvec.errors import InvalidForestError, UnsupportedModelError
 from bitvec.forest import Forest
@@ -37,6 +38,7 @@ def lift_boosting(model: Any, kind: str) -> Forest:
         )
     trees = stages.ravel().tolist()
     n_outputs = stages.shape[1]
+    require_trees_per_stage(model, n_outputs)
     if not trees:
         raise InvalidForestError("a boosted model must have trees, got none: the model is damaged.")
     for tree in trees:

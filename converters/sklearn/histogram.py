@@ -24,6 +24,7 @@ from bitvec.converters.sklearn.supported import (
     is_classifier,
     library_version,
     parameters,
+    require_trees_per_stage,
 )
 from bitvec.errors import InvalidForestError, UnsupportedModelError
 from bitvec.forest import Forest
@@ -54,6 +55,7 @@ def lift_histogram(model: Any, kind: str) -> Forest:
     stages = _stages(model)
     baseline: Any = getattr(model, "_baseline_prediction", None)
     n_outputs = len(stages[0])
+    require_trees_per_stage(model, n_outputs)
     if (
         not isinstance(baseline, np.ndarray)
         or baseline.shape != (1, n_outputs)

@@ -265,3 +265,13 @@ def library_version(model: Any) -> str:
     import sklearn
 
     return str(sklearn.__version__)
+
+
+def require_trees_per_stage(model: Any, n_outputs: int) -> None:
+    """Refuse boosting whose attribute says another number of trees a stage than there are."""
+    stated = getattr(model, "n_trees_per_iteration_", n_outputs)
+    if stated != n_outputs:
+        raise InvalidForestError(
+            f"`n_trees_per_iteration_` must be the trees of a stage, {n_outputs}, got {stated}: "
+            "the model is damaged."
+        )

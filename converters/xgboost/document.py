@@ -10,7 +10,7 @@ import numpy as np
 from bitvec.arrays import Array
 from bitvec.converters import ubjson
 from bitvec.converters.xgboost import legacy
-from bitvec.errors import FileFormatError
+from bitvec.errors import FileFormatError, UnsupportedModelError
 
 Document: TypeAlias = dict[str, Any]
 """A JSON object; arrays of numbers are lists, or NumPy arrays where UBJSON types them."""
@@ -103,10 +103,47 @@ def integers(value: Any, name: str, low: int, high: int, size: int | None = None
     return array.astype(np.int64)
 
 
+def require_known(parent: Document, names: frozenset[str], what: str) -> None:
+    """Refuse a document with members that are not known: they may change what it predicts.
+
+    Raises
+    ------
+    UnsupportedModelError
+    """
+    unknown = sorted(set(parent) - names)
+    if unknown:
+        raise UnsupportedModelError(
+            f"{what} must hold only members that are known, got {unknown[0][:60]!r}: a newer "
+            "xgboost may mean something by it."
+        )
+
+
 def float32s(value: Any, name: str, size: int | None = None) -> Array:
-    """Return a list of numbers as float32, by way of float64 as in xgboost's JSON reader."""
-    with np.errstate(over="ignore"):
-        return numbers(value, name, size).astype(np.float32)
+    """Return a list of numbers as float32.
+
+    Raises
+    ------
+    FileFormatError
+        If a number lies half way between two of float32: xgboost rounds its text, of which float64
+        may have lost the side.
+    """
+    given = numbers(value, name, size)
+    with np.errstate(over="ignore", invalid="ignore"):
+        rounded = given.astype(np.float32)
+        if given.dtype == np.float32:
+            return rounded
+        wide = given.astype(np.float64)
+        # To the neighbour on the other side; beyond the largest number it would be 2**128.
+        other = np.nextafter(rounded, np.where(wide > rounded, np.inf, -np.inf).astype(np.float32))
+        ends = [x.astype(np.float64) for x in (rounded, other)]
+        ends = [np.where(np.isinf(x), np.copysign(2.0**128, x), x) for x in ends]
+        half_way = (wide != ends[0]) & np.isfinite(wide) & ((ends[0] + ends[1]) / 2 == wide)
+    if np.any(half_way):
+        raise FileFormatError(
+            f"`{name}` must hold numbers that float32 tells apart, got {wide[half_way][0]!r}, half "
+            "way between two: write it with at most 9 digits."
+        )
+    return rounded
 
 
 def label_array(value: Any) -> Array:

@@ -38,6 +38,7 @@ from bitvec.converters.xgboost.document import (
     member,
     numbers,
     plain,
+    require_known,
 )
 from bitvec.converters.xgboost.objectives import Objective, base_margin, objective_named
 from bitvec.converters.xgboost.opened import Opened, naming, open_model
@@ -58,6 +59,18 @@ from bitvec.structure import arrange
 from bitvec.subject import LeafValues, Subject
 
 MOST_FEATURES: Final = 2**31 - 1
+NEWEST_MAJOR: Final = 3
+_LEARNER: Final = frozenset(
+    {
+        "attributes",
+        "feature_names",
+        "feature_types",
+        "gradient_booster",
+        "learner_model_param",
+        "objective",
+    }
+)
+_MODEL: Final = frozenset({"cats", "gbtree_model_param", "iteration_indptr", "tree_info", "trees"})
 MOST_OUTPUTS: Final = 2**16
 """More outputs than this must be borne out by as many trees before anything is allocated."""
 
@@ -169,6 +182,7 @@ def _forest(opened: Opened) -> Forest:
 
 def _booster(learner: Document) -> tuple[Document, Array | None]:
     """Return the `model` of a gbtree, and the weights of its trees if it is a dart."""
+    require_known(learner, _LEARNER, "the learner")
     booster = member(learner, "gradient_booster", dict)
     name = member(booster, "name", str)
     weights = None
@@ -180,6 +194,7 @@ def _booster(learner: Document) -> tuple[Document, Array | None]:
             f"the booster must be gbtree or dart, got {name[:80]!r}: a linear booster has no trees."
         )
     model = member(booster, "model", dict)
+    require_known(model, _MODEL, "the model")
     n_trees = len(member(model, "trees", list))
     stated = integer(member(model, "gbtree_model_param", dict), "num_trees")
     if stated != n_trees or (weights is not None and weights.size != n_trees):
@@ -267,7 +282,13 @@ def _feature_names(learner: Document) -> tuple[str, ...] | None:
 
 
 def _version(document: Document) -> tuple[int, ...]:
-    return tuple(integers(document.get("version"), "version", 0, 2**31, 3).tolist())
+    version = tuple(integers(document.get("version"), "version", 0, 2**31, 3).tolist())
+    if version[0] > NEWEST_MAJOR:
+        raise UnsupportedModelError(
+            f"a model must come from an xgboost of at most version {NEWEST_MAJOR}, got "
+            f"{'.'.join(map(str, version))}: save it with an older one."
+        )
+    return version
 
 
 def _metadata(document: Document) -> Document:

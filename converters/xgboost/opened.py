@@ -66,7 +66,14 @@ def open_model(model: Any) -> Opened:
         sentinel = np.nan if missing is None else float(missing)
         return Opened(name, document, True, labels is not None, labels, sentinel)
     if hasattr(model, "save_raw"):
-        return Opened(name, parse(bytes(model.save_raw("ubj"))))
+        try:
+            content = bytes(model.save_raw("ubj"))
+        except ValueError as error:  # XGBoostError, whose text goes on with a stack
+            said = str(error).splitlines()[0][:200]
+            raise UnsupportedModelError(
+                f"{name}: the model must be trained, got one that xgboost cannot save ({said})."
+            ) from error
+        return Opened(name, parse(content))
     raise TypeError(
         f"`model` must be a path, an xgboost Booster or a scikit-learn wrapper of xgboost, got a "
         f"{name}."

@@ -10,9 +10,38 @@ from jaxtyping import Bool, Float, Float32, Int64, UInt32
 
 from bitvec.arrays import Array, ranges
 from bitvec.converters.category_sets import pack
-from bitvec.converters.xgboost.document import Document, float32s, integer, integers, member
+from bitvec.converters.xgboost.document import (
+    Document,
+    float32s,
+    integer,
+    integers,
+    member,
+    require_known,
+)
 from bitvec.errors import FileFormatError
 
+MEMBERS = frozenset(
+    {
+        "base_weights",
+        "categories",
+        "categories_nodes",
+        "categories_segments",
+        "categories_sizes",
+        "default_left",
+        "id",
+        "leaf_child_counts",
+        "leaf_weights",
+        "left_children",
+        "loss_changes",
+        "parents",
+        "right_children",
+        "split_conditions",
+        "split_indices",
+        "split_type",
+        "sum_hessian",
+        "tree_param",
+    }
+)
 CATEGORICAL = 1
 """xgboost's FeatureType of a split on categories."""
 OUT_OF_RANGE_CODE = 1 << 24
@@ -101,6 +130,7 @@ def read_trees(trees: list[Any], n_features: int, n_outputs: int) -> Trees:
 def _read_tree(tree: Any, n_features: int, n_outputs: int, index: int) -> Trees:
     if not isinstance(tree, dict):
         raise FileFormatError(f"a tree must be an object, got {type(tree).__name__}.")
+    require_known(tree, MEMBERS, "a tree")
     # xgboost puts a tree where its id says.
     if tree.get("id", index) != index:
         raise FileFormatError(f"the trees must stand in the order of their ids, got {tree['id']}.")

@@ -8,7 +8,11 @@ import numpy as np
 import pytest
 import sklearn.datasets as data
 from sklearn.dummy import DummyClassifier, DummyRegressor
-from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor
+from sklearn.ensemble import (
+    GradientBoostingClassifier,
+    GradientBoostingRegressor,
+    HistGradientBoostingRegressor,
+)
 from sklearn.linear_model import LinearRegression
 
 import bitvec
@@ -171,4 +175,13 @@ def test_attributes_that_contradict_the_trees_are_refused(name: str, value: Any)
     model = GradientBoostingClassifier(n_estimators=2).fit(*CANCER)
     setattr(model, name, value)
     with pytest.raises((InvalidForestError, UnsupportedModelError)):
+        convert(model)
+
+
+@pytest.mark.parametrize("kind", [GradientBoostingRegressor, HistGradientBoostingRegressor])
+def test_boosting_that_states_another_number_of_trees_a_stage_is_refused(kind):
+    X, y = data.load_diabetes(return_X_y=True)
+    model = kind(max_depth=2).fit(X, y)
+    model.n_trees_per_iteration_ = 2
+    with pytest.raises(InvalidForestError, match="n_trees_per_iteration_"):
         convert(model)

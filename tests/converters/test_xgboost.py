@@ -924,3 +924,48 @@ def test_rows_of_another_width_do_not_reach_the_library() -> None:
     for ask in (answers.raw, answers.leaf_ids):
         with pytest.raises(InputError, match="3 features"):
             ask(np.zeros((4, 5), np.float32))
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "says"),
+    [
+        (lambda d: d["learner"].update(new_links=1), UnsupportedModelError, "new_links"),
+        (lambda d: trees_of(d)[0].update(leaf_linear=[]), UnsupportedModelError, "leaf_linear"),
+        (lambda d: d.update(version=[9, 0, 0]), UnsupportedModelError, "at most version 3"),
+        (
+            lambda d: trees_of(d)[0]["split_conditions"].__setitem__(0, 1.000000059604644775390626),
+            FileFormatError,
+            "half way between two",
+        ),
+        (
+            lambda d: d["learner"]["learner_model_param"].update(base_score="16777217.000000001"),
+            FileFormatError,
+            "half way between two",
+        ),
+        (
+            lambda d: trees_of(d)[0]["split_conditions"].__setitem__(0, 3.4028235677973366e38),
+            FileFormatError,
+            "half way between two",
+        ),
+    ],
+)
+def test_what_a_newer_or_foreign_writer_may_mean_otherwise_is_refused(
+    change, error, says, tmp_path
+):
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    booster = xgb.train({"max_depth": 2, "nthread": 1}, xgb.DMatrix(X, X[:, 0]), 1)
+    document = json.loads(booster.save_raw("json"))
+    change(document)
+    path = tmp_path / "model.json"
+    path.write_text(json.dumps(document))
+    with pytest.raises(error, match=says):
+        bitvec.convert(path)
+
+
+def trees_of(document):
+    return document["learner"]["gradient_booster"]["model"]["trees"]
+
+
+def test_a_booster_that_was_not_trained_is_refused_in_one_sentence():
+    with pytest.raises(UnsupportedModelError, match="must be trained"):
+        bitvec.convert(xgb.Booster({"objective": "binary:logistic"}))
