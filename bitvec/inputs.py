@@ -25,6 +25,9 @@ class Inputs:
         The value that `MissingRule.NAN_OR_SENTINEL` counts as missing, besides NaN.
     absent_is_missing : bool
         Whether an entry that a sparse matrix does not hold is missing (xgboost, treelite) or 0.
+    hashed : tuple of int
+        The columns whose categories are known by their hashes (CatBoost): a whole number in their
+        code books is the `bitvec.city_hash.category_hash` of a category whose text is not known.
     """
 
     n_features: int
@@ -32,6 +35,7 @@ class Inputs:
     categories: tuple[tuple[Label, ...] | None, ...] | None = None
     missing_sentinel: float | None = None
     absent_is_missing: bool = False
+    hashed: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         require(self.n_features >= 0, f"`n_features` must not be negative, got {self.n_features}.")
@@ -46,4 +50,12 @@ class Inputs:
             require(
                 len(set(self.feature_names)) == len(self.feature_names),
                 "`feature_names` must be distinct.",
+            )
+        books = self.categories or ()
+        for column in self.hashed:
+            book = books[column] if 0 <= column < len(books) else None
+            require(
+                book is not None and all(type(label) in (str, int) for label in book),
+                f"`hashed` must name columns with code books of texts and whole numbers, got "
+                f"{column}.",
             )

@@ -43,14 +43,20 @@ def path(B: Bitvectors, leaf: int) -> list[tuple[int, bool]]:
 
 
 def path_table(
-    B: Bitvectors,
-) -> tuple[Int64[Array, " n_leaves_plus_1"], Int64[Array, " n_pairs"], Bool[Array, " n_pairs"]]:
-    """Return the paths of all leaves: offsets, nodes from the root down, and whether right.
+    B: Bitvectors, leaves: Int64[Array, " n"] | None = None
+) -> tuple[Int64[Array, " n_plus_1"], Int64[Array, " n_pairs"], Bool[Array, " n_pairs"]]:
+    """Return the paths of leaves: offsets, nodes from the root down, and whether right.
 
     The table has one entry per node on a path, so sum(leaf_depth) entries.
+
+    Parameters
+    ----------
+    leaves : int64, (n,), optional
+        Leaves of the forest; all if not given.
     """
     parent, from_right = parents(B)
-    depth = leaf_depth(B).astype(np.int64)
+    wanted = np.arange(B.n_leaves) if leaves is None else leaves
+    depth = leaf_depth(B)[wanted].astype(np.int64)
     ptr = np.concatenate([[0], np.cumsum(depth)])
     left, right = children(B)
     node = np.empty(int(ptr[-1]), np.int64)
@@ -61,8 +67,9 @@ def path_table(
         at = np.flatnonzero(side < 0)
         leaf_parent[~side[at]] = at
         leaf_right[~side[at]] = is_right
-    leaves = np.flatnonzero(leaf_parent >= 0)
-    current, turn, slot = leaf_parent[leaves], leaf_right[leaves], ptr[1:][leaves] - 1
+    place = np.flatnonzero(leaf_parent[wanted] >= 0)
+    under = wanted[place]
+    current, turn, slot = leaf_parent[under], leaf_right[under], ptr[1:][place] - 1
     while current.size:
         node[slot], goes_right[slot] = current, turn
         turn = from_right[current]

@@ -107,6 +107,7 @@ def read(
     header: bool | None = None,
     inputs: Inputs | None = None,
     text: Collection[str] = (),
+    target: str | None = None,
 ) -> Table:
     """Read the rows of a .csv, .tsv, .parquet or .npy file.
 
@@ -121,6 +122,8 @@ def read(
         and which columns hold numbers and which categories.
     text : names
         Further columns of a text file whose cells stay text even if all are numbers.
+    target : str, optional
+        The name of a column that is not among those of `inputs`, where these have no names.
 
     Raises
     ------
@@ -138,14 +141,18 @@ def read(
     with atomic.one_sentence(given, "read"), path.open("rb") as stream:
         if not stream.read(1):
             raise InputError(f"{path} must hold rows, got an empty file.")
-    table = Table(*_READERS[suffix](path, header, inputs, text))
+    table = Table(*_READERS[suffix](path, header, inputs, text, target))
     if len(table) == 0:
         raise InputError(f"{path} must hold rows, got none.")
     return table
 
 
 def _read_npy(
-    path: Path, header: bool | None, inputs: Inputs | None, text: Collection[str]
+    path: Path,
+    header: bool | None,
+    inputs: Inputs | None,
+    text: Collection[str],
+    target: str | None,
 ) -> Rows:
     try:
         # Mapped first: a header that claims more than the file holds then allocates nothing.
@@ -160,7 +167,11 @@ def _read_npy(
 
 
 def _read_parquet(
-    path: Path, header: bool | None, inputs: Inputs | None, text: Collection[str]
+    path: Path,
+    header: bool | None,
+    inputs: Inputs | None,
+    text: Collection[str],
+    target: str | None,
 ) -> Rows:
     # pandas reads parquet through pyarrow, so it is asked last.
     library = installed(("polars", "pyarrow", "pandas"))
@@ -175,7 +186,9 @@ def _read_parquet(
     return frame.to_native(), tuple(frame.columns)
 
 
-_READERS: dict[str, Callable[[Path, bool | None, Inputs | None, Collection[str]], Rows]] = {
+_READERS: dict[
+    str, Callable[[Path, bool | None, Inputs | None, Collection[str], str | None], Rows]
+] = {
     ".csv": read_text,
     ".tsv": read_text,
     ".parquet": _read_parquet,

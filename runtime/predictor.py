@@ -219,10 +219,12 @@ class Predictor:
             raise MissingLibraryError("scipy", "sklearn", "`decision_path`") from error
         B = self.forest.bitvectors
         leaf = self.exit_leaves(X) + B.leaf_ptr[:-1]
-        path_ptr, path_node, _ = tree_paths.path_table(B)
-        depth = np.diff(path_ptr)[leaf]
+        met, place = np.unique(leaf, return_inverse=True)
+        place = place.reshape(leaf.shape)
+        path_ptr, path_node, _ = tree_paths.path_table(B, met)
+        depth = np.diff(path_ptr)[place]
         # Trees, and the nodes of a path from the root down, are in rising order already.
-        columns = path_node[ranges(path_ptr[leaf].ravel(), depth.ravel())]
+        columns = path_node[ranges(path_ptr[place].ravel(), depth.ravel())]
         row_ptr = np.concatenate([[0], np.cumsum(depth.sum(axis=1))])
         ones = np.ones(columns.size, np.int64)
         return csr_matrix((ones, columns, row_ptr), shape=(len(leaf), B.n_nodes))

@@ -7,9 +7,10 @@ The rules, for every container:
   string has the name that xgboost gives it. Otherwise columns are read by position and their number
   must fit.
 * A null is NaN. A string, category or, where the column has a code book, boolean is replaced by its
-  position in `inputs.categories`: -1, which no set holds, if it is not there. A number is read as
-  it is, and so as a code that the book has given already; where it may be the category itself, only
-  an array of numbers holds codes, and other numbers are refused.
+  position in `inputs.categories`: -1, which no set holds, if it is not there. A string is refused
+  where all categories are numbers. A number is read as it is, and so as a code that the book has
+  given already; where it may be the category itself, only an array of numbers holds codes, and
+  other numbers are refused.
 * An entry that a sparse matrix does not hold is 0, or missing if `inputs.absent_is_missing`.
 * Values are rounded to the forest's dtype to nearest, to infinity where they overflow.
 """
@@ -19,14 +20,15 @@ from __future__ import annotations
 import math
 import numbers
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from bitvec.arrays import Array
 from bitvec.errors import InputError
-from bitvec.inputs import Inputs, Label
+from bitvec.inputs import Inputs
+from bitvec.runtime.code_books import CodeBook, book_of, listed
 
 UNSEEN = -1.0
 """The code of a category that the code book does not hold."""
@@ -35,7 +37,6 @@ DENSE_BYTES = 1 << 27
 """`blocks` cuts a sparse matrix into parts that are about this large as float64 arrays."""
 
 _NUMBERS = "biuf"
-_SHOWN = 5
 
 
 def rows(X: Any, inputs: Inputs, dtype: np.dtype) -> Array:
@@ -140,7 +141,7 @@ def _from_objects(X: Array, inputs: Inputs, dtype: np.dtype) -> Array:
     result = np.empty((inputs.n_features, len(X)), dtype)
     for column in range(inputs.n_features):
         values = X[:, column].tolist()
-        result[column] = _from_values(values, _book(inputs, column), f"column {column}")
+        result[column] = _from_values(values, book_of(inputs, column), f"column {column}")
     return result.T
 
 
@@ -187,7 +188,7 @@ def _from_frame(frame: Any, inputs: Inputs, dtype: np.dtype) -> Array:
     result = np.empty((inputs.n_features, len(frame)), dtype)
     for column, at in enumerate(order):
         series = frame[:, at]  # by position: a label such as NaN cannot be looked up
-        result[column] = _from_series(series, _book(inputs, column), f"column {names[at]!r}")
+        result[column] = _from_series(series, book_of(inputs, column), f"column {names[at]!r}")
     return result.T
 
 
@@ -205,13 +206,13 @@ def _by_name(names: list[str], wanted: tuple[str, ...]) -> Sequence[int]:
     if missing:
         raise InputError(
             f"`X` must have the forest's {len(wanted)} columns, got none named "
-            f"{_listed(missing)}: add or rename them, or pass an array in the training order."
+            f"{listed(missing)}: add or rename them, or pass an array in the training order."
         )
     needed = set(wanted)
     extra = [name for name in names if name not in needed]
     if extra:
         warnings.warn(
-            f"`X` has columns that the forest does not read: {_listed(extra)}.",
+            f"`X` has columns that the forest does not read: {listed(extra)}.",
             UserWarning,
             stacklevel=outside_stacklevel(),
         )
@@ -228,21 +229,12 @@ def outside_stacklevel() -> int:
     return level
 
 
-def _listed(names: Iterable[Any]) -> str:
-    names = list(names)
-    shown = ", ".join(repr(name) for name in names[:_SHOWN])
-    return shown if len(names) <= _SHOWN else f"{shown} and {len(names) - _SHOWN} more"
-
-
-def _book(inputs: Inputs, column: int) -> tuple[Label, ...] | None:
-    return None if inputs.categories is None else inputs.categories[column]
-
-
-def _from_series(series: Any, book: tuple[Label, ...] | None, name: str) -> Array:
+def _from_series(series: Any, book: CodeBook | None, name: str) -> Array:
     import narwhals
 
     if series.dtype.is_numeric() and series.dtype != narwhals.Decimal:
-        _require_codes(book, name)
+        if book is not None:
+            book.refuse_numbers(name)
         return np.asarray(series.to_numpy())
     if series.dtype == narwhals.Boolean and book is None and series.null_count() == 0:
         return np.asarray(series.to_numpy())
@@ -259,24 +251,9 @@ def _from_series(series: Any, book: tuple[Label, ...] | None, name: str) -> Arra
     return _from_values(values, book, name, null_is_nan=True, is_category=is_category)
 
 
-def _require_codes(book: tuple[Label, ...] | None, name: str) -> None:
-    """Refuse numbers that may be codes or the categories themselves."""
-    if _is_ambiguous(book):
-        raise InputError(
-            f"{name} of `X` must be a category column, since its categories are numbers too "
-            f"({_listed(book or ())}): got numbers, convert the column to categories, or pass an "
-            "array of numbers that are codes."
-        )
-
-
-def _is_ambiguous(book: tuple[Label, ...] | None) -> bool:
-    """Return whether a number may be another category than the one of which it is the code."""
-    return any(not isinstance(label, str) and label != at for at, label in enumerate(book or ()))
-
-
 def _from_values(
     values: list[Any],
-    book: tuple[Label, ...] | None,
+    book: CodeBook | None,
     name: str,
     *,
     null_is_nan: bool = False,
@@ -284,8 +261,7 @@ def _from_values(
 ) -> Array:
     """Return one column of Python values as float64: numbers as they are, the others by code."""
     null_is_nan |= book is not None
-    is_ambiguous = _is_ambiguous(book)
-    code = {} if book is None else {label: float(at) for at, label in enumerate(book)}
+    is_ambiguous = book is not None and book.is_ambiguous
     result = np.empty(len(values))
     unseen: list[Any] = []
     for at, value in enumerate(values):
@@ -293,12 +269,13 @@ def _from_values(
         if (is_null and null_is_nan) or (isinstance(value, float) and value != value):
             result[at] = np.nan
         elif book is not None and (is_category or isinstance(value, str | bool | np.bool_)):
-            result[at] = code.get(value, UNSEEN)
-            if value not in code:
+            code = book.code(value, name)
+            result[at] = UNSEEN if code is None else code
+            if code is None:
                 unseen.append(value)
         elif _is_number(value) and not is_category:
-            if is_ambiguous:
-                _require_codes(book, name)
+            if book is not None and is_ambiguous:
+                book.refuse_numbers(name)
             result[at] = _as_float(value)
         else:
             remedy = "pass NaN for a missing value" if is_null else "encode it as a number"

@@ -2,17 +2,18 @@
 
 A header row is one in which no cell is a number, or one that holds the names of all columns that
 are wanted. Where names are numbers, so that they may as well be values, the caller has to say which
-(`_is_header`). Cells that are empty or one of `MISSING` are missing. Tables are read by the first
-library of `bitvec.runtime.text_parsers` that is installed, and without any of them by NumPy. What
-they would pass over in silence (rows of unequal length, repeated names, a number that one of them
-takes for text) is settled here, so that all of them read the same.
+(`_is_header`). Cells that are empty or one of `MISSING` are missing, unless the column has a
+category of just that text. Tables are read by the first library of `bitvec.runtime.text_parsers`
+that is installed, and without any of them by NumPy. What they would pass over in silence (rows of
+unequal length, repeated names, a number that one of them takes for text) is settled here, so that
+all of them read the same.
 """
 
 from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Set
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -22,6 +23,7 @@ import numpy as np
 from bitvec.arrays import Array
 from bitvec.errors import InputError
 from bitvec.inputs import Inputs
+from bitvec.runtime.code_books import CodeBook, book_of
 from bitvec.runtime.text_parsers import LIBRARIES, MISSING, PARSERS, Source, installed
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
@@ -38,7 +40,11 @@ def first_line(error: BaseException) -> str:
 
 
 def read_text(
-    path: Path, header: bool | None, inputs: Inputs | None, text: Collection[str]
+    path: Path,
+    header: bool | None,
+    inputs: Inputs | None,
+    text: Collection[str],
+    target: str | None,
 ) -> Rows:
     """Return the rows of a .csv or .tsv file; see `bitvec.runtime.datafiles.read`."""
     separator = SEPARATORS[path.suffix.lower()]
@@ -52,10 +58,17 @@ def read_text(
         twice = next(name for name in first if first.count(name) > 1)
         raise InputError(f"{path}: column names must be distinct, got {twice!r} twice.")
     names = tuple(first) if header else None
+    books = _books(inputs, None if names is None else tuple(n for n in names if n != target))
+    numeric = frozenset(name for name, book in books.items() if book is None)
+    holding = {name: frozenset(filter(book.holds, MISSING)) for name, book in books.items() if book}
+    missing_labels = {name: known for name, known in holding.items() if known}
+    labels = missing_labels.keys() | {
+        name for name, book in books.items() if book and _needs_text(book)
+    }
     library = installed(LIBRARIES)
     if library is None:
-        return _read_with_numpy(path, separator, names, n_rows)
-    text = (frozenset(text) | _label_columns(inputs)) & frozenset(names or ())
+        return _read_with_numpy(path, separator, names, n_rows, labels)
+    text = (frozenset(text) | labels) & frozenset(names or ())
     # A carriage return alone ends a line to some of the libraries only.
     source: Source = path.read_bytes().replace(b"\r", b"\n") if line_end == "\r" else path
     try:
@@ -66,7 +79,9 @@ def read_text(
     if len(frame) < n_rows or len(frame.columns) != len(first):
         raise InputError(f"{path}: all lines must end alike, in \\n, in \\r\\n or in \\r.")
     frame = frame.rename(dict(zip(frame.columns, first, strict=True))) if header else frame
-    return _settled(path, frame.head(n_rows), names, text, _number_columns(inputs, names))
+    frame = frame.head(n_rows)
+    frame = _with_missing_labels(path, separator, frame, missing_labels)
+    return _settled(path, frame, names, text, numeric)
 
 
 def _survey(path: Path, separator: str) -> tuple[list[str], int, Any]:
@@ -158,26 +173,49 @@ def is_number(cell: str) -> bool:
     return True
 
 
-def _label_columns(inputs: Inputs | None) -> frozenset[str]:
-    """Return the columns with a category such as "1", which a reader would take for a number."""
-    if inputs is None:
-        return frozenset()
-    return frozenset(
-        name
-        for name, book in zip(inputs.feature_names or (), inputs.categories or (), strict=False)
-        if any(isinstance(label, str) and is_number(label) for label in book or ())
-    )
+def _books(inputs: Inputs | None, names: tuple[str, ...] | None) -> dict[str, CodeBook | None]:
+    """Return the code books of the columns that a forest reads, as far as they have names.
 
-
-def _number_columns(inputs: Inputs | None, names: tuple[str, ...] | None) -> frozenset[str]:
-    """Return the columns that a forest reads as numbers, as far as they have names."""
+    A column without a code book holds numbers. A forest without names reads a table by position.
+    """
     if inputs is None or names is None:
-        return frozenset()
+        return {}
     wanted = inputs.feature_names
     if wanted is None:
         wanted = names if len(names) == inputs.n_features else ()
-    books = inputs.categories or (None,) * len(wanted)
-    return frozenset(name for name, book in zip(wanted, books, strict=False) if book is None)
+    return {name: book_of(inputs, column) for column, name in enumerate(wanted)}
+
+
+def _needs_text(book: CodeBook) -> bool:
+    """Return whether there may be a category such as "1" or "true", which a reader would change."""
+    return book.hashed or any(
+        isinstance(label, str) and (is_number(label) or label.lower() in ("true", "false"))
+        for label in book.labels
+    )
+
+
+def _with_missing_labels(
+    path: Path, separator: str, frame: nw.DataFrame[Any], columns: dict[str, frozenset[str]]
+) -> nw.DataFrame[Any]:
+    """Read columns again whose categories include texts that are missing elsewhere.
+
+    The libraries cannot be told what is missing for each column apart.
+    """
+    cells: dict[str, list[str | None]] = {name: [] for name in frame.columns if name in columns}
+    if not cells:
+        return frame
+    with path.open(newline="", encoding="utf-8-sig") as stream:
+        lines = filter(None, csv.reader(stream, delimiter=separator))
+        header = next(lines)
+        read = [(header.index(name), values, columns[name]) for name, values in cells.items()]
+        for line in lines:
+            for at, values, known in read:
+                cell = line[at]
+                values.append(None if cell in MISSING and cell not in known else cell)
+    return frame.with_columns(
+        nw.new_series(name, values, nw.String, backend=frame.implementation)
+        for name, values in cells.items()
+    )
 
 
 def _settled(
@@ -238,8 +276,14 @@ def _as_numbers(cells: list[Any]) -> list[float] | None:
 
 
 def _read_with_numpy(
-    path: Path, separator: str, names: tuple[str, ...] | None, n_rows: int
+    path: Path,
+    separator: str,
+    names: tuple[str, ...] | None,
+    n_rows: int,
+    labels: Set[str],
 ) -> Rows:
+    """Read a matrix; the columns `labels` hold categories, which it cannot."""
+    is_label = [name in labels for name in names or ()]
     matrix: Array | None = None
     with path.open(newline="", encoding="utf-8-sig") as stream:
         reader = csv.reader(stream, delimiter=separator)
@@ -251,9 +295,13 @@ def _read_with_numpy(
                 continue
             if matrix is None:
                 matrix = np.empty((n_rows, len(cells)))
-            values = _as_numbers(cells)
+            values = None if any(is_label) else _as_numbers(cells)
             if values is None:
-                at = next(at for at, cell in enumerate(cells) if _as_numbers([cell]) is None)
+                at = next(
+                    at
+                    for at, cell in enumerate(cells)
+                    if (names and is_label[at]) or _as_numbers([cell]) is None
+                )
                 raise InputError(
                     f"{path}: column {at if names is None else repr(names[at])} must hold numbers, "
                     f"got {cells[at][:40]!r}; for columns of text run `pip install polars`."

@@ -132,6 +132,7 @@ def rich() -> Forest:
             feature_names=("width", 'a "b"\n', "\ud800"),
             categories=(None, ("x", "", "1"), (1, 1.0, True, -0.0, 2**63, "1")),
             missing_sentinel=-999.0,
+            hashed=(1,),
         ),
         source=Source(
             "sklearn",
@@ -288,6 +289,7 @@ def _changes():
         ),
     )
     yield "name", replace(forest, inputs=replace(forest.inputs, feature_names=None))
+    yield "hashes", replace(forest, inputs=replace(forest.inputs, hashed=()))
     yield "source", replace(forest, source=None)
     yield "optional array", replace(forest, tests=replace(forest.tests, indicator=None))
     yield "metadata", replace(forest, source=replace(forest.source, metadata={}))
@@ -614,6 +616,9 @@ def _set(*path_and_value):
         (_set("inputs", "feature_names", [1, 2, 3]), "must hold str only"),
         (_set("inputs", "categories", [None, [None], None]), "got NoneType"),
         (_set("inputs", "missing_sentinel", 1), "must be float or null, got int"),
+        (_set("inputs", "hashed", [0]), "`hashed` must name"),
+        (_set("inputs", "hashed", [-1]), "must hold numbers in 0"),
+        (_set("inputs", "hashed", 1), "must be list, got int"),
         (_set("inputs", "n_features", 1), "one entry for each of the 1 features"),
         (_set("source", "metadata", []), "must be dict, got list"),
         (_set("kernel", [False, False, 1]), "must hold bool only"),

@@ -68,7 +68,8 @@ def command(
     """Predict each row of DATA and print the answers as CSV, or write them to a file.
 
     DATA is a .csv, .tsv, .parquet or .npy file. Columns with names are found by name, if the
-    forest knows its features by name; otherwise they stand in the training order.
+    forest knows its features by name; otherwise they stand in the training order. In text an empty
+    cell, NA or nan is missing, unless it is a category of its column.
 
     \b
     Examples:

@@ -37,7 +37,9 @@ def read_target(
     classes = forest.output.classes
     named = classes is not None and classes[0].dtype.kind == "U"
     text = (target,) if named else ()
-    table, y = read(readable(path), header=header, inputs=forest.inputs, text=text).split(target)
+    table, y = read(
+        readable(path), header=header, inputs=forest.inputs, text=text, target=target
+    ).split(target)
     if not named and y.dtype.kind not in "biuf":
         raise InputError(
             f"the column {target!r} of {path} must hold numbers, as the forest's answers are, "

@@ -211,7 +211,8 @@ def _unpack_classes(classes: list[Any], where: str) -> tuple[Array, ...]:
 
 def _pack_inputs(inputs: Inputs) -> Record:
     names, sentinel = inputs.feature_names, inputs.missing_sentinel
-    return {
+    later: Record = {"hashed": [int(column) for column in inputs.hashed]} if inputs.hashed else {}
+    return later | {
         "n_features": int(inputs.n_features),
         "feature_names": None
         if names is None
@@ -259,6 +260,7 @@ def _unpack_inputs(record: Record, where: str) -> Inputs:
         ),
         missing_sentinel=read.take("missing_sentinel", float, None),
         absent_is_missing=read.take("absent_is_missing", bool),
+        hashed=read.take_counts("hashed") if "hashed" in record else (),
     )
     read.finish()
     return inputs

@@ -1,6 +1,6 @@
 """CatBoost: JSON models, fitted models and binary files into a Forest."""
 
-from bitvec.converters.catboost.city_hash import category_hash
+from bitvec.city_hash import category_hash
 from bitvec.converters.catboost.model import convert
 from bitvec.converters.catboost.subjects import subject
 

@@ -7,7 +7,8 @@ CatBoost compares hashes. A column of X is one of three kinds, by what is known 
 * Texts are known: X holds places in a code book. A text like "3" stands in it a second time as the
   number 3, since CatBoost takes both for one category. The book ends with a number that is no
   category, unless it holds numbers anyway.
-* Only hashes are known: the book holds these hashes, of which `category_hash` gives that of a text.
+* Of some the hashes are known only: the book holds these hashes instead, and `Inputs.hashed` says
+  that what a table holds is hashed before it is looked up, as CatBoost does. X holds places in it.
 
 Everything else in X (another number, NaN) is a category that no test knows.
 """
@@ -18,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from bitvec.converters.catboost.city_hash import category_hash, text_with_hash, whole_numbers
+from bitvec.city_hash import category_hash, text_with_hash, whole_numbers
 from bitvec.converters.catboost.features import Features
 from bitvec.errors import FileFormatError
 from bitvec.inputs import Label
@@ -37,30 +38,22 @@ class Column:
         Categories whose place is the code; None where numbers stand for themselves.
     codes : dict
         By hash, the codes that stand for this category.
+    hashed : bool
+        Whether labels that are numbers are hashes.
     """
 
     book: tuple[Label, ...] | None
     codes: dict[int, tuple[int, ...]]
-
-    @property
-    def knows_texts(self) -> bool:
-        """Whether no label is a hash."""
-        return self.book is None or not any(
-            isinstance(self.book[codes[0]], int)
-            and category_hash(int(self.book[codes[0]])) != hashed
-            for hashed, codes in self.codes.items()
-        )
+    hashed: bool = False
 
     def texts(self) -> dict[int, str]:
         """Return a text for each code, of the hash that CatBoost knows it by."""
         if self.book is None:
             return {code[0]: str(code[0]) for code in self.codes.values()}
         return {
-            code: label
-            if isinstance(label := self.book[code], str)
-            else str(label)
-            if category_hash(int(label)) == hashed
-            else text_with_hash(hashed)
+            code: text_with_hash(hashed)
+            if self.hashed and not isinstance(self.book[code], str)
+            else str(self.book[code])
             for hashed, codes in self.codes.items()
             for code in codes
         }
@@ -90,8 +83,10 @@ def _column(hashes: tuple[int, ...], texts: Mapping[int, str]) -> Column:
         hashed if text is None else text for hashed, text in zip(hashes, known, strict=True)
     ]
     codes: dict[int, tuple[int, ...]] = {hashed: (at,) for at, hashed in enumerate(hashes)}
+    if None in known:
+        return Column(tuple(book), codes, hashed=True)
     for hashed, text in zip(hashes, known, strict=True):
-        number = None if text is None else _whole_number(text)
+        number = _whole_number(text or "")
         if number is not None and number not in book:
             codes[hashed] = (*codes[hashed], len(book))
             book.append(number)

@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from bitvec.arrays import Array
+from bitvec.converters.catboost.nested import Nested
 from bitvec.errors import FileFormatError, UnsupportedModelError
 
 Document: TypeAlias = dict[str, Any]
@@ -25,8 +26,8 @@ MEMBERS: Final = frozenset(
 )
 
 
-def parse(data: bytes) -> Document:
-    """Read a model document.
+def parse(data: bytes) -> tuple[Document, Nested]:
+    """Read a model document, and apart from it the nodes and leaves of nested trees.
 
     Raises
     ------
@@ -35,8 +36,9 @@ def parse(data: bytes) -> Document:
     UnsupportedModelError
         If it holds members whose meaning is not known.
     """
+    nested = Nested()
     try:
-        document = json.loads(data, parse_constant=_no_number)
+        document = json.loads(data, object_hook=nested.closed, parse_constant=_no_number)
     except RecursionError:
         raise FileFormatError("a JSON model must not be nested this deeply.") from None
     except ValueError as error:  # bad JSON, bad text encoding, or an integer of thousands of digits
@@ -47,7 +49,7 @@ def parse(data: bytes) -> Document:
             "a CatBoost model must hold either `oblivious_trees` or `trees`, got "
             f"{sorted(document)}: save it with save_model(path, format='json')."
         )
-    return document
+    return document, nested
 
 
 def _no_number(text: str) -> NoReturn:

@@ -29,13 +29,13 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from bitvec.arrays import Array
+from bitvec.city_hash import category_hash
 from bitvec.converters.catboost.categories import Column, columns_of
-from bitvec.converters.catboost.city_hash import category_hash
 from bitvec.converters.catboost.document import Document, member, numbers
 from bitvec.converters.catboost.features import Features, read_features
 from bitvec.converters.catboost.losses import Answer, answer_of, loss_name
 from bitvec.converters.catboost.opened import Opened, naming, open_model
-from bitvec.converters.catboost.trees import Trees, read_trees
+from bitvec.converters.catboost.trees import read_trees
 from bitvec.converters.category_sets import pack
 from bitvec.errors import FileFormatError, UnsupportedModelError
 from bitvec.forest import Forest
@@ -57,7 +57,8 @@ class Lifted:
     forest: Forest
     columns: dict[int, Column]
     categorical: tuple[int, ...]
-    trees: Trees
+    v: Float64[Array, "n_leaves dimension"]
+    """The leaves of the file, tree by tree from left to right."""
     answer: Answer
     scale: float
     bias: Float64[Array, " dimension"]
@@ -72,8 +73,9 @@ def convert(model: Any, *, categories: Iterable[str | int] = ()) -> Forest:
         A JSON file (`save_model(path, format="json")`) needs no catboost, a binary file does.
     categories : texts or whole numbers, optional
         Categories that occur in any column. A model keeps hashes only, unless it was saved with
-        `pool=`; the forest's code books then hold hashes where the texts are not known. Whole
-        numbers below 2**16 are always recognised.
+        `pool=`; the forest's code books then hold hashes where the texts are not known, by
+        which the texts of a table are found all the same. Whole numbers below 2**16 are always
+        recognised.
 
     Returns
     -------
@@ -106,7 +108,7 @@ def lift(opened: Opened, categories: Iterable[str | int] = ()) -> Lifted:
     features = read_features(document)
     given = {category_hash(text): str(text) for text in categories}
     features = replace(features, texts={**given, **features.texts})
-    trees = read_trees(document, features)
+    trees = read_trees(document, opened.nested, features)
     dimension = trees.v.shape[1]
     answer = answer_of(info, dimension, labels=opened.labels)
     scale, bias = _scale_and_bias(document, dimension)
@@ -117,6 +119,7 @@ def lift(opened: Opened, categories: Iterable[str | int] = ()) -> Lifted:
         )
     bitvectors, order = arrange(trees.left, trees.right, trees.roots)
     leaf = ~order.leaf
+    v = trees.v[leaf]
     columns = columns_of(features)
     base = np.full(answer.n_outputs, -np.inf)
     base[list(answer.output)] = bias
@@ -124,7 +127,7 @@ def lift(opened: Opened, categories: Iterable[str | int] = ()) -> Lifted:
     forest = Forest(
         tests=_tests(features, columns, trees.test[order.node]),
         bitvectors=bitvectors,
-        leaves=Leaves(spread(trees.v[leaf], answer)),
+        leaves=Leaves(spread(v, answer)),
         output=Output(
             n_outputs=answer.n_outputs,
             dtype=np.dtype(np.float64),
@@ -137,12 +140,17 @@ def lift(opened: Opened, categories: Iterable[str | int] = ()) -> Lifted:
             labels_from_raw=answer.classes is not None,
             boundary=None if answer.classes is None else answer.boundary,
         ),
-        inputs=Inputs(features.n_features, features.names, _books(features, columns)),
+        inputs=Inputs(
+            features.n_features,
+            features.names,
+            _books(features, columns),
+            hashed=tuple(sorted(at for at, column in columns.items() if column.hashed)),
+        ),
         source=Source(
             "catboost",
             _version(info),
             loss_name(info) or "",
-            leaf_id=_leaf_ids(opened, bitvectors, trees.v[leaf]),
+            leaf_id=_leaf_ids(opened, bitvectors, v),
             leaf_cover=cover,
             node_cover=None if cover is None else _node_cover(bitvectors, cover),
             metadata={
@@ -151,7 +159,7 @@ def lift(opened: Opened, categories: Iterable[str | int] = ()) -> Lifted:
             },
         ),
     )
-    return Lifted(forest, columns, features.categorical, trees, answer, scale, bias)
+    return Lifted(forest, columns, features.categorical, v, answer, scale, bias)
 
 
 def _tests(

@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from bitvec.converters.catboost.document import Document, parse
+from bitvec.converters.catboost.nested import Nested
 from bitvec.errors import (
     FileFormatError,
     InvalidForestError,
@@ -41,6 +42,8 @@ class Opened:
     name : str
         For messages.
     document : JSON object
+    nested : Nested
+        The nodes and leaves of its nested trees.
     fitted : object, optional
         The library's own object; None for a JSON file.
     labels : bool, optional
@@ -49,6 +52,7 @@ class Opened:
 
     name: str
     document: Document
+    nested: Nested
     fitted: Any = None
     labels: bool | None = None
 
@@ -88,7 +92,7 @@ def open_model(model: Any) -> Opened:
         data = path.read_bytes()
         if data.startswith(MAGIC):
             return _opened(str(path), _read_binary(path))
-        return Opened(str(path), parse(data))
+        return Opened(str(path), *parse(data))
 
 
 def _read_binary(path: Path) -> Any:
@@ -124,14 +128,14 @@ def _opened(name: str, model: Any) -> Opened:
             raise UnsupportedModelError(
                 f"a model must be one that CatBoost can save as JSON, got: {error}."
             ) from error
-        document = parse(path.read_bytes())
+        document, nested = parse(path.read_bytes())
     kinds = {
         "CatBoostClassifier": True,
         "CatBoostRegressor": False,
         "CatBoostRanker": False,
     }
     found = [kinds[cls.__name__] for cls in type(model).__mro__ if cls.__name__ in kinds]
-    return Opened(name, document, model, found[0] if found else None)
+    return Opened(name, document, nested, model, found[0] if found else None)
 
 
 def _refuse_texts(model: Any) -> None:

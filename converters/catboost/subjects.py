@@ -9,8 +9,8 @@ from typing import Any, Final
 import numpy as np
 
 from bitvec.arrays import Array
+from bitvec.city_hash import category_hash
 from bitvec.converters.catboost.categories import Column
-from bitvec.converters.catboost.city_hash import category_hash
 from bitvec.converters.catboost.model import Lifted, lift, spread
 from bitvec.converters.catboost.opened import library, naming, open_model
 from bitvec.errors import InputError
@@ -146,7 +146,7 @@ def subject(model: Any, *, categories: Iterable[str | int] = ()) -> Subject:
             "classes absent from training have probabilities of about 2e-308 in CatBoost and 0 in "
             "the forest, so probabilities were not compared."
         )
-    if not all(column.knows_texts for column in columns.values()):
+    if any(column.hashed for column in columns.values()):
         notes.append(
             "the model keeps hashes of some categories only: texts of these hashes were asked for."
         )
@@ -180,7 +180,7 @@ def subject(model: Any, *, categories: Iterable[str | int] = ()) -> Subject:
 def _loaded(catboost: Any, path: Any, lifted: Lifted) -> Any:
     """Return the library's model of a JSON file, with the leaves and bias that the file says."""
     fitted = catboost.CatBoost().load_model(str(path), format="json")
-    fitted.set_leaf_values(lifted.trees.v.ravel())
+    fitted.set_leaf_values(lifted.v.ravel())
     fitted.set_scale_and_bias(lifted.scale, lifted.bias.tolist())
     return fitted
 

@@ -2,15 +2,15 @@
 
 A row passes a test and goes right, or does not. An oblivious tree asks one test per level; bit i of
 a leaf's number says whether its split i was passed, so the last split stands at the root and leaves
-are numbered from left to right. Other trees are nested objects, whose leaves are named here in the
-same way.
+are numbered from left to right. Other trees are nested objects, which `nested` took apart.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from itertools import chain
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from jaxtyping import Float64, Int64
@@ -18,11 +18,13 @@ from jaxtyping import Float64, Int64
 from bitvec.arrays import Array
 from bitvec.converters.catboost.document import Document, as_object, items, numbers
 from bitvec.converters.catboost.features import Features
+from bitvec.converters.catboost.nested import LEAF, NODE, At, Nested
 from bitvec.errors import FileFormatError
 
+TestsOf: TypeAlias = Callable[[list[Any]], Array]
+"""The numbers of the tests that splits name."""
+
 _OBLIVIOUS: Final = frozenset({"leaf_values", "leaf_weights", "splits"})
-_LEAF: Final = frozenset({"value", "weight"})
-_NODE: Final = frozenset({"split", "left", "right"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,7 @@ class Trees:
     Parameters
     ----------
     left, right : int64, (n_nodes,)
-        Children; a leaf is `~leaf`, numbered across trees, from left to right within each.
+        Children; a leaf is `~leaf`, numbered across trees.
     roots : int64, (n_trees,)
     test : int64, (n_nodes,)
         The number of each node's test.
@@ -48,8 +50,15 @@ class Trees:
     weight: Float64[Array, " n_leaves"] | None
 
 
-def read_trees(document: Document, features: Features) -> Trees:
+def read_trees(document: Document, nested: Nested, features: Features) -> Trees:
     """Read the trees of a model.
+
+    Parameters
+    ----------
+    document : JSON object
+    nested : Nested
+        The nodes and leaves that were taken out of it.
+    features : Features
 
     Raises
     ------
@@ -58,27 +67,28 @@ def read_trees(document: Document, features: Features) -> Trees:
     UnsupportedModelError
         If a split is neither on a border nor on a category.
     """
-    trees = items(document, "oblivious_trees" if "oblivious_trees" in document else "trees")
+    oblivious = "oblivious_trees" in document
+    trees = items(document, "oblivious_trees" if oblivious else "trees")
     if not trees:
         raise FileFormatError("a model must hold at least one tree, got none: fit it first.")
-    read = _oblivious if "oblivious_trees" in document else _nested
-    return read(trees, _remembering(features))
+    tests_of = _remembering(features)
+    return _oblivious(trees, tests_of) if oblivious else _nested(trees, nested, tests_of)
 
 
-def _remembering(features: Features) -> Callable[[Any], int]:
-    """Return `features.test_of`, which looks at equal splits once: trees share them."""
-    known: dict[str, int] = {}
+def _remembering(features: Features) -> TestsOf:
+    """Return `features.test_of` of many splits, which looks at an object that recurs once."""
+    known: dict[int, int] = {}
 
-    def test_of(split: Any) -> int:
-        text = repr(split)  # unlike equality, it tells True from 1
-        if text not in known:
-            known[text] = features.test_of(split)
-        return known[text]
+    def tests_of(splits: list[Any]) -> Int64[Array, " n"]:
+        for at, split in {id(split): split for split in splits}.items():
+            if at not in known:
+                known[at] = features.test_of(split)
+        return np.fromiter(map(known.__getitem__, map(id, splits)), np.int64, len(splits))
 
-    return test_of
+    return tests_of
 
 
-def _oblivious(trees: list[Any], test_of: Callable[[Any], int]) -> Trees:
+def _oblivious(trees: list[Any], tests_of: TestsOf) -> Trees:
     left: list[Array] = []
     right: list[Array] = []
     roots: list[int] = []
@@ -98,7 +108,7 @@ def _oblivious(trees: list[Any], test_of: Callable[[Any], int]) -> Trees:
                 f"tree {number} of depth {len(splits)} must have {size} leaves of {dimension} "
                 f"values, got {v.size} values."
             )
-        levels: Array = np.array([test_of(split) for split in splits], np.int64)[::-1]
+        levels = tests_of(splits)[::-1]
         heap = np.arange(size - 1)
         last_level = heap >= size // 2 - 1
         for side, first in ((left, 1), (right, 2)):
@@ -133,39 +143,22 @@ def _joined(weights: list[Array | None]) -> Float64[Array, " n_leaves"] | None:
     return np.concatenate(known) if len(known) == len(weights) else None
 
 
-def _nested(trees: list[Any], test_of: Callable[[Any], int]) -> Trees:
-    sides: tuple[list[int], list[int]] = ([], [])
-    roots: list[int] = []
-    test: list[int] = []
-    leaves: list[Any] = []
-    weights: list[Any] = []
-    # A stack of subtrees with the node above and the side; a left one is taken before its right.
-    todo: list[tuple[Any, int, int]] = [(tree, -1, 0) for tree in reversed(trees)]
-    while todo:
-        tree, above, side = todo.pop()
-        is_leaf = isinstance(tree, dict) and "value" in tree
-        tree = as_object(tree, "a leaf" if is_leaf else "a node", _LEAF if is_leaf else _NODE)
-        at = ~len(leaves) if is_leaf else len(test)
-        if above < 0:
-            roots.append(at)
-        else:
-            sides[side][above] = at
-        if is_leaf:
-            leaves.append(tree["value"])
-            weights.append(tree.get("weight"))
-            continue
-        test.append(test_of(tree.get("split")))
-        for child in sides:
-            child.append(0)
-        todo += [(tree.get("right"), at, 1), (tree.get("left"), at, 0)]
-    has_weights = None not in weights
+def _nested(trees: list[Any], nested: Nested, tests_of: TestsOf) -> Trees:
+    if set(map(type, chain(trees, nested.left, nested.right))) != {At}:
+        others = (at for at in chain(trees, nested.left, nested.right) if type(at) is not At)
+        as_object(next(others), "a node or a leaf", NODE | LEAF)
+        raise FileFormatError("a node must have a split, a left and a right child.")
+    left, right, roots = (
+        np.fromiter(side, np.int64, len(side)) for side in (nested.left, nested.right, trees)
+    )
+    weights = nested.weight
     return Trees(
-        np.array(sides[0], np.int64),
-        np.array(sides[1], np.int64),
-        np.array(roots, np.int64),
-        np.array(test, np.int64),
-        _vectors(leaves),
-        numbers(weights, "weight") if has_weights else None,
+        left,
+        right,
+        roots,
+        tests_of(nested.split),
+        _vectors(nested.value),
+        None if None in weights else numbers(weights, "weight"),
     )
 
 

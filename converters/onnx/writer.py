@@ -124,7 +124,8 @@ def _require_one_column_tests(forest: Forest) -> None:
     if deepest > LARGEST_DEPTH:
         raise UnsupportedModelError(
             f"the ONNX form `{FORM}` needs trees of depth {LARGEST_DEPTH} at most, got {deepest}: "
-            "use the form `tensor`, since onnxruntime descends by recursion when it loads."
+            "onnxruntime descends by recursion when it loads; use the form `tensor` for small "
+            "trees, or predict with bitvec."
         )
     largest = int(np.diff(forest.bitvectors.leaf_ptr).max())
     if largest > LARGEST_TREE:

@@ -77,7 +77,8 @@ def exit_leaves(graph: Graph, forest: Forest, X: str) -> str:
     if expanded > LARGEST_B:
         raise UnsupportedModelError(
             f"the ONNX form `{FORM}` must expand at most {LARGEST_B} elements of B, got "
-            f"{expanded}: use the form `tree_ensemble`, which walks the trees."
+            f"{expanded}: use the form `tree_ensemble`, which walks trees of up to 1,024 levels, "
+            "or predict with bitvec."
         )
     parts = []
     alone = np.flatnonzero(sizes == 1)

@@ -14,8 +14,9 @@ import pytest
 
 import bitvec
 from bitvec import reference, transforms
+from bitvec.city_hash import text_with_hash
+from bitvec.cli.rows import read_rows
 from bitvec.converters import catboost as converter
-from bitvec.converters.catboost.city_hash import text_with_hash
 from bitvec.errors import (
     FileFormatError,
     InputError,
@@ -403,7 +404,12 @@ def test_texts_of_a_frame_find_their_categories(tmp_path):
     expected = model.predict(cb.Pool(frame, cat_features=CATEGORIES))
     path = saved(model, tmp_path / "m.json")
     every = {*X[:, 3], *X[:, 5]}
-    for forest in (converter.convert(path), converter.convert(model, categories=every)):
+    model.save_model(str(tmp_path / "m.cbm"))
+    without = saved(model, tmp_path / "without.json", texts=False)
+    lifted = [converter.convert(each) for each in (path, model, without, tmp_path / "m.cbm")]
+    lifted += [converter.convert(model, categories=texts) for texts in (every, ["x", "1", "new"])]
+    assert [forest.inputs.hashed != () for forest in lifted] == [0, 1, 1, 1, 0, 1]
+    for forest in lifted:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of unseen categories
             rows = bitvec.compile(forest).rows(frame)
@@ -437,6 +443,43 @@ def test_hashes_stand_for_texts_that_are_not_known():
     book = forest.inputs.categories[3]
     assert book is not None
     assert set(book) <= {converter.category_hash(text) for text in ("x", "y", "zé", "")}
+
+
+@pytest.mark.parametrize("kind", ["str", "category"])
+def test_texts_are_found_by_hashes_through_every_way_in(tmp_path, kind):
+    pandas = pytest.importorskip("pandas")
+    texts = ["a", "b", "", "NA", "nan", "100000", "true", "ü"]
+    frame = pandas.DataFrame({"c": texts * 10, "n": range(80)})
+    y = np.array([texts.index(c) * 3.7 for c in frame.c]) + frame.n / 100
+    model = cb.CatBoostRegressor(**{**QUIET, "iterations": 20, "one_hot_max_size": 10})
+    model.fit(frame, y, cat_features=["c"])
+    unheard = [*texts, "A", "zz", " NA", "7", "1.0", "b "]
+    rows = pandas.DataFrame({"c": unheard, "n": np.arange(len(unheard)) * 5}).astype({"c": kind})
+    expected = model.predict(rows)
+    assert len(set(model.predict(rows.assign(n=0)))) == len(texts) + 1
+    bitvec.save(bitvec.convert(model), tmp_path / "m.safetensors")
+    forest = bitvec.load(tmp_path / "m.safetensors")
+    predict = bitvec.compile(forest).predict
+    with pytest.warns(UserWarning, match="6 values in column 'c'.*'A'"):
+        assert np.array_equal(predict(rows), expected)
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    with pytest.warns(UserWarning, match="no category for"):
+        assert np.array_equal(predict(read_rows(tmp_path / "rows.csv", forest, None)), expected)
+    assert bitvec.certify(forest, model, rows[: len(texts)]).passed
+
+
+def test_whole_numbers_and_booleans_among_texts_are_hashed_as_catboost_hashes_them():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"c": ["a", "b", "1", "100000"] * 25, "n": range(100)})
+    y = np.array([len(c) + 9 * (c == "b") for c in frame.c]) + frame.n / 100
+    model = cb.CatBoostRegressor(**{**QUIET, "one_hot_max_size": 10})
+    predict = bitvec.compile(bitvec.convert(model.fit(frame, y, cat_features=["c"]))).predict
+    n = [1.0, 2.0, 50.0]
+    for known in (["a", True, np.bool_(True)], pandas.Categorical([100000, 1, 1])):
+        rows = pandas.DataFrame({"c": known, "n": n})
+        assert np.array_equal(predict(rows), model.predict(rows))
+    with pytest.raises(InputError, match="'c' of `X` must hold texts"):
+        predict(pandas.DataFrame({"c": [1, 1, 100000], "n": n}))
 
 
 def test_numbers_of_a_frame_are_not_taken_for_codes_of_texts(tmp_path):

@@ -949,9 +949,7 @@ def test_rows_of_another_width_do_not_reach_the_library() -> None:
         ),
     ],
 )
-def test_what_a_newer_or_foreign_writer_may_mean_otherwise_is_refused(
-    change, error, says, tmp_path
-):
+def test_what_another_writer_may_mean_otherwise_is_refused(change, error, says, tmp_path):
     X = np.random.default_rng(0).normal(size=(60, 2))
     booster = xgb.train({"max_depth": 2, "nthread": 1}, xgb.DMatrix(X, X[:, 0]), 1)
     document = json.loads(booster.save_raw("json"))

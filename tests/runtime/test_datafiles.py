@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import io
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bitvec.city_hash import category_hash
 from bitvec.errors import InputError
 from bitvec.inputs import Inputs
 from bitvec.runtime import datafiles, text_parsers
 from bitvec.runtime.datafiles import read, write, write_text
-from bitvec.runtime.text_parsers import LIBRARIES
+from bitvec.runtime.tables import rows
+from bitvec.runtime.text_parsers import LIBRARIES, MISSING
 
 READERS = (*LIBRARIES, "numpy")
 
@@ -30,8 +33,6 @@ def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 def matrix(path: Path, names: tuple[str, ...] | None = None) -> np.ndarray:
     """Return a file's rows as a predictor of the columns `names` would read them."""
-    from bitvec.runtime.tables import rows
-
     table = read(path)
     names = names or table.names
     inputs = Inputs(table.data.shape[1] if names is None else len(names), names)
@@ -257,6 +258,89 @@ def test_named_text_columns_keep_categories_that_look_like_numbers(
     path = put(tmp_path, "code,size\n01,1\n2,2\n")
     assert read(path, text=["code", "not there"]).split("code")[1].tolist() == ["01", "2"]
     assert read(path).split("code")[1].tolist() == [1, 2]
+
+
+CELLS = ["", "NA", "nan", "NaN", "null", "1", "01", "true", "red", " NA", "nil"]
+
+
+def codes(path: Path, inputs: Inputs) -> list[list[float]]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of unseen categories
+        table = read(path, inputs=inputs)
+        got = rows(table.features(inputs.feature_names), inputs, np.dtype(np.float32))
+    return [[str(x) if x != x else x for x in row] for row in got.tolist()]
+
+
+@pytest.mark.parametrize("library", list(LIBRARIES), indirect=True)
+@pytest.mark.parametrize("names", [("size", "colour"), None])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize(
+    "book",
+    [
+        ("red", "", "NA", "nan"),
+        ("nan", "NaN"),
+        ("", "1"),
+        ("null",),
+        ("red", "green"),
+        ("true", "false"),
+        ("01", "1", "NA"),
+    ],
+)
+def test_a_cell_is_missing_only_where_no_category_is_just_that_text(
+    library: str, tmp_path: Path, names: tuple[str, ...] | None, end: str, book: tuple[str, ...]
+) -> None:
+    """Also in the first column of numbers, where the same cells are missing as ever."""
+    known = {label: float(code) for code, label in enumerate(book)}
+    wanted = [known.get(cell, "nan" if cell in MISSING else -1.0) for cell in CELLS]
+    lines = ["size,colour", *(f"{k},{cell}" for k, cell in enumerate(CELLS)), "NA,red", ",nil"]
+    path = put(tmp_path, end.join([*lines, ""]))
+    inputs = Inputs(2, feature_names=names, categories=(None, book))
+    last = [["nan", known.get("red", -1.0)], ["nan", -1.0]]
+    assert codes(path, inputs) == [[float(k), x] for k, x in enumerate(wanted)] + last
+
+
+@pytest.mark.parametrize("library", list(LIBRARIES), indirect=True)
+@pytest.mark.parametrize("cells", [["nan", "nan"], ["NA", "1"], ["true", "true"], ["7", "8"], [""]])
+def test_a_column_of_cells_that_look_otherwise_holds_categories(
+    library: str, tmp_path: Path, cells: list[str]
+) -> None:
+    path = put(tmp_path, "\n".join(["size,colour", *(f"1,{cell}" for cell in cells), ""]))
+    labels = ("x", *dict.fromkeys(cells))
+    expected = [[1.0, float(labels.index(cell))] for cell in cells]
+    hashes = tuple(map(category_hash, labels))
+    assert codes(path, Inputs(2, ("size", "colour"), (None, labels))) == expected
+    assert codes(path, Inputs(2, ("size", "colour"), (None, hashes), hashed=(1,))) == expected
+
+
+@pytest.mark.parametrize("library", list(LIBRARIES), indirect=True)
+def test_columns_without_names_are_counted_beside_the_target(library: str, tmp_path: Path) -> None:
+    path = put(tmp_path, "colour,y,code\nNA,1,2\n,0,1\n")
+    inputs = Inputs(2, categories=(("red", "NA"), ("2", "1")))
+    table, y = read(path, inputs=inputs, target="y").split("y")
+    assert y.tolist() == [1, 0]
+    assert np.array_equal(
+        rows(table.features(None), inputs, np.dtype(np.float64)),
+        [[1, 0], [np.nan, 1]],
+        equal_nan=True,
+    )
+
+
+@pytest.mark.parametrize("library", list(LIBRARIES), indirect=True)
+def test_text_in_a_file_where_all_categories_are_numbers_is_refused(
+    library: str, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match=r"'colour' of .*0, 1, 2.*got the text 'red'"):
+        codes(put(tmp_path, "colour\nred\n1\n"), Inputs(1, ("colour",), ((0, 1, 2),)))
+
+
+@pytest.mark.parametrize("book", [("", "x"), ("1", "2")])
+def test_numpy_alone_takes_no_category_for_a_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, book: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(text_parsers, "find_spec", lambda wanted: None)
+    path = put(tmp_path, f"size,colour\n1,{book[0]}\n")
+    with pytest.raises(InputError, match=rf"'colour' must hold numbers, got '{book[0]}'; .*polars"):
+        codes(path, Inputs(2, ("size", "colour"), (None, book)))
 
 
 def test_split_takes_the_target_out(library: str, tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bitvec.errors import InputError
+from bitvec.city_hash import category_hash
+from bitvec.errors import InputError, InvalidForestError
 from bitvec.inputs import Inputs
 from bitvec.runtime.tables import rows
 
@@ -344,3 +345,66 @@ def test_dates_lazy_frames_and_single_columns_are_refused_with_a_remedy():
 def test_a_frame_without_rows_is_no_error(frame):
     columns = {name: np.zeros(0) for name in "abc"}
     assert rows(frame(columns), NAMED, F32).shape == (0, 3)
+
+
+# ---- code books of numbers, and of hashes
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+@pytest.mark.parametrize("book", [(10, 20), (0, 1), (0.5, 1.5), (False, True)])
+def test_text_where_all_categories_are_numbers_is_refused(frame, book):
+    inputs = Inputs(1, feature_names=("n",), categories=(book,))
+    with pytest.raises(InputError, match=rf"'n' of .*{book[1]}.*got the text '20'") as caught:
+        rows(frame({"n": [None, "20"]}), inputs, F32)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(InputError, match=r"column 0 of .*got the text '20'"):
+        rows([["20"]], inputs, F32)
+
+
+def test_text_in_a_column_with_an_empty_code_book_is_an_unseen_category():
+    with pytest.warns(UserWarning, match="no category for"):
+        exact(rows([["x"]], Inputs(1, categories=((),)), F32), [[-1]], F32)
+
+
+HASHED = Inputs(
+    2,
+    feature_names=("size", "colour"),
+    categories=(None, (category_hash("red"), "green", category_hash(""), category_hash(7))),
+    hashed=(1,),
+)
+HASHED_COLOURS = {"size": [1.0] * 7, "colour": ["green", "red", "", "7", "Red", None, "red"]}
+HASHED_CODES = [[1, code] for code in (1, 0, 2, 3, -1, np.nan, 0)]
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+def test_texts_are_found_by_their_hashes_where_the_book_holds_hashes(frame):
+    with pytest.warns(UserWarning, match=r"1 values in column 'colour'.*'Red'"):
+        exact(rows(frame(HASHED_COLOURS), HASHED, F32), HASHED_CODES, F32)
+    X = np.array(list(zip(*HASHED_COLOURS.values(), strict=True)), object)
+    with pytest.warns(UserWarning, match="1 values in column 1"):
+        exact(rows(X, HASHED, F32), HASHED_CODES, F32)
+
+
+def test_a_number_is_a_hashed_category_in_a_category_column_only():
+    pd = pytest.importorskip("pandas")
+    book = HASHED.categories[1]
+    frame = pd.DataFrame({"size": [0.0, 0.0], "colour": pd.Series([7, None], dtype="category")})
+    exact(rows(frame, HASHED, F32), [[0, 3], [0, np.nan]], F32)
+    for column in ([7, 7], [book[0], 7], pd.Series(["red", 7], dtype=object)):
+        with pytest.raises(InputError, match="'colour' of `X` must hold texts"):
+            rows(frame.assign(colour=column), HASHED, F32)
+    exact(rows(np.array([[0.0, 3.0]]), HASHED, F32), [[0, 3]], F32)  # an array holds codes
+    with pytest.raises(InputError, match=r"texts or whole numbers, got 7\.5"):
+        rows(frame.assign(colour=pd.Categorical([7.5, 7.5])), HASHED, F32)
+    # The number of a hash is no category, though it stands in the book.
+    with pytest.warns(UserWarning, match="2 values"):
+        rows(frame.assign(colour=pd.Categorical([book[0]] * 2)), HASHED, F32)
+
+
+@pytest.mark.parametrize(
+    ("categories", "hashed"),
+    [(None, (0,)), ((None,), (0,)), (((1,),), (1,)), (((1,),), (-1,)), (((1.5,),), (0,))],
+)
+def test_hashed_columns_have_code_books_of_texts_and_whole_numbers(categories, hashed):
+    with pytest.raises(InvalidForestError, match="`hashed` must name"):
+        Inputs(1, categories=categories, hashed=hashed)
