@@ -245,5 +245,10 @@ def _infos(forest: Forest) -> list[str]:
 
 def _books(forest: Forest) -> str:
     lists = _metadata(forest).get("pandas_categorical")
-    books = [book for book in forest.inputs.categories or () if book is not None]
+    hashed = forest.inputs.hashed  # of which no frame can be told the texts
+    books = [
+        book
+        for column, book in enumerate(forest.inputs.categories or ())
+        if book is not None and column not in hashed
+    ]
     return json.dumps(lists or books or None)
