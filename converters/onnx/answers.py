@@ -74,11 +74,14 @@ def answers(
     # Only a leaf of several weights may repeat a target.
     several = np.bincount(operator.weight_leaf, minlength=operator.n_leaves) > 1
     several_weights = several[operator.weight_leaf]
-    pair = operator.weight_leaf[several_weights] * operator.n_targets
+    pair = operator.weight_leaf[several_weights].astype(np.int64)
+    pair *= operator.n_targets
     pair += operator.weight_target[several_weights]
     if np.any(pair[1:] < pair[:-1]):  # exporters list them in order, and sorting takes time
         pair.sort()
-    if np.any(pair[1:] == pair[:-1]):
+    repeats = bool(np.any(pair[1:] == pair[:-1]))
+    del pair, several_weights
+    if repeats:
         raise UnsupportedModelError(
             "each leaf must have at most one weight for a target, got several: onnxruntime's own "
             "kernels disagree on what that means."

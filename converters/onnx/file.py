@@ -7,6 +7,7 @@ becomes an array only after its stated size was compared with what is there.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -95,18 +96,37 @@ def read_model(model: Any) -> Any:
     return message
 
 
-def attributes(node: Any) -> dict[str, Any]:
+class Attributes(Mapping[str, Any]):
+    """The attributes of an operator; each is decoded where it is asked for, and not kept.
+
+    Of a large model, all of them at once would take several times the memory of the forest.
+    """
+
+    def __init__(self, stored: dict[str, tuple[Any, int]]) -> None:
+        self._stored = stored
+
+    def __getitem__(self, name: str) -> Any:
+        return _value(*self._stored[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._stored)
+
+    def __len__(self) -> int:
+        return len(self._stored)
+
+
+def attributes(node: Any) -> Attributes:
     """Return the attributes of a tree operator: ints, texts, lists of texts, and arrays.
 
     Raises
     ------
     FileFormatError
-        If one is of the wrong kind, repeated, or its data are damaged.
+        If one is of the wrong kind or repeated; where it is asked for, if its data are damaged.
     UnsupportedModelError
         If the standard does not know one.
     """
     known = ATTRIBUTES[node.op_type]
-    values: dict[str, Any] = {}
+    stored: dict[str, tuple[Any, int]] = {}
     for attribute in node.attribute:
         name = attribute.name
         if name not in known:
@@ -114,14 +134,16 @@ def attributes(node: Any) -> dict[str, Any]:
                 f"{node.op_type} must have attributes of the standard, got {name!r}: "
                 "its meaning is unknown here."
             )
-        if name in values:
+        if name in stored:
             raise FileFormatError(f"attribute `{name}` must stand once, got it twice.")
         kind = known[name]
         proto_kind, words = _KINDS[kind]
         if attribute.type != proto_kind:
             raise FileFormatError(f"attribute `{name}` must hold {words}, got another type.")
-        values[name] = _value(attribute, kind)
-    return values
+        if kind == TENSOR:
+            _value(attribute, kind)  # runtimes refuse a damaged one even where they do not use it
+        stored[name] = attribute, kind
+    return Attributes(stored)
 
 
 def _value(attribute: Any, kind: int) -> Any:
@@ -132,19 +154,14 @@ def _value(attribute: Any, kind: int) -> Any:
     if kind == STRING:
         return text(attribute.s, attribute.name)
     if kind == INTEGERS:
-        return _numbers(attribute.ints, np.dtype(np.int64))
+        return np.array(attribute.ints, np.int64)
     if kind == REALS:
-        return _numbers(attribute.floats, np.dtype(np.float32))
+        return np.array(attribute.floats, np.float32)
     if kind == STRINGS:
         stored = attribute.strings  # a million modes, but few different ones
         known = {value: text(value, attribute.name) for value in set(stored)}
-        return [known[value] for value in stored]
+        return list(map(known.__getitem__, stored))
     return tensor(attribute.t, attribute.name)
-
-
-def _numbers(values: Any, dtype: np.dtype[Any]) -> Array:
-    """Return a repeated field as an array, without a list of Python numbers in between."""
-    return np.fromiter(values, dtype, len(values))
 
 
 def text(value: bytes, name: str) -> str:

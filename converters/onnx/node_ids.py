@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
-from jaxtyping import Int64
+from jaxtyping import Int32, Int64
 
 from bitvec.arrays import Array
 from bitvec.converters.onnx.operator import (
@@ -54,29 +54,28 @@ def read_by_ids(kind: str, given: Mapping[str, Any], dtype: np.dtype) -> Operato
             f"`nodes_modes` must be LEAF or one of {', '.join(codes)}, got "
             f"{sorted(unknown)[0][:40]!r}."
         )
-    mode = np.fromiter((codes.get(name, -1) for name in modes), np.int64, n)
+    mode = np.fromiter(map((codes | {LEAF: -1}).__getitem__, modes), np.int64, n)
     place = _Places(tree, node_id, first)
     is_leaf = mode < 0
     # Where each listed node stands among the nodes or the leaves.
     position = np.where(is_leaf, ~(np.cumsum(is_leaf) - 1), np.cumsum(~is_leaf) - 1)
     node = ~is_leaf
     prefix = "class" if kind == CLASSIFIER else "target"
-    weights = numbers(given, f"{prefix}_weights", dtype)
-    at_tree, at_node, target = (
-        integers(given, f"{prefix}_{name}") for name in ("treeids", "nodeids", "ids")
-    )
+    labels = _labels(given) if kind == CLASSIFIER else None
+    # There may be many times as many weights as nodes, so no more of them is held than needed.
+    owner = _owners(given, prefix, place, position)
+    weights, target = numbers(given, f"{prefix}_weights", dtype), integers(given, f"{prefix}_ids")
     require_one_length(
         {
-            f"{prefix}_treeids": at_tree.size,
-            f"{prefix}_nodeids": at_node.size,
+            f"{prefix}_nodeids": owner.size,
             f"{prefix}_ids": target.size,
             f"{prefix}_weights": weights.size,
         }
     )
-    labels = _labels(given) if kind == CLASSIFIER else None
-    owner = position[place.of(at_tree, at_node, f"{prefix}_nodeids")]
-    on_leaf = owner < 0  # weights of inner nodes, which old converters wrote, are not used
-    order = np.flatnonzero(on_leaf)[np.argsort(~owner[on_leaf], kind="stable")]
+    order: Array | slice = slice(None)
+    if np.any(owner >= 0) or np.any(owner[1:] > owner[:-1]):
+        on_leaf = owner < 0  # weights of inner nodes, which old converters wrote, are not used
+        order = np.flatnonzero(on_leaf)[np.argsort(~owner[on_leaf], kind="stable")]
     n_targets = int(given.get("n_targets", 0)) if labels is None else labels.size
     return checked(
         Operator(
@@ -91,7 +90,7 @@ def read_by_ids(kind: str, given: Mapping[str, Any], dtype: np.dtype) -> Operato
             leaf_id=node_id[is_leaf],
             weight=weights[order],
             weight_leaf=~owner[order],
-            weight_target=target[order],
+            weight_target=target[order].astype(np.int32),
             negative_weights=bool(np.any(weights < 0)),
             n_targets=n_targets,
             base=numbers(given, "base_values", dtype),
@@ -101,6 +100,15 @@ def read_by_ids(kind: str, given: Mapping[str, Any], dtype: np.dtype) -> Operato
         ),
         target,
     )
+
+
+def _owners(
+    given: Mapping[str, Any], prefix: str, place: _Places, position: Int64[Array, " n"]
+) -> Int32[Array, " n_weights"]:
+    """Return the node or `~leaf` that each weight belongs to."""
+    tree, node = (integers(given, f"{prefix}_{name}") for name in ("treeids", "nodeids"))
+    require_one_length({f"{prefix}_treeids": tree.size, f"{prefix}_nodeids": node.size})
+    return position.astype(np.int32)[place.of(tree, node, f"{prefix}_nodeids")]
 
 
 class _Places:
@@ -142,7 +150,9 @@ class _Places:
             return np.zeros(0, np.int64)
         # The weights of a leaf stand together, so each run of equal pairs is looked up once.
         head = np.append(True, (tree[1:] != tree[:-1]) | (node[1:] != node[:-1]))
-        return self._found(tree[head], node[head], name)[np.cumsum(head) - 1]
+        first = np.flatnonzero(head)
+        found = self._found(tree[first], node[first], name)
+        return np.repeat(found, np.diff(first, append=tree.size))
 
     def _found(self, tree: Array, node: Array, name: str) -> Int64[Array, " n"]:
         rank = np.minimum(np.searchsorted(self._trees, tree), self._trees.size - 1)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Int64
+from jaxtyping import Bool, Float, Int32, Int64
 
 from bitvec.arrays import Array
 from bitvec.converters.onnx.schema import (
@@ -46,7 +46,7 @@ class Operator:
     node_id, leaf_id : int64
         The file's own numbers.
     weight : F, (n_weights,)
-    weight_leaf, weight_target : int64, (n_weights,)
+    weight_leaf, weight_target : int32, (n_weights,)
         What each leaf adds to which output, in the order of the leaves.
     negative_weights : bool
         Whether any weight of the file is below 0, also one that no leaf has.
@@ -68,8 +68,8 @@ class Operator:
     node_id: Int64[Array, " n_nodes"]
     leaf_id: Int64[Array, " n_leaves"]
     weight: Float[Array, " n_weights"]
-    weight_leaf: Int64[Array, " n_weights"]
-    weight_target: Int64[Array, " n_weights"]
+    weight_leaf: Int32[Array, " n_weights"]
+    weight_target: Int32[Array, " n_weights"]
     negative_weights: bool
     n_targets: int
     base: Float[Array, " n_base"]
@@ -143,8 +143,8 @@ def read_by_positions(given: Mapping[str, Any], dtype: np.dtype) -> Operator:
             node_id=np.arange(n),
             leaf_id=np.arange(weight.size),
             weight=weight,
-            weight_leaf=np.arange(weight.size),
-            weight_target=target,
+            weight_leaf=np.arange(weight.size, dtype=np.int32),
+            weight_target=target.astype(np.int32),
             negative_weights=bool(np.any(weight < 0)),
             n_targets=int(given.get("n_targets", 0)),
             base=np.zeros(0, dtype),

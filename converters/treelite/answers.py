@@ -61,17 +61,17 @@ def leaves(
             "leaves of another shape, for which GTIL has no answer either: build the model with "
             "the leaf vectors that `leaf_vector_shape` names."
         )
-    values = np.concatenate([nodes["leaf_value"], nodes["leaf_vector"]]).astype(header.dtype)
-    # Where a leaf's values begin: behind all scalars, or its own scalar.
-    at = np.where(length > 0, nodes["leaf_value"].size + begin, leaf)
+    values, at = _values(nodes, leaf, begin, length)
+    values = values.astype(header.dtype, copy=False)
     first = header.first_output
     if np.all(one):
         output = (first[np.maximum(target, 0)] + np.maximum(class_id, 0)).astype(np.int32)
         v = values[at][:, None]
         return Leaves(v) if header.n_outputs == 1 else Leaves(v, output)
-    if leaf.size * header.n_outputs > PADDING * values.size:
+    stored = nodes["leaf_value"].size + nodes["leaf_vector"].size
+    if leaf.size * header.n_outputs > PADDING * stored:
         raise UnsupportedModelError(
-            f"leaf vectors must be about as many as stored, got {values.size} values that would be "
+            f"leaf vectors must be about as many as stored, got {stored} values that would be "
             f"{leaf.size} leaves x {header.n_outputs} outputs: let each tree name its output."
         )
     # The zeros of outputs that a tree does not answer for leave a sum that began at +0 as it is.
@@ -84,6 +84,18 @@ def leaves(
             place = at + row * n_columns + column
             v[speaks, first[t] + c] = values[place[speaks]]
     return Leaves(v)
+
+
+def _values(
+    nodes: dict[str, Array], leaf: Array, begin: Array, length: Array
+) -> tuple[Array, Int64[Array, " n_leaves"]]:
+    """Return stored values, and where those of each leaf begin: its vector, or its own scalar."""
+    scalars, vectors = nodes["leaf_value"], nodes["leaf_vector"]
+    if not np.any(length):
+        return scalars, leaf
+    if np.all(length):
+        return vectors, begin
+    return np.concatenate([scalars, vectors]), np.where(length > 0, scalars.size + begin, leaf)
 
 
 def output(header: Header) -> Output:

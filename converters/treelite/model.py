@@ -204,19 +204,20 @@ def gather(model: Source4, header: Header) -> tuple[dict[str, Array], Int64[Arra
         If a field is too short or an index out of range.
     """
     parts: dict[str, list[Array]] = {}
+    statistics: dict[str, list[Array | None]] = {}
     sizes, n_values = [], {"leaf_vector": 0, "category_list": 0}
     for index in range(model.num_tree):
         accessor = model.get_tree_accessor(index)
         size = int(accessor.get_field("num_nodes")[0])
         sizes.append(size)
         for name in _NODE_FIELDS:
-            field = np.array(accessor.get_field(name))
+            field = np.asarray(accessor.get_field(name))  # joined below, which copies
             require(field.size == size, f"tree {index}: `{name}` must have {size} values.")
             parts.setdefault(name, []).append(field)
         for name in STATISTICS:
-            parts.setdefault(name, []).append(_statistic(accessor, name, size))
+            statistics.setdefault(name, []).append(_statistic(accessor, name, size))
         for name, offset in n_values.items():
-            values = np.array(accessor.get_field(name))
+            values = np.asarray(accessor.get_field(name))
             for end in ("begin", "end"):
                 bound = parts[f"{name}_{end}"][-1]
                 require(np.all(bound <= values.size), f"tree {index}: `{name}` is too short.")
@@ -227,23 +228,32 @@ def gather(model: Source4, header: Header) -> tuple[dict[str, Array], Int64[Arra
     empty = {
         name: np.zeros(0, np.int64) for name in (*_NODE_FIELDS, "leaf_vector", "category_list")
     }
-    nodes = {name: np.concatenate(arrays) for name, arrays in parts.items()} or empty
-    nodes = {
-        name: values
-        for name, values in nodes.items()
-        if name not in STATISTICS or not np.all(np.isnan(values))
-    }
+    nodes = {name: np.concatenate(parts.pop(name)) for name in list(parts)} or empty
+    for name, total in n_values.items():
+        if total == 0:  # then each begins and ends at 0, which takes no memory to say
+            for end in (f"{name}_begin", f"{name}_end"):
+                nodes[end] = np.broadcast_to(np.int64(0), nodes[end].shape)
+    for name, known in statistics.items():
+        if any(values is not None for values in known):
+            nodes[name] = np.concatenate(
+                [
+                    np.full(size, np.nan) if values is None else values
+                    for size, values in zip(sizes, known, strict=True)
+                ]
+            )
     start = np.cumsum([0, *sizes]).astype(np.int64)
     _check_nodes(nodes, np.repeat(np.diff(start), np.diff(start)), header)
     return nodes, start
 
 
-def _statistic(accessor: Any, name: str, size: int) -> Float[Array, " n_nodes"]:
-    values = np.array(accessor.get_field(name))
-    present = np.array(accessor.get_field(f"{name}_present"))
-    if values.size != size or present.size != size:
-        return np.full(size, np.nan)
-    return np.where(present != 0, values.astype(np.float64), np.nan)
+def _statistic(accessor: Any, name: str, size: int) -> Float[Array, " n_nodes"] | None:
+    """Return a statistic of a tree's nodes, NaN where one lacks it; None if all do."""
+    values = np.asarray(accessor.get_field(name))
+    present = np.asarray(accessor.get_field(f"{name}_present"))
+    if values.size != size or present.size != size or not np.any(present):
+        return None
+    known = np.where(present != 0, values.astype(np.float64), np.nan)
+    return None if np.all(np.isnan(known)) else known
 
 
 def _check_nodes(nodes: dict[str, Array], size: Array, header: Header) -> None:

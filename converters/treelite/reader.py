@@ -170,15 +170,9 @@ def lift(model: Source4) -> Forest:
     """Return the forest of an open model."""
     header = read_header(model)
     nodes, start = gather(model, header)
-    shift = np.repeat(start[:-1], np.diff(start))
     swapped = _swapped(nodes)
-    cleft, cright = (
-        np.where(nodes["node_type"] == LEAF, -1, nodes[side] + shift)
-        for side in ("cleft", "cright")
-    )
-    bitvectors, order = structure.arrange(
-        np.where(swapped, cright, cleft), np.where(swapped, cleft, cright), start[:-1]
-    )
+    bitvectors, order = structure.arrange(*_sides(nodes, start, swapped), start[:-1])
+    shift = np.repeat(start[:-1], np.diff(start))
     tree_of_leaf = np.repeat(np.arange(bitvectors.n_trees), np.diff(bitvectors.leaf_ptr))
     statistics = {name: nodes[name] for name in STATISTICS if name in nodes}
     cover = statistics.get("sum_hess", statistics.get("data_count"))
@@ -202,6 +196,17 @@ def lift(model: Source4) -> Forest:
         Inputs(header.n_features, absent_is_missing=True),
         source,
     )
+
+
+def _sides(
+    nodes: dict[str, Array], start: Int64[Array, " n"], swapped: Array
+) -> tuple[Int64[Array, " n_positions"], Int64[Array, " n_positions"]]:
+    """Take the children out of the nodes; return our left and right, by position, -1 at leaves."""
+    cleft, cright = nodes.pop("cleft"), nodes.pop("cright")
+    inner = nodes["node_type"] != LEAF
+    left, right = np.where(swapped, cright, cleft), np.where(swapped, cleft, cright)
+    shift = np.repeat(start[:-1], np.diff(start))
+    return np.where(inner, left + shift, -1), np.where(inner, right + shift, -1)
 
 
 def _swapped(nodes: dict[str, Array]) -> Array:

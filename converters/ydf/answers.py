@@ -6,7 +6,7 @@ from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from jaxtyping import Float32, Float64
+from jaxtyping import Float32, Float64, Int64
 
 from bitvec.arrays import Array
 from bitvec.converters.ydf import schema
@@ -71,44 +71,67 @@ _HELD: Final = ("classifier", "regressor", "uplift", "anomaly_detection")
 
 
 class Answers(NamedTuple):
-    """What leaves hold and what becomes of their sum.
-
-    `v` is float32, (n_positions, width), by position in the file; of width 1 where each tree adds
-    to one output.
-    """
+    """What becomes of the sum of leaves; `width` is 1 where each tree adds to one output."""
 
     n_outputs: int
-    v: Float32[Array, "n_positions width"]
+    width: int
     base: Float32[Array, " n_outputs"]
     post_transform: PostTransform = PostTransform.IDENTITY
     parameter: float = 1.0
     classes: Array | None = None
 
 
-def read_answers(directory: Directory, columns: Columns, depth: Array) -> Answers:
-    """Read what the leaves of a model hold.
-
-    Parameters
-    ----------
-    depth : int64, (n_positions,)
-        Of each node of the file.
+def read_answers(directory: Directory, columns: Columns) -> Answers:
+    """Read what a model answers with.
 
     Raises
     ------
     UnsupportedModelError
         For a task or a loss that a forest cannot hold.
     FileFormatError
-        If a leaf is damaged.
+        If a header is damaged.
     """
-    task = int(directory.model.ints("task")[0])
-    if task not in list(Task):
-        raise FileFormatError(f"the task must be one of YDF's, got {task}.")
+    number = int(directory.model.ints("task")[0])
+    if number not in list(Task):
+        raise FileFormatError(f"the task must be one of YDF's, got {number}.")
+    task = Task(number)
     classes = _classes(directory, columns) if task == Task.CLASSIFICATION else None
     if directory.kind == BOOSTED_TREES:
-        return _boosted(directory, Task(task), classes)
+        return _boosted(directory, task, classes)
     if directory.kind == ISOLATION_FOREST:
-        return _isolation(directory, Task(task), depth)
-    return _random_forest(directory, Task(task), classes)
+        return _isolation(directory, task)
+    if task == Task.REGRESSION:
+        return Answers(1, 1, np.zeros(1, np.float32))
+    if classes is None:
+        _refuse_task(directory, task)
+    assert classes is not None
+    n_outputs = 1 if classes.size == 2 else classes.size
+    base = np.zeros(n_outputs, np.float32)
+    return Answers(n_outputs, n_outputs, base, PostTransform.AT_MOST_ONE, classes=classes)
+
+
+def read_leaves(directory: Directory, nodes: Messages, answers: Answers) -> Array:
+    """Read what some nodes hold, as far as they are leaves.
+
+    Returns
+    -------
+    float32, (n, width)
+        By position; of an isolation forest int64, the number of examples.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If a leaf holds something else.
+    FileFormatError
+        If a leaf is damaged.
+    """
+    if directory.kind == ISOLATION_FOREST:
+        return _examples(nodes)[:, None]
+    if directory.kind == BOOSTED_TREES:
+        return _numbers(nodes)[:, None]
+    if answers.classes is None:
+        return (_numbers(nodes) / np.float32(directory.n_trees))[:, None]
+    return _shares(directory, nodes, answers.classes.size)
 
 
 def _classes(directory: Directory, columns: Columns) -> Array:
@@ -126,17 +149,15 @@ def _classes(directory: Directory, columns: Columns) -> Array:
     return np.array(words[1:])
 
 
-def _held(directory: Directory, name: str, of: Schema) -> tuple[Messages, Array]:
+def _held(nodes: Messages, name: str, of: Schema) -> tuple[Messages, Array]:
     """Return what nodes hold, and which nodes; every leaf must hold it, and no node another."""
-    is_leaf = ~directory.nodes.has("condition")
+    is_leaf = ~nodes.has("condition")
     others = [other for other in _HELD if other != name]
-    if not np.all(directory.nodes.has(name)[is_leaf]) or any(
-        np.any(directory.nodes.has(other)) for other in others
-    ):
+    if not np.all(nodes.has(name)[is_leaf]) or any(np.any(nodes.has(other)) for other in others):
         raise UnsupportedModelError(
             f"the leaves of a model for this task must hold a {name}, got others."
         )
-    return directory.nodes.nested(name, of)
+    return nodes.nested(name, of)
 
 
 def _refuse_task(directory: Directory, task: Task) -> None:
@@ -146,10 +167,10 @@ def _refuse_task(directory: Directory, task: Task) -> None:
     )
 
 
-def _numbers(directory: Directory) -> Float32[Array, " n_positions"]:
-    held, owner = _held(directory, "regressor", schema.REGRESSOR)
+def _numbers(nodes: Messages) -> Float32[Array, " n"]:
+    held, owner = _held(nodes, "regressor", schema.REGRESSOR)
     held.nested("distribution", schema.NORMAL)  # a damaged one ends YDF's reading of the trees
-    v = np.zeros(directory.nodes.size, np.float32)
+    v = np.zeros(nodes.size, np.float32)
     v[owner] = held.floats("top_value")
     return v
 
@@ -175,7 +196,6 @@ def _boosted(directory: Directory, task: Task, classes: Array | None) -> Answers
             f"boosted trees must come {n_outputs} an iteration with as many initial predictions, "
             f"got {per_iteration} and {base.size}."
         )
-    v = _numbers(directory)[:, None]
     logits = bool(header.bools("output_logits")[0])
     if logits and n_outputs > 1 and np.any(base != 0):
         raise UnsupportedModelError(
@@ -183,38 +203,24 @@ def _boosted(directory: Directory, task: Task, classes: Array | None) -> Answers
             "YDF's versions disagree about them, call set_output_logits(False)."
         )
     post_transform = PostTransform.IDENTITY if logits else link.post_transform
-    return Answers(n_outputs, v, base, post_transform, classes=classes)
+    return Answers(n_outputs, 1, base, post_transform, classes=classes)
 
 
-def _random_forest(directory: Directory, task: Task, classes: Array | None) -> Answers:
-    n_trees = np.float32(directory.n_trees)
-    if task == Task.REGRESSION:
-        return Answers(1, (_numbers(directory) / n_trees)[:, None], np.zeros(1, np.float32))
-    if classes is None:
-        _refuse_task(directory, task)
-    assert classes is not None
-    held, owner = _held(directory, "classifier", schema.CLASSIFIER)
-    is_leaf = ~directory.nodes.has("condition")[owner]
+def _shares(directory: Directory, nodes: Messages, n_classes: int) -> Float32[Array, "n n_outputs"]:
+    """Return what each leaf of a random forest adds for each class, or for the second of two."""
+    held, owner = _held(nodes, "classifier", schema.CLASSIFIER)
+    is_leaf = ~nodes.has("condition")[owner]
     found, distribution_owner = held.nested("distribution", schema.DISTRIBUTION)
-    share = np.zeros((directory.nodes.size, classes.size), np.float32)
+    share = np.zeros((nodes.size, n_classes), np.float32)
     if bool(directory.header.bools("winner_take_all_inference", default=True)[0]):
         vote = held.ints("top_value")
-        if np.any((vote[is_leaf] < 1) | (vote[is_leaf] > classes.size)):
+        if np.any((vote[is_leaf] < 1) | (vote[is_leaf] > n_classes)):
             raise FileFormatError("a leaf must vote for one of the classes, got another.")
-        share[owner[is_leaf], vote[is_leaf] - 1] = np.float32(1) / n_trees
+        share[owner[is_leaf], vote[is_leaf] - 1] = np.float32(1) / np.float32(directory.n_trees)
     else:
-        count, total = _counts(found, distribution_owner, is_leaf, classes.size)
+        count, total = _counts(found, distribution_owner, is_leaf, n_classes)
         share[owner[is_leaf]] = (count / (total * directory.n_trees)[:, None]).astype(np.float32)
-    if classes.size == 2:
-        share = share[:, 1:]
-    n_outputs = share.shape[1]
-    return Answers(
-        n_outputs,
-        share,
-        np.zeros(n_outputs, np.float32),
-        PostTransform.AT_MOST_ONE,
-        classes=classes,
-    )
+    return share[:, 1:] if n_classes == 2 else share
 
 
 def _counts(
@@ -234,25 +240,36 @@ def _counts(
     return each[:, 1:], total
 
 
-def _isolation(directory: Directory, task: Task, depth: Array) -> Answers:
+def _isolation(directory: Directory, task: Task) -> Answers:
     if task != Task.ANOMALY_DETECTION:
         _refuse_task(directory, task)
-    held, owner = _held(directory, "anomaly_detection", schema.ANOMALY)
-    count = np.zeros(directory.nodes.size, np.int64)
-    count[owner] = held.ints("num_examples")
     sample = directory.header.ints("num_examples_per_trees")
-    is_leaf = ~directory.nodes.has("condition")
-    if np.any(count[is_leaf] < 0) or np.any(sample < 2):
+    if np.any(sample < 2):
         raise FileFormatError("an isolation forest must count its examples, 2 or more a tree.")
-    n_trees = np.float32(directory.n_trees)
-    v = np.where(is_leaf, (depth.astype(np.float32) + path_length(count)) / n_trees, 0)
     return Answers(
         1,
-        v.astype(np.float32)[:, None],
+        1,
         np.zeros(1, np.float32),
         PostTransform.EXPONENTIAL_STANDARD_RATIO,
         float(path_length(sample)[0]),
     )
+
+
+def _examples(nodes: Messages) -> Int64[Array, " n"]:
+    held, owner = _held(nodes, "anomaly_detection", schema.ANOMALY)
+    count = np.zeros(nodes.size, np.int64)
+    count[owner] = held.ints("num_examples")
+    if np.any(count[~nodes.has("condition")] < 0):
+        raise FileFormatError("a leaf of an isolation forest must count its examples.")
+    return count
+
+
+def isolation_depth(
+    n_examples: Int64[Array, " n"], depth: Int64[Array, " n"], n_trees: int
+) -> Float32[Array, " n"]:
+    """Return what a leaf of so many examples at this depth adds in an isolation forest."""
+    v: Array = (depth.astype(np.float32) + path_length(n_examples)) / np.float32(n_trees)
+    return v.astype(np.float32)
 
 
 def path_length(n_examples: Any) -> Float32[Array, " n"]:

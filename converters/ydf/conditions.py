@@ -86,6 +86,33 @@ class Conditions:
         return (self.test == ConditionType.CONTAINS) | (self.test == ConditionType.CONTAINS_BITMAP)
 
 
+def joined(parts: list[Conditions]) -> Conditions:
+    """Return the conditions of several parts of the nodes, one after the other.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If their sets have too many codes.
+    """
+    _require_few_codes(sum(part.member.size for part in parts))
+    n_terms = [part.term_column.size for part in parts]
+    first_term = np.cumsum([0, *n_terms])
+    term_ptr = [part.term_ptr[:-1] + first for part, first in zip(parts, first_term, strict=False)]
+    whole = {
+        name: np.concatenate([getattr(part, name) for part in parts])
+        for name in Conditions.__slots__
+        if name != "term_ptr"
+    }
+    return Conditions(**whole, term_ptr=np.concatenate([*term_ptr, first_term[-1:]]))
+
+
+def _require_few_codes(n_codes: int) -> None:
+    if n_codes > CODES_LIMIT:
+        raise UnsupportedModelError(
+            f"category sets must have at most {CODES_LIMIT} codes in all, got {n_codes}."
+        )
+
+
 def read_conditions(nodes: Messages, columns: Columns) -> Conditions:
     """Read the conditions of the nodes that have one.
 
@@ -163,10 +190,7 @@ def _members(inner: Messages, columns: Columns, column: Array) -> UInt8[Array, "
     mapped, map_node = inner.nested("contains_bitmap", schema.BITMAP)
     node = np.sort(np.concatenate([list_node, map_node]))
     n_codes = columns.n_codes[column[node]]
-    if int(n_codes.sum()) > CODES_LIMIT:
-        raise UnsupportedModelError(
-            f"category sets must have at most {CODES_LIMIT} codes in all, got {int(n_codes.sum())}."
-        )
+    _require_few_codes(int(n_codes.sum()))
     member = np.zeros(int(n_codes.sum()), np.uint8)
     first = np.cumsum(n_codes) - n_codes
     element, of = listed.repeated("elements")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import numpy as np
+from jaxtyping import Int64, UInt8
 
+from bitvec.arrays import Array
 from bitvec.converters.ydf import schema
-from bitvec.converters.ydf.blobs import FORMATS, records
+from bitvec.converters.ydf.blobs import FORMATS, opened, records
 from bitvec.converters.ydf.messages import Messages, Schema
 from bitvec.converters.ydf.wire import padded
 from bitvec.errors import FileFormatError, UnsupportedModelError
@@ -23,6 +26,8 @@ HEADERS: Final[dict[str, Schema]] = {
     ISOLATION_FOREST: schema.ISOLATION_FOREST,
 }
 """The header of each kind of model, by the name that YDF gives the kind."""
+NODES: Final = 1 << 15
+"""Nodes that are read at a time."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,17 +40,26 @@ class Directory:
         A key of `HEADERS`.
     model, header, data_spec : Messages
         One each.
-    nodes : Messages
-        The nodes of all trees, each tree's in depth-first order, the negative child first.
     n_trees : int
+    nodes : bytes of all nodes, and where each node begins and ends
+        Each tree's in depth-first order, the negative child first.
     """
 
     kind: str
     model: Messages
     header: Messages
     data_spec: Messages
-    nodes: Messages
     n_trees: int
+    nodes: tuple[
+        UInt8[Array, " n_bytes"], Int64[Array, " n_positions"], Int64[Array, " n_positions"]
+    ]
+
+    def parts(self) -> Iterator[Messages]:
+        """Give the nodes in their order, some at a time: their fields take much memory."""
+        data, start, end = self.nodes
+        for first in range(0, max(start.size, 1), NODES):
+            some = slice(first, first + NODES)
+            yield Messages.read(schema.NODE, data, start[some], end[some])
 
 
 def read(path: Path) -> Directory:
@@ -78,22 +92,12 @@ def read(path: Path) -> Directory:
             f"a model must have trees in files, got {n_trees} trees in {n_shards} files."
         )
     names = (f"nodes-{shard:05d}-of-{n_shards:05d}" for shard in range(n_shards))
-    data, start, end = records([_bytes(path / name) for name in names])
-    nodes = Messages.read(schema.NODE, data, start, end)
-    return Directory(kind, model, header, data_spec, nodes, n_trees)
+    nodes = records([path / name for name in names])
+    return Directory(kind, model, header, data_spec, n_trees, nodes)
 
 
 def _single(path: Path, of: Schema) -> Messages:
-    content = _bytes(path / of.name)
+    with opened(path / of.name) as file:
+        content = file.read()
     one = np.zeros(1, np.int64), np.full(1, len(content), np.int64)
     return Messages.read(of, padded(content), *one)
-
-
-def _bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
-        raise FileFormatError(
-            f"a YDF model directory must hold {path.name}, got none: pass the directory that "
-            "`model.save` wrote."
-        ) from error

@@ -9,8 +9,17 @@ from typing import Final, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float32, Float64, Int64, UInt8
 
-from bitvec.arrays import Array, ranges
-from bitvec.converters.ydf.wire import BYTES, FIXED32, FIXED64, VARINT, Fields, read_fields, varints
+from bitvec.arrays import Array
+from bitvec.converters.ydf.wire import (
+    BYTES,
+    FIXED32,
+    FIXED64,
+    VARINT,
+    Fields,
+    numbers_at,
+    read_fields,
+    varints,
+)
 from bitvec.errors import FileFormatError, UnsupportedModelError
 
 INT, BOOL, FLOAT, DOUBLE, BLOB, UNREAD = "int", "bool", "float", "double", "blob", "unread"
@@ -57,7 +66,7 @@ class Messages:
             fields = read_fields(data, start, end)
         except FileFormatError as error:
             raise FileFormatError(f"{schema.name}: {error}") from error
-        for number in np.unique(fields.number).tolist():
+        for number in fields.numbers:
             entry = schema.entries.get(number)
             if entry is None:
                 raise UnsupportedModelError(
@@ -154,9 +163,11 @@ class Messages:
             raise FileFormatError(
                 f"`{name}` of {self.schema.name} must hold whole numbers of bytes."
             )
-        content = self.data[ranges(start, end - start)]
-        dtype = np.dtype(np.float32 if type_ == FLOAT else np.float64)
-        return np.ascontiguousarray(content).view(dtype), np.repeat(owner, (end - start) // width)
+        count = (end - start) // width
+        place = np.repeat(start - width * (np.cumsum(count) - count), count)
+        place += width * np.arange(place.size)
+        dtype = np.float32 if type_ == FLOAT else np.float64
+        return numbers_at(self.data, place, dtype), np.repeat(owner, count)
 
 
 def _decode(value: Array, type_: str) -> Array:

@@ -29,14 +29,27 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import numpy as np
-from jaxtyping import Int64
+from jaxtyping import Bool, Int64
 
 from bitvec.arrays import Array
 from bitvec.converters.ydf import schema
-from bitvec.converters.ydf.answers import POISSON_BOUND, Answers, Loss, Task, read_answers
+from bitvec.converters.ydf.answers import (
+    POISSON_BOUND,
+    Answers,
+    Loss,
+    Task,
+    isolation_depth,
+    read_answers,
+    read_leaves,
+)
 from bitvec.converters.ydf.columns import Columns, read_columns
-from bitvec.converters.ydf.conditions import ConditionType, read_conditions
-from bitvec.converters.ydf.directory import BOOSTED_TREES, Directory, read
+from bitvec.converters.ydf.conditions import (
+    Conditions,
+    ConditionType,
+    joined,
+    read_conditions,
+)
+from bitvec.converters.ydf.directory import BOOSTED_TREES, ISOLATION_FOREST, Directory, read
 from bitvec.converters.ydf.engines import Missing, missing_of, takes_quick_scorer
 from bitvec.converters.ydf.routing import node_tests
 from bitvec.converters.ydf.trees import shape_of
@@ -128,13 +141,12 @@ def lift(path: Path) -> Lifted:
     """Read and lift a model directory."""
     directory = read(path)
     columns = read_columns(directory)
-    conditions = read_conditions(directory.nodes, columns)
-    has_children = directory.nodes.has("condition")
+    answers = read_answers(directory, columns)
+    conditions, has_children, values = _read_nodes(directory, columns, answers)
     shape = shape_of(has_children, directory.n_trees)
     position = np.flatnonzero(has_children)
     oblique = position[conditions.test == ConditionType.OBLIQUE]
     missing = missing_of(conditions, columns, shape.below(oblique)[position])
-    answers = read_answers(directory, columns, shape.depth)
     bitvectors, order = arrange(shape.left, shape.right, shape.roots)
     condition_of = np.cumsum(has_children) - 1
     node = condition_of[order.node]
@@ -142,7 +154,10 @@ def lift(path: Path) -> Lifted:
     first = takes_quick_scorer(conditions, n_leaves, answers.n_outputs)
     boosted = directory.kind == BOOSTED_TREES
     output = _output(answers, bitvectors, base_first=boosted and first)
-    v = answers.v[order.leaf]
+    v = values[order.leaf - np.cumsum(has_children)[order.leaf]]
+    if directory.kind == ISOLATION_FOREST:
+        depth = shape.depth[order.leaf]
+        v = isolation_depth(v[:, 0], depth, directory.n_trees)[:, None]
     _require_within_bounds(directory, answers, bitvectors, v)
     task = Task(int(directory.model.ints("task")[0]))
     forest = Forest(
@@ -164,9 +179,21 @@ def lift(path: Path) -> Lifted:
     return Lifted(forest, columns, missing, directory.kind, task, label)
 
 
+def _read_nodes(
+    directory: Directory, columns: Columns, answers: Answers
+) -> tuple[Conditions, Bool[Array, " n_positions"], Array]:
+    """Read the nodes: their conditions, which have one, and what each of the others holds."""
+    conditions, has_children, values = [], [], []
+    for nodes in directory.parts():
+        conditions.append(read_conditions(nodes, columns))
+        has_children.append(nodes.has("condition"))
+        values.append(read_leaves(directory, nodes, answers)[~has_children[-1]])
+    return joined(conditions), np.concatenate(has_children), np.concatenate(values)
+
+
 def _output(answers: Answers, bitvectors: Bitvectors, *, base_first: bool) -> Output:
     iteration = None
-    if answers.v.shape[1] < answers.n_outputs:
+    if answers.width < answers.n_outputs:
         iteration = (np.arange(bitvectors.n_trees) // answers.n_outputs).astype(np.int32)
     binary = answers.classes is not None and answers.n_outputs == 1
     return Output(
@@ -184,7 +211,7 @@ def _output(answers: Answers, bitvectors: Bitvectors, *, base_first: bool) -> Ou
 
 def _output_of_leaf(answers: Answers, bitvectors: Bitvectors) -> Array | None:
     """Return the output of each leaf of boosted trees that come one an output in turn."""
-    if answers.v.shape[1] == answers.n_outputs:
+    if answers.width == answers.n_outputs:
         return None
     tree: Int64[Array, " n_leaves"] = np.repeat(
         np.arange(bitvectors.n_trees), np.diff(bitvectors.leaf_ptr)

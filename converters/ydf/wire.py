@@ -8,7 +8,7 @@ to a plain loop.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from jaxtyping import Int64, UInt8, UInt64
@@ -27,6 +27,8 @@ PADDING: Final = 16
 _IN_STEP: Final = 24
 """Fewer messages than this are read one by one."""
 _VARINT_BYTES: Final = 10
+_COMMON: Final = 64
+"""Numbers of fields are below this, unless a file is damaged."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,10 +53,26 @@ class Fields:
     start: Int64[Array, " n_fields"]
     end: Int64[Array, " n_fields"]
 
+    @property
+    def numbers(self) -> list[int]:
+        """The numbers that occur."""
+        if self.number.size and int(self.number.max()) < _COMMON:
+            return np.flatnonzero(np.bincount(self.number)).tolist()
+        return np.unique(self.number).tolist()
+
 
 def padded(data: bytes) -> UInt8[Array, " n_bytes"]:
     """Return bytes as an array that `read_fields` may read."""
     return np.frombuffer(data + bytes(PADDING), np.uint8)
+
+
+def numbers_at(data: UInt8[Array, " n_bytes"], at: Int64[Array, " n"], dtype: Any) -> Array:
+    """Return the little-endian numbers that begin at some places, which need not be aligned."""
+    layout = np.dtype(dtype)
+    everywhere: Array = np.ndarray(
+        data.size - layout.itemsize + 1, layout.newbyteorder("<"), data, strides=(1,)
+    )
+    return everywhere[at].astype(layout, copy=False)
 
 
 def read_fields(
@@ -86,6 +104,8 @@ def read_fields(
     owner, number, kind, value, first, last = (np.concatenate(p) for p in zip(*parts, strict=True))
     if np.any(number == 0):
         raise FileFormatError("a field must have a number, got 0: the file is damaged.")
+    if len(parts) == 1:  # a field a message
+        return Fields(owner, number, kind, value, first, last)
     order = np.argsort(owner, kind="stable")
     return Fields(*(a[order] for a in (owner, number, kind, value, first, last)))
 
@@ -101,40 +121,49 @@ def varints(data: UInt8[Array, " n_bytes"], start: int, end: int) -> UInt64[Arra
 
 def _varints(data: Array, at: Array) -> tuple[Array, Array]:
     """Return the number at each place, and the places after them."""
-    value = np.zeros(at.size, np.uint64)
-    place = at.copy()
-    going = np.arange(at.size)
-    for step in range(_VARINT_BYTES):
+    byte = data[at]
+    value = (byte & 127).astype(np.uint64)
+    place = at + 1
+    going = np.flatnonzero(byte >= 128)  # most numbers take one byte
+    for step in range(1, _VARINT_BYTES):
+        if not going.size:
+            break
         byte = data[place[going]]
         value[going] |= (byte & 127).astype(np.uint64) << np.uint64(7 * step)
         place[going] += 1
         going = going[byte >= 128]
-        if not going.size:
-            return value, place
-    raise FileFormatError("a number must take at most 10 bytes, got more: the file is damaged.")
+    if going.size:
+        raise FileFormatError("a number must take at most 10 bytes, got more: the file is damaged.")
+    return value, place
 
 
 def _contents(data: Array, kind: Array, place: Array, end: Array) -> tuple[Array, Array, Array]:
     """Return the value, the first place and the place after each field's contents."""
     _require_inside(np.all(place <= end))
+    count = np.bincount(kind, minlength=8)
+    if int(count[[VARINT, BYTES, FIXED32, FIXED64]].sum()) < kind.size:
+        raise FileFormatError("a field must be a number or bytes, got a kind that is not in use.")
     value = np.zeros(kind.size, np.uint64)
     first, after = place.copy(), place.copy()
     for which, size in ((FIXED64, 8), (FIXED32, 4)):
+        if not count[which]:
+            continue
         at = np.flatnonzero(kind == which)
         after[at] += size
         _require_inside(np.all(after[at] <= end[at]))
-        for byte in range(size):
-            value[at] |= data[place[at] + byte].astype(np.uint64) << np.uint64(8 * byte)
+        value[at] = numbers_at(data, place[at], np.uint64 if size == 8 else np.uint32)
+    if not count[VARINT] + count[BYTES]:
+        return value, first, after
     numbered = np.flatnonzero((kind == VARINT) | (kind == BYTES))
     value[numbered], after[numbered] = _varints(data, place[numbered])
     _require_inside(np.all(after <= end))
+    if not count[BYTES]:
+        return value, first, after
     at = np.flatnonzero(kind == BYTES)
     _require_inside(np.all(value[at] <= (end[at] - after[at]).astype(np.uint64)))
     first[at] = after[at]
     after[at] += value[at].astype(np.int64)
     value[at] = 0
-    if np.any((kind != VARINT) & (kind != BYTES) & (kind != FIXED64) & (kind != FIXED32)):
-        raise FileFormatError("a field must be a number or bytes, got a kind that is not in use.")
     return value, first, after
 
 
