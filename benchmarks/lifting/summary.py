@@ -95,5 +95,6 @@ def table(report: dict[str, Any]) -> str:
 _NOTES: Final = """\
 CPU seconds, median of three. The models are synthetic: 5 trees that the library grew on 21,500 \
 rows, repeated. Parsing is json (xgboost, CatBoost), protobuf (ONNX) or the converter's reading of \
-the bytes; for YDF, whose lift begins at the bytes, it is what `ydf.load_model` takes. The peak \
-counts what is allocated beyond the document that parsing gave, or, for YDF, beyond the file."""
+the bytes; for LightGBM and YDF, whose lifts begin at the bytes, it is what the library itself \
+takes to load the file. The peak counts what is allocated beyond the document that parsing gave, \
+or, for these two, beyond the file."""
