@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -18,9 +16,9 @@ from typing import Any, Final
 
 from bitvec.converters.catboost.document import Document, parse
 from bitvec.converters.catboost.nested import Nested
+from bitvec.converters.naming import naming
 from bitvec.errors import (
     FileFormatError,
-    InvalidForestError,
     MissingLibraryError,
     UnsupportedModelError,
 )
@@ -55,15 +53,6 @@ class Opened:
     nested: Nested
     fitted: Any = None
     labels: bool | None = None
-
-
-@contextmanager
-def naming(name: str) -> Iterator[None]:
-    """Put the name of the model in front of messages about it."""
-    try:
-        yield
-    except (FileFormatError, InvalidForestError, UnsupportedModelError) as error:
-        raise type(error)(f"{name}: {error}") from error
 
 
 def library(purpose: str) -> Any:

@@ -12,7 +12,8 @@ from bitvec.arrays import Array
 from bitvec.city_hash import category_hash
 from bitvec.converters.catboost.categories import Column
 from bitvec.converters.catboost.model import Lifted, lift, spread
-from bitvec.converters.catboost.opened import library, naming, open_model
+from bitvec.converters.catboost.opened import library, open_model
+from bitvec.converters.naming import naming
 from bitvec.errors import InputError
 from bitvec.forest import Forest
 from bitvec.output import PostTransform

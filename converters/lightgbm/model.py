@@ -26,9 +26,10 @@ import numpy as np
 from bitvec.arrays import Array, ranges
 from bitvec.converters.lightgbm.categories import code_books
 from bitvec.converters.lightgbm.objectives import Link, link_of
-from bitvec.converters.lightgbm.opened import Opened, naming, open_model
+from bitvec.converters.lightgbm.opened import Opened, open_model
 from bitvec.converters.lightgbm.text import ModelText, integer
 from bitvec.converters.lightgbm.trees import read_trees
+from bitvec.converters.naming import naming
 from bitvec.errors import FileFormatError
 from bitvec.forest import Forest
 from bitvec.inputs import Inputs

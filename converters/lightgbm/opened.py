@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -11,7 +9,8 @@ from typing import Any
 
 from bitvec.arrays import Array
 from bitvec.converters.lightgbm.text import ModelText, parse
-from bitvec.errors import FileFormatError, InvalidForestError, UnsupportedModelError
+from bitvec.converters.naming import naming
+from bitvec.errors import UnsupportedModelError
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,15 +22,6 @@ class Opened:
     text: ModelText
     wrapped: bool = False
     labels: Array | None = None
-
-
-@contextmanager
-def naming(name: str) -> Iterator[None]:
-    """Put the name of the model in front of messages about it."""
-    try:
-        yield
-    except (FileFormatError, InvalidForestError, UnsupportedModelError) as error:
-        raise type(error)(f"{name}: {error}") from error
 
 
 def open_model(model: Any) -> Opened:

@@ -11,7 +11,8 @@ import numpy as np
 
 from bitvec.arrays import Array
 from bitvec.converters.lightgbm.model import forest_of
-from bitvec.converters.lightgbm.opened import booster_of, naming, open_model
+from bitvec.converters.lightgbm.opened import booster_of, open_model
+from bitvec.converters.naming import naming
 from bitvec.errors import MissingLibraryError
 from bitvec.forest import Forest
 from bitvec.output import Aggregate

@@ -28,6 +28,7 @@ from typing import Any, Final
 import numpy as np
 
 from bitvec.arrays import Array
+from bitvec.converters.naming import naming
 from bitvec.converters.xgboost import legacy
 from bitvec.converters.xgboost.categories import code_books
 from bitvec.converters.xgboost.document import (
@@ -41,7 +42,7 @@ from bitvec.converters.xgboost.document import (
     require_known,
 )
 from bitvec.converters.xgboost.objectives import Objective, base_margin, objective_named
-from bitvec.converters.xgboost.opened import Opened, naming, open_model
+from bitvec.converters.xgboost.opened import Opened, open_model
 from bitvec.converters.xgboost.trees import read_trees
 from bitvec.errors import (
     FileFormatError,

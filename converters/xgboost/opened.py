@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -13,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from bitvec.arrays import Array
+from bitvec.converters.naming import naming
 from bitvec.converters.xgboost.document import Document, label_array, member, parse
-from bitvec.errors import FileFormatError, InvalidForestError, UnsupportedModelError
+from bitvec.errors import FileFormatError, UnsupportedModelError
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +36,6 @@ class Opened:
     @property
     def attributes(self) -> Document:
         return member({"attributes": {}} | self.learner, "attributes", dict)
-
-
-@contextmanager
-def naming(name: str) -> Iterator[None]:
-    """Put the name of the model in front of messages about it."""
-    try:
-        yield
-    except (FileFormatError, InvalidForestError, UnsupportedModelError) as error:
-        raise type(error)(f"{name}: {error}") from error
 
 
 def open_model(model: Any) -> Opened:

@@ -32,6 +32,7 @@ import numpy as np
 from jaxtyping import Bool, Int64
 
 from bitvec.arrays import Array
+from bitvec.converters.naming import naming
 from bitvec.converters.ydf import schema
 from bitvec.converters.ydf.answers import (
     POISSON_BOUND,
@@ -53,7 +54,7 @@ from bitvec.converters.ydf.directory import BOOSTED_TREES, ISOLATION_FOREST, Dir
 from bitvec.converters.ydf.engines import Missing, missing_of, takes_quick_scorer
 from bitvec.converters.ydf.routing import node_tests
 from bitvec.converters.ydf.trees import shape_of
-from bitvec.errors import FileFormatError, InvalidForestError, UnsupportedModelError
+from bitvec.errors import UnsupportedModelError
 from bitvec.forest import Forest
 from bitvec.leaves import Leaves
 from bitvec.output import Output, PostTransform
@@ -115,26 +116,17 @@ def opened(model: Any) -> Iterator[Path]:
     """Give the directory of a model; an object's is temporary."""
     if isinstance(model, (str, PathLike)):
         path = Path(model)
-        with _naming(str(path)):
+        with naming(str(path)):
             yield path
         return
     if not (hasattr(model, "save") and hasattr(model, "data_spec")):
         raise UnsupportedModelError(
             f"`model` must be a path or a model of ydf, got {type(model).__name__}."
         )
-    with TemporaryDirectory() as folder, _naming(type(model).__name__):
+    with TemporaryDirectory() as folder, naming(type(model).__name__):
         path = Path(folder) / "model"
         model.save(str(path))
         yield path
-
-
-@contextmanager
-def _naming(name: str) -> Iterator[None]:
-    """Put the name of the model in front of messages about it."""
-    try:
-        yield
-    except (FileFormatError, InvalidForestError, UnsupportedModelError) as error:
-        raise type(error)(f"{name}: {error}") from error
 
 
 def lift(path: Path) -> Lifted:
