@@ -95,7 +95,7 @@ def _is_ubjson(head: bytes) -> bool:
 
 def is_xgboost_binary(head: bytes) -> bool:
     """The magic word, or 136 bytes of parameters, a length and the name of an objective."""
-    if head.startswith((b"binf", b"bs64")):
+    if head.startswith(b"binf"):
         return True
     if len(head) <= 144:
         return False

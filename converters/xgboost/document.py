@@ -11,6 +11,7 @@ from bitvec.arrays import Array
 from bitvec.converters import ubjson
 from bitvec.converters.xgboost import legacy
 from bitvec.errors import FileFormatError, UnsupportedModelError
+from bitvec.signatures import is_xgboost_binary
 
 Document: TypeAlias = dict[str, Any]
 """A JSON object; arrays of numbers are lists, or NumPy arrays where UBJSON types them."""
@@ -30,7 +31,7 @@ def parse(data: bytes) -> Document:
     """
     head = data[:64].lstrip()
     if not head.startswith(b"{"):
-        if legacy.recognises(data[:256]):
+        if is_xgboost_binary(data[:256]):
             return legacy.parse(data)
         raise FileFormatError(
             f"an xgboost model must be JSON, UBJSON or its old binary format, got a file that "

@@ -35,24 +35,6 @@ _DEFAULT_LEFT: Final = np.uint32(1 << 31)
 _DELETED: Final = np.uint32(0xFFFFFFFF)
 
 
-def recognises(head: bytes) -> bool:
-    """Return whether bytes begin as the binary format does: magic, or the name of an objective.
-
-    Parameters
-    ----------
-    head : bytes
-        The first 256 bytes of the file, or more.
-    """
-    if head.startswith(MAGIC):
-        return True
-    at = _LEARNER.size + _LENGTH.size
-    if len(head) <= at:
-        return False
-    (size,) = _LENGTH.unpack_from(head, _LEARNER.size)
-    name = head[at : at + size]
-    return 0 < size <= 64 and len(name) == size and b":" in name and name.isascii()
-
-
 def parse(data: bytes) -> dict[str, Any]:
     """Read a binary model into the document that the same model is in JSON.
 

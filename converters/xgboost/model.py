@@ -29,7 +29,6 @@ import numpy as np
 
 from bitvec.arrays import Array
 from bitvec.converters.naming import naming
-from bitvec.converters.xgboost import legacy
 from bitvec.converters.xgboost.categories import code_books
 from bitvec.converters.xgboost.document import (
     Document,
@@ -55,6 +54,7 @@ from bitvec.inputs import Inputs
 from bitvec.leaves import Leaves
 from bitvec.node_tests import CodeRule, Kind, MissingRule, Relation, axis_aligned
 from bitvec.output import Output
+from bitvec.signatures import is_xgboost_binary
 from bitvec.source import Source
 from bitvec.structure import arrange
 from bitvec.subject import LeafValues, Subject
@@ -359,7 +359,7 @@ def subject(model: Any) -> Subject:
     is_file = isinstance(model, (str, PathLike))
     if is_file:
         data = Path(model).read_bytes()
-        if legacy.recognises(data[:256]):
+        if is_xgboost_binary(data[:256]):
             data = json.dumps(plain(opened.document)).encode()
         booster = xgboost.Booster(model_file=bytearray(data))
     else:
