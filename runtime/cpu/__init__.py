@@ -1,0 +1,1 @@
+"""The CPU engine: a forest packed for compiled kernels, which run it on threads."""

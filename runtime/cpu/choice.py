@@ -1,0 +1,132 @@
+"""Which kernel runs a forest, and why: a rule over costs that were measured.
+
+The costs are cycles of one core for one row, on a Zen 4 processor; only their ratios matter. A
+kernel that cannot hold the forest says so in its `refusal`; among the others the cheapest is taken.
+"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+
+import numpy as np
+
+from bitvec import tree_paths
+from bitvec.errors import InputError
+from bitvec.forest import Forest
+from bitvec.runtime.cpu import forest_planes, leaf_tables
+from bitvec.runtime.cpu.protocol import TreeKernel
+from bitvec.runtime.cpu.target import vectors
+
+KERNELS = ("perfect", "chain", "deep", "mixed")
+"""Kernels for batches, by name; each is a module of this package."""
+
+FEW_ROWS = 8
+"""Up to so many rows a kernel that walks row by row is faster than one that fills registers."""
+
+_CHAIN_NODE = {"avx512": 0.045, "portable": 0.09, "none": 0.16}
+"""Cycles a node in trees of at most 256 leaves, by the level of vectors."""
+_WIDE = 2.2
+"""How much dearer a node is where a state takes two bytes."""
+_PERFECT_NODE = 0.026
+"""Cycles a node of a padded tree."""
+_DEEP_LEVEL = 3.6
+"""Cycles a level of a tree that is walked, 16 rows in flight."""
+_MIXED_LEVEL = 40.0
+"""Cycles a level where every node is evaluated on its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A kernel's name, and why it is the one."""
+
+    name: str
+    why: str
+
+
+_ON_PLANES = {"chain": "Chain", "perfect": "Perfect"}
+"""Kernels whose nodes read planes, and their classes."""
+
+
+def refusal(name: str, forest: Forest) -> str | None:
+    """Return why a kernel cannot hold a forest, or None."""
+    module = importlib.import_module(f"bitvec.runtime.cpu.{name}")
+    reason: str | None = module.refusal(forest)
+    if reason is None and name in _ON_PLANES:
+        reason = forest_planes.refusal(forest) or leaf_tables.refusal(forest)
+    return reason
+
+
+def pack(name: str, forest: Forest) -> TreeKernel:
+    """Return a forest packed for a kernel that does not refuse it."""
+    module = importlib.import_module(f"bitvec.runtime.cpu.{name}")
+    if name in _ON_PLANES:
+        make = getattr(module, _ON_PLANES[name])
+        packed: TreeKernel = make(forest, forest_planes.forest_planes(forest))
+    else:
+        packed = module.pack(forest)
+    return packed
+
+
+def require_kernel(name: str, forest: Forest) -> Choice:
+    """Return the kernel that was asked for by name.
+
+    Raises
+    ------
+    InputError
+        If there is no such kernel, or it cannot hold the forest.
+    """
+    if name not in KERNELS:
+        raise InputError(
+            f"`kernel` must be one of {', '.join(KERNELS)}, got {name!r}: leave it out to have the "
+            "fastest."
+        )
+    reason = refusal(name, forest)
+    if reason is not None:
+        raise InputError(f"the kernel {name} cannot hold this forest: {reason}.")
+    return Choice(name, "asked for")
+
+
+def choose(forest: Forest) -> Choice:
+    """Return the cheapest kernel for batches of a forest.
+
+    Examples
+    --------
+    >>> from bitvec.forest import from_matrices
+    >>> choose(from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])).name
+    'perfect'
+    """
+    costs = {name: cost for name, cost in _costs(forest).items() if cost is not None}
+    refusals: list[str] = []
+    for name in sorted(costs, key=lambda name: costs[name]):
+        reason = refusal(name, forest)
+        if reason is None:
+            least = f"about {costs[name]:.0f} cycles a row"
+            others = [
+                f"{other} {costs[other]:.0f}"
+                for other in costs
+                if other != name and refusal(other, forest) is None
+            ]
+            against = f", against {', '.join(others)}" if others else ""
+            not_held = f"; {'; '.join(refusals)}" if refusals else ""
+            return Choice(name, least + against + not_held)
+        refusals.append(f"not {name}: {reason}")
+    raise AssertionError("the kernel mixed holds every forest")
+
+
+def _costs(forest: Forest) -> dict[str, float | None]:
+    """Return estimated cycles a row of each kernel, for the trees alone."""
+    B = forest.bitvectors
+    n_leaves = np.diff(B.leaf_ptr)
+    most = int(n_leaves.max(initial=1))
+    depth = tree_paths.leaf_depth(B)
+    # Rows spread over leaves unevenly; the mean over leaves is what can be known without data.
+    levels = float(np.add.reduceat(depth, B.leaf_ptr[:-1]) @ (1 / n_leaves)) if B.n_trees else 0.0
+    deepest = int(depth.max(initial=1))
+    node = _CHAIN_NODE[vectors()] * (1 if most <= 256 else _WIDE)
+    return {
+        "perfect": _PERFECT_NODE * B.n_trees * (2.0**deepest - 1) if deepest <= 16 else None,
+        "chain": node * B.n_nodes + B.n_trees,
+        "deep": _DEEP_LEVEL * levels + 4 * B.n_trees,
+        "mixed": _MIXED_LEVEL * levels,
+    }

@@ -1,0 +1,93 @@
+"""Kernels: functions compiled without the GIL, kept on disk, with a word when compiling takes long.
+
+numba's cache on disk knows a kernel by the file and the name of its function. It sees neither the
+functions that the kernel calls, nor the constants that it was compiled with. So a kernel's name
+carries a digest of all sources of this package and of the level of vectors: a change in any of them
+is another name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numba
+from numba import njit
+
+from bitvec.runtime.cpu.target import vectors
+
+LONG = 1.0
+"""Seconds of compiling after which a word is said."""
+
+_logger = logging.getLogger("bitvec")
+
+inner = njit(error_model="numpy")
+"""Part of a kernel: only whole kernels go to the cache on disk."""
+
+
+@cache
+def digest() -> str:
+    """Return what distinguishes these sources and this level of vectors."""
+    hasher = hashlib.sha256(f"{numba.__version__} {vectors()}".encode())
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        hasher.update(path.name.encode() + b"\0" + path.read_bytes())
+    return hasher.hexdigest()[:16]
+
+
+class Kernel:
+    """A compiled function: compiles, or loads from the cache, at its first call.
+
+    Arrays are handed to it contiguous and read-only unless they are filled, so that one compiled
+    version serves all calls; `bitvec.runtime.cpu.compiling.constant` makes them so.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.name = function.__name__
+        function.__qualname__ = f"{function.__qualname__}-{digest()}"
+        options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "boundscheck": False}
+        try:
+            self.compiled = njit(cache=True, **options)(function)
+        except RuntimeError:
+            # No folder for the cache can be written. The shared temporary directory would do, but
+            # numba reads its cache by unpickling, and others may write there.
+            self.compiled = njit(**options)(function)
+        self._call: Callable[..., Any] = self._first
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self._call(*arguments)
+
+    def _first(self, *arguments: Any) -> Any:
+        with _announced(self.name):
+            try:
+                result = self.compiled(*arguments)
+            except OSError:
+                # A full disk: numba has compiled the kernel, failed to store it, and not run it.
+                result = self.compiled(*arguments)
+        self._call = self.compiled
+        return result
+
+
+@contextmanager
+def _announced(name: str) -> Iterator[None]:
+    timer = threading.Timer(
+        LONG,
+        _logger.warning,
+        ("bitvec compiles the kernel %s for this processor; later runs load it from a cache.", name),
+    )
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def kernel(function: Callable[..., Any]) -> Kernel:
+    """Return a function as a `Kernel`: a decorator."""
+    return Kernel(function)

@@ -1,0 +1,167 @@
+"""The CPU engine: a forest packed for the kernel that suits it, run block by block on threads.
+
+Raw scores have the bits of `bitvec.reference`: the same comparisons, sums in the same order and
+dtype. One thing comes from elsewhere: exp and log1p of the polytope tests are the C library's here,
+as in NumPy's builds for Linux and macOS; where NumPy brings its own, the margin of a polytope node
+may differ in its last place.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int32
+
+from bitvec import reference
+from bitvec.arrays import Array
+from bitvec.forest import Forest
+from bitvec.output import Aggregate
+from bitvec.runtime.cpu import choice
+from bitvec.runtime.cpu.linear_leaves import LinearLeaves
+from bitvec.runtime.cpu.protocol import TreeKernel
+from bitvec.runtime.cpu.target import vectors
+from bitvec.runtime.reference_engine import ReferenceEngine
+from bitvec.runtime.threads import effective_jobs, for_each_block
+
+BLOCK_BYTES = 1 << 18
+"""What a block of rows may take of the second-level cache."""
+MOST_ROWS = 4096
+LEAST_ROWS = 512
+"""Rows of a block: a tree's nodes are read once for each block."""
+SMALL = 1 << 15
+"""Below this many pairs of a row and a tree a second thread costs more than it brings."""
+
+
+class NumbaEngine:
+    """Runs a forest by compiled kernels.
+
+    Parameters
+    ----------
+    forest : Forest
+    kernel : str, optional
+        One of `choice.KERNELS`; the cheapest by `choice.choose` if not given.
+    n_jobs : int, optional
+        Threads: None or -1 for all cores, -2 for all but one.
+
+    Raises
+    ------
+    InputError
+        If there is no such kernel, or it cannot hold the forest.
+
+    Examples
+    --------
+    >>> from bitvec.forest import from_matrices
+    >>> stump = from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
+    >>> NumbaEngine(stump).raw(np.array([[0.0, 9.0], [1.0, 9.0]])).tolist()
+    [[10.0], [20.0]]
+    """
+
+    name = "numba"
+
+    def __init__(
+        self, forest: Forest, *, kernel: str | None = None, n_jobs: int | None = None
+    ) -> None:
+        self.forest = forest
+        self.n_threads = effective_jobs(n_jobs)
+        self._asked = kernel
+        self._choice = (
+            choice.choose(forest) if kernel is None else choice.require_kernel(kernel, forest)
+        )
+        self._packed: TreeKernel | None = None
+        self._packing = threading.Lock()
+        self._linear = None if forest.leaves.linear is None else LinearLeaves(forest)
+        self._adds = forest.output.aggregate in (Aggregate.SUM, Aggregate.MEAN)
+
+    def __reduce__(self) -> tuple[Callable[..., NumbaEngine], tuple[Forest, str | None, int]]:
+        # A copy packs its arrays anew: kernels hold addresses, and locks cannot be copied.
+        return _copy, (self.forest, self._asked, self.n_threads)
+
+    def info(self) -> dict[str, Any]:
+        """Return which kernel runs the forest and why, and what it takes."""
+        return {
+            "n_threads": self.n_threads,
+            "kernel": self._choice.name,
+            "kernel_why": self._choice.why,
+            "vectors": vectors(),
+            "packed_bytes": self._trees.packed_bytes,
+        }
+
+    @property
+    def _trees(self) -> TreeKernel:
+        if self._packed is None:
+            with self._packing:
+                if self._packed is None:
+                    self._packed = choice.pack(self._choice.name, self.forest)
+        return self._packed
+
+    def exit_leaves(
+        self,
+        X: Float[Array, "batch n_features"],
+        out: Int32[Array, "batch n_trees"] | None = None,
+    ) -> Int32[Array, "batch n_trees"]:
+        """Return leaf numbers within each tree."""
+        if out is None:
+            out = np.empty((len(X), self.forest.n_trees), np.int32)
+        self._fill(X, out, self._exit_leaves_block)
+        return out
+
+    def raw(
+        self,
+        X: Float[Array, "batch n_features"],
+        out: Float[Array, "batch n_outputs"] | None = None,
+    ) -> Float[Array, "batch n_outputs"]:
+        """Return the raw scores; a forest with a prediction kernel is left to the reference."""
+        if self.forest.kernel is not None:
+            return ReferenceEngine(self.forest).raw(X, out)
+        if out is None:
+            out = np.empty((len(X), self.forest.n_outputs), self.forest.output.dtype)
+        self._fill(X, out, self._raw_block)
+        return out
+
+    def _fill(self, X: Array, out: Array, work: Callable[[Array], Array]) -> None:
+        def fill(part: slice) -> None:
+            out[part] = work(X[part])
+
+        n_rows, n_trees = len(X), self.forest.n_trees
+        block = BLOCK_BYTES // max(self.forest.n_features, 1) // 128 * 128
+        block = min(max(LEAST_ROWS, block), MOST_ROWS)
+        n_threads = 1 if n_rows * n_trees < SMALL else self.n_threads
+        if n_threads > 1:
+            block = min(block, max(128, -(-n_rows // (2 * n_threads))))
+        for_each_block(fill, n_rows, block=block, n_threads=n_threads)
+
+    def _exit_leaves_block(self, X: Array) -> Array:
+        exits = np.empty((len(X), self.forest.n_trees), np.int32)
+        self._trees.exit_leaves(self._columns(X), exits)
+        return exits
+
+    def _raw_block(self, X: Array) -> Array:
+        forest, output = self.forest, self.forest.output
+        if not self._adds:
+            return reference.accumulate(forest, self._cast(X), self._exit_leaves_block(X))
+        total = np.zeros((len(X), output.n_outputs), output.dtype)
+        if output.base_first:
+            total[:] = output.base_score
+        if self._linear is not None:
+            self._linear.add(self._cast(X), self._exit_leaves_block(X), total)
+        else:
+            self._trees.add_leaves(self._columns(X), total)
+        return output.finish(total, forest.n_trees)
+
+    def _columns(self, X: Array) -> Array:
+        """Return what the tests read: X as it is, or φ(X)."""
+        if self.forest.feature_map is None:
+            return X
+        return np.ascontiguousarray(self.forest.feature_map(self._cast(X)))
+
+    def _cast(self, X: Array) -> Array:
+        # A value beyond the dtype's range is infinite; each thread has its own state of errors.
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.ascontiguousarray(X, self.forest.dtype)
+
+
+def _copy(forest: Forest, kernel: str | None, n_jobs: int) -> NumbaEngine:
+    return NumbaEngine(forest, kernel=kernel, n_jobs=n_jobs)

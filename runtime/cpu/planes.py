@@ -1,0 +1,365 @@
+"""Which bytes the nodes of a forest read in place of X, packed per column.
+
+A plane holds one byte for each row of a block, and a node goes right where its plane's byte reaches
+the node's own. The plane of a one-hot test holds ranks: how many of the column's thresholds a value
+reaches. Everything else about such a test is a matter of ranks too: the values that count as
+missing, and those that equal b, lie between two thresholds; NaN has rank 0, below all. So planes in
+which missing values go the other way, equality planes, and planes of the thresholds beyond the
+255th are derived from ranks alone, exactly and whatever the dtype of X.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from jaxtyping import Int32, UInt8
+
+from bitvec.arrays import Array
+from bitvec.forest import Forest
+from bitvec.node_tests import ZERO_THRESHOLD, Kind, MissingRule, Relation
+from bitvec.runtime.cpu import keys
+from bitvec.runtime.cpu.arrays import address_of, constant
+from bitvec.runtime.cpu.rank_kernels import LEVELS, WINDOW, fill_ranks
+
+PER_PLANE = 255
+"""Thresholds that one plane tells apart."""
+BUCKETS = 4096
+
+
+class PlaneMaker(Protocol):
+    """Fills some of the planes of blocks of rows."""
+
+    @property
+    def packed_bytes(self) -> int:
+        """Bytes of the arrays that it reads, X apart."""
+        ...
+
+    def fill(self, X: Array, planes: Array, n_planes: int, room: int) -> None:
+        """Fill its planes for all rows of X.
+
+        `planes` is flat, uint8: the byte of row `i` in plane p stands at
+        `((i // room) * n_planes + p) * room + i % room`. `room` is a multiple of 128.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Planes:
+    """The planes of a forest.
+
+    Parameters
+    ----------
+    plane : int32, (n_nodes,)
+    least : uint8, (n_nodes,)
+        A node goes right where the byte of its plane is at least this.
+    n_planes : int
+    makers : tuple of PlaneMaker
+    """
+
+    plane: Int32[Array, " n_nodes"]
+    least: UInt8[Array, " n_nodes"]
+    n_planes: int
+    makers: tuple[PlaneMaker, ...]
+
+    @property
+    def packed_bytes(self) -> int:
+        """Bytes of the arrays that make the planes."""
+        return sum(maker.packed_bytes for maker in self.makers)
+
+    def fill(self, X: Array, planes: Array, room: int) -> None:
+        """Fill all planes: see `PlaneMaker.fill`."""
+        for maker in self.makers:
+            maker.fill(X, planes, self.n_planes, room)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RankTables:
+    """What values of one dtype are searched in, for all columns.
+
+    Parameters
+    ----------
+    tree : int32
+        Per column a search tree of 2 ** levels slots, level by level from slot 1 on.
+    sorted32, sorted64 : int32, int64
+        Per column the thresholds as keys, rising, then a key above all.
+    scale : float32, (n_columns, 3)
+        Least and greatest value and factor of a column's buckets.
+    lookup : uint16
+        Per column and bucket, the rank below the bucket.
+    settle : bool
+        Whether a value that rounds to the float32 of a threshold must be compared in float64.
+    """
+
+    tree: Array
+    sorted32: Array
+    sorted64: Array
+    scale: Array
+    lookup: Array
+    settle: bool
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        """The arrays that the kernel reads."""
+        return self.tree, self.sorted32, self.sorted64, self.scale, self.lookup
+
+
+class RankPlanes:
+    """Makes the planes of one-hot margin, kernel and equality tests.
+
+    Parameters
+    ----------
+    columns : int64, (n_columns, 9)
+        Per column that is read: its number, the plane of its plain ranks or -1, the number of its
+        thresholds, levels of its search tree, where its tree, its sorted thresholds and its buckets
+        begin, and the first and last of its derived planes.
+    derived : int64, (n_derived, 8)
+        Per derived plane: the plane, what is subtracted from a rank, whether it tests a range of
+        ranks, that range as its first rank and length, the byte of a missing value, and the range of
+        ranks that count as missing besides 0.
+    thresholds : list of arrays
+        Per column, its thresholds as keys of the forest's dtype, rising.
+    dtype : numpy dtype
+        The forest's.
+    """
+
+    def __init__(
+        self, columns: Array, derived: Array, thresholds: list[Array], dtype: np.dtype
+    ) -> None:
+        self._columns = constant(columns)
+        self._derived = constant(derived)
+        self._windows = constant(_windows(columns[:, 0]))
+        self._thresholds = thresholds
+        self._dtype = dtype
+        self._tables: dict[str, RankTables] = {}
+
+    @property
+    def packed_bytes(self) -> int:
+        """Bytes of the arrays that it reads, X apart."""
+        tables = [array for table in self._tables.values() for array in table.arrays]
+        return sum(a.nbytes for a in [self._columns, self._derived, self._windows, *tables])
+
+    def fill(self, X: Array, planes: Array, n_planes: int, room: int) -> None:
+        """Fill the planes: see `PlaneMaker.fill`."""
+        if not len(self._columns):
+            return
+        wide = X.dtype.itemsize == 8
+        tables = self._tables_for(X.dtype)
+        fill_ranks(wide)(
+            self._columns,
+            self._windows,
+            self._derived,
+            *tables.arrays,
+            tables.settle,
+            address_of(X),
+            X.strides[0],
+            X.strides[1],
+            len(X),
+            room,
+            n_planes,
+            address_of(planes),
+        )
+
+    def _tables_for(self, dtype: np.dtype) -> RankTables:
+        # A forest of float64 searches float32 values among other keys than float64 ones; a forest of
+        # float32 reads both as float32.
+        name = "same" if self._dtype.itemsize == 4 else dtype.name
+        if name not in self._tables:
+            self._tables[name] = _rank_tables(self._columns, self._thresholds, self._dtype, dtype)
+        return self._tables[name]
+
+
+def _rank_tables(
+    columns: Array, thresholds: list[Array], forest_dtype: np.dtype, dtype: np.dtype
+) -> RankTables:
+    narrow, wide = np.dtype(np.float32), np.dtype(np.float64)
+    settle = forest_dtype == wide and dtype == wide
+    none = np.iinfo(np.int32).max
+    trees, sorted32, sorted64, lookups = [], [], [], []
+    scale = np.zeros((len(columns), 3), np.float32)
+    for position, (column, key) in enumerate(zip(columns, thresholds, strict=True)):
+        if forest_dtype == narrow:
+            key32 = key
+        elif settle:
+            with np.errstate(over="ignore"):
+                rounded = keys.values(key).astype(np.float32)
+            key32 = np.where(np.isnan(rounded), none, keys.keys(rounded)).astype(np.int32)
+        else:
+            value = keys.values(key)
+            beyond = np.isnan(value)
+            relation = np.full(key.size, Relation.GREATER_EQUAL)
+            at = keys.thresholds(np.where(beyond, 0.0, value), relation, narrow)
+            key32 = np.where(beyond, none, at).astype(np.int32)
+        sorted32.append(np.append(key32, none))
+        sorted64.append(np.append(key if settle else [], np.iinfo(np.int64).max))
+        if not settle:
+            sorted64[-1] = np.zeros(0, np.int64)
+        if key.size <= PER_PLANE:
+            trees.append(_search_tree(key32, int(column[3])))
+        scale[position], lookup = _buckets(key32)
+        lookups.append(lookup)
+    return RankTables(
+        constant(np.concatenate(trees).astype(np.int32) if trees else np.zeros(0, np.int32)),
+        constant(np.concatenate(sorted32).astype(np.int32)),
+        constant(np.concatenate(sorted64).astype(np.int64)),
+        constant(scale),
+        constant(np.concatenate(lookups).astype(np.uint16)),
+        settle,
+    )
+
+
+def _search_tree(sorted_keys: Array, levels: int) -> Array:
+    """Return a balanced search tree level by level; slot 0 is not used, missing slots are high."""
+    size = 1 << levels
+    room = np.full(size - 1, np.iinfo(np.int32).max, np.int32)
+    room[: sorted_keys.size] = sorted_keys
+    tree = np.zeros(size, np.int32)
+    for level in range(levels):
+        step = size >> level
+        tree[1 << level : 2 << level] = room[step // 2 - 1 :: step]
+    return tree
+
+
+def _buckets(key32: Array) -> tuple[Array, Array]:
+    """Return (low, high, factor) of buckets and the number of thresholds below each bucket."""
+    with np.errstate(invalid="ignore"):
+        value = keys.values(key32)
+    value = np.where(np.isnan(value), np.float32(np.inf), value)
+    finite = value[np.isfinite(value)]
+    low, high = (finite.min(), finite.max()) if finite.size else (np.float32(0), np.float32(0))
+    with np.errstate(over="ignore"):
+        span = np.float32(high - low)
+    # A factor too large would carry roundings of subnormal numbers from one bucket to another.
+    if not 1e-30 < span < 1e38:
+        return np.array([0, 0, 0], np.float32), np.zeros(BUCKETS, np.int64)
+    factor = np.float32((BUCKETS - 1.5) / span)
+    place = _bucket_of(value, low, high, factor)
+    while place.max() >= BUCKETS:
+        factor = np.nextafter(factor, np.float32(0))
+        place = _bucket_of(value, low, high, factor)
+    lookup = np.searchsorted(place, np.arange(BUCKETS), side="left")
+    return np.array([low, high, factor], np.float32), lookup
+
+
+def _bucket_of(value: Array, low: np.float32, high: np.float32, factor: np.float32) -> Array:
+    return ((np.clip(value, low, high) - low) * factor).astype(np.int64)
+
+
+def _windows(columns: Array) -> Array:
+    """Return windows of up to 16 neighbouring columns: first column, width, first and last record.
+
+    `columns` are rising.
+    """
+    windows: list[list[int]] = []
+    for position, column in enumerate(columns):
+        if not windows or column >= windows[-1][0] + WINDOW:
+            windows.append([int(column), 1, position, position])
+        windows[-1][1] = int(column) - windows[-1][0] + 1
+        windows[-1][3] = position + 1
+    return np.array(windows, np.int64).reshape(-1, 4)
+
+
+def rank_planes(forest: Forest, node: Array) -> tuple[Array, Array, int, RankPlanes]:
+    """Return plane and least byte of some one-hot nodes, the number of planes, and their maker.
+
+    Parameters
+    ----------
+    node : integers, (n,)
+        Margin, kernel and equality nodes that read one column.
+    """
+    tests, dtype = forest.tests, forest.dtype
+    feature = tests.feature[node]
+    kind = tests.kind[node]
+    equal = kind == Kind.EQUAL
+    first = keys.thresholds(tests.b[node], tests.relation[node], dtype)
+    equal_first, equal_last = keys.equal_range(tests.b[node], dtype)
+    first = np.where(equal, equal_first, first)
+    rule = tests.missing_rule[node]
+    right = tests.missing_right[node]
+    ranges = _missing_ranges(forest)
+    lowest = keys.keys(np.array([-np.inf], dtype))[0]
+
+    plane = np.empty(node.size, np.int32)
+    least = np.empty(node.size, np.uint8)
+    columns, derived, thresholds = [], [], []
+    n_planes, tree_start, sorted_start, lookup_start = 0, 0, 0, 0
+    order = np.argsort(feature, kind="stable")
+    for part in np.split(order, np.flatnonzero(np.diff(feature[order])) + 1):
+        if not part.size:
+            continue
+        breaks = [first[part], equal_last[part][equal[part]] + 1]
+        if right[part].any() or equal[part].any():
+            breaks.append(np.array([lowest]))  # above NaN, whose rank is then 0 alone
+        for value in np.unique(rule[part]):
+            breaks.append(np.array(ranges[value], np.int64))
+        key = np.unique(np.concatenate(breaks)).astype(keys.integer_type(dtype))
+        levels = max(4, int(np.ceil(np.log2(key.size + 1))))
+        rank = np.searchsorted(key, first[part]) + 1
+        last = np.searchsorted(key, equal_last[part] + 1) + 1
+        # A plane for each combination of: equality or sub-plane, missing rule, side of missing
+        # values. Where one byte for missing values serves both sides, they share a plane.
+        code = np.where(equal[part], rank + (key.size + 1) * last, -1 - (rank - 1) // PER_PLANE)
+        least[part] = np.where(equal[part], 1, (rank - 1) % PER_PLANE + 1)
+        byte = _missing_bytes(code, rule[part], least[part], right[part])
+        signature = np.stack([code, rule[part], byte], axis=1).astype(np.int64)
+        distinct, where, which = np.unique(
+            signature, axis=0, return_index=True, return_inverse=True
+        )
+        plane[part] = n_planes + which.ravel()
+        own, first_derived = -1, len(derived)
+        for position, (code, a_rule, fill) in enumerate(distinct):
+            here, missing, one = n_planes + position, ranges[a_rule], where[position]
+            if code == -1 and fill == 0 and not missing and key.size <= PER_PLANE:
+                own = here
+                continue
+            span = np.searchsorted(key, missing) + 1 if missing else np.array([0, 0])
+            tested = (rank[one], last[one] - rank[one]) if code >= 0 else (0, 0)
+            offset = 0 if code >= 0 else -(code + 1) * PER_PLANE
+            derived.append([here, offset, code >= 0, *tested, fill, span[0], span[1] - span[0]])
+        starts = tree_start, sorted_start, lookup_start
+        ends = first_derived, len(derived)
+        columns.append([feature[part[0]], own, key.size, levels, *starts, *ends])
+        thresholds.append(key)
+        n_planes += len(distinct)
+        tree_start += 1 << levels if key.size <= PER_PLANE else 0
+        sorted_start += key.size + 1
+        lookup_start += BUCKETS
+    maker = RankPlanes(
+        np.array(columns, np.int64).reshape(-1, 9),
+        np.array(derived, np.int64).reshape(-1, 8),
+        thresholds,
+        dtype,
+    )
+    return plane, least, n_planes, maker
+
+
+def _missing_bytes(code: Array, rule: Array, least: Array, right: Array) -> Array:
+    """Return the byte of a missing value in the plane of each node of one column.
+
+    A node goes right where the byte reaches its least one. If among the nodes of one kind those
+    that send a missing value right have lesser bytes than the others, one byte serves them all.
+    """
+    byte = np.where(right, np.where(code >= 0, 1, PER_PLANE), 0)
+    _, group = np.unique(np.stack([code, rule], axis=1), axis=0, return_inverse=True)
+    group = group.ravel()
+    greatest = np.zeros(group.max() + 1, np.int64)
+    np.maximum.at(greatest, group[right], least[right])
+    lowest = np.full(group.max() + 1, PER_PLANE + 1)
+    np.minimum.at(lowest, group[~right], least[~right])
+    return np.where((greatest < lowest)[group], greatest[group], byte)
+
+
+def _missing_ranges(forest: Forest) -> dict[int, tuple[int, ...]]:
+    """Return per missing rule the first key that counts as missing and the one after the last."""
+    ranges: dict[int, tuple[int, ...]] = {int(MissingRule.NAN): ()}
+    first, last = keys.magnitude_range(ZERO_THRESHOLD, forest.dtype)
+    ranges[int(MissingRule.NAN_OR_ZERO)] = (first, last + 1)
+    sentinel = forest.inputs.missing_sentinel
+    ranges[int(MissingRule.NAN_OR_SENTINEL)] = ()
+    if sentinel is not None and not np.isnan(sentinel):
+        with np.errstate(over="ignore"):
+            value = np.array([sentinel]).astype(forest.dtype)
+        low, high = keys.equal_range(value, forest.dtype)
+        ranges[int(MissingRule.NAN_OR_SENTINEL)] = (int(low[0]), int(high[0]) + 1)
+    return ranges

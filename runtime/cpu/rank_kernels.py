@@ -1,0 +1,468 @@
+"""Columns of X into planes of bytes: how many of a column's thresholds each value reaches.
+
+A block of rows is transposed 16 columns at a time, so that a column's values stand side by side,
+and each is searched among the column's sorted thresholds: in registers where AVX-512 looks 16
+values up at once, else from a table of buckets. Planes with other answers for missing values, and
+planes of further thresholds, are derived from the ranks.
+"""
+
+# mypy: disable-error-code="no-untyped-def, no-untyped-call"
+
+from __future__ import annotations
+
+from functools import cache
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from bitvec.runtime.cpu.arrays import load_float32, load_float64, load_int64, pointer
+from bitvec.runtime.cpu.compiling import Kernel, inner, kernel
+from bitvec.runtime.cpu.target import vectors
+from bitvec.runtime.cpu.vectors import (
+    F32,
+    F64,
+    I8,
+    I16,
+    I32,
+    address,
+    count,
+    intrinsic_function,
+    load,
+    number,
+    place,
+    same,
+    shuffle,
+    splat,
+    store,
+    vector,
+)
+
+WINDOW = 16
+"""Columns that are transposed at a time."""
+LEVELS = 8
+"""Thresholds that fit the registers: less than 2 to this power."""
+_LOWEST = -(2**31)
+_SIGNLESS, _INFINITY = 0x7FFFFFFF, 0x7F800000
+
+
+def _make_transpose(wide: bool, masked: bool):
+    """Make a transposer of 16 rows x 16 columns into float32; `wide` rows are float64."""
+
+    @intrinsic
+    def transpose(typing_context, source, row_stride, columns, target, target_stride):
+        def generate(context, builder, signature, arguments):
+            source, row_stride, columns, target, target_stride = arguments
+            element = F64 if wide else F32
+            kind = vector(element, WINDOW)
+            lanes = ir.Constant(vector(I32, WINDOW), list(range(WINDOW)))
+            present = builder.icmp_signed(
+                "<", lanes, splat(builder, builder.trunc(columns, I32), WINDOW)
+            )
+            rows = []
+            for k in range(WINDOW):
+                at = builder.mul(row_stride, number(k))
+                if masked:
+                    name = f"llvm.masked.load.v16f{64 if wide else 32}.p0"
+                    read = intrinsic_function(
+                        builder, name, kind, [kind.as_pointer(), I32, present.type, kind]
+                    )
+                    spot = place(builder, source, at, kind)
+                    row = builder.call(
+                        read, [spot, ir.Constant(I32, 1), present, same(element, WINDOW, 0.0)]
+                    )
+                else:
+                    row = load(builder, source, at, kind)
+                rows.append(builder.fptrunc(row, vector(F32, WINDOW)) if wide else row)
+            for step in (1, 2, 4, 8):
+                rows = _exchanged(builder, rows, step)
+            for k, column in enumerate(rows):
+                store(builder, column, target, builder.mul(target_stride, number(k)))
+            return context.get_dummy_value()
+
+        return types.void(address, address, address, address, address), generate
+
+    return transpose
+
+
+def _exchanged(builder, rows: list[object], step: int) -> list[object]:
+    """Exchange the off-diagonal blocks of `step` x `step`: one stage of a transposition."""
+    result = list(rows)
+    for k in range(len(rows)):
+        if k & step:
+            continue
+        a, b = rows[k], rows[k | step]
+        keep = [lane if not lane & step else WINDOW + (lane ^ step) for lane in range(WINDOW)]
+        swap = [lane | step if not lane & step else WINDOW + lane for lane in range(WINDOW)]
+        result[k] = shuffle(builder, a, b, keep)
+        result[k | step] = shuffle(builder, a, b, swap)
+    return result
+
+
+_transpose_float32 = _make_transpose(wide=False, masked=False)
+_transpose_float64 = _make_transpose(wide=True, masked=False)
+_transpose_few_float32 = _make_transpose(wide=False, masked=True)
+_transpose_few_float64 = _make_transpose(wide=True, masked=True)
+
+
+def _keys(builder, bits, lanes: int):
+    """Return the keys of float32 bits; NaN has the lowest."""
+    sign = builder.ashr(bits, same(I32, lanes, 31))
+    key = builder.xor(bits, builder.and_(sign, same(I32, lanes, _SIGNLESS)))
+    magnitude = builder.and_(bits, same(I32, lanes, _SIGNLESS))
+    missing = builder.icmp_signed(">", magnitude, same(I32, lanes, _INFINITY))
+    return builder.select(missing, same(I32, lanes, _LOWEST), key)
+
+
+_IN_FLIGHT = {4: 8, 5: 8, 6: 8, 7: 4, 8: 4}
+"""Vectors of 16 values searched in step, by levels: as many as the registers hold."""
+
+
+def _make_search(ties: bool):
+    """Make a search of n values among up to 255 thresholds that stand in registers (AVX-512).
+
+    The thresholds form a search tree stored level by level: slot 1 is the root, 2i and 2i + 1 are
+    the children of i. With `ties`, a bit per value says whether it equals a threshold.
+    """
+
+    @intrinsic
+    def search(typing_context, values, n, table, levels, ranks, tied):
+        def generate(context, builder, signature, arguments):
+            values, n, table, levels, ranks, tied = arguments
+            kind = vector(I32, 16)
+            pair = intrinsic_function(
+                builder, "llvm.x86.avx512.vpermi2var.d.512", kind, [kind, kind, kind]
+            )
+            single = intrinsic_function(
+                builder, "llvm.x86.avx512.permvar.si.512", kind, [kind, kind]
+            )
+
+            def entry(registers, level, index):
+                if level <= 3:
+                    return builder.call(single, [registers[0], index])
+                if level == 4:
+                    return builder.call(single, [registers[1], index])
+                first = (1 << level) // 16
+                found = [
+                    builder.call(pair, [registers[first + k], index, registers[first + k + 1]])
+                    for k in range(0, first, 2)
+                ]
+                bit = 32
+                while len(found) > 1:
+                    upper = builder.icmp_unsigned(
+                        "!=", builder.and_(index, same(I32, 16, bit)), same(I32, 16, 0)
+                    )
+                    found = [
+                        builder.select(upper, found[k + 1], found[k])
+                        for k in range(0, len(found), 2)
+                    ]
+                    bit *= 2
+                return found[0]
+
+            end = builder.append_basic_block("end")
+            cases = {depth: builder.append_basic_block(f"levels{depth}") for depth in _IN_FLIGHT}
+            switch = builder.switch(levels, cases[LEVELS])
+            for depth, block in cases.items():
+                if depth < LEVELS:
+                    switch.add_case(number(depth), block)
+            for depth, block in cases.items():
+                builder.position_at_end(block)
+                registers = [
+                    load(builder, table, number(64 * k), kind) for k in range((1 << depth) // 16)
+                ]
+                flight = _IN_FLIGHT[depth]
+
+                def body(
+                    k, _, depth=depth, registers=registers, flight=flight
+                ):
+                    at = [builder.add(k, number(16 * u)) for u in range(flight)]
+                    keys = [
+                        _keys(
+                            builder,
+                            load(builder, values, builder.mul(place, number(4)), kind),
+                            16,
+                        )
+                        for place in at
+                    ]
+                    index = [same(I32, 16, 1)] * flight
+                    reached = [same(I32, 16, _LOWEST)] * flight
+                    for level in range(depth):
+                        pivot = [entry(registers, level, i) for i in index]
+                        for u in range(flight):
+                            right = builder.icmp_signed(">=", keys[u], pivot[u])
+                            if ties:
+                                reached[u] = builder.select(right, pivot[u], reached[u])
+                            twice = builder.add(index[u], index[u])
+                            index[u] = builder.add(twice, builder.zext(right, kind))
+                    for u in range(flight):
+                        rank = builder.sub(index[u], same(I32, 16, 1 << depth))
+                        store(builder, builder.trunc(rank, vector(I8, 16)), ranks, at[u])
+                        if ties:
+                            equal = builder.icmp_signed("==", reached[u], keys[u])
+                            offset = builder.udiv(at[u], number(8))
+                            store(builder, builder.bitcast(equal, I16), tied, offset)
+
+                count(builder, number(0), n, body, step=16 * flight)
+                builder.branch(end)
+            builder.position_at_end(end)
+            return context.get_dummy_value()
+
+        return types.void(address, address, address, address, address, address), generate
+
+    return search
+
+
+_search = _make_search(ties=False)
+_search_ties = _make_search(ties=True)
+
+
+def _make_derive(bits: int):
+    """Make a plane from ranks of 8 or 16 bits: see `planes.RankPlanes.derived`."""
+
+    @intrinsic
+    def derive(typing_context, ranks, n, record, target):
+        def generate(context, builder, signature, arguments):
+            ranks, n, record, target = arguments
+            element, lanes = ir.IntType(bits), 512 // bits
+            kind = vector(element, lanes)
+            fields = [
+                splat(
+                    builder,
+                    builder.trunc(load(builder, record, number(8 * k), ir.IntType(64)), element),
+                    lanes,
+                )
+                for k in range(1, 8)
+            ]
+            offset, is_range, first, width, fill, missing_first, missing_width = fields
+            zero, one = same(element, lanes, 0), same(element, lanes, 1)
+            most = same(element, lanes, 255)
+            tests_range = builder.icmp_unsigned("!=", is_range, zero)
+
+            def body(k, _):
+                rank = load(builder, ranks, builder.mul(k, number(bits // 8)), kind)
+                above = builder.sub(rank, offset)
+                below = builder.icmp_unsigned("<", rank, offset)
+                value = builder.select(below, zero, above)
+                if bits > 8:
+                    value = builder.select(builder.icmp_unsigned(">", value, most), most, value)
+                inside = builder.icmp_unsigned("<", builder.sub(rank, first), width)
+                value = builder.select(tests_range, builder.select(inside, one, zero), value)
+                missing = builder.icmp_unsigned("<", builder.sub(rank, missing_first), missing_width)
+                value = builder.select(missing, fill, value)
+                nothing = builder.icmp_unsigned("==", rank, zero)
+                value = builder.select(nothing, fill, value)
+                if bits > 8:
+                    value = builder.trunc(value, vector(I8, lanes))
+                store(builder, value, target, k)
+
+            count(builder, number(0), n, body, step=lanes)
+            return context.get_dummy_value()
+
+        return types.void(address, address, address, address), generate
+
+    return derive
+
+
+_derive8, _derive16 = _make_derive(8), _make_derive(16)
+
+
+@inner
+def _derive_plain(ranks, n, record, target):
+    offset, is_range, first, width = record[1], record[2], record[3], record[4]
+    fill, missing_first, missing_width = record[5], record[6], record[7]
+    for k in range(n):
+        rank = np.int64(ranks[k])
+        if rank == 0 or (rank >= missing_first and rank < missing_first + missing_width):
+            target[k] = fill
+        elif is_range:
+            target[k] = rank >= first and rank < first + width
+        else:
+            target[k] = min(max(rank - offset, 0), 255)
+
+
+@inner
+def _key32(bits):
+    if (bits & np.int32(_SIGNLESS)) > np.int32(_INFINITY):
+        return np.int32(_LOWEST)
+    return np.int32(bits ^ np.int32(_SIGNLESS)) if bits < 0 else np.int32(bits)
+
+
+@inner
+def _key64(bits):
+    if (bits & np.int64(0x7FFFFFFFFFFFFFFF)) > np.int64(0x7FF0000000000000):
+        return np.int64(-0x8000000000000000)
+    return bits ^ np.int64(0x7FFFFFFFFFFFFFFF) if bits < 0 else bits
+
+
+@inner
+def _search_buckets(values, bits, n, scale, lookup, sorted_keys, buckets, ranks):
+    """Fill `ranks` from a table of buckets: each bucket begins with the rank of those below it.
+
+    A value's bucket is monotone in the value, so that thresholds of lower buckets are reached; those
+    of its own bucket are compared one by one. `sorted_keys` ends with a key above all.
+    """
+    low, high, factor = scale[0], scale[1], scale[2]
+    for k in range(n):
+        x = values[k]
+        x = x if x > low else low
+        x = x if x < high else high
+        buckets[k] = np.int32((x - low) * factor)
+    for k in range(n):
+        rank = np.int64(lookup[np.uint64(buckets[k])])
+        key = _key32(bits[k])
+        while key >= sorted_keys[np.uint64(rank)]:
+            rank += 1
+        ranks[k] = rank
+
+
+@inner
+def _settle_ties(x, column_stride_rows, n, sorted32, sorted64, bits, ranks):
+    """Correct the ranks of float64 values whose rounding to float32 equals that of a threshold."""
+    for k in range(n):
+        rank = np.int64(ranks[k])
+        if rank > 0 and sorted32[rank - 1] == _key32(bits[k]):
+            key = _key64(load_int64(x + k * column_stride_rows))
+            while rank > 0 and key < sorted64[rank - 1]:
+                rank -= 1
+            ranks[k] = rank
+
+
+@inner
+def _gather_window(x, row_stride, column_stride, n, width, wide, target, room):
+    """Copy a window of columns into float32 rows of `room` values: any strides."""
+    for column in range(width):
+        start = x + column * column_stride
+        row = target[column * room : column * room + n]
+        if wide:
+            for k in range(n):
+                row[k] = np.float32(load_float64(start + k * row_stride))
+        elif row_stride == 4:
+            row[:] = numba.carray(pointer(start), (n,), np.float32)
+        else:
+            for k in range(n):
+                row[k] = load_float32(start + k * row_stride)
+
+
+@inner
+def _transposed(x, row_stride, n, width, wide, target, room):
+    """Transpose a window of columns of whole groups of 16 rows, C order, through registers."""
+    for first in range(0, n - n % 16, 16):
+        source, goal = x + first * row_stride, target + first * 4
+        if width == 16:
+            if wide:
+                _transpose_float64(source, row_stride, width, goal, room * 4)
+            else:
+                _transpose_float32(source, row_stride, width, goal, room * 4)
+        elif wide:
+            _transpose_few_float64(source, row_stride, width, goal, room * 4)
+        else:
+            _transpose_few_float32(source, row_stride, width, goal, room * 4)
+
+
+@cache
+def fill_ranks(wide: bool) -> Kernel:
+    """Return the kernel that makes the rank planes of blocks of rows of float32 or float64.
+
+    Its arguments are those of `planes.RankPlanes.fill`.
+    """
+    in_registers = vectors() == "avx512"
+    explicit = vectors() != "none"
+    size = 8 if wide else 4
+
+    @kernel
+    def fill_rank_planes(
+        columns, windows, derived, tables, sorted32, sorted64, scales, lookup, settle,
+        x, row_stride, column_stride, n_rows, room, n_planes, planes,
+    ):
+        values = np.empty(WINDOW * room + 16, np.float32)
+        bits = values.view(np.int32)
+        buckets = np.empty(room, np.int32)
+        ranks8 = np.empty(room + 64, np.uint8)
+        ranks16 = np.empty(room + 64, np.uint16)
+        tied = np.zeros(room // 8 + 16, np.uint8)
+        for block in range((n_rows + room - 1) // room):
+            first_row = block * room
+            n = min(room, n_rows - first_row)
+            x_block = x + first_row * row_stride
+            q = planes + block * n_planes * room
+            for w in range(windows.shape[0]):
+                first_column, width = windows[w, 0], windows[w, 1]
+                start = x_block + first_column * column_stride
+                done = 0
+                if in_registers and column_stride == size:
+                    done = n - n % 16
+                    _transposed(start, row_stride, n, width, wide, values.ctypes.data, room)
+                if done < n:
+                    _gather_window(
+                        start + done * row_stride, row_stride, column_stride, n - done, width, wide,
+                        values[done:], room,
+                    )
+                for c in range(windows[w, 2], windows[w, 3]):
+                    place = (columns[c, 0] - first_column) * room
+                    n_thresholds = columns[c, 2]
+                    own = columns[c, 1]
+                    target = q + own * room if own >= 0 else np.int64(ranks8.ctypes.data)
+                    if in_registers and n_thresholds < 256:
+                        table = tables.ctypes.data + columns[c, 4] * 4
+                        at = values.ctypes.data + place * 4
+                        if settle:
+                            _search_ties(at, room, table, columns[c, 3], target, tied.ctypes.data)
+                        else:
+                            _search(at, room, table, columns[c, 3], target, tied.ctypes.data)
+                        if settle:
+                            marks = tied.view(np.uint16)
+                            low = columns[c, 5]
+                            r8 = numba.carray(pointer(target), (room,), np.uint8)
+                            for group in range((n + 15) // 16):
+                                if marks[group]:
+                                    k0 = group * 16
+                                    count_here = min(16, n - k0)
+                                    _settle_ties(
+                                        x_block + columns[c, 0] * column_stride + k0 * row_stride,
+                                        row_stride, count_here,
+                                        sorted32[low:], sorted64[low:],
+                                        bits[place + k0 :], r8[k0:],
+                                    )
+                    else:
+                        low = columns[c, 5]
+                        goal = ranks16
+                        if n_thresholds < 256:
+                            r8 = numba.carray(pointer(target), (room,), np.uint8)
+                            _search_buckets(
+                                values[place:], bits[place:], n, scales[c],
+                                lookup[columns[c, 6] :], sorted32[low:], buckets, r8,
+                            )
+                            if settle:
+                                _settle_ties(
+                                    x_block + columns[c, 0] * column_stride, row_stride, n,
+                                    sorted32[low:], sorted64[low:], bits[place:], r8,
+                                )
+                        else:
+                            _search_buckets(
+                                values[place:], bits[place:], n, scales[c],
+                                lookup[columns[c, 6] :], sorted32[low:], buckets, goal,
+                            )
+                            if settle:
+                                _settle_ties(
+                                    x_block + columns[c, 0] * column_stride, row_stride, n,
+                                    sorted32[low:], sorted64[low:], bits[place:], goal,
+                                )
+                    for d in range(columns[c, 7], columns[c, 8]):
+                        to = q + derived[d, 0] * room
+                        if explicit:
+                            record = derived.ctypes.data + d * derived.shape[1] * 8
+                            if n_thresholds < 256:
+                                _derive8(target, room, record, to)
+                            else:
+                                _derive16(ranks16.ctypes.data, room, record, to)
+                        else:
+                            plane = numba.carray(pointer(to), (room,), np.uint8)
+                            if n_thresholds < 256:
+                                r8 = numba.carray(pointer(target), (room,), np.uint8)
+                                _derive_plain(r8, room, derived[d], plane)
+                            else:
+                                _derive_plain(ranks16, room, derived[d], plane)
+
+    return fill_rank_planes

@@ -1,0 +1,58 @@
+"""What the kernels are compiled for: the vectors that the processor has, or that were asked for."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from typing import Literal
+
+from llvmlite import binding
+from numba.core import config
+
+from bitvec.errors import InputError
+
+Vectors = Literal["avx512", "portable", "none"]
+
+LEVELS: tuple[Vectors, ...] = ("avx512", "portable", "none")
+"""avx512 names its instructions where LLVM finds none as good; portable is LLVM's vector language,
+which becomes AVX2, NEON or SSE; none is plain loops."""
+
+_AVX512 = frozenset({"avx512f", "avx512bw", "avx512dq", "avx512vl"})
+
+
+@cache
+def features() -> frozenset[str]:
+    """Return the features that numba compiles for: those of this processor unless forced."""
+    forced = config.CPU_FEATURES
+    if forced is not None:
+        return frozenset(part[1:] for part in forced.split(",") if part.startswith("+"))
+    return frozenset(name for name, has in binding.get_host_cpu_features().items() if has)
+
+
+@cache
+def vectors() -> Vectors:
+    """Return the level of vectors that kernels use.
+
+    The best that the processor has; the environment variable BITVEC_VECTORS lowers it.
+
+    Raises
+    ------
+    InputError
+        If BITVEC_VECTORS is no level, or one that this processor lacks.
+    """
+    best: Vectors = "avx512" if features() >= _AVX512 else "portable"
+    asked = os.environ.get("BITVEC_VECTORS", "")
+    if not asked:
+        return best
+    for level in LEVELS[LEVELS.index(best) :]:
+        if asked == level:
+            return level
+    raise InputError(
+        f"BITVEC_VECTORS must be one of {', '.join(LEVELS[LEVELS.index(best) :])} on this "
+        f"processor, got {asked!r}: unset it to have the best."
+    )
+
+
+def has_byte_shuffle() -> bool:
+    """Whether 64 bytes can be looked up in a table of 64 by one instruction (AVX-512 VBMI)."""
+    return vectors() == "avx512" and "avx512vbmi" in features()
