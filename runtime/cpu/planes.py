@@ -146,12 +146,11 @@ class RankPlanes:
             return
         wide = X.dtype.itemsize == 8
         tables = self._tables_for(X.dtype)
-        fill_ranks(wide)(
+        fill_ranks(wide, tables.settle)(
             self._columns,
             self._windows,
             self._derived,
             *tables.arrays,
-            tables.settle,
             address_of(X),
             X.strides[0],
             X.strides[1],

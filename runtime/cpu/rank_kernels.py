@@ -44,8 +44,13 @@ WINDOW = 16
 """Columns that are transposed at a time."""
 LEVELS = 8
 """Thresholds that fit the registers: less than 2 to this power."""
+_STEP = 128
+"""Values are searched so many at a time."""
 _LOWEST = -(2**31)
 _SIGNLESS, _INFINITY = 0x7FFFFFFF, 0x7F800000
+# Constants of the compiled code, and so of its digest.
+_IN_REGISTERS = vectors() == "avx512"
+_EXPLICIT = vectors() != "none"
 
 
 def _make_transpose(wide: bool, masked: bool):
@@ -283,6 +288,18 @@ def _derive_plain(ranks, n, record, target):
 
 
 @inner
+def _derive(ranks, n, record, target):
+    """Fill the plane at `target` from ranks of 8 or 16 bits."""
+    if _EXPLICIT:
+        if ranks.itemsize == 1:
+            _derive8(np.int64(ranks.ctypes.data), n, np.int64(record.ctypes.data), target)
+        else:
+            _derive16(np.int64(ranks.ctypes.data), n, np.int64(record.ctypes.data), target)
+    else:
+        _derive_plain(ranks, n, record, numba.carray(pointer(target), (n,), np.uint8))
+
+
+@inner
 def _key32(bits):
     if (bits & np.int32(_SIGNLESS)) > np.int32(_INFINITY):
         return np.int32(_LOWEST)
@@ -297,13 +314,14 @@ def _key64(bits):
 
 
 @inner
-def _search_buckets(values, bits, n, scale, lookup, sorted_keys, buckets, ranks):
+def _search_buckets(values, n, scale, lookup, sorted_keys, buckets, ranks):
     """Fill `ranks` from a table of buckets: each bucket begins with the rank of those below it.
 
-    A value's bucket is monotone in the value, so that thresholds of lower buckets are reached; those
-    of its own bucket are compared one by one. `sorted_keys` ends with a key above all.
+    A value's bucket is monotone in the value, so that thresholds of lower buckets are reached;
+    those of its own bucket are compared one by one. `sorted_keys` ends with a key above all.
     """
     low, high, factor = scale[0], scale[1], scale[2]
+    bits = values.view(np.int32)
     for k in range(n):
         x = values[k]
         x = x if x > low else low
@@ -318,151 +336,132 @@ def _search_buckets(values, bits, n, scale, lookup, sorted_keys, buckets, ranks)
 
 
 @inner
-def _settle_ties(x, column_stride_rows, n, sorted32, sorted64, bits, ranks):
+def _settle(x, row_stride, values, n, sorted32, sorted64, ranks):
     """Correct the ranks of float64 values whose rounding to float32 equals that of a threshold."""
+    bits = values.view(np.int32)
     for k in range(n):
         rank = np.int64(ranks[k])
         if rank > 0 and sorted32[rank - 1] == _key32(bits[k]):
-            key = _key64(load_int64(x + k * column_stride_rows))
+            key = _key64(load_int64(x + k * row_stride))
             while rank > 0 and key < sorted64[rank - 1]:
                 rank -= 1
             ranks[k] = rank
 
 
 @inner
-def _gather_window(x, row_stride, column_stride, n, width, wide, target, room):
-    """Copy a window of columns into float32 rows of `room` values: any strides."""
+def _gather(x, row_stride, column_stride, first, n, width, wide, values, room):
+    """Copy rows [first, n) of a window of columns into float32 lines of `room`: any strides."""
     for column in range(width):
         start = x + column * column_stride
-        row = target[column * room : column * room + n]
+        line = values[column * room : column * room + n]
         if wide:
-            for k in range(n):
-                row[k] = np.float32(load_float64(start + k * row_stride))
-        elif row_stride == 4:
-            row[:] = numba.carray(pointer(start), (n,), np.float32)
+            for k in range(first, n):
+                line[k] = np.float32(load_float64(start + k * row_stride))
         else:
-            for k in range(n):
-                row[k] = load_float32(start + k * row_stride)
+            for k in range(first, n):
+                line[k] = load_float32(start + k * row_stride)
 
 
 @inner
-def _transposed(x, row_stride, n, width, wide, target, room):
-    """Transpose a window of columns of whole groups of 16 rows, C order, through registers."""
-    for first in range(0, n - n % 16, 16):
+def _transpose_groups(x, row_stride, n, width, wide, values, room):
+    """Transpose whole groups of 16 rows of a window of columns that lie side by side."""
+    target = np.int64(values.ctypes.data)
+    for first in range(0, n, 16):
         source, goal = x + first * row_stride, target + first * 4
-        if width == 16:
-            if wide:
+        if wide:
+            if width == 16:
                 _transpose_float64(source, row_stride, width, goal, room * 4)
             else:
-                _transpose_float32(source, row_stride, width, goal, room * 4)
-        elif wide:
-            _transpose_few_float64(source, row_stride, width, goal, room * 4)
+                _transpose_few_float64(source, row_stride, width, goal, room * 4)
+        elif width == 16:
+            _transpose_float32(source, row_stride, width, goal, room * 4)
         else:
             _transpose_few_float32(source, row_stride, width, goal, room * 4)
 
 
+@inner
+def _load_window(x, row_stride, column_stride, n, width, wide, values, room):
+    """Fill `values` with a window of columns of n rows, one line of `room` for each column."""
+    done = 0
+    if _IN_REGISTERS:
+        if column_stride == (8 if wide else 4):
+            done = n - n % 16
+            _transpose_groups(x, row_stride, done, width, wide, values, room)
+    if done < n:
+        _gather(x, row_stride, column_stride, done, n, width, wide, values, room)
+
+
+@inner
+def _settle_marked(x, row_stride, values, n, sorted32, sorted64, tied, ranks):
+    """`_settle` for the groups of 16 rows in which a bit of `tied` is set."""
+    for group in range((n + 15) // 16):
+        if tied[group]:
+            k = group * 16
+            _settle(
+                x + k * row_stride, row_stride, values[k:], min(16, n - k), sorted32, sorted64,
+                ranks[k:],
+            )  # fmt: skip
+
+
 @cache
-def fill_ranks(wide: bool) -> Kernel:
+def fill_ranks(wide: bool, settle: bool) -> Kernel:
     """Return the kernel that makes the rank planes of blocks of rows of float32 or float64.
 
-    Its arguments are those of `planes.RankPlanes.fill`.
+    With `settle`, float64 values are compared with thresholds in float64. The arguments are those
+    of `planes.RankPlanes.fill`.
     """
-    in_registers = vectors() == "avx512"
-    explicit = vectors() != "none"
-    size = 8 if wide else 4
 
     @kernel
     def fill_rank_planes(
-        columns, windows, derived, tables, sorted32, sorted64, scales, lookup, settle,
+        columns, windows, derived, trees, sorted32, sorted64, scales, lookup,
         x, row_stride, column_stride, n_rows, room, n_planes, planes,
-    ):
-        values = np.empty(WINDOW * room + 16, np.float32)
-        bits = values.view(np.int32)
+    ):  # fmt: skip
+        values = np.empty(WINDOW * room, np.float32)
         buckets = np.empty(room, np.int32)
-        ranks8 = np.empty(room + 64, np.uint8)
-        ranks16 = np.empty(room + 64, np.uint16)
-        tied = np.zeros(room // 8 + 16, np.uint8)
+        own_ranks = np.empty(room, np.uint8)
+        wide_ranks = np.empty(room, np.uint16)
+        tied = np.zeros(room // 16 + 16, np.uint16)
         for block in range((n_rows + room - 1) // room):
-            first_row = block * room
-            n = min(room, n_rows - first_row)
-            x_block = x + first_row * row_stride
+            n = min(room, n_rows - block * room)
+            searched = (n + _STEP - 1) // _STEP * _STEP
+            x_block = x + block * room * row_stride
             q = planes + block * n_planes * room
-            for w in range(windows.shape[0]):
-                first_column, width = windows[w, 0], windows[w, 1]
-                start = x_block + first_column * column_stride
-                done = 0
-                if in_registers and column_stride == size:
-                    done = n - n % 16
-                    _transposed(start, row_stride, n, width, wide, values.ctypes.data, room)
-                if done < n:
-                    _gather_window(
-                        start + done * row_stride, row_stride, column_stride, n - done, width, wide,
-                        values[done:], room,
-                    )
-                for c in range(windows[w, 2], windows[w, 3]):
-                    place = (columns[c, 0] - first_column) * room
-                    n_thresholds = columns[c, 2]
-                    own = columns[c, 1]
-                    target = q + own * room if own >= 0 else np.int64(ranks8.ctypes.data)
-                    if in_registers and n_thresholds < 256:
-                        table = tables.ctypes.data + columns[c, 4] * 4
-                        at = values.ctypes.data + place * 4
-                        if settle:
-                            _search_ties(at, room, table, columns[c, 3], target, tied.ctypes.data)
+            for window in range(windows.shape[0]):
+                first, width = windows[window, 0], windows[window, 1]
+                start = x_block + first * column_stride
+                _load_window(start, row_stride, column_stride, n, width, wide, values, room)
+                for c in range(windows[window, 2], windows[window, 3]):
+                    column, own, n_thresholds = columns[c, 0], columns[c, 1], columns[c, 2]
+                    line = values[(column - first) * room : (column - first) * room + room]
+                    at = x_block + column * column_stride
+                    low32 = sorted32[columns[c, 5] :]
+                    low64 = sorted64[columns[c, 5] :] if settle else sorted64
+                    if n_thresholds < 256:
+                        ranks = own_ranks
+                        if own >= 0:
+                            ranks = numba.carray(pointer(q + own * room), (room,), np.uint8)
+                        if _IN_REGISTERS:
+                            table = np.int64(trees.ctypes.data) + columns[c, 4] * 4
+                            source, goal = np.int64(line.ctypes.data), np.int64(ranks.ctypes.data)
+                            marks = np.int64(tied.ctypes.data)
+                            if settle:
+                                _search_ties(source, searched, table, columns[c, 3], goal, marks)
+                                _settle_marked(at, row_stride, line, n, low32, low64, tied, ranks)
+                            else:
+                                _search(source, searched, table, columns[c, 3], goal, marks)
                         else:
-                            _search(at, room, table, columns[c, 3], target, tied.ctypes.data)
-                        if settle:
-                            marks = tied.view(np.uint16)
-                            low = columns[c, 5]
-                            r8 = numba.carray(pointer(target), (room,), np.uint8)
-                            for group in range((n + 15) // 16):
-                                if marks[group]:
-                                    k0 = group * 16
-                                    count_here = min(16, n - k0)
-                                    _settle_ties(
-                                        x_block + columns[c, 0] * column_stride + k0 * row_stride,
-                                        row_stride, count_here,
-                                        sorted32[low:], sorted64[low:],
-                                        bits[place + k0 :], r8[k0:],
-                                    )
+                            entries = lookup[columns[c, 6] :]
+                            _search_buckets(line, n, scales[c], entries, low32, buckets, ranks)
+                            if settle:
+                                _settle(at, row_stride, line, n, low32, low64, ranks)
+                        for d in range(columns[c, 7], columns[c, 8]):
+                            _derive(ranks, searched, derived[d], q + derived[d, 0] * room)
                     else:
-                        low = columns[c, 5]
-                        goal = ranks16
-                        if n_thresholds < 256:
-                            r8 = numba.carray(pointer(target), (room,), np.uint8)
-                            _search_buckets(
-                                values[place:], bits[place:], n, scales[c],
-                                lookup[columns[c, 6] :], sorted32[low:], buckets, r8,
-                            )
-                            if settle:
-                                _settle_ties(
-                                    x_block + columns[c, 0] * column_stride, row_stride, n,
-                                    sorted32[low:], sorted64[low:], bits[place:], r8,
-                                )
-                        else:
-                            _search_buckets(
-                                values[place:], bits[place:], n, scales[c],
-                                lookup[columns[c, 6] :], sorted32[low:], buckets, goal,
-                            )
-                            if settle:
-                                _settle_ties(
-                                    x_block + columns[c, 0] * column_stride, row_stride, n,
-                                    sorted32[low:], sorted64[low:], bits[place:], goal,
-                                )
-                    for d in range(columns[c, 7], columns[c, 8]):
-                        to = q + derived[d, 0] * room
-                        if explicit:
-                            record = derived.ctypes.data + d * derived.shape[1] * 8
-                            if n_thresholds < 256:
-                                _derive8(target, room, record, to)
-                            else:
-                                _derive16(ranks16.ctypes.data, room, record, to)
-                        else:
-                            plane = numba.carray(pointer(to), (room,), np.uint8)
-                            if n_thresholds < 256:
-                                r8 = numba.carray(pointer(target), (room,), np.uint8)
-                                _derive_plain(r8, room, derived[d], plane)
-                            else:
-                                _derive_plain(ranks16, room, derived[d], plane)
+                        entries = lookup[columns[c, 6] :]
+                        _search_buckets(line, n, scales[c], entries, low32, buckets, wide_ranks)
+                        if settle:
+                            _settle(at, row_stride, line, n, low32, low64, wide_ranks)
+                        for d in range(columns[c, 7], columns[c, 8]):
+                            _derive(wide_ranks, searched, derived[d], q + derived[d, 0] * room)
 
     return fill_rank_planes
