@@ -1,7 +1,8 @@
 """Write the tables of the README and the docs: `python -m benchmarks.render [--check]`.
 
 A block between `<!-- table: NAME -->` and `<!-- end -->` is made from the kept run of the benchmark
-NAME, or, for `formats`, from the table that dispatches.
+NAME, or, for `formats`, from the table that dispatches. A benchmark with several tables names one
+as `NAME.TABLE`. A page that shows `engine.svg` has it drawn from the same run.
 """
 
 from __future__ import annotations
@@ -17,22 +18,35 @@ from bitvec.formats import FORMATS
 
 ROOT = Path(__file__).parent.parent
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
-BLOCK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- table: (\w+)(?:\.(\w+))? -->\n).*?(<!-- end -->)", re.DOTALL)
+PICTURE = ROOT / "docs" / "engine.svg"
 
 
 def rendered(text: str) -> str:
     """Return the text with each block between markers made anew."""
 
     def block(match: re.Match[str]) -> str:
-        name = match.group(2)
-        return match.group(1) + (formats() if name == "formats" else _run(name)) + "\n" + match[3]
+        head, name, part, end = match.groups()
+        return head + (formats() if name == "formats" else _run(name, part or "table")) + "\n" + end
 
     return BLOCK.sub(block, text)
 
 
-def _run(name: str) -> str:
-    report = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
-    return import_module(f"benchmarks.{name}").table(report)
+def _run(name: str, part: str) -> str:
+    path = RESULTS / f"{name}.json"
+    if not path.exists():
+        return f"No run is kept yet: `python -m benchmarks.{name} --save` keeps one."
+    report = json.loads(path.read_text(encoding="utf-8"))
+    return getattr(import_module(f"benchmarks.{name}"), part)(report)
+
+
+def picture() -> None:
+    """Draw the run of the engine, if one is kept."""
+    path = RESULTS / "engine.json"
+    if path.exists():
+        from benchmarks.engine.picture import draw
+
+        draw(json.loads(path.read_text(encoding="utf-8")), PICTURE)
 
 
 def formats() -> str:
@@ -59,6 +73,8 @@ def main() -> None:
             sys.exit(f"The tables of {page.name} must be made anew: python -m benchmarks.render.")
         if not check:
             page.write_text(rendered(text), encoding="utf-8")
+    if not check:
+        picture()
 
 
 if __name__ == "__main__":

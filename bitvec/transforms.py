@@ -27,10 +27,10 @@ def _identity(output: Output, raw: Array) -> Array:
 
 def _exp(x: Array) -> Array:
     """Return exp, of float32 as the C library has it, of float64 as NumPy (and scikit-learn) do."""
-    return np.exp(x) if x.dtype == np.float64 else _c_exp(x)
+    return np.exp(x) if x.dtype == np.float64 else c_exp(x)
 
 
-def _c_exp(x: Array) -> Array:
+def c_exp(x: Array) -> Array:
     """Return exp as the C library has it, which differs from NumPy's in the last bits.
 
     NumPy vectorises the real exponential itself, but leaves the complex one to the C library, which
@@ -47,13 +47,13 @@ def _sigmoid(output: Output, raw: Array) -> Array:
     scaled = raw * raw.dtype.type(output.parameter) if output.parameter != 1.0 else raw
     if raw.dtype == np.float32:
         scaled = np.maximum(scaled, np.float32(-88.7))  # xgboost keeps its exponential finite
-    return one / (_c_exp(-scaled) + one)
+    return one / (c_exp(-scaled) + one)
 
 
 def _logistic(output: Output, raw: Array) -> Array:
     # In float32 also where scores are float64, as in onnxruntime.
     one = np.float32(1)
-    above = one / (one + _c_exp(-np.abs(raw.astype(np.float32))))
+    above = one / (one + c_exp(-np.abs(raw.astype(np.float32))))
     return np.where(raw < 0, one - above, above).astype(raw.dtype)
 
 
@@ -64,7 +64,7 @@ def _softmax(output: Output, raw: Array) -> Array:
     for size in output.groups:
         part = scaled[:, start : start + size]
         below = part - part.max(axis=1, keepdims=True)
-        exp = _c_exp(below) if output.softmax_sum is SoftmaxSum.IN_ORDER_C else _exp(below)
+        exp = c_exp(below) if output.softmax_sum is SoftmaxSum.IN_ORDER_C else _exp(below)
         if output.softmax_sum is SoftmaxSum.WIDE:
             total = exp.sum(axis=1, keepdims=True, dtype=np.float64).astype(raw.dtype)
         else:
@@ -82,7 +82,7 @@ def _softmax_of_halves(output: Output, raw: Array) -> Array:
 
 def _softmax_unshifted(output: Output, raw: Array) -> Array:
     result = np.empty_like(raw)
-    exp = _c_exp(raw)
+    exp = c_exp(raw)
     start = 0
     for size in output.groups:
         part = exp[:, start : start + size]
@@ -128,7 +128,7 @@ def _exponential_standard_ratio(output: Output, raw: Array) -> Array:
 
 
 def _logarithm_one_plus_exp(output: Output, raw: Array) -> Array:
-    return np.log1p(_c_exp(raw))
+    return np.log1p(c_exp(raw))
 
 
 def _signed_square(output: Output, raw: Array) -> Array:
@@ -165,8 +165,14 @@ def probabilities(
     output: Output, raw: Float[Array, "batch n_outputs"]
 ) -> list[Float[Array, "batch n_classes"]]:
     """Return one matrix of class probabilities per output group of a classifier."""
+    return class_columns(output, transform(output, raw))
+
+
+def class_columns(
+    output: Output, value: Float[Array, "batch n_outputs"]
+) -> list[Float[Array, "batch n_classes"]]:
+    """Return the same, given what `transform` has made of the raw scores."""
     assert output.classes is not None
-    value = transform(output, raw)
     result = []
     start = 0
     for labels, size in zip(output.classes, output.groups, strict=True):
@@ -188,11 +194,16 @@ def predictions(output: Output, raw: Float[Array, "batch n_outputs"]) -> Array:
     if output.classes is None:
         value = transform(output, raw)
         return value[:, 0] if output.n_outputs == 1 else value
+    return class_labels(output, raw if output.labels_from_raw else transform(output, raw))
+
+
+def class_labels(output: Output, value: Float[Array, "batch n_outputs"]) -> Array:
+    """Return a classifier's labels, given its raw scores if `labels_from_raw`, else transformed."""
+    assert output.classes is not None
     columns = []
-    value = transform(output, raw)
     start = 0
     for labels, size in zip(output.classes, output.groups, strict=True):
-        part = (raw if output.labels_from_raw else value)[:, start : start + size]
+        part = value[:, start : start + size]
         if size == 1 and labels.size == 2:
             at = output.second_above
             above = part[:, 0] >= at if output.tie_to_second else part[:, 0] > at

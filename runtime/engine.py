@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from collections.abc import Callable
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from jaxtyping import Float, Int32
 
@@ -13,14 +13,26 @@ from bitvec.arrays import Array
 from bitvec.errors import InputError, MissingLibraryError
 from bitvec.forest import Forest
 
+OneRow = Callable[[Array], Array]
+"""From one row to a new array: what a method of `Predictor` returns for it.
+
+The row is a writeable, aligned, C-contiguous ndarray of shape (1, n_features), in native float32 or
+float64. Nothing else is ever handed over.
+"""
+
 
 @runtime_checkable
 class Engine(Protocol):
     """A way to run one forest.
 
-    X is what `bitvec.runtime.tables.rows` returns: C- or F-contiguous, in the forest's dtype, with
-    its number of columns. Nothing is checked again here. Methods may be called from several
-    threads at once.
+    X is a float32 or float64 array in native byte order, aligned, of any strides (row-major,
+    column-major, reversed), with the forest's number of columns. It need not be in the forest's
+    dtype: an engine answers as if X were cast to it first, and casts block by block, so that no
+    copy of X is larger than a block for each thread. Nothing is checked again here.
+
+    `out` has the right shape and dtype, any strides, and shares no memory with X; it is filled and
+    returned. Without it a new C-contiguous array is. Methods may be called from several threads at
+    once.
     """
 
     @property
@@ -28,32 +40,60 @@ class Engine(Protocol):
         """The name under which `create` knows it."""
         ...
 
-    def exit_leaves(self, X: Float[Array, "batch n_features"]) -> Int32[Array, "batch n_trees"]:
+    def exit_leaves(
+        self,
+        X: Float[Array, "batch n_features"],
+        out: Int32[Array, "batch n_trees"] | None = None,
+    ) -> Int32[Array, "batch n_trees"]:
         """Return the exit leaf of every row in every tree, as leaf numbers within the tree."""
         ...
 
-    def raw(self, X: Float[Array, "batch n_features"]) -> Float[Array, "batch n_outputs"]:
+    def raw(
+        self,
+        X: Float[Array, "batch n_features"],
+        out: Float[Array, "batch n_outputs"] | None = None,
+    ) -> Float[Array, "batch n_outputs"]:
         """Return the raw scores, in the dtype of the forest's output."""
         ...
 
+    def info(self) -> dict[str, Any]:
+        """Return what it does with the forest and why, for `Predictor.info`."""
+        ...
 
-def _reference(forest: Forest, *, n_jobs: int | None, device: str | None) -> Engine:
-    _refuse("reference", n_jobs=n_jobs, device=device)
+
+@runtime_checkable
+class OneRowEngine(Protocol):
+    """An engine that has a shorter way for one row."""
+
+    def one_row(self, method: str) -> OneRow | None:
+        """Return what answers one row in place of a method of `Predictor`, if there is such.
+
+        `method` is "exit_leaves", "raw", "predict" or "predict_proba"; for the last two the forest
+        is one whose answer is one array.
+        """
+        ...
+
+
+def _reference(
+    forest: Forest, *, kernel: str | None, n_jobs: int | None, device: str | None
+) -> Engine:
+    _refuse("reference", kernel=kernel, n_jobs=n_jobs, device=device)
     return _load("bitvec.runtime.reference_engine", "ReferenceEngine")(forest)
 
 
-def _numba(forest: Forest, *, n_jobs: int | None, device: str | None) -> Engine:
+def _numba(forest: Forest, *, kernel: str | None, n_jobs: int | None, device: str | None) -> Engine:
     _refuse("numba", device=device)
     try:
-        make = _load("bitvec.runtime.numba_engine", "NumbaEngine")
+        make = _load("bitvec.runtime.cpu.engine", "NumbaEngine")
     except ImportError as error:
         raise MissingLibraryError("numba", "all", "the engine numba") from error
-    return make(forest, n_jobs=n_jobs)
+    return make(forest, kernel=kernel, n_jobs=n_jobs)
 
 
-def _torch(forest: Forest, *, n_jobs: int | None, device: str | None) -> Engine:
+def _torch(forest: Forest, *, kernel: str | None, n_jobs: int | None, device: str | None) -> Engine:
     _refuse("torch", n_jobs=n_jobs)
-    return _load("bitvec.runtime.torch.engine", "TorchEngine")(forest, device=device)
+    make = _load("bitvec.runtime.torch.engine", "TorchEngine")
+    return make(forest, device=device, form=kernel or "auto")
 
 
 _FACTORIES: dict[str, Callable[..., Engine]] = {
@@ -67,7 +107,12 @@ ENGINES = tuple(_FACTORIES)
 
 
 def create(
-    name: str, forest: Forest, *, n_jobs: int | None = None, device: str | None = None
+    name: str,
+    forest: Forest,
+    *,
+    kernel: str | None = None,
+    n_jobs: int | None = None,
+    device: str | None = None,
 ) -> tuple[Engine, str]:
     """Return an engine for a forest, and in a few words why it is this one.
 
@@ -76,6 +121,8 @@ def create(
     name : str
         One of `ENGINES`, or "auto": torch where a device is named, else numba where it can be
         imported, else the reference.
+    kernel : str, optional
+        Kernel of the engine numba or form of the engine torch, which choose if not given.
     n_jobs : int, optional
         Threads of the numba engine: None or -1 for all cores.
     device : str, optional
@@ -84,7 +131,7 @@ def create(
     Raises
     ------
     InputError
-        If the name is unknown, or the engine has no use for `n_jobs` or `device`.
+        If the name is unknown, or the engine has no use for `kernel`, `n_jobs` or `device`.
     """
     if name != "auto" and name not in _FACTORIES:
         raise InputError(
@@ -97,7 +144,7 @@ def create(
         name, why = "numba", "numba is installed"
     elif name == "auto":
         name, why, n_jobs = "reference", "numba is not installed", None
-    return _FACTORIES[name](forest, n_jobs=n_jobs, device=device), why
+    return _FACTORIES[name](forest, kernel=kernel, n_jobs=n_jobs, device=device), why
 
 
 def _load(module: str, name: str) -> Callable[..., Engine]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int32
@@ -10,6 +12,9 @@ from jaxtyping import Float, Int32
 from bitvec import reference
 from bitvec.arrays import Array
 from bitvec.forest import Forest
+
+BLOCK_ROWS = 4096
+"""Rows that are cast and run at a time."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,12 +36,33 @@ class ReferenceEngine:
         """The name of this engine."""
         return "reference"
 
-    def exit_leaves(self, X: Float[Array, "batch n_features"]) -> Int32[Array, "batch n_trees"]:
+    def exit_leaves(
+        self,
+        X: Float[Array, "batch n_features"],
+        out: Int32[Array, "batch n_trees"] | None = None,
+    ) -> Int32[Array, "batch n_trees"]:
         """Return leaf numbers within each tree."""
-        return reference.exit_leaves(self.forest, X).astype(np.int32)
+        if out is None:
+            out = np.empty((len(X), self.forest.n_trees), np.int32)
+        return self._fill(X, out, reference.exit_leaves)
 
-    def raw(self, X: Float[Array, "batch n_features"]) -> Float[Array, "batch n_outputs"]:
+    def raw(
+        self,
+        X: Float[Array, "batch n_features"],
+        out: Float[Array, "batch n_outputs"] | None = None,
+    ) -> Float[Array, "batch n_outputs"]:
         """Return the raw scores."""
-        if self.forest.kernel is None or self.forest.n_trees == 0:
-            return reference.raw(replace(self.forest, kernel=None), X)
-        return reference.raw(self.forest, X)
+        if out is None:
+            out = np.empty((len(X), self.forest.n_outputs), self.forest.output.dtype)
+        return self._fill(X, out, reference.raw)
+
+    def info(self) -> dict[str, Any]:
+        """Return nothing: there is one way to run the equation."""
+        return {}
+
+    def _fill(self, X: Array, out: Array, method: Callable[[Forest, Array], Array]) -> Array:
+        forest = self.forest if self.forest.n_trees else replace(self.forest, kernel=None)
+        for start in range(0, len(X), BLOCK_ROWS):
+            part = slice(start, start + BLOCK_ROWS)
+            out[part] = method(forest, X[part])
+        return out

@@ -6,18 +6,25 @@ import warnings
 
 import numpy as np
 
-from bitvec.runtime.tables import outside_stacklevel
+from bitvec.runtime.columns import outside_stacklevel
 
-_SUBNORMAL = 5e-324
+SUBNORMAL = 5e-324
+"""A module's variable: a constant would be multiplied when the module is compiled."""
+
+
+def flushes() -> bool:
+    """Return whether the processor takes subnormal numbers for zero in the calling thread.
+
+    The mode (flush-to-zero, denormals-are-zero) belongs to a thread, which inherits it from the
+    thread that starts it; `torch.set_flush_denormal` and libraries built with -ffast-math turn it
+    on. Asking costs one multiplication.
+    """
+    return SUBNORMAL * 1.0 == 0.0
 
 
 def warn_where_flushed(dtype: np.dtype) -> None:
-    """Warn if the processor is set to take subnormal numbers for zero in the calling thread.
-
-    The mode (flush-to-zero, denormals-are-zero) belongs to a thread; `torch.set_flush_denormal` and
-    libraries built with -ffast-math turn it on. Asking costs one multiplication.
-    """
-    if _SUBNORMAL * 1.0 == 0.0:  # a module's variable: a constant would be folded when compiled
+    """Warn if the processor is set to take subnormal numbers for zero in the calling thread."""
+    if flushes():
         warnings.warn(
             "this thread rounds subnormal numbers to zero, so that rows with values below "
             f"{np.finfo(dtype).smallest_normal:.3g} in magnitude may go to other leaves: "

@@ -1,8 +1,10 @@
 """A pool of threads of our own, for kernels that run without the GIL.
 
 numba's own threads are neither safe to use from several threads (workqueue) nor after a fork
-(libgomp). Here the calling thread takes blocks from a queue and the pool's threads help: a busy
-pool slows a caller down and never blocks it, and an interrupt is answered after one block.
+(libgomp). Here the calling thread takes blocks from a queue and the pool's threads help. All
+callers share one pool, of one thread less than there are cores: a busy pool slows a caller down and
+never blocks it, and many callers start no more helpers than one. An interrupt is answered after one
+block.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from bitvec.errors import InputError
+from bitvec.runtime.subnormals import flushes
 
 
 def available_cores() -> int:
@@ -26,7 +29,8 @@ def available_cores() -> int:
 def effective_jobs(n_jobs: int | None) -> int:
     """Return a number of threads, with joblib's meaning of negative numbers.
 
-    None and -1 are all available cores, -2 all but one, and so on; at least 1.
+    None and -1 are all available cores, -2 all but one, and so on; at least 1, and at most the
+    available cores, beyond which threads would only take turns.
 
     Raises
     ------
@@ -35,16 +39,17 @@ def effective_jobs(n_jobs: int | None) -> int:
 
     Examples
     --------
-    >>> effective_jobs(3)
-    3
+    >>> effective_jobs(1)
+    1
     """
+    cores = available_cores()
     if n_jobs is None:
-        return available_cores()
+        return cores
     if isinstance(n_jobs, bool) or not hasattr(n_jobs, "__index__") or int(n_jobs) == 0:
         raise InputError(
             f"`n_jobs` must be None or an integer other than 0, got {n_jobs!r}: -1 means all cores."
         )
-    return int(n_jobs) if n_jobs > 0 else max(1, available_cores() + 1 + int(n_jobs))
+    return min(int(n_jobs), cores) if n_jobs > 0 else max(1, cores + 1 + int(n_jobs))
 
 
 class _Pool:
@@ -52,20 +57,31 @@ class _Pool:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.size = 0
+        self.size = max(0, available_cores() - 1)
         self.executor: ThreadPoolExecutor | None = None
 
-    def submit(self, work: Callable[[], None], times: int) -> list[Future[None]]:
+    def submit(
+        self, work: Callable[[], None], times: int, futures: list[Future[None]]
+    ) -> ThreadPoolExecutor | None:
+        """Ask at most `times` threads for help, each by a future that is appended."""
         with self.lock:
-            if self.executor is None or self.size < times:
-                if self.executor is not None:
-                    self.executor.shutdown(wait=False)
-                self.size = times
-                self.executor = ThreadPoolExecutor(times, thread_name_prefix="bitvec")
+            if self.executor is None and self.size:
+                self.executor = ThreadPoolExecutor(self.size, thread_name_prefix="bitvec")
+            executor = self.executor
             try:
-                return [self.executor.submit(work) for _ in range(times)]
+                for _ in range(min(times, self.size) if executor is not None else 0):
+                    assert executor is not None
+                    futures.append(executor.submit(work))
             except RuntimeError:  # the interpreter is shutting down: the caller works alone
-                return []
+                pass
+            return executor
+
+    def forget(self, executor: ThreadPoolExecutor | None) -> None:
+        """Let other threads help from now on than those of an executor."""
+        with self.lock:
+            if executor is not None and self.executor is executor:
+                executor.shutdown(wait=False)
+                self.executor = None
 
 
 _pool = _Pool()
@@ -86,9 +102,15 @@ def for_each_block(
 ) -> None:
     """Call `work` with every block of `block` rows, on at most `n_threads` threads.
 
-    The calling thread is one of them. The first exception ends the work and is raised here.
+    The calling thread is one of them. The first exception ends the work and is raised here, once no
+    thread is at work any more.
     """
+    if n_rows <= block:
+        if n_rows:
+            work(slice(0, n_rows))
+        return
     blocks = deque(slice(i, min(i + block, n_rows)) for i in range(0, n_rows, block))
+    flushed, unlike = flushes(), threading.Event()
 
     def take() -> None:
         try:
@@ -102,14 +124,39 @@ def for_each_block(
             blocks.clear()
             raise
 
+    def help() -> None:
+        # Its mode is that of the thread that started it: other sums than the caller's.
+        if flushes() == flushed:
+            take()
+        else:
+            unlike.set()
+
     helpers = min(n_threads, len(blocks)) - 1
-    futures = _pool.submit(take, helpers) if helpers > 0 else []
+    if helpers < 1:
+        return take()
+    futures: list[Future[None]] = []
+    pool, executor = _pool, None
     try:
+        executor = pool.submit(help, helpers, futures)
         take()
     finally:
         blocks.clear()
-        for future in futures:
-            future.cancel()
-        for future in futures:
-            if not future.cancelled():
-                future.result()
+        _settle(futures)
+        if unlike.is_set():
+            pool.forget(executor)
+
+
+def _settle(futures: list[Future[None]]) -> None:
+    """Wait until no helper is at work, also where an interrupt comes meanwhile; then raise."""
+    interrupt: BaseException | None = None
+    for future in futures:
+        while not future.cancel() and not future.done():
+            try:
+                future.exception()
+            except KeyboardInterrupt as error:
+                interrupt = error
+    if interrupt is not None:
+        raise interrupt
+    for future in futures:
+        if not future.cancelled():
+            future.result()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
+from bitvec.converters.sklearn.accepted import refused
 from bitvec.converters.sklearn.adaboost import lift_adaboost
 from bitvec.converters.sklearn.boosting import lift_boosting
 from bitvec.converters.sklearn.forests import lift_bagging, lift_forest
@@ -35,4 +37,7 @@ LIFTS: dict[str, Callable[[Any, str], Forest]] = {
 def lift(model: Any) -> Forest:
     """Lift a live estimator or the record of one; see `bitvec.converters.sklearn.convert`."""
     kind = kind_of(model)
-    return LIFTS[kind](model, kind)
+    forest = LIFTS[kind](model, kind)
+    assert forest.source is not None
+    metadata = {**forest.source.metadata, **refused(model, kind)}
+    return replace(forest, source=replace(forest.source, metadata=metadata))

@@ -18,11 +18,8 @@ from bitvec.runtime.cpu import forest_planes, leaf_tables
 from bitvec.runtime.cpu.protocol import TreeKernel
 from bitvec.runtime.cpu.target import vectors
 
-KERNELS = ("perfect", "chain", "deep", "mixed")
+KERNELS = ("perfect", "chain", "single", "deep", "mixed")
 """Kernels for batches, by name; each is a module of this package."""
-
-FEW_ROWS = 8
-"""Up to so many rows a kernel that walks row by row is faster than one that fills registers."""
 
 _CHAIN_NODE = {"avx512": 0.045, "portable": 0.09, "none": 0.16}
 """Cycles a node in trees of at most 256 leaves, by the level of vectors."""
@@ -32,16 +29,19 @@ _PERFECT_NODE = 0.026
 """Cycles a node of a padded tree."""
 _DEEP_LEVEL = 3.6
 """Cycles a level of a tree that is walked, 16 rows in flight."""
+_SINGLE_LEVEL = 3.0
+"""Cycles a level where rows walk straight over X, whose columns need no keys then."""
 _MIXED_LEVEL = 40.0
 """Cycles a level where every node is evaluated on its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A kernel's name, and why it is the one."""
+    """A kernel's name, why it is the one, and the cycles that it takes for a row."""
 
     name: str
     why: str
+    cycles: float
 
 
 _ON_PLANES = {"chain": "Chain", "perfect": "Perfect"}
@@ -84,7 +84,7 @@ def require_kernel(name: str, forest: Forest) -> Choice:
     reason = refusal(name, forest)
     if reason is not None:
         raise InputError(f"the kernel {name} cannot hold this forest: {reason}.")
-    return Choice(name, "asked for")
+    return Choice(name, "asked for", _costs(forest)[name] or 0.0)
 
 
 def choose(forest: Forest) -> Choice:
@@ -94,7 +94,7 @@ def choose(forest: Forest) -> Choice:
     --------
     >>> from bitvec.forest import from_matrices
     >>> choose(from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])).name
-    'perfect'
+    'single'
     """
     costs = {name: cost for name, cost in _costs(forest).items() if cost is not None}
     refusals: list[str] = []
@@ -109,7 +109,7 @@ def choose(forest: Forest) -> Choice:
             ]
             against = f", against {', '.join(others)}" if others else ""
             not_held = f"; {'; '.join(refusals)}" if refusals else ""
-            return Choice(name, least + against + not_held)
+            return Choice(name, least + against + not_held, costs[name])
         refusals.append(f"not {name}: {reason}")
     raise AssertionError("the kernel mixed holds every forest")
 
@@ -127,6 +127,7 @@ def _costs(forest: Forest) -> dict[str, float | None]:
     return {
         "perfect": _PERFECT_NODE * B.n_trees * (2.0**deepest - 1) if deepest <= 16 else None,
         "chain": node * B.n_nodes + B.n_trees,
+        "single": _SINGLE_LEVEL * levels,
         "deep": _DEEP_LEVEL * levels + 4 * B.n_trees,
         "mixed": _MIXED_LEVEL * levels,
     }

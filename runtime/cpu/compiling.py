@@ -78,7 +78,10 @@ def _announced(name: str) -> Iterator[None]:
     timer = threading.Timer(
         LONG,
         _logger.warning,
-        ("bitvec compiles the kernel %s for this processor; later runs load it from a cache.", name),
+        (
+            "bitvec compiles the kernel %s for this processor; later runs load it from a cache.",
+            name,
+        ),
     )
     timer.daemon = True
     timer.start()

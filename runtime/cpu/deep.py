@@ -59,15 +59,16 @@ class Deep:
         dtype = min(np.dtype(dtype), self.forest.dtype, key=lambda each: each.itemsize)
         if dtype not in self._trees:
             sums = leaf_sums.pack(self.forest)
-            vectors = sums.id_of if sums.id_of.size else np.arange(self.forest.n_leaves)
+            vectors = sums.vector_of(self.forest.n_leaves)
             self._trees[dtype] = keyed.pack(self.forest, dtype, vectors, sums.n_vectors)
         return self._trees[dtype]
 
     @property
     def packed_bytes(self) -> int:
         """Bytes of all arrays that the kernel reads, X apart."""
-        trees = self._trees or {None: self.trees(self.forest.dtype)}
-        return self._sums.n_bytes + sum(part.n_bytes for part in trees.values())
+        if not self._trees:
+            self.trees(self.forest.dtype)
+        return self._sums.n_bytes + sum(part.n_bytes for part in self._trees.values())
 
     def exit_leaves(
         self, X: Float[Array, "batch n_columns"], out: Int32[Array, "batch n_trees"]

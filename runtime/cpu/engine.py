@@ -19,7 +19,7 @@ from bitvec import reference
 from bitvec.arrays import Array
 from bitvec.forest import Forest
 from bitvec.output import Aggregate
-from bitvec.runtime.cpu import choice
+from bitvec.runtime.cpu import choice, onerow, single
 from bitvec.runtime.cpu.linear_leaves import LinearLeaves
 from bitvec.runtime.cpu.protocol import TreeKernel
 from bitvec.runtime.cpu.target import vectors
@@ -31,8 +31,14 @@ BLOCK_BYTES = 1 << 18
 MOST_ROWS = 4096
 LEAST_ROWS = 512
 """Rows of a block: a tree's nodes are read once for each block."""
-SMALL = 1 << 15
-"""Below this many pairs of a row and a tree a second thread costs more than it brings."""
+FEW_ROWS = 8
+"""Up to so many rows are walked one by one: a kernel for batches fills registers of 64 or more."""
+SMALL = 1e6
+"""Cycles of work below which a second thread costs more than it brings."""
+
+
+OneRowAnswer = Callable[[Array], Array]
+"""From one row to what a method of `Predictor` returns for it."""
 
 
 class NumbaEngine:
@@ -71,7 +77,8 @@ class NumbaEngine:
             choice.choose(forest) if kernel is None else choice.require_kernel(kernel, forest)
         )
         self._packed: TreeKernel | None = None
-        self._packing = threading.Lock()
+        self._packing = threading.RLock()
+        self._rows = _FewRows(forest) if kernel is None else None
         self._linear = None if forest.leaves.linear is None else LinearLeaves(forest)
         self._adds = forest.output.aggregate in (Aggregate.SUM, Aggregate.MEAN)
 
@@ -118,38 +125,59 @@ class NumbaEngine:
             return ReferenceEngine(self.forest).raw(X, out)
         if out is None:
             out = np.empty((len(X), self.forest.n_outputs), self.forest.output.dtype)
-        self._fill(X, out, self._raw_block)
+        if self._rows is not None and 0 < len(X) <= FEW_ROWS and self._rows.holds:
+            out[:] = self._rows.raw(np.ascontiguousarray(X))
+        else:
+            self._fill(X, out, self._raw_block)
         return out
 
-    def _fill(self, X: Array, out: Array, work: Callable[[Array], Array]) -> None:
-        def fill(part: slice) -> None:
-            out[part] = work(X[part])
+    def one_row(self, method: str) -> OneRowAnswer | None:
+        """Return what answers one row in place of a method of `Predictor`, or None.
 
-        n_rows, n_trees = len(X), self.forest.n_trees
+        See `bitvec.runtime.engine.OneRowEngine`.
+        """
+        if self._rows is None or not self._rows.holds or method not in ("raw", "predict"):
+            return None
+        answer: OneRowAnswer = getattr(self._rows, method)
+        return answer
+
+    def _fill(self, X: Array, out: Array, work: Callable[[Array, Array], None]) -> None:
+        def fill(part: slice) -> None:
+            work(X[part], out[part])
+
+        n_rows = len(X)
         block = BLOCK_BYTES // max(self.forest.n_features, 1) // 128 * 128
         block = min(max(LEAST_ROWS, block), MOST_ROWS)
-        n_threads = 1 if n_rows * n_trees < SMALL else self.n_threads
+        n_threads = 1 if n_rows * self._choice.cycles < SMALL else self.n_threads
         if n_threads > 1:
             block = min(block, max(128, -(-n_rows // (2 * n_threads))))
         for_each_block(fill, n_rows, block=block, n_threads=n_threads)
 
-    def _exit_leaves_block(self, X: Array) -> Array:
-        exits = np.empty((len(X), self.forest.n_trees), np.int32)
+    def _exit_leaves_block(self, X: Array, out: Array) -> None:
+        exits = out if out.flags.c_contiguous else np.empty(out.shape, out.dtype)
         self._trees.exit_leaves(self._columns(X), exits)
-        return exits
+        if exits is not out:
+            out[:] = exits
 
-    def _raw_block(self, X: Array) -> Array:
+    def _raw_block(self, X: Array, out: Array) -> None:
         forest, output = self.forest, self.forest.output
         if not self._adds:
-            return reference.accumulate(forest, self._cast(X), self._exit_leaves_block(X))
-        total = np.zeros((len(X), output.n_outputs), output.dtype)
-        if output.base_first:
-            total[:] = output.base_score
+            out[:] = reference.accumulate(forest, self._cast(X), self._exits_of(X))
+            return
+        total = out if out.flags.c_contiguous else np.empty(out.shape, out.dtype)
+        total[:] = output.base_score if output.base_first else 0
         if self._linear is not None:
-            self._linear.add(self._cast(X), self._exit_leaves_block(X), total)
+            self._linear.add(self._cast(X), self._exits_of(X), total)
         else:
             self._trees.add_leaves(self._columns(X), total)
-        return output.finish(total, forest.n_trees)
+        finished = output.finish(total, forest.n_trees)
+        if finished is not out:
+            out[:] = finished
+
+    def _exits_of(self, X: Array) -> Array:
+        exits = np.empty((len(X), self.forest.n_trees), np.int32)
+        self._exit_leaves_block(X, exits)
+        return exits
 
     def _columns(self, X: Array) -> Array:
         """Return what the tests read: X as it is, or φ(X)."""
@@ -161,6 +189,32 @@ class NumbaEngine:
         # A value beyond the dtype's range is infinite; each thread has its own state of errors.
         with np.errstate(over="ignore", invalid="ignore"):
             return np.ascontiguousarray(X, self.forest.dtype)
+
+
+class _FewRows:
+    """What answers a few rows, packed for each dtype of X when it is first asked for."""
+
+    def __init__(self, forest: Forest) -> None:
+        self._forest = forest
+        soft = forest.kernel is not None or forest.feature_map is not None
+        self.holds = not soft and onerow.refusal(forest) is None
+        self._is_lone = forest.n_trees == 1 and single.refusal(forest) is None
+        self._of_size: dict[int, onerow.OneRow | single.Single] = {}
+
+    def raw(self, X: Float[Array, "batch n_features"]) -> Float[Array, "batch n_outputs"]:
+        """Return the raw scores of C-contiguous rows."""
+        return (self._of_size.get(X.itemsize) or self._pack(X.dtype)).raw(X)
+
+    def predict(self, X: Float[Array, "1 n_features"]) -> Array:
+        """Return what is predicted of one C-contiguous row."""
+        return (self._of_size.get(X.itemsize) or self._pack(X.dtype)).predict(X)
+
+    def _pack(self, dtype: np.dtype) -> onerow.OneRow | single.Single:
+        if self._is_lone:
+            packed: onerow.OneRow | single.Single = single.pack(self._forest)
+        else:
+            packed = onerow.OneRow(self._forest, dtype)
+        return self._of_size.setdefault(dtype.itemsize, packed)
 
 
 def _copy(forest: Forest, kernel: str | None, n_jobs: int) -> NumbaEngine:

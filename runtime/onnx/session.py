@@ -93,11 +93,19 @@ class OnnxEngine:
         """The model's outputs."""
         return tuple(self._outputs)
 
-    def raw(self, X: Float[Array, "batch n_features"]) -> Float[Array, "batch n_outputs"]:
+    def raw(
+        self,
+        X: Float[Array, "batch n_features"],
+        out: Float[Array, "batch n_outputs"] | None = None,
+    ) -> Float[Array, "batch n_outputs"]:
         """Return the raw scores, in the dtype of the forest's output."""
-        return self.run("raw", X)
+        return self.run("raw", X, out)
 
-    def exit_leaves(self, X: Float[Array, "batch n_features"]) -> Int32[Array, "batch n_trees"]:
+    def exit_leaves(
+        self,
+        X: Float[Array, "batch n_features"],
+        out: Int32[Array, "batch n_trees"] | None = None,
+    ) -> Int32[Array, "batch n_trees"]:
         """Return the exit leaf of every row in every tree, as leaf numbers within the tree.
 
         Raises
@@ -110,10 +118,21 @@ class OnnxEngine:
                 f"the model must have an output `leaves`, got {sorted(self._outputs)}: "
                 "export it with leaves=True."
             )
-        return self.run("leaves", X).astype(np.int32)
+        return self.run("leaves", X, out).astype(np.int32, copy=False)
 
-    def run(self, output: str, X: Float[Array, "batch n_features"]) -> Array:
+    def info(self) -> dict[str, Any]:
+        """Return the form in which the forest was exported."""
+        return {"form": self.metadata.get("bitvec.form", "")}
+
+    def run(
+        self, output: str, X: Float[Array, "batch n_features"], out: Array | None = None
+    ) -> Array:
         """Return one output of the model, (batch, ...), for any number of rows.
+
+        Parameters
+        ----------
+        out : ndarray, optional
+            Filled and returned.
 
         Raises
         ------
@@ -124,24 +143,32 @@ class OnnxEngine:
             raise InputError(
                 f"the output must be one of {sorted(self._outputs)}, got {output!r}: choose one."
             )
-        with np.errstate(over="ignore", invalid="ignore"):
-            try:
-                X = np.asarray(X, self._dtype)
-            except (TypeError, ValueError):
-                raise InputError(
-                    f"`X` must hold numbers, got {np.asarray(X).dtype}: encode its columns."
-                ) from None
+        X = np.asarray(X)
         if X.ndim != 2 or X.shape[1] != self._n_features:
             raise InputError(
                 f"`X` must have shape (batch, {self._n_features}), got {X.shape}: "
                 "pass the training columns."
             )
-        starts = range(0, max(len(X), 1), self._block)
-        parts = [
-            self._session.run([output], {"X": np.ascontiguousarray(X[i : i + self._block])})[0]
-            for i in starts
-        ]
+        parts = []
+        for start in range(0, max(len(X), 1), self._block):
+            rows = self._cast(X[start : start + self._block])
+            part = self._session.run([output], {"X": rows})[0]
+            if out is None:
+                parts.append(part)
+            else:
+                out[start : start + self._block] = part
+        if out is not None:
+            return out
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def _cast(self, X: Array) -> Array:
+        with np.errstate(over="ignore", invalid="ignore"):
+            try:
+                return np.ascontiguousarray(X, self._dtype)
+            except (TypeError, ValueError):
+                raise InputError(
+                    f"`X` must hold numbers, got {X.dtype}: encode its columns."
+                ) from None
 
 
 _DTYPES: dict[str, np.dtype[Any]] = {

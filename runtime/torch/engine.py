@@ -1,53 +1,46 @@
-"""The matrix form of the equation on any device: gather, compare, one product with B, argmax."""
+"""The engine in PyTorch: the trees of a forest in the form that suits them, on any device."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int32
 from torch import Tensor
 
-from bitvec import matrices, reference, structure
+from bitvec import reference, tree_paths
 from bitvec.arrays import Array
 from bitvec.errors import InputError, UnsupportedModelError
 from bitvec.forest import Forest
-from bitvec.output import Aggregate
-from bitvec.runtime.torch import devices, forks
-from bitvec.runtime.torch.outcomes import decide, to_device
-from bitvec.runtime.torch.walk import flatten, is_plain_tree
+from bitvec.runtime.threads import for_each_block
+from bitvec.runtime.torch import devices, forks, forms
+from bitvec.runtime.torch.groups import Group, group_trees
+from bitvec.runtime.torch.matrix import MatrixTrees
+from bitvec.runtime.torch.path_walk import PathTrees
+from bitvec.runtime.torch.planes import lay_out
+from bitvec.runtime.torch.sums import Sums
 
-GEMM_LEAVES = {"cpu": 4, "cuda": 64}
-"""Largest tree that is run as a product with B rather than walked, by device.
-
-On a CPU walking is faster from 8 leaves on, and trees of plain comparisons are walked at any size
-(1.5 against 12 ms for 50 trees of 4 leaves and 1,797 rows, one thread). The figure for CUDA is an
-estimate from the count of operations.
-"""
-BLOCK = 1 << 22
-"""Elements of h, of scores or of (row, tree) pairs held at a time."""
-DENSE_B = 1 << 26
-"""Elements of dense B held in all; trees beyond it are walked."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Group:
-    """Trees of similar size, padded to one: `node` (T, n) and `B` (T, L, n) as 0/1 in float32."""
-
-    tree: Tensor
-    node: Tensor
-    B: Tensor
+PAIRS = {"alone": 1 << 17, "side by side": 1 << 15}
+"""(tree, row) pairs that a thread of a CPU takes at a time: torch spreads a call on more than 2**15
+elements over threads of its own, which would meet those that take blocks side by side."""
+ROWS = 1 << 13
+"""Rows that a CPU takes at a time."""
+SMALL = 1 << 14
+"""Pairs at most that a CPU walks by NumPy, whose calls cost less."""
+BUDGET = 1 << 29
+"""Bytes of intermediate results that are held at a time on a device, about."""
 
 
 class TorchEngine:
     """Run a forest in PyTorch: exit leaves and raw scores bit-identical to the reference.
 
-    Small trees run as the paper writes them, as a batched product of the 0/1 matrix B with the 0/1
-    vectors h: the counts are exact in float32, and in tf32. Larger trees are walked level by level,
-    because B grows with the square of a tree's size; a CPU walks trees whose nodes all compare one
-    column at any size. `info` says which trees run how.
+    What a node does is done once for each row, as a plane of numbers that is compared with a
+    threshold (`planes`); a tree of such comparisons runs as the paper writes it, as a product of h
+    with B (`matrix`), or is walked, padded to a full depth (`perfect`) or level by level
+    (`levels`). Trees with many oblique or polytope nodes are followed node by node (`paths`).
+    `info` says which trees run how, and why.
 
     Parameters
     ----------
@@ -56,13 +49,13 @@ class TorchEngine:
         is then computed by the reference.
     device : torch.device or str, optional
         The CPU if not given.
-    gemm_leaves : int, optional
-        Largest tree that is run as a product with B; see `GEMM_LEAVES` if not given.
+    form : {"auto", "matrix", "perfect", "levels"}
+        Trees that the form cannot hold are walked by levels.
 
     Raises
     ------
     InputError
-        If torch cannot use the device here.
+        If torch cannot use the device here, or the form is unknown.
     UnsupportedModelError
         If the device cannot compute in the forest's dtypes.
 
@@ -72,11 +65,17 @@ class TorchEngine:
     child waits for ever for threads that only its parent has, with plain torch too. Start workers
     by `multiprocessing.get_context("spawn")` or "forkserver", or call `torch.set_num_threads(1)`
     first thing in the child. In a child of a process where an engine of this class has run on
-    several threads, both methods raise BitvecError instead of waiting.
+    several threads, all methods raise BitvecError instead of waiting.
 
-    First argmax of B · h + a strictly decreasing vector: Eqs. (3) to (5), Zhang 2021. Polytope
-    nodes compute their softplus on the host; linear leaves and the aggregates min, max and weighted
-    median are combined on the host.
+    Polytope nodes compute their softplus on the host. The aggregates min, max and weighted median
+    are combined on the host, and so is what a feature map computes.
+
+    Examples
+    --------
+    >>> from bitvec.forest import from_matrices
+    >>> stump = from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
+    >>> TorchEngine(stump).raw(np.array([[0.0, 9.0], [1.0, 9.0]])).tolist()
+    [[10.0], [20.0]]
     """
 
     name = "torch"
@@ -86,7 +85,7 @@ class TorchEngine:
         forest: Forest,
         device: torch.device | str | None = None,
         *,
-        gemm_leaves: int | None = None,
+        form: str = "auto",
     ) -> None:
         self.forest = forest
         self.device = devices.find(device)
@@ -95,189 +94,263 @@ class TorchEngine:
                 "a forest on the device mps must be float32 throughout, got float64: "
                 "run it on the cpu or on cuda."
             )
-        plain = is_plain_tree(forest)
-        walks_plain = gemm_leaves is None and self.device.type == "cpu"
-        if gemm_leaves is None:
-            gemm_leaves = GEMM_LEAVES.get(self.device.type, GEMM_LEAVES["cpu"])
-        self._tests = to_device(forest.tests, forest.inputs.missing_sentinel, self.device)
         B = forest.bitvectors
-        left, right = structure.children(B)
-        self._children = self._put(np.stack([left, right], axis=1).reshape(-1, 2))
-        self._groups, walked = self._plan(np.where(plain & walks_plain, 0, min(gemm_leaves, 4096)))
-        has_nodes = np.diff(B.leaf_ptr) > 1
-        n_walked = int(np.count_nonzero(has_nodes[walked]))
-        self._flat = flatten(forest, walked[plain[walked]], self.device)
-        walked = walked[~plain[walked]]
-        self._walked = self._put(walked)
-        roots = np.where(has_nodes, B.node_ptr[:-1], ~B.leaf_ptr[:-1])
-        self._roots = self._put(roots[walked])
-        self._first_leaf = self._put(B.leaf_ptr[:-1])
-        self._on_device = (
-            forest.output.aggregate in (Aggregate.SUM, Aggregate.MEAN)
-            and forest.leaves.linear is None
+        depth = (
+            np.maximum.reduceat(tree_paths.leaf_depth(B), B.leaf_ptr[:-1])
+            if B.n_trees
+            else (np.zeros(0, np.int64))
         )
-        if self._on_device:
-            self._set_leaves()
-        self.info: dict[str, Any] = {
+        self._planes = lay_out(forest, depth, self.device)
+        self._choice = forms.choose(B, depth, self._planes.decides_ahead, form, self.device.type)
+        self._sums = Sums(forest, self.device)
+        scalars = self._sums.scalars if self._sums.are_scalars else None
+        self._groups = group_trees(forest, depth, self._planes, self._choice, scalars, self.device)
+        self._on_cpu = self.device.type == "cpu"
+        self._walks = all(group.walks for group in self._groups)
+        self._dtype = getattr(torch, str(forest.dtype))
+
+    def info(self) -> dict[str, object]:
+        """Return which form runs, why, and how many trees run in each."""
+        used, counts = np.unique(self._choice.form, return_counts=True)
+        trees = {str(form): int(n) for form, n in zip(used, counts, strict=True)}
+        return {
+            "engine": self.name,
             "device": str(self.device),
-            "gemm_leaves": gemm_leaves,
-            "gemm_trees": sum(len(group.tree) for group in self._groups),
-            "traversal_trees": n_walked,
-            "sums": "device" if self._on_device and forest.kernel is None else "host",
+            "form": max(trees, key=lambda form: trees[form], default=forms.LEVELS),
+            "why": self._choice.why,
+            "trees": trees,
+            "planes": self._planes.n_planes,
+            "sums": "host" if self._sums.on_host else "device",
+            "block_rows": self._block_rows(),
         }
 
-    def exit_leaves(self, X: Array) -> Int32[Array, "batch n_trees"]:
-        """Return argmax(B · σ(Sx − b)) for every row and tree, as leaf numbers within the tree."""
-        Z = self._columns(X)
-        exits = np.zeros((len(Z), self.forest.n_trees), np.int32)
-        for part in self._blocks(len(Z)):
-            exits[part] = self._exits(self._rows(Z[part])).T.to(torch.int32).cpu().numpy()
-        return exits
+    def exit_leaves(
+        self, X: Array, out: Int32[Array, "batch n_trees"] | None = None
+    ) -> Int32[Array, "batch n_trees"]:
+        """Return argmax(B · σ(Sx − b)) for every row and tree, as leaf numbers within the tree.
 
-    def raw(self, X: Array) -> Float[Array, "batch n_outputs"]:
-        """Return raw scores in the forest's output dtype, summed in the source's order."""
-        forest = self.forest
-        if forest.kernel is not None:
-            self._check(X)
-            return reference.raw(forest if forest.n_trees else replace(forest, kernel=None), X)
-        if not self._on_device:
-            exits = self.exit_leaves(X).astype(np.int64)
-            return reference.accumulate(forest, _cast(X, forest.dtype), exits)
-        Z = self._columns(X)
-        raw = np.zeros((len(Z), forest.n_outputs), forest.output.dtype)
-        for part in self._blocks(len(Z)):
-            leaf = self._exits(self._rows(Z[part])) + self._first_leaf[:, None]
-            total = self._accumulate(leaf).cpu().numpy()
-            raw[part] = forest.output.finish(total, forest.n_trees)
-        return raw
+        Parameters
+        ----------
+        X : float32 or float64, (batch, n_features)
+            Of any strides; cast to the forest's dtype block by block.
+        out : int32, (batch, n_trees), optional
+            Filled and returned.
+        """
+        if out is None:
+            out = np.empty((len(X), self.forest.n_trees), np.int32)
+        if self._is_small(len(X)):
+            for group, places in self._places_of_few(X):
+                out[:, group.trees.trees] = group.array_exits[places].T
+            return out
+        Z, result = self._mapped(X), out
 
-    def _put(self, array: Array) -> Tensor:
-        return torch.tensor(array, device=self.device)
+        def fill(part: slice) -> None:
+            result[part] = self._exits(self._tensor(Z, part)).cpu().numpy()
 
-    def _check(self, X: Array) -> None:
-        n = self.forest.n_features
-        if np.ndim(X) != 2 or np.shape(X)[1] != n:
-            raise InputError(
-                f"`X` must have {n} features, got shape {np.shape(X)}: pass the training columns."
-            )
+        self._for_each_block(fill, len(X))
+        return out
 
-    def _columns(self, X: Array) -> Array:
+    def raw(
+        self, X: Array, out: Float[Array, "batch n_outputs"] | None = None
+    ) -> Float[Array, "batch n_outputs"]:
+        """Return raw scores in the forest's output dtype, summed in the source's order.
+
+        Parameters
+        ----------
+        X : float32 or float64, (batch, n_features)
+            Of any strides; cast to the forest's dtype block by block.
+        out : F, (batch, n_outputs), optional
+            Filled and returned.
+        """
+        forest, sums = self.forest, self._sums
+        if out is None:
+            out = np.empty((len(X), forest.n_outputs), forest.output.dtype)
+        if self._is_small(len(X)) and not sums.need_tensors and forest.kernel is None:
+            with np.errstate(over="ignore", invalid="ignore"):  # infinite leaves are legal
+                out[:] = self._raw_of_few(X)
+            return out
+        Z, result = self._mapped(X), out
+
+        def fill(part: slice) -> None:
+            raw = self._raw(X, Z, part)
+            result[part] = raw.cpu().numpy() if isinstance(raw, Tensor) else raw
+
+        self._for_each_block(fill, len(X))
+        return out
+
+    def exit_leaves_tensor(self, X: Array | Tensor) -> Tensor:
+        """Return the exit leaves, int32 (batch, n_trees), on the engine's device.
+
+        Parameters
+        ----------
+        X : array or tensor, float32 or float64, (batch, n_features)
+            A tensor of that device does not leave it, unless the forest has a feature map.
+        """
+        Z = self._mapped(X)
+        shape = (len(X), self.forest.n_trees)
+        result = torch.empty(shape, dtype=torch.int32, device=self.device)
+
+        def fill(part: slice) -> None:
+            result[part] = self._exits(self._tensor(Z, part))
+
+        self._for_each_block(fill, len(X))
+        return result
+
+    def raw_tensor(self, X: Array | Tensor) -> Tensor:
+        """Return the raw scores, (batch, n_outputs), on the engine's device.
+
+        Parameters
+        ----------
+        X : array or tensor, float32 or float64, (batch, n_features)
+            A tensor of that device does not leave it, unless the forest has a feature map or a
+            prediction kernel.
+        """
+        Z, shape = self._mapped(X), (len(X), self.forest.n_outputs)
+        result = torch.empty(shape, dtype=self._sums.dtype, device=self.device)
+
+        def fill(part: slice) -> None:
+            raw = self._raw(X, Z, part)
+            result[part] = raw if isinstance(raw, Tensor) else torch.from_numpy(raw)
+
+        self._for_each_block(fill, len(X))
+        return result
+
+    def _is_small(self, n_rows: int) -> bool:
+        few = n_rows * max(1, self.forest.n_trees) <= SMALL
+        return few and self._on_cpu and self._walks and self.forest.feature_map is None
+
+    def _places_of_few(self, X: Array) -> Iterator[tuple[Group, Array]]:
+        """Walk few rows by NumPy; yield each group's places, (n_trees, batch)."""
+        planes = self._planes
         self._check(X)
-        forks.check()
-        return reference.columns(self.forest, X)
-
-    def _rows(self, Z: Array) -> Tensor:
-        return torch.from_numpy(np.array(Z, order="C", copy=True)).to(self.device)
-
-    def _blocks(self, n_rows: int) -> list[slice]:
-        widest = max(
-            self.forest.n_trees,
-            *(group.B.shape[0] * group.B.shape[1] for group in self._groups),
-            1,
-        )
-        step = max(1, BLOCK // widest)
-        return [slice(start, start + step) for start in range(0, n_rows, step)]
-
-    def _plan(self, gemm_leaves: Array) -> tuple[list[_Group], Array]:
-        B = self.forest.bitvectors
-        n_leaves = np.diff(B.leaf_ptr)
-        small = (n_leaves > 1) & (n_leaves <= gemm_leaves)
-        size = np.where(small, 1 << np.ceil(np.log2(np.maximum(n_leaves, 2))).astype(int), 0)
-        groups, taken, budget = [], np.zeros(B.n_trees, bool), DENSE_B
-        for width in np.unique(size[small]):
-            trees = np.flatnonzero(size == width)[: int(budget // (width * width))]
-            per_group = max(1, (1 << 14) // int(width))
-            groups += [
-                self._group(trees[i : i + per_group]) for i in range(0, len(trees), per_group)
-            ]
-            taken[trees] = True
-            budget -= len(trees) * int(width) ** 2
-        return groups, np.flatnonzero(~taken)
-
-    def _group(self, trees: Array) -> _Group:
-        B = self.forest.bitvectors
-        n_nodes = np.diff(B.node_ptr)[trees]
-        widest = int(n_nodes.max())
-        # A padding node repeats the tree's first one, with a column of zeros; a padding leaf has a
-        # row of zeros and stands last, so it loses to leaf 0.
-        number = np.arange(widest)
-        node = B.node_ptr[trees][:, None] + np.where(number < n_nodes[:, None], number, 0)
-        dense = np.zeros((len(trees), widest + 1, widest), np.float32)
-        for i, tree in enumerate(trees):
-            dense[i, : n_nodes[i] + 1, : n_nodes[i]] = matrices.dense(B.tree(int(tree)))
-        return _Group(self._put(trees), self._put(node), self._put(dense))
-
-    @torch.no_grad()
-    def _exits(self, Z: Tensor) -> Tensor:
-        exits = torch.zeros((self.forest.n_trees, len(Z)), dtype=torch.int64, device=Z.device)
-        for flat in self._flat:
-            exits[flat.trees] = flat.exits(Z)
-        if not self._groups and not self._walked.numel():
-            return exits
-        Zt = Z.T.contiguous()
+        with np.errstate(over="ignore", invalid="ignore"):
+            V = np.ascontiguousarray(X, self.forest.dtype)
+            all_present = planes.are_columns or (planes.may_be_columns and not np.isnan(V.sum()))
+        if not all_present:
+            forks.check()
+            with torch.inference_mode():
+                values, all_present = planes.values(_as_tensor(V))
+                V = values.numpy()
         for group in self._groups:
-            n_trees, n_leaves, n_nodes = group.B.shape
-            h = decide(self._tests, Zt, group.node.ravel())[1]
-            counts = torch.bmm(group.B, h.to(torch.float32).view(n_trees, n_nodes, -1))
-            # Whole numbers below 2**24, all different: torch.argmax promises no first maximum.
-            order = torch.arange(n_leaves, device=Zt.device, dtype=torch.float32)
-            exits[group.tree] = (counts * n_leaves - order[:, None]).argmax(dim=1)
-        if self._walked.numel():
-            exits[self._walked] = self._walk(Zt) - self._first_leaf[self._walked][:, None]
-        return exits
+            yield group, group.array_trees.places_of_few(V, all_present)
 
-    def _walk(self, Zt: Tensor) -> Tensor:
-        """Return the forest's leaf index for every walked tree and row."""
-        batch = Zt.shape[1]
-        at = self._roots[:, None].expand(-1, batch).reshape(-1).clone()
-        row = torch.arange(batch, device=Zt.device).repeat(len(self._roots))
-        moving = torch.nonzero(at >= 0)[:, 0]
-        while moving.numel():
-            node = at[moving]
-            right = decide(self._tests, Zt, node, row[moving])[1]
-            child = self._children[node, right.to(torch.int64)]
-            at[moving] = child
-            moving = moving[child >= 0]
-        return (~at).view(-1, batch)
+    def _raw_of_few(self, X: Array) -> Array | Tensor:
+        forest, sums = self.forest, self._sums
+        shape = (forest.n_trees, len(X))
+        if not sums.are_scalars:
+            leaf = np.empty(shape, np.int64)
+            for group, places in self._places_of_few(X):
+                leaf[group.trees.trees] = group.array_leaves[places]
+            return sums.of_vectors(leaf)
+        values = np.empty((1 + forest.n_trees, len(X)), forest.output.dtype)
+        for group, places in self._places_of_few(X):
+            values[1 + group.trees.trees] = group.array_values[places]
+        return sums.of_scalars(values)
 
-    def _set_leaves(self) -> None:
-        """Put v on the device, times its tree's weight: rounded once, as the product in the sum."""
-        output, leaves, B = self.forest.output, self.forest.leaves, self.forest.bitvectors
-        v = leaves.v.astype(output.dtype)
-        if output.tree_weight is not None:
-            with np.errstate(over="ignore", invalid="ignore"):
-                v *= np.repeat(output.tree_weight, np.diff(B.leaf_ptr))[:, None]
-        self._v = self._put(v)
-        self._leaf_output: Tensor | None = None
-        self._tree_output = np.zeros(B.n_trees, np.int64)
-        if leaves.output is not None and B.n_trees:
-            self._leaf_output = self._put(leaves.output.astype(np.int64))
-            # A booster's tree adds to one output only; -1 where leaves differ.
-            lowest, highest = (
-                extreme.reduceat(leaves.output, B.leaf_ptr[:-1])
-                for extreme in (np.minimum, np.maximum)
+    def _for_each_block(self, work: Callable[[slice], None], n_rows: int) -> None:
+        forks.check()
+
+        def guarded(part: slice) -> None:
+            # Both settings belong to a thread.
+            with torch.inference_mode(), np.errstate(over="ignore", invalid="ignore"):
+                work(part)
+
+        n_threads = self._n_threads()
+        block = self._block_rows()
+        if n_threads > 1:
+            fewest = max(1, SMALL // max(1, self.forest.n_trees))
+            block = min(block, max(fewest, -(-n_rows // (2 * n_threads))))
+        for_each_block(guarded, n_rows, block=block, n_threads=n_threads)
+
+    def _n_threads(self) -> int:
+        """Return how many blocks run side by side; a product takes torch's threads itself."""
+        return torch.get_num_threads() if self._on_cpu and self._walks else 1
+
+    def _block_rows(self) -> int:
+        forest = self.forest
+        n_trees, width = max(1, forest.n_trees), forest.leaves.v.shape[1]
+        if forest.kernel is not None:
+            return max(1, PAIRS["side by side"] // forest.n_leaves)
+        # What a row takes: planes, some places and addresses for each tree, counts, leaf vectors.
+        held = sum(group.held_for_a_row for group in self._groups)
+        n_bytes = 8 * (self._planes.n_planes + 6 * n_trees + width * n_trees + held)
+        rows = max(1, BUDGET // n_bytes)
+        if not self._on_cpu:
+            return rows
+        pairs = PAIRS["alone" if self._n_threads() == 1 else "side by side"]
+        return max(1, min(rows, ROWS, pairs // n_trees))
+
+    def _check(self, X: Array | Tensor) -> None:
+        n = self.forest.n_features
+        if X.ndim != 2 or X.shape[1] != n:
+            raise InputError(
+                f"`X` must have {n} features, got shape {tuple(X.shape)}: "
+                "pass the training columns."
             )
-            self._tree_output = np.where(lowest == highest, lowest, -1)
 
-    def _accumulate(self, leaf: Tensor) -> Tensor:
-        """Sum the vectors of leaves (n_trees, batch), one tree after the other."""
-        output = self.forest.output
-        shape = (leaf.shape[1], output.n_outputs)
-        total = torch.zeros(shape, dtype=self._v.dtype, device=leaf.device)
-        if output.base_first:
-            total[:] = self._put(output.base_score)  # type: ignore[arg-type]
-        for at, to in zip(leaf, self._tree_output, strict=True):
-            vector = self._v.index_select(0, at)
-            if self._leaf_output is None:
-                total += vector
-            elif to >= 0:
-                total[:, to] += vector[:, 0]
+    def _mapped(self, X: Array | Tensor) -> Array | Tensor:
+        """Return what S reads: X, or φ(X), which is computed on the host."""
+        self._check(X)
+        if self.forest.feature_map is None:
+            return X
+        return reference.columns(self.forest, _on_host(X))
+
+    def _tensor(self, X: Array | Tensor, part: slice) -> Tensor:
+        """Return some rows in the forest's dtype, contiguous, on the engine's device."""
+        rows = X[part]
+        if isinstance(rows, Tensor):
+            return rows.detach().to(self.device, self._dtype).contiguous()
+        return _as_tensor(np.ascontiguousarray(rows, self.forest.dtype)).to(self.device)
+
+    def _places(self, Z: Tensor) -> Iterator[tuple[Group, Tensor]]:
+        """Yield each group with what its tables are indexed by, flat, (n_trees · batch,)."""
+        V, all_present = self._planes.values(Z)
+        for group in self._groups:
+            trees = group.trees
+            if isinstance(trees, MatrixTrees):
+                yield group, trees.leaves(V, all_present)
+            elif isinstance(trees, PathTrees):
+                yield group, trees.leaves(Z)
             else:
-                # One output per row, so no two additions meet.
-                total.scatter_add_(1, self._leaf_output[at][:, None], vector)
-        return total
+                yield group, trees.places(V, all_present)
+
+    def _combined(self, Z: Tensor, table: str, into: Tensor) -> Tensor:
+        """Fill `into`, (n_trees, batch), with what a table of each group holds for its places."""
+        for group, places in self._places(Z):
+            values = getattr(group, table)
+            if group.is_all:
+                torch.index_select(values, 0, places, out=into.view(-1))
+            else:
+                part = values.index_select(0, places).view(-1, len(Z))
+                into.index_copy_(0, group.members, part)
+        return into
+
+    def _exits(self, Z: Tensor) -> Tensor:
+        exits = torch.empty((self.forest.n_trees, len(Z)), dtype=torch.int32, device=Z.device)
+        return self._combined(Z, "slot_exit", exits).T
+
+    def _raw(self, X: Array | Tensor, Z: Array | Tensor, part: slice) -> Array | Tensor:
+        forest, sums = self.forest, self._sums
+        if forest.kernel is not None:
+            hard_or_soft = forest if forest.n_trees else replace(forest, kernel=None)
+            return reference.raw(hard_or_soft, _on_host(X[part]))
+        values = self._tensor(Z, part)
+        shape = (forest.n_trees, len(values))
+        if not sums.are_scalars:
+            leaf = torch.empty(shape, dtype=torch.int64, device=self.device)
+            rows = self._tensor(X, part) if forest.leaves.linear is not None else values
+            return sums.of_leaves(self._combined(values, "slot_leaf", leaf), rows)
+        added = torch.empty((1 + forest.n_trees, len(values)), dtype=sums.dtype, device=self.device)
+        self._combined(values, "slot_value", added[1:])
+        return sums.of_scalars(added.numpy() if sums.on_host else added)
 
 
-def _cast(X: Array, dtype: np.dtype) -> Array:
-    with np.errstate(over="ignore", invalid="ignore"):
-        return np.asarray(X).astype(dtype, copy=False)
+def _as_tensor(array: Array) -> Tensor:
+    # torch warns of arrays that it could not write to, though nothing here does, and refuses the
+    # odd strides that an axis of one element may have in an array that NumPy calls contiguous.
+    usual = array.strides == (array.shape[1] * array.itemsize, array.itemsize)
+    return torch.from_numpy(array if array.flags.writeable and usual else array.copy("C"))
+
+
+def _on_host(X: Array | Tensor) -> Array:
+    return X.detach().cpu().numpy() if isinstance(X, Tensor) else X

@@ -1,44 +1,21 @@
-"""Walking all trees of axis-aligned comparisons at once, on flat tables of slots."""
+"""Trees of any shape as flat tables of slots, walked level by level, all at once."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from bitvec import structure, tree_paths
+from bitvec import structure
 from bitvec.arrays import Array
-from bitvec.forest import Forest
-from bitvec.node_tests import Kind, MissingRule, Relation
+from bitvec.runtime.torch.arrays import as_array
+from bitvec.structure import Bitvectors
 
-ROWS = {"cpu": 1024}
-"""Rows walked at a time: on a CPU, few enough that their columns and places stay in its cache."""
-PAIRS = 1 << 24
-"""(tree, row) pairs walked at a time, on any device."""
 LEVELS = 8
 """Levels between two looks at which pairs still move: finding them costs about two levels."""
-
-
-def is_plain_tree(forest: Forest) -> Array:
-    """Return which trees hold only comparisons of one column for which no number is missing.
-
-    bool, (n_trees,): with each relation by itself, `plain[tree]` is that all nodes of a tree are
-    such comparisons and have one relation.
-    """
-    tests, B = forest.tests, forest.bitvectors
-    rule = tests.missing_rule
-    only_nan = rule == MissingRule.NAN
-    if forest.inputs.missing_sentinel is None:
-        only_nan |= rule == MissingRule.NAN_OR_SENTINEL
-    compares = (tests.kind == Kind.MARGIN) | (tests.kind == Kind.KERNEL)
-    fits = tests.is_one_hot & compares & only_nan
-    n_nodes = np.diff(B.node_ptr)
-    n_fitting = np.bincount(B.tree_of_node, fits, minlength=B.n_trees)
-    n_greater = np.bincount(B.tree_of_node, tests.relation == Relation.GREATER, B.n_trees)
-    plain: Array = (n_fitting == n_nodes) & ((n_greater == 0) | (n_greater == n_nodes))
-    return plain
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,90 +32,145 @@ class FlatTrees:
         The deepest first, so that those with a next level are always a prefix.
     n_moving : tuple of int
         How many trees have a level 0, 1, 2 ...
-    root : int32, (n_trees,)
-    column, first : int32, (n_slots,)
+    columns : two of int32, (n_slots,)
+        Where slots read their values: among all planes, and where no value is missing.
     b : F, (n_slots,)
-    missing_right : bool, (n_slots,)
-    leaf : int64, (n_slots,)
-        The leaf's number within its tree; 0 at a node.
+    first : int32, (n_slots,)
+    root_columns : two of int32, (n_trees, 1)
+    root_b : F, (n_trees, 1)
+    root_first : int32, (n_trees, 1)
+    slot_leaf : int64, (n_slots,)
+        The forest's leaf index of each leaf's slot; 0 at a node.
     accepts_equal : bool
         Whether h is x >= b rather than x > b.
-    some_right : bool
-        Whether any node sends a missing value to the right.
     """
 
-    trees: Tensor
+    trees: Array
     n_moving: tuple[int, ...]
-    root: Tensor
-    column: Tensor
-    first: Tensor
-    b: Tensor
-    missing_right: Tensor
-    leaf: Tensor
+    columns: tuple[Any, Any]
+    b: Any
+    first: Any
+    root_columns: tuple[Any, Any]
+    root_b: Any
+    root_first: Any
+    slot_leaf: Array
     accepts_equal: bool
-    some_right: bool
 
-    def exits(self, Z: Tensor) -> Tensor:
-        """Return exit leaves within their trees, int64 (n_trees, batch), for Z (batch, n_columns).
+    @property
+    def n_levels(self) -> int:
+        """Tests that a row takes at most in any tree."""
+        return len(self.n_moving)
 
-        Cost: about 4 ns per (tree, row, level) on one core, most of it three gathers.
+    def as_arrays(self) -> FlatTrees:
+        """Return the same tables as arrays for NumPy."""
+        return FlatTrees(
+            self.trees,
+            self.n_moving,
+            (as_array(self.columns[0]), as_array(self.columns[1])),
+            as_array(self.b),
+            as_array(self.first),
+            (as_array(self.root_columns[0]), as_array(self.root_columns[1])),
+            as_array(self.root_b),
+            as_array(self.root_first),
+            self.slot_leaf,
+            self.accepts_equal,
+        )
+
+    def places(self, V: Tensor, all_present: bool) -> Tensor:
+        """Return the slot in which every tree and row ends, flat, (n_trees · batch,).
+
+        Parameters
+        ----------
+        V : F, (batch, n_planes), contiguous
+        all_present : bool
+            Whether V holds the columns only, because no value is missing.
+
+        Notes
+        -----
+        About 3 ns per (tree, row, level) on one core, most of it four gathers.
         """
-        step = ROWS.get(Z.device.type, len(Z) + 1)
-        step = max(1, min(step, PAIRS // len(self.trees), 2**31 // (Z.shape[1] + 1)))
-        parts = [self._exits(Z[start : start + step]) for start in range(0, len(Z), step)]
-        if not parts:
-            return torch.zeros((len(self.trees), 0), dtype=torch.int64, device=Z.device)
-        return torch.cat(parts, dim=1)
-
-    def _exits(self, Z: Tensor) -> Tensor:
-        batch, n_columns = Z.shape
-        checks_missing = self.some_right and bool(torch.isnan(Z).any())
-        values = Z.reshape(-1)
-        start = torch.arange(batch, device=Z.device, dtype=torch.int32) * n_columns
-        place = self.root[:, None].expand(-1, batch).reshape(-1).clone()
-        start = start.expand(len(self.trees), -1).reshape(-1)
+        batch, width = V.shape
+        column, index, device = self.columns[all_present], self.first.dtype, V.device
+        compare = torch.ge if self.accepts_equal else torch.gt
+        shape = (len(self.trees), batch)
+        places, addresses, turns = torch.empty((3, *shape), dtype=index, device=device)
+        place, address, turn = places.view(-1), addresses.view(-1), turns.view(-1)
+        x, b = torch.empty((2, len(place)), dtype=V.dtype, device=device)
+        values = V.view(-1)
+        starts = torch.arange(0, batch * width, width, dtype=index, device=device)
+        torch.add(self.root_columns[all_present], starts, out=addresses)
+        torch.index_select(values, 0, address, out=x)
+        compare(x.view(shape), self.root_b, out=turns)
+        torch.add(self.root_first, turns, out=places)
         # What moves is a prefix of `place` until the walk is narrowed to some of its elements.
-        at, narrowed = place, None
-        for level, n_trees in enumerate(self.n_moving):
-            if level % LEVELS == 0 and level:
-                node = at if narrowed is not None else at[: n_trees * batch]
+        node, narrowed, start = place, None, starts
+        for level, n_moving in enumerate(self.n_moving[1:], 1):
+            if narrowed is None:
+                node = place[: n_moving * batch]
+            if level % LEVELS == 0:
                 moving = torch.nonzero(self.first.index_select(0, node) != node)[:, 0]
                 if 2 * len(moving) < len(node):
-                    if narrowed is not None:
-                        place[narrowed] = at
-                        narrowed = narrowed[moving]
+                    if narrowed is None:
+                        narrowed, start = moving, starts[moving % batch]
                     else:
-                        narrowed = moving
-                    at, start = place[narrowed], start[moving]
-            count = len(at) if narrowed is not None else n_trees * batch
-            node = at[:count]
-            x = values.index_select(0, self.column.index_select(0, node) + start[:count])
-            b = self.b.index_select(0, node)
-            right = x >= b if self.accepts_equal else x > b
-            if checks_missing:
-                right |= torch.isnan(x) & self.missing_right.index_select(0, node)
-            torch.add(self.first.index_select(0, node), right, out=node)
+                        place[narrowed] = node
+                        narrowed, start = narrowed[moving], start[moving]
+                    node = node[moving]
+                    if not len(moving):
+                        break
+            count = len(node)
+            at, h, z, t = address[:count], turn[:count], x[:count], b[:count]
+            torch.index_select(column, 0, node, out=at)
+            (at.view(-1, batch) if narrowed is None else at).add_(start)
+            torch.index_select(values, 0, at, out=z)
+            torch.index_select(self.b, 0, node, out=t)
+            compare(z, t, out=h)  # into integers, which are added faster than booleans
+            torch.index_select(self.first, 0, node, out=at)
+            torch.add(at, h, out=node)
         if narrowed is not None:
-            place[narrowed] = at
-        return self.leaf.index_select(0, place).view(len(self.trees), batch)
+            place[narrowed] = node
+        return place
+
+    def places_of_few(self, V: Array, all_present: bool) -> Array:
+        """Return the same by NumPy, (n_trees, batch), if this is `as_arrays()`.
+
+        Few rows are nothing but calls, of which NumPy's take a third of the time of torch's.
+        """
+        batch, width = V.shape
+        column = self.columns[all_present]
+        compare = np.greater_equal if self.accepts_equal else np.greater
+        values, start = V.reshape(-1), np.arange(0, batch * width, width)
+        at = self.root_columns[all_present] + start
+        place = self.root_first + compare(values[at], self.root_b)
+        for n_moving in self.n_moving[1:]:
+            node = place[:n_moving]
+            at = column[node]
+            at += start
+            turn = compare(values[at], self.b[node])
+            np.add(self.first[node], turn, out=node)
+        return place
 
 
-def flatten(forest: Forest, trees: Array, device: torch.device) -> list[FlatTrees]:
-    """Return plain trees as tables, by relation; see `is_plain_tree`."""
-    B = forest.bitvectors
-    has_nodes = np.diff(B.leaf_ptr) > 1
-    accepts = np.zeros(B.n_trees, bool)
-    roots = B.node_ptr[:-1][has_nodes]
-    accepts[has_nodes] = forest.tests.relation[roots] == Relation.GREATER_EQUAL
-    groups = ((trees[accepts[trees] == which], which) for which in (False, True))
-    return [_table(forest, part, which, device) for part, which in groups if part.size]
+def flatten(
+    B: Bitvectors,
+    trees: Array,
+    depth: Array,
+    planes: tuple[Array, Array],
+    b: Array,
+    accepts_equal: bool,
+    device: torch.device,
+) -> FlatTrees:
+    """Return trees as tables of slots on a device.
 
-
-def _table(forest: Forest, trees: Array, accepts_equal: bool, device: torch.device) -> FlatTrees:
-    tests, B = forest.tests, forest.bitvectors
-    depth = np.maximum.reduceat(tree_paths.leaf_depth(B), B.leaf_ptr[:-1])[trees]
-    deepest_first = np.argsort(-depth, kind="stable")
-    trees, depth = trees[deepest_first], depth[deepest_first]
+    Parameters
+    ----------
+    depth : int, (n_trees of the forest,)
+    planes : two of int, (n_nodes of the forest,)
+        What each node reads: among all planes, and where no value is missing.
+    b : F, (n_nodes of the forest,)
+    """
+    deepest_first = np.argsort(-depth[trees], kind="stable")
+    trees, depth = trees[deepest_first], depth[trees][deepest_first]
     B, order = structure.select(B, trees)
     n_slots = B.n_trees + 2 * B.n_nodes
     # The slots of tree t begin at 2 · node_ptr[t] + t: its root, then a pair for each of its nodes.
@@ -153,29 +185,35 @@ def _table(forest: Forest, trees: Array, accepts_equal: bool, device: torch.devi
         is_node = child >= 0
         slot_of_node[child[is_node]] = pair[is_node] + side
         slot_of_leaf[~child[~is_node]] = pair[~is_node] + side
-    index = np.int32 if n_slots < 2**31 else np.int64
-    first = np.arange(n_slots, dtype=index)
+    first = np.arange(n_slots)
     first[slot_of_node] = pair
-    column, leaf = np.zeros(n_slots, np.int32), np.zeros(n_slots, np.int64)
-    column[slot_of_node] = tests.feature[order.node]
-    leaf[slot_of_leaf] = np.arange(B.n_leaves) - np.repeat(B.leaf_ptr[:-1], np.diff(B.leaf_ptr))
-    b = np.full(n_slots, np.nan, tests.dtype)
-    b[slot_of_node] = tests.b[order.node]
-    missing_right = np.zeros(n_slots, bool)
-    missing_right[slot_of_node] = tests.missing_right[order.node]
+    columns = np.zeros((2, n_slots), np.int64)
+    columns[:, slot_of_node] = np.stack([plane[order.node] for plane in planes])
+    threshold = np.full(n_slots, np.nan, b.dtype)
+    threshold[slot_of_node] = b[order.node]
+    slot_leaf = np.zeros(n_slots, np.int64)
+    slot_leaf[slot_of_leaf] = order.leaf
+    index = np.int32 if n_slots < 2**31 else np.int64
 
     def put(array: Array) -> Tensor:
-        return torch.tensor(array, device=device)
+        return torch.tensor(
+            array if array.dtype.kind == "f" else array.astype(index), device=device
+        )
 
+    every, root_every = put(columns[0]), put(columns[0][root][:, None])
+    if np.array_equal(columns[0], columns[1]):
+        present, root_present = every, root_every
+    else:
+        present, root_present = put(columns[1]), put(columns[1][root][:, None])
     return FlatTrees(
-        put(trees),
-        tuple(int(np.count_nonzero(depth > level)) for level in range(int(depth.max(initial=0)))),
-        put(root.astype(index)),
-        put(column),
+        trees,
+        tuple(int(np.count_nonzero(depth > k)) for k in range(max(1, int(depth.max(initial=0))))),
+        (every, present),
+        put(threshold),
         put(first),
-        put(b),
-        put(missing_right),
-        put(leaf),
+        (root_every, root_present),
+        put(threshold[root][:, None]),
+        put(first[root][:, None]),
+        slot_leaf,
         accepts_equal,
-        bool(missing_right.any()),
     )

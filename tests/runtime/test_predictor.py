@@ -22,8 +22,10 @@ from bitvec.inputs import Inputs
 from bitvec.leaves import Leaves
 from bitvec.node_tests import axis_aligned
 from bitvec.output import Output, PostTransform
-from bitvec.runtime import numba_kernels, tables
+from bitvec.runtime import tables
+from bitvec.runtime.cpu import perfect
 from bitvec.runtime.predictor import compile
+from bitvec.runtime.threads import available_cores
 from bitvec.source import Source
 
 ENGINES = ["numba", "reference"]
@@ -230,7 +232,7 @@ def test_xgboost_itself_agrees_on_frames_or_the_frame_is_refused():
 
 def test_sparse_rows_are_made_dense_block_by_block(monkeypatch):
     sparse = pytest.importorskip("scipy.sparse")
-    monkeypatch.setattr(tables, "DENSE_BYTES", 2 * 2 * 8 * 3)  # three rows at a time
+    monkeypatch.setattr(tables, "PART_BYTES", 2 * 2 * 8 * 3)  # three rows at a time
     forest = two_trees()
     X = sparse.random(20, 2, density=0.5, random_state=0, format="csc")
     predictor = compile(forest)
@@ -248,7 +250,7 @@ def test_info_says_what_runs_and_why():
     info = compile(stump(), n_jobs=2).info()
     assert info["engine"] == "numba"
     assert info["why"] == "numba is installed"
-    assert info["n_threads"] == 2
+    assert info["n_threads"] == min(2, available_cores())
     assert info["nodes"] == {"margin": 1}
     assert compile(stump(), engine="reference").info()["why"] == "asked for"
     assert "engine='numba'" in repr(compile(stump()))
@@ -261,10 +263,12 @@ def test_warm_predictors_predict():
 
 @pytest.mark.parametrize("copy", [copy.deepcopy, lambda p: pickle.loads(pickle.dumps(p))])
 def test_copies_predict_with_the_kernels_that_are_compiled_already(copy):
-    predictor = compile(two_trees(), warm=True)
-    compiled = len(numba_kernels.sum_axis.signatures)
+    predictor = compile(two_trees(), warm=True, kernel="perfect")
+    kernel = perfect._sum_kernel(3, 8, 16)
+    compiled = len(kernel.compiled.signatures)
+    assert compiled == 1
     assert copy(predictor).predict(ROWS).tolist() == [107.0, 109.0, 109.0]
-    assert len(numba_kernels.sum_axis.signatures) == compiled
+    assert len(kernel.compiled.signatures) == compiled
 
 
 @pytest.mark.parametrize(
@@ -283,7 +287,7 @@ def test_options_that_an_engine_has_no_use_for_are_refused(options, match):
 
 
 def test_a_missing_numba_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "bitvec.runtime.numba_engine", None)
+    monkeypatch.setitem(sys.modules, "bitvec.runtime.cpu.engine", None)
     with pytest.raises(MissingLibraryError, match="needs the library numba"):
         compile(stump(), engine="numba")
 
@@ -318,7 +322,7 @@ def test_a_thread_that_rounds_subnormals_to_zero_is_told_so_once_a_call(flushed,
 
 def test_the_parts_of_a_sparse_matrix_warn_of_subnormals_once(flushed, monkeypatch):
     sparse = pytest.importorskip("scipy.sparse")
-    monkeypatch.setattr(tables, "DENSE_BYTES", 16)
+    monkeypatch.setattr(tables, "PART_BYTES", 16)
     predictor = compile(from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20]), engine="reference")
     with pytest.warns(RuntimeWarning, match="subnormal") as caught:
         predictor.raw(sparse.csr_matrix(np.eye(2)))

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import AXIS, KERNEL, forests, rows
 
-from bitvec import reference, structure
+from bitvec import reference, structure, tree_paths
 from bitvec.forest import Forest
 from bitvec.inputs import Inputs
 from bitvec.leaves import Leaves
@@ -17,7 +17,7 @@ from bitvec.output import Output
 
 torch = pytest.importorskip("torch")
 
-from bitvec.runtime.torch import TorchEngine, walk  # noqa: E402
+from bitvec.runtime.torch import TorchEngine, engine, planes, walk  # noqa: E402
 
 PLAIN = {"kinds": (AXIS, KERNEL), "missing_rules": (MissingRule.NAN,)}
 
@@ -49,37 +49,33 @@ def chains(depth, n_trees, seed=0):
     )
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.data(), st.integers(1, 5), st.integers(1, 3))
 def test_every_block_and_narrowing_leads_to_the_exit_leaf(data, block, levels):
     forest = data.draw(forests(**PLAIN))
     X = data.draw(rows(forest))
-    engine = TorchEngine(forest)
     expected = reference.exit_leaves(forest, X)
-    assert np.array_equal(engine.exit_leaves(X), expected)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(walk, "ROWS", {"cpu": block})
+        patch.setattr(engine, "SMALL", 0)
+        patch.setattr(engine, "ROWS", block)
         patch.setattr(walk, "LEVELS", levels)
-        assert np.array_equal(engine.exit_leaves(X), expected)
+        assert np.array_equal(TorchEngine(forest, form="levels").exit_leaves(X), expected)
 
 
-@settings(max_examples=40)
-@given(st.data())
-def test_only_trees_of_plain_comparisons_are_flattened(data):
-    forest = data.draw(forests())
-    tests, B = forest.tests, forest.bitvectors
-    plain = walk.is_plain_tree(forest)
-    for tree in np.flatnonzero(plain):
-        part = tests.take(np.arange(B.node_ptr[tree], B.node_ptr[tree + 1]))
-        assert np.all(part.is_one_hot)
-        assert np.all(part.missing_rule == MissingRule.NAN)  # the strategy has a sentinel
-        assert np.all(part.b == part.b)
-        assert np.unique(part.relation).size <= 1
-    found = [flat.trees.numpy() for flat in walk.flatten(forest, np.flatnonzero(plain), CPU)]
-    assert sorted(np.concatenate([*found, []])) == np.flatnonzero(plain).tolist()
+@settings(max_examples=20)
+@given(forests(max_leaves=20))
+def test_planes_hold_every_node_that_is_decided_ahead(forest):
+    B = forest.bitvectors
+    depth = np.maximum.reduceat(tree_paths.leaf_depth(B), B.leaf_ptr[:-1])
+    found = planes.lay_out(forest, depth, torch.device("cpu"))
+    V, are_columns = found.values(torch.zeros((3, forest.n_features), dtype=found_dtype(forest)))
+    assert V.shape == (3, forest.n_features if are_columns else found.n_planes)
+    assert found.node_plane[0].max(initial=0) < max(1, found.n_planes)
+    assert found.node_plane[1].max(initial=0) < forest.n_features
 
 
-CPU = torch.device("cpu")
+def found_dtype(forest):
+    return {np.dtype(np.float32): torch.float32, np.dtype(np.float64): torch.float64}[forest.dtype]
 
 
 @pytest.mark.parametrize("depth", [1, 7, 8, 9, 40, 300])
@@ -90,10 +86,3 @@ def test_chains_are_narrowed_to_the_rows_that_still_move(depth):
     X[1::9] = np.inf
     X[2::9] = -np.inf
     assert np.array_equal(TorchEngine(forest).exit_leaves(X), reference.exit_leaves(forest, X))
-
-
-def test_a_cpu_walks_plain_trees_of_any_size_unless_products_are_asked_for():
-    forest = chains(3, 4)
-    assert TorchEngine(forest).info["gemm_trees"] == 0
-    assert TorchEngine(forest).info["traversal_trees"] == 4
-    assert TorchEngine(forest, gemm_leaves=8).info["gemm_trees"] == 4

@@ -1,8 +1,10 @@
-"""The compiled engine is the reference, bit for bit, on every forest, layout of X and thread."""
+"""Every kernel of the CPU engine is the reference, bit for bit, on every forest, X and thread."""
 
 from __future__ import annotations
 
+import copy
 import os
+import platform
 import subprocess
 import sys
 import textwrap
@@ -14,9 +16,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from strategies import AXIS, KERNEL, SET, forests, forests_with_rows, rows
+from strategies import AXIS, EQUAL, KERNEL, SET, forests, forests_with_rows, rows
 
-from bitvec import reference, structure
+from bitvec import files, reference, structure
 from bitvec.errors import InputError
 from bitvec.forest import Forest, from_matrices
 from bitvec.inputs import Inputs
@@ -24,9 +26,9 @@ from bitvec.leaves import Leaves
 from bitvec.node_tests import MissingRule, axis_aligned
 from bitvec.output import Aggregate, Output
 from bitvec.runtime import threads
+from bitvec.runtime.cpu import choice, keys
+from bitvec.runtime.cpu.engine import NumbaEngine
 from bitvec.runtime.engine import Engine
-from bitvec.runtime.numba_engine import NumbaEngine
-from bitvec.runtime.numba_layout import keys_of
 from bitvec.runtime.reference_engine import ReferenceEngine
 
 
@@ -36,17 +38,25 @@ def quiet_raw(forest, X):
         return reference.raw(forest, X)
 
 
+def held(forest):
+    """The kernels that hold a forest."""
+    return [name for name in choice.KERNELS if choice.refusal(name, forest) is None]
+
+
 def check(forest, X):
-    engine = NumbaEngine(forest, n_jobs=1)
-    exits = engine.exit_leaves(X)
-    assert exits.dtype == np.int32
-    assert np.array_equal(exits, reference.exit_leaves(forest, X))
-    raw, expected = engine.raw(X), quiet_raw(forest, X)
-    assert raw.dtype == forest.output.dtype
-    assert raw.shape == expected.shape
-    assert np.array_equal(raw, expected, equal_nan=True)
-    assert np.array_equal(np.signbit(raw), np.signbit(expected)) or np.isnan(raw).any()
-    return engine
+    exits = reference.exit_leaves(forest, X)
+    expected = quiet_raw(forest, X)
+    for name in held(forest):
+        engine = NumbaEngine(forest, kernel=name, n_jobs=1)
+        leaves = engine.exit_leaves(X)
+        assert leaves.dtype == np.int32
+        assert np.array_equal(leaves, exits), name
+        raw = engine.raw(X)
+        assert raw.dtype == forest.output.dtype
+        assert raw.shape == expected.shape
+        assert np.array_equal(raw, expected, equal_nan=True), name
+        signs = np.array_equal(np.signbit(raw), np.signbit(expected))
+        assert signs or np.isnan(raw).any(), name
 
 
 def random_forest(n_trees=20, n_leaves=60, n_features=7, width=3, seed=0, dtype=np.float32):
@@ -103,9 +113,82 @@ def test_mixed_forests_are_the_reference_bit_for_bit(drawn):
 
 @given(forests_with_rows(kinds=(AXIS, KERNEL), missing_rules=(MissingRule.NAN,)))
 def test_axis_aligned_forests_are_the_reference_bit_for_bit(drawn):
+    check(*drawn)
+    assert {"deep", "mixed"} <= set(held(drawn[0]))
+
+
+@given(forests_with_rows(kinds=(AXIS, EQUAL, KERNEL)))
+def test_every_missing_rule_of_one_hot_tests_is_the_reference(drawn):
+    check(*drawn)
+
+
+@given(forests_with_rows(kinds=(AXIS, EQUAL)))
+def test_rows_of_the_other_dtype_are_cast_first(drawn):
     forest, X = drawn
-    engine = check(forest, X)
-    assert (engine.traversal == "axis") == (forest.n_nodes > 0)
+    other = np.float64 if forest.dtype == np.float32 else np.float32
+    with np.errstate(over="ignore"):
+        check(forest, X.astype(other))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n_leaves", [255, 256, 257, 700])
+def test_many_thresholds_and_many_leaves_are_the_reference(dtype, n_leaves):
+    forest = random_forest(n_trees=6, n_leaves=n_leaves, n_features=2, width=1, dtype=dtype)
+    rng = np.random.default_rng(0)
+    b = rng.normal(size=forest.n_nodes).astype(dtype)
+    b[::7] = np.nextafter(b[1::7][: b[::7].size], dtype(9), dtype=dtype)
+    forest = replace(forest, tests=replace(forest.tests, b=b))
+    X = rng.choice(b, (700, 2))
+    X[:100] = rng.normal(size=(100, 2))
+    X[rng.random(X.shape) < 0.1] = np.nan
+    check(forest, X)
+    check(forest, np.nextafter(X, dtype(-9), dtype=dtype))
+    check(forest, X.astype(np.float64) + 1e-12)
+    check(forest, X.astype(np.float32))
+
+
+def test_values_that_round_to_a_threshold_are_compared_in_float64():
+    b = np.array([1.0, 1.0 + 2e-16, 1.0 + 1e-9, 1e300, 1e-310, -1e-310, 0.0, -0.0])
+    n = b.size
+    B = structure.from_children(~np.arange(n), np.append(np.arange(1, n), ~n), np.array([0]))
+    for relation in (0, 1):
+        forest = Forest(
+            axis_aligned(np.zeros(n), b, relation=relation),
+            B,
+            Leaves(np.arange(n + 1.0)[:, None]),
+            Output(1, np.dtype(np.float64)),
+            Inputs(1),
+        )
+        around = np.concatenate([b, np.nextafter(b, np.inf), np.nextafter(b, -np.inf)])
+        X = np.concatenate([around, [np.inf, -np.inf, np.nan, -np.nan, 1e-320, 5e-324, 1e308]])
+        check(forest, X[:, None])
+        with np.errstate(over="ignore"):
+            check(forest, X[:, None].astype(np.float32))
+
+
+def test_a_kernel_that_cannot_hold_the_forest_is_refused_with_its_reason():
+    deep = random_forest(n_trees=1, n_leaves=2000)
+    with pytest.raises(InputError, match="the kernel perfect cannot hold this forest: a tree is"):
+        NumbaEngine(deep, kernel="perfect")
+    with pytest.raises(InputError, match="`kernel` must be one of perfect, chain"):
+        NumbaEngine(deep, kernel="quick")
+
+
+def test_the_engine_says_which_kernel_runs_and_why():
+    info = NumbaEngine(random_forest(n_leaves=31)).info()
+    assert info["kernel"] in choice.KERNELS
+    assert "cycles a row" in info["kernel_why"]
+    assert info["packed_bytes"] > 0
+    assert NumbaEngine(random_forest(), kernel="deep").info()["kernel_why"] == "asked for"
+
+
+def test_a_copy_of_an_engine_answers_alike():
+    forest = random_forest()
+    X = random_rows(forest, 50)
+    engine = NumbaEngine(forest, kernel="chain")
+    again = copy.deepcopy(engine)
+    assert again.info()["kernel"] == "chain"
+    assert np.array_equal(again.raw(X), engine.raw(X))
 
 
 @settings(max_examples=20)
@@ -228,11 +311,12 @@ def test_keys_are_in_the_order_of_the_values(dtype):
     info = np.finfo(dtype)
     positive = [info.smallest_subnormal, info.tiny, 0.5, 1.0, info.max, np.inf]
     values = np.array([*(-x for x in reversed(positive)), 0.0, *positive], dtype)
-    keys = keys_of(values)
-    assert np.all(keys[1:] > keys[:-1])
-    assert keys_of(np.array([-0.0], dtype)) == keys_of(np.array([0.0], dtype))
-    assert keys[0] > 0
-    assert keys[-1] < np.iinfo(keys.dtype).max, "NaN has room on both sides"
+    key = keys.keys(values)
+    assert np.all(key[1:] > key[:-1])
+    assert np.array_equal(keys.values(key), values)
+    assert keys.keys(np.array([-0.0], dtype)).tolist() == [-1]
+    assert key[0] > np.iinfo(key.dtype).min
+    assert key[-1] < np.iinfo(key.dtype).max, "NaN has room on both sides"
 
 
 # ---- how X lies in memory, and threads
@@ -246,7 +330,11 @@ def test_the_layout_of_X_does_not_matter(drawn):
     expected = engine.raw(X)
     read_only = X.copy()
     read_only.flags.writeable = False
-    for same in (np.asfortranarray(X), read_only, np.repeat(X, 2, axis=0)[::2]):
+    wider = np.zeros((len(X), X.shape[1] + 3), X.dtype)
+    wider[:, 1:-2] = X
+    layouts = [np.asfortranarray(X), read_only, np.repeat(X, 2, axis=0)[::2], wider[:, 1:-2]]
+    layouts.append(X[::-1, ::-1].copy()[::-1, ::-1])
+    for same in layouts:
         assert np.array_equal(engine.raw(same), expected, equal_nan=True)
 
 
@@ -305,7 +393,7 @@ def test_a_forked_child_predicts_on_threads_of_its_own():
         import os, sys
         import numpy as np
         from bitvec.forest import from_matrices
-        from bitvec.runtime.numba_engine import NumbaEngine
+        from bitvec.runtime.cpu.engine import NumbaEngine
         stump = from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
         engine = NumbaEngine(stump, n_jobs=2)
         X = np.random.default_rng(0).random((100_000, 2))
@@ -321,9 +409,10 @@ def test_a_forked_child_predicts_on_threads_of_its_own():
     assert done.returncode == 0, done.stderr
 
 
-def run(script, **env):
+def run(script, *arguments, **env):
+    program = textwrap.dedent(script)
     return subprocess.run(
-        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", textwrap.dedent(script)],
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", program, *arguments],
         env={**os.environ, **env},
         capture_output=True,
         text=True,
@@ -334,11 +423,17 @@ def run(script, **env):
 
 PREDICT = """
     from bitvec.forest import from_matrices
-    from bitvec.runtime.numba_engine import NumbaEngine
+    from bitvec.runtime.cpu.engine import NumbaEngine
     stump = from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
     X = np.array([[0.0, 9.0], [1.0, 9.0]])
     assert NumbaEngine(stump).raw(X).tolist() == [[10.0], [20.0]]
 """
+
+PREDICT_LATE = """
+    import numpy as np
+    from bitvec.runtime.cpu import compiling
+    compiling.LONG = 0.2
+""" + textwrap.indent(textwrap.dedent(PREDICT), "    ")
 
 
 def test_predicts_where_no_cache_folder_can_be_written():
@@ -385,6 +480,65 @@ def test_engines_fulfil_the_protocol():
         assert isinstance(engine, Engine)
 
 
+LEVELS = {
+    "portable": {"BITVEC_VECTORS": "portable"},
+    "none": {"BITVEC_VECTORS": "none"},
+    "no AVX-512": {
+        "NUMBA_CPU_NAME": "haswell",
+        "NUMBA_CPU_FEATURES": "+avx,+avx2,+bmi,+bmi2,+fma,+popcnt,+sse4.2",
+    },
+    "no features": {"NUMBA_CPU_NAME": "generic"},
+}
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="forces x86 processors")
+@pytest.mark.parametrize("level", LEVELS)
+def test_lesser_processors_answer_with_the_same_bits(level, tmp_path):
+    forest = random_forest(n_trees=9, n_leaves=64)
+    small = random_forest(n_trees=9, n_leaves=9, width=1)
+    for name, model in (("forest", forest), ("small", small)):
+        files.save(model, tmp_path / name)
+        X = random_rows(model, 900)
+        np.save(tmp_path / f"{name}.npy", X)
+        np.save(tmp_path / f"{name}-raw.npy", NumbaEngine(model).raw(X))
+    script = """
+        import sys
+        from pathlib import Path
+        import numpy as np
+        from bitvec import files
+        from bitvec.runtime.cpu import choice
+        from bitvec.runtime.cpu.engine import NumbaEngine
+        from bitvec.runtime.cpu.target import vectors
+        folder = Path(sys.argv[1])
+        for name in ("forest", "small"):
+            forest = files.load(folder / name)
+            X, raw = np.load(folder / f"{name}.npy"), np.load(folder / f"{name}-raw.npy")
+            for kernel in choice.KERNELS:
+                if choice.refusal(kernel, forest) is None:
+                    for rows in (X, X.astype(np.float64)):
+                        got = NumbaEngine(forest, kernel=kernel, n_jobs=1).raw(rows)
+                        assert np.array_equal(got, raw), (name, kernel)
+        print(vectors())
+    """
+    done = run(script, str(tmp_path), **LEVELS[level])
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == [LEVELS[level].get("BITVEC_VECTORS", "portable")]
+
+
+def test_a_level_of_vectors_that_there_is_not_is_refused():
+    done = run("from bitvec.runtime.cpu.target import vectors; vectors()", BITVEC_VECTORS="mmx")
+    assert "BITVEC_VECTORS must be one of" in done.stderr
+
+
+def test_compiling_that_takes_long_says_so_and_a_second_run_does_not_compile(tmp_path):
+    cold = run(PREDICT_LATE, NUMBA_CACHE_DIR=str(tmp_path))
+    assert cold.returncode == 0, cold.stderr
+    assert "bitvec compiles the kernel" in cold.stderr
+    warm = run(PREDICT_LATE, NUMBA_CACHE_DIR=str(tmp_path))
+    assert warm.returncode == 0, warm.stderr
+    assert "bitvec compiles the kernel" not in warm.stderr
+
+
 # ---- real models
 
 
@@ -403,14 +557,14 @@ def test_scikit_learn_forests_answer_with_the_same_bits(digits, name):
     X, y = digits
     model = getattr(ensemble, name)(30, random_state=0, n_jobs=1).fit(X[::2], y[::2])
     forest = convert(model)
-    engine = NumbaEngine(forest)
-    assert engine.traversal == "axis"
     theirs = getattr(model, "predict_proba", model.predict)(X)
-    assert np.array_equal(engine.raw(X).reshape(theirs.shape), theirs)
+    for kernel in held(forest):
+        raw = NumbaEngine(forest, kernel=kernel).raw(X)
+        assert np.array_equal(raw.reshape(theirs.shape), theirs), kernel
 
 
-def test_drawn_rows_reach_both_sides_of_the_axis_engine():
-    # A guard of the laws above: the strategy does produce both traversals' inputs.
+def test_drawn_rows_reach_both_sides():
+    # A guard of the laws above: the rows that are drawn go left and right.
     seen = set()
 
     @settings(max_examples=50, database=None)

@@ -1,0 +1,153 @@
+"""The process of one engine: reads requests from its standard input, a line of JSON each.
+
+    python -m benchmarks.engine.child MODULE:CLASS FOLDER ASKS
+
+It runs in environments of other libraries, so it imports nothing but NumPy and that engine.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import sys
+import time
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.engine.engines.calls import Calls, CannotRunError, read_job
+
+PARTS = 512
+"""Slices of the rows that small batches go through, so that no branch can be learnt by heart."""
+
+
+class Process:
+    """An engine, its calls for one number of threads, and the rows."""
+
+    def __init__(self, path: str, folder: Path, asks: str) -> None:
+        start = time.perf_counter()
+        module, _, name = path.partition(":")
+        made = import_module(f"benchmarks.engine.engines.{module}")
+        imported = time.perf_counter()
+        job = read_job(folder, asks)
+        self.engine: Any = getattr(made, name)(job)
+        self.ready = {
+            "import_seconds": imported - start,
+            "load_seconds": time.perf_counter() - imported,
+        }
+        self.X = job.rows()
+        self.calls: Calls
+        self._limits: Any = None
+        self._parts: dict[int, list[Any]] = {}
+        self._since = (0.0, 0.0)
+        self.rest()
+
+    def rest(self) -> None:
+        """Remember when work ended, to see whether threads go on spinning."""
+        self._since = (time.perf_counter(), time.process_time())
+
+    def prepare(self, threads: int) -> dict[str, Any]:
+        """Make the calls of so many threads, and the first of them."""
+        self._limit(threads)
+        start = time.perf_counter()
+        self.calls = self.engine.calls(threads)
+        self._parts = {}
+        self.calls.predict(self.calls.rows(self.X[:100]))
+        first = time.perf_counter() - start
+        return {"first_seconds": first, "info": self.calls.info, "most_rows": self.calls.most_rows}
+
+    def _limit(self, threads: int) -> None:
+        """Limit OpenMP and BLAS, whose threads are not all set by the engines' own options."""
+        try:
+            from threadpoolctl import threadpool_limits
+        except ImportError:
+            return
+        self._limits = threadpool_limits(threads)
+
+    def answer(self, rows: int, to: str) -> dict[str, Any]:
+        """Write what the first rows give."""
+        X = self.calls.rows(self.X[:rows])
+        answers = {"asked": self.calls.predict(X), "scores": self.calls.scores(X)}
+        if self.calls.raw is not None:
+            answers["raw"] = self.calls.raw(X)
+        np.savez(to, **{name: np.asarray(value) for name, value in answers.items()})
+        return {}
+
+    def time(self, batch: int, seconds: float) -> dict[str, Any]:
+        """Call again and again, for about so long; return seconds a call."""
+        wall, cpu = self._since
+        idle = (time.process_time() - cpu) / max(time.perf_counter() - wall, 1e-9)
+        parts = self._slices(batch)
+        calls, (wall, cpu) = 1, self._timed(parts[:1])
+        if wall < seconds:
+            calls = max(1, int(seconds / wall))
+            wall, cpu = self._timed([parts[i % len(parts)] for i in range(calls)])
+        return {
+            "seconds": wall / calls,
+            "cpu_seconds": cpu / calls,
+            "calls": calls,
+            "idle_cpu": idle,
+        }
+
+    def _timed(self, parts: list[Any]) -> tuple[float, float]:
+        """Return seconds and CPU seconds of a call with each part."""
+        predict = self.calls.predict
+        gc.disable()
+        cpu, wall = time.process_time(), time.perf_counter()
+        for part in parts:
+            predict(part)
+        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+        gc.enable()
+        return wall, cpu
+
+    def _slices(self, batch: int) -> list[Any]:
+        if batch not in self._parts:
+            starts = np.arange(0, len(self.X) - batch + 1, batch)[:PARTS]
+            self._parts = {batch: [self.calls.rows(self.X[s : s + batch]) for s in starts]}
+        return self._parts[batch]
+
+
+def main() -> None:
+    """Answer until the input ends."""
+    # What libraries print must not come between the answers.
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+
+    def say(answer: dict[str, Any]) -> None:
+        answers.write(json.dumps(answer, default=str) + "\n")
+        answers.flush()
+
+    def tried(work: Any) -> bool:
+        try:
+            say(work())
+        except CannotRunError as error:
+            say({"reason": str(error)})
+        except ImportError as error:
+            say({"reason": f"{error.name or error} is not installed"})
+        except Exception as error:
+            text = " ".join(str(error).split())[:160]
+            say({"reason": f"{type(error).__name__}: {text}"})
+        else:
+            return True
+        return False
+
+    made: list[Process] = []
+
+    def start() -> dict[str, Any]:
+        made.append(Process(sys.argv[1], Path(sys.argv[2]), sys.argv[3]))
+        return made[0].ready
+
+    if not tried(start):
+        return
+    for line in sys.stdin:
+        request = json.loads(line)
+        do = request.pop("do")
+        tried(lambda: getattr(made[0], do)(**request))  # noqa: B023 - called at once
+        made[0].rest()
+
+
+if __name__ == "__main__":
+    main()

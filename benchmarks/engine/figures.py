@@ -1,0 +1,128 @@
+"""Figures of bitvec alone: NaN, categories, cycles, memory, the first prediction."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from benchmarks.engine.children import ROOT
+from benchmarks.engine.measure import Row, rounded, say
+
+SECONDS: Final = 300.0
+RESAMPLES: Final = 2000
+PROCESSES: Final = 7
+
+# Who measures what, on which workload.
+FIGURES: Final = (
+    ("nan", "W1"),
+    ("few sets", "few sets"),
+    ("many sets", "many sets"),
+    ("cycles", "W1"),
+    ("memory", "W3"),
+    ("first prediction", "W1"),
+)
+
+
+def figure(what: str, workload: str, folder: Path) -> Row:
+    """Return the row of one figure, or one with the reason why there is none."""
+    say(f"{what}, {workload}")
+    row: Row = {"workload": workload, "figure": what}
+    try:
+        return row | _MEASURES[what](folder)
+    except subprocess.TimeoutExpired:
+        return row | {"reason": f"no answer in {SECONDS:g} s"}
+    except subprocess.CalledProcessError as error:
+        said = str(error.stderr).strip().splitlines()
+        return row | {"reason": said[-1][:200] if said else f"exit status {error.returncode}"}
+
+
+def _alone(what: str, folder: Path, **variables: str) -> dict[str, Any]:
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.engine.alone", what, str(folder)],
+        cwd=ROOT,
+        env=dict(os.environ) | {"PYTHONPATH": str(ROOT)} | variables,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=True,
+    )
+    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return answer
+
+
+def interval(pairs: np.ndarray) -> tuple[float, float, float]:
+    """Return the median ratio of pairs and its 95 % interval by bootstrap."""
+    ratios = pairs[:, 0] / pairs[:, 1]
+    drawn = np.random.default_rng(0).integers(0, len(ratios), (RESAMPLES, len(ratios)))
+    low, high = np.quantile(np.median(ratios[drawn], axis=1), (0.025, 0.975))
+    return rounded(float(np.median(ratios))), rounded(float(low)), rounded(float(high))
+
+
+def _ratio(what: str) -> Callable[[Path], Row]:
+    def measured(folder: Path) -> Row:
+        found = _alone(what, folder)
+        ratio, low, high = interval(np.array(found.pop("pairs")))
+        return found | {"ratio": ratio, "low": low, "high": high}
+
+    return measured
+
+
+def _cycles(folder: Path) -> Row:
+    found = _alone("cycles", folder)
+    method = "CPU time x a clock measured by a chain of dependent operations"
+    return {
+        "cycles": rounded(found["cycles"]),
+        "least_cycles": rounded(found["least_cycles"]),
+        "gigahertz": rounded(found["gigahertz"]),
+        "method": method,
+        "info": found["info"],
+    }
+
+
+def _memory(folder: Path) -> Row:
+    found = _alone("memory", folder)
+    packed = found["packed_bytes"]
+    each = None if packed is None else rounded(packed / found["nodes"])
+    return {"nodes": found["nodes"], "packed_bytes": packed, "bytes_a_node": each}
+
+
+def _first(folder: Path) -> Row:
+    """Time processes from before they start until they have predicted one row."""
+
+    def once(cache: str) -> dict[str, float]:
+        start = time.time()
+        found = _alone("first", folder, NUMBA_CACHE_DIR=cache)
+        return found | {"seconds": found["at"] - start}
+
+    with tempfile.TemporaryDirectory() as cache:
+        _alone("saved", folder, NUMBA_CACHE_DIR=cache)
+        warm = [once(cache) for _ in range(PROCESSES)]
+    with tempfile.TemporaryDirectory() as cache:
+        cold = once(cache)
+    return {
+        "seconds": rounded(statistics.median(w["seconds"] for w in warm)),
+        "least_seconds": rounded(min(w["seconds"] for w in warm)),
+        "load_seconds": rounded(statistics.median(w["load_seconds"] for w in warm)),
+        "first_seconds": rounded(statistics.median(w["first_seconds"] for w in warm)),
+        "cold_seconds": rounded(cold["seconds"]),
+    }
+
+
+_MEASURES: Final[dict[str, Callable[[Path], Row]]] = {
+    "nan": _ratio("nan"),
+    "few sets": _ratio("sets"),
+    "many sets": _ratio("sets"),
+    "cycles": _cycles,
+    "memory": _memory,
+    "first prediction": _first,
+}
