@@ -6,7 +6,7 @@ left: `if state == lo_j and h_j: state = mid_j`. A state is one byte (two in tre
 leaves), so that one instruction moves 64 rows past a node.
 """
 
-# mypy: disable-error-code="no-untyped-def, no-untyped-call"
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, attr-defined, call-arg, unreachable"
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ from bitvec.runtime.cpu.arrays import address_of, constant, pointer
 from bitvec.runtime.cpu.compiling import Kernel, inner, kernel
 from bitvec.runtime.cpu.planes import Planes
 from bitvec.runtime.cpu.rank_trees import RankTrees
-from bitvec.runtime.cpu.target import vectors
+from bitvec.runtime.cpu.set_kernels import LOOKUP, look_up, lookup_fields, permuted
+from bitvec.runtime.cpu.target import has_byte_shuffle, vectors
 from bitvec.runtime.cpu.vectors import (
     I8,
     I16,
@@ -48,21 +49,28 @@ LANES = 64
 def _node_record(wide: bool) -> np.dtype:
     """A node: its plane, the least byte that goes right, lo and mid; 6 bytes, or 8 if wide."""
     if wide:
-        return np.dtype([("plane", "u2"), ("least", "u1"), ("_", "u1"), ("lo", "u2"), ("mid", "u2")])
+        return np.dtype(
+            [("plane", "u2"), ("least", "u1"), ("_", "u1"), ("lo", "u2"), ("mid", "u2")]
+        )
     return np.dtype([("plane", "u2"), ("least", "u1"), ("lo", "u1"), ("mid", "u1"), ("_", "u1")])
 
 
-def _make_chain(wide: bool, n_vectors: int):
-    """Make a chain over the nodes [first, last) for `n_vectors` x 64 rows."""
+def _make_chain(wide: bool, n_vectors: int, with_sets: bool):
+    """Make a chain over the nodes [first, last) for `n_vectors` x 64 rows.
+
+    `with_sets`, a node whose `least` is 0 looks its set up in the tables, without a plane: its
+    `plane` is the number of the lookup from `lookups` on.
+    """
     state = I16 if wide else I8
     record = _node_record(wide)
     assert record.fields is not None
     offset = {name: field[1] for name, field in record.fields.items()}
 
     @intrinsic
-    def chain(typing_context, planes, room, nodes, first, last, leaf):
+    def chain(typing_context, planes, room, nodes, first, last, leaf, lookups, tables):
         def generate(context, builder, signature, arguments):
-            planes, room, nodes, first, last, leaf = arguments
+            planes, room, nodes, first, last, leaf, lookups, tables = arguments
+            looks_up = with_sets and has_byte_shuffle()
 
             def body(j, states):
                 node = builder.add(nodes, builder.mul(j, number(record.itemsize)))
@@ -71,58 +79,93 @@ def _make_chain(wide: bool, n_vectors: int):
                     return load(builder, node, number(offset[name]), element)
 
                 plane = builder.zext(field("plane", I16), I64)
-                least = splat(builder, field("least", I8), LANES)
+                least = field("least", I8)
                 lo = splat(builder, field("lo", state), LANES)
                 mid = splat(builder, field("mid", state), LANES)
-                row = builder.add(planes, builder.mul(plane, room))
-                moved = []
-                for k, at in enumerate(states):
-                    byte = load(builder, row, number(LANES * k), vector(I8, LANES))
-                    right = builder.icmp_unsigned(">=", byte, least)
-                    here = builder.icmp_unsigned("==", at, lo)
-                    moved.append(builder.select(builder.and_(right, here), mid, at))
-                return moved
+
+                def moved(k, right):
+                    here = builder.icmp_unsigned("==", states[k], lo)
+                    return builder.select(builder.and_(right, here), mid, states[k])
+
+                def by_plane():
+                    row = builder.add(planes, builder.mul(plane, room))
+                    most = splat(builder, least, LANES)
+                    for k in range(n_vectors):
+                        byte = load(builder, row, number(LANES * k), vector(I8, LANES))
+                        yield moved(k, builder.icmp_unsigned(">=", byte, most))
+
+                def by_table():
+                    lookup = lookup_fields(builder, planes, room, lookups, plane, tables)
+                    table = load(builder, lookup["table"], number(0), vector(I8, LANES))
+                    bits = builder.add(lookup["code"], room)
+                    for k in range(n_vectors):
+                        byte = permuted(builder, table, lookup["code"], bits, number(LANES * k))
+                        yield moved(k, builder.icmp_unsigned("!=", byte, same(I8, LANES, 0)))
+
+                if not looks_up:
+                    return list(by_plane())
+                is_set = builder.icmp_unsigned("==", least, ir.Constant(I8, 0))
+                with builder.if_else(is_set) as (then, otherwise):
+                    with then:
+                        after_table, table_block = list(by_table()), builder.block
+                    with otherwise:
+                        after_plane, plane_block = list(by_plane()), builder.block
+                result = []
+                for from_table, from_plane in zip(after_table, after_plane, strict=True):
+                    phi = builder.phi(from_table.type)
+                    phi.add_incoming(from_table, table_block)
+                    phi.add_incoming(from_plane, plane_block)
+                    result.append(phi)
+                return result
 
             start = [same(state, LANES, 0)] * n_vectors
             for k, at in enumerate(count(builder, first, last, body, carried=start)):
                 store(builder, at, leaf, number(LANES * k * state.width // 8))
             return context.get_dummy_value()
 
-        return types.void(address, address, address, address, address, address), generate
+        return types.void(*[address] * 8), generate
 
     return chain
 
 
 _chains = {
-    (wide, n_vectors): _make_chain(wide, n_vectors)
+    (wide, n_vectors, with_sets): _make_chain(wide, n_vectors, with_sets)
     for wide in (False, True)
     for n_vectors in (2, 4, 8)
+    for with_sets in (False, True)
 }
-_chain2, _chain4, _chain8 = (_chains[False, n] for n in (2, 4, 8))
-_wide_chain2, _wide_chain4 = (_chains[True, n] for n in (2, 4))
 
 
-@inner
-def _byte_leaves(planes, room, nodes, first, last, leaf):
-    row = 0
-    while row + 512 <= room:
-        _chain8(planes + row, room, nodes, first, last, leaf + row)
-        row += 512
-    if row + 256 <= room:
-        _chain4(planes + row, room, nodes, first, last, leaf + row)
-        row += 256
-    if row + 128 <= room:
-        _chain2(planes + row, room, nodes, first, last, leaf + row)
+def _make_leaves(wide: bool, with_sets: bool):
+    """Make a function that fills the leaves of all rows of a block, by vectors."""
+    chain2, chain4, chain8 = (_chains[wide, n, with_sets] for n in (2, 4, 8))
+
+    @inner
+    def byte_leaves(planes, room, nodes, first, last, leaf, lookups, tables):
+        row = 0
+        while row + 512 <= room:
+            chain8(planes + row, room, nodes, first, last, leaf + row, lookups, tables)
+            row += 512
+        if row + 256 <= room:
+            chain4(planes + row, room, nodes, first, last, leaf + row, lookups, tables)
+            row += 256
+        if row + 128 <= room:
+            chain2(planes + row, room, nodes, first, last, leaf + row, lookups, tables)
+
+    @inner
+    def wide_leaves(planes, room, nodes, first, last, leaf, lookups, tables):
+        row = 0
+        while row + 256 <= room:
+            chain4(planes + row, room, nodes, first, last, leaf + 2 * row, lookups, tables)
+            row += 256
+        if row + 128 <= room:
+            chain2(planes + row, room, nodes, first, last, leaf + 2 * row, lookups, tables)
+
+    return wide_leaves if wide else byte_leaves
 
 
-@inner
-def _wide_leaves(planes, room, nodes, first, last, leaf):
-    row = 0
-    while row + 256 <= room:
-        _wide_chain4(planes + row, room, nodes, first, last, leaf + 2 * row)
-        row += 256
-    if row + 128 <= room:
-        _wide_chain2(planes + row, room, nodes, first, last, leaf + 2 * row)
+_byte_leaves, _wide_leaves = (_make_leaves(wide, False) for wide in (False, True))
+_byte_set_leaves, _wide_set_leaves = (_make_leaves(wide, True) for wide in (False, True))
 
 
 @inner
@@ -141,55 +184,111 @@ def _plain_leaves(planes, room, nodes, first, last, leaf):
 @inner
 def _leaves(planes, room, nodes, first, last, leaf, wide, explicit):
     if explicit:
-        base = np.int64(nodes.ctypes.data)
+        base, goal = np.int64(nodes.ctypes.data), np.int64(leaf.ctypes.data)
         if wide:
-            _wide_leaves(planes, room, base, first, last, np.int64(leaf.ctypes.data))
+            _wide_leaves(planes, room, base, first, last, goal, 0, 0)
         else:
-            _byte_leaves(planes, room, base, first, last, np.int64(leaf.ctypes.data))
+            _byte_leaves(planes, room, base, first, last, goal, 0, 0)
     else:
         view = numba.carray(pointer(planes), (1 << 40,), np.uint8)
         _plain_leaves(view, room, nodes, first, last, leaf)
 
 
+@inner
+def _set_leaves(planes, room, nodes, first, last, leaf, wide, lookups, tables):
+    """The same where trees look sets up as they go."""
+    base, goal = np.int64(nodes.ctypes.data), np.int64(leaf.ctypes.data)
+    if wide:
+        _wide_set_leaves(planes, room, base, first, last, goal, lookups, tables)
+    else:
+        _byte_set_leaves(planes, room, base, first, last, goal, lookups, tables)
+
+
+NO_SETS, SETS_IN_PLANES, SETS_IN_TABLES = 0, 1, 2
+"""Where the trees find the sets of their own; in planes, they are made tree by tree."""
+
+
 @cache
-def _sum_kernel(wide: bool, size: int, in_registers: int) -> Kernel:
+def _sum_kernel(wide: bool, size: int, in_registers: int, sets: int) -> Kernel:
     explicit = vectors() != "none"
     index_type = np.uint16 if wide else np.uint8
     index_bits = 16 if wide else 8
+    in_planes, in_tables, lookup_bytes = (
+        sets == SETS_IN_PLANES,
+        sets == SETS_IN_TABLES,
+        LOOKUP.itemsize,
+    )
 
     @kernel
     def chain_sums(
-        nodes, node_ptr, values, start, n_leaves, output, width,
-        planes, n_planes, room, n_blocks, totals, totals_stride,
+        nodes,
+        node_ptr,
+        values,
+        start,
+        n_leaves,
+        output,
+        width,
+        planes,
+        n_planes,
+        room,
+        n_blocks,
+        totals,
+        totals_stride,
+        set_ptr,
+        long_ptr,
+        lookups,
+        tables,
     ):
         leaf = np.empty(room + 64, index_type)
         for tree in range(node_ptr.shape[0] - 1):
+            first, last = node_ptr[tree], node_ptr[tree + 1]
             for block in range(n_blocks):
                 q = planes + block * n_planes * room
-                _leaves(q, room, nodes, node_ptr[tree], node_ptr[tree + 1], leaf, wide, explicit)
+                if in_planes:
+                    look_up(q, room, lookups, set_ptr[tree], set_ptr[tree + 1], tables)
+                if in_tables:
+                    look_up(q, room, lookups, long_ptr[tree], set_ptr[tree + 1], tables)
+                    own = lookups + set_ptr[tree] * lookup_bytes
+                    _set_leaves(q, room, nodes, first, last, leaf, wide, own, tables)
+                else:
+                    _leaves(q, room, nodes, first, last, leaf, wide, explicit)
                 for k in range(width):
                     table = values.ctypes.data + (start[tree] + k * n_leaves[tree]) * size
                     total = totals + ((output[tree] + k) * totals_stride + block * room) * size
-                    leaf_tables.add(
-                        table, np.int64(leaf.ctypes.data), total, room, size, in_registers, index_bits
-                    )
+                    at = np.int64(leaf.ctypes.data)
+                    leaf_tables.add(table, at, total, room, size, in_registers, index_bits)
 
     return chain_sums
 
 
 @cache
-def _exit_kernel(wide: bool) -> Kernel:
+def _exit_kernel(wide: bool, sets: int) -> Kernel:
     explicit = vectors() != "none"
     index_type = np.uint16 if wide else np.uint8
+    in_planes, in_tables, lookup_bytes = (
+        sets == SETS_IN_PLANES,
+        sets == SETS_IN_TABLES,
+        LOOKUP.itemsize,
+    )
 
     @kernel
-    def chain_exits(nodes, node_ptr, planes, n_planes, room, n_rows, exits):
+    def chain_exits(
+        nodes, node_ptr, planes, n_planes, room, n_rows, exits, set_ptr, long_ptr, lookups, tables
+    ):
         leaf = np.empty(room + 64, index_type)
         for block in range((n_rows + room - 1) // room):
             q = planes + block * n_planes * room
             first_row = block * room
             for tree in range(node_ptr.shape[0] - 1):
-                _leaves(q, room, nodes, node_ptr[tree], node_ptr[tree + 1], leaf, wide, explicit)
+                first, last = node_ptr[tree], node_ptr[tree + 1]
+                if in_planes:
+                    look_up(q, room, lookups, set_ptr[tree], set_ptr[tree + 1], tables)
+                if in_tables:
+                    look_up(q, room, lookups, long_ptr[tree], set_ptr[tree + 1], tables)
+                    own = lookups + set_ptr[tree] * lookup_bytes
+                    _set_leaves(q, room, nodes, first, last, leaf, wide, own, tables)
+                else:
+                    _leaves(q, room, nodes, first, last, leaf, wide, explicit)
                 for row in range(min(room, n_rows - first_row)):
                     exits[first_row + row, tree] = leaf[row]
 
@@ -219,6 +318,14 @@ class Chain(RankTrees):
             ("mid", B.mid),
         ):
             nodes[name] = values[preorder]
+        self._sets = NO_SETS
+        if self.tree_sets.lookups.size:
+            self._sets = SETS_IN_TABLES if has_byte_shuffle() else SETS_IN_PLANES
+        if self._sets == SETS_IN_TABLES:
+            number, is_short = self.tree_sets.short_lookups(
+                nodes["plane"], B.tree_of_node[preorder]
+            )
+            nodes["plane"][is_short], nodes["least"][is_short] = number[is_short], 0
         self._nodes = constant(nodes)
         self._node_ptr = constant(B.node_ptr)
         self._in_registers = leaf_tables.registers(forest.output.dtype.itemsize, most)
@@ -230,15 +337,22 @@ class Chain(RankTrees):
 
     def run_exits(self, planes: Array, room: int, n_rows: int, out: Array) -> None:
         """Fill `out` from planes: see `RankTrees`."""
-        _exit_kernel(self._wide)(
-            self._nodes, self._node_ptr, address_of(planes), self.n_planes, room, n_rows, out
+        _exit_kernel(self._wide, self._sets)(
+            self._nodes,
+            self._node_ptr,
+            address_of(planes),
+            self.n_planes,
+            room,
+            n_rows,
+            out,
+            *self.tree_sets.arguments,
         )
 
     def run_sums(self, planes: Array, room: int, n_blocks: int, totals: Array) -> None:
         """Add to `totals` from planes: see `RankTrees`."""
         tables = self.tables
         assert tables is not None
-        _sum_kernel(self._wide, totals.itemsize, self._in_registers)(
+        _sum_kernel(self._wide, totals.itemsize, self._in_registers, self._sets)(
             self._nodes,
             self._node_ptr,
             *tables.arrays,
@@ -249,6 +363,7 @@ class Chain(RankTrees):
             n_blocks,
             address_of(totals),
             totals.shape[1],
+            *self.tree_sets.arguments,
         )
 
 

@@ -14,11 +14,12 @@ import numpy as np
 from bitvec import tree_paths
 from bitvec.errors import InputError
 from bitvec.forest import Forest
-from bitvec.runtime.cpu import forest_planes, leaf_tables
+from bitvec.node_tests import Kind
+from bitvec.runtime.cpu import forest_planes, leaf_tables, margin_planes, paths
 from bitvec.runtime.cpu.protocol import TreeKernel
 from bitvec.runtime.cpu.target import vectors
 
-KERNELS = ("perfect", "chain", "single", "deep", "mixed")
+KERNELS = ("perfect", "chain", "single", "deep", "paths", "mixed")
 """Kernels for batches, by name; each is a module of this package."""
 
 _CHAIN_NODE = {"avx512": 0.045, "portable": 0.09, "none": 0.16}
@@ -27,6 +28,10 @@ _WIDE = 2.2
 """How much dearer a node is where a state takes two bytes."""
 _PERFECT_NODE = 0.026
 """Cycles a node of a padded tree."""
+_RANK, _KEY = 3.5, 3.0
+"""Cycles a column whose values are ranked, or made keys."""
+_SET = {"perfect": 0.1, "chain": 0.03}
+"""Cycles a set node, besides those of a node."""
 _DEEP_LEVEL = 3.6
 """Cycles a level of a tree that is walked, 16 rows in flight."""
 _SINGLE_LEVEL = 3.0
@@ -124,10 +129,18 @@ def _costs(forest: Forest) -> dict[str, float | None]:
     levels = float(np.add.reduceat(depth, B.leaf_ptr[:-1]) @ (1 / n_leaves)) if B.n_trees else 0.0
     deepest = int(depth.max(initial=1))
     node = _CHAIN_NODE[vectors()] * (1 if most <= 256 else _WIDE)
+    one_hot = forest.tests.is_one_hot
+    columns = np.unique(forest.tests.feature[one_hot]).size
+    # What every row costs before its trees: ranks of columns, and margins of all nodes.
+    planes = _RANK * columns + (0.0 if one_hot.all() else margin_planes.cycles(forest))
+    sets = int(np.count_nonzero(forest.tests.kind == Kind.SET))
+    path = None if paths.refusal(forest) else paths.cycles(forest)
+    padded = _PERFECT_NODE * B.n_trees * (2.0**deepest - 1) if deepest <= 16 else None
     return {
-        "perfect": _PERFECT_NODE * B.n_trees * (2.0**deepest - 1) if deepest <= 16 else None,
-        "chain": node * B.n_nodes + B.n_trees,
+        "perfect": None if padded is None else planes + padded + _SET["perfect"] * sets,
+        "chain": planes + node * B.n_nodes + B.n_trees + _SET["chain"] * sets,
         "single": _SINGLE_LEVEL * levels,
-        "deep": _DEEP_LEVEL * levels + 4 * B.n_trees,
-        "mixed": _MIXED_LEVEL * levels,
+        "deep": _KEY * columns + _DEEP_LEVEL * levels + 4 * B.n_trees,
+        "paths": path,
+        "mixed": max(_MIXED_LEVEL * levels, margin_planes.mixed_cycles(forest)),
     }

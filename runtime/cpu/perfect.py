@@ -5,7 +5,7 @@ one straight line of code, without a branch or a state that the next node waits 
 the full depth stands for all the places below it, so whatever the padding tests changes nothing.
 """
 
-# mypy: disable-error-code="no-untyped-def, no-untyped-call"
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, attr-defined, call-arg"
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from bitvec.runtime.cpu.arrays import address_of, constant
 from bitvec.runtime.cpu.compiling import Kernel, kernel
 from bitvec.runtime.cpu.planes import Planes
 from bitvec.runtime.cpu.rank_trees import RankTrees
+from bitvec.runtime.cpu.set_kernels import look_up
 from bitvec.runtime.cpu.target import vectors
 from bitvec.runtime.cpu.vectors import (
     I8,
@@ -86,19 +87,35 @@ def _tree(typing_context, planes, room, nodes, leaf, depth):
 
 
 @cache
-def _sum_kernel(depth: int, size: int, in_registers: int) -> Kernel:
+def _sum_kernel(depth: int, size: int, in_registers: int, sets: bool) -> Kernel:
     tree_bytes = ((1 << depth) - 1) * _RECORD.itemsize
 
     @kernel
     def perfect_sums(
-        nodes, values, start, n_leaves, output, width,
-        planes, n_planes, room, n_blocks, totals, totals_stride,
+        nodes,
+        values,
+        start,
+        n_leaves,
+        output,
+        width,
+        planes,
+        n_planes,
+        room,
+        n_blocks,
+        totals,
+        totals_stride,
+        set_ptr,
+        long_ptr,
+        lookups,
+        tables,
     ):
         leaf = np.empty(room + 64, np.uint8)
         for tree in range(start.shape[0]):
             node = nodes.ctypes.data + tree * tree_bytes
             for block in range(n_blocks):
                 q = planes + block * n_planes * room
+                if sets:
+                    look_up(q, room, lookups, set_ptr[tree], set_ptr[tree + 1], tables)
                 for row in range(0, room, 128):
                     _tree(q + row, room, node, leaf.ctypes.data + row, depth)
                 for k in range(width):
@@ -112,16 +129,20 @@ def _sum_kernel(depth: int, size: int, in_registers: int) -> Kernel:
 
 
 @cache
-def _exit_kernel(depth: int) -> Kernel:
+def _exit_kernel(depth: int, sets: bool) -> Kernel:
     tree_bytes = ((1 << depth) - 1) * _RECORD.itemsize
 
     @kernel
-    def perfect_exits(nodes, leaf_at, planes, n_planes, room, n_rows, exits):
+    def perfect_exits(
+        nodes, leaf_at, planes, n_planes, room, n_rows, exits, set_ptr, long_ptr, lookups, tables
+    ):
         leaf = np.empty(room + 64, np.uint8)
         for block in range((n_rows + room - 1) // room):
             q = planes + block * n_planes * room
             first_row = block * room
             for tree in range(exits.shape[1]):
+                if sets:
+                    look_up(q, room, lookups, set_ptr[tree], set_ptr[tree + 1], tables)
                 node = nodes.ctypes.data + tree * tree_bytes
                 for row in range(0, room, 128):
                     _tree(q + row, room, node, leaf.ctypes.data + row, depth)
@@ -144,6 +165,7 @@ class Perfect(RankTrees):
         if leaf_tables.adds(forest):
             tables = leaf_tables.leaf_tables(forest, leaf.ravel(), np.full(n_trees, places))
         super().__init__(forest, planes, tables)
+        self._sets = self.tree_sets.lookups.size > 0
         nodes = np.zeros(node.shape, _RECORD)
         real = node >= 0
         nodes["plane"][real] = planes.plane[node[real]]
@@ -160,15 +182,22 @@ class Perfect(RankTrees):
 
     def run_exits(self, planes: Array, room: int, n_rows: int, out: Array) -> None:
         """Fill `out` from planes: see `RankTrees`."""
-        _exit_kernel(self._depth)(
-            self._nodes, self._leaf_at, address_of(planes), self.n_planes, room, n_rows, out
+        _exit_kernel(self._depth, self._sets)(
+            self._nodes,
+            self._leaf_at,
+            address_of(planes),
+            self.n_planes,
+            room,
+            n_rows,
+            out,
+            *self.tree_sets.arguments,
         )
 
     def run_sums(self, planes: Array, room: int, n_blocks: int, totals: Array) -> None:
         """Add to `totals` from planes: see `RankTrees`."""
         tables = self.tables
         assert tables is not None
-        _sum_kernel(self._depth, totals.itemsize, self._in_registers)(
+        _sum_kernel(self._depth, totals.itemsize, self._in_registers, self._sets)(
             self._nodes,
             *tables.arrays,
             tables.width,
@@ -178,6 +207,7 @@ class Perfect(RankTrees):
             n_blocks,
             address_of(totals),
             totals.shape[1],
+            *self.tree_sets.arguments,
         )
 
 

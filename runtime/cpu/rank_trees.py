@@ -5,13 +5,12 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 
-import numpy as np
-
 from bitvec.arrays import Array
 from bitvec.forest import Forest
 from bitvec.runtime.cpu.arrays import aligned
 from bitvec.runtime.cpu.leaf_tables import LeafTables
 from bitvec.runtime.cpu.planes import Planes
+from bitvec.runtime.cpu.set_planes import SetPlanes, TreeSets, no_sets
 
 STEP = 128
 """Rows of a block are a multiple of this."""
@@ -37,6 +36,7 @@ class RankTrees(ABC):
         self.planes = planes
         self.n_planes = max(planes.n_planes, 1)
         self.tables = tables
+        self.tree_sets = _tree_sets(forest, planes)
         self._buffers = threading.local()
 
     @property
@@ -87,3 +87,11 @@ class RankTrees(ABC):
             held = aligned(n_bytes)
             setattr(self._buffers, name, held)
         return held[:n_bytes]
+
+
+def _tree_sets(forest: Forest, planes: Planes) -> TreeSets:
+    """Return the sets whose planes the kernel itself makes, tree by tree."""
+    for maker in planes.makers:
+        if isinstance(maker, SetPlanes):
+            return maker.in_trees
+    return no_sets(forest.n_trees)
