@@ -378,6 +378,7 @@ class Predictor:
         self.engine.raw(rows, out[:, None])
 
     def _looked_up(self, rows: Array, out: Array) -> None:
+        assert self._leaf_predictions is not None
         exits = self.engine.exit_leaves(rows)
         np.take(self._leaf_predictions, exits[:, 0], axis=0, out=out, mode="clip")
 

@@ -21,10 +21,27 @@ from numba.extending import intrinsic
 from bitvec.arrays import Array
 from bitvec.forest import Forest
 from bitvec.runtime.cpu import leaf_tables
-from bitvec.runtime.cpu.arrays import address_of, constant, pointer
-from bitvec.runtime.cpu.compiling import Kernel, inner, kernel
+from bitvec.runtime.cpu.arrays import pointer
+from bitvec.runtime.cpu.compiling import Kernel, inner, int64s, kernel, scratch
 from bitvec.runtime.cpu.planes import Planes
-from bitvec.runtime.cpu.rank_trees import RankTrees
+from bitvec.runtime.cpu.rank_trees import (
+    FIELDS,
+    LONG_PTR,
+    LOOKUPS,
+    N_LEAVES,
+    N_NODES,
+    N_PLANES,
+    N_TREES,
+    NODE_PTR,
+    NODES,
+    OUTPUT,
+    SET_PTR,
+    START,
+    TABLES,
+    VALUES,
+    WIDTH,
+    RankTrees,
+)
 from bitvec.runtime.cpu.set_kernels import LOOKUP, look_up, lookup_fields, permuted
 from bitvec.runtime.cpu.target import has_byte_shuffle, vectors
 from bitvec.runtime.cpu.vectors import (
@@ -53,6 +70,10 @@ def _node_record(wide: bool) -> np.dtype:
             [("plane", "u2"), ("least", "u1"), ("_", "u1"), ("lo", "u2"), ("mid", "u2")]
         )
     return np.dtype([("plane", "u2"), ("least", "u1"), ("lo", "u1"), ("mid", "u1"), ("_", "u1")])
+
+
+_NODE, _WIDE_NODE = _node_record(False), _node_record(True)
+_EXPLICIT = vectors() != "none"
 
 
 def _make_chain(wide: bool, n_vectors: int, with_sets: bool):
@@ -176,32 +197,35 @@ def _plain_leaves(planes, room, nodes, first, last, leaf):
     for j in range(first, last):
         node = nodes[j]
         lo, mid, least = node.lo, node.mid, node.least
-        byte = planes[np.int64(node.plane) * room : (np.int64(node.plane) + 1) * room]
+        byte = numba.carray(pointer(planes + np.int64(node.plane) * room), (room,), np.uint8)
         for row in range(room):
             leaf[row] = mid if ((byte[row] >= least) & (leaf[row] == lo)) else leaf[row]
 
 
 @inner
-def _leaves(planes, room, nodes, first, last, leaf, wide, explicit):
-    if explicit:
-        base, goal = np.int64(nodes.ctypes.data), np.int64(leaf.ctypes.data)
+def _leaves(at, planes, room, first, last, leaf, wide):
+    goal = np.int64(leaf.ctypes.data)
+    if _EXPLICIT:
         if wide:
-            _wide_leaves(planes, room, base, first, last, goal, 0, 0)
+            _wide_leaves(planes, room, at[NODES], first, last, goal, 0, 0)
         else:
-            _byte_leaves(planes, room, base, first, last, goal, 0, 0)
+            _byte_leaves(planes, room, at[NODES], first, last, goal, 0, 0)
+    elif wide:
+        nodes = numba.carray(pointer(at[NODES]), (at[N_NODES],), _WIDE_NODE)
+        _plain_leaves(planes, room, nodes, first, last, leaf)
     else:
-        view = numba.carray(pointer(planes), (1 << 40,), np.uint8)
-        _plain_leaves(view, room, nodes, first, last, leaf)
+        nodes_of_bytes = numba.carray(pointer(at[NODES]), (at[N_NODES],), _NODE)
+        _plain_leaves(planes, room, nodes_of_bytes, first, last, leaf)
 
 
 @inner
-def _set_leaves(planes, room, nodes, first, last, leaf, wide, lookups, tables):
+def _set_leaves(at, planes, room, first, last, leaf, wide, lookups):
     """The same where trees look sets up as they go."""
-    base, goal = np.int64(nodes.ctypes.data), np.int64(leaf.ctypes.data)
+    goal = np.int64(leaf.ctypes.data)
     if wide:
-        _wide_set_leaves(planes, room, base, first, last, goal, lookups, tables)
+        _wide_set_leaves(planes, room, at[NODES], first, last, goal, lookups, at[TABLES])
     else:
-        _byte_set_leaves(planes, room, base, first, last, goal, lookups, tables)
+        _byte_set_leaves(planes, room, at[NODES], first, last, goal, lookups, at[TABLES])
 
 
 NO_SETS, SETS_IN_PLANES, SETS_IN_TABLES = 0, 1, 2
@@ -210,85 +234,66 @@ NO_SETS, SETS_IN_PLANES, SETS_IN_TABLES = 0, 1, 2
 
 @cache
 def _sum_kernel(wide: bool, size: int, in_registers: int, sets: int) -> Kernel:
-    explicit = vectors() != "none"
     index_type = np.uint16 if wide else np.uint8
     index_bits = 16 if wide else 8
-    in_planes, in_tables, lookup_bytes = (
-        sets == SETS_IN_PLANES,
-        sets == SETS_IN_TABLES,
-        LOOKUP.itemsize,
-    )
+    in_planes, in_tables = sets == SETS_IN_PLANES, sets == SETS_IN_TABLES
+    lookup_bytes = LOOKUP.itemsize
 
     @kernel
-    def chain_sums(
-        nodes,
-        node_ptr,
-        values,
-        start,
-        n_leaves,
-        output,
-        width,
-        planes,
-        n_planes,
-        room,
-        n_blocks,
-        totals,
-        totals_stride,
-        set_ptr,
-        long_ptr,
-        lookups,
-        tables,
-    ):
-        leaf = np.empty(room + 64, index_type)
-        for tree in range(node_ptr.shape[0] - 1):
+    def chain_sums(fields, planes, room, n_blocks, totals, stride):
+        at = int64s(fields, len(FIELDS))
+        n_trees, n_planes, width = at[N_TREES], at[N_PLANES], at[WIDTH]
+        node_ptr, start = int64s(at[NODE_PTR], n_trees + 1), int64s(at[START], n_trees)
+        n_leaves, output = int64s(at[N_LEAVES], n_trees), int64s(at[OUTPUT], n_trees)
+        set_ptr, long_ptr = int64s(at[SET_PTR], n_trees + 1), int64s(at[LONG_PTR], n_trees)
+        leaf = scratch(2 * room).view(index_type)
+        for tree in range(n_trees):
             first, last = node_ptr[tree], node_ptr[tree + 1]
             for block in range(n_blocks):
                 q = planes + block * n_planes * room
                 if in_planes:
-                    look_up(q, room, lookups, set_ptr[tree], set_ptr[tree + 1], tables)
+                    look_up(q, room, at[LOOKUPS], set_ptr[tree], set_ptr[tree + 1], at[TABLES])
                 if in_tables:
-                    look_up(q, room, lookups, long_ptr[tree], set_ptr[tree + 1], tables)
-                    own = lookups + set_ptr[tree] * lookup_bytes
-                    _set_leaves(q, room, nodes, first, last, leaf, wide, own, tables)
+                    look_up(q, room, at[LOOKUPS], long_ptr[tree], set_ptr[tree + 1], at[TABLES])
+                    own = at[LOOKUPS] + set_ptr[tree] * lookup_bytes
+                    _set_leaves(at, q, room, first, last, leaf, wide, own)
                 else:
-                    _leaves(q, room, nodes, first, last, leaf, wide, explicit)
+                    _leaves(at, q, room, first, last, leaf, wide)
                 for k in range(width):
-                    table = values.ctypes.data + (start[tree] + k * n_leaves[tree]) * size
-                    total = totals + ((output[tree] + k) * totals_stride + block * room) * size
-                    at = np.int64(leaf.ctypes.data)
-                    leaf_tables.add(table, at, total, room, size, in_registers, index_bits)
+                    table = at[VALUES] + (start[tree] + k * n_leaves[tree]) * size
+                    total = totals + ((output[tree] + k) * stride + block * room) * size
+                    goal = np.int64(leaf.ctypes.data)
+                    leaf_tables.add(table, goal, total, room, size, in_registers, index_bits)
 
     return chain_sums
 
 
 @cache
 def _exit_kernel(wide: bool, sets: int) -> Kernel:
-    explicit = vectors() != "none"
     index_type = np.uint16 if wide else np.uint8
-    in_planes, in_tables, lookup_bytes = (
-        sets == SETS_IN_PLANES,
-        sets == SETS_IN_TABLES,
-        LOOKUP.itemsize,
-    )
+    in_planes, in_tables = sets == SETS_IN_PLANES, sets == SETS_IN_TABLES
+    lookup_bytes = LOOKUP.itemsize
 
     @kernel
-    def chain_exits(
-        nodes, node_ptr, planes, n_planes, room, n_rows, exits, set_ptr, long_ptr, lookups, tables
-    ):
-        leaf = np.empty(room + 64, index_type)
+    def chain_exits(fields, planes, room, n_rows, exits):
+        at = int64s(fields, len(FIELDS))
+        n_trees, n_planes = at[N_TREES], at[N_PLANES]
+        node_ptr = int64s(at[NODE_PTR], n_trees + 1)
+        set_ptr, long_ptr = int64s(at[SET_PTR], n_trees + 1), int64s(at[LONG_PTR], n_trees)
+        leaf = scratch(2 * room).view(index_type)
         for block in range((n_rows + room - 1) // room):
             q = planes + block * n_planes * room
             first_row = block * room
-            for tree in range(node_ptr.shape[0] - 1):
+            for tree in range(n_trees):
                 first, last = node_ptr[tree], node_ptr[tree + 1]
                 if in_planes:
-                    look_up(q, room, lookups, set_ptr[tree], set_ptr[tree + 1], tables)
+                    look_up(q, room, at[LOOKUPS], set_ptr[tree], set_ptr[tree + 1], at[TABLES])
                 if in_tables:
-                    look_up(q, room, lookups, long_ptr[tree], set_ptr[tree + 1], tables)
-                    own = lookups + set_ptr[tree] * lookup_bytes
-                    _set_leaves(q, room, nodes, first, last, leaf, wide, own, tables)
+                    look_up(q, room, at[LOOKUPS], long_ptr[tree], set_ptr[tree + 1], at[TABLES])
+                    own = at[LOOKUPS] + set_ptr[tree] * lookup_bytes
+                    _set_leaves(at, q, room, first, last, leaf, wide, own)
                 else:
-                    _leaves(q, room, nodes, first, last, leaf, wide, explicit)
+                    _leaves(at, q, room, first, last, leaf, wide)
                 for row in range(min(room, n_rows - first_row)):
                     exits[first_row + row, tree] = leaf[row]
 
@@ -326,45 +331,19 @@ class Chain(RankTrees):
                 nodes["plane"], B.tree_of_node[preorder]
             )
             nodes["plane"][is_short], nodes["least"][is_short] = number[is_short], 0
-        self._nodes = constant(nodes)
-        self._node_ptr = constant(B.node_ptr)
-        self._in_registers = leaf_tables.registers(forest.output.dtype.itemsize, most)
+        self.bind(nodes, node_ptr=B.node_ptr)
+        size = forest.output.dtype.itemsize
+        registers = leaf_tables.registers(size, most)
+        self._exits = _exit_kernel(self._wide, self._sets)
+        self._sums = _sum_kernel(self._wide, size, registers, self._sets)
 
-    @property
-    def tree_bytes(self) -> int:
-        """Bytes of the packed trees."""
-        return self._nodes.nbytes + self._node_ptr.nbytes
-
-    def run_exits(self, planes: Array, room: int, n_rows: int, out: Array) -> None:
+    def run_exits(self, planes: int, room: int, n_rows: int, out: Array) -> None:
         """Fill `out` from planes: see `RankTrees`."""
-        _exit_kernel(self._wide, self._sets)(
-            self._nodes,
-            self._node_ptr,
-            address_of(planes),
-            self.n_planes,
-            room,
-            n_rows,
-            out,
-            *self.tree_sets.arguments,
-        )
+        self._exits(self.address, planes, room, n_rows, out)
 
-    def run_sums(self, planes: Array, room: int, n_blocks: int, totals: Array) -> None:
-        """Add to `totals` from planes: see `RankTrees`."""
-        tables = self.tables
-        assert tables is not None
-        _sum_kernel(self._wide, totals.itemsize, self._in_registers, self._sets)(
-            self._nodes,
-            self._node_ptr,
-            *tables.arrays,
-            tables.width,
-            address_of(planes),
-            self.n_planes,
-            room,
-            n_blocks,
-            address_of(totals),
-            totals.shape[1],
-            *self.tree_sets.arguments,
-        )
+    def run_sums(self, planes: int, room: int, n_blocks: int, totals: int, stride: int) -> None:
+        """Add to the sums at `totals` from planes: see `RankTrees`."""
+        self._sums(self.address, planes, room, n_blocks, totals, stride)
 
 
 def refusal(forest: Forest) -> str | None:

@@ -18,8 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import numba
+import numpy as np
 from numba import njit
 
+from bitvec.runtime.cpu.arrays import pointer
 from bitvec.runtime.cpu.target import vectors
 
 LONG = 1.0
@@ -29,6 +31,20 @@ _logger = logging.getLogger("bitvec")
 
 inner = njit(error_model="numpy")
 """Part of a kernel: only whole kernels go to the cache on disk."""
+
+
+@inner
+def scratch(n_bytes):  # type: ignore[no-untyped-def]
+    """Return bytes that begin at a cache line: vectors that cross one cost more."""
+    room = np.empty(n_bytes + 64, np.uint8)
+    start = -np.int64(room.ctypes.data) % 64
+    return room[start : start + n_bytes]
+
+
+@inner
+def int64s(address, n):  # type: ignore[no-untyped-def]
+    """Return n int64 that stand at an address: unpacking an array costs more than a number."""
+    return numba.carray(pointer(address), (n,), np.int64)  # type: ignore[attr-defined, call-arg]
 
 
 @cache

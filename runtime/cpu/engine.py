@@ -19,7 +19,8 @@ from bitvec import reference
 from bitvec.arrays import Array
 from bitvec.forest import Forest
 from bitvec.output import Aggregate
-from bitvec.runtime.cpu import choice, onerow, single
+from bitvec.runtime.cpu import choice
+from bitvec.runtime.cpu.few_rows import Answer, FewRows
 from bitvec.runtime.cpu.linear_leaves import LinearLeaves
 from bitvec.runtime.cpu.protocol import TreeKernel
 from bitvec.runtime.cpu.target import vectors
@@ -35,10 +36,6 @@ FEW_ROWS = 8
 """Up to so many rows are walked one by one: a kernel for batches fills registers of 64 or more."""
 SMALL = 1e6
 """Cycles of work below which a second thread costs more than it brings."""
-
-
-OneRowAnswer = Callable[[Array], Array]
-"""From one row to what a method of `Predictor` returns for it."""
 
 
 class NumbaEngine:
@@ -78,7 +75,7 @@ class NumbaEngine:
         )
         self._packed: TreeKernel | None = None
         self._packing = threading.RLock()
-        self._rows = _FewRows(forest) if kernel is None else None
+        self._rows = FewRows(forest) if kernel is None else None
         self._linear = None if forest.leaves.linear is None else LinearLeaves(forest)
         self._adds = forest.output.aggregate in (Aggregate.SUM, Aggregate.MEAN)
 
@@ -131,15 +128,12 @@ class NumbaEngine:
             self._fill(X, out, self._raw_block)
         return out
 
-    def one_row(self, method: str) -> OneRowAnswer | None:
+    def one_row(self, method: str) -> Answer | None:
         """Return what answers one row in place of a method of `Predictor`, or None.
 
         See `bitvec.runtime.engine.OneRowEngine`.
         """
-        if self._rows is None or not self._rows.holds or method not in ("raw", "predict"):
-            return None
-        answer: OneRowAnswer = getattr(self._rows, method)
-        return answer
+        return None if self._rows is None else self._rows.one_row(method)
 
     def _fill(self, X: Array, out: Array, work: Callable[[Array, Array], None]) -> None:
         def fill(part: slice) -> None:
@@ -189,32 +183,6 @@ class NumbaEngine:
         # A value beyond the dtype's range is infinite; each thread has its own state of errors.
         with np.errstate(over="ignore", invalid="ignore"):
             return np.ascontiguousarray(X, self.forest.dtype)
-
-
-class _FewRows:
-    """What answers a few rows, packed for each dtype of X when it is first asked for."""
-
-    def __init__(self, forest: Forest) -> None:
-        self._forest = forest
-        soft = forest.kernel is not None or forest.feature_map is not None
-        self.holds = not soft and onerow.refusal(forest) is None
-        self._is_lone = forest.n_trees == 1 and single.refusal(forest) is None
-        self._of_size: dict[int, onerow.OneRow | single.Single] = {}
-
-    def raw(self, X: Float[Array, "batch n_features"]) -> Float[Array, "batch n_outputs"]:
-        """Return the raw scores of C-contiguous rows."""
-        return (self._of_size.get(X.itemsize) or self._pack(X.dtype)).raw(X)
-
-    def predict(self, X: Float[Array, "1 n_features"]) -> Array:
-        """Return what is predicted of one C-contiguous row."""
-        return (self._of_size.get(X.itemsize) or self._pack(X.dtype)).predict(X)
-
-    def _pack(self, dtype: np.dtype) -> onerow.OneRow | single.Single:
-        if self._is_lone:
-            packed: onerow.OneRow | single.Single = single.pack(self._forest)
-        else:
-            packed = onerow.OneRow(self._forest, dtype)
-        return self._of_size.setdefault(dtype.itemsize, packed)
 
 
 def _copy(forest: Forest, kernel: str | None, n_jobs: int) -> NumbaEngine:

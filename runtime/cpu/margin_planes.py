@@ -4,19 +4,20 @@ Every node is tested for every row, whether or not it is on the row's path, with
 of vectors: see `bitvec.runtime.cpu.margins`.
 """
 
-# mypy: disable-error-code="no-untyped-def, no-untyped-call"
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, attr-defined, call-arg, unreachable"
 
 from __future__ import annotations
 
 from functools import cache
 
+import numba
 import numpy as np
 
 from bitvec.arrays import Array, ranges
 from bitvec.forest import Forest
 from bitvec.node_tests import Activation
 from bitvec.runtime.cpu import margins, paths, polytopes
-from bitvec.runtime.cpu.arrays import address_of
+from bitvec.runtime.cpu.arrays import address_of, pointer
 from bitvec.runtime.cpu.compiling import Kernel, inner, kernel
 from bitvec.runtime.cpu.margin_columns import read_columns
 from bitvec.runtime.cpu.margin_tests import MarginTests, margin_tests
@@ -53,7 +54,7 @@ class MarginPlanes:
         """Bytes of the arrays that it reads, X apart."""
         return self._tests.n_bytes
 
-    def fill(self, X: Array, planes: Array, n_planes: int, room: int) -> None:
+    def fill(self, X: Array, planes: int, n_planes: int, room: int) -> None:
         """Fill the planes: see `PlaneMaker.fill`."""
         tests = self._tests
         run = _fill_kernel(tests.weights.dtype.itemsize)
@@ -169,7 +170,8 @@ def _fill_kernel(size: int) -> Kernel:
     lanes = CHUNK // size
 
     @kernel
-    def fill_margins(source, like, records, tests, first_plane, planes, n_planes, room):
+    def fill_margins(source, like, records, tests, first_plane, place, n_planes, room):
+        planes = numba.carray(pointer(place), (1 << 40,), np.uint8)
         address, row_stride, column_stride, n_rows = source
         tiles, offsets, weights, terms, single, several, activation = tests
         n_columns, n_slots = records.shape[0] * lanes, TILE

@@ -11,12 +11,12 @@ from collections.abc import Callable
 import numpy as np
 from jaxtyping import Float
 
-from bitvec import transforms
 from bitvec.arrays import Array
 from bitvec.forest import Forest
 from bitvec.output import Aggregate, Output, PostTransform
 from bitvec.runtime.cpu import keyed, leaf_sums
 from bitvec.runtime.cpu.arrays import address_of, constant
+from bitvec.runtime.cpu.compiling import Kernel
 from bitvec.runtime.cpu.key_planes import reading_of
 from bitvec.runtime.cpu.onerow_kernels import FIELDS, FILL, LABEL
 
@@ -73,10 +73,6 @@ class OneRow:
         self._address = address_of(self._header)
         self._fill = FILL[trees.is_narrow]
         self._label = LABEL[trees.is_narrow, output.dtype] if gap is not None else None
-        self._classes = None if output.classes is None else output.classes[0]
-        self._is_value = output.classes is None and (
-            output.post_transform is PostTransform.IDENTITY and output.n_outputs == 1
-        )
 
     def __reduce__(self) -> tuple[Callable[..., OneRow], tuple[Forest, np.dtype]]:
         return OneRow, (self.forest, self.dtype)
@@ -93,20 +89,18 @@ class OneRow:
         self._fill(X, self._address, scores)
         return scores.reshape(len(X), output.n_outputs)
 
-    def predict(self, X: Float[Array, "batch n_columns"]) -> Array:
-        """Return what `bitvec.transforms.predictions` makes of the raw scores, of the same rows.
+    @property
+    def scores_of(self) -> tuple[Kernel, int]:
+        """What fills the raw scores of rows, and the address that it takes: (X, address, out)."""
+        return self._fill, self._address
 
-        A label is told from the raw scores where they leave no doubt.
+    @property
+    def label_of(self) -> tuple[Kernel, int] | None:
+        """What tells the label of one row, (X, address), negative where the scores leave a doubt.
+
+        None where the raw scores do not tell labels.
         """
-        if self._is_value:
-            scores = np.empty(len(X), self.forest.output.dtype)
-            self._fill(X, self._address, scores)
-            return scores
-        if self._label is not None and self._classes is not None and len(X) == 1:
-            index = self._label(X, self._address)
-            if index >= 0:
-                return self._classes[index : index + 1].copy()
-        return transforms.predictions(self.forest.output, self.raw(X))
+        return None if self._label is None else (self._label, self._address)
 
 
 def refusal(forest: Forest) -> str | None:

@@ -5,12 +5,13 @@ one straight line of code, without a branch or a state that the next node waits 
 the full depth stands for all the places below it, so whatever the padding tests changes nothing.
 """
 
-# mypy: disable-error-code="no-untyped-def, no-untyped-call, attr-defined, call-arg"
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, attr-defined, call-arg, unreachable"
 
 from __future__ import annotations
 
 from functools import cache
 
+import numba
 import numpy as np
 from numba import types
 from numba.extending import intrinsic
@@ -19,10 +20,25 @@ from bitvec import structure
 from bitvec.arrays import Array
 from bitvec.forest import Forest
 from bitvec.runtime.cpu import leaf_tables
-from bitvec.runtime.cpu.arrays import address_of, constant
-from bitvec.runtime.cpu.compiling import Kernel, kernel
+from bitvec.runtime.cpu.arrays import pointer
+from bitvec.runtime.cpu.compiling import Kernel, int64s, kernel, scratch
 from bitvec.runtime.cpu.planes import Planes
-from bitvec.runtime.cpu.rank_trees import RankTrees
+from bitvec.runtime.cpu.rank_trees import (
+    FIELDS,
+    LEAF_AT,
+    LOOKUPS,
+    N_LEAVES,
+    N_PLANES,
+    N_TREES,
+    NODES,
+    OUTPUT,
+    SET_PTR,
+    START,
+    TABLES,
+    VALUES,
+    WIDTH,
+    RankTrees,
+)
 from bitvec.runtime.cpu.set_kernels import look_up
 from bitvec.runtime.cpu.target import vectors
 from bitvec.runtime.cpu.vectors import (
@@ -42,6 +58,7 @@ MOST_DEPTH = 8
 LANES = 64
 VECTORS = 2
 """Vectors of 64 rows that pass a tree together."""
+ROWS = VECTORS * LANES
 
 _RECORD = np.dtype([("plane", "u2"), ("least", "u1"), ("_", "u1")])
 
@@ -91,63 +108,50 @@ def _sum_kernel(depth: int, size: int, in_registers: int, sets: bool) -> Kernel:
     tree_bytes = ((1 << depth) - 1) * _RECORD.itemsize
 
     @kernel
-    def perfect_sums(
-        nodes,
-        values,
-        start,
-        n_leaves,
-        output,
-        width,
-        planes,
-        n_planes,
-        room,
-        n_blocks,
-        totals,
-        totals_stride,
-        set_ptr,
-        long_ptr,
-        lookups,
-        tables,
-    ):
-        leaf = np.empty(room + 64, np.uint8)
-        for tree in range(start.shape[0]):
-            node = nodes.ctypes.data + tree * tree_bytes
+    def perfect_sums(fields, planes, room, n_blocks, totals, stride):
+        at = int64s(fields, len(FIELDS))
+        n_trees, n_planes, width = at[N_TREES], at[N_PLANES], at[WIDTH]
+        start, n_leaves = int64s(at[START], n_trees), int64s(at[N_LEAVES], n_trees)
+        output, set_ptr = int64s(at[OUTPUT], n_trees), int64s(at[SET_PTR], n_trees + 1)
+        leaf = np.int64(scratch(room).ctypes.data)
+        for tree in range(n_trees):
+            node = at[NODES] + tree * tree_bytes
             for block in range(n_blocks):
                 q = planes + block * n_planes * room
                 if sets:
-                    look_up(q, room, lookups, set_ptr[tree], set_ptr[tree + 1], tables)
-                for row in range(0, room, 128):
-                    _tree(q + row, room, node, leaf.ctypes.data + row, depth)
+                    look_up(q, room, at[LOOKUPS], set_ptr[tree], set_ptr[tree + 1], at[TABLES])
+                for row in range(0, room, ROWS):
+                    _tree(q + row, room, node, leaf + row, depth)
                 for k in range(width):
-                    table = values.ctypes.data + (start[tree] + k * n_leaves[tree]) * size
-                    total = totals + ((output[tree] + k) * totals_stride + block * room) * size
-                    leaf_tables.add(
-                        table, np.int64(leaf.ctypes.data), total, room, size, in_registers, 8
-                    )
+                    table = at[VALUES] + (start[tree] + k * n_leaves[tree]) * size
+                    total = totals + ((output[tree] + k) * stride + block * room) * size
+                    leaf_tables.add(table, leaf, total, room, size, in_registers, 8)
 
     return perfect_sums
 
 
 @cache
 def _exit_kernel(depth: int, sets: bool) -> Kernel:
-    tree_bytes = ((1 << depth) - 1) * _RECORD.itemsize
+    tree_bytes, places = ((1 << depth) - 1) * _RECORD.itemsize, 1 << depth
 
     @kernel
-    def perfect_exits(
-        nodes, leaf_at, planes, n_planes, room, n_rows, exits, set_ptr, long_ptr, lookups, tables
-    ):
-        leaf = np.empty(room + 64, np.uint8)
+    def perfect_exits(fields, planes, room, n_rows, exits):
+        at = int64s(fields, len(FIELDS))
+        n_trees, n_planes = at[N_TREES], at[N_PLANES]
+        set_ptr = int64s(at[SET_PTR], n_trees + 1)
+        leaf_at = numba.carray(pointer(at[LEAF_AT]), (n_trees * places,), np.uint8)
+        leaf = scratch(room)
         for block in range((n_rows + room - 1) // room):
             q = planes + block * n_planes * room
             first_row = block * room
-            for tree in range(exits.shape[1]):
+            for tree in range(n_trees):
+                node = at[NODES] + tree * tree_bytes
                 if sets:
-                    look_up(q, room, lookups, set_ptr[tree], set_ptr[tree + 1], tables)
-                node = nodes.ctypes.data + tree * tree_bytes
-                for row in range(0, room, 128):
-                    _tree(q + row, room, node, leaf.ctypes.data + row, depth)
+                    look_up(q, room, at[LOOKUPS], set_ptr[tree], set_ptr[tree + 1], at[TABLES])
+                for row in range(0, room, ROWS):
+                    _tree(q + row, room, node, np.int64(leaf.ctypes.data) + row, depth)
                 for row in range(min(room, n_rows - first_row)):
-                    exits[first_row + row, tree] = leaf_at[tree, leaf[row]]
+                    exits[first_row + row, tree] = leaf_at[tree * places + leaf[row]]
 
     return perfect_exits
 
@@ -170,45 +174,23 @@ class Perfect(RankTrees):
         real = node >= 0
         nodes["plane"][real] = planes.plane[node[real]]
         nodes["least"][real] = planes.least[node[real]]
-        self._nodes = constant(nodes[:, _postorder(self._depth)])
         first = forest.bitvectors.leaf_ptr[:-1]
-        self._leaf_at = constant((leaf - first[:, None]).astype(np.uint8))
-        self._in_registers = leaf_tables.registers(forest.output.dtype.itemsize, places)
+        self.bind(
+            nodes[:, _postorder(self._depth)],
+            leaf_at=(leaf - first[:, None]).astype(np.uint8),
+        )
+        size = forest.output.dtype.itemsize
+        registers = leaf_tables.registers(size, places)
+        self._exits = _exit_kernel(self._depth, self._sets)
+        self._sums = _sum_kernel(self._depth, size, registers, self._sets)
 
-    @property
-    def tree_bytes(self) -> int:
-        """Bytes of the packed trees."""
-        return self._nodes.nbytes + self._leaf_at.nbytes
-
-    def run_exits(self, planes: Array, room: int, n_rows: int, out: Array) -> None:
+    def run_exits(self, planes: int, room: int, n_rows: int, out: Array) -> None:
         """Fill `out` from planes: see `RankTrees`."""
-        _exit_kernel(self._depth, self._sets)(
-            self._nodes,
-            self._leaf_at,
-            address_of(planes),
-            self.n_planes,
-            room,
-            n_rows,
-            out,
-            *self.tree_sets.arguments,
-        )
+        self._exits(self.address, planes, room, n_rows, out)
 
-    def run_sums(self, planes: Array, room: int, n_blocks: int, totals: Array) -> None:
-        """Add to `totals` from planes: see `RankTrees`."""
-        tables = self.tables
-        assert tables is not None
-        _sum_kernel(self._depth, totals.itemsize, self._in_registers, self._sets)(
-            self._nodes,
-            *tables.arrays,
-            tables.width,
-            address_of(planes),
-            self.n_planes,
-            room,
-            n_blocks,
-            address_of(totals),
-            totals.shape[1],
-            *self.tree_sets.arguments,
-        )
+    def run_sums(self, planes: int, room: int, n_blocks: int, totals: int, stride: int) -> None:
+        """Add to the sums at `totals` from planes: see `RankTrees`."""
+        self._sums(self.address, planes, room, n_blocks, totals, stride)
 
 
 def refusal(forest: Forest) -> str | None:

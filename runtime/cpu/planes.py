@@ -21,11 +21,13 @@ from bitvec.forest import Forest
 from bitvec.node_tests import ZERO_THRESHOLD, Kind, MissingRule, Relation
 from bitvec.runtime.cpu import keys
 from bitvec.runtime.cpu.arrays import address_of, constant
-from bitvec.runtime.cpu.rank_kernels import WINDOW, fill_ranks
+from bitvec.runtime.cpu.compiling import Kernel
+from bitvec.runtime.cpu.rank_kernels import FIELDS, WINDOW, fill_ranks
 
 PER_PLANE = 255
 """Thresholds that one plane tells apart."""
 BUCKETS = 4096
+TABLES = ("tree", "sorted32", "sorted64", "scale", "lookup")
 
 
 class PlaneMaker(Protocol):
@@ -36,11 +38,11 @@ class PlaneMaker(Protocol):
         """Bytes of the arrays that it reads, X apart."""
         ...
 
-    def fill(self, X: Array, planes: Array, n_planes: int, room: int) -> None:
+    def fill(self, X: Array, planes: int, n_planes: int, room: int) -> None:
         """Fill its planes for all rows of X.
 
-        `planes` is flat, uint8: the byte of row `i` in plane p stands at
-        `((i // room) * n_planes + p) * room + i % room`. `room` is a multiple of 128.
+        `planes` is an address: the byte of row `i` in plane p stands
+        `((i // room) * n_planes + p) * room + i % room` behind it. `room` is a multiple of 128.
         """
         ...
 
@@ -68,7 +70,7 @@ class Planes:
         """Bytes of the arrays that make the planes."""
         return sum(maker.packed_bytes for maker in self.makers)
 
-    def fill(self, X: Array, planes: Array, room: int) -> None:
+    def fill(self, X: Array, planes: int, room: int) -> None:
         """Fill all planes: see `PlaneMaker.fill`."""
         for maker in self.makers:
             maker.fill(X, planes, self.n_planes, room)
@@ -102,7 +104,7 @@ class RankTables:
     @property
     def arrays(self) -> tuple[Array, ...]:
         """The arrays that the kernel reads."""
-        return self.tree, self.sorted32, self.sorted64, self.scale, self.lookup
+        return tuple(getattr(self, name) for name in TABLES)
 
 
 class RankPlanes:
@@ -133,6 +135,8 @@ class RankPlanes:
         self._thresholds = thresholds
         self._dtype = dtype
         self._tables: dict[str, RankTables] = {}
+        self._bound: dict[int, tuple[Kernel, int]] = {}
+        self._fields: list[Array] = []  # whose addresses are bound
 
     @property
     def packed_bytes(self) -> int:
@@ -140,25 +144,33 @@ class RankPlanes:
         tables = [array for table in self._tables.values() for array in table.arrays]
         return sum(a.nbytes for a in [self._columns, self._derived, self._windows, *tables])
 
-    def fill(self, X: Array, planes: Array, n_planes: int, room: int) -> None:
+    def fill(self, X: Array, planes: int, n_planes: int, room: int) -> None:
         """Fill the planes: see `PlaneMaker.fill`."""
         if not len(self._columns):
             return
-        wide = X.dtype.itemsize == 8
-        tables = self._tables_for(X.dtype)
-        fill_ranks(wide, tables.settle)(
-            self._columns,
-            self._windows,
-            self._derived,
-            *tables.arrays,
-            address_of(X),
-            X.strides[0],
-            X.strides[1],
-            len(X),
-            room,
-            n_planes,
-            address_of(planes),
-        )
+        run, fields = self._bound.get(X.itemsize) or self._bind(X.dtype)
+        strides = X.strides
+        run(fields, address_of(X), *strides, len(X), room, n_planes, planes)
+
+    def _bind(self, dtype: np.dtype) -> tuple[Kernel, int]:
+        """Return the kernel for a dtype, and the address of the addresses of what it reads."""
+        tables = self._tables_for(dtype)
+        columns, windows, derived = self._columns, self._windows, self._derived
+        found = {
+            "n_columns": len(columns),
+            "n_windows": len(windows),
+            "n_derived": len(derived),
+            "n_sorted": tables.sorted32.size,
+            "n_lookup": tables.lookup.size,
+            **{name: address_of(getattr(tables, name)) for name in TABLES},
+        }
+        found |= {"columns": address_of(columns), "windows": address_of(windows)}
+        found |= {"derived": address_of(derived)}
+        fields = constant(np.array([found[name] for name in FIELDS], np.int64))
+        self._fields.append(fields)
+        bound = fill_ranks(dtype.itemsize == 8, tables.settle), address_of(fields)
+        self._bound[dtype.itemsize] = bound
+        return bound
 
     def _tables_for(self, dtype: np.dtype) -> RankTables:
         # A forest of float64 searches float32 values among other keys than float64 ones; one of
@@ -281,7 +293,9 @@ def rank_planes(forest: Forest, node: Array) -> tuple[Array, Array, int, RankPla
 
     plane = np.empty(node.size, np.int32)
     least = np.empty(node.size, np.uint8)
-    columns, derived, thresholds = [], [], []
+    columns: list[list[int]] = []
+    derived: list[list[int]] = []
+    thresholds: list[Array] = []
     n_planes, tree_start, sorted_start, lookup_start = 0, 0, 0, 0
     order = np.argsort(feature, kind="stable")
     for part in np.split(order, np.flatnonzero(np.diff(feature[order])) + 1):

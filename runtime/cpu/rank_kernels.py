@@ -19,7 +19,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from bitvec.runtime.cpu.arrays import load_float32, load_float64, load_int64, pointer
-from bitvec.runtime.cpu.compiling import Kernel, inner, kernel
+from bitvec.runtime.cpu.compiling import Kernel, inner, int64s, kernel, scratch
 from bitvec.runtime.cpu.target import vectors
 from bitvec.runtime.cpu.vectors import (
     F32,
@@ -39,6 +39,16 @@ from bitvec.runtime.cpu.vectors import (
     store,
     vector,
 )
+
+FIELDS = (
+    "columns", "n_columns", "windows", "n_windows", "derived", "n_derived",
+    "tree", "sorted32", "sorted64", "n_sorted", "scale", "lookup", "n_lookup",
+)  # fmt: skip
+"""What stands behind the address that the kernel is handed: numbers, and addresses of arrays."""
+(
+    COLUMNS, N_COLUMNS, WINDOWS, N_WINDOWS, DERIVED, N_DERIVED,
+    TREE, SORTED32, SORTED64, N_SORTED, SCALE, LOOKUP, N_LOOKUP,
+) = range(len(FIELDS))  # fmt: skip
 
 WINDOW = 16
 """Columns that are transposed at a time."""
@@ -412,14 +422,19 @@ def fill_ranks(wide: bool, settle: bool) -> Kernel:
     """
 
     @kernel
-    def fill_rank_planes(
-        columns, windows, derived, trees, sorted32, sorted64, scales, lookup,
-        x, row_stride, column_stride, n_rows, room, n_planes, planes,
-    ):  # fmt: skip
-        values = np.empty(WINDOW * room, np.float32)
+    def fill_rank_planes(fields, x, row_stride, column_stride, n_rows, room, n_planes, planes):
+        at = int64s(fields, len(FIELDS))
+        columns = int64s(at[COLUMNS], at[N_COLUMNS] * 9).reshape(-1, 9)
+        windows = int64s(at[WINDOWS], at[N_WINDOWS] * 4).reshape(-1, 4)
+        derived = int64s(at[DERIVED], at[N_DERIVED] * 8).reshape(-1, 8)
+        scales = numba.carray(pointer(at[SCALE]), (at[N_COLUMNS], 3), np.float32)
+        lookup = numba.carray(pointer(at[LOOKUP]), (at[N_LOOKUP],), np.uint16)
+        sorted32 = numba.carray(pointer(at[SORTED32]), (at[N_SORTED],), np.int32)
+        sorted64 = int64s(at[SORTED64], at[N_SORTED])
+        values = scratch(4 * WINDOW * room).view(np.float32)
         buckets = np.empty(room, np.int32)
-        own_ranks = np.empty(room, np.uint8)
-        wide_ranks = np.empty(room, np.uint16)
+        own_ranks = scratch(room)
+        wide_ranks = scratch(2 * room).view(np.uint16)
         tied = np.zeros(room // 16 + 16, np.uint16)
         for block in range((n_rows + room - 1) // room):
             n = min(room, n_rows - block * room)
@@ -433,7 +448,7 @@ def fill_ranks(wide: bool, settle: bool) -> Kernel:
                 for c in range(windows[window, 2], windows[window, 3]):
                     column, own, n_thresholds = columns[c, 0], columns[c, 1], columns[c, 2]
                     line = values[(column - first) * room : (column - first) * room + room]
-                    at = x_block + column * column_stride
+                    x_column = x_block + column * column_stride
                     low32 = sorted32[columns[c, 5] :]
                     low64 = sorted64[columns[c, 5] :] if settle else sorted64
                     if n_thresholds < 256:
@@ -441,26 +456,28 @@ def fill_ranks(wide: bool, settle: bool) -> Kernel:
                         if own >= 0:
                             ranks = numba.carray(pointer(q + own * room), (room,), np.uint8)
                         if _IN_REGISTERS:
-                            table = np.int64(trees.ctypes.data) + columns[c, 4] * 4
+                            table = at[TREE] + columns[c, 4] * 4
                             source, goal = np.int64(line.ctypes.data), np.int64(ranks.ctypes.data)
                             marks = np.int64(tied.ctypes.data)
                             if settle:
                                 _search_ties(source, searched, table, columns[c, 3], goal, marks)
-                                _settle_marked(at, row_stride, line, n, low32, low64, tied, ranks)
+                                _settle_marked(
+                                    x_column, row_stride, line, n, low32, low64, tied, ranks
+                                )
                             else:
                                 _search(source, searched, table, columns[c, 3], goal, marks)
                         else:
                             entries = lookup[columns[c, 6] :]
                             _search_buckets(line, n, scales[c], entries, low32, buckets, ranks)
                             if settle:
-                                _settle(at, row_stride, line, n, low32, low64, ranks)
+                                _settle(x_column, row_stride, line, n, low32, low64, ranks)
                         for d in range(columns[c, 7], columns[c, 8]):
                             _derive(ranks, searched, derived[d], q + derived[d, 0] * room)
                     else:
                         entries = lookup[columns[c, 6] :]
                         _search_buckets(line, n, scales[c], entries, low32, buckets, wide_ranks)
                         if settle:
-                            _settle(at, row_stride, line, n, low32, low64, wide_ranks)
+                            _settle(x_column, row_stride, line, n, low32, low64, wide_ranks)
                         for d in range(columns[c, 7], columns[c, 8]):
                             _derive(wide_ranks, searched, derived[d], q + derived[d, 0] * room)
 

@@ -74,11 +74,6 @@ class TreeSets:
         """What it holds."""
         return self.tree_ptr, self.long_ptr, self.lookups, self.tables
 
-    @property
-    def arguments(self) -> tuple[Array, Array, int, int]:
-        """What the kernels take: lookups and tables as addresses."""
-        return self.tree_ptr, self.long_ptr, address_of(self.lookups), address_of(self.tables)
-
     def short_lookups(self, plane: Array, tree: Array) -> tuple[Array, Array]:
         """Return which of its tree's lookups each node is, and whether in a table of bytes.
 
@@ -145,7 +140,7 @@ class SetPlanes:
         arrays = [self._lookups, self._maps, *self.in_trees.arrays, *self._records.values()]
         return sum(array.nbytes for array in arrays)
 
-    def fill(self, X: Array, planes: Array, n_planes: int, room: int) -> None:
+    def fill(self, X: Array, planes: int, n_planes: int, room: int) -> None:
         """Fill the planes of codes and of shared sets: see `PlaneMaker.fill`."""
         if not self._columns:
             return
@@ -162,7 +157,7 @@ class SetPlanes:
             len(X),
             room,
             n_planes,
-            address_of(planes),
+            planes,
         )
 
     def _records_for(self, dtype: np.dtype) -> Array:

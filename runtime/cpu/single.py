@@ -21,7 +21,7 @@ from bitvec.forest import Forest
 from bitvec.node_tests import Kind, MissingRule
 from bitvec.runtime.cpu import keyed, keys, leaf_sums
 from bitvec.runtime.cpu.arrays import address_of, constant, pointer
-from bitvec.runtime.cpu.compiling import inner, kernel
+from bitvec.runtime.cpu.compiling import Kernel, inner, kernel
 from bitvec.runtime.cpu.key_planes import DOUBLE, ROUNDED, SINGLE, read_key
 
 LANES = 16
@@ -68,7 +68,6 @@ class Single:
         self._sums = leaf_sums.pack(forest)
         self._leaf_ptr = constant(forest.bitvectors.leaf_ptr)
         self._trees: dict[np.dtype, DirectTrees] = {}
-        self._ways: dict[int, tuple[Callable[..., int], int, int]] = {}
         self._answers: tuple[Array, Array] | None = None
 
     def __reduce__(self) -> tuple[Callable[..., Single], tuple[Forest]]:
@@ -121,29 +120,15 @@ class Single:
 
     def raw(self, X: Float[Array, "batch n_columns"]) -> Float[Array, "batch n_outputs"]:
         """Return the raw scores of a lone tree with constant leaves."""
-        return self._look_up(X, self.answers[0])
-
-    def predict(self, X: Float[Array, "batch n_columns"]) -> Array:
-        """Return what a lone tree with constant leaves predicts."""
-        return self._look_up(X, self.answers[1])
-
-    def _look_up(self, X: Array, table: Array) -> Array:
-        if len(X) == 1 and X.flags.c_contiguous:
-            leaf_of, nodes, leaf_at = self._way(X)
-            leaf = leaf_of(X, nodes, leaf_at)
-            return table[leaf : leaf + 1].copy()
         exits = np.empty((len(X), 1), np.int32)
         self.exit_leaves(X, exits)
-        return table[exits[:, 0]]
+        return self.answers[0][exits[:, 0]]
 
-    def _way(self, X: Array) -> tuple[Callable[..., int], int, int]:
+    def way(self, X: Array) -> tuple[Kernel, int, int]:
         """Return what finds the leaf of one row, and the addresses that it takes."""
-        size = X.itemsize  # a dtype takes longer to look up
-        if size not in self._ways:
-            trees = self.trees(X.dtype)
-            leaf_of = _leaf_narrow if trees.nodes.itemsize == 4 else _leaf_wide
-            self._ways[size] = leaf_of, address_of(trees.nodes), address_of(trees.leaf_at)
-        return self._ways[size]
+        trees = self.trees(X.dtype)
+        leaf_of = _leaf_narrow if trees.nodes.itemsize == 4 else _leaf_wide
+        return leaf_of, address_of(trees.nodes), address_of(trees.leaf_at)
 
 
 _LIKE = {

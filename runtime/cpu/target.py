@@ -23,7 +23,7 @@ _AVX512 = frozenset({"avx512f", "avx512bw", "avx512dq", "avx512vl"})
 @cache
 def features() -> frozenset[str]:
     """Return the features that numba compiles for: those of this processor unless forced."""
-    forced = config.CPU_FEATURES
+    forced: str | None = config.CPU_FEATURES  # type: ignore[attr-defined]
     if forced is not None:
         return frozenset(part[1:] for part in forced.split(",") if part.startswith("+"))
     return frozenset(name for name, has in binding.get_host_cpu_features().items() if has)

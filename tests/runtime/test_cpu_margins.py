@@ -17,6 +17,7 @@ from bitvec.leaves import Leaves
 from bitvec.node_tests import Activation, NodeTests
 from bitvec.output import Aggregate, Output
 from bitvec.runtime.cpu import leaf_tables, margin_planes, paths, polytopes
+from bitvec.runtime.cpu.arrays import address_of
 from bitvec.runtime.cpu.chain import Chain
 from bitvec.runtime.cpu.planes import Planes
 from bitvec.runtime.cpu.target import vectors
@@ -38,7 +39,7 @@ def outcomes(forest, X, first_plane=0, room=128):
     every = first_plane + n_planes + 2
     n_blocks = -(-len(X) // room)
     planes = np.full(n_blocks * every * room, 7, np.uint8)
-    maker.fill(X, planes, every, room)
+    maker.fill(X, address_of(planes), every, room)
     by_block = planes.reshape(n_blocks, every, room)
     assert np.all(by_block[:, :first_plane] == 7)
     assert np.all(by_block[:, first_plane + n_planes :] == 7)

@@ -21,6 +21,7 @@ from bitvec.leaves import Leaves
 from bitvec.node_tests import CodeRule, Kind, MissingRule, axis_aligned, set_bits
 from bitvec.output import Aggregate, Output
 from bitvec.runtime.cpu import chain, leaf_tables, perfect, set_planes
+from bitvec.runtime.cpu.arrays import address_of
 from bitvec.runtime.cpu.planes import Planes, rank_planes
 
 SUMS = (Aggregate.SUM, Aggregate.MEAN)
@@ -259,7 +260,8 @@ def test_no_set_nodes_make_no_planes():
     forest = forest_of_sets([np.array([1]), np.array([2])], n_trees=2)
     plane, least, n_planes, maker = set_planes.set_planes(forest, np.zeros(0, np.int64), 3)
     assert (plane.size, least.size, n_planes) == (0, 0, 0)
-    maker.fill(np.zeros((1, 1)), np.zeros(128 * 3, np.uint8), 3, 128)
+    planes = np.zeros(128 * 3, np.uint8)
+    maker.fill(np.zeros((1, 1)), address_of(planes), 3, 128)
 
 
 # ---- models of the libraries

@@ -18,7 +18,7 @@ from bitvec.inputs import Inputs
 from bitvec.leaves import Leaves, LinearTerms
 from bitvec.node_tests import Kind, MissingRule, axis_aligned, set_bits
 from bitvec.output import Aggregate, Output, PostTransform
-from bitvec.runtime.cpu import deep, keyed, mixed, onerow, single
+from bitvec.runtime.cpu import deep, few_rows, keyed, mixed, onerow, single
 
 KEYED = (AXIS, SET, EQUAL, KERNEL)
 SUMS = (Aggregate.SUM, Aggregate.MEAN)
@@ -100,10 +100,12 @@ def test_one_row_is_the_reference_bit_for_bit(drawn):
     packed = onerow.OneRow(forest, X.dtype)
     raw = quiet_raw(forest, X)
     assert same_bits(packed.raw(X), raw)
-    assert np.array_equal(packed.predict(X), predictions(forest, raw), equal_nan=is_float(forest))
+    if len(forest.output.groups) > 1:
+        return  # whose answer is not one array
+    predict = few_rows.FewRows(forest).one_row("predict")
     for k in range(len(X)):
         expected = predictions(forest, raw[k : k + 1])
-        got = packed.predict(X[k : k + 1])
+        got = predict(X[k : k + 1])
         assert got.dtype == expected.dtype
         assert np.array_equal(got, expected, equal_nan=is_float(forest))
 
@@ -141,10 +143,13 @@ def test_the_table_of_a_lone_tree_is_the_reference(drawn):
     if forest.n_nodes:
         packed = single.pack(forest)
         raw = quiet_raw(forest, X)
-        for part in (slice(None), slice(0, 1)):
-            assert same_bits(packed.raw(X[part]), raw[part])
-            expected = predictions(forest, raw)[part]
-            assert np.array_equal(packed.predict(X[part]), expected, equal_nan=is_float(forest))
+        assert same_bits(packed.raw(X), raw)
+        rows = few_rows.FewRows(forest)
+        one = np.ascontiguousarray(X[:1])
+        assert same_bits(rows.one_row("raw")(one), raw[:1])
+        expected = predictions(forest, raw)[:1]
+        got = rows.one_row("predict")(one)
+        assert np.array_equal(got, expected, equal_nan=is_float(forest))
 
 
 # ---- forms that drawn forests are too small for
@@ -395,5 +400,7 @@ def test_labels_near_and_far_from_a_tie_are_those_of_the_probabilities(lead, n_o
                 X = np.array([[x]], np.float32)
                 with np.errstate(all="ignore"):
                     expected = predictions(forest, quiet_raw(forest, X))
-                    assert onerow.OneRow(forest, X.dtype).predict(X) == expected
-                    assert single.pack(forest).predict(X) == expected
+                    assert few_rows.FewRows(forest).one_row("predict")(X) == expected
+                    many = forest.take([0, 0])
+                    expected = predictions(many, quiet_raw(many, X))
+                    assert few_rows.FewRows(many).one_row("predict")(X) == expected
