@@ -36,8 +36,9 @@ class FewRows:
     def __init__(self, forest: Forest) -> None:
         self._forest = forest
         soft = forest.kernel is not None or forest.feature_map is not None
-        self.holds = not soft and onerow.refusal(forest) is None
-        self._is_lone = forest.n_trees == 1 and single.refusal(forest) is None
+        constant = forest.leaves.linear is None
+        self._is_lone = forest.n_trees == 1 and constant and single.refusal(forest) is None
+        self.holds = not soft and (self._is_lone or onerow.refusal(forest) is None)
         self._of_size: dict[int, Any] = {}
 
     def raw(self, X: Float[Array, "batch n_features"]) -> Float[Array, "batch n_outputs"]:

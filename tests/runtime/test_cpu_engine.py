@@ -136,7 +136,7 @@ def test_many_thresholds_and_many_leaves_are_the_reference(dtype, n_leaves):
     forest = random_forest(n_trees=6, n_leaves=n_leaves, n_features=2, width=1, dtype=dtype)
     rng = np.random.default_rng(0)
     b = rng.normal(size=forest.n_nodes).astype(dtype)
-    b[::7] = np.nextafter(b[1::7][: b[::7].size], dtype(9), dtype=dtype)
+    b[6::7] = np.nextafter(b[0::7][: b[6::7].size], dtype(9), dtype=dtype)
     forest = replace(forest, tests=replace(forest.tests, b=b))
     X = rng.choice(b, (700, 2))
     X[:100] = rng.normal(size=(100, 2))
