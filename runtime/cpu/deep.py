@@ -60,7 +60,8 @@ class Deep:
         if dtype not in self._trees:
             sums = leaf_sums.pack(self.forest)
             vectors = sums.vector_of(self.forest.n_leaves)
-            self._trees[dtype] = keyed.pack(self.forest, dtype, vectors, sums.n_vectors)
+            packed = keyed.pack(self.forest, dtype, vectors, sums.n_vectors)
+            self._trees.setdefault(dtype, packed)
         return self._trees[dtype]
 
     @property

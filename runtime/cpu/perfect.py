@@ -54,7 +54,8 @@ from bitvec.runtime.cpu.vectors import (
     vector,
 )
 
-MOST_DEPTH = 8
+LEAST_DEPTH, MOST_DEPTH = 3, 8
+"""Full depths to which trees are padded; each is compiled on its own."""
 LANES = 64
 VECTORS = 2
 """Vectors of 64 rows that pass a tree together."""
@@ -162,7 +163,7 @@ class Perfect(RankTrees):
     name = "perfect"
 
     def __init__(self, forest: Forest, planes: Planes) -> None:
-        self._depth = max(_depth(forest), 1)
+        self._depth = max(_depth(forest), LEAST_DEPTH)
         node, leaf = _padded(forest, self._depth)
         n_trees, places = forest.n_trees, 1 << self._depth
         tables = None

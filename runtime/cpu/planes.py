@@ -135,8 +135,7 @@ class RankPlanes:
         self._thresholds = thresholds
         self._dtype = dtype
         self._tables: dict[str, RankTables] = {}
-        self._bound: dict[int, tuple[Kernel, int]] = {}
-        self._fields: list[Array] = []  # whose addresses are bound
+        self._bound: dict[int, tuple[Kernel, int, Array]] = {}
 
     @property
     def packed_bytes(self) -> int:
@@ -148,12 +147,12 @@ class RankPlanes:
         """Fill the planes: see `PlaneMaker.fill`."""
         if not len(self._columns):
             return
-        run, fields = self._bound.get(X.itemsize) or self._bind(X.dtype)
+        run, fields, _ = self._bound.get(X.itemsize) or self._bind(X.dtype)
         strides = X.strides
         run(fields, address_of(X), *strides, len(X), room, n_planes, planes)
 
-    def _bind(self, dtype: np.dtype) -> tuple[Kernel, int]:
-        """Return the kernel for a dtype, and the address of the addresses of what it reads."""
+    def _bind(self, dtype: np.dtype) -> tuple[Kernel, int, Array]:
+        """Return the kernel for a dtype, and with its address what holds the addresses it reads."""
         tables = self._tables_for(dtype)
         columns, windows, derived = self._columns, self._windows, self._derived
         found = {
@@ -167,18 +166,18 @@ class RankPlanes:
         found |= {"columns": address_of(columns), "windows": address_of(windows)}
         found |= {"derived": address_of(derived)}
         fields = constant(np.array([found[name] for name in FIELDS], np.int64))
-        self._fields.append(fields)
-        bound = fill_ranks(dtype.itemsize == 8, tables.settle), address_of(fields)
-        self._bound[dtype.itemsize] = bound
-        return bound
+        bound = fill_ranks(dtype.itemsize == 8, tables.settle), address_of(fields), fields
+        # Of two threads that come here at once, one wins: nothing whose address is in use may go.
+        return self._bound.setdefault(dtype.itemsize, bound)
 
     def _tables_for(self, dtype: np.dtype) -> RankTables:
         # A forest of float64 searches float32 values among other keys than float64 ones; one of
         # float32 reads both as float32.
         name = "same" if self._dtype.itemsize == 4 else dtype.name
-        if name not in self._tables:
-            self._tables[name] = _rank_tables(self._columns, self._thresholds, self._dtype, dtype)
-        return self._tables[name]
+        if name in self._tables:
+            return self._tables[name]
+        tables = _rank_tables(self._columns, self._thresholds, self._dtype, dtype)
+        return self._tables.setdefault(name, tables)
 
 
 def _rank_tables(

@@ -178,7 +178,7 @@ class SetPlanes:
                 if column.map is not None:
                     record["map"] = next_map
                     next_map += column.map.size
-            self._records[dtype.name] = constant(records)
+            self._records.setdefault(dtype.name, constant(records))
         return self._records[dtype.name]
 
     def _missing_keys(self, rule: int, dtype: np.dtype) -> tuple[int, int]:

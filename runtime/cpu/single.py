@@ -76,9 +76,10 @@ class Single:
     def trees(self, dtype: np.dtype) -> DirectTrees:
         """Return the trees packed for X of a dtype, made when they are asked for first."""
         dtype = min(np.dtype(dtype), self.forest.dtype, key=lambda each: each.itemsize)
-        if dtype not in self._trees:
-            self._trees[dtype] = _direct(self.forest, dtype, self._sums)
-        return self._trees[dtype]
+        if dtype in self._trees:
+            return self._trees[dtype]
+        # Of two threads that come here at once, one wins: addresses of what is kept are in use.
+        return self._trees.setdefault(dtype, _direct(self.forest, dtype, self._sums))
 
     @property
     def packed_bytes(self) -> int:

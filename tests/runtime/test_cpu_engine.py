@@ -23,7 +23,7 @@ from bitvec.errors import InputError
 from bitvec.forest import Forest, from_matrices
 from bitvec.inputs import Inputs
 from bitvec.leaves import Leaves
-from bitvec.node_tests import MissingRule, axis_aligned
+from bitvec.node_tests import MissingRule, Relation, axis_aligned
 from bitvec.output import Aggregate, Output
 from bitvec.runtime import threads
 from bitvec.runtime.cpu import choice, keys
@@ -151,7 +151,7 @@ def test_values_that_round_to_a_threshold_are_compared_in_float64():
     b = np.array([1.0, 1.0 + 2e-16, 1.0 + 1e-9, 1e300, 1e-310, -1e-310, 0.0, -0.0])
     n = b.size
     B = structure.from_children(~np.arange(n), np.append(np.arange(1, n), ~n), np.array([0]))
-    for relation in (0, 1):
+    for relation in Relation:
         forest = Forest(
             axis_aligned(np.zeros(n), b, relation=relation),
             B,
@@ -357,6 +357,28 @@ def test_callers_on_many_threads_do_not_disturb_each_other():
             assert all(np.array_equal(a, b) for a, b in zip(got, expected, strict=True))
 
 
+@pytest.mark.parametrize("kernel", ["perfect", "chain", "single", "deep", "mixed", None])
+def test_first_calls_from_many_threads_at_once_are_right(kernel):
+    n_trees = 1 if kernel in ("single", None) else 5
+    forest = random_forest(n_trees=n_trees, n_leaves=9)
+    X = random_rows(forest, 300)
+    expected = NumbaEngine(forest, n_jobs=1).raw(X)
+    start = threading.Barrier(4)
+
+    def answer(engine, part):
+        start.wait(10)
+        rows = X[part * 75 : part * 75 + 75].astype((np.float32, np.float64)[part % 2])
+        few = np.concatenate([engine.raw(rows[k : k + 1]) for k in range(5)])
+        return np.array_equal(few, engine.raw(rows)[:5]), engine.raw(rows)
+
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(25):
+            engine = NumbaEngine(forest, kernel=kernel, n_jobs=1)
+            answers = list(pool.map(answer, [engine] * 4, range(4)))
+            assert all(agree for agree, _ in answers)
+            assert np.array_equal(np.concatenate([raw for _, raw in answers]), expected)
+
+
 def test_an_error_in_a_helping_thread_reaches_the_caller():
     caller = threading.get_ident()
 
@@ -432,8 +454,10 @@ PREDICT = """
 PREDICT_LATE = """
     import numpy as np
     from bitvec.runtime.cpu import compiling
-    compiling.LONG = 0.2
-""" + textwrap.indent(textwrap.dedent(PREDICT), "    ")
+    compiling.LONG = 0.8
+""" + textwrap.indent(textwrap.dedent(PREDICT), "    ").replace(
+    "(stump)", "(stump, kernel='chain')"
+)
 
 
 def test_predicts_where_no_cache_folder_can_be_written():

@@ -264,7 +264,7 @@ def test_warm_predictors_predict():
 @pytest.mark.parametrize("copy", [copy.deepcopy, lambda p: pickle.loads(pickle.dumps(p))])
 def test_copies_predict_with_the_kernels_that_are_compiled_already(copy):
     predictor = compile(two_trees(), warm=True, kernel="perfect")
-    kernel = perfect._sum_kernel(3, 8, 16)
+    kernel = perfect._sum_kernel(3, 8, 16, False)
     compiled = len(kernel.compiled.signatures)
     assert compiled == 1
     assert copy(predictor).predict(ROWS).tolist() == [107.0, 109.0, 109.0]
