@@ -9,6 +9,8 @@ block.
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import os
 import threading
 from collections import deque
@@ -52,6 +54,19 @@ def effective_jobs(n_jobs: int | None) -> int:
     return min(int(n_jobs), cores) if n_jobs > 0 else max(1, cores + 1 + int(n_jobs))
 
 
+def _find_core() -> Callable[[], int]:
+    """Return what tells on which core the calling thread runs, -1 where the system does not."""
+    try:
+        asked: Callable[[], int] = ctypes.CDLL(None).sched_getcpu
+        os.sched_getaffinity(0)
+    except (AttributeError, OSError, TypeError):
+        return lambda: -1
+    return asked
+
+
+_core = _find_core()
+
+
 class _Pool:
     """The helping threads of this process."""
 
@@ -59,6 +74,23 @@ class _Pool:
         self.lock = threading.Lock()
         self.size = max(0, available_cores() - 1)
         self.executor: ThreadPoolExecutor | None = None
+        self.known: set[int] = set()
+        self.free_core = -1
+
+    def keep_from(self, core: int) -> None:
+        """Keep the helpers from a core, which is the caller's.
+
+        A thread that is woken for a fraction of a millisecond may be put on the core of the thread
+        that wakes it, where it waits; the two would take turns for many calls, since the scheduler
+        sees no core overloaded.
+        """
+        if core == self.free_core or core < 0:
+            return
+        self.free_core = core
+        others = os.sched_getaffinity(os.getpid()) - {core}
+        for thread in list(self.known) if others else []:
+            with contextlib.suppress(OSError):  # it has ended
+                os.sched_setaffinity(thread, others)
 
     def submit(
         self, work: Callable[[], None], times: int, futures: list[Future[None]]
@@ -82,6 +114,7 @@ class _Pool:
             if executor is not None and self.executor is executor:
                 executor.shutdown(wait=False)
                 self.executor = None
+                self.known = set()  # their numbers will be those of other threads
 
 
 _pool = _Pool()
@@ -124,7 +157,10 @@ def for_each_block(
             blocks.clear()
             raise
 
+    pool, executor = _pool, None
+
     def help() -> None:
+        pool.known.add(threading.get_native_id())
         # Its mode is that of the thread that started it: other sums than the caller's.
         if flushes() == flushed:
             take()
@@ -135,7 +171,7 @@ def for_each_block(
     if helpers < 1:
         return take()
     futures: list[Future[None]] = []
-    pool, executor = _pool, None
+    pool.keep_from(_core())
     try:
         executor = pool.submit(help, helpers, futures)
         take()

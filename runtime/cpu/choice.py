@@ -26,8 +26,10 @@ _CHAIN_NODE = {"avx512": 0.045, "portable": 0.09, "none": 0.16}
 """Cycles a node in trees of at most 256 leaves, by the level of vectors."""
 _WIDE = 2.2
 """How much dearer a node is where a state takes two bytes."""
-_PERFECT_NODE = 0.026
-"""Cycles a node of a padded tree."""
+_PERFECT_NODE, _PERFECT_WIDE = 0.030, 0.037
+"""Cycles a node of a padded tree, and of one with more leaves than 64."""
+_FEW_VECTORS = 2.0
+"""How much dearer a chain's node is in a block of 128 rows, whose states wait for each other."""
 _RANK, _KEY = 3.5, 3.0
 """Cycles a column whose values are ranked, or made keys."""
 _SET = {"perfect": 0.1, "chain": 0.03}
@@ -92,8 +94,8 @@ def require_kernel(name: str, forest: Forest) -> Choice:
     return Choice(name, "asked for", _costs(forest)[name] or 0.0)
 
 
-def choose(forest: Forest) -> Choice:
-    """Return the cheapest kernel for batches of a forest.
+def choose(forest: Forest, *, small: bool = False) -> Choice:
+    """Return the cheapest kernel for batches of a forest, or for small ones of about 100 rows.
 
     Examples
     --------
@@ -101,7 +103,7 @@ def choose(forest: Forest) -> Choice:
     >>> choose(from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])).name
     'single'
     """
-    costs = {name: cost for name, cost in _costs(forest).items() if cost is not None}
+    costs = {name: cost for name, cost in _costs(forest, small).items() if cost is not None}
     refusals: list[str] = []
     for name in sorted(costs, key=lambda name: costs[name]):
         reason = refusal(name, forest)
@@ -119,7 +121,7 @@ def choose(forest: Forest) -> Choice:
     raise AssertionError("the kernel mixed holds every forest")
 
 
-def _costs(forest: Forest) -> dict[str, float | None]:
+def _costs(forest: Forest, small: bool = False) -> dict[str, float | None]:
     """Return estimated cycles a row of each kernel, for the trees alone."""
     B = forest.bitvectors
     n_leaves = np.diff(B.leaf_ptr)
@@ -128,14 +130,15 @@ def _costs(forest: Forest) -> dict[str, float | None]:
     # Rows spread over leaves unevenly; the mean over leaves is what can be known without data.
     levels = float(np.add.reduceat(depth, B.leaf_ptr[:-1]) @ (1 / n_leaves)) if B.n_trees else 0.0
     deepest = int(depth.max(initial=1))
-    node = _CHAIN_NODE[vectors()] * (1 if most <= 256 else _WIDE)
+    node = _CHAIN_NODE[vectors()] * (1 if most <= 256 else _WIDE) * (_FEW_VECTORS if small else 1)
     one_hot = forest.tests.is_one_hot
     columns = np.unique(forest.tests.feature[one_hot]).size
     # What every row costs before its trees: ranks of columns, and margins of all nodes.
     planes = _RANK * columns + (0.0 if one_hot.all() else margin_planes.cycles(forest))
     sets = int(np.count_nonzero(forest.tests.kind == Kind.SET))
     path = None if paths.refusal(forest) else paths.cycles(forest)
-    padded = _PERFECT_NODE * B.n_trees * (2.0**deepest - 1) if deepest <= 16 else None
+    place = _PERFECT_NODE if deepest <= 6 else _PERFECT_WIDE
+    padded = place * B.n_trees * (2.0**deepest - 1) if deepest <= 16 else None
     return {
         "perfect": None if padded is None else planes + padded + _SET["perfect"] * sets,
         "chain": planes + node * B.n_nodes + B.n_trees + _SET["chain"] * sets,

@@ -27,15 +27,21 @@ from bitvec.runtime.cpu.target import vectors
 from bitvec.runtime.reference_engine import ReferenceEngine
 from bitvec.runtime.threads import effective_jobs, for_each_block
 
-BLOCK_BYTES = 1 << 18
+BLOCK_BYTES = 1 << 19
 """What a block of rows may take of the second-level cache."""
-MOST_ROWS = 4096
+MOST_ROWS = 16384
 LEAST_ROWS = 512
 """Rows of a block: a tree's nodes are read once for each block."""
 FEW_ROWS = 8
 """Up to so many rows are walked one by one: a kernel for batches fills registers of 64 or more."""
+SMALL_BATCH = 192
+"""Rows up to which a block fills so few registers that another kernel may be the faster one."""
 SMALL = 1e6
 """Cycles of work below which a second thread costs more than it brings."""
+
+
+Work = Callable[[TreeKernel, Array, Array], None]
+"""Fills the answers to a block of rows by a kernel."""
 
 
 class NumbaEngine:
@@ -70,10 +76,12 @@ class NumbaEngine:
         self.forest = forest
         self.n_threads = effective_jobs(n_jobs)
         self._asked = kernel
-        self._choice = (
-            choice.choose(forest) if kernel is None else choice.require_kernel(kernel, forest)
-        )
-        self._packed: TreeKernel | None = None
+        if kernel is None:
+            self._choice = choice.choose(forest)
+            self._small_choice = choice.choose(forest, small=True)
+        else:
+            self._choice = self._small_choice = choice.require_kernel(kernel, forest)
+        self._packed: dict[str, TreeKernel] = {}
         self._packing = threading.RLock()
         self._rows = FewRows(forest) if kernel is None else None
         self._linear = None if forest.leaves.linear is None else LinearLeaves(forest)
@@ -85,21 +93,24 @@ class NumbaEngine:
 
     def info(self) -> dict[str, Any]:
         """Return which kernel runs the forest and why, and what it takes."""
+        small, few = self._small_choice, self._rows is not None and self._rows.holds
         return {
             "n_threads": self.n_threads,
             "kernel": self._choice.name,
             "kernel_why": self._choice.why,
+            "kernel_to_192_rows": small.name,
+            "kernel_to_192_rows_why": small.why,
+            "kernel_to_8_rows": "onerow" if few else small.name,
             "vectors": vectors(),
-            "packed_bytes": self._trees.packed_bytes,
+            "packed_bytes": self._trees_of(self._choice.name).packed_bytes,
         }
 
-    @property
-    def _trees(self) -> TreeKernel:
-        if self._packed is None:
+    def _trees_of(self, kernel: str) -> TreeKernel:
+        if kernel not in self._packed:
             with self._packing:
-                if self._packed is None:
-                    self._packed = choice.pack(self._choice.name, self.forest)
-        return self._packed
+                if kernel not in self._packed:
+                    self._packed[kernel] = choice.pack(kernel, self.forest)
+        return self._packed[kernel]
 
     def exit_leaves(
         self,
@@ -135,11 +146,14 @@ class NumbaEngine:
         """
         return None if self._rows is None else self._rows.one_row(method)
 
-    def _fill(self, X: Array, out: Array, work: Callable[[Array, Array], None]) -> None:
-        def fill(part: slice) -> None:
-            work(X[part], out[part])
-
+    def _fill(self, X: Array, out: Array, work: Work) -> None:
         n_rows = len(X)
+        suited = self._small_choice if n_rows <= SMALL_BATCH else self._choice
+        trees = self._trees_of(suited.name)
+
+        def fill(part: slice) -> None:
+            work(trees, X[part], out[part])
+
         block = BLOCK_BYTES // max(self.forest.n_features, 1) // 128 * 128
         block = min(max(LEAST_ROWS, block), MOST_ROWS)
         n_threads = 1 if n_rows * self._choice.cycles < SMALL else self.n_threads
@@ -147,30 +161,30 @@ class NumbaEngine:
             block = min(block, max(128, -(-n_rows // (2 * n_threads))))
         for_each_block(fill, n_rows, block=block, n_threads=n_threads)
 
-    def _exit_leaves_block(self, X: Array, out: Array) -> None:
+    def _exit_leaves_block(self, trees: TreeKernel, X: Array, out: Array) -> None:
         exits = out if out.flags.c_contiguous else np.empty(out.shape, out.dtype)
-        self._trees.exit_leaves(self._columns(X), exits)
+        trees.exit_leaves(self._columns(X), exits)
         if exits is not out:
             out[:] = exits
 
-    def _raw_block(self, X: Array, out: Array) -> None:
+    def _raw_block(self, trees: TreeKernel, X: Array, out: Array) -> None:
         forest, output = self.forest, self.forest.output
         if not self._adds:
-            out[:] = reference.accumulate(forest, self._cast(X), self._exits_of(X))
+            out[:] = reference.accumulate(forest, self._cast(X), self._exits_of(trees, X))
             return
         total = out if out.flags.c_contiguous else np.empty(out.shape, out.dtype)
         total[:] = output.base_score if output.base_first else 0
         if self._linear is not None:
-            self._linear.add(self._cast(X), self._exits_of(X), total)
+            self._linear.add(self._cast(X), self._exits_of(trees, X), total)
         else:
-            self._trees.add_leaves(self._columns(X), total)
+            trees.add_leaves(self._columns(X), total)
         finished = output.finish(total, forest.n_trees)
         if finished is not out:
             out[:] = finished
 
-    def _exits_of(self, X: Array) -> Array:
+    def _exits_of(self, trees: TreeKernel, X: Array) -> Array:
         exits = np.empty((len(X), self.forest.n_trees), np.int32)
-        self._exit_leaves_block(X, exits)
+        self._exit_leaves_block(trees, X, exits)
         return exits
 
     def _columns(self, X: Array) -> Array:
