@@ -19,6 +19,8 @@ from bitvec.runtime.cpu import forest_planes, leaf_tables, margin_planes, paths
 from bitvec.runtime.cpu.protocol import TreeKernel
 from bitvec.runtime.cpu.target import vectors
 
+ONE_ROW = "onerow"
+"""The kernel of few rows, which gives raw scores only; leaves are told by `deep` beside it."""
 KERNELS = ("perfect", "chain", "single", "deep", "paths", "mixed")
 """Kernels for batches, by name; each is a module of this package."""
 
@@ -83,14 +85,18 @@ def require_kernel(name: str, forest: Forest) -> Choice:
     InputError
         If there is no such kernel, or it cannot hold the forest.
     """
-    if name not in KERNELS:
+    names = (*KERNELS, ONE_ROW)
+    if name not in names:
         raise InputError(
-            f"`kernel` must be one of {', '.join(KERNELS)}, got {name!r}: leave it out to have the "
+            f"`kernel` must be one of {', '.join(names)}, got {name!r}: leave it out to have the "
             "fastest."
         )
     reason = refusal(name, forest)
+    if name == ONE_ROW and forest.kernel is None and forest.feature_map is not None:
+        reason = "it has a feature map"
     if reason is not None:
         raise InputError(f"the kernel {name} cannot hold this forest: {reason}.")
+    name = "deep" if name == ONE_ROW else name
     return Choice(name, "asked for", _costs(forest)[name] or 0.0)
 
 

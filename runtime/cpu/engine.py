@@ -51,7 +51,7 @@ class NumbaEngine:
     ----------
     forest : Forest
     kernel : str, optional
-        One of `choice.KERNELS`; the cheapest by `choice.choose` if not given.
+        One of `choice.KERNELS`, or "onerow"; the cheapest by `choice.choose` if not given.
     n_jobs : int, optional
         Threads: None or -1 for all cores, -2 for all but one.
 
@@ -81,9 +81,10 @@ class NumbaEngine:
             self._small_choice = choice.choose(forest, small=True)
         else:
             self._choice = self._small_choice = choice.require_kernel(kernel, forest)
+        self._by_row = kernel == choice.ONE_ROW
         self._packed: dict[str, TreeKernel] = {}
         self._packing = threading.RLock()
-        self._rows = FewRows(forest) if kernel is None else None
+        self._rows = FewRows(forest) if kernel in (None, choice.ONE_ROW) else None
         self._linear = None if forest.leaves.linear is None else LinearLeaves(forest)
         self._adds = forest.output.aggregate in (Aggregate.SUM, Aggregate.MEAN)
 
@@ -134,7 +135,9 @@ class NumbaEngine:
         if out is None:
             out = np.empty((len(X), self.forest.n_outputs), self.forest.output.dtype)
         if self._rows is not None and 0 < len(X) <= FEW_ROWS and self._rows.holds:
-            out[:] = self._rows.raw(np.ascontiguousarray(X))
+            self._raw_rows(X, out)
+        elif self._by_row:
+            self._fill(X, out, lambda _, part, to: self._raw_rows(part, to))
         else:
             self._fill(X, out, self._raw_block)
         return out
@@ -181,6 +184,10 @@ class NumbaEngine:
         finished = output.finish(total, forest.n_trees)
         if finished is not out:
             out[:] = finished
+
+    def _raw_rows(self, X: Array, out: Array) -> None:
+        assert self._rows is not None
+        out[:] = self._rows.raw(np.ascontiguousarray(X))
 
     def _exits_of(self, trees: TreeKernel, X: Array) -> Array:
         exits = np.empty((len(X), self.forest.n_trees), np.int32)

@@ -40,7 +40,8 @@ def quiet_raw(forest, X):
 
 def held(forest):
     """The kernels that hold a forest."""
-    return [name for name in choice.KERNELS if choice.refusal(name, forest) is None]
+    names = (*choice.KERNELS, choice.ONE_ROW) if forest.feature_map is None else choice.KERNELS
+    return [name for name in names if choice.refusal(name, forest) is None]
 
 
 def check(forest, X):
@@ -516,7 +517,15 @@ LEVELS = {
 
 
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="forces x86 processors")
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize(
+    "level",
+    [
+        pytest.param("portable", marks=pytest.mark.full),
+        "none",
+        "no AVX-512",
+        pytest.param("no features", marks=pytest.mark.full),
+    ],
+)
 def test_lesser_processors_answer_with_the_same_bits(level, tmp_path):
     forest = random_forest(n_trees=9, n_leaves=64)
     small = random_forest(n_trees=9, n_leaves=9, width=1)

@@ -327,13 +327,13 @@ def run_laws(environment):
     assert "passed" in child.stdout
 
 
-@pytest.mark.parametrize("level", ["portable", "none"])
+@pytest.mark.parametrize("level", [pytest.param("portable", marks=pytest.mark.full), "none"])
 def test_every_level_of_vectors_is_the_reference(level):
     run_laws({"BITVEC_VECTORS": level})
 
 
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="names x86 processors")
-@pytest.mark.parametrize("processor", ["haswell", "x86-64"])
+@pytest.mark.parametrize("processor", ["haswell", pytest.param("x86-64", marks=pytest.mark.full)])
 def test_older_processors_are_the_reference(processor):
     features = {"haswell": "+avx2,+avx,+sse4.2,+ssse3,+bmi,+bmi2,+fma", "x86-64": "+sse2"}
     run_laws({"NUMBA_CPU_NAME": processor, "NUMBA_CPU_FEATURES": features[processor]})
