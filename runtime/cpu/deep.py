@@ -65,6 +65,11 @@ class Deep:
         return self._trees[dtype]
 
     @property
+    def row_bytes(self) -> int:
+        """Bytes that a row takes while its block is run."""
+        return 8 * self.forest.n_features
+
+    @property
     def packed_bytes(self) -> int:
         """Bytes of all arrays that the kernel reads, X apart."""
         if not self._trees:

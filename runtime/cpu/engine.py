@@ -157,7 +157,7 @@ class NumbaEngine:
         def fill(part: slice) -> None:
             work(trees, X[part], out[part])
 
-        block = BLOCK_BYTES // max(self.forest.n_features, 1) // 128 * 128
+        block = BLOCK_BYTES // max(trees.row_bytes, 1) // 128 * 128
         block = min(max(LEAST_ROWS, block), MOST_ROWS)
         n_threads = 1 if n_rows * self._choice.cycles < SMALL else self.n_threads
         if n_threads > 1:

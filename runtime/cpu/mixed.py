@@ -50,6 +50,11 @@ class Mixed:
         return Mixed, (self.forest,)
 
     @property
+    def row_bytes(self) -> int:
+        """Bytes that a row takes while its block is run."""
+        return 8 * self.forest.n_features
+
+    @property
     def packed_bytes(self) -> int:
         """Bytes of all arrays that the kernel reads, X apart."""
         return self._trees.n_bytes + self._sums.n_bytes + self._leaf_ptr.nbytes

@@ -93,6 +93,11 @@ class Paths:
         return Paths, (self.forest,)
 
     @property
+    def row_bytes(self) -> int:
+        """Bytes that a row takes while its block is run."""
+        return 8 * self.forest.n_features
+
+    @property
     def packed_bytes(self) -> int:
         """Bytes of all arrays that the kernel reads, X apart."""
         arrays = self._records, self._weights, self._nodes, self._root, self._leaf_ptr

@@ -30,6 +30,11 @@ class TreeKernel(Protocol):
         """Bytes of all arrays that the kernel reads, X apart."""
         ...
 
+    @property
+    def row_bytes(self) -> int:
+        """Bytes that a row takes while its block is run; blocks are made as large as that allows."""
+        ...
+
     def exit_leaves(
         self, X: Float[Array, "batch n_features"], out: Int32[Array, "batch n_trees"]
     ) -> None:

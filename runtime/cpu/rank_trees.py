@@ -80,6 +80,11 @@ class RankTrees(ABC):
         """Add leaf values to the sums at `totals`: (n_outputs, stride), from planes."""
 
     @property
+    def row_bytes(self) -> int:
+        """Bytes that a row takes while its block is run."""
+        return self.n_planes
+
+    @property
     def packed_bytes(self) -> int:
         """Bytes of all arrays that the kernel reads, X apart."""
         return self.planes.packed_bytes + sum(array.nbytes for array in self._held.values())

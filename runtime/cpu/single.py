@@ -82,6 +82,11 @@ class Single:
         return self._trees.setdefault(dtype, _direct(self.forest, dtype, self._sums))
 
     @property
+    def row_bytes(self) -> int:
+        """Bytes that a row takes while its block is run."""
+        return 8 * self.forest.n_features
+
+    @property
     def packed_bytes(self) -> int:
         """Bytes of all arrays that the kernel reads, X apart."""
         if not self._trees:
