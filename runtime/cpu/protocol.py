@@ -32,7 +32,7 @@ class TreeKernel(Protocol):
 
     @property
     def row_bytes(self) -> int:
-        """Bytes that a row takes while its block is run; blocks are made as large as that allows."""
+        """Bytes that a row takes while its block is run, which bounds the rows of a block."""
         ...
 
     def exit_leaves(
