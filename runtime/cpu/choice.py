@@ -38,7 +38,7 @@ _SET = {"perfect": 0.1, "chain": 0.03}
 """Cycles a set node, besides those of a node."""
 _DEEP_LEVEL = 3.6
 """Cycles a level of a tree that is walked, 16 rows in flight."""
-_SINGLE_LEVEL = 3.0
+_SINGLE_LEVEL = 8.0
 """Cycles a level where rows walk straight over X, whose columns need no keys then."""
 _MIXED_LEVEL = 40.0
 """Cycles a level where every node is evaluated on its own."""

@@ -36,7 +36,7 @@ FEW_ROWS = 8
 """Up to so many rows are walked one by one: a kernel for batches fills registers of 64 or more."""
 SMALL_BATCH = 192
 """Rows up to which a block fills so few registers that another kernel may be the faster one."""
-SMALL = 1e6
+SMALL = 7e5
 """Cycles of work below which a second thread costs more than it brings."""
 
 
