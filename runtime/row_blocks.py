@@ -134,11 +134,19 @@ def require_fit(out: Any, shape: tuple[int, ...], kind: np.dtype) -> None:
         raise InputError(f"{wanted} shape {out.shape}: make one by numpy.empty.")
     if not out.flags.writeable:
         raise InputError(f"{wanted} one that is read-only: pass a copy.")
-    repeats = any(
-        stride == 0 and size > 1 for size, stride in zip(out.shape, out.strides, strict=True)
-    )
-    if repeats and out.size:
+    if out.size and _overlaps_itself(out):
         raise InputError(f"{wanted} one whose elements share memory: pass a copy.")
+
+
+def _overlaps_itself(out: Array) -> bool:
+    """Whether elements of an array may share memory: each axis must step over all smaller ones."""
+    extent = out.itemsize
+    axes = zip(map(abs, out.strides), out.shape, strict=True)
+    for stride, size in sorted(axis for axis in axes if axis[1] > 1):
+        if stride < extent:
+            return True
+        extent += stride * (size - 1)
+    return False
 
 
 def _shown(shape: tuple[int, ...]) -> str:

@@ -57,12 +57,15 @@ _ON_PLANES = {"chain": "Chain", "perfect": "Perfect"}
 """Kernels whose nodes read planes, and their classes."""
 
 
-def refusal(name: str, forest: Forest) -> str | None:
-    """Return why a kernel cannot hold a forest, or None."""
+def refusal(name: str, forest: Forest, *, counts: bool = True) -> str | None:
+    """Return why a kernel cannot hold a forest, or None.
+
+    Without `counts`, what would take as long as to pack the forest is left out.
+    """
     module = importlib.import_module(f"bitvec.runtime.cpu.{name}")
     reason: str | None = module.refusal(forest)
     if reason is None and name in _ON_PLANES:
-        reason = forest_planes.refusal(forest) or leaf_tables.refusal(forest)
+        reason = leaf_tables.refusal(forest) or forest_planes.refusal(forest, counts=counts)
     return reason
 
 
@@ -118,7 +121,7 @@ def choose(forest: Forest, *, small: bool = False) -> Choice:
             others = [
                 f"{other} {costs[other]:.0f}"
                 for other in costs
-                if other != name and refusal(other, forest) is None
+                if other != name and refusal(other, forest, counts=False) is None
             ]
             against = f", against {', '.join(others)}" if others else ""
             not_held = f"; {'; '.join(refusals)}" if refusals else ""

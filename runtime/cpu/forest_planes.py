@@ -8,21 +8,32 @@ from bitvec.forest import Forest
 from bitvec.node_tests import Kind
 from bitvec.runtime.cpu import set_planes
 from bitvec.runtime.cpu.margin_planes import margin_planes
-from bitvec.runtime.cpu.planes import PlaneMaker, Planes, rank_planes
+from bitvec.runtime.cpu.planes import (
+    MOST_THRESHOLDS,
+    PlaneMaker,
+    Planes,
+    RankPlanes,
+    rank_planes,
+)
 from bitvec.runtime.cpu.rank_trees import MOST_PLANES
 
 
-def refusal(forest: Forest) -> str | None:
-    """Return why a forest's nodes cannot read planes, or None."""
+def refusal(forest: Forest, *, counts: bool = True) -> str | None:
+    """Return why a forest's nodes cannot read planes, or None.
+
+    Without `counts`, what only making the planes would tell is left out.
+    """
     reason = set_planes.refusal(forest)
-    if reason is not None:
+    # A node reads one plane and adds at most two thresholds; beyond that only a count tells.
+    if reason is not None or not counts or 2 * forest.n_nodes + 8 <= MOST_THRESHOLDS:
         return reason
-    planes = forest.n_nodes
-    if planes >= MOST_PLANES:
-        planes = forest_planes(forest).n_planes  # nodes share planes: only a count tells
-    return (
-        None if planes < MOST_PLANES else f"its nodes read {planes} planes, {MOST_PLANES} or more"
-    )
+    planes = forest_planes(forest)
+    if planes.n_planes >= MOST_PLANES:
+        return f"its nodes read {planes.n_planes} planes, {MOST_PLANES} or more"
+    most = max((m.most_thresholds for m in planes.makers if isinstance(m, RankPlanes)), default=0)
+    if most > MOST_THRESHOLDS:
+        return f"a column has {most} thresholds, more than {MOST_THRESHOLDS}"
+    return None
 
 
 def forest_planes(forest: Forest) -> Planes:

@@ -11,7 +11,7 @@ as numbers, no threshold lies between their keys: x >= 0 is `key >= -1` and x > 
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from bitvec.arrays import Array
 from bitvec.node_tests import Relation
@@ -47,9 +47,9 @@ def thresholds(
     """
     strict = relation == Relation.GREATER
     below, above = _neighbours(b, dtype)
-    with np.errstate(invalid="ignore"):
-        least = np.where(above == 0, -1, keys(above))
-        beyond = np.where(below == 0, 1, keys(below) + 1)
+    least, last = keys(above), keys(below)
+    least = np.where(_is_zero(least), -1, least)
+    beyond = np.where(_is_zero(last), 1, last + 1)
     return np.where(strict, beyond, least).astype(integer_type(dtype))
 
 
@@ -64,8 +64,9 @@ def equal_range(
     """
     below, above = _neighbours(b, dtype)
     key = keys(below)
-    first, last = np.where(below == 0, -1, key), np.where(below == 0, 0, key)
-    nothing = below != above
+    zero = _is_zero(key)
+    first, last = np.where(zero, -1, key), np.where(zero, 0, key)
+    nothing = (key != keys(above)) & ~(zero & _is_zero(keys(above)))
     kind = integer_type(dtype)
     return np.where(nothing, 1, first).astype(kind), np.where(nothing, 0, last).astype(kind)
 
@@ -79,9 +80,17 @@ def magnitude_range(bound: float, dtype: np.dtype) -> tuple[int, int]:
 
 def _neighbours(b: Array, dtype: np.dtype) -> tuple[Array, Array]:
     """Return the greatest value of `dtype` that is at most b, and the least that is at least b."""
+    if dtype.itemsize >= b.dtype.itemsize:
+        b = b.astype(dtype)
+        return b, b
     with np.errstate(over="ignore"):
         near = b.astype(dtype)
-        wide = near.astype(b.dtype) if b.dtype.itemsize > near.dtype.itemsize else near
-        below = np.where(wide > b, np.nextafter(near, dtype.type(-np.inf)), near)
-        above = np.where(wide < b, np.nextafter(near, dtype.type(np.inf)), near)
+        wide, exact = keys(near.astype(b.dtype)), keys(b)
+        below = np.where(wide > exact, np.nextafter(near, dtype.type(-np.inf)), near)
+        above = np.where(wide < exact, np.nextafter(near, dtype.type(np.inf)), near)
     return below, above
+
+
+def _is_zero(key: Array) -> Bool[Array, "..."]:
+    """Tell the keys of both zeros: a comparison of floats may take subnormal numbers for zero."""
+    return (key == 0) | (key == -1)

@@ -23,9 +23,12 @@ from bitvec.runtime.cpu import keys
 from bitvec.runtime.cpu.arrays import address_of, constant
 from bitvec.runtime.cpu.compiling import Kernel
 from bitvec.runtime.cpu.rank_kernels import FIELDS, WINDOW, fill_ranks
+from bitvec.runtime.cpu.target import vectors
 
 PER_PLANE = 255
 """Thresholds that one plane tells apart."""
+MOST_THRESHOLDS = 65_535
+"""Thresholds of one column whose ranks fit two bytes."""
 BUCKETS = 4096
 TABLES = ("tree", "sorted32", "sorted64", "scale", "lookup")
 
@@ -138,6 +141,11 @@ class RankPlanes:
         self._bound: dict[int, tuple[Kernel, int, Array]] = {}
 
     @property
+    def most_thresholds(self) -> int:
+        """The thresholds of the column that has most."""
+        return max((key.size for key in self._thresholds), default=0)
+
+    @property
     def packed_bytes(self) -> int:
         """Bytes of the arrays that it reads, X apart."""
         tables = [array for table in self._tables.values() for array in table.arrays]
@@ -207,16 +215,22 @@ def _rank_tables(
             sorted64[-1] = np.zeros(0, np.int64)
         if key.size <= PER_PLANE:
             trees.append(_search_tree(key32, int(column[3])))
-        scale[position], lookup = _buckets(key32)
-        lookups.append(lookup)
+        if _uses_buckets(key):
+            scale[position], lookup = _buckets(key32)
+            lookups.append(lookup)
     return RankTables(
         constant(np.concatenate(trees).astype(np.int32) if trees else np.zeros(0, np.int32)),
         constant(np.concatenate(sorted32).astype(np.int32)),
         constant(np.concatenate(sorted64).astype(np.int64)),
         constant(scale),
-        constant(np.concatenate(lookups).astype(np.uint16)),
+        constant(np.concatenate([np.zeros(0, np.int64), *lookups]).astype(np.uint16)),
         settle,
     )
+
+
+def _uses_buckets(key: Array) -> bool:
+    """Whether the kernel searches these thresholds by buckets, not in registers."""
+    return vectors() != "avx512" or key.size > PER_PLANE
 
 
 def _search_tree(sorted_keys: Array, levels: int) -> Array:
@@ -285,9 +299,11 @@ def rank_planes(forest: Forest, node: Array) -> tuple[Array, Array, int, RankPla
     first = keys.thresholds(tests.b[node], tests.relation[node], dtype)
     equal_first, equal_last = keys.equal_range(tests.b[node], dtype)
     first = np.where(equal, equal_first, first)
-    rule = tests.missing_rule[node]
-    right = tests.missing_right[node]
     ranges = _missing_ranges(forest)
+    # A rule that adds no value to NaN is the rule of NaN.
+    adds = np.array([bool(ranges[int(each)]) for each in MissingRule])
+    rule = np.where(adds[tests.missing_rule[node]], tests.missing_rule[node], MissingRule.NAN)
+    right = tests.missing_right[node]
     lowest = keys.keys(np.array([-np.inf], dtype))[0]
 
     plane = np.empty(node.size, np.int32)
@@ -335,7 +351,7 @@ def rank_planes(forest: Forest, node: Array) -> tuple[Array, Array, int, RankPla
         n_planes += len(distinct)
         tree_start += 1 << levels if key.size <= PER_PLANE else 0
         sorted_start += key.size + 1
-        lookup_start += BUCKETS
+        lookup_start += BUCKETS if _uses_buckets(key) else 0
     maker = RankPlanes(
         np.array(columns, np.int64).reshape(-1, 9),
         np.array(derived, np.int64).reshape(-1, 8),

@@ -167,6 +167,57 @@ def test_values_that_round_to_a_threshold_are_compared_in_float64():
             check(forest, X[:, None].astype(np.float32))
 
 
+@pytest.mark.parametrize("n_thresholds", [65_535, 65_536])
+def test_ranks_that_do_not_fit_two_bytes_are_refused(n_thresholds):
+    n_leaves = 61
+    n_trees = -(-n_thresholds // (n_leaves - 1))
+    forest = random_forest(n_trees=n_trees, n_leaves=n_leaves, n_features=1, width=1)
+    b = np.minimum(np.arange(forest.n_nodes), n_thresholds - 1).astype(np.float32)
+    b = np.random.default_rng(0).permutation(b)
+    tests = replace(forest.tests, b=b, missing_right=np.zeros(b.size, bool))
+    tests = replace(tests, relation=np.zeros(b.size, np.uint8))
+    forest = replace(forest, tests=tests)
+    X = np.random.default_rng(1).integers(-2, n_thresholds + 2, (40, 1)).astype(np.float32)
+    walked = reference.exit_leaf_traversal(forest, X)
+    for kernel in ("chain", "perfect"):
+        reason = choice.refusal(kernel, forest)
+        if n_thresholds > 65_535 and kernel == "chain":
+            assert reason == "a column has 65536 thresholds, more than 65535"
+        if reason is None:
+            assert np.array_equal(NumbaEngine(forest, kernel=kernel).exit_leaves(X), walked)
+    assert np.array_equal(NumbaEngine(forest).exit_leaves(X), walked)
+
+
+@pytest.mark.parametrize("sentinel", [None, np.nan, -7.0])
+def test_a_sentinel_that_adds_nothing_to_nan_is_no_rule_of_its_own(sentinel):
+    forest = random_forest(n_trees=4, n_leaves=9, n_features=2)
+    rule = np.arange(forest.n_nodes, dtype=np.uint8) % 2 * np.uint8(MissingRule.NAN_OR_SENTINEL)
+    forest = replace(
+        forest,
+        tests=replace(forest.tests, missing_rule=rule),
+        inputs=Inputs(2, missing_sentinel=sentinel),
+    )
+    X = random_rows(forest, 300)
+    X[::5, 0] = -7.0
+    check(forest, X)
+
+
+def test_thresholds_are_packed_alike_where_subnormal_numbers_count_as_zero():
+    torch = pytest.importorskip("torch")
+    b = np.array([1e-310, -1e-310, 0.0, 5e-324])
+    relation = np.array([0, 1, 1, 0])
+    expected = keys.thresholds(b, relation, np.dtype(np.float64))
+    equal = keys.equal_range(b, np.dtype(np.float64))
+    torch.set_flush_denormal(True)
+    try:
+        flushed = keys.thresholds(b, relation, np.dtype(np.float64))
+        equal_flushed = keys.equal_range(b, np.dtype(np.float64))
+    finally:
+        torch.set_flush_denormal(False)
+    assert np.array_equal(flushed, expected)
+    assert np.array_equal(equal_flushed, equal)
+
+
 def test_a_kernel_that_cannot_hold_the_forest_is_refused_with_its_reason():
     deep = random_forest(n_trees=1, n_leaves=2000)
     with pytest.raises(InputError, match="the kernel perfect cannot hold this forest: a tree is"):
