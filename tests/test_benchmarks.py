@@ -15,6 +15,11 @@ ROOT = Path(__file__).resolve().parent.parent
 KEPT = sorted((ROOT / "benchmarks" / "results").glob("*.json"))
 
 
+@pytest.fixture(autouse=True)
+def _benchmarks_can_be_imported(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+
+
 def test_the_readme_shows_the_kept_runs():
     command = [sys.executable, "-m", "benchmarks.render", "--check"]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

@@ -110,7 +110,7 @@ def choose(forest: Forest, *, small: bool = False) -> Choice:
     --------
     >>> from bitvec.forest import from_matrices
     >>> choose(from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])).name
-    'single'
+    'perfect'
     """
     costs = {name: cost for name, cost in _costs(forest, small).items() if cost is not None}
     refusals: list[str] = []

@@ -268,14 +268,18 @@ def test_lift_with_general_weights_equals_the_recursion_on_every_engine(
 
 @settings(max_examples=20)
 @given(st.one_of(cpts(), e2edts(), e2edfs(), kddts(), taos()))
-def test_certificate_covers_every_reachable_node_and_finds_no_difference(native: Any) -> None:
+def test_certificate_finds_no_difference_and_covers_every_test_of_one_column(native: Any) -> None:
     forest = convert(native)
     certificate = compare(forest, subject(native))
     assert certificate.n_leaf_mismatches == certificate.n_value_mismatches == 0
     assert certificate.n_raw_mismatches == certificate.n_label_mismatches == 0
-    if forest.feature_map is None:  # coverage of a feature map is what the given rows show
+    # Of margins over several columns a side may be neither reached nor excluded, and behind a
+    # feature map coverage is what the given rows show: the certificate says so.
+    if forest.feature_map is None and forest.tests.is_one_hot.all():
         assert certificate.n_covered == certificate.n_reachable
         assert certificate.passed
+    else:
+        assert 0 <= certificate.n_covered <= certificate.n_reachable
 
 
 @EXAMPLES
