@@ -21,7 +21,6 @@ from bitvec.output import Output
 from bitvec.probing import LONG_RUN, has_long_runs, probe_rows
 from bitvec.probing.code_runs import runs, shown_codes
 from bitvec.probing.float_keys import floats, key_of, keys, ulps
-from bitvec.probing.nearest import nearest
 from bitvec.probing.targets import Outcome
 
 COLUMN_KINDS = (AXIS, SET, EQUAL, KERNEL)
@@ -389,31 +388,6 @@ def test_a_missing_value_that_settles_an_oblique_test_opens_the_node_behind_it()
     _, without = probe_rows(forest, missing=False).collect()
     assert without.reachable.tolist() == [True, True, False]
     assert without.fraction == 1
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_the_nearest_point_satisfies_its_halfspaces_and_none_is_nearer(seed):
-    rng = np.random.default_rng(seed)
-    G, h = rng.normal(size=(6, 8)), rng.normal(size=6)
-    d, u = nearest(G, h)
-    # 1e-12: a few roundings of float64 in sums of 8 products of order 1.
-    assert np.all(G @ d >= h - 1e-12)
-    assert np.all(u >= 0)
-    # Stationarity of |d|²/2: d is a combination of the rows that bind, with weights >= 0.
-    binds = np.abs(G @ d - h) < 1e-9
-    weights = np.linalg.lstsq(G[binds].T, d, rcond=None)[0]
-    assert np.all(weights >= -1e-12)
-    assert np.allclose(G[binds].T @ weights, d, rtol=0, atol=1e-10)
-
-
-def test_halfspaces_that_do_not_meet_give_multipliers_that_prove_it():
-    G, h = np.array([[1.0, 1.0], [-1.0, 0.5], [0.0, -1.0]]), np.array([1.0, 1.0, 0.0])
-    d, u = nearest(G, h)
-    assert d is None
-    assert np.all(u >= 0)
-    # 1e-12: rounding of a small solved system; u is scaled by its own size.
-    assert np.all(np.abs(u @ G) < 1e-12 * u.max())
-    assert u @ h > 0
 
 
 def test_base_rows_fill_the_columns_off_the_path():

@@ -22,6 +22,9 @@ ML_OPSET = 5
 IR_VERSION = 10
 """Pinned, since the onnx library writes newer versions by default than runtimes load."""
 
+TENSOR_TYPE = {"float32": 1, "int64": 7, "bool": 9, "float64": 11}
+"""Numbers of the ONNX standard for the element types that Cast is asked for here."""
+
 LARGEST_FILE = 2**31 - 1
 """Bytes that one protobuf message may have."""
 
@@ -176,3 +179,8 @@ def _value(onnx: Any, name: str, spec: tuple[np.dtype, tuple[str | int, ...]]) -
     kind = np.dtype(object) if dtype.kind == "U" else dtype
     element = onnx.helper.np_dtype_to_tensor_dtype(kind)
     return onnx.helper.make_tensor_value_info(name, element, shape)
+
+
+def cast(graph: Graph, value: str, dtype: np.dtype, name: str) -> str:
+    """Append a Cast to a dtype."""
+    return graph.add("Cast", value, name=name, to=TENSOR_TYPE[dtype.name])

@@ -61,6 +61,12 @@ class FoundRows:
             self.parts.append(X)
             self.size += len(X)
 
+    def admit(self, X: Float[Array, "1 n_features"], node: int) -> None:
+        """Keep a row that comes by a node."""
+        self.found[node, 2] = self.size
+        self.parts.append(X)
+        self.size += 1
+
 
 def walk(forest: Forest, Z: Array) -> Iterator[tuple[Array, Array, Array]]:
     """Yield (row, node, goes right) for every node that a row comes by, level by level."""

@@ -17,6 +17,7 @@ from bitvec.arrays import Array
 from bitvec.node_tests import Activation
 from bitvec.probing.nearest import nearest
 from bitvec.probing.regions import Plan
+from bitvec.probing.relaxations import softplus_inverse
 from bitvec.reference import outcomes
 
 MARGINS = (2.0**-5, 2.0**-9, 2.0**-13, 2.0**-18, 0.0)
@@ -68,7 +69,8 @@ def search(
     for margin in MARGINS:
         moved = x
         for step in range(STEPS):
-            exact = _approach(plan, moved, test, right, free, low, high, margin, attempt)
+            with np.errstate(all="ignore"):  # the literal tests decide about what overflows
+                exact = _approach(plan, moved, test, right, free, low, high, margin, attempt)
             if exact is None:
                 break
             grid = GRIDS[min(step, len(GRIDS) - 1)] if margin == 0 else None
@@ -118,13 +120,12 @@ def _approach(
     G = np.vstack([G, sides])[:, used]
     h = np.concatenate([h, low[below] - exact[below], exact[above] - high[above]])
     # Columns in units of their own: a unit moves a test as much in one column as in another.
-    with np.errstate(all="ignore"):  # `nearest` refuses what overflows, the literal tests decide
-        norm = np.linalg.norm(G, axis=1)
-        unit = 1 / np.sqrt(np.mean((G / np.where(norm > 0, norm, 1)[:, None]) ** 2, axis=0))
-        d, _ = nearest(G * unit, h)
-        if d is None:
-            return None
-        exact[used] += d * unit
+    norm = np.linalg.norm(G, axis=1)
+    unit = 1 / np.sqrt(np.mean((G / np.where(norm > 0, norm, 1)[:, None]) ** 2, axis=0))
+    d, _ = nearest(G * unit, h)
+    if d is None:
+        return None
+    exact[used] += d * unit
     return None if np.isnan(exact[used]).any() else exact
 
 
@@ -144,9 +145,8 @@ def _halfspaces(
         value, moves = np.where(code >= 0, value == code, value), moves & (code < 0)
     n_rows = part.stop - part.start
     of_row = np.repeat(np.arange(n_rows), np.diff(tests.row_ptr[part.start : part.stop + 1]))
-    with np.errstate(invalid="ignore", over="ignore"):
-        term = weight * value
-        s = np.bincount(of_row, term, minlength=n_rows) - tests.offset[part]
+    term = weight * value
+    s = np.bincount(of_row, term, minlength=n_rows) - tests.offset[part]
     if not np.all(np.isfinite(s)) or not moves.any():
         return
     column, weight, of_row = column[moves], weight[moves], of_row[moves]
@@ -164,18 +164,7 @@ def _halfspaces(
             sign = 1.0 if right else -1.0
             yield column[at], sign * weight[at], sign * (bound[k] - s[k]), size + abs(bound[k])
         return
-    with np.errstate(over="ignore"):
-        slope = np.where(is_soft, 1 / (1 + np.exp(-s)), 1.0)
+    slope = np.where(is_soft, 1 / (1 + np.exp(-s)), 1.0)
     z = float(np.sum(r * np.where(is_soft, np.logaddexp(0, s), s)))
     gradient = (r * slope)[of_row] * weight
     yield (column, gradient, b - z, size) if right else (column, -gradient, z - b, size)
-
-
-def softplus_inverse(y: Float64[Array, " n"], dtype: np.dtype) -> Float64[Array, " n"]:
-    """Return s with log(1 + exp(s)) = y; where y is 0 or less, s at which it underflows to 0."""
-    y = np.asarray(y, np.float64)
-    info = np.finfo(dtype)
-    positive = np.maximum(y, float(info.tiny))
-    inverse = positive + np.log(-np.expm1(-positive))
-    value: Array = np.where(y > 0, inverse, np.log(float(info.tiny)) + np.log(float(info.eps)) - 2)
-    return value

@@ -13,14 +13,17 @@ from bitvec.probing.coverage import Coverage
 from bitvec.probing.edges import bisect
 from bitvec.probing.found_rows import FoundRows
 from bitvec.probing.halfspaces import search
-from bitvec.probing.proofs import is_empty, magnitudes
+from bitvec.probing.proofs import BOXES, decide, magnitudes
 from bitvec.probing.regions import Plan, Region, entries
 from bitvec.probing.targets import Outcome, Targets, sides
 from bitvec.probing.trials import Trials, bounds, comes_by, into_region, shows
 from bitvec.reference import outcomes
 
-MISSING_SHARES = (0.0, 0.0, 1.0, 0.5, 0.0)
-"""Which share of the values that may be missing is so, attempt by attempt (the first: as found)."""
+MISSING_SHARES = (0.0, 0.0, 0.0, 1.0, 0.5, 0.0)
+"""Which share of the values that may be missing is so, attempt by attempt (the first: as found; the
+second is the decision of what the first has missed)."""
+BOXES_IN_ALL = 1 << 12
+"""Boxes looked at before each further decision gets one only."""
 
 
 class MixedTrials(Trials):
@@ -33,6 +36,7 @@ class MixedTrials(Trials):
         super().__init__(plan, base, coverage)
         self.finds = finds
         self.is_empty = np.zeros(plan.forest.n_nodes, bool)
+        self.boxes = BOXES_IN_ALL
         self.magnitude = magnitudes(plan.forest, base.X)
 
     def probe(self, region: Region, rng: np.random.Generator) -> Iterator[Array]:
@@ -49,9 +53,13 @@ class MixedTrials(Trials):
             if not reachable[i] or self.finds.found[node, 2] >= 0:
                 continue
             parent = int(self.plan.parent[node])
-            self.is_empty[node] = (parent >= 0 and self.is_empty[parent]) or is_empty(
-                self.plan, node, -1, low[i], high[i], may_miss[i], self.magnitude
-            )
+            self.is_empty[node] = parent >= 0 and self.is_empty[parent]
+            if not self.is_empty[node]:
+                one, box = every.take(np.array([i])), (low[i], high[i], may_miss[i])
+                start = np.zeros((1, self.plan.forest.n_features), self.plan.forest.dtype)
+                self.is_empty[node], rows = self._decide(region, one, box, start)
+                if rows is not None:
+                    self.finds.admit(rows, node)
         return reachable & ~self.is_empty[region.nodes]
 
     def rows(
@@ -77,10 +85,12 @@ class MixedTrials(Trials):
             low, high, may_miss = bounds(plan, region, part)
             if attempt == 1:
                 for i, at in enumerate(bad.tolist()):
-                    box = low[i], high[i], may_miss[i]
-                    needed[at] = not is_empty(
-                        plan, int(node[at]), int(sides(part)[i]), *box, self.magnitude
-                    )
+                    one, box = part.take(np.array([i])), (low[i], high[i], may_miss[i])
+                    is_empty, rows = self._decide(region, one, box, X[at : at + 1].copy())
+                    needed[at] = not is_empty
+                    if rows is not None:
+                        X[at], shown[at] = rows[0], True
+                continue
             if attempt:
                 start = self.base.draw(bad.size, rng) if attempt % 2 else X[bad]
                 X[bad] = into_region(plan, region, part, start)
@@ -90,6 +100,27 @@ class MixedTrials(Trials):
         goes_right = outcomes(plan.forest, X, hits, node[hits])
         self.finds.add(X[hits], node[hits], goes_right, wanted.take(hits))
         return X, shown, needed
+
+    def _decide(
+        self,
+        region: Region,
+        wanted: Targets,
+        box: tuple[Array, Array, Array],
+        X: Float[Array, "1 n_features"],
+    ) -> tuple[bool, Float[Array, "1 n_features"] | None]:
+        """Return whether no row can show the one target wanted, and a row that does if one came up.
+
+        X is overwritten.
+        """
+        node, side = int(region.nodes[wanted.at[0]]), int(sides(wanted)[0])
+        boxes = max(1, min(BOXES, self.boxes))
+        verdict = decide(self.plan, node, side, *box, self.magnitude, boxes=boxes)
+        self.boxes -= verdict.cost
+        if verdict.row is None:
+            return verdict.none, None
+        X = into_region(self.plan, region, wanted, X)
+        X[0, verdict.columns] = verdict.row
+        return False, X if shows(self.plan, region, wanted, X)[0] else None
 
     def _search(
         self,
@@ -103,6 +134,7 @@ class MixedTrials(Trials):
     ) -> Float[Array, "n n_features"]:
         plan, node, side = self.plan, region.nodes[wanted.at], sides(wanted)
         low, high, may_miss = (part.copy() for part in box)
+        has_no_value = low > high
         # The path's sets of codes and the like bound no interval: such a column stays.
         pinned = region.columns[list(region.atoms)]
         low[:, pinned] = high[:, pinned] = X[:, pinned]
@@ -115,9 +147,7 @@ class MixedTrials(Trials):
         if attempt:
             absent &= ~may_miss
             absent |= may_miss & (rng.random(X.shape) < share)
-        target = np.flatnonzero(wanted.missing)
-        absent &= may_miss
-        absent[target, region.columns[wanted.column[target]]] = True
+        absent = (absent & may_miss) | has_no_value
         X = np.where(absent, np.nan, np.where(np.isnan(X), np.clip(0, low, high), X)).astype(
             X.dtype
         )

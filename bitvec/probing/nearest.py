@@ -20,6 +20,12 @@ TOLERANCE = 1e-12
 """Of gradients and residuals, for columns of norm 1 in float64."""
 
 
+REFINEMENTS = 8
+"""Most restarts from a point that violates a constraint; one or two are seen."""
+ROUNDING = 16 * float(np.finfo(np.float64).eps)
+"""By how much a constraint may seem violated, per column, in units of the size of its terms."""
+
+
 def nearest(
     G: Float64[Array, "n_rows n"], h: Float64[Array, " n_rows"]
 ) -> tuple[Float64[Array, " n"] | None, Float64[Array, " n_rows"]]:
@@ -33,7 +39,28 @@ def nearest(
     [0.5, 0.0]
     >>> nearest(np.array([[1.0], [-1.0]]), np.array([1.0, 1.0]))[0] is None
     True
+
+    Notes
+    -----
+    Constraints that miss each other by far less than they lie away look met to a least-squares
+    solver. A point that violates one therefore becomes the origin of the same problem, in which the
+    gap is large; what is returned then meets all constraints but is no longer the shortest.
     """
+    at, left = np.zeros(G.shape[1]), h
+    for _ in range(REFINEMENTS):
+        d, u = _shortest(G, left)
+        if d is None:
+            return None, u
+        at = at + d
+        with np.errstate(all="ignore"):
+            left = h - G @ at
+            size = np.abs(G) @ np.abs(at) + np.abs(h)
+        if np.all(left <= ROUNDING * max(at.size, 1) * size):
+            return at, u
+    return None, np.zeros(len(h))
+
+
+def _shortest(G: Array, h: Array) -> tuple[Array | None, Array]:
     if np.all(h <= 0):
         return np.zeros(G.shape[1]), np.zeros(len(h))
     with np.errstate(all="ignore"):

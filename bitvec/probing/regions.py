@@ -1,10 +1,10 @@
 """What the path to each node admits: per column a set of values, and whether it may be missing.
 
-The usual test sends one upper interval of values right, so its paths admit one interval per node
-and column. Every other axis-aligned test (set, equal, a missing rule beyond NaN) cuts its column
-into atoms on which all of these tests are constant, and a path admits some of the atoms. Emptiness
-is thus computed, not searched for. A test of several columns bounds no column: what is computed
-below it is necessary for a row to come by, not sufficient.
+The usual test sends one upper interval of values right (with a negative weight, left), so its paths
+admit one interval per node and column. Every other axis-aligned test (set, equal, a missing rule
+beyond NaN) cuts its column into atoms on which all of these tests are constant, and a path admits
+some of the atoms. Emptiness is thus computed, not searched for. A test of several columns bounds no
+column: what is computed below it is necessary for a row to come by, not sufficient.
 """
 
 from __future__ import annotations
@@ -13,13 +13,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Int, Int64
+from jaxtyping import Bool, Float64, Int, Int64
 
 from bitvec import tree_paths
 from bitvec.arrays import Array, ranges
 from bitvec.forest import Forest
 from bitvec.node_tests import Kind, MissingRule, Relation
 from bitvec.probing.float_keys import key_of, keys
+from bitvec.probing.one_column import first_upper, weighted
+from bitvec.probing.same_margins import margin_classes
 from bitvec.probing.value_sets import atoms as cut_atoms
 
 MASK_LIMIT = 1 << 24
@@ -30,8 +32,10 @@ MASK_LIMIT = 1 << 24
 class Plan:
     """What is known of a forest's nodes before any path is looked at.
 
-    `first_right` is the smallest key that goes right, where `is_split` marks a node that sends one
-    upper interval right; `feature` is -1 at a node of several columns, and `is_below_mixed` marks
+    `is_split` marks a node that parts the values of `feature` in two intervals; the upper one
+    begins at the key `first_upper` and goes right, or left where the test `falls`. `is_weighted`
+    marks the splits whose b is no value of the column. `feature` is -1 at a node of several
+    columns; margins that differ by a `factor` share a number in `margin`. `is_below_mixed` marks
     the nodes that have such a node above them or are one. Rows hold keys from -top to top, and NaN
     only if `missing`.
     """
@@ -42,7 +46,11 @@ class Plan:
     tree: Int64[Array, " n_nodes"]
     feature: Int[Array, " n_nodes"]
     is_split: Bool[Array, " n_nodes"]
-    first_right: Int64[Array, " n_nodes"]
+    is_weighted: Bool[Array, " n_nodes"]
+    falls: Bool[Array, " n_nodes"]
+    first_upper: Int64[Array, " n_nodes"]
+    margin: Int64[Array, " n_nodes"]
+    factor: Float64[Array, " n_nodes"]
     is_below_mixed: Bool[Array, " n_nodes"]
     top: int
     missing: bool
@@ -58,6 +66,11 @@ def plan(forest: Forest, *, missing: bool = True, infinite: bool = True) -> Plan
     ordered = (tests.kind == Kind.MARGIN) | (tests.kind == Kind.KERNEL)
     is_split = (feature >= 0) & ordered & plain_rule
     strict = tests.relation == Relation.GREATER
+    upper = np.where(is_split, keys(tests.b) + strict, 0)
+    is_weighted, falls = weighted(tests)
+    at = np.flatnonzero(is_weighted)
+    feature[at] = tests.column[tests.row_ptr[tests.node_ptr[at]]]
+    upper[at] = first_upper(tests, at, falls[at])
     parent, from_right = tree_paths.parents(B)
     mixed = feature < 0
     if mixed.any():
@@ -71,8 +84,11 @@ def plan(forest: Forest, *, missing: bool = True, infinite: bool = True) -> Plan
         from_right,
         B.tree_of_node,
         feature,
-        is_split,
-        np.where(is_split, keys(tests.b) + strict, 0),
+        is_split | is_weighted,
+        is_weighted,
+        falls,
+        upper,
+        *margin_classes(tests, np.flatnonzero(feature < 0)),
         mixed,
         key_of(np.inf, forest.dtype) - (not infinite),
         missing,
@@ -250,10 +266,11 @@ def _region(
         at, column = entries(plan, above[strays], without_substitute=True)
         may_miss[position[strays][at], np.searchsorted(columns, column)] = False
         j = np.searchsorted(columns, plan.feature[above])
+        is_upper = right != plan.falls[above]
         for turn, bound, best, shift in ((True, low, np.maximum, 0), (False, high, np.minimum, -1)):
-            k = np.flatnonzero(plan.is_split[above] & (right == turn))
+            k = np.flatnonzero(plan.is_split[above] & (is_upper == turn))
             where = position[k], j[k]
-            bound[where] = best(bound[where], plan.first_right[above[k]] + shift)
+            bound[where] = best(bound[where], plan.first_upper[above[k]] + shift)
         irregular = np.flatnonzero(~plan.is_split[above] & (plan.feature[above] >= 0))
         for column in np.unique(j[irregular]):
             k = irregular[j[irregular] == column]

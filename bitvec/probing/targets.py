@@ -47,7 +47,8 @@ class Outcome(IntFlag):
     FRACTION = 65536
     """A value between codes."""
     EDGE = 131072
-    """At a node of several columns: one of two near rows on both sides, found by bisection."""
+    """One of two near rows on both sides of a node of several columns, found by bisection; at a
+    node that weighs one column, its two neighbouring values on both sides."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -123,7 +124,10 @@ def targets(
     feature, kind = plan.feature[region.nodes], tests.kind[region.nodes]
     single = at[feature[at] >= 0]
     ordered = single[kind[single] != Kind.SET]
+    is_weighted = plan.is_weighted[region.nodes[ordered]]
     parts = [*_sides(plan, region, single, X), *_values(plan, region, ordered)]
+    parts += _thresholds(plan, region, ordered[~is_weighted])
+    parts += _turning_points(plan, region, ordered[is_weighted])
     parts += _several_columns(plan, region, at[feature[at] < 0])
     parts += _suspects(plan, region, single)
     parts += _codes(plan, region, single[kind[single] == Kind.SET])
@@ -142,60 +146,41 @@ def _own_column(plan: Plan, region: Region, at: Array) -> Array:
 
 def _sides(plan: Plan, region: Region, at: Array, X: Array) -> list[Targets]:
     node, column = region.nodes[at], _own_column(plan, region, at)
-    split, first = plan.is_split[node], plan.first_right[node]
-    irregular = np.where(split, -1, 0)
+    split, first, top = plan.is_split[node], plan.first_upper[node], plan.top
     x = X[at, plan.feature[node]]
     wish = np.where(np.isnan(x), 0, keys(x))
-    top = plan.top
-    return [
-        _targets(
-            at,
-            Outcome.LEFT,
-            column,
-            -top,
-            np.where(split, first - 1, top),
-            wish=wish,
-            side=irregular,
-        ),
-        _targets(
-            at,
-            Outcome.RIGHT,
-            column,
-            np.where(split, first, -top),
-            top,
-            wish=wish,
-            side=np.where(split, -1, 1),
-        ),
-        _targets(at, Outcome.MISSING, column, 0, 0, missing=True),
-    ]
+    parts = []
+    for outcome, right in ((Outcome.LEFT, False), (Outcome.RIGHT, True)):
+        is_upper = right != plan.falls[node]
+        low = np.where(split & is_upper, first, -top)
+        high = np.where(split & ~is_upper, first - 1, top)
+        side = np.where(split, -1, int(right))
+        parts.append(_targets(at, outcome, column, low, high, wish=wish, side=side))
+    return [*parts, _targets(at, Outcome.MISSING, column, 0, 0, missing=True)]
+
+
+def _thresholds(plan: Plan, region: Region, at: Array) -> list[Targets]:
+    b = keys(plan.forest.tests.b[region.nodes[at]])
+    points = [(Outcome.TIE, b), (Outcome.BELOW, b - 1), (Outcome.ABOVE, b + 1)]
+    return [_at_node(plan, region, at, outcome, key, key) for outcome, key in points]
+
+
+def _turning_points(plan: Plan, region: Region, at: Array) -> list[Targets]:
+    first, infinity = plan.first_upper[region.nodes[at]], key_of(np.inf, plan.forest.dtype)
+    turns = (-infinity < first) & (first <= infinity)
+    at, first = at[turns], first[turns]
+    return [_at_node(plan, region, at, Outcome.EDGE, key, key) for key in (first - 1, first)]
 
 
 def _values(plan: Plan, region: Region, at: Array) -> list[Targets]:
-    node, column = region.nodes[at], _own_column(plan, region, at)
-    b = keys(plan.forest.tests.b[node])
-    infinity = key_of(np.inf, plan.forest.dtype)
-    clear = ~plan.is_below_mixed[node]
-    points: list[tuple[Outcome, Array | int]] = [
-        (Outcome.TIE, b),
-        (Outcome.BELOW, b - 1),
-        (Outcome.ABOVE, b + 1),
-        (Outcome.PLUS_INF, infinity),
-        (Outcome.MINUS_INF, -infinity),
-        (Outcome.PLUS_ZERO, 0),
-        (Outcome.MINUS_ZERO, 0),
+    infinity, zero = key_of(np.inf, plan.forest.dtype), np.zeros(at.size, np.int64)
+    points = [
+        (Outcome.PLUS_INF, zero + infinity),
+        (Outcome.MINUS_INF, zero - infinity),
+        (Outcome.PLUS_ZERO, zero),
+        (Outcome.MINUS_ZERO, zero),
     ]
-    return [
-        _targets(
-            at,
-            outcome,
-            column,
-            key,
-            key,
-            minus_zero=outcome is Outcome.MINUS_ZERO,
-            needed=clear,
-        )
-        for outcome, key in points
-    ]
+    return [_at_node(plan, region, at, outcome, key, key) for outcome, key in points]
 
 
 def _suspects(plan: Plan, region: Region, at: Array) -> list[Targets]:

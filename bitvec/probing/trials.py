@@ -94,7 +94,10 @@ def limits(plan: Plan, region: Region) -> tuple[Array, Array]:
 
 
 def bounds(plan: Plan, region: Region, wanted: Targets) -> tuple[Array, Array, Array]:
-    """Return the box of each target's row, and where it may be missing, for all features."""
+    """Return the box of each target's row, and where it may be missing, for all features.
+
+    A column that admits no value, or is to be missing, has low > high.
+    """
     n, dtype = (wanted.at.size, plan.forest.n_features), plan.forest.dtype
     most = np.finfo(dtype).max
     low, high = np.full(n, -most), np.full(n, most)
@@ -103,6 +106,11 @@ def bounds(plan: Plan, region: Region, wanted: Targets) -> tuple[Array, Array, A
     )
     may_miss = np.zeros(n, bool)
     may_miss[:, region.columns] = region.may_miss[wanted.at]
+    row, j = np.nonzero(~region.has_value[wanted.at])
+    gap = np.flatnonzero(wanted.missing)
+    row = np.append(row, gap)
+    column = np.append(region.columns[j], region.columns[wanted.column[gap]])
+    low[row, column], high[row, column] = most, -most
     own = np.flatnonzero((wanted.column >= 0) & ~wanted.missing)
     column = region.columns[wanted.column[own]]
     low[own, column] = floats(wanted.low[own], dtype)
