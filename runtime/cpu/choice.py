@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import dataclass
+from types import ModuleType
 
 import numpy as np
 
@@ -15,14 +16,19 @@ from bitvec import tree_paths
 from bitvec.errors import InputError
 from bitvec.forest import Forest
 from bitvec.node_tests import Kind
-from bitvec.runtime.cpu import forest_planes, leaf_tables, margin_planes, paths
+from bitvec.runtime.cpu.leaves import leaf_tables
+from bitvec.runtime.cpu.planes import forest_planes, margin_planes
 from bitvec.runtime.cpu.protocol import TreeKernel
 from bitvec.runtime.cpu.target import vectors
+from bitvec.runtime.cpu.walks import mixed, paths
 
 ONE_ROW = "onerow"
 """The kernel of few rows, which gives raw scores only; leaves are told by `deep` beside it."""
 KERNELS = ("perfect", "chain", "single", "deep", "paths", "mixed")
-"""Kernels for batches, by name; each is a module of this package."""
+"""Kernels for batches, by name."""
+
+_SWEEPS = {"perfect": "Perfect", "chain": "Chain"}
+"""Kernels whose nodes read planes, and their classes."""
 
 _CHAIN_NODE = {"avx512": 0.045, "portable": 0.09, "none": 0.16}
 """Cycles a node in trees of at most 256 leaves, by the level of vectors."""
@@ -53,8 +59,9 @@ class Choice:
     cycles: float
 
 
-_ON_PLANES = {"chain": "Chain", "perfect": "Perfect"}
-"""Kernels whose nodes read planes, and their classes."""
+def _module(name: str) -> ModuleType:
+    package = "sweeps" if name in _SWEEPS else "walks"
+    return importlib.import_module(f"bitvec.runtime.cpu.{package}.{name}")
 
 
 def refusal(name: str, forest: Forest, *, counts: bool = True) -> str | None:
@@ -62,18 +69,18 @@ def refusal(name: str, forest: Forest, *, counts: bool = True) -> str | None:
 
     Without `counts`, what would take as long as to pack the forest is left out.
     """
-    module = importlib.import_module(f"bitvec.runtime.cpu.{name}")
+    module = _module(name)
     reason: str | None = module.refusal(forest)
-    if reason is None and name in _ON_PLANES:
+    if reason is None and name in _SWEEPS:
         reason = leaf_tables.refusal(forest) or forest_planes.refusal(forest, counts=counts)
     return reason
 
 
 def pack(name: str, forest: Forest) -> TreeKernel:
     """Return a forest packed for a kernel that does not refuse it."""
-    module = importlib.import_module(f"bitvec.runtime.cpu.{name}")
-    if name in _ON_PLANES:
-        make = getattr(module, _ON_PLANES[name])
+    module = _module(name)
+    if name in _SWEEPS:
+        make = getattr(module, _SWEEPS[name])
         packed: TreeKernel = make(forest, forest_planes.forest_planes(forest))
     else:
         packed = module.pack(forest)
@@ -154,5 +161,5 @@ def _costs(forest: Forest, small: bool = False) -> dict[str, float | None]:
         "single": _SINGLE_LEVEL * levels,
         "deep": _KEY * columns + _DEEP_LEVEL * levels + 4 * B.n_trees,
         "paths": path,
-        "mixed": max(_MIXED_LEVEL * levels, margin_planes.mixed_cycles(forest)),
+        "mixed": max(_MIXED_LEVEL * levels, mixed.cycles(forest)),
     }

@@ -2,8 +2,8 @@
 
 numba's cache on disk knows a kernel by the file and the name of its function. It sees neither the
 functions that the kernel calls, nor the constants that it was compiled with. So a kernel's name
-carries a digest of all sources of this package and of the level of vectors: a change in any of them
-is another name.
+carries a digest of all sources of this package and its sub-packages and of the level of vectors: a
+change in any of them is another name.
 """
 
 from __future__ import annotations
@@ -51,8 +51,10 @@ def int64s(address, n):  # type: ignore[no-untyped-def]
 def digest() -> str:
     """Return what distinguishes these sources and this level of vectors."""
     hasher = hashlib.sha256(f"{numba.__version__} {vectors()}".encode())
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        hasher.update(path.name.encode() + b"\0" + path.read_bytes())
+    folder = Path(__file__).parent
+    for path in sorted(folder.rglob("*.py")):
+        name = path.relative_to(folder).as_posix()
+        hasher.update(name.encode() + b"\0" + path.read_bytes())
     return hasher.hexdigest()[:16]
 
 
@@ -60,7 +62,7 @@ class Kernel:
     """A compiled function: compiles, or loads from the cache, at its first call.
 
     Arrays are handed to it contiguous and read-only unless they are filled, so that one compiled
-    version serves all calls; `bitvec.runtime.cpu.compiling.constant` makes them so.
+    version serves all calls; `bitvec.runtime.cpu.arrays.constant` makes them so.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:

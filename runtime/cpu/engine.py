@@ -21,7 +21,7 @@ from bitvec.forest import Forest
 from bitvec.output import Aggregate
 from bitvec.runtime.cpu import choice
 from bitvec.runtime.cpu.few_rows import Answer, FewRows
-from bitvec.runtime.cpu.linear_leaves import LinearLeaves
+from bitvec.runtime.cpu.leaves.linear_leaves import LinearLeaves
 from bitvec.runtime.cpu.protocol import TreeKernel
 from bitvec.runtime.cpu.target import vectors
 from bitvec.runtime.reference_engine import ReferenceEngine

@@ -16,7 +16,7 @@ from bitvec import transforms
 from bitvec.arrays import Array
 from bitvec.forest import Forest
 from bitvec.output import PostTransform
-from bitvec.runtime.cpu import onerow, single
+from bitvec.runtime.cpu.walks import onerow, single
 
 Answer = Callable[[Array], Array]
 """From a writeable, C-contiguous row (1, n_features) of float32 or float64 to a new array."""

@@ -16,11 +16,15 @@ from bitvec.inputs import Inputs
 from bitvec.leaves import Leaves
 from bitvec.node_tests import Activation, NodeTests
 from bitvec.output import Aggregate, Output
-from bitvec.runtime.cpu import leaf_tables, margin_planes, paths, polytopes
+from bitvec.runtime.cpu import choice
 from bitvec.runtime.cpu.arrays import address_of
-from bitvec.runtime.cpu.chain import Chain
-from bitvec.runtime.cpu.planes import Planes
+from bitvec.runtime.cpu.leaves import leaf_tables
+from bitvec.runtime.cpu.margins import polytopes
+from bitvec.runtime.cpu.planes import margin_planes
+from bitvec.runtime.cpu.planes.makers import Planes
+from bitvec.runtime.cpu.sweeps.chain import Chain
 from bitvec.runtime.cpu.target import vectors
+from bitvec.runtime.cpu.walks import paths
 
 DTYPES = (np.float32, np.float64)
 SUMS = (Aggregate.SUM, Aggregate.MEAN)
@@ -333,9 +337,8 @@ def test_paths_refuse_what_they_cannot_hold():
 
 
 def test_the_rule_takes_all_nodes_of_small_trees_and_paths_of_deep_ones():
-    small, why = margin_planes.prefers_paths(oblique(10, 3, 20, np.float32))
-    assert not small
-    assert "cycles a row" in why
-    deep, why = margin_planes.prefers_paths(oblique(2, 10, 20, np.float32))
-    assert deep
-    assert ("by paths" in why) == (vectors() != "none")
+    small = choice.choose(oblique(10, 3, 20, np.float32))
+    assert small.name in ("perfect", "chain")
+    assert "cycles a row" in small.why
+    deep = choice.choose(oblique(2, 10, 20, np.float32))
+    assert deep.name == ("paths" if vectors() != "none" else "mixed")

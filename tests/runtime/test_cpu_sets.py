@@ -20,9 +20,12 @@ from bitvec.inputs import Inputs
 from bitvec.leaves import Leaves
 from bitvec.node_tests import CodeRule, Kind, MissingRule, axis_aligned, set_bits
 from bitvec.output import Aggregate, Output
-from bitvec.runtime.cpu import chain, leaf_tables, perfect, set_planes
 from bitvec.runtime.cpu.arrays import address_of
-from bitvec.runtime.cpu.planes import Planes, rank_planes
+from bitvec.runtime.cpu.leaves import leaf_tables
+from bitvec.runtime.cpu.planes import set_planes
+from bitvec.runtime.cpu.planes.makers import Planes
+from bitvec.runtime.cpu.planes.rank_planes import rank_planes
+from bitvec.runtime.cpu.sweeps import chain, perfect
 
 SUMS = (Aggregate.SUM, Aggregate.MEAN)
 KERNELS = {"chain": (chain, chain.Chain), "perfect": (perfect, perfect.Perfect)}

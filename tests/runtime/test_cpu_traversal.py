@@ -18,7 +18,8 @@ from bitvec.inputs import Inputs
 from bitvec.leaves import Leaves, LinearTerms
 from bitvec.node_tests import Kind, MissingRule, axis_aligned, set_bits
 from bitvec.output import Aggregate, Output, PostTransform
-from bitvec.runtime.cpu import deep, few_rows, keyed, mixed, onerow, single
+from bitvec.runtime.cpu import few_rows
+from bitvec.runtime.cpu.walks import deep, keyed, mixed, onerow, single
 
 KEYED = (AXIS, SET, EQUAL, KERNEL)
 SUMS = (Aggregate.SUM, Aggregate.MEAN)

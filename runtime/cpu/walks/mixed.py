@@ -20,9 +20,10 @@ from bitvec.arrays import Array
 from bitvec.forest import Forest
 from bitvec.node_tests import WORD_BITS as _WORD_BITS
 from bitvec.node_tests import Activation, CodeRule, Kind, MissingRule, Relation
-from bitvec.runtime.cpu import leaf_sums, mixed_layout
 from bitvec.runtime.cpu.arrays import constant
 from bitvec.runtime.cpu.compiling import inner, kernel
+from bitvec.runtime.cpu.leaves import leaf_sums
+from bitvec.runtime.cpu.walks import mixed_layout, paths
 
 # Plain integers, which numba freezes into the code.
 _EQUAL, _SET = int(Kind.EQUAL), int(Kind.SET)
@@ -30,6 +31,9 @@ _GREATER = int(Relation.GREATER)
 _ZERO, _SENTINEL = int(MissingRule.NAN_OR_ZERO), int(MissingRule.NAN_OR_SENTINEL)
 _EXACT, _TRUNCATE = int(CodeRule.EXACT), int(CodeRule.TRUNCATE)
 _SOFTPLUS = int(Activation.SOFTPLUS)
+
+_NODE_CYCLES, _ENTRY_CYCLES, _SOFTPLUS_CYCLES = 45.0, 4.5, 60.0
+"""Cycles of a node on a row's path, of an entry of its rows of S, and of a softplus."""
 
 
 class Mixed:
@@ -85,6 +89,15 @@ def refusal(forest: Forest) -> str | None:
 def pack(forest: Forest) -> Mixed:
     """Pack any forest."""
     return Mixed(forest)
+
+
+def cycles(forest: Forest) -> float:
+    """Return about how many cycles a row takes where each node on its path is tested on its own."""
+    tests = forest.tests
+    n_entries = np.diff(tests.row_ptr[tests.node_ptr])
+    n_soft = int(np.count_nonzero(tests.activation == Activation.SOFTPLUS))
+    a_node = _NODE_CYCLES + _ENTRY_CYCLES * n_entries.mean() if tests.n_nodes else 0.0
+    return paths.levels(forest, 0.0) * (a_node + _SOFTPLUS_CYCLES * n_soft / max(tests.n_nodes, 1))
 
 
 @inner

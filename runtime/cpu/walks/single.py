@@ -19,10 +19,12 @@ from bitvec import reference, transforms
 from bitvec.arrays import Array
 from bitvec.forest import Forest
 from bitvec.node_tests import Kind, MissingRule
-from bitvec.runtime.cpu import keyed, keys, leaf_sums
+from bitvec.runtime.cpu import keys
 from bitvec.runtime.cpu.arrays import address_of, constant, pointer
 from bitvec.runtime.cpu.compiling import Kernel, inner, kernel
-from bitvec.runtime.cpu.key_planes import DOUBLE, ROUNDED, SINGLE, read_key
+from bitvec.runtime.cpu.leaves import leaf_sums
+from bitvec.runtime.cpu.walks import keyed
+from bitvec.runtime.cpu.walks.key_planes import DOUBLE, ROUNDED, SINGLE, read_key
 
 LANES = 16
 """Rows that walk a tree in step, so that the waits for memory overlap."""
@@ -32,7 +34,7 @@ MOST_TREES = 4
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DirectTrees:
-    """Trees of positions as in `bitvec.runtime.cpu.keyed`, whose nodes name a column.
+    """Trees of positions as in `bitvec.runtime.cpu.walks.keyed`, whose nodes name a column.
 
     Parameters
     ----------

@@ -15,7 +15,7 @@ import numpy as np
 from bitvec.arrays import Array, ranges
 from bitvec.forest import Forest
 from bitvec.node_tests import WORD_BITS, MissingRule, NodeTests
-from bitvec.runtime.cpu.set_kernels import TABLE_SLOTS
+from bitvec.runtime.cpu.planes.set_kernels import TABLE_SLOTS
 
 MOST_MAPPED = 1 << 20
 """Codes of a column, at most, that are numbered anew where few of them occur in its sets."""

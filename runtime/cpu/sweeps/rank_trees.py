@@ -10,15 +10,14 @@ import numpy as np
 from bitvec.arrays import Array
 from bitvec.forest import Forest
 from bitvec.runtime.cpu.arrays import address_of, aligned, constant
-from bitvec.runtime.cpu.leaf_tables import LeafTables
-from bitvec.runtime.cpu.planes import Planes
-from bitvec.runtime.cpu.set_planes import SetPlanes, TreeSets, no_sets
+from bitvec.runtime.cpu.leaves.leaf_tables import LeafTables
+from bitvec.runtime.cpu.planes.makers import Planes
+from bitvec.runtime.cpu.planes.set_planes import SetPlanes, TreeSets, no_sets
 
 STEP = 128
 """Rows of a block are a multiple of this."""
 MOST_ROOM = 512
 """Rows of a block at most: a tree's states of so many rows fit the registers."""
-MOST_PLANES = 1 << 16
 
 FIELDS = (
     "nodes", "node_ptr", "n_nodes", "leaf_at", "n_trees", "n_planes", "width",

@@ -15,8 +15,8 @@ from functools import partial
 
 from numba import types
 
+from bitvec.runtime.cpu.margins.turning import VECTOR, emitted
 from bitvec.runtime.cpu.target import vectors
-from bitvec.runtime.cpu.turning import VECTOR, emitted
 from bitvec.runtime.cpu.vectors import (
     F32,
     F64,

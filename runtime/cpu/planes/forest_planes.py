@@ -6,16 +6,10 @@ import numpy as np
 
 from bitvec.forest import Forest
 from bitvec.node_tests import Kind
-from bitvec.runtime.cpu import set_planes
-from bitvec.runtime.cpu.margin_planes import margin_planes
-from bitvec.runtime.cpu.planes import (
-    MOST_THRESHOLDS,
-    PlaneMaker,
-    Planes,
-    RankPlanes,
-    rank_planes,
-)
-from bitvec.runtime.cpu.rank_trees import MOST_PLANES
+from bitvec.runtime.cpu.planes import set_planes
+from bitvec.runtime.cpu.planes.makers import MOST_PLANES, PlaneMaker, Planes
+from bitvec.runtime.cpu.planes.margin_planes import margin_planes
+from bitvec.runtime.cpu.planes.rank_planes import MOST_THRESHOLDS, RankPlanes, rank_planes
 
 
 def refusal(forest: Forest, *, counts: bool = True) -> str | None:

@@ -20,11 +20,12 @@ from numba.extending import intrinsic
 
 from bitvec.arrays import Array
 from bitvec.forest import Forest
-from bitvec.runtime.cpu import leaf_tables
 from bitvec.runtime.cpu.arrays import pointer
 from bitvec.runtime.cpu.compiling import Kernel, inner, int64s, kernel, scratch
-from bitvec.runtime.cpu.planes import Planes
-from bitvec.runtime.cpu.rank_trees import (
+from bitvec.runtime.cpu.leaves import leaf_tables
+from bitvec.runtime.cpu.planes.makers import Planes
+from bitvec.runtime.cpu.planes.set_kernels import LOOKUP, look_up, lookup_fields, permuted
+from bitvec.runtime.cpu.sweeps.rank_trees import (
     FIELDS,
     LONG_PTR,
     LOOKUPS,
@@ -42,7 +43,6 @@ from bitvec.runtime.cpu.rank_trees import (
     WIDTH,
     RankTrees,
 )
-from bitvec.runtime.cpu.set_kernels import LOOKUP, look_up, lookup_fields, permuted
 from bitvec.runtime.cpu.target import has_byte_shuffle, vectors
 from bitvec.runtime.cpu.vectors import (
     I8,

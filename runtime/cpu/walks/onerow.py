@@ -14,11 +14,12 @@ from jaxtyping import Float
 from bitvec.arrays import Array
 from bitvec.forest import Forest
 from bitvec.output import Aggregate, Output, PostTransform
-from bitvec.runtime.cpu import keyed, leaf_sums
 from bitvec.runtime.cpu.arrays import address_of, constant
 from bitvec.runtime.cpu.compiling import Kernel
-from bitvec.runtime.cpu.key_planes import reading_of
-from bitvec.runtime.cpu.onerow_kernels import FIELDS, FILL, LABEL
+from bitvec.runtime.cpu.leaves import leaf_sums
+from bitvec.runtime.cpu.walks import keyed
+from bitvec.runtime.cpu.walks.key_planes import reading_of
+from bitvec.runtime.cpu.walks.onerow_kernels import FIELDS, FILL, LABEL
 
 
 class OneRow:

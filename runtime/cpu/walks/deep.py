@@ -12,10 +12,11 @@ from jaxtyping import Float, Int32
 
 from bitvec.arrays import Array
 from bitvec.forest import Forest
-from bitvec.runtime.cpu import keyed, leaf_sums
 from bitvec.runtime.cpu.compiling import inner, kernel
-from bitvec.runtime.cpu.key_planes import fill_group, rows_of
-from bitvec.runtime.cpu.keyed import (
+from bitvec.runtime.cpu.leaves import leaf_sums
+from bitvec.runtime.cpu.walks import keyed
+from bitvec.runtime.cpu.walks.key_planes import fill_group, rows_of
+from bitvec.runtime.cpu.walks.keyed import (
     NARROW_LEAVES,
     NARROW_PLANES,
     NARROW_VECTORS,

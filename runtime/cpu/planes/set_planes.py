@@ -26,7 +26,8 @@ from bitvec.node_tests import (
 )
 from bitvec.runtime.cpu import keys
 from bitvec.runtime.cpu.arrays import address_of, aligned, constant
-from bitvec.runtime.cpu.set_kernels import (
+from bitvec.runtime.cpu.planes.makers import MOST_PLANES
+from bitvec.runtime.cpu.planes.set_kernels import (
     CODE_PLANES,
     COLUMN,
     INDEX_PLANES,
@@ -34,7 +35,7 @@ from bitvec.runtime.cpu.set_kernels import (
     PART_SLOTS,
     fill_sets,
 )
-from bitvec.runtime.cpu.set_tables import SetColumn, SetTable, distinct_sets
+from bitvec.runtime.cpu.planes.set_tables import SetColumn, SetTable, distinct_sets
 from bitvec.runtime.cpu.target import has_byte_shuffle
 
 MOST_SHARED = 64
@@ -44,7 +45,6 @@ More of them fall out of the first-level cache: 282 sets in 4,886 of 12,000 node
 time than made anew for each tree. A chain that looks sets up as it goes gains from none.
 """
 MOST_CODES = (1 << 31) - 2
-MOST_PLANES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,7 +99,7 @@ def no_sets(n_trees: int) -> TreeSets:
 
 
 class SetPlanes:
-    """Makes the planes of set tests; see `bitvec.runtime.cpu.planes.PlaneMaker`.
+    """Makes the planes of set tests; see `bitvec.runtime.cpu.planes.makers.PlaneMaker`.
 
     Parameters
     ----------

@@ -19,11 +19,12 @@ from numba.extending import intrinsic
 from bitvec import structure
 from bitvec.arrays import Array
 from bitvec.forest import Forest
-from bitvec.runtime.cpu import leaf_tables
 from bitvec.runtime.cpu.arrays import pointer
 from bitvec.runtime.cpu.compiling import Kernel, int64s, kernel, scratch
-from bitvec.runtime.cpu.planes import Planes
-from bitvec.runtime.cpu.rank_trees import (
+from bitvec.runtime.cpu.leaves import leaf_tables
+from bitvec.runtime.cpu.planes.makers import Planes
+from bitvec.runtime.cpu.planes.set_kernels import look_up
+from bitvec.runtime.cpu.sweeps.rank_trees import (
     FIELDS,
     LEAF_AT,
     LOOKUPS,
@@ -39,7 +40,6 @@ from bitvec.runtime.cpu.rank_trees import (
     WIDTH,
     RankTrees,
 )
-from bitvec.runtime.cpu.set_kernels import look_up
 from bitvec.runtime.cpu.target import vectors
 from bitvec.runtime.cpu.vectors import (
     I8,

@@ -1,4 +1,4 @@
-"""The kernels of `bitvec.runtime.cpu.onerow`: one row walks 8 trees at a time."""
+"""The kernels of `bitvec.runtime.cpu.walks.onerow`: one row walks 8 trees at a time."""
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, attr-defined, call-arg, unreachable"
 
@@ -9,8 +9,8 @@ from numba import carray
 
 from bitvec.runtime.cpu.arrays import load_float64, load_int32, load_int64, pointer
 from bitvec.runtime.cpu.compiling import inner, kernel
-from bitvec.runtime.cpu.key_planes import SINGLE, infinity_key, plane_value, read_key
-from bitvec.runtime.cpu.keyed import (
+from bitvec.runtime.cpu.walks.key_planes import SINGLE, infinity_key, plane_value, read_key
+from bitvec.runtime.cpu.walks.keyed import (
     COMPARED,
     NARROW_LEAVES,
     NARROW_PLANES,

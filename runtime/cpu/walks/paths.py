@@ -21,12 +21,12 @@ from bitvec import structure, tree_paths
 from bitvec.arrays import Array
 from bitvec.forest import Forest
 from bitvec.node_tests import Activation, Kind, Relation
-from bitvec.runtime.cpu import leaf_sums
 from bitvec.runtime.cpu.arrays import address_of, aligned, constant
 from bitvec.runtime.cpu.compiling import Kernel, inner, kernel
-from bitvec.runtime.cpu.margin_columns import margin_columns, read_rows, with_runs
+from bitvec.runtime.cpu.leaves import leaf_sums
+from bitvec.runtime.cpu.margins.margin_columns import margin_columns, read_rows, with_runs
+from bitvec.runtime.cpu.margins.turning import PART, VECTOR, emitted, turned
 from bitvec.runtime.cpu.target import vectors
-from bitvec.runtime.cpu.turning import PART, VECTOR, emitted, turned
 from bitvec.runtime.cpu.vectors import (
     F32,
     F64,

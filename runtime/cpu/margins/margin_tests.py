@@ -11,8 +11,8 @@ from bitvec.arrays import Array, ranges
 from bitvec.forest import Forest
 from bitvec.node_tests import Activation, NodeTests, Relation
 from bitvec.runtime.cpu.arrays import constant
-from bitvec.runtime.cpu.margin_columns import MarginColumns, margin_columns
-from bitvec.runtime.cpu.margins import CHUNK, TILE
+from bitvec.runtime.cpu.margins.margin_columns import MarginColumns, margin_columns
+from bitvec.runtime.cpu.margins.sums import CHUNK, TILE
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 

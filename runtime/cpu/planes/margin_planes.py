@@ -1,7 +1,7 @@
 """Planes of 0 and 1 for nodes that read more than one column: the outcomes of their tests.
 
 Every node is tested for every row, whether or not it is on the row's path, with rows in the lanes
-of vectors: see `bitvec.runtime.cpu.margins`.
+of vectors: see `bitvec.runtime.cpu.margins.sums`.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, attr-defined, call-arg, unreachable"
@@ -16,13 +16,13 @@ import numpy as np
 from bitvec.arrays import Array, ranges
 from bitvec.forest import Forest
 from bitvec.node_tests import Activation
-from bitvec.runtime.cpu import margins, paths, polytopes
 from bitvec.runtime.cpu.arrays import address_of, pointer
 from bitvec.runtime.cpu.compiling import Kernel, inner, kernel
-from bitvec.runtime.cpu.margin_columns import read_columns
-from bitvec.runtime.cpu.margin_tests import MarginTests, margin_tests
-from bitvec.runtime.cpu.margins import CHUNK, TILE
-from bitvec.runtime.cpu.rank_trees import MOST_PLANES
+from bitvec.runtime.cpu.margins import polytopes, sums
+from bitvec.runtime.cpu.margins.margin_columns import read_columns
+from bitvec.runtime.cpu.margins.margin_tests import MarginTests, margin_tests
+from bitvec.runtime.cpu.margins.sums import CHUNK, TILE
+from bitvec.runtime.cpu.planes.makers import MOST_PLANES
 from bitvec.runtime.cpu.target import vectors
 
 _ROW, _ENTRY, _SOFTPLUS = 0.45, 0.068, 2.5
@@ -32,11 +32,10 @@ These and those below were fitted to forests of 1 to 100 trees of depth 4 to 10 
 entries a row of S, on one core of a Zen 4 processor."""
 _LEVEL = {"avx512": 1.0, "portable": 1.15, "none": 3.0}
 """How much dearer all of them are, by the level of vectors."""
-_MIXED_NODE, _MIXED_ENTRY, _MIXED_SOFTPLUS = 45.0, 4.5, 60.0
 
 
 class MarginPlanes:
-    """Makes the planes of margin tests; see `bitvec.runtime.cpu.planes.PlaneMaker`.
+    """Makes the planes of margin tests; see `bitvec.runtime.cpu.planes.makers.PlaneMaker`.
 
     Parameters
     ----------
@@ -100,41 +99,9 @@ def cycles(forest: Forest) -> float:
     return vector * (_ROW * row.size + _ENTRY * n_entries + _SOFTPLUS * n_soft)
 
 
-def prefers_paths(forest: Forest) -> tuple[bool, str]:
-    """Return whether testing the nodes on a row's path is cheaper than testing all, and why.
-
-    Examples
-    --------
-    >>> from bitvec.forest import from_matrices
-    >>> prefers_paths(from_matrices([[1, 1]], [0.5], [[0], [1]], [10, 20]))[0]
-    False
-    """
-    every = cycles(forest)
-    reason = paths.refusal(forest)
-    name, path = (
-        ("paths", paths.cycles(forest)) if reason is None else ("mixed", mixed_cycles(forest))
-    )
-    refused = refusal(forest)
-    if refused is not None:
-        return True, refused
-    not_held = "" if reason is None else f" (not paths: {reason})"
-    return path < every, (
-        f"about {every:.0f} cycles a row for all nodes, {path:.0f} for paths by {name}{not_held}"
-    )
-
-
-def mixed_cycles(forest: Forest) -> float:
-    """Return about how many cycles a row takes where each node on its path is tested on its own."""
-    tests = forest.tests
-    n_entries = np.diff(tests.row_ptr[tests.node_ptr])
-    n_soft = int(np.count_nonzero(tests.activation == Activation.SOFTPLUS))
-    a_node = _MIXED_NODE + _MIXED_ENTRY * n_entries.mean() if tests.n_nodes else 0.0
-    return paths.levels(forest, 0.0) * (a_node + _MIXED_SOFTPLUS * n_soft / max(tests.n_nodes, 1))
-
-
 @inner
 def _plain_sums(x, offsets, weights, n_rows, z, lanes):
-    """The same as `margins.sums` as loops, for where vectors are not asked for."""
+    """The same as `sums.sums` as loops, for where vectors are not asked for."""
     for k in range(n_rows):
         part = z[k * lanes : (k + 1) * lanes]
         part[:] = -0.0
@@ -148,7 +115,7 @@ def _plain_sums(x, offsets, weights, n_rows, z, lanes):
 
 @inner
 def _plain_compare(z, terms, way, out):
-    """The same as `margins.compare` as loops."""
+    """The same as `sums.compare` as loops."""
     offset, r, b = terms[0], terms[1], terms[2]
     for lane in range(out.shape[0]):
         value = r * (z[lane] - offset)
@@ -204,9 +171,9 @@ def _fill_kernel(size: int) -> Kernel:
                     w = weights.ctypes.data + first_weight * size
                     to = z.ctypes.data + slot * CHUNK
                     if width == TILE:
-                        margins.sums(x.ctypes.data, o, w, n_entries, to, TILE, size)
+                        sums.sums(x.ctypes.data, o, w, n_entries, to, TILE, size)
                     else:
-                        margins.sums(x.ctypes.data, o, w, n_entries, to, 1, size)
+                        sums.sums(x.ctypes.data, o, w, n_entries, to, 1, size)
                 if row < single.shape[0]:
                     for k in range(width):
                         way = single[row]
@@ -219,13 +186,13 @@ def _fill_kernel(size: int) -> Kernel:
                             value = z.ctypes.data + k * CHUNK
                             term = terms.ctypes.data + row * 3 * size
                             if way == 0:
-                                margins.compare(value, term, to, 0, 0, size)
+                                sums.compare(value, term, to, 0, 0, size)
                             elif way == 1:
-                                margins.compare(value, term, to, 1, 0, size)
+                                sums.compare(value, term, to, 1, 0, size)
                             elif way == 2:
-                                margins.compare(value, term, to, 0, 1, size)
+                                sums.compare(value, term, to, 0, 1, size)
                             else:
-                                margins.compare(value, term, to, 1, 1, size)
+                                sums.compare(value, term, to, 1, 1, size)
                         row += 1
                     continue
                 row += 1

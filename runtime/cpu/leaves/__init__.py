@@ -1,0 +1,1 @@
+"""What the leaves add to the scores of rows."""

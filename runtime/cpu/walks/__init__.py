@@ -1,0 +1,1 @@
+"""Kernels in which each row goes its own way down a tree, from node to node."""
