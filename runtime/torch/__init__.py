@@ -1,4 +1,4 @@
-"""Forests in PyTorch: run as matrices on any device, relax, retrain, harden."""
+"""Forests run by PyTorch, on any device."""
 
 from __future__ import annotations
 
@@ -10,17 +10,5 @@ if find_spec("torch") is None:
     raise MissingLibraryError("torch", "torch", "bitvec.runtime.torch")
 
 from bitvec.runtime.torch.engine import TorchEngine
-from bitvec.runtime.torch.harden import from_torch, harden
-from bitvec.runtime.torch.module import SoftForest
-from bitvec.runtime.torch.retrain import RetrainResult, retrain
-from bitvec.runtime.torch.selection import Evaluation
 
-__all__ = [
-    "Evaluation",
-    "RetrainResult",
-    "SoftForest",
-    "TorchEngine",
-    "from_torch",
-    "harden",
-    "retrain",
-]
+__all__ = ["TorchEngine"]

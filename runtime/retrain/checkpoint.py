@@ -1,0 +1,232 @@
+"""Training that goes on after a kill: its whole state in one safetensors file.
+
+The file holds the parameters, the optimiser's state, the best forest and its history, the step, and
+a digest of all that the run was asked to do, so that it is never continued as another one. It is
+written aside and renamed; no pickle is written or read.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors
+import safetensors.numpy
+import torch
+from safetensors import SafetensorError
+
+from bitvec import atomic
+from bitvec.arrays import Array
+from bitvec.errors import FileFormatError, InputError, InvalidForestError
+from bitvec.files.records import pack, unpack
+from bitvec.forest import Forest
+
+FORMAT = "bitvec.checkpoint"
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What a checkpoint holds: arrays by name, and a JSON record."""
+
+    arrays: dict[str, Array]
+    record: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """Where the state of one run is kept.
+
+    Parameters
+    ----------
+    path : path
+    digest : str
+        Of all that determines the run.
+    """
+
+    path: Path
+    digest: str
+
+    def save(self, state: State) -> None:
+        """Write a state, which replaces the last one only when it is whole."""
+        header = {
+            "format": FORMAT,
+            "version": str(VERSION),
+            "digest": self.digest,
+            "state": json.dumps(state.record, separators=(",", ":")),
+        }
+        arrays = {name: np.ascontiguousarray(array) for name, array in state.arrays.items()}
+        atomic.write(self.path, safetensors.numpy.save(arrays, metadata=header))
+
+    def load(self) -> State | None:
+        """Return the last state, or None if there is none yet.
+
+        Raises
+        ------
+        FileFormatError
+            If the file is no whole checkpoint.
+        InputError
+            If it is the checkpoint of another run.
+        """
+        if not self.path.exists():
+            return None
+        try:
+            with atomic.one_sentence(self.path, "read"):
+                file = safetensors.safe_open(self.path, framework="numpy")
+                with file as content:
+                    header = content.metadata() or {}
+                    arrays = {name: content.get_tensor(name) for name in content.keys()}  # noqa: SIM118
+            if header.get("format") != FORMAT or header.get("version") != str(VERSION):
+                raise FileFormatError("it must be one of this version of bitvec")
+            record = json.loads(header["state"])
+        except (SafetensorError, ValueError, KeyError) as error:
+            raise FileFormatError(
+                f"{self.path} must hold a checkpoint of bitvec, but {error}: remove it to start "
+                "anew."
+            ) from None
+        if header.get("digest") != self.digest:
+            raise InputError(
+                f"{self.path} must be the checkpoint of this very training, got one of other rows, "
+                "another forest or other options: remove it to start anew, or name another file."
+            )
+        return State(arrays, record)
+
+
+def digest(forest: Forest, arrays: list[Array | None], options: dict[str, Any]) -> str:
+    """Return the digest of a run: its forest, its rows and its options.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If the forest cannot be saved.
+    """
+    tensors, record = pack(forest)
+    sums = blake2b(digest_size=16)
+    sums.update(json.dumps([record, _described(options)], sort_keys=True).encode())
+    for name in sorted(tensors):
+        _add(sums, tensors[name])
+    for array in arrays:
+        if array is None:
+            sums.update(b"none")
+        else:
+            _add(sums, array)
+    return sums.hexdigest()
+
+
+def _described(value: Any) -> Any:
+    """Return a value as JSON that is the same in every process, and another for another value."""
+    if isinstance(value, torch.Tensor):
+        value = value.detach().cpu().numpy()
+    if isinstance(value, np.ndarray):
+        sums = blake2b(digest_size=16)
+        _add(sums, value)
+        return sums.hexdigest()
+    if isinstance(value, Mapping):
+        return [[_described(key), _described(part)] for key, part in value.items()]
+    if isinstance(value, (list, tuple, set, frozenset, range)):
+        return [_described(part) for part in value]
+    if is_dataclass(value) and not isinstance(value, type):
+        return [[field.name, _described(getattr(value, field.name))] for field in fields(value)]
+    if callable(value):
+        code = getattr(value, "__code__", None)
+        text = None if code is None else [code.co_code.hex(), list(map(str, code.co_names))]
+        kind = value if hasattr(value, "__qualname__") else type(value)
+        return [kind.__module__, kind.__qualname__, text]
+    return repr(value)
+
+
+def _add(sums: Any, array: Array) -> None:
+    sums.update(f"{array.dtype}{array.shape}".encode())
+    sums.update(np.ascontiguousarray(array).view(np.uint8).reshape(-1).data)
+
+
+def put_forest(state: State, name: str, forest: Forest) -> None:
+    """Add a forest to a state."""
+    tensors, record = pack(forest)
+    state.arrays.update({f"{name}/{key}": value for key, value in tensors.items()})
+    state.record[name] = record
+
+
+def part(state: State, name: str) -> dict[str, Array]:
+    """Return the arrays whose names begin with `name/`, under what follows."""
+    prefix = f"{name}/"
+    return {
+        key.removeprefix(prefix): value
+        for key, value in state.arrays.items()
+        if key.startswith(prefix)
+    }
+
+
+def take_forest(state: State, name: str) -> Forest:
+    """Take a forest out of a state."""
+    try:
+        return unpack(part(state, name), state.record[name])
+    except InvalidForestError as error:
+        raise FileFormatError(f"a checkpoint must hold a whole forest, but {error}") from None
+
+
+def put_training(state: State, module: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    """Add the parameters and the optimiser's state to a state.
+
+    Raises
+    ------
+    InputError
+        If the optimiser's state holds something else than tensors and numbers.
+    """
+    for name, parameter in module.named_parameters():
+        state.arrays[f"parameter/{name}"] = parameter.detach().cpu().numpy()
+    numbers: dict[str, dict[str, Any]] = {}
+    for index, values in optimizer.state_dict()["state"].items():
+        for key, value in values.items():
+            if isinstance(value, torch.Tensor):
+                state.arrays[f"optimizer/{index}/{key}"] = value.detach().cpu().numpy()
+            elif isinstance(value, (int, float, bool, type(None))):
+                numbers.setdefault(str(index), {})[key] = value
+            else:
+                raise InputError(
+                    "a checkpoint needs an optimiser whose state holds tensors and numbers, got "
+                    f"{type(value).__name__} in {type(optimizer).__name__}: choose another "
+                    "`optimizer`, or leave `checkpoint` out."
+                )
+    state.record["optimizer"] = numbers
+
+
+def take_training(state: State, module: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    """Put the parameters and the optimiser's state of a state in their places."""
+    with torch.no_grad():
+        for name, parameter in module.named_parameters():
+            parameter.copy_(torch.from_numpy(state.arrays[f"parameter/{name}"].copy()))
+    kept: dict[int, dict[str, Any]] = {
+        int(index): dict(values) for index, values in state.record["optimizer"].items()
+    }
+    for name, array in state.arrays.items():
+        if name.startswith("optimizer/"):
+            _, index, key = name.split("/", 2)
+            kept.setdefault(int(index), {})[key] = torch.from_numpy(array.copy())
+    whole = optimizer.state_dict()
+    whole["state"] = kept
+    optimizer.load_state_dict(whole)
+
+
+def at(path: str | os.PathLike[str], run: str) -> Checkpoint:
+    """Return the checkpoint of a run.
+
+    Raises
+    ------
+    InputError
+        If no file can be written there, so that it is not found out after an hour.
+    """
+    place = Path(path)
+    if not place.parent.is_dir():
+        raise InputError(
+            f"the folder of `checkpoint_path` must exist, got {place}: create {place.parent} first."
+        )
+    if place.exists() and not place.is_file():
+        raise InputError(f"`checkpoint_path` must be a file, got {place}, which is none.")
+    return Checkpoint(place, run)

@@ -1,0 +1,77 @@
+"""How steepness rises and learning rates fall on the way."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from bitvec.errors import InputError
+from bitvec.runtime.relax import options
+
+Schedule = Callable[[float], float]
+"""From the part of the way that is done, 0 to 1, to a value."""
+
+CURVES: dict[str, Callable[[float, float, float], float]] = {
+    "linear": lambda first, last, part: first + (last - first) * part,
+    "exponential": lambda first, last, part: first * (last / first) ** part,
+    "cosine": lambda first, last, part: (
+        last + (first - last) * 0.5 * (1 + math.cos(math.pi * part))
+    ),
+    "constant": lambda first, last, part: first,
+}
+"""Ways from a first value to a last one."""
+
+
+def steepness(gamma: Any, curve: Any) -> Schedule:
+    """Return the steepness on the way, from (first, last) and a curve, or from a function of it.
+
+    Raises
+    ------
+    InputError
+        If `gamma` is neither two numbers above 0 nor a function, or the curve is unknown.
+    """
+    if curve not in CURVES:
+        raise InputError(
+            f"`gamma_schedule` must be one of {', '.join(CURVES)}, got {curve!r}: choose one, or "
+            "pass a function of the part done as `gamma`."
+        )
+    if callable(gamma):
+        return lambda part: options.positive("gamma(part)", gamma(part))
+    first, last = options.steepness(gamma)
+    return lambda part: CURVES[curve](first, last, part)
+
+
+def rate(curve: Any, warmup: int, steps: int) -> Schedule:
+    """Return what learning rates are multiplied by: a rise over `warmup` steps, then the curve.
+
+    Raises
+    ------
+    InputError
+        If the curve is unknown or the warm-up is not shorter than the training.
+    """
+    if curve not in ("cosine", "linear", "constant"):
+        raise InputError(
+            f"`rate_schedule` must be cosine, linear or constant, got {curve!r}: choose one."
+        )
+    if warmup and warmup >= steps:
+        raise InputError(f"`warmup` must be below the {steps} steps, got {warmup}.")
+
+    def factor(part: float) -> float:
+        done = part * steps
+        rise = min(1.0, (done + 1) / (warmup + 1))
+        return rise * CURVES[curve](1.0, 0.0, part)
+
+    return factor
+
+
+def is_look(step: int, steps: int, looks: int) -> bool:
+    """Return whether the hard forest is scored after this step, counted from 1.
+
+    >>> [step for step in range(1, 11) if is_look(step, 10, 3)]
+    [3, 6, 10]
+    """
+    at = np.floor(np.arange(1, looks + 1) * steps / looks)
+    return bool(step in at)
