@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from bitvec.api import certify, compile, convert, export, to_torch
     from bitvec.certificates import Certificate
+    from bitvec.comparison import diff
     from bitvec.converters.native import from_cpt, from_e2edf, from_e2edt, from_kddt, from_tao
     from bitvec.converters.sklearn import to_sklearn
     from bitvec.converters.treelite import to_treelite
@@ -26,8 +27,11 @@ if TYPE_CHECKING:
     )
     from bitvec.files import identical, load, save
     from bitvec.forest import Forest, from_matrices
-    from bitvec.runtime.torch.harden import from_torch
-    from bitvec.runtime.torch.retrain import retrain
+    from bitvec.machine import DecisionMachine
+    from bitvec.retrained.sklearn import RetrainedClassifier, RetrainedRegressor
+    from bitvec.runtime.pruning.prune import prune
+    from bitvec.runtime.relax.harden import from_torch
+    from bitvec.runtime.retrain.retrain import retrain
 
     __version__: str
 
@@ -38,6 +42,7 @@ _HOME = {
     "export": "bitvec.api",
     "to_torch": "bitvec.api",
     "Certificate": "bitvec.certificates",
+    "diff": "bitvec.comparison",
     "BitvecError": "bitvec.errors",
     "FileFormatError": "bitvec.errors",
     "InputError": "bitvec.errors",
@@ -48,6 +53,7 @@ _HOME = {
     "save": "bitvec.files",
     "Forest": "bitvec.forest",
     "from_matrices": "bitvec.forest",
+    "DecisionMachine": "bitvec.machine",
     "from_cpt": "bitvec.converters.native",
     "from_e2edf": "bitvec.converters.native",
     "from_e2edt": "bitvec.converters.native",
@@ -56,22 +62,29 @@ _HOME = {
     "to_sklearn": "bitvec.converters.sklearn",
     "to_treelite": "bitvec.converters.treelite",
     "identical": "bitvec.files",
-    "from_torch": "bitvec.runtime.torch.harden",
-    "retrain": "bitvec.runtime.torch.retrain",
+    "RetrainedClassifier": "bitvec.retrained.sklearn",
+    "RetrainedRegressor": "bitvec.retrained.sklearn",
+    "from_torch": "bitvec.runtime.relax.harden",
+    "prune": "bitvec.runtime.pruning.prune",
+    "retrain": "bitvec.runtime.retrain.retrain",
 }
 
 __all__ = [
     "BitvecError",
     "Certificate",
+    "DecisionMachine",
     "FileFormatError",
     "Forest",
     "InputError",
     "InvalidForestError",
     "MissingLibraryError",
+    "RetrainedClassifier",
+    "RetrainedRegressor",
     "UnsupportedModelError",
     "certify",
     "compile",
     "convert",
+    "diff",
     "export",
     "from_cpt",
     "from_e2edf",
@@ -82,6 +95,7 @@ __all__ = [
     "from_torch",
     "identical",
     "load",
+    "prune",
     "retrain",
     "save",
     "to_sklearn",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from bitvec import files
 from bitvec.arrays import ArrayLike
@@ -16,12 +16,15 @@ from bitvec.errors import FileFormatError, InputError
 from bitvec.exported import renumbered
 from bitvec.forest import Forest, require_forest
 from bitvec.formats import Target
-from bitvec.runtime.predictor import compile as compile
+from bitvec.machine import DecisionMachine
+from bitvec.runtime import machine_predictor, predictor
+from bitvec.runtime.predictor import Predictor
 from bitvec.subject import Subject
 from bitvec.writing import WRITERS, OnnxForm, target_of, to_onnx
 
 if TYPE_CHECKING:
-    from bitvec.runtime.torch.module import SoftForest
+    from bitvec.runtime.relax.module import SoftForest
+    from bitvec.runtime.relax.relaxations import Relaxation
 
 
 def convert(model: Any) -> Forest:
@@ -50,9 +53,63 @@ def convert(model: Any) -> Forest:
     Forest(1 tree, 2 nodes, 3 leaves, 4 features -> 3 outputs, float32, from sklearn)
     """
     if is_path(model) and is_forest_file(model):
-        return files.load(model)
+        return files.load_forest(model)
     forest: Forest = converter(model).convert(model)
     return forest
+
+
+def compile(
+    forest: Forest | DecisionMachine,
+    *,
+    engine: str = "auto",
+    kernel: str | None = None,
+    n_jobs: int | None = None,
+    device: str | None = None,
+    warm: bool = False,
+) -> Predictor:
+    """Make a forest, or a decision machine, ready to predict.
+
+    Parameters
+    ----------
+    forest : Forest or DecisionMachine
+        A machine has one way to run: the options below are of forests.
+    engine : {"auto", "numba", "torch", "reference"}
+        "auto" is torch where a device is named, else numba where it is installed.
+    kernel : str, optional
+        The kernel of the engine numba, or the form of the engine torch, by name; the engine chooses
+        by the forest if not given, and `info` says which and why.
+    n_jobs : int, optional
+        Threads: None or -1 for all cores, -2 for all but one. Small batches use one thread.
+    device : str, optional
+        Where torch runs, for example "cuda".
+    warm : bool
+        Whether to compile now what would otherwise be compiled by the first prediction; later runs
+        load it from numba's cache.
+
+    Raises
+    ------
+    InputError
+        If the engine is unknown or has no use for an option.
+    MissingLibraryError
+        If the engine's library is not installed.
+
+    Examples
+    --------
+    >>> from bitvec.forest import from_matrices
+    >>> stump = from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
+    >>> compile(stump).predict([[0.0, 9.0], [1.0, 9.0]]).tolist()
+    [10.0, 20.0]
+    """
+    if not isinstance(forest, DecisionMachine):
+        return predictor.compile(
+            forest, engine=engine, kernel=kernel, n_jobs=n_jobs, device=device, warm=warm
+        )
+    for name, value in {"kernel": kernel, "n_jobs": n_jobs, "device": device}.items():
+        if value is not None:
+            raise InputError(
+                f"`{name}` must be None for a decision machine, got {value!r}: leave it out."
+            )
+    return machine_predictor.compile(forest)
 
 
 def subject(model: Any) -> Subject:
@@ -151,27 +208,48 @@ def certify(
 
 def to_torch(
     forest: Forest,
-    relaxation: str = "sigmoid",
+    relaxation: str | Relaxation = "sigmoid",
     *,
-    movable: Iterable[str] = ("S", "b", "v"),
+    movable: Iterable[str] | Mapping[str, Any] = ("S", "b", "v"),
     gamma: float = 1.0,
     dtype: Any = None,
+    leaves: Literal["values", "logits"] = "values",
+    device: Any = None,
+    routing: Literal["auto", "dense", "sparse"] = "auto",
+    tree_chunk: int | None = None,
 ) -> SoftForest:
     """Relax a forest into a torch module whose parameters are its arrays.
 
     Parameters
     ----------
-    relaxation : str
-        "sigmoid" (path products), "softmax", "softmax_ternary", "sparsemax", "sparsemax_ternary" or
-        "index_sparsemax": each tends to the hard forest as gamma rises.
-    movable : names among "S", "b", "v", "r", "base_score"
+    relaxation : str or Relaxation
+        A gate for the tests with the product along each path: "sigmoid", "smooth_step",
+        "noisy_or", "kernel", "straight_through"; or a map of the leaves' scores: "softmax",
+        "sparsemax" and "entmax15", of two-sided margins or, with "_ternary" behind the name, of
+        D(2s − 1) − depth, and "index_sparsemax". A `bitvec.runtime.relax.Relaxation` names gate,
+        map and score apart. Each tends to the hard forest as gamma rises.
+    movable : names among "S", "b", "v", "r", "base_score", "phi", or a mapping from them
         What may move; all else comes back from `from_torch` bit for bit. While S may not move,
-        axis-aligned tests stay axis-aligned.
+        axis-aligned tests stay axis-aligned; "phi" is the feature map. In a mapping, "all",
+        {"levels": depths} or {"nodes": mask or positions} of S, b and r, and {"leaves": mask or
+        positions} of v.
     gamma : float
         Steepness, in units of each node's margin standard deviation once `calibrate(X)` has
         measured it, else of the margin itself.
     dtype : torch.dtype, optional
-        Of the parameters; torch.float32 if not given.
+        In which the module computes: torch.float32 if not given, torch.float64, or torch.bfloat16,
+        whose parameters and sums over leaves are float32.
+    leaves : "values" or "logits"
+        What the parameter `v` holds; with logits, leaf vectors are their softmax.
+    device : torch.device or str, optional
+        The CPU if not given.
+    routing : "auto", "dense" or "sparse"
+        Whether `smooth_step` visits every node for every row, or those only that are reached: the
+        same scores and gradients. By default the faster one, judged by a few rows.
+    tree_chunk : int, optional
+        Trees that are computed together, and again in the backward pass, which keeps memory from
+        growing with the forest. By default as many as fit a cache, and again only where memory
+        would grow large.
 
     Returns
     -------
@@ -180,6 +258,8 @@ def to_torch(
 
     Raises
     ------
+    InputError
+        If an option is out of place, or parts of a relaxation do not go together.
     UnsupportedModelError
         If the forest cannot be relaxed.
     MissingLibraryError
@@ -188,16 +268,41 @@ def to_torch(
     Examples
     --------
     >>> from bitvec.forest import from_matrices
-    >>> soft = to_torch(from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20]))
-    >>> soft([[0.5, 9.0]]).tolist()
-    [[15.0]]
+    >>> stump = from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
+    >>> to_torch(stump)([[0.5, 9.0], [1.5, 9.0]]).tolist()
+    [[15.0], [17.3106]]
+
+    Beyond its band a smooth step is the hard test, and what may not move has no gradient:
+
+    >>> soft = to_torch(stump, "smooth_step", gamma=4.0, movable={"v": {"leaves": [1]}})
+    >>> soft([[0.5, 9.0], [1.5, 9.0]]).tolist()
+    [[15.0], [20.0]]
+    >>> soft([[1.5, 9.0]]).sum().backward()
+    >>> soft.b.grad is None, soft.v.grad.tolist()
+    (True, [[0.0], [1.0]])
+
+    Any gate, map and score that go together make a relaxation:
+
+    >>> from bitvec.runtime.relax import Relaxation
+    >>> sharp = Relaxation("relu", "index_sparsemax")
+    >>> to_torch(stump, sharp, tree_chunk=1).memberships([[0.7, 9.0]]).tolist()
+    [[0.6, 0.4]]
     """
-    from bitvec.runtime.torch.module import SoftForest
+    from bitvec.runtime.relax.module import SoftForest
 
     relax = SoftForest.from_forest
     if dtype is not None:
         relax = partial(relax, dtype=dtype)
-    return relax(forest, relaxation, movable=movable, gamma=gamma)
+    return relax(
+        forest,
+        relaxation,
+        movable=movable,
+        gamma=gamma,
+        leaves=leaves,
+        device=device,
+        routing=routing,
+        tree_chunk=tree_chunk,
+    )
 
 
 def export(

@@ -21,6 +21,8 @@ COMMANDS = {
     "certify": "bitvec.cli.certify",
     "predict": "bitvec.cli.predict",
     "retrain": "bitvec.cli.retrain",
+    "diff": "bitvec.cli.diff",
+    "prune": "bitvec.cli.prune",
     "export": "bitvec.cli.export",
 }
 """The module of each command, which defines it as `command`, in the order of the help page."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import contextmanager
+from io import BytesIO
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,18 +20,40 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from bitvec.forest import Forest
-    from bitvec.runtime.torch.retrain import RetrainResult
-    from bitvec.runtime.torch.selection import Evaluation
+    from bitvec.runtime.retrain.result import RetrainResult
+    from bitvec.runtime.retrain.selection import Evaluation
 
-MOVABLE = ("S", "b", "v", "r")
+MOVABLE = ("S", "b", "v", "r", "base_score", "phi")
 RELAXATIONS = (
     "sigmoid",
+    "noisy_or",
+    "smooth_step",
+    "kernel",
+    "straight_through",
     "softmax",
-    "softmax_ternary",
     "sparsemax",
-    "sparsemax_ternary",
+    "entmax15",
     "index_sparsemax",
+    "softmax_ternary",
+    "sparsemax_ternary",
+    "entmax15_ternary",
 )
+LOSSES = ("auto", "squared", "absolute", "huber", "quantile", "poisson")
+
+
+class Pair(click.ParamType):  # type: ignore[type-arg]
+    """Two numbers, as `1,4`."""
+
+    name = "pair"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[float, float]:
+        try:
+            first, last = (float(part) for part in str(value).split(","))
+        except ValueError:
+            self.fail(f"must be two numbers, as 1,4, got {value!r}.", param, ctx)
+        return first, last
 
 
 class Parts(click.ParamType):  # type: ignore[type-arg]
@@ -74,11 +98,27 @@ class Parts(click.ParamType):  # type: ignore[type-arg]
     help="The share of rows held out to choose by, or a file of such rows.",
 )
 @click.option(
-    "--move",
+    "--train",
     type=Parts(),
     metavar="S,b,v",
     help="What may move: S the directions, b the thresholds, v the leaves, r the weights of a "
-    "polytope. All else comes back bit for bit. By default S,b,v of one tree and v of several.",
+    "polytope, base_score, phi a feature map. All else comes back bit for bit. By default S,b,v of "
+    "one tree and v of several.",
+)
+@click.option(
+    "--loss",
+    type=click.Choice(LOSSES),
+    default="auto",
+    show_default=True,
+    help="What training makes small; auto: cross-entropy for classes, squared error for numbers.",
+)
+@click.option(
+    "--quantile",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=0.5,
+    show_default=True,
+    metavar="LEVEL",
+    help="Of the loss quantile.",
 )
 @click.option(
     "--relaxation",
@@ -109,6 +149,37 @@ class Parts(click.ParamType):  # type: ignore[type-arg]
     metavar="RATE",
     help="Of AdamW; it falls to 0 along a cosine.",
 )
+@click.option(
+    "--gamma",
+    type=Pair(),
+    metavar="FIRST,LAST",
+    help="Steepness at the start and the end, in standard deviations of each node's margin.",
+)
+@click.option(
+    "--patience",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Stop after N looks in a row at which the hard forest was not clearly better.",
+)
+@click.option(
+    "--l1",
+    type=click.FloatRange(min=0),
+    default=0.0,
+    metavar="STRENGTH",
+    help="Pull the weights of S to exactly 0, so that tests read few features.",
+)
+@click.option(
+    "--prune",
+    is_flag=True,
+    help="Remove branches that no row reaches and subtrees of equal leaves.",
+)
+@click.option(
+    "--checkpoint",
+    type=PATH,
+    metavar="FILE",
+    help="Keep the state there, and go on from it if it is there already.",
+)
+@click.option("--plot", type=PATH, metavar="FILE", help="Draw scores, losses and steepness there.")
 @click.option("--device", metavar="DEVICE", help='Where torch trains, for example "cuda".')
 @seed_option("the held-out rows and the batches")
 @header_option
@@ -119,11 +190,19 @@ def command(
     target: str,
     out: Path,
     validation: str,
-    move: tuple[str, ...] | None,
+    train: tuple[str, ...] | None,
+    loss: str,
+    quantile: float,
     relaxation: str,
     steps: int | None,
     batch_size: int,
     learning_rate: float,
+    gamma: tuple[float, float] | None,
+    patience: int | None,
+    l1: float,
+    prune: bool,
+    checkpoint: Path | None,
+    plot: Path | None,
     device: str | None,
     seed: int,
     header: bool | None,
@@ -137,17 +216,21 @@ def command(
     \b
     Examples:
         bitvec retrain tree.safetensors train.csv --target label -o better.safetensors
-        bitvec retrain forest.safetensors train.csv --target price -o new.safetensors --move v
+        bitvec retrain forest.safetensors train.csv --target price -o new.safetensors --train v
     """
     share = _share(validation)
     held_out = None if share is not None else readable(Path(validation))
     inputs = (path, data) if held_out is None else (path, data, held_out)
     writable(out, (".safetensors",), replace=True, inputs=inputs)
+    if checkpoint is not None:
+        writable(checkpoint, (".safetensors",), replace=True, inputs=(*inputs, out))
+    if plot is not None:
+        writable(plot, (".png", ".svg", ".pdf"), replace=True, inputs=(*inputs, out))
     forest = open_forest(path)
     X, y = read_target(data, forest, header, target)
     by: Any = share if held_out is None else read_target(held_out, forest, header, target)
     import bitvec
-    from bitvec import files
+    from bitvec import atomic, files
 
     with _watch(quiet=as_json) as look:
         result = bitvec.retrain(
@@ -155,16 +238,25 @@ def command(
             X,
             y,
             validation=by,
-            movable=move,
+            train=train,
+            loss=loss,
+            quantile=quantile,
             relaxation=relaxation,
             steps=steps,
             batch_size=batch_size,
             learning_rate=learning_rate,
+            gamma=gamma,
+            patience=patience,
+            l1=l1,
+            prune_dead=prune,
+            checkpoint_path=checkpoint,
             device=device,
             seed=seed,
             progress=look,
         )
     files.save(result.forest, out)
+    if plot is not None:
+        atomic.write(plot, _picture(result, plot.suffix[1:]))
     _report(result, forest, out, as_json)
 
 
@@ -189,13 +281,24 @@ def _watch(*, quiet: bool) -> Iterator[Callable[[Evaluation], None]]:
 
         def look(evaluation: Evaluation) -> None:
             mark = "  kept" if evaluation.accepted else ""
-            text = f"{evaluation.stage} {evaluation.step}: validation {evaluation.score:.4g}{mark}"
+            text = f"{evaluation.stage} {evaluation.step}: validation {evaluation.score:.4g}"
+            if isfinite(evaluation.loss):
+                text += f", loss {evaluation.loss:.4g}"
+            if isfinite(evaluation.gamma):
+                text += f", steepness {evaluation.gamma:.3g}"
+            text += mark
             if advance is not None:
                 advance(evaluation.step / max(evaluation.steps, 1), text)
             elif not quiet:
                 click.echo(text, err=True)
 
         yield look
+
+
+def _picture(result: RetrainResult, kind: str) -> bytes:
+    content = BytesIO()
+    result.history.plot().savefig(content, format=kind)
+    return content.getvalue()
 
 
 def _report(result: RetrainResult, start: Forest, out: Path, as_json: bool) -> None:
@@ -209,15 +312,18 @@ def _report(result: RetrainResult, start: Forest, out: Path, as_json: bool) -> N
                 "metric": result.metric,
                 "before": result.start_score,
                 "after": result.score,
-                "moved": result.movable,
-                "history": [
-                    {"stage": e.stage, "step": e.step, "score": e.score, "accepted": e.accepted}
-                    for e in result.history
-                ],
+                "train": result.train,
+                "leaves": [start.n_leaves, result.forest.n_leaves],
+                "note": result.note,
+                "history": result.history.records(),
             }
         )
         return
     click.echo(f"validation {result.metric}: {result.start_score:.6g} -> {result.score:.6g}")
+    if result.note:
+        click.echo(result.note, err=True)
+    if result.pruned is not None:
+        click.echo(f"{start.n_leaves} leaves pruned to {result.forest.n_leaves}")
     if result.improved:
         click.echo(f"the retrained forest is in {out}")
     else:

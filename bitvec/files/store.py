@@ -1,11 +1,12 @@
 """Forests as files: one `.safetensors` file of the forest's arrays and a JSON record.
 
 The arrays lie in the file under readable names (`tests.b`, `bitvectors.lo`, `leaves.v`), so any
-safetensors reader opens it. `__metadata__` holds `format` ("bitvec.forest"), `version` and
-`forest`, the record of all that is no array, as JSON text in which non-finite numbers stand as NaN,
-Infinity and -Infinity. Other keys of `__metadata__` are for others and are ignored; an unknown key
-of the record or an unknown tensor is refused, since it could have changed the answers: whoever adds
-one raises the version. The same forest always gives the same bytes. No pickle is ever read.
+safetensors reader opens it. `__metadata__` holds `format` ("bitvec.forest", or "bitvec.machine" of
+a decision machine), `version` and `forest`, the record of all that is no array, as JSON text in
+which non-finite numbers stand as NaN, Infinity and -Infinity. Other keys of `__metadata__` are for
+others and are ignored; an unknown key of the record or an unknown tensor is refused, since it could
+have changed the answers: whoever adds one raises the version. The same forest always gives the same
+bytes. No pickle is ever read.
 
 A path that cannot be read or written raises the OSError of the operating system with one sentence;
 contents that are no forest raise FileFormatError.
@@ -16,6 +17,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +29,15 @@ from bitvec import atomic
 from bitvec.arrays import Array
 from bitvec.errors import FileFormatError, InvalidForestError, UnsupportedModelError
 from bitvec.files.fields import Record, Tensors
+from bitvec.files.machines import pack_machine, unpack_machine
 from bitvec.files.records import pack, unpack
 from bitvec.forest import Forest, require_forest
+from bitvec.machine import DecisionMachine
 
 FORMAT = "bitvec.forest"
+MACHINE_FORMAT = "bitvec.machine"
 VERSION = 1
+"""Of both formats."""
 MAX_HEADER = 1 << 25
 """Largest JSON header in bytes; safetensors itself stops at 100 MB."""
 
@@ -55,12 +61,12 @@ _OTHER_KINDS = (
 )
 
 
-def save(forest: Forest, path: str | os.PathLike[str]) -> None:
+def save(forest: Forest | DecisionMachine, path: str | os.PathLike[str]) -> None:
     """Write a forest to one file, which appears under its name only when it is whole.
 
     Parameters
     ----------
-    forest : Forest
+    forest : Forest or DecisionMachine
     path : path
         By convention it ends in `.safetensors`. A file that is there is replaced.
 
@@ -82,17 +88,18 @@ def save(forest: Forest, path: str | os.PathLike[str]) -> None:
     ...     identical(load(f"{folder}/stump.safetensors"), stump)
     True
     """
-    require_forest(forest)
-    tensors, record = pack(forest)
+    form, tensors, record = _packed(forest)
     # Wide elements first, so that each array is aligned to its own element size.
     order = sorted(tensors, key=lambda name: (-tensors[name].itemsize, name))
-    header = _header({name: tensors[name] for name in order}, record)
+    header = _header(form, {name: tensors[name] for name in order}, record)
     parts: list[bytes | memoryview] = [header, *(_little_endian(tensors[name]) for name in order)]
     atomic.write(path, lambda stream: stream.writelines(parts))
 
 
-def load(path: str | os.PathLike[str]) -> Forest:
-    """Read a forest from a file; a hostile or damaged file costs about twice its size in memory.
+def load(path: str | os.PathLike[str]) -> Forest | DecisionMachine:
+    """Read a forest, or a decision machine, from a file: what the file says that it holds.
+
+    A hostile or damaged file costs about twice its size in memory.
 
     Raises
     ------
@@ -103,14 +110,31 @@ def load(path: str | os.PathLike[str]) -> Forest:
     """
     data = _read(path)
     try:
-        tensors, record = _parse(data)
+        form, tensors, record = _parse(data)
         del data  # the arrays are copies of it: never hold both while the forest is checked
-        return unpack(tensors, record)
+        return _UNPACK[form](tensors, record)
     except (FileFormatError, InvalidForestError) as error:
         raise FileFormatError(f"{os.fspath(path)} must hold a whole forest, but {error}") from None
 
 
-def identical(a: Forest, b: Forest) -> bool:
+def load_forest(path: str | os.PathLike[str]) -> Forest:
+    """Read a forest from a file, which must hold one and no decision machine.
+
+    Raises
+    ------
+    FileFormatError, OSError
+        As `load` does, and where the file holds a machine.
+    """
+    loaded = load(path)
+    if isinstance(loaded, DecisionMachine):
+        raise FileFormatError(
+            f"{os.fspath(path)} must hold a forest, got a decision machine: read it with "
+            "bitvec.load, and use it as what it is."
+        )
+    return loaded
+
+
+def identical(a: Forest | DecisionMachine, b: Forest | DecisionMachine) -> bool:
     """Return whether two forests are equal bit for bit in every field: whether their files are.
 
     Raises
@@ -118,12 +142,26 @@ def identical(a: Forest, b: Forest) -> bool:
     UnsupportedModelError
         If one of them cannot be saved.
     """
-    (tensors, record), (others, other_record) = pack(a), pack(b)
+    (form, tensors, record), (other_form, others, other_record) = _packed(a), _packed(b)
     return (
-        _json(record, sort_keys=True) == _json(other_record, sort_keys=True)
+        form == other_form
+        and _json(record, sort_keys=True) == _json(other_record, sort_keys=True)
         and tensors.keys() == others.keys()
         and all(_same_bits(array, others[name]) for name, array in tensors.items())
     )
+
+
+_UNPACK: dict[str, Callable[[Tensors, Record], Forest | DecisionMachine]] = {
+    FORMAT: unpack,
+    MACHINE_FORMAT: unpack_machine,
+}
+
+
+def _packed(value: Forest | DecisionMachine) -> tuple[str, Tensors, Record]:
+    if isinstance(value, DecisionMachine):
+        return MACHINE_FORMAT, *pack_machine(value)
+    require_forest(value)
+    return FORMAT, *pack(value)
 
 
 def _same_bits(a: Array, b: Array) -> bool:
@@ -136,9 +174,9 @@ def _json(value: Any, *, sort_keys: bool = False) -> str:
     return json.dumps(value, separators=(",", ":"), sort_keys=sort_keys)
 
 
-def _header(tensors: Tensors, record: Record) -> bytes:
+def _header(form: str, tensors: Tensors, record: Record) -> bytes:
     entries: dict[str, Any] = {
-        "__metadata__": {"format": FORMAT, "version": str(VERSION), "forest": _json(record)}
+        "__metadata__": {"format": form, "version": str(VERSION), "forest": _json(record)}
     }
     start = 0
     for name, array in tensors.items():
@@ -182,14 +220,17 @@ def _read(path: str | os.PathLike[str]) -> bytes:
     raise FileFormatError(f"{os.fspath(path)} must be a forest saved by bitvec, got {kind}.")
 
 
-def _parse(data: bytes) -> tuple[Tensors, Record]:
+def _parse(data: bytes) -> tuple[str, Tensors, Record]:
     length = int.from_bytes(data[:_PREFIX], "little")
     header = _object(data[_PREFIX : _PREFIX + length], "header")
     metadata = header.pop("__metadata__", None)
     if not isinstance(metadata, dict) or not str(metadata.get("format")).startswith("bitvec."):
         raise FileFormatError("it is a safetensors file that bitvec did not write.")
-    if metadata["format"] != FORMAT:
-        raise FileFormatError(f"it holds a {metadata['format'][:60]!r}, not a {FORMAT!r}.")
+    form: str = metadata["format"]
+    if form not in _UNPACK:
+        raise FileFormatError(
+            f"it holds a {form[:60]!r}, not a {FORMAT!r} or a {MACHINE_FORMAT!r}."
+        )
     _require_version(metadata.get("version"))
     known = _DTYPES.values()
     for name, entry in header.items():
@@ -199,7 +240,7 @@ def _parse(data: bytes) -> tuple[Tensors, Record]:
     if not isinstance(record, str):
         raise FileFormatError("`forest` must be there, a text.")
     tensors = _tensors(data)
-    return tensors, _object(record.encode("utf-8", "surrogatepass"), "forest")
+    return form, tensors, _object(record.encode("utf-8", "surrogatepass"), "forest")
 
 
 def _require_version(version: Any) -> None:

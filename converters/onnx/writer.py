@@ -33,16 +33,9 @@ from bitvec.converters.onnx.schema import (
 )
 from bitvec.errors import MissingLibraryError, UnsupportedModelError
 from bitvec.forest import Forest
-from bitvec.graph.answers import (
-    add_answers,
-    cast,
-    finish,
-    raw_score,
-    require_hard,
-    tree_output,
-    weighted_leaves,
-)
-from bitvec.graph.operators import Graph
+from bitvec.graph.answers import add_answers
+from bitvec.graph.operators import Graph, cast
+from bitvec.graph.scores import finish, raw_score, require_hard, tree_output, weighted_leaves
 from bitvec.node_tests import (
     WORD_BITS,
     ZERO_THRESHOLD,

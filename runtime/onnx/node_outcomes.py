@@ -13,8 +13,8 @@ import numpy as np
 
 from bitvec.arrays import Array
 from bitvec.forest import Forest
-from bitvec.graph.answers import cast, softplus
-from bitvec.graph.operators import Graph
+from bitvec.graph.operators import Graph, cast
+from bitvec.graph.transforms import softplus
 from bitvec.node_tests import (
     WORD_BITS,
     ZERO_THRESHOLD,

@@ -15,8 +15,9 @@ import numpy as np
 from bitvec.arrays import Array
 from bitvec.errors import MissingLibraryError, UnsupportedModelError
 from bitvec.forest import Forest
-from bitvec.graph.answers import add_answers, raw_score, require_hard
+from bitvec.graph.answers import add_answers
 from bitvec.graph.operators import Graph
+from bitvec.graph.scores import raw_score, require_hard
 from bitvec.runtime.onnx.node_outcomes import outcomes
 
 try:

@@ -161,7 +161,7 @@ def test_bad_input_is_one_sentence_and_leaves_no_file(case: str, run: Run, spoil
         ("frobnicate",),
         ("info",),
         ("predict", STUMP, "stump.csv", "--output", "colours"),
-        ("retrain", STUMP, "stump.csv", "--target", "0", "-o", "x.safetensors", "--move", "S,q"),
+        ("retrain", STUMP, "stump.csv", "--target", "0", "-o", "x.safetensors", "--train", "S,q"),
         ("certify", STUMP, "--model", "cancer.ubj", "--artefact", "a.onnx"),
         ("predict", STUMP, "stump.csv", "--jobs", "many"),
     ],

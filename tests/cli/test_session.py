@@ -104,10 +104,10 @@ def test_retrain_never_returns_a_worse_tree(run: Run, desk: Path) -> None:
     arguments = ("retrain", "tree.skops", "iris-y.csv", "--target", "species", "--steps", 60)
     result = answer(run(*arguments, "-o", "new.safetensors", "--json"))
     assert result["after"] >= result["before"]
-    assert result["moved"] == ["S", "b", "v"]
+    assert result["train"] == ["S", "b", "v"]
     assert result["history"][0]["score"] == result["before"]
     assert files.load(desk / "new.safetensors").n_leaves > 1
-    again = run(*arguments, "-o", "again.safetensors", "--move", "v", "--validation", "iris-y.csv")
+    again = run(*arguments, "-o", "again.safetensors", "--train", "v", "--validation", "iris-y.csv")
     assert again.exit_code == 0, again.output
     assert "validation accuracy: " in again.stdout
     assert "start 0: validation" in again.stderr
@@ -320,3 +320,27 @@ def test_a_certificate_is_made_again(run: Run, desk: Path) -> None:
     other = run("certify", forest, *of, "--again", "proof.json")
     assert other.exit_code == 1
     assert "differs from proof.json in digest" in other.output
+
+
+def test_a_retraining_is_drawn_pruned_and_told_apart(run: Run, desk: Path) -> None:
+    assert run("convert", "tree.skops", "-o", "tree.safetensors").exit_code == 0
+    arguments = (
+        "retrain", "tree.safetensors", "iris-y.csv", "--target", "species", "--steps", 60,
+        "--gamma", "1,4", "--prune", "--validation", "iris-y.csv", "-o", "new.safetensors",
+        "--checkpoint", "run.safetensors", "--plot", "history.png",
+    )  # fmt: skip
+    first = answer(run(*arguments, "--json"))
+    assert (desk / "history.png").stat().st_size > 5_000
+    assert (desk / "run.safetensors").exists()
+    assert first["leaves"][1] <= first["leaves"][0]
+    # The checkpoint is of a run that is done: the same answer, without training again.
+    assert answer(run(*arguments, "--json"))["after"] == first["after"]
+    told = run("diff", "tree.safetensors", "new.safetensors", "--data", "iris.csv")
+    assert told.exit_code == 0, told.output
+    assert "S" in told.stdout
+    facts = answer(run("diff", "tree.safetensors", "tree.safetensors", "--json"))
+    assert facts
+    pruned = answer(run("prune", "tree.safetensors", "-o", "p.safetensors", "--json",
+                        "--data", "iris.csv"))  # fmt: skip
+    assert pruned["certified"] is True
+    assert files.load(desk / "p.safetensors").n_nodes == pruned["nodes"][1]

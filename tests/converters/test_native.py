@@ -268,18 +268,27 @@ def test_lift_with_general_weights_equals_the_recursion_on_every_engine(
 
 @settings(max_examples=20)
 @given(st.one_of(cpts(), e2edts(), e2edfs(), kddts(), taos()))
-def test_certificate_finds_no_difference_and_covers_every_test_of_one_column(native: Any) -> None:
+def test_certificate_covers_every_reachable_node_and_finds_no_difference(native: Any) -> None:
     forest = convert(native)
     certificate = compare(forest, subject(native))
     assert certificate.n_leaf_mismatches == certificate.n_value_mismatches == 0
     assert certificate.n_raw_mismatches == certificate.n_label_mismatches == 0
-    # Of margins over several columns a side may be neither reached nor excluded, and behind a
-    # feature map coverage is what the given rows show: the certificate says so.
-    if forest.feature_map is None and forest.tests.is_one_hot.all():
+    if forest.feature_map is None:  # coverage of a feature map is what the given rows show
         assert certificate.n_covered == certificate.n_reachable
         assert certificate.passed
-    else:
-        assert 0 <= certificate.n_covered <= certificate.n_reachable
+
+
+def test_certificate_of_a_tree_over_one_column_asks_for_no_side_that_no_value_takes() -> None:
+    tree = from_e2edt(
+        np.array([[0], [0], [0.5], [1], [-1], [-0.75], [0.75], [1], [-0.5], [-0.5]], np.float32),
+        np.array([0.75, -0.25, -0.5, 0.75, -0.5, -0.25, 0.25, 0, -1, -1], np.float32),
+        left=np.array([6, 5, 3, -4, 2, -11, -9, 1, 4, -6]),
+        right=np.array([-10, -1, -7, -5, 7, 9, -3, -2, 0, -8]),
+        mean=np.arange(11, dtype=np.float32),
+    )
+    certificate = compare(convert(tree), subject(tree))
+    assert certificate.n_covered == certificate.n_reachable == 9
+    assert certificate.passed
 
 
 @EXAMPLES

@@ -23,7 +23,7 @@ from bitvec.leaves import Leaves
 from bitvec.node_tests import axis_aligned
 from bitvec.output import Output, PostTransform
 from bitvec.runtime import tables
-from bitvec.runtime.cpu import perfect
+from bitvec.runtime.cpu.sweeps import perfect
 from bitvec.runtime.predictor import compile
 from bitvec.runtime.threads import available_cores
 from bitvec.source import Source

@@ -1,0 +1,65 @@
+"""`bitvec prune`: remove the nodes of a forest that decide nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from bitvec.cli.options import PATH, debug_option, header_option, json_option
+from bitvec.cli.paths import open_forest, writable
+from bitvec.cli.rows import read_rows
+
+
+@debug_option
+@click.command("prune", short_help="Remove the nodes that decide nothing.")
+@click.argument("path", metavar="FOREST|MODEL", type=PATH)
+@click.option(
+    "-o",
+    "--out",
+    "out",
+    type=PATH,
+    required=True,
+    metavar="OUT",
+    help="The .safetensors file of the new forest; replaced if it exists.",
+)
+@click.option(
+    "--data",
+    type=PATH,
+    metavar="DATA",
+    help="Rows, as a rule the training rows: branches that none of them reaches go too, and the "
+    "answers on them are certified to stay the same.",
+)
+@header_option
+@json_option
+def command(path: Path, out: Path, data: Path | None, header: bool | None, as_json: bool) -> None:
+    """Merge equal leaves and drop what no row can reach; with DATA also what none of it reaches.
+
+    \b
+    Examples:
+        bitvec prune forest.safetensors -o small.safetensors
+        bitvec prune forest.safetensors -o small.safetensors --data train.csv
+    """
+    inputs = (path,) if data is None else (path, data)
+    writable(out, (".safetensors",), replace=True, inputs=inputs)
+    forest = open_forest(path)
+    X = None if data is None else read_rows(data, forest, header)
+    import bitvec
+    from bitvec import files
+    from bitvec.cli.answer import count, print_json
+
+    result = bitvec.prune(forest, X)
+    files.save(result.forest, out)
+    removed = {"empty": result.empty, "unreachable": result.unreachable, "equal": result.equal}
+    if as_json:
+        sizes = [forest.n_nodes, result.forest.n_nodes]
+        print_json(
+            {"file": str(out), "nodes": sizes, "removed": removed, "certified": result.certified}
+        )
+        return
+    click.echo(
+        f"{count(forest.n_nodes, 'node')} -> {count(result.forest.n_nodes, 'node')}: "
+        f"{removed['empty']:,} that no row reached, "
+        f"{removed['unreachable']:,} that none can reach, "
+        f"{removed['equal']:,} above equal leaves"
+    )
