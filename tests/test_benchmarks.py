@@ -394,3 +394,61 @@ def test_the_benchmark_of_retraining_runs_quickly(tmp_path):
     (row,) = (row for row in report["rows"] if row["seed"] == 0)
     assert row["held_out_gain"] >= 0
     assert {target["met"] for target in report["targets"]} == {None}
+
+
+def test_forms_that_are_timed_against_each_other_give_one_answer_and_one_gradient():
+    pytest.importorskip("torch")
+    from benchmarks.relaxed import forests, forms
+    from benchmarks.relaxed.measure import require_equal
+
+    forest, X = forests.complete(3, 4), forests.rows()
+    ours, dense = forms.ours(forest, X, "sigmoid"), forms.dense(forest, X)
+    assert require_equal(ours, dense) < 1e-4
+
+    def wrong():
+        raw, *gradients = dense()
+        return raw, gradients[0] * 1.001, *gradients[1:]
+
+    with pytest.raises(ArithmeticError, match="gradients of S differ"):
+        require_equal(wrong, dense)
+
+
+def test_a_target_of_relaxing_is_judged_by_its_own_depth_only():
+    from benchmarks.relaxed.summary import table, targets
+
+    def step(depth, seconds, mb, dense=None, dense_mb=None):
+        return {
+            "what": "step", "form": "sigmoid", "trees": 100, "depth": depth, "seconds": seconds,
+            "mb": mb, "dense_seconds": dense, "dense_mb": dense_mb,
+            "times_faster": None if dense is None else dense / seconds,
+        }  # fmt: skip
+
+    maps = [
+        {"what": "map", "form": form, "leaves": 1024, "seconds": times, "of_softmax": times}
+        for form, times in (("softmax", 1.0), ("sparsemax", 5.0), ("entmax15", 7.0))
+    ]
+    rows = [step(6, 1.0, 10, 0.9, 20), step(10, 1.0, 10, 3.0, 9), step(14, 9.0, 2048), *maps]
+    found = {target.name: (target.value, target.met) for target in targets(rows, whole=True)}
+    assert found == {
+        "depth 6, dense seconds / ours": (0.9, False),
+        "depth 10, dense seconds / ours": (3.0, True),
+        "depth 10, our memory / dense": (1.111, False),
+        "depth 14, memory in GiB": (2.0, True),
+        "sparsemax / softmax at 1024 leaves, forward and backward": (5.0, True),
+        "entmax15 / softmax at 1024 leaves, forward and backward": (7.0, False),
+    }
+    assert {target.met for target in targets(rows, whole=False)} == {None}
+    machine = {"processor": "p", "cores": 2}
+    text = table({"rows": rows, "machine": machine, "command": "c"})
+    assert "| sigmoid | 1 s, 10 MB | 1 s, 10 MB | 9 s, 2,048 MB |" in text
+
+
+@pytest.mark.full
+def test_the_benchmark_of_relaxing_runs_quickly():
+    command = [sys.executable, "-m", "benchmarks.relaxed", "--quick", "--json"]
+    result = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=180
+    )
+    report = json.loads(result.stdout)
+    assert {row["depth"] for row in report["rows"] if row["what"] == "step"} == {4, 6}
+    assert all(row["seconds"] > 0 for row in report["rows"])

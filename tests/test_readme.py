@@ -41,6 +41,7 @@ def test_every_page_is_tried():
         "decision-machines.md",
         "engine.md",
         "relaxations.md",
+        "retraining-figures.md",
         "retraining.md",
         "what-lifts.md",
     ]

@@ -13,20 +13,22 @@ from bitvec.arrays import Array
 from bitvec.forest import Forest
 from bitvec.runtime.relax import SoftForest
 
-Step = Callable[[], Tensor]
-"""Goes forward and backward and returns the raw scores."""
+Step = Callable[[], tuple[Tensor, ...]]
+"""Goes forward and backward; returns the raw scores and the gradients of S, b and v."""
 
 
 def ours(forest: Forest, X: Array, relaxation: str) -> Step:
     """Return a step of a SoftForest with S, b and v free."""
     module = SoftForest.from_forest(forest, relaxation, movable=("S", "b", "v"))
     rows = module.prepare(X)
+    assert module.rows is not None
+    moved = (module.rows.S, module.b, module.v)
 
-    def step() -> Tensor:
+    def step() -> tuple[Tensor, ...]:
         module.zero_grad()
         raw: Tensor = module(rows)
         raw.square().mean().backward()  # type: ignore[no-untyped-call]
-        return raw.detach()
+        return raw.detach(), *(gradient(one) for one in moved)
 
     return step
 
@@ -48,20 +50,26 @@ def dense(forest: Forest, X: Array) -> Step:
     v = torch.tensor(forest.v, requires_grad=True)
     Xt = torch.tensor(X.T.copy())
 
-    def step() -> Tensor:
+    def step() -> tuple[Tensor, ...]:
         S.grad = b.grad = v.grad = None
         m = (S @ Xt - b[:, None]).view(n_trees, n, -1)
         right = F.logsigmoid(m)
         log_u = torch.bmm(goes_right, right) + torch.bmm(goes_left, right - m)
         raw = torch.einsum("tlb,tlo->bo", log_u.exp(), v.view(n_trees, n_leaves, 1))
         raw.square().mean().backward()  # type: ignore[no-untyped-call]
-        return raw.detach()
+        return raw.detach(), *(gradient(one) for one in (S, b, v))
 
     return step
 
 
+def gradient(parameter: Tensor) -> Tensor:
+    """Return the gradient, which is there."""
+    assert parameter.grad is not None
+    return parameter.grad.clone()
+
+
 def projection(name: str, n_leaves: int, batch: int) -> Step:
-    """Return a step of a map of the leaves of one tree to the simplex, and its gradient."""
+    """Return a step of a map of one tree's leaves to the simplex: memberships and a gradient."""
     from bitvec.runtime.relax import sparsemax as projections
 
     maps = {
@@ -74,10 +82,10 @@ def projection(name: str, n_leaves: int, batch: int) -> Step:
     away = torch.randn((1, n_leaves, batch), generator=generator)
     chosen = maps[name]
 
-    def step() -> Tensor:
+    def step() -> tuple[Tensor, ...]:
         score.grad = None
         p = chosen(score)
         p.backward(away)
-        return p.detach()
+        return p.detach(), gradient(score)
 
     return step

@@ -7,50 +7,12 @@ one finite score.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from bitvec.errors import InputError
-from bitvec.runtime.relax.sparsemax import sparsemax
-
-
-class _Entmax(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, score: Tensor) -> Tensor:
-        half = (score - score.amax(dim=1, keepdim=True)) / 2
-        # The threshold is at least −1, so that what lies below it may lie anywhere below it.
-        half = half.clamp_min(-2)
-        ordered = half.sort(dim=1, descending=True).values
-        count = torch.arange(1, score.shape[1] + 1, device=score.device, dtype=score.dtype)
-        count = count[None, :, None]
-        mean = ordered.cumsum(dim=1) / count
-        spread = ordered.square().cumsum(dim=1) - count * mean.square()
-        threshold = mean - ((1 - spread) / count).clamp_min(0).sqrt()
-        support = (threshold <= ordered).sum(dim=1, keepdim=True).clamp_min(1)  # 0 where NaN
-        root = (half - threshold.gather(1, support - 1)).clamp_min(0)
-        ctx.save_for_backward(root)
-        return root.square()
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> Tensor:
-        (root,) = ctx.saved_tensors
-        mean = (grads[0] * root).sum(dim=1, keepdim=True) / root.sum(dim=1, keepdim=True)
-        result: Tensor = root * (grads[0] - mean)
-        return result
-
-
-def entmax(score: Tensor) -> Tensor:
-    """Return 1.5-entmax: argmax over p of p · score + (4/3) · sum of (p − p^1.5), along axis 1.
-
-    Notes
-    -----
-    Peters, Niculae and Martins, "Sparse Sequence-to-Sequence Models" (2019), Algorithm 2 and
-    Proposition 2.
-    """
-    result: Tensor = _Entmax.apply(score)  # type: ignore[no-untyped-call]
-    return result
+from bitvec.runtime.relax.sparsemax import entmax15, sparsemax
 
 
 def softmax(score: Tensor) -> Tensor:
@@ -60,7 +22,7 @@ def softmax(score: Tensor) -> Tensor:
 
 SCORE_MAPS: dict[str, Callable[[Tensor], Tensor]] = {
     "softmax": softmax,
-    "entmax": entmax,
+    "entmax": entmax15,
     "sparsemax": sparsemax,
 }
 

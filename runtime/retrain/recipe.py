@@ -63,17 +63,3 @@ def diverged(what: str, step: int, steps: int) -> str:
         f"Training stopped at step {step} of {steps}, where the {what} was not finite: lower "
         "`learning_rate` or `gamma`, or bring y and the leaves into the range of float32."
     )
-
-
-def batches(n_rows: int, recipe: Recipe) -> Iterator[torch.Tensor]:
-    """Yield the row numbers of each step's batch, drawn with replacement on the host."""
-    generator = torch.Generator().manual_seed(recipe.seed)
-    for _ in range(recipe.steps):
-        rows = torch.randint(n_rows, (recipe.batch_size,), generator=generator)
-        yield rows.to(recipe.device)
-
-
-def cosine(optimizer: torch.optim.Optimizer, rates: list[float], part: float) -> None:
-    """Set the learning rates to their place on a cosine from 1 to 0, `part` of the way."""
-    for group, rate in zip(optimizer.param_groups, rates, strict=True):
-        group["lr"] = rate * 0.5 * (1 + float(torch.cos(torch.tensor(torch.pi * part))))

@@ -254,7 +254,8 @@ def build(
     strengths = {
         name: options.positive(name, value, or_zero=True) for name, value in strengths.items()
     }
-    for name in ("l1", "spatial"):
+    of_S = ("l1", "spatial", "l2") if l2_of == ("S",) else ("l1", "spatial")
+    for name in of_S:
         if strengths[name] and "S" not in module.movable:
             raise InputError(f"`{name}` must be 0 while S may not move, got {strengths[name]}.")
     added: list[Regulariser] = []
