@@ -17,7 +17,7 @@ import numpy as np
 from bitvec.arrays import Array
 from bitvec.errors import UnsupportedModelError
 from bitvec.forest import Forest
-from bitvec.graph.operators import Graph, cast
+from bitvec.graph.operators import Graph, cast, greater
 from bitvec.graph.transforms import TRANSFORMS, columns, transform
 from bitvec.output import Output
 
@@ -39,8 +39,7 @@ def add_answers(graph: Graph, forest: Forest, raw: str) -> None:
         if size == 1 and names.size == 2:
             score = part if output.labels_from_raw else probability
             boundary = _boundary(output)
-            comparison = "GreaterOrEqual" if output.tie_to_second else "Greater"
-            above = graph.add(comparison, score, boundary, name="is_second_class")
+            above = greater(graph, score, boundary, "is_second_class", equal=output.tie_to_second)
             index = cast(graph, above, np.dtype(np.int64), "class_index_wide")
             index = graph.add("Squeeze", index, np.array([1]), name="class_index")
             one = np.ones((), output.dtype)

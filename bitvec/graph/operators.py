@@ -7,22 +7,21 @@ The ONNX forms are written as such a graph; the module that writes a file hands 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 
 from bitvec.arrays import Array
-from bitvec.errors import UnsupportedModelError
+from bitvec.errors import InputError, UnsupportedModelError
 from bitvec.forest import Forest
+from bitvec.graph.interface import ML_OPSET, Interface
 
-OPSET = 21
-ML_OPSET = 5
-IR_VERSION = 10
-"""Pinned, since the onnx library writes newer versions by default than runtimes load."""
-
-TENSOR_TYPE = {"float32": 1, "int64": 7, "bool": 9, "float64": 11}
+TENSOR_TYPE = {
+    "float32": 1, "uint8": 2, "int8": 3, "int32": 6, "int64": 7, "bool": 9, "float16": 10,
+    "float64": 11,
+}  # fmt: skip
 """Numbers of the ONNX standard for the element types that Cast is asked for here."""
 
 LARGEST_FILE = 2**31 - 1
@@ -31,23 +30,32 @@ LARGEST_FILE = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """One node of a graph; its name is the name of its first output."""
+    """One node of a graph; `name` is that of its first output when it was added."""
 
     kind: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     attributes: dict[str, Any]
+    name: str
     domain: str = ""
 
 
 @dataclass(slots=True)
 class Graph:
-    """Operators in the order of computation, built by `add`; names are unique and readable."""
+    """Operators in the order of computation, built by `add`; names are unique and readable.
 
+    Parameters
+    ----------
+    interface : Interface
+        What the file's inputs and outputs are to be.
+    """
+
+    interface: Interface = field(default_factory=Interface)
     operators: list[Operator] = field(default_factory=list)
     constants: dict[str, Array] = field(default_factory=dict)
     inputs: dict[str, tuple[np.dtype, tuple[str | int, ...]]] = field(default_factory=dict)
     outputs: dict[str, tuple[np.dtype, tuple[str | int, ...]]] = field(default_factory=dict)
+    ml_opset: int = ML_OPSET
     _taken: dict[str, int] = field(default_factory=dict)
 
     def add(
@@ -70,7 +78,7 @@ class Graph:
             value if isinstance(value, str) else self.constant(f"{outputs[0]}.{place}", value)
             for place, value in enumerate(inputs)
         )
-        self.operators.append(Operator(kind, read, outputs, attributes, domain))
+        self.operators.append(Operator(kind, read, outputs, attributes, outputs[0], domain))
         return outputs
 
     def constant(self, name: str, value: Array) -> str:
@@ -80,14 +88,19 @@ class Graph:
         return name
 
     def input(self, name: str, dtype: np.dtype, shape: tuple[str | int, ...]) -> str:
-        """Declare an input of the graph."""
-        self.inputs[self._fresh(name)] = (dtype, shape)
-        return name
+        """Declare an input of the graph and return the tensor that holds it in this dtype."""
+        given = self.interface.input_dtype or dtype
+        self.inputs[self._fresh(name)] = (given, self._shape(shape))
+        return name if given == dtype else cast(self, name, dtype, f"{name}_as_{dtype.name}")
 
     def output(self, name: str, value: str, dtype: np.dtype, shape: tuple[str | int, ...]) -> None:
         """Declare an output of the graph: `value` under the name `name`."""
-        self.operators.append(Operator("Identity", (value,), (name,), {}))
-        self.outputs[name] = (dtype, shape)
+        self.operators.append(Operator("Identity", (value,), (name,), {}, name))
+        self.outputs[name] = (dtype, self._shape(shape))
+
+    def _shape(self, shape: tuple[str | int, ...]) -> tuple[str | int, ...]:
+        batch = self.interface.batch
+        return tuple(batch if size == "batch" and batch else size for size in shape)
 
     def _fresh(self, name: str) -> str:
         count = self._taken.get(name, 0)
@@ -101,7 +114,11 @@ class Graph:
         ------
         UnsupportedModelError
             If the model would not fit in one file.
+        InputError
+            If the interface asks for an output that there is not.
         """
+        self._keep_outputs()
+        self._name_outputs()
         size = sum(array.nbytes for array in self.constants.values())
         if size > LARGEST_FILE:
             raise UnsupportedModelError(
@@ -115,7 +132,7 @@ class Graph:
                     operator.kind,
                     operator.inputs,
                     operator.outputs,
-                    name=operator.outputs[0],
+                    name=operator.name,
                     domain=operator.domain,
                     **{k: _attribute(onnx, k, v) for k, v in operator.attributes.items()},
                 )
@@ -126,13 +143,13 @@ class Graph:
             [_value(onnx, *item) for item in self.outputs.items()],
             [onnx.numpy_helper.from_array(_plain(a), k) for k, a in self.constants.items()],
         )
-        domains = [("", OPSET)]
+        domains = [("", self.interface.opset)]
         if any(operator.domain for operator in self.operators):
-            domains.append(("ai.onnx.ml", ML_OPSET))
+            domains.append(("ai.onnx.ml", self.ml_opset))
         model = helper.make_model(
             graph,
             opset_imports=[helper.make_opsetid(*domain) for domain in domains],
-            ir_version=IR_VERSION,
+            ir_version=self.interface.ir_version,
             producer_name="bitvec",
             producer_version=version("bitvec"),
         )
@@ -144,6 +161,45 @@ class Graph:
             )
         onnx.checker.check_model(model, full_check=True)
         return model
+
+    def _keep_outputs(self) -> None:
+        """Drop the outputs that are not asked for, and what nothing else needs."""
+        wanted = self.interface.outputs
+        if wanted is None:
+            return
+        for name in wanted:
+            if name not in self.outputs:
+                raise InputError(
+                    f"`outputs` must be among {', '.join(self.outputs)}, got {name!r}: "
+                    "choose among them."
+                )
+        self.outputs = {name: self.outputs[name] for name in wanted}
+        needed, kept = set(wanted), []
+        for operator in reversed(self.operators):
+            if needed.intersection(operator.outputs):
+                needed.update(operator.inputs)
+                kept.append(operator)
+        self.operators = kept[::-1]
+        self.constants = {name: a for name, a in self.constants.items() if name in needed}
+
+    def _name_outputs(self) -> None:
+        """Give what an Identity would only rename the output's own name, where it has none yet."""
+        made = {name for operator in self.operators for name in operator.outputs}
+        names: dict[str, str] = {}
+        for operator in self.operators:
+            value = operator.inputs[0] if operator.inputs else ""
+            renames = operator.kind == "Identity" and operator.outputs[0] in self.outputs
+            if renames and value in made and value not in self.outputs:
+                names.setdefault(value, operator.outputs[0])
+        self.operators = [
+            replace(
+                operator,
+                inputs=tuple(names.get(name, name) for name in operator.inputs),
+                outputs=tuple(names.get(name, name) for name in operator.outputs),
+            )
+            for operator in self.operators
+            if operator.kind != "Identity" or names.get(operator.inputs[0]) != operator.outputs[0]
+        ]
 
 
 def metadata(forest: Forest, form: str) -> dict[str, str]:
@@ -184,3 +240,8 @@ def _value(onnx: Any, name: str, spec: tuple[np.dtype, tuple[str | int, ...]]) -
 def cast(graph: Graph, value: str, dtype: np.dtype, name: str) -> str:
     """Append a Cast to a dtype."""
     return graph.add("Cast", value, name=name, to=TENSOR_TYPE[dtype.name])
+
+
+def greater(graph: Graph, a: str | Array, b: str | Array, name: str, *, equal: bool = False) -> str:
+    """Append a > b, or a >= b, as b < a or b <= a: OpenVINO calls NaN greater than anything."""
+    return graph.add("LessOrEqual" if equal else "Less", b, a, name=name)

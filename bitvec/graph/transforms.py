@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from bitvec.arrays import Array
-from bitvec.graph.operators import Graph, cast
+from bitvec.graph.operators import Graph, cast, greater
 from bitvec.output import Output, PostTransform
 
 
@@ -23,7 +23,7 @@ def softplus(graph: Graph, x: str, dtype: np.dtype) -> str:
     log1p = graph.add("Mul", graph.add("Log", w, name="softplus_log"), slope, name="softplus_log1p")
     small = graph.add("Equal", w, one, name="softplus_is_small")
     log1p = graph.add("Where", small, u, log1p, name="softplus_rest")
-    above = graph.add("Greater", x, zero, name="softplus_is_above")
+    above = greater(graph, x, zero, "softplus_is_above")
     hinge = graph.add("Where", above, x, zero, name="softplus_hinge")
     return graph.add("Add", hinge, log1p, name="softplus")
 
@@ -107,7 +107,7 @@ def _softmax_unshifted(graph: Graph, output: Output, raw: str) -> str:
 def _softmax_zero(graph: Graph, output: Output, raw: str) -> str:
     top = graph.add("ReduceMax", raw, np.array([1]), keepdims=1, name="top_score")
     magnitude = graph.add("Abs", raw, name="magnitude")
-    counts = graph.add("Greater", magnitude, np.array(1e-7, output.dtype), name="is_not_zero")
+    counts = greater(graph, magnitude, np.array(1e-7, output.dtype), "is_not_zero")
     exp = graph.add("Exp", graph.add("Sub", raw, top, name="below_top"), name="exp_below_top")
     rest = graph.add("Exp", graph.add("Neg", top, name="negative_top"), name="exp_negative_top")
     small = graph.add("Mul", raw, rest, name="small_score")
@@ -167,7 +167,7 @@ def _signed_square(graph: Graph, output: Output, raw: str) -> str:
 
 
 def _hinge(graph: Graph, output: Output, raw: str) -> str:
-    positive = graph.add("Greater", raw, np.zeros((), output.dtype), name="is_positive")
+    positive = greater(graph, raw, np.zeros((), output.dtype), "is_positive")
     return cast(graph, positive, output.dtype, "hinge")
 
 

@@ -36,7 +36,7 @@ _DTYPES: dict[int, np.dtype[Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """A graph of the writer's by names: operators by their first output, constants as arrays."""
+    """A graph of the writer's by names: operators, constants as arrays, outputs."""
 
     operators: dict[str, Any]
     constants: dict[str, Array]
@@ -44,8 +44,13 @@ class Parts:
 
 
 def form_of(message: Any) -> str | None:
-    """Return the form of a file that bitvec wrote, or None."""
-    return next((p.value for p in message.metadata_props if p.key == "bitvec.form"), None)
+    """Return the form of a file that bitvec wrote; None of others, and of version 3's operators.
+
+    Those stand for themselves, as those of other exporters do.
+    """
+    form = next((p.value for p in message.metadata_props if p.key == "bitvec.form"), None)
+    of_trees = any(node.op_type == ENSEMBLE for node in message.graph.node)
+    return None if form == FORM and not of_trees else form
 
 
 def read(message: Any) -> Forest:
@@ -61,6 +66,11 @@ def read(message: Any) -> Forest:
         raise UnsupportedModelError(
             f"an ONNX file of bitvec must have the form `{FORM}` to be lifted, got `{form}`, which "
             "holds matrices instead of trees: convert the forest's own file or its source."
+        )
+    if "raw" not in {value.name for value in message.graph.output}:
+        raise UnsupportedModelError(
+            "an ONNX file of bitvec must have the output `raw` to be lifted, got others: convert "
+            "the forest's own file or its source."
         )
     try:
         forest = _forest(message)
@@ -79,7 +89,7 @@ def read(message: Any) -> Forest:
 def _forest(message: Any) -> Forest | None:
     graph = message.graph
     parts = Parts(
-        {node.output[0]: node for node in graph.node if node.output},
+        {node.name: node for node in graph.node},
         {c.name: _constant(c) for c in graph.initializer},
         {value.name: value for value in graph.output},
     )
@@ -90,7 +100,7 @@ def _forest(message: Any) -> Forest | None:
     if node.op_type != ENSEMBLE:
         node = parts.operators["leaf_number"]
     given = attributes(node)
-    summed = node.output[0] == "score"
+    summed = node.name == "score"
     raw = parts.outputs["raw"].type.tensor_type
     output_dtype, n_outputs = _DTYPES[raw.elem_type], int(raw.shape.dim[1].dim_value)
     operator = read_by_positions(given, output_dtype if summed else dtype)

@@ -148,11 +148,11 @@ def candidates(parts: Any, output: Output) -> Iterator[Output]:
         name.startswith("is_second_class")
         for name in operators
         if name.startswith(("is_second_class", "class_index"))
-        and operators[name].op_type in ("Greater", "GreaterOrEqual", "ArgMax")
+        and operators[name].op_type in ("Less", "LessOrEqual", "ArgMax")
     ]
     groups = tuple(1 if one else len(names) for one, names in zip(single, labels, strict=True))
     output = replace(output, classes=tuple(labels), groups=groups)
-    boundary = constants.get("is_second_class.1")
+    boundary = constants.get("is_second_class.0")
     for from_raw, tie in ((False, False), (True, False), (True, True)):
         found = replace(output, labels_from_raw=from_raw, tie_to_second=tie)
         if boundary is not None and float(boundary) != found.second_above:

@@ -13,6 +13,7 @@ import numpy as np
 from bitvec.arrays import Array
 from bitvec.errors import MissingLibraryError
 from bitvec.graph.answers import add_answers
+from bitvec.graph.interface import Interface
 from bitvec.graph.operators import Graph, cast
 from bitvec.graph.scores import raw_score, require_hard
 from bitvec.machine import DecisionMachine
@@ -25,7 +26,13 @@ except ImportError as error:
     raise MissingLibraryError("onnx", "onnx", "Writing ONNX files") from error
 
 
-def to_onnx(machine: DecisionMachine, *, name: str = "bitvec", leaves: bool = False) -> Any:
+def to_onnx(
+    machine: DecisionMachine,
+    *,
+    name: str = "bitvec",
+    leaves: bool = False,
+    interface: Interface | None = None,
+) -> Any:
     """Return a machine as an ONNX model of standard operators.
 
     Parameters
@@ -36,6 +43,8 @@ def to_onnx(machine: DecisionMachine, *, name: str = "bitvec", leaves: bool = Fa
         Name of the graph.
     leaves : bool
         Whether the model also has an output `leaves`, int64, (batch, n_trees): the exit leaves.
+    interface : Interface, optional
+        The dtype of X, which outputs, how many rows, and the versions of the file.
 
     Returns
     -------
@@ -55,7 +64,7 @@ def to_onnx(machine: DecisionMachine, *, name: str = "bitvec", leaves: bool = Fa
     """
     frame = machine.frame
     require_hard(frame, FORM)
-    graph = Graph()
+    graph = Graph(interface or Interface())
     X = graph.input("X", frame.dtype, ("batch", frame.n_features))
     local = _exit_leaves(graph, machine, X)
     leaf = graph.add("Add", local, machine.leaf_ptr[:-1], name="leaf")

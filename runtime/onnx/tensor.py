@@ -16,6 +16,7 @@ from bitvec.arrays import Array
 from bitvec.errors import MissingLibraryError, UnsupportedModelError
 from bitvec.forest import Forest
 from bitvec.graph.answers import add_answers
+from bitvec.graph.interface import Interface
 from bitvec.graph.operators import Graph
 from bitvec.graph.scores import raw_score, require_hard
 from bitvec.runtime.onnx.node_outcomes import outcomes
@@ -30,7 +31,13 @@ LARGEST_B = 1 << 28
 """Elements of B, all trees together, that a runtime may have to expand at load."""
 
 
-def to_onnx(forest: Forest, *, name: str = "bitvec", leaves: bool = False) -> Any:
+def to_onnx(
+    forest: Forest,
+    *,
+    name: str = "bitvec",
+    leaves: bool = False,
+    interface: Interface | None = None,
+) -> Any:
     """Return a forest as an ONNX model of standard operators.
 
     Parameters
@@ -41,6 +48,8 @@ def to_onnx(forest: Forest, *, name: str = "bitvec", leaves: bool = False) -> An
         Name of the graph.
     leaves : bool
         Whether the model also has an output `leaves`, int64, (batch, n_trees): the exit leaves.
+    interface : Interface, optional
+        The dtype of X, which outputs, how many rows, and the versions of the file.
 
     Returns
     -------
@@ -60,7 +69,7 @@ def to_onnx(forest: Forest, *, name: str = "bitvec", leaves: bool = False) -> An
     tree is n_leaves x n_nodes; `tree_ensemble` walks instead.
     """
     require_hard(forest, FORM)
-    graph = Graph()
+    graph = Graph(interface or Interface())
     X = graph.input("X", forest.dtype, ("batch", forest.n_features))
     local = exit_leaves(graph, forest, X)
     leaf = graph.add("Add", local, forest.bitvectors.leaf_ptr[:-1], name="leaf")

@@ -1,0 +1,80 @@
+"""Laws of narrowing: routes of float32 rows stay, scores move by rounding only."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from strategies import OBLIQUE, ONE_HOT, forests, forests_with_rows
+
+from bitvec import reference
+from bitvec.errors import UnsupportedModelError
+from bitvec.forest import from_matrices
+from bitvec.inputs import Inputs
+from bitvec.narrowing import F32, narrow_scores, narrow_tests
+from bitvec.node_tests import MissingRule, Relation
+
+F64 = np.dtype(np.float64)
+
+
+def narrowed(forest):
+    try:
+        return narrow_tests(forest)
+    except UnsupportedModelError as error:
+        assert "missing" in str(error)
+        assume(False)
+
+
+@settings(max_examples=150)
+@given(forests_with_rows(kinds=ONE_HOT))
+def test_every_row_of_float32_takes_the_same_way(drawn):
+    forest, X = drawn
+    narrow = narrowed(forest)
+    assert narrow.dtype == F32
+    with np.errstate(over="ignore"):
+        X = X.astype(F32)
+    wide = X.astype(forest.dtype)
+    assert np.array_equal(reference.exit_leaves(narrow, X), reference.exit_leaves(forest, wide))
+
+
+@pytest.mark.parametrize("relation", list(Relation))
+@pytest.mark.parametrize(
+    "b", [0.1, -0.1, 0.5, 1e-50, -1e-50, 1e300, -1e300, 3.4028235e38, np.inf, -np.inf, 0.0, -0.0]
+)
+def test_the_numbers_beside_a_threshold_stay_on_their_sides(b, relation):
+    forest = from_matrices([[1.0]], [b], [[0], [1]], [0, 1])
+    rule = np.full(1, relation, np.uint8)
+    forest = replace(forest, tests=replace(forest.tests, relation=rule))
+    narrow = narrow_tests(forest)
+    with np.errstate(over="ignore"):
+        near = F32.type(b)
+        beside = [np.nextafter(near, F32.type(end)) for end in (-np.inf, np.inf)]
+    X = np.array([near, *beside, 0, -0.0, np.inf, -np.inf, np.nan], F32)[:, None]
+    expected = reference.exit_leaves(forest, X.astype(F64))
+    assert np.array_equal(reference.exit_leaves(narrow, X), expected)
+
+
+@settings(max_examples=60)
+@given(forests())
+def test_scores_move_by_rounding_only(forest):
+    narrow = narrow_scores(forest)
+    assert narrow.output.dtype == F32
+    if forest.output.dtype == F32:
+        assert narrow is forest
+    with np.errstate(over="ignore"):
+        assert np.array_equal(narrow.leaves.v, forest.leaves.v.astype(F32), equal_nan=True)
+
+
+def test_what_cannot_be_compared_in_float32_is_refused():
+    oblique = from_matrices([[0.3, 0.7]], [0.1], [[0], [1]], [0, 1])
+    with pytest.raises(UnsupportedModelError, match="1 nodes that add several columns"):
+        narrow_tests(oblique)
+    stump = from_matrices([[1.0]], [0.1], [[0], [1]], [0, 1])
+    rule = np.full(1, MissingRule.NAN_OR_ZERO, np.uint8)
+    with pytest.raises(UnsupportedModelError, match="1e-35"):
+        narrow_tests(replace(stump, tests=replace(stump.tests, missing_rule=rule)))
+    with pytest.raises(UnsupportedModelError, match=r"float32, got 0\.1"):
+        narrow_tests(replace(stump, inputs=Inputs(1, missing_sentinel=0.1)))
+    assert OBLIQUE not in ONE_HOT
