@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bitvec.api import certify, compile, convert, export, to_torch
+    from bitvec.api import certify, compile, convert, to_torch
     from bitvec.certificates import Certificate
     from bitvec.comparison import diff
     from bitvec.converters.native import from_cpt, from_e2edf, from_e2edt, from_kddt, from_tao
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         MissingLibraryError,
         UnsupportedModelError,
     )
+    from bitvec.exports import export, export_page, to_c
     from bitvec.files import identical, load, save
     from bitvec.forest import Forest, from_matrices
     from bitvec.machine import DecisionMachine
@@ -39,7 +40,9 @@ _HOME = {
     "certify": "bitvec.api",
     "compile": "bitvec.api",
     "convert": "bitvec.api",
-    "export": "bitvec.api",
+    "export": "bitvec.exports",
+    "export_page": "bitvec.exports",
+    "to_c": "bitvec.exports",
     "to_torch": "bitvec.api",
     "Certificate": "bitvec.certificates",
     "diff": "bitvec.comparison",
@@ -86,6 +89,7 @@ __all__ = [
     "convert",
     "diff",
     "export",
+    "export_page",
     "from_cpt",
     "from_e2edf",
     "from_e2edt",
@@ -98,6 +102,7 @@ __all__ = [
     "prune",
     "retrain",
     "save",
+    "to_c",
     "to_sklearn",
     "to_torch",
     "to_treelite",

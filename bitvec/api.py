@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from bitvec import files
@@ -15,12 +14,10 @@ from bitvec.dispatch import converter, format_of, is_forest_file, is_path
 from bitvec.errors import FileFormatError, InputError
 from bitvec.exported import renumbered
 from bitvec.forest import Forest, require_forest
-from bitvec.formats import Target
 from bitvec.machine import DecisionMachine
 from bitvec.runtime import machine_predictor, predictor
 from bitvec.runtime.predictor import Predictor
 from bitvec.subject import Subject
-from bitvec.writing import WRITERS, OnnxForm, target_of, to_onnx
 
 if TYPE_CHECKING:
     from bitvec.runtime.relax.module import SoftForest
@@ -303,62 +300,3 @@ def to_torch(
         routing=routing,
         tree_chunk=tree_chunk,
     )
-
-
-def export(
-    forest: Forest,
-    path: str | Path,
-    *,
-    to: Target | None = None,
-    form: OnnxForm | None = None,
-    leaves: bool = False,
-) -> Path:
-    """Write a forest in another library's or runtime's format and return the path.
-
-    Parameters
-    ----------
-    path : path
-        Written aside and renamed, so that it is never half-written.
-    to : "onnx", "xgboost", "lightgbm", "treelite" or "sklearn", optional
-        By default the one whose files end as the path does: `.onnx`; `.ubj` or `.json` (xgboost);
-        `.txt` (LightGBM); `.tl` (treelite); `.skops` (scikit-learn). There the file predicts bit
-        for bit what the forest predicts.
-    form : "tree_ensemble" or "tensor", optional
-        Of ONNX. `tree_ensemble` (ai.onnx.ml) is small and fast; `tensor` needs standard operators
-        only and holds every kind of node. By default the first that holds the forest exactly.
-    leaves : bool
-        Give an ONNX file an output `leaves` as well, which a certificate compares one by one. It
-        costs time at every run, since onnxruntime computes the outputs that nobody asks for too.
-
-    Raises
-    ------
-    UnsupportedModelError
-        If the target cannot hold the forest; the message says what and why.
-    InputError
-        If the path does not end as the target's files do.
-
-    Notes
-    -----
-    onnxruntime adds the trees of `tree_ensemble` in an order that depends on its number of threads:
-    raw scores equal the forest's bit for bit on one thread (`intra_op_num_threads = 1`), and within
-    rounding on several. Those of `tensor` are equal on any number of threads.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from bitvec.forest import from_matrices
-    >>> stump = from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     export(stump, f"{folder}/stump.onnx").name
-    'stump.onnx'
-    """
-    require_forest(forest)
-    path = Path(path)
-    target = target_of(path, to)
-    if form not in (None, "tree_ensemble", "tensor"):
-        raise InputError(f'`form` must be "tree_ensemble" or "tensor", got {form!r}.')
-    if target == "onnx":
-        return to_onnx(forest, path, form, leaves)
-    if form is not None or leaves:
-        raise InputError(f"`form` and `leaves` are of ONNX files, got `to` = {target!r}.")
-    return WRITERS[target].write(forest, path)

@@ -12,7 +12,7 @@ from typing import Literal
 from bitvec import signatures
 from bitvec.signatures import Content
 
-Target = Literal["onnx", "xgboost", "lightgbm", "treelite", "sklearn"]
+Target = Literal["onnx", "xgboost", "lightgbm", "treelite", "sklearn", "c"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Forests that compare and add in float32, for runtimes that have no float64."""
+"""Forests that compare and add in float32, or add without scaling, for runtimes that do no more."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from bitvec.arrays import Array
 from bitvec.errors import UnsupportedModelError
 from bitvec.forest import Forest
 from bitvec.node_tests import Kind, MissingRule, Relation
+from bitvec.output import Aggregate, Output
 
 F32 = np.dtype(np.float32)
 
@@ -106,3 +107,43 @@ def narrow_scores(forest: Forest) -> Forest:
             linear = replace(linear, weight=weight, constant=constant)
         leaves = replace(forest.leaves, v=forest.leaves.v.astype(F32), linear=linear)
     return replace(forest, leaves=leaves, output=replace(output, dtype=F32, **changed))
+
+
+def fold_weights(forest: Forest) -> Forest:
+    """Return the forest as a plain sum: each leaf times its tree's weight and scale, and divided.
+
+    Leaves are rounded once more, in the dtype that they are added in: a raw score is within
+    (n + 3) units of that dtype's rounding of the sum of magnitudes, n the number of trees. What is
+    no sum or mean stays as it is.
+    """
+    output, leaves = forest.output, forest.leaves
+    if output.aggregate not in (Aggregate.SUM, Aggregate.MEAN):
+        return forest
+    factor = np.ones((forest.n_leaves, 1))
+    if output.tree_weight is not None:
+        sizes = np.diff(forest.bitvectors.leaf_ptr)
+        factor = np.repeat(output.tree_weight.astype(np.float64), sizes)[:, None]
+    by_output = np.ones(forest.n_outputs)
+    if output.scale is not None:
+        by_output = by_output * output.scale
+    if output.aggregate is Aggregate.MEAN:
+        divisor = forest.n_trees if output.divisor is None else output.divisor
+        by_output = by_output / np.asarray(divisor, np.float64)
+    factor = factor * (by_output if leaves.output is None else by_output[leaves.output][:, None])
+    if np.all(factor == 1):
+        return replace(forest, output=_plain(output))
+    with np.errstate(over="ignore"):
+        v = (leaves.v * factor).astype(leaves.v.dtype)
+        linear = leaves.linear
+        if linear is not None:
+            per_term = np.repeat(factor, np.diff(linear.leaf_ptr), axis=0)
+            linear = replace(
+                linear,
+                weight=(linear.weight * per_term).astype(v.dtype),
+                constant=(linear.constant * factor).astype(v.dtype),
+            )
+    return replace(forest, leaves=replace(leaves, v=v, linear=linear), output=_plain(output))
+
+
+def _plain(output: Output) -> Output:
+    return replace(output, aggregate=Aggregate.SUM, tree_weight=None, scale=None, divisor=None)

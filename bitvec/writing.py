@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from bitvec import atomic
-from bitvec.errors import InputError, UnsupportedModelError
+from bitvec.errors import InputError
 from bitvec.forest import Forest
 from bitvec.formats import Target
-
-OnnxForm = Literal["tree_ensemble", "tensor"]
+from bitvec.onnx_files import OnnxOptions, onnx_model
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,20 +22,11 @@ class Writer:
     write: Callable[[Forest, Path], Path]
 
 
-def to_onnx(forest: Forest, path: Path, form: OnnxForm | None, leaves: bool) -> Path:
-    """Write an .onnx file, in the first form that holds the forest if none is given."""
-    from bitvec.converters import onnx as tree_ensemble
-    from bitvec.runtime.onnx import tensor
+def to_onnx(forest: Forest, path: Path, options: OnnxOptions) -> Path:
+    """Write an .onnx file, or an .ort file of onnxruntime's own format."""
     from bitvec.runtime.onnx.files import save
 
-    if form == "tensor":
-        return save(tensor.to_onnx(forest, leaves=leaves), path)
-    try:
-        return save(tree_ensemble.to_onnx(forest, leaves=leaves), path)
-    except UnsupportedModelError:
-        if form is not None:
-            raise
-        return save(tensor.to_onnx(forest, leaves=leaves), path)
+    return save(onnx_model(forest, options), path)
 
 
 def _to_xgboost(forest: Forest, path: Path) -> Path:
@@ -65,15 +55,22 @@ def _to_sklearn(forest: Forest, path: Path) -> Path:
 
 
 def _to_onnx(forest: Forest, path: Path) -> Path:
-    return to_onnx(forest, path, None, False)
+    return to_onnx(forest, path, OnnxOptions())
+
+
+def _to_c(forest: Forest, path: Path) -> Path:
+    from bitvec.runtime.c import to_c
+
+    return to_c(forest).save(path)
 
 
 WRITERS: Final[dict[Target, Writer]] = {
-    "onnx": Writer((".onnx",), _to_onnx),
+    "onnx": Writer((".onnx", ".ort"), _to_onnx),
     "xgboost": Writer((".ubj", ".json"), _to_xgboost),
     "lightgbm": Writer((".txt",), _to_lightgbm),
     "treelite": Writer((".tl",), _to_treelite),
     "sklearn": Writer((".skops",), _to_sklearn),
+    "c": Writer((".h",), _to_c),
 }
 SUFFIXES: Final = tuple(suffix for writer in WRITERS.values() for suffix in writer.suffixes)
 

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import AXIS, EQUAL, SET, forests
 
+import bitvec
 from bitvec import reference, structure, transforms
 from bitvec.certificates import compare, forest_digest, load
 from bitvec.errors import FileFormatError, InputError
@@ -652,14 +653,14 @@ def test_an_exported_file_is_compared_down_to_labels(tmp_path):
     wrong = replace(forest, output=replace(forest.output, classes=(np.array(["yes", "no"]),)))
     for form in ("tree_ensemble", "tensor"):
         axis = forest_without_special_nodes(forest)
-        path = api.export(axis, tmp_path / f"{form}.onnx", form=form)
+        path = bitvec.export(axis, tmp_path / f"{form}.onnx", form=form)
         certificate = api.certify(axis, path)
         assert certificate.passed, str(certificate)
         assert certificate.compared == "raw scores, transformed scores and labels"
         assert ("one thread" in str(certificate)) == (form == "tree_ensemble")
         assert not api.certify(forest_without_special_nodes(wrong), path).passed
         with pytest.raises(InputError, match=r"features as the forest, 3, got 4"):
-            api.certify(axis, api.subject(api.export(wider(axis), tmp_path / "w.onnx", form=form)))
+            api.certify(axis, api.subject(bitvec.export(wider(axis), tmp_path / "w.onnx", form=form)))
 
 
 def forest_without_special_nodes(forest: Forest) -> Forest:

@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
     [
         ("README.md", 20),
         ("docs/after-hardening.md", 40),
+        ("docs/c99.md", 15),
         ("docs/what-lifts.md", 4),
         ("docs/decision-machines.md", 25),
         ("docs/engine.md", 8),
@@ -38,6 +39,8 @@ def test_every_page_is_tried():
     pages = sorted(page.name for page in (ROOT / "docs").glob("*.md"))
     assert pages == [
         "after-hardening.md",
+        "browser.md",
+        "c99.md",
         "decision-machines.md",
         "engine.md",
         "relaxations.md",

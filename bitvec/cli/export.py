@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,33 +11,64 @@ from bitvec.cli.options import PATH, debug_option, json_option
 from bitvec.cli.paths import open_forest, writable
 
 if TYPE_CHECKING:
-    from bitvec.formats import Target
+    from bitvec.forest import Forest
+
+ONNX_FORMS = ("tree_ensemble", "traversal", "tensor", "portable")
+C_FORMS = ("tables", "unrolled")
+TARGETS = (
+    "onnxruntime", "onnxruntime-mobile", "onnxruntime-web", "openvino", "tensorrt", "coreml",
+    "nnapi", "qnn",
+)  # fmt: skip
 
 
 @debug_option
-@click.command("export", short_help="Write a forest as ONNX or as a model of a library.")
+@click.command("export", short_help="Write a forest as ONNX, C, a web page or a library's model.")
 @click.argument("path", metavar="FOREST|MODEL", type=PATH)
 @click.option(
     "-o",
     "--out",
-    "target",
+    "target_path",
     type=PATH,
     required=True,
     metavar="OUT",
-    help="The file, named .onnx, .ubj or .json (xgboost), .txt (LightGBM), .tl (treelite) or "
-    ".skops (scikit-learn); replaced if it exists.",
+    help="The file, named .onnx, .ort (onnxruntime's own format), .h (C), .ubj or .json (xgboost), "
+    ".txt (LightGBM), .tl (treelite) or .skops (scikit-learn); replaced if it exists. Of --to web "
+    "a directory.",
 )
 @click.option(
     "--to",
     "format_",
-    type=click.Choice(["onnx", "xgboost", "lightgbm", "treelite", "sklearn"]),
+    type=click.Choice(["onnx", "c", "web", "xgboost", "lightgbm", "treelite", "sklearn"]),
     help="By default what OUT's name says.",
 )
 @click.option(
+    "--target",
+    type=click.Choice(TARGETS),
+    help="The runtime of an ONNX file: it chooses form, versions and number formats, or says what "
+    "the runtime cannot run.",
+)
+@click.option(
     "--form",
-    type=click.Choice(["tree_ensemble", "tensor"]),
-    help="Of ONNX: tree_ensemble (ai.onnx.ml) is small and fast; tensor needs standard operators "
-    "only and holds every kind of node. By default the first that holds the forest.",
+    type=click.Choice([*ONNX_FORMS, *C_FORMS]),
+    help="Of ONNX: tree_ensemble (ai.onnx.ml) is small and fast; traversal, tensor and portable "
+    "need standard operators only, portable no comparisons. Of C: tables, or unrolled for tiny "
+    "trees. By default the first that holds the forest.",
+)
+@click.option(
+    "--version",
+    "version",
+    type=click.Choice(["3", "5"]),
+    help="Of the operators of tree_ensemble. 3 adds in float32: faster for forests of classes, "
+    "scores within rounding.",
+)
+@click.option("--outputs", metavar="NAMES", help="The only outputs of ONNX: label,probabilities.")
+@click.option(
+    "--input-dtype",
+    type=click.Choice(["float16", "float32", "float64"]),
+    help="Of X in an ONNX file; by default the forest's.",
+)
+@click.option(
+    "--batch", type=click.IntRange(min=1), help="The number of rows of an ONNX file, if fixed."
 )
 @click.option(
     "--leaves",
@@ -45,55 +76,160 @@ if TYPE_CHECKING:
     help="Give an ONNX file an output `leaves` too: a certificate then compares leaves as well.",
 )
 @click.option(
+    "--thresholds",
+    type=click.Choice(["exact", "ranks"]),
+    help="Of C: with ranks nodes compare small integers.",
+)
+@click.option("--name", help="Of C: what all names in the header begin with.")
+@click.option(
+    "--onnxruntime-web",
+    "npm_package",
+    type=PATH,
+    metavar="DIR",
+    help="Of --to web: the npm package onnxruntime-web, unpacked; its files are copied.",
+)
+@click.option("--title", help="Of --to web: the page's title.")
+@click.option(
     "--certify",
     "proves",
     is_flag=True,
-    help="Compare OUT with the forest, in the runtime of OUT, and write OUT.certificate.json.",
+    help="Compare OUT with the forest, in the runtime of OUT, and write OUT.certificate.json. A C "
+    "header is compiled and run for that.",
 )
 @json_option
 @click.pass_context
 def command(
     ctx: click.Context,
+    /,
     path: Path,
-    target: Path,
-    format_: Target | None,
-    form: str | None,
-    leaves: bool,
+    target_path: Path,
     proves: bool,
     as_json: bool,
+    **given: Any,
 ) -> None:
     """Export a forest. Exit status 1: exported, but its certificate failed.
 
     What the target cannot hold exactly is refused. An ONNX certificate is made on one thread. On
     several, onnxruntime adds the trees of tree_ensemble in another order, so that raw scores may
-    differ in their last places; those of tensor do not.
+    differ in their last places; those of the other forms do not.
 
     \b
     Examples:
         bitvec export forest.safetensors -o forest.onnx
-        bitvec export model.ubj -o model.onnx --form tensor --certify
+        bitvec export model.ubj -o model.onnx --target openvino --certify
+        bitvec export model.ubj -o model.h --certify
+        bitvec export model.ubj --to web -o page --onnxruntime-web node_modules/onnxruntime-web
         bitvec export retrained.safetensors -o model.ubj --certify
     """
-    from bitvec import api
     from bitvec.cli import certificates
     from bitvec.cli.answer import print_json
     from bitvec.cli.summary import size_text
-    from bitvec.writing import SUFFIXES
 
-    writable(target, SUFFIXES, replace=True, inputs=(path,))
+    kind = _kind(target_path, given.pop("format_"), path)
+    options = _options(kind, given)
     forest = open_forest(path)
-    api.export(forest, target, to=format_, form=form, leaves=leaves)  # type: ignore[arg-type]
-    facts = {"file": str(target), "bytes": target.stat().st_size, "certificate": None}
+    if kind == "web":
+        _page(forest, target_path, options, proves=proves, as_json=as_json)
+        return
+    facts = _written(forest, target_path, kind, options)
+    facts = {"file": str(target_path), "bytes": target_path.stat().st_size, **facts}
     certificate = None
     if proves:
-        certificate = certificates.compare(forest, target, exported=True, quiet=as_json)
-        proof = certificates.write(certificate, certificates.beside(target))
+        other: Any = target_path
+        if kind == "c":
+            from bitvec.runtime.c.compiled import subject
+
+            other = subject(target_path, classes=forest.output.classes)
+        certificate = certificates.compare(forest, other, exported=True, quiet=as_json)
+        proof = certificates.write(certificate, certificates.beside(target_path))
         facts |= {"certificate": str(proof), "passed": certificate.passed}
     if as_json:
-        print_json(facts)
+        print_json({"certificate": None, **facts})
     else:
-        click.echo(f"{path} -> {target} ({size_text(target.stat().st_size)})")
+        click.echo(f"{path} -> {target_path} ({size_text(target_path.stat().st_size)})")
+        for name in ("estimate", "form", "adds", "settings"):
+            if facts.get(name):
+                click.echo(f"  {name}: {facts[name]}")
         if certificate is not None:
             certificates.show(certificate, as_json=False)
     if certificate is not None and not certificate.passed:
         ctx.exit(1)
+
+
+def _kind(target_path: Path, to: str | None, path: Path) -> str:
+    """Return what is to be written, after a look at where."""
+    from bitvec.writing import SUFFIXES, target_of
+
+    if to == "web":
+        return to
+    writable(target_path, SUFFIXES, replace=True, inputs=(path,))
+    return target_of(target_path, to)  # type: ignore[arg-type]
+
+
+_OF = {
+    "onnx": ("target", "form", "version", "outputs", "input_dtype", "batch", "leaves"),
+    "c": ("form", "thresholds", "name"),
+    "web": ("npm_package", "title"),
+}
+
+
+def _options(kind: str, given: dict[str, Any]) -> dict[str, Any]:
+    """Return the options that were given, of which each must be one of this kind of file."""
+    options = {name: value for name, value in given.items() if value}
+    named = {"npm_package": "--onnxruntime-web"}
+    for name in options:
+        if name not in _OF.get(kind, ()):
+            flag = named.get(name, f"--{name.replace('_', '-')}")
+            raise click.UsageError(f"{flag} must be left out where {kind} is written.")
+    forms = {"onnx": ONNX_FORMS, "c": C_FORMS}.get(kind, ())
+    if "form" in options and options["form"] not in forms:
+        raise click.UsageError(f"--form must be one of {', '.join(forms)} where {kind} is written.")
+    if kind == "web" and "npm_package" not in options:
+        raise click.UsageError(
+            "--to web must come with --onnxruntime-web: run `npm install onnxruntime-web`, and "
+            "name node_modules/onnxruntime-web."
+        )
+    return options
+
+
+def _written(
+    forest: Forest, target_path: Path, kind: str, options: dict[str, Any]
+) -> dict[str, Any]:
+    """Write the file, and return what is to be told of it."""
+    from bitvec import exports
+
+    if kind == "c":
+        source = exports.to_c(forest, **options)
+        source.save(target_path)
+        return {"estimate": str(source.estimate)}
+    if kind != "onnx":
+        exports.export(forest, target_path, to=kind)  # type: ignore[arg-type]
+        return {}
+    if "outputs" in options:
+        options["outputs"] = [name.strip() for name in options["outputs"].split(",")]
+    if "version" in options:
+        options["version"] = int(options["version"])
+    from bitvec.targets import TARGETS as TABLE
+
+    exports.export(forest, target_path, to="onnx", **options)
+    settings = TABLE[options["target"]].settings if "target" in options else ""
+    return {"settings": settings}
+
+
+def _page(
+    forest: Forest, target_path: Path, options: dict[str, Any], *, proves: bool, as_json: bool
+) -> None:
+    from bitvec.cli.answer import print_json
+    from bitvec.exports import export_page
+
+    if proves:
+        raise click.UsageError(
+            "--certify must be left out of --to web: export the same forest with --target "
+            "onnxruntime-web, and certify that."
+        )
+    package = options["npm_package"]
+    export_page(forest, target_path, onnxruntime_web=package, title=options.get("title"))
+    if as_json:
+        print_json({"directory": str(target_path)})
+    else:
+        click.echo(f"{target_path}: serve it with `python -m http.server -d {target_path}`")

@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 import bitvec
-from bitvec import api, files
+from bitvec import api, exports, files
 from bitvec.arrays import Array
 from bitvec.errors import MissingLibraryError
 from bitvec.forest import Forest
@@ -126,7 +126,7 @@ def visit(case: Case, directory: Path) -> tuple[Row, Forest]:
     ]
     files.save(forest, paths[0])
     certificate.save(paths[1])
-    api.export(forest, paths[2])
+    exports.export(forest, paths[2])
     exported = api.certify(forest, paths[2], case.X_test)
     row = Row(
         model=case.title,
@@ -181,7 +181,7 @@ def improve(
         progress=lambda look: progress(look.step / max(look.steps, 1)),
     )
     files.save(result.forest, directory / f"{case.stem}-retrained.safetensors")
-    path = api.export(result.forest, directory / f"{case.stem}-retrained.onnx")
+    path = exports.export(result.forest, directory / f"{case.stem}-retrained.onnx")
     api.certify(result.forest, path, X_test).save(path.with_suffix(".certificate.json"))
     before, after = (
         float(np.mean(api.compile(tree).predict(X_test) == y_test))

@@ -53,13 +53,12 @@ class Interface:
                     "whole numbers are handed in as one of them."
                 )
             object.__setattr__(self, "input_dtype", dtype)
-        if self.batch is not None and not (isinstance(self.batch, int) and self.batch >= 1):
+        if self.batch is not None and self.batch < 1:
             raise InputError(
                 f"`batch` must be a number of rows from 1 on, or None where it may vary, got "
                 f"{self.batch!r}."
             )
         if self.outputs is not None:
-            outputs = (self.outputs,) if isinstance(self.outputs, str) else tuple(self.outputs)
-            if not outputs:
+            if not self.outputs:
                 raise InputError("`outputs` must name at least one output, got none.")
-            object.__setattr__(self, "outputs", outputs)
+            object.__setattr__(self, "outputs", tuple(self.outputs))

@@ -73,6 +73,9 @@ class Graph:
         **attributes: Any,
     ) -> tuple[str, ...]:
         """Append an operator of several outputs and return their names."""
+        for value in inputs:
+            if isinstance(value, np.ndarray):
+                _require_kept(kind, value)
         outputs = tuple(self._fresh(name) for name in names)
         read = tuple(
             value if isinstance(value, str) else self.constant(f"{outputs[0]}.{place}", value)
@@ -219,6 +222,24 @@ def metadata(forest: Forest, form: str) -> dict[str, str]:
             filter(None, (forest.source.library, forest.source.version, forest.source.model))
         )
     return facts
+
+
+def _require_kept(kind: str, constant: Array) -> None:
+    """Refuse a number that onnxruntime 1.31 takes for 1 or 0, and drops its operator.
+
+    It rounds a single number of float64 to float32 to see whether the operator changes anything.
+    """
+    nothing = {"Mul": 1.0, "Div": 1.0, "Add": 0.0, "Sub": 0.0}.get(kind)
+    if nothing is None or constant.size != 1 or constant.dtype != np.float64:
+        return
+    number = float(constant.ravel()[0])
+    with np.errstate(over="ignore", under="ignore"):
+        dropped = number != nothing and float(np.float32(number)) == nothing
+    if dropped:
+        raise UnsupportedModelError(
+            f"a scale, divisor or base score must not round to {nothing:g} in float32, got "
+            f"{number!r}: onnxruntime would leave it out. Predict with bitvec."
+        )
 
 
 def _plain(array: Array) -> Array:

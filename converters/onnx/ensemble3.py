@@ -18,7 +18,6 @@ from bitvec.converters.onnx.schema import CLASSIFIER, DOMAIN, LEAF, REGRESSOR, M
 from bitvec.errors import UnsupportedModelError
 from bitvec.forest import Forest
 from bitvec.graph.operators import Graph
-from bitvec.graph.scores import tree_output, weighted_leaves
 from bitvec.output import Aggregate, PostTransform
 
 VERSION: Final = 3
@@ -73,16 +72,13 @@ def classifies(forest: Forest, outputs: tuple[str, ...] | None) -> bool:
     assert output.classes is not None
     if output.classes[0].dtype.kind not in "iU" or output.boundary is not None:
         return False
-    weights = leaf_weights(forest)
     if output.n_outputs == 1:
         has_scores = output.post_transform is not PostTransform.IDENTITY
-        return has_scores and bool((weights < 0).any()) and not output.tie_to_second
-    if output.n_outputs == 2:
-        return _is_share(forest, weights)
-    return tree_output(forest) is None or bool(np.unique(tree_output(forest)).size > 1)
+        return has_scores and bool((forest.leaves.v < 0).any()) and not output.tie_to_second
+    return output.n_outputs > 2 or _is_share(forest)
 
 
-def _is_share(forest: Forest, weights: Array) -> bool:
+def _is_share(forest: Forest) -> bool:
     """Return whether leaves hold the shares of two classes, so that one share says both."""
     vectors = forest.leaves.v
     return (
@@ -91,30 +87,10 @@ def _is_share(forest: Forest, weights: Array) -> bool:
         and forest.output.aggregate is Aggregate.MEAN
         and forest.output.divisor is None
         and not forest.output.base_score.any()  # type: ignore[union-attr]
-        and bool((weights >= 0).all())
+        and bool((vectors >= 0).all())
         # Shares are rounded to float32 at the least.
         and bool(np.allclose(vectors.sum(axis=1), 1, rtol=0, atol=1e-6))
     )
-
-
-def leaf_weights(forest: Forest) -> Array:
-    """Return what leaves add to the raw score, float32: divided and scaled beforehand."""
-    output = forest.output
-    weights = weighted_leaves(forest).astype(np.float64)
-    if output.aggregate is Aggregate.MEAN:
-        divisor = forest.n_trees if output.divisor is None else output.divisor
-        weights = weights / (divisor if forest.leaves.output is None else _named(forest, divisor))
-    if output.scale is not None:
-        scale = output.scale
-        weights = weights * (scale if forest.leaves.output is None else _named(forest, scale))
-    with np.errstate(over="ignore"):
-        return weights.astype(F32)
-
-
-def _named(forest: Forest, by_output: Any) -> Array:
-    """Return each leaf's number of its own output, (n_leaves, 1)."""
-    every = np.broadcast_to(np.asarray(by_output, np.float64), (forest.n_outputs,))
-    return every[forest.leaves.output][:, None]
 
 
 def raw_score(graph: Graph, forest: Forest, columns: str, feature: Array) -> str:
@@ -126,7 +102,7 @@ def raw_score(graph: Graph, forest: Forest, columns: str, feature: Array) -> str
         domain=DOMAIN,
         n_targets=forest.n_outputs,
         post_transform="NONE",
-        **_scoring(forest, feature, "target", leaf_weights(forest)),
+        **_scoring(forest, feature, "target", forest.leaves.v),
     )
 
 
@@ -151,7 +127,7 @@ def add_classifier(graph: Graph, forest: Forest, columns: str, feature: Array) -
     """Append a TreeEnsembleClassifier with the outputs `label` and `probabilities`."""
     output = forest.output
     assert output.classes is not None
-    labels, weights = output.classes[0], leaf_weights(forest)
+    labels, weights = output.classes[0], forest.leaves.v
     if output.n_outputs == 2:  # one share says both
         weights = weights[:, 1:]
     text = labels.dtype.kind == "U"
@@ -175,7 +151,7 @@ def _scoring(forest: Forest, feature: Array, prefix: str, weights: Array) -> dic
     base, first = forest.output.base_score, forest.output.base_first
     assert base is not None
     if base.any():
-        alone = {"treeids": -1 if first else forest.n_trees, "modes": LEAF}
+        alone: dict[str, Any] = {"treeids": -1 if first else forest.n_trees, "modes": LEAF}
         nodes = {
             name: np.insert(values, 0 if first else len(values), alone.get(name, 0))
             for name, values in nodes.items()

@@ -20,7 +20,7 @@ from bitvec.graph.answers import add_answers
 from bitvec.graph.interface import Interface
 from bitvec.graph.operators import Graph, cast
 from bitvec.graph.scores import raw_score, require_hard
-from bitvec.narrowing import narrow_scores, narrow_tests
+from bitvec.narrowing import fold_weights, narrow_scores, narrow_tests
 
 try:
     import onnx
@@ -99,15 +99,17 @@ def _add_version_5(graph: Graph, forest: Forest, *, leaves: bool) -> None:
 
 
 def _add_version_3(graph: Graph, forest: Forest, *, leaves: bool) -> None:
-    forest = narrow_scores(narrow_tests(forest))
     ensemble3.require_version_3(forest)
-    graph.ml_opset = ensemble3.VERSION
-    X = graph.input("X", forest.dtype, ("batch", forest.n_features))
-    columns, feature = treated_columns(graph, forest, X)
     wanted = graph.interface.outputs
     if wanted is not None and leaves:
         wanted = tuple(name for name in wanted if name != "leaves") or None
-    if ensemble3.classifies(forest, wanted):
+    forest = narrow_tests(forest)
+    at_once = ensemble3.classifies(forest, wanted)
+    forest = narrow_scores(fold_weights(forest))
+    graph.ml_opset = ensemble3.VERSION
+    X = graph.input("X", forest.dtype, ("batch", forest.n_features))
+    columns, feature = treated_columns(graph, forest, X)
+    if at_once:
         ensemble3.add_classifier(graph, forest, columns, feature)
     else:
         add_answers(graph, forest, ensemble3.raw_score(graph, forest, columns, feature))

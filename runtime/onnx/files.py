@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 from typing import Any
 
 from bitvec import atomic
-from bitvec.errors import FileFormatError
+from bitvec.errors import FileFormatError, MissingLibraryError
 from bitvec.graph.operators import LARGEST_FILE
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> Path:
-    """Write an `onnx.ModelProto` to a path that ends in `.onnx`, and return the path.
+    """Write an `onnx.ModelProto` to a path that ends in `.onnx` or `.ort`, and return the path.
+
+    An `.ort` file, in onnxruntime's own format, is written without optimisation: constants that a
+    runtime computes at load would be expanded in the file.
 
     Raises
     ------
@@ -22,9 +26,10 @@ def save(model: Any, path: str | os.PathLike[str]) -> Path:
         If the path cannot be written; a file that was there is then still whole.
     """
     target = Path(path)
-    if target.suffix != ".onnx":
+    if target.suffix not in (".onnx", ".ort"):
         raise FileFormatError(
-            f"an ONNX file must end in .onnx, got {target.name!r}: rename it to "
+            f"an ONNX file must end in .onnx, or in .ort for onnxruntime's own format, got "
+            f"{target.name!r}: rename it to "
             f"{target.with_suffix('.onnx').name if target.stem else 'model.onnx'!r}."
         )
     if model.ByteSize() > LARGEST_FILE:
@@ -32,4 +37,20 @@ def save(model: Any, path: str | os.PathLike[str]) -> Path:
             f"an ONNX file must be smaller than 2 GiB, got {model.ByteSize() / 2**30:.1f} GiB: "
             "save the forest itself, or export fewer trees with forest.take."
         )
-    return atomic.write(path, model.SerializeToString())
+    content = model.SerializeToString()
+    return atomic.write(path, _in_ort_format(content) if target.suffix == ".ort" else content)
+
+
+def _in_ort_format(content: bytes) -> bytes:
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise MissingLibraryError("onnxruntime", "onnx", "Writing .ort files") from error
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.add_session_config_entry("session.save_model_format", "ORT")
+    options.log_severity_level = 3
+    with tempfile.TemporaryDirectory() as folder:
+        options.optimized_model_filepath = str(Path(folder) / "forest.ort")
+        onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+        return Path(options.optimized_model_filepath).read_bytes()

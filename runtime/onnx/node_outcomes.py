@@ -13,7 +13,7 @@ import numpy as np
 
 from bitvec.arrays import Array
 from bitvec.forest import Forest
-from bitvec.graph.operators import Graph, cast
+from bitvec.graph.operators import Graph, cast, greater
 from bitvec.graph.transforms import softplus
 from bitvec.node_tests import (
     WORD_BITS,
@@ -35,19 +35,42 @@ def outcomes(graph: Graph, forest: Forest, X: str) -> tuple[str, Array]:
     h, order
         Name of a bool tensor, (n_nodes, batch), and the node that each of its rows stands for.
     """
-    tests = forest.tests
     by_column = graph.add("Transpose", X, perm=[1, 0], name="X_by_column")
+    return outcomes_of(graph, forest, by_column, np.ones(forest.n_nodes, bool))
+
+
+def outcomes_of(graph: Graph, forest: Forest, by_column: str, wanted: Array) -> tuple[str, Array]:
+    """Append h of some nodes, at least one.
+
+    Parameters
+    ----------
+    by_column : name of a tensor, (n_features, batch)
+    wanted : bool, (n_nodes,)
+
+    Returns
+    -------
+    h, order
+        As of `outcomes`.
+    """
+    tests = forest.tests
     one_hot = tests.is_one_hot
     comparison = np.where(tests.kind == Kind.EQUAL, _EQUAL, tests.relation)
     parts, order = [], []
     for gathered in (True, False):
-        chosen = np.flatnonzero((one_hot == gathered) & (tests.kind != Kind.SET))
+        chosen = np.flatnonzero(wanted & (one_hot == gathered) & (tests.kind != Kind.SET))
         nodes = chosen[np.argsort(comparison[chosen], kind="stable")]
         if nodes.size:
-            z = _margins(graph, forest, by_column, nodes)
+            # onnxruntime 1.31 drops a product with a single float64 number that is 1 in float32,
+            # and a difference with one that is 0 there: so a single node is computed twice.
+            alone = nodes.size == 1 and not gathered
+            read = np.repeat(nodes, 2) if alone else nodes
+            z = _margins(graph, forest, by_column, read)
+            if alone:
+                first = (np.array([0]), np.array([1]), np.array([0]))
+                z = graph.add("Slice", z, *first, name="margin_once")
             parts.append(_compare(graph, tests, z, nodes, comparison[nodes]))
             order.append(nodes)
-    nodes = np.flatnonzero(tests.kind == Kind.SET)
+    nodes = np.flatnonzero(wanted & (tests.kind == Kind.SET))
     if nodes.size:
         parts.append(_sets(graph, forest, by_column, nodes))
         order.append(nodes)
@@ -56,7 +79,6 @@ def outcomes(graph: Graph, forest: Forest, X: str) -> tuple[str, Array]:
 
 
 _EQUAL = 2
-_COMPARE = {Relation.GREATER: "Greater", Relation.GREATER_EQUAL: "GreaterOrEqual", _EQUAL: "Equal"}
 
 
 def _compare(graph: Graph, tests: NodeTests, z: str, nodes: Array, comparison: Array) -> str:
@@ -71,7 +93,11 @@ def _compare(graph: Graph, tests: NodeTests, z: str, nodes: Array, comparison: A
         if len(values) > 1:
             bounds = (np.array([start]), np.array([end]), np.array([0]))
             part = graph.add("Slice", z, *bounds, name="margin_block")
-        parts.append(graph.add(_COMPARE[value], part, b[start:end], name="test"))
+        if value == _EQUAL:
+            parts.append(graph.add("Equal", part, b[start:end], name="test"))
+        else:
+            equal = value == Relation.GREATER_EQUAL
+            parts.append(greater(graph, part, b[start:end], "test", equal=equal))
     h = parts[0] if len(parts) == 1 else graph.add("Concat", *parts, axis=0, name="tests")
     missing_right = tests.missing_right[nodes][:, None]
     if not missing_right.any():
@@ -81,7 +107,7 @@ def _compare(graph: Graph, tests: NodeTests, z: str, nodes: Array, comparison: A
     return graph.add("Or", h, right, name="test_or_missing")
 
 
-def _values(graph: Graph, forest: Forest, by_column: str, column: Array, rule: Array) -> str:
+def values(graph: Graph, forest: Forest, by_column: str, column: Array, rule: Array) -> str:
     """Append the columns' values, NaN where the rule calls them missing, (n, batch)."""
     dtype = forest.dtype
     x = graph.add("Gather", by_column, column.astype(np.int64), axis=0, name="x")
@@ -109,7 +135,7 @@ def _margins(graph: Graph, forest: Forest, by_column: str, nodes: Array) -> str:
     first = tests.node_ptr[nodes]
     if tests.is_one_hot[nodes].all():
         column = tests.column[tests.row_ptr[first]]
-        return _values(graph, forest, by_column, column, tests.missing_rule[nodes])
+        return values(graph, forest, by_column, column, tests.missing_rule[nodes])
     n_rows = tests.node_ptr[nodes + 1] - first
     total = ""
     for k in range(int(n_rows.max())):
@@ -144,7 +170,7 @@ def _row_values(graph: Graph, forest: Forest, by_column: str, rows: Array, rule:
         has = k < n_entries
         entry = first + np.where(has, k, 0)
         entry[n_entries == 0] = 0
-        x = _values(graph, forest, by_column, tests.column[entry], rule)
+        x = values(graph, forest, by_column, tests.column[entry], rule)
         missing = graph.add("IsNaN", x, name="entry_missing")
         if tests.substitute is not None:
             substitute = tests.substitute[entry][:, None]
@@ -182,7 +208,7 @@ def _sets(graph: Graph, forest: Forest, by_column: str, nodes: Array) -> str:
     """
     tests, dtype = forest.tests, forest.dtype
     column = tests.column[tests.row_ptr[tests.node_ptr[nodes]]]
-    x = _values(graph, forest, by_column, column, tests.missing_rule[nodes])
+    x = values(graph, forest, by_column, column, tests.missing_rule[nodes])
     truncates = (tests.code_rule[nodes] == CodeRule.TRUNCATE)[:, None]
     zero = np.zeros((), dtype)
     negative = graph.add("Less", x, zero, name="is_negative")
@@ -191,7 +217,7 @@ def _sets(graph: Graph, forest: Forest, by_column: str, nodes: Array) -> str:
     # Truncation reads a value above -1 as code 0, rounding down any from 0 on; by the exact rule
     # the value must be its own code.
     same = graph.add("Equal", x, whole, name="is_whole")
-    above = graph.add("Greater", x, np.array(-1, dtype), name="above_minus_one")
+    above = greater(graph, x, np.array(-1, dtype), "above_minus_one")
     truncated = graph.add("And", above, truncates, name="is_truncated")
     readable = graph.add("Or", same, truncated, name="is_code_or_truncated")
     floors = (tests.code_rule[nodes] == CodeRule.FLOOR)[:, None]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,8 @@ try:
 except ImportError as error:
     raise MissingLibraryError("onnxruntime", "onnx", "Running ONNX files") from error
 
-ROWS_PER_RUN = {"tensor": 1024}
-"""Rows that go through a session at once: the form holds h and B · h of all of them."""
+ROWS_PER_RUN = {"tensor": 1024, "traversal": 1024, "portable": 1024}
+"""Rows that go through a session at once: these forms hold much of each of them."""
 MOST_ROWS_PER_RUN = 1 << 16
 ONE_THREAD = (
     "onnxruntime ran on one thread: on several, it adds the trees of the form tree_ensemble in "
@@ -55,18 +56,22 @@ class OnnxEngine:
         self._session = _session(model, n_threads)
         inputs = self._session.get_inputs()
         outputs = {output.name: output.type for output in self._session.get_outputs()}
-        known = len(inputs) == 1 and inputs[0].name == "X" and inputs[0].type in _DTYPES
+        names = [one.name for one in inputs]
+        known = names in (["X"], ["X", "present"]) and inputs[0].type in _DTYPES
         if not known or outputs.get("raw") not in _DTYPES:
             raise FileFormatError(
-                "the model must have one input `X` and an output `raw`, got inputs "
-                f"{[i.name for i in inputs]} and outputs {sorted(outputs)}: export it with bitvec."
+                "the model must have the input `X`, or `X` and `present`, and an output `raw`, got "
+                f"inputs {names} and outputs {sorted(outputs)}: export it with bitvec."
             )
+        self._masked = len(names) == 2
         self._outputs = outputs
         self._dtype = _DTYPES[inputs[0].type]
         self._n_features = int(inputs[0].shape[1])
         self.metadata: dict[str, str] = dict(self._session.get_modelmeta().custom_metadata_map)
         form = self.metadata.get("bitvec.form", "")
-        self._block = ROWS_PER_RUN.get(form, MOST_ROWS_PER_RUN)
+        rows = inputs[0].shape[0]
+        self._fixed = isinstance(rows, int)
+        self._block = rows if self._fixed else ROWS_PER_RUN.get(form, MOST_ROWS_PER_RUN)
 
     @property
     def name(self) -> str:
@@ -152,7 +157,7 @@ class OnnxEngine:
         parts = []
         for start in range(0, max(len(X), 1), self._block):
             rows = self._cast(X[start : start + self._block])
-            part = self._session.run([output], {"X": rows})[0]
+            part = self._session.run([output], self._fed(rows))[0][: len(rows)]
             if out is None:
                 parts.append(part)
             else:
@@ -160,6 +165,20 @@ class OnnxEngine:
         if out is not None:
             return out
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def _fed(self, rows: Array) -> dict[str, Array]:
+        """Return the inputs of some rows: as many as the file wants, and what is missing apart."""
+        if self._fixed and len(rows) < self._block:
+            rows = np.concatenate(
+                [rows, np.zeros_like(rows, shape=(self._block - len(rows), *rows.shape[1:]))]
+            )
+        if not self._masked:
+            return {"X": rows}
+        missing = np.isnan(rows)
+        return {
+            "X": np.where(missing, rows.dtype.type(0), rows),
+            "present": (~missing).astype(rows.dtype),
+        }
 
     def _cast(self, X: Array) -> Array:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -172,6 +191,7 @@ class OnnxEngine:
 
 
 _DTYPES: dict[str, np.dtype[Any]] = {
+    "tensor(float16)": np.dtype(np.float16),
     "tensor(float)": np.dtype(np.float32),
     "tensor(double)": np.dtype(np.float64),
 }
@@ -233,15 +253,24 @@ def subject(model: Any) -> Subject:
     return Subject(
         name="onnxruntime",
         version=onnxruntime.__version__,
+        accepts_infinite=form != "portable",
+        exact=engine.metadata.get("bitvec.adds") != "within rounding",
         raw=engine.raw,
         leaf_ids=engine.exit_leaves if engine.has_leaves else None,
         ids="leaf number",
-        predict=None
-        if transform in CANCELS and "label" not in width
-        else lambda X: engine.run("label" if "label" in width else "prediction", X),
+        predict=_prediction(engine, transform),
         scores=scores if names and told_apart and transform not in CANCELS else None,
         n_trees=width.get("leaves"),
         n_features=engine.n_features,
         n_outputs=width["raw"],
         notes=tuple(notes),
     )
+
+
+def _prediction(engine: OnnxEngine, transform: str) -> Callable[[Array], Array] | None:
+    """Return what gives the model's own predictions, where it has comparable ones."""
+    if "label" in engine.output_names:
+        return lambda X: engine.run("label", X)
+    if "prediction" in engine.output_names and transform not in CANCELS:
+        return lambda X: engine.run("prediction", X)
+    return None

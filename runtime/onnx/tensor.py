@@ -17,7 +17,7 @@ from bitvec.errors import MissingLibraryError, UnsupportedModelError
 from bitvec.forest import Forest
 from bitvec.graph.answers import add_answers
 from bitvec.graph.interface import Interface
-from bitvec.graph.operators import Graph
+from bitvec.graph.operators import Graph, greater
 from bitvec.graph.scores import raw_score, require_hard
 from bitvec.runtime.onnx.node_outcomes import outcomes
 
@@ -134,7 +134,7 @@ def _class_leaves(graph: Graph, forest: Forest, h: str, place: Array, trees: Arr
         first[i, :n], last[i, :n], row[i, :n] = B.lo[nodes], B.mid[nodes], place[nodes]
     # int32 has comparisons in every runtime, and they are exact.
     leaf = np.arange(most, dtype=np.int32)[:, None]
-    begins = graph.add("GreaterOrEqual", leaf, first[:, None].astype(np.int32), name="from_left")
+    begins = greater(graph, leaf, first[:, None].astype(np.int32), "from_left", equal=True)
     ends = graph.add("Less", leaf, last[:, None].astype(np.int32), name="before_right")
     in_left = graph.add("And", begins, ends, name="in_left_subtree")
     stays = graph.add("Not", in_left, name="B_bool")

@@ -1,0 +1,174 @@
+"""Forests as files of other runtimes: ONNX, C, a page, and the formats of their libraries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from bitvec.errors import InputError
+from bitvec.forest import Forest, require_forest
+from bitvec.formats import Target
+from bitvec.graph.interface import Interface
+from bitvec.onnx_files import OnnxForm, OnnxOptions, onnx_model
+from bitvec.writing import WRITERS, target_of, to_onnx
+
+if TYPE_CHECKING:
+    from bitvec.runtime.c import CSource
+
+
+def export(
+    forest: Forest,
+    path: str | Path,
+    *,
+    to: Target | None = None,
+    form: OnnxForm | None = None,
+    target: str | None = None,
+    version: Literal[3, 5] = 5,
+    leaves: bool = False,
+    outputs: Iterable[str] | None = None,
+    input_dtype: Any = None,
+    batch: int | None = None,
+) -> Path:
+    """Write a forest in another library's or runtime's format and return the path.
+
+    Parameters
+    ----------
+    path : path
+        Written aside and renamed, so that it is never half-written.
+    to : "onnx", "xgboost", "lightgbm", "treelite", "sklearn" or "c", optional
+        By default the one whose files end as the path does: `.onnx`, or `.ort` in onnxruntime's own
+        format; `.ubj` or `.json` (xgboost); `.txt` (LightGBM); `.tl` (treelite); `.skops`
+        (scikit-learn); `.h` (a C header, see `to_c`). There the file predicts bit for bit what the
+        forest predicts.
+    form : "tree_ensemble", "traversal", "tensor" or "portable", optional
+        Of ONNX. `tree_ensemble` (ai.onnx.ml) is small and fast. The others need standard operators
+        only: `traversal` walks the trees, `tensor` is v[argmax(B · σ(Sx − b))], `portable` needs
+        no comparisons. By default the first that holds the forest exactly, and runs on the target.
+    target : str, optional
+        The runtime of an ONNX file, one of `bitvec.targets.TARGETS`: it chooses form, versions and
+        the float32 of runtimes without float64, and refuses what the runtime cannot run.
+    version : 5 or 3
+        Of the operators of `tree_ensemble`. Version 3 adds in float32, which is faster for forests
+        of classes; raw scores are then within rounding.
+    leaves : bool
+        Give an ONNX file an output `leaves` as well, which a certificate compares one by one. It
+        costs time at every run, since onnxruntime computes the outputs that nobody asks for too.
+    outputs : iterable of str, optional
+        The only outputs of an ONNX file, among `raw`, `prediction`, `label`, `probabilities` and
+        `leaves`. All if not given.
+    input_dtype : numpy dtype, optional
+        Of X in an ONNX file: float16, float32 or float64; the forest's if not given.
+    batch : int, optional
+        The number of rows of an ONNX file, where it must not vary.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If the target cannot hold the forest; the message says what and why.
+    InputError
+        If the path does not end as the target's files do.
+
+    Notes
+    -----
+    onnxruntime adds the trees of `tree_ensemble` in an order that depends on its number of threads:
+    raw scores equal the forest's bit for bit on one thread (`intra_op_num_threads = 1`), and within
+    rounding on several. Those of `tensor` are equal on any number of threads.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from bitvec.forest import from_matrices
+    >>> stump = from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     export(stump, f"{folder}/stump.onnx").name
+    'stump.onnx'
+    """
+    require_forest(forest)
+    path = Path(path)
+    kind = target_of(path, to)
+    interface = Interface(input_dtype, batch, None if outputs is None else tuple(outputs))
+    options = OnnxOptions(form, target, version, leaves, interface)
+    if kind == "onnx":
+        return to_onnx(forest, path, options)
+    if options != OnnxOptions():
+        raise InputError(
+            "`form`, `target`, `version`, `leaves`, `outputs`, `input_dtype` and `batch` are of "
+            f"ONNX files, got `to` = {kind!r}: leave them out."
+        )
+    return WRITERS[kind].write(forest, path)
+
+
+def to_c(
+    forest: Forest,
+    *,
+    form: Literal["tables", "unrolled"] = "tables",
+    name: str = "model",
+    thresholds: Literal["exact", "ranks"] = "exact",
+) -> CSource:
+    """Return a forest as one header of C99, for microcontrollers: no heap, no other file.
+
+    Parameters
+    ----------
+    form : "tables" or "unrolled"
+        Nodes as tables, or as nested if and else for tiny trees.
+    name : str
+        What all names in the header begin with.
+    thresholds : "exact" or "ranks"
+        With ranks a row is binned once, and nodes compare small integers.
+
+    Returns
+    -------
+    CSource
+        `text`, `save(path)` and `estimate`: bytes of constants and stack, and comparisons.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If C cannot hold the forest exactly.
+
+    Examples
+    --------
+    >>> from bitvec.forest import from_matrices
+    >>> stump = from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
+    >>> "model_predict" in to_c(stump).text
+    True
+    """
+    from bitvec.runtime.c import to_c as header
+
+    return header(forest, form=form, name=name, thresholds=thresholds)
+
+
+def export_page(
+    forest: Forest,
+    directory: str | Path,
+    *,
+    onnxruntime_web: str | Path,
+    title: str | None = None,
+    tree: int = 0,
+) -> Path:
+    """Write a static page that predicts with the forest in a browser, and return its directory.
+
+    Parameters
+    ----------
+    directory : path
+        Written aside and renamed; an earlier page there is replaced, anything else refused.
+    onnxruntime_web : path
+        The npm package onnxruntime-web, unpacked. What the page needs of it is copied; nothing is
+        fetched from elsewhere when it runs.
+    title : str, optional
+        By default the source's name of the model.
+    tree : int
+        The tree whose path is shown first.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If the page cannot show the forest.
+    InputError
+        If the directory holds other files, or the package is none.
+    """
+    from bitvec.runtime.web import write
+
+    model = onnx_model(forest, OnnxOptions(target="onnxruntime-web", leaves=True))
+    return write(forest, model, directory, onnxruntime_web=onnxruntime_web, title=title, tree=tree)

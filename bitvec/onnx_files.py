@@ -1,0 +1,177 @@
+"""A forest as an ONNX model for a target: which form, in which versions, and what is narrowed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal
+
+import numpy as np
+
+from bitvec.certificates.digest import forest_digest
+from bitvec.errors import InputError, UnsupportedModelError
+from bitvec.forest import Forest
+from bitvec.graph.interface import Interface
+from bitvec.narrowing import fold_weights, narrow_scores, narrow_tests
+from bitvec.targets import TARGETS, TREES, ExportTarget, find, require_runs
+
+OnnxForm = Literal["tree_ensemble", "traversal", "tensor", "portable"]
+FORMS: Final = ("tree_ensemble", "traversal", "tensor", "portable")
+WITHOUT_TARGET: Final = ("tree_ensemble", "tensor")
+"""What is tried where neither a form nor a target is named: `tensor` holds every kind of node."""
+NO_QUANTISATION: Final = (
+    "Do not quantise this file: thresholds and counts are exact numbers, and generic quantisation "
+    "changes most of its answers."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OnnxOptions:
+    """What is asked of an ONNX file.
+
+    Parameters
+    ----------
+    form : str, optional
+        One of `FORMS`; by default the first that holds the forest exactly and that the target runs.
+    target : str, optional
+        One of `bitvec.targets.TARGETS`.
+    version : 3 or 5
+        Of the operators of the form `tree_ensemble`.
+    leaves : bool
+        Whether the file also has the output `leaves`.
+    interface : Interface
+    """
+
+    form: OnnxForm | None = None
+    target: str | None = None
+    version: Literal[3, 5] = 5
+    leaves: bool = False
+    interface: Interface = field(default_factory=Interface)
+
+    def __post_init__(self) -> None:
+        if self.form is not None and self.form not in FORMS:
+            raise InputError(f"`form` must be one of {', '.join(FORMS)}, got {self.form!r}.")
+        if self.version not in (3, 5):
+            raise InputError(f"`version` must be 3 or 5, got {self.version!r}.")
+        if self.target is not None:
+            find(self.target)
+
+
+def onnx_model(forest: Forest, options: OnnxOptions) -> Any:
+    """Return a forest as an `onnx.ModelProto`.
+
+    A target that has no float64 gets a forest that compares in float32, with the same routes for
+    every row of float32, and adds in float32: raw scores are then within rounding, and the file's
+    metadata says so.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If no form holds the forest that the target runs; with the reason of each.
+    """
+    target = TARGETS[options.target or "onnxruntime"]
+    forms = WITHOUT_TARGET if options.target is None else target.forms
+    if options.form is not None:
+        forms = (options.form,)
+    reasons: dict[str, str] = {}
+    for form in forms:
+        try:
+            return _built(forest, form, target, options)
+        except UnsupportedModelError as error:
+            reasons[form] = str(error)
+    if len(reasons) == 1:
+        raise UnsupportedModelError(*reasons.values())
+    told = " ".join(f"{form}: {reason}" for form, reason in reasons.items())
+    raise UnsupportedModelError(f"the forest must fit a form that {target.name} runs. {told}")
+
+
+def _built(forest: Forest, form: str, target: ExportTarget, options: OnnxOptions) -> Any:
+    if options.target is not None and form not in target.forms:
+        raise UnsupportedModelError(
+            f"a file for {target.name} must have one of the forms {', '.join(target.forms)}, got "
+            f"{form}: choose one of them, or another target."
+        )
+    held = _for_target(forest, target)
+    interface = options.interface
+    if options.target is not None:
+        interface = replace(interface, opset=target.opset, ir_version=target.ir_version)
+    if target.fixed_batch and interface.batch is None:
+        interface = replace(interface, batch=1)
+    model = _WRITERS[form](held, options, interface)
+    kinds = {node.op_type for node in model.graph.node}
+    require_runs(target, kinds)
+    if kinds & TREES and options.target is not None and not target.ml_opset:
+        raise UnsupportedModelError(f"{target.name} must run ai.onnx.ml, and it does not.")
+    facts = {
+        "bitvec.forest": forest_digest(forest),
+        "bitvec.compares": held.dtype.name,
+        "bitvec.adds": _adds(forest, held, form, options),
+        "bitvec.note": NO_QUANTISATION,
+    }
+    if options.target is not None:
+        facts |= {"bitvec.target": target.name, "bitvec.settings": target.settings}
+    for key, value in facts.items():
+        entry = model.metadata_props.add()
+        entry.key, entry.value = key, value
+    return model
+
+
+def _adds(forest: Forest, held: Forest, form: str, options: OnnxOptions) -> str:
+    """Return whether raw scores are the forest's bit for bit, or within rounding."""
+    rounds = held.output is not forest.output
+    rounds |= form == "tree_ensemble" and options.version == 3
+    rounds |= form == "portable"
+    return "within rounding" if rounds else "exactly"
+
+
+def _for_target(forest: Forest, target: ExportTarget) -> Forest:
+    """Return what the target can hold without changing a route."""
+    if not target.float64:
+        forest = narrow_scores(fold_weights(narrow_tests(forest)))
+    if not target.int64 and forest.n_leaves > 1 << 24:
+        raise UnsupportedModelError(
+            f"a forest for {target.name} must have at most {1 << 24} leaves, got "
+            f"{forest.n_leaves}: it counts in float32. Export fewer trees with forest.take."
+        )
+    if not target.subnormals:
+        smallest = np.finfo(forest.dtype).tiny
+        b = np.abs(forest.tests.b)
+        small = int(np.count_nonzero((b > 0) & (b < smallest)))
+        if small:
+            raise UnsupportedModelError(
+                f"a forest for {target.name} must have no threshold between 0 and {smallest:.3g}, "
+                f"got {small}: it takes such numbers for 0. Choose another target."
+            )
+    return forest
+
+
+def _tree_ensemble(forest: Forest, options: OnnxOptions, interface: Interface) -> Any:
+    from bitvec.converters.onnx import to_onnx
+
+    return to_onnx(forest, leaves=options.leaves, interface=interface, version=options.version)
+
+
+def _traversal(forest: Forest, options: OnnxOptions, interface: Interface) -> Any:
+    from bitvec.runtime.onnx import traversal
+
+    return traversal.to_onnx(forest, leaves=options.leaves, interface=interface)
+
+
+def _tensor(forest: Forest, options: OnnxOptions, interface: Interface) -> Any:
+    from bitvec.runtime.onnx import tensor
+
+    return tensor.to_onnx(forest, leaves=options.leaves, interface=interface)
+
+
+def _portable(forest: Forest, options: OnnxOptions, interface: Interface) -> Any:
+    from bitvec.runtime.onnx import portable
+
+    return portable.to_onnx(forest, leaves=options.leaves, interface=interface)
+
+
+_WRITERS: Final[dict[str, Callable[[Forest, OnnxOptions, Interface], Any]]] = {
+    "tree_ensemble": _tree_ensemble,
+    "traversal": _traversal,
+    "tensor": _tensor,
+    "portable": _portable,
+}

@@ -1,0 +1,320 @@
+"""Where ONNX files run: one static table of runtimes, what each runs, and what keeps it exact.
+
+A target runs an operator here only if it answers as the standard says, with NaN and infinities too.
+An execution provider of onnxruntime leaves what it does not run to onnxruntime's own kernels: the
+answers stay, the accelerator is not used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from bitvec.errors import InputError, UnsupportedModelError
+
+
+@dataclass(frozen=True, slots=True)
+class ExportTarget:
+    """A runtime for ONNX files.
+
+    Parameters
+    ----------
+    name : str
+    runs : frozenset of str, optional
+        Operator types, of those in bitvec's files, that it runs and answers as the standard says;
+        None where it runs all.
+    forms : tuple of str
+        ONNX forms for it, the one to try first at the front.
+    opset, ml_opset, ir_version : int
+        Versions to write: the oldest that these forms need. `ml_opset` is 0 where the operators of
+        `ai.onnx.ml` do not run.
+    float64 : bool
+        Whether float64 stays float64; where not, it silently becomes float32.
+    int64 : bool
+        Whether int64 stays int64; where not, whole numbers are exact below 2**24 only.
+    subnormals : bool
+        Whether constants below the smallest normal number stay what they are.
+    merges_constants : bool
+        Whether sums and products with several constants in a row are merged or fused, so that a raw
+        score that is scaled, averaged or added to another base score moves in its last place.
+    fixed_batch : bool
+        Whether the number of rows must be fixed in the file.
+    measured : str
+        Version whose answers the tests hold to the reference, or "": known from its documentation.
+    settings : str
+        What the user must set so that the answers stay exact.
+    wrong : tuple of (str, str)
+        Operator types that it loads and answers otherwise than the standard says, and how.
+    source : str
+        Where this is written.
+    """
+
+    name: str
+    runs: frozenset[str] | None
+    forms: tuple[str, ...]
+    opset: int
+    ml_opset: int
+    ir_version: int
+    float64: bool
+    int64: bool
+    subnormals: bool
+    merges_constants: bool
+    fixed_batch: bool
+    measured: str
+    settings: str
+    wrong: tuple[tuple[str, str], ...]
+    source: str
+
+
+def _types(names: str) -> frozenset[str]:
+    return frozenset(names.split())
+
+
+STANDARD: Final = _types(
+    "Abs Add And ArgMax BitwiseAnd Cast Ceil Clip Concat CumSum Div Equal Exp Expand Floor "
+    "Gather GatherElements Greater GreaterOrEqual Identity IsNaN Less LessOrEqual Log MatMul "
+    "Max Min Mul Neg Not Or Pad Pow ReduceMax ReduceSum Relu Reshape Shape Sign Slice Softmax "
+    "Split Sqrt Squeeze Sub Transpose Unsqueeze Where"
+)
+"""Operator types of the standard's first domain that occur in bitvec's files."""
+
+TREES: Final = frozenset(("TreeEnsemble", "TreeEnsembleClassifier", "TreeEnsembleRegressor"))
+"""Operator types of `ai.onnx.ml` that occur in bitvec's files."""
+
+ALL_FORMS: Final = ("tree_ensemble", "traversal", "tensor", "portable")
+
+_OPENVINO_WRONG = (
+    ("Cast", "bool of NaN is false, and float64 of infinity is the largest float32"),
+    ("Clip", "NaN becomes the lower bound"),
+    ("Div", "a constant divisor becomes a product with its rounded reciprocal"),
+    ("Greater", "a comparison with NaN is true"),
+    ("GreaterOrEqual", "a comparison with NaN is true"),
+    ("Max", "NaN loses against a number that stands after it"),
+    ("Min", "NaN loses against a number that stands after it"),
+    ("Relu", "NaN becomes 0"),
+)
+"""Measured on the CPU of version 2026.4.1. Cast stays in: bitvec casts no float to bool, and
+float64 is no choice here anyway."""
+
+_OPENVINO = STANDARD - {kind for kind, _ in _OPENVINO_WRONG} | {"Cast"}
+
+_TENSORRT = STANDARD - {"BitwiseAnd"}
+
+_COREML = _types(
+    "Add ArgMax Cast Ceil Clip Concat Div Exp Identity MatMul Max Mul Pow ReduceMax ReduceSum "
+    "Relu Reshape Shape Slice Softmax Split Sqrt Squeeze Sub Transpose Unsqueeze"
+)
+
+_NNAPI = _types(
+    "Abs Add Cast Clip Concat Div Exp Floor Gather Identity Log MatMul Max Min Mul Neg Pad Pow "
+    "Relu Reshape Slice Softmax Sqrt Squeeze Sub Transpose Unsqueeze"
+)
+
+_QNN = STANDARD - {"BitwiseAnd"}
+
+TARGETS: Final[dict[str, ExportTarget]] = {
+    target.name: target
+    for target in (
+        ExportTarget(
+            name="onnxruntime",
+            runs=None,
+            forms=ALL_FORMS,
+            opset=21,
+            ml_opset=5,
+            ir_version=10,
+            float64=True,
+            int64=True,
+            subnormals=True,
+            merges_constants=False,
+            fixed_batch=False,
+            measured="1.31.1",
+            settings="Leave session.set_denormal_as_zero off, and run tree_ensemble on one thread: "
+            "several add the trees of a row in another order.",
+            wrong=(),
+            source="onnxruntime 1.31.1 itself, which loads opsets to 26 and IR versions to 13",
+        ),
+        ExportTarget(
+            name="onnxruntime-mobile",
+            runs=None,
+            forms=ALL_FORMS,
+            opset=21,
+            ml_opset=5,
+            ir_version=10,
+            float64=True,
+            int64=True,
+            subnormals=True,
+            merges_constants=False,
+            fixed_batch=False,
+            measured="1.31.1",
+            settings="Convert with onnxruntime.tools.convert_onnx_models_to_ort and build with the "
+            "required_operators_and_types.config that it writes; without optimisation, where B of "
+            "the form tensor must not be expanded in the file.",
+            wrong=(),
+            source="https://onnxruntime.ai/docs/performance/model-optimizations/"
+            "ort-format-models.html, read November 2026",
+        ),
+        ExportTarget(
+            name="onnxruntime-web",
+            runs=None,
+            forms=ALL_FORMS,
+            opset=21,
+            ml_opset=5,
+            ir_version=10,
+            float64=True,
+            int64=True,
+            subnormals=True,
+            merges_constants=False,
+            fixed_batch=False,
+            measured="",
+            settings="Ask for executionProviders: ['wasm']; webgl, webgpu and webnn run fewer "
+            "operators and no float64.",
+            wrong=(),
+            source="README of onnxruntime-web 1.24.3: its wasm backend is the native CPU engine, "
+            "with all operators",
+        ),
+        ExportTarget(
+            name="openvino",
+            runs=_OPENVINO,
+            forms=("traversal", "tensor"),
+            opset=18,
+            ml_opset=0,
+            ir_version=8,
+            float64=False,
+            int64=False,
+            subnormals=False,
+            merges_constants=True,
+            fixed_batch=False,
+            measured="2026.4.1",
+            settings="Compile for CPU with INFERENCE_PRECISION_HINT f32 and EXECUTION_MODE_HINT "
+            "ACCURACY: by default it computes in bfloat16 where the processor can.",
+            wrong=_OPENVINO_WRONG,
+            source="openvinotoolkit/openvino: src/frontends/onnx/docs/supported_ops.md, issues "
+            "35927 (Greater), 35839 (Min), 35649 (Relu), 35932 (Cast) of May 2026, all still so "
+            "in 2026.4.1",
+        ),
+        ExportTarget(
+            name="tensorrt",
+            runs=_TENSORRT,
+            forms=("traversal", "tensor", "portable"),
+            opset=18,
+            ml_opset=0,
+            ir_version=8,
+            float64=False,
+            int64=True,
+            subnormals=False,
+            merges_constants=True,
+            fixed_batch=False,
+            measured="",
+            settings="Clear BuilderFlag.TF32, which is on by default, set neither FP16 nor BF16, "
+            "and give an optimization profile for the number of rows.",
+            wrong=(),
+            source="onnx/onnx-tensorrt: docs/operators.md of TensorRT 10.15 (opsets 9 to 24)",
+        ),
+        ExportTarget(
+            name="coreml",
+            runs=_COREML,
+            forms=("portable",),
+            opset=18,
+            ml_opset=0,
+            ir_version=8,
+            float64=False,
+            int64=False,
+            subnormals=False,
+            merges_constants=True,
+            fixed_batch=True,
+            measured="",
+            settings="Set ModelFormat MLProgram and MLComputeUnits CPUOnly: the GPU and the Neural "
+            "Engine compute in float16.",
+            wrong=(),
+            source="microsoft/onnxruntime: tools/ci_build/github/apple/"
+            "coreml_supported_mlprogram_ops.md, read November 2026",
+        ),
+        ExportTarget(
+            name="nnapi",
+            runs=_NNAPI,
+            forms=("portable",),
+            opset=18,
+            ml_opset=0,
+            ir_version=8,
+            float64=False,
+            int64=False,
+            subnormals=False,
+            merges_constants=True,
+            fixed_batch=True,
+            measured="",
+            settings="Leave NNAPI_FLAG_USE_FP16 off and set NNAPI_FLAG_CPU_ONLY: drivers of other "
+            "devices state no precision.",
+            wrong=(),
+            source="microsoft/onnxruntime: tools/ci_build/github/android/nnapi_supported_ops.md, "
+            "read November 2026",
+        ),
+        ExportTarget(
+            name="qnn",
+            runs=_QNN,
+            forms=("portable",),
+            opset=18,
+            ml_opset=0,
+            ir_version=8,
+            float64=False,
+            int64=False,
+            subnormals=False,
+            merges_constants=True,
+            fixed_batch=True,
+            measured="",
+            settings="Use the CPU backend, for the HTP backend computes float32 files in float16 "
+            "unless enable_htp_fp16_precision is 0.",
+            wrong=(),
+            source="onnxruntime/onnxruntime-qnn: docs/execution_providers/"
+            "QNN-ExecutionProvider.md, op_builder_factory.cc (Identity, IsNaN, Reshape), "
+            "notes of 2.5.0 (Shape), read November 2026",
+        ),
+    )
+}
+
+
+def find(name: str) -> ExportTarget:
+    """Return the target of a name.
+
+    Raises
+    ------
+    InputError
+        If there is none.
+
+    Examples
+    --------
+    >>> find("openvino").forms
+    ('traversal', 'tensor')
+    """
+    if name not in TARGETS:
+        raise InputError(f"the target must be one of {sorted(TARGETS)}, got {name!r}: choose one.")
+    return TARGETS[name]
+
+
+def require_runs(target: ExportTarget, operator_types: Iterable[str]) -> None:
+    """Refuse a file with operators that a target does not run, or answers wrongly.
+
+    Parameters
+    ----------
+    target : ExportTarget
+    operator_types : iterable of str
+        Types of the operators in the file.
+
+    Raises
+    ------
+    UnsupportedModelError
+        Naming each such operator, and how its answer is wrong.
+    """
+    if target.runs is None:
+        return
+    left = sorted(set(operator_types) - target.runs)
+    if not left:
+        return
+    wrong = dict(target.wrong)
+    named = ", ".join(f"{kind} ({wrong[kind]})" if kind in wrong else kind for kind in left)
+    others = sorted(name for name, other in TARGETS.items() if other.runs is None)
+    raise UnsupportedModelError(
+        f"a file for {target.name} must hold only operators that it runs as the standard says, got "
+        f"{named}: export one of the forms {', '.join(target.forms)}, or for one of the targets "
+        f"{', '.join(others)}."
+    )
