@@ -1,8 +1,8 @@
 """Write the tables of the README and the docs: `python -m benchmarks.render [--check]`.
 
 A block between `<!-- table: NAME -->` and `<!-- end -->` is made from the kept run of the benchmark
-NAME, or, for `formats`, from the table that dispatches. A benchmark with several tables names one
-as `NAME.TABLE`. A page that shows `engine.svg` has it drawn from the same run.
+NAME, or, for `formats` and `targets`, from the tables that dispatch. A benchmark with several
+tables names one as `NAME.TABLE`. A page that shows `engine.svg` has it drawn from the same run.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 
 from benchmarks.report import RESULTS
 from bitvec.formats import FORMATS
+from bitvec.targets import TARGETS
 
 ROOT = Path(__file__).parent.parent
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
@@ -27,7 +28,9 @@ def rendered(text: str) -> str:
 
     def block(match: re.Match[str]) -> str:
         head, name, part, end = match.groups()
-        return head + (formats() if name == "formats" else _run(name, part or "table")) + "\n" + end
+        static = {"formats": formats, "targets": targets}
+        table = static[name]() if name in static else _run(name, part or "table")
+        return head + table + "\n" + end
 
     return BLOCK.sub(block, text)
 
@@ -62,6 +65,29 @@ def formats() -> str:
             lines.append(f'| written back | `bitvec.export(forest, path, to="{source.writes}")` |')
         parts.append("\n".join(lines))
     return "\n\n".join(parts)
+
+
+def targets() -> str:
+    """Return the runtimes of ONNX files, in Markdown."""
+    lines = [
+        "| target | forms | opset, ai.onnx.ml, IR | float64 | batch | held to the reference "
+        "| what to set | source |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for target in TARGETS.values():
+        versions = f"{target.opset}, {target.ml_opset or 'none'}, {target.ir_version}"
+        cells = [
+            f"`{target.name}`",
+            ", ".join(target.forms),
+            versions,
+            "yes" if target.float64 else "no",
+            "fixed" if target.fixed_batch else "any",
+            target.measured or "no",
+            target.settings,
+            target.source,
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
 
 
 def main() -> None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
 
 from bitvec import files
 from bitvec.arrays import ArrayLike
@@ -15,6 +18,7 @@ from bitvec.errors import FileFormatError, InputError
 from bitvec.exported import renumbered
 from bitvec.forest import Forest, require_forest
 from bitvec.machine import DecisionMachine
+from bitvec.narrowing import narrow_tests
 from bitvec.runtime import machine_predictor, predictor
 from bitvec.runtime.predictor import Predictor
 from bitvec.subject import Subject
@@ -117,6 +121,10 @@ def subject(model: Any) -> Subject:
     """
     if isinstance(model, Subject):
         return model
+    if is_path(model) and Path(model).suffix == ".ort":
+        from bitvec.runtime.onnx.session import subject as ort_subject
+
+        return ort_subject(model)
     if is_path(model) and format_of(model).name == "ONNX":
         from bitvec.runtime.onnx.session import subject as onnx_subject
 
@@ -181,9 +189,11 @@ def certify(
     True
     """
     require_forest(forest)
+    other = subject(model)
+    if other.input_dtype is not None and other.input_dtype.itemsize < forest.dtype.itemsize:
+        forest, other = _narrowed(forest, other)
     # The subject says which rows it accepts; what the source refuses beside is no question here.
     predictor = compile(replace(forest, source=None), engine=engine)
-    other = subject(model)
     if exported is None:
         # What answers for "onnx" is "onnxruntime".
         exported = forest.source is None or not other.name.startswith(forest.source.library)
@@ -201,6 +211,17 @@ def certify(
         seed=seed,
         progress=progress,
     )
+
+
+def _narrowed(forest: Forest, other: Subject) -> tuple[Forest, Subject]:
+    """Return the forest as rows of float32 go through it, for a file that reads such rows."""
+    if other.input_dtype != np.float32:
+        raise InputError(
+            f"a file must read float32 or float64 to be certified, got {other.input_dtype}: "
+            "certify the same export without `input_dtype`."
+        )
+    note = "the file reads float32: rows of float32 were compared, on the routes that they take"
+    return narrow_tests(forest), replace(other, notes=(*other.notes, note))
 
 
 def to_torch(

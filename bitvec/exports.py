@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from bitvec.errors import InputError
 from bitvec.forest import Forest, require_forest
 from bitvec.formats import Target
-from bitvec.graph.interface import Interface
+from bitvec.graph.interface import Interface, dtype_of
 from bitvec.onnx_files import OnnxForm, OnnxOptions, onnx_model
 from bitvec.writing import WRITERS, target_of, to_onnx
 
@@ -87,7 +87,8 @@ def export(
     require_forest(forest)
     path = Path(path)
     kind = target_of(path, to)
-    interface = Interface(input_dtype, batch, None if outputs is None else tuple(outputs))
+    names = None if outputs is None else tuple(outputs)
+    interface = Interface(None if input_dtype is None else dtype_of(input_dtype), batch, names)
     options = OnnxOptions(form, target, version, leaves, interface)
     if kind == "onnx":
         return to_onnx(forest, path, options)

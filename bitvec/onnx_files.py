@@ -97,7 +97,7 @@ def _built(forest: Forest, form: str, target: ExportTarget, options: OnnxOptions
         interface = replace(interface, opset=target.opset, ir_version=target.ir_version)
     if target.fixed_batch and interface.batch is None:
         interface = replace(interface, batch=1)
-    model = _WRITERS[form](held, options, interface)
+    model = _WRITERS[form](held, options, interface, target)
     kinds = {node.op_type for node in model.graph.node}
     require_runs(target, kinds)
     if kinds & TREES and options.target is not None and not target.ml_opset:
@@ -145,31 +145,40 @@ def _for_target(forest: Forest, target: ExportTarget) -> Forest:
     return forest
 
 
-def _tree_ensemble(forest: Forest, options: OnnxOptions, interface: Interface) -> Any:
+def _tree_ensemble(
+    forest: Forest, options: OnnxOptions, interface: Interface, target: ExportTarget
+) -> Any:
     from bitvec.converters.onnx import to_onnx
 
     return to_onnx(forest, leaves=options.leaves, interface=interface, version=options.version)
 
 
-def _traversal(forest: Forest, options: OnnxOptions, interface: Interface) -> Any:
+def _traversal(
+    forest: Forest, options: OnnxOptions, interface: Interface, target: ExportTarget
+) -> Any:
     from bitvec.runtime.onnx import traversal
 
     return traversal.to_onnx(forest, leaves=options.leaves, interface=interface)
 
 
-def _tensor(forest: Forest, options: OnnxOptions, interface: Interface) -> Any:
+def _tensor(
+    forest: Forest, options: OnnxOptions, interface: Interface, target: ExportTarget
+) -> Any:
     from bitvec.runtime.onnx import tensor
 
     return tensor.to_onnx(forest, leaves=options.leaves, interface=interface)
 
 
-def _portable(forest: Forest, options: OnnxOptions, interface: Interface) -> Any:
+def _portable(
+    forest: Forest, options: OnnxOptions, interface: Interface, target: ExportTarget
+) -> Any:
     from bitvec.runtime.onnx import portable
 
-    return portable.to_onnx(forest, leaves=options.leaves, interface=interface)
+    ceil = target.runs is None or "Ceil" in target.runs
+    return portable.to_onnx(forest, leaves=options.leaves, interface=interface, ceil=ceil)
 
 
-_WRITERS: Final[dict[str, Callable[[Forest, OnnxOptions, Interface], Any]]] = {
+_WRITERS: Final[dict[str, Callable[[Forest, OnnxOptions, Interface, ExportTarget], Any]]] = {
     "tree_ensemble": _tree_ensemble,
     "traversal": _traversal,
     "tensor": _tensor,

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+import numpy as np
 from jaxtyping import Float, Int
 
 from bitvec.arrays import Array
@@ -57,6 +58,8 @@ class Subject:
         How many ulps its predictions may lie from those of equal raw scores, where its
         post-transform approximates; a note says why. By default what libraries of mathematics
         explain.
+    input_dtype : numpy dtype, optional
+        In which the model reads rows, where that is narrower than the forest's.
     n_trees, n_features, n_outputs : int, optional
         Of the model, so that another one is told before it is asked anything.
     notes : tuple of str
@@ -75,6 +78,7 @@ class Subject:
     scores: Callable[[Array], Array] | None = None
     leaf_values: Callable[[], LeafValues] | None = None
     score_ulps: int | None = None
+    input_dtype: np.dtype | None = None
     n_trees: int | None = None
     n_features: int | None = None
     n_outputs: int | None = None

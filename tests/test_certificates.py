@@ -660,7 +660,9 @@ def test_an_exported_file_is_compared_down_to_labels(tmp_path):
         assert ("one thread" in str(certificate)) == (form == "tree_ensemble")
         assert not api.certify(forest_without_special_nodes(wrong), path).passed
         with pytest.raises(InputError, match=r"features as the forest, 3, got 4"):
-            api.certify(axis, api.subject(bitvec.export(wider(axis), tmp_path / "w.onnx", form=form)))
+            api.certify(
+                axis, api.subject(bitvec.export(wider(axis), tmp_path / "w.onnx", form=form))
+            )
 
 
 def forest_without_special_nodes(forest: Forest) -> Forest:

@@ -14,15 +14,15 @@ from bitvec.forest import Forest
 from bitvec.runtime.relax import SoftForest
 
 Step = Callable[[], tuple[Tensor, ...]]
-"""Goes forward and backward; returns the raw scores and the gradients of S, b and v."""
+"""Goes forward and backward; returns raw scores and the gradients of S, if it turns, b and v."""
 
 
 def ours(forest: Forest, X: Array, relaxation: str) -> Step:
     """Return a step of a SoftForest with S, b and v free."""
     module = SoftForest.from_forest(forest, relaxation, movable=("S", "b", "v"))
     rows = module.prepare(X)
-    assert module.rows is not None
-    moved = (module.rows.S, module.b, module.v)
+    # A box of a kernel has no row that turns.
+    moved = (*(() if module.rows is None else (module.rows.S,)), module.b, module.v)
 
     def step() -> tuple[Tensor, ...]:
         module.zero_grad()

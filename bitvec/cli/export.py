@@ -147,7 +147,7 @@ def command(
         print_json({"certificate": None, **facts})
     else:
         click.echo(f"{path} -> {target_path} ({size_text(target_path.stat().st_size)})")
-        for name in ("estimate", "form", "adds", "settings"):
+        for name in ("estimate", "settings"):
             if facts.get(name):
                 click.echo(f"  {name}: {facts[name]}")
         if certificate is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -46,13 +46,7 @@ class Interface:
 
     def __post_init__(self) -> None:
         if self.input_dtype is not None:
-            dtype = np.dtype(self.input_dtype)
-            if dtype not in INPUT_DTYPES:
-                raise InputError(
-                    f"`input_dtype` must be float16, float32 or float64, got {dtype}: rows of "
-                    "whole numbers are handed in as one of them."
-                )
-            object.__setattr__(self, "input_dtype", dtype)
+            dtype_of(self.input_dtype)
         if self.batch is not None and self.batch < 1:
             raise InputError(
                 f"`batch` must be a number of rows from 1 on, or None where it may vary, got "
@@ -62,3 +56,23 @@ class Interface:
             if not self.outputs:
                 raise InputError("`outputs` must name at least one output, got none.")
             object.__setattr__(self, "outputs", tuple(self.outputs))
+
+
+def dtype_of(given: Any) -> np.dtype:
+    """Return the dtype of rows, of its name or type.
+
+    Raises
+    ------
+    InputError
+        If rows cannot be handed in as it.
+    """
+    try:
+        dtype = np.dtype(given)
+    except TypeError:
+        dtype = np.dtype(object)
+    if dtype not in INPUT_DTYPES:
+        raise InputError(
+            f"`input_dtype` must be float16, float32 or float64, got {given}: rows of whole "
+            "numbers are handed in as one of them."
+        )
+    return dtype

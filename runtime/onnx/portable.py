@@ -9,6 +9,7 @@ leaf, u = max(0, D · h − n + 1) is exactly 1 at the exit leaf and 0 elsewhere
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,7 @@ def to_onnx(
     name: str = "bitvec",
     leaves: bool = False,
     interface: Interface | None = None,
+    ceil: bool = True,
 ) -> Any:
     """Return a forest as an ONNX model of MatMul, Add, Ceil, Clip, Relu and Cast alone.
 
@@ -54,6 +56,8 @@ def to_onnx(
         Whether the model also has an output `leaves`, int64, (batch, n_trees): the exit leaves.
     interface : Interface, optional
         The dtype of the inputs, which outputs, how many rows, and the versions of the file.
+    ceil : bool
+        Whether the device has Ceil; else ⌈x⌉ is written as −⌊−x⌋, by Neg and Floor.
 
     Returns
     -------
@@ -83,13 +87,23 @@ def to_onnx(
     present = graph.input("present", forest.dtype, shape) if _sees_missing(forest) else ""
     steps = node_steps(forest)
     _require_small(forest, steps, masked=bool(present), leaves=leaves)
-    exits = [_exit_leaf(graph, forest, steps, tree, X, present) for tree in range(forest.n_trees)]
+    inputs = _Inputs(X, present, ceil)
+    exits = [_exit_leaf(graph, forest, steps, tree, inputs) for tree in range(forest.n_trees)]
     raw = _raw_score(graph, forest, X, exits)
     graph.output("raw", raw, forest.output.dtype, ("batch", forest.n_outputs))
     if leaves:
         local = _leaf_numbers(graph, forest, X, exits)
         graph.output("leaves", local, np.dtype(np.int64), ("batch", forest.n_trees))
     return graph.model(onnx, forest, name=name, form=FORM)
+
+
+@dataclass(frozen=True, slots=True)
+class _Inputs:
+    """The names of X and of `present`, or "", and whether there is Ceil."""
+
+    X: str
+    present: str
+    ceil: bool
 
 
 def _sees_missing(forest: Forest) -> bool:
@@ -139,24 +153,24 @@ def _require_small(forest: Forest, steps: Steps, *, masked: bool, leaves: bool) 
 
 
 def _exit_leaf(
-    graph: Graph, forest: Forest, steps: Steps, tree: int, X: str, present: str
+    graph: Graph, forest: Forest, steps: Steps, tree: int, inputs: _Inputs
 ) -> str | None:
     """Append u of one tree, (batch, n_leaves) in the forest's dtype; None for a single leaf."""
     B = forest.bitvectors
     nodes = np.arange(B.node_ptr[tree], B.node_ptr[tree + 1])
     if not nodes.size:
         return None
-    h = _outcomes(graph, forest, steps, nodes, X)
+    h = _outcomes(graph, forest, steps, nodes, inputs)
     combined = not steps.single[nodes].all()
-    if present:
+    if inputs.present:
         # 1 − present is added where missing goes right, and taken away where it goes left.
         toward = np.where(forest.tests.missing_right[nodes], 1, -1).astype(np.int8)
         P = np.zeros((forest.n_features, nodes.size), np.int8)
         P[forest.tests.feature[nodes], np.arange(nodes.size)] = -toward
-        mask = _product(graph, present, P, forest.dtype, "present_at_node")
+        mask = _product(graph, inputs.present, P, forest.dtype, "present_at_node")
         h = graph.add("Add", h, mask, name="h_of_present")
         h = graph.add("Add", h, toward.astype(forest.dtype), name="h_or_missing")
-    if present or combined:
+    if inputs.present or combined:
         h = _held(graph, h, forest.dtype, "h")
     D = matrices.ternary(B.tree(tree))
     agreeing = _product(graph, h, np.ascontiguousarray(D.T), forest.dtype, "agreeing")
@@ -164,7 +178,7 @@ def _exit_leaf(
     return graph.add("Relu", graph.add("Add", agreeing, rest, name="above"), name="u")
 
 
-def _outcomes(graph: Graph, forest: Forest, steps: Steps, nodes: Array, X: str) -> str:
+def _outcomes(graph: Graph, forest: Forest, steps: Steps, nodes: Array, inputs: _Inputs) -> str:
     """Append h of the nodes of a tree before missing values are held in [0, 1], (batch, n)."""
     dtype = forest.dtype
     part = slice(*np.searchsorted(steps.node, [nodes[0], nodes[-1] + 1]).tolist())
@@ -178,8 +192,13 @@ def _outcomes(graph: Graph, forest: Forest, steps: Steps, nodes: Array, X: str) 
         column, t = distinct[0].astype(np.int64), distinct[1].astype(dtype)
     S = np.zeros((forest.n_features, t.size), np.int8)
     S[column, np.arange(t.size)] = 1
-    x = _product(graph, X, S, dtype, "x")
-    above = graph.add("Ceil", _plus(graph, x, -t, "x_minus_t"), name="ceiling")
+    if inputs.ceil:
+        x = _product(graph, inputs.X, S, dtype, "x")
+        above = graph.add("Ceil", _plus(graph, x, -t, "x_minus_t"), name="ceiling")
+    else:
+        x = _product(graph, inputs.X, -S, dtype, "minus_x")
+        floor = graph.add("Floor", _plus(graph, x, t, "t_minus_x"), name="floor")
+        above = graph.add("Neg", floor, name="ceiling")
     step = _held(graph, above, dtype, "step")
     if not combined:
         return step

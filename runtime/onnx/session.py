@@ -79,6 +79,11 @@ class OnnxEngine:
         return "onnx"
 
     @property
+    def input_dtype(self) -> np.dtype:
+        """The dtype of X."""
+        return self._dtype
+
+    @property
     def n_features(self) -> int:
         """The number of columns of X."""
         return self._n_features
@@ -260,6 +265,7 @@ def subject(model: Any) -> Subject:
         ids="leaf number",
         predict=_prediction(engine, transform),
         scores=scores if names and told_apart and transform not in CANCELS else None,
+        input_dtype=engine.input_dtype,
         n_trees=width.get("leaves"),
         n_features=engine.n_features,
         n_outputs=width["raw"],

@@ -256,17 +256,24 @@ def left_mass(gate: KernelGate, margin: Tensor, raw: Tensor, gamma: float) -> Te
         return (0.5 - steep * margin).clamp(0, 1)
     own, dtype = gate.own, margin.dtype
     x = raw.index_select(0, own.feature).to(torch.float64).contiguous()
-    place = torch.searchsorted(own.location, x, right=True)
+    place = _passed(own.location, x)
     h = own.bandwidth.gather(1, place).to(dtype)
     crisp = h == 0
     u = -gamma * own.unit.to(dtype)[:, None] * margin / torch.where(crisp, 1.0, h)
     u = u.clamp(-FARTHEST, FARTHEST)
-    piece = torch.searchsorted(own.edges.to(dtype), u.detach().contiguous(), right=True)
+    piece = _passed(own.edges.to(dtype), u.detach().contiguous())
     level, slope, begin = (
         table.to(dtype).gather(1, piece) for table in (own.level, own.slope, own.begin)
     )
     soft = (level + slope * (u - begin)).clamp(0, 1)
     return torch.where(crisp, (margin <= 0).to(dtype), soft)
+
+
+def _passed(line: Tensor, value: Tensor) -> Tensor:
+    """Return how many entries of each rising line are at most each value, (n_boxes, batch)."""
+    if torch.compiler.is_compiling():  # exported graphs have no search
+        return (line[:, :, None] <= value[:, None]).sum(dim=1)
+    return torch.searchsorted(line, value, right=True)
 
 
 def kernel_turns(

@@ -64,7 +64,7 @@ BAD: dict[str, tuple[tuple[str, ...], str]] = {
     "into a directory": (("convert", "cancer.ubj", "-o", "d.safetensors"), "got the directory"),
     "another suffix": (("convert", "cancer.ubj", "-o", "out.bin"), "must end in .safetensors"),
     "an unknown table": (("predict", STUMP, "stump.csv", "-o", "a.xlsx"), "must end in .csv or"),
-    "a picture": (("export", STUMP, "-o", "out.png"), "must end in .onnx or .ubj"),
+    "a picture": (("export", STUMP, "-o", "out.png"), "must end in .onnx or .ort"),
     "onto the input": (("predict", STUMP, "stump.csv", "-o", "stump.csv"), "another file than"),
     "onto the forest": (("retrain", STUMP, "stump.csv", "--target", "1", "-o", STUMP), "another"),
     "a proof that is no JSON": (("certify", "cancer.ubj", "-o", "proof.txt"), "must end in .json"),
