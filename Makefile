@@ -1,7 +1,7 @@
 # Needs Python 3.11, 3.12 or 3.13, git and make (GNU make 3.81 or later). `make` alone lists what it does.
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test test-full test-versions check format clean FORCE
+.PHONY: help quickstart test test-full test-versions check emulators format clean FORCE
 
 VENV ?= .venv
 PYTHON ?=
@@ -24,6 +24,7 @@ help:
 	@echo 'make test-full    the same and the long tests'
 	@echo 'make test-versions  models of other versions of the libraries: in environments of 8 GB'
 	@echo 'make check        format, lint, types and the direction of imports'
+	@echo 'make emulators    compilers and emulators of ARM, from Debian, that some tests of C use'
 	@echo 'make format       format and sort imports in place'
 	@echo 'make clean        remove the environment and what the tools left behind'
 	@echo
@@ -47,6 +48,15 @@ check: $(VENV)/.develops
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# Debian's packages, of which some machines have none: the tests that need them are skipped there.
+EMULATORS := gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user \
+  gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm
+
+emulators:
+	@if command -v qemu-aarch64 qemu-system-arm arm-none-eabi-gcc >/dev/null; then exit 0; fi; \
+	apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+	  apt-get install -y -qq --no-install-recommends $(EMULATORS) >/dev/null
 
 format: $(VENV)/.develops
 	$(BIN)/ruff check --fix .

@@ -18,7 +18,7 @@ from bitvec.forest import Forest
 
 def compare(
     forest: Forest,
-    other: Path,
+    other: Any,
     rows: Any = None,
     *,
     exported: bool = False,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -140,6 +141,10 @@ def command(
             from bitvec.runtime.c.compiled import subject
 
             other = subject(target_path, classes=forest.output.classes)
+        elif options.get("target") == "openvino" and find_spec("openvino") is not None:
+            from bitvec.runtime.onnx.openvino import certified
+
+            other = certified(target_path)
         certificate = certificates.compare(forest, other, exported=True, quiet=as_json)
         proof = certificates.write(certificate, certificates.beside(target_path))
         facts |= {"certificate": str(proof), "passed": certificate.passed}

@@ -35,6 +35,8 @@ CANCELS = ("logistic", "probit")
 class OnnxEngine:
     """An exported forest, run by onnxruntime; an `Engine`.
 
+    `runtime` and `runtime_version` name what runs it.
+
     Parameters
     ----------
     model : path, bytes or onnx.ModelProto
@@ -51,6 +53,9 @@ class OnnxEngine:
     FileNotFoundError, InputError
         If there is no such file, or `model` is of another type.
     """
+
+    runtime = "onnxruntime"
+    runtime_version: str = onnxruntime.__version__
 
     def __init__(self, model: Any, *, n_threads: int = 1) -> None:
         self._session = _session(model, n_threads)
@@ -162,7 +167,7 @@ class OnnxEngine:
         parts = []
         for start in range(0, max(len(X), 1), self._block):
             rows = self._cast(X[start : start + self._block])
-            part = self._session.run([output], self._fed(rows))[0][: len(rows)]
+            part = self._answer(output, self._fed(rows))[: len(rows)]
             if out is None:
                 parts.append(part)
             else:
@@ -170,6 +175,10 @@ class OnnxEngine:
         if out is not None:
             return out
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def _answer(self, output: str, fed: dict[str, Array]) -> Array:
+        answer: Array = self._session.run([output], fed)[0]
+        return answer
 
     def _fed(self, rows: Array) -> dict[str, Array]:
         """Return the inputs of some rows: as many as the file wants, and what is missing apart."""
@@ -232,10 +241,10 @@ def subject(model: Any) -> Subject:
 
     Parameters
     ----------
-    model : path, bytes or onnx.ModelProto
+    model : path, bytes, onnx.ModelProto or OnnxEngine
         Leaf ids are compared if it was exported with `leaves=True`: numbers within each tree.
     """
-    engine = OnnxEngine(model, n_threads=1)
+    engine = model if isinstance(model, OnnxEngine) else OnnxEngine(model, n_threads=1)
     width = {name: engine.width(name) for name in engine.output_names}
     names = [name for name in width if name.startswith("probabilities")]
     form = engine.metadata.get("bitvec.form", "")
@@ -256,8 +265,8 @@ def subject(model: Any) -> Subject:
     # Groups of one output beside others of several cannot be told apart here.
     told_apart = width["raw"] in (len(names), sum(width[name] or 0 for name in names))
     return Subject(
-        name="onnxruntime",
-        version=onnxruntime.__version__,
+        name=engine.runtime,
+        version=engine.runtime_version,
         accepts_infinite=form != "portable",
         exact=engine.metadata.get("bitvec.adds") != "within rounding",
         raw=engine.raw,

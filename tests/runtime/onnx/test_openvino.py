@@ -5,7 +5,6 @@ The laws of wrong answers fail once OpenVINO mends them: then the table has to f
 
 from __future__ import annotations
 
-import copy
 from dataclasses import replace
 
 import numpy as np
@@ -25,7 +24,6 @@ openvino = pytest.importorskip("openvino")
 ort = pytest.importorskip("onnxruntime")
 
 EXACT = {"INFERENCE_PRECISION_HINT": openvino.Type.f32, "EXECUTION_MODE_HINT": "ACCURACY"}
-MIRRORED = {"Greater": "Less", "GreaterOrEqual": "LessOrEqual"}
 TINY = np.finfo(np.float32).smallest_subnormal
 SPECIAL = np.array(
     [0, -0.0, 1, -1, np.inf, -np.inf, np.nan, 3, 1 + 2**-23, np.finfo(np.float32).tiny], np.float32
@@ -39,17 +37,6 @@ def run(model, **inputs):
     compiled = core.compile_model(core.read_model(model.SerializeToString()), "CPU", options)
     answers = compiled(inputs)
     return {output.get_any_name(): answers[output] for output in compiled.outputs}
-
-
-def mirrored(model):
-    """Write a > b as b < a, which OpenVINO answers rightly for NaN."""
-    model = copy.deepcopy(model)
-    for node in model.graph.node:
-        if node.op_type in MIRRORED:
-            node.op_type = MIRRORED[node.op_type]
-            first, second = node.input
-            node.input[0], node.input[1] = second, first
-    return model
 
 
 def without_subnormals(forest):
@@ -74,7 +61,7 @@ def only_sums(forest):
 @given(forests_with_rows(kinds=(AXIS, OBLIQUE, SET, EQUAL), dtypes=(np.float32,)))
 def test_leaves_and_sums_are_the_references(drawn):
     forest, X = without_subnormals(drawn[0]), drawn[1]
-    answers = run(mirrored(to_onnx(forest, leaves=True)), X=X)
+    answers = run(to_onnx(forest, leaves=True), X=X)
     assert np.array_equal(answers["leaves"], reference.exit_leaves(forest, X))
     if only_sums(forest):
         with np.errstate(all="ignore"):
@@ -106,7 +93,7 @@ def test_real_models_are_the_reference(name):
     forest = bitvec.convert(model)
     edges = np.array([np.nan, np.inf, -np.inf, 1e-42, -0.0], np.float32)
     X = np.concatenate([X[:200], np.repeat(edges[:, None], X.shape[1], axis=1)])
-    answers = run(mirrored(to_onnx(forest, leaves=True)), X=X)
+    answers = run(to_onnx(forest, leaves=True), X=X)
     assert np.array_equal(answers["leaves"], reference.exit_leaves(forest, X))
     expected = reference.raw(forest, X)
     if only_sums(forest):
@@ -114,6 +101,18 @@ def test_real_models_are_the_reference(name):
     else:  # its float64 scores are summed and divided as float32: 10 additions and a division
         np.testing.assert_allclose(answers["raw"], expected, rtol=16 * np.finfo(np.float32).eps)
         assert not np.array_equal(answers["raw"], expected)
+
+
+@pytest.mark.parametrize("name", ["xgboost classifier", "random forest"])
+def test_an_export_for_openvino_is_certified_in_it(name, tmp_path):
+    from bitvec.runtime.onnx.openvino import certified
+
+    forest = bitvec.convert(real_models()[name][0])
+    path = bitvec.export(forest, tmp_path / "forest.onnx", target="openvino", leaves=True)
+    certificate = bitvec.certify(forest, certified(path))
+    assert certificate.passed, certificate.summary()
+    assert certificate.coverage == 1
+    assert "openvino" in certificate.summary()
 
 
 def operator(kind, *inputs, constants=None, output=onnx.TensorProto.FLOAT, **attributes):

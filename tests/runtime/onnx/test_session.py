@@ -99,7 +99,7 @@ def test_a_strangers_model_is_refused():
         [value("b", TensorProto.FLOAT, ["n", 2])],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
-    with pytest.raises(FileFormatError, match="one input `X`"):
+    with pytest.raises(FileFormatError, match="the input `X`"):
         OnnxEngine(model)
 
 

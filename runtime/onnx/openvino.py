@@ -1,0 +1,65 @@
+"""Exported models in OpenVINO, on a CPU in float32: the other side of a certificate."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from bitvec.arrays import Array
+from bitvec.errors import FileFormatError, MissingLibraryError
+from bitvec.runtime.onnx.session import OnnxEngine, subject
+
+try:
+    import openvino
+except ImportError as error:
+    raise MissingLibraryError("openvino", "openvino", "Running files in OpenVINO") from error
+
+OPTIONS = {
+    "INFERENCE_PRECISION_HINT": openvino.Type.f32,
+    "EXECUTION_MODE_HINT": "ACCURACY",
+    "INFERENCE_NUM_THREADS": 1,
+}
+"""By default it computes in bfloat16 where the processor can."""
+
+
+class OpenVinoEngine(OnnxEngine):
+    """An exported forest, run by OpenVINO; onnxruntime reads its metadata only.
+
+    Parameters
+    ----------
+    model : path, bytes or onnx.ModelProto
+        A model for the target `openvino`.
+
+    Raises
+    ------
+    FileFormatError
+        If OpenVINO cannot load the model.
+    """
+
+    runtime = "openvino"
+    runtime_version = openvino.__version__
+
+    def __init__(self, model: Any) -> None:
+        super().__init__(model)
+        content = model.SerializeToString() if hasattr(model, "SerializeToString") else model
+        core = openvino.Core()
+        try:
+            read = core.read_model(
+                os.fspath(content) if not isinstance(content, bytes) else content
+            )
+            self._compiled = core.compile_model(read, "CPU", OPTIONS)
+        except RuntimeError as error:
+            reason = str(error).strip().splitlines()[-1][:300]
+            raise FileFormatError(
+                f"the model must be one that OpenVINO {openvino.__version__} loads, got: {reason}"
+            ) from None
+
+    def _answer(self, output: str, fed: dict[str, Array]) -> Array:
+        answers = self._compiled(fed)
+        answer: Array = answers[output]
+        return answer
+
+
+def certified(model: Any) -> Any:
+    """Return a model for the target `openvino` as the subject of a certificate."""
+    return subject(OpenVinoEngine(model))
