@@ -10,15 +10,17 @@ from bitvec.errors import InputError
 from bitvec.forest import Forest, require_forest
 from bitvec.formats import Target
 from bitvec.graph.interface import Interface, dtype_of
-from bitvec.onnx_files import OnnxForm, OnnxOptions, onnx_model
+from bitvec.machine import DecisionMachine
+from bitvec.onnx_files import OnnxForm, OnnxOptions, onnx_model, soft_model
 from bitvec.writing import WRITERS, target_of, to_onnx
 
 if TYPE_CHECKING:
     from bitvec.runtime.c import CSource
+    from bitvec.runtime.relax.module import SoftForest
 
 
 def export(
-    forest: Forest,
+    forest: Forest | DecisionMachine | SoftForest,
     path: str | Path,
     *,
     to: Target | None = None,
@@ -34,6 +36,9 @@ def export(
 
     Parameters
     ----------
+    forest : Forest, DecisionMachine or SoftForest
+        A decision machine, and a relaxed forest as `to_torch` gives it, become ONNX in one form
+        each, with the options `outputs`, `input_dtype` and `batch` only.
     path : path
         Written aside and renamed, so that it is never half-written.
     to : "onnx", "xgboost", "lightgbm", "treelite", "sklearn" or "c", optional
@@ -84,12 +89,13 @@ def export(
     ...     export(stump, f"{folder}/stump.onnx").name
     'stump.onnx'
     """
-    require_forest(forest)
     path = Path(path)
     kind = target_of(path, to)
     names = None if outputs is None else tuple(outputs)
     interface = Interface(None if input_dtype is None else dtype_of(input_dtype), batch, names)
     options = OnnxOptions(form, target, version, leaves, interface)
+    if not isinstance(forest, Forest):
+        return _other_model(forest, path, kind, options)
     if kind == "onnx":
         return to_onnx(forest, path, options)
     if options != OnnxOptions():
@@ -98,6 +104,28 @@ def export(
             f"ONNX files, got `to` = {kind!r}: leave them out."
         )
     return WRITERS[kind].write(forest, path)
+
+
+def _other_model(
+    model: DecisionMachine | SoftForest, path: Path, kind: Target, options: OnnxOptions
+) -> Path:
+    """Write what is no forest: a decision machine, or a relaxed forest."""
+    is_machine = isinstance(model, DecisionMachine)
+    if not is_machine and type(model).__name__ != "SoftForest":
+        require_forest(model)  # says what must be given
+    if kind != "onnx" or options != OnnxOptions(leaves=options.leaves, interface=options.interface):
+        raise InputError(
+            f"a {type(model).__name__} must be exported to ONNX without `form`, `target` and "
+            "`version`: it has one form."
+        )
+    from bitvec.runtime.onnx.files import save
+
+    if isinstance(model, DecisionMachine):
+        from bitvec.runtime.onnx.machine import to_onnx as machine_to_onnx
+
+        made = machine_to_onnx(model, leaves=options.leaves, interface=options.interface)
+        return save(made, path)
+    return save(soft_model(model, options.interface), path)
 
 
 def to_c(

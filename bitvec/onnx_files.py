@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from bitvec.forest import Forest
 from bitvec.graph.interface import Interface
 from bitvec.narrowing import fold_weights, narrow_scores, narrow_tests
 from bitvec.targets import TARGETS, TREES, ExportTarget, find, require_runs
+
+if TYPE_CHECKING:
+    from bitvec.runtime.relax.module import SoftForest
 
 OnnxForm = Literal["tree_ensemble", "traversal", "tensor", "portable"]
 FORMS: Final = ("tree_ensemble", "traversal", "tensor", "portable")
@@ -69,6 +72,8 @@ def onnx_model(forest: Forest, options: OnnxOptions) -> Any:
     UnsupportedModelError
         If no form holds the forest that the target runs; with the reason of each.
     """
+    if forest.kernel is not None or forest.feature_map is not None:
+        return _through_torch(forest, options)
     target = TARGETS[options.target or "onnxruntime"]
     forms = WITHOUT_TARGET if options.target is None else target.forms
     if options.form is not None:
@@ -85,6 +90,41 @@ def onnx_model(forest: Forest, options: OnnxOptions) -> Any:
     raise UnsupportedModelError(f"the forest must fit a form that {target.name} runs. {told}")
 
 
+def _through_torch(forest: Forest, options: OnnxOptions) -> Any:
+    """Return a forest that predicts softly, or reads a feature map, traced by torch."""
+    if options != OnnxOptions(interface=options.interface):
+        raise UnsupportedModelError(
+            "a forest with a prediction kernel or a feature map must be exported without a form, "
+            "a target, a version and leaves: what runs is traced by torch, in standard operators."
+        )
+    from bitvec.runtime.onnx.soft import forest_to_onnx
+
+    return _told(forest_to_onnx(forest, interface=options.interface), forest, "within rounding")
+
+
+def soft_model(soft: SoftForest, interface: Interface) -> Any:
+    """Return a relaxed forest as an `onnx.ModelProto`."""
+    from bitvec.runtime.onnx.soft import to_onnx
+
+    return _told(to_onnx(soft, interface=interface), soft.forest, "within rounding")
+
+
+def _told(model: Any, forest: Forest, adds: str, **facts: str) -> Any:
+    """Return a model with what else its metadata tell."""
+    told = {"adds": adds, "note": NO_QUANTISATION} | facts
+    if not _has_module(forest):
+        told["forest"] = forest_digest(forest)
+    for key, value in told.items():
+        entry = model.metadata_props.add()
+        entry.key, entry.value = f"bitvec.{key}", value
+    return model
+
+
+def _has_module(forest: Forest) -> bool:
+    """Return whether a torch module stands in front, which has no digest."""
+    return forest.feature_map is not None and hasattr(forest.feature_map, "module")
+
+
 def _built(forest: Forest, form: str, target: ExportTarget, options: OnnxOptions) -> Any:
     if options.target is not None and form not in target.forms:
         raise UnsupportedModelError(
@@ -92,7 +132,7 @@ def _built(forest: Forest, form: str, target: ExportTarget, options: OnnxOptions
             f"{form}: choose one of them, or another target."
         )
     held = _for_target(forest, target)
-    interface = options.interface
+    interface = _without_labels(held, form, target, options)
     if options.target is not None:
         interface = replace(interface, opset=target.opset, ir_version=target.ir_version)
     if target.fixed_batch and interface.batch is None:
@@ -102,18 +142,37 @@ def _built(forest: Forest, form: str, target: ExportTarget, options: OnnxOptions
     require_runs(target, kinds)
     if kinds & TREES and options.target is not None and not target.ml_opset:
         raise UnsupportedModelError(f"{target.name} must run ai.onnx.ml, and it does not.")
-    facts = {
-        "bitvec.forest": forest_digest(forest),
-        "bitvec.compares": held.dtype.name,
-        "bitvec.adds": _adds(forest, held, form, options),
-        "bitvec.note": NO_QUANTISATION,
-    }
+    facts = {"compares": held.dtype.name}
     if options.target is not None:
-        facts |= {"bitvec.target": target.name, "bitvec.settings": target.settings}
-    for key, value in facts.items():
-        entry = model.metadata_props.add()
-        entry.key, entry.value = key, value
-    return model
+        facts |= {"target": target.name, "settings": target.settings}
+    return _told(model, forest, _adds(forest, held, form, options), **facts)
+
+
+def _without_labels(
+    forest: Forest, form: str, target: ExportTarget, options: OnnxOptions
+) -> Interface:
+    """Return the interface, without `label` where the target has no such numbers or no strings."""
+    classes = forest.output.classes
+    whole = classes is None or all(labels.dtype.kind in "iub" for labels in classes)
+    interface = options.interface
+    if form == "portable":
+        if interface.outputs is not None and not set(interface.outputs) <= {"raw", "leaves"}:
+            raise UnsupportedModelError(
+                "the ONNX form `portable` must have the outputs raw and leaves only, got "
+                f"{', '.join(interface.outputs)}: it has no comparison to make labels with."
+            )
+        return interface
+    if target.float64 or whole:
+        return interface
+    if interface.outputs is not None and "label" in interface.outputs:
+        raise UnsupportedModelError(
+            f"class labels for {target.name} must be whole numbers, got text or fractions: ask for "
+            "`probabilities`, whose greatest says the class, or relabel the classes."
+        )
+    groups = len(forest.output.groups)
+    names = ["probabilities"] if groups == 1 else [f"probabilities_{i}" for i in range(groups)]
+    outputs = ("raw", *names, *(("leaves",) if options.leaves else ()))
+    return interface if interface.outputs is not None else replace(interface, outputs=outputs)
 
 
 def _adds(forest: Forest, held: Forest, form: str, options: OnnxOptions) -> str:
@@ -126,6 +185,11 @@ def _adds(forest: Forest, held: Forest, form: str, options: OnnxOptions) -> str:
 
 def _for_target(forest: Forest, target: ExportTarget) -> Forest:
     """Return what the target can hold without changing a route."""
+    if not target.float64 and forest.leaves.linear is not None:
+        raise UnsupportedModelError(
+            f"a forest for {target.name} must have constant leaves, got leaves that are linear in "
+            "x: in float32 their sums may cancel. Choose a target that has float64."
+        )
     if not target.float64:
         forest = narrow_scores(fold_weights(narrow_tests(forest)))
     if not target.int64 and forest.n_leaves > 1 << 24:

@@ -452,3 +452,226 @@ def test_the_benchmark_of_relaxing_runs_quickly():
     report = json.loads(result.stdout)
     assert {row["depth"] for row in report["rows"] if row["what"] == "step"} == {4, 6}
     assert all(row["seconds"] > 0 for row in report["rows"])
+
+
+def _expected_of(n=4, **changed):
+    """What a forest of 10 trees and one output answers of rows, each within 1 / 4."""
+    from benchmarks.export.rows import Expected
+
+    one = np.ones((n, 1))
+    answers = {
+        "X": np.zeros((n, 2), np.float32),
+        "leaves": np.ones((n, 10), int),
+        "raw": one,
+        "raw_bound": one / 4,
+        "scores": one,
+        "bound": one / 4,
+        "label": np.zeros(n, int),
+    }
+    return Expected(**answers | changed)
+
+
+def test_a_row_of_an_exported_file_differs_by_a_leaf_or_beyond_its_bound():
+    from benchmarks.export.rows import difference
+
+    of = _expected_of(X=np.array([[0, np.nan], [0, 0], [0, 0], [0, 0]], np.float32))
+    same = {"leaves": of.leaves, "raw": of.raw, "scores": of.scores, "label": of.label}
+    assert difference(same, of, exactly=True).differ == 0
+    leaves = of.leaves.copy()
+    leaves[:2, 3] = 2
+    found = difference(same | {"leaves": leaves}, of)
+    assert (found.rows, found.differ, found.present_differ, found.leaves_differ) == (4, 2, 1, 2)
+    near = {"raw": of.raw + np.array([[0], [0.25], [0.5], [np.nan]])}
+    assert difference(near, of).differ == 2
+    assert difference(near, of).largest == np.inf
+    assert difference(near, of, exactly=True).differ == 3
+    # Labels are counted apart: two scores that tie may give either.
+    found = difference(same | {"label": 1 - of.label}, of)
+    assert (found.differ, found.labels_differ) == (0, 4)
+    assert (found | found).labels_differ == 8
+    missing = _expected_of(scores=np.full((4, 1), np.nan))
+    assert difference({"scores": missing.scores}, missing).differ == 0
+
+
+def test_the_bound_of_an_exported_score_is_that_of_a_sum_of_magnitudes_in_float32():
+    import bitvec
+    from benchmarks.export.rows import expected
+    from bitvec.forest import from_matrices
+
+    stump = from_matrices([[1.0]], [0.5], [[0], [1]], [-3.0, 5.0])
+    X = np.array([[0.0], [1.0]], np.float32)
+    assert expected(stump, X).raw_bound.tolist() == [[3 * 2.0**-24], [5 * 2.0**-24]]
+    from sklearn.ensemble import RandomForestRegressor
+
+    rows = np.random.default_rng(0).normal(size=(50, 2))
+    model = RandomForestRegressor(7, max_depth=3, random_state=0).fit(rows, 1 + rows[:, 0] ** 2)
+    of = expected(bitvec.convert(model), rows.astype(np.float32))
+    np.testing.assert_allclose(of.raw_bound, 7 * 2.0**-24 * of.raw)
+
+
+def _small_export():
+    from sklearn.datasets import load_iris
+    from sklearn.ensemble import RandomForestClassifier
+
+    import bitvec
+
+    X, y = load_iris(return_X_y=True)
+    model = RandomForestClassifier(3, max_depth=3, random_state=0).fit(X, y)
+    return model, bitvec.convert(model), X.astype(np.float32)
+
+
+def test_rows_to_probe_an_export_with_are_enough_and_of_the_kind_that_is_asked_for():
+    from benchmarks.export.rows import probing
+
+    model, forest, X = _small_export()
+    probes = probing(forest, model, X, 500)
+    taken, other = probes.taken.X, probes.other.X
+    assert (len(taken), len(other)) == (500, 100)
+    assert np.isnan(taken).any()
+    assert not np.isinf(taken).any(), "scikit-learn's forests refuse infinities"
+    assert np.isinf(other).any()
+    np.testing.assert_array_equal(probes.taken.scores, model.predict_proba(taken))
+    assert np.array_equal(probes.taken.label, model.predict(taken))
+    some = probes.taken.of(slice(7))
+    assert np.array_equal(some.leaves, probes.taken.leaves[:7])
+
+
+def test_every_exported_form_that_is_measured_answers_as_the_forest(tmp_path):
+    from benchmarks.export import forms
+    from benchmarks.export.rows import difference, in_blocks, probing
+    from bitvec.runtime.c.compiled import MissingCompilerError
+
+    pytest.importorskip("onnxruntime")
+    model, forest, X = _small_export()
+    taken = probing(forest, model, X, 500).taken
+    exactly = set()
+    for form in forms.FORMS:
+        try:
+            made = forms.make(form, forest, tmp_path)
+        except (ImportError, MissingCompilerError):
+            continue
+        assert made.told["bytes"] > 0
+        twin = difference(in_blocks(made.twin.answers, taken.X), taken, exactly=made.exactly)
+        shipped = difference(in_blocks(made.shipped.answers, taken.X), taken)
+        assert (twin.differ, twin.leaves_differ, shipped.differ) == (0, 0, 0)
+        if made.exactly:
+            exactly.add((form.name, form.runtime))
+    assert {(forms.TREES, "onnxruntime"), ("tensor", "onnxruntime")} <= exactly
+    assert (forms.TREES_3, "onnxruntime") not in exactly
+
+
+def test_files_that_are_timed_take_turns_and_slow_ones_fewer():
+    from benchmarks.export.clock import CALLS, SELDOM, milliseconds, ratio
+
+    asked = []
+
+    class File:
+        def __init__(self, name):
+            self.name = name
+
+        def call(self, X):
+            return lambda: asked.append((self.name, len(X)))
+
+    files = {"a": File("a"), "b": File("b")}
+    taken = milliseconds(files, np.zeros((2000, 3)), 1000, turns=5, seldom=["b"])
+    assert np.isnan(taken["b"]).tolist() == [turn % SELDOM != 0 for turn in range(5)]
+    assert np.all(taken["a"] > 0)
+    assert set(asked) == {("a", 1000), ("b", 1000)}
+    timed = [name for name, _ in asked[-CALLS[1000] * 7 :]]
+    assert timed == ["a", "b", "a", "a", "a", "a", "b"]
+    noise = np.random.default_rng(0).normal(1, 0.02, (2, 41))
+    middle, low, high = ratio(1.5 * noise[0], noise[1])
+    assert low <= middle <= high
+    assert low < 1.5 < high
+
+
+def _exported_row(model, file, form, runtime="onnxruntime", **told):
+    facts = {"what": "file", "model": model, "file": file, "form": form, "runtime": runtime}
+    return facts | {"ours": True, "bytes": 1000, "rows_differ": 0, "rows_compared": 9} | told
+
+
+def _exported_rows():
+    from benchmarks.export.models import TEN, XGBOOST
+
+    files = [
+        _exported_row(
+            TEN, "tree_ensemble 3, onnxruntime", "tree_ensemble 3", is_compared=True,
+            ratio_1=1.0, ratio_low_1=0.9, ratio_high_1=1.1, bytes_ratio=0.95,
+        ),
+        _exported_row(
+            TEN, "tree_ensemble 5, onnxruntime", "tree_ensemble 5", is_compared=False,
+            ratio_1=2.0, ratio_low_1=1.9, ratio_high_1=2.1, bytes_ratio=0.5, rows_differ=2,
+        ),
+        _exported_row(TEN, "skl2onnx", "skl2onnx", ours=False, ms_1=1.0, ms_1_least=0.5,
+                      ms_1_most=2.0, rows_differ=5, present_rows_differ=0, labels_differ=1),
+        _exported_row(TEN, "tables, exact, C99", "tables, exact", "C99", bytes_per_node=24.0),
+        _exported_row(XGBOOST, "tensor, onnxruntime", "tensor", bytes=160_001),
+        {"what": "file", "model": TEN, "file": "emlearn", "form": "emlearn", "runtime": "C99",
+         "ours": False, "reason": "a|b"},
+    ]  # fmt: skip
+    facts = {"what": "model", "model": TEN, "trees": 50, "nodes": 9, "leaves": 59}
+    big = {
+        "what": "big", "form": "tree_ensemble 5", "trees": 1000, "nodes": 10**6, "bytes": 10**7,
+        "export_seconds": 10.0, "export_peak_bytes": 2**30, "load_seconds": 1.5,
+        "load_bytes": 2 * 10**7, "times_file": 2.0,
+    }  # fmt: skip
+    emulators = [
+        {"what": "emulator", "processor": "qemu-aarch64", "passed": 1, "failed": 0},
+        {"what": "emulator", "processor": "Cortex-M", "reason": "gcc is not installed"},
+    ]
+    return [facts, *files, big, *emulators]
+
+
+def test_a_target_of_exporting_is_judged_by_its_own_file_only():
+    from benchmarks.export.summary import targets
+
+    found = {target.name: target for target in targets(_exported_rows(), whole=True)}
+    judged = {name: target.met for name, target in found.items() if target.met is not None}
+    versus = "RandomForest, 10 classes: tree_ensemble 3 / skl2onnx"
+    assert judged == {
+        f"{versus}, latency at 1 row": True,
+        f"{versus}, bytes": False,
+        "tree_ensemble 5, onnxruntime: rows that differ, all models": False,
+        "tree_ensemble 3, onnxruntime: rows that differ, all models": True,
+        "tensor, onnxruntime: rows that differ, all models": True,
+        "tables, exact, C99: rows that differ, all models": True,
+        "xgboost, 2 classes: bytes of tensor": False,
+        "RandomForest, 10 classes: tables, exact, C99, bytes a node": True,
+        "RandomForest, 10 classes: tables, exact, C99, rows not bit-identical": True,
+        "C99 on qemu-aarch64: emulator tests that fail": True,
+        "1,000 trees of depth 10, tree_ensemble 5: export s": False,
+        "1,000 trees of depth 10, tree_ensemble 5: export peak GiB": True,
+        "1,000 trees of depth 10, tree_ensemble 5: load s": True,
+        "1,000 trees of depth 10, tree_ensemble 5: memory / file": True,
+    }
+    assert found["C99 on Cortex-M: emulator tests that fail"].value == "gcc is not installed"
+    assert {target.met for target in targets(_exported_rows(), whole=False)} == {None}
+
+
+def test_the_tables_of_exporting_are_made_of_any_rows():
+    from benchmarks.export.summary import targets
+    from benchmarks.export.tables import everything
+
+    for rows in ([], _exported_rows()):
+        report = {
+            "machine": {"processor": "a processor", "cores": 2},
+            "command": "python",
+            "rows": rows,
+            "targets": [asdict(target) for target in targets(rows, whole=True)],
+        }
+        text = everything(report)
+        assert ("| emlearn | a\\|b |" in text) == bool(rows)
+        assert ("1.00 (0.90 to 1.10)" in text) == bool(rows)
+
+
+@pytest.mark.full
+def test_the_benchmark_of_exporting_runs_quickly():
+    command = [sys.executable, "-m", "benchmarks.export", "--quick", "--json"]
+    result = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=180
+    )
+    report = json.loads(result.stdout)
+    ours = [row for row in report["rows"] if row.get("ours") and "reason" not in row]
+    assert ours
+    assert {row["rows_differ"] for row in ours} == {0}
+    assert {target["met"] for target in report["targets"]} == {None}

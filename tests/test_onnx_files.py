@@ -14,6 +14,7 @@ from bitvec import reference
 from bitvec.errors import InputError, UnsupportedModelError
 from bitvec.forest import from_matrices
 from bitvec.graph.interface import Interface
+from bitvec.inputs import Inputs
 from bitvec.narrowing import narrow_tests
 from bitvec.onnx_files import FORMS, OnnxOptions, onnx_model
 from bitvec.targets import TARGETS
@@ -32,6 +33,13 @@ def metadata(model):
 
 def stump(b=0.1, dtype=F64):
     return from_matrices(np.ones((1, 1), dtype), np.array([b], dtype), [[0], [1]], [10.0, 20.0])
+
+
+def machine_of(forest):
+    """The forest as a decision machine, whose B is real."""
+    from bitvec.machine import from_forest
+
+    return from_forest(forest)
 
 
 @pytest.fixture(scope="module")
@@ -187,3 +195,67 @@ def test_a_narrow_file_is_compared_on_the_rows_that_it_reads(boosters, tmp_path)
     assert certificate.passed
     assert certificate.matches(narrow_tests(forest))
     assert "rows of float32 were compared" in certificate.summary()
+
+
+def test_soft_models_and_machines_are_exported_too(tmp_path, boosters):
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("onnxscript")
+    forest = boosters["float32"]
+    X = np.random.default_rng(0).normal(size=(5, forest.n_features)).astype(F32) * 20
+    soft = bitvec.to_torch(forest, gamma=2.0).calibrate(X)
+    path = bitvec.export(soft, tmp_path / "soft.onnx", outputs=["raw"])
+    facts = metadata(onnx.load(path))
+    assert (facts["bitvec.form"], facts["bitvec.gamma"]) == ("soft", "2.0")
+    with torch.no_grad():
+        expected = soft(X).numpy()
+    np.testing.assert_allclose(OnnxEngine(path).raw(X), expected, rtol=1e-5, atol=1e-6)
+    machine = machine_of(forest)
+    path = bitvec.export(machine, tmp_path / "machine.onnx", leaves=True)
+    assert np.array_equal(OnnxEngine(path).raw(X), reference.raw(forest, X))
+    with pytest.raises(InputError, match="a SoftForest must be exported to ONNX without `form`"):
+        bitvec.export(soft, tmp_path / "soft.onnx", form="tensor")
+    with pytest.raises(InputError, match="without `form`"):
+        bitvec.export(machine, tmp_path / "machine.h")
+
+
+def test_labels_that_a_target_has_no_type_for_are_left_out(tmp_path):
+    from sklearn.datasets import load_iris
+    from sklearn.tree import DecisionTreeClassifier
+
+    X, y = load_iris(return_X_y=True)
+    forest = bitvec.convert(
+        DecisionTreeClassifier(max_depth=3).fit(X, np.array(["a", "b", "c"])[y])
+    )
+    path = bitvec.export(forest, tmp_path / "tree.onnx", target="tensorrt", leaves=True)
+    names = [output.name for output in onnx.load(path).graph.output]
+    assert sorted(names) == ["leaves", "probabilities", "raw"]
+    assert bitvec.certify(forest, path).passed
+    with pytest.raises(UnsupportedModelError, match="must be whole numbers, got text"):
+        bitvec.export(forest, tmp_path / "no.onnx", target="tensorrt", outputs=["label"])
+
+
+def test_linear_leaves_are_refused_where_there_is_no_float64(tmp_path):
+    lightgbm = pytest.importorskip("lightgbm")
+    from sklearn.datasets import load_diabetes
+
+    X, y = load_diabetes(return_X_y=True)
+    model = lightgbm.LGBMRegressor(n_estimators=2, linear_tree=True, verbose=-1, n_jobs=1)
+    forest = bitvec.convert(model.fit(X, y))
+    with pytest.raises(UnsupportedModelError, match="must have constant leaves"):
+        bitvec.export(forest, tmp_path / "no.onnx", target="openvino")
+
+
+def test_a_torch_module_in_front_is_exported(tmp_path):
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("onnxscript")
+    from bitvec.runtime.relax.torch_map import TorchMap
+
+    torch.manual_seed(0)
+    body = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Tanh())
+    forest = from_matrices(
+        [[1, 0, 0], [0, 1, 0]], [0, 0], [[0, 0], [0, 1], [1, 1]], [0.0, 1.0, 2.0]
+    )
+    forest = replace(forest, feature_map=TorchMap(body, 2, 3), inputs=Inputs(2))
+    path = bitvec.export(forest, tmp_path / "mapped.onnx")
+    X = np.random.default_rng(0).normal(size=(50, 2))
+    assert np.array_equal(OnnxEngine(path).raw(X), reference.raw(forest, X))

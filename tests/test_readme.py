@@ -44,6 +44,7 @@ def test_every_page_is_tried():
         "c99.md",
         "decision-machines.md",
         "engine.md",
+        "export-figures.md",
         "export.md",
         "relaxations.md",
         "retraining-figures.md",

@@ -115,10 +115,8 @@ class Parts(click.ParamType):  # type: ignore[type-arg]
 @click.option(
     "--quantile",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    default=0.5,
-    show_default=True,
     metavar="LEVEL",
-    help="Of the loss quantile.",
+    help="Of the loss quantile; by default 0.5.",
 )
 @click.option(
     "--relaxation",
@@ -176,7 +174,7 @@ class Parts(click.ParamType):  # type: ignore[type-arg]
 @click.option(
     "--checkpoint",
     type=PATH,
-    metavar="FILE",
+    metavar="FILE.safetensors",
     help="Keep the state there, and go on from it if it is there already.",
 )
 @click.option("--plot", type=PATH, metavar="FILE", help="Draw scores, losses and steepness there.")
@@ -192,7 +190,7 @@ def command(
     validation: str,
     train: tuple[str, ...] | None,
     loss: str,
-    quantile: float,
+    quantile: float | None,
     relaxation: str,
     steps: int | None,
     batch_size: int,

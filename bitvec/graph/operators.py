@@ -266,3 +266,9 @@ def cast(graph: Graph, value: str, dtype: np.dtype, name: str) -> str:
 def greater(graph: Graph, a: str | Array, b: str | Array, name: str, *, equal: bool = False) -> str:
     """Append a > b, or a >= b, as b < a or b <= a: OpenVINO calls NaN greater than anything."""
     return graph.add("LessOrEqual" if equal else "Less", b, a, name=name)
+
+
+def table(graph: Graph, numbers: Array, dtype: np.dtype) -> str:
+    """Append whole numbers from 0 on, stored in as few bytes as they need and cast at load."""
+    narrow = numbers.astype(np.min_scalar_type(int(numbers.max(initial=0))))
+    return cast(graph, graph.constant("narrow_table", narrow), dtype, "table")

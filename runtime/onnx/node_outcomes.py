@@ -13,7 +13,7 @@ import numpy as np
 
 from bitvec.arrays import Array
 from bitvec.forest import Forest
-from bitvec.graph.operators import Graph, cast, greater
+from bitvec.graph.operators import Graph, cast, greater, table
 from bitvec.graph.transforms import softplus
 from bitvec.node_tests import (
     WORD_BITS,
@@ -110,7 +110,8 @@ def _compare(graph: Graph, tests: NodeTests, z: str, nodes: Array, comparison: A
 def values(graph: Graph, forest: Forest, by_column: str, column: Array, rule: Array) -> str:
     """Append the columns' values, NaN where the rule calls them missing, (n, batch)."""
     dtype = forest.dtype
-    x = graph.add("Gather", by_column, column.astype(np.int64), axis=0, name="x")
+    index = table(graph, column, np.dtype(np.int64))
+    x = graph.add("Gather", by_column, index, axis=0, name="x")
     sentinel = forest.inputs.missing_sentinel
     absent = []
     if np.any(rule == MissingRule.NAN_OR_ZERO):

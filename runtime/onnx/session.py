@@ -20,7 +20,7 @@ try:
 except ImportError as error:
     raise MissingLibraryError("onnxruntime", "onnx", "Running ONNX files") from error
 
-ROWS_PER_RUN = {"tensor": 1024, "traversal": 1024, "portable": 1024}
+ROWS_PER_RUN = {"tensor": 1024, "traversal": 1024, "portable": 1024, "mapped": 1024, "soft": 256}
 """Rows that go through a session at once: these forms hold much of each of them."""
 MOST_ROWS_PER_RUN = 1 << 16
 ONE_THREAD = (

@@ -17,7 +17,7 @@ from bitvec.errors import MissingLibraryError, UnsupportedModelError
 from bitvec.forest import Forest
 from bitvec.graph.answers import add_answers
 from bitvec.graph.interface import Interface
-from bitvec.graph.operators import Graph, greater
+from bitvec.graph.operators import Graph, greater, table
 from bitvec.graph.scores import raw_score, require_hard
 from bitvec.runtime.onnx.node_outcomes import outcomes
 
@@ -27,6 +27,7 @@ except ImportError as error:
     raise MissingLibraryError("onnx", "onnx", "Writing ONNX files") from error
 
 FORM = "tensor"
+INT32, INT64 = np.dtype(np.int32), np.dtype(np.int64)
 LARGEST_B = 1 << 28
 """Elements of B, all trees together, that a runtime may have to expand at load."""
 
@@ -134,14 +135,14 @@ def _class_leaves(graph: Graph, forest: Forest, h: str, place: Array, trees: Arr
         first[i, :n], last[i, :n], row[i, :n] = B.lo[nodes], B.mid[nodes], place[nodes]
     # int32 has comparisons in every runtime, and they are exact.
     leaf = np.arange(most, dtype=np.int32)[:, None]
-    begins = greater(graph, leaf, first[:, None].astype(np.int32), "from_left", equal=True)
-    ends = graph.add("Less", leaf, last[:, None].astype(np.int32), name="before_right")
+    begins = greater(graph, leaf, table(graph, first[:, None], INT32), "from_left", equal=True)
+    ends = graph.add("Less", leaf, table(graph, last[:, None], INT32), name="before_right")
     in_left = graph.add("And", begins, ends, name="in_left_subtree")
     stays = graph.add("Not", in_left, name="B_bool")
     matrix = graph.add("Cast", stays, to=1, name="B")
     flat = row.ravel()
     if not np.array_equal(flat, np.arange(forest.n_nodes)):
-        h = graph.add("Gather", h, flat, axis=0, name="class_tests")
+        h = graph.add("Gather", h, table(graph, flat, INT64), axis=0, name="class_tests")
     h = graph.add("Reshape", h, np.array([*shape, -1]), name="class_tests_by_tree")
     h = graph.add("Cast", h, to=1, name="h")
     score = graph.add("MatMul", matrix, h, name="B_h")

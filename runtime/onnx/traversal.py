@@ -17,7 +17,7 @@ from bitvec.errors import MissingLibraryError, UnsupportedModelError
 from bitvec.forest import Forest
 from bitvec.graph.answers import add_answers
 from bitvec.graph.interface import Interface
-from bitvec.graph.operators import Graph, cast, greater
+from bitvec.graph.operators import Graph, cast, greater, table
 from bitvec.graph.scores import raw_score, require_hard
 from bitvec.runtime.onnx.traversal_columns import Reads, read_rows
 from bitvec.runtime.onnx.traversal_layout import Layout, arrange
@@ -102,11 +102,11 @@ def _exit_leaves(graph: Graph, forest: Forest, X: str, layout: Layout) -> str:
     reads = read_rows(graph, forest, X)
     position = _walk_levels(graph, forest, reads, layout)
     if not layout.n_further:
-        return graph.add("Gather", _table(graph, ~layout.last), position, name="leaf_by_tree")
-    entry = graph.add("Gather", _table(graph, layout.start, INT32), position, name="entry")
+        return graph.add("Gather", table(graph, ~layout.last, INT64), position, name="leaf_by_tree")
+    entry = graph.add("Gather", table(graph, layout.start, INT32), position, name="entry")
     entry = _walk_entries(graph, reads, layout, entry)
     leaf = np.where(layout.entries < 0, ~layout.entries, 0)
-    return graph.add("Gather", _table(graph, leaf), entry, name="leaf_by_tree")
+    return graph.add("Gather", table(graph, leaf, INT64), entry, name="leaf_by_tree")
 
 
 def _walk_levels(graph: Graph, forest: Forest, reads: Reads, layout: Layout) -> str:
@@ -129,7 +129,7 @@ def _walk_levels(graph: Graph, forest: Forest, reads: Reads, layout: Layout) -> 
 def _walk_entries(graph: Graph, reads: Reads, layout: Layout, entry: str) -> str:
     """Append the way from entries to the entries of the exit leaves, (n_trees, batch)."""
     tables = _node_tables(graph, reads, layout.entries)
-    left_table = _table(graph, layout.left, INT32)
+    left_table = table(graph, layout.left, INT32)
     for _ in range(layout.n_further):
         h = _compare_at(graph, reads, tables, entry)
         left = graph.add("Gather", left_table, entry, name="left")
@@ -140,7 +140,7 @@ def _walk_entries(graph: Graph, reads: Reads, layout: Layout, entry: str) -> str
 def _compare_all(graph: Graph, reads: Reads, level: Array) -> str:
     """Append h at all positions of a level, (n_positions, batch)."""
     row, threshold = _nodes(reads, level)
-    z = graph.add("Gather", reads.rows, _table(graph, row), axis=0, name="level_z")
+    z = graph.add("Gather", reads.rows, table(graph, row, INT64), axis=0, name="level_z")
     return greater(graph, z, threshold[:, None], "level_test", equal=reads.inclusive)
 
 
@@ -155,7 +155,7 @@ def _compare_at(graph: Graph, reads: Reads, tables: tuple[str, str], place: str)
 def _node_tables(graph: Graph, reads: Reads, nodes: Array) -> tuple[str, str]:
     """Store the rows that nodes read, int32, and their thresholds."""
     row, threshold = _nodes(reads, nodes)
-    return _table(graph, row, INT32), graph.constant("threshold_table", threshold)
+    return table(graph, row, INT32), graph.constant("threshold_table", threshold)
 
 
 def _nodes(reads: Reads, nodes: Array) -> tuple[Array, Array]:
@@ -164,9 +164,3 @@ def _nodes(reads: Reads, nodes: Array) -> tuple[Array, Array]:
     row, threshold = np.zeros(nodes.size, np.int64), np.full(nodes.size, np.nan, reads.dtype)
     row[is_node], threshold[is_node] = reads.row[nodes[is_node]], reads.threshold[nodes[is_node]]
     return row, threshold
-
-
-def _table(graph: Graph, numbers: Array, dtype: np.dtype = INT64) -> str:
-    """Store whole numbers in as few bytes as they need; a runtime widens them once, at load."""
-    narrow = numbers.astype(np.min_scalar_type(int(numbers.max())))
-    return cast(graph, graph.constant("narrow_table", narrow), dtype, "table")

@@ -46,7 +46,11 @@ def harden(module: SoftForest) -> Forest:
             moved = _differs(module.v, start_v) & module.may_move.v[:, None]
             if module.leaves == "logits":  # one logit moves all numbers of its leaf
                 moved = np.broadcast_to(moved.any(axis=1, keepdims=True), moved.shape)
-            v = module.leaf_vectors().detach().cpu().numpy().astype(leaves.v.dtype)
+            v = module.leaf_vectors().detach().cpu().numpy()
+            if module.leaves == "logits":  # a sum of 1 in the forest's dtype, not in the module's
+                v = v.astype(np.float64)
+                v = v / v.sum(axis=1, keepdims=True)
+            v = v.astype(leaves.v.dtype)
             leaves = replace(leaves, v=_moved("v", leaves.v, v, moved))
         if "base_score" in movable:
             base, moved = _base_score(output), _differs(module.base_score, start_base)

@@ -147,10 +147,10 @@ NAMES = {
 
 
 def of_values(name: str, output: Output, raw: Array, target: Array, shape: Shape) -> Array:
-    """Return minus a regressor's loss, summed over outputs, (batch,) float64; NaN is -infinity."""
+    """Return minus a regressor's mean loss over outputs, (batch,) float64; NaN is -infinity."""
     value = transforms.transform(output, raw).astype(np.float64)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        score = -LOSSES[name](value, target, shape).sum(axis=1)
+        score = -LOSSES[name](value, target, shape).mean(axis=1)
     return np.where(np.isnan(score), -np.inf, score)
 
 

@@ -139,8 +139,9 @@ class Objective:
             got = f"shape {tuple(losses.shape)}" if isinstance(losses, Tensor) else repr(losses)
             raise InputError(
                 f"`loss` must return a loss for each of the {len(raw)} rows, or for each row and "
-                f'output, got {got}: do not average (reduction="none"), and beware of shapes that '
-                "broadcast."
+                f"output, got {got} from raw scores of shape {tuple(raw.shape)} and targets of "
+                f'shape {tuple(wanted.shape)}: do not average (reduction="none"), and beware of '
+                "shapes that broadcast."
             )
         by_row: Tensor = losses if losses.ndim == 1 else losses.sum(dim=1)
         return by_row
@@ -345,9 +346,10 @@ def _shape(
 
 def _levels(quantile: Any, n_outputs: int) -> tuple[float, ...]:
     given = quantile if isinstance(quantile, (tuple, list, np.ndarray)) else [quantile]
-    levels = tuple(options.positive("quantile", level) for level in given)
-    if any(level >= 1 for level in levels):
+    numbers = (int, float, np.integer, np.floating)
+    if not all(isinstance(level, numbers) and 0 < level < 1 for level in given):
         raise InputError(f"`quantile` must be above 0 and below 1, got {quantile!r}.")
+    levels = tuple(float(level) for level in given)
     if len(levels) not in (1, n_outputs):
         raise InputError(
             f"`quantile` must be one level or one for each of the {n_outputs} outputs, got "

@@ -51,6 +51,15 @@ class RetrainResult:
     note: str = ""
     pruned: PruneResult | None = None
 
+    def __repr__(self) -> str:
+        """Return the scores, what moved, and the note."""
+        what = "better" if self.improved else "the start kept"
+        return (
+            f"RetrainResult({what}: {self.metric} {self.start_score:.6g} -> {self.score:.6g}, "
+            f"{', '.join(self.train)} moved, {len(self.history)} looks"
+            f"{', note: ' + self.note if self.note else ''})"
+        )
+
 
 def result(
     selection: Selection,

@@ -51,7 +51,7 @@ def retrain(
     validation: float | tuple[Any, ...] = 0.15,
     loss: str | Callable[..., Any] = "auto",
     metric: str | Callable[..., Any] = "auto",
-    quantile: float | tuple[float, ...] = 0.5,
+    quantile: float | tuple[float, ...] | None = None,
     relaxation: str | Relaxation = "sigmoid",
     steps: int | None = None,
     batch_size: int = 512,
@@ -104,8 +104,9 @@ def retrain(
         (batch, n_outputs) and targets that returns one loss per row.
     metric : str or callable
         What the hard forest is chosen by: by default accuracy, or the loss itself.
-    quantile : float
-        The level of the loss "quantile"; one for each output if there are several.
+    quantile : float, optional
+        The level of the loss or metric "quantile", 0.5 if not given; one for each output if there
+        are several.
     relaxation : str or Relaxation
         See `bitvec.to_torch`.
     steps : int, optional
@@ -180,7 +181,13 @@ def retrain(
     if progress is not None and not callable(progress):
         raise InputError(f"`progress` must be a function of an Evaluation, got {progress!r}.")
     group = workers.current()
-    choices = {"loss": loss, "metric": metric, "quantile": quantile}
+    if quantile is not None and "quantile" not in (loss, metric):
+        raise InputError(
+            f"`quantile` must come with the loss or the metric quantile, got {quantile!r} with "
+            f'{loss!r}: pass loss="quantile".'
+        )
+    level = 0.5 if quantile is None else quantile
+    choices = {"loss": loss, "metric": metric, "quantile": level}
     distils = None
     if _is_loader(X, y):
         if prune_dead:
@@ -274,6 +281,15 @@ def retrain(
             best = selection.best
             leaf_training.refit_leaves(best, aim, data, held_out, selection, recipe)
     notes = [stopped] if stopped else []
+    if refits and not set(names) - set(LEAVES):
+        asked = {
+            "steps": steps, "patience": patience, "gamma": gamma, "checkpoint_path": checkpoint_path
+        }  # fmt: skip
+        unused = [f"`{name}`" for name, value in asked.items() if value is not None]
+        if unused:
+            notes.append(
+                f"{', '.join(unused)} had no say: leaves alone are solved as a convex problem."
+            )
     if selection.best is forest and not isinstance(validation, (tuple, list)):
         notes.append(NOTHING_BETTER)
     rows = np.concatenate([data.X, held_out.X]) if prune_dead else None

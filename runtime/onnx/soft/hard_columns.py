@@ -13,7 +13,8 @@ from bitvec.graph.answers import add_answers
 from bitvec.graph.operators import Graph, cast
 from bitvec.graph.scores import raw_score
 from bitvec.output import Aggregate
-from bitvec.runtime.onnx import soft_columns, traced
+from bitvec.runtime.onnx.soft import columns as soft_columns
+from bitvec.runtime.onnx.soft import traced
 from bitvec.runtime.onnx.tensor import exit_leaves
 
 

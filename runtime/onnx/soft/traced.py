@@ -19,11 +19,12 @@ from bitvec.graph.operators import Graph
 
 try:
     import onnx
+    from onnx.inliner import inline_local_functions
 except ImportError as error:
     raise MissingLibraryError("onnx", "onnx", "Writing ONNX files") from error
 
 if find_spec("onnxscript") is None:
-    raise MissingLibraryError("onnxscript", "onnx", "Writing torch modules as ONNX files")
+    raise MissingLibraryError("onnxscript", "soft", "Writing torch modules as ONNX files")
 
 ROWS = 3
 """Rows of the example that is traced; any number that is neither 0 nor 1, which torch keeps."""
@@ -86,7 +87,7 @@ def _quietly() -> Iterator[None]:
 def _copy(graph: Graph, model: Any, X: str) -> str:
     """Append the operators of a model of one input and one output."""
     if model.functions:
-        model = onnx.inliner.inline_local_functions(model)
+        model = inline_local_functions(model)
     opset = {one.domain: one.version for one in model.opset_import}[""]
     if opset != graph.interface.opset:
         raise UnsupportedModelError(

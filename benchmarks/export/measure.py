@@ -1,0 +1,240 @@
+"""The rows of one model: every form of ours and every peer, compared first and timed then."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+import bitvec
+from benchmarks.export import clock, forms, peers
+from benchmarks.export.forms import FORMS, Form
+from benchmarks.export.models import Grown, Model
+from benchmarks.export.peers import COMPLETE, MOST_COMPLETE, TAKES, NoAnswerError
+from benchmarks.export.rows import (
+    Difference,
+    Expected,
+    Probing,
+    difference,
+    expected,
+    in_blocks,
+    probing,
+)
+from benchmarks.export.runtimes import Loaded
+from bitvec.arrays import Array
+from bitvec.errors import BitvecError
+from bitvec.forest import Forest
+
+Row = dict[str, Any]
+_START: Final = time.perf_counter()
+BATCHES: Final = (1, 1000)
+SHARE: Final = 10
+"""Of the file that is shipped one row in so many is compared, where its form is slow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much is measured: the share of trees, rows to probe with, turns of the clock."""
+
+    share: float
+    rows: int
+    turns: int
+
+
+FULL, QUICK = Size(1.0, 100_000, 61), Size(0.1, 4_000, 5)
+
+
+@dataclass(slots=True)
+class _Work:
+    """What is measured of one model, and its rows so far; those in `loaded` are timed."""
+
+    model: Model
+    grown: Grown
+    forest: Forest
+    probing: Probing
+    folder: Path
+    rows: list[Row] = field(default_factory=list)
+    loaded: dict[str, Loaded] = field(default_factory=dict)
+    seldom: list[str] = field(default_factory=list)
+
+    def add(self, name: str, form: str, runtime: str, **told: Any) -> None:
+        facts = {"what": "file", "model": self.model.name, "file": name}
+        self.rows.append(facts | {"form": form, "runtime": runtime} | told)
+
+
+def measured(model: Model, size: Size, *, environments: Path | None) -> list[Row]:
+    """Return the rows of a model."""
+    grown = model.grow(size.share)
+    forest = bitvec.convert(grown.estimator)
+    say(f"{model.name}: {forest.n_trees} trees, {forest.n_nodes} nodes")
+    probes = probing(forest, grown.estimator, grown.X, size.rows)
+    with tempfile.TemporaryDirectory() as folder:
+        work = _Work(model, grown, forest, probes, Path(folder))
+        for form in FORMS:
+            _ours(work, form)
+        _theirs(work, environments)
+        _time(work, size.turns)
+    return [_facts(model, forest, probes), *work.rows]
+
+
+def say(text: str) -> None:
+    """Tell how far it is, and when."""
+    print(f"{time.perf_counter() - _START:6.0f} s  {text}", file=sys.stderr, flush=True)
+
+
+def _facts(model: Model, forest: Forest, probes: Probing) -> Row:
+    return {
+        "what": "model",
+        "model": model.name,
+        "trees": forest.n_trees,
+        "nodes": forest.n_nodes,
+        "leaves": forest.n_leaves,
+        "outputs": forest.n_outputs,
+        "rows_taken": len(probes.taken.X),
+        "rows_of_any_kind": len(probes.other.X),
+    }
+
+
+def name_of(form: Form) -> str:
+    """Return what a form in its runtime is called."""
+    return f"{form.name}, {form.runtime}"
+
+
+def _ours(work: _Work, form: Form) -> None:
+    name = name_of(form)
+    say(f"  {name}")
+    try:
+        made = forms.make(form, work.forest, work.folder)
+    except ImportError as error:
+        work.add(name, form.name, form.runtime, ours=True, reason=f"{error.name} is not installed")
+        return
+    except (BitvecError, OSError) as error:
+        work.add(name, form.name, form.runtime, ours=True, reason=" ".join(str(error).split()))
+        return
+    parts = [work.probing.taken, work.probing.other]
+    if form.finite:
+        parts = [_finite(work.forest, work.probing.taken)]
+    found = []
+    for part in parts:
+        twin = difference(in_blocks(made.twin.answers, part.X), part, exactly=made.exactly)
+        shipped = part.of(slice(len(part.X) // SHARE)) if form.slow else part
+        own = difference(in_blocks(made.shipped.answers, shipped.X), shipped)
+        # The same rows go through both files; the greater count is told.
+        found.append(
+            replace(
+                twin,
+                differ=max(twin.differ, own.differ),
+                present_differ=max(twin.present_differ, own.present_differ),
+                labels_differ=own.labels_differ,
+                largest=max(twin.largest, own.largest),
+            )
+        )
+    whole = found[0] if len(found) == 1 else found[0] | found[1]
+    told = {"ours": True, "adds_exactly": made.exactly, **made.told, **_told(whole)}
+    work.add(name, form.name, form.runtime, **told)
+    if whole.differ == 0:
+        work.loaded[name] = made.shipped
+        if form.slow:
+            work.seldom.append(name)
+
+
+def _told(found: Difference) -> Row:
+    infinite = not np.isfinite(found.largest)
+    return {
+        "rows_compared": found.rows,
+        "rows_differ": found.differ,
+        "present_rows_differ": found.present_differ,
+        "leaves_differ": found.leaves_differ,
+        "labels_differ": found.labels_differ,
+        "largest_difference": "infinite" if infinite else found.largest,
+    }
+
+
+def _finite(forest: Forest, part: Expected) -> Expected:
+    """Return the rows with the largest numbers instead of infinities, and what is right of them."""
+    if not np.isinf(part.X).any():
+        return part
+    most = np.finfo(np.float32).max
+    return expected(forest, np.clip(part.X, -most, most))
+
+
+def _theirs(work: _Work, environments: Path | None) -> None:
+    """Compare what others export with rows that the model's own library takes."""
+    model = work.model
+    say(f"  {model.peer}")
+    try:
+        made = peers.exported_here(model, work.grown, work.folder)
+        _their_row(work, model.peer, made, work.probing.taken)
+    except Exception as error:  # exporters and onnxruntime have no common base of theirs
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+        work.add(model.peer, model.peer, forms.ONNXRUNTIME, ours=False, reason=reason)
+    for peer, libraries in TAKES.items():
+        if model.library in libraries:
+            _apart(work, peer, environments)
+
+
+def _apart(work: _Work, peer: str, environments: Path | None) -> None:
+    say(f"  {peer}")
+    taken = work.probing.taken
+    if peer in COMPLETE:
+        taken = taken.of(np.flatnonzero(~np.isnan(taken.X).any(axis=1))[:MOST_COMPLETE])
+    runtime = forms.ONNXRUNTIME if peer == "hummingbird" else forms.C
+    try:
+        made = peers.exported_apart(
+            peer, work.model, work.grown, taken.X, peers=environments, folder=work.folder
+        )
+        _their_row(work, peer, made, taken)
+    except Exception as error:  # the library's own, or onnxruntime's
+        reason = " ".join(str(error).split())[:300]
+        kind = "" if isinstance(error, NoAnswerError) else f"{type(error).__name__}: "
+        work.add(peer, peer, runtime, ours=False, reason=kind + reason)
+
+
+def _their_row(work: _Work, peer: str, made: peers.Exported, taken: Expected) -> None:
+    session = made.session
+    answers = made.answers if session is None else in_blocks(session.answers, taken.X)
+    told = {"ours": False, **made.told, **_told(difference(answers, taken))}
+    work.add(peer, peer, forms.C if session is None else forms.ONNXRUNTIME, **told)
+    if session is not None:
+        work.loaded[peer] = session
+        if peer != work.model.peer:
+            work.seldom.append(peer)
+
+
+def _time(work: _Work, turns: int) -> None:
+    say("  milliseconds")
+    rows = {row["file"]: row for row in work.rows}
+    X = work.grown.X[np.arange(clock.ROWS) % len(work.grown.X)]
+    for batch in BATCHES:
+        taken = clock.milliseconds(work.loaded, X, batch, turns=turns, seldom=work.seldom)
+        for name, values in taken.items():
+            row = rows[name]
+            row[f"ms_{batch}"] = float(np.nanmedian(values))
+            row[f"ms_{batch}_least"] = float(np.nanmin(values))
+            row[f"ms_{batch}_most"] = float(np.nanmax(values))
+        _ratio(work.model, rows, taken, batch)
+
+
+def _ratio(model: Model, rows: dict[str, Row], taken: Mapping[str, Array], batch: int) -> None:
+    """Put the ratios to the peer on the rows of both versions of `tree_ensemble`."""
+    for form in (forms.TREES, forms.TREES_3):
+        ours = f"{form}, {forms.ONNXRUNTIME}"
+        if ours not in taken or model.peer not in taken:
+            continue
+        found = clock.ratio(taken[ours], taken[model.peer])
+        for name, value in zip(("ratio", "ratio_low", "ratio_high"), found, strict=True):
+            rows[ours][f"{name}_{batch}"] = value
+        rows[ours]["bytes_ratio"] = rows[ours]["bytes"] / rows[model.peer]["bytes"]
+        rows[ours]["is_compared"] = ours == compared(model)
+
+
+def compared(model: Model) -> str:
+    """Return the name of our file that is held against the peer's."""
+    form = forms.TREES_3 if model.version == 3 else forms.TREES
+    return f"{form}, {forms.ONNXRUNTIME}"
