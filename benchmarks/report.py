@@ -23,6 +23,7 @@ LIBRARIES = (
     "numpy",
     "onnx",
     "onnxmltools",
+    "openvino",
     "onnxruntime",
     "scikit-learn",
     "skl2onnx",
