@@ -89,6 +89,8 @@ def export(
     ...     export(stump, f"{folder}/stump.onnx").name
     'stump.onnx'
     """
+    if not isinstance(forest, DecisionMachine) and type(forest).__name__ != "SoftForest":
+        require_forest(forest)
     path = Path(path)
     kind = target_of(path, to)
     names = None if outputs is None else tuple(outputs)
@@ -110,9 +112,6 @@ def _other_model(
     model: DecisionMachine | SoftForest, path: Path, kind: Target, options: OnnxOptions
 ) -> Path:
     """Write what is no forest: a decision machine, or a relaxed forest."""
-    is_machine = isinstance(model, DecisionMachine)
-    if not is_machine and type(model).__name__ != "SoftForest":
-        require_forest(model)  # says what must be given
     if kind != "onnx" or options != OnnxOptions(leaves=options.leaves, interface=options.interface):
         raise InputError(
             f"a {type(model).__name__} must be exported to ONNX without `form`, `target` and "

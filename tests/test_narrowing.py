@@ -81,7 +81,14 @@ def test_a_plain_sum_is_within_its_rounding(drawn):
     magnitudes = replace(
         forest,
         leaves=replace(forest.leaves, v=np.abs(forest.leaves.v)),
-        output=replace(forest.output, base_score=np.abs(forest.output.base_score)),
+        output=replace(
+            forest.output,
+            **{
+                name: np.abs(getattr(forest.output, name))
+                for name in ("base_score", "scale", "tree_weight", "divisor")
+                if getattr(forest.output, name) is not None
+            },
+        ),
     )
     with np.errstate(all="ignore"):
         bound = np.abs(reference.raw(magnitudes, X)).astype(F64)

@@ -156,7 +156,14 @@ def test_onnxruntime_answers_what_the_module_answers_for_every_kind_of_node_and_
     assert close(got, expected, dtype)
 
 
-@pytest.mark.parametrize("name", RELAXATIONS)
+USUAL = ("sigmoid", "smooth_step", "kernel", "sparsemax", "straight_through")
+"""An export takes seconds: the others are exported by the long tests."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [n if n in USUAL else pytest.param(n, marks=pytest.mark.full) for n in RELAXATIONS],
+)
 def test_raw_scores_and_their_argmax_are_the_modules_for_each_relaxation(name):
     forest = small(**classes(3))
     X = some_rows(1000)
@@ -299,7 +306,9 @@ STACKS = {
 
 
 @pytest.mark.parametrize("name", MAPS)
-@pytest.mark.parametrize("movable", [("b", "v"), ("phi", "S", "b", "v")])
+@pytest.mark.parametrize(
+    "movable", [pytest.param(("b", "v"), marks=pytest.mark.full), ("phi", "S", "b", "v")]
+)
 def test_a_soft_forest_behind_a_feature_map_is_exported_with_it(name, movable):
     forest, X = behind(MAPS[name]()), some_rows(200, missing=0.0)
     soft = SoftForest.from_forest(forest, "sigmoid", movable=movable).calibrate(X)
