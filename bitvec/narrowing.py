@@ -91,7 +91,13 @@ def narrow_scores(forest: Forest) -> Forest:
 
     A raw score is then within (n + 1) · 2⁻²⁴ · (sum of magnitudes) of the wide one, n the number of
     trees; it is no longer the source's bit for bit.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If leaves are linear in x: their terms may cancel, and rounding has no bound.
     """
+    _require_constant_leaves(forest)
     output = forest.output
     if output.dtype == F32:
         return forest
@@ -101,11 +107,7 @@ def narrow_scores(forest: Forest) -> Forest:
             for name in ("base_score", "scale", "tree_weight", "divisor")
             if getattr(output, name) is not None
         }
-        linear = forest.leaves.linear
-        if linear is not None:
-            weight, constant = linear.weight.astype(F32), linear.constant.astype(F32)
-            linear = replace(linear, weight=weight, constant=constant)
-        leaves = replace(forest.leaves, v=forest.leaves.v.astype(F32), linear=linear)
+        leaves = replace(forest.leaves, v=forest.leaves.v.astype(F32))
     return replace(forest, leaves=leaves, output=replace(output, dtype=F32, **changed))
 
 
@@ -115,7 +117,13 @@ def fold_weights(forest: Forest) -> Forest:
     Leaves are rounded once more, in the dtype that they are added in: a raw score is within
     (n + 3) units of that dtype's rounding of the sum of magnitudes, n the number of trees. What is
     no sum or mean stays as it is.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If leaves are linear in x.
     """
+    _require_constant_leaves(forest)
     output, leaves = forest.output, forest.leaves
     if output.aggregate not in (Aggregate.SUM, Aggregate.MEAN):
         return forest
@@ -134,15 +142,15 @@ def fold_weights(forest: Forest) -> Forest:
         return replace(forest, output=_plain(output))
     with np.errstate(over="ignore"):
         v = (leaves.v * factor).astype(leaves.v.dtype)
-        linear = leaves.linear
-        if linear is not None:
-            per_term = np.repeat(factor, np.diff(linear.leaf_ptr), axis=0)
-            linear = replace(
-                linear,
-                weight=(linear.weight * per_term).astype(v.dtype),
-                constant=(linear.constant * factor).astype(v.dtype),
-            )
-    return replace(forest, leaves=replace(leaves, v=v, linear=linear), output=_plain(output))
+    return replace(forest, leaves=replace(leaves, v=v), output=_plain(output))
+
+
+def _require_constant_leaves(forest: Forest) -> None:
+    if forest.leaves.linear is not None:
+        raise UnsupportedModelError(
+            "a forest whose scores are to be rounded must have constant leaves, got leaves that "
+            "are linear in x: their terms may cancel. Choose a target that has float64."
+        )
 
 
 def _plain(output: Output) -> Output:

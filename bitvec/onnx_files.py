@@ -185,11 +185,6 @@ def _adds(forest: Forest, held: Forest, form: str, options: OnnxOptions) -> str:
 
 def _for_target(forest: Forest, target: ExportTarget) -> Forest:
     """Return what the target can hold without changing a route."""
-    if not target.float64 and forest.leaves.linear is not None:
-        raise UnsupportedModelError(
-            f"a forest for {target.name} must have constant leaves, got leaves that are linear in "
-            "x: in float32 their sums may cancel. Choose a target that has float64."
-        )
     if not target.float64:
         forest = narrow_scores(fold_weights(narrow_tests(forest)))
     if not target.int64 and forest.n_leaves > 1 << 24:
