@@ -56,7 +56,7 @@ from bitvec.runtime.onnx.soft.writer import (
 
 SUMMED = (Aggregate.SUM, Aggregate.MEAN)
 FEW = settings(
-    max_examples=6,
+    max_examples=2,
     deadline=None,
     suppress_health_check=list(HealthCheck),
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
