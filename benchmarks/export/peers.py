@@ -187,7 +187,7 @@ def _run(environment: Path, program: str, job: Path, seconds: float) -> None:
     try:
         done = subprocess.run(
             command,
-            cwd=ROOT,
+            cwd=job,  # emlearn leaves files where it runs
             env=variables,
             capture_output=True,
             text=True,
