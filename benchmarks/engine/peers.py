@@ -8,6 +8,8 @@ import venv
 from pathlib import Path
 from typing import Final
 
+from benchmarks.environments import PYTHON
+
 REQUIREMENTS: Final = Path(__file__).parent / "requirements"
 
 
@@ -20,13 +22,10 @@ def interpreter(peers: Path | None, environment: str) -> Path:
     """Return the Python of an environment, or the running one where there is none."""
     if peers is not None and environment:
         # Not resolved: the link is what tells Python its environment.
-        python = peers.absolute() / environment / _PYTHON
+        python = peers.absolute() / environment / PYTHON
         if (peers / environment / "made").exists():
             return python
     return Path(sys.executable)
-
-
-_PYTHON: Final = Path("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
 
 
 def make(peers: Path) -> None:
@@ -38,6 +37,6 @@ def make(peers: Path) -> None:
         print(f"making {folder}", file=sys.stderr, flush=True)
         venv.create(folder, with_pip=True, clear=True)
         requirements = str(REQUIREMENTS / f"{environment}.txt")
-        command = [str(folder / _PYTHON), "-m", "pip", "install", "--quiet", "-r", requirements]
+        command = [str(folder / PYTHON), "-m", "pip", "install", "--quiet", "-r", requirements]
         subprocess.run(command, check=True)
         (folder / "made").touch()

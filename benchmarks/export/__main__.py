@@ -6,6 +6,7 @@ import tempfile
 import warnings
 from pathlib import Path
 
+from benchmarks import environments
 from benchmarks.export import big, emulators, forms, peers
 from benchmarks.export.measure import FULL, QUICK, measured, say
 from benchmarks.export.models import MODELS
@@ -25,7 +26,7 @@ def main() -> None:
     if options.make_peers:
         if options.peers_dir is None:
             arguments.error("--make-peers needs --peers-dir: the folder to make them in")
-        peers.make(options.peers_dir)
+        environments.make(options.peers_dir, peers.REQUIREMENTS)
         return
     chosen = [
         model
@@ -40,8 +41,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         forms.warm_up(Path(folder))
     size = QUICK if options.quick else FULL
-    environments = None if options.quick else options.peers_dir
-    rows = [row for model in chosen for row in measured(model, size, environments=environments)]
+    places = None if options.quick else options.peers_dir
+    rows = [row for model in chosen for row in measured(model, size, environments=places)]
     if not options.only:
         say("big")
         rows += big.measured(0.01 if options.quick else 1.0)

@@ -13,10 +13,11 @@ from typing import Any, Final
 import numpy as np
 
 import bitvec
+from benchmarks.environments import NoAnswerError
 from benchmarks.export import clock, forms, peers
 from benchmarks.export.forms import FORMS, Form
 from benchmarks.export.models import Grown, Model
-from benchmarks.export.peers import COMPLETE, MOST_COMPLETE, TAKES, NoAnswerError
+from benchmarks.export.peers import COMPLETE, MOST_COMPLETE, TAKES
 from benchmarks.export.rows import (
     Difference,
     Expected,

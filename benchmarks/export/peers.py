@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import tempfile
 import time
-import venv
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
+from benchmarks import environments
 from benchmarks.export.models import Grown, Model
 from benchmarks.export.objects import object_bytes
 from benchmarks.export.runtimes import Session
 from bitvec.arrays import Array
 
-ROOT: Final = Path(__file__).parent.parent.parent
 REQUIREMENTS: Final = Path(__file__).parent / "requirements"
 SECONDS: Final = {"hummingbird": 60.0, "tl2cgen": 90.0, "emlearn": 30.0}
 """The longest that each may take for a model; emlearn's export is quadratic in the leaves."""
-_PYTHON: Final = Path("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
-_THREADS: Final = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 TAKES: Final = {
     "hummingbird": ("sklearn", "xgboost"),
     "tl2cgen": ("sklearn", "xgboost", "lightgbm"),
@@ -37,10 +31,6 @@ COMPLETE: Final = ("emlearn",)
 MOST_COMPLETE: Final = 10_000
 
 
-class NoAnswerError(Exception):
-    """A peer could not be run, or refused the model; the text says why."""
-
-
 @dataclass(frozen=True, slots=True)
 class Exported:
     """What another exporter made: a session, or the answers themselves where it is C."""
@@ -48,27 +38,6 @@ class Exported:
     session: Session | None
     answers: dict[str, Array]
     told: dict[str, Any]
-
-
-def make(peers: Path) -> None:
-    """Make the environments that are not made yet, by pip; keep in `failed` why one was not."""
-    for path in sorted(REQUIREMENTS.glob("*.txt")):
-        folder = peers / path.stem
-        if (folder / "made").exists():
-            continue
-        print(f"making {folder}", file=sys.stderr, flush=True)
-        venv.create(folder, with_pip=True, clear=True)
-        command = [str(folder / _PYTHON), "-m", "pip", "install", "--quiet", "-r", str(path)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            (folder / "failed").write_text(_last_line(done.stderr), encoding="utf-8")
-        else:
-            (folder / "made").touch()
-
-
-def _last_line(text: str) -> str:
-    lines = [line for line in text.strip().splitlines() if line.startswith("ERROR")]
-    return (lines or text.strip().splitlines() or ["no reason was given"])[-1][:300]
 
 
 def exported_here(model: Model, grown: Grown, folder: Path) -> Exported:
@@ -118,18 +87,6 @@ _EXPORTERS: Final = {
 }
 
 
-def _reason(peers: Path | None, peer: str) -> str | None:
-    """Return why a library cannot be run, or None."""
-    if peers is None:
-        return "needs --peers-dir"
-    if (peers / peer / "made").exists():
-        return None
-    failed = peers / peer / "failed"
-    if failed.exists():
-        return f"could not be installed: {failed.read_text(encoding='utf-8')}"
-    return "its environment is not made: run with --make-peers"
-
-
 def exported_apart(
     peer: str, model: Model, grown: Grown, X: Array, *, peers: Path | None, folder: Path
 ) -> Exported:
@@ -140,13 +97,12 @@ def exported_apart(
     NoAnswerError
         If it cannot be run, or refuses the model.
     """
-    reason = _reason(peers, peer)
-    if reason is not None or peers is None:
-        raise NoAnswerError(str(reason))
+    environment = environments.find(peers, peer)
     with tempfile.TemporaryDirectory(dir=folder) as place:
         job = Path(place)
         _write_job(job, model, grown, X)
-        _run(peers / peer, f"benchmarks.export.children.of_{peer}", job, SECONDS[peer])
+        program = f"benchmarks.export.children.of_{peer}"
+        environments.run(environment, program, job, SECONDS[peer])
         told = json.loads((job / "told.json").read_text(encoding="utf-8"))
         if (job / "exported.onnx").exists():
             path = job / "exported.onnx"
@@ -178,24 +134,3 @@ def _write_job(job: Path, model: Model, grown: Grown, X: Array) -> None:
         grown.estimator.booster_.save_model(job / "model.txt")
     facts = {"library": model.library, "is_classifier": grown.is_classifier}
     (job / "job.json").write_text(json.dumps(facts), encoding="utf-8")
-
-
-def _run(environment: Path, program: str, job: Path, seconds: float) -> None:
-    variables = dict(os.environ) | dict.fromkeys(_THREADS, "1") | {"PYTHONPATH": str(ROOT)}
-    # Not resolved: the link is what tells Python its environment.
-    command = [str(environment.absolute() / _PYTHON), "-m", program, str(job)]
-    try:
-        done = subprocess.run(
-            command,
-            cwd=job,  # emlearn leaves files where it runs
-            env=variables,
-            capture_output=True,
-            text=True,
-            timeout=seconds,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise NoAnswerError(f"no answer in {seconds:g} s") from None
-    if done.returncode:
-        said = done.stderr.strip().splitlines()
-        raise NoAnswerError(said[-1][:300] if said else f"exit status {done.returncode}")

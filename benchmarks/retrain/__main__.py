@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentTypeError
 from pathlib import Path
 
+from benchmarks import environments
 from benchmarks.report import finish, parser
 from benchmarks.retrain import peers, work
 from benchmarks.retrain.rows import with_means
@@ -35,7 +36,7 @@ def main() -> None:
     if options.make_peers:
         if options.peers_dir is None:
             arguments.error("--make-peers needs --peers-dir: the folder to make them in")
-        peers.make(options.peers_dir)
+        environments.make(options.peers_dir, peers.REQUIREMENTS)
         return
     if options.data is None:
         arguments.error("--data must name the folder of real data")

@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
+from benchmarks.environments import THREADS
 from benchmarks.retrain import forests, peers, trees
 from benchmarks.retrain.data import READERS
 from benchmarks.retrain.rows import Row, without
-
-_THREADS: Final = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +77,7 @@ def _cores() -> int:
 
 def _one_thread() -> None:
     """Hold this process to one thread, before a library that has several is imported."""
-    os.environ.update(dict.fromkeys(_THREADS, "1"))
+    os.environ.update(dict.fromkeys(THREADS, "1"))
     import torch
 
     torch.set_num_threads(1)
