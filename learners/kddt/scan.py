@@ -1,0 +1,212 @@
+"""The split scan: the threshold of a feature at which the children's loss is least, exactly.
+
+Between two events the mass of each class left of t is linear in t, and the loss of the children is
+concave in these masses; so the gain is convex there and greatest at an event. The scan walks along
+the sorted events once. It keeps for each class the mass S left of t and its slope m, and evaluates
+the loss at each event, and where a child's mass just reaches the least that is allowed.
+
+For squares (Gini and squared error) it needs of them only the sums over classes of S², S·m, m² and
+of their products with the totals s. An event changes one class: O(1) for labels, whose S are
+brought up to date when they are touched, and O(q) for distributions and vectors. Entropy needs all
+S at each event: O(q).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bitvec.runtime.cpu.compiling import inner
+
+LABELS, VECTORS, ENTROPY = 0, 1, 2
+"""Criteria: squares of one class a row, squares of vectors, entropy of distributions."""
+
+ROUNDING = 1e-9
+"""How far a child's mass may fall below the least that is allowed."""
+
+
+@inner
+def children_score(S, m, s, w, squares, W, MW, Q, A, M, P, R, dt, criterion):  # type: ignore[no-untyped-def]
+    """Return what the children's masses are worth at t + dt, and the mass on the left.
+
+    The loss of the children is a constant minus this worth.
+    """
+    left = W + dt * MW
+    right = w - left
+    if criterion == ENTROPY:
+        worth = 0.0
+        for c in range(s.size):
+            below = S[c] + dt * m[c]
+            above = s[c] - below
+            if below > 0.0:
+                worth += below * np.log(below / left)
+            if above > 0.0:
+                worth += above * np.log(above / right)
+        return worth, left
+    q_left = Q + dt * (2.0 * A + dt * M)
+    q_right = squares - 2.0 * (P + dt * R) + q_left
+    return q_left / left + q_right / right, left
+
+
+@inner
+def between(low, high):  # type: ignore[no-untyped-def]
+    """Return the middle of two positions, below the second."""
+    middle = low + (high - low) / 2.0
+    return middle if middle < high else low
+
+
+@inner
+def best_threshold(  # type: ignore[no-untyped-def]
+    events,
+    at,
+    change,
+    n_edges,
+    last,
+    low,
+    high,
+    rate,
+    codes,
+    Y,
+    s,
+    w,
+    squares,
+    least,
+    criterion,
+    S,
+    m,
+    since,
+    open_rows,
+):
+    """Return the best worth of a threshold in (low, high), and the threshold; -inf if none may be.
+
+    Parameters
+    ----------
+    events : int32, (n,)
+        Of the node's rows, by position.
+    at, change : float64, (n_rows * n_edges,)
+    rate : float64, (n_rows,)
+        Density factor of each row: its mass in the node over the share of its kernel there.
+    s, w, squares
+        Mass of each class in the node, its total, and the sum of squares of s.
+    least : float
+        Mass that each child must have.
+    S, m, since, open_rows : (n_outputs,)
+        Room for the masses left of t, their slopes, where they were brought up to date, and how
+        many rows of the class have a density at t.
+    """
+    best, threshold = -np.inf, np.nan
+    S[:] = 0.0
+    m[:] = 0.0
+    open_rows[:] = 0
+    W = MW = Q = A = M = P = R = 0.0
+    n_open = 0
+    jumped = pending = False
+    t = -np.inf
+    n_outputs = s.size
+    for number in range(events.size + 1):
+        here, event, is_jump = high, np.int32(0), False
+        if number < events.size:
+            event = events[number]
+            here = max(at[event], low)
+            is_jump = change[event] == np.inf
+        if here > t:
+            if jumped and least - ROUNDING <= W <= w - least + ROUNDING:
+                worth, left = children_score(
+                    S, m, s, w, squares, W, MW, Q, A, M, P, R, 0.0, criterion
+                )
+                if worth > best:
+                    best, threshold, pending = worth, t, True
+            if pending and n_open == 0:
+                # Anywhere in the gap the children are the same: its middle is farthest from rows.
+                threshold = between(t, here)
+            jumped = pending = False
+            if n_open > 0:
+                dt = here - t
+                for goal in (least, w - least):
+                    if W < goal < W + dt * MW and least <= w - least:
+                        cut = min((goal - W) / MW, dt)
+                        worth, left = children_score(
+                            S, m, s, w, squares, W, MW, Q, A, M, P, R, cut, criterion
+                        )
+                        if worth > best and t + cut < high:
+                            best, threshold = worth, t + cut
+                worth, left = children_score(
+                    S, m, s, w, squares, W, MW, Q, A, M, P, R, dt, criterion
+                )
+                if (
+                    worth > best
+                    and here < high
+                    and least - ROUNDING <= left <= w - least + ROUNDING
+                ):
+                    best, threshold = worth, here
+                    pending = not is_jump
+                    if is_jump:
+                        threshold = np.nextafter(here, -np.inf)
+                W = left
+                Q += dt * (2.0 * A + dt * M)
+                A += dt * M
+                P += dt * R
+                if criterion != LABELS:
+                    for c in range(n_outputs):
+                        S[c] += dt * m[c]
+            elif t == -np.inf:
+                since[:] = here
+            t = here
+        if here >= high or number == events.size:
+            break
+        row = event // n_edges
+        edge = event - row * n_edges
+        if criterion == LABELS:
+            c = codes[row]
+            if open_rows[c] > 0:
+                S[c] += m[c] * (t - since[c])
+            since[c] = t
+            if is_jump:
+                mass = rate[row]
+                Q += mass * (2.0 * S[c] + mass)
+                A += mass * m[c]
+                P += mass * s[c]
+                W += mass
+                S[c] += mass
+                jumped = True
+                continue
+            step = change[event] * rate[row]
+            M += step * (2.0 * m[c] + step)
+            A += step * S[c]
+            R += step * s[c]
+            MW += step
+            m[c] += step
+        elif is_jump:
+            mass = rate[row]
+            for c in range(n_outputs):
+                part = mass * Y[row, c]
+                Q += part * (2.0 * S[c] + part)
+                A += part * m[c]
+                P += part * s[c]
+                S[c] += part
+            W += mass
+            jumped = True
+            continue
+        else:
+            c = 0
+            step = change[event] * rate[row]
+            for output in range(n_outputs):
+                part = step * Y[row, output]
+                M += part * (2.0 * m[output] + part)
+                A += part * S[output]
+                R += part * s[output]
+                m[output] += part
+            MW += step
+        if edge == 0:
+            n_open += 1
+            open_rows[c] += 1
+        elif edge == last:
+            n_open -= 1
+            open_rows[c] -= 1
+            # What rounding left of the slopes must not grow over the gap that follows.
+            if open_rows[c] == 0:
+                m[c] = 0.0
+            if n_open == 0:
+                MW = A = M = R = 0.0
+                if criterion != LABELS:
+                    m[:] = 0.0
+    return best, threshold
