@@ -99,12 +99,16 @@ def finish(
     targets: Sequence[Target],
     *,
     table: Callable[[dict[str, Any]], str],
+    module: str | None = None,
 ) -> None:
-    """Print the run as JSON or as a table, keep it if asked, and exit 1 if a target was missed."""
+    """Print the run as JSON or as a table, keep it if asked, and exit 1 if a target was missed.
+
+    `module` is what was run, if not the module of this name.
+    """
     report = {
         "machine": machine(),
         "versions": versions(),
-        "command": " ".join([f"python -m benchmarks.{name}", *_arguments()]),
+        "command": " ".join([f"python -m benchmarks.{module or name}", *_arguments()]),
         "rows": list(rows),
         "targets": [asdict(target) for target in targets],
     }

@@ -8,13 +8,21 @@ that `import bitvec` needs no library but NumPy.
 from __future__ import annotations
 
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bitvec.api import certify, compile, convert, to_torch
     from bitvec.certificates import Certificate
     from bitvec.comparison import diff
-    from bitvec.converters.native import from_cpt, from_e2edf, from_e2edt, from_kddt, from_tao
+    from bitvec.converters.native import (
+        from_cpt,
+        from_e2edf,
+        from_e2edt,
+        from_kddt,
+        from_kddt_forest,
+        from_tao,
+    )
     from bitvec.converters.sklearn import to_sklearn
     from bitvec.converters.treelite import to_treelite
     from bitvec.errors import (
@@ -61,6 +69,7 @@ _HOME = {
     "from_e2edf": "bitvec.converters.native",
     "from_e2edt": "bitvec.converters.native",
     "from_kddt": "bitvec.converters.native",
+    "from_kddt_forest": "bitvec.converters.native",
     "from_tao": "bitvec.converters.native",
     "to_sklearn": "bitvec.converters.sklearn",
     "to_treelite": "bitvec.converters.treelite",
@@ -94,6 +103,7 @@ __all__ = [
     "from_e2edf",
     "from_e2edt",
     "from_kddt",
+    "from_kddt_forest",
     "from_matrices",
     "from_tao",
     "from_torch",
@@ -122,4 +132,6 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOME, "__version__"])
+    modules = (name for name, value in globals().items() if isinstance(value, ModuleType))
+    special = (name for name in globals() if name.startswith("__"))
+    return sorted({*__all__, *modules, *special, "__version__"})

@@ -365,6 +365,7 @@ FORMATS = (
             "E2EDT",
             "E2EDF",
             "KDDT",
+            "KDDTForest",
             "TAO",
             "one-feature tests",
             "oblique tests",

@@ -45,6 +45,7 @@ def test_the_public_names_are_these():
         "from_e2edf",
         "from_e2edt",
         "from_kddt",
+        "from_kddt_forest",
         "from_matrices",
         "from_tao",
         "from_torch",

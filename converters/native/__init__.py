@@ -2,7 +2,13 @@
 
 from bitvec.converters.native.cpt import CPT, from_cpt
 from bitvec.converters.native.e2edt import E2EDF, E2EDT, from_e2edf, from_e2edt
-from bitvec.converters.native.kddt import KDDT, from_kddt, gaussian_pieces
+from bitvec.converters.native.kddt import (
+    KDDT,
+    KDDTForest,
+    from_kddt,
+    from_kddt_forest,
+    gaussian_pieces,
+)
 from bitvec.converters.native.model import convert, subject
 from bitvec.converters.native.tao import TAO, from_tao
 
@@ -12,11 +18,13 @@ __all__ = [
     "E2EDT",
     "KDDT",
     "TAO",
+    "KDDTForest",
     "convert",
     "from_cpt",
     "from_e2edf",
     "from_e2edt",
     "from_kddt",
+    "from_kddt_forest",
     "from_tao",
     "gaussian_pieces",
     "subject",

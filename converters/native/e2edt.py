@@ -12,9 +12,10 @@ from bitvec.arrays import Array, ArrayLike, require
 from bitvec.converters.native.children import checked_children, root
 from bitvec.converters.native.leaf_values import as_columns, pi_or_mean
 from bitvec.converters.native.lift import forest_of, margin_tests, subject_of
+from bitvec.converters.native.mean_forest import MeanForest
 from bitvec.converters.native.plain_arrays import finite, float_dtype, floats, integers
 from bitvec.converters.native.sparse_rows import SparseRows, sparse_rows, sum_in_order
-from bitvec.converters.native.tree import NativeTree, predictions, rows
+from bitvec.converters.native.tree import NativeTree, rows
 from bitvec.feature_maps import Concatenate, Identity
 from bitvec.features import FeatureMap
 from bitvec.forest import Forest
@@ -159,70 +160,10 @@ class E2EDT(NativeTree):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class E2EDF:
-    """A forest of End-to-End Decision Trees, which averages their leaf vectors.
+class E2EDF(MeanForest[E2EDT]):
+    """A forest of End-to-End Decision Trees, which averages their leaf vectors."""
 
-    Parameters
-    ----------
-    trees : tuple of E2EDT
-        At least one; all with the same columns of X, dtypes, outputs and classes.
-
-    Raises
-    ------
-    InvalidForestError
-    """
-
-    trees: tuple[E2EDT, ...]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "trees", tuple(self.trees))
-        require(self.trees, "`trees` must hold at least one tree.")
-        for number, tree in enumerate(self.trees):
-            require(
-                isinstance(tree, E2EDT),
-                f"each of `trees` must be an E2EDT, got {type(tree).__name__}: see from_e2edt.",
-            )
-            first = self.trees[0]
-            for name, one, other in (
-                ("columns of X", first.n_features, tree.n_features),
-                ("dtype", first.dtype, tree.dtype),
-                ("outputs", first.n_outputs, tree.n_outputs),
-                ("dtype of leaves", first.values.dtype, tree.values.dtype),
-                ("classes", _listed(first.classes), _listed(tree.classes)),
-            ):
-                require(
-                    one == other,
-                    f"all `trees` must have the same {name}, got {one} at tree 0 and {other} at "
-                    f"tree {number}.",
-                )
-
-    @property
-    def n_features(self) -> int:
-        """Columns of X."""
-        return self.trees[0].n_features
-
-    def decide(self, X: ArrayLike) -> Int64[Array, "batch n_trees"]:
-        """Return the leaf that each row reaches in each tree."""
-        return np.stack([tree.decide(X) for tree in self.trees], axis=1)
-
-    def raw(self, X: ArrayLike) -> Float[Array, "batch n_outputs"]:
-        """Return the mean over trees of the vectors of the leaves that each row reaches.
-
-        Added in the order of the trees, then divided by their number.
-        """
-        total = np.zeros_like(self.trees[0].raw(X))
-        with np.errstate(over="ignore"):
-            for tree in self.trees:
-                total += tree.raw(X)
-        return total / total.dtype.type(len(self.trees))
-
-    def predict(self, X: ArrayLike) -> Array:
-        """Return labels, or for a regressor its values: (batch,), or (batch, n_outputs)."""
-        return predictions(self.raw(X), self.trees[0].classes)
-
-
-def _listed(classes: Array | None) -> list[object] | None:
-    return None if classes is None else classes.tolist()
+    kind = E2EDT
 
 
 def from_e2edt(

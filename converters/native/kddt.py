@@ -13,12 +13,14 @@ from bitvec.arrays import Array, ArrayLike, read_only, require, require_codes
 from bitvec.converters.native.children import checked_children, root
 from bitvec.converters.native.leaf_values import as_columns, checked_classes, checked_vectors
 from bitvec.converters.native.lift import forest_of, subject_of
+from bitvec.converters.native.mean_forest import MeanForest
 from bitvec.converters.native.plain_arrays import finite, float_dtype, floats, integers
 from bitvec.converters.native.tree import NativeTree
 from bitvec.errors import InvalidForestError
 from bitvec.forest import Forest
 from bitvec.kernels import FeatureKernel
 from bitvec.node_tests import Kind, axis_aligned
+from bitvec.output import Aggregate
 from bitvec.subject import Subject
 
 Kernels = tuple[FeatureKernel | None, ...]
@@ -166,6 +168,36 @@ class KDDT(NativeTree):
         return u
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class KDDTForest(MeanForest[KDDT]):
+    """A forest of Kernel Density Decision Trees of one prediction kernel, or of none."""
+
+    kind = KDDT
+
+    def __post_init__(self) -> None:
+        # A dataclass with slots is another class than the one that `super()` would see.
+        MeanForest.__post_init__(self)
+        kernel = self.trees[0].kernel
+        for number, tree in enumerate(self.trees):
+            require(
+                _is_same(tree.kernel, kernel),
+                f"all `trees` must have the same `kernel`, got another at tree {number}.",
+            )
+
+
+def _is_same(one: Kernels | None, other: Kernels | None) -> bool:
+    if one is other or one is None or other is None:
+        return one is other
+    return all(a is b or _has_same_arrays(a, b) for a, b in zip(one, other, strict=True))
+
+
+def _has_same_arrays(one: FeatureKernel | None, other: FeatureKernel | None) -> bool:
+    if one is None or other is None:
+        return False
+    names = ("edges", "mass", "bandwidth", "location")
+    return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in names)
+
+
 def _left_to_right(tree: KDDT) -> list[int]:
     """Return the leaves in the order in which they hang from left to right."""
     leaves, todo = [], [root(tree.left, tree.right)]
@@ -300,13 +332,60 @@ def _kernels(
     return tuple(FeatureKernel(edges, mass, np.array([width]), np.zeros(0)) for width in each)
 
 
+def from_kddt_forest(trees: Sequence[KDDT]) -> KDDTForest:
+    """Build a forest of Kernel Density Decision Trees, which averages their answers.
+
+    Parameters
+    ----------
+    trees : sequence of KDDT
+        As `from_kddt` returns them, of one kernel.
+
+    Returns
+    -------
+    KDDTForest
+
+    Raises
+    ------
+    InvalidForestError
+        If the trees do not fit each other.
+
+    Examples
+    --------
+    >>> stump = from_kddt([0], [1.0], left=[-1], right=[-2], V=[0, 8], n_features=1, h=0.5)
+    >>> other = from_kddt([0], [1.5], left=[-1], right=[-2], V=[0, 8], n_features=1, h=0.5)
+    >>> from_kddt_forest([stump, other]).predict([[1.25]]).tolist()
+    [4.0]
+    """
+    return KDDTForest(tuple(trees))
+
+
+def _lift(trees: Sequence[KDDT], model: str, aggregate: Aggregate) -> Forest:
+    """Lift trees of one kernel: S is one-hot and b is τ."""
+    kernel = trees[0].kernel
+    kind = Kind.MARGIN if kernel is None else Kind.KERNEL
+    tests = axis_aligned(
+        np.concatenate([tree.j for tree in trees]),
+        np.concatenate([tree.tau for tree in trees]),
+        kind=kind,
+    )
+    return forest_of(trees, tests, model=model, kernel=kernel, aggregate=aggregate)
+
+
 def lift(tree: KDDT) -> Forest:
-    """Lift a Kernel Density Decision Tree: S is one-hot and b is τ."""
-    kind = Kind.MARGIN if tree.kernel is None else Kind.KERNEL
-    tests = axis_aligned(tree.j, tree.tau, kind=kind)
-    return forest_of([tree], tests, model="KDDT", kernel=tree.kernel)
+    """Lift a Kernel Density Decision Tree."""
+    return _lift([tree], "KDDT", Aggregate.SUM)
+
+
+def lift_forest(forest: KDDTForest) -> Forest:
+    """Lift a forest of Kernel Density Decision Trees."""
+    return _lift(forest.trees, "KDDTForest", Aggregate.MEAN)
 
 
 def subject(tree: KDDT) -> Subject:
     """Return what a lifted tree is compared with: the tree's own walk."""
     return subject_of([tree], tree.raw, model="KDDT")
+
+
+def subject_of_forest(forest: KDDTForest) -> Subject:
+    """Return what a lifted forest is compared with: its trees' own walks."""
+    return subject_of(forest.trees, forest.raw, model="KDDTForest")

@@ -15,6 +15,7 @@ _TABLE: dict[type, tuple[Callable[[Any], Forest], Callable[[Any], Subject]]] = {
     e2edt.E2EDT: (e2edt.lift, e2edt.subject),
     e2edt.E2EDF: (e2edt.lift_forest, e2edt.subject_of_forest),
     kddt.KDDT: (kddt.lift, kddt.subject),
+    kddt.KDDTForest: (kddt.lift_forest, kddt.subject_of_forest),
     tao.TAO: (tao.lift, tao.subject),
 }
 
@@ -24,7 +25,7 @@ def convert(model: Any) -> Forest:
 
     Parameters
     ----------
-    model : CPT, E2EDT, E2EDF, KDDT or TAO
+    model : CPT, E2EDT, E2EDF, KDDT, KDDTForest or TAO
 
     Raises
     ------

@@ -119,8 +119,13 @@ def _shape(kernel: FeatureKernel) -> tuple[Array, Array]:
     return kernel.edges[own], np.where(np.arange(cumulative.size) > held[-1], 1.0, cumulative)[own]
 
 
-def events_of(laws: Laws) -> Events:
-    """Return the sorted events of all rows.
+def ascending(X: Float[Array, "n_rows n_features"]) -> Int64[Array, "n_features n_rows"]:
+    """Return the rows by the values of each feature, equal ones as they stand."""
+    return np.argsort(X.T, axis=1, kind="stable")
+
+
+def events_of(laws: Laws, by_value: Int64[Array, "n_features n_rows"] | None = None) -> Events:
+    """Return the sorted events of all rows; `by_value` is their `ascending` order, if known.
 
     Each edge's positions rise with x where bandwidths are constant: a stable sort, by merging,
     finds these runs and takes linear time.
@@ -138,11 +143,12 @@ def events_of(laws: Laws) -> Events:
     # A repeated edge changes nothing; the one before it takes the density back to 0.
     change[crisp] = 0.0
     change[crisp, 0] = np.inf
+    if by_value is None:
+        by_value = ascending(laws.x.T)
     order = np.zeros((n_features, n_rows * n_edges), np.int32)
     count = np.zeros(n_features, np.int64)
     for feature in range(n_features):
-        by_value = np.argsort(laws.x[feature], kind="stable")
-        listed = (by_value[None, :] * n_edges + np.arange(n_edges)[:, None]).ravel()
+        listed = (by_value[feature][None, :] * n_edges + np.arange(n_edges)[:, None]).ravel()
         flat = change[feature].ravel()
         listed = listed[flat[listed] != 0]
         position = at[feature].ravel()[listed]

@@ -238,3 +238,11 @@ def native(
         classes=classes,
         kernel=None if kernel is None else tuple(kernel),
     )
+
+
+def importances(tree: GrownTree, n_features: int) -> Float[Array, " n_features"]:
+    """Return how much of the loss each feature's splits remove, by shares that sum to 1."""
+    inner = np.flatnonzero(~tree.is_leaf)
+    gain = tree.loss[inner] - tree.loss[tree.left[inner]] - tree.loss[tree.right[inner]]
+    total = np.bincount(tree.feature[inner], np.maximum(gain, 0.0), minlength=n_features)
+    return total / total.sum() if total.any() else total

@@ -23,12 +23,14 @@ from bitvec.converters.native import (
     E2EDF,
     E2EDT,
     KDDT,
+    KDDTForest,
     TAO,
     convert,
     from_cpt,
     from_e2edf,
     from_e2edt,
     from_kddt,
+    from_kddt_forest,
     from_tao,
     subject,
 )
@@ -216,14 +218,38 @@ def taos(draw: st.DrawFn, general: bool = False) -> TAO:
     return from_tao(left=left, right=right, V=V, classes=leaves.get("classes"), **nodes, **linear)
 
 
-natives = st.one_of(cpts(), e2edts(), e2edts(maps=True), e2edfs(), kddts(), taos())
+@st.composite
+def kddt_forests(draw: st.DrawFn) -> KDDTForest:
+    first = draw(kddts())
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    trees = [first]
+    for _ in range(draw(st.integers(0, 3))):
+        left, right = draw(children())
+        columns = first.j if first.j.size else np.zeros(1, np.int64)
+        n = left.size if first.j.size else 0
+        if n == 0:
+            left = right = np.zeros(0, np.int64)
+        tau = rng.choice(first.tau, n) if n else first.tau
+        other = dataclasses.replace(
+            first,
+            left=left,
+            right=right,
+            j=rng.choice(columns, n),
+            tau=tau,
+            V=first.V[rng.integers(0, first.n_leaves, n + 1)],
+        )
+        trees.append(other)
+    return from_kddt_forest(trees)
+
+
+natives = st.one_of(cpts(), e2edts(), e2edts(maps=True), e2edfs(), kddts(), kddt_forests(), taos())
 general_natives = st.one_of(
     cpts(general=True), e2edts(general=True), e2edfs(general=True), taos(general=True)
 )
 
 
 def trees_of(native: Any) -> tuple[Any, ...]:
-    return native.trees if isinstance(native, E2EDF) else (native,)
+    return native.trees if isinstance(native, (E2EDF, KDDTForest)) else (native,)
 
 
 def leaf_ids(forest: Forest, exits: np.ndarray) -> np.ndarray:
@@ -267,7 +293,7 @@ def test_lift_with_general_weights_equals_the_recursion_on_every_engine(
 
 
 @settings(max_examples=20)
-@given(st.one_of(cpts(), e2edts(), e2edfs(), kddts(), taos()))
+@given(st.one_of(cpts(), e2edts(), e2edfs(), kddts(), kddt_forests(), taos()))
 def test_certificate_covers_every_reachable_node_and_finds_no_difference(native: Any) -> None:
     forest = convert(native)
     certificate = compare(forest, subject(native))
@@ -599,7 +625,21 @@ def test_exported_cpt_answers_alike_away_from_ties(tmp_path: Path) -> None:
 
 def test_convert_refuses_what_is_no_native_tree() -> None:
     forest = convert(from_tao(W=[[1]], bias=[0], left=[-1], right=[-2], V=[0, 1]))
-    with pytest.raises(bitvec.UnsupportedModelError, match="CPT, E2EDT, E2EDF, KDDT, TAO, got"):
+    with pytest.raises(
+        bitvec.UnsupportedModelError, match="CPT, E2EDT, E2EDF, KDDT, KDDTForest, TAO, got"
+    ):
         convert(forest)
     with pytest.raises(bitvec.UnsupportedModelError, match="got an object of class builtins"):
         subject({})
+
+
+def test_trees_of_a_kernel_forest_share_one_kernel() -> None:
+    stump = from_kddt([0], [1.0], left=[-1], right=[-2], V=[0, 8], n_features=1, h=0.5)
+    same = from_kddt([0], [2.0], left=[-1], right=[-2], V=[0, 8], n_features=1, h=0.5)
+    forest = from_kddt_forest([stump, same])
+    assert forest.predict([[1.25], [9.0]]).tolist() == [3.0, 8.0]
+    wider = from_kddt([0], [1.0], left=[-1], right=[-2], V=[0, 8], n_features=1, h=1)
+    with pytest.raises(bitvec.InvalidForestError, match="the same `kernel`, got another at tree 1"):
+        from_kddt_forest([stump, wider])
+    with pytest.raises(bitvec.InvalidForestError, match="of class KDDT, got TAO: see from_kddt"):
+        from_kddt_forest([stump, from_tao(W=[[1]], bias=[0], left=[-1], right=[-2], V=[1, 2])])

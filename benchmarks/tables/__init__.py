@@ -1,0 +1,1 @@
+"""Tables of the papers, by their protocols: `python -m benchmarks.tables kddt`."""

@@ -1,0 +1,143 @@
+"""What the folds amount to: mean, deviation and the paper's figure of each method and data set."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from benchmarks.report import Target
+from benchmarks.tables.kddt import METHODS, PAPER
+
+Record = dict[str, Any]
+
+BASE = {"soft": "cart", "crisp": "cart", "rf soft": "rf", "rf crisp": "rf", "et soft": "et"}
+BASE |= {"et crisp": "et"}
+"""What each of ours is compared with, fold by fold."""
+MARGIN = 1.0
+"""Points below the paper within which a cell passes, or two standard errors if that is more."""
+
+
+def rows(records: Sequence[Record]) -> list[dict[str, Any]]:
+    """Return one row for each data set and method."""
+    found = []
+    for name in PAPER:
+        own = [record for record in records if record["unit"][0] == name]
+        if not own:
+            continue
+        for method, paper in zip(METHODS, PAPER[name], strict=True):
+            found.append(_row(name, method, paper, own))
+    return found
+
+
+def _row(name: str, method: str, paper: float, own: Sequence[Record]) -> dict[str, Any]:
+    accuracy = _accuracy(own, method)
+    seeds = np.array([record["unit"][1] for record in own])
+    by_seed = [float(accuracy[seeds == seed].mean()) for seed in np.unique(seeds)]
+    row = {
+        "data": name,
+        "method": method,
+        "mean": round(float(accuracy.mean()), 2),
+        "deviation_of_folds": round(float(accuracy.std(ddof=1)), 2),
+        "deviation_of_seeds": round(float(np.std(by_seed)), 2),
+        "paper": paper,
+        "folds": len(own),
+        "seconds": round(float(np.mean([record["seconds"][method] for record in own])), 3),
+    }
+    leaves = [record["leaves"][method] for record in own if record["leaves"].get(method)]
+    if leaves:
+        row["leaves"] = round(float(np.mean(leaves)), 1)
+    if method in BASE:
+        kind = method.split()[-1]
+        row["bandwidth"] = round(
+            float(np.exp(np.mean(np.log([record["bandwidth"][kind] for record in own])))), 4
+        )
+        gap = accuracy - _accuracy(own, BASE[method])
+        error = float(gap.std(ddof=1) / np.sqrt(len(gap)))
+        row["over_scikit_learn"] = round(float(gap.mean()), 2)
+        row["standard_error"] = round(error, 3)
+        row["passes"] = bool(accuracy.mean() >= paper - max(MARGIN, 2 * error))
+    return row
+
+
+def _accuracy(own: Sequence[Record], method: str) -> np.ndarray[Any, Any]:
+    return 100 * np.array([record["accuracy"][method] for record in own])
+
+
+def targets(records: Sequence[Record], *, whole: bool) -> list[Target]:
+    """Return one entry for each figure that is asked for."""
+    of = {(row["data"], row["method"]): row for row in rows(records)}
+    names = [name for name in PAPER if (name, "soft") in of]
+    n = len(names)
+
+    def count(method: str, holds: Any) -> int:
+        return sum(bool(holds(of[name, method])) for name in names)
+
+    found = []
+    for method, least in (("soft", 10), ("crisp", 9)):
+        passing = count(method, lambda row: row["passes"])
+        found.append(
+            Target(
+                f"{method} tree near the paper's",
+                f">= {least} of 12",
+                f"{passing} of {n}",
+                passing >= least,
+            )
+        )
+    for method in ("rf soft", "rf crisp", "et soft", "et crisp"):
+        passing = count(method, lambda row: row["passes"])
+        found.append(Target(f"{method} near the paper's", "of 12", f"{passing} of {n}", None))
+    above = count("soft", lambda row: row["over_scikit_learn"] > 0)
+    found.append(
+        Target(
+            "soft tree above scikit-learn's tuned tree",
+            ">= 10 of 12",
+            f"{above} of {n}",
+            above >= 10,
+        )
+    )
+    worse = count("soft", lambda row: row["over_scikit_learn"] < -2 * row["standard_error"])
+    found.append(
+        Target("soft tree significantly below scikit-learn's tuned tree", "0", worse, worse == 0)
+    )
+    hours = sum(sum(record["seconds"].values()) for record in records) / 3600 / 2
+    found.append(Target("hours on 2 cores", "<= 8", round(hours, 2), hours <= 8))
+    if whole:
+        return found
+    return [Target(target.name, target.goal, target.value, None) for target in found]
+
+
+def table(report: dict[str, Any]) -> str:
+    """Return the table in Markdown: ours, with the paper's figure in brackets."""
+    found = {(row["data"], row["method"]): row for row in report["rows"]}
+    names = dict.fromkeys(row["data"] for row in report["rows"])
+    lines = [f"| data | {' | '.join(METHODS)} |", f"|---|{'---:|' * len(METHODS)}"]
+    for name in names:
+        cells = [
+            f"{found[name, method]['mean']:.1f} ({found[name, method]['paper']:.1f})"
+            for method in METHODS
+        ]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def sizes(report: dict[str, Any]) -> str:
+    """Return leaves, bandwidths and seconds of the single trees, in Markdown."""
+    found = {(row["data"], row["method"]): row for row in report["rows"]}
+    names = dict.fromkeys(row["data"] for row in report["rows"])
+    lines = [
+        "| data | leaves of CART | soft | crisp | bandwidth, soft | crisp | seconds, soft |"
+        " 100 trees, rf soft | over CART, points |",
+        f"|---|{'---:|' * 8}",
+    ]
+    for name in names:
+        cart, soft, crisp = (found[name, method] for method in ("cart", "soft", "crisp"))
+        error = 2 * soft["standard_error"]
+        lines.append(
+            f"| {name} | {cart['leaves']:.0f} | {soft['leaves']:.0f} | {crisp['leaves']:.0f} | "
+            f"{soft['bandwidth']:.2g} | {crisp['bandwidth']:.2g} | {soft['seconds']:.2f} | "
+            f"{found[name, 'rf soft']['seconds']:.1f} | "
+            f"{soft['over_scikit_learn']:+.1f} ± {error:.1f} |"
+        )
+    return "\n".join(lines)

@@ -1,0 +1,163 @@
+"""What the estimators of native trees share: input, labels, and prediction by the lifted forest."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int64
+
+from bitvec.arrays import Array
+from bitvec.converters import native
+from bitvec.errors import InputError, MissingLibraryError
+from bitvec.forest import Forest
+from bitvec.runtime.predictor import Predictor, compile
+
+try:
+    from sklearn.base import BaseEstimator, ClassifierMixin
+    from sklearn.utils import check_consistent_length, column_or_1d
+    from sklearn.utils.multiclass import check_classification_targets
+    from sklearn.utils.validation import assert_all_finite, check_array, check_is_fitted
+except ImportError as error:
+    raise MissingLibraryError("scikit-learn", "sklearn", "the learners") from error
+
+try:
+    from sklearn.utils.validation import validate_data
+except ImportError:  # scikit-learn 1.5, where estimators have it as a method of their own
+    validate_data = None
+
+
+class NativeEstimator(BaseEstimator):  # type: ignore[misc]
+    """An estimator whose fitted model is a native tree, or several, and the Forest of it."""
+
+    forest_: Forest
+    n_features_in_: int
+    _predictor: Predictor
+
+    def _hold(self, model: Any) -> None:
+        """Lift a native tree or forest and keep what predicts by it."""
+        forest = native.convert(model)
+        names = getattr(self, "feature_names_in_", None)
+        if names is not None:
+            inputs = replace(forest.inputs, feature_names=tuple(str(name) for name in names))
+            forest = replace(forest, inputs=inputs)
+        self.forest_ = forest
+        self._predictor = compile(forest, n_jobs=getattr(self, "n_jobs", None) or 1)
+
+    def predict(self, X: Any) -> Array:
+        """Return the label of each row, or its value, or values: (n_rows,) or (n_rows, n_outputs).
+
+        Parameters
+        ----------
+        X : array or data frame, (n_rows, n_features)
+        """
+        return self._predictor.predict(self._rows(X))
+
+    def apply(self, X: Any) -> Int64[Array, "n_rows n_trees"]:
+        """Return the leaf at which the crisp route of each row ends, in each tree."""
+        return self._predictor.apply(self._rows(X))
+
+    def _rows(self, X: Any, *, reset: bool = False) -> Float[Array, "n_rows n_features"]:
+        """Return X as finite float64, its names and width compared with those of the fit."""
+        if not reset:
+            check_is_fitted(self)
+        if validate_data is not None:
+            return validate_data(self, X, reset=reset, dtype=np.float64)
+        return self._validate_data(X, reset=reset, dtype=np.float64)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_predictor")
+
+
+class NativeClassifier(ClassifierMixin, NativeEstimator):  # type: ignore[misc]
+    """A classifier of native trees."""
+
+    classes_: Array
+
+    def predict(self, X: Any) -> Array:
+        """Return the label of each row, the first of those that are most probable.
+
+        Parameters
+        ----------
+        X : array or data frame, (n_rows, n_features)
+        """
+        labels = super().predict(X)
+        return labels.astype(self.classes_.dtype, copy=False)
+
+    def predict_proba(self, X: Any) -> Float[Array, "n_rows n_classes"]:
+        """Return the probabilities of `classes_`."""
+        return self._predictor.predict_proba(self._rows(X))
+
+
+def labels(y: Any) -> tuple[Array, Int64[Array, " n_rows"]]:
+    """Return the classes of y, ascending, and the number of each row's.
+
+    Raises
+    ------
+    InputError
+        If there is one class only.
+    """
+    y = column_or_1d(y, warn=True)
+    assert_all_finite(y, input_name="y")
+    check_classification_targets(y)
+    classes, codes = np.unique(y, return_inverse=True)
+    if classes.size < 2:
+        raise InputError(
+            f"`y` must have at least 2 classes, got 1 class in {len(y)} rows: a classifier has "
+            "nothing to tell apart."
+        )
+    return classes, codes
+
+
+def forest_labels(classes: Array) -> Array:
+    """Return class labels as a Forest holds them: numbers or texts, never objects.
+
+    Raises
+    ------
+    InputError
+        If they are objects that are not all text.
+    """
+    if classes.dtype != object:
+        return classes
+    if all(isinstance(label, str) for label in classes):
+        return classes.astype(str)
+    raise InputError(
+        f"class labels must be numbers or text, got {type(classes[0]).__name__}: encode them first."
+    )
+
+
+def values(y: Any) -> Float[Array, "n_rows n_outputs"]:
+    """Return the values of a regression in two axes."""
+    y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+    if y.ndim == 2 and y.shape[1] == 1:
+        y = column_or_1d(y, warn=True)
+    return y[:, None] if y.ndim == 1 else y
+
+
+def row_weights(X: Array, weight: Any) -> Float[Array, " n_rows"]:
+    """Return the weight of each row, 1 if not given.
+
+    Raises
+    ------
+    InputError
+        If weights are negative, not finite, all 0, or not one for each row.
+    """
+    if weight is None:
+        return np.ones(len(X))
+    if np.ndim(weight) == 0:
+        return np.full(len(X), float(weight))
+    found = np.asarray(weight, np.float64)
+    if found.shape != (len(X),) or not np.all(np.isfinite(found)) or np.any(found < 0):
+        raise InputError(
+            f"`sample_weight` must hold {len(X)} finite numbers that are not negative, got shape "
+            f"{found.shape}: pass one number for each row."
+        )
+    if not found.any():
+        raise InputError("`sample_weight` must have a positive weight, got zero weights only.")
+    return found
+
+
+def require_rows(X: Array, y: Any) -> None:
+    """Refuse X and y of different lengths."""
+    check_consistent_length(X, y)

@@ -1,0 +1,81 @@
+"""The path of sparse oblique trees over the strength of their penalty."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bitvec.errors import InputError
+from bitvec.learners.tao.fit import TAOResult, fit_tao
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PathPoint:
+    """One tree of a path.
+
+    Parameters
+    ----------
+    lambda_ : float
+    result : TAOResult
+    objective : float
+    n_weights, n_leaves, n_parameters : int
+        Of the pruned tree.
+    mean_operations : float
+        Multiplications and comparisons of a training row, on average.
+    """
+
+    lambda_: float
+    result: TAOResult
+    objective: float
+    n_weights: int
+    n_leaves: int
+    n_parameters: int
+    mean_operations: float
+
+
+def tao_path(
+    X: Any, y: Any, lambdas: Sequence[float], *, start: Any = "cart", **options: Any
+) -> tuple[PathPoint, ...]:
+    """Fit sparse oblique trees for rising penalties, each from the one before.
+
+    Parameters
+    ----------
+    X, y
+        See `fit_tao`.
+    lambdas : sequence of float
+        Above 0; they are taken in rising order.
+    start
+        Of the first tree.
+    **options
+        Of `fit_tao`, besides `oblique`, `penalty` and `lambda_`.
+
+    Returns
+    -------
+    tuple of PathPoint
+        By rising penalty.
+
+    Notes
+    -----
+    The next tree starts from the one before pruning, so that a node without weights may find some
+    again.
+    """
+    values = sorted(float(value) for value in lambdas)
+    if not values:
+        raise InputError("`lambdas` must hold at least one number above 0, got none.")
+    points: list[PathPoint] = []
+    for value in values:
+        result = fit_tao(X, y, start=start, oblique=True, penalty="l1", lambda_=value, **options)
+        points.append(
+            PathPoint(
+                value,
+                result,
+                result.objective,
+                result.n_weights,
+                result.tree.n_leaves,
+                result.n_parameters,
+                result.mean_operations,
+            )
+        )
+        start = result.optimised
+    return tuple(points)

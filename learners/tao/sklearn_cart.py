@@ -1,0 +1,48 @@
+"""CART as a start, by scikit-learn."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Float64
+
+from bitvec import structure
+from bitvec.arrays import Array
+from bitvec.errors import MissingLibraryError
+from bitvec.learners.tao.tree import Tree, axis_tree
+
+try:
+    from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+except ImportError as error:
+    raise MissingLibraryError("scikit-learn", "sklearn", 'TAO from start="cart"') from error
+
+
+def cart(
+    Z: Array,
+    y: Array,
+    weight: Float64[Array, " n_rows"],
+    n_classes: int | None,
+    *,
+    depth: int,
+    seed: int,
+) -> Tree:
+    """Return a tree of CART: Gini for class numbers, squared error for values.
+
+    Leaves hold the shares of classes, or means.
+    """
+    kind = DecisionTreeRegressor if n_classes is None else DecisionTreeClassifier
+    fitted = kind(max_depth=depth, random_state=seed).fit(Z, y, sample_weight=weight)
+    grown = fitted.tree_
+    if grown.node_count == 1:
+        left = right = np.zeros(0, np.int64)
+        node, leaf = left, np.zeros(1, np.int64)
+    else:
+        B, order = structure.arrange(grown.children_left, grown.children_right, [0])
+        left, right = structure.children(B)
+        node, leaf = order.node, order.leaf
+    if n_classes is None:
+        V = grown.value[leaf, :, 0]
+    else:  # a class that no row has is no column of the fitted tree
+        V = np.zeros((leaf.size, n_classes))
+        V[:, fitted.classes_] = grown.value[leaf, 0, :]
+    threshold = grown.threshold[node].astype(Z.dtype)
+    return axis_tree(left, right, grown.feature[node].astype(np.int64), threshold, Z.shape[1], V)

@@ -1,0 +1,172 @@
+"""The split scan: no threshold is better than the one that it finds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from bitvec.learners.kddt.events import events_of
+from bitvec.learners.kddt.scan import ENTROPY, LABELS, best_threshold
+from tests.learners.kddt.drawn_samples import CRITERIA, SHAPES, boxes, kernel, samples, targets
+from tests.learners.kddt.reference_growth import (
+    Box,
+    Sample,
+    candidates,
+    children,
+    everywhere,
+    masses,
+    truncated,
+)
+
+LEAST = [0.25, 0.5, 1.0, 2.0]
+
+
+def scan(sample: Sample, box: Box, feature: int, least: float) -> tuple[float, float]:
+    """Return the loss of the children that the scan finds, and the threshold."""
+    laws, targets = sample.laws, sample.targets
+    events = events_of(laws)
+    n_edges, n_outputs = laws.edges.shape[1], targets.n_outputs
+    u = masses(sample, box)
+    Y = sample.Y - targets.centre
+    s, w = u @ Y, float(u.sum())
+    bounds = sample.below(feature, np.array([box.low[feature], box.high[feature]]))
+    share = bounds[:, 1] - bounds[:, 0]
+    own = events.order[feature, : events.count[feature]]
+    worth, threshold = best_threshold.py_func(
+        own[u[own // n_edges] > 0],
+        events.at[feature],
+        events.change[feature],
+        n_edges,
+        laws.last[feature],
+        box.low[feature],
+        box.high[feature],
+        u / np.where(u > 0, share, 1),
+        targets.codes,
+        targets.Y,
+        s,
+        w,
+        float(s @ s),
+        least,
+        targets.criterion,
+        *np.zeros((3, n_outputs)),
+        np.zeros(n_outputs, np.int64),
+    )
+    if targets.criterion == ENTROPY:
+        return -worth, threshold
+    second = w if targets.criterion == LABELS else float(u @ np.sum(Y * Y, axis=1))
+    return second - worth, threshold
+
+
+def scale(sample: Sample, u: np.ndarray) -> float:
+    """Return the size of the losses' terms."""
+    return max(float(u.sum()), 1.0) * max(float(np.max(sample.Y**2)), 1.0)
+
+
+def box_of(sample: Sample, feature: int, low: float, high: float) -> Box:
+    return everywhere(sample).right(feature, low).left(feature, high)
+
+
+def require_best(sample: Sample, box: Box, feature: int, least: float, tolerance: float) -> None:
+    """Compare the scan with every event, and with 4,001 thresholds between the outer ones."""
+    u = masses(sample, box)
+    found, threshold = scan(sample, box, feature, least)
+    tried = candidates(sample, box, feature, least)
+    tolerance *= scale(sample, u)
+    if not tried:
+        assert found == np.inf
+        return
+    assert abs(found - min(c.loss for c in tried)) <= tolerance
+    share = truncated(sample, box, feature, np.array([threshold]))[:, 0]
+    own = children(sample, u, feature, threshold, share)
+    assert abs(own.loss - found) <= tolerance, "the threshold is not worth what is said"
+    assert box.low[feature] < threshold < box.high[feature]
+    assert min(own.left, u.sum() - own.left) >= least - 1e-9 - tolerance
+    inside = [c.threshold for c in tried]
+    reach = max(sample.law(row, feature).bandwidth[0] for row in range(len(u)))
+    low = max(min(inside) - reach, box.low[feature])
+    high = min(max(inside) + reach, box.high[feature])
+    grid = np.linspace(low, high, 4001)
+    left = u[:, None] * truncated(sample, box, feature, grid)
+    assert np.min(grid_losses(sample, u, left, least)) >= found - tolerance
+
+
+def grid_losses(sample: Sample, u: np.ndarray, left: np.ndarray, least: float) -> np.ndarray:
+    """Return the loss of many splits at once, infinite where a child is too light."""
+    total = np.zeros(left.shape[1])
+    for side in (left, u[:, None] - left):
+        w = side.sum(axis=0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            mean = sample.Y.T @ side / w
+            if sample.criterion == "labels":
+                own = 1 - np.sum(mean**2, axis=0)
+            elif sample.criterion == "entropy":
+                own = -np.sum(np.where(mean > 0, mean * np.log(mean), 0), axis=0)
+            else:
+                own = np.sum(sample.Y**2, axis=1) @ side / w - np.sum(mean**2, axis=0)
+        total += np.where(w >= least, w * own, np.inf)
+    return total
+
+
+# Sums of some tens of terms, each rounded to 2^-53, and slopes whose squares differ by up to 2^14.
+ROUNDED = 1e-10
+
+
+@given(st.data())
+@settings(max_examples=60)
+def test_the_scan_finds_the_least_loss_of_all_thresholds(data):
+    sample = data.draw(samples(max_features=1))
+    require_best(sample, everywhere(sample), 0, data.draw(st.sampled_from(LEAST)), ROUNDED)
+
+
+@given(st.data())
+@settings(max_examples=60)
+def test_the_scan_finds_the_least_loss_within_a_box(data):
+    sample = data.draw(samples(max_features=1))
+    low, high = data.draw(boxes(sample, 0))
+    assume(low < high)
+    box = box_of(sample, 0, low, high)
+    w = masses(sample, box).sum()
+    assume(w > 1e-3)
+    least = w * data.draw(st.sampled_from([1e-3, 0.05, 0.25, 0.5]))
+    require_best(sample, box, 0, least, ROUNDED)
+
+
+@given(st.data())
+@settings(max_examples=60)
+def test_one_hot_vectors_are_labels(data):
+    sample = data.draw(samples(max_features=1, criteria=["labels"]))
+    vectors = Sample(
+        sample.X, sample.kernels, sample.uncertainty, sample.weight, sample.Y, "shares"
+    )
+    box = everywhere(sample)
+    ours, theirs = scan(sample, box, 0, 1.0), scan(vectors, box, 0, 1.0)
+    assert ours[0] == pytest.approx(theirs[0], abs=1e-10) or ours[0] == theirs[0]
+
+
+POWERS = [
+    pytest.param(power, marks=[] if power in (-40, -30, -10, 10) else pytest.mark.full)
+    for power in range(-40, 11, 2)
+]
+
+
+@pytest.mark.parametrize("shape", sorted(SHAPES))
+@pytest.mark.parametrize("power", POWERS)
+def test_the_scan_is_exact_at_every_bandwidth(shape, power, rng):
+    """Of one feature, from 2^-40 (1e-12) to 2^10 (1e3); values and events are exact."""
+    criterion = CRITERIA[int(rng.integers(4))]
+    sample = Sample(
+        rng.integers(-16, 17, (10, 1)) / 8,
+        (kernel(shape, 2.0**power),),
+        None,
+        np.ones(10),
+        targets(criterion, 10, 2, rng),
+        criterion,
+    )
+    require_best(sample, everywhere(sample), 0, 1.0, ROUNDED)
+
+
+@pytest.fixture
+def rng(request):
+    return np.random.default_rng(sum(map(ord, request.node.name)))
