@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import lzma
 import tarfile
@@ -127,6 +128,18 @@ def _segment_small(folder: Path) -> Table:
     return Table(table.X[: table.n_train], table.y[: table.n_train], None)
 
 
+def _mnist(folder: Path) -> Table:
+    """Pixels of 0 ... 255 in float32, 28 x 28 of them."""
+
+    def bytes_of(name: str, skip: int) -> Array:
+        return np.frombuffer(gzip.decompress((folder / name).read_bytes()), np.uint8)[skip:]
+
+    kinds = ("train", "t10k")
+    X = np.concatenate([bytes_of(f"{kind}-images-idx3-ubyte.gz", 16) for kind in kinds])
+    y = np.concatenate([bytes_of(f"{kind}-labels-idx1-ubyte.gz", 8) for kind in kinds])
+    return Table(X.reshape(-1, 784).astype(np.float32), y.astype(np.int64), 60_000)
+
+
 def _of_sklearn(load: str) -> Callable[[Path], Table]:
     def read(folder: Path) -> Table:
         X, y = getattr(sklearn.datasets, load)(return_X_y=True)
@@ -151,6 +164,7 @@ READERS: Final[dict[str, tuple[str, Callable[[Path], Table]]]] = {
     "glass": ("glass", _glass),
     "ionosphere": ("ionosphere", _one_file("ionosphere.data")),
     "spambase": ("spambase", _one_file("spambase.data")),
+    "mnist": ("mnist", _mnist),
     "yeast": ("yeast", _one_file("yeast.txt")),
     "segment210": ("segmentation", _segment_small),
     "iris": ("", _of_sklearn("load_iris")),

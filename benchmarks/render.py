@@ -83,7 +83,7 @@ def targets() -> str:
             "yes" if target.float64 else "no",
             "fixed" if target.fixed_batch else "any",
             target.measured or "no",
-            target.settings,
+            " ".join([target.settings, *(f"`{f}`: {text}" for f, text in target.form_settings)]),
             target.source,
         ]
         lines.append("| " + " | ".join(cells) + " |")

@@ -67,7 +67,7 @@ def write(path: StrPath, content: bytes | Callable[[IO[bytes]], object]) -> Path
 
 
 @contextlib.contextmanager
-def one_sentence(path: StrPath, purpose: str) -> Iterator[None]:
+def one_sentence(path: StrPath, purpose: str, *, kind: str = "file") -> Iterator[None]:
     """Raise an OSError again as one sentence on the path, keeping its class and errno.
 
     A path that no system can have (empty, with a null character) is an OSError as well.
@@ -76,7 +76,9 @@ def one_sentence(path: StrPath, purpose: str) -> Iterator[None]:
     ----------
     path : path
     purpose : str
-        What was to be done with the file: "read", "written".
+        What was to be done with it: "read", "written".
+    kind : str
+        What it must be.
     """
     try:
         _require_name(path)
@@ -85,7 +87,7 @@ def one_sentence(path: StrPath, purpose: str) -> Iterator[None]:
         name = os.fspath(path)
         shown = name if name.isprintable() and name else repr(name)
         reason = error.strerror or str(error)
-        again = type(error)(f"{shown} must be a file that can be {purpose}, got: {reason}.")
+        again = type(error)(f"{shown} must be a {kind} that can be {purpose}, got: {reason}.")
         again.errno = error.errno
         raise again from None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -9,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from bitvec.errors import InputError
 from bitvec.forest import Forest, require_forest
 from bitvec.formats import Target
-from bitvec.graph.interface import Interface, dtype_of
+from bitvec.graph.interface import Interface, batch_of, dtype_of, is_text, outputs_of
 from bitvec.machine import DecisionMachine
-from bitvec.onnx_files import OnnxForm, OnnxOptions, onnx_model, soft_model
+from bitvec.onnx_files import OnnxForm, OnnxOptions, page_model
 from bitvec.writing import WRITERS, target_of, to_onnx
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ def export(
     target: str | None = None,
     version: Literal[3, 5] = 5,
     leaves: bool = False,
+    finite: bool = False,
     outputs: Iterable[str] | None = None,
     input_dtype: Any = None,
     batch: int | None = None,
@@ -38,7 +40,7 @@ def export(
     ----------
     forest : Forest, DecisionMachine or SoftForest
         A decision machine, and a relaxed forest as `to_torch` gives it, become ONNX in one form
-        each, with the options `outputs`, `input_dtype` and `batch` only.
+        each, with the options `outputs`, `input_dtype` and `batch` only, a machine also `leaves`.
     path : path
         Written aside and renamed, so that it is never half-written.
     to : "onnx", "xgboost", "lightgbm", "treelite", "sklearn" or "c", optional
@@ -54,16 +56,21 @@ def export(
         The runtime of an ONNX file, one of `bitvec.targets.TARGETS`: it chooses form, versions and
         the float32 of runtimes without float64, and refuses what the runtime cannot run.
     version : 5 or 3
-        Of the operators of `tree_ensemble`. Version 3 adds in float32, which is faster for forests
-        of classes; raw scores are then within rounding.
+        Of the operators of `tree_ensemble`, the only form that version 3 has. It adds in float32,
+        which is faster for forests of classes; raw scores are then within rounding, and of a forest
+        of float64 X is float32.
     leaves : bool
         Give an ONNX file an output `leaves` as well, which a certificate compares one by one. It
         costs time at every run, since onnxruntime computes the outputs that nobody asks for too.
+    finite : bool
+        Promise that no value is ever missing: a file of the form `portable` then has no input
+        `present`.
     outputs : iterable of str, optional
         The only outputs of an ONNX file, among `raw`, `prediction`, `label`, `probabilities` and
-        `leaves`. All if not given.
+        `leaves`, which need not be asked for twice. All if not given.
     input_dtype : numpy dtype, optional
-        Of X in an ONNX file: float16, float32 or float64; the forest's if not given.
+        Of X in an ONNX file: float16, float32 or float64; the forest's if not given. Refused where
+        the file would round such rows across a threshold.
     batch : int, optional
         The number of rows of an ONNX file, where it must not vary.
 
@@ -72,7 +79,7 @@ def export(
     UnsupportedModelError
         If the target cannot hold the forest; the message says what and why.
     InputError
-        If the path does not end as the target's files do.
+        If the path does not end as the target's files do, or options do not go together.
 
     Notes
     -----
@@ -93,38 +100,22 @@ def export(
         require_forest(forest)
     path = Path(path)
     kind = target_of(path, to)
-    names = None if outputs is None else tuple(outputs)
-    interface = Interface(None if input_dtype is None else dtype_of(input_dtype), batch, names)
-    options = OnnxOptions(form, target, version, leaves, interface)
-    if not isinstance(forest, Forest):
-        return _other_model(forest, path, kind, options)
+    dtype = None if input_dtype is None else dtype_of(input_dtype)
+    interface = Interface(dtype, batch_of(batch), outputs_of(outputs))
+    options = OnnxOptions(form, target, version, leaves, finite, interface)
     if kind == "onnx":
         return to_onnx(forest, path, options)
+    if not isinstance(forest, Forest):
+        raise InputError(
+            f"a {type(forest).__name__} must be exported as ONNX, got `to` = {kind!r}: name the "
+            "file .onnx, or make it a forest first."
+        )
     if options != OnnxOptions():
         raise InputError(
-            "`form`, `target`, `version`, `leaves`, `outputs`, `input_dtype` and `batch` are of "
-            f"ONNX files, got `to` = {kind!r}: leave them out."
+            "`form`, `target`, `version`, `leaves`, `finite`, `outputs`, `input_dtype` and `batch` "
+            f"are of ONNX files, got `to` = {kind!r}: leave them out."
         )
     return WRITERS[kind].write(forest, path)
-
-
-def _other_model(
-    model: DecisionMachine | SoftForest, path: Path, kind: Target, options: OnnxOptions
-) -> Path:
-    """Write what is no forest: a decision machine, or a relaxed forest."""
-    if kind != "onnx" or options != OnnxOptions(leaves=options.leaves, interface=options.interface):
-        raise InputError(
-            f"a {type(model).__name__} must be exported to ONNX without `form`, `target` and "
-            "`version`: it has one form."
-        )
-    from bitvec.runtime.onnx.files import save
-
-    if isinstance(model, DecisionMachine):
-        from bitvec.runtime.onnx.machine import to_onnx as machine_to_onnx
-
-        made = machine_to_onnx(model, leaves=options.leaves, interface=options.interface)
-        return save(made, path)
-    return save(soft_model(model, options.interface), path)
 
 
 def to_c(
@@ -194,9 +185,19 @@ def export_page(
     UnsupportedModelError
         If the page cannot show the forest.
     InputError
-        If the directory holds other files, or the package is none.
+        If the directory holds other files, the package is none, the title no text, or `tree` no
+        number of a tree.
     """
     from bitvec.runtime.web import write
 
-    model = onnx_model(forest, OnnxOptions(target="onnxruntime-web", leaves=True))
+    require_forest(forest)
+    if title is not None and not is_text(title):
+        raise InputError(f"`title` must be text that UTF-8 can hold, got {title!a}: give another.")
+    try:
+        tree = operator.index(tree)
+    except TypeError:
+        raise InputError(
+            f"`tree` must be the number of a tree, got {tree!r}: give a whole number."
+        ) from None
+    model = page_model(forest)
     return write(forest, model, directory, onnxruntime_web=onnxruntime_web, title=title, tree=tree)

@@ -238,9 +238,14 @@ class Forest:
 def require_forest(value: object) -> None:
     """Raise TypeError unless `value` is a Forest."""
     if not isinstance(value, Forest):
+        given = type(value)
+        remedy = {
+            "SoftForest": "harden it with bitvec.from_torch",
+            "DecisionMachine": "turn it into one with bitvec.machine.to_forest",
+        }.get(given.__name__, "lift a model with bitvec.convert")
         raise TypeError(
-            f"a bitvec Forest must be given, got {type(value).__module__}."
-            f"{type(value).__qualname__}: lift a model with bitvec.convert first."
+            f"a bitvec Forest must be given, got {given.__module__}.{given.__qualname__}: "
+            f"{remedy} first."
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -15,17 +16,23 @@ from bitvec.output import Aggregate, Output
 F32 = np.dtype(np.float32)
 
 
-def narrow_tests(forest: Forest) -> Forest:
+def narrow_tests(forest: Forest, *, rows: np.dtype | None = None) -> Forest:
     """Return the forest that routes every row of float32 as this one routes it widened to float64.
 
     A threshold is rounded to the float32 at or below it where z > b goes right, at or above it
     where z >= b does: no float32 lies between the two.
 
+    Parameters
+    ----------
+    rows : numpy dtype, optional
+        Of the rows that are handed in, where it is not float32.
+
     Raises
     ------
     UnsupportedModelError
         If a node adds several columns, whose sums would be rounded otherwise, or the forest has a
-        feature map or a prediction kernel.
+        feature map or a prediction kernel; or if rows of float64 are handed in, which float32
+        would round across thresholds.
 
     Examples
     --------
@@ -35,6 +42,11 @@ def narrow_tests(forest: Forest) -> Forest:
     """
     if forest.dtype == F32:
         return forest
+    if rows == np.float64:
+        raise UnsupportedModelError(
+            "a forest of float64 that is to compare in float32 must read rows of float32, got "
+            "`input_dtype` float64: leave `input_dtype` out, or keep the forest in float64."
+        )
     tests = forest.tests
     wide = np.flatnonzero(~tests.is_one_hot)
     if wide.size or forest.feature_map is not None or forest.kernel is not None:
@@ -95,20 +107,62 @@ def narrow_scores(forest: Forest) -> Forest:
     Raises
     ------
     UnsupportedModelError
-        If leaves are linear in x: their terms may cancel, and rounding has no bound.
+        If leaves are linear in x: their terms may cancel, and rounding has no bound. If a number,
+        or the sum of the largest leaves, leaves the range of float32.
     """
     _require_constant_leaves(forest)
     output = forest.output
     if output.dtype == F32:
         return forest
-    with np.errstate(over="ignore"):
-        changed = {
-            name: getattr(output, name).astype(F32)
-            for name in ("base_score", "scale", "tree_weight", "divisor")
-            if getattr(output, name) is not None
-        }
-        leaves = replace(forest.leaves, v=forest.leaves.v.astype(F32))
+    changed: dict[str, Any] = {
+        name: _kept(getattr(output, name), F32)
+        for name in ("base_score", "scale", "tree_weight", "divisor")
+        if getattr(output, name) is not None
+    }
+    leaves = replace(forest.leaves, v=_kept(forest.leaves.v, F32))
+    _require_finite_sums(forest)
     return replace(forest, leaves=leaves, output=replace(output, dtype=F32, **changed))
+
+
+def _kept(numbers: Array, dtype: np.dtype, given: Array | None = None) -> Array:
+    """Return numbers rounded to a dtype: within its normal range, or 0 or infinite as `given` is.
+
+    Below that range rounding is no longer relative to the number.
+    """
+    given = numbers if given is None else given
+    with np.errstate(over="ignore", under="ignore"):
+        rounded = numbers.astype(dtype)
+    normal = np.finfo(dtype)
+    lost = ~np.isfinite(rounded) | (np.abs(rounded) < normal.tiny)
+    lost &= np.isfinite(given) & (given != 0)
+    if np.any(lost):
+        raise UnsupportedModelError(
+            f"leaves and scores that are to be rounded to {dtype} must be 0 or from "
+            f"{normal.tiny:.3g} to {normal.max:.3g} in size, got {float(numbers[lost][0]):.3g}: "
+            "scale what the model predicts, or choose a target that has float64."
+        )
+    return rounded
+
+
+def _require_finite_sums(forest: Forest) -> None:
+    """Refuse finite scores that would be infinite in float32."""
+    output = forest.output
+    if output.aggregate not in (Aggregate.SUM, Aggregate.MEAN) or not forest.n_trees:
+        return
+    sizes, base = (
+        np.abs(np.where(np.isfinite(numbers), numbers, 0))
+        for numbers in (forest.leaves.v, np.asarray(output.base_score))
+    )
+    with np.errstate(over="ignore"):
+        largest = np.maximum.reduceat(sizes, forest.bitvectors.leaf_ptr[:-1]).sum(axis=0)
+        most = float((largest + base).max())
+    limit = float(np.finfo(F32).max)
+    if most > limit:
+        raise UnsupportedModelError(
+            f"leaves that are to be added in float32 must sum to {limit:.3g} at most, "
+            f"got up to {most:.3g}: scale what the model predicts, or choose a target that has "
+            "float64."
+        )
 
 
 def fold_weights(forest: Forest) -> Forest:
@@ -121,7 +175,7 @@ def fold_weights(forest: Forest) -> Forest:
     Raises
     ------
     UnsupportedModelError
-        If leaves are linear in x.
+        If leaves are linear in x, or a product leaves the range of their dtype.
     """
     _require_constant_leaves(forest)
     output, leaves = forest.output, forest.leaves
@@ -140,8 +194,9 @@ def fold_weights(forest: Forest) -> Forest:
     factor = factor * (by_output if leaves.output is None else by_output[leaves.output][:, None])
     if np.all(factor == 1):
         return replace(forest, output=_plain(output))
-    with np.errstate(over="ignore"):
-        v = (leaves.v * factor).astype(leaves.v.dtype)
+    with np.errstate(over="ignore", under="ignore"):
+        product = leaves.v * factor
+    v = _kept(product, leaves.v.dtype, np.where(factor == 0, 0, leaves.v))
     return replace(forest, leaves=replace(leaves, v=v), output=_plain(output))
 
 

@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+
 from bitvec.errors import InputError, UnsupportedModelError
 
 
@@ -40,10 +42,16 @@ class ExportTarget:
         score that is scaled, averaged or added to another base score moves in its last place.
     fixed_batch : bool
         Whether the number of rows must be fixed in the file.
+    float16 : bool
+        Whether it casts X of float16 to float32 without changing a number.
+    ort : bool
+        Whether it reads onnxruntime's own format too.
     measured : str
         Version whose answers the tests hold to the reference, or "": known from its documentation.
     settings : str
         What the user must set so that the answers stay exact.
+    form_settings : tuple of (str, str)
+        Forms, and what must be set for such a file besides.
     wrong : tuple of (str, str)
         Operator types that it loads and answers otherwise than the standard says, and how.
     source : str
@@ -61,10 +69,17 @@ class ExportTarget:
     subnormals: bool
     merges_constants: bool
     fixed_batch: bool
+    float16: bool
+    ort: bool
     measured: str
     settings: str
     wrong: tuple[tuple[str, str], ...]
     source: str
+    form_settings: tuple[tuple[str, str], ...] = ()
+
+    def settings_of(self, form: str) -> str:
+        """Return what the user must set for a file of a form."""
+        return " ".join(filter(None, (self.settings, dict(self.form_settings).get(form, ""))))
 
 
 def _types(names: str) -> frozenset[str]:
@@ -94,10 +109,15 @@ _OPENVINO_WRONG = (
     ("Min", "NaN loses against a number that stands after it"),
     ("Relu", "NaN becomes 0"),
 )
-"""Measured on the CPU of version 2026.4.1. Two stay in: bitvec casts no float to bool, and float64
+"""Measured on the CPU of version 2026.4.1, where some answers depend on the processor. Two stay in: bitvec casts no float to bool, and float64
 is no choice here anyway; scores of a target that merges constants are divided beforehand."""
 
 _OPENVINO = STANDARD - {kind for kind, _ in _OPENVINO_WRONG} | {"Cast", "Div"}
+
+_ONE_THREAD = (
+    "tree_ensemble",
+    "Run it on one thread: several add the trees of a row in another order.",
+)
 
 _TENSORRT = STANDARD - {"BitwiseAnd"}
 
@@ -128,11 +148,13 @@ TARGETS: Final[dict[str, ExportTarget]] = {
             subnormals=True,
             merges_constants=False,
             fixed_batch=False,
+            float16=True,
+            ort=True,
             measured="1.31.1",
-            settings="Leave session.set_denormal_as_zero off, and run tree_ensemble on one thread: "
-            "several add the trees of a row in another order.",
+            settings="Leave session.set_denormal_as_zero off.",
             wrong=(),
             source="onnxruntime 1.31.1 itself, which loads opsets to 26 and IR versions to 13",
+            form_settings=(_ONE_THREAD,),
         ),
         ExportTarget(
             name="onnxruntime-mobile",
@@ -146,13 +168,19 @@ TARGETS: Final[dict[str, ExportTarget]] = {
             subnormals=True,
             merges_constants=False,
             fixed_batch=False,
+            float16=True,
+            ort=True,
             measured="1.31.1",
-            settings="Convert with onnxruntime.tools.convert_onnx_models_to_ort and build with the "
-            "required_operators_and_types.config that it writes; without optimisation, where B of "
-            "the form tensor must not be expanded in the file.",
+            settings="Leave session.set_denormal_as_zero off; a reduced build needs the "
+            "required_operators_and_types.config that "
+            "onnxruntime.tools.convert_onnx_models_to_ort writes for the .onnx file.",
             wrong=(),
             source="https://onnxruntime.ai/docs/performance/model-optimizations/"
             "ort-format-models.html, read November 2026",
+            form_settings=(
+                _ONE_THREAD,
+                ("tensor", "Convert without optimisation, which would expand B in the file."),
+            ),
         ),
         ExportTarget(
             name="onnxruntime-web",
@@ -166,12 +194,17 @@ TARGETS: Final[dict[str, ExportTarget]] = {
             subnormals=True,
             merges_constants=False,
             fixed_batch=False,
+            float16=True,
+            ort=True,
             measured="",
             settings="Ask for executionProviders: ['wasm']; webgl, webgpu and webnn run fewer "
             "operators and no float64.",
             wrong=(),
             source="README of onnxruntime-web 1.24.3: its wasm backend is the native CPU engine, "
             "with all operators",
+            form_settings=(
+                ("tree_ensemble", f"Set ort.env.wasm.numThreads to 1. {_ONE_THREAD[1]}"),
+            ),
         ),
         ExportTarget(
             name="openvino",
@@ -185,6 +218,8 @@ TARGETS: Final[dict[str, ExportTarget]] = {
             subnormals=False,
             merges_constants=True,
             fixed_batch=False,
+            float16=True,
+            ort=False,
             measured="2026.4.1",
             settings="Compile for CPU with INFERENCE_PRECISION_HINT f32 and EXECUTION_MODE_HINT "
             "ACCURACY: by default it computes in bfloat16 where the processor can.",
@@ -205,6 +240,8 @@ TARGETS: Final[dict[str, ExportTarget]] = {
             subnormals=False,
             merges_constants=True,
             fixed_batch=False,
+            float16=True,
+            ort=False,
             measured="",
             settings="Clear BuilderFlag.TF32, which is on by default, set neither FP16 nor BF16, "
             "and give an optimization profile for the number of rows.",
@@ -223,6 +260,8 @@ TARGETS: Final[dict[str, ExportTarget]] = {
             subnormals=False,
             merges_constants=True,
             fixed_batch=True,
+            float16=False,
+            ort=True,
             measured="",
             settings="Set ModelFormat MLProgram and MLComputeUnits CPUOnly: the GPU and the Neural "
             "Engine compute in float16.",
@@ -242,6 +281,8 @@ TARGETS: Final[dict[str, ExportTarget]] = {
             subnormals=False,
             merges_constants=True,
             fixed_batch=True,
+            float16=False,
+            ort=True,
             measured="",
             settings="Leave NNAPI_FLAG_USE_FP16 off and set NNAPI_FLAG_CPU_ONLY: drivers of other "
             "devices state no precision.",
@@ -261,6 +302,8 @@ TARGETS: Final[dict[str, ExportTarget]] = {
             subnormals=False,
             merges_constants=True,
             fixed_batch=True,
+            float16=False,
+            ort=True,
             measured="",
             settings="Use the CPU backend, for the HTP backend computes float32 files in float16 "
             "unless enable_htp_fp16_precision is 0.",
@@ -273,7 +316,7 @@ TARGETS: Final[dict[str, ExportTarget]] = {
 }
 
 
-def find(name: str) -> ExportTarget:
+def find(name: object) -> ExportTarget:
     """Return the target of a name.
 
     Raises
@@ -286,9 +329,28 @@ def find(name: str) -> ExportTarget:
     >>> find("openvino").forms
     ('traversal', 'tensor')
     """
-    if name not in TARGETS:
-        raise InputError(f"the target must be one of {sorted(TARGETS)}, got {name!r}: choose one.")
-    return TARGETS[name]
+    found = next((target for target in TARGETS.values() if target.name == name), None)
+    if found is None:
+        raise InputError(
+            f"the target must be one of {', '.join(TARGETS)}, got {name!r}: choose one."
+        )
+    return found
+
+
+def require_reads(target: ExportTarget, dtype: np.dtype | None) -> None:
+    """Refuse a dtype of X that a target does not read as it is; None is the forest's.
+
+    Raises
+    ------
+    UnsupportedModelError
+    """
+    read = {np.dtype(np.float32): True, np.dtype(np.float64): target.float64}
+    if dtype is None or read.get(dtype, target.float16):
+        return
+    raise UnsupportedModelError(
+        f"a file for {target.name} must read X of a dtype that {target.name} has, got {dtype}: "
+        "leave `input_dtype` out, and hand in float32."
+    )
 
 
 def require_runs(target: ExportTarget, operator_types: Iterable[str]) -> None:

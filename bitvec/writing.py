@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from bitvec import atomic
 from bitvec.errors import InputError
 from bitvec.forest import Forest
 from bitvec.formats import Target
-from bitvec.onnx_files import OnnxOptions, onnx_model
+from bitvec.machine import DecisionMachine
+from bitvec.onnx_files import OnnxOptions, machine_model, onnx_model, soft_model
+from bitvec.targets import find
+
+if TYPE_CHECKING:
+    from bitvec.runtime.relax.module import SoftForest
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +27,22 @@ class Writer:
     write: Callable[[Forest, Path], Path]
 
 
-def to_onnx(forest: Forest, path: Path, options: OnnxOptions) -> Path:
+def to_onnx(model: Forest | DecisionMachine | SoftForest, path: Path, options: OnnxOptions) -> Path:
     """Write an .onnx file, or an .ort file of onnxruntime's own format."""
     from bitvec.runtime.onnx.files import save
 
-    return save(onnx_model(forest, options), path)
+    if path.suffix == ".ort" and options.target is not None and not find(options.target).ort:
+        raise InputError(
+            f"a file for {options.target} must end in .onnx, got {path.name}: it does not read "
+            "onnxruntime's own format."
+        )
+    if isinstance(model, Forest):
+        made = onnx_model(model, options)
+    elif isinstance(model, DecisionMachine):
+        made = machine_model(model, options)
+    else:
+        made = soft_model(model, options)
+    return save(made, path)
 
 
 def _to_xgboost(forest: Forest, path: Path) -> Path:
@@ -83,15 +99,19 @@ def target_of(path: Path, to: Target | None) -> Target:
     InputError
         If there is no such target, or the path does not end as its files do.
     """
-    if to is not None and to not in WRITERS:
-        raise InputError(f"`to` must be one of {', '.join(WRITERS)}, got {to!r}.")
+    named = next((target for target in WRITERS if target == to), None)
+    if to is not None and named is None:
+        raise InputError(
+            f"`to` must be one of {', '.join(WRITERS)}, got {to!r}: choose one, or write a page "
+            "for the browser with bitvec.export_page."
+        )
     suffix = path.suffix.lower()
-    if to is None:
+    if named is None:
         for target, writer in WRITERS.items():
             if suffix in writer.suffixes:
                 return target
         raise InputError(f"the path must end in one of {', '.join(SUFFIXES)}, got {path}.")
-    if suffix not in WRITERS[to].suffixes:
-        wanted = " or ".join(WRITERS[to].suffixes)
-        raise InputError(f"a file for {to} must end in {wanted}, got {path}.")
-    return to
+    if suffix not in WRITERS[named].suffixes:
+        wanted = " or ".join(WRITERS[named].suffixes)
+        raise InputError(f"a file for {named} must end in {wanted}, got {path}: rename it.")
+    return named

@@ -52,11 +52,13 @@ class NativeEstimator(BaseEstimator):  # type: ignore[misc]
         ----------
         X : array or data frame, (n_rows, n_features)
         """
-        return self._predictor.predict(self._rows(X))
+        rows = self._rows(X)
+        return self._predictor.predict(rows)
 
     def apply(self, X: Any) -> Int64[Array, "n_rows n_trees"]:
         """Return the leaf at which the crisp route of each row ends, in each tree."""
-        return self._predictor.apply(self._rows(X))
+        rows = self._rows(X)
+        return self._predictor.apply(rows)
 
     def _rows(self, X: Any, *, reset: bool = False) -> Float[Array, "n_rows n_features"]:
         """Return X as finite float64, its names and width compared with those of the fit."""
@@ -87,7 +89,8 @@ class NativeClassifier(ClassifierMixin, NativeEstimator):  # type: ignore[misc]
 
     def predict_proba(self, X: Any) -> Float[Array, "n_rows n_classes"]:
         """Return the probabilities of `classes_`."""
-        return self._predictor.predict_proba(self._rows(X))
+        rows = self._rows(X)
+        return self._predictor.predict_proba(rows)
 
 
 def labels(y: Any) -> tuple[Array, Int64[Array, " n_rows"]]:
@@ -145,9 +148,9 @@ def row_weights(X: Array, weight: Any) -> Float[Array, " n_rows"]:
     """
     if weight is None:
         return np.ones(len(X))
-    if np.ndim(weight) == 0:
-        return np.full(len(X), float(weight))
     found = np.asarray(weight, np.float64)
+    if found.ndim == 0:
+        found = np.full(len(X), float(found))
     if found.shape != (len(X),) or not np.all(np.isfinite(found)) or np.any(found < 0):
         raise InputError(
             f"`sample_weight` must hold {len(X)} finite numbers that are not negative, got shape "

@@ -340,7 +340,31 @@ def test_where_sums_may_round_predictions_are_compared_on_rows_of_equal_raw_scor
     certificate = compare(forest, rounded)
     assert certificate.n_raw_mismatches > 0
     assert certificate.passed
+    n_rows = certificate.n_probes
+    assert certificate.n_answered == n_rows - certificate.n_raw_mismatches
+    on = f"compared on {certificate.n_answered} of {n_rows} rows"
+    for part in ("labels: 0 rows differ", "transformed scores: differ by at most 0 ulp, 8 allowed"):
+        assert f"{part}; {on}" in str(certificate)
+    # What may differ is no finding.
+    assert certificate.differences
+    assert "difference:" not in str(certificate)
     assert not compare(forest, replace(rounded, predict=lambda X: np.full(len(X), "?"))).passed
+
+
+def test_what_no_row_could_show_is_not_said_to_be_compared(tmp_path):
+    forest = classifier()
+    exact = full_answers(forest)
+    moved = replace(exact, raw=lambda X: np.nextafter(exact.raw(X), np.inf), exact=False)
+    certificate = compare(forest, moved)
+    assert certificate.passed
+    assert certificate.n_answered == 0
+    assert certificate.compared == "leaf ids, leaf values and raw scores"
+    assert "transformed scores and labels were not compared" in str(certificate)
+    assert "labels: 0" not in str(certificate)
+    assert load(certificate.save(tmp_path / "c.json")) == certificate
+    every = compare(forest, exact)
+    assert every.n_answered == every.n_probes
+    assert "compared on" not in str(every)
 
 
 def test_a_leaf_value_off_by_one_ulp_is_caught_where_no_sum_shows_it():
@@ -485,6 +509,8 @@ def test_loading_what_was_saved_gives_the_same_certificate(tmp_path):
         lambda r: r.update(max_score_ulp=8, allowed_score_ulp=8),
         lambda r: r.update(digest="0"),
         lambda r: r.update(n_rows=3),
+        lambda r: r.update(n_answered=r["n_answered"] - 1),
+        lambda r: r.pop("n_answered"),
         lambda r: r.update(
             differences=[{"kind": "label", "place": 0, "expected": 1, "got": 0, "row": []}]
         ),

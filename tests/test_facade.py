@@ -108,3 +108,10 @@ def test_slices_take_trees_and_single_indices_one():
     assert bitvec.identical(tree[:1], tree[0])
     with pytest.raises(IndexError, match="below 1"):
         tree[1]
+
+
+def test_dir_lists_what_users_may_use():
+    listed = {name for name in dir(bitvec) if not name.startswith("__")}
+    assert set(NAMES) <= listed
+    assert all(inspect.ismodule(getattr(bitvec, name)) for name in listed - set(NAMES))
+    assert "__version__" in dir(bitvec)

@@ -27,6 +27,14 @@ def narrowed(forest):
         assume(False)
 
 
+def in_range(change, forest):
+    try:
+        return change(forest)
+    except UnsupportedModelError as error:  # leaves that float32 cannot hold within rounding
+        assume("must be 0 or from" not in str(error) and "at most" not in str(error))
+        raise
+
+
 @settings(max_examples=150)
 @given(forests_with_rows(kinds=ONE_HOT))
 def test_every_row_of_float32_takes_the_same_way(drawn):
@@ -59,7 +67,7 @@ def test_the_numbers_beside_a_threshold_stay_on_their_sides(b, relation):
 @settings(max_examples=60)
 @given(forests(linear=False))
 def test_scores_move_by_rounding_only(forest):
-    narrow = narrow_scores(forest)
+    narrow = in_range(narrow_scores, forest)
     assert narrow.output.dtype == F32
     if forest.output.dtype == F32:
         assert narrow is forest
@@ -76,7 +84,7 @@ def test_a_plain_sum_is_within_its_rounding(drawn):
             with pytest.raises(UnsupportedModelError, match="must have constant leaves"):
                 change(forest)
         return
-    plain = fold_weights(forest)
+    plain = in_range(fold_weights, forest)
     output = plain.output
     if output.aggregate is not Aggregate.SUM:
         assert plain is forest
@@ -116,3 +124,52 @@ def test_what_cannot_be_compared_in_float32_is_refused():
     with pytest.raises(UnsupportedModelError, match=r"float32, got 0\.1"):
         narrow_tests(replace(stump, inputs=Inputs(1, missing_sentinel=0.1)))
     assert OBLIQUE not in ONE_HOT
+
+
+def one_tree(v, dtype=np.float64):
+    return from_matrices(np.ones((1, 1), dtype), np.array([0.5], dtype), [[0], [1]], v)
+
+
+@pytest.mark.parametrize("v", [[1e300, 2.0], [1.0, -1e39], [1e-50, 2.0], [1.0, -1e-40]])
+def test_leaves_beyond_the_range_of_float32_are_refused(v):
+    with pytest.raises(UnsupportedModelError, match=r"must be 0 or from 1\.18e-38 to 3\.4e\+38"):
+        narrow_scores(one_tree(v))
+
+
+def test_zeros_infinities_and_the_ends_of_the_range_stay():
+    ends = np.finfo(F32)
+    for v in ([0.0, -0.0], [np.inf, -np.inf], [float(ends.tiny), float(ends.max)]):
+        assert narrow_scores(one_tree(v)).leaves.v.ravel().tolist() == v
+
+
+def test_sums_beyond_the_range_of_float32_are_refused():
+    forest = one_tree([1.0, 2e38]).take([0, 0])
+    with pytest.raises(UnsupportedModelError, match=r"must sum to 3\.4e\+38 at most, got up to 4e"):
+        narrow_scores(forest)
+    assert narrow_scores(forest.take([0])).output.dtype == F32
+
+
+@pytest.mark.parametrize(("v", "weight"), [(1e30, 1e30), (1e-30, 1e-30), (1e300, 1e300)])
+def test_products_beyond_the_range_of_their_dtype_are_refused(v, weight):
+    dtype = np.dtype(np.float64 if v > 1e38 else np.float32)
+    forest = one_tree([v, 1.0], dtype)
+    forest = replace(
+        forest,
+        leaves=replace(forest.leaves, v=forest.leaves.v.astype(dtype)),
+        output=replace(
+            forest.output, dtype=dtype, base_score=None, tree_weight=np.array([weight], dtype)
+        ),
+    )
+    with pytest.raises(UnsupportedModelError, match="must be 0 or from"):
+        fold_weights(forest)
+    dropped = replace(forest, output=replace(forest.output, tree_weight=np.zeros(1, dtype)))
+    assert not fold_weights(dropped).leaves.v.any()
+
+
+def test_rows_of_float64_are_refused_where_thresholds_are_rounded():
+    stump = from_matrices([[1.0]], [0.1], [[0], [1]], [0, 1])
+    with pytest.raises(UnsupportedModelError, match="must read rows of float32, got"):
+        narrow_tests(stump, rows=F64)
+    assert narrow_tests(stump, rows=np.dtype(np.float16)).dtype == F32
+    narrow = narrow_tests(stump)
+    assert narrow_tests(narrow, rows=F64) is narrow

@@ -99,7 +99,12 @@ def test_routes_survive_for_a_target_without_float64(drawn):
 def test_every_form_reads_rows_of_every_dtype(form, dtype, boosters):
     forest = boosters["float32"]
     interface = Interface(input_dtype=np.dtype(dtype), batch=4)
-    engine = OnnxEngine(onnx_model(forest, OnnxOptions(form, leaves=True, interface=interface)))
+    options = OnnxOptions(form, leaves=True, interface=interface)
+    if (form, dtype) == ("portable", "float64"):  # 1e300 would become infinite, and NaN in sums
+        with pytest.raises(UnsupportedModelError, match="rows no wider than float32"):
+            onnx_model(forest, options)
+        return
+    engine = OnnxEngine(onnx_model(forest, options))
     X = np.random.default_rng(0).normal(size=(11, forest.n_features)).astype(dtype) * 20
     X[::3, 2] = np.nan
     expected = X.astype(F32)
@@ -212,9 +217,15 @@ def test_soft_models_and_machines_are_exported_too(tmp_path, boosters):
     machine = machine_of(forest)
     path = bitvec.export(machine, tmp_path / "machine.onnx", leaves=True)
     assert np.array_equal(OnnxEngine(path).raw(X), reference.raw(forest, X))
-    with pytest.raises(InputError, match="a SoftForest must be exported to ONNX without `form`"):
-        bitvec.export(soft, tmp_path / "soft.onnx", form="tensor")
-    with pytest.raises(InputError, match="without `form`"):
+    told = metadata(onnx.load(path))
+    assert told["bitvec.adds"] == "exactly"
+    assert "quantise" in told["bitvec.note"]
+    assert "bitvec.forest" not in facts | told  # they are not the forest that they came from
+    with pytest.raises(InputError, match="a SoftForest must be exported without `form`, `leaves`"):
+        bitvec.export(soft, tmp_path / "soft.onnx", form="tensor", leaves=True)
+    with pytest.raises(InputError, match="a DecisionMachine must be exported without `target`"):
+        bitvec.export(machine, tmp_path / "machine.onnx", target="openvino")
+    with pytest.raises(InputError, match="a DecisionMachine must be exported as ONNX, got `to`"):
         bitvec.export(machine, tmp_path / "machine.h")
 
 
@@ -230,7 +241,7 @@ def test_labels_that_a_target_has_no_type_for_are_left_out(tmp_path):
     names = [output.name for output in onnx.load(path).graph.output]
     assert sorted(names) == ["leaves", "probabilities", "raw"]
     assert bitvec.certify(forest, path).passed
-    with pytest.raises(UnsupportedModelError, match="must be whole numbers, got text"):
+    with pytest.raises(UnsupportedModelError, match="must be whole numbers of int64, got"):
         bitvec.export(forest, tmp_path / "no.onnx", target="tensorrt", outputs=["label"])
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 
+import numpy as np
 import pytest
 
 from bitvec.errors import InputError, UnsupportedModelError
-from bitvec.targets import ALL_FORMS, STANDARD, TARGETS, TREES, find, require_runs
+from bitvec.targets import ALL_FORMS, STANDARD, TARGETS, TREES, find, require_reads, require_runs
 
 PORTABLE = {"Add", "Cast", "Clip", "MatMul", "Relu"}
 
@@ -36,8 +37,32 @@ def test_an_entry_is_complete_and_agrees_with_itself(name):
 
 
 def test_an_unknown_target_is_refused_by_name():
-    with pytest.raises(InputError, match=r"one of \['coreml', .* got 'tflite'"):
+    with pytest.raises(InputError, match=r"one of onnxruntime, .* qnn, got 'tflite'"):
         find("tflite")
+    with pytest.raises(InputError, match=r"got \['openvino'\]"):
+        find(["openvino"])
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_rows_of_a_dtype_that_a_target_does_not_read_are_refused(name):
+    target = find(name)
+    require_reads(target, None)
+    require_reads(target, np.dtype(np.float32))
+    for dtype, read in ((np.float16, target.float16), (np.float64, target.float64)):
+        if read:
+            require_reads(target, np.dtype(dtype))
+        else:
+            with pytest.raises(UnsupportedModelError, match=f"for {name} must read X of a dtype"):
+                require_reads(target, np.dtype(dtype))
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_what_must_be_set_fits_the_form(name):
+    target = find(name)
+    for form in target.forms:
+        told = target.settings_of(form)
+        assert told.startswith(target.settings)
+        assert ("one thread" in told) == (form == "tree_ensemble")
 
 
 def test_onnxruntime_runs_whatever_bitvec_writes():

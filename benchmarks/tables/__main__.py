@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.report import finish, parser
-from benchmarks.tables import kddt, kddt_summary
+from benchmarks.tables import kddt, kddt_summary, tao, tao_summary
 from benchmarks.tables.records import done
 
-TABLES: dict[str, Any] = {"kddt": (kddt, kddt_summary)}
+TABLES: dict[str, Any] = {"kddt": (kddt, kddt_summary), "tao": (tao, tao_summary)}
 
 
 def main() -> None:

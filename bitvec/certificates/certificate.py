@@ -17,7 +17,7 @@ from bitvec.certificates.fields import to_record
 from bitvec.forest import Forest
 
 FORMAT = "bitvec.certificate"
-VERSION = 2
+VERSION = 3
 LISTED = 10_000
 """Most nodes that a list of a certificate names; the counts are always complete."""
 
@@ -43,7 +43,8 @@ class Certificate:
     ----------
     compared : str
         Of "leaf ids", "leaf values", "raw scores", "transformed scores", "labels" and
-        "predictions" those that the subject gives: "leaf ids and raw scores", for example.
+        "predictions" those that the subject gives and some row showed: "leaf ids and raw scores",
+        for example.
     subject, subject_version : str
         The library that answered.
     source, source_version : str or None
@@ -61,6 +62,9 @@ class Certificate:
         Reachable nodes with the outcomes that they did not show, the first 10,000.
     n_probes, n_rows, n_rows_left_out : int
         Rows made for the nodes; rows of the caller's compared, and left out as not accepted.
+    n_answered : int
+        Rows on which predictions, transformed scores and labels were compared: all, or, where raw
+        scores need not be equal, those on which they are.
     n_leaf_mismatches : int
         Pairs of a row and a tree.
     n_value_mismatches : int
@@ -73,9 +77,7 @@ class Certificate:
         Largest difference in ulps of predictions, or of scores after the post-transform, and how
         large it may be: 0 where the post-transform is at most a product, 8 where libraries of
         mathematics round exponentials each in their way, more where the subject approximates it.
-        Below the smallest normal number such
-        predictions count as equal. Where raw scores need not be equal, predictions and labels are
-        compared on those rows on which they are.
+        Below the smallest normal number such predictions count as equal.
     differences : tuple of Difference
         The first of each kind.
     exclusions : tuple of str
@@ -105,6 +107,7 @@ class Certificate:
     n_probes: int
     n_rows: int
     n_rows_left_out: int
+    n_answered: int
     n_leaf_mismatches: int
     n_value_mismatches: int
     n_raw_mismatches: int
@@ -194,7 +197,8 @@ class Certificate:
             f"rows: {self.n_probes} made for the nodes, {self.n_rows} given",
             *self._findings(),
         ]
-        lines += [f"difference: {difference}" for difference in self.differences[:3]]
+        if not self.passed:
+            lines += [f"difference: {difference}" for difference in self.differences[:3]]
         lines += [
             f"not shown: tree {tree}, node {node}: {outcomes}"
             for tree, node, outcomes in self.missed[:3]
@@ -206,14 +210,20 @@ class Certificate:
         """Return a line for each part that was compared."""
         allowed = "" if self.exact else f", at most {self.allowed_difference} allowed"
         scores = f"differ by at most {self.max_score_ulp} ulp, {self.allowed_score_ulp} allowed"
+        n_rows = self.n_probes + self.n_rows
+        on = (
+            ""
+            if self.n_answered == n_rows
+            else f"; compared on {self.n_answered} of {n_rows} rows, whose raw scores are equal"
+        )
         lines = {
             LEAF_IDS: f"{self.n_leaf_mismatches} differ",
             LEAF_VALUES: f"{self.n_value_mismatches} leaves differ",
             RAW: f"{self.n_raw_mismatches} rows differ, by at most {self.max_ulp} ulp of "
             f"{self.raw_dtype or 'no dtype'} ({self.max_difference:.3g}{allowed})",
-            SCORES: scores,
-            LABELS: f"{self.n_label_mismatches} rows differ",
-            PREDICTIONS: scores,
+            SCORES: scores + on,
+            LABELS: f"{self.n_label_mismatches} rows differ{on}",
+            PREDICTIONS: scores + on,
         }
         return [f"{part}: {lines[part]}" for part in self.parts]
 

@@ -105,13 +105,12 @@ def compare(
     tally.add(rows)
     if progress is not None:
         progress(1.0)
-    dtype = np.dtype(tally.raw_dtype or forest.output.dtype)
     if not subject.exact and allowed_difference is None:
-        allowed_difference = rounding_bound(forest, dtype)
+        allowed_difference = rounding_bound(forest, *tally.raw_dtypes)
     places = _places(forest, coverage)
     source = forest.source
     return Certificate(
-        compared=_compared(forest, subject),
+        compared=listing(_given(forest, subject, answered=tally.n_answered > 0)),
         subject=subject.name,
         subject_version=subject.version,
         source=None if source is None else source.library,
@@ -130,6 +129,7 @@ def compare(
         n_probes=n_probes,
         n_rows=len(rows),
         n_rows_left_out=n_left_out,
+        n_answered=tally.n_answered,
         n_leaf_mismatches=tally.n_leaf_mismatches,
         n_value_mismatches=tally.n_value_mismatches,
         n_raw_mismatches=tally.n_raw_mismatches,
@@ -140,7 +140,10 @@ def compare(
         allowed_score_ulp=score_bound(forest, subject),
         raw_dtype=tally.raw_dtype,
         differences=tuple(tally.examples),
-        exclusions=_exclusions(forest, subject, coverage, n_left_out, allowed_difference),
+        exclusions=(
+            *_not_answered(forest, subject, tally),
+            *_exclusions(forest, subject, coverage, n_left_out, allowed_difference),
+        ),
         digest=forest_digest(forest),
         rows_digest=None if X is None else array_digest(np.asarray(X)),
         seed=seed,
@@ -171,15 +174,28 @@ def _answers(
     )
 
 
-def _compared(forest: Forest, subject: Subject) -> str:
+def _given(forest: Forest, subject: Subject, *, answered: bool) -> tuple[str, ...]:
+    """Return the parts that the subject gives, with what follows from raw scores or without."""
     given = {
         LEAF_IDS: subject.leaf_ids,
         LEAF_VALUES: subject.leaf_values,
         RAW: subject.raw,
-        SCORES: subject.scores,
-        PREDICTIONS if forest.output.classes is None else LABELS: subject.predict,
+        SCORES: subject.scores if answered else None,
+        PREDICTIONS if forest.output.classes is None else LABELS: (
+            subject.predict if answered else None
+        ),
     }
-    return listing(tuple(part for part, answer in given.items() if answer is not None))
+    return tuple(part for part, answer in given.items() if answer is not None)
+
+
+def _not_answered(forest: Forest, subject: Subject, tally: Tally) -> tuple[str, ...]:
+    """Return what was not compared for want of rows with equal raw scores, in a sentence."""
+    if tally.n_answered or not tally.n_rows:
+        return ()
+    raw_only = _given(forest, subject, answered=False)
+    parts = [part for part in _given(forest, subject, answered=True) if part not in raw_only]
+    sentence = f"no row has equal raw scores: {listing(tuple(parts))} were not compared"
+    return (sentence,) if parts else ()
 
 
 def _reference_raw(forest: Forest, X: Array) -> Array:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, UInt64
 
 from bitvec.arrays import Array
 from bitvec.certificates.difference import Difference
@@ -56,6 +56,8 @@ class Tally:
     """The differences found so far between a subject and a forest.
 
     `answers` speaks for the forest; `leaf_id` holds the subject's id of each of its leaves.
+    `n_answered` counts the rows on which predictions, scores and labels were compared; `raw_dtypes`
+    are those of the subject's raw scores and of the forest's.
     """
 
     forest: Forest
@@ -63,6 +65,7 @@ class Tally:
     answers: Answers
     leaf_id: Int[Array, " n_leaves"]
     n_rows: int = 0
+    n_answered: int = 0
     n_leaf_mismatches: int = 0
     n_value_mismatches: int = 0
     n_raw_mismatches: int = 0
@@ -70,8 +73,13 @@ class Tally:
     max_ulp: int = 0
     max_difference: float = 0.0
     max_score_ulp: int = 0
-    raw_dtype: str = ""
+    raw_dtypes: tuple[np.dtype, ...] = ()
     examples: list[Difference] = field(default_factory=list)
+
+    @property
+    def raw_dtype(self) -> str:
+        """The narrower dtype of raw scores, in which they are compared; "" before any row."""
+        return min(self.raw_dtypes, key=lambda dtype: dtype.itemsize).name if self.n_rows else ""
 
     def add(self, X: Float[Array, "n n_features"]) -> None:
         """Compare on more rows, all of which the subject accepts."""
@@ -83,8 +91,9 @@ class Tally:
             raw = np.asarray(self.subject.raw(part))
             agrees = self._raw(part, raw)
             # Where sums may differ by rounding, so may what follows from them.
-            used = slice(None) if self.subject.exact else agrees
+            used = np.ones(len(part), np.bool_) if self.subject.exact else agrees
             self._answers(part[used], raw[used])
+            self.n_answered += int(used.sum())
             self.n_rows += len(part)
 
     def add_leaf_values(self) -> None:
@@ -134,15 +143,14 @@ class Tally:
         shape = (len(X), self.forest.n_outputs)
         expected = _shaped("the subject's raw scores", expected, shape, "f")
         got = _shaped("the forest's raw scores", self.answers.raw(X), shape, "f")
-        expected, got = _one_dtype("raw scores", expected, got)
-        self.raw_dtype = str(got.dtype)
-        apart = ulps(expected, got)
+        apart = _apart("raw scores", expected, got)
+        self.raw_dtypes = (expected.dtype, got.dtype)
         differs = apart > 0
         self.n_raw_mismatches += int(differs.any(axis=1).sum())
         if differs.any():
             self.max_ulp = max(self.max_ulp, int(apart.max()))
             with np.errstate(invalid="ignore", over="ignore"):
-                gap = np.abs(expected[differs].astype(np.float64) - got[differs])
+                gap = np.abs(expected[differs].astype(np.float64) - got[differs].astype(np.float64))
             self.max_difference = max(
                 self.max_difference, float(np.where(np.isnan(gap), np.inf, gap).max())
             )
@@ -171,11 +179,10 @@ class Tally:
         shape = (len(X), self.forest.n_outputs)
         expected = _shaped("the subject's predictions", expected, shape, "f")
         got = _shaped("the forest's predictions", got, shape, "f")
-        expected, got = _one_dtype("predictions", expected, got)
-        apart = ulps(expected, got)
+        apart = _apart("predictions", expected, got)
         if score_bound(self.forest, self.subject):
             # A library may flush what underflows in an exponential.
-            tiny = np.finfo(got.dtype).tiny
+            tiny = max(np.finfo(expected.dtype).tiny, np.finfo(got.dtype).tiny)
             apart = np.where((np.abs(expected) < tiny) & (np.abs(got) < tiny), np.uint64(0), apart)
         self.max_score_ulp = max(self.max_score_ulp, int(apart.max(initial=0)))
         self._keep("score", X, expected, got, apart > score_bound(self.forest, self.subject))
@@ -216,13 +223,23 @@ def _plain(value: object) -> float | int | str:
     return plain if isinstance(plain, (bool, int, float)) else str(plain)
 
 
-def _one_dtype(what: str, a: Array, b: Array) -> tuple[Array, Array]:
-    """Cast both to the narrower dtype, in which they can be said to agree: ulps need one."""
-    dtype = min(a.dtype, b.dtype, key=lambda d: d.itemsize)
-    if dtype not in (np.float32, np.float64):
-        raise InputError(f"{what} must be float32 or float64, got {dtype}.")
-    with np.errstate(over="ignore"):
-        return a.astype(dtype), b.astype(dtype)
+def _apart(what: str, a: Array, b: Array) -> UInt64[Array, "n n_outputs"]:
+    """Return ulps of the narrower dtype, in which both can be said to agree.
+
+    A number that it cannot hold, so that it would become infinite or 0, is compared in float64.
+    """
+    narrow = min(a.dtype, b.dtype, key=lambda d: d.itemsize)
+    if narrow not in (np.float32, np.float64):
+        raise InputError(f"{what} must be float32 or float64, got {narrow}.")
+    with np.errstate(over="ignore", under="ignore"):
+        near_a, near_b = a.astype(narrow), b.astype(narrow)
+    lost = _lost(a, near_a) | _lost(b, near_b)
+    wide = ulps(a.astype(np.float64), b.astype(np.float64))
+    return np.where(lost, wide, ulps(near_a, near_b))
+
+
+def _lost(value: Array, near: Array) -> Bool[Array, "n n_outputs"]:
+    return (np.isinf(near) & np.isfinite(value)) | ((near == 0) & (value != 0))
 
 
 _HOLDS = {"f": "numbers", "iuf": "integers", "iu": "integers", "biufUO": "labels"}

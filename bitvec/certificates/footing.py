@@ -8,7 +8,12 @@ from jaxtyping import Int
 from bitvec.arrays import Array
 from bitvec.errors import InputError
 from bitvec.forest import Forest
+from bitvec.output import Aggregate
 from bitvec.subject import Subject
+
+ROUNDINGS = 6
+"""Of a term besides its additions, at most: leaf, weight and their product; divisor or scale, and
+the quotient or product with it; the sum with the base score."""
 
 
 def require_same_sizes(forest: Forest, subject: Subject) -> None:
@@ -27,29 +32,54 @@ def require_same_sizes(forest: Forest, subject: Subject) -> None:
             )
 
 
-def rounding_bound(forest: Forest, dtype: np.dtype) -> float | None:
-    """Return how far two orders of summation in `dtype` can bring raw scores apart.
+def rounding_bound(forest: Forest, *dtypes: np.dtype) -> float | None:
+    """Return how far rounding can bring raw scores apart, one added in each of these dtypes.
 
-    None for forests whose leaf values depend on x (linear leaves, a prediction kernel).
+    None for forests whose leaf values depend on x (linear leaves, a prediction kernel), and where
+    the sum of magnitudes is no number.
 
     Notes
     -----
-    A sum of n terms is within (n − 1)·eps/(1 − n·eps) · sum|terms| of its true value in every order
-    (Higham, "Accuracy and Stability of Numerical Algorithms", 4.2, with eps twice the unit
-    roundoff); each product with a tree weight, the division of a mean and the base score add one
-    rounding each, and both sides may err.
+    A sum of n terms, each a product of k rounded factors or quotients, is within
+    γ = (n + k)·u/(1 − (n + k)·u) of sum|terms| of its true value in every order, u the unit
+    roundoff (Higham, "Accuracy and Stability of Numerical Algorithms", 3.1 and 4.2). The division
+    of a mean divides the magnitudes by what it divides the sum, and rounds once more; the base
+    score comes after it, undivided. Both sides err, each with its own u.
     """
     if forest.leaves.linear is not None or forest.kernel is not None:
         return None
-    output, B = forest.output, forest.bitvectors
+    n_terms, magnitude = _magnitudes(forest)
+    steps = [(n_terms + ROUNDINGS) * float(np.finfo(dtype).eps) / 2 for dtype in dtypes]
+    if not np.all(np.isfinite(magnitude)) or any(np.any(step >= 1) for step in steps):
+        return None
+    return float(max(sum(step / (1 - step) for step in steps) * magnitude))
+
+
+def _magnitudes(forest: Forest) -> tuple[Array, Array]:
+    """Return for each output how many trees add to it, and the largest sum of magnitudes.
+
+    Leaves that are infinite or NaN count as 0: no rounding makes a number of them.
+    """
+    output, B, v = forest.output, forest.bitvectors, np.abs(forest.leaves.v.astype(np.float64))
     assert output.base_score is not None
-    largest = np.abs(forest.leaves.v.astype(np.float64)).max(axis=1, initial=0.0)
-    per_tree = np.maximum.reduceat(largest, B.leaf_ptr[:-1]) if B.n_trees else np.zeros(0)
+    v[~np.isfinite(v)] = 0
+    largest = np.zeros((B.n_trees, output.n_outputs))
+    tree = np.repeat(np.arange(B.n_trees), np.diff(B.leaf_ptr))
+    if forest.leaves.output is None:
+        np.maximum.at(largest, tree, v)
+    else:
+        np.maximum.at(largest, (tree, forest.leaves.output), v[:, 0])
+    base = np.abs(output.base_score.astype(np.float64))
+    if output.aggregate not in (Aggregate.SUM, Aggregate.MEAN):  # one of the terms is chosen
+        return np.ones(output.n_outputs), largest.max(axis=0, initial=0.0) + base
     if output.tree_weight is not None:
-        per_tree = per_tree * np.abs(output.tree_weight.astype(np.float64))
-    total = float(per_tree.sum()) + float(np.abs(output.base_score).max())
-    steps = (B.n_trees + 4) * float(np.finfo(dtype).eps)
-    return 2 * steps / (1 - steps) * total if steps < 1 else None
+        largest *= np.abs(output.tree_weight.astype(np.float64))[:, None]
+    total = largest.sum(axis=0)
+    if output.scale is not None:
+        total *= np.abs(output.scale.astype(np.float64))
+    if output.aggregate is Aggregate.MEAN and B.n_trees:
+        total /= B.n_trees if output.divisor is None else np.abs(output.divisor.astype(np.float64))
+    return np.count_nonzero(largest, axis=0), total + base
 
 
 def accepted_rows(forest: Forest, subject: Subject, X: Array | None) -> tuple[Array, int]:

@@ -75,6 +75,7 @@ def contradictions(c: Certificate) -> list[str]:
         shown[difference.kind] += 1
     absent = {part: part not in c.parts for part in PARTS}
     unreachable, missed = set(c.unreachable), {(tree, node) for tree, node, _ in c.missed}
+    answers = {names.SCORES, names.LABELS, names.PREDICTIONS} & set(c.parts)
     compares_scores = not absent[names.SCORES] or not absent[names.PREDICTIONS]
     rules = {
         "compared": c.compared == listing(tuple(part for part in PARTS if part in c.parts))
@@ -99,7 +100,9 @@ def contradictions(c: Certificate) -> list[str]:
         and (c.n_raw_mismatches > 0 or not shown["raw"]),
         "max_ulp": (c.max_ulp > 0) is (c.n_raw_mismatches > 0),
         "max_difference": (c.max_difference == 0) is (c.n_raw_mismatches == 0),
-        "n_label_mismatches": c.n_label_mismatches <= n_rows
+        "n_answered": c.n_answered == n_rows - (0 if c.exact else c.n_raw_mismatches)
+        and (c.n_answered > 0 or not answers),
+        "n_label_mismatches": c.n_label_mismatches <= c.n_answered
         and (not absent[names.LABELS] or not c.n_label_mismatches)
         and min(c.n_label_mismatches, EXAMPLES) <= shown["label"] <= EXAMPLES
         and (c.n_label_mismatches > 0 or not shown["label"]),

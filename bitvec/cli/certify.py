@@ -22,7 +22,11 @@ from bitvec.errors import InputError
     help="The model file that FOREST was lifted from.",
 )
 @click.option(
-    "--artefact", type=PATH, metavar="FILE", help="An .onnx file that FOREST was exported to."
+    "--artefact",
+    type=PATH,
+    metavar="FILE",
+    help="An .onnx or .ort file that FOREST was exported to. It runs in onnxruntime, whatever its "
+    "target is, as the certificate then says; of a C header use `bitvec export --certify`.",
 )
 @click.option("--data", type=PATH, metavar="DATA", help="Rows to compare on as well.")
 @header_option
@@ -81,6 +85,11 @@ def command(
             )
         other = path
     readable(other, directory=artefact is None)
+    if artefact is not None and artefact.suffix.lower() == ".h":
+        raise InputError(
+            f"{artefact} must be an .onnx file to be certified here, got a C header: run `bitvec "
+            f"export {path} -o {artefact} --certify`, which writes it anew, compiles and runs it."
+        )
     if target is not None:
         inputs = tuple(p for p in (path, other, data) if p is not None)
         writable(target, (".json",), replace=True, inputs=inputs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -77,6 +78,11 @@ TARGETS = (
     help="Give an ONNX file an output `leaves` too: a certificate then compares leaves as well.",
 )
 @click.option(
+    "--finite",
+    is_flag=True,
+    help="No value is ever missing: an ONNX file of the form portable then needs no second input.",
+)
+@click.option(
     "--thresholds",
     type=click.Choice(["exact", "ranks"]),
     help="Of C: with ranks nodes compare small integers.",
@@ -94,8 +100,10 @@ TARGETS = (
     "--certify",
     "proves",
     is_flag=True,
-    help="Compare OUT with the forest, in the runtime of OUT, and write OUT.certificate.json. A C "
-    "header is compiled and run for that.",
+    help="Compare OUT with the forest, and write OUT.certificate.json. A C header is compiled and "
+    "run for that, a library's model runs in its library, and ONNX in onnxruntime; for the target "
+    "openvino in OpenVINO where that is installed. Other targets are not run, as the certificate "
+    "then says.",
 )
 @json_option
 @click.pass_context
@@ -110,9 +118,10 @@ def command(
 ) -> None:
     """Export a forest. Exit status 1: exported, but its certificate failed.
 
-    What the target cannot hold exactly is refused. An ONNX certificate is made on one thread. On
-    several, onnxruntime adds the trees of tree_ensemble in another order, so that raw scores may
-    differ in their last places; those of the other forms do not.
+    What the target cannot hold exactly is refused. What was written is told: the form of an ONNX
+    file, its inputs and outputs, and why an earlier form was not taken. An ONNX certificate is
+    made on one thread. On several, onnxruntime adds the trees of tree_ensemble in another order, so
+    that raw scores may differ in their last places; those of the other forms do not.
 
     \b
     Examples:
@@ -125,15 +134,19 @@ def command(
     from bitvec.cli import certificates
     from bitvec.cli.answer import print_json
     from bitvec.cli.summary import size_text
+    from bitvec.cli.text import plain
 
     kind = _kind(target_path, given.pop("format_"), path)
     options = _options(kind, given)
+    if proves:
+        _require_comparable(kind, options)
     forest = open_forest(path)
     if kind == "web":
-        _page(forest, target_path, options, proves=proves, as_json=as_json)
+        _page(forest, target_path, options, as_json=as_json)
         return
     facts = _written(forest, target_path, kind, options)
     facts = {"file": str(target_path), "bytes": target_path.stat().st_size, **facts}
+    lines = facts.pop("lines")
     certificate = None
     if proves:
         other: Any = target_path
@@ -152,9 +165,8 @@ def command(
         print_json({"certificate": None, **facts})
     else:
         click.echo(f"{path} -> {target_path} ({size_text(target_path.stat().st_size)})")
-        for name in ("estimate", "settings"):
-            if facts.get(name):
-                click.echo(f"  {name}: {facts[name]}")
+        for line in lines:
+            click.echo(f"  {plain(line)}")
         if certificate is not None:
             certificates.show(certificate, as_json=False)
     if certificate is not None and not certificate.passed:
@@ -167,12 +179,13 @@ def _kind(target_path: Path, to: str | None, path: Path) -> str:
 
     if to == "web":
         return to
+    kind = None if to is None else target_of(target_path, to)  # type: ignore[arg-type]
     writable(target_path, SUFFIXES, replace=True, inputs=(path,))
-    return target_of(target_path, to)  # type: ignore[arg-type]
+    return kind or target_of(target_path, None)
 
 
 _OF = {
-    "onnx": ("target", "form", "version", "outputs", "input_dtype", "batch", "leaves"),
+    "onnx": ("target", "form", "version", "outputs", "input_dtype", "batch", "leaves", "finite"),
     "c": ("form", "thresholds", "name"),
     "web": ("npm_package", "title"),
 }
@@ -180,7 +193,7 @@ _OF = {
 
 def _options(kind: str, given: dict[str, Any]) -> dict[str, Any]:
     """Return the options that were given, of which each must be one of this kind of file."""
-    options = {name: value for name, value in given.items() if value}
+    options = {n: value for n, value in given.items() if value is not None and value is not False}
     named = {"npm_package": "--onnxruntime-web"}
     for name in options:
         if name not in _OF.get(kind, ()):
@@ -197,6 +210,28 @@ def _options(kind: str, given: dict[str, Any]) -> dict[str, Any]:
     return options
 
 
+def _require_comparable(kind: str, options: dict[str, Any]) -> None:
+    """Refuse what no certificate can be made of, before anything is written."""
+    if kind == "web":
+        raise click.UsageError(
+            "--certify must be left out of --to web: export the same forest with --target "
+            "onnxruntime-web, and certify that."
+        )
+    if options.get("input_dtype") == "float16":
+        raise click.UsageError(
+            "--certify must come with rows of float32 or float64, got --input-dtype float16: "
+            "certify the same export without --input-dtype."
+        )
+    if "outputs" in options and "raw" not in _names(options["outputs"]):
+        raise click.UsageError(
+            f"--certify must come with the output raw, got --outputs {options['outputs']}: add raw."
+        )
+
+
+def _names(outputs: str) -> list[str]:
+    return [name.strip() for name in outputs.split(",")]
+
+
 def _written(
     forest: Forest, target_path: Path, kind: str, options: dict[str, Any]
 ) -> dict[str, Any]:
@@ -206,35 +241,47 @@ def _written(
     if kind == "c":
         source = exports.to_c(forest, **options)
         source.save(target_path)
-        return {"estimate": str(source.estimate)}
+        return {"estimate": str(source.estimate), "lines": [f"estimate: {source.estimate}"]}
     if kind != "onnx":
         exports.export(forest, target_path, to=kind)  # type: ignore[arg-type]
-        return {}
+        return {"lines": []}
     if "outputs" in options:
-        options["outputs"] = [name.strip() for name in options["outputs"].split(",")]
+        options["outputs"] = _names(options["outputs"])
     if "version" in options:
         options["version"] = int(options["version"])
-    from bitvec.targets import TARGETS as TABLE
-
     exports.export(forest, target_path, to="onnx", **options)
-    settings = TABLE[options["target"]].settings if "target" in options else ""
-    return {"settings": settings}
+    from bitvec.runtime.onnx.described import describe, line
+
+    facts = describe(target_path)
+    assert facts is not None
+    told = facts.pop("metadata")
+    facts |= {name: told.get(name, "") for name in ("instead_of", "settings")}
+    lines = [line(facts)]
+    lines += [f"not {facts['instead_of']}"] if facts["instead_of"] else []
+    lines += [f"settings: {facts['settings']}"] if facts["settings"] else []
+    return {**facts, "lines": lines}
 
 
-def _page(
-    forest: Forest, target_path: Path, options: dict[str, Any], *, proves: bool, as_json: bool
-) -> None:
+def _page(forest: Forest, target_path: Path, options: dict[str, Any], *, as_json: bool) -> None:
     from bitvec.cli.answer import print_json
     from bitvec.exports import export_page
 
-    if proves:
-        raise click.UsageError(
-            "--certify must be left out of --to web: export the same forest with --target "
-            "onnxruntime-web, and certify that."
-        )
     package = options["npm_package"]
     export_page(forest, target_path, onnxruntime_web=package, title=options.get("title"))
     if as_json:
-        print_json({"directory": str(target_path)})
+        print_json(_page_facts(target_path))
     else:
         click.echo(f"{target_path}: serve it with `python -m http.server -d {target_path}`")
+
+
+def _page_facts(directory: Path) -> dict[str, Any]:
+    shown = json.loads((directory / "forest.json").read_bytes())
+    sizes = [path.stat().st_size for path in directory.rglob("*") if path.is_file()]
+    return {
+        "directory": str(directory),
+        "title": shown["title"],
+        "trees": len(shown["trees"]),
+        "trees_shown": sum(tree is not None for tree in shown["trees"]),
+        "files": len(sizes),
+        "bytes": sum(sizes),
+    }

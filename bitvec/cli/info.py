@@ -9,7 +9,7 @@ import click
 
 from bitvec.cli.options import PATH, debug_option, json_option
 from bitvec.cli.paths import open_forest
-from bitvec.errors import InputError
+from bitvec.errors import FileFormatError, InputError, UnsupportedModelError
 
 if TYPE_CHECKING:
     from bitvec.forest import Forest
@@ -23,20 +23,53 @@ if TYPE_CHECKING:
 def command(path: Path, index: int | None, as_json: bool) -> None:
     """Describe a forest, or draw one of its trees.
 
-    FOREST is a file that `bitvec convert` wrote; a MODEL file is lifted first.
+    FOREST is a file that `bitvec convert` wrote; a MODEL file is lifted first. An .onnx or .ort
+    file that bitvec exported in a form that cannot be lifted is shown as it describes itself.
 
     \b
     Examples:
         bitvec info model.safetensors
         bitvec info model.ubj --tree 0
     """
-    forest = open_forest(path)
+    try:
+        forest = open_forest(path)
+    except (UnsupportedModelError, FileFormatError):
+        facts = _exported(path)
+        if index is not None or facts is None:
+            raise
+        _tell(path, facts, as_json)
+        return
     if index is None:
         _describe(path, forest, as_json)
     elif not -forest.n_trees <= index < forest.n_trees:
         raise InputError(f"--tree must be below {forest.n_trees}, got {index}.")
     else:
         _draw(forest, index % forest.n_trees, as_json)
+
+
+def _exported(path: Path) -> dict[str, Any] | None:
+    """Return the facts of an exported ONNX file, or None of another file."""
+    if path.is_dir():
+        return None
+    try:
+        from bitvec.runtime.onnx.described import describe
+    except ImportError:
+        return None
+    return describe(path)
+
+
+def _tell(path: Path, facts: dict[str, Any], as_json: bool) -> None:
+    from bitvec.cli.answer import print_json, print_lines
+    from bitvec.cli.summary import size_text
+    from bitvec.runtime.onnx.described import line
+
+    size = path.stat().st_size
+    if as_json:
+        print_json({"file": str(path), "file_bytes": size, **facts})
+        return
+    metadata = {name: text for name, text in facts["metadata"].items() if name != "form"}
+    head = (("file", f"{path} ({size_text(size)})"), ("holds", line(facts)))
+    print_lines([*head, *((name.replace("_", " "), text) for name, text in metadata.items())])
 
 
 def _describe(path: Path, forest: Forest, as_json: bool) -> None:

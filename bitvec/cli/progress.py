@@ -1,11 +1,15 @@
-"""A progress bar on stderr, where stderr is a terminal."""
+"""Progress on stderr: a bar where stderr is a terminal, else a line now and then."""
 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
+
+LINE_SECONDS = 30.0
+"""How far lines lie apart, and how long nothing is said: short work needs no word."""
 
 
 class Advance(Protocol):
@@ -16,9 +20,12 @@ class Advance(Protocol):
 
 @contextmanager
 def progress(description: str, *, quiet: bool = False) -> Iterator[Advance | None]:
-    """Show a bar and yield what moves it; None if stderr is no terminal, or if `quiet`."""
-    if quiet or not sys.stderr.isatty():
+    """Yield what moves a bar, or writes lines where stderr is no terminal; None if `quiet`."""
+    if quiet:
         yield None
+        return
+    if not sys.stderr.isatty():
+        yield _lines(description)
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -32,3 +39,17 @@ def progress(description: str, *, quiet: bool = False) -> Iterator[Advance | Non
             bar.update(task, completed=fraction, description=text)
 
         yield advance
+
+
+def _lines(description: str) -> Advance:
+    """Return what writes a line where the last one is long ago."""
+    last = time.monotonic()
+
+    def advance(fraction: float, text: str | None = None) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last >= LINE_SECONDS:
+            last = now
+            print(f"{text or description}: {fraction:.0%}", file=sys.stderr, flush=True)
+
+    return advance

@@ -17,6 +17,7 @@ import numpy as np
 from bitvec.arrays import Array
 from bitvec.errors import UnsupportedModelError
 from bitvec.forest import Forest
+from bitvec.graph.interface import is_text
 from bitvec.graph.operators import Graph, cast, greater
 from bitvec.graph.transforms import TRANSFORMS, columns, transform
 from bitvec.output import Output
@@ -68,7 +69,8 @@ def _boundary(output: Output) -> Array:
     if float(boundary) != output.second_above:
         raise UnsupportedModelError(
             f"the boundary of the classes must be a number of {output.dtype}, got "
-            f"{output.second_above}: an ONNX graph compares in the dtype of the scores."
+            f"{output.second_above}: keep the forest in float64, by version 5 of tree_ensemble or "
+            "a target that has it, or ask for the form `portable`, which has `raw` only."
         )
     return boundary
 
@@ -80,6 +82,17 @@ def _label_type(labels: Array) -> np.dtype:
                 f"class labels must fit in int64, got {int(labels.max())}: relabel the classes."
             )
         return np.dtype(np.int64)
+    if labels.dtype.kind == "U":
+        _require_text(labels)
     if labels.dtype.kind == "f":
         return np.dtype(np.float64) if labels.dtype.itemsize > 4 else np.dtype(np.float32)
     return labels.dtype
+
+
+def _require_text(labels: Array) -> None:
+    for label in labels.tolist():
+        if not is_text(label):
+            raise UnsupportedModelError(
+                f"class labels must be text that UTF-8 can hold, got {label!a}: relabel the "
+                "classes."
+            )

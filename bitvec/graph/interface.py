@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -14,6 +16,8 @@ OPSET: Final = 21
 ML_OPSET: Final = 5
 IR_VERSION: Final = 10
 """Pinned, since the onnx library writes newer versions by default than runtimes load."""
+LARGEST_BATCH: Final = 2**31 - 1
+"""Rows that runtimes can count in the sizes of a tensor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +51,47 @@ class Interface:
     def __post_init__(self) -> None:
         if self.input_dtype is not None:
             dtype_of(self.input_dtype)
-        if self.batch is not None and self.batch < 1:
-            raise InputError(
-                f"`batch` must be a number of rows from 1 on, or None where it may vary, got "
-                f"{self.batch!r}."
-            )
-        if self.outputs is not None:
-            if not self.outputs:
-                raise InputError("`outputs` must name at least one output, got none.")
-            object.__setattr__(self, "outputs", tuple(self.outputs))
+        object.__setattr__(self, "batch", batch_of(self.batch))
+        object.__setattr__(self, "outputs", outputs_of(self.outputs))
+
+
+def batch_of(given: Any) -> int | None:
+    """Return a number of rows as int, or None.
+
+    Raises
+    ------
+    InputError
+        If it is no whole number from 1 to `LARGEST_BATCH`.
+    """
+    try:
+        rows = None if given is None else operator.index(given)
+    except TypeError:
+        rows = 0
+    if isinstance(given, bool) or (rows is not None and not 1 <= rows <= LARGEST_BATCH):
+        raise InputError(
+            f"`batch` must be a number of rows from 1 to {LARGEST_BATCH}, or None where it may "
+            f"vary, got {given!r}: give a whole number."
+        )
+    return rows
+
+
+def outputs_of(given: Any) -> tuple[str, ...] | None:
+    """Return names of outputs as a tuple, or None.
+
+    Raises
+    ------
+    InputError
+        If it is no list of at least one name.
+    """
+    if given is None:
+        return None
+    names = () if isinstance(given, str) or not isinstance(given, Iterable) else tuple(given)
+    if not names or not all(isinstance(name, str) for name in names):
+        raise InputError(
+            f"`outputs` must be a list of at least one name, got {given!r}: name the outputs as in "
+            "['label', 'probabilities']."
+        )
+    return names
 
 
 def dtype_of(given: Any) -> np.dtype:
@@ -76,3 +112,15 @@ def dtype_of(given: Any) -> np.dtype:
             "numbers are handed in as one of them."
         )
     return dtype
+
+
+def is_text(value: object) -> bool:
+    """Return whether a value is text that UTF-8 can hold, as files and pages want it.
+
+    >>> is_text("größer"), is_text(chr(0xD800)), is_text(5)
+    (True, False, False)
+    """
+    try:
+        return isinstance(value, str) and value.encode() is not None
+    except UnicodeEncodeError:  # a lone surrogate
+        return False

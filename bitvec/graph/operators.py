@@ -128,7 +128,7 @@ class Graph:
                 f"an ONNX file must be smaller than 2 GiB, got {size / 2**30:.1f} GiB of arrays: "
                 "save the forest itself, or export fewer trees with forest.take."
             )
-        helper = onnx.helper
+        helper, columns = onnx.helper, _columns(forest)
         graph = helper.make_graph(
             [
                 helper.make_node(
@@ -142,8 +142,8 @@ class Graph:
                 for operator in self.operators
             ],
             name,
-            [_value(onnx, *item) for item in self.inputs.items()],
-            [_value(onnx, *item) for item in self.outputs.items()],
+            [_value(onnx, *item, columns) for item in self.inputs.items()],
+            [_value(onnx, *item, columns) for item in self.outputs.items()],
             [onnx.numpy_helper.from_array(_plain(a), k) for k, a in self.constants.items()],
         )
         domains = [("", self.interface.opset)]
@@ -214,13 +214,16 @@ def metadata(forest: Forest, form: str) -> dict[str, str]:
     }
     if forest.inputs.feature_names is not None:
         facts["bitvec.feature_names.json"] = json.dumps(forest.inputs.feature_names)
+    if forest.inputs.categories is not None:
+        books = {"books": forest.inputs.categories, "hashed": forest.inputs.hashed}
+        facts["bitvec.categories.json"] = json.dumps(books, default=np.generic.item)
     if forest.output.classes is not None:
         labels = [labels.tolist() for labels in forest.output.classes]
         facts["bitvec.classes.json"] = json.dumps(labels)
     if forest.source is not None:
-        facts["bitvec.source"] = " ".join(
-            filter(None, (forest.source.library, forest.source.version, forest.source.model))
-        )
+        source = forest.source.library, forest.source.version, forest.source.model
+        told = " ".join(filter(None, source))
+        facts["bitvec.source"] = told.encode(errors="backslashreplace").decode()
     return facts
 
 
@@ -251,11 +254,34 @@ def _attribute(onnx: Any, name: str, value: Any) -> Any:
     return onnx.numpy_helper.from_array(value, name) if isinstance(value, np.ndarray) else value
 
 
-def _value(onnx: Any, name: str, spec: tuple[np.dtype, tuple[str | int, ...]]) -> Any:
+def _columns(forest: Forest) -> str:
+    """Return what the columns of X are, for a person."""
+    names, most = forest.inputs.feature_names, 100
+    if names is None:
+        return f"{forest.inputs.n_features} columns as in training"
+    shown = ", ".join(names[:most]).encode(errors="backslashreplace").decode()
+    return shown if len(names) <= most else f"{shown}, and {len(names) - most} more"
+
+
+_MEANINGS = {
+    "X": "Rows to predict, one value for each of: {}.",
+    "present": "1 where the value in X is known, 0 where it is missing; X holds any finite number "
+    "there.",
+    "raw": "The raw score of each output, before any post-transform.",
+    "prediction": "The predicted value of each output.",
+    "label": "The predicted class.",
+    "probabilities": "The probability of each class.",
+    "leaves": "The exit leaf in each tree, numbered from left to right.",
+}
+"""What inputs and outputs are, for those who open the file in a viewer."""
+
+
+def _value(onnx: Any, name: str, spec: tuple[np.dtype, tuple[str | int, ...]], columns: str) -> Any:
     dtype, shape = spec
     kind = np.dtype(object) if dtype.kind == "U" else dtype
     element = onnx.helper.np_dtype_to_tensor_dtype(kind)
-    return onnx.helper.make_tensor_value_info(name, element, shape)
+    meaning = _MEANINGS.get(name.split("_")[0], "").format(columns)
+    return onnx.helper.make_tensor_value_info(name, element, shape, doc_string=meaning)
 
 
 def cast(graph: Graph, value: str, dtype: np.dtype, name: str) -> str:

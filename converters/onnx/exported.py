@@ -8,7 +8,6 @@ for operator and byte for byte, is the forest what the file computes.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,11 +19,11 @@ from bitvec.converters.onnx.exported_answers import answers, candidates
 from bitvec.converters.onnx.file import attributes, tensor, text
 from bitvec.converters.onnx.operator import Operator, read_by_positions
 from bitvec.converters.onnx.schema import ENSEMBLE, Mode
+from bitvec.converters.onnx.stored_inputs import stored_inputs
 from bitvec.converters.onnx.trees import Trees, lift
 from bitvec.converters.onnx.writer import FORM, to_onnx
-from bitvec.errors import BitvecError, FileFormatError, UnsupportedModelError
+from bitvec.errors import BitvecError, UnsupportedModelError
 from bitvec.forest import Forest
-from bitvec.inputs import Inputs
 from bitvec.node_tests import CodeRule, Kind, MissingRule, NodeTests
 from bitvec.source import Source
 
@@ -115,8 +114,7 @@ def _forest(message: Any) -> Forest | None:
     leaves, output = answers(
         parts, operator if summed else None, trees, n_outputs, output_dtype, base
     )
-    facts = {p.key: p.value for p in message.metadata_props}
-    inputs = Inputs(n_features, _feature_names(facts), missing_sentinel=sentinel)
+    inputs = stored_inputs(message, n_features, sentinel)
     source = Source("onnx", onnx.__version__, ENSEMBLE, metadata={"producer": "bitvec"})
     for choice in candidates(parts, output):
         forest = Forest(tests, trees.bitvectors, leaves, choice, inputs, source)
@@ -130,21 +128,6 @@ def _constant(value: Any) -> Array:
     if value.data_type == onnx.TensorProto.STRING:
         return np.array([text(part, value.name) for part in value.string_data])
     return tensor(value, value.name)
-
-
-def _feature_names(facts: dict[str, str]) -> tuple[str, ...] | None:
-    stored = facts.get("bitvec.feature_names.json")
-    if stored is None:
-        return None
-    try:
-        names = json.loads(stored)
-    except (ValueError, RecursionError) as error:
-        raise FileFormatError(
-            "`bitvec.feature_names.json` must be JSON, got other text."
-        ) from error
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise FileFormatError("`bitvec.feature_names.json` must be a list of names.")
-    return tuple(names)
 
 
 def _tests(

@@ -21,10 +21,10 @@ from bitvec.converters.onnx.graph import Surroundings, surroundings
 from bitvec.converters.onnx.node_ids import read_by_ids
 from bitvec.converters.onnx.operator import Operator, read_by_positions
 from bitvec.converters.onnx.schema import ENSEMBLE
+from bitvec.converters.onnx.stored_inputs import stored_inputs
 from bitvec.converters.onnx.trees import lift
 from bitvec.errors import FileFormatError, InvalidForestError, UnsupportedModelError
 from bitvec.forest import Forest
-from bitvec.inputs import Inputs
 from bitvec.source import Source
 from bitvec.subject import Subject
 
@@ -120,7 +120,7 @@ def _forest(message: Any) -> tuple[Forest, Operator, Surroundings]:
             "producer": f"{message.producer_name} {message.producer_version}".strip(),
         },
     )
-    inputs = Inputs(_n_features(operator, around))
+    inputs = stored_inputs(message, _n_features(operator, around))
     return Forest(trees.tests, trees.bitvectors, leaves, output, inputs, source), operator, around
 
 

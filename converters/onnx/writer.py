@@ -103,7 +103,7 @@ def _add_version_3(graph: Graph, forest: Forest, *, leaves: bool) -> None:
     wanted = graph.interface.outputs
     if wanted is not None and leaves:
         wanted = tuple(name for name in wanted if name != "leaves") or None
-    forest = narrow_tests(forest)
+    forest = narrow_tests(forest, rows=graph.interface.input_dtype)
     at_once = ensemble3.classifies(forest, wanted)
     forest = narrow_scores(fold_weights(forest))
     graph.ml_opset = ensemble3.VERSION

@@ -11,42 +11,34 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Int32, Int64
+from jaxtyping import Float, Int8, Int32, Int64
 
 from bitvec.arrays import Array
 from bitvec.kernels import FeatureKernel
 
+NARROWEST = 1e-100
+"""A piece below this counts as too narrow: the square of its density must be a finite number."""
+
 
 @dataclass(frozen=True, slots=True)
 class Laws:
-    """The law of each training value: the shape of each feature's kernel, and each bandwidth.
+    """The law of each training value: where its kernel's edges lie, and the mass left of each.
 
     Parameters
     ----------
-    x, width : float64, (n_features, n_rows)
-        Values, and the bandwidths H around them; 0 where a value is crisp.
-    edges, share : float64, (n_features, n_edges)
-        Edges of the kernel of bandwidth 1, and the mass left of each: 0 first and 1 last. Kernels
-        of fewer edges repeat their last.
-    last : int64, (n_features,)
-        The last edge of each kernel.
+    at : float64, (n_features, n_rows, n_edges)
+        Positions, rising; all the same where a value is crisp. A kernel of fewer edges repeats its
+        last.
+    share : float64, (n_features, n_edges)
+        Mass left of each edge: 0 first and 1 last.
     """
 
-    x: Float[Array, "n_features n_rows"]
-    width: Float[Array, "n_features n_rows"]
-    edges: Float[Array, "n_features n_edges"]
+    at: Float[Array, "n_features n_rows n_edges"]
     share: Float[Array, "n_features n_edges"]
-    last: Int64[Array, " n_features"]
 
     def take(self, rows: Int64[Array, " n"]) -> Laws:
         """Return the laws of some rows."""
-        return Laws(
-            np.ascontiguousarray(self.x[:, rows]),
-            np.ascontiguousarray(self.width[:, rows]),
-            self.edges,
-            self.share,
-            self.last,
-        )
+        return Laws(np.ascontiguousarray(self.at[:, rows]), self.share)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,16 +52,16 @@ class Events:
     order : int32, (n_features, n_events)
         Events by position, jumps before other changes at the same; the first `count` of each.
     count : int64, (n_features,)
-    at : float64, (n_features, n_rows * n_edges)
-        Position of each event.
     change : float64, (n_features, n_rows * n_edges)
         By how much the density of a row of mass 1 grows there; infinite for a jump.
+    turn : int8, (n_features, n_rows * n_edges)
+        1 where the density was 0 before, −1 where it is 0 afterwards, else 0.
     """
 
     order: Int32[Array, "n_features n_events"]
     count: Int64[Array, " n_features"]
-    at: Float[Array, "n_features n_positions"]
     change: Float[Array, "n_features n_positions"]
+    turn: Int8[Array, "n_features n_positions"]
 
 
 def laws_of(
@@ -78,6 +70,8 @@ def laws_of(
     uncertainty: Float[Array, "n_rows n_features"] | None = None,
 ) -> Laws:
     """Return the law of each training value.
+
+    A law with a piece too narrow to hold two numbers counts as crisp.
 
     Parameters
     ----------
@@ -103,20 +97,20 @@ def laws_of(
         fill = n_edges - own.size
         edges[feature] = np.pad(own, (0, fill), mode="edge")
         share[feature] = np.pad(cumulative, (0, fill), mode="edge")
-    # Too narrow to hold a number besides x: crisp.
-    reach = x + width * edges[:, -1:]
-    width = np.where(reach > x + width * edges[:, :1], width, 0.0)
-    last = np.array([own.size - 1 for own, _ in shapes], np.int64)
-    return Laws(x, width, edges, share, last)
+    at = x[:, :, None] + width[:, :, None] * edges[:, None, :]
+    narrow = (np.diff(at, axis=2) < NARROWEST) & (np.diff(edges, axis=1) > 0)[:, None, :]
+    crisp = narrow.any(axis=2)
+    at[crisp] = x[crisp][:, None]
+    return Laws(at, share)
 
 
 def _shape(kernel: FeatureKernel) -> tuple[Array, Array]:
     """Return edges and the mass left of each, without outer pieces that have none."""
     held = np.flatnonzero(kernel.mass)
     cumulative = np.concatenate([[0.0], np.cumsum(kernel.mass)])
-    cumulative[-1] = 1.0
+    cumulative[held[-1] + 1 :] = 1.0
     own = slice(held[0], held[-1] + 2)
-    return kernel.edges[own], np.where(np.arange(cumulative.size) > held[-1], 1.0, cumulative)[own]
+    return kernel.edges[own], cumulative[own]
 
 
 def ascending(X: Float[Array, "n_rows n_features"]) -> Int64[Array, "n_features n_rows"]:
@@ -130,38 +124,32 @@ def events_of(laws: Laws, by_value: Int64[Array, "n_features n_rows"] | None = N
     Each edge's positions rise with x where bandwidths are constant: a stable sort, by merging,
     finds these runs and takes linear time.
     """
-    n_features, n_rows = laws.x.shape
-    n_edges = laws.edges.shape[1]
-    at = laws.x[:, :, None] + laws.width[:, :, None] * laws.edges[:, None, :]
-    crisp = laws.width == 0
-    at[crisp] = laws.x[crisp][:, None]
-    density = np.zeros((n_features, n_edges + 1))
-    span = np.diff(laws.edges, axis=1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        density[:, 1:-1] = np.where(span > 0, np.diff(laws.share, axis=1) / span, 0.0)
-        change = np.diff(density, axis=1)[:, None, :] / laws.width[:, :, None]
-    # A repeated edge changes nothing; the one before it takes the density back to 0.
-    change[crisp] = 0.0
-    change[crisp, 0] = np.inf
+    n_features, n_rows, n_edges = laws.at.shape
     if by_value is None:
-        by_value = ascending(laws.x.T)
+        by_value = ascending(laws.at[:, :, 0].T)
+    gap = np.diff(laws.at, axis=2)
+    # By the positions as they are rounded, so that the pieces hold all of a row's mass.
+    density = np.zeros((n_features, n_rows, n_edges + 1))
+    np.divide(np.diff(laws.share, axis=1)[:, None, :], gap, out=density[:, :, 1:-1], where=gap > 0)
+    change = np.diff(density, axis=2)
+    turn = (density[:, :, :-1] == 0).astype(np.int8) - (density[:, :, 1:] == 0)
+    turn[change == 0] = 0
+    crisp = laws.at[:, :, 0] == laws.at[:, :, -1]
+    change[crisp, 0] = np.inf
     order = np.zeros((n_features, n_rows * n_edges), np.int32)
     count = np.zeros(n_features, np.int64)
     for feature in range(n_features):
         listed = (by_value[feature][None, :] * n_edges + np.arange(n_edges)[:, None]).ravel()
         flat = change[feature].ravel()
         listed = listed[flat[listed] != 0]
-        position = at[feature].ravel()[listed]
-        kept = (
-            listed[np.lexsort((~np.isinf(flat[listed]), position))]
-            if np.any(crisp[feature])
-            else listed[np.argsort(position, kind="stable")]
-        )
+        if crisp[feature].any():  # jumps come first
+            listed = listed[np.argsort(~np.isinf(flat[listed]), kind="stable")]
+        kept = listed[np.argsort(laws.at[feature].ravel()[listed], kind="stable")]
         order[feature, : kept.size] = kept
         count[feature] = kept.size
     return Events(
         order[:, : max(int(count.max()), 1)].copy(),
         count,
-        at.reshape(n_features, -1),
         change.reshape(n_features, -1),
+        turn.reshape(n_features, -1),
     )

@@ -39,11 +39,18 @@ def silverman(
     "Density Estimation for Statistics and Data Analysis" (Silverman, 1986), Eq. (3.31).
     """
     sigma = spread(X, weight)
-    low, high = np.percentile(X[weight > 0], [25, 75], axis=0)
-    between = (high - low) / 1.349
+    between = np.array([_middle_half(column, weight) for column in X.T]) / 1.349
     width = np.where(between > 0, np.minimum(sigma, between), sigma)
     rule = 0.9 * width * weight.sum() ** -0.2
     return rule / np.array([deviation(shape) for shape in shapes])
+
+
+def _middle_half(x: Float[Array, " n_rows"], weight: Float[Array, " n_rows"]) -> float:
+    """Return the distance of the quartiles of weighted numbers."""
+    order = np.argsort(x, kind="stable")
+    below = np.cumsum(weight[order])
+    low, high = np.searchsorted(below, np.array([0.25, 0.75]) * below[-1])
+    return float(x[order[high]] - x[order[low]])
 
 
 def likelihood(

@@ -21,11 +21,14 @@ LABELS, VECTORS, ENTROPY = 0, 1, 2
 """Criteria: squares of one class a row, squares of vectors, entropy of distributions."""
 
 ROUNDING = 1e-9
-"""How far a child's mass may fall below the least that is allowed."""
+"""How far a child's mass may fall below the least that is allowed, for each unit of it."""
+DROP = 64.0
+"""Where the density falls by this factor, the sums over slopes are taken anew: what cancelled in
+them is rounding of the larger ones."""
 
 
 @inner
-def children_score(S, m, s, w, squares, W, MW, Q, A, M, P, R, dt, criterion):  # type: ignore[no-untyped-def]
+def children_worth(S, m, s, w, squares, W, MW, Q, A, M, P, R, dt, criterion):  # type: ignore[no-untyped-def]
     """Return what the children's masses are worth at t + dt, and the mass on the left.
 
     The loss of the children is a constant minus this worth.
@@ -55,17 +58,29 @@ def between(low, high):  # type: ignore[no-untyped-def]
 
 
 @inner
+def added(total, rest, step):  # type: ignore[no-untyped-def]
+    """Return total + step, and the rest that rounding took, carried on: Neumaier's sum."""
+    grown = total + step
+    if abs(total) >= abs(step):
+        rest += (total - grown) + step
+    else:
+        rest += (step - grown) + total
+    return grown, rest
+
+
+@inner
 def best_threshold(  # type: ignore[no-untyped-def]
     events,
     at,
     change,
+    turn,
     n_edges,
-    last,
     low,
     high,
     rate,
     codes,
     Y,
+    centre,
     s,
     w,
     squares,
@@ -73,6 +88,7 @@ def best_threshold(  # type: ignore[no-untyped-def]
     criterion,
     S,
     m,
+    rest,
     since,
     open_rows,
 ):
@@ -82,22 +98,27 @@ def best_threshold(  # type: ignore[no-untyped-def]
     ----------
     events : int32, (n,)
         Of the node's rows, by position.
-    at, change : float64, (n_rows * n_edges,)
+    at, change, turn : (n_rows * n_edges,)
     rate : float64, (n_rows,)
-        Density factor of each row: its mass in the node over the share of its kernel there.
+        Density factor of each row: its mass in the node over the share of its law there.
+    centre : float64, (n_outputs,)
+        What is taken from vectors: their mean in the node, which rounds least.
     s, w, squares
         Mass of each class in the node, its total, and the sum of squares of s.
     least : float
         Mass that each child must have.
-    S, m, since, open_rows : (n_outputs,)
-        Room for the masses left of t, their slopes, where they were brought up to date, and how
-        many rows of the class have a density at t.
+    S, m, rest, since, open_rows : (n_outputs,)
+        Room for the masses left of t, their slopes and what rounding took of them, where masses
+        were brought up to date, and how many rows of the class have a density at t.
     """
     best, threshold = -np.inf, np.nan
+    doubt = ROUNDING * least
+    fewest, most = least - doubt, w - least + doubt
     S[:] = 0.0
     m[:] = 0.0
+    rest[:] = 0.0
     open_rows[:] = 0
-    W = MW = Q = A = M = P = R = 0.0
+    W = MW = MW_rest = Q = A = M = P = R = peak = 0.0
     n_open = 0
     jumped = pending = False
     t = -np.inf
@@ -109,8 +130,8 @@ def best_threshold(  # type: ignore[no-untyped-def]
             here = max(at[event], low)
             is_jump = change[event] == np.inf
         if here > t:
-            if jumped and least - ROUNDING <= W <= w - least + ROUNDING:
-                worth, left = children_score(
+            if jumped and fewest <= W <= most:
+                worth, left = children_worth(
                     S, m, s, w, squares, W, MW, Q, A, M, P, R, 0.0, criterion
                 )
                 if worth > best:
@@ -119,27 +140,25 @@ def best_threshold(  # type: ignore[no-untyped-def]
                 # Anywhere in the gap the children are the same: its middle is farthest from rows.
                 threshold = between(t, here)
             jumped = pending = False
+            here = min(here, high)
             if n_open > 0:
-                dt = here - t
+                dt, slope = here - t, MW + MW_rest
                 for goal in (least, w - least):
-                    if W < goal < W + dt * MW and least <= w - least:
-                        cut = min((goal - W) / MW, dt)
-                        worth, left = children_score(
-                            S, m, s, w, squares, W, MW, Q, A, M, P, R, cut, criterion
+                    if W + doubt < goal < W + dt * slope - doubt and least <= w - least:
+                        cut = min((goal - W) / slope, dt)
+                        worth, left = children_worth(
+                            S, m, s, w, squares, W, slope, Q, A, M, P, R, cut, criterion
                         )
                         if worth > best and t + cut < high:
                             best, threshold = worth, t + cut
-                worth, left = children_score(
-                    S, m, s, w, squares, W, MW, Q, A, M, P, R, dt, criterion
+                worth, left = children_worth(
+                    S, m, s, w, squares, W, slope, Q, A, M, P, R, dt, criterion
                 )
-                if (
-                    worth > best
-                    and here < high
-                    and least - ROUNDING <= left <= w - least + ROUNDING
-                ):
+                before_jump = is_jump and at[event] == here
+                if worth > best and fewest <= left <= most and (here < high or before_jump):
                     best, threshold = worth, here
-                    pending = not is_jump
-                    if is_jump:
+                    pending = not before_jump
+                    if before_jump:
                         threshold = np.nextafter(here, -np.inf)
                 W = left
                 Q += dt * (2.0 * A + dt * M)
@@ -147,66 +166,69 @@ def best_threshold(  # type: ignore[no-untyped-def]
                 P += dt * R
                 if criterion != LABELS:
                     for c in range(n_outputs):
-                        S[c] += dt * m[c]
-            elif t == -np.inf:
-                since[:] = here
+                        S[c] += dt * (m[c] + rest[c])
             t = here
-        if here >= high or number == events.size:
+        if here >= high:
             break
         row = event // n_edges
-        edge = event - row * n_edges
+        c = 0
         if criterion == LABELS:
             c = codes[row]
             if open_rows[c] > 0:
-                S[c] += m[c] * (t - since[c])
+                S[c] += (m[c] + rest[c]) * (t - since[c])
             since[c] = t
-            if is_jump:
-                mass = rate[row]
+        if is_jump:
+            mass = rate[row]
+            W += mass
+            jumped = True
+            if criterion == LABELS:
                 Q += mass * (2.0 * S[c] + mass)
                 A += mass * m[c]
                 P += mass * s[c]
-                W += mass
                 S[c] += mass
-                jumped = True
                 continue
-            step = change[event] * rate[row]
+            for output in range(n_outputs):
+                part = mass * (Y[row, output] - centre[output])
+                Q += part * (2.0 * S[output] + part)
+                A += part * m[output]
+                P += part * s[output]
+                S[output] += part
+            continue
+        step = change[event] * rate[row]
+        MW, MW_rest = added(MW, MW_rest, step)
+        if criterion == LABELS:
             M += step * (2.0 * m[c] + step)
             A += step * S[c]
             R += step * s[c]
-            MW += step
-            m[c] += step
-        elif is_jump:
-            mass = rate[row]
-            for c in range(n_outputs):
-                part = mass * Y[row, c]
-                Q += part * (2.0 * S[c] + part)
-                A += part * m[c]
-                P += part * s[c]
-                S[c] += part
-            W += mass
-            jumped = True
-            continue
+            m[c], rest[c] = added(m[c], rest[c], step)
         else:
-            c = 0
-            step = change[event] * rate[row]
             for output in range(n_outputs):
-                part = step * Y[row, output]
+                part = step * (Y[row, output] - centre[output])
                 M += part * (2.0 * m[output] + part)
                 A += part * S[output]
                 R += part * s[output]
-                m[output] += part
-            MW += step
-        if edge == 0:
-            n_open += 1
-            open_rows[c] += 1
-        elif edge == last:
-            n_open -= 1
-            open_rows[c] -= 1
-            # What rounding left of the slopes must not grow over the gap that follows.
-            if open_rows[c] == 0:
-                m[c] = 0.0
-            if n_open == 0:
-                MW = A = M = R = 0.0
-                if criterion != LABELS:
-                    m[:] = 0.0
+                m[output], rest[output] = added(m[output], rest[output], part)
+        n_open += turn[event]
+        open_rows[c] += turn[event]
+        if open_rows[c] == 0 and criterion == LABELS:
+            m[c] = rest[c] = 0.0
+        if n_open == 0:
+            MW = MW_rest = A = M = R = peak = 0.0
+            if criterion != LABELS:
+                m[:] = 0.0
+                rest[:] = 0.0
+        elif peak < MW:
+            peak = MW
+        elif peak > MW * DROP:
+            MW += MW_rest
+            peak, MW_rest, A, M, R = MW, 0.0, 0.0, 0.0, 0.0
+            for k in range(n_outputs):
+                m[k] += rest[k]
+                rest[k] = 0.0
+                if criterion == LABELS and open_rows[k] > 0:
+                    S[k] += m[k] * (t - since[k])
+                    since[k] = t
+                A += S[k] * m[k]
+                M += m[k] * m[k]
+                R += s[k] * m[k]
     return best, threshold

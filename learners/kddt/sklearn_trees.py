@@ -314,8 +314,8 @@ class KernelClassifier(NativeClassifier, KernelTrees):
             raise InputError(
                 f"`criterion` must be 'gini' or 'entropy', got {self.criterion!r}: choose one."
             )
-        if np.ndim(y) == 2 and np.shape(y)[1] > 1:
-            names = getattr(y, "columns", None)
+        names, y = getattr(y, "columns", None), np.asarray(y)
+        if y.ndim == 2 and y.shape[1] > 1:
             share = _shares(y)
             n_classes = share.shape[1]
             self.classes_ = np.arange(n_classes) if names is None else np.array(list(names))

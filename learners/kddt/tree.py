@@ -158,7 +158,7 @@ class GrownTree:
             left,
             right,
             np.where(left < 0, -1, self.feature[kept]),
-            self.threshold[kept],
+            np.where(left < 0, 0.0, self.threshold[kept]),
             self.mass[kept],
             self.loss[kept],
             self.total[kept],
@@ -186,20 +186,19 @@ def grow_tree(
     seed : int
         Of the features and thresholds that are drawn.
     """
-    n_features = laws.x.shape[0]
+    n_features, n_rows, n_edges = laws.at.shape
     if events is None:
         none = np.zeros((n_features, 0))
-        events = Events(none.astype(np.int32), np.zeros(n_features, np.int64), none, none)
+        events = Events(
+            none.astype(np.int32), np.zeros(n_features, np.int64), none, none.astype(np.int8)
+        )
     left, right, feature, threshold, mass, loss, total = grow(
-        laws.x,
-        laws.width,
-        laws.edges,
+        laws.at.reshape(n_features, n_rows * n_edges),
         laws.share,
-        laws.last,
         events.order,
         events.count,
-        events.at,
         events.change,
+        events.turn,
         np.ascontiguousarray(weight, np.float64),
         targets.codes,
         targets.Y,

@@ -10,6 +10,8 @@ from bitvec.runtime.c.literals import number, text
 from bitvec.runtime.c.post_transforms import needs_math, transform_body
 
 MOST_CLASSES = 1 << 16
+MOST_NAME_BYTES = 4095
+"""C99 promises texts of this length."""
 
 
 def n_probabilities(output: Output) -> int:
@@ -25,7 +27,7 @@ def add_answers(header: Header, output: Output) -> None:
     Raises
     ------
     UnsupportedModelError
-        If labels do not fit 2 bytes.
+        If labels do not fit 2 bytes, or a name is longer than C promises to hold.
     """
     math = needs_math(output)
     by_raw = output.is_classifier and output.labels_from_raw
@@ -96,6 +98,12 @@ def _add_names(header: Header, classes: tuple[Array, ...]) -> None:
     for group, labels in enumerate(classes):
         suffix = f"_{group}" if len(classes) > 1 else ""
         values = labels.tolist()
+        longest = max(len(str(value).encode("utf-8", "surrogatepass")) for value in values)
+        if longest > MOST_NAME_BYTES:
+            raise UnsupportedModelError(
+                f"a C header needs class names of at most {MOST_NAME_BYTES} bytes in UTF-8, got "
+                f"{longest}: relabel the classes."
+            )
         names = [text(str(value)) for value in values]
         body = "".join(f"        {name},\n" for name in names)
         header.plain(header.filled(_NAMES, suffix=suffix, n=len(values)).replace("NAMES\n", body))

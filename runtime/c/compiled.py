@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int32
 
+from bitvec import atomic
 from bitvec.arrays import Array
 from bitvec.errors import BitvecError, FileFormatError, InputError
 from bitvec.runtime.c.source import CSource
@@ -85,7 +86,7 @@ class CompiledHeader:
         text = header.text if isinstance(header, CSource) else _read(header)
         self._library = _compiled(text, _name_of(text), self.compiler, flags)
         facts = (ctypes.c_uint32 * len(_FACTS))()
-        self._library.bitvec_facts(facts)
+        self._library.Batch_facts(facts)
         self.facts = dict(zip(_FACTS, facts, strict=True))
         self._input, self._score = _FLOATS[self.facts["input"]], _FLOATS[self.facts["score"]]
 
@@ -159,7 +160,7 @@ class CompiledHeader:
         with np.errstate(over="ignore", invalid="ignore"):
             X = np.ascontiguousarray(X, self._input)
         found = np.empty((len(X), width), dtype)
-        function = getattr(self._library, f"bitvec_{what}")
+        function = getattr(self._library, f"Batch_{what}")
         function(ctypes.c_size_t(len(X)), X.ctypes.data_as(_VOID), found.ctypes.data_as(_VOID))
         if out is None:
             return found
@@ -241,10 +242,10 @@ def _compiled(text: str, name: str, compiler: str, flags: tuple[str, ...]) -> ct
     # Windows keeps the file of a loaded library; what is left there is the system's to clear.
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         place = Path(folder)
-        (place / "header.h").write_text(text, "ascii")
-        (place / "batch.c").write_text(
-            _BATCH.replace("@@", f"{name.upper()}_").replace("@", f"{name}_")
-        )
+        batch = _BATCH.replace("@@", f"{name.upper()}_").replace("@", f"{name}_")
+        for file, content in (("header.h", text), ("batch.c", batch)):
+            with atomic.one_sentence(place / file, "written"):
+                (place / file).write_text(content, "ascii")
         library = place / ("batch.dll" if os.name == "nt" else "batch.so")
         shared = ("-shared",) if os.name == "nt" else ("-shared", "-fPIC")
         command = [compiler, *flags, *shared, "-o", str(library), str(place / "batch.c"), "-lm"]
@@ -275,7 +276,7 @@ _BATCH = """
 #define N_PREDICTIONS @@N_TARGETS
 #endif
 
-EXPORT void bitvec_facts(uint32_t *fact)
+EXPORT void Batch_facts(uint32_t *fact)
 {
     fact[0] = sizeof(@input);
     fact[1] = sizeof(@score);
@@ -293,31 +294,32 @@ EXPORT void bitvec_facts(uint32_t *fact)
         call; \\
     }
 
-EXPORT void bitvec_raw(size_t n, const @input *X, @score *out)
+EXPORT void Batch_raw(size_t n, const @input *X, @score *out)
 {
     FOR_EACH_ROW(@raw(X + i * @@N_FEATURES, out + i * @@N_OUTPUTS))
 }
 
-EXPORT void bitvec_leaves(size_t n, const @input *X, @leaf *out)
+EXPORT void Batch_leaves(size_t n, const @input *X, @leaf *out)
 {
     FOR_EACH_ROW(@leaves(X + i * @@N_FEATURES, out + i * @@N_TREES))
 }
 
-EXPORT void bitvec_scores(size_t n, const @input *X, @score *out)
+EXPORT void Batch_scores(size_t n, const @input *X, @score *out)
 {
     FOR_EACH_ROW(@raw(X + i * @@N_FEATURES, out + i * @@N_OUTPUTS);
                  @transform(out + i * @@N_OUTPUTS))
 }
 
-EXPORT void bitvec_predict(size_t n, const @input *X, LABEL *out)
+EXPORT void Batch_predict(size_t n, const @input *X, LABEL *out)
 {
     FOR_EACH_ROW(@predict(X + i * @@N_FEATURES, out + i * N_PREDICTIONS))
 }
 
 #if @@N_TARGETS > 0
-EXPORT void bitvec_probabilities(size_t n, const @input *X, @score *out)
+EXPORT void Batch_probabilities(size_t n, const @input *X, @score *out)
 {
     FOR_EACH_ROW(@probabilities(X + i * @@N_FEATURES, out + i * @@N_PROBABILITIES))
 }
 #endif
 """
+"""Functions with a capital letter: no name of a header has one."""

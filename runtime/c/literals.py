@@ -67,11 +67,13 @@ def narrow_floats(values: Float[Array, "..."]) -> Array:
 def text(value: str) -> str:
     """Return a string constant, in ASCII: all that is not plain is an octal escape of UTF-8.
 
+    A zero byte, at which C would end the text, becomes a backslash and the digit 0.
+
     >>> print(text('a"ü'))
     "a\\042\\303\\274"
     """
     plain = set(range(0x20, 0x7F)) - set(b'"\\?@$')
-    content = value.encode("utf-8", "surrogatepass")
+    content = value.replace("\0", "\\0").encode("utf-8", "surrogatepass")
     return '"' + "".join(chr(c) if c in plain else f"\\{c:03o}" for c in content) + '"'
 
 

@@ -11,11 +11,24 @@ from bitvec.errors import InputError, UnsupportedModelError
 from bitvec.forest import Forest
 from bitvec.node_tests import Activation, Kind
 from bitvec.output import Aggregate
+from bitvec.runtime.c.ranks import Ranks
 
 MOST_UNROLLED_NODES = 4096
 MOST_UNROLLED_LEVELS = 100
 """C99 promises 127 levels of blocks within one another."""
 MOST_LEAVES = 1 << 31
+_WORDS = """
+alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t
+char8_t class co_await co_return co_yield compl concept const const_cast consteval constexpr
+constinit continue decltype default delete do double dynamic_cast else enum explicit export extern
+false float for friend goto if inline int long mutable namespace new noexcept not not_eq nullptr
+operator or or_eq private protected public register reinterpret_cast requires restrict return
+short signed sizeof static static_assert static_cast struct switch template this thread_local
+throw true try typedef typeid typename union unsigned using virtual void volatile wchar_t while
+xor xor_eq
+"""
+KEYWORDS = frozenset(_WORDS.split())
+"""Of C99 and C++20."""
 
 
 def require_options(form: str, name: str, thresholds: str) -> None:
@@ -36,6 +49,22 @@ def require_options(form: str, name: str, thresholds: str) -> None:
         raise InputError(
             "`name` must begin with a letter and hold small letters, digits and underscores, 41 "
             f"at most, got {name!r}."
+        )
+    if name in KEYWORDS:
+        raise InputError(f"`name` must be no word of C or C++, got {name!r}: choose another.")
+
+
+def require_ranked(forest: Forest, found: Ranks | None, thresholds: str) -> None:
+    """Refuse ranks that no node would compare.
+
+    Raises
+    ------
+    InputError
+    """
+    if thresholds == "ranks" and found is None and forest.n_nodes:
+        raise InputError(
+            "ranks must have a node that compares one column with a threshold, got "
+            f'{forest.n_nodes} others: use thresholds="exact".'
         )
 
 

@@ -81,7 +81,7 @@ class CSource:
             If the path cannot be written; a file that was there is then still whole.
         """
         target = Path(path)
-        if target.suffix != ".h":
+        if target.suffix.lower() != ".h":
             raise InputError(
                 f"a C header must end in .h, got {target.name!r}: rename it to "
                 f"{target.with_suffix('.h').name if target.stem else 'model.h'!r}."

@@ -9,12 +9,13 @@ import numpy as np
 from bitvec import tree_paths
 from bitvec.forest import Forest, require_forest
 from bitvec.runtime.c.answers import add_answers, n_probabilities
+from bitvec.runtime.c.categories import add_categories
 from bitvec.runtime.c.header import Header
 from bitvec.runtime.c.literals import C_TYPES, comment, unsigned
 from bitvec.runtime.c.post_transforms import needs_math
 from bitvec.runtime.c.questions import add_questions, questions
 from bitvec.runtime.c.ranks import Ranks, add_ranks, ranks
-from bitvec.runtime.c.refusals import require_exact, require_options
+from bitvec.runtime.c.refusals import require_exact, require_options, require_ranked
 from bitvec.runtime.c.scores import add_scores
 from bitvec.runtime.c.source import CSource, Estimate
 from bitvec.runtime.c.walks import add_first_leaves, add_tables, add_unrolled
@@ -48,6 +49,7 @@ def to_c(
         With ranks a row is binned once, by the distinct thresholds of each column, and nodes
         compare small integers: the same answers, and floats are compared by the search alone. It
         takes fewer bytes only where each column has few thresholds and all together have many.
+        Nodes that sum columns or look up a category have no rank; if all are such, it is refused.
 
     Raises
     ------
@@ -72,7 +74,7 @@ def to_c(
     require_exact(forest, form)
     header = Header(name)
     found = ranks(forest) if thresholds == "ranks" else None
-    _add_opening(header, forest, form, thresholds)
+    require_ranked(forest, found, thresholds)
     asked = questions(forest, found)
     add_first_leaves(header, forest)
     add_questions(header, forest, asked)
@@ -81,8 +83,10 @@ def to_c(
     (add_tables if form == "tables" else add_unrolled)(header, forest, asked)
     add_scores(header, forest, ranked=found is not None)
     add_answers(header, forest.output)
+    opening = Header(name)
+    _add_opening(opening, forest, form, thresholds, wide="double" in header.text)
     header.code("#endif /* @@H */\n")
-    return CSource(header.text, name, _estimate(header, forest, found))
+    return CSource(f"{opening.text}\n{header.text}", name, _estimate(header, forest, found))
 
 
 def _estimate(header: Header, forest: Forest, found: Ranks | None) -> Estimate:
@@ -103,7 +107,10 @@ def _estimate(header: Header, forest: Forest, found: Ranks | None) -> Estimate:
     )
 
 
-def _add_opening(header: Header, forest: Forest, form: Form, thresholds: Thresholds) -> None:
+def _add_opening(
+    header: Header, forest: Forest, form: Form, thresholds: Thresholds, *, wide: bool
+) -> None:
+    """Append all that stands in front of the code; `wide` says whether that has a double."""
     output = forest.output
     header.code(
         _OPENING,
@@ -114,6 +121,8 @@ def _add_opening(header: Header, forest: Forest, form: Form, thresholds: Thresho
         transform=output.post_transform.value,
         math=_MATH_NOTE if needs_math(output) else "",
     )
+    if wide or np.float64 in (forest.dtype, output.dtype):
+        header.code(_DOUBLE)
     largest = int(np.diff(forest.bitvectors.leaf_ptr).max())
     counts = {
         "N_FEATURES": forest.n_features,
@@ -136,6 +145,7 @@ def _add_opening(header: Header, forest: Forest, form: Form, thresholds: Thresho
     if names is not None:
         lines = [f"     {column}  {comment(word)}" for column, word in enumerate(names)]
         header.plain("/* The columns of x:\n" + "\n".join(lines) + " */")
+    add_categories(header, forest.inputs)
 
 
 _MATH_NOTE = """
@@ -165,6 +175,14 @@ $math   C99, or C++17. Nothing is allocated, nothing is written but what is hand
 #if defined(__FLT_EVAL_METHOD__) && (__FLT_EVAL_METHOD__ == 2 || __FLT_EVAL_METHOD__ < 0)
 #error "this header needs sums in float and double: compile it with -msse2 -mfpmath=sse"
 #endif
+"""
+_DOUBLE = """
+#include <float.h>
+#if DBL_MANT_DIG != 53
+#error "this header needs a double of 64 bits: avr-gcc has one with -mdouble=64"
+#endif
+/* A constant without a suffix is a double too: not so with -fsingle-precision-constant. */
+typedef char @this_header_needs_constants_of_64_bits[sizeof(1.0) == 8 ? 1 : -1];
 """
 _TYPES = """
 /* What x holds; values of another type are cast to it first. */

@@ -2,8 +2,8 @@
 
 numba's cache on disk knows a kernel by the file and the name of its function. It sees neither the
 functions that the kernel calls, nor the constants that it was compiled with. So a kernel's name
-carries a digest of all sources of this package and its sub-packages and of the level of vectors: a
-change in any of them is another name.
+carries a digest of all sources of this package and its sub-packages, of those of the package that
+the kernel itself stands in, and of the level of vectors: a change in any of them is another name.
 """
 
 from __future__ import annotations
@@ -47,14 +47,17 @@ def int64s(address, n):  # type: ignore[no-untyped-def]
     return numba.carray(pointer(address), (n,), np.int64)  # type: ignore[attr-defined, call-arg]
 
 
+HERE = Path(__file__).parent
+
+
 @cache
-def digest() -> str:
-    """Return what distinguishes these sources and this level of vectors."""
+def digest(package: Path = HERE) -> str:
+    """Return what distinguishes these sources, those of a package, and this level of vectors."""
     hasher = hashlib.sha256(f"{numba.__version__} {vectors()}".encode())
-    folder = Path(__file__).parent
-    for path in sorted(folder.rglob("*.py")):
-        name = path.relative_to(folder).as_posix()
-        hasher.update(name.encode() + b"\0" + path.read_bytes())
+    for folder in (HERE,) if package.is_relative_to(HERE) else (HERE, package):
+        for path in sorted(folder.rglob("*.py")):
+            name = path.relative_to(folder).as_posix()
+            hasher.update(name.encode() + b"\0" + path.read_bytes())
     return hasher.hexdigest()[:16]
 
 
@@ -67,7 +70,8 @@ class Kernel:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.name = function.__name__
-        function.__qualname__ = f"{function.__qualname__}-{digest()}"
+        package = Path(function.__code__.co_filename).parent
+        function.__qualname__ = f"{function.__qualname__}-{digest(package)}"
         options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "boundscheck": False}
         try:
             self.compiled = njit(cache=True, **options)(function)

@@ -38,10 +38,20 @@ def save(model: Any, path: str | os.PathLike[str]) -> Path:
             "save the forest itself, or export fewer trees with forest.take."
         )
     content = model.SerializeToString()
-    return atomic.write(path, _in_ort_format(content) if target.suffix == ".ort" else content)
+    if target.suffix == ".ort":
+        with atomic.one_sentence(path, "written"):
+            content = _in_ort_format(content)
+    return atomic.write(path, content)
 
 
 def _in_ort_format(content: bytes) -> bytes:
+    """Return a model in onnxruntime's own format, by way of a temporary file.
+
+    Raises
+    ------
+    OSError
+        If that file cannot be written.
+    """
     try:
         import onnxruntime
     except ImportError as error:
@@ -52,5 +62,11 @@ def _in_ort_format(content: bytes) -> bytes:
     options.log_severity_level = 3
     with tempfile.TemporaryDirectory() as folder:
         options.optimized_model_filepath = str(Path(folder) / "forest.ort")
-        onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+        try:
+            onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # onnxruntime's exceptions have no common base but this
+            reason = str(error).strip().splitlines()[0][:300]
+            raise OSError(
+                f"onnxruntime could not write to the temporary directory {folder}: {reason}"
+            ) from None
         return Path(options.optimized_model_filepath).read_bytes()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
+from pathlib import Path
 from typing import Any
 
 from bitvec.arrays import Array
 from bitvec.errors import FileFormatError, MissingLibraryError
-from bitvec.runtime.onnx.session import OnnxEngine, subject
+from bitvec.runtime.onnx.session import OnnxEngine, any_batch, subject
 
 try:
     import openvino
@@ -42,11 +42,10 @@ class OpenVinoEngine(OnnxEngine):
     def __init__(self, model: Any) -> None:
         super().__init__(model)
         content = model.SerializeToString() if hasattr(model, "SerializeToString") else model
+        content = content if isinstance(content, bytes) else Path(content).read_bytes()
         core = openvino.Core()
         try:
-            read = core.read_model(
-                os.fspath(content) if not isinstance(content, bytes) else content
-            )
+            read = core.read_model(content)
             self._compiled = core.compile_model(read, "CPU", OPTIONS)
         except RuntimeError as error:
             reason = str(error).strip().splitlines()[-1][:300]
@@ -62,4 +61,4 @@ class OpenVinoEngine(OnnxEngine):
 
 def certified(model: Any) -> Any:
     """Return a model for the target `openvino` as the subject of a certificate."""
-    return subject(OpenVinoEngine(model))
+    return subject(OpenVinoEngine(any_batch(model)))

@@ -43,6 +43,8 @@ def to_onnx(
     leaves: bool = False,
     interface: Interface | None = None,
     ceil: bool = True,
+    finite: bool = False,
+    instead: str = OTHERS,
 ) -> Any:
     """Return a forest as an ONNX model of MatMul, Add, Ceil, Clip, Relu and Cast alone.
 
@@ -58,13 +60,17 @@ def to_onnx(
         The dtype of the inputs, which outputs, how many rows, and the versions of the file.
     ceil : bool
         Whether the device has Ceil; else ⌈x⌉ is written as −⌊−x⌋, by Neg and Floor.
+    finite : bool
+        Whether no value is ever missing, so that there is no `present`.
+    instead : str
+        What a refusal tells to do.
 
     Returns
     -------
     onnx.ModelProto
-        Input `X`, (batch, n_features), in the forest's dtype: finite everywhere. Unless the
-        forest's source refuses missing values, also `present`, of the same shape and dtype: 1, or
-        0 where the value is missing, whatever finite number stands in X. Output `raw`,
+        Input `X`, (batch, n_features), in the forest's dtype: finite everywhere. Unless `finite`,
+        or the forest's source refuses missing values, also `present`, of the same shape and dtype:
+        1, or 0 where the value is missing, whatever finite number stands in X. Output `raw`,
         (batch, n_outputs), in the output's dtype: what the reference answers of NaN where
         `present` is 0. It equals that but for the sign of a zero; a mean is multiplied by the
         rounded 1 / n_trees, which is the same if n_trees is a power of two, and else differs by
@@ -80,13 +86,15 @@ def to_onnx(
     Exact where products are those of the dtype (not of tf32 or float16) and subnormal numbers are
     kept. Cost per row and tree is n_nodes x (n_features + n_leaves) products.
     """
-    _require_portable(forest)
+    _require_portable(forest, instead)
     graph = Graph(interface or Interface())
+    _require_finite_cast(forest, graph.interface)
     shape = ("batch", forest.n_features)
     X = graph.input("X", forest.dtype, shape)
-    present = graph.input("present", forest.dtype, shape) if _sees_missing(forest) else ""
+    masked = not finite and _sees_missing(forest)
+    present = graph.input("present", forest.dtype, shape) if masked else ""
     steps = node_steps(forest)
-    _require_small(forest, steps, masked=bool(present), leaves=leaves)
+    _require_small(forest, steps, instead, masked=masked, leaves=leaves)
     inputs = _Inputs(X, present, ceil)
     exits = [_exit_leaf(graph, forest, steps, tree, inputs) for tree in range(forest.n_trees)]
     raw = _raw_score(graph, forest, X, exits)
@@ -112,7 +120,7 @@ def _sees_missing(forest: Forest) -> bool:
     return forest.n_nodes > 0 and not (refused is not None and refused.missing)
 
 
-def _require_portable(forest: Forest) -> None:
+def _require_portable(forest: Forest, instead: str) -> None:
     require_hard(forest, FORM)
     assert forest.output.base_score is not None
     wide = int((~forest.tests.is_one_hot).sum())
@@ -123,19 +131,31 @@ def _require_portable(forest: Forest) -> None:
     extreme = forest.output.aggregate in (Aggregate.MIN, Aggregate.MAX)
     reasons = (
         (wide, f"nodes that test one column, got {wide} nodes that combine columns (oblique or "
-               f"polytope): {OTHERS}"),
+               f"polytope): {instead}"),
         (forest.leaves.linear is not None,
-         f"constant leaves, got leaves that are linear in x: {OTHERS}"),
-        (extreme, f"a sum or a mean over trees, got {forest.output.aggregate}: {OTHERS}"),
-        (forest.n_features == 0, f"at least one column, got none: {OTHERS}"),
-        (not extreme and not finite, f"leaf values whose sums are finite, got others: {OTHERS}"),
+         f"constant leaves, got leaves that are linear in x: {instead}"),
+        (extreme, f"a sum or a mean over trees, got {forest.output.aggregate}: {instead}"),
+        (forest.n_features == 0, f"at least one column, got none: {instead}"),
+        (not extreme and not finite, f"leaf values whose sums are finite, got others: {instead}"),
     )  # fmt: skip
     for refused, sentence in reasons:
         if refused:
             raise UnsupportedModelError(f"the ONNX form `{FORM}` needs {sentence}.")
 
 
-def _require_small(forest: Forest, steps: Steps, *, masked: bool, leaves: bool) -> None:
+def _require_finite_cast(forest: Forest, interface: Interface) -> None:
+    """Refuse rows whose finite numbers the forest's dtype would make infinite."""
+    given = interface.input_dtype
+    if given is not None and given.itemsize > forest.dtype.itemsize:
+        raise UnsupportedModelError(
+            f"the ONNX form `{FORM}` needs rows no wider than {forest.dtype}, which the forest "
+            f"compares in, got `input_dtype` {given}: leave it out."
+        )
+
+
+def _require_small(
+    forest: Forest, steps: Steps, instead: str, *, masked: bool, leaves: bool
+) -> None:
     B = forest.bitvectors
     n_leaves = np.diff(B.leaf_ptr)
     n_nodes = n_leaves - 1
@@ -148,7 +168,7 @@ def _require_small(forest: Forest, steps: Steps, *, masked: bool, leaves: bool) 
     if total > LARGEST_MATRICES:
         raise UnsupportedModelError(
             f"the ONNX form `{FORM}` must expand at most {LARGEST_MATRICES} elements of matrices, "
-            f"got {total}: {OTHERS}, or predict with bitvec."
+            f"got {total}: {instead}, or predict with bitvec."
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,9 @@ ONE_THREAD = (
     "another order, so that raw scores may differ in their last places"
 )
 
+FIXED = "bitvec.fixed_batch"
+"""In the metadata of a model whose number of rows was left open: what it was."""
+
 CANCELS = ("logistic", "probit")
 """Post-transforms that subtract numbers which may be nearly equal."""
 
@@ -35,7 +38,7 @@ CANCELS = ("logistic", "probit")
 class OnnxEngine:
     """An exported forest, run by onnxruntime; an `Engine`.
 
-    `runtime` and `runtime_version` name what runs it.
+    `runtime` and `runtime_version` name what runs it; `masked` says whether it reads `present`.
 
     Parameters
     ----------
@@ -58,7 +61,7 @@ class OnnxEngine:
     runtime_version: str = onnxruntime.__version__
 
     def __init__(self, model: Any, *, n_threads: int = 1) -> None:
-        self._session = _session(model, n_threads)
+        self._session = open_session(model, n_threads)
         inputs = self._session.get_inputs()
         outputs = {output.name: output.type for output in self._session.get_outputs()}
         names = [one.name for one in inputs]
@@ -68,7 +71,7 @@ class OnnxEngine:
                 "the model must have the input `X`, or `X` and `present`, and an output `raw`, got "
                 f"inputs {names} and outputs {sorted(outputs)}: export it with bitvec."
             )
-        self._masked = len(names) == 2
+        self.masked = len(names) == 2
         self._outputs = outputs
         self._dtype = _DTYPES[inputs[0].type]
         self._n_features = int(inputs[0].shape[1])
@@ -186,7 +189,7 @@ class OnnxEngine:
             rows = np.concatenate(
                 [rows, np.zeros_like(rows, shape=(self._block - len(rows), *rows.shape[1:]))]
             )
-        if not self._masked:
+        if not self.masked:
             return {"X": rows}
         missing = np.isnan(rows)
         return {
@@ -211,7 +214,8 @@ _DTYPES: dict[str, np.dtype[Any]] = {
 }
 
 
-def _session(model: Any, n_threads: int) -> Any:
+def open_session(model: Any, n_threads: int) -> Any:
+    """Return an `onnxruntime.InferenceSession` of a path, bytes or an `onnx.ModelProto`."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = n_threads
     options.log_severity_level = 3
@@ -224,9 +228,10 @@ def _session(model: Any, n_threads: int) -> Any:
                 "`model` must be a path, bytes or an onnx.ModelProto, got "
                 f"{type(source).__name__}: pass what `to_onnx` or `save` returned."
             )
-        source = os.fspath(source)
-        if not Path(source).is_file():
-            raise FileNotFoundError(f"{source} must be an ONNX file, got no file there.")
+        path = Path(source)
+        if not path.is_file():
+            raise FileNotFoundError(f"{path} must be an ONNX file, got no file there.")
+        source = path.read_bytes()  # onnxruntime takes no path that is not UTF-8
     try:
         return onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime's exceptions have no common base but this
@@ -244,17 +249,11 @@ def subject(model: Any) -> Subject:
     model : path, bytes, onnx.ModelProto or OnnxEngine
         Leaf ids are compared if it was exported with `leaves=True`: numbers within each tree.
     """
-    engine = model if isinstance(model, OnnxEngine) else OnnxEngine(model, n_threads=1)
+    engine = model if isinstance(model, OnnxEngine) else OnnxEngine(any_batch(model), n_threads=1)
     width = {name: engine.width(name) for name in engine.output_names}
     names = [name for name in width if name.startswith("probabilities")]
     form = engine.metadata.get("bitvec.form", "")
     transform = engine.metadata.get("bitvec.post_transform", "")
-    notes = [ONE_THREAD] if form == "tree_ensemble" else []
-    if transform in CANCELS:
-        notes.append(
-            f"scores after {transform} were not compared: it subtracts numbers that may be nearly "
-            "equal, so that one ulp of onnxruntime's exponential or logarithm is many of a score"
-        )
 
     def scores(X: Array) -> Array:
         parts = [engine.run(name, X) for name in names]
@@ -267,6 +266,7 @@ def subject(model: Any) -> Subject:
     return Subject(
         name=engine.runtime,
         version=engine.runtime_version,
+        accepts_missing=form != "portable" or engine.masked,
         accepts_infinite=form != "portable",
         exact=engine.metadata.get("bitvec.adds") != "within rounding",
         raw=engine.raw,
@@ -278,8 +278,63 @@ def subject(model: Any) -> Subject:
         n_trees=width.get("leaves"),
         n_features=engine.n_features,
         n_outputs=width["raw"],
-        notes=tuple(notes),
+        notes=tuple(_notes(engine, form, transform)),
     )
+
+
+def _notes(engine: OnnxEngine, form: str, transform: str) -> Iterator[str]:
+    """Yield what a reader of a certificate must know."""
+    target = engine.metadata.get("bitvec.target", engine.runtime)
+    if target != engine.runtime:
+        yield (
+            f"{target}, which the file is for, was not run: {engine.runtime} answered in its place"
+        )
+    if FIXED in engine.metadata:
+        rows = engine.metadata[FIXED]
+        yield f"the file takes {rows} rows at a time: it was compared with that number left open"
+    if form == "tree_ensemble":
+        yield ONE_THREAD
+    if transform in CANCELS:
+        yield (
+            f"scores after {transform} were not compared: it subtracts numbers that may be nearly "
+            "equal, so that one ulp of onnxruntime's exponential or logarithm is many of a score"
+        )
+
+
+def any_batch(model: Any) -> Any:
+    """Return a model for any number of rows, of a file or model that fixes it.
+
+    The graph is the same: only the sizes that its inputs and outputs declare are left open. What
+    is no ONNX file that bitvec wrote is returned as it is.
+    """
+    proto = _proto(model)
+    if proto is None or not any(entry.key == "bitvec.form" for entry in proto.metadata_props):
+        return model
+    values = [*proto.graph.input, *proto.graph.output]
+    rows = [value.type.tensor_type.shape.dim[0] for value in values]
+    if not any(size.dim_value for size in rows):
+        return model
+    proto.metadata_props.add(key=FIXED, value=str(rows[0].dim_value))
+    for size in rows:
+        size.dim_param = "batch"
+    return proto
+
+
+def _proto(model: Any) -> Any:
+    """Return a model as a message of its own, or None if it is of another format."""
+    try:
+        import onnx
+    except ImportError:  # onnxruntime runs without it
+        return None
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+
+    is_proto = hasattr(model, "SerializeToString")
+    try:
+        content = model.SerializeToString() if is_proto else model
+        content = content if isinstance(content, bytes) else Path(content).read_bytes()
+        return onnx.ModelProto.FromString(content)
+    except (DecodeError, OSError, TypeError):
+        return None
 
 
 def _prediction(engine: OnnxEngine, transform: str) -> Callable[[Array], Array] | None:

@@ -39,7 +39,7 @@ def write(directory: str | os.PathLike[str], files: Mapping[str, bytes]) -> Path
         If it cannot be written; what was there is then still whole.
     """
     target = require_ours(directory)
-    with atomic.one_sentence(directory, "written"):
+    with atomic.one_sentence(directory, "written", kind="directory"):
         aside = target.with_name(f".bitvec-{secrets.token_hex(8)}.tmp")
         try:
             _fill(aside, files)
@@ -60,7 +60,7 @@ def require_ours(directory: str | os.PathLike[str]) -> Path:
     OSError
         If no directory can have this path.
     """
-    with atomic.one_sentence(directory, "written"):
+    with atomic.one_sentence(directory, "written", kind="directory"):
         target = Path(os.path.realpath(directory))
         return target if not target.exists() else _require_ours(target)
 

@@ -9,7 +9,7 @@ import numpy as np
 from bitvec.arrays import Array
 from bitvec.forest import Forest
 from bitvec.inputs import Label
-from bitvec.node_tests import Kind
+from bitvec.node_tests import Kind, NodeTests
 from bitvec.output import Output
 
 Json = dict[str, Any]
@@ -73,14 +73,37 @@ def label_facts(label: Label, hashed: bool = False) -> Json:
 
 
 def start_values(forest: Forest) -> list[str]:
-    """Return for each feature the median of its thresholds in four digits, 0 if it has none."""
+    """Return for each feature the median of its thresholds in four digits, 0 if it has none.
+
+    A feature that is only summed with others has, for a threshold z = b, where that plane is
+    nearest to 0.
+    """
     tests = forest.tests
-    compares = (tests.kind != Kind.SET) & np.isfinite(tests.b)
-    feature = np.where(compares, tests.feature, -1)
+    compares = (tests.kind != Kind.SET) & (tests.feature >= 0) & np.isfinite(tests.b)
+    own = _by_feature(forest, tests.feature[compares], tests.b[compares])
+    summed = _by_feature(forest, *_nearest_points(tests))
+    return [_start(a if a.size else b) for a, b in zip(own, summed, strict=True)]
+
+
+def _by_feature(forest: Forest, feature: Array, values: Array) -> list[Array]:
     order = np.argsort(feature, kind="stable")
-    ends = np.searchsorted(feature[order], np.arange(forest.n_features + 1))
-    groups = np.split(tests.b[order], ends)[1:-1]
-    return [_start(thresholds) for thresholds in groups]
+    ends = np.searchsorted(feature[order], np.arange(1, forest.n_features))
+    return np.split(values[order], ends)
+
+
+def _nearest_points(tests: NodeTests) -> tuple[Array, Array]:
+    """Return columns, and where w·x = b is nearest to 0 there: b·w/|w|², of nodes with one row."""
+    node = np.repeat(np.arange(tests.n_nodes), np.diff(tests.node_ptr))
+    plane = ((tests.feature < 0) & (np.diff(tests.node_ptr) == 1))[node]
+    row = np.repeat(np.arange(node.size), np.diff(tests.row_ptr))
+    w = tests.weight.astype(np.float64)
+    with np.errstate(all="ignore"):
+        point = tests.b.astype(np.float64)[node][row] * w
+        point /= np.bincount(row, w * w, minlength=node.size)[row]
+    used = plane[row] & np.isfinite(point) & (w != 0)
+    if tests.indicator is not None:
+        used &= tests.indicator < 0
+    return tests.column[used], point[used]
 
 
 def _start(thresholds: Array) -> str:

@@ -47,7 +47,7 @@ def write(
         An unpacked npm package onnxruntime-web, or its folder `dist`. Three of its files, about
         14 MB, are copied.
     title : str, optional
-        By default the source's name of the model.
+        By default the class of the model that the forest came from, or its library.
     tree : int
         The tree that the page shows first. It is drawn even if the page cannot hold all trees,
         unless it is too large by itself.
@@ -121,8 +121,12 @@ def _require_shown(forest: Forest, tree: int) -> None:
 
 
 def _title(forest: Forest) -> str:
+    """Return the class of the model that the forest came from, or its library."""
     source = forest.source
-    return (source.model or source.library) if source is not None else "Forest"
+    if source is None:
+        return "Forest"
+    is_class = source.model.isidentifier() and source.model[0].isupper()
+    return source.model if is_class else f"Forest from {source.library}"
 
 
 def _page_files(title: str) -> dict[str, bytes]:

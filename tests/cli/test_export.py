@@ -34,19 +34,82 @@ def test_a_target_is_written_certified_and_told(run, stump, tmp_path):
     assert result.exit_code == 0, result.output
     assert "settings: Set ModelFormat MLProgram" in result.stdout
     assert "PASSED" in result.stdout
-    assert (tmp_path / "stump.onnx.certificate.json").exists()
+    assert "  form portable; X, present -> raw; opset 18; batch 2\n" in result.stdout
+    proof = json.loads((tmp_path / "stump.onnx.certificate.json").read_text())
+    says = "coreml, which the file is for, was not run: onnxruntime answered in its place"
+    assert says in proof["exclusions"]
+    assert says in result.stdout
     assert onnx.load(out).graph.input[0].type.tensor_type.shape.dim[0].dim_value == 2
 
 
 def test_outputs_version_and_input_dtype_are_handed_on(run, stump, tmp_path):
     out = tmp_path / "stump.onnx"
-    options = ("--version", "3", "--outputs", "prediction, raw", "--input-dtype", "float64")
+    options = ("--version", "3", "--outputs", "prediction, raw", "--input-dtype", "float16")
     result = run("export", stump, "-o", out, *options)
     assert result.exit_code == 0, result.output
     model = onnx.load(out)
     assert {output.name for output in model.graph.output} == {"prediction", "raw"}
-    assert model.graph.input[0].type.tensor_type.elem_type == onnx.TensorProto.DOUBLE
+    assert model.graph.input[0].type.tensor_type.elem_type == onnx.TensorProto.FLOAT16
     assert {d.version for d in model.opset_import if d.domain} == {3}
+
+
+def test_what_was_written_is_told_and_why(run, tmp_path):
+    oblique = bitvec.from_matrices([[0.3, 0.7]], [0.1], [[0], [1]], [0, 1])
+    path = tmp_path / "oblique.safetensors"
+    bitvec.save(oblique, path)
+    result = run("export", path, "-o", tmp_path / "a.onnx")
+    assert "  form tensor; X -> raw, prediction; opset 21; any batch\n" in result.stdout
+    assert "  not tree_ensemble: the ONNX form `tree_ensemble` needs nodes that" in result.stdout
+    facts = json.loads(run("export", path, "-o", tmp_path / "a.onnx", "--json").stdout)
+    assert (facts["form"], facts["batch"], facts["opset"]) == ("tensor", None, 21)
+    assert facts["inputs"] == {"X": {"dtype": "float64", "shape": ["batch", 2]}}
+    assert facts["outputs"]["raw"] == {"dtype": "float64", "shape": ["batch", 1]}
+    assert "lines" not in facts
+    result = run("export", path, "-o", tmp_path / "a.ort", "--outputs", "prediction")
+    assert "  form tensor; X -> prediction; any batch\n" in result.stdout
+
+
+@pytest.mark.parametrize("name", ["a.onnx", "a.ort"])
+def test_a_file_that_cannot_be_lifted_describes_itself(run, stump, name, tmp_path):
+    out = tmp_path / name
+    options = ("--form", "portable", "--target", "onnxruntime-mobile", "--batch", 2)
+    assert run("export", stump, "-o", out, *options).exit_code == 0
+    result = run("info", out)
+    assert result.exit_code == 0, result.output
+    assert "form portable; X, present -> raw" in result.stdout
+    assert "onnxruntime-mobile" in result.stdout
+    facts = json.loads(run("info", out, "--json").stdout)
+    assert facts["metadata"]["compares"] == "float64"
+    assert facts["inputs"]["present"] == {"dtype": "float64", "shape": [2, 2]}
+    assert run("info", out, "--tree", 0).exit_code == 2
+    (tmp_path / "no.ort").write_bytes(b"\0\0\0\0ORTM")
+    assert run("info", tmp_path / "no.ort").exit_code == 2
+
+
+def test_complete_rows_need_no_second_input(run, stump, tmp_path):
+    out = tmp_path / "stump.onnx"
+    options = ("--form", "portable", "--finite", "--certify", "--leaves")
+    result = run("export", stump, "-o", out, *options)
+    assert result.exit_code == 0, result.output
+    assert "form portable; X -> raw, leaves" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--input-dtype", "float16"), "rows of float32 or float64, got --input-dtype float16"),
+        (("--outputs", "prediction"), "--certify must come with the output raw, got --outputs"),
+    ],
+)
+def test_what_cannot_be_certified_is_refused_before_it_is_written(
+    run, stump, options, says, tmp_path
+):
+    out = tmp_path / "stump.onnx"
+    out.write_bytes(b"an older file")
+    result = run("export", stump, "-o", out, "--certify", *options)
+    assert result.exit_code == 2
+    assert says in result.stderr.replace("\n", " ")
+    assert out.read_bytes() == b"an older file"
 
 
 def test_a_c_header_is_written_with_its_estimate(run, stump, tmp_path):
@@ -83,10 +146,16 @@ def test_a_c_header_is_compiled_and_certified(run, stump, tmp_path):
         (("-o", "a.ubj", "--leaves"), "--leaves must be left out where xgboost is written"),
         (("-o", "a.onnx", "--outputs", "score"), "must be among raw, prediction, got 'score'"),
         (("-o", "a.onnx", "--target", "coreml", "--form", "tensor"), "one of the forms portable"),
+        (("-o", "a.onnx", "--outputs", ""), "must be among raw, prediction, got ''"),
+        (("-o", "a.h", "--name", ""), "got ''"),
+        (("-o", "a.onnx", "--batch", "9999999999999999999"), "`batch` must be a number of rows"),
+        (("-o", "a.onnx", "--version", "3", "--form", "tensor"), "`version` must be left out"),
+        (("-o", "a.bak", "--to", "onnx"), "a file for onnx must end in .onnx or .ort"),
     ],
 )
 def test_options_that_do_not_go_together_are_one_sentence(run, stump, arguments, says, tmp_path):
-    arguments = [tmp_path / a if a in ("a.onnx", "a.h", "a.ubj", "page") else a for a in arguments]
+    files = ("a.onnx", "a.h", "a.ubj", "a.bak", "page")
+    arguments = [tmp_path / a if a in files else a for a in arguments]
     before = {path.name for path in tmp_path.iterdir()}
     result = run("export", stump, *arguments)
     assert result.exit_code == 2, result.output
@@ -106,3 +175,24 @@ def test_a_page_is_written_from_a_package(run, stump, tmp_path):
     assert result.exit_code == 0, result.output
     assert (page / "index.html").exists()
     assert "http.server" in result.stdout
+    again = run("export", stump, "-o", page, "--to", "web", "--onnxruntime-web", package, "--json")
+    facts = json.loads(again.stdout)
+    files = [path for path in page.rglob("*") if path.is_file()]
+    assert facts == {
+        "directory": str(page),
+        "title": "Forest",
+        "trees": 1,
+        "trees_shown": 1,
+        "files": len(files),
+        "bytes": sum(path.stat().st_size for path in files),
+    }
+
+
+def test_an_artefact_of_c_is_sent_to_export(run, stump, tmp_path):
+    header = tmp_path / "model.h"
+    assert run("export", stump, "-o", header).exit_code == 0
+    result = run("certify", stump, "--artefact", header)
+    assert result.exit_code == 2
+    assert "bitvec export" in result.stderr.replace("\n", " ")
+    assert "--certify" in result.stderr
+    assert "treelite" not in result.stderr

@@ -281,21 +281,28 @@ def test_categories_that_look_like_numbers_are_read_as_names(run: Run, desk: Pat
     assert result.stdout == "prediction\n2.0\n1.0\n1.0\n"
 
 
-def test_progress_is_a_bar_on_a_terminal_only(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_a_bar_on_a_terminal_and_a_line_now_and_then_elsewhere(
+    run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     from bitvec.cli import progress
 
     assert "comparing" not in run("certify", "cancer.ubj").stderr
-    seen = []
-    with progress.progress("x") as advance:
-        seen.append(advance)
+    clock = iter((0.0, 1.0, 29.0, 30.0, 31.0, 61.0))
+    with monkeypatch.context() as patch:
+        patch.setattr(progress.time, "monotonic", lambda: next(clock))
+        with progress.progress("x") as advance:
+            assert advance is not None
+            for fraction in (0.01, 0.29, 0.3, 0.31):
+                advance(fraction)
+            advance(0.61, "y")
+    assert capsys.readouterr().err == "x: 30%\ny: 61%\n"
     monkeypatch.setattr(progress.sys.stderr, "isatty", lambda: True, raising=False)
     with progress.progress("x") as advance:
         assert advance is not None
         advance(0.5)
         advance(1.0, "[red]no markup")
     with progress.progress("x", quiet=True) as advance:
-        seen.append(advance)
-    assert seen == [None, None]
+        assert advance is None
 
 
 def test_columns_named_by_numbers_are_found_by_name_in_text(run: Run, desk: Path) -> None:

@@ -81,5 +81,5 @@ def test_damaged_categories_are_refused(version, stored):
     assert json.loads(
         next(p.value for p in model.metadata_props if p.key == "bitvec.categories.json")
     ) == {"books": [["Bern", "Lima", "Oslo"], None], "hashed": []}
-    with pytest.raises((FileFormatError, InvalidForestError), match="categories|hashed"):
+    with pytest.raises((FileFormatError, InvalidForestError), match=r"categories|hashed"):
         convert(damaged(model, "bitvec.categories.json", stored))

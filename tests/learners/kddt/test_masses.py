@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kddt_growth import Sample
+from kddt_samples import SHAPES, kernel, samples
 from sklearn.datasets import load_wine
 
 from bitvec.converters.native import KDDT
@@ -15,8 +17,6 @@ from bitvec.kernels import FeatureKernel
 from bitvec.learners.kddt.events import events_of
 from bitvec.learners.kddt.growth import SMALLEST
 from bitvec.learners.kddt.tree import GrownTree, Limits, grow_tree, native
-from tests.learners.kddt.drawn_samples import SHAPES, kernel, samples
-from tests.learners.kddt.reference_growth import Sample
 
 
 def with_own_classes(sample: Sample) -> Sample:

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kddt_growth import Sample
+from kddt_samples import samples
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
@@ -20,8 +22,6 @@ from bitvec.learners.kddt.tree import (
     mean_targets,
     native,
 )
-from tests.learners.kddt.drawn_samples import samples
-from tests.learners.kddt.reference_growth import Sample
 
 
 def grown(sample: Sample, min_mass: float = 0.25, max_depth: int = 6) -> GrownTree:

@@ -238,6 +238,7 @@ def test_what_is_no_header_of_bitvecs_is_refused(stump, tmp_path):
         ("-ffinite-math-only",),
         ("-fassociative-math", "-fno-signed-zeros", "-fno-trapping-math"),
         ("-mfpmath=387",),
+        ("-fsingle-precision-constant",),
     ],
     ids=lambda flags: flags[0],
 )
@@ -246,5 +247,39 @@ def test_other_arithmetic_is_refused_by_the_compiler(stump, flags):
         "387" in flags[0] and platform.machine() not in ("x86_64", "AMD64")
     ):
         pytest.skip("no compiler with this flag")
-    with pytest.raises(FileFormatError, match="this header needs"):
+    with pytest.raises(FileFormatError, match=r"this.header.needs"):
         CompiledHeader(to_c(stump), compiler="gcc", flags=("-std=c99", *flags))
+
+
+@needs_compiler
+def test_float_headers_do_not_ask_for_a_double_of_64_bits(stump):
+    narrow = replace(
+        stump,
+        tests=replace(stump.tests, **{
+            name: getattr(stump.tests, name).astype(np.float32)
+            for name in ("b", "weight", "offset", "r")
+        }),
+        leaves=Leaves(stump.v.astype(np.float32)),
+        output=Output(1, np.dtype(np.float32)),
+    )  # fmt: skip
+    assert "double" not in to_c(narrow).text.replace("sums in float and double", "")
+    if shutil.which("gcc") is not None:
+        flags = ("-std=c99", "-fsingle-precision-constant")
+        CompiledHeader(to_c(narrow), compiler="gcc", flags=flags)
+    assert "DBL_MANT_DIG" in to_c(stump).text
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", ["bitvec", "batch", "n", "label", "exports", "for_each"])
+def test_any_name_that_c_takes_can_be_certified(stump, name):
+    assert bitvec.certify(stump, subject(to_c(stump, name=name))).passed
+
+
+@needs_compiler
+def test_no_space_for_the_compiler_is_told_with_its_folder(stump, monkeypatch):
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(compiling.Path, "write_text", full)
+    with pytest.raises(OSError, match=r"must be a file that can be written.*No space left"):
+        CompiledHeader(to_c(stump))

@@ -34,6 +34,7 @@ from bitvec.leaves import Leaves
 from bitvec.node_tests import Kind, axis_aligned, set_bits
 from bitvec.output import Aggregate, Output, PostTransform
 from bitvec.runtime.c import to_c
+from bitvec.runtime.c.ranks import compared
 from bitvec.structure import arrange
 
 HARD = (AXIS, OBLIQUE, SET, EQUAL, KERNEL)
@@ -45,6 +46,11 @@ OPTIONS = (
 )
 
 
+def may_rank(forest: Forest) -> bool:
+    """Whether ranks are no refused option: some node compares, or there is no node at all."""
+    return forest.n_nodes == 0 or bool(compared(forest).any())
+
+
 @pytest.fixture
 def check(gcc, case_of, same_bits):
     def check(drawn, *flags, options=OPTIONS, strict=True):
@@ -52,6 +58,7 @@ def check(gcc, case_of, same_bits):
             case_of(forest, X, name=f"model_{i}_{j}", **option)
             for i, (forest, X) in enumerate(drawn)
             for j, option in enumerate(options)
+            if option["thresholds"] == "exact" or may_rank(forest)
         ]
         for case, (leaves, raw) in zip(cases, gcc(cases, *flags, strict=strict), strict=True):
             assert np.array_equal(leaves, reference.exit_leaves(case.forest, case.X))
@@ -125,7 +132,8 @@ def test_sets_read_codes_by_every_rule(gcc, case_of):
     forest = Forest(tests, B, v, Output(1, np.dtype(np.float64)), Inputs(1))
     codes = [-np.inf, -1, -0.5, -0.0, 0, 0.5, 1, 2, 2.9, 33, 33.5, 34, 63, 64, 1e9, 2**32, 3e38]
     X = np.array([*codes, np.inf, np.nan], np.float32)[:, None]
-    cases = [case_of(forest, X, name=f"m{i}", **options) for i, options in enumerate(OPTIONS)]
+    exact = [options for options in OPTIONS if options["thresholds"] == "exact"]
+    cases = [case_of(forest, X, name=f"m{i}", **options) for i, options in enumerate(exact)]
     for leaves, _ in gcc(cases, "-std=c99", "-O1", "-fsanitize=undefined,address"):
         assert np.array_equal(leaves, reference.exit_leaves(forest, X))
 
@@ -145,6 +153,8 @@ def test_the_estimate_counts_the_bytes_that_a_compiler_stores(tmp_path, drawn):
     if shutil.which("gcc") is None or shutil.which("nm") is None:
         pytest.skip("gcc is not installed")
     for forest, options in itertools.product(drawn, OPTIONS[:2]):
+        if options["thresholds"] == "ranks" and not may_rank(forest):
+            continue
         source = to_c(forest, **options)
         source.save(tmp_path / "model.h")
         main = f"void answer(const {source.name}_input *x, {source.name}_score *raw)\n"
@@ -201,6 +211,20 @@ def test_a_name_that_c_cannot_take_is_refused(stump, name):
         to_c(stump, name=name)
 
 
+@pytest.mark.parametrize("name", ["int", "double", "class", "template", "co_await"])
+def test_a_word_that_c_or_cxx_keeps_for_itself_is_refused(stump, name):
+    with pytest.raises(InputError, match=f"`name` must be no word of C or C\\+\\+, got '{name}'"):
+        to_c(stump, name=name)
+
+
+def test_ranks_are_refused_where_no_node_has_one():
+    oblique = from_matrices([[1.0, 2.0]], [0.5], [[0], [1]], [10, 20])
+    with pytest.raises(InputError, match=r'compares one column with a threshold.*"exact"'):
+        to_c(oblique, thresholds="ranks")
+    mixed = from_matrices([[1.0, 2.0], [1.0, 0.0]], [0.5, 1.0], [[0, 0], [0, 1], [1, 1]], [1, 2, 3])
+    assert "typedef uint8_t model_rank;" in to_c(mixed, thresholds="ranks").text
+
+
 @pytest.fixture
 def stump():
     return from_matrices([[1.0, 0.0]], [0.5], [[0], [1]], [10, 20])
@@ -221,6 +245,70 @@ def test_names_of_columns_and_classes_cannot_leave_their_place(gcc, case_of, stu
     start = case.source.text.index("names[3] = {") + len("names[3] = {")
     listed = case.source.text[start:].split("};")[0].strip().rstrip(",").split(",\n")
     assert tuple(ast.literal_eval(f"b{line.strip()}").decode() for line in listed) == words
+
+
+def classifier(stump: Forest, *names: str) -> Forest:
+    output = Output(len(names), np.dtype(np.float64), classes=(np.array(names),))
+    return replace(stump, leaves=Leaves(np.eye(len(names))[:2]), output=output)
+
+
+def test_a_zero_byte_in_a_class_does_not_end_its_name(tmp_path, stump):
+    if shutil.which("gcc") is None:
+        pytest.skip("gcc is not installed")
+    to_c(classifier(stump, "a\x00b", "c")).save(tmp_path / "model.h")
+    main = '#include <stdio.h>\n#include "model.h"\nint main(void)\n'
+    main += "{ puts(model_class_name(0)); return 0; }\n"
+    (tmp_path / "main.c").write_text(main)
+    subprocess.run(
+        ["gcc", "-std=c99", "-o", str(tmp_path / "main"), str(tmp_path / "main.c"), "-lm"],
+        check=True,
+    )
+    assert subprocess.check_output([str(tmp_path / "main")], text=True) == "a\\0b\n"
+
+
+def test_a_class_name_longer_than_a_text_of_c99_is_refused(gcc, case_of, stump):
+    gcc([case_of(classifier(stump, "ü" * 2047, "b"), np.zeros((1, 2)))], "-std=c99")
+    with pytest.raises(UnsupportedModelError, match="at most 4095 bytes in UTF-8, got 4096"):
+        to_c(classifier(stump, "ü" * 2048, "b"))
+
+
+def test_categories_are_named_in_the_header(gcc, case_of, stump):
+    books = (("Bern", "Lima", "*/ Oslo", "ü", "bern"), None)
+    inputs = Inputs(2, feature_names=("home city", "age"), categories=books)
+    case = case_of(replace(stump, inputs=inputs), np.zeros((1, 2)), name="m")
+    text = case.source.text
+    gcc([case], "-std=c99")
+    for code, label in enumerate(("Bern", "Lima", "* / Oslo", "\\xfc", "bern")):
+        assert f"     {code}  {label}\n" in text or f"     {code}  {label} */" in text
+    assert "#define M_HOME_CITY_LIMA 1\n" in text
+    assert "#define M_HOME_CITY_OSLO 2\n" in text
+    assert "#define M_HOME_CITY_U 3\n" in text
+    # Two labels of one name are in the comment alone.
+    assert "M_HOME_CITY_BERN" not in text
+    assert text.count("#define M_HOME_CITY_") == 3
+    bare = replace(stump, inputs=Inputs(2, categories=((3, 5.5, True), None)))
+    assert "#define M_X0_3 0\n" in to_c(bare, name="m").text
+
+
+def test_the_names_of_categories_are_nobody_elses(gcc, case_of, stump):
+    # N_FEATURES, H and NO_MATH are names of the header's own.
+    names, books = ("n", "no", "N-"), (("features", "trees"), ("math", "x"), ("x", "outputs"))
+    forest = from_matrices([[1.0, 0.0, 0.0]], [0.5], [[0], [1]], [10, 20])
+    forest = replace(forest, inputs=Inputs(3, feature_names=names, categories=books))
+    case = case_of(forest, np.zeros((1, 3)))
+    gcc([case], "-std=c99")
+    assert "#define MODEL_N_FEATURES 3\n" in case.source.text
+    assert "#define MODEL_NO_X 1\n" in case.source.text
+    for absent in ("MODEL_NO_MATH", "MODEL_N_TREES 1\n#define MODEL_N_TREES", "MODEL_N_X"):
+        assert f"#define {absent}" not in case.source.text
+
+
+def test_hashed_categories_are_named_as_hashes(stump):
+    inputs = Inputs(2, categories=(("Bern", 12345), None), hashed=(0,))
+    text = to_c(replace(stump, inputs=inputs), name="m").text
+    assert "#define M_X0_BERN 0\n" in text
+    assert "     1  hash 12345" in text
+    assert "M_X0_12345" not in text
 
 
 def test_a_header_without_math_holds_what_needs_none(stump, tmp_path):
@@ -251,6 +339,7 @@ def test_a_saved_header_is_whole_and_nothing_else_is_left(stump, tmp_path):
     assert source.save(path) == path
     assert path.read_text() == source.text
     assert [entry.name for entry in tmp_path.iterdir()] == ["model.h"]
+    assert source.save(tmp_path / "MODEL.H").read_text() == source.text
     with pytest.raises(InputError, match=r"end in \.h"):
         source.save(tmp_path / "model.c")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -11,9 +12,11 @@ import pytest
 from bitvec import reference
 from bitvec.errors import FileFormatError, InputError
 from bitvec.forest import from_matrices
+from bitvec.graph.interface import Interface
+from bitvec.onnx_files import OnnxOptions, onnx_model
 from bitvec.runtime.engine import Engine
 from bitvec.runtime.onnx.files import save
-from bitvec.runtime.onnx.session import OnnxEngine, subject
+from bitvec.runtime.onnx.session import OnnxEngine, any_batch, subject
 from bitvec.runtime.onnx.tensor import to_onnx
 
 
@@ -42,6 +45,64 @@ def test_a_file_is_the_subject_of_a_comparison(stump, tmp_path):
     assert np.array_equal(other.raw(X), reference.raw(stump, X))
     assert other.leaf_ids(X).tolist() == [[0], [1]]
     assert subject(to_onnx(stump)).leaf_ids is None
+
+
+def test_a_file_of_a_fixed_batch_is_compared_with_it_left_open(stump, tmp_path):
+    path = save(to_onnx(stump, interface=Interface(batch=2**31 - 1)), tmp_path / "stump.onnx")
+    other = subject(path)
+    X = np.random.default_rng(0).normal(size=(7, 2))
+    assert np.array_equal(other.raw(X), reference.raw(stump, X))
+    assert any("takes 2147483647 rows at a time" in note for note in other.notes)
+    assert any_batch(to_onnx(stump)).graph.input[0].type.tensor_type.shape.dim[0].dim_param
+    small = save(to_onnx(stump, interface=Interface(batch=3)), tmp_path / "stump.ort")
+    assert any_batch(small) is small
+    assert np.array_equal(subject(small).raw(X), reference.raw(stump, X))
+
+
+@pytest.mark.parametrize("target", ["openvino", "coreml", "onnxruntime-mobile"])
+def test_a_certificate_says_that_another_runtime_answered(target):
+    forest = from_matrices([[1.0, 0.0]], [0.5], [[0], [1]], [10, 20])
+    notes = subject(onnx_model(forest, OnnxOptions(target=target))).notes
+    assert any(note.startswith(f"{target}, which the file is for, was not run") for note in notes)
+    plain = subject(onnx_model(forest, OnnxOptions(target="onnxruntime"))).notes
+    assert not any("was not run" in note for note in plain)
+
+
+def test_only_a_portable_file_with_a_second_input_takes_missing_values(stump):
+    for finite in (False, True):
+        options = OnnxOptions("portable", finite=finite)
+        assert subject(onnx_model(stump, options)).accepts_missing is not finite
+    assert subject(onnx_model(stump, OnnxOptions())).accepts_missing
+
+
+@pytest.mark.skipif(os.name == "nt", reason="its file names are text")
+def test_a_path_that_is_no_text_is_read(stump, tmp_path):
+    for suffix in ("onnx", "ort"):
+        path = tmp_path / os.fsdecode(b"stump\xff." + suffix.encode())
+        save(to_onnx(stump), path)
+        assert OnnxEngine(path).raw(np.zeros((1, 2))).tolist() == [[10.0]]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="it has no limits of file sizes")
+def test_a_full_disk_is_one_sentence(stump, tmp_path):
+    code = """
+import resource, sys, tempfile
+from bitvec.forest import from_matrices
+from bitvec.runtime.onnx.files import save
+from bitvec.runtime.onnx.tensor import to_onnx
+model = to_onnx(from_matrices([[1.0]], [0.5], [[0], [1]], [1, 2]))
+resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+try:
+    save(model, sys.argv[1])
+except OSError as error:
+    print(error)
+"""
+    path = tmp_path / "stump.ort"
+    ran = subprocess.run(
+        [sys.executable, "-c", code, path], capture_output=True, text=True, check=True
+    )
+    assert "stump.ort must be a file that can be written, got: onnxruntime could not" in ran.stdout
+    assert not path.exists()
 
 
 def test_a_model_without_leaves_says_how_to_get_them(stump):

@@ -94,11 +94,28 @@ def test_bytes_are_taken_as_a_model_is(tmp_path, package):
 
 
 def test_texts_of_the_model_are_no_markup(tmp_path, package):
-    forest = stump(inputs=Inputs(2, (HOSTILE, "b")), source=Source("x", "1", HOSTILE))
-    files = contents(make(forest, tmp_path / "page", package))
+    forest = stump(inputs=Inputs(2, (HOSTILE, "b")))
+    files = contents(make(forest, tmp_path / "page", package, title=HOSTILE))
     assert files["index.html"].count(b"<script") == 1
     assert b"&lt;script&gt;alert(&#x27;x&#x27;)" in files["index.html"]
     assert json.loads(files["forest.json"])["features"][0]["name"] == HOSTILE
+
+
+@pytest.mark.parametrize(
+    ("source", "title"),
+    [
+        (None, "Forest"),
+        (Source("sklearn", "1.7", "RandomForestClassifier"), "RandomForestClassifier"),
+        (Source("lightgbm", "v4", "multiclass num_class:3"), "Forest from lightgbm"),
+        (Source("xgboost", "3.0", "binary:logistic"), "Forest from xgboost"),
+        (Source("lightgbm", "v4", "regression"), "Forest from lightgbm"),
+        (Source("ydf", "", ""), "Forest from ydf"),
+    ],
+    ids=str,
+)
+def test_the_title_is_a_class_of_models_or_the_library(tmp_path, package, source, title):
+    files = contents(make(stump(source=source), tmp_path / "page", package))
+    assert json.loads(files["forest.json"])["title"] == title
 
 
 def test_an_earlier_page_and_an_empty_directory_are_replaced(tmp_path, package):
@@ -157,7 +174,7 @@ def test_a_file_in_the_place_is_refused(tmp_path, package):
 
 def test_a_missing_folder_above_is_one_sentence(tmp_path, package):
     for path in (tmp_path / "no" / "page", ""):
-        with pytest.raises(OSError, match=r"must be a file that can be written, got: .+\.$"):
+        with pytest.raises(OSError, match=r"must be a directory that can be written, got: .+\.$"):
             make(stump(), path, package)
 
 
@@ -241,6 +258,14 @@ def test_a_feature_starts_at_the_middle_of_its_thresholds():
     assert start_values(forest) == ["3", "0", "0"]
     assert [feature["used"] for feature in features(forest)] == [True, False, False]
     assert [feature["name"] for feature in features(forest)] == ["x0", "x1", "x2"]
+
+
+def test_a_feature_of_sums_alone_starts_where_they_are_nearest_to_zero():
+    rows = [[3.0, 4.0, 0.0], [3.0, 4.0, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 1.0]]
+    B = [[0, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 1], [0, 1, 1, 1], [1, 1, 1, 1]]
+    forest = from_matrices(rows, [25.0, 50.0, 7.0, np.inf], B, [1, 2, 3, 4, 5])
+    # The feet of the two planes are (3, 4) and (6, 8); x2 has a threshold of its own.
+    assert start_values(forest) == ["6", "8", "7"]
 
 
 def test_outputs_have_the_names_of_classes():

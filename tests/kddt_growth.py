@@ -14,7 +14,7 @@ import numpy as np
 
 from bitvec.kernels import FeatureKernel
 from bitvec.learners.kddt.events import Laws, laws_of
-from bitvec.learners.kddt.growth import PURE, SMALLEST
+from bitvec.learners.kddt.growth import EPSILON, GAIN, SMALLEST
 from bitvec.learners.kddt.scan import ROUNDING
 from bitvec.learners.kddt.tree import (
     Limits,
@@ -251,7 +251,11 @@ def grow_slowly(sample: Sample, limits: Limits, box: Box | None = None, depth: i
     node = Node(float(u.sum()), loss(sample, u))
     if depth >= limits.max_depth or node.mass < 2 * limits.min_mass:
         return node
-    if node.loss <= PURE * node.mass:
+    pure = least_gain = GAIN * node.mass
+    if sample.criterion in ("shares", "squares"):
+        pure = node.mass * (4 * EPSILON * np.abs(sample.targets.Y).max()) ** 2
+        least_gain = GAIN * node.loss
+    if node.loss <= pure:
         return node
     every = [
         c
@@ -262,7 +266,7 @@ def grow_slowly(sample: Sample, limits: Limits, box: Box | None = None, depth: i
         return node
     best = min(every, key=lambda c: c.loss)
     gain = node.loss - best.loss
-    if gain <= PURE * node.mass or gain < limits.min_gain * sample.weight.sum():
+    if gain <= least_gain or gain < limits.min_gain * sample.weight.sum():
         return node
     near = [c for c in every if c.loss <= best.loss + MARGIN * node.mass]
     return replace(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 from hypothesis import strategies as st
+from kddt_growth import Sample
 
 from bitvec.converters.native.kddt import gaussian_pieces
 from bitvec.kernels import FeatureKernel
-from tests.learners.kddt.reference_growth import Sample
 
 SHAPES = {
     "box": ([-1.0, 1.0], [1.0]),

@@ -1,0 +1,62 @@
+"""What a file of bitvec's says of the columns of X: their names and the codes of categories."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from bitvec.errors import FileFormatError
+from bitvec.inputs import Inputs
+
+NAMES, CATEGORIES = "bitvec.feature_names.json", "bitvec.categories.json"
+_LABELS = (str, int, float, bool)
+
+
+def stored_inputs(message: Any, n_features: int, sentinel: float | None = None) -> Inputs:
+    """Return the columns of X as the metadata of an `onnx.ModelProto` describe them, if they do.
+
+    Raises
+    ------
+    FileFormatError
+        If the metadata are there and are none that bitvec writes.
+    InvalidForestError
+        If they are of another number of columns.
+    """
+    facts = {entry.key: entry.value for entry in message.metadata_props}
+    names = _json(facts, NAMES)
+    if names is not None and not _is_list(names, str):
+        raise FileFormatError(f"`{NAMES}` must be a list of names.")
+    stored = _json(facts, CATEGORIES)
+    if stored is None:
+        return Inputs(n_features, None if names is None else tuple(names), None, sentinel)
+    held = stored if isinstance(stored, dict) else {}
+    books: Any = held.get("books")
+    hashed: Any = held.get("hashed")
+    if (
+        not isinstance(books, list)
+        or not all(book is None or _is_list(book, *_LABELS) for book in books)
+        or not _is_list(hashed, int)
+    ):
+        raise FileFormatError(
+            f"`{CATEGORIES}` must hold a list of labels, or none, of each column."
+        )
+    return Inputs(
+        n_features,
+        None if names is None else tuple(names),
+        tuple(None if book is None else tuple(book) for book in books),
+        sentinel,
+        hashed=tuple(hashed),
+    )
+
+
+def _json(facts: dict[str, str], key: str) -> Any:
+    if key not in facts:
+        return None
+    try:
+        return json.loads(facts[key])
+    except (ValueError, RecursionError) as error:
+        raise FileFormatError(f"`{key}` must be JSON, got other text.") from error
+
+
+def _is_list(value: Any, *kinds: type) -> bool:
+    return isinstance(value, list) and all(type(item) in kinds for item in value)

@@ -1,0 +1,236 @@
+"""The estimators: scikit-learn's own checks, and what they promise besides."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_diabetes, load_iris, load_wine
+from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import bitvec
+from bitvec.kernels import FeatureKernel, box
+from bitvec.learners.kddt.sklearn import KDDTClassifier, KDDTRegressor
+from bitvec.learners.kddt.sklearn_forests import (
+    KDDTExtraTreesClassifier,
+    KDDTExtraTreesRegressor,
+    KDDTRandomForestClassifier,
+    KDDTRandomForestRegressor,
+)
+
+SINGLE = (KDDTClassifier, KDDTRegressor)
+FORESTS = (
+    KDDTRandomForestClassifier,
+    KDDTRandomForestRegressor,
+    KDDTExtraTreesClassifier,
+    KDDTExtraTreesRegressor,
+)
+QUICK: dict[str, Any] = {"bandwidth": "silverman", "max_depth": 6}
+
+
+def known(estimator: Any) -> dict[str, str]:
+    """Return what a forest cannot pass: drawing rows is not drawing copies of them."""
+    if not getattr(estimator, "bootstrap", False):
+        return {}
+    return {
+        f"check_sample_weight_equivalence_on_{kind}_data": "rows are drawn"
+        for kind in ("dense", "sparse")
+    }
+
+
+@parametrize_with_checks(
+    [make(**QUICK) for make in SINGLE] + [make(n_estimators=3, **QUICK) for make in FORESTS],
+    expected_failed_checks=known,
+)
+def test_passes_the_checks_of_scikit_learn(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def wine() -> tuple[np.ndarray, np.ndarray]:
+    X, y = load_wine(return_X_y=True)
+    return (X - X.mean(axis=0)) / X.std(axis=0), y
+
+
+@pytest.mark.parametrize("kernel", ["box", "gaussian"])
+@pytest.mark.parametrize("make", [KDDTClassifier, KDDTRandomForestClassifier])
+def test_the_forest_is_certified_against_the_native_trees(
+    make: Any, kernel: str, wine: tuple[np.ndarray, np.ndarray]
+) -> None:
+    X, y = wine
+    options = {"n_estimators": 3} if make is not KDDTClassifier else {}
+    model = make(bandwidth=0.3, kernel=kernel, n_pieces=6, max_depth=4, random_state=0, **options)
+    model.fit(X, y)
+    native = model.tree_ if not options else bitvec.from_kddt_forest(model.trees_)
+    certificate = bitvec.certify(model.forest_, native, X[:50])
+    assert certificate.passed
+    assert np.array_equal(model.predict_proba(X), native.raw(X))
+
+
+def test_no_bandwidth_is_cart(wine: tuple[np.ndarray, np.ndarray]) -> None:
+    X, y = wine
+    ours = KDDTClassifier(bandwidth=None, predict_kernel=None).fit(X, y)
+    theirs = DecisionTreeClassifier(random_state=0).fit(X, y)
+    assert ours.forest_.n_leaves == theirs.get_n_leaves()
+    assert np.array_equal(ours.predict(X), y)
+
+
+def test_crisp_prediction_takes_one_leaf(wine: tuple[np.ndarray, np.ndarray]) -> None:
+    X, y = wine
+    model = KDDTClassifier(bandwidth=0.2, predict_kernel=None).fit(X, y)
+    assert model.forest_.kernel is None
+    assert np.array_equal(model.predict_proba(X), model.tree_.V[model.tree_.decide(X)])
+
+
+def test_another_prediction_kernel_has_its_own_bandwidth() -> None:
+    X, y = load_iris(return_X_y=True)
+    model = KDDTClassifier(bandwidth=0.2, predict_kernel="gaussian", predict_bandwidth=0.1)
+    model.fit(X, y)
+    assert model.forest_.kernel is not None
+    for kernel in model.forest_.kernel:
+        assert kernel is not None
+        assert kernel.bandwidth.tolist() == [0.1]
+        assert kernel.edges.size == 25
+
+
+def test_cross_validation_leaves_bandwidths_that_cannot_win() -> None:
+    X, y = load_iris(return_X_y=True)
+    grid = [0.01, 0.1, 1.0, 30.0]
+    model = KDDTClassifier(bandwidths=grid, random_state=0).fit(X, y)
+    found = model.search_
+    assert found is not None
+    assert np.isnan(found.score[3, 0])
+    assert found.n_grown < 20
+    at = int(np.nanargmax(found.score[:, 0]))
+    assert np.allclose(model.bandwidth_, grid[at] * X.std(axis=0))
+    # Each bandwidth alone scores the same: none was left that could have won.
+    for place, width in enumerate(grid):
+        alone = KDDTClassifier(bandwidths=[width], random_state=0).fit(X, y).search_
+        assert alone is not None
+        assert alone.score[0, 0] <= found.score[at, 0]
+        assert np.isnan(found.score[place, 0]) or alone.score[0, 0] == found.score[place, 0]
+
+
+@pytest.mark.parametrize("rule", ["silverman", "likelihood"])
+def test_rules_follow_the_units_of_each_feature(rule: str) -> None:
+    X, y = load_iris(return_X_y=True)
+    scale = np.array([1.0, 4.0, 0.125, 1024.0])
+    plain = KDDTClassifier(bandwidth=rule).fit(X, y)
+    scaled = KDDTClassifier(bandwidth=rule).fit(X * scale, y)
+    assert np.all(plain.bandwidth_ > 0)
+    assert np.allclose(scaled.bandwidth_, plain.bandwidth_ * scale, rtol=1e-12)
+
+
+@pytest.mark.parametrize("criterion", ["gini", "entropy"])
+def test_probabilities_as_y_are_labels_where_they_are_sure(criterion: str) -> None:
+    X, y = load_iris(return_X_y=True)
+    sure = KDDTClassifier(bandwidth=0.2, criterion=criterion).fit(X, y)
+    shares = pd.DataFrame(np.eye(3)[y], columns=["a", "b", "c"])
+    fuzzy = KDDTClassifier(bandwidth=0.2, criterion=criterion).fit(X, shares)
+    assert fuzzy.classes_.tolist() == ["a", "b", "c"]
+    # Sums are added in another order, which rounding may show.
+    assert np.allclose(fuzzy.predict_proba(X), sure.predict_proba(X), rtol=0, atol=1e-12)
+    half = np.full((150, 3), [0.5, 0.5, 0.0])
+    flat = KDDTClassifier(bandwidth=0.2, criterion=criterion).fit(X, half)
+    assert flat.forest_.n_leaves == 1
+    assert flat.predict_proba(X[:1]).tolist() == [[0.5, 0.5, 0.0]]
+
+
+def test_uncertain_values_weigh_like_their_kernels() -> None:
+    X, y = load_iris(return_X_y=True)
+    as_kernel = KDDTClassifier(bandwidth=0.3).fit(X, y)
+    as_values = KDDTClassifier(bandwidth=0.3).fit(X, y, uncertainty=np.full(X.shape, 0.3))
+    assert bitvec.identical(as_kernel.forest_, as_values.forest_)
+    unlike = np.full(X.shape, 0.3)
+    unlike[:50] = 0
+    other = KDDTClassifier(bandwidth=0.3).fit(X, y, uncertainty=unlike)
+    assert not np.array_equal(other.tree_.tau, as_kernel.tree_.tau)
+
+
+def test_bandwidths_by_location_and_asymmetric_kernels_fit_and_predict() -> None:
+    X, y = load_iris(return_X_y=True)
+    skewed = FeatureKernel(
+        np.array([-0.5, 0.0, 2.0]), np.array([0.75, 0.25]), np.array([0.1, 0.4]), np.array([3.0])
+    )
+    model = KDDTClassifier(kernel=[skewed] * 4, bandwidth=1.0).fit(X, y)
+    assert np.array_equal(model.predict_proba(X), model.tree_.raw(X))
+    assert model.score(X, y) > 0.9
+
+
+def test_several_outputs_share_one_tree() -> None:
+    X, y = load_diabetes(return_X_y=True)
+    both = np.stack([y, -2 * y], axis=1)
+    model = KDDTRegressor(bandwidth="silverman", min_mass=20).fit(X, both)
+    one = KDDTRegressor(bandwidth="silverman", min_mass=20).fit(X, y)
+    assert np.allclose(model.predict(X)[:, 1], -2 * model.predict(X)[:, 0], rtol=1e-9)
+    assert np.array_equal(model.tree_.tau, one.tree_.tau)
+
+
+@pytest.mark.parametrize("make", FORESTS)
+def test_threads_and_seeds_give_the_same_forest(make: Any) -> None:
+    X, y = load_iris(return_X_y=True)
+    options = {"n_estimators": 6, "bandwidth": 0.2, "max_depth": 4}
+    one = make(random_state=3, n_jobs=1, **options).fit(X, y)
+    two = make(random_state=3, n_jobs=2, **options).fit(X, y)
+    other = make(random_state=4, **options).fit(X, y)
+    assert bitvec.identical(one.forest_, two.forest_)
+    assert not bitvec.identical(one.forest_, other.forest_)
+
+
+@pytest.mark.parametrize("make", [KDDTClassifier, KDDTRandomForestClassifier])
+def test_labels_names_clones_and_pickles(make: Any) -> None:
+    X, y = load_iris(return_X_y=True, as_frame=True)
+    words = np.array(["setosa", "versicolor", "virginica"], dtype=object)[y]
+    options = {"n_estimators": 3} if make is not KDDTClassifier else {}
+    model = make(bandwidth=0.2, random_state=0, **options).fit(X, words)
+    assert model.classes_.dtype == object
+    assert set(model.predict(X)) <= set(words)
+    assert model.forest_.inputs.feature_names == tuple(X.columns)
+    again = pickle.loads(pickle.dumps(model))
+    assert np.array_equal(again.predict_proba(X), model.predict_proba(X))
+    assert np.array_equal(clone(model).fit(X, words).predict_proba(X), model.predict_proba(X))
+
+
+def test_soft_prediction_goes_through_torch_and_back(wine: tuple[np.ndarray, np.ndarray]) -> None:
+    torch = pytest.importorskip("torch")
+    X, y = wine
+    model = KDDTClassifier(bandwidth=0.3, max_depth=4).fit(X, y)
+    soft = bitvec.to_torch(model.forest_, relaxation="kernel", dtype=torch.float64)
+    found = soft(torch.tensor(X)).detach().numpy()
+    assert np.allclose(found, model.predict_proba(X), rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"kernel": "square"}, "`kernel` must be one of box, gaussian"),
+        ({"kernel": [box(1.0)]}, "one for each of the 4 features, got 1"),
+        ({"bandwidth": "best"}, "`bandwidth` must be one of cv, silverman, likelihood, a number"),
+        ({"bandwidth": -1.0}, "`bandwidth` must be one of"),
+        ({"bandwidth": [1.0, 2.0]}, "one for each of the 4 features"),
+        ({"bandwidths": [np.nan]}, "`bandwidths` must be finite"),
+        ({"cv": 1}, "`cv` must be a number of folds"),
+        ({"criterion": "mse"}, "`criterion` must be 'gini' or 'entropy'"),
+        ({"max_features": 9}, "`max_features` must be"),
+        ({"max_depth": -1}, "`max_depth` must not be negative"),
+        ({"min_mass": 0}, "`min_mass` must be positive"),
+        ({"min_gain": -1}, "`min_gain` must not be negative"),
+    ],
+)
+def test_options_out_of_place_are_refused(options: dict[str, Any], message: str) -> None:
+    X, y = load_iris(return_X_y=True)
+    with pytest.raises(bitvec.InputError, match=message):
+        KDDTClassifier(**options).fit(X, y)
+
+
+def test_probabilities_that_do_not_sum_to_one_are_refused() -> None:
+    X, _ = load_iris(return_X_y=True)
+    with pytest.raises(bitvec.InputError, match=r"which sum to 1, got .* in row 0"):
+        KDDTClassifier(bandwidth=0.1).fit(X, np.full((150, 2), 0.4))
+    with pytest.raises(bitvec.InputError, match="`uncertainty` must hold one finite number"):
+        KDDTClassifier(bandwidth=0.1).fit(X, np.arange(150) % 2, uncertainty=np.ones((150, 3)))
