@@ -109,8 +109,9 @@ _OPENVINO_WRONG = (
     ("Min", "NaN loses against a number that stands after it"),
     ("Relu", "NaN becomes 0"),
 )
-"""Measured on the CPU of version 2026.4.1, where some answers depend on the processor. Two stay in: bitvec casts no float to bool, and float64
-is no choice here anyway; scores of a target that merges constants are divided beforehand."""
+"""Measured on the CPU of version 2026.4.1, where some answers depend on the processor. Two stay in:
+bitvec casts no float to bool, and float64 is no choice here anyway; scores of a target that merges
+constants are divided beforehand."""
 
 _OPENVINO = STANDARD - {kind for kind, _ in _OPENVINO_WRONG} | {"Cast", "Div"}
 

