@@ -20,6 +20,8 @@ LEAST = 1e-12
 """A leaf has at least this share of the mass of its parent: less is rounding of the sums."""
 GAIN = 1e-9
 """What a split must gain to be more than rounding: of a node's mass, for vectors of its loss."""
+TIE = 1e-3
+"""Of that: by how much the worth of two splits must differ, or the first is taken."""
 EPSILON = np.finfo(np.float64).eps
 
 
@@ -218,7 +220,7 @@ def grow(  # type: ignore[no-untyped-def]
                 events = filtered_events(
                     events, depth, n_features, starts, counts, order, count, n_edges, stamp, node
                 )
-            least = max(min_mass, LEAST * w)
+            least, tie = max(min_mass, LEAST * w), TIE * least_gain
             best, best_feature, best_at = -np.inf, -1, 0.0
             looked = 0
             for number in range(n_features):
@@ -274,6 +276,7 @@ def grow(  # type: ignore[no-untyped-def]
                         w,
                         squares,
                         least,
+                        tie,
                         criterion,
                         S,
                         m,
@@ -281,7 +284,7 @@ def grow(  # type: ignore[no-untyped-def]
                         since,
                         open_rows,
                     )
-                if found > best:
+                if found > best + tie:
                     best, best_feature, best_at = found, j, t
                 if looked >= max_features and best > -np.inf:
                     break

@@ -85,6 +85,7 @@ def best_threshold(  # type: ignore[no-untyped-def]
     w,
     squares,
     least,
+    tie,
     criterion,
     S,
     m,
@@ -107,6 +108,8 @@ def best_threshold(  # type: ignore[no-untyped-def]
         Mass of each class in the node, its total, and the sum of squares of s.
     least : float
         Mass that each child must have.
+    tie : float
+        What a later threshold must be worth more than an earlier one: less is rounding.
     S, m, rest, since, open_rows : (n_outputs,)
         Room for the masses left of t, their slopes and what rounding took of them, where masses
         were brought up to date, and how many rows of the class have a density at t.
@@ -134,7 +137,7 @@ def best_threshold(  # type: ignore[no-untyped-def]
                 worth, left = children_worth(
                     S, m, s, w, squares, W, MW, Q, A, M, P, R, 0.0, criterion
                 )
-                if worth > best:
+                if worth > best + tie:
                     best, threshold, pending = worth, t, True
             if pending and n_open == 0:
                 # Anywhere in the gap the children are the same: its middle is farthest from rows.
@@ -149,13 +152,13 @@ def best_threshold(  # type: ignore[no-untyped-def]
                         worth, left = children_worth(
                             S, m, s, w, squares, W, slope, Q, A, M, P, R, cut, criterion
                         )
-                        if worth > best and t + cut < high:
+                        if worth > best + tie and t + cut < high:
                             best, threshold = worth, t + cut
                 worth, left = children_worth(
                     S, m, s, w, squares, W, slope, Q, A, M, P, R, dt, criterion
                 )
                 before_jump = is_jump and at[event] == here
-                if worth > best and fewest <= left <= most and (here < high or before_jump):
+                if worth > best + tie and fewest <= left <= most and (here < high or before_jump):
                     best, threshold = worth, here
                     pending = not before_jump
                     if before_jump:

@@ -50,6 +50,7 @@ def scan(sample: Sample, box: Box, feature: int, least: float) -> tuple[float, f
         w,
         float(s @ s),
         least,
+        0.0,
         targets.criterion,
         *np.zeros((4, n_outputs)),
         np.zeros(n_outputs, np.int64),

@@ -43,11 +43,16 @@ def known(estimator: Any) -> dict[str, str]:
     }
 
 
-@parametrize_with_checks(
-    [make(**QUICK) for make in SINGLE] + [make(n_estimators=3, **QUICK) for make in FORESTS],
-    expected_failed_checks=known,
-)
+@parametrize_with_checks([make(**QUICK) for make in SINGLE])
 def test_passes_the_checks_of_scikit_learn(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+@pytest.mark.full
+@parametrize_with_checks(
+    [make(n_estimators=3, **QUICK) for make in FORESTS], expected_failed_checks=known
+)
+def test_forests_pass_the_checks_of_scikit_learn(estimator: Any, check: Any) -> None:
     check(estimator)
 
 
