@@ -36,6 +36,15 @@ if TYPE_CHECKING:
     from bitvec.exports import export, export_page, to_c
     from bitvec.files import identical, load, save
     from bitvec.forest import Forest, from_matrices
+    from bitvec.learners.kddt.sklearn import KDDTClassifier, KDDTRegressor
+    from bitvec.learners.kddt.sklearn_forests import (
+        KDDTExtraTreesClassifier,
+        KDDTExtraTreesRegressor,
+        KDDTRandomForestClassifier,
+        KDDTRandomForestRegressor,
+    )
+    from bitvec.learners.tao.refine import tao_refine
+    from bitvec.learners.tao.sklearn import TAOClassifier, TAORegressor
     from bitvec.machine import DecisionMachine
     from bitvec.retrained.sklearn import RetrainedClassifier, RetrainedRegressor
     from bitvec.runtime.pruning.prune import prune
@@ -64,7 +73,16 @@ _HOME = {
     "save": "bitvec.files",
     "Forest": "bitvec.forest",
     "from_matrices": "bitvec.forest",
+    "tao_refine": "bitvec.learners.tao.refine",
+    "TAOClassifier": "bitvec.learners.tao.sklearn",
+    "TAORegressor": "bitvec.learners.tao.sklearn",
     "DecisionMachine": "bitvec.machine",
+    "KDDTClassifier": "bitvec.learners.kddt.sklearn",
+    "KDDTRegressor": "bitvec.learners.kddt.sklearn",
+    "KDDTExtraTreesClassifier": "bitvec.learners.kddt.sklearn_forests",
+    "KDDTExtraTreesRegressor": "bitvec.learners.kddt.sklearn_forests",
+    "KDDTRandomForestClassifier": "bitvec.learners.kddt.sklearn_forests",
+    "KDDTRandomForestRegressor": "bitvec.learners.kddt.sklearn_forests",
     "from_cpt": "bitvec.converters.native",
     "from_e2edf": "bitvec.converters.native",
     "from_e2edt": "bitvec.converters.native",
@@ -89,9 +107,17 @@ __all__ = [
     "Forest",
     "InputError",
     "InvalidForestError",
+    "KDDTClassifier",
+    "KDDTExtraTreesClassifier",
+    "KDDTExtraTreesRegressor",
+    "KDDTRandomForestClassifier",
+    "KDDTRandomForestRegressor",
+    "KDDTRegressor",
     "MissingLibraryError",
     "RetrainedClassifier",
     "RetrainedRegressor",
+    "TAOClassifier",
+    "TAORegressor",
     "UnsupportedModelError",
     "certify",
     "compile",
@@ -112,6 +138,7 @@ __all__ = [
     "prune",
     "retrain",
     "save",
+    "tao_refine",
     "to_c",
     "to_sklearn",
     "to_torch",

@@ -18,9 +18,10 @@ from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.tree import DecisionTreeClassifier
 from xgboost import XGBClassifier
 
-import bitvec
 from benchmarks.datasets import read
 from bitvec.kernels import box
+from bitvec.learners.kddt.answers import answers
+from bitvec.learners.kddt.events import laws_of
 from bitvec.learners.kddt.rules import GRID
 from bitvec.learners.kddt.search import search
 from bitvec.learners.kddt.sklearn import KDDTClassifier
@@ -28,7 +29,7 @@ from bitvec.learners.kddt.sklearn_forests import (
     KDDTExtraTreesClassifier,
     KDDTRandomForestClassifier,
 )
-from bitvec.learners.kddt.tree import Limits, class_targets, native
+from bitvec.learners.kddt.tree import GrownTree, Limits, class_targets
 
 Array = np.ndarray[Any, Any]
 
@@ -118,12 +119,12 @@ class _Fold:
         n_features, n_classes = self.X.shape[1], int(self.y.max()) + 1
         folds = np.random.default_rng(self.seed).permutation(len(self.y)) % N_FOLDS
 
-        def score(tree: Any, bandwidth: Array, rows: Array) -> Array:
+        def score(tree: GrownTree, bandwidth: Array, rows: Array) -> Array:
             right = []
-            for kernel in ([box(h) for h in bandwidth], None):
-                forest = bitvec.convert(native(tree, n_features, kernel=kernel))
-                raw = bitvec.compile(forest, n_jobs=1).predict(self.X[rows])
-                right.append(float(np.sum(raw.argmax(axis=1) == self.y[rows])))
+            for widths in (bandwidth, np.zeros(n_features)):
+                laws = laws_of(self.X[rows], [box(h) for h in widths])
+                found = answers(tree, laws).argmax(axis=1)
+                right.append(float(np.sum(found == self.y[rows])))
             return np.array(right)
 
         found = search(

@@ -10,9 +10,10 @@ import numpy as np
 from jaxtyping import Float
 
 from bitvec.arrays import Array
-from bitvec.converters.native import KDDT, convert, from_kddt_forest
+from bitvec.converters.native import KDDT, from_kddt_forest
 from bitvec.errors import InputError, MissingLibraryError
 from bitvec.kernels import FeatureKernel
+from bitvec.learners.kddt.answers import answers
 from bitvec.learners.kddt.bandwidths import RULES, Chosen, checked_grid, given_bandwidth
 from bitvec.learners.kddt.events import events_of, laws_of
 from bitvec.learners.kddt.pruning import PruningPath, merged, pruned, pruning_path
@@ -42,7 +43,6 @@ from bitvec.learners.sklearn_base import (
     row_weights,
     values,
 )
-from bitvec.runtime.predictor import compile
 from bitvec.runtime.threads import effective_jobs
 
 try:
@@ -227,12 +227,12 @@ class KernelTrees(NativeEstimator):
             raise InputError(f"`cv` must be a number of folds, at least 2, got {self.cv!r}.")
         Y = _rows_of(targets)
 
+        crisp = np.zeros(X.shape[1])
+
         def score(tree: GrownTree, bandwidth: Array, rows: Array) -> Array:
             kernel = self._predicting(shapes, bandwidth)
-            raw = compile(convert(native(tree, X.shape[1], kernel=kernel)), n_jobs=1).predict(
-                X[rows]
-            )
-            return np.array([self._score(raw.reshape(rows.size, -1), Y[rows], weight[rows])])
+            laws = laws_of(X[rows], scaled(shapes, crisp) if kernel is None else kernel)
+            return np.array([self._score(answers(tree, laws), Y[rows], weight[rows])])
 
         folds = random.permutation(len(X)) % min(int(self.cv), len(X))
         with counter("bandwidths", shown=bool(self.verbose)) as told:

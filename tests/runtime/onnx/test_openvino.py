@@ -137,7 +137,7 @@ BOOL = onnx.TensorProto.BOOL
 
 
 def require_known(kind, is_right):
-    """Require that an operator is right, unless the table says that on some processors it is not."""
+    """Require that an operator is right, unless the table says that somewhere it is not."""
     if is_right and kind in dict(find("openvino").wrong):
         pytest.skip(f"on this processor {kind} is right")
     assert is_right or kind in dict(find("openvino").wrong)
