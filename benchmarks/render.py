@@ -2,7 +2,8 @@
 
 A block between `<!-- table: NAME -->` and `<!-- end -->` is made from the kept run of the benchmark
 NAME, or, for `formats` and `targets`, from the tables that dispatch. A benchmark with several
-tables names one as `NAME.TABLE`. A page that shows `engine.svg` has it drawn from the same run.
+tables names one as `NAME.TABLE`, as do the tables of papers, `tables-PAPER.TABLE`. Pages that show
+`engine.svg`, `kddt.svg` and `tao.svg` have them drawn from the same runs.
 """
 
 from __future__ import annotations
@@ -19,8 +20,13 @@ from bitvec.targets import TARGETS
 
 ROOT = Path(__file__).parent.parent
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
-BLOCK = re.compile(r"(<!-- table: (\w+)(?:\.(\w+))? -->\n).*?(<!-- end -->)", re.DOTALL)
-PICTURE = ROOT / "docs" / "engine.svg"
+BLOCK = re.compile(r"(<!-- table: ([\w-]+)(?:\.(\w+))? -->\n).*?(<!-- end -->)", re.DOTALL)
+PICTURES = {
+    "engine": "engine.picture",
+    "tables-kddt": "tables.kddt_picture",
+    "tables-tao": "tables.tao_picture",
+}
+"""Runs that are drawn, as the picture of their last word, each with the module that draws it."""
 
 
 def rendered(text: str) -> str:
@@ -37,19 +43,23 @@ def rendered(text: str) -> str:
 
 def _run(name: str, part: str) -> str:
     path = RESULTS / f"{name}.json"
+    of_paper = name.removeprefix("tables-")
+    command = name if of_paper == name else f"tables {of_paper} --data FOLDER"
     if not path.exists():
-        return f"No run is kept yet: `python -m benchmarks.{name} --save` keeps one."
+        return f"No run is kept yet: `python -m benchmarks.{command} --save` keeps one."
     report = json.loads(path.read_text(encoding="utf-8"))
-    return getattr(import_module(f"benchmarks.{name}"), part)(report)
+    module = name if of_paper == name else f"tables.{of_paper}_summary"
+    return getattr(import_module(f"benchmarks.{module}"), part)(report)
 
 
-def picture() -> None:
-    """Draw the run of the engine, if one is kept."""
-    path = RESULTS / "engine.json"
-    if path.exists():
-        from benchmarks.engine.picture import draw
-
-        draw(json.loads(path.read_text(encoding="utf-8")), PICTURE)
+def draw() -> None:
+    """Draw the runs that are kept."""
+    for name, module in PICTURES.items():
+        path = RESULTS / f"{name}.json"
+        if path.exists():
+            report = json.loads(path.read_text(encoding="utf-8"))
+            picture = ROOT / "docs" / f"{name.removeprefix('tables-')}.svg"
+            import_module(f"benchmarks.{module}").draw(report, picture)
 
 
 def formats() -> str:
@@ -100,7 +110,7 @@ def main() -> None:
         if not check:
             page.write_text(rendered(text), encoding="utf-8")
     if not check:
-        picture()
+        draw()
 
 
 if __name__ == "__main__":

@@ -20,8 +20,10 @@ ROOT = Path(__file__).resolve().parent.parent
         ("docs/what-lifts.md", 4),
         ("docs/decision-machines.md", 25),
         ("docs/engine.md", 8),
+        ("docs/kddt.md", 30),
         ("docs/relaxations.md", 15),
         ("docs/retraining.md", 15),
+        ("docs/tao.md", 40),
     ],
     ids=str,
 )
@@ -46,8 +48,10 @@ def test_every_page_is_tried():
         "engine.md",
         "export-figures.md",
         "export.md",
+        "kddt.md",
         "relaxations.md",
         "retraining-figures.md",
         "retraining.md",
+        "tao.md",
         "what-lifts.md",
     ]

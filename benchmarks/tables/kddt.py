@@ -13,9 +13,13 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
 from sklearn.model_selection import GridSearchCV, KFold
-from sklearn.tree import DecisionTreeClassifier
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from xgboost import XGBClassifier
 
 from benchmarks.datasets import read
@@ -24,10 +28,11 @@ from bitvec.learners.kddt.answers import answers
 from bitvec.learners.kddt.events import laws_of
 from bitvec.learners.kddt.rules import GRID
 from bitvec.learners.kddt.search import search
-from bitvec.learners.kddt.sklearn import KDDTClassifier
+from bitvec.learners.kddt.sklearn import KDDTClassifier, KDDTRegressor
 from bitvec.learners.kddt.sklearn_forests import (
     KDDTExtraTreesClassifier,
     KDDTRandomForestClassifier,
+    KDDTRandomForestRegressor,
 )
 from bitvec.learners.kddt.tree import GrownTree, Limits, class_targets
 
@@ -67,12 +72,29 @@ LARGE: Final = ("optdigits", "pendigits", "satimage", "letter")
 N_FOLDS: Final = 10
 SEEDS: Final = 5
 N_TREES: Final = 100
+REGRESSION_SEEDS: Final = 3
 ALPHAS: Final = np.logspace(-5, 0, 11)
 
 
+REGRESSION: Final = "california"
+GROWTH: Final = "growth"
+LETTER: Final = "letter, bandwidth 0.1"
+"""The whole of letter, one tree: its seconds are asked for."""
+SIZES: Final = tuple(1 << power for power in range(10, 18))
+"""Rows of drawn data, on which trees of one depth are timed."""
+
+
 def units(*, quick: bool, only: str = "") -> list[tuple[Any, ...]]:
-    """Return (name, seed, fold) of all that is to be measured, the small sets first."""
-    return [
+    """Return (name, seed, fold) of all that is to be measured, the small sets first.
+
+    Of growth the last number is the number of rows.
+    """
+    sizes = SIZES[:4] if quick else SIZES
+    found = [(GROWTH, 0, n_rows) for n_rows in sizes if only in GROWTH]
+    if not quick:
+        found += [(LETTER, 0, 0)] if only in LETTER else []
+        found += [(REGRESSION, seed, 0) for seed in range(REGRESSION_SEEDS) if only in REGRESSION]
+    return found + [
         (name, seed, fold)
         for name in PAPER
         if only in name and (not quick or name in QUICK)
@@ -84,6 +106,12 @@ def units(*, quick: bool, only: str = "") -> list[tuple[Any, ...]]:
 def measured(unit: tuple[Any, ...], data: Path) -> dict[str, Any]:
     """Return the accuracy of every method on one fold, with leaves, bandwidths and seconds."""
     name, seed, fold = unit
+    if name == GROWTH:
+        return growth(fold)
+    if name == LETTER:
+        return {"seconds": {"soft": _letter_seconds(data)}}
+    if name == REGRESSION:
+        return regression(data, seed)
     table = read(data, name)
     deviation = table.X.std(axis=0)
     X = (table.X - table.X.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0)
@@ -99,6 +127,64 @@ def measured(unit: tuple[Any, ...], data: Path) -> dict[str, Any]:
         model.fit(of_fold.X, of_fold.y)
         score = float(np.mean(model.predict(of_fold.test_X) == of_fold.test_y))
         answer["accuracy"][method] = round(score, 6)
+        answer["seconds"][method] = round(time.perf_counter() - begin, 3)
+        answer["leaves"][method] = _leaves(model)
+    return answer
+
+
+def growth(n_rows: int) -> dict[str, Any]:
+    """Return the seconds of a tree of 256 leaves on drawn rows, the best of three."""
+    drawn = np.random.default_rng(0)
+    X = drawn.normal(size=(n_rows, 8))
+    y = (X @ drawn.normal(size=(8, 4)) + drawn.normal(size=(n_rows, 4))).argmax(axis=1)
+    model = KDDTClassifier(bandwidth=0.1, max_depth=8)
+    seconds = []
+    for _ in range(4):  # the first compiles
+        begin = time.perf_counter()
+        model.fit(X, y)
+        seconds.append(time.perf_counter() - begin)
+    return {"seconds": {"soft": round(min(seconds[1:]), 4)}, "leaves": model.forest_.n_leaves}
+
+
+def _letter_seconds(data: Path) -> float:
+    table = read(data, "letter")
+    X = (table.X - table.X.mean(axis=0)) / table.X.std(axis=0)
+    KDDTClassifier(bandwidth=0.1, max_depth=2).fit(X, table.y)  # compiles
+    begin = time.perf_counter()
+    KDDTClassifier(bandwidth=0.1).fit(X, table.y)
+    return round(time.perf_counter() - begin, 3)
+
+
+def regression(data: Path, seed: int) -> dict[str, Any]:
+    """Return the error of regressors on a fifth of california's rows, drawn by seed.
+
+    The blanks in the number of bedrooms become the median of the training rows.
+    """
+    table = read(data, "california")
+    order = np.random.default_rng(seed).permutation(len(table.y))
+    test, rest = order[: len(order) // 5], order[len(order) // 5 :]
+    X = np.where(np.isnan(table.X), np.nanmedian(table.X[rest], axis=0), table.X)
+    tuned = GridSearchCV(
+        DecisionTreeRegressor(random_state=seed),
+        {"ccp_alpha": np.logspace(-6, -2, 13), "min_samples_leaf": [1, 5, 10, 20]},
+        cv=KFold(5, shuffle=True, random_state=seed),
+        scoring="neg_mean_squared_error",
+        n_jobs=1,
+    )
+    own: dict[str, Any] = {"min_mass": 5, "random_state": seed, "n_jobs": 1}
+    models: dict[str, Any] = {
+        "cart": tuned,
+        "soft": KDDTRegressor(**own),
+        "crisp": KDDTRegressor(**own, predict_kernel=None),
+        "rf soft": KDDTRandomForestRegressor(**own, bandwidth="silverman", max_features=0.5),
+        "rf": RandomForestRegressor(max_features=0.5, random_state=seed, n_jobs=1),
+    }
+    answer: dict[str, Any] = {"rmse": {}, "seconds": {}, "leaves": {}}
+    for method, model in models.items():
+        begin = time.perf_counter()
+        model.fit(X[rest], table.y[rest])
+        error = model.predict(X[test]) - table.y[test]
+        answer["rmse"][method] = round(float(np.sqrt(np.mean(error**2))), 6)
         answer["seconds"][method] = round(time.perf_counter() - begin, 3)
         answer["leaves"][method] = _leaves(model)
     return answer
@@ -171,6 +257,6 @@ def _leaves(model: Any) -> int | None:
     """Return the leaves of a single tree."""
     if isinstance(model, GridSearchCV):
         return int(model.best_estimator_.get_n_leaves())
-    if isinstance(model, KDDTClassifier):
+    if isinstance(model, KDDTClassifier | KDDTRegressor):
         return model.forest_.n_leaves
     return None

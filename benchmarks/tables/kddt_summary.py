@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.report import Target
-from benchmarks.tables.kddt import METHODS, PAPER
+from benchmarks.tables.kddt import GROWTH, LETTER, METHODS, PAPER, REGRESSION
 
 Record = dict[str, Any]
 
@@ -28,7 +28,46 @@ def rows(records: Sequence[Record]) -> list[dict[str, Any]]:
             continue
         for method, paper in zip(METHODS, PAPER[name], strict=True):
             found.append(_row(name, method, paper, own))
+    return found + _others(records)
+
+
+def _others(records: Sequence[Record]) -> list[dict[str, Any]]:
+    """Return the seconds of growth and of letter, and the errors of regressors."""
+    found: list[dict[str, Any]] = []
+    for record in records:
+        name, _, n_rows = record["unit"]
+        if name == GROWTH:
+            found.append(
+                {
+                    "data": name,
+                    "method": "soft",
+                    "n_rows": n_rows,
+                    "leaves": record["leaves"],
+                    "seconds": record["seconds"]["soft"],
+                }
+            )
+        elif name == LETTER:
+            found.append({"data": name, "method": "soft", "seconds": record["seconds"]["soft"]})
+    own = [record for record in records if record["unit"][0] == REGRESSION]
+    for method in own[0]["rmse"] if own else ():
+        errors = [record["rmse"][method] for record in own]
+        leaves = [record["leaves"][method] for record in own]
+        found.append(
+            {
+                "data": REGRESSION,
+                "method": method,
+                "rmse": round(float(np.mean(errors)), 4),
+                "deviation_of_seeds": round(float(np.std(errors)), 4),
+                "leaves": None if leaves[0] is None else round(float(np.mean(leaves)), 1),
+                "seconds": round(float(np.mean([r["seconds"][method] for r in own])), 2),
+            }
+        )
     return found
+
+
+def rises(report: dict[str, Any]) -> list[tuple[int, float]]:
+    """Return the rows and the seconds of growth."""
+    return [(row["n_rows"], row["seconds"]) for row in report["rows"] if row["data"] == GROWTH]
 
 
 def _row(name: str, method: str, paper: float, own: Sequence[Record]) -> dict[str, Any]:
@@ -101,6 +140,23 @@ def targets(records: Sequence[Record], *, whole: bool) -> list[Target]:
     found.append(
         Target("soft tree significantly below scikit-learn's tuned tree", "0", worse, worse == 0)
     )
+    growth = [(row["n_rows"], row["seconds"]) for row in _others(records) if row["data"] == GROWTH]
+    if len(growth) > 1:
+        n, seconds = np.array(growth, float).T
+        power = float(np.polyfit(np.log(n * np.log(n)), np.log(seconds), 1)[0])
+        found.append(
+            Target("seconds as a power of n log n", "<= 1.1", round(power, 3), power <= 1.1)
+        )
+    found += [
+        Target(
+            "seconds on letter at bandwidth 0.1, one core",
+            "< 20",
+            row["seconds"],
+            row["seconds"] < 20,
+        )
+        for row in _others(records)
+        if row["data"] == LETTER
+    ]
     hours = sum(sum(record["seconds"].values()) for record in records) / 3600 / 2
     found.append(Target("hours on 2 cores", "<= 8", round(hours, 2), hours <= 8))
     if whole:
@@ -111,7 +167,7 @@ def targets(records: Sequence[Record], *, whole: bool) -> list[Target]:
 def table(report: dict[str, Any]) -> str:
     """Return the table in Markdown: ours, with the paper's figure in brackets."""
     found = {(row["data"], row["method"]): row for row in report["rows"]}
-    names = dict.fromkeys(row["data"] for row in report["rows"])
+    names = [name for name in PAPER if (name, "soft") in found]
     lines = [f"| data | {' | '.join(METHODS)} |", f"|---|{'---:|' * len(METHODS)}"]
     for name in names:
         cells = [
@@ -125,7 +181,7 @@ def table(report: dict[str, Any]) -> str:
 def sizes(report: dict[str, Any]) -> str:
     """Return leaves, bandwidths and seconds of the single trees, in Markdown."""
     found = {(row["data"], row["method"]): row for row in report["rows"]}
-    names = dict.fromkeys(row["data"] for row in report["rows"])
+    names = [name for name in PAPER if (name, "soft") in found]
     lines = [
         "| data | leaves of CART | soft | crisp | bandwidth, soft | crisp | seconds, soft |"
         " 100 trees, rf soft | over CART, points |",
@@ -140,4 +196,15 @@ def sizes(report: dict[str, Any]) -> str:
             f"{found[name, 'rf soft']['seconds']:.1f} | "
             f"{soft['over_scikit_learn']:+.1f} ± {error:.1f} |"
         )
+    return "\n".join(lines)
+
+
+def regressions(report: dict[str, Any]) -> str:
+    """Return the errors of regressors on california, in Markdown."""
+    lines = ["| model | RMSE | leaves | seconds |", "|---|---:|---:|---:|"]
+    for row in report["rows"]:
+        if row["data"] == REGRESSION:
+            leaves = "" if row["leaves"] is None else f"{row['leaves']:.0f}"
+            error = f"{row['rmse']:.3f} ± {row['deviation_of_seeds']:.3f}"
+            lines.append(f"| {row['method']} | {error} | {leaves} | {row['seconds']:.1f} |")
     return "\n".join(lines)

@@ -30,6 +30,7 @@ class Svm:
     lambda_ : float
         Of "l1": what the sizes of the weights count; the hinges then count 1 / lambda_ times.
     tol : float
+        Of Newton's method; LIBLINEAR has its own.
     max_iter : int
     seed : int
         Of LIBLINEAR, whose coordinate descent visits columns in random order.

