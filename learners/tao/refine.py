@@ -150,7 +150,7 @@ def tao_refine(
     >>> right = [sum(bitvec.compile(one).predict(X[held]) == y[held]) for one in candidates]
     >>> best = candidates[right.index(max(right))]
     >>> best.n_nodes
-    3
+    2
     """
     require_forest(forest)
     factor = factors(forest)
