@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from contextlib import contextmanager
 from io import BytesIO
@@ -275,7 +276,8 @@ def _watch(*, quiet: bool) -> Iterator[Callable[[Evaluation], None]]:
     """Show on stderr the hard forest's score each time it is looked at: a bar on a terminal."""
     from bitvec.cli.progress import progress
 
-    with progress("retraining", quiet=quiet) as advance:
+    # Where there is no bar, each look has its own line.
+    with progress("retraining", quiet=quiet or not sys.stderr.isatty()) as advance:
 
         def look(evaluation: Evaluation) -> None:
             mark = "  kept" if evaluation.accepted else ""
