@@ -56,7 +56,7 @@ def main() -> None:
         summary.rows(rows),
         summary.targets(rows, whole=whole),
         table=summary.table,
-        module=f"tables {options.table}",
+        module="tables",
     )
 
 
