@@ -6,7 +6,8 @@ linear inequalities that the tests imply (`relaxations`) which no row of the box
 with all rounding of the literal sums on its side. Its multipliers are found by `nearest` and
 verified here, so that a poor multiplier proves nothing. Otherwise the inequalities leave a point.
 If the literal tests let it pass, a row is found; if not, the box is cut there: the range of a facet
-that lies far from its chord, or a column about the point, so that less can be rounded off.
+that lies far from its chord in a side that the point fails, or a column about the point, so that
+less can be rounded off.
 """
 
 from __future__ import annotations
@@ -275,13 +276,15 @@ def _cut(path: Path, box: Box, point: Float64[Array, " n_columns"]) -> list[Box]
         ranges = _facet_ranges(side, low, high, bottom, top)
         if ranges is None:
             continue
+        blur += np.abs(side.c) @ np.abs(side.A) * (high - low)
         s = np.clip(side.values(point), *ranges)
+        if side.excess(s) >= 0:
+            continue  # the point meets this side: a closer chord would not cut the point off
         gap = side.chord_gaps(*ranges, s)
         k = int(gap.argmax())
         relative = float(gap[k]) / side.rounding(low, high, ranges[1])
         if relative > max(best, 1.0):
             best, chosen = relative, (i, k, _knot(float(s[k]), ranges[0][k], ranges[1][k]))
-        blur += np.abs(side.c) @ np.abs(side.A) * (high - low)
     i, k, value = chosen
     if i >= 0:
         bottom, top = box.bottom[i].copy(), box.top[i].copy()

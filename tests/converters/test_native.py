@@ -229,7 +229,7 @@ def kddt_forests(draw: st.DrawFn) -> KDDTForest:
         n = left.size if first.j.size else 0
         if n == 0:
             left = right = np.zeros(0, np.int64)
-        tau = rng.choice(first.tau, n) if n else first.tau
+        tau = rng.choice(first.tau, n) if n else first.tau[:0]
         other = dataclasses.replace(
             first,
             left=left,

@@ -159,7 +159,9 @@ def test_trees_of_a_forest_must_fit_each_other() -> None:
             from_e2edf([tree, other])
     with pytest.raises(InvalidForestError, match="at least one tree"):
         from_e2edf([])
-    with pytest.raises(InvalidForestError, match="must be an E2EDT, got dict"):
+    with pytest.raises(
+        InvalidForestError, match="must be of class E2EDT, got dict: see from_e2edt"
+    ):
         from_e2edf([{}])  # type: ignore[list-item]
 
 

@@ -210,6 +210,17 @@ def test_a_sum_of_softplus_is_zero_where_its_terms_underflow(dtype):
     assert none
 
 
+def test_sides_that_every_row_meets_cost_no_boxes():
+    # x >= 6 and y >= 6.6 follow from the last two; the first then falls short of 2.3.
+    facets = [[0, -0.25], [-1, 0.25], [-0.5, 0.75], [-0.75, 0.5], [0.25, 0.5], [-0.75, -0.25]]
+    facets += [[-1, 0], [-1, 1], [-1, -1], [-0.5, 0.75], [-0.5, 1]]
+    offset = [0.25, 0.5, -0.25, 0, 0.75, -0.75, 0.75, 0.5, -0.75, -0.25, -1]
+    r = [1, 1, 0.5, 1, 1.5, 0.5, 2, 1.5, 0.5, 1, 1.5]
+    b = [2.3025849, 0.35667497, 0, 0, 2.3025849, 6.9077682]
+    tests = polytopes(facets, offset, r, b, [0, 3, 5, 6, 9, 10, 11], np.float32)
+    assert settled(tests, [1, 1, 1, 1, 0, 1], magnitude=8192.0, boxes=128) == (True, None)
+
+
 @settings(max_examples=60)
 @given(st.data(), st.sampled_from([np.float32, np.float64]))
 def test_no_row_near_a_tie_passes_what_is_proven_empty(data, dtype):

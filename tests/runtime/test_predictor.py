@@ -23,6 +23,7 @@ from bitvec.leaves import Leaves
 from bitvec.node_tests import axis_aligned
 from bitvec.output import Output, PostTransform
 from bitvec.runtime import tables
+from bitvec.runtime.cpu.leaves import leaf_tables
 from bitvec.runtime.cpu.sweeps import perfect
 from bitvec.runtime.predictor import compile
 from bitvec.runtime.threads import available_cores
@@ -264,7 +265,7 @@ def test_warm_predictors_predict():
 @pytest.mark.parametrize("copy", [copy.deepcopy, lambda p: pickle.loads(pickle.dumps(p))])
 def test_copies_predict_with_the_kernels_that_are_compiled_already(copy):
     predictor = compile(two_trees(), warm=True, kernel="perfect")
-    kernel = perfect._sum_kernel(3, 8, 16, False)
+    kernel = perfect._sum_kernel(3, 8, leaf_tables.registers(8, 8), False)
     compiled = len(kernel.compiled.signatures)
     assert compiled == 1
     assert copy(predictor).predict(ROWS).tolist() == [107.0, 109.0, 109.0]
