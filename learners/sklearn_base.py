@@ -68,6 +68,15 @@ class NativeEstimator(BaseEstimator):  # type: ignore[misc]
             return validate_data(self, X, reset=reset, dtype=np.float64)
         return self._validate_data(X, reset=reset, dtype=np.float64)
 
+    def _fitted_rows(self, X: Any, y: Any) -> Float[Array, "n_rows n_features"]:
+        """Return X of a fit as finite float64, and refuse a missing y."""
+        rows = self._rows(X, reset=True)
+        if y is None:
+            raise InputError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None."
+            )
+        return rows
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_predictor")
 

@@ -169,11 +169,7 @@ class KernelTrees(NativeEstimator):
 
     def _training(self, X: Any, y: Any, weight: Any) -> tuple[Array, Targets, Array, Array | None]:
         """Return rows, what leaves are to say of them, weights, and the labels of a Forest."""
-        X = self._rows(X, reset=True)
-        if y is None:
-            raise InputError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None."
-            )
+        X = self._fitted_rows(X, y)
         found = row_weights(X, weight)
         if not self._is_classifier:
             Y = values(y)

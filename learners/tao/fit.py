@@ -142,8 +142,8 @@ def fit_tao(
     monotone : bool
         Whether the test of an oblique node must not raise the reduced objective. By default it is
         whatever its machine finds, as in the supplement of the paper, which as a rule ends at
-        better trees; the best one on the way is returned, never worse than the start, or with
-        "l1" the best one after a pass.
+        better trees; the best one on the way is returned, or with "l1" the best one after a pass.
+        Where none is better than the start, passes from the start follow that never raise it.
         Axis-aligned nodes are solved exactly and always lower the objective.
     tol : float, optional
         Passes end where one lowers the objective, divided by the sum of weights, by less; 5e-4 for

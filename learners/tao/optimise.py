@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Bool, Int64
@@ -109,7 +109,8 @@ class Passes:
 def optimise(tree: Tree, rows: Rows, loss: Loss, step: Step, passes: Passes) -> Optimised:
     """Return the tree after passes from the deepest nodes up to the root, and then its leaves.
 
-    With `step.monotone` no pass raises the objective. Nodes that rows do not reach, and leaves that
+    With `step.monotone` no pass raises the objective; without, passes that end above the start are
+    followed by passes from the start that do not. Nodes that rows do not reach, and leaves that
     none reaches, stay as they are.
 
     Notes
@@ -125,7 +126,8 @@ def optimise(tree: Tree, rows: Rows, loss: Loss, step: Step, passes: Passes) -> 
     weight = max(float(loss.weight.sum()), np.finfo(np.float64).tiny)
     statistics = _start(tree, movable)
     history = [_look(0, tree, rows, loss, step, paths, 0)]
-    best, least = (tree, paths), history[0].objective
+    first, best = tree, (tree, paths)
+    before = least = history[0].objective
     if step.penalty and not step.monotone:
         least = np.inf  # the size of the first weights, which no machine chose, says nothing
     _tell(passes, history)
@@ -138,13 +140,17 @@ def optimise(tree: Tree, rows: Rows, loss: Loss, step: Step, passes: Passes) -> 
         paths = reroute(rows, tree, changed, paths)
         tree = leaf_step(tree, rows, loss, ~paths[-1], passes.leaves)
         look = _look(iteration, tree, rows, loss, step, paths, int(changed.sum()))
-        gain = history[-1].objective - look.objective
+        gain, before = before - look.objective, look.objective
         if look.objective <= least:
             best, least = (tree, paths), look.objective
         history.append(look)
         _tell(passes, history)
-        if not changed.any() or gain < passes.tol * weight:
+        if changed.any() and gain >= passes.tol * weight:
+            continue
+        if step.monotone or best[0] is not first:
             break
+        # Nothing that the free passes found is better than the start: go on from there with care.
+        step, (tree, paths), before = replace(step, monotone=True), best, least
     if not np.isfinite(least):
         least = history[0].objective
     return Optimised(best[0], ~best[1][-1], least, tuple(history), statistics, start)

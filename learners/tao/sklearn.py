@@ -51,8 +51,8 @@ class TAOClassifier(NativeClassifier, TAOEstimator):
     smoothing : float
         Added to the weight of each class at each leaf before shares are taken; 1 is Laplace's.
     monotone : bool
-        Whether an oblique node must not raise the objective; the best tree on the way is returned
-        either way.
+        Whether an oblique node must not raise the objective. Else that is asked only where no tree
+        on the way is better than the start; the best one is returned either way.
     tol : float, optional
         Passes end where one lowers the objective, by row, by less; 5e-4 for oblique trees if not
         given, and 0 for others: until nothing changes.
@@ -207,8 +207,8 @@ class TAORegressor(RegressorMixin, TAOEstimator):  # type: ignore[misc]
     lambda_ : float
         Of "l1": what Σ |w_j| · s_j of a node counts, in squared units of y.
     monotone : bool
-        Whether an oblique node must not raise the objective; the best tree on the way is returned
-        either way.
+        Whether an oblique node must not raise the objective. Else that is asked only where no tree
+        on the way is better than the start; the best one is returned either way.
     tol : float, optional
         Passes end where one lowers the objective, by row, by less; 5e-4 for oblique trees if not
         given, and 0 for others: until nothing changes.

@@ -10,7 +10,7 @@ import numpy as np
 
 from bitvec.arrays import Array
 from bitvec.converters.native.tao import TAO
-from bitvec.errors import InputError, MissingLibraryError
+from bitvec.errors import MissingLibraryError
 from bitvec.learners.sklearn_base import NativeEstimator, require_rows, row_weights
 from bitvec.learners.tao.fit import TAOResult, fit_tao
 from bitvec.learners.tao.node_step import NodeStatistics
@@ -132,11 +132,7 @@ class TAOEstimator(NativeEstimator):
 
     def _training(self, X: Any, y: Any, weight: Any) -> tuple[Array, Array, Array]:
         """Return rows, class numbers or values, and weights."""
-        X = self._rows(X, reset=True)
-        if y is None:
-            raise InputError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None."
-            )
+        X = self._fitted_rows(X, y)
         target = self._target(y)
         require_rows(X, target)
         return X, target, row_weights(X, weight)

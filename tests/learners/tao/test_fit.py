@@ -55,6 +55,17 @@ def test_a_sparse_monotone_fit_never_raises_loss_and_penalty():
     assert last.penalty == pytest.approx(2 * size.sum())
 
 
+def test_passes_that_end_above_the_start_are_followed_by_monotone_ones():
+    X, Y = load_breast_cancer(return_X_y=True)
+    cart = DecisionTreeClassifier(max_depth=3, random_state=0).fit(X, Y)
+    options = {"start": bitvec.convert(cart), "oblique": True, "C": 1e-4}
+    free, monotone = fit_tao(X, Y, **options), fit_tao(X, Y, **options, monotone=True)
+    start, first, *later = objectives(free)
+    assert first > start
+    assert later == objectives(monotone)[1:]
+    assert free.objective == monotone.objective <= start
+
+
 def test_the_best_tree_on_the_way_is_returned():
     result = fit_tao(X, Y, depth=4, start="random", oblique=True, C=0.01, tol=0)
     assert np.sum(result.tree.predict(X) != Y) == result.objective == min(objectives(result))
