@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -208,6 +209,22 @@ def test_soft_prediction_goes_through_torch_and_back(wine: tuple[np.ndarray, np.
     soft = bitvec.to_torch(model.forest_, relaxation="kernel", dtype=torch.float64)
     found = soft(torch.tensor(X)).detach().numpy()
     assert np.allclose(found, model.predict_proba(X), rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("make", [KDDTClassifier, KDDTRandomForestClassifier])
+def test_soft_prediction_goes_through_onnx(
+    make: Any, wine: tuple[np.ndarray, np.ndarray], tmp_path: Path
+) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    X, y = wine
+    few = {"n_estimators": 5} if make is KDDTRandomForestClassifier else {}
+    model = make(kernel="gaussian", bandwidth=0.3, max_depth=4, **few).fit(X, y)
+    path = bitvec.export(model.forest_, tmp_path / "soft.onnx", outputs=["label", "probabilities"])
+    session = onnxruntime.InferenceSession(path)
+    labels, shares = session.run(None, {session.get_inputs()[0].name: X})
+    assert np.array_equal(labels, model.predict(X))
+    assert np.allclose(shares, model.predict_proba(X), rtol=0, atol=1e-6)
+    assert shares.max(axis=1).min() < 1
 
 
 @pytest.mark.parametrize(
