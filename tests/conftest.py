@@ -16,7 +16,11 @@ CORE = sorted({module.name for module in pkgutil.iter_modules(bitvec.__path__, "
 _hook = install_import_hook(CORE, "beartype.beartype")
 
 settings.register_profile(
-    "fixed", deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+    "fixed",
+    deadline=None,
+    derandomize=True,
+    max_examples=50,
+    suppress_health_check=list(HealthCheck),
 )
 settings.register_profile(
     "long", deadline=None, max_examples=1000, suppress_health_check=list(HealthCheck)

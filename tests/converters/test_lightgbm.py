@@ -392,6 +392,7 @@ def test_a_text_of_some_iterations_holds_these():
     assert np.array_equal(reference.raw(forest, X), expected)
 
 
+@pytest.mark.full
 def test_a_chain_of_a_hundred_thousand_nodes_lifts():
     depth = 100_000
 

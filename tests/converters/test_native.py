@@ -38,7 +38,7 @@ from bitvec.feature_maps import Identity, Layers, Linear, ReLU
 from bitvec.forest import Forest
 from bitvec.kernels import FeatureKernel
 
-EXAMPLES = settings(max_examples=40)
+EXAMPLES = settings(max_examples=25)
 DTYPES = (np.float32, np.float64)
 
 
@@ -292,7 +292,7 @@ def test_lift_with_general_weights_equals_the_recursion_on_every_engine(
         assert same(predictor.engine.raw(X), native.raw(X))
 
 
-@settings(max_examples=20)
+@settings(max_examples=12)
 @given(st.one_of(cpts(), e2edts(), e2edfs(), kddts(), kddt_forests(), taos()))
 def test_certificate_covers_every_reachable_node_and_finds_no_difference(native: Any) -> None:
     forest = convert(native)

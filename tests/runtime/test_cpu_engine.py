@@ -573,7 +573,7 @@ LEVELS = {
     [
         pytest.param("portable", marks=pytest.mark.full),
         "none",
-        "no AVX-512",
+        pytest.param("no AVX-512", marks=pytest.mark.full),
         pytest.param("no features", marks=pytest.mark.full),
     ],
 )

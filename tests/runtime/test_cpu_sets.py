@@ -336,7 +336,8 @@ def test_every_level_of_vectors_is_the_reference(level):
 
 
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="names x86 processors")
-@pytest.mark.parametrize("processor", ["haswell", pytest.param("x86-64", marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("processor", ["haswell", "x86-64"])
 def test_older_processors_are_the_reference(processor):
     features = {"haswell": "+avx2,+avx,+sse4.2,+ssse3,+bmi,+bmi2,+fma", "x86-64": "+sse2"}
     run_laws({"NUMBA_CPU_NAME": processor, "NUMBA_CPU_FEATURES": features[processor]})

@@ -81,7 +81,7 @@ def soft_forests(draw: st.DrawFn) -> tuple[Forest, np.ndarray]:
     return forest, X
 
 
-@settings(max_examples=150)
+@settings(max_examples=50)
 @given(soft_forests())
 def test_the_engine_has_the_bits_of_the_reference(drawn: tuple[Forest, np.ndarray]) -> None:
     forest, X = drawn

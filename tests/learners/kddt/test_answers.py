@@ -14,7 +14,7 @@ from bitvec.learners.kddt.tree import Limits, grow_tree, native
 
 
 @given(samples(laws=("constant", "by location")), st.booleans())
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_answers_are_those_of_the_lifted_tree(sample, soft):
     tree = grow_tree(
         sample.laws, events_of(sample.laws), sample.targets, sample.weight, Limits(min_mass=0.5)

@@ -114,7 +114,7 @@ def contents(forest: Forest) -> list:
 
 
 @given(forests_with_rows(kinds=KINDS))
-@settings(max_examples=30)
+@settings(max_examples=15)
 def test_rows_of_X_are_answered_bit_for_bit(case):
     forest, X = case
     result = prune(forest, X)
@@ -124,7 +124,7 @@ def test_rows_of_X_are_answered_bit_for_bit(case):
 
 
 @given(forests_with_rows(kinds=KINDS), st.booleans())
-@settings(max_examples=30)
+@settings(max_examples=15)
 def test_a_branch_stays_if_and_only_if_a_row_reaches_it(case, unreachable):
     forest, X = case
     result = prune(forest, X, equal=False, unreachable=unreachable)
@@ -137,7 +137,7 @@ def test_a_branch_stays_if_and_only_if_a_row_reaches_it(case, unreachable):
 
 
 @given(repetitive_forests())
-@settings(max_examples=30)
+@settings(max_examples=15)
 def test_equal_leaves_become_one_and_no_others(forest):
     result = prune(forest, empty=False, unreachable=False)
     content = contents(forest)
@@ -147,7 +147,7 @@ def test_equal_leaves_become_one_and_no_others(forest):
 
 
 @given(st.data())
-@settings(max_examples=30)
+@settings(max_examples=15)
 def test_without_X_every_row_is_answered_bit_for_bit(data):
     forest = data.draw(repetitive_forests())
     X = data.draw(rows(forest))
@@ -157,7 +157,7 @@ def test_without_X_every_row_is_answered_bit_for_bit(data):
 
 
 @given(st.data())
-@settings(max_examples=20)
+@settings(max_examples=10)
 def test_what_is_pruned_has_nothing_left_to_prune(data):
     forest = data.draw(repetitive_forests())
     X = data.draw(rows(forest))
@@ -169,7 +169,7 @@ def test_what_is_pruned_has_nothing_left_to_prune(data):
 
 
 @given(forests(kinds=ONE_HOT, max_trees=1), st.integers(0, 2**32 - 1))
-@settings(max_examples=20)
+@settings(max_examples=10)
 def test_what_was_kept_is_what_stood_there(forest, seed):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(3, forest.n_features)).astype(forest.dtype)
@@ -179,7 +179,7 @@ def test_what_was_kept_is_what_stood_there(forest, seed):
 
 
 @given(forests(kinds=("axis",), max_trees=3), st.integers(0, 2**32 - 1))
-@settings(max_examples=20)
+@settings(max_examples=10)
 def test_intervals_are_nested_as_they_are_one_by_one(forest, seed):
     B = forest.bitvectors
     group = B.tree_of_node * 2 + np.random.default_rng(seed).integers(0, 2, B.n_nodes)

@@ -88,6 +88,7 @@ def test_two_processes_give_the_result_of_one(tmp_path):
     assert_close(first, alone.forest)
 
 
+@pytest.mark.full
 def test_a_killed_worker_goes_on_from_the_checkpoint(tmp_path):
     forest, X, y = start(tmp_path)
     first, second = torchrun(tmp_path, "die", restarts=1)

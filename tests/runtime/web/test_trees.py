@@ -82,7 +82,7 @@ def in_set(codes: dict[str, Any], x: np.floating) -> bool:
     return words[code // 32] >> code % 32 & 1 == 1
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(forests_with_rows())
 def test_a_walk_down_the_json_ends_in_the_references_leaves(drawn):
     forest, X = drawn

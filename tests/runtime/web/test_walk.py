@@ -27,7 +27,7 @@ def test_the_pages_walk_ends_in_the_references_leaves(node, tmp_path):
     jobs, expected = [], []
 
     # Not polytopes: the last place of a softplus is the C library's own.
-    @settings(max_examples=300, database=None)
+    @settings(max_examples=100, database=None)
     @given(forests_with_rows(kinds=(AXIS, SET, EQUAL, OBLIQUE)))
     def keep(drawn: tuple[Forest, np.ndarray]) -> None:
         forest, X = drawn
