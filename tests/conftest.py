@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import pkgutil
 
+if "PYTEST_XDIST_WORKER" in os.environ:  # the workers share the cores: threads would only wait
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 from hypothesis import HealthCheck, settings
 from jaxtyping import install_import_hook
 
