@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from bitvec.exports import export, export_page, to_c
     from bitvec.files import identical, load, save
     from bitvec.forest import Forest, from_matrices
+    from bitvec.learners.cpt.sklearn import CPTClassifier, CPTRegressor
+    from bitvec.learners.e2edt.sklearn import E2EDTClassifier, E2EDTRegressor
     from bitvec.learners.kddt.sklearn import KDDTClassifier, KDDTRegressor
     from bitvec.learners.kddt.sklearn_forests import (
         KDDTExtraTreesClassifier,
@@ -77,6 +79,10 @@ _HOME = {
     "TAOClassifier": "bitvec.learners.tao.sklearn",
     "TAORegressor": "bitvec.learners.tao.sklearn",
     "DecisionMachine": "bitvec.machine",
+    "CPTClassifier": "bitvec.learners.cpt.sklearn",
+    "CPTRegressor": "bitvec.learners.cpt.sklearn",
+    "E2EDTClassifier": "bitvec.learners.e2edt.sklearn",
+    "E2EDTRegressor": "bitvec.learners.e2edt.sklearn",
     "KDDTClassifier": "bitvec.learners.kddt.sklearn",
     "KDDTRegressor": "bitvec.learners.kddt.sklearn",
     "KDDTExtraTreesClassifier": "bitvec.learners.kddt.sklearn_forests",
@@ -101,8 +107,12 @@ _HOME = {
 
 __all__ = [
     "BitvecError",
+    "CPTClassifier",
+    "CPTRegressor",
     "Certificate",
     "DecisionMachine",
+    "E2EDTClassifier",
+    "E2EDTRegressor",
     "FileFormatError",
     "Forest",
     "InputError",

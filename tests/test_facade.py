@@ -25,8 +25,12 @@ def _without_annotation_checks():
 def test_the_public_names_are_these():
     assert NAMES == [
         "BitvecError",
+        "CPTClassifier",
+        "CPTRegressor",
         "Certificate",
         "DecisionMachine",
+        "E2EDTClassifier",
+        "E2EDTRegressor",
         "FileFormatError",
         "Forest",
         "InputError",

@@ -87,7 +87,8 @@ SIZES: Final = tuple(1 << power for power in range(10, 18))
 def units(*, quick: bool, only: str = "") -> list[tuple[Any, ...]]:
     """Return (name, seed, fold) of all that is to be measured: small sets first, seed by seed.
 
-    A run that is stopped has every set, with fewer seeds. Of growth the last number is the number of rows.
+    A run that is stopped has every set, with fewer seeds. Of growth the last number is the number
+    of rows.
     """
     sizes = SIZES[:4] if quick else SIZES
     found = [(GROWTH, 0, n_rows) for n_rows in sizes if only in GROWTH]

@@ -1,0 +1,1 @@
+"""Convex Polytope Trees: nodes that ask whether x lies in a convex polytope."""

@@ -1,0 +1,1 @@
+"""End-to-End Decision Trees: linear nodes, grown by likelihood and refined as a whole."""

@@ -1,0 +1,131 @@
+"""After growth: all nodes and leaves of a tree refined together, by `bitvec.retrain`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float64, Int64
+
+from bitvec import structure
+from bitvec.arrays import Array
+from bitvec.converters import native
+from bitvec.converters.native.tree import NativeTree
+from bitvec.forest import Forest
+from bitvec.node_tests import NodeTests
+from bitvec.runtime.retrain import Evaluation, RetrainResult, retrain
+
+LEAST_ROWS = 2
+"""Rows that are needed to train on and rows that are needed to choose by."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refinement:
+    """How a grown tree is refined; see `bitvec.retrain`.
+
+    Parameters
+    ----------
+    train : tuple of str
+        What moves.
+    steps : int, optional
+    learning_rate : float
+    gamma : (first, last) or callable, optional
+    spatial : float
+    spatial_shape : tuple of int, optional
+    checkpoint_path : path, optional
+    seed : int
+    progress : callable, optional
+    """
+
+    train: tuple[str, ...]
+    steps: int | None
+    learning_rate: float
+    gamma: Any
+    spatial: float
+    spatial_shape: Any
+    checkpoint_path: str | os.PathLike[str] | None
+    seed: int
+    progress: Callable[[Evaluation], None] | None
+
+
+def refine(
+    tree: NativeTree,
+    X: Float64[Array, "n_rows n_features"],
+    y: Array,
+    weight: Float64[Array, " n_rows"],
+    validation: tuple[Array, Array, Array],
+    how: Refinement,
+) -> RetrainResult:
+    """Refine a tree; what comes back is hard and on the validation rows never worse.
+
+    Branches that no row reaches any more are removed.
+
+    Parameters
+    ----------
+    y
+        Class numbers, or values.
+    validation : (X, y, sample_weight)
+        Rows that the tree was not grown on.
+    """
+    return retrain(
+        native.convert(tree),
+        X,
+        y,
+        train=how.train,
+        sample_weight=weight,
+        validation=validation,
+        steps=how.steps,
+        learning_rate=how.learning_rate,
+        gamma=how.gamma,
+        spatial=how.spatial,
+        spatial_shape=how.spatial_shape,
+        checkpoint_path=how.checkpoint_path,
+        seed=how.seed,
+        prune_dead=True,
+        progress=how.progress,
+    )
+
+
+def held_out(
+    n_rows: int, share: float, seed: int
+) -> tuple[Int64[Array, " n_grown"], Int64[Array, " n_held_out"]]:
+    """Draw the rows to grow on and the rows to choose by, none where there are too few rows.
+
+    Examples
+    --------
+    >>> [part.size for part in held_out(100, 0.15, 0)], [part.size for part in held_out(3, 0.5, 0)]
+    ([85, 15], [3, 0])
+    """
+    n = max(round(n_rows * share), LEAST_ROWS)
+    if n_rows - n < LEAST_ROWS:
+        return np.arange(n_rows), np.arange(0)
+    order = np.random.default_rng(seed).permutation(n_rows)
+    return np.sort(order[n:]), np.sort(order[:n])
+
+
+def children_of(forest: Forest) -> tuple[Array, Array]:
+    """Return the children of the nodes of a forest of one tree, leaves as `~leaf`."""
+    return structure.children(forest.bitvectors)
+
+
+def dense_rows(tests: NodeTests, n_features: int) -> Float64[Array, "n_rows n_features"]:
+    """Return the rows of S."""
+    S = np.zeros((tests.n_rows, n_features))
+    S[np.repeat(np.arange(tests.n_rows), np.diff(tests.row_ptr)), tests.column] = tests.weight
+    return S
+
+
+@contextmanager
+def threads(n: int) -> Iterator[None]:
+    """Hold torch to some threads; −1 is all cores."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(n if n > 0 else os.cpu_count() or 1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
