@@ -140,6 +140,22 @@ def _mnist(folder: Path) -> Table:
     return Table(X.reshape(-1, 784).astype(np.float32), y.astype(np.int64), 60_000)
 
 
+def _usps(folder: Path) -> Table:
+    """Pixels of 0 ... 1, 16 x 16 of them."""
+    with np.load(folder / "usps.npz") as file:
+        X = np.concatenate([file["train_X"], file["test_X"]])
+        y = np.concatenate([file["train_y"], file["test_y"]])
+        return Table(X.astype(np.float64), y.astype(np.int64), len(file["train_y"]))
+
+
+def _connect4(folder: Path) -> Table:
+    """Three columns for each of the 42 squares: blank, first player, second player."""
+    text = lzma.decompress((folder / "connect-4.data.xz").read_bytes()).decode()
+    rows = np.array(_lines(text))
+    X = (rows[:, :-1, None] == np.array(["b", "x", "o"])).reshape(len(rows), -1)
+    return Table(X.astype(np.float64), _codes(rows[:, -1].tolist()), None)
+
+
 def _of_sklearn(load: str) -> Callable[[Path], Table]:
     def read(folder: Path) -> Table:
         X, y = getattr(sklearn.datasets, load)(return_X_y=True)
@@ -165,6 +181,9 @@ READERS: Final[dict[str, tuple[str, Callable[[Path], Table]]]] = {
     "ionosphere": ("ionosphere", _one_file("ionosphere.data")),
     "spambase": ("spambase", _one_file("spambase.data")),
     "mnist": ("mnist", _mnist),
+    "fashion_mnist": ("fashion_mnist", _mnist),
+    "usps": ("usps", _usps),
+    "connect-4": ("connect-4", _connect4),
     "yeast": ("yeast", _one_file("yeast.txt")),
     "segment210": ("segmentation", _segment_small),
     "iris": ("", _of_sklearn("load_iris")),

@@ -9,10 +9,24 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.report import RESULTS, finish, parser
-from benchmarks.tables import kddt, kddt_summary, tao, tao_summary
+from benchmarks.tables import (
+    cpt,
+    cpt_summary,
+    e2edt,
+    e2edt_summary,
+    kddt,
+    kddt_summary,
+    tao,
+    tao_summary,
+)
 from benchmarks.tables.records import done, kept
 
-TABLES: dict[str, Any] = {"kddt": (kddt, kddt_summary), "tao": (tao, tao_summary)}
+TABLES: dict[str, Any] = {
+    "cpt": (cpt, cpt_summary),
+    "e2edt": (e2edt, e2edt_summary),
+    "kddt": (kddt, kddt_summary),
+    "tao": (tao, tao_summary),
+}
 
 RECORDS = RESULTS / "records"
 """Where each unit of work is kept when it is done, so that a run goes on where it was."""

@@ -14,11 +14,11 @@ from typing import Any, Final
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV
-from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+from sklearn.tree import DecisionTreeClassifier
 
 import bitvec
 from benchmarks.datasets import Table, read
+from benchmarks.tables import california
 from bitvec.learners.tao import PathPoint, tao_path
 from bitvec.learners.tao.sklearn import TAOClassifier, TAORegressor
 
@@ -84,7 +84,6 @@ VALUES: Final = {
     ],
 }
 """What is tried on california."""
-ALPHAS: Final = np.logspace(-5, -1, 13)
 QUICK: Final = ("balance", "banknote", "blood")
 
 
@@ -265,21 +264,16 @@ def _pictures(point: PathPoint) -> Iterator[list[int]]:
 
 def _values(table: Table, seed: int) -> Record:
     """Trees of values on california: 80 of 100 rows to train, beside a tuned CART."""
-    order = np.random.default_rng(seed).permutation(len(table.y))
-    n_test = len(order) // 5
-    train, test = order[n_test:], order[:n_test]
-    X = _numeric(table.X, train)
-    y = table.y
+    train, test = california.split(len(table.y), seed)
+    X, y = california.numeric(table.X, train), table.y
     begin = time.perf_counter()
-    cart = GridSearchCV(DecisionTreeRegressor(random_state=seed), {"ccp_alpha": ALPHAS}, cv=5)
-    cart.fit(X[train], y[train])
-    tree = cart.best_estimator_
+    tree = california.pruned_cart(X[train], y[train], seed)
     methods: Record = {
         "CART": {
-            "rmse": _rmse(tree, X[test], y[test]),
+            "rmse": california.rmse(tree, X[test], y[test]),
             "leaves": int(tree.get_n_leaves()),
             "parameters": int(tree.tree_.node_count + tree.get_n_leaves() - 1),
-            "chosen": {"ccp_alpha": float(cart.best_params_["ccp_alpha"])},
+            "chosen": {"ccp_alpha": float(tree.ccp_alpha)},
             "seconds": time.perf_counter() - begin,
         }
     }
@@ -290,21 +284,9 @@ def _values(table: Table, seed: int) -> Record:
         chosen, _ = _chosen(base, settings, X[train], y[train], fit, held)
         model = clone(base).set_params(**chosen).fit(X[train], y[train])
         methods[method] = {
-            "rmse": _rmse(model, X[test], y[test]),
+            "rmse": california.rmse(model, X[test], y[test]),
             "chosen": chosen,
             **_sizes(model.result_),
             "seconds": time.perf_counter() - begin,
         }
     return {"methods": methods}
-
-
-def _numeric(X: Array, train: Array) -> Array:
-    """Return the numbers, blanks filled by the training median, and a column a kind of coast."""
-    numbers, coast = X[:, :-1].copy(), X[:, -1].astype(int)
-    middle = np.nanmedian(numbers[train], axis=0)
-    numbers = np.where(np.isnan(numbers), middle, numbers)
-    return np.column_stack([numbers, np.eye(coast.max() + 1)[coast]])
-
-
-def _rmse(model: Any, X: Array, y: Array) -> float:
-    return float(np.sqrt(np.mean((model.predict(X) - y) ** 2)))
