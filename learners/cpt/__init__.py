@@ -1,1 +1,1 @@
-"""Convex Polytope Trees: nodes that ask whether x lies in a convex polytope."""
+"""Convex Polytope Trees: a node sends a row left if it lies in a soft convex polytope."""
