@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
         ("docs/c99.md", 15),
         ("docs/export.md", 30),
         ("docs/what-lifts.md", 4),
+        ("docs/cpt.md", 12),
         ("docs/decision-machines.md", 25),
         ("docs/engine.md", 8),
         ("docs/kddt.md", 30),
