@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from bitvec.errors import InputError, MissingLibraryError
+from bitvec import options
+from bitvec.errors import MissingLibraryError
 from bitvec.learners.kddt.sklearn_trees import KernelClassifier, KernelTrees
 
 try:
@@ -21,11 +22,7 @@ class _KernelForest(KernelTrees):
 
     @property
     def _n_trees(self) -> int | None:
-        if int(self.n_estimators) != self.n_estimators or self.n_estimators < 1:
-            raise InputError(
-                f"`n_estimators` must be a positive whole number, got {self.n_estimators!r}."
-            )
-        return int(self.n_estimators)
+        return options.whole("n_estimators", self.n_estimators)
 
     @property
     def _bootstrap(self) -> bool:  # type: ignore[override]

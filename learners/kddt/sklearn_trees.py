@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from bitvec import options
 from bitvec.arrays import Array
 from bitvec.converters.native import KDDT, from_kddt_forest
 from bitvec.errors import InputError, MissingLibraryError
@@ -138,6 +140,13 @@ class KernelTrees(NativeEstimator):
         """
         X, targets, weight, classes = self._training(X, y, sample_weight)
         n_features = X.shape[1]
+        total = float(weight.sum())
+        if len(X) > 1 and total < 2 * self._limits(n_features).min_mass:
+            warnings.warn(
+                f"No node has the mass for two leaves of `min_mass` {self.min_mass}: the weights "
+                f"sum to {total:.3g}; scale `sample_weight`, or lower `min_mass`.",
+                stacklevel=2,
+            )
         shapes = kernel_shapes(self.kernel, n_features, self.n_pieces)
         widths = _uncertainties(uncertainty, X)
         random = check_random_state(self.random_state)
@@ -219,8 +228,7 @@ class KernelTrees(NativeEstimator):
         grid: Array,
         random: Any,
     ) -> Search:
-        if int(self.cv) != self.cv or self.cv < 2:
-            raise InputError(f"`cv` must be a number of folds, at least 2, got {self.cv!r}.")
+        n_folds = options.whole("cv", self.cv, least=2)
         Y = _rows_of(targets)
 
         crisp = np.zeros(X.shape[1])
@@ -230,7 +238,7 @@ class KernelTrees(NativeEstimator):
             laws = laws_of(X[rows], scaled(shapes, crisp) if kernel is None else kernel)
             return np.array([self._score(answers(tree, laws), Y[rows], weight[rows])])
 
-        folds = random.permutation(len(X)) % min(int(self.cv), len(X))
+        folds = random.permutation(len(X)) % min(n_folds, len(X))
         with counter("bandwidths", shown=bool(self.verbose)) as told:
             return search(
                 X,
@@ -256,15 +264,14 @@ class KernelTrees(NativeEstimator):
 
     def _limits(self, n_features: int, *, whole: bool = False) -> Limits:
         """Return when to stop; `whole` for the single tree whose bandwidth a forest takes."""
-        if self.max_depth is not None and self.max_depth < 0:
-            raise InputError(f"`max_depth` must not be negative, got {self.max_depth}.")
-        if not self.min_mass > 0:
-            raise InputError(f"`min_mass` must be positive, got {self.min_mass}.")
-        if not self.min_gain >= 0:
-            raise InputError(f"`min_gain` must not be negative, got {self.min_gain}.")
+        if self.max_depth is not None:
+            options.whole("max_depth", self.max_depth, least=0)
+        options.positive("min_mass", self.min_mass)
+        options.positive("min_gain", self.min_gain, or_zero=True)
+        options.positive("ccp_alpha", self.ccp_alpha, or_zero=True)
         whole = whole and self._n_trees is not None
         return Limits(
-            DEEPEST if self.max_depth is None else int(self.max_depth),
+            DEEPEST if self.max_depth is None else min(int(self.max_depth), DEEPEST),
             float(self.min_mass),
             float(self.min_gain),
             None if whole else _feature_count(self.max_features, n_features),

@@ -22,6 +22,8 @@ from bitvec.learners.tao.targets import values
 from bitvec.learners.tao.tree import NodeKind, Tree
 from bitvec.runtime.threads import effective_jobs
 
+DEEPEST = 20
+"""A complete tree of more levels would have millions of nodes."""
 OBLIQUE_TOL = 5e-4
 """Of oblique trees by default: a twentieth of a percent of the weight of all rows."""
 
@@ -184,15 +186,18 @@ def fit_tao(
     Z = _matrix(X)
     target, n_classes = _target(y, len(Z), n_classes)
     weight = weights(sample_weight, len(Z))
+    counted = weight > 0
+    if not counted.all():  # a row of weight 0 is as good as none
+        Z, target, weight = np.ascontiguousarray(Z[counted]), target[counted], weight[counted]
     if leaves not in ("constant", "linear") or (leaves == "linear" and n_classes is not None):
         raise InputError(
             f'`leaves` must be "constant", or "linear" for values, got {leaves!r} for '
             f"{'values' if n_classes is None else 'class numbers'}."
         )
-    if not 0 <= depth <= 20:
-        raise InputError(f"`depth` must lie in 0 ... 20, got {depth}.")
+    if not 0 <= depth <= DEEPEST:
+        raise InputError(f"`depth` must lie in 0 ... {DEEPEST}, got {depth}.")
     X64 = Z.astype(np.float64) if leaves == "linear" else None
-    rows = make_rows(Z, n_threads=effective_jobs(n_jobs), is_sorted=not oblique, X=X64)
+    rows = make_rows(Z, weight, n_threads=effective_jobs(n_jobs), is_sorted=not oblique, X=X64)
     tree = start_tree(
         start,
         rows,

@@ -71,7 +71,10 @@ def parts_of(forest: Forest, Z: Array, X: Array, setting: Setting) -> list[Part]
     trees = [tree_of(alone) for alone in forest]
     is_axis = any(np.any(tree.kind == NodeKind.AXIS) for tree in trees)
     rows = make_rows(
-        Z, n_threads=setting.n_threads, is_sorted=is_axis and not setting.step.is_oblique
+        Z,
+        setting.weight,
+        n_threads=setting.n_threads,
+        is_sorted=is_axis and not setting.step.is_oblique,
     )
     parts = []
     for number, (alone, tree) in enumerate(zip(forest, trees, strict=True)):

@@ -26,7 +26,8 @@ class Rows:
     Z : F, (n_rows, n_features)
         What the tests read.
     mean, scale : float64, (n_features,)
-        Mean and standard deviation of the columns, over finite values; a scale of 0 becomes 1.
+        Mean and standard deviation of the columns, over finite values, each of its row's weight; a
+        scale of 0 becomes 1.
     order : int64, (n_features, n_rows), or (0, 0)
         The rows by rising value of each column, NaN last, where axis-aligned nodes may move.
     X : float64, (n_rows, n_columns), optional
@@ -58,6 +59,7 @@ class Rows:
 
 def make_rows(
     Z: Float[Array, "n_rows n_features"],
+    weight: Float64[Array, " n_rows"] | None = None,
     *,
     n_threads: int,
     is_sorted: bool,
@@ -75,11 +77,15 @@ def make_rows(
     Z = constant(Z)
     finite = np.where(np.isfinite(Z), Z, np.nan).astype(np.float64)
     known = ~np.isnan(finite)
-    count = np.maximum(known.sum(axis=0), 1)
-    filled = np.where(known, finite, 0.0)
+    whole = np.ones(len(Z)) if weight is None else weight / weight.max()
+    share = np.where(known, whole[:, None], 0.0)
+    count = share.sum(axis=0)
+    count = np.where(count > 0, count, 1.0)
+    # A row of weight 0 counts nothing, however large its values are.
+    filled = np.where(share > 0, finite, 0.0)
     with np.errstate(over="ignore", invalid="ignore"):
-        mean = filled.sum(axis=0) / count
-        scale = np.sqrt(np.where(known, (filled - mean) ** 2, 0.0).sum(axis=0) / count)
+        mean = (share * filled).sum(axis=0) / count
+        scale = np.sqrt((share * np.where(share > 0, filled - mean, 0.0) ** 2).sum(axis=0) / count)
     usable = (scale > 0) & np.isfinite(scale)
     mean, scale = np.where(np.isfinite(mean), mean, 0.0), np.where(usable, scale, 1.0)
     order = np.zeros((0, 0), np.int64)

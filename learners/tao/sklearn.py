@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Float64, Int64
 
+from bitvec import options
 from bitvec.arrays import Array
 from bitvec.converters import native
 from bitvec.converters.native.tao import TAO
@@ -300,7 +301,8 @@ class TAORegressor(RegressorMixin, TAOEstimator):  # type: ignore[misc]
         return values(y)
 
     def _options(self, weight: Array) -> dict[str, Any]:
-        own = {"leaves": self.leaves, "ridge": float(self.ridge)}
+        ridge = options.positive("ridge", self.ridge, or_zero=True)
+        own = {"leaves": self.leaves, "ridge": ridge}
         return super()._options(weight) | own
 
     def _told(self, result: TAOResult) -> TAO:

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from bitvec import options
 from bitvec.arrays import Array
 from bitvec.converters.native.tao import TAO
-from bitvec.errors import MissingLibraryError
+from bitvec.errors import InputError, MissingLibraryError
 from bitvec.learners.sklearn_base import NativeEstimator, require_rows, row_weights
-from bitvec.learners.tao.fit import TAOResult, fit_tao
+from bitvec.learners.tao.fit import DEEPEST, TAOResult, fit_tao
 from bitvec.learners.tao.node_step import NodeStatistics
 from bitvec.learners.tao.optimise import MAX_ITER, Iteration
 from bitvec.learners.tao.path import tao_path
@@ -92,12 +93,12 @@ class TAOEstimator(NativeEstimator):
             If X or y is what scikit-learn's checks refuse, NaN for one.
         """
         X, target, weight = self._training(X, y, sample_weight)
-        options = self._options(weight) | {
+        chosen = self._options(weight) | {
             "oblique": bool(self.oblique),
             "penalty": self.penalty,
-            "lambda_": self.lambda_,
+            "lambda_": options.positive("lambda_", self.lambda_),
         }
-        return self._keep(fit_tao(X, target, **options))
+        return self._keep(fit_tao(X, target, **chosen))
 
     def path(self, X: Any, y: Any, lambdas: Any, sample_weight: Any = None) -> tuple[Any, ...]:
         """Fit sparse oblique trees for rising penalties, each started from the one before.
@@ -145,16 +146,21 @@ class TAOEstimator(NativeEstimator):
         start = self.start
         if isinstance(start, str) and start == "auto":
             start = "random" if self.oblique else "cart"
+        depth = options.whole("max_depth", self.max_depth)
+        if depth > DEEPEST:
+            raise InputError(f"`max_depth` must be at most {DEEPEST}, got {depth}.")
+        if self.tol is not None:
+            options.positive("tol", self.tol, or_zero=True)
         return {
-            "depth": self.max_depth,
+            "depth": depth,
             "start": start,
             "sample_weight": weight,
-            "C": self.C,
+            "C": options.positive("C", self.C),
             "monotone": bool(self.monotone),
             "tol": self.tol,
-            "max_iter": int(self.max_iter),
+            "max_iter": options.whole("max_iter", self.max_iter, least=0),
             "prune": bool(self.prune),
-            "restarts": int(self.restarts),
+            "restarts": options.whole("restarts", self.restarts),
             "seed": int(check_random_state(self.random_state).randint(SEEDS)),
             "n_jobs": 1 if self.n_jobs is None else self.n_jobs,
             "progress": _printed(float(weight.sum())) if self.verbose else None,

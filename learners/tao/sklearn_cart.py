@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from jaxtyping import Float64
 
@@ -27,10 +29,17 @@ def cart(
 ) -> Tree:
     """Return a tree of CART: Gini for class numbers, squared error for values.
 
-    Leaves hold the shares of classes, or means.
+    Leaves hold the shares of classes, or means. CART reads float32, so it is handed the ranks of
+    values, whose order is all that it goes by: thresholds lie in the middle of the values that they
+    part, in the dtype of Z.
     """
+    values = [np.unique(column) for column in Z.T]
+    ranks = np.stack(
+        [np.searchsorted(own, column) for own, column in zip(values, Z.T, strict=True)], axis=1
+    )
+    weight = weight / weight.max()  # scikit-learn takes what is tiny for nothing
     kind = DecisionTreeRegressor if n_classes is None else DecisionTreeClassifier
-    fitted = kind(max_depth=depth, random_state=seed).fit(Z, y, sample_weight=weight)
+    fitted = kind(max_depth=depth, random_state=seed).fit(ranks, y, sample_weight=weight)
     grown = fitted.tree_
     if grown.node_count == 1:
         left = right = np.zeros(0, np.int64)
@@ -44,5 +53,15 @@ def cart(
     else:  # a class that no row has is no column of the fitted tree
         V = np.zeros((leaf.size, n_classes))
         V[:, fitted.classes_] = grown.value[leaf, 0, :]
-    threshold = grown.threshold[node].astype(Z.dtype)
-    return axis_tree(left, right, grown.feature[node].astype(np.int64), threshold, Z.shape[1], V)
+    feature = grown.feature[node].astype(np.int64)
+    below = np.floor(grown.threshold[node]).astype(np.int64)
+    threshold = np.array(
+        [_between(*values[j][k : k + 2]) for j, k in zip(feature, below, strict=True)], Z.dtype
+    )
+    return axis_tree(left, right, feature, threshold, Z.shape[1], V)
+
+
+def _between(low: Any, high: Any) -> Any:
+    """Return the middle of two floats, below the upper one in floating point too."""
+    middle = low / 2 + high / 2
+    return middle if low <= middle < high else low

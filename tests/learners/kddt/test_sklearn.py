@@ -236,12 +236,15 @@ def test_soft_prediction_goes_through_onnx(
         ({"bandwidth": -1.0}, "`bandwidth` must be one of"),
         ({"bandwidth": [1.0, 2.0]}, "one for each of the 4 features"),
         ({"bandwidths": [np.nan]}, "`bandwidths` must be finite"),
-        ({"cv": 1}, "`cv` must be a number of folds"),
+        ({"cv": 1}, "`cv` must be a whole number from 2 on, got 1"),
+        ({"cv": None}, "`cv` must be a whole number from 2 on, got None"),
         ({"criterion": "mse"}, "`criterion` must be 'gini' or 'entropy'"),
         ({"max_features": 9}, "`max_features` must be"),
-        ({"max_depth": -1}, "`max_depth` must not be negative"),
-        ({"min_mass": 0}, "`min_mass` must be positive"),
+        ({"max_depth": -1}, "`max_depth` must be a whole number from 0 on, got -1"),
+        ({"max_depth": 1.5}, "`max_depth` must be a whole number from 0 on, got 1.5"),
+        ({"min_mass": 0}, "`min_mass` must be above 0"),
         ({"min_gain": -1}, "`min_gain` must not be negative"),
+        ({"ccp_alpha": np.nan}, "`ccp_alpha` must not be negative"),
     ],
 )
 def test_options_out_of_place_are_refused(options: dict[str, Any], message: str) -> None:
@@ -256,3 +259,9 @@ def test_probabilities_that_do_not_sum_to_one_are_refused() -> None:
         KDDTClassifier(bandwidth=0.1).fit(X, np.full((150, 2), 0.4))
     with pytest.raises(bitvec.InputError, match="`uncertainty` must hold one finite number"):
         KDDTClassifier(bandwidth=0.1).fit(X, np.arange(150) % 2, uncertainty=np.ones((150, 3)))
+
+
+def test_weights_too_small_for_any_split_are_said() -> None:
+    X, y = load_iris(return_X_y=True)
+    with pytest.warns(UserWarning, match="the weights sum to 1; scale `sample_weight`"):
+        KDDTClassifier(bandwidth=0.1).fit(X, y, np.full(len(y), 1 / len(y)))

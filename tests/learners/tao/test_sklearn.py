@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -242,7 +243,7 @@ def test_the_tree_is_that_of_fit_tao():
     ("options", "message"),
     [
         ({"smoothing": -1}, "`smoothing` must be finite"),
-        ({"max_depth": 99}, "`depth` must lie"),
+        ({"max_depth": 99}, "`max_depth` must be at most 20, got 99"),
         ({"start": "forest"}, "`start` must be one of"),
         ({"cost": np.eye(2)}, "`cost` must be 3 x 3"),
         ({"penalty": "l3"}, "`penalty` must be"),
@@ -251,3 +252,55 @@ def test_the_tree_is_that_of_fit_tao():
 def test_options_out_of_place_are_refused(options, message):
     with pytest.raises(InputError, match=message):
         TAOClassifier(**options).fit(*IRIS)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"oblique": True, "start": "cart"},
+        {"oblique": True, "start": "cart", "penalty": "l1"},
+        {"oblique": True},
+        {"oblique": False},
+    ],
+)
+def test_rows_of_no_weight_are_as_good_as_none(options: dict[str, Any]) -> None:
+    X, y = load_iris(return_X_y=True)
+    far = np.concatenate([X, np.full((1, 4), 1e6)])
+    weight = np.append(np.ones(len(X)), 0.0)
+    model = TAOClassifier(max_depth=3, random_state=0, **options)
+    with_it = clone(model).fit(far, np.append(y, 0), sample_weight=weight)
+    without = clone(model).fit(X, y)
+    assert np.array_equal(with_it.predict_proba(X), without.predict_proba(X))
+
+
+@pytest.mark.parametrize("transform", [lambda X: X + 1e9, lambda X: X * 1e-40])
+def test_the_start_by_cart_sees_what_float32_does_not(transform: Any) -> None:
+    X, y = load_iris(return_X_y=True)
+    plain = TAOClassifier(max_depth=3, random_state=0).fit(X, y)
+    moved = TAOClassifier(max_depth=3, random_state=0).fit(transform(X), y)
+    assert moved.history_[0].objective == plain.history_[0].objective
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e300])
+def test_the_size_of_all_weights_does_not_matter(size: float) -> None:
+    X, y = load_iris(return_X_y=True)
+    plain = TAOClassifier(max_depth=3, random_state=0).fit(X, y)
+    other = TAOClassifier(max_depth=3, random_state=0).fit(X, y, np.full(len(y), size))
+    assert np.array_equal(other.predict(X), plain.predict(X))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"max_depth": None}, "`max_depth` must be a whole number from 1 on, got None"),
+        ({"max_iter": 1.5}, "`max_iter` must be a whole number from 0 on, got 1.5"),
+        ({"restarts": "a"}, "`restarts` must be a whole number from 1 on, got 'a'"),
+        ({"tol": -1}, "`tol` must not be negative"),
+        ({"C": "a"}, "`C` must be above 0"),
+        ({"lambda_": np.nan}, "`lambda_` must be above 0"),
+    ],
+)
+def test_options_of_no_use_are_refused_by_name(options: dict[str, Any], message: str) -> None:
+    X, y = load_iris(return_X_y=True)
+    with pytest.raises(InputError, match=message):
+        TAOClassifier(**options).fit(X, y)

@@ -1,0 +1,41 @@
+"""What a user hands in beside rows: numbers and names, checked before any work is done."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bitvec.errors import InputError
+
+LARGEST = float(np.finfo(np.float32).max)
+"""Parameters and margins are float32 while they move."""
+
+
+def whole(name: str, value: Any, least: int = 1) -> int:
+    """Return a whole number from `least` on that NumPy and torch can count to."""
+    is_whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if not is_whole or not least <= value < 2**63:
+        raise InputError(f"`{name}` must be a whole number from {least} on, got {value!r}.")
+    return int(value)
+
+
+def positive(name: str, value: Any, *, or_zero: bool = False) -> float:
+    """Return a number that float32 holds, above 0, or from 0 on."""
+    is_number = isinstance(value, (int, float, np.integer, np.floating))
+    # Where it is NaN no comparison holds.
+    if (
+        not is_number
+        or isinstance(value, bool)
+        or not (0 < value <= LARGEST or (or_zero and value == 0))
+    ):
+        least = "not be negative" if or_zero else "be above 0"
+        raise InputError(f"`{name}` must {least} and at most {LARGEST:.3g}, got {value!r}.")
+    return float(value)
+
+
+def among(name: str, value: Any, known: tuple[Any, ...]) -> None:
+    """Raise InputError unless a value is one of those that are known."""
+    if not any(value is one or (isinstance(value, str) and value == one) for one in known):
+        said = ", ".join(repr(one) if isinstance(one, str) else str(one) for one in known)
+        raise InputError(f"`{name}` must be one of {said}, got {value!r}: choose one.")
