@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from bitvec.forest import Forest, from_matrices
     from bitvec.learners.cpt.sklearn import CPTClassifier, CPTRegressor
     from bitvec.learners.e2edt.sklearn import E2EDTClassifier, E2EDTRegressor
+    from bitvec.learners.e2edt.sklearn_forests import E2EDFClassifier, E2EDFRegressor
     from bitvec.learners.kddt.sklearn import KDDTClassifier, KDDTRegressor
     from bitvec.learners.kddt.sklearn_forests import (
         KDDTExtraTreesClassifier,
@@ -81,6 +82,8 @@ _HOME = {
     "DecisionMachine": "bitvec.machine",
     "CPTClassifier": "bitvec.learners.cpt.sklearn",
     "CPTRegressor": "bitvec.learners.cpt.sklearn",
+    "E2EDFClassifier": "bitvec.learners.e2edt.sklearn_forests",
+    "E2EDFRegressor": "bitvec.learners.e2edt.sklearn_forests",
     "E2EDTClassifier": "bitvec.learners.e2edt.sklearn",
     "E2EDTRegressor": "bitvec.learners.e2edt.sklearn",
     "KDDTClassifier": "bitvec.learners.kddt.sklearn",
@@ -111,6 +114,8 @@ __all__ = [
     "CPTRegressor",
     "Certificate",
     "DecisionMachine",
+    "E2EDFClassifier",
+    "E2EDFRegressor",
     "E2EDTClassifier",
     "E2EDTRegressor",
     "FileFormatError",

@@ -29,6 +29,8 @@ def test_the_public_names_are_these():
         "CPTRegressor",
         "Certificate",
         "DecisionMachine",
+        "E2EDFClassifier",
+        "E2EDFRegressor",
         "E2EDTClassifier",
         "E2EDTRegressor",
         "FileFormatError",

@@ -5,17 +5,23 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from bitvec.arrays import Array
 from bitvec.converters.native.e2edt import E2EDT
 from bitvec.converters.native.tree import NativeTree
-from bitvec.errors import MissingLibraryError
+from bitvec.errors import InputError, MissingLibraryError
 from bitvec.forest import Forest
 from bitvec.learners.e2edt.tree import of_forest, of_growth, with_unit_margins
 from bitvec.learners.growth.grow import GrownTree
 from bitvec.learners.growth.linear import Linear
+from bitvec.learners.growth.networks import Network
 from bitvec.learners.growth.penalties import Penalty, Roughness, image_shape
 from bitvec.learners.growth.refinement import Refinement
 from bitvec.learners.growth.sklearn_base import GrownClassifier, GrownEstimator, GrownRegressor
+from bitvec.learners.growth.split_functions import cnn, mlp, module
+from bitvec.learners.growth.stump_test import Kind
+from bitvec.learners.growth.stumps import StumpTraining
 from bitvec.learners.sklearn_base import NativeClassifier
 from bitvec.runtime.relax import options
 from bitvec.runtime.retrain.schedules import steepness
@@ -38,6 +44,9 @@ class E2EDTEstimator(GrownEstimator):
         max_depth: int | None = 6,
         max_leaves: int | None = None,
         growth: str = "level",
+        split: Any = "linear",
+        hidden: int = 32,
+        image_shape: Any = None,
         stump_loss: str | None = None,
         steps: int = 200,
         learning_rate: float = 0.05,
@@ -45,6 +54,7 @@ class E2EDTEstimator(GrownEstimator):
         gamma_schedule: str = "linear",
         restarts: int = 2,
         batch_size: int = 4096,
+        weight_decay: float = 0.0,
         min_rows: int | None = None,
         min_gain: float = 0.0,
         refine: int | None = None,
@@ -81,12 +91,52 @@ class E2EDTEstimator(GrownEstimator):
             n_jobs=n_jobs,
             verbose=verbose,
         )
+        self.split = split
+        self.hidden = hidden
+        self.image_shape = image_shape
+        self.weight_decay = weight_decay
         self.stump_loss = stump_loss
         self.spatial = spatial
         self.spatial_shape = spatial_shape
 
-    def _kind(self) -> Linear:
-        return Linear()
+    def _kind(self) -> Kind:
+        if isinstance(self.split, str) and self.split == "linear":
+            return Linear()
+        columns = self._columns()
+        n_inputs = self.n_features_in_
+        if columns is not None:
+            n_inputs = columns(np.random.default_rng(0)).size
+        if isinstance(self.split, str) and self.split == "mlp":
+            return Network(mlp(n_inputs, options.whole("hidden", self.hidden)))
+        if isinstance(self.split, str) and self.split == "cnn":
+            image = self._image()
+            if image is None or columns is not None:
+                raise InputError(
+                    "split='cnn' must read all columns as an image, got no `image_shape` or a part "
+                    "of the columns: give `image_shape`, and max_features=None without a patch."
+                )
+            return Network(cnn(image))
+        if not callable(self.split):
+            raise InputError(
+                "`split` must be 'linear', 'mlp', 'cnn' or a function that makes a torch module, "
+                f"got {self.split!r}: choose one."
+            )
+        kind = Network(module(self.split, (n_inputs,)))
+        if columns is not None and kind.unit != "column":
+            raise InputError(
+                "`split` must make a module that begins with a Linear layer where nodes read a "
+                "part of the columns: give max_features=None without a patch."
+            )
+        return kind
+
+    def _image(self) -> tuple[int, int, int] | None:
+        if self.image_shape is None:
+            return None
+        return image_shape(self.image_shape, self.n_features_in_, "image_shape")
+
+    def _training(self) -> StumpTraining:
+        decay = options.positive("weight_decay", self.weight_decay, or_zero=True)
+        return replace(super()._training(), weight_decay=decay)
 
     def _loss(self) -> str:
         if self.stump_loss is None:
@@ -98,10 +148,17 @@ class E2EDTEstimator(GrownEstimator):
         strength = options.positive("spatial", self.spatial, or_zero=True)
         if not strength:
             return ()
+        if not isinstance(self.split, str) or self.split != "linear":
+            raise InputError(
+                f"`spatial` must be 0 where `split` is not 'linear', got {self.spatial}: its "
+                "weights are no image."
+            )
         return (Roughness(strength, image_shape(self.spatial_shape, self.n_features_in_)),)
 
     def _refinement(self, seed: int) -> Refinement:
         how = super()._refinement(seed)
+        if not isinstance(self.split, str) or self.split != "linear":
+            how = replace(how, train=("S", "b", "v", "phi"), same_columns=True)
         if not self.spatial:
             return how
         return replace(how, spatial=self.spatial, spatial_shape=self.spatial_shape)
@@ -115,7 +172,8 @@ class E2EDTEstimator(GrownEstimator):
         result = self.refinement_
         if result is None or not result.improved:
             return steepness(self.gamma, self.gamma_schedule)(1.0)
-        return next(look.gamma for look in reversed(result.history) if look.accepted)
+        looks = (look.gamma for look in reversed(result.history) if look.accepted)
+        return next(gamma for gamma in looks if np.isfinite(gamma))
 
 
 class E2EDTClassifier(NativeClassifier, E2EDTEstimator, GrownClassifier):
@@ -127,6 +185,15 @@ class E2EDTClassifier(NativeClassifier, E2EDTEstimator, GrownClassifier):
         Where growth ends.
     growth : "level" or "best"
         Whole levels at a time, or the leaf of largest gain first.
+    split : "linear", "mlp", "cnn" or callable
+        What a node asks of x: θ · x; θ · φ(x) with φ one hidden layer of ReLU, or the paper's CNN,
+        each node's its own; or a function that makes φ as a torch module of Linear, Conv2d,
+        MaxPool2d, ReLU and Flatten layers, from (batch, n_features) to (batch, width), to which θ
+        is added. Networks learn at a tenth of `learning_rate`.
+    hidden : int
+        Hidden units of "mlp".
+    image_shape : tuple of int, optional
+        The image that the columns are, (height, width) or (n_channels, height, width).
     stump_loss : "likelihood", "em" or "information", optional
         What a node is trained by: the likelihood of its two leaves, with the leaves refreshed at
         each step, if not given; the same by expectation maximisation; or the entropy of its sides.
@@ -141,6 +208,8 @@ class E2EDTClassifier(NativeClassifier, E2EDTEstimator, GrownClassifier):
         Starts of each node, trained side by side; the least exact impurity wins.
     batch_size : int
         Rows of a step, all nodes of a level together, though at least 256 of each node.
+    weight_decay : float
+        Of stumps, decoupled from the gradient, in the units of standardised columns.
     min_rows : int, optional
         Of a node that is split; max(4, 2 · n_classes) if not given.
     min_gain : float
@@ -219,6 +288,15 @@ class E2EDTRegressor(RegressorMixin, E2EDTEstimator, GrownRegressor):  # type: i
         Where growth ends.
     growth : "level" or "best"
         Whole levels at a time, or the leaf of largest gain first.
+    split : "linear", "mlp", "cnn" or callable
+        What a node asks of x: θ · x; θ · φ(x) with φ one hidden layer of ReLU, or the paper's CNN,
+        each node's its own; or a function that makes φ as a torch module of Linear, Conv2d,
+        MaxPool2d, ReLU and Flatten layers, from (batch, n_features) to (batch, width), to which θ
+        is added. Networks learn at a tenth of `learning_rate`.
+    hidden : int
+        Hidden units of "mlp".
+    image_shape : tuple of int, optional
+        The image that the columns are, (height, width) or (n_channels, height, width).
     stump_loss : "variance", "likelihood" or "em", optional
         What a node is trained by: squared errors about its two means, if not given; or the
         likelihood of two Gaussian leaves of one deviation, directly or by expectation maximisation.
@@ -233,6 +311,8 @@ class E2EDTRegressor(RegressorMixin, E2EDTEstimator, GrownRegressor):  # type: i
         Starts of each node, trained side by side; the least exact impurity wins.
     batch_size : int
         Rows of a step, all nodes of a level together, though at least 256 of each node.
+    weight_decay : float
+        Of stumps, decoupled from the gradient, in the units of standardised columns.
     min_rows : int, optional
         Of a node that is split; 4 if not given.
     min_gain : float

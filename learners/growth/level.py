@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import torch
@@ -22,6 +23,10 @@ CONSTANT = 1e-9
 MIN_ROWS_OF_A_STEP = 256
 """Rows that a node has in a step at least, if it has them: class shares of fewer are noise."""
 
+Unit = Literal["column", "node", "scale", "none"]
+"""What a node's columns are standardised by: mean and deviation of each; those of all together, for
+pixels; the root of the mean square of all, about 0; or nothing."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Units:
@@ -29,19 +34,31 @@ class Units:
 
     Parameters
     ----------
-    center, spread : float64, (n_nodes, n_features)
+    center, spread : float64, (n_nodes, n_columns)
         A constant column has the spread 1.
-    varies : bool, (n_nodes, n_features)
+    varies : bool, (n_nodes, n_columns)
+    n_features : int
+        Columns of X.
+    columns : int64, (n_nodes, n_columns), optional
+        The columns of X that each node reads; all if not given.
     """
 
-    center: Float64[Array, "n_nodes n_features"]
-    spread: Float64[Array, "n_nodes n_features"]
-    varies: Bool[Array, "n_nodes n_features"]
+    center: Float64[Array, "n_nodes n_columns"]
+    spread: Float64[Array, "n_nodes n_columns"]
+    varies: Bool[Array, "n_nodes n_columns"]
+    n_features: int
+    columns: Int64[Array, "n_nodes n_columns"] | None = None
 
     def fold(self, node: int, beta: Array) -> Float64[Array, "... n_features_plus_1"]:
-        """Return weights and bias over raw columns from those over standardised ones."""
+        """Return weights and bias over raw columns from those over standardised ones.
+
+        A column that the node does not read weighs 0.
+        """
         weight = np.where(self.varies[node], beta[..., :-1] / self.spread[node], 0.0)
         bias = beta[..., -1:] - (weight * self.center[node]).sum(axis=-1, keepdims=True)
+        if self.columns is not None:
+            read, weight = weight, np.zeros((*weight.shape[:-1], self.n_features))
+            weight[..., self.columns[node]] = read
         return np.concatenate([weight, bias], axis=-1)
 
 
@@ -54,8 +71,9 @@ class Level:
     start : int64, (n_nodes + 1,)
         Node j has the rows start[j] ... start[j + 1].
     units : Units
-    Z : float32, (n_rows, n_features + 1)
-        [z; 1], z standardised at the row's node; a column that is constant there is 0.
+    Z : float32, (n_rows, n_columns + 1)
+        [z; 1], z the columns that the row's node reads, standardised there; a column that is
+        constant there is 0.
     weight : float64, (n_rows,)
         Positive.
     target : Target
@@ -91,21 +109,28 @@ def level_of(
     target: Target,
     weight: Float64[Array, " n"],
     rows: Sequence[Int64[Array, " n_of_node"]],
+    columns: Int64[Array, "n_nodes n_columns"] | None = None,
+    *,
+    unit: Unit = "column",
 ) -> Level:
-    """Return the level of nodes that have these rows."""
+    """Return the level of nodes that have these rows and read these columns, all if not given."""
     size = np.array([each.size for each in rows])
     start = np.concatenate([[0], np.cumsum(size)])
     at = np.concatenate(rows)
-    Z, w, mine = X[at], weight[at], target.take(at)
-    units = _units(Z, start, w)
     node = np.repeat(np.arange(size.size), size)
+    Z = X[at] if columns is None else X[at[:, None], columns[node]]
+    w, mine = weight[at], target.take(at)
+    center, spread, varies = _units(Z, start, w)
+    if unit != "column":
+        center, spread, varies = _shared(unit, center, np.where(varies, spread, 0.0))
+    units = Units(center, spread, varies, X.shape[1], columns)
     scale = np.where(units.varies, 1 / units.spread, 0.0)
     standard = np.ones((len(Z), Z.shape[1] + 1), np.float32)
     standard[:, :-1] = (Z - units.center[node]) * scale[node]
     return Level(start, units, torch.from_numpy(standard), w, mine, mine.soft(start, w))
 
 
-def _units(Z: Array, start: Array, weight: Array) -> Units:
+def _units(Z: Array, start: Array, weight: Array) -> tuple[Array, Array, Array]:
     first = start[:-1]
     n = np.add.reduceat(weight, first)[:, None]
     node = np.repeat(np.arange(first.size), np.diff(start))
@@ -115,7 +140,16 @@ def _units(Z: Array, start: Array, weight: Array) -> Units:
     square = np.add.reduceat(np.square(Z - center[node]) * weight[:, None], first) / n
     spread = np.sqrt(square)
     varies = spread > CONSTANT * np.abs(center)
-    return Units(center, np.where(varies, spread, 1.0), varies)
+    return center, np.where(varies, spread, 1.0), varies
+
+
+def _shared(unit: Unit, center: Array, spread: Array) -> tuple[Array, Array, Array]:
+    """Return one center and spread for all columns of a node, all of which count as varying."""
+    mean = center.mean(axis=1, keepdims=True) if unit == "node" else np.zeros((len(center), 1))
+    size = np.sqrt((spread**2 + (center - mean) ** 2).mean(axis=1, keepdims=True))
+    size = np.ones_like(size) if unit == "none" else np.where(size > 0, size, 1.0)
+    ones = np.ones_like(center)
+    return mean * ones, size * ones, ones.astype(bool)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,7 +163,7 @@ class Batch:
         The node of each block.
     rows : int64, (n_blocks, block)
         Rows of the level.
-    Z : float32, (n_blocks, block, n_features + 1)
+    Z : float32, (n_blocks, block, n_columns + 1)
     weight : float32, (n_blocks, block)
         Of which a node has 1 in all; 0 fills up a block.
     statistics : float32, (n_blocks, block, n_statistics)

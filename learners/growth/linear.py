@@ -13,7 +13,7 @@ from torch import Tensor
 from bitvec.arrays import Array
 from bitvec.converters.native.sparse_rows import sum_in_order
 from bitvec.learners.growth.cuts import Cuts
-from bitvec.learners.growth.level import Level, Units
+from bitvec.learners.growth.level import Level, Unit, Units
 from bitvec.learners.growth.stump_test import Rule, exact_cut
 from bitvec.learners.growth.targets import Target
 
@@ -48,6 +48,11 @@ class LinearTests:
         self.theta = theta.requires_grad_()
         self.parameters = (self.theta,)
 
+    @property
+    def numbers_of_a_row(self) -> int:
+        """One margin of each restart."""
+        return len(self.theta)
+
     def margins(self, Z: Tensor, node: Tensor) -> Tensor:
         """Return θ · [z; 1] of blocks of rows: (n_restarts, n_blocks, block)."""
         return torch.einsum("nbp,rnp->rnb", Z, self.theta[:, node])
@@ -66,6 +71,16 @@ class LinearTests:
 
 class Linear:
     """The kind of a linear node."""
+
+    @property
+    def unit(self) -> Unit:
+        """Each column has its own unit."""
+        return "column"
+
+    @property
+    def pace(self) -> float:
+        """The learning rate is that of linear nodes."""
+        return 1.0
 
     def draw(
         self, generators: Sequence[np.random.Generator], level: Level, restarts: int

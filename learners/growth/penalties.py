@@ -87,7 +87,7 @@ class Roughness:
         return self.strength * (down.square().sum((2, 3, 4)) + across.square().sum((2, 3, 4)))
 
 
-def image_shape(shape: Any, n_features: int) -> tuple[int, int, int]:
+def image_shape(shape: Any, n_features: int, name: str = "spatial_shape") -> tuple[int, int, int]:
     """Return the shape of the images whose pixels the columns are, with channels.
 
     Raises
@@ -99,7 +99,7 @@ def image_shape(shape: Any, n_features: int) -> tuple[int, int, int]:
     whole = all(isinstance(size, (int, np.integer)) and size > 0 for size in sizes)
     if not whole or len(sizes) not in (2, 3) or int(np.prod(sizes)) != n_features:
         raise InputError(
-            "`spatial_shape` must be (height, width) or (n_channels, height, width) of the "
+            f"`{name}` must be (height, width) or (n_channels, height, width) of the "
             f"{n_features} columns, got {shape!r}."
         )
     height, width = (int(size) for size in sizes[-2:])

@@ -18,7 +18,7 @@ from torch import Tensor
 from bitvec.arrays import Array
 from bitvec.converters.native.sparse_rows import sum_in_order
 from bitvec.learners.growth.cuts import Cuts
-from bitvec.learners.growth.level import Level, Units
+from bitvec.learners.growth.level import Level, Unit, Units
 from bitvec.learners.growth.stump_test import Rule, exact_cut
 from bitvec.learners.growth.targets import Target
 
@@ -80,6 +80,11 @@ class PolytopeTests:
         self.beta, self.log_r, self.tau = (part.requires_grad_() for part in (beta, log_r, tau))
         self.parameters = (self.beta, self.log_r, self.tau)
 
+    @property
+    def numbers_of_a_row(self) -> int:
+        """The products with all facets of each restart."""
+        return self.beta.shape[0] * self.beta.shape[2]
+
     def margins(self, Z: Tensor, node: Tensor) -> Tensor:
         """Return g − τ of blocks of rows: (n_restarts, n_blocks, block)."""
         dot = torch.einsum("nbp,rnkp->rnbk", Z, self.beta[:, node])
@@ -122,6 +127,16 @@ class Polytope:
 
     n_facets: int
     prune_tol: float | None = 0.01
+
+    @property
+    def unit(self) -> Unit:
+        """Each column has its own unit."""
+        return "column"
+
+    @property
+    def pace(self) -> float:
+        """Facets learn as fast as linear nodes."""
+        return 1.0
 
     def draw(
         self, generators: Sequence[np.random.Generator], level: Level, restarts: int

@@ -15,11 +15,16 @@ from jaxtyping import Float64, Int64
 from bitvec import structure
 from bitvec.arrays import Array
 from bitvec.converters import native
+from bitvec.converters.native.mean_forest import MeanForest
 from bitvec.converters.native.tree import NativeTree
 from bitvec.forest import Forest
 from bitvec.node_tests import NodeTests
 from bitvec.runtime.retrain import Evaluation, RetrainResult, retrain
 
+ROWS_AT_ONCE = 8192
+"""Rows that a tree is walked by at a time."""
+PACE = 0.1
+"""What φ moves by where all else moves by 1."""
 LEAST_ROWS = 2
 """Rows that are needed to train on and rows that are needed to choose by."""
 
@@ -40,6 +45,8 @@ class Refinement:
     checkpoint_path : path, optional
     seed : int
     progress : callable, optional
+    same_columns : bool
+        Whether a weight of 0 stays 0, so that a node reads what it read before.
     """
 
     train: tuple[str, ...]
@@ -51,17 +58,20 @@ class Refinement:
     checkpoint_path: str | os.PathLike[str] | None
     seed: int
     progress: Callable[[Evaluation], None] | None
+    same_columns: bool = False
 
 
 def refine(
-    tree: NativeTree,
+    tree: NativeTree | MeanForest[Any],
     X: Float64[Array, "n_rows n_features"],
     y: Array,
     weight: Float64[Array, " n_rows"],
     validation: tuple[Array, Array, Array],
     how: Refinement,
 ) -> RetrainResult:
-    """Refine a tree; what comes back is hard and on the validation rows never worse.
+    """Refine a tree, or a forest by its mean.
+
+    What comes back is hard and on the validation rows never worse.
 
     Branches that no row reaches any more are removed.
 
@@ -80,6 +90,7 @@ def refine(
         sample_weight=weight,
         validation=validation,
         steps=how.steps,
+        optimizer=_optimizer(how),
         learning_rate=how.learning_rate,
         gamma=how.gamma,
         spatial=how.spatial,
@@ -89,6 +100,42 @@ def refine(
         prune_dead=True,
         progress=how.progress,
     )
+
+
+def _optimizer(how: Refinement) -> str | Callable[[list[dict[str, Any]]], torch.optim.Optimizer]:
+    """Return AdamW, made to fit what moves.
+
+    A 0 of S is left alone where columns stay the same: without gradient, neither a step nor the
+    decay moves a 0. S is the parameter of two axes among those that decay.
+
+    Weights of φ, which stand last, move in units of `PACE` times their own root mean square: they
+    are those of raw columns, whose unit may be any.
+    """
+    moves_phi = "phi" in how.train
+    if not how.same_columns and not moves_phi:
+        return "adamw"
+
+    def adamw(groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
+        if how.same_columns:
+            for group in groups:
+                for parameter in group["params"]:
+                    if group["weight_decay"] > 0 and parameter.ndim == 2:
+                        reads = parameter.detach() != 0
+                        parameter.register_hook(lambda gradient, reads=reads: gradient * reads)
+        if moves_phi:
+            *groups, phi = groups
+            groups += [
+                {**phi, "params": [part], "lr": phi["lr"] * PACE * _size(part)}
+                for part in phi["params"]
+            ]
+        return torch.optim.AdamW(groups)
+
+    return adamw
+
+
+def _size(part: torch.Tensor) -> float:
+    """Return the root mean square of a parameter, 1 of zeros."""
+    return float(part.detach().double().square().mean().sqrt()) or 1.0
 
 
 def held_out(
@@ -111,6 +158,12 @@ def held_out(
 def children_of(forest: Forest) -> tuple[Array, Array]:
     """Return the children of the nodes of a forest of one tree, leaves as `~leaf`."""
     return structure.children(forest.bitvectors)
+
+
+def leaves_of(tree: NativeTree, X: Float64[Array, "n n_features"]) -> Int64[Array, " n"]:
+    """Return the leaf of each row, some rows at a time, which the layers of a φ make wide."""
+    parts = [tree.decide(X[at : at + ROWS_AT_ONCE]) for at in range(0, len(X), ROWS_AT_ONCE)]
+    return np.concatenate(parts)
 
 
 def dense_rows(tests: NodeTests, n_features: int) -> Float64[Array, "n_rows n_features"]:

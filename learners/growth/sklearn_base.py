@@ -12,9 +12,16 @@ from bitvec.arrays import Array
 from bitvec.converters.native.tree import NativeTree
 from bitvec.errors import InputError, MissingLibraryError
 from bitvec.forest import Forest
+from bitvec.learners.growth.columns import Columns
 from bitvec.learners.growth.grow import GrownTree, GrowthOptions, GrowthStep, grow
 from bitvec.learners.growth.penalties import Penalty
-from bitvec.learners.growth.refinement import Refinement, held_out, refine, threads
+from bitvec.learners.growth.refinement import (
+    Refinement,
+    held_out,
+    leaves_of,
+    refine,
+    threads,
+)
 from bitvec.learners.growth.stump_losses import LOSSES
 from bitvec.learners.growth.stump_test import Kind
 from bitvec.learners.growth.stumps import StumpTraining
@@ -125,30 +132,36 @@ class GrownEstimator(NativeEstimator):
         weight = row_weights(X, sample_weight)
         _require_moderate("X", X)
         seed = int(check_random_state(self.random_state).randint(SEEDS))
-        n_jobs = self._threads()
+        counted = np.flatnonzero(weight > 0)
+        self._fit(X[counted], target.take(counted), weight[counted], seed)
+        return self
+
+    def _fit(self, X: Array, target: Target, weight: Array, seed: int) -> None:
+        """Fit to rows of positive weight, and keep what predicts."""
+        with threads(self._threads()):
+            self._fit_tree(X, target, weight, seed)
+        self._hold(self.tree_)
+
+    def _fit_tree(self, X: Array, target: Target, weight: Array, seed: int) -> None:
+        """Grow and refine one tree and fill its leaves."""
         growth, training = self._growth(target, seed), self._training()
         smoothing = options.positive("smoothing", self.smoothing, or_zero=True)
-        counted = np.flatnonzero(weight > 0)
-        X, target, weight = X[counted], target.take(counted), weight[counted]
         refines = self.refine is None or options.whole("refine", self.refine, least=0) > 0
         grown_on, validation = self._parts(X, target, weight, seed, refines=refines)
         Z, aim, w = X[grown_on], target.take(grown_on), weight[grown_on]
-        with threads(n_jobs):
-            told = self._print_growth if self.verbose else None
-            grown = grow(Z, aim, w, training, growth, progress=told)
-            old = np.zeros((len(grown.rules) + 1, target.n_outputs))
-            tree = self._tree(grown, aim.leaf_values(grown.leaf, w, old, smoothing))
-            self.refinement_ = None
-            if validation is not None and tree.n_nodes:
-                refined = refine(tree, Z, aim.told, w, validation, self._refinement(seed))
-                self.refinement_ = refined
-                if refined.improved:
-                    tree = self._tree_of(refined.forest, tree)
+        told = self._print_growth if self.verbose else None
+        grown = grow(Z, aim, w, training, growth, progress=told)
+        old = np.zeros((len(grown.rules) + 1, target.n_outputs))
+        tree = self._tree(grown, aim.leaf_values(grown.leaf, w, old, smoothing))
+        self.refinement_ = None
+        if validation is not None and tree.n_nodes:
+            refined = refine(tree, Z, aim.told, w, validation, self._refinement(seed))
+            self.refinement_ = refined
+            if refined.improved:
+                tree = self._tree_of(refined.forest, tree)
         self.growth_ = grown.steps
-        filled = target.leaf_values(tree.decide(X), weight, tree.values, smoothing)
+        filled = target.leaf_values(leaves_of(tree, X), weight, tree.values, smoothing)
         self.tree_ = self._finished(tree, filled, X, weight)
-        self._hold(self.tree_)
-        return self
 
     def _threads(self) -> int:
         if self.n_jobs is None:
@@ -182,6 +195,10 @@ class GrownEstimator(NativeEstimator):
     def _penalties(self) -> tuple[Penalty, ...]:
         return ()
 
+    def _columns(self) -> Columns | None:
+        """Return how the columns that a node reads are drawn; None where it reads all."""
+        return None
+
     def _training(self) -> StumpTraining:
         return StumpTraining(
             self._kind(),
@@ -192,6 +209,7 @@ class GrownEstimator(NativeEstimator):
             options.positive("learning_rate", self.learning_rate),
             steepness(self.gamma, self.gamma_schedule),
             self._penalties(),
+            self._columns(),
         )
 
     def _growth(self, target: Target, seed: int) -> GrowthOptions:

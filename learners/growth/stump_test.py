@@ -11,7 +11,7 @@ from torch import Tensor
 
 from bitvec.arrays import Array
 from bitvec.learners.growth.cuts import Cuts
-from bitvec.learners.growth.level import Level, Units
+from bitvec.learners.growth.level import Level, Unit, Units
 from bitvec.learners.growth.targets import Target
 
 
@@ -35,6 +35,10 @@ class StumpTests(Protocol):
     def parameters(self) -> tuple[Tensor, ...]:
         """Return what Adam moves."""
 
+    @property
+    def numbers_of_a_row(self) -> int:
+        """Return how many numbers are held of a row at a time, in all restarts."""
+
     def margins(
         self, Z: Tensor, node: Tensor
     ) -> Tensor:  # (n_blocks, block, n_features + 1) -> (n_restarts, n_blocks, block)
@@ -49,6 +53,14 @@ class StumpTests(Protocol):
 
 class Kind(Protocol):
     """A kind of node."""
+
+    @property
+    def unit(self) -> Unit:
+        """Return what the columns that a node reads are standardised by."""
+
+    @property
+    def pace(self) -> float:
+        """Return what the learning rate is multiplied by."""
 
     def draw(
         self, generators: Sequence[np.random.Generator], level: Level, restarts: int

@@ -11,6 +11,7 @@ from jaxtyping import Float64, Int64
 from torch import Tensor
 
 from bitvec.arrays import Array
+from bitvec.learners.growth.columns import Columns
 from bitvec.learners.growth.level import Batch, Blocks, level_of
 from bitvec.learners.growth.penalties import Penalty
 from bitvec.learners.growth.stump_losses import StumpLoss
@@ -22,7 +23,7 @@ from bitvec.runtime.retrain.schedules import Schedule
 LEAST_SPREAD = 1e-6
 """Of the margins of a start, below which they are not divided by it."""
 MARGINS_AT_ONCE = 1 << 24
-"""Dot products of rows with weights that are held at a time."""
+"""Numbers that are held at a time while the margins of all rows are computed."""
 CHEAP = 8
 """Multiply-adds that take as long as one element of the operations that `few_threads` counts."""
 
@@ -43,6 +44,10 @@ class StumpTraining:
         Adam's, of margins of deviation 1.
     gamma : Schedule
     penalties : tuple of Penalty
+    columns : callable, optional
+        Draws the columns that a node reads; it reads all if not given.
+    weight_decay : float
+        Decoupled from the gradient, in the units of standardised columns.
     """
 
     kind: Kind
@@ -53,6 +58,8 @@ class StumpTraining:
     learning_rate: float
     gamma: Schedule
     penalties: tuple[Penalty, ...] = ()
+    columns: Columns | None = None
+    weight_decay: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,11 +93,14 @@ def train_stumps(
     Each restart starts with half of the node's weight on each side. Among the restarts the least
     exact impurity wins; its threshold is then scanned on the margins that the tree will compute.
     """
-    level = level_of(X, target, weight, rows)
+    columns = None
+    if training.columns is not None:
+        columns = np.stack([training.columns(generator) for generator in generators])
+    level = level_of(X, target, weight, rows, columns, unit=training.kind.unit)
     tests = training.kind.draw(generators, level, training.restarts)
     everything = Blocks(level)
     centre(tests, everything)
-    weights = tests.parameters[0].numel() // level.n_nodes
+    weights = sum(part.numel() for part in tests.parameters) // level.n_nodes
     with few_threads(weights * len(level.Z) // CHEAP, level.Z.device):
         descend(tests, everything, generators, training)
     margins = margins_of(tests, everything).double().numpy()
@@ -113,13 +123,14 @@ def descend(
     generators: Sequence[np.random.Generator],
     training: StumpTraining,
 ) -> None:
-    """Train the parameters of tests by Adam, γ rising on its schedule."""
+    """Train the parameters of tests by AdamW, γ rising on its schedule."""
     level = everything.level
     blocks = Blocks(level, training.batch_size, generators)
     if blocks.is_all:
         blocks = everything
     loss = training.loss(level.soft)
-    optimizer = torch.optim.Adam(tests.parameters, training.learning_rate)
+    rate = training.learning_rate * training.kind.pace
+    optimizer = torch.optim.AdamW(tests.parameters, rate, weight_decay=training.weight_decay)
     for step in range(training.steps):
         gamma = training.gamma(step / training.steps)
 
@@ -173,9 +184,7 @@ def margins_of(tests: StumpTests, everything: Blocks) -> Tensor:
 
 def _in_parts(tests: StumpTests, batch: Batch) -> Tensor:
     """Return margins of blocks, some blocks at a time, so that their products fit in memory."""
-    widths = tests.parameters[0].shape  # (n_restarts, n_nodes, ..., n_features + 1)
-    products = batch.rows.shape[1] * widths.numel() // (widths[1] * widths[-1])
-    step = max(1, MARGINS_AT_ONCE // products)
+    step = max(1, MARGINS_AT_ONCE // (batch.rows.shape[1] * tests.numbers_of_a_row))
     parts = [
         tests.margins(batch.Z[at : at + step], batch.node[at : at + step])
         for at in range(0, len(batch.node), step)
