@@ -31,6 +31,9 @@ ONE_THREAD = (
 FIXED = "bitvec.fixed_batch"
 """In the metadata of a model whose number of rows was left open: what it was."""
 
+SOFT = "soft"
+"""The form that multiplies matrices, whose sums depend by ulps on the rows that stand beside."""
+
 CANCELS = ("logistic", "probit")
 """Post-transforms that subtract numbers which may be nearly equal."""
 
@@ -261,6 +264,7 @@ def subject(model: Any) -> Subject:
         single = width["raw"] == len(names)
         return np.concatenate([part[:, -1:] if single else part for part in parts], axis=1)
 
+    comparable = transform not in CANCELS and form != SOFT
     # Groups of one output beside others of several cannot be told apart here.
     told_apart = width["raw"] in (len(names), sum(width[name] or 0 for name in names))
     return Subject(
@@ -272,8 +276,8 @@ def subject(model: Any) -> Subject:
         raw=engine.raw,
         leaf_ids=engine.exit_leaves if engine.has_leaves else None,
         ids="leaf number",
-        predict=_prediction(engine, transform),
-        scores=scores if names and told_apart and transform not in CANCELS else None,
+        predict=_prediction(engine, comparable),
+        scores=scores if names and told_apart and comparable else None,
         input_dtype=engine.input_dtype,
         n_trees=width.get("leaves"),
         n_features=engine.n_features,
@@ -294,6 +298,11 @@ def _notes(engine: OnnxEngine, form: str, transform: str) -> Iterator[str]:
         yield f"the file takes {rows} rows at a time: it was compared with that number left open"
     if form == "tree_ensemble":
         yield ONE_THREAD
+    if form == SOFT:
+        yield (
+            "what follows raw scores was compared through labels at most: the last places of a "
+            "soft forest's sums depend on which rows stand beside each other"
+        )
     if transform in CANCELS:
         yield (
             f"scores after {transform} were not compared: it subtracts numbers that may be nearly "
@@ -337,10 +346,10 @@ def _proto(model: Any) -> Any:
         return None
 
 
-def _prediction(engine: OnnxEngine, transform: str) -> Callable[[Array], Array] | None:
-    """Return what gives the model's own predictions, where it has comparable ones."""
+def _prediction(engine: OnnxEngine, comparable: bool) -> Callable[[Array], Array] | None:
+    """Return what gives labels, or values where what follows raw scores is comparable."""
     if "label" in engine.output_names:
         return lambda X: engine.run("label", X)
-    if "prediction" in engine.output_names and transform not in CANCELS:
+    if "prediction" in engine.output_names and comparable:
         return lambda X: engine.run("prediction", X)
     return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pickle
 from pathlib import Path
 from typing import Any
@@ -219,12 +220,19 @@ def test_soft_prediction_goes_through_onnx(
     X, y = wine
     few = {"n_estimators": 5} if make is KDDTRandomForestClassifier else {}
     model = make(kernel="gaussian", bandwidth=0.3, max_depth=4, **few).fit(X, y)
-    path = bitvec.export(model.forest_, tmp_path / "soft.onnx", outputs=["label", "probabilities"])
+    path = bitvec.export(model.forest_, tmp_path / "soft.onnx")
     session = onnxruntime.InferenceSession(path)
-    labels, shares = session.run(None, {session.get_inputs()[0].name: X})
+    labels, shares = session.run(["label", "probabilities"], {"X": X})
     assert np.array_equal(labels, model.predict(X))
     assert np.allclose(shares, model.predict_proba(X), rtol=0, atol=1e-6)
     assert shares.max(axis=1).min() < 1
+    certificate = bitvec.certify(model.forest_, path, X)
+    assert certificate.passed
+    assert certificate.n_raw_mismatches > 0
+    v = model.forest_.leaves.v.copy()
+    v[0] += 1e-9
+    leaves = dataclasses.replace(model.forest_.leaves, v=v)
+    assert not bitvec.certify(dataclasses.replace(model.forest_, leaves=leaves), path, X).passed
 
 
 @pytest.mark.parametrize(
