@@ -45,6 +45,7 @@ def test_every_page_is_tried():
         "after-hardening.md",
         "browser.md",
         "c99.md",
+        "cpt.md",
         "decision-machines.md",
         "engine.md",
         "export-figures.md",
