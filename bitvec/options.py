@@ -9,7 +9,7 @@ import numpy as np
 from bitvec.errors import InputError
 
 LARGEST = float(np.finfo(np.float32).max)
-"""Parameters and margins are float32 while they move."""
+"""What trains is float32, and no number beyond it is of use elsewhere."""
 
 
 def whole(name: str, value: Any, least: int = 1) -> int:

@@ -30,13 +30,11 @@ def cart(
     """Return a tree of CART: Gini for class numbers, squared error for values.
 
     Leaves hold the shares of classes, or means. CART reads float32, so it is handed the ranks of
-    values, whose order is all that it goes by: thresholds lie in the middle of the values that they
-    part, in the dtype of Z.
+    values, whose order is all that it goes by; a threshold then lies in the middle of the values
+    that it parts among the rows of its node, in the dtype of Z.
     """
-    values = [np.unique(column) for column in Z.T]
-    ranks = np.stack(
-        [np.searchsorted(own, column) for own, column in zip(values, Z.T, strict=True)], axis=1
-    )
+    ranks = np.stack([np.unique(column, return_inverse=True)[1] for column in Z.T], axis=1)
+    ranks = ranks.astype(np.float32)
     weight = weight / weight.max()  # scikit-learn takes what is tiny for nothing
     kind = DecisionTreeRegressor if n_classes is None else DecisionTreeClassifier
     fitted = kind(max_depth=depth, random_state=seed).fit(ranks, y, sample_weight=weight)
@@ -54,10 +52,12 @@ def cart(
         V = np.zeros((leaf.size, n_classes))
         V[:, fitted.classes_] = grown.value[leaf, 0, :]
     feature = grown.feature[node].astype(np.int64)
-    below = np.floor(grown.threshold[node]).astype(np.int64)
-    threshold = np.array(
-        [_between(*values[j][k : k + 2]) for j, k in zip(feature, below, strict=True)], Z.dtype
-    )
+    visits = fitted.decision_path(ranks).tocsc()
+    threshold = np.empty(node.size, Z.dtype)
+    for number, (own, j) in enumerate(zip(node.tolist(), feature.tolist(), strict=True)):
+        rows = visits.indices[visits.indptr[own] : visits.indptr[own + 1]]
+        goes_left = ranks[rows, j] <= grown.threshold[own]
+        threshold[number] = _between(Z[rows[goes_left], j].max(), Z[rows[~goes_left], j].min())
     return axis_tree(left, right, feature, threshold, Z.shape[1], V)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 from sklearn.svm import LinearSVC
-from sklearn.tree import DecisionTreeClassifier
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import bitvec
 from bitvec.converters.native.tao import from_tao
@@ -15,6 +15,7 @@ from bitvec.learners.tao import Verdict, fit_tao, tao_path
 from bitvec.learners.tao.newton import newton_svm
 from bitvec.learners.tao.oblique_cart import best_hyperplane, oblique_cart
 from bitvec.learners.tao.rows import make_rows, route
+from bitvec.learners.tao.sklearn_cart import cart
 
 X, Y = load_breast_cancer(return_X_y=True)
 IRIS = load_iris(return_X_y=True)
@@ -53,6 +54,20 @@ def test_a_sparse_monotone_fit_never_raises_loss_and_penalty():
     assert last.objective == last.loss + last.penalty
     size = np.abs(result.optimised.W) @ X.std(axis=0)
     assert last.penalty == pytest.approx(2 * size.sum())
+
+
+@pytest.mark.parametrize("load", [load_iris, load_breast_cancer, load_diabetes])
+def test_the_start_by_cart_is_cart(load):
+    X, y = load(return_X_y=True)
+    X = X.astype(np.float32).astype(np.float64)  # what CART reads
+    kind, n_classes = DecisionTreeClassifier, int(y.max()) + 1
+    if load is load_diabetes:
+        kind, n_classes = DecisionTreeRegressor, None
+    found = cart(X, y, np.ones(len(y)), n_classes, depth=6, seed=0)
+    model = kind(max_depth=6, random_state=0).fit(X, y)
+    inner = model.tree_.feature >= 0
+    assert np.array_equal(found.feature, bitvec.convert(model).tests.column)
+    assert np.array_equal(np.sort(found.threshold), np.sort(model.tree_.threshold[inner]))
 
 
 def test_passes_that_end_above_the_start_are_followed_by_monotone_ones():
