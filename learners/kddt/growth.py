@@ -6,12 +6,13 @@ import numpy as np
 
 from bitvec.learners.kddt.masses import (
     drawn_worth,
+    laws_differ,
     loss_of,
     share_between,
     support,
     total_of,
 )
-from bitvec.learners.kddt.scan import ENTROPY, ROUNDING, VECTORS, best_threshold
+from bitvec.learners.kddt.scan import ENTROPY, ROUNDING, VECTORS, best_threshold, row_of
 from bitvec.runtime.cpu.compiling import inner, kernel
 
 SMALLEST = 1e-9
@@ -48,28 +49,32 @@ def doubled(array, size):  # type: ignore[no-untyped-def]
 
 @inner
 def filtered_events(  # type: ignore[no-untyped-def]
-    events, depth, n_features, starts, counts, order, count, n_edges, stamp, node
+    events, top, depth, j, n_features, starts, counts, order, count, n_edges, stamp, node
 ):
-    """Put the events of the rows that bear the node's stamp on the stack, each feature in order.
+    """Put a feature's events of the rows that bear the node's stamp on the stack, in order.
 
-    They come from the parent's, which lie below, or at the root from those of all rows.
+    They come from the closest node above that looked at the feature, or from those of all rows.
     """
-    top = 0
-    if depth > 0:
-        before = depth * n_features - 1
-        top = starts[before] + counts[before]
-    for j in range(n_features):
-        line = depth * n_features + j
-        starts[line] = top
-        begin, size = 0, count[j]
-        if depth > 0:
-            begin, size = starts[line - n_features], counts[line - n_features]
-        events = doubled(events, top + size + 1)
+    line = depth * n_features + j
+    above = line - n_features
+    while above >= 0 and counts[above] < 0:
+        above -= n_features
+    begin, size = 0, count[j]
+    if above >= 0:
+        begin, size = starts[above], counts[above]
+    events = doubled(events, top + size + 1)
+    starts[line] = top
+    if above >= 0:
         for k in range(begin, begin + size):
-            event = events[k] if depth > 0 else order[j, k]
+            event = events[k]
             events[top] = event
-            top += stamp[event // n_edges] == node
-        counts[line] = top - starts[line]
+            top += stamp[row_of(event, n_edges)] == node
+    else:
+        for k in range(size):
+            event = order[j, k]
+            events[top] = event
+            top += stamp[row_of(event, n_edges)] == node
+    counts[line] = top - starts[line]
     return events
 
 
@@ -111,7 +116,7 @@ def grow(  # type: ignore[no-untyped-def]
     """Grow a tree and return its nodes, each before its children and the left before the right.
 
     Memory is O(n_features · rows) for each node on the way down: a frame holds the node's rows,
-    their masses u in it, and their events of each feature in order, filtered from its parent's.
+    their masses u in it, and their events of each feature looked at, in order.
 
     Parameters
     ----------
@@ -164,7 +169,7 @@ def grow(  # type: ignore[no-untyped-def]
     row_start, row_count = np.zeros(64, np.int64), np.zeros(64, np.int64)
     starts, counts = np.zeros(64 * n_features, np.int64), np.zeros(64 * n_features, np.int64)
     rows, u = np.zeros(2 * n_rows, np.int32), np.zeros(2 * n_rows)
-    events = np.zeros(1, np.int32)
+    events, event_top = np.zeros(1, np.int32), np.zeros(65, np.int64)
     everything = 0.0
     for row in range(n_rows):
         if weight[row] > 0.0:
@@ -217,22 +222,21 @@ def grow(  # type: ignore[no-untyped-def]
                 worth = squares / w
             if not draws:
                 stamp[own] = node
-                events = filtered_events(
-                    events, depth, n_features, starts, counts, order, count, n_edges, stamp, node
-                )
+                event_top[depth + 1] = event_top[depth]
+                counts[depth * n_features : (depth + 1) * n_features] = -1
             least, tie = max(min_mass, LEAST * w), TIE * least_gain
             best, best_feature, best_at = -np.inf, -1, 0.0
-            looked = 0
+            looked, rates_are_masses = 0, False
             for number in range(n_features):
                 if max_features < n_features:
                     other = number + int(uniform(state) * (n_features - number))
                     shuffled[number], shuffled[other] = shuffled[other], shuffled[number]
                 j = shuffled[number]
-                begin, end, differs = support(own, at[j], n_edges, low[j], high[j])
-                if not differs:
+                if not laws_differ(own, at[j], n_edges):
                     continue
                 looked += 1
                 if draws:
+                    begin, end = support(own, at[j], n_edges, low[j], high[j])
                     t = begin + uniform(state) * (end - begin)
                     found = drawn_worth(
                         own,
@@ -253,13 +257,31 @@ def grow(  # type: ignore[no-untyped-def]
                         S,
                     )
                 else:
-                    for k in range(n):
-                        row = own[k]
-                        rate[row] = own_u[k]
-                        if low[j] > -np.inf or high[j] < np.inf:
-                            law = at[j, row * n_edges : (row + 1) * n_edges]
-                            rate[row] /= share_between(law, low[j], high[j], share[j])
+                    is_cut = low[j] > -np.inf or high[j] < np.inf
+                    if is_cut or not rates_are_masses:
+                        for k in range(n):
+                            row = own[k]
+                            rate[row] = own_u[k]
+                            if is_cut:
+                                law = at[j, row * n_edges : (row + 1) * n_edges]
+                                rate[row] /= share_between(law, low[j], high[j], share[j])
+                    rates_are_masses = not is_cut
                     line = depth * n_features + j
+                    events = filtered_events(
+                        events,
+                        event_top[depth + 1],
+                        depth,
+                        j,
+                        n_features,
+                        starts,
+                        counts,
+                        order,
+                        count,
+                        n_edges,
+                        stamp,
+                        node,
+                    )
+                    event_top[depth + 1] += counts[line]
                     found, t = best_threshold(
                         events[starts[line] : starts[line] + counts[line]],
                         at[j],
@@ -310,6 +332,7 @@ def grow(  # type: ignore[no-untyped-def]
         kept_bound = doubled(kept_bound, depth + 2)
         starts = doubled(starts, (depth + 2) * n_features)
         counts = doubled(counts, (depth + 2) * n_features)
+        event_top = doubled(event_top, depth + 3)
         rows, u = doubled(rows, first + 2 * n + 1), doubled(u, first + 2 * n + 1)
         row_start[depth + 1] = first + n
         row_count[depth + 1] = child_rows(

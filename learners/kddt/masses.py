@@ -103,12 +103,23 @@ def drawn_worth(  # type: ignore[no-untyped-def]
 
 @inner
 def support(rows, at, n_edges, low, high):  # type: ignore[no-untyped-def]
-    """Return where the rows' density begins and ends in (low, high), and whether laws differ."""
+    """Return where the rows' density begins and ends in (low, high)."""
     last = n_edges - 1
     first = rows[0] * n_edges
-    begin, end, differs = at[first], at[first + last], False
+    begin, end = at[first], at[first + last]
     for k in range(1, rows.size):
         own = rows[k] * n_edges
-        differs |= at[own] != at[first] or at[own + last] != at[first + last]
         begin, end = min(begin, at[own]), max(end, at[own + last])
-    return max(begin, low), min(end, high), differs
+    return max(begin, low), min(end, high)
+
+
+@inner
+def laws_differ(rows, at, n_edges):  # type: ignore[no-untyped-def]
+    """Return whether not all rows have the same law."""
+    last = n_edges - 1
+    first = rows[0] * n_edges
+    for k in range(1, rows.size):
+        own = rows[k] * n_edges
+        if at[own] != at[first] or at[own + last] != at[first + last]:
+            return True
+    return False

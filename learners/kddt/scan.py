@@ -22,6 +22,8 @@ LABELS, VECTORS, ENTROPY = 0, 1, 2
 
 ROUNDING = 1e-9
 """How far a child's mass may fall below the least that is allowed, for each unit of it."""
+SURE = 1e-12
+"""More than rounding, for each unit, when worths are compared without a division."""
 DROP = 64.0
 """Where the density falls by this factor, the sums over slopes are taken anew: what cancelled in
 them is rounding of the larger ones."""
@@ -29,7 +31,7 @@ them is rounding of the larger ones."""
 
 @inner
 def children_worth(S, m, s, w, squares, W, MW, Q, A, M, P, R, dt, criterion):  # type: ignore[no-untyped-def]
-    """Return what the children's masses are worth at t + dt, and the mass on the left.
+    """Return what the children's masses are worth at t + dt.
 
     The loss of the children is a constant minus this worth.
     """
@@ -44,10 +46,29 @@ def children_worth(S, m, s, w, squares, W, MW, Q, A, M, P, R, dt, criterion):  #
                 worth += below * np.log(below / left)
             if above > 0.0:
                 worth += above * np.log(above / right)
-        return worth, left
+        return worth
     q_left = Q + dt * (2.0 * A + dt * M)
     q_right = squares - 2.0 * (P + dt * R) + q_left
-    return q_left / left + q_right / right, left
+    return q_left / left + q_right / right
+
+
+@inner
+def row_of(event, n_edges):  # type: ignore[no-untyped-def]
+    """Return the row of an event; of boxes, which have two edges, without a slow division."""
+    return event >> 1 if n_edges == 2 else event // n_edges
+
+
+@inner
+def may_win(squares, W, MW, w, Q, A, M, P, R, dt, most, criterion):  # type: ignore[no-untyped-def]
+    """Return False if the worth at t + dt is surely not above `most`, without a division."""
+    if criterion == ENTROPY:
+        return True
+    left = W + dt * MW
+    right = w - left
+    q_left = Q + dt * (2.0 * A + dt * M)
+    q_right = squares - 2.0 * (P + dt * R) + q_left
+    worth, bound = q_left * right + q_right * left, most * (left * right)
+    return not worth < bound - SURE * (abs(worth) + abs(bound))
 
 
 @inner
@@ -134,7 +155,7 @@ def best_threshold(  # type: ignore[no-untyped-def]
             is_jump = change[event] == np.inf
         if here > t:
             if jumped and fewest <= W <= most:
-                worth, left = children_worth(
+                worth = children_worth(
                     S, m, s, w, squares, W, MW, Q, A, M, P, R, 0.0, criterion
                 )
                 if worth > best + tie:
@@ -146,23 +167,27 @@ def best_threshold(  # type: ignore[no-untyped-def]
             here = min(here, high)
             if n_open > 0:
                 dt, slope = here - t, MW + MW_rest
+                left = W + dt * slope
                 for goal in (least, w - least):
-                    if W + doubt < goal < W + dt * slope - doubt and least <= w - least:
+                    if W + doubt < goal < left - doubt and least <= w - least:
                         cut = min((goal - W) / slope, dt)
-                        worth, left = children_worth(
+                        worth = children_worth(
                             S, m, s, w, squares, W, slope, Q, A, M, P, R, cut, criterion
                         )
                         if worth > best + tie and t + cut < high:
                             best, threshold = worth, t + cut
-                worth, left = children_worth(
-                    S, m, s, w, squares, W, slope, Q, A, M, P, R, dt, criterion
-                )
-                before_jump = is_jump and at[event] == here
-                if worth > best + tie and fewest <= left <= most and (here < high or before_jump):
-                    best, threshold = worth, here
-                    pending = not before_jump
-                    if before_jump:
-                        threshold = np.nextafter(here, -np.inf)
+                if fewest <= left <= most and may_win(
+                    squares, W, slope, w, Q, A, M, P, R, dt, best + tie, criterion
+                ):
+                    worth = children_worth(
+                        S, m, s, w, squares, W, slope, Q, A, M, P, R, dt, criterion
+                    )
+                    before_jump = is_jump and at[event] == here
+                    if worth > best + tie and (here < high or before_jump):
+                        best, threshold = worth, here
+                        pending = not before_jump
+                        if before_jump:
+                            threshold = np.nextafter(here, -np.inf)
                 W = left
                 Q += dt * (2.0 * A + dt * M)
                 A += dt * M
@@ -173,7 +198,7 @@ def best_threshold(  # type: ignore[no-untyped-def]
             t = here
         if here >= high:
             break
-        row = event // n_edges
+        row = row_of(event, n_edges)
         c = 0
         if criterion == LABELS:
             c = codes[row]
