@@ -54,6 +54,7 @@ class CPTEstimator(GrownEstimator):
         validation: Any = 0.15,
         smoothing: float = 0.0,
         checkpoint_path: Any = None,
+        device: Any = None,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: bool = False,
@@ -76,6 +77,7 @@ class CPTEstimator(GrownEstimator):
             validation=validation,
             smoothing=smoothing,
             checkpoint_path=checkpoint_path,
+            device=device,
             random_state=random_state,
             n_jobs=n_jobs,
             verbose=verbose,
@@ -146,7 +148,11 @@ class CPTClassifier(NativeClassifier, CPTEstimator, GrownClassifier):
     smoothing : float
         Added to the weight of each class at each leaf before shares are taken; 1 is Laplace's.
     checkpoint_path : path, optional
-        Where the refinement writes its state, and goes on from; growth is repeated.
+        Where the refinement writes its state, and goes on from if it is there; growth does so
+        beside it, in `checkpoint_path` + ".growth". They are files of one fit: remove them after.
+    device : torch.device or str, optional
+        What trains, the CPU if not given: stumps and the refinement. Cuts are scanned, leaves
+        counted and rows answered on the CPU.
     random_state : int, RandomState or None
     n_jobs : int, optional
         Threads, 1 if not given, all cores if −1.
@@ -243,7 +249,11 @@ class CPTRegressor(RegressorMixin, CPTEstimator, GrownRegressor):  # type: ignor
     smoothing : float
         Rows of the mean of all that are added to each leaf.
     checkpoint_path : path, optional
-        Where the refinement writes its state, and goes on from; growth is repeated.
+        Where the refinement writes its state, and goes on from if it is there; growth does so
+        beside it, in `checkpoint_path` + ".growth". They are files of one fit: remove them after.
+    device : torch.device or str, optional
+        What trains, the CPU if not given: stumps and the refinement. Cuts are scanned, leaves
+        counted and rows answered on the CPU.
     random_state : int, RandomState or None
     n_jobs : int, optional
         Threads, 1 if not given, all cores if −1.

@@ -65,6 +65,7 @@ class E2EDTEstimator(GrownEstimator):
         spatial: float = 0.0,
         spatial_shape: Any = None,
         checkpoint_path: Any = None,
+        device: Any = None,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: bool = False,
@@ -87,6 +88,7 @@ class E2EDTEstimator(GrownEstimator):
             validation=validation,
             smoothing=smoothing,
             checkpoint_path=checkpoint_path,
+            device=device,
             random_state=random_state,
             n_jobs=n_jobs,
             verbose=verbose,
@@ -230,7 +232,11 @@ class E2EDTClassifier(NativeClassifier, E2EDTEstimator, GrownClassifier):
         (n_channels, height, width).
     spatial_shape : tuple of int, optional
     checkpoint_path : path, optional
-        Where the refinement writes its state, and goes on from; growth is repeated.
+        Where the refinement writes its state, and goes on from if it is there; growth does so
+        beside it, in `checkpoint_path` + ".growth". They are files of one fit: remove them after.
+    device : torch.device or str, optional
+        What trains, the CPU if not given: stumps and the refinement. Cuts are scanned, leaves
+        counted and rows answered on the CPU.
     random_state : int, RandomState or None
     n_jobs : int, optional
         Threads, 1 if not given, all cores if −1.
@@ -333,7 +339,11 @@ class E2EDTRegressor(RegressorMixin, E2EDTEstimator, GrownRegressor):  # type: i
         (n_channels, height, width).
     spatial_shape : tuple of int, optional
     checkpoint_path : path, optional
-        Where the refinement writes its state, and goes on from; growth is repeated.
+        Where the refinement writes its state, and goes on from if it is there; growth does so
+        beside it, in `checkpoint_path` + ".growth". They are files of one fit: remove them after.
+    device : torch.device or str, optional
+        What trains, the CPU if not given: stumps and the refinement. Cuts are scanned, leaves
+        counted and rows answered on the CPU.
     random_state : int, RandomState or None
     n_jobs : int, optional
         Threads, 1 if not given, all cores if −1.

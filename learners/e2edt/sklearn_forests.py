@@ -61,6 +61,7 @@ class _Forest(E2EDTEstimator):
         joint: int = 0,
         validation: Any = 0.15,
         smoothing: float = 0.0,
+        device: Any = None,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: bool = False,
@@ -87,6 +88,7 @@ class _Forest(E2EDTEstimator):
             refine_gamma=refine_gamma,
             validation=validation,
             smoothing=smoothing,
+            device=device,
             random_state=random_state,
             n_jobs=n_jobs,
             verbose=verbose,
@@ -231,6 +233,9 @@ class E2EDFClassifier(_Forest, E2EDTClassifier):
         the rows that a tree does not grow on, of all trees alike where they are refined together.
     smoothing : float
         Added to the weight of each class at each leaf before shares are taken.
+    device : torch.device or str, optional
+        What trains, the CPU if not given: stumps and the refinement. Cuts are scanned, leaves
+        counted and rows answered on the CPU.
     random_state : int, RandomState or None
         A seed gives the same forest in every process and for every `n_jobs`.
     n_jobs : int, optional
@@ -332,6 +337,9 @@ class E2EDFRegressor(_Forest, E2EDTRegressor):
         the rows that a tree does not grow on, of all trees alike where they are refined together.
     smoothing : float
         Rows of the mean of all that are added to each leaf.
+    device : torch.device or str, optional
+        What trains, the CPU if not given: stumps and the refinement. Cuts are scanned, leaves
+        counted and rows answered on the CPU.
     random_state : int, RandomState or None
         A seed gives the same forest in every process and for every `n_jobs`.
     n_jobs : int, optional

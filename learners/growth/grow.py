@@ -10,8 +10,9 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from bitvec.arrays import Array
+from bitvec.learners.growth.checkpoints import GrowthCheckpoint
 from bitvec.learners.growth.stump_test import Rule
-from bitvec.learners.growth.stumps import StumpTraining, train_stumps
+from bitvec.learners.growth.stumps import Stump, StumpTraining, train_stumps
 from bitvec.learners.growth.targets import Target
 
 NO_GAIN = 1e-10
@@ -117,6 +118,7 @@ class _Growth:
     training: StumpTraining
     options: GrowthOptions
     progress: Callable[[GrowthStep], None] | None
+    kept: GrowthCheckpoint | None
     left: list[int] = field(default_factory=list)
     right: list[int] = field(default_factory=list)
     rules: list[Rule] = field(default_factory=list)
@@ -144,9 +146,7 @@ class _Growth:
         for attempt in range(self.options.retries + 1):
             if not todo:
                 break
-            generators = [generator_of(self.options.seed, leaf.place, attempt) for leaf in todo]
-            rows = [leaf.rows for leaf in todo]
-            stumps = train_stumps(self.X, self.target, self.weight, rows, generators, self.training)
+            stumps = self.trained(todo, attempt)
             failed = []
             for leaf, stump in zip(todo, stumps, strict=True):
                 gain = leaf.impurity - stump.cost
@@ -157,6 +157,20 @@ class _Growth:
             todo = failed
         self.leaves += [leaf for leaf in leaves if leaf.place not in found]
         return [found[leaf.place] for leaf in leaves if leaf.place in found]
+
+    def trained(self, leaves: Sequence[_Leaf], attempt: int) -> list[Stump]:
+        """Train a stump for each leaf, or take those that an earlier run has trained."""
+        names = [(leaf.place, attempt) for leaf in leaves]
+        if self.kept is not None:
+            stumps = self.kept.take(names)
+            if stumps is not None:
+                return stumps
+        generators = [generator_of(self.options.seed, leaf.place, attempt) for leaf in leaves]
+        rows = [leaf.rows for leaf in leaves]
+        stumps = train_stumps(self.X, self.target, self.weight, rows, generators, self.training)
+        if self.kept is not None:
+            self.kept.put(names, stumps)
+        return stumps
 
     def apply(self, split: _Split) -> tuple[_Leaf, _Leaf]:
         """Turn a leaf into a node and return its children."""
@@ -208,6 +222,7 @@ def grow(
     options: GrowthOptions,
     *,
     progress: Callable[[GrowthStep], None] | None = None,
+    kept: GrowthCheckpoint | None = None,
 ) -> GrownTree:
     """Grow a tree on hard-routed rows.
 
@@ -219,13 +234,15 @@ def grow(
         Positive.
     progress : callable, optional
         Called with each `GrowthStep`: after each level, or each split of best-first growth.
+    kept : GrowthCheckpoint, optional
+        Where stumps are kept, and those of an earlier run are taken from.
 
     Notes
     -----
     A node's stump depends on the seed, its place in the tree and its rows, not on the way in which
     the tree grows.
     """
-    growth = _Growth(X, target, weight, training, options, progress)
+    growth = _Growth(X, target, weight, training, options, progress, kept)
     (_best_first if options.best_first else _by_level)(growth)
     return growth.finished()
 

@@ -112,22 +112,27 @@ def level_of(
     columns: Int64[Array, "n_nodes n_columns"] | None = None,
     *,
     unit: Unit = "column",
+    device: torch.device | None = None,
 ) -> Level:
-    """Return the level of nodes that have these rows and read these columns, all if not given."""
+    """Return the level of nodes that have these rows and read these columns, all if not given.
+
+    Tensors are on the device, the CPU if not given.
+    """
     size = np.array([each.size for each in rows])
     start = np.concatenate([[0], np.cumsum(size)])
     at = np.concatenate(rows)
     node = np.repeat(np.arange(size.size), size)
-    Z = X[at] if columns is None else X[at[:, None], columns[node]]
+    raw = X[at] if columns is None else X[at[:, None], columns[node]]
     w, mine = weight[at], target.take(at)
-    center, spread, varies = _units(Z, start, w)
+    center, spread, varies = _units(raw, start, w)
     if unit != "column":
         center, spread, varies = _shared(unit, center, np.where(varies, spread, 0.0))
     units = Units(center, spread, varies, X.shape[1], columns)
     scale = np.where(units.varies, 1 / units.spread, 0.0)
-    standard = np.ones((len(Z), Z.shape[1] + 1), np.float32)
-    standard[:, :-1] = (Z - units.center[node]) * scale[node]
-    return Level(start, units, torch.from_numpy(standard), w, mine, mine.soft(start, w))
+    standard = np.ones((len(raw), raw.shape[1] + 1), np.float32)
+    standard[:, :-1] = (raw - units.center[node]) * scale[node]
+    Z = torch.from_numpy(standard).to(device)
+    return Level(start, units, Z, w, mine, mine.soft(start, w, device))
 
 
 def _units(Z: Array, start: Array, weight: Array) -> tuple[Array, Array, Array]:
@@ -234,13 +239,14 @@ class Blocks:
         weight = np.where(self._filled, self.level.weight[rows], 0.0)
         total = np.bincount(self._node, weight.sum(axis=1), minlength=self.level.n_nodes)
         weight /= total[self._node][:, None]
-        index = torch.from_numpy(rows)
+        device = self.level.Z.device
+        index = torch.from_numpy(rows).to(device)
         batch = Batch(
             self.level.n_nodes,
-            torch.from_numpy(self._node),
+            torch.from_numpy(self._node).to(device),
             index,
             self.level.Z[index],
-            torch.from_numpy(weight.astype(np.float32)),
+            torch.from_numpy(weight.astype(np.float32)).to(device),
             self.level.soft.statistics[index],
         )
         if self.is_all:
@@ -251,7 +257,7 @@ class Blocks:
         """Return values by row of the level from values by place in the blocks of all rows."""
         assert self.is_all
         rows = self.at(0).rows.ravel()
-        filled = torch.from_numpy(self._filled.ravel())
+        filled = torch.from_numpy(self._filled.ravel()).to(value.device)
         flat = value.reshape(len(value), -1)[:, filled]
         result = flat.new_empty((len(value), int(self.level.start[-1])))
         result[:, rows[filled]] = flat

@@ -65,7 +65,7 @@ class LinearTests:
 
     def rule(self, restart: int, node: int, units: Units) -> LinearRule:
         """Return θ over raw columns."""
-        theta = self.theta[restart, node].detach().numpy().astype(np.float64)
+        theta = self.theta[restart, node].detach().cpu().numpy().astype(np.float64)
         return LinearRule(units.fold(node, theta)[:-1])
 
 
@@ -92,7 +92,7 @@ class Linear:
         drawn /= np.maximum(np.linalg.norm(drawn, axis=-1, keepdims=True), 1e-30)
         theta = np.zeros((restarts, len(generators), p + 1), np.float32)
         theta[..., :-1] = drawn
-        return LinearTests(torch.from_numpy(theta))
+        return LinearTests(torch.from_numpy(theta).to(level.Z.device))
 
     def finish(
         self, rule: Rule, X: Float64[Array, "n_rows n_features"], target: Target, weight: Array

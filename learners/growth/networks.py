@@ -76,7 +76,8 @@ class NetworkTests:
         stacked = np.stack(
             [np.stack([getattr(phi.layers[layer], name) for phi in row]) for row in self.maps]
         )
-        return torch.from_numpy(stacked.astype(np.float32)).requires_grad_()
+        made = torch.from_numpy(stacked.astype(np.float32)).to(self.theta.device)
+        return made.requires_grad_()
 
     @property
     def numbers_of_a_row(self) -> int:
@@ -110,7 +111,7 @@ class NetworkTests:
         layers: list[Any] = list(self.maps[0][0].layers)
         for at, weights in enumerate(self.weights):
             now = {
-                name: part[restart, node].detach().numpy().astype(np.float64)
+                name: part[restart, node].detach().cpu().numpy().astype(np.float64)
                 for name, part in weights.items()
             }
             if now:
@@ -121,7 +122,7 @@ class NetworkTests:
             layers[first] = _folded(layers[first], node, units)
             if isinstance(layers[first], Linear):  # what is flattened before it is flat in X
                 layers, shape = layers[first:], (units.n_features,)
-        theta = self.theta[restart, node, :-1].detach().numpy().astype(np.float64)
+        theta = self.theta[restart, node, :-1].detach().cpu().numpy().astype(np.float64)
         return NetworkRule(Layers(tuple(layers), shape), theta)
 
 
@@ -188,7 +189,7 @@ class Network:
             direction = generator.standard_normal((restarts, width))
             length = np.linalg.norm(direction, axis=-1, keepdims=True)
             theta[:, j, :-1] = direction / np.maximum(length, 1e-30)
-        return NetworkTests(maps, torch.from_numpy(theta))
+        return NetworkTests(maps, torch.from_numpy(theta).to(level.Z.device))
 
     def finish(
         self, rule: Rule, X: Float64[Array, "n_rows n_features"], target: Target, weight: Array

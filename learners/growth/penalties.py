@@ -51,7 +51,7 @@ class GammaProcess:
         log_r, beta = tests.log_r, tests.beta[..., :-1]
         of_r = (1 - self.gamma0 / log_r.shape[-1]) * log_r.clamp_min(FLOOR) + self.c0 * log_r.exp()
         of_beta = (self.a + 0.5) * torch.log1p(beta.square() / (2 * self.b)).sum((-1, -2))
-        n_rows = torch.tensor(level.n_rows, dtype=beta.dtype)
+        n_rows = torch.tensor(level.n_rows, dtype=beta.dtype, device=beta.device)
         return (of_r.sum(-1) + of_beta) / n_rows
 
 
@@ -81,7 +81,7 @@ class Roughness:
         spread = level.units.spread
         unit = np.sqrt(np.mean(spread**2, axis=1, keepdims=True)) / spread
         scale = torch.from_numpy(np.where(level.units.varies, unit, 0.0).astype(np.float32))
-        theta = tests.theta[..., :-1] * scale
+        theta = tests.theta[..., :-1] * scale.to(tests.theta.device)
         image = theta.reshape(*theta.shape[:2], *self.shape)
         down, across = image.diff(dim=-2), image.diff(dim=-1)
         return self.strength * (down.square().sum((2, 3, 4)) + across.square().sum((2, 3, 4)))

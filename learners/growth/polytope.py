@@ -101,8 +101,8 @@ class PolytopeTests:
 
     def rule(self, restart: int, node: int, units: Units) -> PolytopeRule:
         """Return β over raw columns, and r."""
-        beta = self.beta[restart, node].detach().numpy().astype(np.float64)
-        r = np.exp(self.log_r[restart, node].detach().numpy().astype(np.float64))
+        beta = self.beta[restart, node].detach().cpu().numpy().astype(np.float64)
+        r = np.exp(self.log_r[restart, node].detach().cpu().numpy().astype(np.float64))
         return PolytopeRule(units.fold(node, beta), r)
 
 
@@ -154,9 +154,10 @@ class Polytope:
             drawn /= np.maximum(np.linalg.norm(drawn, axis=-1, keepdims=True), 1e-30)
             beta[:, j, :, :-1] = steep * drawn
             beta[:, j, :, -1] = -steep * generator.random((restarts, K))
-        shape = beta.shape[:2]
-        log_r = torch.full((*shape, K), -float(np.log(K)))
-        return PolytopeTests(torch.from_numpy(beta), log_r, torch.zeros(shape))
+        shape, device = beta.shape[:2], level.Z.device
+        log_r = torch.full((*shape, K), -float(np.log(K)), device=device)
+        tau = torch.zeros(shape, device=device)
+        return PolytopeTests(torch.from_numpy(beta).to(device), log_r, tau)
 
     def finish(
         self, rule: Rule, X: Float64[Array, "n_rows n_features"], target: Target, weight: Array

@@ -47,6 +47,7 @@ class Refinement:
     progress : callable, optional
     same_columns : bool
         Whether a weight of 0 stays 0, so that a node reads what it read before.
+    device : torch.device, optional
     """
 
     train: tuple[str, ...]
@@ -59,6 +60,7 @@ class Refinement:
     seed: int
     progress: Callable[[Evaluation], None] | None
     same_columns: bool = False
+    device: torch.device | None = None
 
 
 def refine(
@@ -96,6 +98,7 @@ def refine(
         spatial=how.spatial,
         spatial_shape=how.spatial_shape,
         checkpoint_path=how.checkpoint_path,
+        device=how.device,
         seed=how.seed,
         prune_dead=True,
         progress=how.progress,

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from abc import abstractmethod
 from typing import Any
 
 import numpy as np
+from torch.utils.data import DataLoader
 
 from bitvec.arrays import Array
 from bitvec.converters.native.tree import NativeTree
 from bitvec.errors import InputError, MissingLibraryError
 from bitvec.forest import Forest
+from bitvec.learners.growth.checkpoints import GrowthCheckpoint, digest
 from bitvec.learners.growth.columns import Columns
 from bitvec.learners.growth.grow import GrownTree, GrowthOptions, GrowthStep, grow
+from bitvec.learners.growth.loaders import gathered
 from bitvec.learners.growth.penalties import Penalty
 from bitvec.learners.growth.refinement import (
     Refinement,
@@ -37,6 +41,7 @@ from bitvec.learners.sklearn_base import (
 from bitvec.runtime.relax import options
 from bitvec.runtime.retrain import Evaluation, RetrainResult
 from bitvec.runtime.retrain.schedules import steepness
+from bitvec.runtime.torch import devices
 
 try:
     from sklearn.utils import check_random_state
@@ -44,6 +49,11 @@ except ImportError as error:
     raise MissingLibraryError("scikit-learn", "sklearn", "the learners") from error
 
 SEEDS = np.iinfo(np.int32).max
+NOT_OF_STUMPS = {
+    "max_depth", "refine", "refine_learning_rate", "refine_gamma", "validation", "smoothing",
+    "checkpoint_path", "random_state", "n_jobs", "verbose",
+}  # fmt: skip
+"""Options on which no stump depends, given its seed, its rows and the nodes trained beside it."""
 LARGEST = 1e100
 """Columns and values beyond this are refused: their squares would soon overflow."""
 
@@ -79,6 +89,7 @@ class GrownEstimator(NativeEstimator):
         validation: Any = 0.15,
         smoothing: float = 0.0,
         checkpoint_path: Any = None,
+        device: Any = None,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: bool = False,
@@ -100,18 +111,21 @@ class GrownEstimator(NativeEstimator):
         self.validation = validation
         self.smoothing = smoothing
         self.checkpoint_path = checkpoint_path
+        self.device = device
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Grow the tree, refine it, and fill its leaves by hard routing.
 
         Parameters
         ----------
-        X : array or data frame, (n_rows, n_features)
-            Finite numbers.
+        X : array or data frame, (n_rows, n_features), or torch DataLoader
+            Finite numbers. A loader yields (X, y) or (X, y, sample_weight), images of any shape
+            among them; all its rows are held in memory.
         y : (n_rows,), or (n_rows, n_outputs) for a regressor
+            Left out with a loader.
         sample_weight : (n_rows,), optional
             Rows of weight 0 are left out.
 
@@ -126,6 +140,13 @@ class GrownEstimator(NativeEstimator):
         ValueError
             If X or y is what scikit-learn's checks refuse, NaN for one.
         """
+        if isinstance(X, DataLoader):
+            if y is not None or sample_weight is not None:
+                raise InputError(
+                    "`y` and `sample_weight` must be left out with a loader, got them: let it "
+                    "yield them."
+                )
+            X, y, sample_weight = gathered(X)
         X = self._fitted_rows(X, y)
         target = self._target(y)
         require_rows(X, target.told)
@@ -150,7 +171,8 @@ class GrownEstimator(NativeEstimator):
         grown_on, validation = self._parts(X, target, weight, seed, refines=refines)
         Z, aim, w = X[grown_on], target.take(grown_on), weight[grown_on]
         told = self._print_growth if self.verbose else None
-        grown = grow(Z, aim, w, training, growth, progress=told)
+        kept = self._kept(growth, Z, aim.told, w)
+        grown = grow(Z, aim, w, training, growth, progress=told, kept=kept)
         old = np.zeros((len(grown.rules) + 1, target.n_outputs))
         tree = self._tree(grown, aim.leaf_values(grown.leaf, w, old, smoothing))
         self.refinement_ = None
@@ -162,6 +184,19 @@ class GrownEstimator(NativeEstimator):
         self.growth_ = grown.steps
         filled = target.leaf_values(leaves_of(tree, X), weight, tree.values, smoothing)
         self.tree_ = self._finished(tree, filled, X, weight)
+
+    def _kept(self, growth: GrowthOptions, *rows: Array) -> GrowthCheckpoint | None:
+        """Return where stumps are kept; what they depend on decides whether a file is of them."""
+        if self.checkpoint_path is None:
+            return None
+        asked = {
+            name: value
+            for name, value in self.get_params(deep=False).items()
+            if name not in NOT_OF_STUMPS
+        }
+        asked["seed"] = growth.seed
+        run = digest(rows, {type(self).__name__: asked})
+        return GrowthCheckpoint(f"{os.fspath(self.checkpoint_path)}.growth", run)
 
     def _threads(self) -> int:
         if self.n_jobs is None:
@@ -210,6 +245,7 @@ class GrownEstimator(NativeEstimator):
             steepness(self.gamma, self.gamma_schedule),
             self._penalties(),
             self._columns(),
+            device=devices.find(self.device),
         )
 
     def _growth(self, target: Target, seed: int) -> GrowthOptions:
@@ -247,6 +283,7 @@ class GrownEstimator(NativeEstimator):
             checkpoint_path=self.checkpoint_path,
             seed=seed,
             progress=_print_refinement if self.verbose else None,
+            device=devices.find(self.device),
         )
 
     def _parts(

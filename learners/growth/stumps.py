@@ -48,6 +48,8 @@ class StumpTraining:
         Draws the columns that a node reads; it reads all if not given.
     weight_decay : float
         Decoupled from the gradient, in the units of standardised columns.
+    device : torch.device, optional
+        What trains; the CPU if not given. Cuts are scanned on the CPU.
     """
 
     kind: Kind
@@ -60,6 +62,7 @@ class StumpTraining:
     penalties: tuple[Penalty, ...] = ()
     columns: Columns | None = None
     weight_decay: float = 0.0
+    device: torch.device | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,14 +99,16 @@ def train_stumps(
     columns = None
     if training.columns is not None:
         columns = np.stack([training.columns(generator) for generator in generators])
-    level = level_of(X, target, weight, rows, columns, unit=training.kind.unit)
+    level = level_of(
+        X, target, weight, rows, columns, unit=training.kind.unit, device=training.device
+    )
     tests = training.kind.draw(generators, level, training.restarts)
     everything = Blocks(level)
     centre(tests, everything)
     weights = sum(part.numel() for part in tests.parameters) // level.n_nodes
     with few_threads(weights * len(level.Z) // CHEAP, level.Z.device):
         descend(tests, everything, generators, training)
-    margins = margins_of(tests, everything).double().numpy()
+    margins = margins_of(tests, everything).cpu().double().numpy()
     cost = np.stack([level.target.cuts(each, level.start, level.weight).cost for each in margins])
     best = cost.argmin(axis=0)
     stumps = []
@@ -152,12 +157,16 @@ def descend(
 def centre(tests: StumpTests, everything: Blocks) -> None:
     """Turn margins so that each has its median at 0 and the deviation 1 over the node's rows."""
     level = everything.level
-    margins = margins_of(tests, everything).double().numpy()
+    margins = margins_of(tests, everything).cpu().double().numpy()
     by, scale = np.empty((2, len(margins), level.n_nodes))
     for j in range(level.n_nodes):
         own = slice(level.start[j], level.start[j + 1])
         by[:, j], scale[:, j] = _median_and_spread(margins[:, own], level.weight[own])
-    tests.center(torch.tensor(by).float(), torch.tensor(scale).float())
+    device = level.Z.device
+    tests.center(
+        torch.tensor(by, dtype=torch.float32, device=device),
+        torch.tensor(scale, dtype=torch.float32, device=device),
+    )
 
 
 def _median_and_spread(

@@ -56,7 +56,7 @@ class Target(Protocol):
     ) -> Array:
         """Return the vector of each leaf from the rows at it; the old one where there are none."""
 
-    def soft(self, start: Array, weight: Array) -> SoftTarget:
+    def soft(self, start: Array, weight: Array, device: torch.device | None = None) -> SoftTarget:
         """Return what training sees of rows that are sorted by node."""
 
 
@@ -154,9 +154,9 @@ class Labels:
         total = np.where(reached, smoothed.sum(axis=1, keepdims=True), 1)
         return np.where(reached, smoothed / total, old)
 
-    def soft(self, start: Array, weight: Array) -> SoftLabels:
+    def soft(self, start: Array, weight: Array, device: torch.device | None = None) -> SoftLabels:
         """Return one-hot rows."""
-        return SoftLabels(torch.tensor(self.code), self.n_classes)
+        return SoftLabels(torch.tensor(self.code, device=device), self.n_classes)
 
 
 class SoftLabels:
@@ -239,14 +239,15 @@ class Values:
         mean = prior + np.stack(total, axis=1) / np.where(n > 0, n + smoothing, 1)[:, None]
         return np.where(n[:, None] > 0, mean, old)
 
-    def soft(self, start: Array, weight: Array) -> SoftValues:
+    def soft(self, start: Array, weight: Array, device: torch.device | None = None) -> SoftValues:
         """Return values in deviations of each node."""
         Y = self._centred(start, weight)
         node = np.repeat(np.arange(start.size - 1), np.diff(start))
         n = np.maximum(np.bincount(node, weight), np.finfo(np.float64).tiny)
         square = np.bincount(node, weight * np.square(Y).sum(axis=1)) / n
         scale = np.sqrt(np.where(square > 0, square, 1.0))
-        return SoftValues(torch.tensor(Y / scale[node, None], dtype=torch.float32))
+        standard = (Y / scale[node, None]).astype(np.float32)
+        return SoftValues(torch.from_numpy(standard).to(device))
 
     def _centred(self, start: Array, weight: Array) -> Float64[Array, "n_rows n_outputs"]:
         """Return values less their mean in each node."""

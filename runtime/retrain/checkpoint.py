@@ -98,15 +98,15 @@ class Checkpoint:
         return State(arrays, record)
 
 
-def digest(forest: Forest, arrays: list[Array | None], options: dict[str, Any]) -> str:
-    """Return the digest of a run: its forest, its rows and its options.
+def digest(forest: Forest | None, arrays: list[Array | None], options: dict[str, Any]) -> str:
+    """Return the digest of a run: the forest it starts from, if any, its rows and its options.
 
     Raises
     ------
     UnsupportedModelError
         If the forest cannot be saved.
     """
-    tensors, record = pack(forest)
+    tensors, record = ({}, {}) if forest is None else pack(forest)
     sums = blake2b(digest_size=16)
     sums.update(json.dumps([record, _described(options)], sort_keys=True).encode())
     for name in sorted(tensors):
