@@ -3,7 +3,8 @@
 A block between `<!-- table: NAME -->` and `<!-- end -->` is made from the kept run of the benchmark
 NAME, or, for `formats` and `targets`, from the tables that dispatch. A benchmark with several
 tables names one as `NAME.TABLE`, as do the tables of papers, `tables-PAPER.TABLE`. Pages that show
-`engine.svg`, `kddt.svg` and `tao.svg` have them drawn from the same runs.
+`engine.svg`, `kddt.svg` and `tao.svg` have them drawn from the same runs; those of `EXAMPLES` show
+models that are fitted on the spot.
 """
 
 from __future__ import annotations
@@ -27,6 +28,10 @@ PICTURES = {
     "tables-tao": "tables.tao_picture",
 }
 """Runs that are drawn, as the picture of their last word, each with the module that draws it."""
+
+
+EXAMPLES = ("tables.cpt_picture", "tables.e2edt_picture")
+"""Modules that draw what they fit themselves, of no run."""
 
 
 def rendered(text: str) -> str:
@@ -53,7 +58,9 @@ def _run(name: str, part: str) -> str:
 
 
 def draw() -> None:
-    """Draw the runs that are kept."""
+    """Draw the runs that are kept, and the examples."""
+    for module in EXAMPLES:
+        import_module(f"benchmarks.{module}").draw(ROOT / "docs")
     for name, module in PICTURES.items():
         path = RESULTS / f"{name}.json"
         if path.exists():
