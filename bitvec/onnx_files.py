@@ -127,8 +127,10 @@ def page_model(forest: Forest) -> Any:
 
 
 def _of_first_form(forest: Forest, forms: tuple[str, ...], options: OnnxOptions) -> Any:
-    if forest.kernel is not None or forest.feature_map is not None:
-        return _through_torch(forest, options)
+    if forest.kernel is not None:
+        return _soft_forest(forest, options)
+    if forest.feature_map is not None:
+        return _mapped(forest, options)
     target = TARGETS[options.target or "onnxruntime"]
     reasons: dict[str, str] = {}
     for form in forms:
@@ -153,18 +155,31 @@ def _listed(reasons: dict[str, str]) -> str:
     return " ".join(f"{', '.join(names)}: {reason}" for reason, names in forms.items())
 
 
-def _through_torch(forest: Forest, options: OnnxOptions) -> Any:
-    """Return a forest that predicts softly, or reads a feature map, traced by torch."""
+def _soft_forest(forest: Forest, options: OnnxOptions) -> Any:
+    """Return a forest that predicts softly, traced by torch."""
     if options != OnnxOptions(interface=options.interface):
         raise UnsupportedModelError(
-            "a forest with a prediction kernel or a feature map must be exported without a form, "
-            "a target, a version, `finite` and leaves: what runs is traced by torch, in standard "
-            "operators."
+            "a forest with a prediction kernel must be exported without a form, a target, a "
+            "version, `finite` and leaves: what runs is traced by torch, in standard operators."
         )
     from bitvec.runtime.onnx.soft import forest_to_onnx
 
     model = forest_to_onnx(forest, interface=options.interface)
     return _told(model, "within rounding", **_digest(forest))
+
+
+def _mapped(forest: Forest, options: OnnxOptions) -> Any:
+    """Return a forest that reads a feature map and predicts hard."""
+    if options != OnnxOptions(leaves=options.leaves, interface=options.interface):
+        raise UnsupportedModelError(
+            "a forest with a feature map must be exported without a form, a target, a version and "
+            "`finite`: it has one form, in standard operators of the forest's own dtype, which "
+            "onnxruntime runs."
+        )
+    from bitvec.runtime.onnx import mapped
+
+    model = mapped.to_onnx(forest, leaves=options.leaves, interface=options.interface)
+    return _told(model, "within rounding", compares=forest.dtype.name, **_digest(forest))
 
 
 def soft_model(soft: SoftForest, options: OnnxOptions) -> Any:

@@ -62,6 +62,9 @@ class Subject:
         In which the model reads rows, where that is narrower than the forest's.
     n_trees, n_features, n_outputs : int, optional
         Of the model, so that another one is told before it is asked anything.
+    rounds_columns : bool
+        Whether it adds up a feature map in an order of its own, so that rows whose margins lie
+        within rounding of a threshold may exit elsewhere.
     notes : tuple of str
         What a reader of the certificate must know about these answers, in sentences.
     """
@@ -82,4 +85,5 @@ class Subject:
     n_trees: int | None = None
     n_features: int | None = None
     n_outputs: int | None = None
+    rounds_columns: bool = False
     notes: tuple[str, ...] = ()

@@ -31,6 +31,7 @@ from bitvec.certificates.footing import (
     require_same_sizes,
     rounding_bound,
 )
+from bitvec.certificates.near_ties import Settled
 from bitvec.forest import Forest
 from bitvec.probing import LONG_RUN, MAGNITUDE, Coverage, has_long_runs, probe_rows
 from bitvec.subject import Subject
@@ -79,6 +80,9 @@ def compare(
     """
     require_same_sizes(forest, subject)
     rows, n_left_out = accepted_rows(forest, subject, X)
+    settled = Settled(forest)
+    if subject.rounds_columns:
+        rows = settled(rows)
     tally = Tally(
         forest,
         subject,
@@ -92,6 +96,8 @@ def compare(
         base_rows=rows if len(rows) else None,
         missing=subject.accepts_missing,
         infinite=subject.accepts_infinite,
+        # Given rows have gone through it.
+        keep=settled if subject.rounds_columns and not len(rows) else None,
     )
     coverage = Coverage(*(np.zeros(0, kind) for kind in (bool, np.int32, np.int32)))
     done = 0.0
@@ -142,7 +148,9 @@ def compare(
         differences=tuple(tally.examples),
         exclusions=(
             *_not_answered(forest, subject, tally),
-            *_exclusions(forest, subject, coverage, n_left_out, allowed_difference),
+            *_exclusions(
+                forest, subject, coverage, n_left_out, settled.n_left_out, allowed_difference
+            ),
         ),
         digest=forest_digest(forest),
         rows_digest=None if X is None else array_digest(np.asarray(X)),
@@ -221,6 +229,7 @@ def _exclusions(
     subject: Subject,
     coverage: Coverage,
     n_left_out: int,
+    n_near: int,
     allowed_difference: float | None,
 ) -> tuple[str, ...]:
     name, labelled = subject.name, forest.output.classes is not None
@@ -232,6 +241,10 @@ def _exclusions(
             not subject.accepts_infinite
         ),
         f"{n_left_out} given rows were left out as {name} does not accept them": n_left_out > 0,
+        f"{name} adds up the feature map in another order, which may send rows whose margins lie "
+        f"within rounding of a threshold another way: {n_near} such rows were left out": (
+            subject.rounds_columns
+        ),
         f"{name} exposes no leaf ids: only scores were compared": subject.leaf_ids is None,
         f"{name} shows no leaf values: they were compared through sums on the rows made only, in "
         "which rounding can hide the last bits of a value": subject.leaf_values is None,

@@ -17,6 +17,9 @@ from bitvec.forest import Forest
 
 MAX_FEATURES = 2**31 - 1
 """Columns that S can address: its column numbers are int32."""
+VALUES_AT_ONCE = 1 << 16
+"""Numbers of the widest layer that are computed at a time, so that they stay in a cache; a row's
+φ does not depend on the rows around it."""
 
 
 def _require_rows(X: Array, n_inputs: int) -> None:
@@ -187,6 +190,23 @@ class Layers:
                     f"`X` must be {layer.weight.dtype} like the layer's weights, got {X.dtype}: "
                     "narrower weights would be other weights."
                 )
+        step = max(1, VALUES_AT_ONCE // self._widest)
+        if len(X) <= step:
+            return self._of(X)
+        Z = np.empty((len(X), self.n_features), X.dtype)
+        for at in range(0, len(X), step):
+            Z[at : at + step] = self._of(X[at : at + step])
+        return Z
+
+    @property
+    def _widest(self) -> int:
+        shape, widest = self.input_shape, 1
+        for layer in self.layers:
+            shape = layer.output_shape(shape)
+            widest = max(widest, math.prod(shape))
+        return widest
+
+    def _of(self, X: Array) -> Array:
         value = X.reshape(len(X), *self.input_shape)
         with np.errstate(over="ignore", invalid="ignore"):
             for layer in self.layers:

@@ -8,7 +8,7 @@ the region. Every row is sent down its tree by the literal tests before it count
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,6 +50,8 @@ class Probes:
     missing, infinite : bool
         Whether rows may hold NaN and infinities. Without them, an outcome that needs one is not
         asked for, and a node that needs one is not reachable.
+    keep : callable, optional
+        From rows to those of them that count, where a forest has a feature map.
     """
 
     forest: Forest
@@ -57,6 +59,7 @@ class Probes:
     base_rows: Float[Array, "n n_features"] | None = None
     missing: bool = True
     infinite: bool = True
+    keep: Callable[[Array], Array] | None = None
 
     def blocks(self) -> Iterator[tuple[Float[Array, "n n_features"], Coverage]]:
         """Yield distinct rows and the coverage so far; the last coverage is the whole forest's.
@@ -83,6 +86,7 @@ def probe_rows(
     base_rows: Array | None = None,
     missing: bool = True,
     infinite: bool = True,
+    keep: Callable[[Array], Array] | None = None,
 ) -> Probes:
     """Return rows that reach every node of a forest and show every outcome there; see `Probes`.
 
@@ -109,7 +113,7 @@ def probe_rows(
         with np.errstate(over="ignore", invalid="ignore"):
             base_rows = base_rows.astype(forest.dtype)
         base_rows = _allowed(base_rows, missing=missing, infinite=infinite)
-    return Probes(forest, seed, base_rows, missing, infinite)
+    return Probes(forest, seed, base_rows, missing, infinite, keep)
 
 
 def _allowed(X: Array, *, missing: bool, infinite: bool) -> Array:
@@ -173,6 +177,8 @@ def _mapped_blocks(probes: Probes) -> Iterator[tuple[Array, Coverage]]:
     step = max(1, BLOCK // max(forest.n_features, forest.n_trees, 1))
     for start in range(0, len(X), step):
         rows = X[start : start + step]
+        if probes.keep is not None:
+            rows = probes.keep(rows)
         for _, node, goes_right in walk(forest, columns(forest, rows)):
             shown = np.where(goes_right, int(Outcome.RIGHT), int(Outcome.LEFT)).astype(np.int32)
             np.bitwise_or.at(coverage.seen, node, shown)

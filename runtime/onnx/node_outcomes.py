@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bitvec.arrays import Array
+from bitvec.arrays import Array, ranges
 from bitvec.forest import Forest
 from bitvec.graph.operators import Graph, cast, greater, table
 from bitvec.graph.transforms import softplus
@@ -138,22 +138,26 @@ def _margins(graph: Graph, forest: Forest, by_column: str, nodes: Array) -> str:
         column = tests.column[tests.row_ptr[first]]
         return values(graph, forest, by_column, column, tests.missing_rule[nodes])
     n_rows = tests.node_ptr[nodes + 1] - first
-    total = ""
+    rows, rule = ranges(first, n_rows), np.repeat(tests.missing_rule[nodes], n_rows)
+    value = _row_values(graph, forest, by_column, rows, rule)
+    value = graph.add("Sub", value, tests.offset[rows][:, None], name="row_value")
+    soft = tests.activation[rows] == Activation.SOFTPLUS
+    if soft.any():
+        activated = softplus(graph, value, forest.dtype)
+        chosen = soft[:, None]
+        value = (
+            activated
+            if soft.all()
+            else graph.add("Where", chosen, activated, value, name="row_activation")
+        )
+    terms = graph.add("Mul", value, tests.r[rows][:, None], name="row_term")
+    if np.all(n_rows == 1):
+        return terms
+    total, start = "", np.cumsum(n_rows) - n_rows
     for k in range(int(n_rows.max())):
         has = k < n_rows
-        rows = first + np.where(has, k, 0)
-        value = _row_values(graph, forest, by_column, rows, tests.missing_rule[nodes])
-        value = graph.add("Sub", value, tests.offset[rows][:, None], name="row_value")
-        soft = tests.activation[rows] == Activation.SOFTPLUS
-        if soft.any():
-            activated = softplus(graph, value, forest.dtype)
-            chosen = soft[:, None]
-            value = (
-                activated
-                if soft.all()
-                else graph.add("Where", chosen, activated, value, name="row_activation")
-            )
-        term = graph.add("Mul", value, tests.r[rows][:, None], name="row_term")
+        at = table(graph, start + np.where(has, k, 0), np.dtype(np.int64))
+        term = graph.add("Gather", terms, at, axis=0, name="node_term")
         # Each node has a first row, which starts the sum.
         total = _add_where(graph, total, term, has, "margin") if k else term
     return total
@@ -172,12 +176,12 @@ def _row_values(graph: Graph, forest: Forest, by_column: str, rows: Array, rule:
         entry = first + np.where(has, k, 0)
         entry[n_entries == 0] = 0
         x = values(graph, forest, by_column, tests.column[entry], rule)
-        missing = graph.add("IsNaN", x, name="entry_missing")
         if tests.substitute is not None:
+            missing = graph.add("IsNaN", x, name="entry_missing")
             substitute = tests.substitute[entry][:, None]
             x = graph.add("Where", missing, substitute, x, name="entry_substituted")
-            missing = graph.add("IsNaN", x, name="entry_still_missing")
         if tests.indicator is not None and np.any(tests.indicator[entry] >= 0):
+            missing = graph.add("IsNaN", x, name="entry_still_missing")
             code = tests.indicator[entry][:, None]
             equal = graph.add("Equal", x, code.astype(dtype), name="entry_has_code")
             unit = cast(graph, equal, dtype, "entry_indicator")

@@ -20,7 +20,7 @@ try:
 except ImportError as error:
     raise MissingLibraryError("onnxruntime", "onnx", "Running ONNX files") from error
 
-ROWS_PER_RUN = {"tensor": 1024, "traversal": 1024, "portable": 1024, "mapped": 1024, "soft": 256}
+ROWS_PER_RUN = {"tensor": 1024, "traversal": 1024, "portable": 1024, "mapped": 128, "soft": 256}
 """Rows that go through a session at once: these forms hold much of each of them."""
 MOST_ROWS_PER_RUN = 1 << 16
 ONE_THREAD = (
@@ -33,6 +33,9 @@ FIXED = "bitvec.fixed_batch"
 
 SOFT = "soft"
 """The form that multiplies matrices, whose sums depend by ulps on the rows that stand beside."""
+
+MAPPED = "mapped"
+"""The form that adds up a feature map as the runtime's products of matrices do."""
 
 CANCELS = ("logistic", "probit")
 """Post-transforms that subtract numbers which may be nearly equal."""
@@ -282,6 +285,7 @@ def subject(model: Any) -> Subject:
         n_trees=width.get("leaves"),
         n_features=engine.n_features,
         n_outputs=width["raw"],
+        rounds_columns=form == MAPPED,
         notes=tuple(_notes(engine, form, transform)),
     )
 

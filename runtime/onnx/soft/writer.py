@@ -17,7 +17,8 @@ from bitvec.forest import Forest
 from bitvec.graph.answers import add_answers
 from bitvec.graph.interface import Interface
 from bitvec.graph.operators import Graph, cast
-from bitvec.runtime.onnx.soft import hard_columns, traced
+from bitvec.runtime.onnx import mapped
+from bitvec.runtime.onnx.soft import traced
 from bitvec.runtime.onnx.soft.module import TracedForest
 from bitvec.runtime.relax.module import SoftForest
 from bitvec.runtime.relax.relaxations import RELAXATIONS, Relaxation
@@ -127,9 +128,7 @@ def forest_to_onnx(
             "or a feature map, got one with neither: use the form `tree_ensemble`, or relax it "
             "with bitvec.to_torch."
         )
-    graph = Graph(interface or Interface())
-    hard_columns.append(graph, forest)
-    return graph.model(onnx, forest, name=name, form="mapped")
+    return mapped.to_onnx(forest, name=name, interface=interface)
 
 
 def relaxation_name(relaxation: Relaxation) -> str:
