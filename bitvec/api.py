@@ -35,8 +35,9 @@ def convert(model: Any) -> Forest:
     ----------
     model : object or path
         A fitted scikit-learn, xgboost, LightGBM, CatBoost or YDF model, a treelite Model, an ONNX
-        tree ensemble, a native tree of the papers; or the path of a file of one of them, or of a
-        saved forest. A file is recognised by its content, whatever its name is.
+        tree ensemble, a native tree of the papers, or an estimator of this package, whose `forest_`
+        it is; or the path of a file of one of them, or of a saved forest. A file is recognised by
+        its content, whatever its name is.
 
     Raises
     ------
@@ -155,7 +156,8 @@ def certify(
     ----------
     forest : Forest
     model : object, path or Subject
-        The model that the forest was lifted from, its file, or a file that it was exported to.
+        The model that the forest was lifted from, its file, or a file that it was exported to. Of
+        an estimator of this package its trees' own walks and its own answers are compared.
     X : (batch, n_features), optional
         Rows to compare on as well.
     exported : bool, optional

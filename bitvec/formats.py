@@ -357,7 +357,7 @@ FORMATS = (
     Format(
         "native trees",
         "bitvec.converters.native",
-        ("bitvec.converters.native",),
+        ("bitvec.converters.native", "bitvec.learners", "bitvec.retrained"),
         None,
         "",
         (

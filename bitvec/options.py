@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float64
 
 from bitvec.errors import InputError
 
@@ -39,3 +40,31 @@ def among(name: str, value: Any, known: tuple[Any, ...]) -> None:
     if not any(value is one or (isinstance(value, str) and value == one) for one in known):
         said = ", ".join(repr(one) if isinstance(one, str) else str(one) for one in known)
         raise InputError(f"`{name}` must be one of {said}, got {value!r}: choose one.")
+
+
+def flag(name: str, value: Any) -> bool:
+    """Return True or False, and nothing that merely counts as one of them."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise InputError(f"`{name}` must be True or False, got {value!r}.")
+    return bool(value)
+
+
+def numbers(value: Any, *, flags: bool = False) -> Float64[np.ndarray, "..."] | None:
+    """Return an array of numbers in float64, None where there is anything else: text, ragged lists.
+
+    Parameters
+    ----------
+    flags : bool
+        Whether True and False count as 1 and 0.
+    """
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError):
+        return None
+    kinds = "biuf" if flags else "iuf"
+    if array.dtype == object and all(np.asarray(one).dtype.kind in kinds for one in array.flat):
+        try:
+            array = array.astype(np.float64)
+        except (TypeError, ValueError, OverflowError):
+            return None
+    return array.astype(np.float64, copy=False) if array.dtype.kind in kinds else None

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int64
 
+from bitvec import options
 from bitvec.arrays import Array
 from bitvec.converters import native
 from bitvec.errors import InputError, MissingLibraryError
@@ -33,6 +34,7 @@ class NativeEstimator(BaseEstimator):  # type: ignore[misc]
 
     forest_: Forest
     n_features_in_: int
+    _native: Any
     _predictor: Predictor
 
     def _hold(self, model: Any) -> None:
@@ -42,8 +44,13 @@ class NativeEstimator(BaseEstimator):  # type: ignore[misc]
         if names is not None:
             inputs = replace(forest.inputs, feature_names=tuple(str(name) for name in names))
             forest = replace(forest, inputs=inputs)
-        self.forest_ = forest
+        self.forest_, self._native = forest, model
         self._predictor = compile(forest, n_jobs=getattr(self, "n_jobs", None) or 1)
+
+    @property
+    def _beside_forest(self) -> str | None:
+        """How the estimator comes to answer otherwise than its forest, None where it does not."""
+        return None
 
     def predict(self, X: Any) -> Array:
         """Return the label of each row, or its value, or values: (n_rows,) or (n_rows, n_outputs).
@@ -153,11 +160,16 @@ def row_weights(X: Array, weight: Any) -> Float[Array, " n_rows"]:
     Raises
     ------
     InputError
-        If weights are negative, not finite, all 0, or not one for each row.
+        If weights are no numbers, negative, not finite, all 0, or not one for each row.
     """
     if weight is None:
         return np.ones(len(X))
-    found = np.asarray(weight, np.float64)
+    found = options.numbers(weight, flags=True)
+    if found is None:
+        raise InputError(
+            f"`sample_weight` must hold {len(X)} finite numbers that are not negative, got text or "
+            "other objects: pass one number for each row."
+        )
     if found.ndim == 0:
         found = np.full(len(X), float(found))
     if found.shape != (len(X),) or not np.all(np.isfinite(found)) or np.any(found < 0):

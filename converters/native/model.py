@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from bitvec.converters.native import cpt, e2edt, kddt, tao
+from bitvec.converters.native import cpt, e2edt, estimators, kddt, tao
 from bitvec.errors import UnsupportedModelError
 from bitvec.forest import Forest
 from bitvec.subject import Subject
@@ -21,16 +21,17 @@ _TABLE: dict[type, tuple[Callable[[Any], Forest], Callable[[Any], Subject]]] = {
 
 
 def convert(model: Any) -> Forest:
-    """Lift a native tree exactly.
+    """Lift a native tree exactly, or return the Forest of an estimator that grew one.
 
     Parameters
     ----------
-    model : CPT, E2EDT, E2EDF, KDDT, KDDTForest or TAO
+    model : CPT, E2EDT, E2EDF, KDDT, KDDTForest or TAO, or a fitted estimator of this package
 
     Raises
     ------
     UnsupportedModelError
-        If it is something else.
+        If it is something else, or an estimator that is not fitted or answers otherwise than its
+        forest.
 
     Examples
     --------
@@ -38,11 +39,18 @@ def convert(model: Any) -> Forest:
     >>> convert(from_tao(W=[[1, 1]], bias=[-1], left=[-1], right=[-2], V=[3, 4]))
     Forest(1 tree, 1 nodes, 2 leaves, 2 features -> 1 outputs, float64, from tao)
     """
+    if estimators.is_estimator(model):
+        return estimators.held_forest(model)
     return _entry(model)[0](model)
 
 
 def subject(model: Any) -> Subject:
-    """Return what a lifted native tree is compared with: its own walk by the paper's rule."""
+    """Return what a lifted native tree is compared with: its own walk by the paper's rule.
+
+    To the walk of an estimator's trees come the answers of the estimator itself.
+    """
+    if estimators.is_estimator(model):
+        return estimators.subject_of(model, subject)
     return _entry(model)[1](model)
 
 

@@ -95,7 +95,7 @@ def _unpacked(state: State, path: str | os.PathLike[str]) -> dict[Name, Stump]:
         for number, record in enumerate(state.record["stumps"]):
             place, attempt, kind, threshold, cost, packed = record
             rule_type, fields = _RULES[kind]
-            parts = {field: state.arrays[f"{number}.{field}"] for field in fields}
+            parts: dict[str, Any] = {field: state.arrays[f"{number}.{field}"] for field in fields}
             if packed is not None:
                 own = {
                     name: array

@@ -30,6 +30,7 @@ from bitvec.learners.growth.stump_losses import LOSSES
 from bitvec.learners.growth.stump_test import Kind
 from bitvec.learners.growth.stumps import StumpTraining
 from bitvec.learners.growth.targets import Labels, Target, Values
+from bitvec.learners.sizes import require_moderate, require_moderate_values
 from bitvec.learners.sklearn_base import (
     NativeEstimator,
     forest_labels,
@@ -54,8 +55,6 @@ NOT_OF_STUMPS = {
     "checkpoint_path", "random_state", "n_jobs", "verbose",
 }  # fmt: skip
 """Options on which no stump depends, given its seed, its rows and the nodes trained beside it."""
-LARGEST = 1e100
-"""Columns and values beyond this are refused: their squares would soon overflow."""
 
 
 class GrownEstimator(NativeEstimator):
@@ -151,7 +150,7 @@ class GrownEstimator(NativeEstimator):
         target = self._target(y)
         require_rows(X, target.told)
         weight = row_weights(X, sample_weight)
-        _require_moderate("X", X)
+        require_moderate("X", X)
         seed = int(check_random_state(self.random_state).randint(SEEDS))
         counted = np.flatnonzero(weight > 0)
         self._fit(X[counted], target.take(counted), weight[counted], seed)
@@ -354,7 +353,7 @@ class GrownRegressor(GrownEstimator):
 
     def _target(self, y: Any) -> Values:
         Y = values(y)
-        _require_moderate("y", Y)
+        require_moderate_values("y", Y)
         return Values(Y)
 
     def _held_out_target(self, y: Any) -> Array:
@@ -382,16 +381,8 @@ def _validation_rows(estimator: NativeEstimator, X: Any) -> Array:
             f"`validation[0]` must have the {estimator.n_features_in_} columns of X, got "
             f"{other.n_features_in_}, or other names: pass rows like X."
         )
-    _require_moderate("validation[0]", rows)
+    require_moderate("validation[0]", rows)
     return rows
-
-
-def _require_moderate(name: str, numbers: Array) -> None:
-    largest = np.abs(numbers).max(initial=0)
-    if largest > LARGEST:
-        raise InputError(
-            f"`{name}` must not hold numbers beyond {LARGEST:g}, got {largest:g}: rescale it."
-        )
 
 
 def _print_refinement(look: Evaluation) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 from jaxtyping import Float
 
+from bitvec import options
 from bitvec.arrays import Array
 from bitvec.errors import InputError
 from bitvec.learners.kddt.search import Search
@@ -31,18 +32,17 @@ def given_bandwidth(name: str, value: Any, n_features: int) -> Float[Array, " n_
     InputError
         If they are not one finite number, or one for each feature, none negative.
     """
-    try:
-        found = np.asarray(0.0 if value is None else value, np.float64)
-    except (TypeError, ValueError):
-        found = np.array(np.nan)
+    found = options.numbers(0.0 if value is None else value)
     if (
-        found.shape not in ((), (n_features,))
+        found is None
+        or found.shape not in ((), (n_features,))
         or not np.all(np.isfinite(found))
         or np.any(found < 0)
     ):
+        rules = f"one of {', '.join(RULES)}, " if name == "bandwidth" else ""
         raise InputError(
-            f"`{name}` must be one of {', '.join(RULES)}, a number that is not negative, or one "
-            f"for each of the {n_features} features, got {value!r}."
+            f"`{name}` must be {rules}a number that is not negative, or one for each of the "
+            f"{n_features} features, got {value!r}."
         )
     return np.broadcast_to(found, n_features).copy()
 
@@ -53,12 +53,12 @@ def checked_grid(grid: Any) -> Float[Array, " n_bandwidths"]:
     Raises
     ------
     InputError
-        If they are not positive finite numbers.
+        If they are not finite numbers, or any is negative.
     """
-    found = np.unique(np.asarray(grid, np.float64))
-    if found.ndim != 1 or not found.size or not np.all(np.isfinite(found)) or found[0] < 0:
+    given = options.numbers(grid)
+    if given is None or not given.size or not np.all(np.isfinite(given)) or given.min() < 0:
         raise InputError(
             "`bandwidths` must be finite numbers that are not negative, in standard deviations of "
             f"each feature, got {grid!r}."
         )
-    return found
+    return np.unique(given)

@@ -155,9 +155,7 @@ def best_threshold(  # type: ignore[no-untyped-def]
             is_jump = change[event] == np.inf
         if here > t:
             if jumped and fewest <= W <= most:
-                worth = children_worth(
-                    S, m, s, w, squares, W, MW, Q, A, M, P, R, 0.0, criterion
-                )
+                worth = children_worth(S, m, s, w, squares, W, MW, Q, A, M, P, R, 0.0, criterion)
                 if worth > best + tie:
                     best, threshold, pending = worth, t, True
             if pending and n_open == 0:

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from jaxtyping import Float
 
+from bitvec import options
 from bitvec.arrays import Array
 from bitvec.converters.native import gaussian_pieces
 from bitvec.errors import InputError
 from bitvec.kernels import FeatureKernel
 
 FAMILIES: Final = ("box", "gaussian")
-Kernel = str | FeatureKernel | Sequence[FeatureKernel]
 
 
-def kernel_shapes(kernel: Kernel, n_features: int, n_pieces: int) -> tuple[FeatureKernel, ...]:
+def kernel_shapes(
+    kernel: Any, n_features: int, n_pieces: Any, *, name: str = "kernel"
+) -> tuple[FeatureKernel, ...]:
     """Return the kernel of each feature, as it is for a bandwidth of 1.
 
     Parameters
@@ -27,28 +29,39 @@ def kernel_shapes(kernel: Kernel, n_features: int, n_pieces: int) -> tuple[Featu
         A FeatureKernel's own bandwidths, by location, are what a bandwidth multiplies.
     n_pieces : int
         Pieces of equal width that stand for a Gaussian, cut at 3 standard deviations.
+    name : str
+        What the caller calls the kernel.
 
     Raises
     ------
     InputError
+        If it is no kernel, or `n_pieces` no number of pieces.
     """
+    n_pieces = options.whole("n_pieces", n_pieces)
     if isinstance(kernel, str):
         if kernel not in FAMILIES:
             raise InputError(
-                f"`kernel` must be one of {', '.join(FAMILIES)}, or FeatureKernels, got "
+                f"`{name}` must be one of {', '.join(FAMILIES)}, or FeatureKernels, got "
                 f"{kernel!r}: choose one."
             )
-        if n_pieces < 1:
-            raise InputError(f"`n_pieces` must be a positive whole number, got {n_pieces!r}.")
         edges, mass = (
             (np.array([-1.0, 1.0]), np.ones(1)) if kernel == "box" else gaussian_pieces(n_pieces)
         )
         return (FeatureKernel(edges, mass, np.ones(1), np.zeros(0)),) * n_features
-    each = (kernel,) * n_features if isinstance(kernel, FeatureKernel) else tuple(kernel)
-    if len(each) != n_features or not all(isinstance(one, FeatureKernel) for one in each):
+    if isinstance(kernel, FeatureKernel):
+        return (kernel,) * n_features
+    try:
+        each = tuple(kernel)
+    except TypeError:
         raise InputError(
-            f"`kernel` must be a FeatureKernel, or one for each of the {n_features} features, got "
-            f"{len(each)} objects: see bitvec.kernels."
+            f"`{name}` must be one of {', '.join(FAMILIES)}, a FeatureKernel, or one for each of "
+            f"the {n_features} features, got {kernel!r}: see bitvec.kernels."
+        ) from None
+    if len(each) != n_features or not all(isinstance(one, FeatureKernel) for one in each):
+        kinds = ", ".join(sorted({type(one).__name__ for one in each}))
+        raise InputError(
+            f"`{name}` must be a FeatureKernel, or one for each of the {n_features} features, got "
+            f"{len(each)} of {kinds or 'nothing'}: see bitvec.kernels."
         )
     return each
 

@@ -25,8 +25,8 @@ class _KernelForest(KernelTrees):
         return options.whole("n_estimators", self.n_estimators)
 
     @property
-    def _bootstrap(self) -> bool:  # type: ignore[override]
-        return bool(self.bootstrap)
+    def _bootstrap(self) -> Any:  # type: ignore[override]
+        return self.bootstrap
 
 
 class KDDTRandomForestClassifier(KernelClassifier, _KernelForest):

@@ -36,6 +36,7 @@ from bitvec.learners.kddt.tree import (
     share_targets,
 )
 from bitvec.learners.progress import counter
+from bitvec.learners.sizes import require_moderate, require_moderate_values
 from bitvec.learners.sklearn_base import (
     NativeClassifier,
     NativeEstimator,
@@ -147,6 +148,7 @@ class KernelTrees(NativeEstimator):
                 f"sum to {total:.3g}; scale `sample_weight`, or lower `min_mass`.",
                 stacklevel=2,
             )
+        bootstrap = options.flag("bootstrap", self._bootstrap)
         shapes = kernel_shapes(self.kernel, n_features, self.n_pieces)
         widths = _uncertainties(uncertainty, X)
         random = check_random_state(self.random_state)
@@ -156,7 +158,7 @@ class KernelTrees(NativeEstimator):
         limits = self._limits(n_features)
 
         def one(seed: int) -> GrownTree:
-            own = weight * _drawn(len(X), seed) if self._bootstrap else weight
+            own = weight * _drawn(len(X), seed) if bootstrap else weight
             return self._finished(grow_tree(laws, events, targets, own, limits, seed))
 
         seeds = random.randint(SEEDS, size=self._n_trees or 1).tolist()
@@ -179,10 +181,12 @@ class KernelTrees(NativeEstimator):
     def _training(self, X: Any, y: Any, weight: Any) -> tuple[Array, Targets, Array, Array | None]:
         """Return rows, what leaves are to say of them, weights, and the labels of a Forest."""
         X = self._fitted_rows(X, y)
+        require_moderate("X", X)
         found = row_weights(X, weight)
         if not self._is_classifier:
             Y = values(y)
             require_rows(X, Y)
+            require_moderate_values("y", Y)
             return X, mean_targets(Y, found), found, None
         targets, classes = self._class_targets(y)
         require_rows(X, targets.codes if targets.criterion == LABELS else targets.Y)
@@ -201,7 +205,7 @@ class KernelTrees(NativeEstimator):
         uncertainty: Array | None,
     ) -> Chosen:
         """Return the bandwidth, as `bandwidth` says."""
-        if str(self.bandwidth) not in RULES:
+        if not isinstance(self.bandwidth, str) or self.bandwidth not in RULES:
             return Chosen(given_bandwidth("bandwidth", self.bandwidth, X.shape[1]))
         if self.bandwidth == "silverman":
             return Chosen(silverman(X, weight, shapes))
@@ -269,6 +273,7 @@ class KernelTrees(NativeEstimator):
         options.positive("min_mass", self.min_mass)
         options.positive("min_gain", self.min_gain, or_zero=True)
         options.positive("ccp_alpha", self.ccp_alpha, or_zero=True)
+        options.flag("merge_leaves", self.merge_leaves)
         whole = whole and self._n_trees is not None
         return Limits(
             DEEPEST if self.max_depth is None else min(int(self.max_depth), DEEPEST),
@@ -290,7 +295,9 @@ class KernelTrees(NativeEstimator):
         if self.predict_kernel is None:
             return None
         if not (isinstance(self.predict_kernel, str) and self.predict_kernel == "same"):
-            shapes = kernel_shapes(self.predict_kernel, len(shapes), self.n_pieces)
+            shapes = kernel_shapes(
+                self.predict_kernel, len(shapes), self.n_pieces, name="predict_kernel"
+            )
         if self.predict_bandwidth is not None:
             bandwidth = given_bandwidth("predict_bandwidth", self.predict_bandwidth, len(shapes))
         return scaled(shapes, bandwidth)
@@ -313,7 +320,7 @@ class KernelClassifier(NativeClassifier, KernelTrees):
     _is_classifier = True
 
     def _class_targets(self, y: Any) -> tuple[Targets, Array]:
-        if self.criterion not in ("gini", "entropy"):
+        if not isinstance(self.criterion, str) or self.criterion not in ("gini", "entropy"):
             raise InputError(
                 f"`criterion` must be 'gini' or 'entropy', got {self.criterion!r}: choose one."
             )
@@ -386,11 +393,13 @@ def _shares(y: Any) -> Float[Array, "n_rows n_classes"]:
 def _uncertainties(uncertainty: Any, X: Array) -> Float[Array, "n_rows n_features"] | None:
     if uncertainty is None:
         return None
-    found = np.asarray(uncertainty, np.float64)
-    if found.shape != X.shape or not np.all(np.isfinite(found)) or np.any(found < 0):
+    found = options.numbers(uncertainty)
+    fits = found is not None and found.shape == X.shape
+    if found is None or not fits or not np.all(np.isfinite(found)) or np.any(found < 0):
+        got = "text or other objects" if found is None else f"shape {found.shape}"
         raise InputError(
             f"`uncertainty` must hold one finite number that is not negative for each of {X.shape} "
-            f"values, got shape {found.shape}: pass the bandwidth of each training value."
+            f"values, got {got}: pass the bandwidth of each training value."
         )
     return found
 
@@ -402,7 +411,8 @@ def _feature_count(max_features: Any, n_features: int) -> int | None:
     if isinstance(max_features, str) and max_features in ("sqrt", "log2"):
         root = np.sqrt(n_features) if max_features == "sqrt" else np.log2(n_features)
         return max(1, int(root))
-    if isinstance(max_features, (int, np.integer)) and 1 <= max_features <= n_features:
+    is_whole = isinstance(max_features, (int, np.integer)) and not isinstance(max_features, bool)
+    if is_whole and 1 <= max_features <= n_features:
         return int(max_features)
     if isinstance(max_features, (float, np.floating)) and 0 < max_features <= 1:
         return max(1, int(max_features * n_features))

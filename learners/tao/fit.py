@@ -8,17 +8,26 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Float64
 
+from bitvec import options
 from bitvec.arrays import Array
 from bitvec.converters.native.tao import TAO, from_tao
 from bitvec.errors import InputError
+from bitvec.learners.sizes import require_moderate
 from bitvec.learners.tao.losses import LabelLoss, Loss, SquaredLoss
 from bitvec.learners.tao.node_step import NodeStatistics, Step
-from bitvec.learners.tao.optimise import MAX_ITER, Iteration, Passes, Progress, optimise
-from bitvec.learners.tao.options import svm_of, weights
+from bitvec.learners.tao.optimise import (
+    MAX_ITER,
+    Iteration,
+    Optimised,
+    Passes,
+    Progress,
+    optimise,
+)
+from bitvec.learners.tao.options import costs, svm_of, weights
 from bitvec.learners.tao.prune import prune as pruned_tree
 from bitvec.learners.tao.rows import Rows, make_rows, route
 from bitvec.learners.tao.starts import start_tree, with_unit_margins
-from bitvec.learners.tao.targets import values
+from bitvec.learners.tao.targets import centre_of, values
 from bitvec.learners.tao.tree import NodeKind, Tree
 from bitvec.runtime.threads import effective_jobs
 
@@ -26,6 +35,8 @@ DEEPEST = 20
 """A complete tree of more levels would have millions of nodes."""
 OBLIQUE_TOL = 5e-4
 """Of oblique trees by default: a twentieth of a percent of the weight of all rows."""
+FIRST_LOOK = 2
+"""Passes after which random starts are compared: one that collapses has done so by then."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,6 +137,7 @@ def fit_tao(
     start : "cart", "oblique_cart", "random", TAO, Forest or fitted scikit-learn tree
         `oblique_cart` takes the best of coordinate descents from `restarts` random hyperplanes and
         the best axis-aligned one; "random" is complete, its tests through random rows.
+        A random oblique tree may come to few leaves: the best of `restarts` of them is kept.
     sample_weight : (n_rows,), optional
     n_classes : int, optional
         One more than the largest class number if not given.
@@ -155,6 +167,8 @@ def fit_tao(
     prune : bool
         Remove what decides nothing for the training rows.
     restarts : int
+        Random hyperplanes at each node of "oblique_cart". Of "random", starts that get two passes;
+        the first of least objective is fitted in full.
     seed : int
     n_jobs : int, optional
         Threads; the result does not depend on it.
@@ -194,43 +208,73 @@ def fit_tao(
             f'`leaves` must be "constant", or "linear" for values, got {leaves!r} for '
             f"{'values' if n_classes is None else 'class numbers'}."
         )
-    if not 0 <= depth <= DEEPEST:
+    if options.whole("depth", depth, least=0) > DEEPEST:
         raise InputError(f"`depth` must lie in 0 ... {DEEPEST}, got {depth}.")
+    for name, value in {"oblique": oblique, "monotone": monotone, "prune": prune}.items():
+        options.flag(name, value)
+    options.positive("ridge", ridge, or_zero=True)
+    options.whole("max_iter", max_iter, least=0)
+    options.whole("restarts", restarts)
+    options.whole("seed", seed, least=0)
+    if tol is None:
+        tol = OBLIQUE_TOL if oblique else 0.0
+    options.positive("tol", tol, or_zero=True)
+    if oblique or leaves == "linear":
+        require_moderate("X", Z)
+    centre = np.zeros(1)
+    if n_classes is None:
+        centre = centre_of(target, weight)
+        target = target - centre
     X64 = Z.astype(np.float64) if leaves == "linear" else None
     rows = make_rows(Z, weight, n_threads=effective_jobs(n_jobs), is_sorted=not oblique, X=X64)
-    tree = start_tree(
-        start,
-        rows,
-        target,
-        weight,
-        n_classes,
-        depth=depth,
-        is_oblique=oblique,
-        restarts=restarts,
-        seed=seed,
-    )
-    if penalty == "l1" and not isinstance(start, Tree):
-        tree = with_unit_margins(tree, rows)
-    loss, tree = _loss(tree, target, weight, n_classes, cost, leaves, ridge, Z.shape[1])
     step = Step(
         is_oblique=oblique,
         monotone=monotone,
         svm=svm_of(penalty, C, lambda_, seed),
         penalty=lambda_ if oblique and penalty == "l1" else 0.0,
     )
-    if tol is None:
-        tol = OBLIQUE_TOL if oblique else 0.0
-    passes = Passes(np.ones(tree.n_nodes, bool), None, tol, max_iter, progress)
-    done = optimise(tree, rows, loss, step, passes)
+
+    def fitted(own_seed: int, passes: int, told: Progress | None) -> tuple[Optimised, Loss]:
+        tree = start_tree(
+            start,
+            rows,
+            target,
+            weight,
+            n_classes,
+            depth=depth,
+            is_oblique=oblique,
+            restarts=restarts,
+            seed=own_seed,
+        )
+        if not isinstance(start, str):  # its leaves are in the units of y
+            tree = replace(tree, V=tree.V - centre)
+        if penalty == "l1" and not isinstance(start, Tree):
+            tree = with_unit_margins(tree, rows)
+        loss, tree = _loss(tree, target, weight, n_classes, cost, leaves, ridge, Z.shape[1])
+        every = np.ones(tree.n_nodes, bool)
+        return optimise(tree, rows, loss, step, Passes(every, None, tol, passes, told)), loss
+
+    if isinstance(start, str) and start == "random" and restarts > 1:
+        looks = min(FIRST_LOOK, max_iter)
+        seed = min(
+            _seeds(seed, restarts), key=lambda own_seed: fitted(own_seed, looks, None)[0].objective
+        )
+    done, loss = fitted(seed, max_iter, progress)
     final = pruned_tree(done.tree, rows) if prune else done.tree
     return TAOResult(
-        native(final, n_classes),
+        native(replace(final, V=final.V + centre), n_classes),
         done.objective,
         done.history,
         done.nodes,
-        done.tree,
+        replace(done.tree, V=done.tree.V + centre),
         *_measures(final, rows, loss),
     )
+
+
+def _seeds(seed: int, n: int) -> list[int]:
+    """Return the seeds of several starts, the given one first."""
+    others = np.random.default_rng(seed).integers(2**63 - 1, size=n - 1)
+    return [seed, *others.tolist()]
 
 
 def _matrix(X: Any) -> Array:
@@ -260,7 +304,7 @@ def _target(y: Any, n_rows: int, n_classes: int | None) -> tuple[Array, int | No
             raise InputError(f"`y` must be class numbers, integers from 0, got {array.dtype}.")
         return values(array), None
     largest = int(array.max())
-    n_classes = largest + 1 if n_classes is None else n_classes
+    n_classes = largest + 1 if n_classes is None else options.whole("n_classes", n_classes)
     if array.ndim != 1 or array.min() < 0 or largest >= n_classes:
         raise InputError(
             f"`y` must be one class number of 0 ... {n_classes - 1} for each row, got "
@@ -289,15 +333,8 @@ def _loss(
         elif leaves == "constant":
             U = None
         return SquaredLoss(target, weight, ridge), replace(tree, U=U)
-    matrix = 1.0 - np.eye(n_classes) if cost is None else np.asarray(cost, np.float64)
-    fits = matrix.shape == (n_classes, n_classes) and np.all(np.isfinite(matrix))
-    if not fits or np.any(matrix < 0):
-        raise InputError(
-            f"`cost` must be {n_classes} x {n_classes} finite numbers that are not negative, got "
-            f"shape {matrix.shape}."
-        )
     labels = np.eye(n_classes)[tree.V.argmax(axis=1)]
-    return LabelLoss(target, weight, matrix), replace(tree, V=labels, U=None)
+    return LabelLoss(target, weight, costs(cost, n_classes)), replace(tree, V=labels, U=None)
 
 
 def native(tree: Tree, n_classes: int | None) -> TAO:

@@ -16,6 +16,7 @@ from bitvec.learners.tao.tree import NodeKind, Tree
 from bitvec.node_tests import Activation, Kind, NodeTests, Relation
 from bitvec.reference.node_outcomes import outcomes
 from bitvec.source import Source
+from bitvec.structure import Bitvectors
 
 BLOCK = 1 << 20
 """Pairs of a row and a node that are looked at at a time."""
@@ -113,7 +114,9 @@ def joined(forest: Forest, trees: Sequence[Tree | None]) -> Forest:
 
     Where what lies above a threshold now goes left, the children change places: then nodes and
     leaves are numbered anew, and a missing value still goes to the same subtree. Nodes and leaves
-    that have not moved keep every bit. A node that is still axis-aligned stays so.
+    that have not moved keep every bit. A node that is still axis-aligned stays so. The source's ids
+    go with nodes and leaves, but for those of a library that numbers a right child right after the
+    left one, see `_in_place`.
     """
     if all(tree is None for tree in trees):
         return forest
@@ -129,6 +132,9 @@ def joined(forest: Forest, trees: Sequence[Tree | None]) -> Forest:
         v[first_leaf : first_leaf + tree.n_leaves] = tree.V
         swapped[first : first + tree.n_nodes] = ~tree.above
         moved |= {first + node: (tree, node) for node in range(tree.n_nodes)}
+    source = _moved_source(forest.source)
+    if source is not None:
+        source = _in_place(source, B, left, right, swapped)
     left[swapped], right[swapped] = right[swapped], left[swapped]
     tests = _moved_tests(forest.tests, moved)
     tests = replace(tests, missing_right=tests.missing_right ^ swapped)
@@ -136,7 +142,7 @@ def joined(forest: Forest, trees: Sequence[Tree | None]) -> Forest:
         forest,
         tests=tests,
         leaves=replace(forest.leaves, v=v),
-        source=_moved_source(forest.source),
+        source=source,
     )
     if not swapped.any():
         return result
@@ -198,6 +204,32 @@ def _with_rows(tests: NodeTests, rows: dict[int, tuple[Array, Array]]) -> NodeTe
         part = slice(int(row_ptr[row]), int(row_ptr[row + 1]))
         taken["column"][part], taken["weight"][part] = column, weight
     return replace(tests, row_ptr=row_ptr, **taken)
+
+
+def _in_place(
+    source: Source,
+    B: Bitvectors,
+    left: Int64[Array, " n_nodes"],
+    right: Int64[Array, " n_nodes"],
+    swapped: Bool[Array, " n_nodes"],
+) -> Source:
+    """Return the source record in which children that change places exchange their ids.
+
+    That is done where nodes and leaves share one numbering in which siblings are neighbours, as
+    xgboost demands: the ids are then still those that it gives the forest once it is written back.
+    """
+    if source.node_id is None or source.leaf_id is None:
+        return source
+    ids = np.concatenate([source.node_id, source.leaf_id])
+    tree = np.concatenate([B.tree_of_node, np.repeat(np.arange(B.n_trees), np.diff(B.leaf_ptr))])
+    if np.unique(np.stack([tree, ids]), axis=1).shape[1] < ids.size:
+        return source
+    first, second = (np.where(side >= 0, side, left.size + ~side) for side in (left, right))
+    if np.any(np.abs(ids[second] - ids[first]) != 1):
+        return source
+    first, second = first[swapped], second[swapped]
+    ids[first], ids[second] = ids[second], ids[first]
+    return replace(source, node_id=ids[: left.size], leaf_id=ids[left.size :])
 
 
 def _moved_source(source: Source | None) -> Source | None:

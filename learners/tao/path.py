@@ -6,8 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from bitvec.errors import InputError
 from bitvec.learners.tao.fit import TAOResult, fit_tao
+from bitvec.options import numbers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,9 +63,12 @@ def tao_path(
     The next tree starts from the one before pruning, so that a node without weights may find some
     again.
     """
-    values = sorted(float(value) for value in lambdas)
-    if not values:
-        raise InputError("`lambdas` must hold at least one number above 0, got none.")
+    given = numbers(lambdas)
+    if given is None or given.ndim != 1 or not given.size or not np.all(given > 0):
+        raise InputError(
+            f"`lambdas` must be a list of at least one number above 0, got {lambdas!r}."
+        )
+    values = np.sort(given).tolist()
     points: list[PathPoint] = []
     for value in values:
         result = fit_tao(X, y, start=start, oblique=True, penalty="l1", lambda_=value, **options)

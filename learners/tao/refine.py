@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from bitvec import options
 from bitvec.arrays import Array
 from bitvec.errors import InputError
 from bitvec.forest import Forest, require_forest
@@ -153,6 +154,10 @@ def tao_refine(
     2
     """
     require_forest(forest)
+    options.flag("oblique", oblique)
+    options.positive("tol", tol, or_zero=True)
+    options.whole("max_iter", max_iter, least=0)
+    options.whole("seed", seed, least=0)
     factor = factors(forest)
     link = link_of(forest)
     name = _loss_name(loss, link)
@@ -170,15 +175,15 @@ def tao_refine(
     return _rounds(forest, Z, table, setting, tol, max_iter, progress)
 
 
-def _loss_name(loss: str, link: Link | None) -> str:
-    if loss == "auto":
+def _loss_name(loss: Any, link: Link | None) -> str:
+    if isinstance(loss, str) and loss == "auto":
         if link is None:
             return "squared"
         return "zero_one" if link.name == "identity" else "log_loss"
-    if loss not in LOSSES or (link is None and loss != "squared"):
+    if not isinstance(loss, str) or loss not in LOSSES or (link is None and loss != "squared"):
         allowed = '"squared"' if link is None else ", ".join(map(repr, LOSSES))
         raise InputError(f"`loss` must be one of {allowed} for this forest, got {loss!r}.")
-    return loss
+    return str(loss)
 
 
 def _read(forest: Forest, X: Any) -> tuple[Array, Array]:

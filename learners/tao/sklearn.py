@@ -12,7 +12,7 @@ from bitvec import options
 from bitvec.arrays import Array
 from bitvec.converters import native
 from bitvec.converters.native.tao import TAO
-from bitvec.errors import InputError, MissingLibraryError
+from bitvec.errors import MissingLibraryError
 from bitvec.learners.sklearn_base import NativeClassifier, forest_labels, labels, values
 from bitvec.learners.tao.fit import TAOResult
 from bitvec.learners.tao.optimise import MAX_ITER
@@ -40,7 +40,8 @@ class TAOClassifier(NativeClassifier, TAOEstimator):
     start : "auto", "cart", "oblique_cart", "random", TAO or Forest
         "auto" is "cart" for axis-aligned trees and "random" for oblique ones. "oblique_cart" takes
         the best of coordinate descents from `restarts` random hyperplanes; "random" is complete.
-        A tree of another library is lifted first, by `bitvec.convert`.
+        A tree of another library is lifted first, by `bitvec.convert`, and of an estimator its
+        `forest_` is passed, which clones keep.
     penalty : "l1" or "l2"
         Of the support vector machines at oblique nodes; "l1" gives sparse ones.
     C : float
@@ -62,11 +63,13 @@ class TAOClassifier(NativeClassifier, TAOEstimator):
     prune : bool
         Remove what decides no training row's label.
     restarts : int
+        Random hyperplanes at each node of "oblique_cart". Of "random", starts that get two passes;
+        the first of least objective is fitted in full.
     random_state : int, RandomState or None
     n_jobs : int, optional
         Threads, 1 if not given, all cores if −1; the tree does not depend on it.
     verbose : bool
-        Print the objective of each pass on standard error.
+        Print the objective of each pass on standard error, of each tree that is fitted.
 
     Attributes
     ----------
@@ -110,6 +113,12 @@ class TAOClassifier(NativeClassifier, TAOEstimator):
     """
 
     _shares: Predictor
+
+    @property
+    def _beside_forest(self) -> str | None:
+        if self.cost is None:
+            return None
+        return "with `cost`, whose probabilities are shares where the forest holds labels"
 
     def __init__(
         self,
@@ -167,10 +176,7 @@ class TAOClassifier(NativeClassifier, TAOEstimator):
         return codes.astype(np.int64)
 
     def _options(self, weight: Array) -> dict[str, Any]:
-        if not 0 <= self.smoothing < np.inf:
-            raise InputError(
-                f"`smoothing` must be finite and not negative, got {self.smoothing!r}."
-            )
+        options.positive("smoothing", self.smoothing, or_zero=True)
         own = {"n_classes": self.classes_.size, "cost": self.cost}
         return super()._options(weight) | own
 
@@ -200,7 +206,8 @@ class TAORegressor(RegressorMixin, TAOEstimator):  # type: ignore[misc]
     start : "auto", "cart", "oblique_cart", "random", TAO or Forest
         "auto" is "cart" for axis-aligned trees and "random" for oblique ones. "oblique_cart" takes
         the best of coordinate descents from `restarts` random hyperplanes; "random" is complete.
-        A tree of another library is lifted first, by `bitvec.convert`.
+        A tree of another library is lifted first, by `bitvec.convert`, and of an estimator its
+        `forest_` is passed, which clones keep.
     penalty : "l1" or "l2"
         Of the support vector machines at oblique nodes; "l1" gives sparse ones.
     C : float
@@ -218,11 +225,13 @@ class TAORegressor(RegressorMixin, TAOEstimator):  # type: ignore[misc]
     prune : bool
         Remove what decides nothing for the training rows.
     restarts : int
+        Random hyperplanes at each node of "oblique_cart". Of "random", starts that get two passes;
+        the first of least objective is fitted in full.
     random_state : int, RandomState or None
     n_jobs : int, optional
         Threads, 1 if not given, all cores if −1; the tree does not depend on it.
     verbose : bool
-        Print the objective of each pass on standard error.
+        Print the objective of each pass on standard error, of each tree that is fitted.
 
     Attributes
     ----------

@@ -94,7 +94,7 @@ class TAOEstimator(NativeEstimator):
         """
         X, target, weight = self._training(X, y, sample_weight)
         chosen = self._options(weight) | {
-            "oblique": bool(self.oblique),
+            "oblique": self.oblique,
             "penalty": self.penalty,
             "lambda_": options.positive("lambda_", self.lambda_),
         }
@@ -144,6 +144,8 @@ class TAOEstimator(NativeEstimator):
     def _options(self, weight: Array) -> dict[str, Any]:
         """Return what `fit_tao` and `tao_path` both take."""
         start = self.start
+        for name in ("oblique", "monotone", "prune"):
+            options.flag(name, getattr(self, name))
         if isinstance(start, str) and start == "auto":
             start = "random" if self.oblique else "cart"
         depth = options.whole("max_depth", self.max_depth)
@@ -156,10 +158,10 @@ class TAOEstimator(NativeEstimator):
             "start": start,
             "sample_weight": weight,
             "C": options.positive("C", self.C),
-            "monotone": bool(self.monotone),
+            "monotone": self.monotone,
             "tol": self.tol,
             "max_iter": options.whole("max_iter", self.max_iter, least=0),
-            "prune": bool(self.prune),
+            "prune": self.prune,
             "restarts": options.whole("restarts", self.restarts),
             "seed": int(check_random_state(self.random_state).randint(SEEDS)),
             "n_jobs": 1 if self.n_jobs is None else self.n_jobs,

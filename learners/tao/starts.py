@@ -10,6 +10,7 @@ from jaxtyping import Float64
 
 from bitvec.arrays import Array
 from bitvec.converters.native import tao
+from bitvec.converters.native.estimators import is_estimator, is_fitted
 from bitvec.converters.native.model import convert as lift_native
 from bitvec.converters.native.tree import NativeTree
 from bitvec.errors import InputError, UnsupportedModelError
@@ -39,7 +40,8 @@ def start_tree(
     Parameters
     ----------
     start : "cart", "oblique_cart" or "random", or a tree
-        A TAO tree, a forest of one tree, or a fitted scikit-learn tree.
+        A TAO tree, a forest of one tree, a fitted scikit-learn tree, or an estimator that holds a
+        forest of one tree.
     y : int64, (n_rows,), or float64, (n_rows, n_outputs)
     n_classes : int, optional
         Of class numbers; None for values.
@@ -166,6 +168,14 @@ def _forest_of(start: Any) -> Forest:
         return tao.lift(start)
     if isinstance(start, NativeTree):
         return lift_native(start)
+    if is_estimator(start):
+        if not is_fitted(start):
+            raise InputError(
+                f"`start` must be a fitted tree, got a {type(start).__name__} that is not fitted: "
+                "fit it first and pass its `forest_`, since clones of an estimator are not fitted."
+            )
+        held: Forest = start.forest_
+        return held
     if type(start).__module__.startswith("sklearn."):
         from bitvec.converters.sklearn.model import convert
 

@@ -10,6 +10,7 @@ from jaxtyping import Float64
 from bitvec.arrays import Array
 from bitvec.errors import InputError, UnsupportedModelError
 from bitvec.forest import Forest
+from bitvec.learners.sizes import require_moderate_values
 from bitvec.learners.tao.score_losses import Link
 from bitvec.output import Aggregate, PostTransform
 
@@ -117,4 +118,19 @@ def values(y: Array, n_outputs: int | None = None) -> Float64[Array, "n_rows n_o
         raise InputError(f"`y` must have {n_outputs} columns, got shape {y.shape}.")
     if not np.all(np.isfinite(table)):
         raise InputError("`y` must be finite, got NaN or infinity: drop those rows.")
+    require_moderate_values("y", table)
     return table
+
+
+def centre_of(
+    Y: Float64[Array, "n_rows n_outputs"], weight: Float64[Array, " n_rows"]
+) -> Float64[Array, " n_outputs"]:
+    """Return what is taken from values while a tree is fitted, so that little is rounded.
+
+    It is the mean, rounded to a power of two of the size of the largest distance from it, so that
+    the differences of values of one magnitude are exact.
+    """
+    mean = np.average(Y, axis=0, weights=weight / weight.max())
+    largest = np.abs(Y - mean).max(axis=0)
+    step = np.exp2(np.floor(np.log2(np.where(largest > 0, largest, 1.0))))
+    return np.where(np.ptp(Y, axis=0) > 0, np.rint(mean / step) * step, Y[0])

@@ -253,12 +253,75 @@ def test_soft_prediction_goes_through_onnx(
         ({"min_mass": 0}, "`min_mass` must be above 0"),
         ({"min_gain": -1}, "`min_gain` must not be negative"),
         ({"ccp_alpha": np.nan}, "`ccp_alpha` must not be negative"),
+        ({"ccp_alpha": "a"}, "`ccp_alpha` must not be negative .*, got 'a'"),
+        ({"kernel": None}, "`kernel` must be one of box, gaussian, .*, got None"),
+        ({"kernel": 3}, "`kernel` must be one of box, gaussian, .*, got 3"),
+        ({"kernel": [1, 2, 3, 4]}, "`kernel` must be a FeatureKernel, .*, got 4 of int"),
+        ({"predict_kernel": 3}, "`predict_kernel` must be one of box, gaussian, .*, got 3"),
+        ({"n_pieces": -1}, "`n_pieces` must be a whole number from 1 on, got -1"),
+        ({"n_pieces": 2.5}, "`n_pieces` must be a whole number from 1 on, got 2.5"),
+        ({"n_pieces": "a"}, "`n_pieces` must be a whole number from 1 on, got 'a'"),
+        ({"bandwidth": True}, "`bandwidth` must be one of .*, got True"),
+        ({"bandwidth": "0.3"}, "`bandwidth` must be one of .*, got '0.3'"),
+        ({"bandwidth": ["0.3"] * 4}, "`bandwidth` must be one of"),
+        ({"bandwidth": 1j}, "`bandwidth` must be one of"),
+        ({"predict_bandwidth": "cv"}, "`predict_bandwidth` must be a number .*, got 'cv'"),
+        ({"bandwidths": "a"}, "`bandwidths` must be finite numbers .*, got 'a'"),
+        ({"bandwidths": [-1.0, 1.0]}, "`bandwidths` must be finite numbers"),
+        ({"merge_leaves": "False"}, "`merge_leaves` must be True or False, got 'False'"),
+        ({"max_features": True}, "`max_features` must be .*, got True"),
+        ({"criterion": None}, "`criterion` must be 'gini' or 'entropy', got None"),
     ],
 )
 def test_options_out_of_place_are_refused(options: dict[str, Any], message: str) -> None:
     X, y = load_iris(return_X_y=True)
     with pytest.raises(bitvec.InputError, match=message):
-        KDDTClassifier(**options).fit(X, y)
+        KDDTClassifier(**{"bandwidth": 0.1, **cross_validated(options), **options}).fit(X, y)
+
+
+def cross_validated(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the bandwidth by which an option is looked at."""
+    return {"bandwidth": "cv"} if options.keys() & {"cv", "bandwidths"} else {}
+
+
+@pytest.mark.parametrize("bootstrap", ["a", 1, None])
+def test_whether_rows_are_drawn_is_said_by_a_flag(bootstrap: Any) -> None:
+    X, y = load_iris(return_X_y=True)
+    with pytest.raises(bitvec.InputError, match="`bootstrap` must be True or False, got"):
+        KDDTRandomForestClassifier(bandwidth=0.1, bootstrap=bootstrap).fit(X, y)
+    assert KDDTRandomForestClassifier(
+        n_estimators=1, bandwidth=0.1, max_depth=1, bootstrap=np.bool_(False)
+    ).fit(X, y)
+
+
+def test_weights_and_uncertainties_must_be_numbers() -> None:
+    X, y = load_iris(return_X_y=True)
+    model = KDDTClassifier(bandwidth=0.1)
+    for text in ("a", ["1"] * 150, [[1.0], [2.0, 3.0]]):
+        with pytest.raises(bitvec.InputError, match=r"`sample_weight` must hold 150 .*, got text"):
+            model.fit(X, y, text)
+    for text in ("a", X.astype(str), [[1.0], [2.0, 3.0]], X.astype(bool)):
+        with pytest.raises(bitvec.InputError, match=r"`uncertainty` must hold one .*, got text"):
+            model.fit(X, y, uncertainty=text)
+    as_objects = model.fit(X, y, np.full(150, 2, object), uncertainty=X.astype(object) / 10)
+    as_numbers = KDDTClassifier(bandwidth=0.1).fit(X, y, np.full(150, 2), uncertainty=X / 10)
+    assert bitvec.identical(as_objects.forest_, as_numbers.forest_)
+
+
+def test_numbers_whose_squares_are_none_are_refused() -> None:
+    X, y = load_diabetes(return_X_y=True)
+    model = KDDTRegressor(bandwidth=0.01, max_depth=2)
+    with pytest.raises(bitvec.InputError, match=r"`X` must not hold numbers beyond 1e\+100"):
+        model.fit(np.concatenate([X, np.full((1, 10), 1e300)]), np.append(y, 0))
+    with pytest.raises(bitvec.InputError, match=r"`y` must not hold numbers beyond 1e\+100"):
+        model.fit(X, y * 1e155)
+    with pytest.raises(bitvec.InputError, match="`y` must be constant or differ by at least"):
+        model.fit(X, y * 1e-170)
+    plain = model.fit(X, y).predict(X)
+    for exponent in (-400, 300):  # by a power of two, no bit changes
+        size = 2.0**exponent
+        assert np.array_equal(model.fit(X, y * size).predict(X), plain * size)
+    assert np.array_equal(model.fit(X, np.full(len(y), 1e-200)).predict(X[:2]), [1e-200, 1e-200])
 
 
 def test_probabilities_that_do_not_sum_to_one_are_refused() -> None:

@@ -20,7 +20,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from strategies import forests_with_rows
 
 import bitvec
-from bitvec import reference
+from bitvec import reference, structure
 from bitvec.errors import InputError, UnsupportedModelError
 from bitvec.learners.tao import Verdict, tao_refine
 from bitvec.learners.tao.forest_trees import fixed_outcomes, joined, kinds_of, tree_of
@@ -123,6 +123,46 @@ def test_a_refined_forest_is_written_back_and_reads_the_same(name, tmp_path):
         assert np.array_equal(
             booster.predict(rows, raw_score=True).reshape(expected.shape), expected
         )
+
+
+@pytest.mark.parametrize("name", SOME)
+def test_a_refined_forest_is_certified_against_what_it_is_written_as(name, tmp_path):
+    model, X, y, _ = MODELS[name]
+    forest = bitvec.convert(model)
+    refined = tao_refine(forest, X, y, max_iter=2, n_jobs=1).forest
+    library = forest.source.library
+    path = tmp_path / {"xgboost": "r.ubj", "lightgbm": "r.txt"}.get(library, "r.skops")
+    bitvec.export(refined, path)
+    written = bitvec.to_sklearn(refined) if library == "sklearn" else path
+    certificate = bitvec.certify(refined, written, X)
+    assert certificate.passed
+    assert "leaf ids" in certificate.parts
+    # Another forest of the same shape is still told from it, by its leaves too.
+    other = bitvec.certify(forest, written, X)
+    assert not other.passed
+    assert other.n_leaf_mismatches > 0
+
+
+def test_children_that_change_places_in_xgboost_keep_the_ids_of_the_places():
+    """There a right child's id is one more than the left one's."""
+    X = np.arange(40.0)[:, None]
+    y = np.where(X[:, 0] < 20, X[:, 0] < 10, 3 + (X[:, 0] < 30)).astype(np.float64)
+    options = {"n_estimators": 1, "max_depth": 2, "learning_rate": 1.0}
+    forest = bitvec.convert(xgboost.XGBRegressor(**options).fit(X, y))
+    tree = tree_of(forest)
+    for above in ([False, True, True], [True, False, True], [False, False, False]):
+        swapped = joined(forest, [replace(tree, above=np.array(above))])
+        left, right = structure.children(swapped.bitvectors)
+        source = swapped.source
+        for ids in (
+            np.concatenate([source.node_id, source.leaf_id]),
+            np.concatenate([forest.source.node_id, forest.source.leaf_id]),
+        ):
+            assert sorted(ids.tolist()) == list(range(7))
+        place = np.concatenate([source.node_id, source.leaf_id])
+        at = [np.where(side >= 0, side, left.size + ~side) for side in (left, right)]
+        assert np.array_equal(place[at[1]], place[at[0]] + 1)
+        assert source.node_id[0] == 0
 
 
 @settings(max_examples=15)
@@ -261,6 +301,19 @@ def test_what_cannot_be_refined_is_refused():
         tao_refine(bitvec.convert(poisson), X, y)
     with pytest.raises(InputError, match="`loss` must be"):
         tao_refine(forest, X, y, loss="zero_one")
+    for options, says in (
+        ({"tol": -1}, "`tol` must not be negative"),
+        ({"tol": "a"}, "`tol` must not be negative .*, got 'a'"),
+        ({"max_iter": -1}, "`max_iter` must be a whole number from 0 on, got -1"),
+        ({"max_iter": 1.5}, "`max_iter` must be a whole number from 0 on, got 1.5"),
+        ({"oblique": "a"}, "`oblique` must be True or False, got 'a'"),
+        ({"seed": -1}, "`seed` must be a whole number from 0 on, got -1"),
+        ({"C": "a"}, "`C` must be above 0 .*, got 'a'"),
+        ({"loss": ["squared"]}, "`loss` must be"),
+        ({"sample_weight": ["1"] * len(y)}, "`sample_weight` must be .*, got text"),
+    ):
+        with pytest.raises(InputError, match=says):
+            tao_refine(forest, X, y, **options)
     with pytest.raises(InputError, match="`nodes` must be"):
         tao_refine(forest, X, y, nodes=[-1])
     with pytest.raises(InputError, match="one entry for each"):

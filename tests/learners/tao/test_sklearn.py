@@ -242,7 +242,17 @@ def test_the_tree_is_that_of_fit_tao():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"smoothing": -1}, "`smoothing` must be finite"),
+        ({"smoothing": -1}, "`smoothing` must not be negative"),
+        ({"smoothing": "a"}, "`smoothing` must not be negative .*, got 'a'"),
+        ({"cost": "a"}, "`cost` must be 3 x 3 finite numbers .*, got text"),
+        ({"cost": [["0", "1", "1"]] * 3}, "`cost` must be 3 x 3 finite numbers .*, got text"),
+        ({"cost": [[0.0, 1.0], [1.0]]}, "`cost` must be 3 x 3 finite numbers .*, got text"),
+        ({"oblique": "a"}, "`oblique` must be True or False, got 'a'"),
+        ({"monotone": 1}, "`monotone` must be True or False, got 1"),
+        ({"prune": "False"}, "`prune` must be True or False, got 'False'"),
+        ({"max_iter": -1}, "`max_iter` must be a whole number from 0 on, got -1"),
+        ({"penalty": None}, "`penalty` must be"),
+        ({"start": 3}, "`start` must be one of .*, got int"),
         ({"max_depth": 99}, "`max_depth` must be at most 20, got 99"),
         ({"start": "forest"}, "`start` must be one of"),
         ({"cost": np.eye(2)}, "`cost` must be 3 x 3"),
@@ -279,6 +289,121 @@ def test_the_start_by_cart_sees_what_float32_does_not(transform: Any) -> None:
     plain = TAOClassifier(max_depth=3, random_state=0).fit(X, y)
     moved = TAOClassifier(max_depth=3, random_state=0).fit(transform(X), y)
     assert moved.history_[0].objective == plain.history_[0].objective
+
+
+def test_a_start_must_be_fitted_and_clones_keep_its_forest() -> None:
+    says = "`start` must be a fitted tree, got a TAOClassifier that is not fitted: .* `forest_`"
+    with pytest.raises(InputError, match=says):
+        TAOClassifier(start=TAOClassifier()).fit(*IRIS)
+    start = TAOClassifier(max_depth=2, random_state=0).fit(*IRIS)
+    model = TAOClassifier(start=start).fit(*IRIS)
+    assert model.history_[0].objective == start.objective_
+    with pytest.raises(InputError, match=says):
+        clone(model).fit(*IRIS)
+    assert clone(TAOClassifier(start=start.forest_)).fit(*IRIS).objective_ == model.objective_
+
+
+@pytest.mark.parametrize("lambdas", [3.0, ["a"], [], [1.0, -1.0], None, [[1.0]]])
+def test_penalties_of_a_path_are_numbers_above_0(lambdas: Any) -> None:
+    with pytest.raises(InputError, match="`lambdas` must be a list of at least one number above 0"):
+        TAOClassifier(max_depth=1).path(*IRIS, lambdas)
+
+
+def test_weights_must_be_numbers() -> None:
+    with pytest.raises(InputError, match=r"`sample_weight` must hold 150 .*, got text"):
+        TAOClassifier().fit(*IRIS, ["1"] * 150)
+
+
+def test_large_rows_route_right_where_one_column_is_compared_and_are_refused_elsewhere() -> None:
+    X, y = IRIS
+    size = 2.0**990
+    plain, large = (TAOClassifier(max_depth=3, random_state=0).fit(X * s, y) for s in (1, size))
+    assert np.array_equal(large.predict(X * size), plain.predict(X))
+    assert large.objective_ == plain.objective_
+    with pytest.raises(InputError, match=r"`X` must not hold numbers beyond 1e\+100"):
+        TAOClassifier(max_depth=3, oblique=True).fit(X * size, y)
+    with pytest.raises(InputError, match=r"`X` must not hold numbers beyond 1e\+100"):
+        TAORegressor(max_depth=3, leaves="linear").fit(X * size, y)
+    with pytest.raises(InputError, match=r"`y` must not hold numbers beyond 1e\+100"):
+        TAORegressor(max_depth=3).fit(X, y * 1e155)
+    with pytest.raises(InputError, match="`y` must be constant or differ by at least"):
+        TAORegressor(max_depth=3).fit(X, y * 1e-170)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"oblique": True},
+        {"oblique": True, "start": "oblique_cart"},
+        {"leaves": "linear"},
+        {"start": "random", "prune": False},
+    ],
+)
+def test_a_constant_that_is_added_to_all_values_is_added_to_the_leaves(options: Any) -> None:
+    X, y = DIABETES
+    far = 2.0**40  # about 1e12, to which a whole number is added exactly
+    model = TAORegressor(max_depth=3, random_state=0, **options)
+    plain, moved = clone(model).fit(X, y), clone(model).fit(X, y + far)
+    assert np.array_equal(moved.tree_.bias, plain.tree_.bias)
+    assert np.array_equal(moved.apply(X), plain.apply(X))
+    assert moved.objective_ == plain.objective_
+    # A leaf's value is rounded, and once for each column where it is linear.
+    roundings = 1 + (X.shape[1] if "leaves" in options else 0)
+    assert np.allclose(moved.predict(X), plain.predict(X) + far, rtol=roundings * 2.0**-52, atol=0)
+
+
+def test_a_tree_of_such_values_is_a_start_and_a_path_goes_on_from_it() -> None:
+    X, y = DIABETES
+    far = 2.0**40
+    first = TAORegressor(max_depth=2, random_state=0).fit(X, y + far)
+    again = TAORegressor(start=first.forest_).fit(X, y + far)
+    assert again.history_[0].objective == pytest.approx(first.objective_, rel=1e-6)
+    path = TAORegressor(max_depth=2, random_state=0).path(X, y + far, [1e4, 1e5])
+    assert [model.score(X, y + far) > 0.3 for model in path] == [True, True]
+    assert np.all(np.abs(path[1].result_.optimised.V - far) < 1e3)
+
+
+def test_values_of_a_leaf_that_holds_one_come_back_to_the_bit() -> None:
+    rng = np.random.default_rng(0)
+    X = np.arange(32.0)[:, None]
+    for y in (rng.standard_normal(32), rng.integers(0, 9, 32) + 1e9, np.full(32, 0.1)):
+        assert np.array_equal(TAORegressor(max_depth=20).fit(X, y).predict(X), y)
+
+
+@pytest.mark.parametrize(
+    ("make", "options"),
+    [
+        (TAOClassifier, {"oblique": True, "max_depth": 2}),
+        (TAOClassifier, {"start": "random", "max_depth": 3}),
+        (TAORegressor, {"start": "random", "max_depth": 2}),
+    ],
+)
+def test_of_random_starts_the_best_after_two_passes_is_kept(
+    make: Any, options: dict[str, Any]
+) -> None:
+    found = []
+    for restarts in (1, 2, 3, 6):
+        model = make(random_state=1, restarts=restarts, max_iter=2, **options).fit(*WINE)
+        found.append(model.objective_)
+        assert found[-1] == min(look.objective for look in model.history_)
+    assert found == sorted(found, reverse=True)
+    assert found[-1] < found[0]
+
+
+def test_an_oblique_start_that_collapses_is_not_the_only_one() -> None:
+    """Of two leaves, three classes cannot come right."""
+    n_leaves = {
+        restarts: [
+            TAOClassifier(oblique=True, max_depth=2, random_state=seed, restarts=restarts)
+            .fit(*WINE)
+            .tree_.n_leaves
+            for seed in range(6)
+        ]
+        for restarts in (1, 5)
+    }
+    assert min(n_leaves[1]) == 2
+    assert min(n_leaves[5]) > 2
 
 
 @pytest.mark.parametrize("size", [1e-300, 1e300])

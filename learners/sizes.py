@@ -1,0 +1,43 @@
+"""The size of the numbers that learners are handed: their squares must be numbers too."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bitvec.arrays import Array
+from bitvec.errors import InputError
+
+LARGEST = 1e100
+"""Rows and values beyond this are refused: sums of their squares would soon overflow."""
+LEAST_SPREAD = 1e-130
+"""Values that differ by less than this are refused: their squares would vanish."""
+
+
+def require_moderate(name: str, numbers: Array) -> None:
+    """Refuse numbers whose squares may overflow.
+
+    Raises
+    ------
+    InputError
+    """
+    largest = np.abs(numbers).max(initial=0)
+    if largest > LARGEST:
+        raise InputError(
+            f"`{name}` must not hold numbers beyond {LARGEST:g}, got {largest:g}: rescale it."
+        )
+
+
+def require_moderate_values(name: str, values: Array) -> None:
+    """Refuse values, (n_rows, n_outputs), whose squares about their mean overflow or vanish.
+
+    Raises
+    ------
+    InputError
+    """
+    require_moderate(name, values)
+    spread = np.ptp(values, axis=0).max(initial=0)
+    if 0 < spread < LEAST_SPREAD:
+        raise InputError(
+            f"`{name}` must be constant or differ by at least {LEAST_SPREAD:g}, got values that "
+            f"differ by {spread:g}: rescale it."
+        )
