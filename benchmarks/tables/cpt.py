@@ -7,62 +7,81 @@ from typing import Any, Final
 
 import bitvec
 from benchmarks.tables import grown
-from benchmarks.tables.grown import DTSEMNET, SEEDS, Record, Unit
+from benchmarks.tables.grown import DTSEMNET, SEEDS, USUAL_SEEDS, Record, Settings, Unit
 
 QUICK: Final = ("balance",)
+HASTY: Final[list[Settings]] = [
+    {"max_depth": depth, "n_facets": 4, "steps": 100, "restarts": 2, "refine": 300}
+    for depth in (2, 4)
+]
+"""What a quick run chooses from."""
 ANNULUS_SEEDS: Final = 5
 SHALLOW: Final = "depth 2"
-SETTINGS: Final[dict[str, list[dict[str, Any]]]] = {
+USUAL: Final[list[Settings]] = [
+    {"max_depth": depth, "n_facets": facets, "restarts": 3, "steps": 200}
+    for depth, facets in ((2, 4), (2, 8), (4, 4), (6, 4))
+]
+"""Of data sets that are not named."""
+DIGITS: Final[list[Settings]] = [
+    {"max_depth": depth, "n_facets": facets, "restarts": 2, "steps": 200}
+    for depth, facets in ((4, 8), (6, 4), (8, 4))
+]
+SETTINGS: Final[dict[str, list[Settings]]] = {
     "annulus": [{"growth": "best", "max_depth": None, "max_leaves": 3, "refine": 0}],
+    **dict.fromkeys(("optdigits", "pendigits", "satimage"), DIGITS),
     "letter": [
-        {"max_depth": 10, "n_facets": 4, "min_rows": 4, "restarts": 2, "steps": 150},
-        {"max_depth": 8, "n_facets": 8, "min_rows": 4, "restarts": 2, "steps": 150},
+        {"max_depth": depth, "n_facets": facets, "max_leaves": 463, "restarts": 2, "steps": 150}
+        for depth, facets in ((10, 4), (9, 8))
     ],
     "connect-4": [
-        {"max_depth": depth, "n_facets": 16, "restarts": 2, "steps": 300} for depth in (2, 3, 4, 6)
+        {"max_depth": depth, "n_facets": 16, "min_rows": 20, "restarts": 2, "steps": 300}
+        for depth in (2, 3, 4, 6)
     ],
-    "mnist": [{"max_depth": 8, "n_facets": 8, "restarts": 1, "steps": 200, "min_rows": 40}],
+    "mnist": [
+        {
+            "max_depth": 8, "n_facets": facets, "min_rows": 20, "restarts": 1, "steps": 200,
+            "refine": 8_000,
+        }
+        for facets in (8, 16)
+    ],
+    "fashion_mnist": [
+        {"max_depth": 8, "n_facets": 8, "min_rows": 20, "restarts": 1, "steps": 200}
+    ],
     "usps": [
-        {"max_depth": depth, "n_facets": 8, "restarts": 2, "steps": 200, "min_rows": 8}
-        for depth in (4, 6)
+        {"max_depth": depth, "n_facets": facets, "min_rows": 8, "restarts": 2, "steps": 200}
+        for depth, facets in ((4, 8), (6, 8), (6, 4))
     ],
     "california": [
         {"max_depth": depth, "n_facets": 8, "restarts": 2, "min_rows": 20} for depth in (6, 8)
     ],
-}
-SETTINGS["fashion_mnist"] = SETTINGS["mnist"]
-"""By data set; `refine` is what it is by default."""
-USUAL: Final = [
-    {"max_depth": depth, "n_facets": facets, "min_rows": 4, "restarts": 3}
-    for depth, facets in ((2, 4), (3, 8), (4, 4), (6, 4), (8, 4))
-]
-"""Of the other data sets."""
+}  # fmt: skip
+"""By data set; what is not named is as it is by default."""
 
 
 def units(*, quick: bool, only: str = "") -> list[Unit]:
-    """Return (part, name, seed) of all that is to be measured, the smallest first."""
+    """Return all that is to be measured: first what has a goal, and the smaller first."""
     names = QUICK if quick else tuple(reversed(DTSEMNET))
-    seeds = range(2 if quick else ANNULUS_SEEDS)
-    found: list[Unit] = [("annulus", "annulus", seed) for seed in seeds]
-    found += [("tree", name, seed) for name in names for seed in range(1 if quick else SEEDS)]
+    found = grown.fits("annulus", "annulus", 2 if quick else ANNULUS_SEEDS, *SETTINGS["annulus"])
+    for name in names:
+        seeds = 1 if quick else SEEDS.get(name, USUAL_SEEDS)
+        settings = HASTY if quick else SETTINGS.get(name, USUAL)
+        found += grown.fits("tree", name, seeds, *settings)
     if not quick:
-        found += [("values", "california", seed) for seed in range(SEEDS)]
-        found += [("seconds", "letter", 0)]
-        found += [("tree", name, seed) for name in ("letter", "usps") for seed in range(SEEDS)]
-        found += [(part, "connect-4", seed) for part in (SHALLOW, "tree") for seed in range(SEEDS)]
-        found += [("tree", name, 0) for name in ("mnist", "fashion_mnist")]
+        found += grown.fits("seconds", grown.SECONDS, 1, SETTINGS["letter"][0])
+        found += grown.fits("tree", "letter", USUAL_SEEDS, *SETTINGS["letter"])
+        found += grown.fits(SHALLOW, "connect-4", USUAL_SEEDS, SETTINGS["connect-4"][0])
+        found += grown.fits("tree", "connect-4", USUAL_SEEDS, *SETTINGS["connect-4"][1:])
+        found += grown.fits("tree", "mnist", 1, *SETTINGS["mnist"])
+        found += grown.fits("tree", "usps", USUAL_SEEDS, *SETTINGS["usps"])
+        found += grown.regressions("california", USUAL_SEEDS, SETTINGS["california"])
+        found += grown.fits("tree", "fashion_mnist", 1, *SETTINGS["fashion_mnist"])
     return [unit for unit in found if only in unit[1]]
 
 
 def measured(unit: Unit, data: Path) -> Record:
     """Return what one unit comes to."""
-    return grown.measured(unit, data, _make, _settings)
+    return grown.measured(unit, data, _make)
 
 
 def _make(kind: str, **settings: Any) -> Any:
     return (bitvec.CPTClassifier if kind == "labels" else bitvec.CPTRegressor)(**settings)
-
-
-def _settings(part: str, name: str) -> list[dict[str, Any]]:
-    found = SETTINGS.get(name, USUAL)
-    return found[:1] if part == SHALLOW else found

@@ -30,7 +30,7 @@ SECONDS: Final = 90
 def targets(records: Sequence[Row], *, whole: bool) -> list[Target]:
     """Return one entry for each figure that is asked for."""
     found = rows(records)
-    asked = []
+    asked: list[Target] = []
     for row in found:
         if row["part"] == "annulus":
             least, most = min(row["auc_by_seed"]), max(row["facets_by_seed"])
@@ -41,9 +41,8 @@ def targets(records: Sequence[Row], *, whole: bool) -> list[Target]:
                 Target("annulus: most facets of a node", f"<= {FACETS}", most, most <= FACETS),
             ]
         if (row["part"], row["data"]) == ("tree", "letter"):
-            asked.append(
-                Target("letter: leaves", f"<= {LEAVES}", row["leaves"], row["leaves"] <= LEAVES)
-            )
+            most = max(row["leaves_by_seed"])
+            asked.append(Target("letter: most leaves", f"<= {LEAVES}", most, most <= LEAVES))
     asked += at_least(found, "tree", "letter", 0.92)
     asked += at_least(found, "depth 2", "connect-4", 0.805)
     asked += at_least(found, "tree", "connect-4", 0.8116)

@@ -2,101 +2,179 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from benchmarks.report import Target
-from benchmarks.tables.grown import DTSEMNET
+from benchmarks.tables.grown import BASELINES, DTSEMNET
 
 Record = dict[str, Any]
 Row = dict[str, Any]
-SIZES = ("leaves", "rows_of_S", "facets", "operations", "seconds")
+SIZES = ("leaves", "rows_of_S", "facets", "splits", "operations", "seconds")
+TREES = ("tree", "depth 2", "cnn", "forest")
+"""Parts that are classifiers with a test accuracy."""
+SHALLOW = "depth 2"
+"""A part of its own, and one of the depths that validation chooses from."""
 
 
 def rows(records: Sequence[Record]) -> list[Row]:
-    """Return one row for each part and data set: means and deviations over seeds."""
-    found: dict[tuple[str, str], list[Record]] = {}
+    """Return one row for each part and data set: means and deviations over seeds.
+
+    Of the fits of one seed the one that was best on validation rows counts.
+    """
+    found: dict[tuple[str, ...], list[Record]] = {}
     for record in records:
-        part, name, _ = record["unit"]
-        found.setdefault((part, name), []).append(record)
-    return [_ROW[part](part, name, own) for (part, name), own in found.items()]
+        part, name, _, settings = record["unit"]
+        key = (part, name, settings) if part == "steepness" else (part, name)
+        found.setdefault(key, []).append(record)
+        if part == SHALLOW:
+            found.setdefault(("tree", name), []).append(record)
+    return [{"part": key[0], "data": key[1], **_ROW[key[0]](own)} for key, own in found.items()]
 
 
-def _tree(part: str, name: str, own: Sequence[Record]) -> Row:
-    return {
-        "part": part,
-        "data": name,
-        "seeds": len(own),
-        **_mean(own, ("test", "train", "held_out", *SIZES)),
-        "test_by_seed": [round(record["test"], 4) for record in own],
-        "chosen": [record["chosen"] for record in own],
-        "settings": own[0]["settings"],
+def chosen(own: Sequence[Record]) -> list[Record]:
+    """Return the record of each seed that was best on validation rows, the first of equals."""
+    seeds = dict.fromkeys(record["unit"][2] for record in own)
+    return [
+        max((record for record in own if record["unit"][2] == seed), key=_held_out)
+        for seed in seeds
+    ]
+
+
+def _held_out(record: Record) -> float:
+    score = record.get("held_out")
+    return -np.inf if score is None else float(score)
+
+
+def _tree(own: Sequence[Record]) -> Row:
+    best = chosen(own)
+    spent = sum(record["seconds"] + record.get("seconds_of_folds", 0.0) for record in own)
+    row = {
+        "seeds": len(best),
+        "settings": len({record["unit"][3] for record in own}),
+        **_mean(best, ("test", "train", "held_out", *SIZES)),
+        "seconds_with_choice": round(spent / len(best), 1),
+        "test_by_seed": _each(best, "test"),
+        "leaves_by_seed": [record["leaves"] for record in best],
+        "chosen": [json.loads(record["unit"][3]) for record in best],
     }
+    if "by_trees" in best[0]:
+        row["by_trees"] = _by_trees(best)
+    return row
 
 
-def _annulus(part: str, name: str, own: Sequence[Record]) -> Row:
+def _by_trees(own: Sequence[Record]) -> list[Row]:
+    return [_mean(each, each[0]) for each in zip(*(r["by_trees"] for r in own), strict=True)]
+
+
+def _annulus(own: Sequence[Record]) -> Row:
     return {
-        "part": part,
-        "data": name,
         "seeds": len(own),
         **_mean(own, ("auc", *SIZES)),
-        "auc_by_seed": [round(record["auc"], 4) for record in own],
+        "auc_by_seed": _each(own, "auc"),
         "leaves_by_seed": [record["leaves"] for record in own],
         "facets_by_seed": [record["facets"] for record in own],
+        "chosen": [json.loads(record["unit"][3]) for record in own],
     }
 
 
-def _values(part: str, name: str, own: Sequence[Record]) -> Row:
-    cart, ours = ([record[method] for record in own] for method in ("cart", "ours"))
+def _values(own: Sequence[Record]) -> Row:
+    best = chosen(own)
     return {
-        "part": part,
-        "data": name,
-        "seeds": len(own),
-        "cart": _mean(cart, ("rmse", "leaves", "seconds")),
-        **_mean(ours, ("rmse", *SIZES)),
-        "rmse_by_seed": [round(one["rmse"], 4) for one in ours],
-        "chosen": [one["chosen"] for one in ours],
+        "seeds": len(best),
+        "settings": len({record["unit"][3] for record in own}),
+        **_mean(best, ("rmse", "held_out", *SIZES)),
+        "rmse_by_seed": _each(best, "rmse"),
+        "chosen": [json.loads(record["unit"][3]) for record in best],
     }
 
 
-def _seconds(part: str, name: str, own: Sequence[Record]) -> Row:
-    return {"part": part, "data": name, **_mean(own, ("test", "seconds")), "threads": 2}
+def _cart(own: Sequence[Record]) -> Row:
+    names = ("rmse", "leaves", "rows_of_S", "operations", "seconds")
+    return {"seeds": len(own), **_mean(own, names), "rmse_by_seed": _each(own, "rmse")}
 
 
-_ROW: dict[str, Callable[[str, str, Sequence[Record]], Row]] = {
+def _kddt(own: Sequence[Record]) -> Row:
+    found: Row = {"seeds": len(own)}
+    for kind in ("crisp", "soft"):
+        each = [record[kind] for record in own]
+        found[kind] = {
+            **_mean(each, ("rmse", "leaves", "rows_of_S", "seconds")),
+            "rmse_by_seed": _each(each, "rmse"),
+        }
+    return found
+
+
+def _seconds(own: Sequence[Record]) -> Row:
+    settings = json.loads(own[0]["unit"][3])
+    return {**_mean(own, ("test", "seconds")), "threads": 2, "chosen": [settings]}
+
+
+def _steepness(own: Sequence[Record]) -> Row:
+    settings = json.loads(own[0]["unit"][3])
+    return {
+        "seeds": len(own),
+        "rise": settings["rise"],
+        "epochs": settings["epochs"],
+        **_mean(own, ("hard", "soft", "sharper", "held_out", *SIZES)),
+        "by_trees": _by_trees(own),
+        "settings": settings,
+    }
+
+
+_ROW: dict[str, Callable[[Sequence[Record]], Row]] = {
+    **dict.fromkeys(TREES, _tree),
     "annulus": _annulus,
-    "tree": _tree,
-    "depth 2": _tree,
     "values": _values,
+    "cart": _cart,
+    "kddt": _kddt,
     "seconds": _seconds,
+    "steepness": _steepness,
 }
 
 
-def _mean(own: Sequence[Record], names: Sequence[str]) -> Row:
-    return {name: round(float(np.mean([one[name] for one in own])), 4) for name in names}
+def _mean(own: Sequence[Record], names: Sequence[str] | Mapping[str, Any]) -> Row:
+    """Return the means of what all records tell."""
+    found = {}
+    for name in names:
+        told = [one.get(name) for one in own]
+        if None not in told:
+            found[name] = round(float(np.mean(told)), 4)
+    return found
+
+
+def _each(own: Sequence[Record], name: str) -> list[float]:
+    return [round(record[name], 4) for record in own]
 
 
 def at_least(found: Sequence[Row], part: str, name: str, goal: float) -> list[Target]:
     """Return whether the mean test accuracy of a data set reaches a goal, if it was measured."""
     return [
-        Target(_told(row), f">= {goal}", row["test"], row["test"] >= goal)
+        Target(f"{_told(row)}: test accuracy", f">= {goal}", row["test"], row["test"] >= goal)
         for row in found
         if (row["part"], row["data"]) == (part, name)
     ]
 
 
 def _told(row: Row) -> str:
-    of_part = "" if row["part"] == "tree" else f", {row['part']}"
-    return f"{row['data']}{of_part}: test accuracy"
+    if row["part"] == "forest":
+        return f"{row['data']}, forest of {row['by_trees'][-1]['trees']:.0f}"
+    return {
+        "tree": row["data"],
+        SHALLOW: f"{row['data']}, {SHALLOW}",
+        "cnn": f"{row['data']}, CNN splits",
+    }[row["part"]]
 
 
 def in_time(found: Sequence[Row], most: float) -> list[Target]:
     """Return whether one fit of letter was fast enough."""
     return [
         Target(
-            "letter, depth 10: seconds on 2 threads", f"< {most}", row["seconds"],
+            f"{row['data']}: seconds on 2 threads", f"< {most}", row["seconds"],
             row["seconds"] < most,
         )
         for row in found
@@ -126,36 +204,60 @@ def undecided(asked: Sequence[Target], *, whole: bool) -> list[Target]:
 
 
 def trees(found: Sequence[Row], published: Mapping[str, str]) -> str:
-    """Return the classifiers in Markdown."""
+    """Return the classifiers in Markdown, by the name that `published` has for them."""
     lines = [
-        "| data | seeds | test | training | leaves | rows of S | multiply-adds a row | seconds,"
-        " choosing and fitting | published |",
-        f"|---|{'---:|' * 7}---|",
+        "| data | seeds | test | training | leaves | rows of S | multiply-adds a row | seconds "
+        "| with choice | chosen | published |",
+        f"|---|{'---:|' * 8}---|---|",
     ]
     for row in found:
-        if row["part"] not in ("tree", "depth 2"):
+        if row["part"] not in TREES:
             continue
-        name = row["data"] if row["part"] == "tree" else f"{row['data']}, {row['part']}"
-        spread = 100 * np.std(row["test_by_seed"])
+        name = _told(row)
         lines.append(
-            f"| {name} | {row['seeds']} | {100 * row['test']:.1f} ± {spread:.1f} | "
-            f"{100 * row['train']:.1f} | {row['leaves']:.0f} | {row['rows_of_S']:,.0f} | "
-            f"{row['operations']:,.0f} | {row['seconds']:.0f} | {published.get(name, '')} |"
+            f"| {name} | {row['seeds']} | {100 * row['test']:.1f}{_spread(row, 'test', 100)} | "
+            f"{100 * row['train']:.1f} | {row['leaves']:,.0f} | {row['rows_of_S']:,.0f} | "
+            f"{row['operations']:,.0f} | {row['seconds']:.0f} | {row['seconds_with_choice']:.0f} | "
+            f"{_choice(row)} | {published.get(name, '')} |"
         )
     return "\n".join(lines)
 
 
+def _spread(row: Row, name: str, times: float = 1.0, digits: int = 1) -> str:
+    """Return the deviation over seeds, nothing for one."""
+    each = row[f"{name}_by_seed"]
+    return f" ± {times * np.std(each):.{digits}f}" if len(each) > 1 else ""
+
+
+def _choice(row: Row) -> str:
+    """Return the settings that validation chose, the most frequent first."""
+    told = Counter(
+        ", ".join(f"{name} {_plain(value)}" for name, value in sorted(one.items()))
+        for one in row["chosen"]
+    )
+    several = len(told) > 1
+    return "; ".join(f"{text} ({n})" if several else text for text, n in told.most_common())
+
+
+def _plain(value: Any) -> str:
+    return " x ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
 def values(report: Row) -> str:
-    """Return the regressors in Markdown, beside CART."""
+    """Return the regressors in Markdown, beside CART and Kernel Density Decision Trees."""
     lines = ["| tree | RMSE | leaves | rows of S | seconds |", f"|---|{'---:|' * 4}"]
-    for row in report["rows"]:
-        if row["part"] != "values":
-            continue
-        cart = row["cart"]
-        lines += [
-            f"| CART, pruned by cross-validation | {cart['rmse']:.3f} | {cart['leaves']:.0f} | | "
-            f"{cart['seconds']:.0f} |",
-            f"| this tree | {row['rmse']:.3f} ± {np.std(row['rmse_by_seed']):.3f} | "
-            f"{row['leaves']:.0f} | {row['rows_of_S']:.0f} | {row['seconds']:.0f} |",
-        ]
+    found = {row["part"]: row for row in report["rows"] if row["part"] in ("values", *BASELINES)}
+    shown: dict[str, Row] = {}
+    if "cart" in found:
+        shown["CART, tuned by cross-validation"] = found["cart"]
+    if "kddt" in found:
+        shown["Kernel Density Decision Tree, crisp"] = found["kddt"]["crisp"]
+        shown["the same, soft"] = found["kddt"]["soft"]
+    if "values" in found:
+        shown["this tree"] = found["values"]
+    lines += [
+        f"| {name} | {row['rmse']:.3f}{_spread(row, 'rmse', digits=3)} | {row['leaves']:,.0f} | "
+        f"{row['rows_of_S']:,.0f} | {row['seconds']:.0f} |"
+        for name, row in shown.items()
+    ]
     return "\n".join(lines)

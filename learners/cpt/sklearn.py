@@ -133,7 +133,7 @@ class CPTClassifier(NativeClassifier, CPTEstimator, GrownClassifier):
     batch_size : int
         Rows of a step, all nodes of a level together, though at least 256 of each node.
     min_rows : int, optional
-        Of a node that is split; max(4, 2 · n_classes) if not given.
+        Of a node that is split; 4 if not given. Labels that are noisy want more.
     min_gain : float
         Decrease of the mean impurity, over all rows, that a split must exceed.
     refine : int, optional

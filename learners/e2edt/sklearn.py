@@ -213,7 +213,7 @@ class E2EDTClassifier(NativeClassifier, E2EDTEstimator, GrownClassifier):
     weight_decay : float
         Of stumps, decoupled from the gradient, in the units of standardised columns.
     min_rows : int, optional
-        Of a node that is split; max(4, 2 · n_classes) if not given.
+        Of a node that is split; 4 if not given. Labels that are noisy want more.
     min_gain : float
         Decrease of the mean impurity, over all rows, that a split must exceed.
     refine : int, optional
