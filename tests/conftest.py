@@ -22,7 +22,7 @@ settings.register_profile(
     "fixed",
     deadline=None,
     derandomize=True,
-    max_examples=50,
+    max_examples=25,
     suppress_health_check=list(HealthCheck),
 )
 settings.register_profile(

@@ -142,7 +142,7 @@ def fuzz(folder: Path, count: int, seed: int) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="CatBoost is asked in forks")
 def test_damaged_documents_are_refused_or_lift_exactly(tmp_path):
-    fuzz(tmp_path, 200, 0)
+    fuzz(tmp_path, 100, 0)
 
 
 @pytest.mark.full

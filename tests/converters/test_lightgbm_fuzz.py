@@ -125,7 +125,7 @@ def fuzz(folder: Path, count: int, seed: int) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="LightGBM is asked in forks")
 def test_damaged_texts_are_refused_or_lift_exactly(tmp_path):
-    fuzz(tmp_path, 300, 0)
+    fuzz(tmp_path, 150, 0)
 
 
 @pytest.mark.full

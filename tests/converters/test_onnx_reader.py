@@ -477,7 +477,9 @@ def table_of(values: np.ndarray, transform: str, ml: int):
     )
 
 
-@pytest.mark.parametrize("ml", [1, 3, 5])
+@pytest.mark.parametrize(
+    "ml", [1, pytest.param(3, marks=pytest.mark.full), pytest.param(5, marks=pytest.mark.full)]
+)
 @pytest.mark.parametrize("n_targets", [1, 2, 5])
 @pytest.mark.parametrize("transform", ["NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO", "PROBIT"])
 def test_each_post_transform_gives_onnxruntimes_answers(transform, n_targets, ml):

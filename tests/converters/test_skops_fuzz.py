@@ -211,7 +211,7 @@ def fuzz(folder: Path, count: int, seed: int) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="scikit-learn is asked in forks")
 def test_damaged_files_are_refused_or_lift_exactly(tmp_path: Path) -> None:
-    fuzz(tmp_path, 100, 0)
+    fuzz(tmp_path, 50, 0)
 
 
 @pytest.mark.full

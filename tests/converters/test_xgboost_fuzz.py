@@ -197,7 +197,7 @@ def ready(suffix: str) -> None:
 @pytest.mark.parametrize("suffix", ["json", "ubj", "bin"])
 def test_damaged_files_are_refused_or_lift_exactly(suffix: str, tmp_path: Path) -> None:
     ready(suffix)
-    fuzz(tmp_path, suffix, 200, 0)
+    fuzz(tmp_path, suffix, 100, 0)
 
 
 @pytest.mark.full

@@ -142,7 +142,7 @@ def fuzz(folder: Path, count: int, asked: int, seed: int) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="YDF is asked in forks")
 def test_damaged_directories_are_refused_or_lift_exactly(tmp_path):
-    fuzz(tmp_path, 300, 40, 0)
+    fuzz(tmp_path, 150, 40, 0)
 
 
 @pytest.mark.full

@@ -132,7 +132,9 @@ def test_rows_of_the_other_dtype_are_cast_first(drawn):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("n_leaves", [255, 256, 257, 700])
+@pytest.mark.parametrize(
+    "n_leaves", [256, 257, *(pytest.param(n, marks=pytest.mark.full) for n in (255, 700))]
+)
 def test_many_thresholds_and_many_leaves_are_the_reference(dtype, n_leaves):
     forest = random_forest(n_trees=6, n_leaves=n_leaves, n_features=2, width=1, dtype=dtype)
     rng = np.random.default_rng(0)

@@ -272,6 +272,7 @@ def test_more_planes_than_a_short_link_can_name_take_a_wide_one(dtype):
     assert same_bits(onerow.OneRow(forest, X.dtype).raw(few), quiet_raw(forest, few))
 
 
+@pytest.mark.full
 def test_a_chain_of_a_hundred_thousand_nodes_needs_no_stack():
     n = 100_000
     B = structure.from_children(~np.arange(n), np.append(np.arange(1, n), ~n), np.array([0]))
@@ -374,7 +375,13 @@ def test_a_copy_answers_the_same(module):
     assert same_bits(raw_of(copy.deepcopy(packed), X), raw_of(packed, X))
 
 
-@pytest.mark.parametrize("lead", [0.0, 1e-8, 1e-4, 0.1, 5.0, np.inf, np.nan])
+LEADS = (1e-8, 1e-4, 5.0, np.inf)
+"""For the long tests."""
+
+
+@pytest.mark.parametrize(
+    "lead", [0.0, 0.1, np.nan, *(pytest.param(x, marks=pytest.mark.full) for x in LEADS)]
+)
 @pytest.mark.parametrize("n_outputs", [1, 3])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_labels_near_and_far_from_a_tie_are_those_of_the_probabilities(lead, n_outputs, dtype):

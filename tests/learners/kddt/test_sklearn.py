@@ -212,7 +212,9 @@ def test_soft_prediction_goes_through_torch_and_back(wine: tuple[np.ndarray, np.
     assert np.allclose(found, model.predict_proba(X), rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize("make", [KDDTClassifier, KDDTRandomForestClassifier])
+@pytest.mark.parametrize(
+    "make", [KDDTClassifier, pytest.param(KDDTRandomForestClassifier, marks=pytest.mark.full)]
+)
 def test_soft_prediction_goes_through_onnx(
     make: Any, wine: tuple[np.ndarray, np.ndarray], tmp_path: Path
 ) -> None:

@@ -335,9 +335,9 @@ def test_large_rows_route_right_where_one_column_is_compared_and_are_refused_els
     [
         {},
         {"oblique": True},
-        {"oblique": True, "start": "oblique_cart"},
         {"leaves": "linear"},
-        {"start": "random", "prune": False},
+        pytest.param({"oblique": True, "start": "oblique_cart"}, marks=pytest.mark.full),
+        pytest.param({"start": "random", "prune": False}, marks=pytest.mark.full),
     ],
 )
 def test_a_constant_that_is_added_to_all_values_is_added_to_the_leaves(options: Any) -> None:

@@ -106,7 +106,7 @@ def stumps(b: np.ndarray, **rules: object) -> Forest:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("kind", [Kind.MARGIN, Kind.EQUAL])
+@pytest.mark.parametrize("kind", [Kind.MARGIN, pytest.param(Kind.EQUAL, marks=pytest.mark.full)])
 @pytest.mark.parametrize("rule", list(MissingRule))
 def test_every_threshold_splits_every_finite_value(dtype, kind, rule):
     info = np.finfo(dtype)

@@ -156,7 +156,7 @@ def test_onnxruntime_answers_what_the_module_answers_for_every_kind_of_node_and_
     assert close(got, expected, dtype)
 
 
-USUAL = ("sigmoid", "smooth_step", "kernel", "sparsemax", "straight_through")
+USUAL = ("sigmoid", "kernel", "sparsemax")
 """An export takes seconds: the others are exported by the long tests."""
 
 

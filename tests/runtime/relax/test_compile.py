@@ -46,12 +46,23 @@ def compare(backend, name, missing=False, **options):
         module.gamma = 2.0
 
 
-@pytest.mark.parametrize("name", ["sigmoid", "smooth_step", "entmax15"])
+@pytest.mark.parametrize(
+    "name",
+    ["sigmoid", *(pytest.param(n, marks=pytest.mark.full) for n in ("smooth_step", "entmax15"))],
+)
 def test_a_compiled_module_gives_the_same_scores_and_gradients(name):
     compare("aot_eager", name)
 
 
-@pytest.mark.parametrize("name", [n for n in RELAXATIONS if n not in ("sigmoid", "smooth_step")])
+@pytest.mark.parametrize(
+    "name",
+    [
+        n
+        if n in ("kernel", "entmax15", "straight_through")
+        else pytest.param(n, marks=pytest.mark.full)
+        for n in RELAXATIONS
+    ],
+)
 def test_every_relaxation_is_one_graph(name):
     compare("eager", name)
 
