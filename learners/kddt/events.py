@@ -18,6 +18,9 @@ from bitvec.kernels import FeatureKernel
 
 NARROWEST = 1e-100
 """A piece below this counts as too narrow: the square of its density must be a finite number."""
+FLAT = 1e4
+"""What a density times the range of all positions may come to for changes to be summed by position:
+the sums then round by this many units of the last place of a mass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +59,21 @@ class Events:
         By how much the density of a row of mass 1 grows there; infinite for a jump.
     turn : int8, (n_features, n_rows * n_edges)
         1 where the density was 0 before, −1 where it is 0 afterwards, else 0.
+    position : float64, (n_features, n)
+        Where events lie, rising; the first `n_positions` of each, if these are few.
+    n_positions : int64, (n_features,)
+        0 of a feature whose events are to be walked along one by one.
+    place : int32, (n_features, n_rows * n_edges)
+        The number of each event's position; not filled where `n_positions` is 0.
     """
 
     order: Int32[Array, "n_features n_events"]
     count: Int64[Array, " n_features"]
     change: Float[Array, "n_features n_positions"]
     turn: Int8[Array, "n_features n_positions"]
+    position: Float[Array, "n_features n"]
+    n_positions: Int64[Array, " n_features"]
+    place: Int32[Array, "n_features n_positions"]
 
 
 def laws_of(
@@ -138,6 +150,8 @@ def events_of(laws: Laws, by_value: Int64[Array, "n_features n_rows"] | None = N
     change[crisp, 0] = np.inf
     order = np.zeros((n_features, n_rows * n_edges), np.int32)
     count = np.zeros(n_features, np.int64)
+    place = np.zeros((n_features, n_rows * n_edges), np.int32)
+    positions = [np.zeros(0)] * n_features
     for feature in range(n_features):
         listed = (by_value[feature][None, :] * n_edges + np.arange(n_edges)[:, None]).ravel()
         flat = change[feature].ravel()
@@ -147,9 +161,27 @@ def events_of(laws: Laws, by_value: Int64[Array, "n_features n_rows"] | None = N
         kept = listed[np.argsort(laws.at[feature].ravel()[listed], kind="stable")]
         order[feature, : kept.size] = kept
         count[feature] = kept.size
+        at = laws.at[feature].ravel()[kept]
+        number = np.cumsum(np.diff(at, prepend=at[:1]) > 0)
+        if kept.size and 2 * (number[-1] + 1) < kept.size and _is_flat(flat[kept], at):
+            place[feature, kept] = number
+            positions[feature] = at[np.flatnonzero(np.diff(number, prepend=-1))]
+    n_positions = np.array([own.size for own in positions])
+    position = np.zeros((n_features, max(int(n_positions.max()), 1)))
+    for feature, own in enumerate(positions):
+        position[feature, : own.size] = own
     return Events(
         order[:, : max(int(count.max()), 1)].copy(),
         count,
         change.reshape(n_features, -1),
         turn.reshape(n_features, -1),
+        position,
+        n_positions,
+        place,
     )
+
+
+def _is_flat(change: Float[Array, " n_events"], at: Float[Array, " n_events"]) -> bool:
+    """Return whether no density is large for the range of positions."""
+    steep = np.abs(change[np.isfinite(change)]).max(initial=0.0)
+    return bool(steep * (at[-1] - at[0]) <= FLAT)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from bitvec.learners.kddt.bins import best_of_bins, fill, pays
 from bitvec.learners.kddt.masses import (
     drawn_worth,
     laws_differ,
@@ -23,6 +24,9 @@ GAIN = 1e-9
 """What a split must gain to be more than rounding: of a node's mass, for vectors of its loss."""
 TIE = 1e-3
 """Of that: by how much the worth of two splits must differ, or the first is taken."""
+FAR = 4
+"""Events of a feature are filtered anew where those above are so many times as many: then all that
+filtering takes is a share of what the nodes above took."""
 EPSILON = np.finfo(np.float64).eps
 
 
@@ -48,6 +52,15 @@ def doubled(array, size):  # type: ignore[no-untyped-def]
 
 
 @inner
+def closest(counts, line, n_features):  # type: ignore[no-untyped-def]
+    """Return the line of the closest node above that has the feature's events, −1 if none has."""
+    above = line - n_features
+    while above >= 0 and counts[above] < 0:
+        above -= n_features
+    return above
+
+
+@inner
 def filtered_events(  # type: ignore[no-untyped-def]
     events, top, depth, j, n_features, starts, counts, order, count, n_edges, stamp, node
 ):
@@ -56,9 +69,7 @@ def filtered_events(  # type: ignore[no-untyped-def]
     They come from the closest node above that looked at the feature, or from those of all rows.
     """
     line = depth * n_features + j
-    above = line - n_features
-    while above >= 0 and counts[above] < 0:
-        above -= n_features
+    above = closest(counts, line, n_features)
     begin, size = 0, count[j]
     if above >= 0:
         begin, size = starts[above], counts[above]
@@ -101,6 +112,9 @@ def grow(  # type: ignore[no-untyped-def]
     count,
     change,
     turn,
+    position,
+    n_positions,
+    place,
     weight,
     codes,
     Y,
@@ -122,7 +136,7 @@ def grow(  # type: ignore[no-untyped-def]
     ----------
     at : float64, (n_features, n_rows * n_edges)
     share : float64, (n_features, n_edges)
-    order, count, change, turn
+    order, count, change, turn, position, n_positions, place
         Of `Events`; not read if `draws`.
     weight : float64, (n_rows,)
         Mass of each row; rows of none are left out.
@@ -152,6 +166,8 @@ def grow(  # type: ignore[no-untyped-def]
     centre, rest, since = np.zeros(n_outputs), np.zeros(n_outputs), np.zeros(n_outputs)
     open_rows = np.zeros(n_outputs, np.int64)
     rate, stamp = np.zeros(n_rows), np.full(n_rows, -1)
+    slope = np.zeros((n_positions.max(), n_outputs + 1))
+    jump, n_of_bin = np.zeros_like(slope), np.zeros((len(slope), 3), np.int64)
     shuffled = np.arange(n_features)
     smallest = SMALLEST * min_mass
     scale = 0.0
@@ -267,45 +283,82 @@ def grow(  # type: ignore[no-untyped-def]
                                 rate[row] /= share_between(law, low[j], high[j], share[j])
                     rates_are_masses = not is_cut
                     line = depth * n_features + j
-                    events = filtered_events(
-                        events,
-                        event_top[depth + 1],
-                        depth,
-                        j,
-                        n_features,
-                        starts,
-                        counts,
-                        order,
-                        count,
-                        n_edges,
-                        stamp,
-                        node,
-                    )
-                    event_top[depth + 1] += counts[line]
-                    found, t = best_threshold(
-                        events[starts[line] : starts[line] + counts[line]],
-                        at[j],
-                        change[j],
-                        turn[j],
-                        n_edges,
-                        low[j],
-                        high[j],
-                        rate,
-                        codes,
-                        Y,
-                        centre,
-                        s,
-                        w,
-                        squares,
-                        least,
-                        tie,
-                        criterion,
-                        S,
-                        m,
-                        rest,
-                        since,
-                        open_rows,
-                    )
+                    above = closest(counts, line, n_features)
+                    size = counts[above] if above >= 0 else count[j]
+                    by_position = pays(n_positions[j], n_outputs, n * n_edges)
+                    if not by_position or size > FAR * n * n_edges:
+                        events = filtered_events(
+                            events,
+                            event_top[depth + 1],
+                            depth,
+                            j,
+                            n_features,
+                            starts,
+                            counts,
+                            order,
+                            count,
+                            n_edges,
+                            stamp,
+                            node,
+                        )
+                        event_top[depth + 1] += counts[line]
+                    if by_position:
+                        bins = n_positions[j]
+                        fill(
+                            own,
+                            change[j],
+                            turn[j],
+                            place[j],
+                            n_edges,
+                            rate,
+                            codes,
+                            Y,
+                            centre,
+                            criterion,
+                            slope[:bins],
+                            jump[:bins],
+                            n_of_bin[:bins],
+                        )
+                        found, t = best_of_bins(
+                            position[j, :bins],
+                            slope[:bins],
+                            jump[:bins],
+                            n_of_bin[:bins],
+                            low[j],
+                            high[j],
+                            s,
+                            w,
+                            least,
+                            tie,
+                            criterion,
+                            S,
+                            m,
+                        )
+                    else:
+                        found, t = best_threshold(
+                            events[starts[line] : starts[line] + counts[line]],
+                            at[j],
+                            change[j],
+                            turn[j],
+                            n_edges,
+                            low[j],
+                            high[j],
+                            rate,
+                            codes,
+                            Y,
+                            centre,
+                            s,
+                            w,
+                            squares,
+                            least,
+                            tie,
+                            criterion,
+                            S,
+                            m,
+                            rest,
+                            since,
+                            open_rows,
+                        )
                 if found > best + tie:
                     best, best_feature, best_at = found, j, t
                 if looked >= max_features and best > -np.inf:

@@ -188,10 +188,9 @@ def grow_tree(
     """
     n_features, n_rows, n_edges = laws.at.shape
     if events is None:
-        none = np.zeros((n_features, 0))
-        events = Events(
-            none.astype(np.int32), np.zeros(n_features, np.int64), none, none.astype(np.int8)
-        )
+        none, no = np.zeros((n_features, 0)), np.zeros(n_features, np.int64)
+        whole = none.astype(np.int32)
+        events = Events(whole, no, none, none.astype(np.int8), none, no, whole)
     left, right, feature, threshold, mass, loss, total = grow(
         laws.at.reshape(n_features, n_rows * n_edges),
         laws.share,
@@ -199,6 +198,9 @@ def grow_tree(
         events.count,
         events.change,
         events.turn,
+        events.position,
+        events.n_positions,
+        events.place,
         np.ascontiguousarray(weight, np.float64),
         targets.codes,
         targets.Y,

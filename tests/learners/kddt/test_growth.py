@@ -161,6 +161,26 @@ def test_each_split_of_deeper_trees_on_iris_is_the_best_in_its_box(criterion, ba
     require_greedy(sample, grown(sample, limits), limits, 0, everywhere(sample))
 
 
+@pytest.mark.parametrize("bandwidth", [0.0, 0.8])
+@pytest.mark.parametrize("criterion", ["labels", "entropy", "squares"])
+def test_values_on_a_grid_grow_the_tree_of_the_walk_along_events(criterion, bandwidth):
+    rng = np.random.default_rng(5)
+    X = rng.integers(0, 12, (400, 3)).astype(float)
+    weight = rng.uniform(0.5, 1.5, 400)
+    sample = Sample(
+        X, (box(bandwidth),) * 3, None, weight, targets(criterion, 400, 3, rng), criterion
+    )
+    limits = Limits(max_depth=5, min_mass=2.0)
+    events = events_of(sample.laws)
+    assert np.all(events.n_positions == 12 * (1 if bandwidth == 0 else 2))
+    walked = replace(events, n_positions=np.zeros(3, np.int64))
+    trees = [
+        grow_tree(sample.laws, own, sample.targets, weight, limits) for own in (events, walked)
+    ]
+    assert trees[0].n_leaves > 8
+    same_arrays(*trees, rtol=1e-9, atol=1e-9)
+
+
 @given(samples(max_rows=20), st.sampled_from([0.25, 0.5, 1.0, 2.5]))
 @settings(max_examples=60)
 def test_no_leaf_is_lighter_than_allowed(sample, min_mass):

@@ -17,14 +17,20 @@ from kddt_growth import (
 )
 from kddt_samples import CRITERIA, SHAPES, boxes, kernel, samples, targets
 
-from bitvec.learners.kddt.events import events_of
+from bitvec.learners.kddt.bins import best_of_bins, fill
+from bitvec.learners.kddt.events import FLAT, events_of
 from bitvec.learners.kddt.scan import ENTROPY, LABELS, best_threshold
 
 LEAST = [0.25, 0.5, 1.0, 2.0]
 
 
-def scan(sample: Sample, box: Box, feature: int, least: float) -> tuple[float, float]:
-    """Return the loss of the children that the scan finds, and the threshold."""
+def scan(
+    sample: Sample, box: Box, feature: int, least: float, *, by_position: bool = False
+) -> tuple[float, float]:
+    """Return the loss of the children that the scan finds, and the threshold.
+
+    Along the events, or along positions, by which changes are summed before.
+    """
     laws, targets = sample.laws, sample.targets
     events = events_of(laws)
     n_edges, n_outputs = laws.at.shape[2], targets.n_outputs
@@ -34,27 +40,61 @@ def scan(sample: Sample, box: Box, feature: int, least: float) -> tuple[float, f
     bounds = sample.below(feature, np.array([box.low[feature], box.high[feature]]))
     share = bounds[:, 1] - bounds[:, 0]
     own = events.order[feature, : events.count[feature]]
-    worth, threshold = best_threshold.py_func(
-        own[u[own // n_edges] > 0],
-        laws.at[feature].ravel(),
-        events.change[feature],
-        events.turn[feature],
-        n_edges,
-        box.low[feature],
-        box.high[feature],
-        u / np.where(u > 0, share, 1),
-        targets.codes,
-        targets.Y,
-        np.zeros(n_outputs),
-        s,
-        w,
-        float(s @ s),
-        least,
-        0.0,
-        targets.criterion,
-        *np.zeros((4, n_outputs)),
-        np.zeros(n_outputs, np.int64),
-    )
+    at, rate = laws.at[feature].ravel(), u / np.where(u > 0, share, 1)
+    changes = events.change[feature], events.turn[feature]
+    if by_position:
+        position, place = np.unique(at, return_inverse=True)
+        slope, jump = np.zeros((2, position.size, n_outputs + 1))
+        counts = np.zeros((position.size, 3), np.int64)
+        fill.py_func(
+            np.flatnonzero(u),
+            *changes,
+            place,
+            n_edges,
+            rate,
+            targets.codes,
+            targets.Y,
+            np.zeros(n_outputs),
+            targets.criterion,
+            slope,
+            jump,
+            counts,
+        )
+        worth, threshold = best_of_bins.py_func(
+            position,
+            slope,
+            jump,
+            counts,
+            box.low[feature],
+            box.high[feature],
+            s,
+            w,
+            least,
+            0.0,
+            targets.criterion,
+            *np.zeros((2, n_outputs)),
+        )
+    else:
+        worth, threshold = best_threshold.py_func(
+            own[u[own // n_edges] > 0],
+            at,
+            *changes,
+            n_edges,
+            box.low[feature],
+            box.high[feature],
+            rate,
+            targets.codes,
+            targets.Y,
+            np.zeros(n_outputs),
+            s,
+            w,
+            float(s @ s),
+            least,
+            0.0,
+            targets.criterion,
+            *np.zeros((4, n_outputs)),
+            np.zeros(n_outputs, np.int64),
+        )
     if targets.criterion == ENTROPY:
         return -worth, threshold
     second = w if targets.criterion == LABELS else float(u @ np.sum(Y * Y, axis=1))
@@ -70,10 +110,12 @@ def box_of(sample: Sample, feature: int, low: float, high: float) -> Box:
     return everywhere(sample).right(feature, low).left(feature, high)
 
 
-def require_best(sample: Sample, box: Box, feature: int, least: float, tolerance: float) -> None:
+def require_best(
+    sample: Sample, box: Box, feature: int, least: float, tolerance: float, **how: bool
+) -> None:
     """Compare the scan with every event, and with 4,001 thresholds between the outer ones."""
     u = masses(sample, box)
-    found, threshold = scan(sample, box, feature, least)
+    found, threshold = scan(sample, box, feature, least, **how)
     tried = candidates(sample, box, feature, least)
     tolerance *= scale(sample, u)
     if not tried:
@@ -133,6 +175,45 @@ def test_the_scan_finds_the_least_loss_within_a_box(data):
     assume(w > 1e-3)
     least = w * data.draw(st.sampled_from([1e-3, 0.05, 0.25, 0.5]))
     require_best(sample, box, 0, least, ROUNDED)
+
+
+def is_flat(sample: Sample) -> bool:
+    """Return whether no density is large for the range of positions, as bins ask for."""
+    laws = sample.laws
+    change = events_of(laws).change[0]
+    steep = np.abs(change[np.isfinite(change)]).max(initial=0)
+    return steep * np.ptp(laws.at[0]) <= FLAT
+
+
+@given(st.data())
+@settings(max_examples=60)
+def test_the_walk_along_positions_finds_the_least_loss_of_all_thresholds(data):
+    sample = data.draw(samples(max_features=1))
+    assume(is_flat(sample))
+    box, least = everywhere(sample), data.draw(st.sampled_from(LEAST))
+    if data.draw(st.booleans()):
+        low, high = data.draw(boxes(sample, 0))
+        assume(low < high)
+        box = box_of(sample, 0, low, high)
+        w = masses(sample, box).sum()
+        assume(w > 1e-3)
+        least = w * data.draw(st.sampled_from([1e-3, 0.05, 0.25, 0.5]))
+    require_best(sample, box, 0, least, ROUNDED, by_position=True)
+
+
+@given(st.data())
+@settings(max_examples=60)
+def test_both_walks_find_the_same_threshold(data):
+    sample = data.draw(samples(max_features=1))
+    assume(is_flat(sample))
+    box, least = everywhere(sample), data.draw(st.sampled_from(LEAST))
+    one = scan(sample, box, 0, least)
+    other = scan(sample, box, 0, least, by_position=True)
+    tolerance = ROUNDED * scale(sample, masses(sample, box))
+    assert one[0] == pytest.approx(other[0], abs=tolerance)
+    near = [c for c in candidates(sample, box, 0, least) if abs(c.loss - one[0]) <= 1e-6]
+    if len(near) == 1:
+        assert one[1] == pytest.approx(other[1], rel=1e-9, abs=1e-9)
 
 
 @given(st.data())
