@@ -126,6 +126,7 @@ def grow(  # type: ignore[no-untyped-def]
     max_features,
     draws,
     seed,
+    stop,
 ):
     """Grow a tree and return its nodes, each before its children and the left before the right.
 
@@ -147,6 +148,8 @@ def grow(  # type: ignore[no-untyped-def]
         Features to look at in each node.
     draws : bool
         Whether thresholds are drawn, one for each feature, as extremely randomised trees do.
+    stop : int8, (1,)
+        Looked at in each node; growth ends where it is not 0.
 
     Returns
     -------
@@ -195,7 +198,7 @@ def grow(  # type: ignore[no-untyped-def]
             everything += weight[row]
 
     depth = 0
-    while depth >= 0:
+    while depth >= 0 and stop[0] == 0:
         first, n = row_start[depth], row_count[depth]
         if phase[depth] == 2:
             low[feature[node_at[depth]]] = kept_bound[depth]

@@ -13,7 +13,7 @@ from bitvec.arrays import Array
 from bitvec.kernels import FeatureKernel
 from bitvec.learners.kddt.events import Laws, ascending, events_of, laws_of
 from bitvec.learners.kddt.shapes import scaled
-from bitvec.learners.kddt.tree import GrownTree, Limits, Targets, grow_tree
+from bitvec.learners.kddt.tree import GrownTree, Limits, Targets, grow_tree, stopping
 
 Score = Callable[[GrownTree, Array, Array], Array]
 """What a tree of some bandwidths, (n_features,), scores on rows, given by their numbers: the sum
@@ -90,10 +90,10 @@ def search(
         rest = np.flatnonzero(folds != fold)
         laws: Laws = laws_of(X[rest], scaled(shapes, bandwidth))
         events = events_of(laws, _among(order, folds != fold))
-        tree = grow_tree(laws, events, targets.take(rest), weight[rest], limits)
+        tree = grow_tree(laws, events, targets.take(rest), weight[rest], limits, stop=stop)
         return score(finish(tree), bandwidth, rows_of[fold])
 
-    with ThreadPoolExecutor(n_jobs) as pool:
+    with ThreadPoolExecutor(n_jobs) as pool, stopping() as stop:
         for at, width in enumerate(grid):
             best = scored[complete].max(axis=0, initial=-np.inf)
             for begin in range(0, n_folds, n_jobs):

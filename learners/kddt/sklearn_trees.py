@@ -34,6 +34,7 @@ from bitvec.learners.kddt.tree import (
     mean_targets,
     native,
     share_targets,
+    stopping,
 )
 from bitvec.learners.progress import counter
 from bitvec.learners.sizes import require_moderate, require_moderate_values
@@ -159,11 +160,12 @@ class KernelTrees(NativeEstimator):
 
         def one(seed: int) -> GrownTree:
             own = weight * _drawn(len(X), seed) if bootstrap else weight
-            return self._finished(grow_tree(laws, events, targets, own, limits, seed))
+            return self._finished(grow_tree(laws, events, targets, own, limits, seed, stop))
 
         seeds = random.randint(SEEDS, size=self._n_trees or 1).tolist()
         with (
             ThreadPoolExecutor(self._jobs()) as pool,
+            stopping() as stop,
             counter("trees", shown=bool(self.verbose) and len(seeds) > 1) as told,
         ):
             grown = list(_counted(pool.map(one, seeds), len(seeds), told))

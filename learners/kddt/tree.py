@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
-from jaxtyping import Bool, Float, Int32, Int64
+from jaxtyping import Bool, Float, Int8, Int32, Int64
 
 from bitvec.arrays import Array
 from bitvec.converters.native import KDDT
@@ -166,6 +167,20 @@ class GrownTree:
         )
 
 
+@contextmanager
+def stopping() -> Iterator[Int8[Array, " 1"]]:
+    """Yield a flag that ends the growth of trees in other threads where this block is left early.
+
+    An interrupt reaches the main thread alone, which then would wait for trees that nobody wants.
+    """
+    stop = np.zeros(1, np.int8)
+    try:
+        yield stop
+    except BaseException:
+        stop[0] = 1
+        raise
+
+
 def grow_tree(
     laws: Laws,
     events: Events | None,
@@ -173,6 +188,7 @@ def grow_tree(
     weight: Float[Array, " n_rows"],
     limits: Limits,
     seed: int = 0,
+    stop: Int8[Array, " 1"] | None = None,
 ) -> GrownTree:
     """Grow a tree on the density of weighted rows.
 
@@ -185,6 +201,8 @@ def grow_tree(
         Mass of each row, with a positive sum; a row of none counts as not there.
     seed : int
         Of the features and thresholds that are drawn.
+    stop : int8, (1,), optional
+        Growth ends, with part of a tree, when this becomes 1: see `stopping`.
     """
     n_features, n_rows, n_edges = laws.at.shape
     if events is None:
@@ -212,6 +230,7 @@ def grow_tree(
         limits.max_features or n_features,
         limits.random_thresholds,
         np.uint64(seed),
+        np.zeros(1, np.int8) if stop is None else stop,
     )
     return GrownTree(left, right, feature, threshold, mass, loss, total, targets.centre)
 
