@@ -172,10 +172,16 @@ def row_weights(X: Array, weight: Any) -> Float[Array, " n_rows"]:
         )
     if found.ndim == 0:
         found = np.full(len(X), float(found))
-    if found.shape != (len(X),) or not np.all(np.isfinite(found)) or np.any(found < 0):
+    if found.shape != (len(X),):
         raise InputError(
             f"`sample_weight` must hold {len(X)} finite numbers that are not negative, got shape "
             f"{found.shape}: pass one number for each row."
+        )
+    wrong = found[~(np.isfinite(found) & (found >= 0))]
+    if wrong.size:
+        raise InputError(
+            "`sample_weight` must hold finite numbers that are not negative, got "
+            f"{float(wrong[0])!r}: leave such rows out."
         )
     if not found.any():
         raise InputError("`sample_weight` must have a positive weight, got zero weights only.")

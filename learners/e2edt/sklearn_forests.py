@@ -162,7 +162,7 @@ class _Forest(E2EDTEstimator):
 
     def _filled(self, tree: E2EDT, X: Array, target: Target, weight: Array) -> E2EDT:
         """Return a tree whose leaves are counted on hard routes of all rows."""
-        smoothing = options.positive("smoothing", self.smoothing, or_zero=True)
+        smoothing = self._smoothing()
         values = target.leaf_values(leaves_of(tree, X), weight, tree.values, smoothing)
         finished = self._finished(tree, values, X, weight)
         assert isinstance(finished, E2EDT)

@@ -54,10 +54,10 @@ def of_forest(forest: Forest, before: E2EDT) -> E2EDT:
     tests = forest.tests
     left, right = children_of(forest)
     v = forest.leaves.v
-    phi = None
-    theta = dense_rows(tests, forest.n_features)
     if forest.feature_map is not None and len(left):
         theta, phi = _by_node(forest)
+    else:
+        theta, phi = dense_rows(tests, forest.n_features), None
     return from_e2edt(
         theta,
         -tests.b,

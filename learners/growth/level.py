@@ -18,8 +18,8 @@ from torch import Tensor
 from bitvec.arrays import Array
 from bitvec.learners.growth.targets import SoftTarget, Target
 
-CONSTANT = 1e-9
-"""A column whose deviation is below this share of its mean counts as constant."""
+CONSTANT = 1e-13
+"""A column whose deviation is below this share of its mean counts as constant: it is rounding."""
 MIN_ROWS_OF_A_STEP = 256
 """Rows that a node has in a step at least, if it has them: class shares of fewer are noise."""
 

@@ -178,9 +178,9 @@ def dense_rows(tests: NodeTests, n_features: int) -> Float64[Array, "n_rows n_fe
 
 @contextmanager
 def threads(n: int) -> Iterator[None]:
-    """Hold torch to some threads; −1 is all cores."""
+    """Hold torch to some threads."""
     before = torch.get_num_threads()
-    torch.set_num_threads(n if n > 0 else os.cpu_count() or 1)
+    torch.set_num_threads(n)
     try:
         yield
     finally:

@@ -42,6 +42,7 @@ from bitvec.learners.sklearn_base import (
 from bitvec.runtime.relax import options
 from bitvec.runtime.retrain import Evaluation, RetrainResult
 from bitvec.runtime.retrain.schedules import steepness
+from bitvec.runtime.threads import effective_jobs
 from bitvec.runtime.torch import devices
 
 try:
@@ -55,6 +56,10 @@ NOT_OF_STUMPS = {
     "checkpoint_path", "random_state", "n_jobs", "verbose",
 }  # fmt: skip
 """Options on which no stump depends, given its seed, its rows and the nodes trained beside it."""
+FAR_FROM_1 = 100
+"""The exponent of 2 of the largest weight from which on weights are scaled."""
+NO_WEIGHT = 1e-100
+"""Of the largest weight; a row of no more is left out."""
 
 
 class GrownEstimator(NativeEstimator):
@@ -65,6 +70,7 @@ class GrownEstimator(NativeEstimator):
     """
 
     tree_: NativeTree
+    _unit_of_weight: float
     growth_: tuple[GrowthStep, ...]
     refinement_: RetrainResult | None
 
@@ -152,7 +158,11 @@ class GrownEstimator(NativeEstimator):
         weight = row_weights(X, sample_weight)
         require_moderate("X", X)
         seed = int(check_random_state(self.random_state).randint(SEEDS))
-        counted = np.flatnonzero(weight > 0)
+        # Sums and squares of weights far from 1 are no numbers; what is far below all others is 0.
+        exponent = int(np.frexp(weight.max())[1])
+        self._unit_of_weight = 2.0**-exponent if abs(exponent) > FAR_FROM_1 else 1.0
+        weight = np.ldexp(weight, -exponent) if abs(exponent) > FAR_FROM_1 else weight
+        counted = np.flatnonzero(weight > NO_WEIGHT * weight.max())
         self._fit(X[counted], target.take(counted), weight[counted], seed)
         return self
 
@@ -165,7 +175,7 @@ class GrownEstimator(NativeEstimator):
     def _fit_tree(self, X: Array, target: Target, weight: Array, seed: int) -> None:
         """Grow and refine one tree and fill its leaves."""
         growth, training = self._growth(target, seed), self._training()
-        smoothing = options.positive("smoothing", self.smoothing, or_zero=True)
+        smoothing = self._smoothing()
         refines = self.refine is None or options.whole("refine", self.refine, least=0) > 0
         grown_on, validation = self._parts(X, target, weight, seed, refines=refines)
         Z, aim, w = X[grown_on], target.take(grown_on), weight[grown_on]
@@ -195,12 +205,17 @@ class GrownEstimator(NativeEstimator):
         }
         asked["seed"] = growth.seed
         run = digest(rows, {type(self).__name__: asked})
-        return GrowthCheckpoint(f"{os.fspath(self.checkpoint_path)}.growth", run)
+        path = self.checkpoint_path
+        if isinstance(path, (str, os.PathLike)):
+            path = f"{os.fspath(path)}.growth"
+        return GrowthCheckpoint(path, run)
+
+    def _smoothing(self) -> float:
+        """Return what is added to weights at leaves, in the unit of the weights of this fit."""
+        return options.positive("smoothing", self.smoothing, or_zero=True) * self._unit_of_weight
 
     def _threads(self) -> int:
-        if self.n_jobs is None:
-            return 1
-        return -1 if self.n_jobs == -1 else options.whole("n_jobs", self.n_jobs)
+        return effective_jobs(1 if self.n_jobs is None else self.n_jobs)
 
     @abstractmethod
     def _kind(self) -> Kind:

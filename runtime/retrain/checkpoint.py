@@ -222,6 +222,8 @@ def at(path: str | os.PathLike[str], run: str) -> Checkpoint:
     InputError
         If no file can be written there, so that it is not found out after an hour.
     """
+    if not isinstance(path, (str, os.PathLike)):
+        raise InputError(f"`checkpoint_path` must be a path, got {path!r}.")
     place = Path(path)
     if not place.parent.is_dir():
         raise InputError(

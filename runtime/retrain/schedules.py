@@ -33,7 +33,7 @@ def steepness(gamma: Any, curve: Any) -> Schedule:
     InputError
         If `gamma` is neither two numbers above 0 nor a function, or the curve is unknown.
     """
-    if curve not in CURVES:
+    if not isinstance(curve, str) or curve not in CURVES:
         raise InputError(
             f"`gamma_schedule` must be one of {', '.join(CURVES)}, got {curve!r}: choose one, or "
             "pass a function of the part done as `gamma`."
