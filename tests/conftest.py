@@ -26,7 +26,7 @@ settings.register_profile(
     suppress_health_check=list(HealthCheck),
 )
 settings.register_profile(
-    "long", deadline=None, max_examples=1000, suppress_health_check=list(HealthCheck)
+    "long", deadline=None, max_examples=300, suppress_health_check=list(HealthCheck)
 )
 settings.load_profile(os.environ.get("BITVEC_HYPOTHESIS", "fixed"))
 

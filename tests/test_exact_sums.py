@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bitvec import exact_sums
@@ -13,7 +13,6 @@ from bitvec.errors import InvalidForestError
 DTYPES = [np.float32, np.float64]
 
 
-@settings(max_examples=100)
 @given(st.integers(0, 2**32 - 1), st.sampled_from(DTYPES), st.integers(1, 9), st.integers(-60, 60))
 def test_rounding_to_the_grid_is_exact_afterwards_and_moves_no_number_far(seed, dtype, n, scale):
     rng = np.random.default_rng(seed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from strategies import AXIS, KERNEL, KINDS, ONE_HOT, bitvectors, forests, forests_with_rows, rows
 
@@ -124,7 +124,6 @@ def test_sigmoid_memberships_sum_to_one_and_tend_to_the_exit_leaf(B, seed):
         assert np.array_equal(hard.max(axis=1), np.ones(8))
 
 
-@settings(max_examples=40)
 @given(st.data())
 def test_kernel_memberships_sum_to_one_and_follow_the_kernel(data):
     forest = data.draw(forests(kinds=(KERNEL,), soft=True, max_leaves=8, dtypes=(np.float64,)))
@@ -160,7 +159,6 @@ def test_one_hot_tests_gather_and_compare(drawn):
         assert np.array_equal(h[:, node], right)
 
 
-@settings(max_examples=30)
 @given(st.data())
 def test_a_soft_forest_of_zero_bandwidth_answers_as_the_hard_one(data):
     forest = data.draw(

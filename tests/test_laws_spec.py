@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bitvec import reference
@@ -50,7 +50,6 @@ def polytope_stump(beta: np.ndarray, r: np.ndarray, q: float) -> Forest:
     )
 
 
-@settings(max_examples=50)
 @given(SEEDS)
 def test_a_polytope_node_is_the_threshold_of_its_noisy_or_gate(seed):
     """f(x) = 1 − exp(−sum of r_k ln(1 + exp(beta_k · x))), right where f > q."""
@@ -66,7 +65,6 @@ def test_a_polytope_node_is_the_threshold_of_its_noisy_or_gate(seed):
     assert clear.sum() > 32
 
 
-@settings(max_examples=50)
 @given(SEEDS)
 def test_float32_and_float64_route_alike_away_from_the_boundary(seed):
     """The dtype of comparison decides only rows within rounding of a margin of 0."""

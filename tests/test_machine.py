@@ -179,7 +179,6 @@ def test_what_no_machine_holds_is_refused_in_one_sentence(monkeypatch):
 # Any B.
 
 
-@settings(max_examples=30)
 @given(
     st.lists(st.integers(1, 9), min_size=1, max_size=4),
     st.integers(0, 2**32 - 1),

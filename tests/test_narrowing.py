@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from strategies import OBLIQUE, ONE_HOT, forests, forests_with_rows
 
 from bitvec import reference
@@ -35,7 +35,6 @@ def in_range(change, forest):
         raise
 
 
-@settings(max_examples=150)
 @given(forests_with_rows(kinds=ONE_HOT))
 def test_every_row_of_float32_takes_the_same_way(drawn):
     forest, X = drawn
@@ -64,7 +63,6 @@ def test_the_numbers_beside_a_threshold_stay_on_their_sides(b, relation):
     assert np.array_equal(reference.exit_leaves(narrow, X), expected)
 
 
-@settings(max_examples=60)
 @given(forests(linear=False))
 def test_scores_move_by_rounding_only(forest):
     narrow = in_range(narrow_scores, forest)
@@ -75,7 +73,6 @@ def test_scores_move_by_rounding_only(forest):
         assert np.array_equal(narrow.leaves.v, forest.leaves.v.astype(F32), equal_nan=True)
 
 
-@settings(max_examples=100)
 @given(forests_with_rows(kinds=ONE_HOT))
 def test_a_plain_sum_is_within_its_rounding(drawn):
     forest, X = drawn

@@ -106,7 +106,6 @@ def test_what_is_reachable_and_can_be_shown_is_what_brute_force_finds(forest):
                 assert (outcome in needed) == (inside and key in seen)
 
 
-@settings(max_examples=40)
 @given(forests(kinds=COLUMN_KINDS), st.booleans(), st.booleans(), st.integers(0, 9))
 def test_claimed_outcomes_are_shown_by_the_rows_themselves(forest, missing, infinite, seed):
     rows, coverage = probe_rows(forest, seed=seed, missing=missing, infinite=infinite).collect()
@@ -151,7 +150,6 @@ def test_every_code_of_a_set_reaches_it():
         assert outcome in needed
 
 
-@settings(max_examples=100)
 @given(st.lists(st.sets(st.integers(0, 130) | st.integers(5000, 5300)), min_size=1, max_size=4))
 def test_runs_of_codes_are_the_bits_of_the_sets(sets):
     ptr, words = set_bits([np.array(sorted(codes), int) for codes in sets])

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from strategies import forests
 
@@ -24,7 +24,6 @@ from bitvec.output import Output
 from bitvec.structure import from_children
 
 
-@settings(max_examples=60)
 @given(forests(), st.data())
 def test_a_drawing_has_one_line_per_node_and_leaf(forest: Forest, data: st.DataObject) -> None:
     tree = forest[data.draw(st.integers(0, forest.n_trees - 1))]
@@ -34,7 +33,6 @@ def test_a_drawing_has_one_line_per_node_and_leaf(forest: Forest, data: st.DataO
     assert all("\n" not in line for line in (*drawing, *arrays(tree)))
 
 
-@settings(max_examples=60)
 @given(forests())
 def test_a_summary_counts_every_node_once_and_is_json(forest: Forest) -> None:
     facts = summary(forest)

@@ -27,7 +27,6 @@ def engine_of(forest: Forest, **options: int) -> OnnxEngine:
     return OnnxEngine(to_onnx(forest, leaves=True), **options)
 
 
-@settings(max_examples=60)
 @given(forests_with_rows(kinds=HELD))
 def test_leaves_and_raw_scores_are_the_references_bit_for_bit_on_one_thread(drawn):
     forest, X = drawn

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bitvec import certify, reference, transforms
@@ -146,7 +146,6 @@ def assert_equal_scores(model: Any, X: np.ndarray, scores: np.ndarray) -> None:
     assert sizes == (forest.n_trees, forest.n_features, forest.n_outputs)
 
 
-@settings(max_examples=100)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_regressors_of_all_modes_mixed_give_onnxruntimes_scores(seed):
     rng = np.random.default_rng(seed)
@@ -184,7 +183,6 @@ def test_regressors_of_all_modes_mixed_give_onnxruntimes_scores(seed):
     assert_equal_scores(model, X, run(model, X)[0])
 
 
-@settings(max_examples=100)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_classifiers_give_onnxruntimes_scores_and_labels(seed):
     rng = np.random.default_rng(seed)
@@ -253,7 +251,6 @@ def v5(n_features: int, dtype: type, **attributes: Any):
     return graph_of("TreeEnsemble", n_features, element=element, ml=5, **attributes)
 
 
-@settings(max_examples=100)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_version_5_of_all_modes_and_sets_gives_onnxruntimes_scores(seed):
     rng = np.random.default_rng(seed)

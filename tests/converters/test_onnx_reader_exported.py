@@ -24,7 +24,6 @@ from bitvec.leaves import Leaves
 from bitvec.output import Output, PostTransform
 
 
-@settings(max_examples=80)
 @given(forests_with_rows(kinds=(*ONE_HOT, KERNEL)), st.booleans())
 def test_writing_and_reading_keeps_leaves_and_raw_scores(drawn, leaves):
     forest, X = drawn
@@ -79,7 +78,6 @@ def test_the_boundary_of_two_classes_comes_back():
         assert back.output.second_above == forest.output.second_above
 
 
-@settings(max_examples=30)
 @given(forests(kinds=ONE_HOT, max_leaves=8), st.integers(0, 2**32 - 1))
 def test_a_file_that_was_changed_is_refused(forest, seed):
     model = to_onnx(forest)

@@ -47,7 +47,6 @@ def session(model):
     )
 
 
-@settings(max_examples=80)
 @given(forests_with_rows(kinds=HELD))
 def test_leaves_are_the_references_for_every_row_of_float32(drawn):
     forest, X = drawn
@@ -58,7 +57,6 @@ def test_leaves_are_the_references_for_every_row_of_float32(drawn):
     assert np.array_equal(found, reference.exit_leaves(forest, X.astype(forest.dtype)))
 
 
-@settings(max_examples=60)
 @given(forests_with_rows(kinds=HELD))
 def test_sums_in_float32_are_the_references_bit_for_bit(drawn):
     forest, X = drawn

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import sklearn.datasets as data
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.ensemble import (
     ExtraTreesClassifier,
@@ -127,7 +127,6 @@ def test_any_forest_is_refused_or_predicts_bit_for_bit(forest: Forest, case: st.
         assert "treelite must have" in str(error)  # noqa: PT017
 
 
-@settings(max_examples=50)
 @given(st.lists(st.floats(width=32, allow_nan=False), min_size=1, max_size=6), st.booleans())
 def test_float64_thresholds_route_float64_values_as_float32_does(
     numbers: list[float], reaches: bool

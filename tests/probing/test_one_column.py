@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bitvec import structure
@@ -44,7 +44,6 @@ def margins(weights, b, dtype, *, r=None, offset=None, **other) -> NodeTests:
     return NodeTests(**{**fields, **other})
 
 
-@settings(max_examples=60)
 @given(st.data(), st.sampled_from([np.float32, np.float64]))
 def test_a_weighted_column_turns_at_its_first_upper_value_and_nowhere_else(data, dtype):
     number = st.floats(

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bitvec import structure
@@ -221,7 +221,6 @@ def test_sides_that_every_row_meets_cost_no_boxes():
     assert settled(tests, [1, 1, 1, 1, 0, 1], magnitude=8192.0, boxes=128) == (True, None)
 
 
-@settings(max_examples=60)
 @given(st.data(), st.sampled_from([np.float32, np.float64]))
 def test_no_row_near_a_tie_passes_what_is_proven_empty(data, dtype):
     d = data.draw(st.integers(1, 3))

@@ -376,7 +376,6 @@ def test_keys_are_in_the_order_of_the_values(dtype):
 # ---- how X lies in memory, and threads
 
 
-@settings(max_examples=30)
 @given(forests_with_rows(kinds=(AXIS, SET)))
 def test_the_layout_of_X_does_not_matter(drawn):
     forest, X = drawn

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import bitvec
@@ -81,7 +81,6 @@ def soft_forests(draw: st.DrawFn) -> tuple[Forest, np.ndarray]:
     return forest, X
 
 
-@settings(max_examples=50)
 @given(soft_forests())
 def test_the_engine_has_the_bits_of_the_reference(drawn: tuple[Forest, np.ndarray]) -> None:
     forest, X = drawn

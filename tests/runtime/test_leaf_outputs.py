@@ -45,7 +45,6 @@ def is_additive(forest):
     return forest.output.aggregate in (Aggregate.SUM, Aggregate.MEAN)
 
 
-@settings(max_examples=60)
 @given(forests_with_rows())
 def test_contributions_add_up_to_the_raw_score_bit_for_bit(drawn):
     forest, X = drawn

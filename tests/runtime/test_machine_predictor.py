@@ -6,7 +6,7 @@ import copy
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from strategies import forests_with_rows
 
@@ -20,7 +20,6 @@ from bitvec.runtime.reference_engine import ReferenceEngine
 LEFT_OUT = ("decision_path", "score_samples")
 
 
-@settings(max_examples=40)
 @given(forests_with_rows(), st.sampled_from(list(ENCODINGS)))
 def test_every_verb_answers_as_the_forest(drawn, encoding):
     forest, X = drawn

@@ -115,7 +115,6 @@ def test_probabilities_of_a_regressor_are_refused_in_one_sentence():
         compile(stump()).predict_proba([[0.0, 0.0]])
 
 
-@settings(max_examples=40)
 @given(forests_with_rows(classifier=True))
 def test_every_verb_follows_from_the_reference(drawn):
     forest, X = drawn
@@ -135,7 +134,6 @@ def test_every_verb_follows_from_the_reference(drawn):
         assert np.array_equal(per_tree[:, tree], vectors, equal_nan=True)
 
 
-@settings(max_examples=40)
 @given(forests_with_rows())
 def test_decision_path_holds_the_nodes_above_the_exit_leaf(drawn):
     forest, X = drawn

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bitvec.learners.growth.cuts import entropy_cuts, squared_error_cuts
@@ -41,7 +41,6 @@ def nodes(draw: Any) -> tuple[Any, Any, Any, Any, Any]:
 
 
 @given(nodes())
-@settings(max_examples=80)
 def test_the_scan_finds_what_brute_force_finds(drawn: Any) -> None:
     start, margin, weight, code, Y = drawn
     for target in (Labels(code, N_CLASSES), Values(Y)):
@@ -63,7 +62,6 @@ def test_the_scan_finds_what_brute_force_finds(drawn: Any) -> None:
 
 
 @given(nodes())
-@settings(max_examples=60)
 def test_a_weight_of_two_is_the_row_twice_exactly(drawn: Any) -> None:
     start, margin, weight, code, Y = drawn
     weight = np.maximum(np.round(weight), 1.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bitvec.converters.native.cpt import from_cpt
@@ -25,7 +25,6 @@ def rows(n: int = 400, seed: int = 0) -> tuple[np.ndarray, Labels]:
 
 
 @given(st.integers(0, 2**32), st.floats(0.01, 0.99), st.floats(0.1, 20))
-@settings(max_examples=60)
 def test_the_gate_of_the_paper_is_the_sigmoid_of_the_margin(
     seed: int, p0: float, steepness: float
 ) -> None:
@@ -39,7 +38,6 @@ def test_the_gate_of_the_paper_is_the_sigmoid_of_the_margin(
 
 
 @given(st.integers(0, 2**32), st.integers(1, 5), st.integers(1, 6))
-@settings(max_examples=60)
 def test_margins_are_those_of_the_native_tree_bit_for_bit(seed: int, K: int, p: int) -> None:
     rng = np.random.default_rng(seed)
     beta, r = rng.standard_normal((K, p + 1)) * 30, rng.uniform(0, 2, K)

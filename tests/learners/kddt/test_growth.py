@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kddt_growth import (
     MARGIN,
@@ -83,7 +83,6 @@ def scale_of(sample: Sample) -> float:
     samples(max_rows=7, max_features=2, laws=("constant", "by location")),
     st.sampled_from([0.3, 0.5, 1.0]),
 )
-@settings(max_examples=50)
 def test_the_grown_tree_is_the_one_of_the_definition(sample, min_mass):
     limits = Limits(max_depth=3, min_mass=min_mass)
     require_same(grow_slowly(sample, limits), grown(sample, limits), 0, scale_of(sample))
@@ -182,7 +181,6 @@ def test_values_on_a_grid_grow_the_tree_of_the_walk_along_events(criterion, band
 
 
 @given(samples(max_rows=20), st.sampled_from([0.25, 0.5, 1.0, 2.5]))
-@settings(max_examples=60)
 def test_no_leaf_is_lighter_than_allowed(sample, min_mass):
     tree = grown(sample, Limits(min_mass=min_mass))
     # A row whose mass in a child is below 1e-9 is left out there.
@@ -261,7 +259,6 @@ def test_a_seed_gives_the_same_tree_again(drawn):
 
 
 @given(samples(max_rows=12), st.integers(0, 2**32 - 1))
-@settings(max_examples=60)
 def test_counts_are_repeated_rows(sample, seed):
     count = np.random.default_rng(seed).integers(0, 4, len(sample.X))
     count[0] = max(count[0], 1)
@@ -282,7 +279,6 @@ def test_counts_are_repeated_rows(sample, seed):
 
 
 @given(samples(max_rows=12))
-@settings(max_examples=60)
 def test_a_row_of_no_weight_is_not_there(sample):
     there = np.flatnonzero(sample.weight)
     own = None if sample.uncertainty is None else sample.uncertainty[there]
@@ -302,7 +298,6 @@ def test_a_row_of_no_weight_is_not_there(sample):
 
 
 @given(samples(max_rows=12), st.integers(0, 3))
-@settings(max_examples=60)
 def test_drawn_thresholds_lie_where_the_mass_is(sample, seed):
     tree = grown(sample, Limits(random_thresholds=True, max_features=1, min_mass=0.5), seed)
     inner = np.flatnonzero(~tree.is_leaf)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kddt_growth import Sample
 from kddt_samples import SHAPES, kernel, samples
@@ -36,7 +36,6 @@ def tolerance(tree: GrownTree, sample: Sample) -> float:
 
 
 @given(samples(max_rows=20, laws=("constant", "by location")), st.sampled_from([0.1, 0.5, 1.0]))
-@settings(max_examples=50)
 def test_masses_of_rows_are_memberships(sample, min_mass):
     sample = with_own_classes(sample)
     tree, model = grow_native(sample, Limits(min_mass=min_mass, max_depth=8))
@@ -46,7 +45,6 @@ def test_masses_of_rows_are_memberships(sample, min_mass):
 
 
 @given(samples(max_rows=20), st.sampled_from([0.1, 1.0]))
-@settings(max_examples=50)
 def test_masses_of_leaves_sum_to_the_total(sample, min_mass):
     tree, _ = grow_native(sample, Limits(min_mass=min_mass, max_depth=8))
     lost = tolerance(tree, sample) * len(sample.X)
@@ -113,7 +111,6 @@ def test_crisp_routes_of_drawn_rows_have_the_frequencies_of_memberships(shape):
 
 
 @given(samples(max_rows=12, laws=("constant", "by location")), st.integers(0, 99))
-@settings(max_examples=40)
 def test_native_predicts_what_a_walk_does(sample, seed):
     tree, _ = grow_native(sample, Limits(min_mass=0.5))
     model = native(tree, sample.X.shape[1])

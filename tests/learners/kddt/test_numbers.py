@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kddt_growth import (
     Sample,
@@ -52,7 +52,6 @@ def require_same_shape(one: GrownTree, other: GrownTree) -> None:
 
 
 @given(samples(max_rows=12, max_features=2), st.sampled_from([-300, -40, 30, 500]))
-@settings(max_examples=60)
 def test_the_unit_of_a_feature_does_not_matter(sample, power):
     """By a power of two, nothing is rounded otherwise; jumps' limits are an ulp of either."""
     limits = Limits(min_mass=0.5, max_depth=5)
@@ -62,7 +61,6 @@ def test_the_unit_of_a_feature_does_not_matter(sample, power):
 
 
 @given(samples(max_rows=12, max_features=1), st.sampled_from([1e3, 1e8, -1e8]))
-@settings(max_examples=60)
 def test_the_origin_of_a_feature_does_not_matter(sample, offset):
     """Values far from 0 lose digits: at 1e8 a unit has 2^26 steps, and a mass 1e-6 or less."""
     sample = replace(sample, X=np.round(sample.X * 8) / 8)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from kddt_growth import Sample
 from kddt_samples import samples
@@ -62,7 +62,6 @@ def slow_path(tree: GrownTree) -> list[tuple[float, int, int, float]]:
 
 
 @given(samples(max_rows=16))
-@settings(max_examples=60)
 def test_the_path_cuts_the_weakest_link_each_time(sample):
     tree = grown(sample)
     path, slow = pruning_path(tree), slow_path(tree)
@@ -83,7 +82,6 @@ def test_the_path_cuts_the_weakest_link_each_time(sample):
 
 
 @given(samples(max_rows=16))
-@settings(max_examples=60)
 def test_prices_rise_and_losses_are_those_of_the_trees(sample):
     tree = grown(sample)
     path = pruning_path(tree)
@@ -99,7 +97,6 @@ def test_prices_rise_and_losses_are_those_of_the_trees(sample):
 
 
 @given(samples(max_rows=16), st.integers(0, 2**32 - 1))
-@settings(max_examples=60)
 def test_a_pruned_tree_costs_least_of_all_subtrees(sample, seed):
     """Cost is mean loss + alpha · leaves: no smaller tree of random cuts is cheaper."""
     tree = grown(sample)
@@ -128,7 +125,6 @@ def signature(tree: GrownTree, node: int = 0, place: tuple = ()) -> set[tuple]:
 
 
 @given(samples(max_rows=16))
-@settings(max_examples=60)
 def test_pruned_trees_are_nested(sample):
     tree = grown(sample)
     before = signature(tree)
@@ -232,7 +228,6 @@ def test_merging_makes_smaller_trees_on_iris():
 
 
 @given(samples(max_rows=12), st.booleans(), st.integers(0, 99))
-@settings(max_examples=50)
 def test_merging_keeps_what_leaves_say(sample, labels, seed):
     tree = grown(sample)
     small = merged(tree, labels=labels)
@@ -246,7 +241,6 @@ def test_merging_keeps_what_leaves_say(sample, labels, seed):
 
 
 @given(samples(max_rows=16), st.integers(0, 2**32 - 1))
-@settings(max_examples=50)
 def test_a_cut_keeps_order_and_what_is_left(sample, seed):
     tree = grown(sample)
     at = np.random.default_rng(seed).random(tree.left.size) < 0.3

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from kddt_growth import (
     Box,
@@ -158,14 +158,12 @@ ROUNDED = 1e-10
 
 
 @given(st.data())
-@settings(max_examples=60)
 def test_the_scan_finds_the_least_loss_of_all_thresholds(data):
     sample = data.draw(samples(max_features=1))
     require_best(sample, everywhere(sample), 0, data.draw(st.sampled_from(LEAST)), ROUNDED)
 
 
 @given(st.data())
-@settings(max_examples=60)
 def test_the_scan_finds_the_least_loss_within_a_box(data):
     sample = data.draw(samples(max_features=1))
     low, high = data.draw(boxes(sample, 0))
@@ -186,7 +184,6 @@ def is_flat(sample: Sample) -> bool:
 
 
 @given(st.data())
-@settings(max_examples=60)
 def test_the_walk_along_positions_finds_the_least_loss_of_all_thresholds(data):
     sample = data.draw(samples(max_features=1))
     assume(is_flat(sample))
@@ -202,7 +199,6 @@ def test_the_walk_along_positions_finds_the_least_loss_of_all_thresholds(data):
 
 
 @given(st.data())
-@settings(max_examples=60)
 def test_both_walks_find_the_same_threshold(data):
     sample = data.draw(samples(max_features=1))
     assume(is_flat(sample))
@@ -217,7 +213,6 @@ def test_both_walks_find_the_same_threshold(data):
 
 
 @given(st.data())
-@settings(max_examples=60)
 def test_one_hot_vectors_are_labels(data):
     sample = data.draw(samples(max_features=1, criteria=["labels"]))
     vectors = Sample(

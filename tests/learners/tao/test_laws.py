@@ -130,7 +130,6 @@ def random_test(tree: Tree, rng: np.random.Generator) -> Candidate:
 seeds = st.integers(0, 2**32 - 1)
 
 
-@settings(max_examples=40)
 @given(seeds, st.sampled_from([np.float32, np.float64]))
 def test_paths_are_the_literal_walk(seed, dtype):
     tree, rows, _ = draw(seed, dtype)
@@ -166,7 +165,6 @@ def test_the_objective_changes_by_what_the_reduced_problem_says(seed):
             assert difference == reduced - misrouted(rows.walk(tree), rows, node, problem)
 
 
-@settings(max_examples=40)
 @given(seeds)
 def test_care_rows_are_those_whose_sides_differ(seed):
     tree, rows, rng = draw(seed)
@@ -205,7 +203,6 @@ def brute_force(tree: Tree, rows: Rows, node: int, care, target, weight) -> floa
     return best
 
 
-@settings(max_examples=60)
 @given(seeds, st.booleans(), st.sampled_from([np.float32, np.float64]))
 def test_the_axis_aligned_solver_is_brute_force(seed, is_sorted, dtype):
     tree, rows, rng = draw(seed, dtype)
@@ -274,7 +271,6 @@ def test_no_node_step_and_no_leaf_step_raises_the_objective(seed, is_squared, is
         assert np.array_equal(getattr(tree, name)[~movable], getattr(first, name)[~movable])
 
 
-@settings(max_examples=30)
 @given(seeds)
 def test_a_leaf_that_no_row_reaches_keeps_what_it_holds(seed):
     tree, rows, rng = draw(seed)
@@ -284,7 +280,6 @@ def test_a_leaf_that_no_row_reaches_keeps_what_it_holds(seed):
     assert np.array_equal(moved.V[empty], tree.V[empty])
 
 
-@settings(max_examples=30)
 @given(seeds)
 def test_a_leaf_takes_the_label_of_least_cost(seed):
     tree, rows, rng = draw(seed)
@@ -298,7 +293,6 @@ def test_a_leaf_takes_the_label_of_least_cost(seed):
         assert costs[moved.V[number].argmax()] == min(costs)
 
 
-@settings(max_examples=40)
 @given(seeds)
 def test_pruning_keeps_the_prediction_of_every_training_row(seed):
     tree, rows, rng = draw(seed)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sklearn.base import clone
@@ -83,7 +83,6 @@ def test_probabilities_are_the_shares_of_training_rows_at_the_leaf():
     st.sampled_from([0.0, 0.5, 1.0]),
     st.data(),
 )
-@settings(max_examples=60)
 def test_the_first_of_the_largest_shares_is_the_label(counts, smoothing, data):
     best = [np.flatnonzero(row == row.max()).tolist() for row in counts]
     label = np.array([data.draw(st.sampled_from(options)) for options in best])

@@ -53,7 +53,6 @@ def test_encoded_forests_exit_and_answer_bit_for_bit(dtype, drawn, encoding):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@settings(max_examples=30)
 @given(forests_with_rows(kinds=STANDARD), st.integers(0, 2**32 - 1))
 def test_machines_of_any_B_exit_and_answer_bit_for_bit(dtype, drawn, seed):
     forest, X = drawn

@@ -73,7 +73,6 @@ def forests_with_masks(draw: st.DrawFn) -> tuple[Forest, np.ndarray, np.ndarray]
     return forest, X, rng.random(X.shape) < draw(st.sampled_from([0.5, 0.9, 1.0]))
 
 
-@settings(max_examples=120)
 @given(forests_with_masks())
 def test_leaves_and_raw_scores_are_the_references(drawn):
     assert_answers(*drawn)

@@ -24,7 +24,6 @@ STANDARD = (AXIS, OBLIQUE, SET, EQUAL, KERNEL)
 pytestmark = pytest.mark.parametrize("form", [tensor, traversal], ids=lambda form: form.FORM)
 
 
-@settings(max_examples=60)
 @given(forests_with_rows(kinds=STANDARD))
 def test_leaves_and_raw_scores_are_the_references_bit_for_bit(form, drawn):
     forest, X = drawn

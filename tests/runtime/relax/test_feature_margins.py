@@ -33,7 +33,6 @@ def node_of_entry(tests):
     return np.repeat(np.arange(tests.n_nodes), np.diff(tests.node_ptr))[row]
 
 
-@settings(max_examples=30)
 @given(forests_with_rows(max_leaves=12))
 def test_margins_are_the_references(drawn):
     forest, X = drawn

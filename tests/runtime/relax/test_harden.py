@@ -45,7 +45,6 @@ def shaken(forest, movable, X=None, amount=0.1, **options):
     return module
 
 
-@settings(max_examples=60)
 @given(st.data(), st.sampled_from([(), ("v",), ("b",), ("r",), ("b", "v"), ("v", "base_score")]))
 def test_what_may_not_move_comes_back_bit_for_bit(data, movable):
     forest = data.draw(forests(linear=False, aggregates=SUMMED, max_leaves=20))
@@ -63,7 +62,6 @@ def test_what_may_not_move_comes_back_bit_for_bit(data, movable):
     assert hard.inputs is forest.inputs
 
 
-@settings(max_examples=60)
 @given(st.data())
 def test_fixed_thresholds_survive_rows_that_move(data):
     forest = data.draw(forests(linear=False, aggregates=SUMMED, max_leaves=20))
@@ -72,7 +70,6 @@ def test_fixed_thresholds_survive_rows_that_move(data):
         assert same(hard.tests, forest.tests, name)
 
 
-@settings(max_examples=60)
 @given(st.data(), st.booleans())
 def test_what_has_not_moved_comes_back_bit_for_bit(data, calibrated):
     forest = data.draw(forests(linear=False, aggregates=SUMMED, max_leaves=20))
@@ -134,7 +131,6 @@ def test_leaves_beyond_the_dtype_are_refused_before_they_become_infinite():
         assert same(from_torch(module).leaves, forest.leaves, "v")
 
 
-@settings(max_examples=60)
 @given(st.data(), st.sampled_from([("S", "b", "v"), ("S", "v"), ("b",), ("S", "b", "r")]))
 def test_the_hardened_forest_routes_as_the_module_does(data, movable):
     forest = data.draw(
@@ -159,7 +155,6 @@ def test_the_hardened_forest_routes_as_the_module_does(data, movable):
     assert np.allclose(module.hard(X).detach(), reference.raw(hard, X), rtol=1e-5, atol=1e-5)
 
 
-@settings(max_examples=40)
 @given(st.data(), st.sampled_from(list(RELAXATIONS)))
 def test_soft_scores_tend_to_the_hardened_forest(data, relaxation):
     forest = data.draw(

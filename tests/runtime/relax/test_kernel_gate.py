@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from strategies import AXIS, EQUAL, KERNEL, OBLIQUE, SET, forests, rows
 
@@ -35,7 +35,6 @@ def relaxed(forest, **options):
     return SoftForest.from_forest(forest, "kernel", **options)
 
 
-@settings(max_examples=60)
 @given(st.data(), st.sampled_from([(KERNEL,), (KERNEL, AXIS, SET, EQUAL, OBLIQUE)]))
 def test_at_gamma_1_it_is_the_forests_own_soft_prediction(data, kinds):
     forest = data.draw(soft_forests(kinds))
@@ -48,7 +47,6 @@ def test_at_gamma_1_it_is_the_forests_own_soft_prediction(data, kinds):
     assert np.allclose(module(X).detach(), raw, rtol=1e-6, atol=1e-6)  # leaves are float32
 
 
-@settings(max_examples=30)
 @given(st.data(), st.sampled_from([0.5, 3.0]))
 def test_gamma_divides_the_bandwidth(data, gamma):
     forest = data.draw(soft_forests())
@@ -61,7 +59,6 @@ def test_gamma_divides_the_bandwidth(data, gamma):
     assert np.allclose(got, expected, rtol=1e-9, atol=1e-12)
 
 
-@settings(max_examples=40)
 @given(st.data(), st.booleans())
 def test_without_a_kernel_of_its_own_a_column_has_a_box_in_units_of_its_margin_scales(
     data, calibrated

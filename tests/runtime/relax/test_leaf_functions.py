@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from strategies import AXIS, forests, rows
 
@@ -59,7 +59,6 @@ def assert_near(found, expected, bound):
     assert np.all(np.abs(found[finite] - expected[finite].astype(np.float64)) <= bound)
 
 
-@settings(max_examples=60)
 @given(linear_forests(), st.booleans())
 def test_every_leaf_is_the_references_to_rounding(drawn, calibrated):
     forest, X = drawn
@@ -70,7 +69,6 @@ def test_every_leaf_is_the_references_to_rounding(drawn, calibrated):
     assert_near(found, every_vector(forest, X), rounding(forest, BIG))
 
 
-@settings(max_examples=60)
 @given(linear_forests(), st.integers(0, 2**32 - 1))
 def test_combine_is_the_dense_sum_and_what_is_not_reached_adds_nothing(drawn, seed):
     forest, X = drawn
@@ -90,7 +88,6 @@ def test_combine_is_the_dense_sum_and_what_is_not_reached_adds_nothing(drawn, se
     assert_near(found, expected, forest.n_leaves * rounding(forest))
 
 
-@settings(max_examples=30)
 @given(linear_forests())
 def test_hard_memberships_give_the_references_raw_score_to_rounding(drawn):
     forest, X = drawn
@@ -112,7 +109,6 @@ def test_hard_memberships_give_the_references_raw_score_to_rounding(drawn):
     assert_near(found, expected, 64 * eps * 4 * BIG)
 
 
-@settings(max_examples=40)
 @given(linear_forests(), st.sampled_from([torch.float32, torch.float64]), st.booleans())
 def test_what_has_not_moved_comes_back_itself(drawn, dtype, calibrated):
     forest, X = drawn
@@ -122,7 +118,6 @@ def test_what_has_not_moved_comes_back_itself(drawn, dtype, calibrated):
     assert to_leaves(functions) is forest.leaves
 
 
-@settings(max_examples=40)
 @given(linear_forests(finite=True), st.integers(0, 2**32 - 1))
 def test_what_has_moved_comes_back_as_the_module_computes_it(drawn, seed):
     forest, X = drawn

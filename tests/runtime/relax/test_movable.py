@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from strategies import AXIS, OBLIQUE, POLYTOPE, forests
 
@@ -60,7 +60,6 @@ def draw_choice(data, forest):
     return movable, masks
 
 
-@settings(max_examples=60)
 @given(st.data())
 def test_what_may_not_move_keeps_its_bits_whatever_an_optimiser_does(data):
     forest = data.draw(
@@ -88,7 +87,6 @@ def test_what_may_not_move_keeps_its_bits_whatever_an_optimiser_does(data):
         )
 
 
-@settings(max_examples=30)
 @given(st.data())
 def test_the_hardened_forest_routes_as_the_module_does(data):
     forest = data.draw(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from strategies import bitvectors
 
@@ -22,7 +22,6 @@ def two_trees():
     return structure.arrange(left, right, np.array([0, 3]))[0]
 
 
-@settings(max_examples=50)
 @given(bitvectors(), st.integers(0, 2**32 - 1))
 def test_sums_are_the_dense_product_with_the_ternary_matrix(B, seed):
     layout = PathLayout(B)
@@ -33,7 +32,6 @@ def test_sums_are_the_dense_product_with_the_ternary_matrix(B, seed):
     assert np.array_equal(got.numpy(), expected)  # whole numbers: exact
 
 
-@settings(max_examples=50)
 @given(bitvectors(max_leaves=20), st.integers(0, 2**32 - 1))
 def test_products_are_those_of_the_ternary_matrix_zeros_included(B, seed):
     layout = PathLayout(B)
@@ -44,7 +42,6 @@ def test_products_are_those_of_the_ternary_matrix_zeros_included(B, seed):
     assert np.array_equal(got.numpy(), expected)  # powers of two: exact
 
 
-@settings(max_examples=30)
 @given(bitvectors(max_leaves=20), st.integers(0, 2**32 - 1))
 def test_the_sigmoids_own_recursion_is_the_product_of_sigmoids(B, seed):
     rng, layout = np.random.default_rng(seed), PathLayout(B)
@@ -81,7 +78,6 @@ def test_a_share_that_is_tiny_keeps_its_gradient():
         assert torch.allclose(m.grad, torch.tensor([[2 * np.exp(-40.0)]], dtype=torch.float32))
 
 
-@settings(max_examples=50)
 @given(bitvectors(), st.integers(0, 2**32 - 1))
 def test_the_layout_walks_to_the_exit_leaf_along_the_nodes_that_are_reached(B, seed):
     h = np.random.default_rng(seed).random((5, B.n_nodes)) < 0.5
@@ -93,7 +89,6 @@ def test_the_layout_walks_to_the_exit_leaf_along_the_nodes_that_are_reached(B, s
     assert np.array_equal(layout.reached(right).sum(0).numpy(), depth.sum(axis=0))
 
 
-@settings(max_examples=50)
 @given(bitvectors(max_trees=5), st.integers(0, 2**32 - 1))
 def test_maps_act_on_each_tree_by_itself(B, seed):
     layout = PathLayout(B)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from strategies import AXIS, OBLIQUE, forests_with_rows
 
 from bitvec import reference, structure
@@ -170,7 +170,6 @@ def test_the_hardened_forest_answers_as_the_module_does_and_soft_scores_tend_to_
     np.testing.assert_allclose(module(X).detach().numpy(), expected, **ROUNDING)
 
 
-@settings(max_examples=30)
 @given(forests_with_rows(kinds=(AXIS, OBLIQUE), linear=True, aggregates=SUMMED, max_leaves=8))
 def test_drawn_forests_with_linear_leaves_route_as_they_do_and_come_back_bit_for_bit(drawn):
     forest, X = drawn

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from strategies import forests, rows
 
@@ -29,7 +29,6 @@ def both(forest, X=None, **options):
     return modules if X is None else [module.calibrate(X) for module in modules]
 
 
-@settings(max_examples=80)
 @given(st.data(), st.sampled_from([0.7, 2.0, 20.0]))
 def test_scores_and_gradients_are_those_of_the_dense_recursion(data, gamma):
     forest = data.draw(forests(linear=False, aggregates=SUMMED, max_leaves=20))
@@ -47,7 +46,6 @@ def test_scores_and_gradients_are_those_of_the_dense_recursion(data, gamma):
         assert torch.allclose(a, b, rtol=1e-9, atol=1e-9 * size), name
 
 
-@settings(max_examples=40)
 @given(st.data())
 def test_the_leaves_that_are_reached_are_those_of_positive_membership(data):
     forest = data.draw(forests(linear=False, aggregates=SUMMED, max_leaves=20))

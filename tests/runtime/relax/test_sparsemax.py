@@ -5,7 +5,7 @@ from __future__ import annotations
 import dense_relaxations
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from strategies import bitvectors
 
@@ -30,7 +30,6 @@ def along(project, score):
 
 
 @BOTH
-@settings(max_examples=60)
 @given(
     st.sampled_from([1, 2, 3, 15, 16, 63, 64, 65, 100, 300]),
     st.integers(0, 2**32 - 1),
@@ -97,7 +96,6 @@ def test_no_slices_are_no_slices():
     assert entmax15(torch.zeros((2, 3, 0))).shape == (2, 3, 0)
 
 
-@settings(max_examples=60)
 @given(bitvectors(max_trees=1, max_leaves=40), st.integers(0, 2**32 - 1))
 def test_it_is_the_exit_leaf_up_to_temperature_eps_over_leaves_and_no_further(B, seed):
     h = np.random.default_rng(seed).random((16, B.n_nodes)) < 0.5

@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from strategies import forests, rows
 
@@ -39,7 +39,6 @@ def assert_same(one, other):
         assert torch.allclose(a, b, rtol=1e-9, atol=1e-9 * size)  # sums in another order
 
 
-@settings(max_examples=60)
 @given(st.data(), st.sampled_from(RELAXATIONS), st.sampled_from([1, 2]))
 def test_chunks_of_trees_and_of_rows_change_nothing(data, relaxation, chunk):
     forest = data.draw(forests(linear=False, aggregates=SUMMED, max_leaves=16, max_trees=5))
@@ -116,7 +115,6 @@ def test_a_chunk_of_no_trees_is_refused():
         SoftForest.from_forest(stump, tree_chunk=0)
 
 
-@settings(max_examples=30)
 @given(st.data())
 def test_hard_scores_are_the_forests_own(data):
     forest = data.draw(forests(linear=False, aggregates=SUMMED, max_leaves=16, max_trees=5))

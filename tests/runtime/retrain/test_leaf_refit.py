@@ -79,7 +79,6 @@ def fitted(forest, X, y, penalty=None, **choices):
     return place.at(found.point).v, problem, found
 
 
-@settings(max_examples=30)
 @given(st.data())
 def test_the_design_is_the_map_from_leaves_to_scores(data):
     forest = data.draw(

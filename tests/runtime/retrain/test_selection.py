@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from retraining import grown, oblique_classes
 from strategies import forests, rows
@@ -91,7 +91,6 @@ def test_other_scores_must_gain_half_a_paired_standard_error():
         assert taken == bool(mean[0] > 0.5 * error[0])
 
 
-@settings(max_examples=40)
 @given(st.data())
 def test_hard_scores_have_the_bits_of_the_reference(data):
     forest = data.draw(forests(max_leaves=8))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from retraining import grown, oblique_classes
 from strategies import forests, rows
@@ -20,7 +20,6 @@ from bitvec.runtime.relax.module import SoftForest  # noqa: E402
 from bitvec.runtime.retrain import zero_rows  # noqa: E402
 
 
-@settings(max_examples=40)
 @given(st.data(), st.integers(0, 2**16))
 def test_a_row_of_zeros_hardens_to_a_constant_test(data, seed):
     forest = data.draw(

@@ -49,7 +49,6 @@ def chains(depth, n_trees, seed=0):
     )
 
 
-@settings(max_examples=30)
 @given(st.data(), st.integers(1, 5), st.integers(1, 3))
 def test_every_block_and_narrowing_leads_to_the_exit_leaf(data, block, levels):
     forest = data.draw(forests(**PLAIN))

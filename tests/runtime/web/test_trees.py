@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from strategies import forests, forests_with_rows
 
 from bitvec import reference
@@ -82,7 +82,6 @@ def in_set(codes: dict[str, Any], x: np.floating) -> bool:
     return words[code // 32] >> code % 32 & 1 == 1
 
 
-@settings(max_examples=60)
 @given(forests_with_rows())
 def test_a_walk_down_the_json_ends_in_the_references_leaves(drawn):
     forest, X = drawn
