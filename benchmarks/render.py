@@ -54,7 +54,11 @@ def _run(name: str, part: str) -> str:
         return f"No run is kept yet: `python -m benchmarks.{command} --save` keeps one."
     report = json.loads(path.read_text(encoding="utf-8"))
     module = name if of_paper == name else f"tables.{of_paper}_summary"
-    return getattr(import_module(f"benchmarks.{module}"), part)(report)
+    table: str = getattr(import_module(f"benchmarks.{module}"), part)(report)
+    has_rows = len(table.splitlines()) > 2 or not table.startswith("|")
+    return (
+        table if has_rows else f"Nothing of this is run yet: `python -m benchmarks.{command}` does."
+    )
 
 
 def draw() -> None:
