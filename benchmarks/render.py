@@ -28,8 +28,6 @@ PICTURES = {
     "tables-tao": "tables.tao_picture",
 }
 """Runs that are drawn, as the picture of their last word, each with the module that draws it."""
-
-
 EXAMPLES = ("tables.cpt_picture", "tables.e2edt_picture")
 """Modules that draw what they fit themselves, of no run."""
 

@@ -7,7 +7,7 @@ from jaxtyping import Float
 
 from bitvec.arrays import Array
 from bitvec.learners.kddt.events import Laws
-from bitvec.learners.kddt.growth import child_rows, doubled
+from bitvec.learners.kddt.stacks import child_rows, doubled
 from bitvec.learners.kddt.tree import GrownTree
 from bitvec.runtime.cpu.compiling import kernel
 

@@ -13,7 +13,8 @@ from bitvec.learners.kddt.masses import (
     support,
     total_of,
 )
-from bitvec.learners.kddt.scan import ENTROPY, ROUNDING, VECTORS, best_threshold, row_of
+from bitvec.learners.kddt.scan import ENTROPY, ROUNDING, VECTORS, best_threshold
+from bitvec.learners.kddt.stacks import child_rows, closest, doubled, filtered_events
 from bitvec.runtime.cpu.compiling import inner, kernel
 
 SMALLEST = 1e-9
@@ -39,69 +40,6 @@ def uniform(state):  # type: ignore[no-untyped-def]
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     z = z ^ (z >> np.uint64(31))
     return float(z >> np.uint64(11)) * (1.0 / 9007199254740992.0)
-
-
-@inner
-def doubled(array, size):  # type: ignore[no-untyped-def]
-    """Return an array of at least `size`, with what stood in it, and 0 beyond."""
-    if array.size >= size:
-        return array
-    larger = np.zeros(max(2 * array.size, size), array.dtype)
-    larger[: array.size] = array
-    return larger
-
-
-@inner
-def closest(counts, line, n_features):  # type: ignore[no-untyped-def]
-    """Return the line of the closest node above that has the feature's events, −1 if none has."""
-    above = line - n_features
-    while above >= 0 and counts[above] < 0:
-        above -= n_features
-    return above
-
-
-@inner
-def filtered_events(  # type: ignore[no-untyped-def]
-    events, top, depth, j, n_features, starts, counts, order, count, n_edges, stamp, node
-):
-    """Put a feature's events of the rows that bear the node's stamp on the stack, in order.
-
-    They come from the closest node above that looked at the feature, or from those of all rows.
-    """
-    line = depth * n_features + j
-    above = closest(counts, line, n_features)
-    begin, size = 0, count[j]
-    if above >= 0:
-        begin, size = starts[above], counts[above]
-    events = doubled(events, top + size + 1)
-    starts[line] = top
-    if above >= 0:
-        for k in range(begin, begin + size):
-            event = events[k]
-            events[top] = event
-            top += stamp[row_of(event, n_edges)] == node
-    else:
-        for k in range(size):
-            event = order[j, k]
-            events[top] = event
-            top += stamp[row_of(event, n_edges)] == node
-    counts[line] = top - starts[line]
-    return events
-
-
-@inner
-def child_rows(rows, u, first, n, at, n_edges, share, old_low, old_high, low, high, smallest):  # type: ignore[no-untyped-def]
-    """Put the rows of a child and their masses on the stacks, behind those of its parent."""
-    top = first + n
-    for k in range(first, first + n):
-        row = rows[k]
-        own = at[row * n_edges : (row + 1) * n_edges]
-        whole = share_between(own, old_low, old_high, share)
-        mass = u[k] * (share_between(own, low, high, share) / whole)
-        rows[top] = row
-        u[top] = mass
-        top += mass > smallest
-    return top - first - n
 
 
 @kernel
@@ -293,9 +231,9 @@ def grow(  # type: ignore[no-untyped-def]
                         events = filtered_events(
                             events,
                             event_top[depth + 1],
-                            depth,
+                            line,
+                            above,
                             j,
-                            n_features,
                             starts,
                             counts,
                             order,
