@@ -206,7 +206,7 @@ def test_few_rows_are_not_divided() -> None:
         ({"spatial": 1.0}, "`spatial_shape` must be"),
         ({"spatial": 1.0, "spatial_shape": (5, 5)}, "of the 13 columns"),
         ({"refine": -1}, "`refine` must be a whole number from 0 on"),
-        ({"n_jobs": -2}, "`n_jobs` must be a whole number"),
+        ({"n_jobs": 0}, "`n_jobs` must be None or an integer other than 0"),
     ],
 )
 def test_options_out_of_place_are_refused(options: dict[str, Any], message: str) -> None:
