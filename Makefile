@@ -6,7 +6,8 @@
 VENV ?= .venv
 PYTHON ?=
 PIP_FLAGS ?= --quiet
-PYTEST_FLAGS ?= -n 2
+# Files stay whole: what a file fits or compiles is not made by both processes.
+PYTEST_FLAGS ?= -n 2 --dist loadfile
 # Plain torch brings gigabytes of CUDA on Linux; its CPU build does all that is done here.
 # Empty: the torch of the usual index.
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu

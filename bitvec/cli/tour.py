@@ -77,23 +77,24 @@ class Report:
     seconds: float = 0.0
 
 
-def cases(seed: int) -> list[Case]:
+def cases(seed: int, n_trees: int) -> list[Case]:
     """Train the stand-ins for what a user has, on data that scikit-learn carries."""
     X, y, _, _, X_test, _ = _digits(seed)
     forest = (
-        RandomForestClassifier(100, random_state=seed, n_jobs=-1).fit(X, y).set_params(n_jobs=1)
+        RandomForestClassifier(n_trees, random_state=seed, n_jobs=-1).fit(X, y).set_params(n_jobs=1)
     )
     tree = DecisionTreeClassifier(criterion="entropy", max_depth=8, random_state=seed).fit(X, y)
 
     diabetes = datasets.load_diabetes()
     Xd, Xd_test, yd, _ = train_test_split(diabetes.data, diabetes.target, random_state=seed)
-    regressor = RandomForestRegressor(100, random_state=seed).fit(Xd, yd)
+    regressor = RandomForestRegressor(n_trees, random_state=seed).fit(Xd, yd)
 
     cancer = datasets.load_breast_cancer()
     holes = np.random.default_rng(seed).random(cancer.data.shape) < 0.1
     with_nan = np.where(holes, np.nan, cancer.data)
     Xc, Xc_test, yc, _ = train_test_split(with_nan, cancer.target, random_state=seed)
-    booster = XGBClassifier(n_estimators=100, max_depth=4, n_jobs=1, random_state=seed).fit(Xc, yc)
+    booster = XGBClassifier(n_estimators=n_trees, max_depth=4, n_jobs=1, random_state=seed)
+    booster.fit(Xc, yc)
     return [
         Case("sklearn tree, digits", "digits-tree", tree, X_test, tree.predict_proba),
         Case("sklearn forest, digits", "digits-forest", forest, X_test, forest.predict_proba),
@@ -245,13 +246,15 @@ def draw(directory: Path, seed: int) -> list[str]:
     return list(figures)
 
 
-def run(directory: Path, *, seed: int = 0) -> Report:
+def run(directory: Path, *, seed: int = 0, n_trees: int = 100) -> Report:
     """Take four models through the whole circle and print what came of it.
 
     Parameters
     ----------
     directory : path
         Where models, certificates, pictures and `report.json` are written; made if absent.
+    n_trees : int
+        Of each ensemble.
     """
     console = Console()
     start = time.perf_counter()
@@ -263,7 +266,7 @@ def run(directory: Path, *, seed: int = 0) -> Report:
         def step(what: str) -> None:
             progress.update(task, advance=1, description=what)
 
-        trained = cases(seed)
+        trained = cases(seed, n_trees)
         forests = {}
         for case in trained:
             step(f"lifting, certifying, exporting: {case.title}")

@@ -266,7 +266,7 @@ class E2EDFClassifier(_Forest, E2EDTClassifier):
     --------
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
-    >>> model = E2EDFClassifier(n_estimators=5, max_depth=3, random_state=0).fit(X, y)
+    >>> model = E2EDFClassifier(n_estimators=2, max_depth=3, random_state=0).fit(X, y)
     >>> model.score(X, y) > 0.95
     True
 
@@ -369,7 +369,7 @@ class E2EDFRegressor(_Forest, E2EDTRegressor):
     --------
     >>> from sklearn.datasets import load_diabetes
     >>> X, y = load_diabetes(return_X_y=True)
-    >>> model = E2EDFRegressor(n_estimators=5, max_depth=3, random_state=0).fit(X, y)
+    >>> model = E2EDFRegressor(n_estimators=2, max_depth=3, random_state=0).fit(X, y)
     >>> model.score(X, y) > 0.5
     True
 

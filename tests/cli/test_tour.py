@@ -17,7 +17,7 @@ pytest.importorskip("matplotlib")
 def test_the_tour_certifies_improves_and_leaves_files(tmp_path: Path) -> None:
     from bitvec.cli.tour import run
 
-    report = run(tmp_path / "tour")
+    report = run(tmp_path / "tour", n_trees=20)
     assert [row.coverage for row in report.rows] == [1.0] * 4
     assert [row.leaves_differ for row in report.rows] == [0] * 4
     assert [row.ulp for row in report.rows] == [0] * 4

@@ -330,7 +330,8 @@ def run_laws(environment):
     assert "passed" in child.stdout
 
 
-@pytest.mark.parametrize("level", [pytest.param("portable", marks=pytest.mark.full), "none"])
+@pytest.mark.full
+@pytest.mark.parametrize("level", ["portable", "none"])
 def test_every_level_of_vectors_is_the_reference(level):
     run_laws({"BITVEC_VECTORS": level})
 

@@ -71,7 +71,7 @@ def lists(size: int, **options: object) -> st.SearchStrategy:
     return st.lists(forests_with_rows(**options), min_size=size, max_size=size)
 
 
-@pytest.mark.parametrize("level", ["-O0", "-O2", "-O3"])
+@pytest.mark.parametrize("level", ["-O0", pytest.param("-O2", marks=pytest.mark.full), "-O3"])
 @settings(max_examples=3)
 @given(lists(4, kinds=HARD))
 def test_leaves_and_raw_scores_are_the_references_bit_for_bit(check, level, drawn):

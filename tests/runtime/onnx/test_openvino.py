@@ -57,7 +57,7 @@ def only_sums(forest):
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(forests_with_rows(kinds=(AXIS, OBLIQUE, SET, EQUAL), dtypes=(np.float32,)))
 def test_leaves_and_sums_are_the_references(drawn):
     forest, X = without_subnormals(drawn[0]), drawn[1]

@@ -117,7 +117,7 @@ def classes(n_outputs):
     return {"classes": (np.arange(10, 10 + n_outputs),), "post_transform": PostTransform.SOFTMAX}
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_the_traced_module_is_the_module_for_every_kind_of_node_and_leaf(data):
     name = data.draw(st.sampled_from(list(RELAXATIONS)))
