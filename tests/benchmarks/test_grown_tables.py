@@ -18,11 +18,6 @@ ROOT = Path(__file__).resolve().parents[2]
 TABLES = ["cpt", "e2edt"]
 
 
-@pytest.fixture(autouse=True)
-def _benchmarks_can_be_imported(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT))
-
-
 def _table(name):
     from importlib import import_module
 
