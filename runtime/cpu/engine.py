@@ -19,7 +19,7 @@ from bitvec import reference
 from bitvec.arrays import Array
 from bitvec.forest import Forest
 from bitvec.output import Aggregate
-from bitvec.runtime.cpu import choice
+from bitvec.runtime.cpu import choice, networks
 from bitvec.runtime.cpu.few_rows import Answer, FewRows
 from bitvec.runtime.cpu.leaves.linear_leaves import LinearLeaves
 from bitvec.runtime.cpu.protocol import TreeKernel
@@ -91,6 +91,8 @@ class NumbaEngine:
         self._linear = None if forest.leaves.linear is None else LinearLeaves(forest)
         self._adds = forest.output.aggregate in (Aggregate.SUM, Aggregate.MEAN)
         self._soft: soft_trees.SoftTrees | None = None
+        if forest.feature_map is not None:
+            self._mapped = networks.compiled(forest.feature_map, forest.dtype)
 
     def __reduce__(self) -> tuple[Callable[..., NumbaEngine], tuple[Forest, str | None, int]]:
         # A copy packs its arrays anew: kernels hold addresses, and locks cannot be copied.
@@ -224,7 +226,9 @@ class NumbaEngine:
         """Return what the tests read: X as it is, or φ(X)."""
         if self.forest.feature_map is None:
             return X
-        return np.ascontiguousarray(self.forest.feature_map(self._cast(X)))
+        # A value beyond the dtype's range is infinite, as in the map itself.
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.ascontiguousarray(self._mapped(self._cast(X)))
 
     def _cast(self, X: Array) -> Array:
         # A value beyond the dtype's range is infinite; each thread has its own state of errors.
