@@ -177,6 +177,7 @@ class GrownEstimator(NativeEstimator):
         growth, training = self._growth(target, seed), self._training()
         smoothing = self._smoothing()
         refines = self.refine is None or options.whole("refine", self.refine, least=0) > 0
+        refinement = self._refinement(seed)  # before growth, so that it is refused before growth
         grown_on, validation = self._parts(X, target, weight, seed, refines=refines)
         Z, aim, w = X[grown_on], target.take(grown_on), weight[grown_on]
         told = self._print_growth if self.verbose else None
@@ -186,7 +187,7 @@ class GrownEstimator(NativeEstimator):
         tree = self._tree(grown, aim.leaf_values(grown.leaf, w, old, smoothing))
         self.refinement_ = None
         if validation is not None and tree.n_nodes:
-            refined = refine(tree, Z, aim.told, w, validation, self._refinement(seed))
+            refined = refine(tree, Z, aim.told, w, validation, refinement)
             self.refinement_ = refined
             if refined.improved:
                 tree = self._tree_of(refined.forest, tree)
@@ -287,10 +288,12 @@ class GrownEstimator(NativeEstimator):
         )
 
     def _refinement(self, seed: int) -> Refinement:
+        if self.refine_gamma is not None:
+            steepness(self.refine_gamma, "linear", name="refine_gamma")
         return Refinement(
             train=("S", "b", "v"),
             steps=self.refine,
-            learning_rate=self.refine_learning_rate,
+            learning_rate=options.positive("refine_learning_rate", self.refine_learning_rate),
             gamma=self.refine_gamma,
             spatial=0.0,
             spatial_shape=None,

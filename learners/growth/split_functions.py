@@ -81,7 +81,13 @@ def module(factory: Callable[[], Any], input_shape: tuple[int, ...]) -> Draw:
     def draw(generator: np.random.Generator) -> Layers:
         with _RANDOM, torch.random.fork_rng(devices=[]):
             torch.manual_seed(int(generator.integers(2**62)))
-            made = factory()
+            try:
+                made = factory()
+            except TypeError as error:
+                raise InputError(
+                    "`split` must be a function without arguments that makes a torch module, got "
+                    f"one that fails: {error}."
+                ) from error
         return layers_of(made, input_shape)
 
     return draw

@@ -14,15 +14,15 @@ from bitvec.options import positive as positive
 from bitvec.options import whole as whole
 
 
-def steepness(value: Any) -> tuple[float, float]:
+def steepness(value: Any, *, name: str = "gamma") -> tuple[float, float]:
     """Return gamma as (first, last)."""
     is_pair = isinstance(value, (tuple, list)) or (
         isinstance(value, np.ndarray) and value.ndim == 1
     )
     if not is_pair or len(value) != 2:
-        raise InputError(f"`gamma` must be two numbers, (first, last), got {value!r}.")
+        raise InputError(f"`{name}` must be two numbers, (first, last), got {value!r}.")
     first, last = value
-    return positive("gamma", first), positive("gamma", last)
+    return positive(name, first), positive(name, last)
 
 
 def names(movable: Any, known: tuple[str, ...]) -> tuple[str, ...]:

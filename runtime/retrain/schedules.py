@@ -25,7 +25,7 @@ CURVES: dict[str, Callable[[float, float, float], float]] = {
 """Ways from a first value to a last one."""
 
 
-def steepness(gamma: Any, curve: Any) -> Schedule:
+def steepness(gamma: Any, curve: Any, *, name: str = "gamma") -> Schedule:
     """Return the steepness on the way, from (first, last) and a curve, or from a function of it.
 
     Raises
@@ -36,12 +36,23 @@ def steepness(gamma: Any, curve: Any) -> Schedule:
     if not isinstance(curve, str) or curve not in CURVES:
         raise InputError(
             f"`gamma_schedule` must be one of {', '.join(CURVES)}, got {curve!r}: choose one, or "
-            "pass a function of the part done as `gamma`."
+            f"pass a function of the part done as `{name}`."
         )
     if callable(gamma):
-        return lambda part: options.positive("gamma(part)", gamma(part))
-    first, last = options.steepness(gamma)
+        _require_steepness_of_part(gamma, name)
+        return lambda part: options.positive(f"{name}(part)", gamma(part))
+    first, last = options.steepness(gamma, name=name)
     return lambda part: CURVES[curve](first, last, part)
+
+
+def _require_steepness_of_part(gamma: Callable[..., Any], name: str) -> None:
+    try:
+        first = gamma(0.0)
+    except TypeError as error:
+        raise InputError(
+            f"`{name}` must be a function of the part done, 0 to 1, got one that fails: {error}."
+        ) from error
+    options.positive(f"{name}(part)", first)
 
 
 def rate(curve: Any, warmup: int, steps: int) -> Schedule:

@@ -206,12 +206,28 @@ def test_few_rows_are_not_divided() -> None:
         ({"spatial": 1.0}, "`spatial_shape` must be"),
         ({"spatial": 1.0, "spatial_shape": (5, 5)}, "of the 13 columns"),
         ({"refine": -1}, "`refine` must be a whole number from 0 on"),
+        ({"gamma": lambda: 1}, "`gamma` must be a function of the part done"),
+        ({"refine_gamma": 3}, "`refine_gamma` must be two numbers"),
+        ({"refine_gamma": lambda part: -1}, r"`refine_gamma\(part\)` must be above 0"),
+        ({"refine_learning_rate": 0}, "`refine_learning_rate` must be above 0"),
+        ({"split": lambda x: x}, "`split` must be a function without arguments"),
+        ({"split": lambda: 1}, "`split` must make a torch module, got int"),
         ({"n_jobs": 0}, "`n_jobs` must be None or an integer other than 0"),
     ],
 )
 def test_options_out_of_place_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         E2EDTClassifier(**{**QUICK, **options}).fit(*WINE)
+
+
+def test_refinement_out_of_place_is_refused_before_the_tree_grows(monkeypatch) -> None:
+    def grow(*_: Any, **__: Any) -> None:
+        raise AssertionError("a tree was grown")
+
+    monkeypatch.setattr("bitvec.learners.growth.sklearn_base.grow", grow)
+    for options in ({"refine_gamma": (1, 2, 3)}, {"refine_learning_rate": "fast"}):
+        with pytest.raises(InputError, match="`refine_"):
+            E2EDTClassifier(**{**QUICK, **options}).fit(*WINE)
 
 
 def test_rows_out_of_place_are_refused() -> None:

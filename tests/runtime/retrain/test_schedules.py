@@ -32,7 +32,7 @@ def test_a_constant_curve_and_a_function_are_taken_as_they_are():
 
 
 def test_a_function_must_stay_positive():
-    gamma = schedules.steepness(lambda part: -part, "linear")
+    gamma = schedules.steepness(lambda part: 0.5 - part, "linear")
     with pytest.raises(InputError, match=r"`gamma\(part\)` must be above 0"):
         gamma(0.5)
 
