@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -61,6 +62,7 @@ class _Forest(E2EDTEstimator):
         joint: int = 0,
         validation: Any = 0.15,
         smoothing: float = 0.0,
+        checkpoint_path: Any = None,
         device: Any = None,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -88,6 +90,7 @@ class _Forest(E2EDTEstimator):
             refine_gamma=refine_gamma,
             validation=validation,
             smoothing=smoothing,
+            checkpoint_path=checkpoint_path,
             device=device,
             random_state=random_state,
             n_jobs=n_jobs,
@@ -115,11 +118,13 @@ class _Forest(E2EDTEstimator):
         Z, aim, w = X[kept], target.take(kept), weight[kept]
         seeds = np.random.default_rng(seed).integers(SEEDS, size=n_trees).tolist()
 
-        def one(tree_seed: int) -> Any:
+        def one(number: int) -> Any:
+            tree_seed = seeds[number]
             times = _drawn(len(Z), tree_seed) if self.bootstrap else np.ones(len(Z))
             own = np.flatnonzero(times)
             tree = copy.copy(self)
             tree.verbose = False
+            tree.checkpoint_path = self._path_of(number)
             tree._fit_tree(Z[own], aim.take(own), w[own] * times[own], tree_seed)
             return tree
 
@@ -130,7 +135,7 @@ class _Forest(E2EDTEstimator):
             ThreadPoolExecutor(jobs) as pool,
             counter("trees", shown=bool(self.verbose)) as told,
         ):
-            for tree in pool.map(one, seeds):
+            for tree in pool.map(one, range(n_trees)):
                 fitted.append(tree)
                 told(len(fitted), n_trees)
         self.trees_ = tuple(tree.tree_ for tree in fitted)
@@ -143,6 +148,11 @@ class _Forest(E2EDTEstimator):
             self.trees_ = tuple(self._filled(tree, X, target, weight) for tree in self.trees_)
         self.native_ = from_e2edf(self.trees_)
         self._hold(self.native_)
+
+    def _path_of(self, number: int) -> Any:
+        """Return where a tree writes its state; what is no path is refused there."""
+        path = self.checkpoint_path
+        return f"{os.fspath(path)}.{number}" if isinstance(path, (str, os.PathLike)) else path
 
     def _refine_together(
         self,
@@ -233,6 +243,10 @@ class E2EDFClassifier(_Forest, E2EDTClassifier):
         the rows that a tree does not grow on, of all trees alike where they are refined together.
     smoothing : float
         Added to the weight of each class at each leaf before shares are taken.
+    checkpoint_path : path, optional
+        Where the refinement of the whole writes its state, and goes on from if it is there; trees
+        do so beside it, in `checkpoint_path` + ".0", ".0.growth" and so on. They are files of one
+        fit: remove them after.
     device : torch.device or str, optional
         What trains, the CPU if not given: stumps and the refinement. Cuts are scanned, leaves
         counted and rows answered on the CPU.
@@ -337,6 +351,10 @@ class E2EDFRegressor(_Forest, E2EDTRegressor):
         the rows that a tree does not grow on, of all trees alike where they are refined together.
     smoothing : float
         Rows of the mean of all that are added to each leaf.
+    checkpoint_path : path, optional
+        Where the refinement of the whole writes its state, and goes on from if it is there; trees
+        do so beside it, in `checkpoint_path` + ".0", ".0.growth" and so on. They are files of one
+        fit: remove them after.
     device : torch.device or str, optional
         What trains, the CPU if not given: stumps and the refinement. Cuts are scanned, leaves
         counted and rows answered on the CPU.

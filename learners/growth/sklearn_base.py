@@ -53,7 +53,7 @@ except ImportError as error:
 SEEDS = np.iinfo(np.int32).max
 NOT_OF_STUMPS = {
     "max_depth", "refine", "refine_learning_rate", "refine_gamma", "validation", "smoothing",
-    "checkpoint_path", "random_state", "n_jobs", "verbose",
+    "checkpoint_path", "random_state", "n_jobs", "verbose", "n_estimators", "joint",
 }  # fmt: skip
 """Options on which no stump depends, given its seed, its rows and the nodes trained beside it."""
 FAR_FROM_1 = 100

@@ -76,6 +76,33 @@ def test_growth_goes_on_after_a_kill(kind, tmp_path, writes_always, trained):
     assert trained["stumps"] == of_all - before  # all of them were kept
 
 
+def forest(path=None, **how):
+    options = {"n_estimators": 3, "max_depth": 3, "steps": 8, "refine": 12, "random_state": 3}
+    return bitvec.E2EDFClassifier(**{**options, **how}, checkpoint_path=path)
+
+
+def test_a_forest_goes_on_after_a_kill_and_to_more_trees(tmp_path, writes_always, trained):
+    X, y = load_iris(return_X_y=True)
+    straight = forest().fit(X, y)
+    of_all = trained["stumps"]
+    trained.update(stumps=0, allowed=of_all // 2)
+    path = tmp_path / "fit.safetensors"
+    with pytest.raises(Killed):
+        forest(path).fit(X, y)
+    before = trained["stumps"]
+    trained.update(stumps=0, allowed=np.inf)
+    went_on = forest(path).fit(X, y)
+    assert bitvec.identical(went_on.forest_, straight.forest_)
+    assert trained["stumps"] == of_all - before
+    assert path.with_name(path.name + ".2.growth").exists()
+    trained.update(stumps=0)
+    more = forest(path, n_estimators=4).fit(X, y)
+    assert 0 < trained["stumps"] < of_all
+    assert bitvec.identical(more.forest_, forest(n_estimators=4).fit(X, y).forest_)
+    with pytest.raises(InputError, match="must be a path, got 5"):
+        forest(5).fit(X, y)
+
+
 def test_a_deeper_tree_goes_on_from_a_shallow_one(tmp_path, writes_always, trained):
     X, y = load_digits(n_class=5, return_X_y=True)
     path = tmp_path / "fit.safetensors"
