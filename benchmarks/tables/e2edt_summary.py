@@ -45,6 +45,7 @@ def targets(records: Sequence[Row], *, whole: bool) -> list[Target]:
         *at_least(found, "tree", "letter", 0.92),
         *at_least(found, "forest", "letter", 0.955),
         *at_least(found, "forest", "usps", 0.955),
+        *at_least(found, "forest", "usps", 0.955, of="held_out"),
         *at_least(found, "tree", "mnist", 0.955),
         *at_least(found, "cnn", "mnist", 0.98),
         grown_summary.beside_dtsemnet(found),

@@ -32,18 +32,27 @@ HELD_OUT: Final = 0.15
 
 
 def forest(settings: Settings, table: Table, seed: int) -> Record:
-    """Fit a forest, and test its first trees, too."""
+    """Fit a forest, and test its first trees, too, on rows held out and on test rows."""
     X, y, test = split(table, seed)
+    held, rest = _parted(X, y, seed)
     begin = time.perf_counter()
-    model = bitvec.E2EDFClassifier(random_state=seed, **settings).fit(X, y)
+    model = bitvec.E2EDFClassifier(random_state=seed, **settings).fit(*rest)
     end = time.perf_counter()
     return {
-        "train": float(model.score(X, y)),
+        "held_out": float(model.score(*held)),
+        "train": float(model.score(*rest)),
         "test": float(model.score(*test)),
         **sizes(model.forest_, test[0]),
         "by_trees": by_trees(model, test),
         "seconds": end - begin,
     }
+
+
+def _parted(X: Array, y: Array, seed: int) -> tuple[Rows, Rows]:
+    """Return rows held out, and the rest."""
+    order = np.random.default_rng([seed, 2]).permutation(len(X))
+    n = int(HELD_OUT * len(X))
+    return (X[order[:n]], y[order[:n]]), (X[order[n:]], y[order[n:]])
 
 
 def by_trees(model: bitvec.E2EDFClassifier, test: Rows) -> list[Record]:
@@ -93,9 +102,7 @@ def steepness(settings: Settings, table: Table, seed: int) -> Record:
     settings = dict(settings)
     rise, epochs = settings.pop("rise"), settings.pop("epochs")
     X, y, test = split(table, seed)
-    order = np.random.default_rng([seed, 2]).permutation(len(X))
-    n = int(HELD_OUT * len(X))
-    held, rest = (X[order[:n]], y[order[:n]]), (X[order[n:]], y[order[n:]])
+    held, rest = _parted(X, y, seed)
     options = steepness_settings(rise, epochs, len(rest[0]))
     begin = time.perf_counter()
     model = bitvec.E2EDFClassifier(random_state=seed, validation=held, **options, **settings)
