@@ -20,6 +20,8 @@ from bitvec.learners.growth.cuts import Cuts
 from bitvec.learners.growth.level import Level, Unit, Units
 from bitvec.learners.growth.stump_test import Rule, exact_cut
 from bitvec.learners.growth.targets import Target
+from bitvec.runtime.cpu.networks import compiled
+from bitvec.runtime.relax.feature_layers import quick_images
 
 Draw = Callable[[np.random.Generator], Layers]
 """Draws the start of a node's φ, over standardised columns; layers and shapes are always the same.
@@ -44,10 +46,10 @@ class NetworkRule:
 
     def margins(self, X: Float64[Array, "batch n_features"]) -> Float64[Array, " batch"]:
         """Return θ · φ(x), products added from left to right."""
-        reads = np.flatnonzero(self.theta)
+        reads, phi = np.flatnonzero(self.theta), compiled(self.phi, X.dtype)
         found = np.empty(len(X))
         for at in range(0, len(X), ROWS_AT_ONCE):
-            Z = self.phi(X[at : at + ROWS_AT_ONCE])
+            Z = phi(X[at : at + ROWS_AT_ONCE])
             found[at : at + ROWS_AT_ONCE] = sum_in_order(Z[:, reads] * self.theta[reads])
         return found
 
@@ -216,7 +218,7 @@ def _conv2d(layer: Conv2d, x: Tensor, weights: dict[str, Tensor], node: Tensor) 
         torch.cat(
             [
                 functional.conv2d(
-                    x[min(r, len(x) - 1), a:b].flatten(0, 1),
+                    quick_images(x[min(r, len(x) - 1), a:b].flatten(0, 1)),
                     weight[r, node[a]],
                     None if bias is None else bias[r, node[a]],
                     layer.stride,

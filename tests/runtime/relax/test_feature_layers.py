@@ -325,3 +325,25 @@ def test_a_torch_map_of_other_sizes_is_refused_and_no_file_holds_one(tmp_path):
     forest = replace(stump(), feature_map=phi, inputs=Inputs(2))
     with pytest.raises(UnsupportedModelError, match="TorchMap"):
         save(forest, tmp_path / "f")
+
+
+def test_images_of_one_channel_have_the_gradient_of_any_layout():
+    from bitvec.runtime.relax.feature_layers import quick_images
+
+    torch.manual_seed(0)
+    x = torch.rand(7, 1, 9, 8, dtype=torch.float64)
+    conv = torch.nn.Conv2d(1, 3, (3, 2)).double()
+    quick = quick_images(x)
+    assert torch.equal(quick, x)
+    assert quick.stride() != x.stride()
+    gradients = []
+    for images in (quick, x):
+        conv.zero_grad()
+        conv(images).square().sum().backward()
+        gradients.append(conv.weight.grad.clone())
+    # Sums of 7 · 56 terms in another order.
+    torch.testing.assert_close(*gradients, rtol=1e-12, atol=1e-12)
+    with torch.no_grad():
+        assert quick_images(x) is x
+    two = torch.rand(7, 2, 9, 8)
+    assert quick_images(two) is two
