@@ -40,7 +40,7 @@ SETTINGS: Final[dict[str, list[Settings]]] = {
 """By data set; what is not named is as it is by default."""
 CNN: Final[Settings] = {
     "split": "cnn", "image_shape": (28, 28), "growth": "best", "max_depth": None,
-    "max_leaves": 10, "restarts": 1, "batch_size": 1_024, "refine": 2_000,
+    "max_leaves": 10, "restarts": 1, "batch_size": 1_024, "steps": 800, "refine": 3_000,
 }  # fmt: skip
 """The paper's tree of ten leaves."""
 FORESTS: Final[dict[str, Settings]] = {
