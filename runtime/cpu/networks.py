@@ -13,9 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from bitvec import reference
 from bitvec.arrays import Array
 from bitvec.feature_maps import Concatenate, Conv2d, Flatten, Layers, Linear, MaxPool2d, ReLU
 from bitvec.features import FeatureMap
+from bitvec.forest import Forest
 from bitvec.runtime.cpu.arrays import constant
 from bitvec.runtime.cpu.compiling import kernel
 
@@ -23,6 +25,15 @@ ROWS = 32
 """Rows that pass all layers together: what lies between two layers then stays in a core's cache."""
 
 Step = Callable[[Array], Array]
+
+
+def columns(forest: Forest, X: Array) -> Array:
+    """Return what the tests of a forest read, as `bitvec.reference.columns` does: X, or φ(X)."""
+    if forest.feature_map is None:
+        return reference.columns(forest, X)
+    with np.errstate(over="ignore", invalid="ignore"):
+        rows = np.ascontiguousarray(X, forest.dtype)
+        return compiled(forest.feature_map, forest.dtype)(rows)
 
 
 def compiled(feature_map: FeatureMap, dtype: np.dtype) -> Step:

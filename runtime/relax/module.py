@@ -10,12 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from bitvec import reference
 from bitvec.arrays import Array
 from bitvec.errors import InputError
 from bitvec.forest import Forest, require_forest
 from bitvec.node_tests import MissingRule
 from bitvec.runtime import tables
+from bitvec.runtime.cpu import networks
 from bitvec.runtime.relax import (
     block_scores,
     kernel_gate,
@@ -246,7 +246,7 @@ class SoftForest(nn.Module):
         x = self._inputs(X)
         if len(x) == 0:
             raise InputError("`X` must have at least one row to calibrate on, got none.")
-        Z = reference.columns(self.forest, x)
+        Z = networks.columns(self.forest, x)
         self._set_scaling(scaling.measure(self.forest, Z, self.device), self.device)
         if self.leaf_functions is not None:
             self.leaf_functions.calibrate(x)

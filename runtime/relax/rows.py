@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bitvec import reference
 from bitvec.arrays import Array
 from bitvec.forest import Forest
 from bitvec.node_tests import MissingRule
+from bitvec.runtime.cpu import networks
 from bitvec.runtime.relax.leaf_functions import LeafFunctions, LeafRows
 from bitvec.runtime.relax.scaling import Scaling
 from bitvec.runtime.torch.outcomes import DeviceTests, is_missing, to_device
@@ -98,7 +98,7 @@ def prepare(
     if learned:
         x = torch.tensor(X, device=device)
         return Rows(x.T[:0], [], leaves=leaves, x=x)
-    Z = reference.columns(forest, X)
+    Z = networks.columns(forest, X)
     raw = torch.tensor(np.ascontiguousarray(Z.T), device=device)
     value = None
     if rules:

@@ -85,3 +85,20 @@ def test_a_tree_of_networks_is_the_reference_bit_for_bit(n_jobs):
     assert np.array_equal(ours.apply(X), reference.apply(X))
     assert np.array_equal(ours.raw(X), reference.raw(X))
     assert len(np.unique(ours.apply(X))) > 1
+
+
+@pytest.mark.parametrize("mapped", [True, False])
+def test_what_tests_read_is_what_the_reference_says(mapped):
+    from bitvec import reference
+    from bitvec.runtime.cpu.networks import columns
+
+    rng = np.random.default_rng(4)
+    phi = image_network(rng, np.float64, (1, 1), (0, 0), MaxPool2d((2, 2))) if mapped else None
+    tree = from_e2edt(
+        rng.normal(size=(1, 5 if mapped else N)), rng.normal(size=1), left=[-1], right=[-2],
+        pi=np.eye(2), gamma=1.0, **({"phi": phi} if mapped else {}),
+    )  # fmt: skip
+    forest = bitvec.convert(tree)
+    for X in (hostile_rows(rng, 40, np.float32), np.asfortranarray(hostile_rows(rng, 40, float))):
+        found = columns(forest, X)
+        assert np.array_equal(found, reference.columns(forest, X), equal_nan=True)
