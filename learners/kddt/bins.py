@@ -14,11 +14,14 @@ import numpy as np
 from bitvec.learners.kddt.scan import ENTROPY, LABELS, ROUNDING, between
 from bitvec.runtime.cpu.compiling import inner
 
+BEGINS, STAYS, ENDS, JUMPS = 0, 1, 2, 3
+"""What a row's density does at an event: `STAYS` less its turn, or a jump of the row's mass."""
+
 
 @inner
 def pays(n_positions, n_outputs, n_events):  # type: ignore[no-untyped-def]
     """Return whether bins take less time than a walk along the events, as measured."""
-    return n_positions > 0 and n_positions * (n_outputs + 8) < 3 * n_events
+    return n_positions > 0 and n_positions * (n_outputs + 8) < 5 * n_events
 
 
 @inner
@@ -33,13 +36,26 @@ def fill(  # type: ignore[no-untyped-def]
         The position of each event, by number.
     slope, jump : float64, (n_positions, n_outputs + 1)
         Filled with the changes of the slopes of the masses, and with the masses that jump: of each
-        class, or of each output, and last of all together.
-    counts : int64, (n_positions, 3)
-        Filled with events, rows that jump, and rows whose density begins less those where it ends.
+        class; or of each output, and last of all together.
+    counts : int64, (n_positions, 4)
+        Filled with the rows whose density begins, changes, and ends there, and those that jump.
     """
     slope[:] = 0.0
     jump[:] = 0.0
     counts[:] = 0
+    if criterion == LABELS:
+        for k in range(rows.size):
+            row = rows[k]
+            mass, c = rate[row], codes[row]
+            for event in range(row * n_edges, (row + 1) * n_edges):
+                p, by = place[event], change[event]
+                if by == np.inf:
+                    counts[p, JUMPS] += 1
+                    jump[p, c] += mass
+                elif by != 0.0:
+                    counts[p, STAYS - turn[event]] += 1
+                    slope[p, c] += by * mass
+        return
     last = slope.shape[1] - 1
     for k in range(rows.size):
         row = rows[k]
@@ -48,24 +64,28 @@ def fill(  # type: ignore[no-untyped-def]
             if change[event] == 0.0:
                 continue
             p = place[event]
-            counts[p, 0] += 1
             if change[event] == np.inf:
-                counts[p, 1] += 1
+                counts[p, JUMPS] += 1
                 jump[p, last] += mass
-                if criterion == LABELS:
-                    jump[p, codes[row]] += mass
-                else:
-                    for c in range(last):
-                        jump[p, c] += mass * (Y[row, c] - centre[c])
+                for c in range(last):
+                    jump[p, c] += mass * (Y[row, c] - centre[c])
                 continue
             step = change[event] * mass
-            counts[p, 2] += turn[event]
+            counts[p, STAYS - turn[event]] += 1
             slope[p, last] += step
-            if criterion == LABELS:
-                slope[p, codes[row]] += step
-            else:
-                for c in range(last):
-                    slope[p, c] += step * (Y[row, c] - centre[c])
+            for c in range(last):
+                slope[p, c] += step * (Y[row, c] - centre[c])
+
+
+@inner
+def all_of(bin, n_outputs, criterion):  # type: ignore[no-untyped-def]
+    """Return the mass of all classes together; of outputs it stands last."""
+    if criterion != LABELS:
+        return bin[n_outputs]
+    total = 0.0
+    for c in range(n_outputs):
+        total += bin[c]
+    return total
 
 
 @inner
@@ -115,13 +135,15 @@ def best_of_bins(  # type: ignore[no-untyped-def]
     jumped = pending = False
     t = -np.inf
     n_outputs = s.size
+    begins = ends = jumps = 0
     for p in range(position.size + 1):
         here, jumps_here = high, False
         if p < position.size:
-            if counts[p, 0] == 0:
+            begins, ends, jumps = counts[p, BEGINS], counts[p, ENDS], counts[p, JUMPS]
+            if begins + counts[p, STAYS] + ends + jumps == 0:
                 continue
             here = max(position[p], low)
-            jumps_here = counts[p, 1] > 0 and position[p] == here
+            jumps_here = jumps > 0 and position[p] == here
         if here > t:
             if jumped and fewest <= W <= most:
                 worth = worth_at(S, m, s, w, W, 0.0, criterion)
@@ -155,17 +177,17 @@ def best_of_bins(  # type: ignore[no-untyped-def]
             t = here
         if here >= high:
             break
-        if counts[p, 1] > 0:
+        if jumps > 0:
             jumped = True
-            W += jump[p, n_outputs]
+            W += all_of(jump[p], n_outputs, criterion)
             for c in range(n_outputs):
                 S[c] += jump[p, c]
-        n_open += counts[p, 2]
+        n_open += begins - ends
         if n_open == 0:
             MW = 0.0
             m[:] = 0.0
         else:
-            MW += slope[p, n_outputs]
+            MW += all_of(slope[p], n_outputs, criterion)
             for c in range(n_outputs):
                 m[c] += slope[p, c]
     return best, threshold

@@ -9,7 +9,7 @@ from bitvec.learners.kddt.masses import (
     drawn_worth,
     laws_differ,
     loss_of,
-    share_between,
+    share_of,
     support,
     total_of,
 )
@@ -108,7 +108,7 @@ def grow(  # type: ignore[no-untyped-def]
     open_rows = np.zeros(n_outputs, np.int64)
     rate, stamp = np.zeros(n_rows), np.full(n_rows, -1)
     slope = np.zeros((n_positions.max(), n_outputs + 1))
-    jump, n_of_bin = np.zeros_like(slope), np.zeros((len(slope), 3), np.int64)
+    jump, n_of_bin = np.zeros_like(slope), np.zeros((len(slope), 4), np.int64)
     shuffled = np.arange(n_features)
     smallest = SMALLEST * min_mass
     scale = 0.0
@@ -215,24 +215,26 @@ def grow(  # type: ignore[no-untyped-def]
                     )
                 else:
                     is_cut = low[j] > -np.inf or high[j] < np.inf
-                    if is_cut or not rates_are_masses:
+                    if is_cut:
+                        of_feature, below, above = at[j], low[j], high[j]
                         for k in range(n):
                             row = own[k]
-                            rate[row] = own_u[k]
-                            if is_cut:
-                                law = at[j, row * n_edges : (row + 1) * n_edges]
-                                rate[row] /= share_between(law, low[j], high[j], share[j])
+                            part = share_of(of_feature, row, n_edges, below, above, share[j])
+                            rate[row] = own_u[k] / part
+                    elif not rates_are_masses:
+                        for k in range(n):
+                            rate[own[k]] = own_u[k]
                     rates_are_masses = not is_cut
                     line = depth * n_features + j
-                    above = closest(counts, line, n_features)
-                    size = counts[above] if above >= 0 else count[j]
+                    line_above = closest(counts, line, n_features)
+                    size = counts[line_above] if line_above >= 0 else count[j]
                     by_position = pays(n_positions[j], n_outputs, n * n_edges)
                     if not by_position or size > FAR * n * n_edges:
                         events = filtered_events(
                             events,
                             event_top[depth + 1],
                             line,
-                            above,
+                            line_above,
                             j,
                             starts,
                             counts,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bitvec.learners.kddt.masses import share_between
+from bitvec.learners.kddt.masses import part_between
 from bitvec.learners.kddt.scan import row_of
 from bitvec.runtime.cpu.compiling import inner
 
@@ -65,9 +65,7 @@ def child_rows(rows, u, first, n, at, n_edges, share, old_low, old_high, low, hi
     top = first + n
     for k in range(first, first + n):
         row = rows[k]
-        own = at[row * n_edges : (row + 1) * n_edges]
-        whole = share_between(own, old_low, old_high, share)
-        mass = u[k] * (share_between(own, low, high, share) / whole)
+        mass = u[k] * part_between(at, row, n_edges, old_low, old_high, low, high, share)
         rows[top] = row
         u[top] = mass
         top += mass > smallest

@@ -32,6 +32,9 @@ _logger = logging.getLogger("bitvec")
 inner = njit(error_model="numpy")
 """Part of a kernel: only whole kernels go to the cache on disk."""
 
+inlined = njit(error_model="numpy", forceinline=True)
+"""Part of a kernel that is called for each number: a call would take longer than what it does."""
+
 
 @inner
 def scratch(n_bytes):  # type: ignore[no-untyped-def]

@@ -45,7 +45,7 @@ def scan(
     if by_position:
         position, place = np.unique(at, return_inverse=True)
         slope, jump = np.zeros((2, position.size, n_outputs + 1))
-        counts = np.zeros((position.size, 3), np.int64)
+        counts = np.zeros((position.size, 4), np.int64)
         fill.py_func(
             np.flatnonzero(u),
             *changes,
