@@ -22,9 +22,12 @@ USUAL: Final[list[Settings]] = [
 ]
 """Of data sets that are not named."""
 IMAGES: Final[list[Settings]] = [
-    {"max_depth": 8, "min_rows": 20, "restarts": 1, "weight_decay": decay, "refine": 8_000}
-    for decay in (0.0, 0.1)
-]
+    {
+        "max_depth": 8, "min_rows": 20, "restarts": 1, "weight_decay": 0.1, "refine": 8_000,
+        **smooth,
+    }
+    for smooth in ({}, {"spatial": 0.003, "spatial_shape": (28, 28)})
+]  # fmt: skip
 SETTINGS: Final[dict[str, list[Settings]]] = {
     **{
         name: [{"max_depth": depth} for depth in (4, 6, 8, 10)]
