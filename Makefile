@@ -35,11 +35,16 @@ help:
 quickstart: $(VENV)/.runs
 	@$(BIN)/bitvec quickstart
 
+# Shape annotations are checked on the core's own tests, and on all of them in the long run.
+SHAPED := $(addprefix tests/test_, laws_core.py laws_spec.py structure.py feature_maps.py machine.py \
+  narrowing.py worked_example.py) tests/converters/test_native.py
+
 test: $(VENV)/.develops
+	BITVEC_SHAPES=1 $(BIN)/pytest -q -n 2 --dist loadfile $(SHAPED)
 	$(PYTEST)
 
 test-full: $(VENV)/.develops
-	BITVEC_HYPOTHESIS=long $(PYTEST) -m 'full or not full'
+	BITVEC_SHAPES=1 BITVEC_HYPOTHESIS=long $(PYTEST) -m 'full or not full'
 
 test-versions: $(VENV)/.develops
 	$(BIN)/python tests/versions/run.py

@@ -1,4 +1,4 @@
-"""Test configuration: shape annotations are checked at run time, Hypothesis is reproducible."""
+"""Test configuration: shapes are checked at run time if asked, Hypothesis is reproducible."""
 
 from __future__ import annotations
 
@@ -13,10 +13,13 @@ from jaxtyping import install_import_hook
 
 import bitvec
 
-# Every core module; engines are left out, since numba compiles their functions' source.
+# Whether calls check their shape annotations, which takes as long again as the tests themselves:
+# of every core module; engines are left out, since numba compiles their functions' source.
+SHAPES = os.environ.get("BITVEC_SHAPES") == "1"
 OTHERS = {"bitvec.cli", "bitvec.converters", "bitvec.learners", "bitvec.runtime"}
 CORE = sorted({module.name for module in pkgutil.iter_modules(bitvec.__path__, "bitvec.")} - OTHERS)
-_hook = install_import_hook(CORE, "beartype.beartype")
+if SHAPES:
+    _hook = install_import_hook(CORE, "beartype.beartype")
 
 settings.register_profile(
     "fixed",
