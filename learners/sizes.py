@@ -20,7 +20,7 @@ def require_moderate(name: str, numbers: Array) -> None:
     ------
     InputError
     """
-    largest = np.abs(numbers).max(initial=0)
+    largest = float(np.abs(numbers).max(initial=0))
     if largest > LARGEST:
         raise InputError(
             f"`{name}` must not hold numbers beyond {LARGEST:g}, got {largest:g}: rescale it."
@@ -35,7 +35,7 @@ def require_moderate_values(name: str, values: Array) -> None:
     InputError
     """
     require_moderate(name, values)
-    spread = np.ptp(values, axis=0).max(initial=0)
+    spread = float(np.ptp(values, axis=0).max(initial=0))
     if 0 < spread < LEAST_SPREAD:
         raise InputError(
             f"`{name}` must be constant or differ by at least {LEAST_SPREAD:g}, got values that "
