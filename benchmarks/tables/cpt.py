@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import bitvec
 from benchmarks.tables import grown
-from benchmarks.tables.grown import DTSEMNET, SEEDS, USUAL_SEEDS, Record, Settings, Unit
+from benchmarks.tables.grown import DTSEMNET, Record, Settings, Unit
 
 QUICK: Final = ("balance",)
 HASTY: Final[list[Settings]] = [
@@ -39,10 +39,9 @@ SETTINGS: Final[dict[str, list[Settings]]] = {
     ],
     "mnist": [
         {
-            "max_depth": 8, "n_facets": facets, "min_rows": 20, "restarts": 1, "steps": 200,
+            "max_depth": 8, "n_facets": 8, "min_rows": 20, "restarts": 1, "steps": 200,
             "refine": 8_000,
         }
-        for facets in (8, 16)
     ],
     "fashion_mnist": [
         {"max_depth": 8, "n_facets": 8, "min_rows": 20, "restarts": 1, "steps": 200}
@@ -63,18 +62,18 @@ def units(*, quick: bool, only: str = "") -> list[Unit]:
     names = QUICK if quick else tuple(reversed(DTSEMNET))
     found = grown.fits("annulus", "annulus", 2 if quick else ANNULUS_SEEDS, *SETTINGS["annulus"])
     for name in names:
-        seeds = 1 if quick else SEEDS.get(name, USUAL_SEEDS)
+        seeds = 1 if quick else None
         settings = HASTY if quick else SETTINGS.get(name, USUAL)
         found += grown.fits("tree", name, seeds, *settings)
     if not quick:
         found += grown.fits("seconds", grown.SECONDS, 1, SETTINGS["letter"][0])
-        found += grown.fits("tree", "letter", USUAL_SEEDS, *SETTINGS["letter"])
-        found += grown.fits(SHALLOW, "connect-4", USUAL_SEEDS, SETTINGS["connect-4"][0])
-        found += grown.fits("tree", "connect-4", USUAL_SEEDS, *SETTINGS["connect-4"][1:])
-        found += grown.fits("tree", "mnist", 1, *SETTINGS["mnist"])
-        found += grown.fits("tree", "usps", USUAL_SEEDS, *SETTINGS["usps"])
-        found += grown.regressions("california", USUAL_SEEDS, SETTINGS["california"])
-        found += grown.fits("tree", "fashion_mnist", 1, *SETTINGS["fashion_mnist"])
+        found += grown.fits("tree", "letter", None, *SETTINGS["letter"])
+        found += grown.fits(SHALLOW, "connect-4", None, SETTINGS["connect-4"][0])
+        found += grown.fits("tree", "connect-4", None, *SETTINGS["connect-4"][1:])
+        found += grown.fits("tree", "mnist", None, *SETTINGS["mnist"])
+        found += grown.fits("tree", "usps", None, *SETTINGS["usps"])
+        found += grown.regressions("california", SETTINGS["california"])
+        found += grown.fits("tree", "fashion_mnist", None, *SETTINGS["fashion_mnist"])
     return [unit for unit in found if only in unit[1]]
 
 

@@ -48,6 +48,7 @@ def targets(records: Sequence[Row], *, whole: bool) -> list[Target]:
     asked += at_least(found, "tree", "connect-4", 0.8116)
     asked += at_least(found, "tree", "mnist", 0.965)
     asked += [grown_summary.beside_dtsemnet(found), *in_time(found, SECONDS)]
+    asked.append(grown_summary.hours(records))
     return grown_summary.undecided(asked, whole=whole)
 
 

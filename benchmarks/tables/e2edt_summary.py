@@ -50,6 +50,7 @@ def targets(records: Sequence[Row], *, whole: bool) -> list[Target]:
         *at_least(found, "cnn", "mnist", 0.98),
         grown_summary.beside_dtsemnet(found),
         *in_time(found, SECONDS),
+        grown_summary.hours(records),
     ]
     return grown_summary.undecided(asked, whole=whole)
 

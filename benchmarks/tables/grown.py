@@ -47,8 +47,9 @@ DTSEMNET: Final = {
     "sonar": 0.821,
 }
 """Accuracy in DTSemNet's own logs; of segment and the last four, other splits than ours."""
-SEEDS: Final = dict.fromkeys(("segment", "balance", "banknote", "blood", "sonar"), 5)
-USUAL_SEEDS: Final = 3
+MANY: Final = ("optdigits", "satimage", "pendigits", "usps", "connect-4", "mnist", "fashion_mnist")
+"""Data sets of more than 5,000 rows, which have test rows of their own or very many: one seed."""
+SEEDS: Final = 3
 """Of the other data sets."""
 BASELINES: Final[dict[str, Callable[..., Record]]] = {
     "cart": california.cart,
@@ -59,8 +60,13 @@ SECONDS: Final = "letter, depth 10"
 """What is timed, on two threads; it should be measured while nothing else runs."""
 
 
-def fits(part: str, name: str, seeds: int, *settings: Settings) -> list[Unit]:
-    """Return a unit for each seed and setting, seed by seed.
+def seeds_of(name: str) -> int:
+    """Return how many seeds a data set's fits are repeated with."""
+    return 1 if name in MANY else SEEDS
+
+
+def fits(part: str, name: str, seeds: int | None, *settings: Settings) -> list[Unit]:
+    """Return a unit for each seed and setting, seed by seed; of `seeds_of` seeds if not given.
 
     Examples
     --------
@@ -68,13 +74,14 @@ def fits(part: str, name: str, seeds: int, *settings: Settings) -> list[Unit]:
     [('tree', 'balance', 0, '{"max_depth": 2}')]
     """
     told = [json.dumps(one, sort_keys=True) for one in settings]
-    return [(part, name, seed, one) for seed in range(seeds) for one in told]
+    n_seeds = seeds_of(name) if seeds is None else seeds
+    return [(part, name, seed, one) for seed in range(n_seeds) for one in told]
 
 
-def regressions(name: str, seeds: int, settings: Sequence[Settings]) -> list[Unit]:
+def regressions(name: str, settings: Sequence[Settings]) -> list[Unit]:
     """Return the units of regressors, and of those that they stand beside."""
-    beside = [unit for method in BASELINES for unit in fits(method, name, seeds, {})]
-    return [*beside, *fits("values", name, seeds, *settings)]
+    beside = [unit for method in BASELINES for unit in fits(method, name, None, {})]
+    return [*beside, *fits("values", name, None, *settings)]
 
 
 def measured(unit: Unit, data: Path, make: Callable[..., Any]) -> Record:

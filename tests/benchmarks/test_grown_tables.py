@@ -145,6 +145,7 @@ EXPECTED = {
         "mnist: test accuracy": False,
         "data sets at or above DTSemNet's figure": False,
         "letter, depth 10: seconds on 2 threads": True,
+        "hours on 2 cores": True,
     },
     "e2edt": {
         "letter: test accuracy": True,
@@ -155,8 +156,21 @@ EXPECTED = {
         "mnist, CNN splits: test accuracy": False,
         "data sets at or above DTSemNet's figure": False,
         "letter, depth 10: seconds on 2 threads": True,
+        "hours on 2 cores": True,
     },
 }
+
+
+def test_the_hours_of_a_table_are_those_of_all_fits():
+    from benchmarks.tables.grown_summary import hours
+
+    halves = {kind: {"seconds": 1800.0} for kind in ("crisp", "soft")}
+    records = [
+        _record("tree", "balance", seconds=3600.0, seconds_of_folds=7200.0),
+        {"unit": ["kddt", "california", 0, "{}"], **halves},
+    ]
+    assert (hours(records).value, hours(records).met) == (2.0, True)
+    assert hours([*records, _record("cnn", "mnist", seconds=72.0)]).met is False
 
 
 @pytest.mark.parametrize("name", TABLES)
