@@ -20,6 +20,7 @@ from bitvec.converters.native.tree import NativeTree
 from bitvec.forest import Forest
 from bitvec.node_tests import NodeTests
 from bitvec.runtime.retrain import Evaluation, RetrainResult, retrain
+from bitvec.runtime.retrain.optimizers import adamw
 
 ROWS_AT_ONCE = 8192
 """Rows that a tree is walked by at a time."""
@@ -118,7 +119,7 @@ def _optimizer(how: Refinement) -> str | Callable[[list[dict[str, Any]]], torch.
     if not how.same_columns and not moves_phi:
         return "adamw"
 
-    def adamw(groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
+    def masked(groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
         if how.same_columns:
             for group in groups:
                 for parameter in group["params"]:
@@ -131,9 +132,9 @@ def _optimizer(how: Refinement) -> str | Callable[[list[dict[str, Any]]], torch.
                 {**phi, "params": [part], "lr": phi["lr"] * PACE * _size(part)}
                 for part in phi["params"]
             ]
-        return torch.optim.AdamW(groups)
+        return adamw(groups)
 
-    return adamw
+    return masked
 
 
 def _size(part: torch.Tensor) -> float:

@@ -17,6 +17,7 @@ from bitvec.learners.growth.penalties import Penalty
 from bitvec.learners.growth.stump_losses import StumpLoss
 from bitvec.learners.growth.stump_test import Kind, Rule, StumpTests
 from bitvec.learners.growth.targets import SoftTarget, Target
+from bitvec.runtime.retrain.optimizers import adamw
 from bitvec.runtime.retrain.recipe import few_threads
 from bitvec.runtime.retrain.schedules import Schedule
 
@@ -135,7 +136,7 @@ def descend(
         blocks = everything
     loss = training.loss(level.soft)
     rate = training.learning_rate * training.kind.pace
-    optimizer = torch.optim.AdamW(tests.parameters, rate, weight_decay=training.weight_decay)
+    optimizer = adamw(tests.parameters, rate, weight_decay=training.weight_decay)
     for step in range(training.steps):
         gamma = training.gamma(step / training.steps)
 

@@ -116,7 +116,10 @@ class ArrayBatches:
         n, parts = len(self._data), []
         while count:
             epoch, offset = divmod(start, n)
-            part = self._permutation(epoch)[offset : offset + count]
+            if offset == 0 and count >= n:  # all rows in one step: their order is that of a sum
+                part = torch.arange(n)
+            else:
+                part = self._permutation(epoch)[offset : offset + count]
             parts.append(part)
             start, count = start + len(part), count - len(part)
         return torch.cat(parts)

