@@ -15,6 +15,10 @@ Array = np.ndarray[Any, Any]
 DEPTH = 4
 """Of the trees of the plane."""
 PIXELS = 160
+TICKS = (200, 500, 1_000, 2_000, 5_000)
+FULL = 30
+"""Hundredths of a node's largest weight that are drawn in full colour: pixels at the border, which
+few rows have, weigh most."""
 
 
 def draw(report: dict[str, Any], path: Path) -> None:
@@ -74,6 +78,8 @@ def _path(panel: Any, points: list[dict[str, Any]]) -> None:
         if at:
             panel.plot(*zip(*at, strict=True), marker=marker, label=label)
     panel.set(xscale="log", ylabel="test error, %", title="mnist, sparse oblique trees")
+    panel.set_xticks(TICKS, [f"{tick:,}" for tick in TICKS])
+    panel.minorticks_off()
     if points:
         panel.legend(frameon=False)
 
@@ -84,6 +90,6 @@ def _weights(part: Any, row: dict[str, Any]) -> None:
     for number, (panel, image) in enumerate(
         zip(part.subplots(1, len(nodes), squeeze=False)[0], nodes, strict=True)
     ):
-        panel.imshow(image, cmap="RdBu_r", vmin=-100, vmax=100)
+        panel.imshow(image, cmap="RdBu_r", vmin=-FULL, vmax=FULL)
         panel.set(xticks=[], yticks=[])
         panel.set_title(("root", *(f"node {n}" for n in range(1, len(nodes))))[number])
