@@ -109,7 +109,8 @@ def test_bad_loaders_are_refused_in_one_sentence(rows, options, message):
         retrain(forest, rows, **{"validation": held_out, **RUN, **options})
 
 
-def test_each_epoch_holds_every_row_once():
+@pytest.mark.parametrize("size", [70, 700])
+def test_each_epoch_holds_every_row_once(size):
     from bitvec.runtime.retrain.batches import ArrayBatches
 
     forest, X, y, _ = problem()
@@ -127,20 +128,20 @@ def test_each_epoch_holds_every_row_once():
     from bitvec.runtime.retrain.workers import Workers
 
     recipe = Recipe(
-        "sigmoid", 10, 70, "adamw", 0.1, 0.0, float, float, 1, None, 3, torch.device("cpu"), None
+        "sigmoid", 10, size, "adamw", 0.1, 0.0, float, float, 1, None, 3, torch.device("cpu"), None
     )
     data = read(forest, X, y, None)
     batches = Recorder(data, recipe, Workers())
     batches.start(SoftForest.from_forest(forest))
     steps = batches.steps(0)
-    for _ in range(9):
+    for _ in range(13):
         next(steps)
     order = torch.cat(seen)
-    for epoch in range(2):
+    for epoch in range(3):
         part = order[epoch * 300 : (epoch + 1) * 300]
         assert sorted(part.tolist()) == list(range(300))
-    assert not torch.equal(order[:300], order[300:600])
+    assert not torch.equal(order[:300], order[600:900])
     # Starting at a later step yields the same rows.
     seen.clear()
     next(batches.steps(5))
-    assert torch.equal(seen[0], order[5 * 70 : 6 * 70])
+    assert torch.equal(seen[0], order[5 * size : 6 * size])
