@@ -24,7 +24,7 @@ help:
 	@echo 'make test         the tests, the doctests and the snippets of the docs'
 	@echo 'make test-full    the same and the long tests'
 	@echo 'make test-versions  models of other versions of the libraries: in environments of 8 GB'
-	@echo 'make check        format, lint, types and the direction of imports'
+	@echo 'make check        format, lint, types, the direction of imports, and shapes of arrays'
 	@echo 'make emulators    compilers and emulators of ARM, from Debian, that some tests of C use'
 	@echo 'make format       format and sort imports in place'
 	@echo 'make clean        remove the environment and what the tools left behind'
@@ -35,12 +35,7 @@ help:
 quickstart: $(VENV)/.runs
 	@$(BIN)/bitvec quickstart
 
-# Shape annotations are checked on the core's own tests, and on all of them in the long run.
-SHAPED := $(addprefix tests/test_, laws_core.py laws_spec.py structure.py feature_maps.py machine.py \
-  narrowing.py worked_example.py) tests/converters/test_native.py
-
 test: $(VENV)/.develops
-	BITVEC_SHAPES=1 $(BIN)/pytest -q -n 2 --dist loadfile $(SHAPED)
 	$(PYTEST)
 
 test-full: $(VENV)/.develops
@@ -49,11 +44,16 @@ test-full: $(VENV)/.develops
 test-versions: $(VENV)/.develops
 	$(BIN)/python tests/versions/run.py
 
+# Shape annotations are checked on the core's own tests, and on all of them in the long run.
+SHAPED := $(addprefix tests/test_, laws_core.py laws_spec.py structure.py feature_maps.py machine.py \
+  narrowing.py worked_example.py) tests/converters/test_native.py
+
 check: $(VENV)/.develops
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	BITVEC_SHAPES=1 $(BIN)/pytest -q -n 2 --dist loadfile $(SHAPED)
 
 # Debian's packages, of which some machines have none: the tests that need them are skipped there.
 EMULATORS := gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user \
