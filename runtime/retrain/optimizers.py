@@ -18,7 +18,7 @@ LARGEST_RATE = 1e37
 
 
 def adamw(groups: Any, lr: float = 1e-3, **options: Any) -> torch.optim.AdamW:
-    """Return AdamW with one kernel a step: a quarter of the time of training a small forest."""
+    """Return AdamW whose step is one kernel: a fifth less time for small forests."""
     return torch.optim.AdamW(groups, lr=lr, fused=True, **options)
 
 
