@@ -176,7 +176,8 @@ class _Forest(E2EDTEstimator):
         values = target.leaf_values(leaves_of(tree, X), weight, tree.values, smoothing)
         finished = self._finished(tree, values, X, weight)
         assert isinstance(finished, E2EDT)
-        return finished
+        moved = self.refinement_ is not None and self.refinement_.improved
+        return finished if moved else replace(finished, gamma=tree.gamma)
 
 
 def _drawn(n_rows: int, seed: int) -> Array:

@@ -162,7 +162,7 @@ def best_of_bins(  # type: ignore[no-untyped-def]
                     if W + doubt < goal < left - doubt and least <= w - least:
                         cut = min((goal - W) / MW, dt)
                         worth = worth_at(S, m, s, w, W + cut * MW, cut, criterion)
-                        if worth > best + tie and t + cut < high:
+                        if worth > best + tie and t < t + cut < high:
                             best, threshold = worth, t + cut
                 if fewest <= left <= most and (here < high or jumps_here):
                     worth = worth_at(S, m, s, w, left, dt, criterion)

@@ -18,6 +18,9 @@ from bitvec.kernels import FeatureKernel
 
 NARROWEST = 1e-100
 """A piece below this counts as too narrow: the square of its density must be a finite number."""
+FEWEST_STEPS = 4
+"""So is a piece that spans fewer floating-point numbers: a cut within it could not be told from its
+ends."""
 FLAT = 1e4
 """What a density times the range of all positions may come to for changes to be summed by position:
 the sums then round by this many units of the last place of a mass."""
@@ -110,7 +113,8 @@ def laws_of(
         edges[feature] = np.pad(own, (0, fill), mode="edge")
         share[feature] = np.pad(cumulative, (0, fill), mode="edge")
     at = x[:, :, None] + width[:, :, None] * edges[:, None, :]
-    narrow = (np.diff(at, axis=2) < NARROWEST) & (np.diff(edges, axis=1) > 0)[:, None, :]
+    narrowest = np.maximum(NARROWEST, FEWEST_STEPS * np.spacing(np.abs(at).max(axis=2)))
+    narrow = (np.diff(at, axis=2) < narrowest[:, :, None]) & (np.diff(edges) > 0)[:, None, :]
     crisp = narrow.any(axis=2)
     at[crisp] = x[crisp][:, None]
     return Laws(at, share)

@@ -172,7 +172,7 @@ def best_threshold(  # type: ignore[no-untyped-def]
                         worth = children_worth(
                             S, m, s, w, squares, W, slope, Q, A, M, P, R, cut, criterion
                         )
-                        if worth > best + tie and t + cut < high:
+                        if worth > best + tie and t < t + cut < high:
                             best, threshold = worth, t + cut
                 if fewest <= left <= most and may_win(
                     squares, W, slope, w, Q, A, M, P, R, dt, best + tie, criterion

@@ -50,6 +50,7 @@ from bitvec.learners.sklearn_base import (
 from bitvec.runtime.threads import effective_jobs
 
 try:
+    from sklearn.base import clone
     from sklearn.utils import check_array, check_random_state
 except ImportError as error:
     raise MissingLibraryError("scikit-learn", "sklearn", "KDDTClassifier") from error
@@ -152,6 +153,7 @@ class KernelTrees(NativeEstimator):
         bootstrap = options.flag("bootstrap", self._bootstrap)
         shapes = kernel_shapes(self.kernel, n_features, self.n_pieces)
         widths = _uncertainties(uncertainty, X)
+        X, targets, weight, widths = _weighing(X, targets, weight, widths)
         random = check_random_state(self.random_state)
         chosen = self._chosen(X, targets, weight, shapes, random, widths)
         laws = laws_of(X, scaled(shapes, chosen.bandwidth), widths)
@@ -222,6 +224,8 @@ class KernelTrees(NativeEstimator):
                 "`bandwidth` must be a number, an array or another rule where `uncertainty` gives "
                 "the training values their own, got 'cv'."
             )
+        if len(X) == 1:  # every bandwidth gives the same tree
+            return Chosen(float(grid[0]) * spread(X, weight))
         found = self._search(X, targets, weight, shapes, grid, random)
         return Chosen(found.best() * spread(X, weight), found)
 
@@ -352,7 +356,11 @@ class SingleTree(KernelTrees):
 
         The tree is grown as `fit` grows it, without pruning.
         """
+        return clone(self)._pruning_path(X, y, sample_weight)
+
+    def _pruning_path(self, X: Any, y: Any, sample_weight: Any) -> PruningPath:
         X, targets, weight, _ = self._training(X, y, sample_weight)
+        X, targets, weight, _ = _weighing(X, targets, weight, None)
         shapes = kernel_shapes(self.kernel, X.shape[1], self.n_pieces)
         random = check_random_state(self.random_state)
         chosen = self._chosen(X, targets, weight, shapes, random, None)
@@ -360,6 +368,17 @@ class SingleTree(KernelTrees):
         seed = int(random.randint(SEEDS))
         limits = self._limits(X.shape[1])
         return pruning_path(grow_tree(laws, events_of(laws), targets, weight, limits, seed))
+
+
+def _weighing(
+    X: Array, targets: Targets, weight: Array, widths: Array | None
+) -> tuple[Array, Targets, Array, Array | None]:
+    """Return the rows that have a weight: the others are as if they were not there."""
+    if np.all(weight > 0):
+        return X, targets, weight, widths
+    kept = np.flatnonzero(weight)
+    rows = np.ascontiguousarray(X[kept])
+    return rows, targets.take(kept), weight[kept], None if widths is None else widths[kept]
 
 
 def _drawn(n_rows: int, seed: int) -> Float[Array, " n_rows"]:

@@ -76,4 +76,9 @@ def weights(sample_weight: Any, n_rows: int) -> Float64[Array, " n_rows"]:
         )
     if not array.any():
         raise InputError("`sample_weight` must not be 0 for all rows: leave it out.")
+    if not np.isfinite(array.sum()):
+        raise InputError(
+            f"`sample_weight` must have a finite sum, got values up to {array.max():.3g}: divide "
+            "them by their largest."
+        )
     return array

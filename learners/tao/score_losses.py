@@ -28,15 +28,21 @@ class Link:
     name : "identity", "sigmoid" or "softmax"
     slope : float
         What raw scores are multiplied by first.
-    boundary : float
-        What a single raw score must exceed for the second class.
     n_classes : int
+    boundary : float
+        What a single output must exceed for the second class.
+    from_raw : bool
+        It is the raw score that must exceed it, instead of the probability.
+    tie_to_second : bool
+        Reaching the boundary is enough.
     """
 
     name: str
     slope: float
-    boundary: float
     n_classes: int
+    boundary: float
+    from_raw: bool
+    tie_to_second: bool
 
     def probabilities(self, score: Float64[Array, "n n_outputs"]) -> Float64[Array, "n n_classes"]:
         """Return the probability of each class."""
@@ -54,7 +60,9 @@ class Link:
     def labels(self, score: Float64[Array, "n n_outputs"]) -> Array:
         """Return class numbers."""
         if score.shape[1] == 1:
-            return (score[:, 0] > self.boundary).astype(np.int64)
+            value = score[:, 0] if self.from_raw else self.probabilities(score)[:, 1]
+            above = value >= self.boundary if self.tie_to_second else value > self.boundary
+            return above.astype(np.int64)
         return score.argmax(axis=1)
 
 
@@ -154,7 +162,7 @@ class ScoreLoss:
             return
         gradient = self._per_leaf(tree, leaf, slopes[0] * self.factor)
         bend = self._per_leaf(tree, leaf, slopes[1] * self.factor**2)
-        step = -gradient / np.maximum(bend, SMALLEST)
+        step = -gradient / np.maximum(bend, SMALLEST * self.weight.max())
         for halving in range(HALVINGS):
             with np.errstate(over="ignore"):
                 V = (tree.V + step * 0.5**halving).astype(tree.V.dtype)

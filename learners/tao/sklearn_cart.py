@@ -36,10 +36,15 @@ def cart(
     ranks = np.stack([np.unique(column, return_inverse=True)[1] for column in Z.T], axis=1)
     ranks = ranks.astype(np.float32)
     weight = weight / weight.max()  # scikit-learn takes what is tiny for nothing
+    size = 1.0
+    if n_classes is None:  # nor is what deviates little
+        size = float(np.exp2(np.floor(np.log2(np.ptp(y, axis=0).max() or 1.0))))
+        y = y / size
     kind = DecisionTreeRegressor if n_classes is None else DecisionTreeClassifier
-    fitted = kind(max_depth=depth, random_state=seed).fit(ranks, y, sample_weight=weight)
+    tree = kind(max_depth=max(depth, 1), random_state=seed % 2**32)
+    fitted = tree.fit(ranks, y, sample_weight=weight)
     grown = fitted.tree_
-    if grown.node_count == 1:
+    if grown.node_count == 1 or depth == 0:
         left = right = np.zeros(0, np.int64)
         node, leaf = left, np.zeros(1, np.int64)
     else:
@@ -47,7 +52,7 @@ def cart(
         left, right = structure.children(B)
         node, leaf = order.node, order.leaf
     if n_classes is None:
-        V = grown.value[leaf, :, 0]
+        V = size * grown.value[leaf, :, 0]
     else:  # a class that no row has is no column of the fitted tree
         V = np.zeros((leaf.size, n_classes))
         V[:, fitted.classes_] = grown.value[leaf, 0, :]

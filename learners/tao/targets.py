@@ -70,15 +70,17 @@ def link_of(forest: Forest) -> Link | None:
             f"a forest to be refined must have one target of classes, got {len(output.classes)}."
         )
     n_classes = len(output.classes[0])
-    slope = output.parameter
+    name, slope = "", 1.0
     if kind is PostTransform.IDENTITY and (size > 1 or n_classes == 2):
-        return Link("identity", 1.0, output.second_above, n_classes)
-    if kind in _SIGMOIDS and size == 1:
-        slope = slope if kind is PostTransform.SIGMOID else 1.0
-        boundary = 0.0 if output.boundary is None else output.boundary
-        return Link("sigmoid", slope, boundary, n_classes)
-    if kind in _SOFTMAXES and size > 1:
-        return Link("softmax", 1.0 / slope, 0.0, n_classes)
+        name = "identity"
+    elif kind in _SIGMOIDS and size == 1:
+        name = "sigmoid"
+        slope = output.parameter if kind is PostTransform.SIGMOID else 1.0
+    elif kind in _SOFTMAXES and size > 1:
+        name, slope = "softmax", 1.0 / output.parameter
+    if name:
+        labelling = (output.second_above, output.labels_from_raw, output.tie_to_second)
+        return Link(name, slope, n_classes, *labelling)
     raise UnsupportedModelError(
         "a classifier to be refined must answer with probabilities, or with a sigmoid of one raw "
         f"score or a softmax of several, got the post-transform {kind} of {size}."

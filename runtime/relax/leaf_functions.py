@@ -16,9 +16,7 @@ from torch import Tensor, nn
 from bitvec.arrays import Array
 from bitvec.errors import InputError, InvalidForestError, UnsupportedModelError
 from bitvec.leaves import Leaves
-
-LARGEST = 1e25
-"""Values are clipped to this before they are squared."""
+from bitvec.runtime.relax.moments import deviation
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -149,12 +147,7 @@ class LeafFunctions(nn.Module):
             In the forest's dtype; what the leaves read, not φ(x).
         """
         x = self._read(X)
-        x = np.where(np.isfinite(x), np.clip(x, -LARGEST, LARGEST), np.nan)
-        count = np.maximum(np.isfinite(x).sum(axis=0), 1)
-        self.center = np.nansum(x, axis=0) / count
-        spread = np.sqrt(np.nansum((x - self.center) ** 2, axis=0) / count)
-        is_wide = spread > 1e-9 * np.maximum(1.0, np.abs(self.center))
-        self.spread = np.where(is_wide, spread, 1.0)
+        self.center, self.spread = deviation(x)
         self._begin(self.v.device)
         return self
 

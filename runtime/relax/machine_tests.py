@@ -13,9 +13,6 @@ from bitvec.node_tests import Kind, NodeTests
 from bitvec.runtime.relax.dense_rows import is_plain
 from bitvec.runtime.relax.leaf_functions import LeafRows
 
-LARGEST = 1e25
-"""Values are clipped to this before they are squared."""
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MachineRows:
@@ -87,17 +84,6 @@ def may_move(tests: NodeTests) -> Array:
     has_special = np.bincount(entry_nodes(tests), special, minlength=tests.n_nodes) > 0
     may: Array = (tests.kind == Kind.MARGIN) & is_plain(tests) & ~has_special
     return may
-
-
-def deviation(values: Array, axis: int) -> tuple[Array, Array]:
-    """Return mean and standard deviation of what is finite; 1 where there is no deviation."""
-    values = np.where(np.isfinite(values), np.clip(values, -LARGEST, LARGEST), np.nan)
-    count = np.maximum(np.isfinite(values).sum(axis=axis), 1)
-    center = np.nansum(values, axis=axis) / count
-    square = (values - np.expand_dims(center, axis)) ** 2
-    spread = np.sqrt(np.nansum(square, axis=axis) / count)
-    wide = spread > 1e-9 * np.maximum(1.0, np.abs(center))
-    return center, np.where(wide, spread, 1.0)
 
 
 def entry_nodes(tests: NodeTests) -> Array:

@@ -30,12 +30,12 @@ from bitvec.runtime.relax.leaf_functions import LeafFunctions, to_leaves
 from bitvec.runtime.relax.machine_tests import (
     MachineRows,
     MachineUnits,
-    deviation,
     entry_nodes,
     may_move,
     moved_tests,
     tests_hard,
 )
+from bitvec.runtime.relax.moments import deviation
 from bitvec.runtime.relax.score_blocks import ScoreBlocks
 from bitvec.runtime.torch import devices
 from bitvec.runtime.torch.outcomes import DeviceTests, decide, to_device
@@ -198,9 +198,7 @@ class SoftMachine(nn.Module):
         z, _, undefined = self._decided(Z)
         margin = z.to(torch.float64) - torch.tensor(self.origin.tests.b, device=z.device)[:, None]
         margins = torch.where(undefined, torch.nan, margin).cpu().numpy()
-        self.units = MachineUnits(
-            *deviation(Z.astype(np.float64), axis=0), deviation(margins, axis=1)[1]
-        )
+        self.units = MachineUnits(*deviation(Z), deviation(margins, axis=1)[1])
         self.functions.calibrate(rows)
         with torch.no_grad():
             for name, value in self.start().items():

@@ -164,12 +164,12 @@ class LoaderBatches:
     def _epoch(self, epoch: int) -> Iterator[Data]:
         loader, empty = self._loader, True
         own = getattr(loader, "generator", False) is None
+        samplers = _unseeded_samplers(loader)
         if own:
             generator = torch.Generator().manual_seed(self._recipe.seed * 1_000_003 + epoch)
             loader.generator = generator  # type: ignore[attr-defined]
-            sampler = getattr(loader, "sampler", None)
-            if getattr(sampler, "generator", False) is None:
-                sampler.generator = generator  # type: ignore[union-attr]
+            for sampler in samplers:
+                sampler.generator = generator
         try:
             for item in loader:
                 if not isinstance(item, (tuple, list)) or len(item) not in (2, 3):
@@ -186,8 +186,8 @@ class LoaderBatches:
         finally:
             if own:
                 loader.generator = None  # type: ignore[attr-defined]
-                if getattr(sampler, "generator", None) is generator:
-                    sampler.generator = None  # type: ignore[union-attr]
+                for sampler in samplers:
+                    sampler.generator = None
         if empty:
             raise InputError("a loader must yield at least one row, got none.")
 
@@ -232,3 +232,10 @@ class LoaderBatches:
         """Yield the batches of one epoch."""
         for data in self._epoch(0):
             yield self._module.prepare(data.X), data
+
+
+def _unseeded_samplers(loader: Any) -> list[Any]:
+    """Return what draws a DataLoader's order, of whole batches too, where it has no generator."""
+    of_batches = getattr(getattr(loader, "batch_sampler", None), "sampler", None)
+    found = [getattr(loader, "sampler", None), of_batches]
+    return [sampler for sampler in found if getattr(sampler, "generator", False) is None]

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from bitvec.arrays import Array
 from bitvec.errors import FileFormatError, InputError, InvalidForestError
 from bitvec.files.records import pack, unpack
 from bitvec.forest import Forest
+from bitvec.runtime.retrain.described import add, described
 
 FORMAT = "bitvec.checkpoint"
 VERSION = 1
@@ -108,42 +108,15 @@ def digest(forest: Forest | None, arrays: list[Array | None], options: dict[str,
     """
     tensors, record = ({}, {}) if forest is None else pack(forest)
     sums = blake2b(digest_size=16)
-    sums.update(json.dumps([record, _described(options)], sort_keys=True).encode())
+    sums.update(json.dumps([record, described(options)], sort_keys=True).encode())
     for name in sorted(tensors):
-        _add(sums, tensors[name])
+        add(sums, tensors[name])
     for array in arrays:
         if array is None:
             sums.update(b"none")
         else:
-            _add(sums, array)
+            add(sums, array)
     return sums.hexdigest()
-
-
-def _described(value: Any) -> Any:
-    """Return a value as JSON that is the same in every process, and another for another value."""
-    if isinstance(value, torch.Tensor):
-        value = value.detach().cpu().numpy()
-    if isinstance(value, np.ndarray):
-        sums = blake2b(digest_size=16)
-        _add(sums, value)
-        return sums.hexdigest()
-    if isinstance(value, Mapping):
-        return [[_described(key), _described(part)] for key, part in value.items()]
-    if isinstance(value, (list, tuple, set, frozenset, range)):
-        return [_described(part) for part in value]
-    if is_dataclass(value) and not isinstance(value, type):
-        return [[field.name, _described(getattr(value, field.name))] for field in fields(value)]
-    if callable(value):
-        code = getattr(value, "__code__", None)
-        text = None if code is None else [code.co_code.hex(), list(map(str, code.co_names))]
-        kind = value if hasattr(value, "__qualname__") else type(value)
-        return [kind.__module__, kind.__qualname__, text]
-    return repr(value)
-
-
-def _add(sums: Any, array: Array) -> None:
-    sums.update(f"{array.dtype}{array.shape}".encode())
-    sums.update(np.ascontiguousarray(array).view(np.uint8).reshape(-1).data)
 
 
 def put_forest(state: State, name: str, forest: Forest) -> None:

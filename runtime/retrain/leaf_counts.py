@@ -43,7 +43,8 @@ def best_vectors(forest: Forest, objective: Objective) -> Vectors | None:
 def _probabilities(
     shape: tuple[int, int], leaf: Array, target: Array, weight: Array
 ) -> tuple[Array, Array]:
-    return counted_probabilities(leaf, target[:, 0], weight, shape)
+    # The smoothing counts in rows of mean weight, so that the unit of weights does not matter.
+    return counted_probabilities(leaf, target[:, 0], weight / weight.mean(), shape)
 
 
 def _values(

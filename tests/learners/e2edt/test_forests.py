@@ -6,6 +6,7 @@ import hashlib
 import pickle
 import subprocess
 import sys
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -117,6 +118,21 @@ def test_joint_refinement_gains_and_its_leaves_are_counted_on_hard_routes() -> N
         for number in np.unique(leaf):
             counts = np.bincount(y[:1000][leaf == number], minlength=10)
             assert tree.values[number] == pytest.approx(counts / counts.sum())
+
+
+def test_a_joint_refinement_that_is_not_kept_leaves_the_steepness_of_trees(monkeypatch) -> None:
+    X, y = DIGITS
+    options = {"n_estimators": 2, "max_depth": 3, "steps": 15, "refine": 60, "random_state": 0}
+    options |= {"validation": (X[1000:], y[1000:])}
+    alone = E2EDFClassifier(**options).fit(X[:1000], y[:1000])
+    monkeypatch.setattr(
+        "bitvec.learners.e2edt.sklearn_forests.refine",
+        lambda *parts: SimpleNamespace(improved=False),
+    )
+    model = E2EDFClassifier(**options, joint=1).fit(X[:1000], y[:1000])
+    steepness = [tree.gamma for tree in alone.trees_]
+    assert [tree.gamma for tree in model.trees_] == steepness
+    assert min(steepness) < 8  # it is not simply where the schedule ends
 
 
 def test_a_regressor_learns() -> None:

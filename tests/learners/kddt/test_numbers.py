@@ -287,3 +287,16 @@ def test_many_rows(criterion):
     assert tree.mass[tree.is_leaf].min() >= 20 - 1e-4
     share = tree.loss[tree.is_leaf].sum() / tree.loss[0]
     assert share < 0.5
+
+
+@pytest.mark.parametrize("power", [-54, -53, -52, -51, -50, -48])
+def test_a_bandwidth_below_the_last_place_of_values_ends_in_a_tree(power):
+    """A cut within so narrow a law rounds to one of its ends: such values count as crisp."""
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        x = 1 + rng.integers(0, 9, (12, 1)) * 2.0**-52
+        y = rng.integers(0, 3, (12, 1)).astype(float)
+        laws = laws_of(x, [box(2.0**power)])
+        tree = grow_tree(laws, events_of(laws), mean_targets(y), np.ones(12), Limits(min_mass=1.0))
+        assert np.all(np.isfinite(tree.value))
+        assert tree.mass[tree.is_leaf].min() > 0.5  # cuts are rounded, and so are masses

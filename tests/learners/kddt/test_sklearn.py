@@ -338,3 +338,33 @@ def test_weights_too_small_for_any_split_are_said() -> None:
     X, y = load_iris(return_X_y=True)
     with pytest.warns(UserWarning, match="the weights sum to 1; scale `sample_weight`"):
         KDDTClassifier(bandwidth=0.1).fit(X, y, np.full(len(y), 1 / len(y)))
+
+
+@pytest.mark.parametrize("make", [KDDTClassifier, KDDTRandomForestClassifier])
+@pytest.mark.parametrize("bandwidth", ["cv", "silverman", 0.1])
+def test_rows_of_no_weight_are_not_there(make: Any, bandwidth: Any) -> None:
+    X, y = load_iris(return_X_y=True)
+    weight = np.zeros(len(X))
+    kept = np.arange(0, len(X), 10)
+    weight[kept] = 1.0
+    options: dict[str, Any] = {"bandwidth": bandwidth, "random_state": 0}
+    if make is KDDTRandomForestClassifier:
+        options["n_estimators"] = 5
+    model = make(**options).fit(X, y, sample_weight=weight)
+    alone = make(**options).fit(X[kept], y[kept])
+    assert np.array_equal(model.predict_proba(X), alone.predict_proba(X))
+
+
+def test_one_row_makes_one_leaf() -> None:
+    model = KDDTRegressor().fit([[1.0, 2.0]], [3.0])
+    assert model.predict([[5.0, 5.0]]).tolist() == [3.0]
+
+
+def test_the_pruning_path_leaves_a_fitted_model_as_it_was() -> None:
+    X, y = load_iris(return_X_y=True)
+    model = KDDTClassifier(bandwidth=0.1).fit(X, y)
+    before = model.predict(X)
+    path = model.cost_complexity_pruning_path(X[:, :2], np.where(y > 0, "yes", "no"))
+    assert len(path.alpha) > 1
+    assert np.array_equal(model.predict(X), before)
+    assert model.classes_.tolist() == [0, 1, 2]

@@ -12,6 +12,7 @@ import xgboost
 from hypothesis import given, settings
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 from sklearn.ensemble import (
+    GradientBoostingClassifier,
     GradientBoostingRegressor,
     RandomForestClassifier,
     RandomForestRegressor,
@@ -271,6 +272,54 @@ def test_every_loss_of_a_classifier_falls(loss):
     p = bitvec.compile(result.forest).predict_proba(X)
     assert np.all(p >= 0)
     assert p.sum(axis=1) == pytest.approx(1)
+
+
+LABELLED = {
+    "boundary of a probability": {"boundary": 0.49999997},
+    "another boundary": {"boundary": 0.3},
+    "boundary of a raw score": {"boundary": 0.4, "labels_from_raw": True},
+    "half": {},
+}
+
+
+@pytest.mark.parametrize("name", LABELLED)
+@pytest.mark.parametrize("model", ["xgboost binary", "lightgbm binary"])
+def test_wrong_labels_are_those_of_the_forest_wherever_its_boundary_lies(model, name):
+    model, X, y, _ = MODELS[model]
+    forest = bitvec.convert(model)
+    forest = replace(forest, output=replace(forest.output, **LABELLED[name]))
+    result = tao_refine(forest, X, y, loss="zero_one", max_iter=2, n_jobs=1)
+    assert result.start_objective == pytest.approx(loss_of(forest, X, y, "zero_one") * len(X))
+    wrong = loss_of(result.forest, X, y, "zero_one") * len(X)
+    assert wrong == pytest.approx(result.objective)
+    assert result.objective <= result.start_objective
+
+
+def test_a_tie_goes_where_the_forest_says():
+    """A forest of one leaf that answers 0: all rows are of the second class."""
+    X, y = CANCER
+    model = GradientBoostingClassifier(n_estimators=1, max_depth=1, random_state=0).fit(X, y)
+    forest = bitvec.convert(model)
+    forest = replace(
+        forest,
+        leaves=replace(forest.leaves, v=np.zeros_like(forest.v)),
+        output=replace(forest.output, base_score=np.zeros(1)),
+    )
+    result = tao_refine(forest, X, np.ones(len(X), int), loss="zero_one", max_iter=1)
+    assert np.all(bitvec.compile(forest).predict(X) == 1)
+    assert result.start_objective == 0
+
+
+@pytest.mark.parametrize("size", [1e-14, 1e14])
+def test_the_unit_of_weights_does_not_matter(size):
+    model, X, y, _ = MODELS["xgboost binary"]
+    forest = bitvec.convert(model)
+    one, other = (
+        tao_refine(forest, X, y, sample_weight=np.full(len(X), unit), max_iter=2, n_jobs=1)
+        for unit in (1.0, size)
+    )
+    assert one.improved
+    assert other.objective == pytest.approx(size * one.objective, rel=1e-6)
 
 
 def test_the_number_of_threads_does_not_matter():

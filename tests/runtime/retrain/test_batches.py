@@ -67,6 +67,22 @@ def test_a_data_loader_that_shuffles_gives_the_same_result_each_time():
     assert rows.generator is None
 
 
+def test_a_data_loader_that_draws_whole_batches_gives_the_same_result_each_time():
+    forest, X, y, held_out = problem()
+    data = loader(X, y)
+    drawn = torch.utils.data.RandomSampler(data.dataset)
+    batches = torch.utils.data.BatchSampler(drawn, 50, drop_last=False)
+    rows = torch.utils.data.DataLoader(
+        data.dataset, batch_sampler=batches, collate_fn=data.collate_fn
+    )
+    first = retrain(forest, rows, validation=held_out, **RUN)
+    torch.rand(3)
+    second = retrain(forest, rows, validation=held_out, **RUN)
+    assert first.improved
+    assert files.identical(first.forest, second.forest)
+    assert drawn.generator is None
+
+
 def test_a_data_loader_goes_on_after_an_interruption(tmp_path):
     forest, X, y, held_out = problem()
     rows = loader(X, y, shuffle=True)

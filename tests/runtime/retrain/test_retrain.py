@@ -156,6 +156,33 @@ def test_weights_count():
     assert accuracy(result.forest, X, y) > accuracy(forest, X, y)
 
 
+@pytest.mark.parametrize("unit", [1e-6, 1e6])
+def test_the_unit_of_weights_does_not_matter(unit):
+    X, y = oblique_classes(n=400)
+    forest = grown(X[:300], y[:300], classes=["no", "yes"])
+    run = {"steps": 60, "evaluations": 3, "validation": (X[300:], y[300:]), "seed": 0}
+    one, other = (
+        retrain(forest, X[:300], y[:300], sample_weight=np.full(300, size), **run).forest
+        for size in (1.0, unit)
+    )
+    np.testing.assert_allclose(other.v, one.v, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("power", [-90, -30, 80, 110])
+def test_the_unit_of_columns_does_not_matter(power):
+    """A power of two changes no digit of what is learned, however small or large values are."""
+    X, y = oblique_classes(n=400)
+    scores = []
+    for unit in (1.0, 2.0**power):
+        Z = X * np.float32(unit)
+        forest = grown(Z[:300], y[:300], classes=["no", "yes"])
+        run = {"steps": 80, "evaluations": 4, "validation": (Z[300:], y[300:]), "seed": 0}
+        result = retrain(forest, Z[:300], y[:300], **run)
+        scores.append((result.start_score, result.score))
+    assert scores[0][1] > scores[0][0]
+    assert scores[1] == pytest.approx(scores[0])
+
+
 def test_weights_of_validation_rows_count():
     X, y = oblique_classes(300)
     flipped = np.where(y == "no", "yes", "no")

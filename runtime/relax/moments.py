@@ -1,0 +1,48 @@
+"""Means and standard deviations of columns, at any size."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Float64
+
+from bitvec.arrays import Array
+
+CONSTANT = 1e-13
+"""A column whose deviation is no more than this part of its mean holds one value, rounded."""
+
+
+def deviation(values: Array, axis: int = 0) -> tuple[Float64[Array, " n"], Float64[Array, " n"]]:
+    """Return mean and standard deviation of what is finite; 1 where there is no deviation.
+
+    Parameters
+    ----------
+    values : float32 or float64, two axes
+    axis : int
+        That of the rows.
+
+    Examples
+    --------
+    >>> center, spread = deviation(np.array([[1e200, 5.0], [3e200, 5.0], [np.inf, np.nan]]))
+    >>> center.tolist(), spread.tolist()
+    ([2e+200, 5.0], [1e+200, 1.0])
+    """
+    finite = np.isfinite(values)
+    values = np.where(finite, values, np.nan).astype(np.float64)
+    size = power_of_two(np.max(np.abs(values), axis=axis, initial=0.0, where=finite))
+    scaled = values / np.expand_dims(size, axis)
+    count = np.maximum(finite.sum(axis=axis), 1)
+    center = np.nansum(scaled, axis=axis) / count
+    spread = np.sqrt(np.nansum((scaled - np.expand_dims(center, axis)) ** 2, axis=axis) / count)
+    highest = np.max(scaled, axis=axis, initial=-np.inf, where=finite)
+    lowest = np.min(scaled, axis=axis, initial=np.inf, where=finite)
+    varies = (highest > lowest) & (spread > CONSTANT * np.abs(center))
+    return center * size, np.where(varies, spread * size, 1.0)
+
+
+def power_of_two(size: Float64[Array, " n"]) -> Float64[Array, " n"]:
+    """Return the power of two at or below each size, to divide by without rounding; 1 for 0.
+
+    It is no less than the smallest normal number.
+    """
+    _, exponent = np.frexp(np.where((size > 0) & np.isfinite(size), size, 1.0))
+    return np.ldexp(1.0, np.maximum(exponent - 1, np.finfo(np.float64).minexp))
