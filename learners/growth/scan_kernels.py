@@ -1,7 +1,4 @@
-"""The exact search for the threshold of least impurity, over all cuts between margins.
-
-Everything that a kernel calls stands in this file: the cache on disk sees no change in another one.
-"""
+"""The exact search for the threshold of least impurity, over all cuts between margins."""
 
 # mypy: disable-error-code="no-untyped-def"
 

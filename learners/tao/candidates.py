@@ -1,4 +1,4 @@
-"""Walk that a node may be given, and trees with some tests replaced."""
+"""Tests that a node may be given, and trees with some tests replaced."""
 
 from __future__ import annotations
 

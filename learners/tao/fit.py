@@ -133,7 +133,7 @@ def fit_tao(
     depth : int
         Of the start, unless that is a tree.
     oblique : bool
-        Walk of all columns, w · x + bias > 0, instead of one.
+        Tests of all columns, w · x + bias > 0, instead of one.
     start : "cart", "oblique_cart", "random", TAO, Forest or fitted scikit-learn tree
         `oblique_cart` takes the best of coordinate descents from `restarts` random hyperplanes and
         the best axis-aligned one; "random" is complete, its tests through random rows.

@@ -1,8 +1,7 @@
 """Rows on their way through a tree: which way each goes, and where its two sides would end.
 
 Products are added from left to right, each sum rounded, as the native walk of a TAO tree and the
-reference add them. Everything that a kernel calls stands in this file: the cache on disk sees no
-change in another one.
+reference add them.
 """
 
 # mypy: disable-error-code="no-untyped-def"

@@ -36,7 +36,7 @@ class TAOClassifier(NativeClassifier, TAOEstimator):
     max_depth : int
         Of the start, unless that is a tree.
     oblique : bool
-        Walk by w · x + bias > 0, instead of by one column.
+        Test w · x + bias > 0, instead of one column.
     start : "auto", "cart", "oblique_cart", "random", TAO or Forest
         "auto" is "cart" for axis-aligned trees and "random" for oblique ones. "oblique_cart" takes
         the best of coordinate descents from `restarts` random hyperplanes; "random" is complete.
@@ -198,7 +198,7 @@ class TAORegressor(RegressorMixin, TAOEstimator):  # type: ignore[misc]
     max_depth : int
         Of the start, unless that is a tree.
     oblique : bool
-        Walk by w · x + bias > 0, instead of by one column.
+        Test w · x + bias > 0, instead of one column.
     leaves : "constant" or "linear"
         Linear leaves are ridge regressions on all columns.
     ridge : float

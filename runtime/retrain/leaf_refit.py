@@ -25,7 +25,6 @@ __all__ = [
     "design",
     "fits",
     "has_probability_leaves",
-    "is_quadratic",
     "least_loss",
     "ridge",
 ]
@@ -39,11 +38,6 @@ its square of the least."""
 ITERATIONS = 200
 RIDGE_TOLERANCE = 1e-6
 """Of the scaled residual of the normal equations, relative to that at the old leaves."""
-
-
-def is_quadratic(objective: Objective) -> bool:
-    """Return whether the loss is a squared error of the raw score itself."""
-    return objective.is_quadratic
 
 
 def fits(
@@ -89,7 +83,6 @@ class LeafLoss:
         self._target = torch.tensor(target)
         self.sample_weight = sample_weight / sample_weight.mean()
         self._weight = torch.tensor(self.sample_weight)
-        self._fixed = ~np.isfinite(forest.leaves.v)
 
     def __call__(self, v: Array) -> tuple[float, Array]:
         """Return the loss and its gradient with respect to v."""
