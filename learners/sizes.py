@@ -41,3 +41,14 @@ def require_moderate_values(name: str, values: Array) -> None:
             f"`{name}` must be constant or differ by at least {LEAST_SPREAD:g}, got values that "
             f"differ by {spread:g}: rescale it."
         )
+
+
+def require_finite_sum(weight: Array) -> None:
+    """Refuse weights whose sum is no finite number."""
+    with np.errstate(over="ignore"):
+        finite = bool(np.isfinite(weight.sum()))
+    if not finite:
+        raise InputError(
+            f"`sample_weight` must have a finite sum, got values up to {weight.max():.3g}: divide "
+            "them by their largest."
+        )

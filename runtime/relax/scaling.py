@@ -11,14 +11,12 @@ from jaxtyping import Bool, Float
 from bitvec.arrays import Array
 from bitvec.forest import Forest
 from bitvec.node_tests import MissingRule, NodeTests
-from bitvec.runtime.relax.moments import deviation, power_of_two
+from bitvec.runtime.relax.moments import LARGEST, deviation
 from bitvec.runtime.relax.paths import PathLayout
 from bitvec.runtime.torch.outcomes import DeviceTests, decide, is_missing, to_device
 
 FLOOR = 0.01
 """Smallest margin scale, in units of the length of the node's row over standardised columns."""
-LARGEST = 1e25
-"""Margins are clipped to so many lengths of the node's row before they are squared."""
 BLOCK = 1 << 22
 
 
@@ -69,11 +67,11 @@ def measure(forest: Forest, Z: Array, device: torch.device) -> Scaling:
     order = layout.order.cpu().numpy()
     tests = to_device(forest.tests.take(order), forest.inputs.missing_sentinel, device)
     center, spread = deviation(Z)
-    length = _row_length(forest.tests, spread)
-    margin = _margin_deviation(tests, layout, Z, power_of_two(length)[order])
+    margin = _margin_deviation(tests, layout, Z)
     by_node = np.empty_like(margin)
     by_node[order] = margin
-    scale = np.maximum(by_node, FLOOR * length)
+    floor = FLOOR * _row_length(forest.tests, spread)
+    scale = np.maximum(by_node, floor)
     info = np.finfo(forest.dtype)  # margins are divided in the forest's dtype
     scale = np.where(scale > 0, np.clip(scale, info.tiny, info.max / 4), 1.0)
     values = torch.tensor(Z, device=tests.b.device)
@@ -87,25 +85,23 @@ def _rules(like: torch.Tensor) -> list[torch.Tensor]:
     return [torch.tensor(int(rule), device=like.device) for rule in MissingRule]
 
 
-def _margin_deviation(tests: DeviceTests, layout: PathLayout, Z: Array, size: Array) -> Array:
-    """Return the deviation of each node's margin, computed in units of `size`."""
+def _margin_deviation(tests: DeviceTests, layout: PathLayout, Z: Array) -> Array:
     n = layout.n_nodes
     device = tests.b.device
     moments = torch.zeros((3, n), dtype=torch.float64, device=device)
     node = torch.arange(n, device=device)
-    per_size = torch.tensor(1 / size, device=device)[:, None]
     step = max(1, BLOCK // max(n, 1))
     for start in range(0, len(Z) if n else 0, step):
         Zt = torch.tensor(np.ascontiguousarray(Z[start : start + step].T), device=device)
         z, right, undefined = decide(tests, Zt, node)
         margin = z.to(torch.float64) - tests.b.to(torch.float64)[:, None]
         counted = layout.reached(right) & ~undefined & margin.isfinite()
-        margin = torch.where(counted, (margin * per_size).clamp(-LARGEST, LARGEST), 0.0)
+        margin = torch.where(counted, margin.clamp(-LARGEST, LARGEST), 0.0)
         moments += torch.stack([counted.sum(1), margin.sum(1), (margin * margin).sum(1)])
     count, total, square = moments.cpu().numpy()
     mean = total / np.maximum(count, 1)
     variance: Array = square / np.maximum(count, 1) - mean * mean
-    return np.sqrt(np.maximum(variance, 0.0)) * size
+    return np.sqrt(np.maximum(variance, 0.0))
 
 
 def _row_length(tests: NodeTests, spread: Array) -> Array:
