@@ -109,13 +109,13 @@ def measured(unit: Unit, data: Path, make: Callable[..., Any]) -> Record:
 def tree(make: Callable[..., Any], settings: Settings, table: Table, seed: int) -> Record:
     """Fit a classifier and test it."""
     X, y, test = split(table, seed)
-    begin = time.perf_counter()
+    begin = time.process_time()
     folds = None
     if len(table.y) <= FEW:
         folds = crossed(lambda: make("labels", random_state=seed, **settings), X, y, seed)
-    tried = time.perf_counter()
+    tried = time.process_time()
     model = make("labels", random_state=seed, **settings).fit(X, y)
-    end = time.perf_counter()
+    end = time.process_time()
     return {
         "held_out": validation(model) if folds is None else folds,
         "train": float(model.score(X, y)),
@@ -206,9 +206,9 @@ def _multiply_adds(phi: Any) -> int:
 def annulus(make: Callable[..., Any], settings: Settings, seed: int) -> Record:
     """Three leaves for a ring in the plane."""
     (X, y), (test, test_y) = (ring(n, [seed, part]) for part, n in enumerate(N_ANNULUS))
-    begin = time.perf_counter()
+    begin = time.process_time()
     model = make("labels", random_state=seed, **settings).fit(X, y)
-    end = time.perf_counter()
+    end = time.process_time()
     return {
         "auc": float(roc_auc_score(test_y, model.predict_proba(test)[:, 1])),
         **sizes(model.forest_, test),
@@ -236,9 +236,9 @@ def seconds(make: Callable[..., Any], settings: Settings, table: Table) -> Recor
 def values(make: Callable[..., Any], settings: Settings, table: Table, seed: int) -> Record:
     """Fit a regressor on four fifths of the rows."""
     X, y, test = california.parts(table.X, table.y, seed)
-    begin = time.perf_counter()
+    begin = time.process_time()
     model = make("values", random_state=seed, **settings).fit(X, y)
-    end = time.perf_counter()
+    end = time.process_time()
     return {
         "held_out": validation(model),
         "rmse": california.rmse(model, *test),

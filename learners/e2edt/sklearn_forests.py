@@ -62,6 +62,8 @@ class _Forest(E2EDTEstimator):
         joint: int = 0,
         validation: Any = 0.15,
         smoothing: float = 0.0,
+        spatial: float = 0.0,
+        spatial_shape: Any = None,
         checkpoint_path: Any = None,
         device: Any = None,
         random_state: Any = None,
@@ -90,6 +92,8 @@ class _Forest(E2EDTEstimator):
             refine_gamma=refine_gamma,
             validation=validation,
             smoothing=smoothing,
+            spatial=spatial,
+            spatial_shape=spatial_shape,
             checkpoint_path=checkpoint_path,
             device=device,
             random_state=random_state,
@@ -164,7 +168,8 @@ class _Forest(E2EDTEstimator):
     ) -> None:
         """Move all trees by the loss of their mean answer."""
         before = [replace(tree, classes=None) for tree in self.trees_]
-        how = replace(self._refinement(seed), steps=self.joint)
+        how = self._refinement(seed)
+        how = replace(how, steps=self.joint, spatial=how.spatial / len(before))
         self.refinement_ = refine(from_e2edf(before), X, target.told, weight, validation, how)
         if self.refinement_.improved:
             forest = self.refinement_.forest
@@ -244,6 +249,11 @@ class E2EDFClassifier(_Forest, E2EDTClassifier):
         the rows that a tree does not grow on, of all trees alike where they are refined together.
     smoothing : float
         Added to the weight of each class at each leaf before shares are taken.
+    spatial : float
+        Penalty on θ that is not smooth as an image of `spatial_shape`, (height, width) or
+        (n_channels, height, width), where pixels that a node does not read count as 0. In `joint`
+        each tree has its share of the loss, and of the penalty.
+    spatial_shape : tuple of int, optional
     checkpoint_path : path, optional
         Where the refinement of the whole writes its state, and goes on from if it is there; trees
         do so beside it, in `checkpoint_path` + ".0", ".0.growth" and so on. They are files of one
@@ -352,6 +362,11 @@ class E2EDFRegressor(_Forest, E2EDTRegressor):
         the rows that a tree does not grow on, of all trees alike where they are refined together.
     smoothing : float
         Rows of the mean of all that are added to each leaf.
+    spatial : float
+        Penalty on θ that is not smooth as an image of `spatial_shape`, (height, width) or
+        (n_channels, height, width), where pixels that a node does not read count as 0. In `joint`
+        each tree has its share of the loss, and of the penalty.
+    spatial_shape : tuple of int, optional
     checkpoint_path : path, optional
         Where the refinement of the whole writes its state, and goes on from if it is there; trees
         do so beside it, in `checkpoint_path` + ".0", ".0.growth" and so on. They are files of one

@@ -60,7 +60,8 @@ class Roughness:
     """strength · θᵀ M θ, M the Laplacian of the 4-neighbour grid: tests that are smooth as images.
 
     θ is that of raw columns, times the root of the mean square of the columns' deviations, so that
-    the unit of the pixels does not matter. The bias is not in it.
+    the unit of the pixels does not matter. Pixels that a node does not read weigh 0. The bias is
+    not in it.
 
     Parameters
     ----------
@@ -82,6 +83,9 @@ class Roughness:
         unit = np.sqrt(np.mean(spread**2, axis=1, keepdims=True)) / spread
         scale = torch.from_numpy(np.where(level.units.varies, unit, 0.0).astype(np.float32))
         theta = tests.theta[..., :-1] * scale.to(tests.theta.device)
+        if level.units.columns is not None:
+            at = torch.from_numpy(level.units.columns).to(theta.device).expand(theta.shape)
+            theta = theta.new_zeros(*theta.shape[:2], level.units.n_features).scatter(-1, at, theta)
         image = theta.reshape(*theta.shape[:2], *self.shape)
         down, across = image.diff(dim=-2), image.diff(dim=-1)
         return self.strength * (down.square().sum((2, 3, 4)) + across.square().sum((2, 3, 4)))

@@ -204,3 +204,26 @@ def test_rows_of_weight_zero_are_not_there() -> None:
 def test_options_out_of_place_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         E2EDFClassifier(**{**QUICK, **options}).fit(*WINE)
+
+
+def test_spatial_weights_of_patches_are_smoother_grown_and_refined_together() -> None:
+    X, y = DIGITS[0][:400], DIGITS[1][:400]
+    shapes = {"image_shape": (8, 8), "patch_shape": (5, 5)}
+
+    def roughness(**more: Any) -> float:
+        model = E2EDFClassifier(**{**QUICK, "steps": 80, **shapes, **more}).fit(X, y)
+        assert not model.refinement_ or model.refinement_.improved
+        theta = np.concatenate([tree.theta for tree in model.trees_])
+        assert np.all(np.count_nonzero(theta, axis=1) <= 25)
+        theta = theta.reshape(-1, 8, 8)
+        steps = [np.diff(theta, axis=axis, prepend=0, append=0) for axis in (1, 2)]
+        return float(np.mean([(step**2).sum((1, 2)) for step in steps] / (theta**2).sum((1, 2))))
+
+    spatial = {"spatial": 0.3, "spatial_shape": (8, 8)}
+    assert roughness(**spatial) < 0.8 * roughness()
+    assert roughness(**spatial, joint=60) < 0.8 * roughness(joint=60)
+
+
+def test_an_image_that_does_not_fit_is_refused_in_forests_too() -> None:
+    with pytest.raises(InputError, match="`spatial_shape` must be"):
+        E2EDFClassifier(**QUICK, spatial=1.0, spatial_shape=(8, 9)).fit(*DIGITS)

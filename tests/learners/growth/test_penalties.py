@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -14,11 +16,11 @@ from bitvec.learners.growth.polytope import PolytopeTests
 from bitvec.learners.growth.targets import Labels
 
 
-def a_level(p: int) -> Level:
+def a_level(p: int, columns: Any = None) -> Level:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((30, p)) * np.arange(1, p + 1)
     rows = [np.arange(10), np.arange(10, 30)]
-    return level_of(X, Labels(rng.integers(0, 2, 30), 2), np.ones(30), rows)
+    return level_of(X, Labels(rng.integers(0, 2, 30), 2), np.ones(30), rows, columns)
 
 
 def test_the_prior_is_that_of_the_paper_over_the_rows_of_the_node() -> None:
@@ -48,14 +50,16 @@ def test_a_facet_below_the_floor_is_pulled_no_further() -> None:
     assert slope[0, 0, 1] > 0.04
 
 
-def test_roughness_is_the_laplacian_of_the_raw_weights() -> None:
-    level = a_level(12)
+@pytest.mark.parametrize("columns", [None, np.array([[1, 2, 5, 6], [0, 3, 8, 11]])])
+def test_roughness_is_the_laplacian_of_the_raw_weights(columns: Any) -> None:
+    level = a_level(12, columns)
     tests = Linear().draw([np.random.default_rng(j) for j in range(2)], level, 2)
     assert isinstance(tests, LinearTests)
     found = Roughness(3.0, (1, 3, 4))(tests, level).detach().numpy()
     for restart in range(2):
         for j in range(2):
-            theta = tests.rule(restart, j, level.units).theta
+            theta = tests.rule(restart, j, level.units).theta  # 0 where the node reads nothing
+            assert np.count_nonzero(theta) == (12 if columns is None else 4)
             image = (theta * np.sqrt(np.mean(level.units.spread[j] ** 2))).reshape(3, 4)
             expected = 0.0
             for row in range(3):
