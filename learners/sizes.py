@@ -27,6 +27,24 @@ def require_moderate(name: str, numbers: Array) -> None:
         )
 
 
+def require_moderate_columns(name: str, rows: Array) -> None:
+    """Refuse rows, (n_rows, n_features), with a column whose squares overflow or vanish.
+
+    Raises
+    ------
+    InputError
+    """
+    require_moderate(name, rows)
+    spread = np.ptp(rows, axis=0) if len(rows) else np.zeros(rows.shape[1])
+    small = np.flatnonzero((spread > 0) & (spread < LEAST_SPREAD))
+    if small.size:
+        raise InputError(
+            f"`{name}` must hold columns that are constant or differ by at least "
+            f"{LEAST_SPREAD:g}, got column {small[0]}, which differs by {spread[small[0]]:g}: "
+            "rescale it."
+        )
+
+
 def require_moderate_values(name: str, values: Array) -> None:
     """Refuse values, (n_rows, n_outputs), whose squares about their mean overflow or vanish.
 

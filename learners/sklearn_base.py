@@ -135,15 +135,14 @@ def forest_labels(classes: Array) -> Array:
     Raises
     ------
     InputError
-        If they are objects that are not all text.
+        If they are dates, or objects that are not all text.
     """
-    if classes.dtype != object:
+    if classes.dtype.kind in "biufU":
         return classes
-    if all(isinstance(label, str) for label in classes):
+    if classes.dtype == object and all(isinstance(label, str) for label in classes):
         return classes.astype(str)
-    raise InputError(
-        f"class labels must be numbers or text, got {type(classes[0]).__name__}: encode them first."
-    )
+    kind = type(classes[0]).__name__ if classes.dtype == object else classes.dtype
+    raise InputError(f"class labels must be numbers or text, got {kind}: encode them first.")
 
 
 def values(y: Any) -> Float[Array, "n_rows n_outputs"]:

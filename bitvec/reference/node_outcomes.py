@@ -20,6 +20,7 @@ from bitvec.node_tests import (
     NodeTests,
     Relation,
 )
+from bitvec.softplus import softplus
 
 
 def columns(forest: Forest, X: Array) -> Float[Array, "batch n_columns"]:
@@ -60,7 +61,7 @@ def margins(
         soft = tests.activation[s_row] == Activation.SOFTPLUS
         with np.errstate(invalid="ignore", over="ignore"):
             value = value - tests.offset[s_row]
-            value[soft] = np.logaddexp(value.dtype.type(0), value[soft])
+            value[soft] = softplus(value[soft])
             # The first row starts the sum: 0 + z would turn -0.0 into 0.0.
             term = tests.r[s_row] * value
             total[pair] = term if k == 0 else total[pair] + term

@@ -22,6 +22,7 @@ from bitvec.converters.native.tree import NativeTree
 from bitvec.errors import InvalidForestError
 from bitvec.forest import Forest
 from bitvec.node_tests import Activation
+from bitvec.softplus import softplus
 from bitvec.subject import Subject
 
 
@@ -132,7 +133,7 @@ class CPT(NativeTree):
             reads = np.flatnonzero(self.beta[k, :-1])
             with np.errstate(over="ignore", invalid="ignore"):
                 dot = sum_in_order(X[:, reads] * self.beta[k, reads]) + self.beta[k, -1]
-                terms.append(self.r[k] * np.logaddexp(self.dtype.type(0), dot))
+                terms.append(self.r[k] * softplus(dot))
         if not terms:
             return np.zeros(len(X), self.dtype)
         return sum_in_order(np.stack(terms, axis=1))

@@ -6,30 +6,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
 from bitvec.arrays import Array, ArrayLike
 from bitvec.converters.native import children
 from bitvec.converters.native.cpt import CPT
 from bitvec.errors import InputError, MissingLibraryError
+from bitvec.learners.e2edt.drawable import (
+    INK,
+    PIXELS,
+    Plane,
+    leaf_vectors,
+    legend_columns,
+    plane_of,
+)
 
 try:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
 except ImportError as error:
     raise MissingLibraryError("matplotlib", "plot", "Drawing a tree") from error
 
 MOST_NODES = 24
-PIXELS = 240
 COLUMNS = 4
-INSIDE, EDGE, FACET = "#9ecae1", "#1f2933", "#d1495b"
+MOST_INK = 18_000
+"""Square points that all rows of a picture cover; the more rows, the smaller each."""
+INSIDE, ELSEWHERE = "#f4e8c1", "#d3d7dc"
+EDGE: Any = {"colors": [INK], "linewidths": 1.5}
+FACET: Any = {"colors": ["0.35"], "linewidths": 0.7, "linestyles": "dashed"}
 
 
-def draw_polytopes(tree: CPT, X: ArrayLike, y: ArrayLike | None = None) -> Figure:
+def draw_polytopes(
+    tree: CPT,
+    X: ArrayLike,
+    y: ArrayLike | None = None,
+    *,
+    feature_names: Sequence[str] | None = None,
+    output: int = 0,
+) -> Figure:
     """Draw each node of a tree of two features over the part of the plane that reaches it.
 
     The convex set {g <= τ} is filled, its edge drawn, and the line β · [x; 1] = 0 of each facet
-    dashed; the last picture is the tree's answers.
+    dashed; the last picture is the tree's answers. Rows have the colours of the answers.
 
     Parameters
     ----------
@@ -37,100 +60,119 @@ def draw_polytopes(tree: CPT, X: ArrayLike, y: ArrayLike | None = None) -> Figur
         Of at most 24 nodes, the `tree_` of an estimator for example.
     X : (n_rows, 2)
         Rows that say which part of the plane to draw, and stand in it.
-    y : (n_rows,), optional
-        What colours the rows: class numbers, labels or values.
+    y : (n_rows,), or (n_rows, n_outputs) for a regressor, optional
+        What colours the rows: labels of the tree, or values.
+    feature_names : (2,), optional
+        x0, x1 if not given.
+    output : int
+        Of a regressor of several.
 
     Raises
     ------
     InputError
-        If the tree reads other than two features or has too many nodes, or rows do not fit.
+        If the tree reads other than two features or has too many nodes, or rows, labels or names
+        do not fit.
     """
-    rows = np.asarray(X, tree.dtype)
-    if tree.n_features != 2:
-        raise InputError(f"`tree` must read two features to be drawn, got {tree.n_features}.")
+    if not isinstance(tree, CPT):
+        raise InputError(
+            f"`tree` must be a CPT, got {type(tree).__name__}: pass `tree_` of an estimator."
+        )
     if tree.n_nodes > MOST_NODES:
         raise InputError(
             f"`tree` must have at most {MOST_NODES} nodes to be drawn, got {tree.n_nodes}."
         )
-    if rows.ndim != 2 or rows.shape[1] != 2 or not len(rows) or not np.all(np.isfinite(rows)):
-        raise InputError(f"`X` must be finite rows of two features, got shape {rows.shape}.")
-    colour = None if y is None else _numbers(y, len(rows))
-    margin = 0.05 * np.maximum(np.ptp(rows, axis=0), 1e-6)
-    low, high = rows.min(axis=0) - margin, rows.max(axis=0) + margin
-    across, up = (np.linspace(low[k], high[k], PIXELS) for k in (0, 1))
-    grid = np.stack(np.meshgrid(across, up), axis=-1).reshape(-1, 2).astype(tree.dtype)
-    reaching = _reaching(tree, np.concatenate([grid, rows]))
+    plane = plane_of([tree], X, y=y, feature_names=feature_names, output=output)
+    grid = tree.columns(plane.grid)
+    reaching, exits = _walk(tree, np.concatenate([grid, tree.columns(plane.rows)]))
 
     n_panels = tree.n_nodes + 1
     n_columns = min(COLUMNS, n_panels)
     n_lines = -(-n_panels // n_columns)
-    figure = Figure(figsize=(3.2 * n_columns, 3.3 * n_lines), layout="constrained")
+    figure = Figure(figsize=(3.2 * n_columns + 0.4, 3.2 * n_lines + 0.6), layout="constrained")
     panels = figure.subplots(n_lines, n_columns, squeeze=False).ravel()
     for node, panel in enumerate(panels[: tree.n_nodes]):
-        on_grid, own = reaching[node, : len(grid)], reaching[node, len(grid) :]
-        _draw_node(panel, tree, node, across, up, grid, on_grid)
-        colours = {} if colour is None else {"c": colour[own], "cmap": "coolwarm", **_ends(colour)}
-        panel.scatter(*rows[own].T, s=4, linewidths=0, **colours)
-    answers = panels[tree.n_nodes]
-    shown = _numbers(tree.predict(grid), len(grid)).reshape(PIXELS, PIXELS)
-    answers.imshow(
-        shown, extent=(low[0], high[0], low[1], high[1]), origin="lower", aspect="auto",
-        cmap="coolwarm", alpha=0.5,
+        _draw_node(panel, tree, node, plane, grid, reaching[node, : len(grid)])
+        _draw_rows(panel, plane, reaching[node, len(grid) :])
+    values = leaf_vectors(tree)
+    says = values[:, output] if tree.classes is None else values.argmax(axis=1)
+    panels[tree.n_nodes].imshow(
+        says[exits[: len(grid)]].reshape(PIXELS, PIXELS), cmap=plane.colours, norm=plane.scale,
+        extent=plane.extent, origin="lower", aspect="auto",
+        alpha=None if tree.classes is None else 0.6,
     )  # fmt: skip
-    answers.set_title(f"answers of {tree.n_nodes + 1} leaves", fontsize=9)
-    for panel in panels[n_panels:]:
-        panel.set_axis_off()
-    for panel in panels[:n_panels]:
-        panel.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), xticks=[], yticks=[])
+    panels[tree.n_nodes].set_title(f"answers of {_count(tree.n_leaves, 'leaf', 'leaves')}", size=9)
+    for number, panel in enumerate(panels):
+        if number >= n_panels:
+            panel.set_axis_off()
+            continue
+        # From middle to middle of the outermost pixels, as far as contours reach.
+        across, up = plane.sides
+        panel.set(xlim=(across[0], across[-1]), ylim=(up[0], up[-1]))
+        plane.name(panel, up=number % n_columns == 0, across=number + n_columns >= n_panels)
+    plane.explain(figure)
+    if tree.n_nodes:
+        _explain_nodes(figure)
     return figure
 
 
 def _draw_node(
-    panel: Axes, tree: CPT, node: int, across: Array, up: Array, grid: Array, on_grid: Array
+    panel: Axes, tree: CPT, node: int, plane: Plane, grid: Array, on_grid: Array
 ) -> None:
     shape = (PIXELS, PIXELS)
     over = (tree.g(node, grid) - tree.tau[node]).reshape(shape)
     reached = on_grid.reshape(shape)
-    panel.contourf(
-        across, up, np.where(reached & (over <= 0), 1.0, 0.0), levels=[0.5, 1.5], colors=[INSIDE]
-    )
+    for where, colour in ((reached & (over <= 0), INSIDE), (~reached, ELSEWHERE)):
+        panel.contourf(*plane.sides, where.astype(float), levels=[0.5, 1.5], colors=[colour])
     if over.min() <= 0 <= over.max():
-        panel.contour(across, up, over, levels=[0.0], colors=[EDGE], linewidths=1.5)
-    panel.contourf(
-        across, up, np.where(reached, 0.0, 1.0), levels=[0.5, 1.5], colors=["0.85"], alpha=0.8
-    )
+        panel.contour(*plane.sides, over, levels=[0.0], **EDGE)
     facets = range(int(tree.facet_ptr[node]), int(tree.facet_ptr[node + 1]))
     with_edge = [k for k in facets if tree.r[k] > 0]
     for k in with_edge:
         line = (grid @ tree.beta[k, :-1] + tree.beta[k, -1]).reshape(shape)
         if line.min() < 0 < line.max():
-            panel.contour(
-                across, up, line, levels=[0.0], colors=[FACET], linewidths=0.7, linestyles="dashed"
-            )
+            panel.contour(*plane.sides, line, levels=[0.0], **FACET)
     side = "right" if tree.inside_right[node] else "left"
-    panel.set_title(f"node {node}: {len(with_edge)} facets, inside goes {side}", fontsize=9)
+    number = _count(len(with_edge), "facet", "facets")
+    panel.set_title(f"node {node}: {number}, inside goes {side}", size=9)
 
 
-def _reaching(tree: CPT, Z: Array) -> Array:
-    """Return which rows reach each node: (n_nodes, n_rows)."""
+def _draw_rows(panel: Axes, plane: Plane, own: Array) -> None:
+    size = float(np.clip(MOST_INK / len(plane.rows), 1, 9))
+    colours: Any = {"color": INK}
+    if plane.told is not None:
+        colours = {"c": plane.told[own], "cmap": plane.colours, "norm": plane.scale}
+    # The highest values are as pale as the ground, and a rim parts them from it.
+    rim = "white" if plane.told is None or plane.classes is not None else INK
+    panel.scatter(
+        plane.rows[own, 0], plane.rows[own, 1], s=size, linewidths=0.03 * size, edgecolors=rim,
+        **colours,
+    )  # fmt: skip
+
+
+def _explain_nodes(figure: Figure) -> None:
+    """Say what fills and lines of a node are."""
+    marks = {
+        "inside, g ≤ τ": Patch(fc=INSIDE, ec="none"),
+        "edge, g = τ": Line2D([], [], color=EDGE["colors"][0], lw=EDGE["linewidths"]),
+        "facet": Line2D([], [], color=FACET["colors"][0], lw=FACET["linewidths"], ls="--"),
+        "not reached": Patch(fc=ELSEWHERE, ec="none"),
+    }
+    figure.legend(
+        marks.values(), marks.keys(), loc="outside upper center", frameon=False, fontsize=8,
+        ncols=legend_columns(list(marks), figure.get_figwidth()),
+    )  # fmt: skip
+
+
+def _walk(tree: CPT, Z: Array) -> tuple[Array, Array]:
+    """Return which rows reach each node, (n_nodes, n_rows), and the leaf of each row."""
     found = np.zeros((tree.n_nodes, len(Z)), bool)
 
     def decide(node: int, rows: Array) -> Array:
         found[node, rows] = True
         return tree.goes_right(node, Z[rows])
 
-    children.walk(tree.left, tree.right, len(Z), decide)
-    return found
+    return found, children.walk(tree.left, tree.right, len(Z), decide)
 
 
-def _numbers(y: ArrayLike, n_rows: int) -> Array:
-    found = np.asarray(y)
-    if found.shape != (n_rows,):
-        raise InputError(f"`y` must hold one number or label a row, got shape {found.shape}.")
-    if found.dtype.kind in "biuf":
-        return found.astype(np.float64)
-    return np.unique(found, return_inverse=True)[1].astype(np.float64)
-
-
-def _ends(colour: Array) -> dict[str, float]:
-    return {"vmin": float(colour.min()), "vmax": float(colour.max())}
+def _count(n: int, one: str, several: str) -> str:
+    return f"{n} {one if n == 1 else several}"

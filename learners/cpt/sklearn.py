@@ -201,7 +201,7 @@ class CPTClassifier(NativeClassifier, CPTEstimator, GrownClassifier):
         return of_growth(grown, leaf_values, self.n_features_in_, labels=True)
 
     def _finished(self, tree: CPT, leaf_values: Array, X: Array, weight: Array) -> CPT:
-        self.facets_ = facets_of(tree, X, weight)
+        self.facets_ = facets_of(tree, X, weight, exponent=self._exponent)
         return replace(tree, pi=leaf_values, classes=self._labels)
 
 
@@ -297,5 +297,5 @@ class CPTRegressor(RegressorMixin, CPTEstimator, GrownRegressor):  # type: ignor
         return of_growth(grown, leaf_values, self.n_features_in_, labels=False)
 
     def _finished(self, tree: CPT, leaf_values: Array, X: Array, weight: Array) -> CPT:
-        self.facets_ = facets_of(tree, X, weight)
+        self.facets_ = facets_of(tree, X, weight, exponent=self._exponent)
         return replace(tree, mean=leaf_values)

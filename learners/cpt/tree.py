@@ -86,8 +86,8 @@ def of_forest(forest: Forest, before: CPT) -> CPT:
     )
 
 
-def facets_of(tree: CPT, X: Array, weight: Array) -> tuple[NodeFacets, ...]:
-    """Return the facets of each node, by node."""
+def facets_of(tree: CPT, X: Array, weight: Array, *, exponent: int = 0) -> tuple[NodeFacets, ...]:
+    """Return the facets of each node, by node; weights stand in units of 2^exponent."""
     found: dict[int, NodeFacets] = {}
 
     def decide(node: int, rows: Array) -> Array:
@@ -96,7 +96,9 @@ def facets_of(tree: CPT, X: Array, weight: Array) -> tuple[NodeFacets, ...]:
         r = tree.r[tree.facet_ptr[node] : tree.facet_ptr[node + 1]]
         r = np.sort(r[r > 0])[::-1]
         inside = at[goes_right == tree.inside_right[node]].sum() / at.sum()
-        found[node] = NodeFacets(node, r, float(at.sum()), float(inside))
+        with np.errstate(over="ignore"):
+            total = float(np.ldexp(at.sum(), exponent))
+        found[node] = NodeFacets(node, r, total, float(inside))
         return goes_right
 
     children.walk(tree.left, tree.right, len(X), decide)

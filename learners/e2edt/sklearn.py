@@ -102,6 +102,7 @@ class E2EDTEstimator(GrownEstimator):
         self.spatial_shape = spatial_shape
 
     def _kind(self) -> Kind:
+        image = self._image()
         if isinstance(self.split, str) and self.split == "linear":
             return Linear()
         columns = self._columns()
@@ -111,7 +112,6 @@ class E2EDTEstimator(GrownEstimator):
         if isinstance(self.split, str) and self.split == "mlp":
             return Network(mlp(n_inputs, options.whole("hidden", self.hidden)))
         if isinstance(self.split, str) and self.split == "cnn":
-            image = self._image()
             if image is None or columns is not None:
                 raise InputError(
                     "split='cnn' must read all columns as an image, got no `image_shape` or a part "
@@ -123,7 +123,7 @@ class E2EDTEstimator(GrownEstimator):
                 "`split` must be 'linear', 'mlp', 'cnn' or a function that makes a torch module, "
                 f"got {self.split!r}: choose one."
             )
-        kind = Network(module(self.split, (n_inputs,)))
+        kind = Network(module(self.split, n_inputs, image if columns is None else None))
         if columns is not None and kind.unit != "column":
             raise InputError(
                 "`split` must make a module that begins with a Linear layer where nodes read a "

@@ -20,8 +20,9 @@ from bitvec.learners.growth.refinement import Refinement, leaves_of, refine, thr
 from bitvec.learners.growth.sklearn_base import SEEDS
 from bitvec.learners.growth.targets import Target
 from bitvec.learners.progress import counter
+from bitvec.options import flag
 from bitvec.runtime.relax import options
-from bitvec.runtime.retrain import RetrainResult
+from bitvec.runtime.retrain import RetrainResult, checkpoint
 from bitvec.runtime.threads import effective_jobs
 
 
@@ -116,6 +117,9 @@ class _Forest(E2EDTEstimator):
 
     def _fit(self, X: Array, target: Target, weight: Array, seed: int) -> None:
         n_trees = options.whole("n_estimators", self.n_estimators)
+        bootstrap = flag("bootstrap", self.bootstrap)
+        if self.checkpoint_path is not None:
+            checkpoint.at(self.checkpoint_path, "")  # that of the whole, before any tree's
         jobs = effective_jobs(1 if self.n_jobs is None else self.n_jobs)
         refines = options.whole("joint", self.joint, least=0) > 0
         kept, validation = self._parts(X, target, weight, seed, refines=refines)
@@ -124,7 +128,7 @@ class _Forest(E2EDTEstimator):
 
         def one(number: int) -> Any:
             tree_seed = seeds[number]
-            times = _drawn(len(Z), tree_seed) if self.bootstrap else np.ones(len(Z))
+            times = _drawn(len(Z), tree_seed) if bootstrap else np.ones(len(Z))
             own = np.flatnonzero(times)
             tree = copy.copy(self)
             tree.verbose = False

@@ -21,6 +21,7 @@ from bitvec.learners.growth.cuts import Cuts
 from bitvec.learners.growth.level import Level, Unit, Units
 from bitvec.learners.growth.stump_test import Rule, exact_cut
 from bitvec.learners.growth.targets import Target
+from bitvec.softplus import softplus
 
 WIDE = 10
 """Features from which on facets start less steep: the margins of more columns spread further."""
@@ -48,7 +49,7 @@ class PolytopeRule:
             reads = np.flatnonzero(beta[:-1])
             with np.errstate(over="ignore", invalid="ignore"):
                 dot = sum_in_order(X[:, reads] * beta[reads]) + beta[-1]
-            result[:, k] = r * np.logaddexp(0.0, dot)
+            result[:, k] = r * softplus(dot)
         return result
 
     def margins(self, X: Float64[Array, "batch n_features"]) -> Float64[Array, " batch"]:

@@ -30,7 +30,11 @@ from bitvec.learners.growth.stump_losses import LOSSES
 from bitvec.learners.growth.stump_test import Kind
 from bitvec.learners.growth.stumps import StumpTraining
 from bitvec.learners.growth.targets import Labels, Target, Values
-from bitvec.learners.sizes import require_moderate, require_moderate_values
+from bitvec.learners.sizes import (
+    require_moderate,
+    require_moderate_columns,
+    require_moderate_values,
+)
 from bitvec.learners.sklearn_base import (
     NativeEstimator,
     forest_labels,
@@ -46,7 +50,7 @@ from bitvec.runtime.threads import effective_jobs
 from bitvec.runtime.torch import devices
 
 try:
-    from sklearn.utils import check_random_state
+    from sklearn.utils import check_random_state, column_or_1d
 except ImportError as error:
     raise MissingLibraryError("scikit-learn", "sklearn", "the learners") from error
 
@@ -58,6 +62,8 @@ NOT_OF_STUMPS = {
 """Options on which no stump depends, given its seed, its rows and the nodes trained beside it."""
 FAR_FROM_1 = 100
 """The exponent of 2 of the largest weight from which on weights are scaled."""
+MOST_SMOOTHING = 1e100
+"""In units of the largest weight: leaves are all alike long before."""
 NO_WEIGHT = 1e-100
 """Of the largest weight; a row of no more is left out."""
 
@@ -70,7 +76,7 @@ class GrownEstimator(NativeEstimator):
     """
 
     tree_: NativeTree
-    _unit_of_weight: float
+    _exponent: int
     growth_: tuple[GrowthStep, ...]
     refinement_: RetrainResult | None
 
@@ -156,12 +162,12 @@ class GrownEstimator(NativeEstimator):
         target = self._target(y)
         require_rows(X, target.told)
         weight = row_weights(X, sample_weight)
-        require_moderate("X", X)
+        require_moderate_columns("X", X)
         seed = int(check_random_state(self.random_state).randint(SEEDS))
         # Sums and squares of weights far from 1 are no numbers; what is far below all others is 0.
         exponent = int(np.frexp(weight.max())[1])
-        self._unit_of_weight = 2.0**-exponent if abs(exponent) > FAR_FROM_1 else 1.0
-        weight = np.ldexp(weight, -exponent) if abs(exponent) > FAR_FROM_1 else weight
+        self._exponent = exponent if abs(exponent) > FAR_FROM_1 else 0
+        weight = np.ldexp(weight, -self._exponent)
         counted = np.flatnonzero(weight > NO_WEIGHT * weight.max())
         self._fit(X[counted], target.take(counted), weight[counted], seed)
         return self
@@ -213,7 +219,9 @@ class GrownEstimator(NativeEstimator):
 
     def _smoothing(self) -> float:
         """Return what is added to weights at leaves, in the unit of the weights of this fit."""
-        return options.positive("smoothing", self.smoothing, or_zero=True) * self._unit_of_weight
+        smoothing = options.positive("smoothing", self.smoothing, or_zero=True)
+        with np.errstate(over="ignore"):
+            return float(min(np.ldexp(smoothing, -self._exponent), MOST_SMOOTHING))
 
     def _threads(self) -> int:
         return effective_jobs(1 if self.n_jobs is None else self.n_jobs)
@@ -309,10 +317,11 @@ class GrownEstimator(NativeEstimator):
         """Return the rows to grow on, and what to choose by if the tree is refined."""
         everything = np.arange(len(X))
         if not isinstance(self.validation, (tuple, list)):
-            share = options.positive("validation", self.validation)
-            if not share < 1:
+            share = share_of(self.validation)
+            if share is None:
                 raise InputError(
-                    f"`validation` must be a share below 1, or (X, y), got {self.validation!r}."
+                    "`validation` must be a share above 0 and below 1, (X, y) or "
+                    f"(X, y, sample_weight), got {self.validation!r}."
                 )
             if not refines:
                 return everything, None
@@ -323,8 +332,8 @@ class GrownEstimator(NativeEstimator):
             return grown_on, (X[chosen_by], y, weight[chosen_by])
         if len(self.validation) not in (2, 3):
             raise InputError(
-                "`validation` must be a share below 1, (X, y) or (X, y, sample_weight), got "
-                f"{len(self.validation)} parts."
+                "`validation` must be a share above 0 and below 1, (X, y) or "
+                f"(X, y, sample_weight), got {len(self.validation)} parts."
             )
         if not refines:
             return everything, None
@@ -357,9 +366,8 @@ class GrownClassifier(GrownEstimator):
         return Labels(codes.astype(np.int64), self.classes_.size)
 
     def _held_out_target(self, y: Any) -> Array:
-        y = np.asarray(y)
-        known = np.isin(y, self.classes_)
-        if y.ndim != 1 or not np.all(known):
+        y = column_or_1d(y, warn=True)
+        if not np.all(np.isin(y, self.classes_)):
             raise InputError(
                 "`validation[1]` must hold labels of `y`, got others: leave their rows out."
             )
@@ -375,7 +383,9 @@ class GrownRegressor(GrownEstimator):
         return Values(Y)
 
     def _held_out_target(self, y: Any) -> Array:
-        return values(y)
+        Y = values(y)
+        require_moderate_values("validation[1]", Y)
+        return Y
 
     def _more_tags(self) -> dict[str, Any]:  # scikit-learn 1.5
         return {"multioutput": True}
@@ -384,6 +394,12 @@ class GrownRegressor(GrownEstimator):
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
+
+
+def share_of(value: Any) -> float | None:
+    """Return a share above 0 and below 1, None of anything else."""
+    is_number = isinstance(value, (float, np.floating)) and not isinstance(value, bool)
+    return float(value) if is_number and 0 < value < 1 else None
 
 
 def _validation_rows(estimator: NativeEstimator, X: Any) -> Array:

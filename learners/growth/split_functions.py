@@ -61,7 +61,9 @@ def cnn(image: tuple[int, int, int]) -> Draw:
     return draw
 
 
-def module(factory: Callable[[], Any], input_shape: tuple[int, ...]) -> Draw:
+def module(
+    factory: Callable[[], Any], n_inputs: int, image: tuple[int, int, int] | None = None
+) -> Draw:
     """Return the networks that a function makes, each with weights of its own.
 
     Parameters
@@ -69,8 +71,10 @@ def module(factory: Callable[[], Any], input_shape: tuple[int, ...]) -> Draw:
     factory : callable
         Makes a torch module of (batch, n_features) to (batch, width), out of the layers that a file
         can hold.
-    input_shape : tuple of int
-        What a row is reshaped to; `nn.Unflatten` as the first layer says another one.
+    n_inputs : int
+    image : (n_channels, height, width), optional
+        What a row is reshaped to where the first layer reads images; `nn.Unflatten` there says it
+        too.
 
     Raises
     ------
@@ -83,17 +87,17 @@ def module(factory: Callable[[], Any], input_shape: tuple[int, ...]) -> Draw:
             torch.manual_seed(int(generator.integers(2**62)))
             try:
                 made = factory()
-            except TypeError as error:
+            except (TypeError, NotImplementedError) as error:
                 raise InputError(
                     "`split` must be a function without arguments that makes a torch module, got "
                     f"one that fails: {error}."
                 ) from error
-        return layers_of(made, input_shape)
+        return layers_of(made, n_inputs, image)
 
     return draw
 
 
-def layers_of(network: Any, input_shape: tuple[int, ...]) -> Layers:
+def layers_of(network: Any, n_inputs: int, image: tuple[int, int, int] | None = None) -> Layers:
     """Return a torch module of the layers that a file can hold as a feature map.
 
     Raises
@@ -103,7 +107,7 @@ def layers_of(network: Any, input_shape: tuple[int, ...]) -> Layers:
 
     Examples
     --------
-    >>> layers_of(nn.Sequential(nn.Linear(4, 3), nn.ReLU()), (4,)).n_features
+    >>> layers_of(nn.Sequential(nn.Linear(4, 3), nn.ReLU()), 4).n_features
     3
     """
     if not isinstance(network, nn.Module):
@@ -112,14 +116,16 @@ def layers_of(network: Any, input_shape: tuple[int, ...]) -> Layers:
             "torch.nn.Sequential."
         )
     parts = _parts(network)
-    n_inputs = int(np.prod(input_shape))
+    reads_images = bool(parts) and isinstance(parts[0], nn.Conv2d | nn.MaxPool2d)
+    input_shape: tuple[int, ...] = (n_inputs,) if image is None or not reads_images else image
     if parts and isinstance(parts[0], nn.Unflatten):
         input_shape = tuple(int(size) for size in parts[0].unflattened_size)
         parts = parts[1:]
     try:
         phi = Layers(tuple(_layer(part) for part in parts), input_shape)
     except InvalidForestError as error:
-        raise UnsupportedModelError(f"`split` must make layers that fit: {error}") from None
+        hint = " Give `image_shape`." if reads_images and image is None else ""
+        raise UnsupportedModelError(f"`split` must make layers that fit: {error}{hint}") from None
     if phi.n_inputs != n_inputs:
         raise UnsupportedModelError(
             f"`split` must make a module of {n_inputs} columns, got one of {phi.n_inputs}: read "

@@ -1,9 +1,7 @@
 """The CPU engine: a forest packed for the kernel that suits it, run block by block on threads.
 
 Raw scores have the bits of `bitvec.reference`: the same comparisons, sums in the same order and
-dtype. One thing comes from elsewhere: exp and log1p of the polytope tests are the C library's here,
-as in NumPy's builds for Linux and macOS; where NumPy brings its own, the margin of a polytope node
-may differ in its last place.
+dtype.
 """
 
 from __future__ import annotations

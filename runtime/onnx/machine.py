@@ -50,8 +50,7 @@ def to_onnx(
     -------
     onnx.ModelProto
         Inputs and outputs are those of a forest in this form. Exit leaves and `raw` equal
-        `bitvec.machine`'s bit for bit in onnxruntime, except at a polytope node whose softplus
-        differs in its last place.
+        `bitvec.machine`'s bit for bit in onnxruntime.
 
     Raises
     ------

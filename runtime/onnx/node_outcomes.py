@@ -14,7 +14,7 @@ import numpy as np
 from bitvec.arrays import Array, ranges
 from bitvec.forest import Forest
 from bitvec.graph.operators import Graph, cast, greater, table
-from bitvec.graph.transforms import softplus
+from bitvec.graph.softplus import softplus
 from bitvec.node_tests import (
     WORD_BITS,
     ZERO_THRESHOLD,

@@ -60,8 +60,7 @@ def to_onnx(
     -------
     onnx.ModelProto
         Input `X`, (batch, n_features), in the forest's dtype; outputs as in
-        `bitvec.graph.answers`. `raw` equals the reference bit for bit in onnxruntime, except
-        at a polytope node whose softplus differs in its last place.
+        `bitvec.graph.answers`. `raw` equals the reference bit for bit in onnxruntime.
 
     Raises
     ------

@@ -16,6 +16,9 @@ CONSTANT = 1e-13
 def deviation(values: Array, axis: int = 0) -> tuple[Float64[Array, " n"], Float64[Array, " n"]]:
     """Return mean and standard deviation of what is finite; 1 where there is no deviation.
 
+    Where all values are equal the mean is that value, not rounded, and beyond `LARGEST` the
+    deviation is its size.
+
     Parameters
     ----------
     values : float32 or float64, two axes
@@ -29,16 +32,18 @@ def deviation(values: Array, axis: int = 0) -> tuple[Float64[Array, " n"], Float
     ([2e-200, 5.0], [1e-200, 1.0])
     """
     finite = np.isfinite(values)
+    highest = np.max(values, axis=axis, initial=-np.inf, where=finite)
+    lowest = np.min(values, axis=axis, initial=np.inf, where=finite)
     values = np.clip(np.where(finite, values, np.nan).astype(np.float64), -LARGEST, LARGEST)
     size = power_of_two(np.max(np.abs(values), axis=axis, initial=0.0, where=finite))
     scaled = values / np.expand_dims(size, axis)
     count = np.maximum(finite.sum(axis=axis), 1)
     center = np.nansum(scaled, axis=axis) / count
     spread = np.sqrt(np.nansum((scaled - np.expand_dims(center, axis)) ** 2, axis=axis) / count)
-    highest = np.max(scaled, axis=axis, initial=-np.inf, where=finite)
-    lowest = np.min(scaled, axis=axis, initial=np.inf, where=finite)
     varies = (highest > lowest) & (spread > CONSTANT * np.abs(center))
-    return center * size, np.where(varies, spread * size, 1.0)
+    center = np.where(highest == lowest, highest, center * size).astype(np.float64)
+    still = np.where(np.abs(center) > LARGEST, np.abs(center), 1.0)
+    return center, np.where(varies, spread * size, still)
 
 
 def power_of_two(size: Float64[Array, " n"]) -> Float64[Array, " n"]:

@@ -85,6 +85,8 @@ class Checkpoint:
             if header.get("format") != FORMAT or header.get("version") != str(VERSION):
                 raise FileFormatError("it must be one of this version of bitvec")
             record = json.loads(header["state"])
+            if not isinstance(record, dict):
+                raise FileFormatError("its state is no record")
         except (SafetensorError, ValueError, KeyError) as error:
             raise FileFormatError(
                 f"{self.path} must hold a checkpoint of bitvec, but {error}: remove it to start "
@@ -140,7 +142,7 @@ def take_forest(state: State, name: str) -> Forest:
     """Take a forest out of a state."""
     try:
         return unpack(part(state, name), state.record[name])
-    except InvalidForestError as error:
+    except (InvalidForestError, KeyError) as error:
         raise FileFormatError(f"a checkpoint must hold a whole forest, but {error}") from None
 
 
@@ -174,7 +176,14 @@ def take_training(state: State, module: torch.nn.Module, optimizer: torch.optim.
     """Put the parameters and the optimiser's state of a state in their places."""
     with torch.no_grad():
         for name, parameter in module.named_parameters():
-            parameter.copy_(torch.from_numpy(state.arrays[f"parameter/{name}"].copy()))
+            kept_array = state.arrays.get(f"parameter/{name}")
+            if kept_array is None or kept_array.shape != tuple(parameter.shape):
+                raise FileFormatError(
+                    f"a checkpoint must hold `{name}` in the shape {tuple(parameter.shape)}, got "
+                    f"{'nothing' if kept_array is None else kept_array.shape}: remove it to start "
+                    "anew."
+                )
+            parameter.copy_(torch.from_numpy(kept_array.copy()))
     kept: dict[int, dict[str, Any]] = {
         int(index): dict(values) for index, values in state.record["optimizer"].items()
     }
@@ -198,10 +207,12 @@ def at(path: str | os.PathLike[str], run: str) -> Checkpoint:
     if not isinstance(path, (str, os.PathLike)):
         raise InputError(f"`checkpoint_path` must be a path, got {path!r}.")
     place = Path(path)
-    if not place.parent.is_dir():
-        raise InputError(
-            f"the folder of `checkpoint_path` must exist, got {place}: create {place.parent} first."
-        )
-    if place.exists() and not place.is_file():
-        raise InputError(f"`checkpoint_path` must be a file, got {place}, which is none.")
+    with atomic.one_sentence(place, "written"):
+        if not place.parent.is_dir():
+            raise InputError(
+                f"the folder of `checkpoint_path` must exist, got {place}: create {place.parent} "
+                "first."
+            )
+        if place.exists() and not place.is_file():
+            raise InputError(f"`checkpoint_path` must be a file, got {place}, which is none.")
     return Checkpoint(place, run)

@@ -23,6 +23,7 @@ from bitvec.node_tests import (
     NodeTests,
     Relation,
 )
+from bitvec.softplus import softplus
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -234,12 +235,9 @@ def _prefixes(descending: Tensor) -> list[int]:
 
 
 def _softplus(value: Tensor) -> Tensor:
-    # NumPy's logaddexp, on the host: no device's softplus has the same last bits, and a margin one
-    # ulp off may fall on the other side of b.
-    host = value.cpu().numpy()
-    with np.errstate(invalid="ignore"):
-        soft = np.logaddexp(host.dtype.type(0), host)
-    return torch.from_numpy(soft).to(value.device)
+    # On the host: no device's softplus has the same last bits, not every device has float64, and a
+    # margin one ulp off may fall on the other side of b.
+    return torch.from_numpy(softplus(value.cpu().numpy())).to(value.device)
 
 
 def _set_outcome(tests: DeviceTests, x: Tensor, node: Tensor, row: Tensor | None) -> Tensor:

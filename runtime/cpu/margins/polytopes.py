@@ -1,19 +1,18 @@
 """Tests of several rows of S: sums of r * softplus(z - offset), decided by bounds where these do.
 
 softplus(v) is max(v, 0) + log1p(exp(-|v|)), whose last term a few multiplications give to `ERROR`.
-That decides almost every row in vectors; the rest is done with exp and log1p as in the reference.
+That decides almost every row in vectors; the rest is done as in the reference.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from bitvec.node_tests import Activation
 from bitvec.runtime.cpu.compiling import inner
+from bitvec.runtime.cpu.softplus import softplus
 
 _SOFTPLUS = int(Activation.SOFTPLUS)
 
@@ -23,18 +22,6 @@ _FAR = 24.0
 """exp(-24) is below `ERROR`."""
 _HUGE = 1e30
 """Where sums have greater terms than this, nothing is decided by bounds."""
-
-
-@inner
-def softplus(value, kind):
-    """Return numpy.logaddexp(0, value), branch by branch, in the dtype `kind`, that of value."""
-    if value > 0:
-        return value + math.log1p(math.exp(-value))
-    if value < 0:
-        return math.log1p(math.exp(value))
-    if value == 0:
-        return kind(np.log(2.0))
-    return value
 
 
 @inner
@@ -85,8 +72,8 @@ def decide(values, terms, activations, way, bounds, out):
     -----
     With u the unit roundoff, n rows and A = sum of |r_k| (max(v_k, 0) + 1), or |r_k v_k| for a row
     without softplus: the reference's z errs by at most gamma_(n+8) A from the sum of real numbers,
-    its exp and log1p being good to a few units in the last place, and the sum with `tail` by at
-    most (ERROR / 2 + gamma_(n+8)) A, where gamma_m = m u / (1 - m u) (Higham, Accuracy and
+    its softplus being good to a few units in the last place, and the sum with `tail` by at most
+    (ERROR / 2 + gamma_(n+8)) A, where gamma_m = m u / (1 - m u) (Higham, Accuracy and
     Stability of Numerical Algorithms, 2nd edition, Lemma 3.1 and section 4.2). So both lie on one
     side of b if the second is farther from it than (ERROR + 4 (n + 8) u) A, which also bears that
     A is itself rounded; the least normal number bears underflow. Comparisons with NaN decide

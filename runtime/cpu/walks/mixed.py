@@ -1,16 +1,13 @@
 """Trees of any tests, row by row: each test is evaluated where a row meets it.
 
 What no other kernel takes, and the way down oblique and polytope trees that evaluates only the
-nodes on a row's path. exp and log1p of the polytope tests are the C library's, as in NumPy's builds
-for Linux and macOS; where NumPy brings its own, the margin of a polytope node may differ in its
-last place.
+nodes on a row's path.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import numpy as np
@@ -23,6 +20,7 @@ from bitvec.node_tests import Activation, CodeRule, Kind, MissingRule, Relation
 from bitvec.runtime.cpu.arrays import constant
 from bitvec.runtime.cpu.compiling import inner, kernel
 from bitvec.runtime.cpu.leaves import leaf_sums
+from bitvec.runtime.cpu.softplus import softplus
 from bitvec.runtime.cpu.walks import mixed_layout, paths
 
 # Plain integers, which numba freezes into the code.
@@ -101,18 +99,6 @@ def cycles(forest: Forest) -> float:
 
 
 @inner
-def _softplus(value, scalars):
-    """Return numpy.logaddexp(0, value), branch by branch, in the dtype of value."""
-    if value > 0:
-        return value + math.log1p(math.exp(-value))
-    if value < 0:
-        return math.log1p(math.exp(value))
-    if value == 0:
-        return scalars.log_two
-    return value
-
-
-@inner
 def _is_missing(x, missing_rule, scalars):
     if missing_rule == _ZERO:
         return x != x or abs(x) <= scalars.zero_threshold
@@ -144,7 +130,7 @@ def _margin(X, x_row, node, rows, entries, scalars):
             value = term if j == row.first_entry else value + term
         value = value - row.offset
         if row.activation == _SOFTPLUS:
-            value = _softplus(value, scalars)
+            value = softplus(value, X.dtype.type)
         term = row.r * value
         z = term if k == node.first_row else z + term
     return z, missing

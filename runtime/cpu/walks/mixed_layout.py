@@ -96,7 +96,6 @@ def pack(forest: Forest) -> MixedTrees:
             [
                 ("zero", dtype, 0.0),
                 ("one", dtype, 1.0),
-                ("log_two", dtype, np.log(2.0)),
                 ("zero_threshold", dtype, ZERO_THRESHOLD),
                 # Nothing equals NaN: a forest without a sentinel has no other missing value.
                 ("sentinel", dtype, np.nan if sentinel is None else sentinel),

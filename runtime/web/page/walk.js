@@ -9,6 +9,29 @@ const NAN_OR_ZERO = 1, NAN_OR_SENTINEL = 2;     // missing rules
 const EXACT = 0, TRUNCATE = 1;                  // code rules; the third rounds down
 const ZERO_THRESHOLD = Math.fround(1e-35);
 
+// 1 / n! and 1 / (2 n + 1), of the series of exp and artanh.
+const EXP = [], ARTANH = [];
+for (let n = 0, factorial = 1; n < 14; n++, factorial *= n) EXP.push(1 / factorial);
+for (let n = 0; n < 18; n++) ARTANH.push(1 / (2 * n + 1));
+const FAR = 746, LOG2_E = 1.4426950408889634;
+const LN2_HIGH = 6.93147180369123816490e-01, LN2_LOW = 1.90821492927058770002e-10;
+
+// log(1 + exp(x)) by operations that are rounded alike everywhere, as bitvec computes it: Math.exp
+// and Math.log1p are each browser's own.
+export function softplus(x) {
+  if (Number.isNaN(x)) return x;
+  const u = Math.min(Math.abs(x), FAR), k = Math.floor(u * LOG2_E + 0.5);
+  let t = polynomial(EXP, (k * LN2_HIGH - u) + k * LN2_LOW), power = 1;
+  for (let n = 0; n < k; n++) power /= 2;
+  t *= power;
+  const s = t / (2 + t);
+  return Math.max(x, 0) + (s + s) * polynomial(ARTANH, s * s);
+}
+
+function polynomial(coefficients, x) {
+  return coefficients.reduceRight((value, one) => value * x + one);
+}
+
 export function rounding(dtype) {
   return dtype === "float32" ? Math.fround : Number;
 }
@@ -55,7 +78,7 @@ export class Walker {
       z = at === 0 ? term : this.round(z + term);
     });
     z = this.round(z - sum.offset);
-    if (sum.softplus) z = this.round(Math.max(z, 0) + Math.log1p(Math.exp(-Math.abs(z))));
+    if (sum.softplus) z = this.round(softplus(z));
     return { z: this.round(sum.r * z), missing };
   }
 

@@ -29,9 +29,17 @@ def test_dates_in_nanoseconds_vary():
     assert spread[0] == pytest.approx(3e8, rel=0.1)
 
 
-@pytest.mark.parametrize("value", [0.0, 0.1, -1e-300, 1e24])
+@pytest.mark.parametrize("value", [0.0, 0.1, -1e-300, 1e20, 1e24])
 def test_one_value_does_not_vary_however_often_it_stands_there(value):
-    assert deviation(np.full((100_001, 1), value))[1].tolist() == [1.0]
+    for n_rows in (289, 391, 100_001):  # sums of these are rounded
+        center, spread = deviation(np.full((n_rows, 1), value))
+        assert (center.tolist(), spread.tolist()) == ([value], [1.0])
+
+
+@pytest.mark.parametrize("value", [1e26, -1e90, 1.7e308])
+def test_one_value_beyond_float32_is_its_own_unit(value):
+    center, spread = deviation(np.full((391, 1), value))
+    assert (center.tolist(), spread.tolist()) == ([value], [abs(value)])
 
 
 def test_what_is_not_finite_is_left_out():

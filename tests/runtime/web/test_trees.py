@@ -14,6 +14,7 @@ from bitvec.arrays import Array
 from bitvec.node_tests import ZERO_THRESHOLD, CodeRule, Kind, MissingRule, Relation
 from bitvec.runtime.web.pages import trees_json
 from bitvec.runtime.web.trees import size, tree_json
+from bitvec.softplus import softplus
 
 
 def exit_leaf(tree: dict[str, Any], x: Array, sentinel: float | None) -> int:
@@ -67,7 +68,7 @@ def row_sum(row: dict[str, Any], x: Array, rule: int, sentinel: float | None) ->
         total = term if total is None else total + term
     value = total - dtype(row["offset"])
     if row["softplus"]:
-        value = np.logaddexp(dtype(0), value)
+        value = softplus(value)
     return dtype(row["r"]) * value, missing
 
 

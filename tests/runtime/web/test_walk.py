@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from strategies import AXIS, EQUAL, OBLIQUE, SET, forests_with_rows
+from strategies import AXIS, EQUAL, OBLIQUE, POLYTOPE, SET, forests_with_rows
 
 import bitvec
 from bitvec import reference
@@ -26,9 +26,8 @@ HERE = Path(__file__).parent
 def test_the_pages_walk_ends_in_the_references_leaves(node, tmp_path):
     jobs, expected = [], []
 
-    # Not polytopes: the last place of a softplus is the C library's own.
     @settings(max_examples=100, database=None)
-    @given(forests_with_rows(kinds=(AXIS, SET, EQUAL, OBLIQUE)))
+    @given(forests_with_rows(kinds=(AXIS, SET, EQUAL, OBLIQUE, POLYTOPE)))
     def keep(drawn: tuple[Forest, np.ndarray]) -> None:
         forest, X = drawn
         facts = forest_facts(forest) | {"trees": trees_json(forest)}
