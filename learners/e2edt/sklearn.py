@@ -190,8 +190,9 @@ class E2EDTClassifier(NativeClassifier, E2EDTEstimator, GrownClassifier):
     split : "linear", "mlp", "cnn" or callable
         What a node asks of x: θ · x; θ · φ(x) with φ one hidden layer of ReLU, or the paper's CNN,
         each node's its own; or a function that makes φ as a torch module of Linear, Conv2d,
-        MaxPool2d, ReLU and Flatten layers, from (batch, n_features) to (batch, width), to which θ
-        is added. Networks learn at a tenth of `learning_rate`.
+        MaxPool2d, ReLU and Flatten layers, to (batch, width), to which θ is added; it reads
+        (batch, n_features), or images of `image_shape` where a layer of images comes first.
+        Networks learn at a tenth of `learning_rate`.
     hidden : int
         Hidden units of "mlp".
     image_shape : tuple of int, optional
@@ -297,8 +298,9 @@ class E2EDTRegressor(RegressorMixin, E2EDTEstimator, GrownRegressor):  # type: i
     split : "linear", "mlp", "cnn" or callable
         What a node asks of x: θ · x; θ · φ(x) with φ one hidden layer of ReLU, or the paper's CNN,
         each node's its own; or a function that makes φ as a torch module of Linear, Conv2d,
-        MaxPool2d, ReLU and Flatten layers, from (batch, n_features) to (batch, width), to which θ
-        is added. Networks learn at a tenth of `learning_rate`.
+        MaxPool2d, ReLU and Flatten layers, to (batch, width), to which θ is added; it reads
+        (batch, n_features), or images of `image_shape` where a layer of images comes first.
+        Networks learn at a tenth of `learning_rate`.
     hidden : int
         Hidden units of "mlp".
     image_shape : tuple of int, optional

@@ -102,7 +102,7 @@ def require_exact(forest: Forest, form: str) -> None:
         (
             n_polytopes > 0,
             f"nodes that test one row of S without softplus, offset or weight, got {n_polytopes} "
-            "polytope nodes, whose softplus differs between C libraries: predict with bitvec",
+            "polytope nodes, whose sums of several rows a header does not hold: export ONNX",
         ),
         (
             forest.n_leaves >= MOST_LEAVES,

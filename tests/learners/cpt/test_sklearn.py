@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.datasets import load_wine
+from sklearn.datasets import load_wine, make_moons
 from sklearn.metrics import roc_auc_score
 
 import bitvec
@@ -41,6 +42,28 @@ def test_the_lifted_forest_is_certified_and_predicts_what_the_tree_predicts(refi
         assert bitvec.certify(model.forest_, model.tree_, X).passed
         assert np.array_equal(model.predict(X), model.tree_.predict(X))
         assert (model.refinement_ is None) == (refine == 0)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("form", ["tensor", "traversal"])
+def test_exported_trees_are_certified_whatever_rows_are_given(
+    seed: int, form: str, tmp_path: Path
+) -> None:
+    pytest.importorskip("onnxruntime")
+    X, y = make_moons(300, noise=0.25, random_state=seed)
+    options = {**QUICK, "max_depth": 3, "n_facets": 4, "steps": 30, "random_state": seed}
+    for model, target in ((CPTClassifier(**options), y), (CPTRegressor(**options), X @ [1, -2])):
+        forest = model.fit(X, target).forest_
+        path = bitvec.export(forest, tmp_path / "tree.onnx", form=form)
+        for rows in (None, X[:1], X):
+            assert bitvec.certify(forest, path, rows).passed
+
+
+def test_facets_tell_the_weight_of_rows_in_the_unit_that_it_was_given_in() -> None:
+    X, y = annulus(200, 0)
+    for weight in (1.0, 2.0, 1e-310, 1e300):
+        model = CPTClassifier(**QUICK).fit(X, y, np.full(200, weight))
+        assert model.facets_[0].weight == pytest.approx(200 * weight, rel=1e-9)
 
 
 def test_three_leaves_tell_a_ring_by_few_facets() -> None:

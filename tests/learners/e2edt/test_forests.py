@@ -227,3 +227,11 @@ def test_spatial_weights_of_patches_are_smoother_grown_and_refined_together() ->
 def test_an_image_that_does_not_fit_is_refused_in_forests_too() -> None:
     with pytest.raises(InputError, match="`spatial_shape` must be"):
         E2EDFClassifier(**QUICK, spatial=1.0, spatial_shape=(8, 9)).fit(*DIGITS)
+
+
+def test_a_folder_is_no_checkpoint_of_a_forest(tmp_path: Any) -> None:
+    with pytest.raises(InputError, match="`checkpoint_path` must be a file"):
+        E2EDFClassifier(**QUICK, checkpoint_path=tmp_path).fit(*WINE)
+    assert not list(tmp_path.parent.glob(f"{tmp_path.name}.*"))
+    with pytest.raises(InputError, match="`bootstrap` must be True or False"):
+        E2EDFClassifier(**QUICK, bootstrap="no").fit(*WINE)

@@ -199,7 +199,10 @@ def test_few_rows_are_not_divided() -> None:
         ({"growth": "best", "max_depth": None}, "`max_leaves` or `max_depth` must be given"),
         ({"min_gain": -1}, "`min_gain` must not be negative"),
         ({"smoothing": -1}, "`smoothing` must not be negative"),
-        ({"validation": 1.0}, "`validation` must be a share below 1"),
+        ({"validation": 1.0}, "`validation` must be a share above 0 and below 1"),
+        ({"validation": 0.0}, "`validation` must be a share above 0 and below 1"),
+        ({"validation": "x"}, "`validation` must be a share above 0 and below 1"),
+        ({"image_shape": (7, 7)}, "`image_shape` must be"),
         ({"validation": (1, 2, 3, 4)}, "got 4 parts"),
         ({"validation": (WINE[0][:, :5], WINE[1])}, "must have the 13 columns"),
         ({"validation": (WINE[0], WINE[1] + 1)}, r"`validation\[1\]` must hold labels"),
@@ -238,6 +241,38 @@ def test_rows_out_of_place_are_refused() -> None:
         E2EDTClassifier(**QUICK).fit(X * 1e200, y)
     with pytest.raises(InputError, match="`y` must not hold numbers beyond"):
         E2EDTRegressor(**QUICK).fit(X, X[:, 0] * 1e200)
+    chosen_by = {"validation": (X, X[:, 0] * 1e200), "refine": 5}
+    with pytest.raises(InputError, match=r"`validation\[1\]` must not hold numbers beyond"):
+        E2EDTRegressor(**{**QUICK, **chosen_by}).fit(X, X[:, 0])
+    with pytest.raises(InputError, match="got column 2, which differs by"):
+        E2EDTClassifier(**QUICK).fit(np.where(np.arange(13) == 2, X * 1e-165, X), y)
+    with pytest.raises(InputError, match="class labels must be numbers or text, got datetime64"):
+        E2EDTClassifier(**QUICK).fit(X, y.astype("datetime64[D]"))
+
+
+@pytest.mark.parametrize("weight", [5e-324, 1e-310, 1e-30, 1e300])
+def test_the_unit_of_weights_does_not_matter(weight: float) -> None:
+    X, y = WINE
+    options = {**QUICK, "smoothing": 0.0}
+    alone = E2EDTClassifier(**options).fit(X, y)
+    weighted = E2EDTClassifier(**options).fit(X, y, np.full(len(X), weight))
+    np.testing.assert_allclose(weighted.predict_proba(X), alone.predict_proba(X), atol=1e-12)
+    # One row's weight in this unit is far more than all of them.
+    smooth = E2EDTClassifier(**{**QUICK, "smoothing": 1e10 if weight > 1 else 1.0})
+    shares = smooth.fit(X, y, np.full(len(X), min(weight, 1e-30))).predict_proba(X)
+    np.testing.assert_allclose(shares, 1 / 3, atol=1e-12)
+
+
+@pytest.mark.parametrize("value", [1e20, 1e90])
+def test_a_huge_column_that_never_varies_changes_nothing(value: float) -> None:
+    X, y = WINE
+    wide = np.column_stack([X, np.full(len(X), value)])
+    options = {**QUICK, "refine": 60}
+    alone, beside = (E2EDTClassifier(**options).fit(each, y) for each in (X, wide))
+    assert alone.refinement_ is not None
+    assert beside.refinement_ is not None
+    assert beside.refinement_.score == alone.refinement_.score
+    np.testing.assert_array_equal(beside.predict(wide), alone.predict(X))
     with pytest.raises(InputError, match="at least 2 classes"):
         E2EDTClassifier(**QUICK).fit(X, np.zeros(len(X)))
     with pytest.raises(InputError, match="`sample_weight` must hold 178"):

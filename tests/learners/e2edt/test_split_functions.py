@@ -224,6 +224,25 @@ def test_options_out_of_place_are_refused(options: Any, error: Any, message: str
         E2EDTClassifier(**{**QUICK, **options}).fit(X, y)
 
 
+@pytest.mark.parametrize("first", [[], [nn.Unflatten(1, (1, 8, 8))]])
+def test_a_module_of_images_reads_the_image_of_the_columns(first: list[Any]) -> None:
+    digits, number = load_digits(return_X_y=True)
+    digits, number = digits[:200], number[:200]
+
+    def network() -> nn.Module:
+        return nn.Sequential(
+            *first, nn.Conv2d(1, 3, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(27, 5)
+        )
+
+    options = {**QUICK, "split": network, "image_shape": None if first else (8, 8)}
+    model = E2EDTClassifier(**options).fit(digits, number)
+    assert model.tree_.phi[0].input_shape == (1, 8, 8)  # type: ignore[index]
+    assert bitvec.certify(model.forest_, model.tree_, digits).passed
+    if not first:
+        with pytest.raises(UnsupportedModelError, match="Give `image_shape`"):
+            E2EDTClassifier(**{**options, "image_shape": None}).fit(digits, number)
+
+
 def test_a_part_of_an_image_is_no_image() -> None:
     with pytest.raises(InputError, match="begins with a Linear layer"):
         E2EDFClassifier(**QUICK, split=lambda: nn.Sequential(nn.ReLU(), nn.Linear(32, 3))).fit(X, y)
