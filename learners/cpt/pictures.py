@@ -15,7 +15,7 @@ from bitvec.arrays import Array, ArrayLike
 from bitvec.converters.native import children
 from bitvec.converters.native.cpt import CPT
 from bitvec.errors import InputError, MissingLibraryError
-from bitvec.learners.e2edt.drawable import (
+from bitvec.learners.plane import (
     INK,
     PIXELS,
     Plane,

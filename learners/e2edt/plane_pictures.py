@@ -12,15 +12,17 @@ from bitvec.arrays import Array, ArrayLike
 from bitvec.converters.native.e2edt import E2EDT
 from bitvec.errors import InputError, MissingLibraryError
 from bitvec.learners.e2edt.drawable import (
+    Stages,
+    require_tree,
+    titled,
+)
+from bitvec.learners.plane import (
     INK,
     PIXELS,
     Plane,
-    Stages,
     distinct_colours,
     leaf_vectors,
     plane_of,
-    require_tree,
-    titled,
 )
 
 try:

@@ -12,20 +12,22 @@ from bitvec.converters.native.e2edt import E2EDT
 from bitvec.converters.native.leaf_values import labels_of
 from bitvec.errors import InputError, MissingLibraryError
 from bitvec.learners.e2edt.drawable import (
-    INK,
-    MOST_NAMED,
-    PALE,
     Stages,
-    column_names,
-    distinct_colours,
-    leaf_vectors,
-    legend_columns,
     require_small,
     require_tree,
     titled,
 )
 from bitvec.learners.e2edt.tree_layout import Layout, layout_of
 from bitvec.learners.growth.penalties import image_shape
+from bitvec.learners.plane import (
+    INK,
+    MOST_NAMED,
+    PALE,
+    column_names,
+    distinct_colours,
+    leaf_vectors,
+    legend_columns,
+)
 
 try:
     from matplotlib.axes import Axes

@@ -12,7 +12,7 @@ pytest.importorskip("matplotlib")
 
 from bitvec.learners.cpt import pictures
 from bitvec.learners.cpt.sklearn import CPTClassifier
-from bitvec.learners.e2edt.drawable import PIXELS, distinct_colours
+from bitvec.learners.plane import PIXELS, distinct_colours
 
 # A box about 0 at the root, and a halfspace outside of it.
 TREE = from_cpt(
