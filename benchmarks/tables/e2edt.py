@@ -24,9 +24,8 @@ USUAL: Final[list[Settings]] = [
 IMAGES: Final[list[Settings]] = [
     {
         "max_depth": 8, "min_rows": 20, "restarts": 1, "weight_decay": 0.1, "refine": 8_000,
-        **smooth,
+        "spatial": 0.003, "spatial_shape": (28, 28),
     }
-    for smooth in ({}, {"spatial": 0.003, "spatial_shape": (28, 28)})
 ]  # fmt: skip
 LATE: Final[Settings] = {"steps": 8, "refine": 4_000}
 """Stumps that are hardly trained leave a larger tree to the refinement."""
@@ -38,7 +37,7 @@ SETTINGS: Final[dict[str, list[Settings]]] = {
     "letter": [{"max_depth": 10, "stump_loss": loss} for loss in ("likelihood", "information")],
     "connect-4": [{"max_depth": depth, "min_rows": 20} for depth in (4, 6)],
     "mnist": IMAGES,
-    "fashion_mnist": IMAGES[1:],
+    "fashion_mnist": IMAGES,
     "usps": [{"max_depth": depth, "min_rows": 8} for depth in (4, 6, 8)],
     "california": [{"max_depth": depth, "min_rows": 20} for depth in (6, 8, 10)],
 }

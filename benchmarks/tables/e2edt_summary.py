@@ -63,18 +63,37 @@ def table(report: Row) -> str:
 def forests(report: Row) -> str:
     """Return the first trees of each forest in Markdown, as the paper's Figure 6 draws them.
 
-    Of all trees together also the accuracy on validation rows, which is what the paper tells.
+    Of all trees together also the accuracy on validation rows, which is what the paper tells, and
+    by which the way is chosen.
     """
-    lines = ["| forest | trees | test | validation | splits a row |", f"|---|{'---:|' * 4}"]
+    lines = [
+        "| data | forest | trees | test | validation | splits a row |", f"|---|---|{'---:|' * 4}"
+    ]  # fmt: skip
     for row in report["rows"]:
-        if row["part"] == "forest":
-            told = [""] * (len(row["by_trees"]) - 1) + [f"{100 * row['held_out']:.1f}"]
+        if row["part"] != "forest":
+            continue
+        for way in row["ways"]:
+            told = [""] * (len(way["by_trees"]) - 1) + [f"{100 * way['held_out']:.1f}"]
             lines += [
-                f"| {row['data']} | {one['trees']:.0f} | {100 * one['test']:.1f} | {held_out} | "
-                f"{one['splits']:.1f} |"
-                for one, held_out in zip(row["by_trees"], told, strict=True)
+                f"| {row['data']} | {_way(way['settings'])} | {one['trees']:.0f} | "
+                f"{100 * one['test']:.1f} | {held_out} | {one['splits']:.1f} |"
+                for one, held_out in zip(way["by_trees"], told, strict=True)
             ]
     return "\n".join(lines)
+
+
+def _way(settings: Row) -> str:
+    """Return what distinguishes a forest from others of the same data.
+
+    Examples
+    --------
+    >>> _way({"split": "cnn", "refine": 500}), _way({"refine": 0}), _way({"refine": 0, "joint": 9})
+    ('CNN splits, each tree refined', 'not refined', 'all trees refined together')
+    """
+    refined = "each tree refined" if settings.get("refine", 1) else "not refined"
+    if settings.get("joint"):
+        refined = "all trees refined together"
+    return f"CNN splits, {refined}" if settings.get("split") == "cnn" else refined
 
 
 def steepness(report: Row) -> str:

@@ -68,6 +68,14 @@ def _tree(own: Sequence[Record]) -> Row:
     }
     if "by_trees" in best[0]:
         row["by_trees"] = _by_trees(best)
+        row["ways"] = [
+            {
+                "settings": json.loads(record["unit"][3]),
+                "by_trees": _by_trees([record]),
+                **_mean([record], ("held_out", "seconds")),
+            }
+            for record in own
+        ]
     return row
 
 

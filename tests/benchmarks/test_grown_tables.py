@@ -195,7 +195,7 @@ def test_the_tables_are_made_of_any_rows(name):
         if name == "cpt":
             assert ("0.980, 0.990" in summary.annulus(report)) == bool(records)
         else:
-            row = "| letter | 70 | 96.0 | 90.0 | 600.0 |"
+            row = "| letter | each tree refined | 70 | 96.0 | 90.0 | 600.0 |"
             assert (row in summary.forests(report)) == bool(records)
             row = "| usps | 0.01 | 30 | 90.0 | 91.0 | 80.0 | 4 | 1 | 95.3 |"
             assert (row in summary.steepness(report)) == bool(records)
