@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -68,3 +68,15 @@ class Source:
             pick("gain", nodes),
             self.metadata,
         )
+
+
+def retrained_source(source: Source | None) -> Source | None:
+    """Return the source record of a forest whose numbers have moved.
+
+    Ids still name the same nodes and leaves; covers and gains belong to values that have moved.
+    """
+    if source is None:
+        return None
+    origin = source.metadata.get("retrained_from", f"{source.library} {source.version}")
+    metadata = {**source.metadata, "retrained_from": origin}
+    return replace(source, metadata=metadata, leaf_cover=None, node_cover=None, gain=None)

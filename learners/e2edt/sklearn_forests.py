@@ -12,6 +12,7 @@ import numpy as np
 
 from bitvec.arrays import Array
 from bitvec.converters.native.e2edt import E2EDF, E2EDT, from_e2edf
+from bitvec.learners.draws import drawn_rows
 from bitvec.learners.e2edt.sklearn import E2EDTClassifier, E2EDTEstimator, E2EDTRegressor
 from bitvec.learners.e2edt.tree import of_forest
 from bitvec.learners.growth.columns import Columns, columns_of
@@ -128,7 +129,7 @@ class _Forest(E2EDTEstimator):
 
         def one(number: int) -> Any:
             tree_seed = seeds[number]
-            times = _drawn(len(Z), tree_seed) if bootstrap else np.ones(len(Z))
+            times = drawn_rows(len(Z), [tree_seed, 1]) if bootstrap else np.ones(len(Z))
             own = np.flatnonzero(times)
             tree = copy.copy(self)
             tree.verbose = False
@@ -187,12 +188,6 @@ class _Forest(E2EDTEstimator):
         assert isinstance(finished, E2EDT)
         moved = self.refinement_ is not None and self.refinement_.improved
         return finished if moved else replace(finished, gamma=tree.gamma)
-
-
-def _drawn(n_rows: int, seed: int) -> Array:
-    """Return how often each row is drawn, of as many draws with replacement as there are rows."""
-    drawn = np.random.default_rng([seed, 1]).integers(0, n_rows, n_rows)
-    return np.bincount(drawn, minlength=n_rows).astype(np.float64)
 
 
 class E2EDFClassifier(_Forest, E2EDTClassifier):

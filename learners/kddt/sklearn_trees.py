@@ -15,6 +15,7 @@ from bitvec.arrays import Array
 from bitvec.converters.native import KDDT, from_kddt_forest
 from bitvec.errors import InputError, MissingLibraryError
 from bitvec.kernels import FeatureKernel
+from bitvec.learners.draws import drawn_rows, feature_count
 from bitvec.learners.kddt.answers import answers
 from bitvec.learners.kddt.bandwidths import RULES, Chosen, checked_grid, given_bandwidth
 from bitvec.learners.kddt.events import events_of, laws_of
@@ -161,7 +162,7 @@ class KernelTrees(NativeEstimator):
         limits = self._limits(n_features)
 
         def one(seed: int) -> GrownTree:
-            own = weight * _drawn(len(X), seed) if bootstrap else weight
+            own = weight * drawn_rows(len(X), seed) if bootstrap else weight
             return self._finished(grow_tree(laws, events, targets, own, limits, seed, stop))
 
         seeds = random.randint(SEEDS, size=self._n_trees or 1).tolist()
@@ -286,7 +287,7 @@ class KernelTrees(NativeEstimator):
             DEEPEST if self.max_depth is None else min(int(self.max_depth), DEEPEST),
             float(self.min_mass),
             float(self.min_gain),
-            None if whole else _feature_count(self.max_features, n_features),
+            None if whole else feature_count(self.max_features, n_features),
             self._random_thresholds and not whole,
         )
 
@@ -382,12 +383,6 @@ def _weighing(
     return rows, targets.take(kept), weight[kept], None if widths is None else widths[kept]
 
 
-def _drawn(n_rows: int, seed: int) -> Float[Array, " n_rows"]:
-    """Return how often each row is drawn, of as many draws with replacement as there are rows."""
-    drawn = np.random.default_rng(seed).integers(0, n_rows, n_rows)
-    return np.bincount(drawn, minlength=n_rows).astype(np.float64)
-
-
 def _counted(items: Iterable[Any], n: int, told: Any) -> Iterable[Any]:
     for done, item in enumerate(items, 1):
         told(done, n)
@@ -424,21 +419,3 @@ def _uncertainties(uncertainty: Any, X: Array) -> Float[Array, "n_rows n_feature
             f"values, got {got}: pass the bandwidth of each training value."
         )
     return found
-
-
-def _feature_count(max_features: Any, n_features: int) -> int | None:
-    """Return how many features a node looks at, from a number, a share, "sqrt" or "log2"."""
-    if max_features is None:
-        return None
-    if isinstance(max_features, str) and max_features in ("sqrt", "log2"):
-        root = np.sqrt(n_features) if max_features == "sqrt" else np.log2(n_features)
-        return max(1, int(root))
-    is_whole = isinstance(max_features, (int, np.integer)) and not isinstance(max_features, bool)
-    if is_whole and 1 <= max_features <= n_features:
-        return int(max_features)
-    if isinstance(max_features, (float, np.floating)) and 0 < max_features <= 1:
-        return max(1, int(max_features * n_features))
-    raise InputError(
-        "`max_features` must be None, 'sqrt', 'log2', a share in (0, 1] or a number from 1 to "
-        f"{n_features}, got {max_features!r}."
-    )

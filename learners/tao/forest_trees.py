@@ -15,7 +15,7 @@ from bitvec.forest import Forest
 from bitvec.learners.tao.tree import NodeKind, Tree
 from bitvec.node_tests import Activation, Kind, NodeTests, Relation
 from bitvec.reference.node_outcomes import outcomes
-from bitvec.source import Source
+from bitvec.source import Source, retrained_source
 from bitvec.structure import Bitvectors
 
 BLOCK = 1 << 20
@@ -132,7 +132,7 @@ def joined(forest: Forest, trees: Sequence[Tree | None]) -> Forest:
         v[first_leaf : first_leaf + tree.n_leaves] = tree.V
         swapped[first : first + tree.n_nodes] = ~tree.above
         moved |= {first + node: (tree, node) for node in range(tree.n_nodes)}
-    source = _moved_source(forest.source)
+    source = retrained_source(forest.source)
     if source is not None:
         source = _in_place(source, B, left, right, swapped)
     left[swapped], right[swapped] = right[swapped], left[swapped]
@@ -230,12 +230,3 @@ def _in_place(
     first, second = first[swapped], second[swapped]
     ids[first], ids[second] = ids[second], ids[first]
     return replace(source, node_id=ids[: left.size], leaf_id=ids[left.size :])
-
-
-def _moved_source(source: Source | None) -> Source | None:
-    """Return the source record without covers and gains, which belong to values that have moved."""
-    if source is None:
-        return None
-    origin = source.metadata.get("retrained_from", f"{source.library} {source.version}")
-    metadata = {**source.metadata, "retrained_from": origin}
-    return replace(source, metadata=metadata, leaf_cover=None, node_cover=None, gain=None)

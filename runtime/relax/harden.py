@@ -15,7 +15,7 @@ from bitvec.output import Output
 from bitvec.runtime.relax.dense_rows import DenseRows
 from bitvec.runtime.relax.leaf_functions import to_leaves
 from bitvec.runtime.relax.module import SoftForest
-from bitvec.source import Source
+from bitvec.source import retrained_source
 
 
 def harden(module: SoftForest) -> Forest:
@@ -63,7 +63,7 @@ def harden(module: SoftForest) -> Forest:
         leaves=leaves,
         output=output,
         feature_map=forest.feature_map if module.phi is None else module.phi.hardened(harden),
-        source=retrained_source(forest),
+        source=retrained_source(forest.source),
     )
 
 
@@ -89,22 +89,6 @@ def _moved(name: str, old: Array, new: Array, moved: Array) -> Array:
             "infinity: lower the learning rate."
         )
     return np.where(moved, new, old)
-
-
-def retrained_source(forest: Forest) -> Source | None:
-    """Return the source record of a forest whose numbers have moved."""
-    source = forest.source
-    if source is None:
-        return None
-    origin = source.metadata.get("retrained_from", f"{source.library} {source.version}")
-    # Ids still name the same nodes and leaves; covers and gains belong to values that have moved.
-    return replace(
-        source,
-        leaf_cover=None,
-        node_cover=None,
-        gain=None,
-        metadata={**source.metadata, "retrained_from": origin},
-    )
 
 
 def _numpy(tensor: torch.Tensor) -> Array:

@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float
 from bitvec.arrays import Array
 from bitvec.forest import Forest
 from bitvec.node_tests import MissingRule, NodeTests
-from bitvec.runtime.relax.moments import LARGEST, deviation
+from bitvec.runtime.relax.moments import LARGEST, column_units
 from bitvec.runtime.relax.paths import PathLayout
 from bitvec.runtime.torch.outcomes import DeviceTests, decide, is_missing, to_device
 
@@ -66,7 +66,7 @@ def measure(forest: Forest, Z: Array, device: torch.device) -> Scaling:
     layout = PathLayout(forest.bitvectors, device)
     order = layout.order.cpu().numpy()
     tests = to_device(forest.tests.take(order), forest.inputs.missing_sentinel, device)
-    center, spread = deviation(Z)
+    center, spread = column_units(Z)
     margin = _margin_deviation(tests, layout, Z)
     by_node = np.empty_like(margin)
     by_node[order] = margin

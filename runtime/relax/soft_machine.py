@@ -25,7 +25,6 @@ from bitvec.output import Aggregate
 from bitvec.runtime import tables
 from bitvec.runtime.relax import options, score_maps
 from bitvec.runtime.relax.aggregation import divisor
-from bitvec.runtime.relax.harden import retrained_source
 from bitvec.runtime.relax.leaf_functions import LeafFunctions, to_leaves
 from bitvec.runtime.relax.machine_tests import (
     MachineRows,
@@ -39,6 +38,7 @@ from bitvec.runtime.relax.moments import deviation
 from bitvec.runtime.relax.score_blocks import ScoreBlocks
 from bitvec.runtime.torch import devices
 from bitvec.runtime.torch.outcomes import DeviceTests, decide, to_device
+from bitvec.source import retrained_source
 
 MOVABLE = ("S", "b", "v", "B", "c")
 
@@ -284,7 +284,7 @@ class SoftMachine(nn.Module):
         B, c = on_grid(B, c, origin.leaf_ptr)
         S, b = (now[name].numpy().astype(np.float64) for name in ("S", "b"))
         tests = moved_tests(origin.tests, self.units, S, b)
-        source = retrained_source(origin.frame)
+        source = retrained_source(origin.frame.source)
         return replace(origin, tests=tests, B=B, c=c, leaves=leaves, source=source)
 
     def _rows(self, X: Any) -> tuple[Array, Array]:

@@ -8,13 +8,13 @@ import numpy as np
 
 from bitvec import reference
 from bitvec.forest import Forest
-from bitvec.runtime.relax.harden import retrained_source
 from bitvec.runtime.retrain import leaf_refit
 from bitvec.runtime.retrain.objective import Objective
 from bitvec.runtime.retrain.recipe import Recipe, tell
 from bitvec.runtime.retrain.selection import Selection
 from bitvec.runtime.retrain.training_data import Data
 from bitvec.runtime.torch.engine import TorchEngine
+from bitvec.source import retrained_source
 
 PATIENCE = 2
 """Solutions in a row that score no better than one before, after which the path is left: the
@@ -43,7 +43,7 @@ def refit_leaves(
     for step, (_, v) in enumerate(fits, start=1):
         with np.errstate(over="ignore"):  # what overflows is rejected by the selection
             leaves = replace(forest.leaves, v=v.astype(forest.leaves.v.dtype))
-        candidate = replace(forest, leaves=leaves, source=retrained_source(forest))
+        candidate = replace(forest, leaves=leaves, source=retrained_source(forest.source))
         raw = reference.accumulate(candidate, held_out.X, held_out_exits)
         look = selection.consider(candidate, "leaves", step, n_fits, raw=raw)
         tell(recipe, look)

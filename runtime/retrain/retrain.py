@@ -36,7 +36,6 @@ from bitvec.runtime.retrain.soft_training import Goal, train_soft
 from bitvec.runtime.retrain.training_data import Data
 from bitvec.runtime.torch import devices
 
-MOVABLE = ("S", "b", "v", "r", "base_score", "phi")
 LEAVES = ("v", "base_score")
 MANY_ROWS = 10_000
 
@@ -318,7 +317,9 @@ def _train(forest: Forest, train: Any) -> dict[str, Any]:
     except InputError as error:
         raise InputError(str(error).replace("`movable", "`train")) from None
     if not names:
-        raise InputError(f"`train` must name at least one of {', '.join(MOVABLE)}, got none.")
+        raise InputError(
+            f"`train` must name at least one of {', '.join(movable.MOVABLE)}, got none."
+        )
     return dict(train) if isinstance(train, Mapping) else dict.fromkeys(names, "all")
 
 

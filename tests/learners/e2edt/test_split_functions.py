@@ -120,7 +120,7 @@ def test_margins_of_a_batch_are_those_of_each_network_alone_over_raw_columns(spl
     draw = {
         "mlp": lambda: split_functions.mlp(64, 7),
         "cnn": lambda: split_functions.cnn((1, 16, 16)),
-    }.get(split, lambda: split_functions.module(split, (64,)))()
+    }.get(split, lambda: split_functions.module(split, 64))()
     kind = Network(draw)
     rows = [np.arange(16), np.arange(16, 40)]
     labels = Labels(rng.integers(0, 2, 40), 2)
@@ -155,14 +155,14 @@ def test_a_torch_module_is_the_same_network_as_layers() -> None:
         nn.Unflatten(1, (1, 8, 8)), nn.Conv2d(1, 3, (3, 2), stride=2, padding=1), nn.ReLU(),
         nn.Sequential(nn.MaxPool2d(2), nn.Flatten()), nn.Linear(12, 4, bias=False),
     ).double()  # fmt: skip
-    phi = split_functions.layers_of(network, (64,))
+    phi = split_functions.layers_of(network, 64)
     assert isinstance(phi.layers[2], MaxPool2d)
     expected = network(torch.tensor(X)).detach().numpy()
     assert phi(X) == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
 def test_a_factory_draws_by_the_nodes_own_seed_and_leaves_torchs_numbers_alone() -> None:
-    draw = split_functions.module(small_cnn, (64,))
+    draw = split_functions.module(small_cnn, 64)
     torch.manual_seed(3)
     before = torch.get_rng_state()
     one, same, other = (draw(np.random.default_rng(seed)) for seed in (0, 0, 1))

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from bitvec.errors import InputError
-from bitvec.learners.growth.columns import RandomColumns, RandomPatch, columns_of, feature_count
+from bitvec.learners.draws import feature_count
+from bitvec.learners.growth.columns import RandomColumns, RandomPatch, columns_of
 from bitvec.learners.growth.level import level_of
 from bitvec.learners.growth.targets import Labels
 

@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from bitvec.runtime.relax.moments import deviation, power_of_two
+from bitvec.runtime.relax.moments import LARGEST, column_units, deviation, power_of_two
 
 
 @pytest.mark.parametrize("power", [-1000, -160, 0, 80])
@@ -37,9 +37,12 @@ def test_one_value_does_not_vary_however_often_it_stands_there(value):
 
 
 @pytest.mark.parametrize("value", [1e26, -1e90, 1.7e308])
-def test_one_value_beyond_float32_is_its_own_unit(value):
-    center, spread = deviation(np.full((391, 1), value))
-    assert (center.tolist(), spread.tolist()) == ([value], [abs(value)])
+def test_one_value_beyond_float32_is_measured_in_a_unit_that_fits(value):
+    X = np.column_stack([np.full(391, value), np.arange(391.0)])
+    center, spread = column_units(X)
+    assert (center[0], spread[0]) == (value, abs(value) / LARGEST)
+    assert [center[1], spread[1]] == [each[0] for each in deviation(X[:, 1:])]
+    assert deviation(X)[1][0] == 1
 
 
 def test_what_is_not_finite_is_left_out():
