@@ -57,7 +57,7 @@ FORESTS: Final[dict[str, Settings]] = {
 CNN_FOREST: Final[Settings] = {
     "n_estimators": 10, "split": "cnn", "image_shape": (16, 16), "max_features": None,
     "growth": "best", "max_depth": None, "max_leaves": 10, "batch_size": 1_024, "steps": 200,
-    "refine": 500,
+    "refine": 0, "joint": 1_000,
 }  # fmt: skip
 """Few trees like the paper's of ten leaves."""
 HASTY_TREES: Final[Settings] = {"steps": 25, "refine": 0}
