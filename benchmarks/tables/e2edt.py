@@ -54,17 +54,11 @@ FORESTS: Final[dict[str, Settings]] = {
     "letter": {"n_estimators": 70, "max_depth": 10, "max_features": 8},
 }  # fmt: skip
 """The paper's."""
-CNN_FOREST: Final[Settings] = {
-    "n_estimators": 10, "split": "cnn", "image_shape": (16, 16), "max_features": None,
-    "growth": "best", "max_depth": None, "max_leaves": 10, "batch_size": 1_024, "steps": 200,
-    "refine": 0, "joint": 1_000,
-}  # fmt: skip
-"""Few trees like the paper's of ten leaves."""
 HASTY_TREES: Final[Settings] = {"steps": 25, "refine": 0}
 """Of forests: trees that differ more from each other, in a tenth of the time."""
 WAYS: Final[dict[str, list[Settings]]] = {
     "usps": [
-        FORESTS["usps"] | HASTY_TREES, FORESTS["usps"] | HASTY_TREES | {"joint": 2_000}, CNN_FOREST
+        FORESTS["usps"] | HASTY_TREES, FORESTS["usps"] | HASTY_TREES | {"joint": 2_000}
     ],
     "letter": [FORESTS["letter"] | HASTY_TREES, FORESTS["letter"]],
 }  # fmt: skip

@@ -87,13 +87,12 @@ def _way(settings: Row) -> str:
 
     Examples
     --------
-    >>> _way({"split": "cnn", "refine": 500}), _way({"refine": 0}), _way({"refine": 0, "joint": 9})
-    ('CNN splits, each tree refined', 'not refined', 'all trees refined together')
+    >>> _way({}), _way({"refine": 0}), _way({"refine": 0, "joint": 2_000})
+    ('each tree refined', 'not refined', 'all trees refined together')
     """
-    refined = "each tree refined" if settings.get("refine", 1) else "not refined"
     if settings.get("joint"):
-        refined = "all trees refined together"
-    return f"CNN splits, {refined}" if settings.get("split") == "cnn" else refined
+        return "all trees refined together"
+    return "each tree refined" if settings.get("refine", 1) else "not refined"
 
 
 def steepness(report: Row) -> str:
