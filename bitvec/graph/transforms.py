@@ -9,25 +9,6 @@ from bitvec.graph.operators import Graph, cast, greater
 from bitvec.output import Output, PostTransform
 
 
-def softplus(graph: Graph, x: str, dtype: np.dtype) -> str:
-    """Append log(1 + exp(x)), correct to a few units in the last place; NaN stays NaN.
-
-    The operator Softplus is missing for float64 in onnxruntime and loses small results in float32.
-    log1p(u) is log(w) · u / (w − 1) with w the rounded 1 + u, and u itself where w is 1.
-    """
-    zero, one = np.zeros((), dtype), np.ones((), dtype)
-    magnitude = graph.add("Abs", x, name="softplus_magnitude")
-    u = graph.add("Exp", graph.add("Neg", magnitude, name="softplus_negative"), name="softplus_u")
-    w = graph.add("Add", u, one, name="softplus_w")
-    slope = graph.add("Div", u, graph.add("Sub", w, one, name="softplus_w_1"), name="softplus_u_w")
-    log1p = graph.add("Mul", graph.add("Log", w, name="softplus_log"), slope, name="softplus_log1p")
-    small = graph.add("Equal", w, one, name="softplus_is_small")
-    log1p = graph.add("Where", small, u, log1p, name="softplus_rest")
-    above = greater(graph, x, zero, "softplus_is_above")
-    hinge = graph.add("Where", above, x, zero, name="softplus_hinge")
-    return graph.add("Add", hinge, log1p, name="softplus")
-
-
 def columns(graph: Graph, value: str, start: int, size: int, total: int) -> str:
     if size == total:
         return value
@@ -159,7 +140,20 @@ def _exponential_standard_ratio(graph: Graph, output: Output, raw: str) -> str:
 
 
 def _logarithm_one_plus_exp(graph: Graph, output: Output, raw: str) -> str:
-    return softplus(graph, raw, output.dtype)
+    # Correct to a few units in the last place, and NaN of NaN: the operator Softplus is missing for
+    # float64 in onnxruntime and loses small results in float32. log1p(u) is log(w) · u / (w − 1)
+    # with w the rounded 1 + u, and u itself where w is 1.
+    zero, one = np.zeros((), output.dtype), np.ones((), output.dtype)
+    magnitude = graph.add("Abs", raw, name="softplus_magnitude")
+    u = graph.add("Exp", graph.add("Neg", magnitude, name="softplus_negative"), name="softplus_u")
+    w = graph.add("Add", u, one, name="softplus_w")
+    slope = graph.add("Div", u, graph.add("Sub", w, one, name="softplus_w_1"), name="softplus_u_w")
+    log1p = graph.add("Mul", graph.add("Log", w, name="softplus_log"), slope, name="softplus_log1p")
+    small = graph.add("Equal", w, one, name="softplus_is_small")
+    log1p = graph.add("Where", small, u, log1p, name="softplus_rest")
+    above = greater(graph, raw, zero, "softplus_is_above")
+    hinge = graph.add("Where", above, raw, zero, name="softplus_hinge")
+    return graph.add("Add", hinge, log1p, name="softplus")
 
 
 def _signed_square(graph: Graph, output: Output, raw: str) -> str:

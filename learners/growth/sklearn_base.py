@@ -317,15 +317,15 @@ class GrownEstimator(NativeEstimator):
         """Return the rows to grow on, and what to choose by if the tree is refined."""
         everything = np.arange(len(X))
         if not isinstance(self.validation, (tuple, list)):
-            share = share_of(self.validation)
-            if share is None:
+            share = self.validation
+            if not isinstance(share, (float, np.floating)) or not 0 < share < 1:
                 raise InputError(
                     "`validation` must be a share above 0 and below 1, (X, y) or "
                     f"(X, y, sample_weight), got {self.validation!r}."
                 )
             if not refines:
                 return everything, None
-            grown_on, chosen_by = held_out(len(X), share, seed)
+            grown_on, chosen_by = held_out(len(X), float(share), seed)
             if not chosen_by.size:
                 return everything, None
             y = target.take(chosen_by).told
@@ -394,12 +394,6 @@ class GrownRegressor(GrownEstimator):
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
-
-
-def share_of(value: Any) -> float | None:
-    """Return a share above 0 and below 1, None of anything else."""
-    is_number = isinstance(value, (float, np.floating)) and not isinstance(value, bool)
-    return float(value) if is_number and 0 < value < 1 else None
 
 
 def _validation_rows(estimator: NativeEstimator, X: Any) -> Array:
