@@ -30,7 +30,6 @@ from bitvec.runtime.relax.block_scores import Plan, Routing
 from bitvec.runtime.relax.dense_rows import DenseRows, is_plain, may_turn_dense
 from bitvec.runtime.relax.leaf_functions import LeafFunctions
 from bitvec.runtime.relax.learned_columns import LearnedColumns
-from bitvec.runtime.relax.movable import MOVABLE as MOVABLE
 from bitvec.runtime.relax.movable import find as find_movable
 from bitvec.runtime.relax.movable import require_range
 from bitvec.runtime.relax.recomputation import Part
