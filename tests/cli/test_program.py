@@ -91,8 +91,8 @@ def test_the_choices_of_the_help_are_those_of_the_engines() -> None:
 
 
 def test_the_choices_of_the_help_are_those_of_retraining() -> None:
-    from bitvec.runtime.relax.relaxations import RELAXATIONS
     from bitvec.runtime.relax.movable import MOVABLE
+    from bitvec.runtime.relax.relaxations import RELAXATIONS
 
     assert tuple(RELAXATIONS) == retrain.RELAXATIONS
     assert retrain.MOVABLE == MOVABLE
