@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from bitvec import structure
@@ -37,6 +38,12 @@ ONE_HOT = (AXIS, SET, EQUAL)
 """Kinds whose outcome no rounding can move: every engine must agree on them bit for bit."""
 
 SENTINEL = -999.0
+
+
+def examples(n: int) -> settings:
+    """Settings of a slow test: `n` examples, and as many times more in the long run as others."""
+    usual = settings.get_profile("fixed").max_examples
+    return settings(max_examples=n * settings.default.max_examples // usual)
 
 
 def special_values(dtype: np.dtype) -> np.ndarray:

@@ -11,6 +11,7 @@ from bitvec.arrays import Array
 from bitvec.probing.base_rows import BaseRows
 from bitvec.probing.coverage import Coverage
 from bitvec.probing.edges import bisect
+from bitvec.probing.float_keys import floats
 from bitvec.probing.found_rows import FoundRows
 from bitvec.probing.halfspaces import search
 from bitvec.probing.proofs import BOXES, decide, magnitudes
@@ -24,6 +25,8 @@ MISSING_SHARES = (0.0, 0.0, 0.0, 1.0, 0.5, 0.0)
 second is the decision of what the first has missed)."""
 BOXES_IN_ALL = 1 << 12
 """Boxes looked at before each further decision gets one only."""
+RUNS = 64
+"""Most intervals of a column that are decided one by one, where none is shown for all at once."""
 
 
 class MixedTrials(Trials):
@@ -86,7 +89,7 @@ class MixedTrials(Trials):
             if attempt == 1:
                 for i, at in enumerate(bad.tolist()):
                     one, box = part.take(np.array([i])), (low[i], high[i], may_miss[i])
-                    is_empty, rows = self._decide(region, one, box, X[at : at + 1].copy())
+                    is_empty, rows = self._decide_all(region, one, box, X[at : at + 1])
                     needed[at] = not is_empty
                     if rows is not None:
                         X[at], shown[at] = rows[0], True
@@ -100,6 +103,32 @@ class MixedTrials(Trials):
         goes_right = outcomes(plan.forest, X, hits, node[hits])
         self.finds.add(X[hits], node[hits], goes_right, wanted.take(hits))
         return X, shown, needed
+
+    def _decide_all(
+        self,
+        region: Region,
+        wanted: Targets,
+        box: tuple[Array, Array, Array],
+        X: Float[Array, "1 n_features"],
+    ) -> tuple[bool, Float[Array, "1 n_features"] | None]:
+        """Return the same as `_decide`, where the path admits some intervals of a column only."""
+        is_empty, rows = self._decide(region, wanted, box, X.copy())
+        j = int(wanted.column[0])
+        if is_empty or rows is not None or j not in region.atoms or wanted.missing[0]:
+            return is_empty, rows
+        asked = (int(part[0]) for part in (wanted.at, wanted.column, wanted.low, wanted.high))
+        first, last = region.runs(*asked, int(wanted.side[0]))
+        if first.size > RUNS:
+            return False, None
+        column, (low, high, may_miss) = region.columns[j], box
+        is_empty = True
+        for begin, end in zip(*(floats(keys, X.dtype) for keys in (first, last)), strict=True):
+            low[column], high[column] = begin, end
+            none, rows = self._decide(region, wanted, (low, high, may_miss), X.copy())
+            if rows is not None:
+                return False, rows
+            is_empty &= none
+        return is_empty, None
 
     def _decide(
         self,

@@ -217,6 +217,25 @@ class Region:
             )
         return key, exists
 
+    def runs(
+        self, i: int, j: int, low: int, high: int, side: int
+    ) -> tuple[Int64[Array, " n_runs"], Int64[Array, " n_runs"]]:
+        """Return the first and last keys of all admitted intervals of [low, high], rising.
+
+        Of node i and column j; `side` as in `fit`. Neighbouring atoms make one interval.
+        """
+        low, high = max(low, int(self.low[i, j])), min(high, int(self.high[i, j]))
+        if j not in self.atoms:
+            return np.array([low])[: low <= high], np.array([high])[: low <= high]
+        atoms = self.atoms[j]
+        fits = atoms.admitted[i] & (atoms.first <= high) & (atoms.last >= low)
+        if side >= 0:
+            own = np.searchsorted(atoms.node, self.nodes[i])
+            fits &= atoms.goes_right[own] == (side == 1)
+        turns = np.flatnonzero(np.diff(fits.astype(np.int8), prepend=0, append=0))
+        begin, end = turns[::2], turns[1::2] - 1
+        return np.maximum(atoms.first[begin], low), np.minimum(atoms.last[end], high)
+
 
 def regions(plan: Plan, nodes: Int64[Array, " n"]) -> Iterator[Region]:
     """Yield the regions of some nodes, in order, in parts that fit in memory."""

@@ -341,9 +341,11 @@ def _possible(plan: Plan, region: Region, wanted: Targets) -> Targets:
             wanted.side[index],
         )
     low, high = np.where(valued, wish, wanted.low), np.where(valued, wish, wanted.high)
-    # A plain interval stays one: a search below tests of several columns may move within it.
-    low[plain] = np.maximum(wanted.low, region.low[wanted.at, wanted.column])[plain]
-    high[plain] = np.minimum(wanted.high, region.high[wanted.at, wanted.column])[plain]
+    # A plain interval stays one: a search below tests of several columns may move within it. So
+    # does a side's: that no row holds the one value wished for would not prove it out of reach.
+    whole = np.append(plain, settled[sides(wanted)[settled] >= 0])
+    low[whole] = np.maximum(wanted.low, region.low[wanted.at, wanted.column])[whole]
+    high[whole] = np.minimum(wanted.high, region.high[wanted.at, wanted.column])[whole]
     # One value of a column may be the choice for several targets of one outcome.
     order = np.lexsort([x[settled] for x in (wish, wanted.minus_zero, wanted.outcome, wanted.at)])
     order = settled[order]

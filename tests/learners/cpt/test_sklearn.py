@@ -44,7 +44,9 @@ def test_the_lifted_forest_is_certified_and_predicts_what_the_tree_predicts(refi
         assert (model.refinement_ is None) == (refine == 0)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.full) for seed in range(2, 8))]
+)
 @pytest.mark.parametrize("form", ["tensor", "traversal"])
 def test_exported_trees_are_certified_whatever_rows_are_given(
     seed: int, form: str, tmp_path: Path

@@ -156,7 +156,7 @@ def test_onnxruntime_answers_what_the_module_answers_for_every_kind_of_node_and_
     assert close(got, expected, dtype)
 
 
-USUAL = ("sigmoid", "kernel", "sparsemax")
+USUAL = ("sigmoid", "sparsemax")
 """An export takes seconds: the others are exported by the long tests."""
 
 
@@ -186,7 +186,7 @@ def test_raw_scores_and_their_argmax_are_the_modules_for_each_relaxation(name):
     "relaxation",
     [
         Relaxation("smooth_step", "softmax", "ternary_per_depth"),
-        Relaxation("relu_squared", "index_sparsemax"),
+        pytest.param(Relaxation("relu_squared", "index_sparsemax"), marks=pytest.mark.full),
     ],
 )
 def test_relaxations_without_a_short_name_are_exported_too(relaxation):
@@ -315,7 +315,9 @@ def test_a_soft_forest_behind_a_feature_map_is_exported_with_it(name, movable):
     assert close(run(to_onnx(soft), X), soft(X).detach().numpy(), torch.float32)
 
 
-@pytest.mark.parametrize("name", ["stacked", "stacked values"])
+@pytest.mark.parametrize(
+    "name", ["stacked", pytest.param("stacked values", marks=pytest.mark.full)]
+)
 def test_a_stacked_forest_that_moves_is_exported_softly(name):
     forest, X = behind(STACKS[name]()), some_rows(200)
     movable = ("phi", "b", "v")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from retraining import FAST, accuracy, grown, oblique_classes
-from strategies import forests, rows
+from strategies import examples, forests, rows
 
 from bitvec import transforms
 from bitvec.errors import InputError
@@ -35,7 +35,7 @@ def test_an_oblique_problem_is_learned_by_every_relaxation(relaxation):
     assert result.start_score == accuracy(forest, X[200:], y[200:])
 
 
-@settings(max_examples=25)
+@examples(10)
 @given(
     st.data(),
     st.sampled_from([None, ("S", "b", "v"), ("b", "v"), ("v",), ("S",), ("S", "b", "v", "r")]),
