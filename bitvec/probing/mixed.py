@@ -116,8 +116,8 @@ class MixedTrials(Trials):
         j = int(wanted.column[0])
         if is_empty or rows is not None or j not in region.atoms or wanted.missing[0]:
             return is_empty, rows
-        asked = (int(part[0]) for part in (wanted.at, wanted.column, wanted.low, wanted.high))
-        first, last = region.runs(*asked, int(wanted.side[0]))
+        i, side = int(wanted.at[0]), int(wanted.side[0])
+        first, last = region.runs(i, j, int(wanted.low[0]), int(wanted.high[0]), side)
         if first.size > RUNS:
             return False, None
         column, (low, high, may_miss) = region.columns[j], box
