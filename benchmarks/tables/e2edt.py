@@ -56,12 +56,19 @@ FORESTS: Final[dict[str, Settings]] = {
 """The paper's."""
 HASTY_TREES: Final[Settings] = {"steps": 25, "refine": 0}
 """Of forests: trees that differ more from each other, in a tenth of the time."""
+NETWORKS: Final[Settings] = {
+    "n_estimators": 30, "max_features": None, "split": "cnn", "image_shape": (16, 16),
+    "growth": "best", "max_depth": None, "max_leaves": 10, "restarts": 1, "steps": 100, "refine": 0,
+}  # fmt: skip
+"""Trees as the paper's of ten leaves, which differ by the networks that they begin with."""
 WAYS: Final[dict[str, list[Settings]]] = {
     "usps": [
-        FORESTS["usps"] | HASTY_TREES, FORESTS["usps"] | HASTY_TREES | {"joint": 2_000}
+        FORESTS["usps"] | HASTY_TREES,
+        FORESTS["usps"] | HASTY_TREES | {"joint": 2_000},
+        NETWORKS,
     ],
-    "letter": [FORESTS["letter"] | HASTY_TREES, FORESTS["letter"]],
-}  # fmt: skip
+    "letter": [FORESTS["letter"]],
+}
 """Of forests: trees refined not at all, all together, or each by itself."""
 RISES: Final = (0.0, 0.01, 0.1)
 """Of the steepness in each epoch, as in the paper's Table 1."""
