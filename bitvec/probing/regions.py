@@ -222,12 +222,10 @@ class Region:
     ) -> tuple[Int64[Array, " n_runs"], Int64[Array, " n_runs"]]:
         """Return the first and last keys of all admitted intervals of [low, high], rising.
 
-        Of node i and column j; `side` as in `fit`. Neighbouring atoms make one interval.
+        Of node i and a column j that has atoms, neighbours among which make one interval; `side` as
+        in `fit`.
         """
-        low, high = max(low, int(self.low[i, j])), min(high, int(self.high[i, j]))
-        if j not in self.atoms:
-            return np.array([low])[: low <= high], np.array([high])[: low <= high]
-        atoms = self.atoms[j]
+        atoms, low, high = self.atoms[j], max(low, self.low[i, j]), min(high, self.high[i, j])
         fits = atoms.admitted[i] & (atoms.first <= high) & (atoms.last >= low)
         if side >= 0:
             own = np.searchsorted(atoms.node, self.nodes[i])
