@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from bitvec.arrays import Array
+from bitvec.source_trees import SourceTrees
 
 
 class LeafValues(NamedTuple):
@@ -54,6 +55,8 @@ class Subject:
         same function, it is asked once.
     leaf_values : callable, optional
         Called without arguments; returns what the model stores at its leaves.
+    trees : callable, optional
+        Called without arguments; returns the library's own trees, node by node, for a proof.
     score_ulps : int, optional
         How many ulps its predictions may lie from those of equal raw scores, where its
         post-transform approximates; a note says why. By default what libraries of mathematics
@@ -80,6 +83,7 @@ class Subject:
     predict: Callable[[Array], Array] | None = None
     scores: Callable[[Array], Array] | None = None
     leaf_values: Callable[[], LeafValues] | None = None
+    trees: Callable[[], SourceTrees] | None = None
     score_ulps: int | None = None
     input_dtype: np.dtype | None = None
     n_trees: int | None = None
