@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import stat
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -162,3 +165,73 @@ def test_a_folder_that_cannot_be_flushed_is_no_failure(
     monkeypatch.setattr(os, "open", refuse)
     atomic.write(tmp_path / "a", b"whole")
     assert (tmp_path / "a").read_bytes() == b"whole"
+
+
+def named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write as on a system whose files have names from the start."""
+    monkeypatch.delattr(os, "O_TMPFILE", raising=False)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX permissions")
+@pytest.mark.parametrize("system", [lambda monkeypatch: None, named], ids=["unnamed", "named"])
+def test_permissions_are_those_of_an_ordinary_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, system: Callable[[pytest.MonkeyPatch], None]
+) -> None:
+    system(monkeypatch)
+    for umask, mode in ((0o022, 0o644), (0o077, 0o600), (0, 0o666)):
+        before = os.umask(umask)
+        try:
+            atomic.write(tmp_path / "a", b"")
+        finally:
+            os.umask(before)
+        assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == mode
+    assert entries(tmp_path) == ["a"]
+
+
+KILLED = """
+import os, signal, sys
+from bitvec import atomic
+
+if sys.argv[2] == "named":
+    del os.O_TMPFILE
+
+def half(stream):
+    stream.write(b"half")
+    stream.flush()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+atomic.write(sys.argv[1], half)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "O_TMPFILE"), reason="Linux: files without names")
+@pytest.mark.parametrize("system", ["unnamed", "named"])
+def test_a_writer_that_is_killed_leaves_the_old_file_and_nothing_that_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, system: str
+) -> None:
+    path = atomic.write(tmp_path / "a", b"old")
+    child = subprocess.run([sys.executable, "-c", KILLED, str(path), system], check=False)
+    assert child.returncode == -signal.SIGKILL
+    assert path.read_bytes() == b"old"
+    assert len(entries(tmp_path)) == (1 if system == "unnamed" else 2)
+    if system == "named":
+        named(monkeypatch)
+
+    def while_another_writes(stream: IO[bytes]) -> None:
+        during = entries(tmp_path)
+        atomic.write(tmp_path / "b", b"other")
+        assert set(during) <= set(entries(tmp_path))  # what is being written is not removed
+        stream.write(b"new")
+
+    atomic.write(path, while_another_writes)
+    assert path.read_bytes() == b"new"
+    assert entries(tmp_path) == ["a", "b"]
+
+
+def test_files_of_other_names_stay(tmp_path: Path) -> None:
+    others = [".bitvec-x.tmp", ".bitvec-0123456789abcdef.tmp.old"]
+    for name in others:
+        (tmp_path / name).write_bytes(b"")
+    (tmp_path / ".bitvec-0123456789abcdef.tmp").mkdir()
+    atomic.write(tmp_path / "a", b"")
+    assert entries(tmp_path) == sorted([*others, ".bitvec-0123456789abcdef.tmp", "a"])
