@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from bitvec import files
+from bitvec import files, reading
 from bitvec.arrays import ArrayLike
 from bitvec.certificates import Certificate, compare
 from bitvec.dispatch import converter, format_of, is_forest_file, is_path
@@ -54,9 +54,12 @@ def convert(model: Any) -> Forest:
     >>> convert(DecisionTreeClassifier(max_depth=2, random_state=0).fit(X, y))
     Forest(1 tree, 2 nodes, 3 leaves, 4 features -> 3 outputs, float32, from sklearn)
     """
-    if is_path(model) and is_forest_file(model):
-        return files.load_forest(model)
-    forest: Forest = converter(model).convert(model)
+    if not is_path(model):
+        forest: Forest = converter(model).convert(model)
+        return forest
+    with reading.sound(model, "be a sound model file"):
+        read = files.load_forest if is_forest_file(model) else converter(model).convert
+        forest = read(model)
     return forest
 
 

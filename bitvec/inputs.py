@@ -8,6 +8,24 @@ from bitvec.arrays import require
 
 Label = str | int | float | bool
 
+MAX_FEATURES = 1 << 24
+"""Most columns that a forest may read: a row of them is 128 MiB, whatever the file's own size."""
+
+
+def require_columns(n_features: int) -> None:
+    """Refuse more columns than a row can be made for; what allocates by their number asks first.
+
+    Raises
+    ------
+    InvalidForestError
+    """
+    require(n_features >= 0, f"`n_features` must not be negative, got {n_features}.")
+    require(
+        n_features <= MAX_FEATURES,
+        f"`n_features` must be at most {MAX_FEATURES}, got {n_features}: the model is damaged, or "
+        "must be trained without columns that no tree reads.",
+    )
+
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
@@ -38,7 +56,7 @@ class Inputs:
     hashed: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        require(self.n_features >= 0, f"`n_features` must not be negative, got {self.n_features}.")
+        require_columns(self.n_features)
         for name in ("feature_names", "categories"):
             values = getattr(self, name)
             require(

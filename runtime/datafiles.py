@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -21,10 +22,15 @@ from bitvec import atomic
 from bitvec.arrays import Array
 from bitvec.errors import InputError
 from bitvec.inputs import Inputs
+from bitvec.reading import sound
 from bitvec.runtime.text_parsers import LIBRARIES, installed
-from bitvec.runtime.textfiles import SEPARATORS, Rows, first_line, read_text
+from bitvec.runtime.textfiles import SEPARATORS, Rows, read_text
 
 SUFFIXES = (*SEPARATORS, ".parquet", ".npy")
+LEAST_CELLS = 1 << 24
+"""Cells that any file may unpack to; a larger one may unpack to 64 for each of its bytes."""
+CELLS = "BITVEC_MAX_CELLS"
+"""The environment variable that raises this limit."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -141,7 +147,8 @@ def read(
     with atomic.one_sentence(given, "read"), path.open("rb") as stream:
         if not stream.read(1):
             raise InputError(f"{path} must hold rows, got an empty file.")
-    table = Table(*_READERS[suffix](path, header, inputs, text, target))
+    with sound(path, _MUST[suffix], error=InputError):
+        table = Table(*_READERS[suffix](path, header, inputs, text, target))
     if len(table) == 0:
         raise InputError(f"{path} must hold rows, got none.")
     return table
@@ -154,11 +161,8 @@ def _read_npy(
     text: Collection[str],
     target: str | None,
 ) -> Rows:
-    try:
-        # Mapped first: a header that claims more than the file holds then allocates nothing.
-        array = np.array(np.load(path, mmap_mode="r", allow_pickle=False))
-    except (ValueError, EOFError, OverflowError) as error:
-        raise InputError(f"{path} must hold one array of numbers: {first_line(error)}") from None
+    # Mapped first: a header that claims more than the file holds then allocates nothing.
+    array = np.array(np.load(path, mmap_mode="r", allow_pickle=False))
     if array.dtype.kind not in "biuf" or array.ndim != 2:
         raise InputError(
             f"{path} must hold a matrix of numbers, got shape {array.shape}, dtype {array.dtype}."
@@ -177,13 +181,35 @@ def _read_parquet(
     library = installed(("polars", "pyarrow", "pandas"))
     if library is None:
         raise InputError(f"reading {path} needs polars or pyarrow: run `pip install polars`.")
-    try:
-        frame = nw.read_parquet(str(path), backend=library)  # type: ignore[arg-type]
-    except OSError:
-        raise
-    except Exception as error:  # each library raises its own
-        raise InputError(f"{path} must be a parquet file: {first_line(error)}") from None
+    _require_size(path, *_parquet_size(path, library))
+    frame = nw.read_parquet(str(path), backend=library)  # type: ignore[arg-type]
     return frame.to_native(), tuple(frame.columns)
+
+
+def _parquet_size(path: Path, library: str) -> tuple[int, int]:
+    """Return the rows and columns that a parquet file states, without unpacking any."""
+    if library == "polars":
+        import polars
+
+        frame = polars.scan_parquet(path)
+        return int(frame.select(polars.len()).collect().item()), len(frame.collect_schema())
+    from pyarrow.parquet import read_metadata
+
+    stated = read_metadata(path)
+    return int(stated.num_rows), int(stated.num_columns)
+
+
+def _require_size(path: Path, n_rows: int, n_columns: int) -> None:
+    """Refuse to unpack more than a file of this size, or the user, makes likely."""
+    most = max(LEAST_CELLS, 64 * path.stat().st_size)
+    raised = os.environ.get(CELLS, "")
+    if raised.isdecimal():
+        most = max(most, int(raised))
+    if n_rows * n_columns > most:
+        raise InputError(
+            f"{path} must unpack to at most {most} cells, got {n_rows} rows of {n_columns}: set "
+            f"the environment variable {CELLS} to a greater number if the file is yours."
+        )
 
 
 _READERS: dict[
@@ -194,6 +220,14 @@ _READERS: dict[
     ".parquet": _read_parquet,
     ".npy": _read_npy,
 }
+
+
+_MUST = {
+    **dict.fromkeys(SEPARATORS, "be text that can be read as a table"),
+    ".parquet": "be a parquet file",
+    ".npy": "hold one array of numbers",
+}
+"""What a file must do, by what its name ends in."""
 
 
 def _position(column: str, n_columns: int) -> int:

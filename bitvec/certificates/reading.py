@@ -15,6 +15,7 @@ from bitvec.certificates.comparison import EXAMPLES, MOST_SCORE_ULPS
 from bitvec.certificates.difference import KINDS
 from bitvec.certificates.fields import read_fields
 from bitvec.errors import FileFormatError
+from bitvec.reading import sound
 
 MAX_BYTES = 1 << 28
 """Largest file that is read as a certificate."""
@@ -40,6 +41,11 @@ def load(path: str | os.PathLike[str]) -> Certificate:
                 f"{path} must be a certificate of at most {MAX_BYTES} bytes, got {size}."
             )
         data = Path(path).read_bytes()
+    with sound(path, "be a certificate saved by bitvec"):
+        return _checked(path, data)
+
+
+def _checked(path: str | os.PathLike[str], data: bytes) -> Certificate:
     try:
         record: Any = json.loads(data)
     except (ValueError, RecursionError):

@@ -25,7 +25,7 @@ import numpy as np
 import safetensors.numpy
 from safetensors import SafetensorError
 
-from bitvec import atomic
+from bitvec import atomic, reading
 from bitvec.arrays import Array
 from bitvec.errors import FileFormatError, InvalidForestError, UnsupportedModelError
 from bitvec.files.fields import Record, Tensors
@@ -110,9 +110,10 @@ def load(path: str | os.PathLike[str]) -> Forest | DecisionMachine:
     """
     data = _read(path)
     try:
-        form, tensors, record = _parse(data)
-        del data  # the arrays are copies of it: never hold both while the forest is checked
-        return _UNPACK[form](tensors, record)
+        with reading.sound(path, "hold a whole forest"):
+            form, tensors, record = _parse(data)
+            del data  # the arrays are copies of it: never hold both while the forest is checked
+            return _UNPACK[form](tensors, record)
     except (FileFormatError, InvalidForestError) as error:
         raise FileFormatError(f"{os.fspath(path)} must hold a whole forest, but {error}") from None
 

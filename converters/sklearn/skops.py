@@ -12,13 +12,9 @@ from typing import Any
 
 from bitvec.converters.sklearn.lift import lift
 from bitvec.converters.sklearn.skops_schema import read
-from bitvec.errors import (
-    BitvecError,
-    FileFormatError,
-    MissingLibraryError,
-    UnsupportedModelError,
-)
+from bitvec.errors import FileFormatError, MissingLibraryError, UnsupportedModelError
 from bitvec.forest import Forest
+from bitvec.reading import reason, sound
 from bitvec.subject import Subject
 
 _LOSS = "sklearn._loss."
@@ -82,22 +78,8 @@ def convert(path: str | Path) -> Forest:
         If its arrays do not describe trees.
     """
     path = Path(path)
-    try:
+    with sound(path.name, "hold a model as scikit-learn leaves it"):
         return lift(read(path))
-    except (BitvecError, OSError):
-        raise
-    except Exception as error:
-        # Whatever else goes wrong, an attribute was not what scikit-learn writes.
-        raise FileFormatError(
-            f"{path.name} must hold a model as scikit-learn leaves it, got a damaged one "
-            f"({_reason(error)}): save the model again."
-        ) from error
-
-
-def _reason(error: Exception) -> str:
-    """Return what another library says, as part of a sentence."""
-    said = " ".join(str(error).split())[:200].replace(". ", "; ").rstrip(".")
-    return f"{type(error).__name__}: {said}"
 
 
 def load(path: str | Path) -> Any:
@@ -126,7 +108,7 @@ def load(path: str | Path) -> Any:
     except Exception as error:
         raise FileFormatError(
             f"{path.name} must be a file that the installed skops and scikit-learn can load, got "
-            f"{_reason(error)}: install the versions that it was saved with."
+            f"{reason(error)}: install the versions that it was saved with."
         ) from error
     raise UnsupportedModelError(
         f"{path.name} must hold only types of scikit-learn's trees, got others "

@@ -35,6 +35,8 @@ LEAST_BUDGET = 1 << 28
 MAX_DEPTH = 64
 NODE_BYTES = 64
 """What a node counts for, so that objects that stand in many places are paid for in each."""
+OBJECT_BYTES = 64
+"""What an object of JSON counts for, however few characters it has."""
 MAX_AXES = 8
 MAX_HEADER = 10_000
 """Characters of a .npy header, as NumPy limits them."""
@@ -74,10 +76,7 @@ def _object(path: Path, archive: zipfile.ZipFile) -> Any:
             "damaged or hostile."
         )
     reader = Reader(path.name, archive, sizes, budget)
-    try:
-        schema = json.loads(reader.entry("schema.json"))
-    except (ValueError, RecursionError) as error:
-        raise reader.damaged(f"its schema is no JSON ({type(error).__name__})") from error
+    schema = reader.parsed(reader.entry("schema.json").decode("utf-8", "replace"), "its schema")
     protocol = schema.get("protocol") if isinstance(schema, dict) else None
     if type(protocol) is not int or not 0 <= protocol <= PROTOCOL:
         raise reader.damaged(f"its protocol is {protocol!r}, not 0 to {PROTOCOL}")
@@ -124,6 +123,14 @@ class Reader:
             if part.read(1):
                 raise self.damaged(f"its part {name!r} is longer than it states")
         return content
+
+    def parsed(self, text: str, what: str) -> Any:
+        """Return what a JSON text holds, after its objects are paid for: each stands by a mark."""
+        self.spend(OBJECT_BYTES * sum(map(text.count, "[{,:")))
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise self.damaged(f"{what} is no JSON ({type(error).__name__})") from error
 
     def node(self, state: Any, depth: int) -> Any:
         """Return what a node of the schema stands for."""
@@ -184,10 +191,7 @@ class Reader:
 
 
 def _json(reader: Reader, state: dict[str, Any], depth: int) -> Any:
-    try:
-        return json.loads(member(reader, state, "content", str))
-    except (ValueError, RecursionError) as error:
-        raise reader.damaged("a value of its schema is no JSON") from error
+    return reader.parsed(member(reader, state, "content", str), "a value of its schema")
 
 
 def member(reader: Reader, state: dict[str, Any], name: str, kind: type) -> Any:

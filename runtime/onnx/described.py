@@ -8,6 +8,7 @@ from typing import Any
 import onnx
 
 from bitvec.errors import FileFormatError
+from bitvec.reading import sound
 from bitvec.runtime.onnx.session import open_session
 
 ELEMENTS = {1: "float32", 7: "int64", 8: "string", 9: "bool", 10: "float16", 11: "float64"}
@@ -26,11 +27,14 @@ def describe(path: Path) -> dict[str, Any] | None:
 
     Raises
     ------
+    FileFormatError
+        If it is damaged.
     OSError
         If the file cannot be read.
     """
     content = path.read_bytes()
-    facts = _of_onnxruntime(content) if content[4:8] == b"ORTM" else _of_onnx(content)
+    with sound(path, "be a sound ONNX file"):
+        facts = _of_onnxruntime(content) if content[4:8] == b"ORTM" else _of_onnx(content)
     if facts is None or "form" not in facts["metadata"]:
         return None
     rows = next(iter(facts["inputs"].values()))["shape"][0]
