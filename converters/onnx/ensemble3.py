@@ -171,13 +171,8 @@ def _scoring(forest: Forest, feature: Array, prefix: str, weights: Array) -> dic
 
 
 def _attributes(columns: dict[str, Array], prefix: str) -> dict[str, Any]:
-    """Return columns as attributes: numbers as tensors, which take fewer bytes than lists."""
-    return {
-        f"{prefix}_{name}_as_tensor" if values.dtype == F32 else f"{prefix}_{name}": (
-            values if values.dtype == F32 else values.tolist()
-        )
-        for name, values in columns.items()
-    }
+    """Return columns as attributes: lists, since `onnx.reference` reads no tensors of numbers."""
+    return {f"{prefix}_{name}": values.tolist() for name, values in columns.items()}
 
 
 def _terms(forest: Forest, weights: Array) -> tuple[Array, Array, Array]:
@@ -224,9 +219,9 @@ def _nodes(forest: Forest, feature: Array) -> dict[str, Array]:
         "values": tests.split.astype(F32),
         "truenodeids": local(np.where(tests.true_right, right, left)),
         "falsenodeids": local(np.where(tests.true_right, left, right)),
+        # Given though all are 0: without them `onnx.reference` fails on NaN.
+        "missing_value_tracks_true": tests.missing_true.astype(np.int64),
     }
-    if tests.missing_true.any():
-        of_tests["missing_value_tracks_true"] = tests.missing_true.astype(np.int64)
     for name, values in of_tests.items():
         columns[name] = np.full(first[-1], LEAF if name == "modes" else 0, values.dtype)
         columns[name][at] = values

@@ -92,16 +92,33 @@ def _ensemble(
         roots = np.concatenate([~added, roots])
         weights = np.concatenate([weights, base])
         targets = np.concatenate([targets, np.arange(n_targets)])
-    # A tree of one leaf is a node whose two branches are that leaf.
+    # A tree of one leaf is a node whose two branches are that leaf. These stand first, node and
+    # leaf under one number: `onnx.reference` looks such a leaf up by the number of its node.
     alone = np.flatnonzero(roots < 0)
-    true = np.concatenate([true, roots[alone]])
-    false = np.concatenate([false, roots[alone]])
-    roots[alone] = B.n_nodes + np.arange(alone.size)
-    zeros = np.zeros(alone.size, np.int64)
-    unused = _leaf_shift(true[roots], false[roots])
+    first, unused = alone.size, _leaf_shift(true[roots[roots >= 0]], false[roots[roots >= 0]])
+    constant = ~roots[alone]
+    others = np.delete(np.arange(weights.size), constant)
+    place = np.empty(weights.size, np.int64)
+    place[constant] = np.arange(first)
+    place[others] = np.arange(first + unused, unused + weights.size)
+    true, false = (
+        np.concatenate([~constant, side + first * (side >= 0)]) for side in (true, false)
+    )
+    roots = roots + first
+    roots[alone] = np.arange(first)
+
+    def beside(values: Array) -> Array:
+        """Return what nodes hold, with zeros for those of constant trees."""
+        return np.concatenate([np.zeros(first, values.dtype), values])
+
+    def of_leaves(values: Array) -> Array:
+        """Return what leaves hold, in their places."""
+        placed = np.zeros(unused + weights.size, values.dtype)
+        placed[place] = values
+        return placed
 
     def child(side: Array) -> list[int]:
-        numbers: list[int] = np.where(side < 0, ~side + unused, side).tolist()
+        numbers: list[int] = np.where(side < 0, place[~side], side).tolist()
         return numbers
 
     attributes: dict[str, Any] = {
@@ -109,16 +126,16 @@ def _ensemble(
         "aggregate_function": AGGREGATE_SUM,
         "post_transform": POST_TRANSFORM_NONE,
         "tree_roots": roots.tolist(),
-        "nodes_modes": np.concatenate([nodes.mode, zeros]).astype(np.uint8),
-        "nodes_featureids": np.concatenate([nodes.feature, zeros]).tolist(),
-        "nodes_splits": np.concatenate([nodes.split, zeros]).astype(dtype),
-        "nodes_missing_value_tracks_true": np.concatenate([nodes.missing_true, zeros]).tolist(),
+        "nodes_modes": beside(nodes.mode).astype(np.uint8),
+        "nodes_featureids": beside(nodes.feature).tolist(),
+        "nodes_splits": beside(nodes.split).astype(dtype),
+        "nodes_missing_value_tracks_true": beside(nodes.missing_true).astype(np.int64).tolist(),
         "nodes_truenodeids": child(true),
         "nodes_trueleafs": (true < 0).astype(np.int64).tolist(),
         "nodes_falsenodeids": child(false),
         "nodes_falseleafs": (false < 0).astype(np.int64).tolist(),
-        "leaf_weights": np.concatenate([np.zeros(unused, dtype), weights]),
-        "leaf_targetids": [0] * unused + targets.tolist(),
+        "leaf_weights": of_leaves(weights),
+        "leaf_targetids": of_leaves(targets).tolist(),
     }
     if nodes.members.size:
         attributes["membership_values"] = nodes.members.astype(dtype)
