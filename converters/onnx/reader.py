@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from os import PathLike, fspath
 from typing import Any
 
@@ -23,6 +24,7 @@ from bitvec.converters.onnx.operator import Operator, read_by_positions
 from bitvec.converters.onnx.schema import ENSEMBLE
 from bitvec.converters.onnx.stored_inputs import stored_inputs
 from bitvec.converters.onnx.trees import lift
+from bitvec.converters.onnx.walker import source_trees
 from bitvec.errors import FileFormatError, InvalidForestError, UnsupportedModelError
 from bitvec.forest import Forest
 from bitvec.source import Source
@@ -74,7 +76,8 @@ def subject(model: Any) -> Subject:
         message = read_model(model)
         if onnx_exported.form_of(message) is not None:
             return exported_answers(message, onnx_exported.read(message))
-        return operator_answers(*_forest(message))
+        answering = operator_answers(*_forest(message))
+        return replace(answering, trees=lambda: source_trees(message))
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from jaxtyping import Float, Int64
 
 from bitvec.arrays import Array
 from bitvec.converters.treelite.model import BINARY, Header
+from bitvec.converters.treelite.walker import source_trees
 from bitvec.errors import InputError, MissingLibraryError
 from bitvec.forest import Forest
 from bitvec.subject import LeafValues, Subject
@@ -84,6 +85,7 @@ def answers_of(opened: Any, lifted: Forest, header: Header) -> Subject:
         predict=labels if classifies else (scores if comparable else None),
         scores=scores if classifies and comparable else None,
         leaf_values=lambda: stored,
+        trees=lambda: source_trees(opened),
         n_trees=lifted.n_trees,
         n_features=header.n_features,
         n_outputs=header.n_outputs,

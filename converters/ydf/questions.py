@@ -16,6 +16,7 @@ from bitvec.converters.ydf.answers import Loss, Task
 from bitvec.converters.ydf.columns import Columns, ColumnType
 from bitvec.converters.ydf.directory import BOOSTED_TREES, ISOLATION_FOREST, RANDOM_FOREST
 from bitvec.converters.ydf.model import Lifted, lift, opened
+from bitvec.converters.ydf.walker import source_trees
 from bitvec.errors import MissingLibraryError, UnsupportedModelError
 from bitvec.node_tests import Relation
 from bitvec.output import PostTransform
@@ -67,6 +68,7 @@ def subject(model: Any) -> Subject:
         predict=asked.labels if output.is_classifier else asked.values,
         scores=asked.probabilities if output.is_classifier else None,
         leaf_values=asked.leaf_values if lifted.kind == BOOSTED_TREES else None,
+        trees=lambda: source_trees(asked.model),
         n_trees=lifted.forest.n_trees,
         n_features=lifted.forest.n_features,
         n_outputs=lifted.forest.n_outputs,

@@ -1,0 +1,75 @@
+"""Laws of the walker of ONNX operators: its trees give onnxruntime's sums."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from walker_laws import catalogue, rows_about, summed
+
+pytest.importorskip("onnxruntime")
+
+from bitvec.converters.onnx.reader import convert, subject
+from bitvec.errors import UnsupportedModelError
+
+MODELS = catalogue("test_onnx_reader")
+LAWS = {
+    "regressors": MODELS.test_regressors_of_all_modes_mixed_give_onnxruntimes_scores,
+    "classifiers": MODELS.test_classifiers_give_onnxruntimes_scores_and_labels,
+    "version 5": MODELS.test_version_5_of_all_modes_and_sets_gives_onnxruntimes_scores,
+}
+CHAINS = [[2], [2, 3], [0, 1], [31, 32, 33], [5, 100, 7, 64, 1000]]
+
+
+def drawn(law: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The models that one of the reader's laws draws from a seed, of those that lift."""
+    built: list[Any] = []
+    make = MODELS.graph_of
+
+    def keep(*args: Any, **kwargs: Any) -> Any:
+        built.append(make(*args, **kwargs))
+        return built[-1]
+
+    monkeypatch.setattr(MODELS, "graph_of", keep)
+    LAWS[law].hypothesis.inner_test(seed)
+    return [model for model in built if _lifts(model)]
+
+
+def _lifts(model: Any) -> bool:
+    try:
+        convert(model)
+    except UnsupportedModelError:
+        return False
+    return True
+
+
+def assert_sums_as_onnxruntime(model: Any) -> None:
+    """The trees give onnxruntime's raw scores, and are the forest's in layout."""
+    answers, forest = subject(model), convert(model)
+    assert answers.trees is not None
+    trees = answers.trees()
+    X = rows_about(trees, 60)
+    with np.errstate(all="ignore"):
+        raw = answers.raw(X)
+        got = summed(trees, X, forest.n_outputs).astype(raw.dtype)
+    np.testing.assert_array_equal(got, raw)
+    assert trees.v.shape[1] == forest.leaves.v.shape[1]
+    assert (trees.output is None) == (forest.leaves.output is None)
+    assert (trees.row_dtype, trees.n_features) == (forest.dtype, forest.n_features)
+
+
+@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("law", LAWS)
+def test_trees_of_all_modes_give_onnxruntimes_sums(law, seed, monkeypatch):
+    for model in drawn(law, seed, monkeypatch):
+        assert_sums_as_onnxruntime(model)
+
+
+@pytest.mark.parametrize("flag", [0, 1])
+@pytest.mark.parametrize("codes", CHAINS, ids=str)
+def test_chains_stay_the_nodes_of_the_file(codes, flag):
+    model = MODELS.chain([float(code) for code in codes], [flag] * len(codes))
+    assert_sums_as_onnxruntime(model)
+    trees = subject(model).trees()
+    assert trees.tests.n_nodes == len(codes) + 1

@@ -1,0 +1,78 @@
+"""Laws of treelite's walker: its trees lead rows to the leaves that GTIL names."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from walker_laws import assert_walks_to_the_leaves_of, catalogue, rows_about, summed
+
+treelite = pytest.importorskip("treelite")
+
+from bitvec.converters.treelite import convert, subject  # noqa: E402
+
+MODELS = catalogue("test_treelite")
+
+
+def imported(library: str, name: str) -> treelite.Model:
+    """Train a model of the catalogue and import it."""
+    if library == "sklearn":
+        return treelite.sklearn.import_model(MODELS.SKLEARN[name]()[0])
+    pytest.importorskip(library)
+    if library == "xgboost":
+        import xgboost
+
+        params, (X, y) = MODELS.XGBOOST[name]
+        rows = xgboost.DMatrix(X, y)
+        booster = xgboost.train({"max_depth": 4, "nthread": 1, **params}, rows, 6)
+        return treelite.frontend.from_xgboost(booster)
+    import lightgbm
+
+    params, (X, y) = MODELS.LIGHTGBM[name]
+    params = {"verbose": -1, "num_threads": 1, **params}
+    return treelite.frontend.from_lightgbm(lightgbm.train(params, lightgbm.Dataset(X, y), 6))
+
+
+IMPORTED = [
+    *(("sklearn", name) for name in MODELS.SKLEARN),
+    *(("xgboost", name) for name in MODELS.XGBOOST),
+    *(("lightgbm", name) for name in MODELS.LIGHTGBM),
+]
+
+
+@pytest.mark.parametrize(("library", "name"), IMPORTED)
+def test_imported_trees_lead_to_gtils_leaves(library: str, name: str) -> None:
+    model = imported(library, name)
+    trees = assert_walks_to_the_leaves_of(subject(model), 60)
+    forest = convert(model)
+    assert trees.v.shape == forest.leaves.v.shape
+    np.testing.assert_array_equal(trees.stated["base_score"], forest.output.base_score)
+
+
+@settings(max_examples=60)
+@given(model=MODELS.models())
+def test_built_trees_of_every_layout_lead_to_gtils_leaves_and_sums(model: treelite.Model) -> None:
+    answers = subject(model)
+    trees = assert_walks_to_the_leaves_of(answers, 40)
+    X = rows_about(trees, 40, seed=1)
+    n_outputs = answers.n_outputs
+    assert n_outputs is not None
+    raw = answers.raw(X)
+    np.testing.assert_array_equal(summed(trees, X, n_outputs).astype(raw.dtype), raw)
+
+
+@pytest.mark.parametrize("name", MODELS.CHECKPOINTS)
+def test_a_checkpoint_states_the_trees_of_its_model(name: str, tmp_path) -> None:
+    model = MODELS.CHECKPOINTS[name]()
+    model.serialize(tmp_path / "model.tl")
+    assert_walks_to_the_leaves_of(subject(model))
+    assert_walks_to_the_leaves_of(subject(tmp_path / "model.tl"))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_infinite_and_subnormal_numbers_are_kept(dtype: str) -> None:
+    tiny = float(np.nextafter(np.dtype(dtype).type(0), np.dtype(dtype).type(1)))
+    stumps = [MODELS.stump(threshold=np.inf), MODELS.stump(left=tiny, right=0.1, threshold=tiny)]
+    trees = assert_walks_to_the_leaves_of(subject(MODELS.build(stumps, dtype=dtype)))
+    np.testing.assert_array_equal(trees.tests.b, np.array([np.inf, tiny], dtype))
+    np.testing.assert_array_equal(trees.v[2:, 0], np.array([tiny, 0.1], dtype))

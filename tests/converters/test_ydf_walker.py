@@ -1,0 +1,58 @@
+"""Laws of YDF's walker: its trees lead rows to the leaves that `predict_leaves` names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from walker_laws import assert_walks_to_the_leaves_of, catalogue, rows_about, summed
+
+ydf = pytest.importorskip("ydf")
+
+from bitvec.converters.ydf import subject  # noqa: E402
+
+MODELS = catalogue("test_ydf")
+ISOLATION = {"isolation": {}, "oblique isolation": MODELS.OBLIQUE}
+
+
+def train(name: str) -> Any:
+    """Train a model of the catalogue."""
+    if name not in ISOLATION:
+        return MODELS.train(name)
+    learner = ydf.IsolationForestLearner(features=MODELS.FEATURES, num_trees=5, **ISOLATION[name])
+    return learner.train(MODELS.DATA)
+
+
+@pytest.mark.parametrize("name", [*MODELS.MODELS, *ISOLATION])
+def test_trees_lead_to_the_leaves_and_sums_of_ydf(name: str) -> None:
+    answers = subject(train(name))
+    trees = assert_walks_to_the_leaves_of(answers, 60)
+    assert answers.n_outputs is not None
+    X = rows_about(trees, 60, seed=1)
+    total = summed(trees, X, answers.n_outputs)
+    # QuickScorer adds the trees to the initial prediction: at most 8 sums round otherwise.
+    np.testing.assert_allclose(total, answers.raw(X), rtol=1e-6, atol=1e-6)
+
+
+def test_a_directory_states_the_trees_of_its_model(tmp_path) -> None:
+    model = train("binary")
+    model.save(str(tmp_path / "model"))
+    ours, theirs = subject(tmp_path / "model").trees(), subject(model).trees()
+    for name in ("left", "right", "root", "v"):
+        np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name))
+
+
+def test_leaves_keep_all_bits_and_the_votes_that_tie() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=40).astype(np.float32)
+    rows = {"x": x, "y": np.where(rng.random(40) < 0.5, "a", "b"), "w": rng.random(40)}
+    learner = ydf.RandomForestLearner(
+        label="y", weights="w", num_trees=3, winner_take_all=False, max_depth=3
+    )
+    model = learner.train(rows)
+    trees = assert_walks_to_the_leaves_of(subject(model), 60)
+    held = [node for i in range(3) for node in model._model.GetTree(i)]
+    leaf = [node.classifier for node in held if not node.HasField("condition")]
+    share = [one.distribution.counts[2] / (one.distribution.sum * 3) for one in leaf]
+    np.testing.assert_array_equal(trees.v[:, 0], np.array(share, np.float32))
