@@ -43,7 +43,7 @@ def test_a_directory_states_the_trees_of_its_model(tmp_path) -> None:
         np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name))
 
 
-def test_leaves_keep_all_bits_and_the_votes_that_tie() -> None:
+def test_shares_of_weighted_rows_keep_all_bits() -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(size=40).astype(np.float32)
     rows = {"x": x, "y": np.where(rng.random(40) < 0.5, "a", "b"), "w": rng.random(40)}
