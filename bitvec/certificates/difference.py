@@ -7,6 +7,7 @@ from dataclasses import dataclass
 _PLACE = {
     "leaf": "tree {}, leaf id",
     "value": "leaf {} of the forest, value",
+    "structure": "tree {}",
     "raw": "output {}",
     "score": "output {}, transformed",
     "label": "label of group {}",
@@ -16,10 +17,12 @@ KINDS = tuple(_PLACE)
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One row on which the subject and the forest differ, or one leaf whose values differ.
+    """One row on which the subject and the forest differ, or one place where their trees differ.
 
-    `place` is a tree where `kind` is "leaf", an output where it is "raw" or "score", an output
-    group where it is "label"; where it is "value" it is a leaf of the forest, and `row` is empty.
+    `place` is a tree where `kind` is "leaf" or "structure", an output where it is "raw" or "score",
+    an output group where it is "label"; where it is "value" it is a leaf of the forest, and `row`
+    is empty. Of a structure, `expected` and `got` are words, and `row` is empty where none is
+    known to show it.
     """
 
     kind: str

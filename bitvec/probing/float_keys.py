@@ -50,7 +50,8 @@ def key_of(value: float, dtype: np.dtype) -> int:
 def first_at_least(value: Float[Array, " n"], dtype: np.dtype) -> Int64[Array, " n"]:
     """Return the key of the smallest float of `dtype` that is not below `value` (float64)."""
     value = np.asarray(value, np.float64)
-    rounded = value.astype(dtype)
+    with np.errstate(over="ignore"):
+        rounded = value.astype(dtype)
     return keys(rounded) + (rounded.astype(np.float64) < value)
 
 

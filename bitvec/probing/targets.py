@@ -239,7 +239,7 @@ def _codes(plan: Plan, region: Region, at: Array) -> list[Targets]:
     forest, tests, node = plan.forest, plan.forest.tests, region.nodes[at]
     dtype, infinity = forest.dtype, key_of(np.inf, forest.dtype)
     which, code, right = shown_codes(tests, node)
-    first, last = code_values(forest, node[which], code)
+    first, last = code_values(tests, node[which], dtype, code)
     held = first <= last
     which, code, right, first, last = (a[held] for a in (which, code, right, first, last))
     outcome = np.where(right, int(Outcome.CODE_IN), int(Outcome.CODE_OUT))
@@ -306,7 +306,10 @@ def _gaps(plan: Plan, region: Region, at: Array, code: Array) -> Targets:
 
 
 def _special(plan: Plan, region: Region, at: Array) -> list[Targets]:
-    which, first, last = missing_values(plan.forest, region.nodes[at])
+    forest = plan.forest
+    which, first, last = missing_values(
+        forest.tests, region.nodes[at], forest.dtype, forest.inputs.missing_sentinel
+    )
     special = [(first, last), (first, first), (last, last)]
     beside = [(first - 1, first - 1), (last + 1, last + 1)]
     return [

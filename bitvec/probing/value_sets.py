@@ -13,9 +13,9 @@ from jaxtyping import Bool, Int64
 
 from bitvec.arrays import Array, ranges
 from bitvec.forest import Forest
-from bitvec.node_tests import ZERO_THRESHOLD, CodeRule, Kind, MissingRule, Relation
+from bitvec.node_tests import ZERO_THRESHOLD, CodeRule, Kind, MissingRule, NodeTests, Relation
 from bitvec.probing.code_runs import runs
-from bitvec.probing.float_keys import first_at_least, key_of, keys
+from bitvec.probing.float_keys import first_at_least, key_of
 
 
 class Intervals(NamedTuple):
@@ -26,19 +26,23 @@ class Intervals(NamedTuple):
     last: Int64[Array, " n"]
 
 
-def told_values(forest: Forest, nodes: Int64[Array, " n"]) -> tuple[Intervals, Bool[Array, " n"]]:
-    """Return the values that each axis-aligned node tells from all others, and where these go.
+def told_values(
+    tests: NodeTests, nodes: Int64[Array, " n"], dtype: np.dtype
+) -> tuple[Intervals, Bool[Array, " n"]]:
+    """Return the values of `dtype` that each axis-aligned node tells from all others.
 
-    The missing rules are left aside.
+    Besides, whether these others go right. The missing rules are left aside.
     """
-    tests = forest.tests
-    kind, b = tests.kind[nodes], keys(tests.b[nodes])
+    kind = tests.kind[nodes]
     others_right = (kind == Kind.SET) & tests.other_right[nodes]
     plain = np.flatnonzero(kind != Kind.SET)
-    is_equal = kind[plain] == Kind.EQUAL
+    b, is_equal = tests.b[nodes[plain]].astype(np.float64), kind[plain] == Kind.EQUAL
+    first = first_at_least(b, dtype)
+    is_held = _holds(dtype, b)
     strict = ~is_equal & (tests.relation[nodes[plain]] == Relation.GREATER)
-    first = b[plain] + strict
-    last = np.where(is_equal, first, key_of(np.inf, forest.dtype))
+    first += strict & is_held
+    # A threshold that `dtype` cannot hold equals none of its values.
+    last = np.where(is_equal, first - ~is_held, key_of(np.inf, dtype))
     sets = np.flatnonzero(kind == Kind.SET)
     which, code, last_code, right = runs(tests, nodes[sets])
     told = np.flatnonzero(right != others_right[sets[which]])
@@ -47,19 +51,17 @@ def told_values(forest: Forest, nodes: Int64[Array, " n"]) -> tuple[Intervals, B
     is_exact = tests.code_rule[nodes[which]] == CodeRule.EXACT
     size = np.where(is_exact, last_code - code + 1, 1)
     which, code, last_code = np.repeat(which, size), ranges(code, size), np.repeat(last_code, size)
-    low, high = code_values(forest, nodes[which], code, last_code)
-    held = low <= high
-    parts = (
-        np.concatenate([plain, which[held]]),
-        np.concatenate([first, low[held]]),
-        np.concatenate([last, high[held]]),
-    )
-    return _joined(Intervals(*parts)), others_right
+    low, high = code_values(tests, nodes[which], dtype, code, last_code)
+    which, first = np.concatenate([plain, which]), np.concatenate([first, low])
+    last = np.concatenate([last, high])
+    held = first <= last
+    return _joined(Intervals(which[held], first[held], last[held])), others_right
 
 
 def code_values(
-    forest: Forest,
+    tests: NodeTests,
     node: Int64[Array, " n"],
+    dtype: np.dtype,
     code: Int64[Array, " n"],
     last_code: Int64[Array, " n"] | None = None,
 ) -> tuple[Int64[Array, " n"], Int64[Array, " n"]]:
@@ -69,23 +71,29 @@ def code_values(
     read [code, code + 1), and truncation (-1, 1) for code 0. With these, `last_code` extends what
     is read to a run of codes.
     """
-    dtype, rule = forest.dtype, forest.tests.code_rule[node]
-    value = code.astype(np.float64)
+    rule, value = tests.code_rule[node], code.astype(np.float64)
     first = first_at_least(value, dtype)
     last = first_at_least((code if last_code is None else last_code) + 1.0, dtype) - 1
     first = np.where((rule == CodeRule.TRUNCATE) & (code == 0), key_of(-1.0, dtype) + 1, first)
-    held = value.astype(dtype).astype(np.float64) == value
-    return first, np.where(rule == CodeRule.EXACT, first - ~held, last)
+    return first, np.where(rule == CodeRule.EXACT, first - ~_holds(dtype, value), last)
 
 
-def missing_values(forest: Forest, nodes: Int64[Array, " n"]) -> Intervals:
-    """Return the values, NaN aside, that count as missing at some nodes."""
-    rule, sentinel = forest.tests.missing_rule[nodes], forest.inputs.missing_sentinel
-    zero, at = key_of(ZERO_THRESHOLD, forest.dtype), 0
+def _holds(dtype: np.dtype, value: Array) -> Bool[Array, " n"]:
+    with np.errstate(over="ignore"):
+        held: Array = value.astype(dtype).astype(np.float64) == value
+    return held
+
+
+def missing_values(
+    tests: NodeTests, nodes: Int64[Array, " n"], dtype: np.dtype, sentinel: float | None
+) -> Intervals:
+    """Return the values of `dtype`, NaN aside, that count as missing at some nodes."""
+    rule = tests.missing_rule[nodes]
+    zero, at = key_of(ZERO_THRESHOLD, dtype), 0
     special = rule == MissingRule.NAN_OR_ZERO
     if sentinel is not None and not np.isnan(sentinel):
         special |= rule == MissingRule.NAN_OR_SENTINEL
-        at = key_of(sentinel, forest.dtype)
+        at = key_of(sentinel, dtype)
     which = np.flatnonzero(special)
     is_zero = rule[which] == MissingRule.NAN_OR_ZERO
     return Intervals(which, np.where(is_zero, -zero, at), np.where(is_zero, zero, at))
@@ -100,8 +108,8 @@ def atoms(
     -------
     first, last, goes_right
     """
-    told, others_right = told_values(forest, nodes)
-    special = missing_values(forest, nodes)
+    told, others_right = told_values(forest.tests, nodes, forest.dtype)
+    special = missing_values(forest.tests, nodes, forest.dtype, forest.inputs.missing_sentinel)
     cuts = (np.array([-top]), told.first, told.last + 1, special.first, special.last + 1)
     first = np.unique(np.concatenate(cuts))
     first = first[(first >= -top) & (first <= top)]
