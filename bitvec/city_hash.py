@@ -162,3 +162,15 @@ def _first_halves(hashes: UInt64[Array, " n"], b: np.uint64, v: np.uint64) -> UI
     x = (hashes ^ b) * inverse
     x = (x ^ x >> shift) * inverse ^ v
     return (x ^ x >> shift) * inverse ^ v
+
+
+def whole_number(text: str) -> int | None:
+    """Return the number whose decimals a text is, if any.
+
+    >>> whole_number("-3"), whole_number("03"), whole_number("3.0")
+    (-3, None, None)
+    """
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= 18):
+        return None
+    return int(text) if str(int(text)) == text else None

@@ -46,6 +46,33 @@ class Inputs:
     hashed : tuple of int
         The columns whose categories are known by their hashes (CatBoost): a whole number in their
         code books is the `bitvec.city_hash.category_hash` of a category whose text is not known.
+    whole_numbers : tuple of int
+        The columns without a code book whose categories are whole numbers that stand for
+        themselves (CatBoost, HistGradientBoosting), so that X holds them and not codes.
+    decimals : tuple of int
+        The columns in which a whole number of a data frame is the category of its decimals: with a
+        code book of texts (YDF), where a truth value is "true" or "false", or among
+        `whole_numbers` (CatBoost), where the text "3" is the number 3.
+    refuses_unseen : bool
+        Whether a category of a data frame that the code book does not hold is refused, as the
+        source library would refuse it or take it for another (xgboost). To have it go where each
+        node sends an unknown category, replace it by False.
+
+    Notes
+    -----
+    An array holds codes. -1, which `cat.codes` of a pandas column has for a missing category, is a
+    number like others to the source libraries, and the forest follows each of them:
+
+    ================= ===============================================================
+    xgboost           missing: it follows the node's default direction
+    LightGBM          missing: it goes where NaN goes at a test of categories
+    CatBoost          the category "-1", which goes left unless it was trained on
+    scikit-learn      no category of a HistGradientBoosting column: missing
+    YDF               integerized columns: missing; others hold texts, and -1 is no code
+    treelite          no member of a list: the side of all that is not listed
+    ================= ===============================================================
+
+    In a column of numbers -1 is -1 everywhere.
     """
 
     n_features: int
@@ -54,6 +81,9 @@ class Inputs:
     missing_sentinel: float | None = None
     absent_is_missing: bool = False
     hashed: tuple[int, ...] = ()
+    whole_numbers: tuple[int, ...] = ()
+    decimals: tuple[int, ...] = ()
+    refuses_unseen: bool = False
 
     def __post_init__(self) -> None:
         require_columns(self.n_features)
@@ -77,3 +107,20 @@ class Inputs:
                 f"`hashed` must name columns with code books of texts and whole numbers, got "
                 f"{column}.",
             )
+        for column in self.whole_numbers:
+            require(
+                0 <= column < self.n_features and self.book(column) is None,
+                f"`whole_numbers` must name columns without code books, got {column}.",
+            )
+        for column in self.decimals:
+            book = self.book(column) if 0 <= column < self.n_features else None
+            require(
+                column in self.whole_numbers
+                or (book is not None and all(type(label) is str for label in book)),
+                "`decimals` must name columns with code books of texts, or of whole numbers, got "
+                f"{column}.",
+            )
+
+    def book(self, column: int) -> tuple[Label, ...] | None:
+        """Return the categories of a column whose position is the code, None without any."""
+        return None if self.categories is None else self.categories[column]

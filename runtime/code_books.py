@@ -1,18 +1,21 @@
 """Code books: the category values of one column, by which a table's values become codes.
 
 A code is a value's place in the book. Where `Inputs.hashed` names the column, some of the book's
-whole numbers are hashes of categories, and a value is found by its hash.
+whole numbers are hashes of categories, and a value is found by its hash; where `Inputs.decimals`
+does, a whole number is found by its decimals. `WholeNumbers` are categories that stand for
+themselves, without a book.
 """
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from bitvec.city_hash import category_hash
+from bitvec.city_hash import category_hash, whole_number
 from bitvec.errors import InputError
 from bitvec.inputs import Inputs, Label
 
@@ -29,10 +32,18 @@ class CodeBook:
         Categories whose place is the code.
     hashed : bool
         Whether whole numbers among the labels are hashes of categories.
+    decimals : bool
+        Whether a whole number is the category of its decimals, and a truth value "true" or "false".
+    refuses_unseen : bool
+        Whether a category that is not there is refused.
     """
 
     labels: tuple[Label, ...]
     hashed: bool = False
+    decimals: bool = False
+    refuses_unseen: bool = False
+    unseen: ClassVar[float] = -1.0
+    """The code of a category that is not there."""
     _code: dict[Any, float] = field(init=False, repr=False, compare=False)
     _found: dict[Any, float | None] = field(init=False, repr=False, compare=False)
 
@@ -68,9 +79,17 @@ class CodeBook:
         InputError
             If the value is of a kind that the column `name` can hold no category of.
         """
-        if value not in self._found:  # most values recur, and a hash takes a while
-            self._found[value] = self._find(value, name)
-        return self._found[value]
+        key = value, type(value)  # True == 1
+        if key not in self._found:  # most values recur, and a hash takes a while
+            self._found[key] = self._find(value, name)
+            if self._found[key] is None and self.refuses_unseen:
+                raise InputError(
+                    f"{name} of `X` must hold categories of the forest ({listed(self.labels)}), "
+                    f"got {value!r}: the source library would refuse it or take it for another; "
+                    "to have it go where each node sends an unknown category, set "
+                    "`forest.inputs.refuses_unseen` to False with dataclasses.replace."
+                )
+        return self._found[key]
 
     def holds(self, text: str) -> bool:
         """Return whether a text is one of the categories."""
@@ -83,6 +102,12 @@ class CodeBook:
                 f"{name} of `X` must hold texts or be a category column, since the forest knows "
                 "its categories by hashes of texts: got numbers, convert the column to text or "
                 "categories, or pass an array of numbers that are codes."
+            )
+        if self.decimals:
+            raise InputError(
+                f"{name} of `X` must hold texts, whole numbers or categories, since a whole number "
+                "is the category of its decimals: got other numbers, convert the column to text, "
+                "or pass an array of numbers that are codes."
             )
         if self.is_ambiguous:
             raise InputError(
@@ -100,22 +125,73 @@ class CodeBook:
                     "categories of numbers, or pass an array of codes."
                 )
             return self._code.get(category_hash(value) if self.hashed else value)
-        if not self.hashed:
-            return self._code.get(value)
+        is_truth = isinstance(value, bool | np.bool_)
+        if not self.hashed and not self.decimals:
+            code = self._code.get(value)
+            if code is not None and is_truth is not isinstance(self.labels[int(code)], bool):
+                # Python's True is 1; pandas and the source libraries tell them apart.
+                raise InputError(
+                    f"{name} of `X` must hold categories of the kind of the forest's "
+                    f"({listed(self.labels)}), got {value!r}: convert the column."
+                )
+            return code
         # A library may keep whole numbers as floats beside null.
-        is_whole = isinstance(value, int | np.integer | np.bool_)
+        is_whole = is_truth or isinstance(value, int | np.integer)
         if not is_whole and not (isinstance(value, float) and value.is_integer()):
             raise InputError(
                 f"{name} of `X` must hold categories that are texts or whole numbers, got "
                 f"{value!r}: convert it to text."
             )
-        return self._code.get(category_hash(int(value)))
+        if self.hashed:
+            return self._code.get(category_hash(int(value)))
+        return self._code.get(str(value).lower() if is_truth else str(int(value)))
+
+
+@dataclass(frozen=True, slots=True)
+class WholeNumbers:
+    """Categories that are whole numbers and stand for themselves.
+
+    Parameters
+    ----------
+    decimals : bool
+        Whether a text of decimals is the number, and another text a category that is not known;
+        otherwise texts are refused.
+    """
+
+    decimals: bool = False
+    is_ambiguous: ClassVar[bool] = False
+    unseen: ClassVar[float] = np.nan
+    """What no test takes for a category."""
+
+    def code(self, value: Any, name: str) -> float | None:
+        """Return the number that a category is, or None if no number is meant.
+
+        Raises
+        ------
+        InputError
+            If the value is of a kind that the column `name` can hold no category of.
+        """
+        if isinstance(value, numbers.Real | np.bool_):
+            return float(value)
+        if not (self.decimals and isinstance(value, str)):
+            raise InputError(
+                f"{name} of `X` must hold categories that are whole numbers, got "
+                f"{str(value)[:40]!r}: convert the column to categories of numbers."
+            )
+        return None if (number := whole_number(value)) is None else float(number)
+
+    def refuse_numbers(self, name: str) -> None:
+        """Refuse none: a number is the category itself."""
 
 
 def book_of(inputs: Inputs, column: int) -> CodeBook | None:
-    """Return the code book of a column, or None if the forest reads numbers there."""
-    labels = None if inputs.categories is None else inputs.categories[column]
-    return None if labels is None else CodeBook(labels, column in inputs.hashed)
+    """Return the code book of a column, or None if X holds numbers there."""
+    labels = inputs.book(column)
+    if labels is None:
+        return None
+    return CodeBook(
+        labels, column in inputs.hashed, column in inputs.decimals, inputs.refuses_unseen
+    )
 
 
 def listed(values: Iterable[Any]) -> str:

@@ -15,10 +15,7 @@ import numpy as np
 from bitvec.arrays import Array
 from bitvec.errors import InputError
 from bitvec.inputs import Inputs
-from bitvec.runtime.code_books import CodeBook, book_of
-
-UNSEEN = -1.0
-"""The code of a category that the code book does not hold."""
+from bitvec.runtime.code_books import CodeBook, WholeNumbers, book_of
 
 
 @dataclass(slots=True)
@@ -29,7 +26,7 @@ class Column:
     ----------
     name : str
         What messages call it.
-    book : CodeBook, optional
+    book : CodeBook or WholeNumbers, optional
         None where the forest reads numbers.
     n_unseen : int
         How many of the values read so far are categories that the book does not hold.
@@ -38,7 +35,7 @@ class Column:
     """
 
     name: str
-    book: CodeBook | None
+    book: CodeBook | WholeNumbers | None
     n_unseen: int = field(default=0, init=False)
     unseen: Any = field(default=None, init=False)
 
@@ -46,7 +43,8 @@ class Column:
         """Return a narwhals series as numbers."""
         import narwhals
 
-        if series.dtype.is_numeric() and series.dtype != narwhals.Decimal:
+        has_decimals = isinstance(self.book, CodeBook) and self.book.decimals
+        if series.dtype.is_numeric() and series.dtype != narwhals.Decimal and not has_decimals:
             if self.book is not None:
                 self.book.refuse_numbers(self.name)
             return np.asarray(series.to_numpy())
@@ -73,19 +71,21 @@ class Column:
         book = self.book
         null_is_nan |= book is not None
         is_ambiguous = book is not None and book.is_ambiguous
+        has_decimals = isinstance(book, CodeBook) and book.decimals
+        kinds = (str, bool, np.bool_, int, np.integer) if has_decimals else (str, bool, np.bool_)
         result = np.empty(len(values))
         for at, value in enumerate(values):
             is_null = value is None or type(value).__name__ in ("NAType", "NaTType")
             if (is_null and null_is_nan) or (isinstance(value, float) and value != value):
                 result[at] = np.nan
-            elif book is not None and (is_category or isinstance(value, str | bool | np.bool_)):
+            elif book is not None and (is_category or isinstance(value, kinds)):
                 code = book.code(value, self.name)
-                result[at] = UNSEEN if code is None else code
+                result[at] = book.unseen if code is None else code
                 if code is None:
                     self.unseen = value if self.n_unseen == 0 else self.unseen
                     self.n_unseen += 1
             elif _is_number(value) and not is_category:
-                if book is not None and is_ambiguous:
+                if book is not None and (is_ambiguous or has_decimals):
                     book.refuse_numbers(self.name)
                 result[at] = _as_float(value)
             else:
@@ -110,6 +110,8 @@ class Column:
 
 def column(inputs: Inputs, at: int, name: str) -> Column:
     """Return the column that the forest reads at a place."""
+    if at in inputs.whole_numbers:
+        return Column(name, WholeNumbers(at in inputs.decimals))
     return Column(name, book_of(inputs, at))
 
 

@@ -188,9 +188,13 @@ def _books(inputs: Inputs | None, names: tuple[str, ...] | None) -> dict[str, Co
 
 def _needs_text(book: CodeBook) -> bool:
     """Return whether there may be a category such as "1" or "true", which a reader would change."""
-    return book.hashed or any(
-        isinstance(label, str) and (is_number(label) or label.lower() in ("true", "false"))
-        for label in book.labels
+    return (
+        book.hashed
+        or book.decimals
+        or any(
+            isinstance(label, str) and (is_number(label) or label.lower() in ("true", "false"))
+            for label in book.labels
+        )
     )
 
 

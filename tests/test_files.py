@@ -290,6 +290,7 @@ def _changes():
     )
     yield "name", replace(forest, inputs=replace(forest.inputs, feature_names=None))
     yield "hashes", replace(forest, inputs=replace(forest.inputs, hashed=()))
+    yield "strictness", replace(forest, inputs=replace(forest.inputs, refuses_unseen=True))
     yield "source", replace(forest, source=None)
     yield "optional array", replace(forest, tests=replace(forest.tests, indicator=None))
     yield "metadata", replace(forest, source=replace(forest.source, metadata={}))
@@ -617,6 +618,9 @@ def _set(*path_and_value):
         (_set("inputs", "categories", [None, [None], None]), "got NoneType"),
         (_set("inputs", "missing_sentinel", 1), "must be float or null, got int"),
         (_set("inputs", "hashed", [0]), "`hashed` must name"),
+        (_set("inputs", "decimals", [0]), "`decimals` must name"),
+        (_set("inputs", "whole_numbers", [99]), "`whole_numbers` must name"),
+        (_set("inputs", "refuses_unseen", 1), "must be bool, got int"),
         (_set("inputs", "hashed", [-1]), "must hold numbers in 0"),
         (_set("inputs", "hashed", 1), "must be list, got int"),
         (_set("inputs", "n_features", 1), "one entry for each of the 1 features"),

@@ -209,9 +209,18 @@ def _unpack_classes(classes: list[Any], where: str) -> tuple[Array, ...]:
     return tuple(unpack_labels(name, labels, where) for name, labels in groups)
 
 
+_COLUMN_LISTS = ("hashed", "whole_numbers", "decimals")
+"""Members of `Inputs` that files hold where they are not empty."""
+
+
 def _pack_inputs(inputs: Inputs) -> Record:
     names, sentinel = inputs.feature_names, inputs.missing_sentinel
-    later: Record = {"hashed": [int(column) for column in inputs.hashed]} if inputs.hashed else {}
+    later: Record = {
+        name: [int(column) for column in getattr(inputs, name)]
+        for name in _COLUMN_LISTS
+        if getattr(inputs, name)
+    }
+    later |= {"refuses_unseen": True} if inputs.refuses_unseen else {}
     return later | {
         "n_features": int(inputs.n_features),
         "feature_names": None
@@ -260,7 +269,8 @@ def _unpack_inputs(record: Record, where: str) -> Inputs:
         ),
         missing_sentinel=read.take("missing_sentinel", float, None),
         absent_is_missing=read.take("absent_is_missing", bool),
-        hashed=read.take_counts("hashed") if "hashed" in record else (),
+        refuses_unseen=read.take("refuses_unseen", bool) if "refuses_unseen" in record else False,
+        **{name: read.take_counts(name) for name in _COLUMN_LISTS if name in record},
     )
     read.finish()
     return inputs

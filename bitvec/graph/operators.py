@@ -214,8 +214,14 @@ def metadata(forest: Forest, form: str) -> dict[str, str]:
     }
     if forest.inputs.feature_names is not None:
         facts["bitvec.feature_names.json"] = json.dumps(forest.inputs.feature_names)
-    if forest.inputs.categories is not None:
-        books = {"books": forest.inputs.categories, "hashed": forest.inputs.hashed}
+    inputs = forest.inputs
+    if inputs.categories is not None or inputs.whole_numbers:
+        kept = ("whole_numbers", "decimals", "refuses_unseen")
+        books = {
+            "books": inputs.categories or (None,) * inputs.n_features,
+            "hashed": inputs.hashed,
+            **{name: value for name in kept if (value := getattr(inputs, name))},
+        }
         facts["bitvec.categories.json"] = json.dumps(books, default=np.generic.item)
     if forest.output.classes is not None:
         labels = [labels.tolist() for labels in forest.output.classes]

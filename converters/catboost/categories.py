@@ -3,7 +3,8 @@
 CatBoost compares hashes. A column of X is one of three kinds, by what is known of its texts:
 
 * All categories that tests know are whole numbers below 2**24: X holds these numbers themselves.
-  The texts of small numbers are recognised by their hashes.
+  The texts of small numbers are recognised by their hashes. `Inputs.decimals` says that a table may
+  hold the texts, since CatBoost takes both for one category.
 * Texts are known: X holds places in a code book. A text like "3" stands in it a second time as the
   number 3, since CatBoost takes both for one category. The book ends with a number that is no
   category, unless it holds numbers anyway.
@@ -19,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from bitvec.city_hash import category_hash, text_with_hash, whole_numbers
+from bitvec.city_hash import category_hash, text_with_hash, whole_number, whole_numbers
 from bitvec.converters.catboost.features import Features
 from bitvec.errors import FileFormatError
 from bitvec.inputs import Label
@@ -74,7 +75,7 @@ def columns_of(features: Features) -> dict[int, Column]:
 def _column(hashes: tuple[int, ...], texts: Mapping[int, str]) -> Column:
     known = [texts.get(hashed) for hashed in hashes]
     wholes = [
-        whole_numbers().get(hashed) if text is None else _whole_number(text)
+        whole_numbers().get(hashed) if text is None else whole_number(text)
         for hashed, text in zip(hashes, known, strict=True)
     ]
     if all(number is not None and abs(number) < HIGHEST for number in wholes):
@@ -86,7 +87,7 @@ def _column(hashes: tuple[int, ...], texts: Mapping[int, str]) -> Column:
     if None in known:
         return Column(tuple(book), codes, hashed=True)
     for hashed, text in zip(hashes, known, strict=True):
-        number = _whole_number(text or "")
+        number = whole_number(text or "")
         if number is not None and number not in book:
             codes[hashed] = (*codes[hashed], len(book))
             book.append(number)
@@ -102,11 +103,3 @@ def _guard(book: list[Label]) -> tuple[int, ...]:
     if any(isinstance(label, int) and label != at for at, label in enumerate(book)):
         return ()
     return (min([0, *(label for label in book if isinstance(label, int))]) - 1,)
-
-
-def _whole_number(text: str) -> int | None:
-    """Return the number whose decimals a text is, if any."""
-    digits = text.removeprefix("-")
-    if not (digits.isascii() and digits.isdigit() and len(digits) <= 18):
-        return None
-    return int(text) if str(int(text)) == text else None

@@ -122,6 +122,7 @@ def lift(opened: Opened, categories: Iterable[str | int] = ()) -> Lifted:
     leaf = ~order.leaf
     v = trees.v[leaf]
     columns = columns_of(features)
+    whole = tuple(sorted(at for at, column in columns.items() if column.book is None))
     base = np.full(answer.n_outputs, -np.inf)
     base[list(answer.output)] = bias
     cover = None if trees.weight is None else trees.weight[leaf]
@@ -146,6 +147,8 @@ def lift(opened: Opened, categories: Iterable[str | int] = ()) -> Lifted:
             features.names,
             _books(features, columns),
             hashed=tuple(sorted(at for at, column in columns.items() if column.hashed)),
+            whole_numbers=whole,
+            decimals=whole,
         ),
         source=Source(
             "catboost",

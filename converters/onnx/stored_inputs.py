@@ -31,11 +31,13 @@ def stored_inputs(message: Any, n_features: int, sentinel: float | None = None) 
         return Inputs(n_features, None if names is None else tuple(names), None, sentinel)
     held = stored if isinstance(stored, dict) else {}
     books: Any = held.get("books")
-    hashed: Any = held.get("hashed")
+    lists: Any = [held.get(name, []) for name in ("hashed", "whole_numbers", "decimals")]
+    refuses_unseen: Any = held.get("refuses_unseen", False)
     if (
         not isinstance(books, list)
         or not all(book is None or _is_list(book, *_LABELS) for book in books)
-        or not _is_list(hashed, int)
+        or not all(_is_list(columns, int) for columns in lists)
+        or type(refuses_unseen) is not bool
     ):
         raise FileFormatError(
             f"`{CATEGORIES}` must hold a list of labels, or none, of each column."
@@ -45,7 +47,10 @@ def stored_inputs(message: Any, n_features: int, sentinel: float | None = None) 
         None if names is None else tuple(names),
         tuple(None if book is None else tuple(book) for book in books),
         sentinel,
-        hashed=tuple(hashed),
+        hashed=tuple(lists[0]),
+        whole_numbers=tuple(lists[1]),
+        decimals=tuple(lists[2]),
+        refuses_unseen=refuses_unseen,
     )
 
 

@@ -114,7 +114,13 @@ def lift_histogram(model: Any, kind: str) -> Forest:
         nodes["value"][order.leaf][:, None],
         output=(tree_of[order.leaf] % n_outputs).astype(np.int32),
     )
-    named = Inputs(inputs.n_features, inputs.feature_names, found.books)
+    categorical = found.column[found.is_categorical].tolist()
+    named = Inputs(
+        inputs.n_features,
+        inputs.feature_names,
+        found.books,
+        whole_numbers=tuple(at for at in categorical if not (found.books and found.books[at])),
+    )
     return Forest(tests, bitvectors, leaves, output, named, source)
 
 

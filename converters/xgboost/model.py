@@ -13,7 +13,9 @@ old binary format by `legacy`. An object is saved to memory in UBJSON and read t
 * A value x >= 0 at a split on categories is the code floor(x), which goes right if it is in the
   node's set. The codes of a data frame's categories are their places in the training frame, which
   models of xgboost 3.1 and later keep as code books. A frame's category that was not trained on is
-  in no set here, whereas xgboost refuses it or, in 3.1 and 3.2, takes it for the next greater one.
+  refused here, since xgboost 3.1 and 3.2 take it for the next greater one that was, and refuse it
+  where there is none; `Inputs.refuses_unseen` of the forest can be replaced. Before 3.1 xgboost
+  numbers the categories of each frame anew, so that models of these versions take codes only.
 * A wrapper's `missing` counts as missing besides NaN. The files that it saves do not hold it, so
   for xgboost as for this module they know NaN only.
 """
@@ -131,6 +133,7 @@ def _forest(opened: Opened) -> Forest:
             "a model must have trees, or a base_score that was set: without either, xgboost takes "
             "the default base_score for a margin, though the objective has a link."
         )
+    books = code_books(model, n_features)
     output = None
     if n_outputs > 1 and trees.v.shape[1] == 1:
         output = np.repeat(group, np.diff(bitvectors.leaf_ptr)).astype(np.int32)
@@ -163,9 +166,10 @@ def _forest(opened: Opened) -> Forest:
         inputs=Inputs(
             n_features,
             _feature_names(learner),
-            code_books(model, n_features),
+            books,
             missing_sentinel=opened.missing if has_sentinel else None,
             absent_is_missing=True,
+            refuses_unseen=books is not None,
         ),
         source=Source(
             "xgboost",

@@ -90,7 +90,17 @@ class Columns:
         names = tuple(self.names[column] for column in self.features.tolist())
         if len(set(names)) < len(names):
             raise FileFormatError("the columns must have distinct names, got one twice.")
-        return Inputs(len(names), names, tuple(books) if any(books) else None)
+        return Inputs(
+            len(names),
+            names,
+            tuple(books) if any(books) else None,
+            whole_numbers=tuple(
+                place
+                for place, column in enumerate(self.features.tolist())
+                if self.type[column] == ColumnType.CATEGORICAL and column not in self.words
+            ),
+            decimals=tuple(place for place, book in enumerate(books) if book is not None),
+        )
 
 
 def read_columns(directory: Directory) -> Columns:

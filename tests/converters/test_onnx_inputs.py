@@ -41,6 +41,8 @@ def damaged(model, key: str, value: str):
         {"feature_names": NAMES, "categories": BOOKS},
         {"categories": (None, ("ü", 3, 2.5, True))},
         {"categories": (("Bern", 12345), None), "hashed": (0,)},
+        {"categories": (("Bern", "3"), None), "decimals": (0, 1), "whole_numbers": (1,)},
+        {"categories": (("Bern", "3"), None), "refuses_unseen": True},
         {"feature_names": NAMES},
         {},
     ],

@@ -7,6 +7,7 @@ import json
 import sys
 import tracemalloc
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -388,16 +389,27 @@ def test_the_categories_of_a_frame_are_code_books(suffix: str, tmp_path: Path) -
         assert_equal_bits(forest, converter.subject(model), X)
 
 
-def test_a_category_that_was_not_trained_on_is_in_no_set() -> None:
+@pytest.mark.parametrize("unseen", ["zzz", "yyy"])
+def test_a_category_that_was_not_trained_on_is_refused_and_in_no_set_if_asked(unseen: str) -> None:
+    """xgboost 3.1 and 3.2 refuse "zzz", which no category exceeds, and take "yyy" for "z"."""
     model, table = frame_model()
     forest = converter.convert(model)
-    unseen = table.assign(text=table["text"].astype(object).fillna("zzz").astype("category"))
-    X = tables.rows(unseen, forest.inputs, forest.dtype)
+    frame = table.assign(text=table["text"].astype(object).fillna(unseen).astype("category"))
+    with pytest.raises(InputError, match=f"'text' of .*got '{unseen}'.*refuses_unseen"):
+        tables.rows(frame, forest.inputs, forest.dtype)
+    if unseen == "zzz":
+        with pytest.raises(xgb.core.XGBoostError, match="not in the training set"):
+            model.predict(frame)
+    else:
+        np.testing.assert_array_equal(
+            model.predict(frame), model.predict(frame.replace({"text": {unseen: "z"}}))
+        )
+    lenient = replace(forest, inputs=replace(forest.inputs, refuses_unseen=False))
+    with pytest.warns(UserWarning, match="no category for"):
+        X = tables.rows(frame, lenient.inputs, lenient.dtype)
     assert np.all(X[::17, 0] == -1)
-    with pytest.raises(xgb.core.XGBoostError, match="not in the training set"):
-        model.predict(unseen)
     # As a code the library takes it, and sends it where the forest does.
-    assert_equal_bits(forest, converter.subject(model), X)
+    assert_equal_bits(lenient, converter.subject(model), X)
 
 
 def test_a_book_beyond_ascii_is_left_out_and_codes_still_answer() -> None:

@@ -408,3 +408,76 @@ def test_a_number_is_a_hashed_category_in_a_category_column_only():
 def test_hashed_columns_have_code_books_of_texts_and_whole_numbers(categories, hashed):
     with pytest.raises(InvalidForestError, match="`hashed` must name"):
         Inputs(1, categories=categories, hashed=hashed)
+
+
+# ---- categories that are numbers, decimals or not known
+
+
+DECIMALS = Inputs(
+    1, feature_names=("n",), categories=(("<OOD>", "7", "3", "true", ""),), decimals=(0,)
+)
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+def test_a_whole_number_is_the_category_of_its_decimals(frame):
+    exact(rows(frame({"n": [3, 7, 3]}), DECIMALS, F32), [[2], [1], [2]], F32)
+    exact(rows(frame({"n": ["3", None, ""]}), DECIMALS, F32), [[2], [np.nan], [4]], F32)
+    exact(rows(frame({"n": [True, True]}), DECIMALS, F32), [[3], [3]], F32)
+    with pytest.warns(UserWarning, match="3 values in column 'n'"):
+        exact(rows(frame({"n": [0, 1, -7]}), DECIMALS, F32), [[-1], [-1], [-1]], F32)
+    with pytest.raises(InputError, match="is the category of its decimals"):
+        rows(frame({"n": [3.0]}), DECIMALS, F32)
+    exact(rows(np.array([["3"], [7]], object), DECIMALS, F32), [[2], [1]], F32)
+    exact(rows([[2], [1]], DECIMALS, F32), [[2], [1]], F32)  # an array of numbers holds codes
+
+
+@pytest.mark.parametrize("decimals", [False, True])
+def test_whole_numbers_stand_for_themselves_in_a_category_column_too(decimals):
+    pd = pytest.importorskip("pandas")
+    inputs = Inputs(1, feature_names=("n",), whole_numbers=(0,), decimals=(0,) if decimals else ())
+    for column in ([20, -3], pd.Categorical([20, -3], [-3, 5, 20]), pd.array([20, -3], "Int64")):
+        exact(rows(pd.DataFrame({"n": column}), inputs, F32), [[20], [-3]], F32)
+    missing = pd.DataFrame({"n": pd.Categorical([20, None])})
+    exact(rows(missing, inputs, F32), [[20], [np.nan]], F32)
+    texts = pd.DataFrame({"n": pd.Categorical(["20", "020", "x"])})
+    if decimals:
+        with pytest.warns(UserWarning, match="2 values"):
+            exact(rows(texts, inputs, F32), [[20], [np.nan], [np.nan]], F32)
+    else:
+        with pytest.raises(InputError, match=r"that are whole numbers, got '20'"):
+            rows(texts, inputs, F32)
+    with pytest.raises(InputError, match="whole numbers, got '2020"):
+        rows(pd.DataFrame({"n": pd.Categorical([pd.Timestamp("2020-01-01")])}), inputs, F32)
+
+
+def test_a_truth_value_is_not_the_number_that_equals_it():
+    pd = pytest.importorskip("pandas")
+    for book, other in (((True, False), [1, 0]), ((0, 1), [True, False])):
+        inputs = Inputs(1, feature_names=("n",), categories=(book,))
+        with pytest.raises(InputError, match="must hold categories of the kind of the forest's"):
+            rows(pd.DataFrame({"n": pd.Categorical(other)}), inputs, F32)
+        own = pd.DataFrame({"n": pd.Categorical(book, book)})
+        exact(rows(own, inputs, F32), [[0], [1]], F32)
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+def test_a_category_that_is_not_known_is_refused_where_the_forest_says_so(frame):
+    strict = replace(BOOK, refuses_unseen=True)
+    for _ in range(2):
+        with pytest.raises(InputError, match=r"'colour' of `X` must hold categories.*got 'pink'"):
+            rows(frame({"size": [0.0], "colour": ["pink"]}), strict, F32)
+    exact(rows(frame({"size": [0.0], "colour": ["blue"]}), strict, F32), [[0, 2]], F32)
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ({"whole_numbers": (1,)}, "whole_numbers"),
+        ({"whole_numbers": (0,), "categories": (("a",),)}, "whole_numbers"),
+        ({"decimals": (0,)}, "decimals"),
+        ({"decimals": (0,), "categories": (("a", 1),)}, "decimals"),
+    ],
+)
+def test_columns_of_numbers_and_decimals_are_what_they_must_be(given, name):
+    with pytest.raises(InvalidForestError, match=f"`{name}` must name"):
+        Inputs(1, **given)
