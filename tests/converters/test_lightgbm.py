@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +110,20 @@ BOOSTINGS: dict[str, dict[str, Any]] = {
     "constant trees": {"min_data_in_leaf": 10**6},
     "linear, no missing": {"linear_tree": True, "use_missing": False},
 }
+
+
+@pytest.mark.parametrize("objective", ["regression", "binary", "multiclass"])
+def test_raw_scores_of_a_random_forest_are_means_of_which_it_gives_the_sums(objective):
+    model, X = trained(objective, **BOOSTINGS["rf"]), probes()
+    forest = converter.convert(model)
+    sums = model.predict(X, raw_score=True, num_threads=1).reshape(len(X), -1)
+    raw = bitvec.compile(forest).raw(X)
+    assert np.array_equal(raw, sums / model.current_iteration())
+    assert not np.array_equal(raw, sums)
+    summing = replace(forest.output, aggregate="sum", divisor=None)
+    assert np.array_equal(bitvec.compile(replace(forest, output=summing)).raw(X), sums)
+    notes = bitvec.certify(forest, model).summary()
+    assert "raw scores of a random forest are sums" in notes
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
