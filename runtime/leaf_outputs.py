@@ -6,13 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Int64
 
 from bitvec import reference, tree_paths
 from bitvec.arrays import Array, ranges
 from bitvec.errors import BitvecError, MissingLibraryError
 from bitvec.forest import Forest
 from bitvec.output import Aggregate
+from bitvec.structure import Bitvectors
 
 PAIRS = 1 << 20
 """Pairs of a row and a tree that are looked at at a time."""
@@ -80,12 +81,12 @@ def require_additive(forest: Forest) -> None:
     aggregate = forest.output.aggregate
     if aggregate not in (Aggregate.SUM, Aggregate.MEAN):
         raise BitvecError(
-            "`contributions` needs a forest whose raw score is a sum or a mean over trees, got "
-            f"the aggregate {aggregate.value}: use `per_tree`."
+            "`tree_contributions` needs a forest whose raw score is a sum or a mean over trees, "
+            f"got the aggregate {aggregate.value}: use `per_tree`."
         )
 
 
-def fill_contributions(
+def fill_tree_contributions(
     forest: Forest, exits: Exits, X: Array, out: Float[Array, "batch n_trees n_outputs"]
 ) -> None:
     """Fill `out` with what each tree adds to each output, in the dtype in which it is added."""
@@ -121,7 +122,7 @@ def fill_contributions(
 
 
 def decision_path(forest: Forest, exits: Int[Array, "batch n_trees"]) -> Any:
-    """Return the nodes above exit leaves as a CSR matrix of ones, (batch, n_nodes).
+    """Return the nodes that rows pass, exit leaves included, as a CSR matrix of ones.
 
     Its indices are int32 where that holds their number, else int64.
 
@@ -135,27 +136,47 @@ def decision_path(forest: Forest, exits: Int[Array, "batch n_trees"]) -> Any:
     except ImportError as error:
         raise MissingLibraryError("scipy", "sklearn", "`decision_path`") from error
     B = forest.bitvectors
-    depth, first_leaf = tree_paths.leaf_depth(B).astype(np.int64), B.leaf_ptr[:-1]
+    size, first_leaf = 1 + tree_paths.leaf_depth(B).astype(np.int64), B.leaf_ptr[:-1]
     parts = row_parts(*exits.shape)
     row_ptr = np.zeros(len(exits) + 1, np.int64)
     for part in parts:
-        row_ptr[1:][part] = depth[exits[part] + first_leaf].sum(axis=1)
+        row_ptr[1:][part] = size[exits[part] + first_leaf].sum(axis=1)
     np.cumsum(row_ptr, out=row_ptr)
-    largest = max(int(row_ptr[-1]), B.n_nodes)
-    kind = np.int32 if largest <= NARROW else np.int64
+    width = B.n_nodes + B.n_leaves
+    kind = np.int32 if max(int(row_ptr[-1]), width) <= NARROW else np.int64
     columns = np.empty(int(row_ptr[-1]), kind)
     place = np.empty(B.n_leaves, np.int64)
     for part in parts:
         leaf = exits[part] + first_leaf
         met = _distinct(leaf, B.n_leaves)
         place[met] = np.arange(len(met))
-        path_ptr, path_node, _ = tree_paths.path_table(B, met)
+        path_ptr, path = _columns_of_paths(B, met)
         at = place[leaf].ravel()
-        # Trees, and the nodes of a path from the root down, are in rising order already.
-        found = path_node[ranges(path_ptr[at], np.diff(path_ptr)[at])]
+        # Trees, and what a path meets from the root down, are in rising order already.
+        found = path[ranges(path_ptr[at], np.diff(path_ptr)[at])]
         columns[row_ptr[part.start] : row_ptr[part.stop]] = found
     ones = np.ones(columns.size, np.int64)
-    return csr_matrix((ones, columns, row_ptr.astype(kind)), shape=(len(exits), B.n_nodes))
+    return csr_matrix((ones, columns, row_ptr.astype(kind)), shape=(len(exits), width))
+
+
+def node_column_ptr(B: Bitvectors) -> Int64[Array, " n_trees_plus_1"]:
+    """Return where each tree's columns begin in `decision_path`: its nodes, then its leaves."""
+    return B.node_ptr + B.leaf_ptr
+
+
+def _columns_of_paths(
+    B: Bitvectors, leaves: Int64[Array, " n"]
+) -> tuple[Int64[Array, " n_plus_1"], Int64[Array, " n_passed"]]:
+    """Return the columns that the paths to some leaves pass: offsets, and columns from the root."""
+    ptr, node, _ = tree_paths.path_table(B, leaves)
+    tree = np.searchsorted(B.leaf_ptr, leaves, side="right") - 1
+    ends = ptr[1:] + np.arange(len(leaves))
+    passed = np.empty(node.size + len(leaves), np.int64)
+    is_node = np.ones(passed.size, bool)
+    is_node[ends] = False
+    passed[is_node] = node + np.repeat(B.leaf_ptr[tree], np.diff(ptr))
+    passed[ends] = leaves + B.node_ptr[tree + 1]
+    return ptr + np.arange(ptr.size), passed
 
 
 def _distinct(leaf: Int[Array, "batch n_trees"], n_leaves: int) -> Int[Array, " n"]:

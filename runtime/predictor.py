@@ -32,7 +32,7 @@ VERBS = (
     "apply",
     "decision_path",
     "per_tree",
-    "contributions",
+    "tree_contributions",
 )
 """The methods of a predictor that take rows."""
 
@@ -265,19 +265,26 @@ class Predictor:
         return self._fill(X, work, (self.forest.n_trees,), np.dtype(np.int64), out)
 
     def decision_path(self, X: Any) -> Any:
-        """Return which nodes every row passes, as a CSR matrix of ones.
+        """Return which nodes and leaves every row passes, as scikit-learn does.
 
         Returns
         -------
-        scipy.sparse.csr_matrix, (batch, n_nodes)
-            Columns are the forest's inner nodes; leaves are in `apply`.
+        indicator : scipy.sparse.csr_matrix, int64, (batch, n_nodes + n_leaves)
+            Ones from the root to the exit leaf. Columns are, tree by tree, its nodes breadth first,
+            then its leaves from left to right: in the order of the forest's arrays, whose ids in
+            the source are `forest.source.node_id` and `.leaf_id`.
+        n_nodes_ptr : int64, (n_trees + 1,)
+            Where each tree's columns begin. A forest of one tree gives the indicator alone.
 
         Raises
         ------
         MissingLibraryError
             If scipy is not installed.
         """
-        return leaf_outputs.decision_path(self.forest, self.exit_leaves(X))
+        indicator = leaf_outputs.decision_path(self.forest, self.exit_leaves(X))
+        if self.forest.n_trees == 1:
+            return indicator
+        return indicator, leaf_outputs.node_column_ptr(self.forest.bitvectors)
 
     def per_tree(self, X: Any, *, out: Array | None = None) -> Float[Array, "batch n_trees width"]:
         """Return what each tree says: its exit leaf's vector, before weights and base score.
@@ -288,7 +295,7 @@ class Predictor:
         work = partial(leaf_outputs.fill_per_tree, self.forest, self.engine.exit_leaves)
         return self._fill(X, work, shape, dtype, out)
 
-    def contributions(
+    def tree_contributions(
         self, X: Any, *, out: Array | None = None
     ) -> Float[Array, "batch n_trees n_outputs"]:
         """Return what each tree adds to each output: its leaf's value times the tree's weight.
@@ -303,7 +310,7 @@ class Predictor:
         """
         leaf_outputs.require_additive(self.forest)
         shape = (self.forest.n_trees, self.forest.n_outputs)
-        work = partial(leaf_outputs.fill_contributions, self.forest, self.engine.exit_leaves)
+        work = partial(leaf_outputs.fill_tree_contributions, self.forest, self.engine.exit_leaves)
         return self._fill(X, work, shape, self.forest.output.dtype, out)
 
     def predict_blocks(self, blocks: Iterable[Any], method: str = "predict") -> Iterator[Any]:

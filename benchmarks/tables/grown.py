@@ -171,8 +171,11 @@ def sizes(forest: Forest, X: Array) -> Record:
 
 def visits_of(forest: Forest, X: Array) -> Array:
     """Return the share of rows that pass each node."""
+    B = forest.bitvectors
     passes = bitvec.compile(forest).decision_path(X)
-    return np.asarray(passes.sum(axis=0)).ravel() / len(X)
+    indicator = passes if forest.n_trees == 1 else passes[0]
+    columns = np.arange(B.n_nodes) + B.leaf_ptr[B.tree_of_node]
+    return np.asarray(indicator.sum(axis=0)).ravel()[columns] / len(X)
 
 
 def network_operations(forest: Forest) -> Array:

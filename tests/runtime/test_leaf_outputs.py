@@ -51,9 +51,9 @@ def test_contributions_add_up_to_the_raw_score_bit_for_bit(drawn):
     predictor = compile(forest, n_jobs=1)
     if not is_additive(forest):
         with pytest.raises(BitvecError, match="a sum or a mean over trees, got the aggregate"):
-            predictor.contributions(X)
+            predictor.tree_contributions(X)
         return
-    contributions = predictor.contributions(X)
+    contributions = predictor.tree_contributions(X)
     assert contributions.shape == (len(X), forest.n_trees, forest.n_outputs)
     with np.errstate(all="ignore"):
         assert same_bits(added(forest, contributions), reference.raw(forest, X))
@@ -64,7 +64,7 @@ def test_contributions_add_up_to_the_raw_score_bit_for_bit(drawn):
 def test_contributions_of_a_soft_forest_add_up_too(forest):
     X = np.linspace(-1, 1, 4 * forest.n_features, dtype=forest.dtype).reshape(4, -1)
     if is_additive(forest):
-        contributions = compile(forest).contributions(X)
+        contributions = compile(forest).tree_contributions(X)
         with np.errstate(all="ignore"):
             assert same_bits(added(forest, contributions), reference.raw(forest, X))
 
@@ -79,7 +79,7 @@ def test_a_sum_that_starts_at_minus_zero_is_kept():
     X = np.zeros((1, 2))
     raw = compile(forest).raw(X)
     assert np.signbit(raw).tolist() == [[False, True]]
-    assert same_bits(added(forest, compile(forest).contributions(X)), raw)
+    assert same_bits(added(forest, compile(forest).tree_contributions(X)), raw)
 
 
 @pytest.mark.parametrize("pairs", [1, 7, 1 << 20])
@@ -88,7 +88,7 @@ def test_a_sum_that_starts_at_minus_zero_is_kept():
 def test_the_size_of_parts_does_not_matter(pairs, drawn):
     forest, X = drawn
     predictor = compile(forest, n_jobs=1)
-    verbs = ["apply", "per_tree", "decision_path"] + ["contributions"] * is_additive(forest)
+    verbs = ["apply", "per_tree", "decision_path"] + ["tree_contributions"] * is_additive(forest)
     with pytest.MonkeyPatch.context() as patch, np.errstate(all="ignore"):
         expected = [dense(getattr(predictor, verb)(X)) for verb in verbs]
         patch.setattr(leaf_outputs, "PAIRS", pairs)
@@ -98,6 +98,7 @@ def test_the_size_of_parts_does_not_matter(pairs, drawn):
 
 
 def dense(answer):
+    answer = answer[0] if isinstance(answer, tuple) else answer
     return answer.toarray() if hasattr(answer, "toarray") else answer
 
 
@@ -106,15 +107,20 @@ def dense(answer):
 def test_a_path_is_a_well_formed_matrix(drawn):
     forest, X = drawn
     paths = compile(forest, n_jobs=1).decision_path(X)
+    if forest.n_trees > 1:
+        paths, ptr = paths
+        assert ptr.dtype == np.int64
+        assert np.array_equal(np.diff(ptr), 2 * np.diff(forest.bitvectors.leaf_ptr) - 1)
+        assert ptr[0] == 0
     paths.check_format(full_check=True)
     assert paths.has_sorted_indices
     assert paths.has_canonical_format
     assert paths.indices.dtype == paths.indptr.dtype == np.int32
-    assert paths.shape == (len(X), forest.n_nodes)
+    assert paths.shape == (len(X), forest.n_nodes + forest.n_leaves)
 
 
 def test_paths_with_wide_indices_are_the_same(monkeypatch):
     monkeypatch.setattr(leaf_outputs, "NARROW", 2)
     forest = from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
     paths = leaf_outputs.decision_path(forest, np.zeros((3, 1), np.int32))
-    assert paths.toarray().tolist() == [[1], [1], [1]]
+    assert paths.toarray().tolist() == [[1, 1, 0]] * 3

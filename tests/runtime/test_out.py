@@ -27,7 +27,7 @@ VERBS = (
     "exit_leaves",
     "apply",
     "per_tree",
-    "contributions",
+    "tree_contributions",
 )
 
 

@@ -65,7 +65,13 @@ def test_a_regressors_verbs(engine):
     assert predictor.exit_leaves(ROWS).tolist() == [[0, 0, 0], [1, 0, 1], [2, 0, 0]]
     assert predictor.apply(ROWS).tolist() == [[0, 0, 0], [1, 0, 1], [2, 0, 0]]
     assert predictor.per_tree(ROWS)[:, :, 0].tolist() == [[0, 3, 4], [1, 3, 5], [2, 3, 4]]
-    assert predictor.decision_path(ROWS).toarray().tolist() == [[1, 0, 1], [1, 1, 1], [1, 1, 1]]
+    passed, first = predictor.decision_path(ROWS)
+    assert first.tolist() == [0, 5, 6, 9]
+    assert passed.toarray().tolist() == [
+        [1, 0, 1, 0, 0, 1, 1, 1, 0],
+        [1, 1, 0, 1, 0, 1, 1, 0, 1],
+        [1, 1, 0, 0, 1, 1, 1, 1, 0],
+    ]
 
 
 def test_apply_gives_the_sources_own_leaf_ids():
@@ -135,13 +141,52 @@ def test_every_verb_follows_from_the_reference(drawn):
 
 
 @given(forests_with_rows())
-def test_decision_path_holds_the_nodes_above_the_exit_leaf(drawn):
+def test_decision_path_holds_the_exit_leaf_and_the_nodes_above_it(drawn):
     forest, X = drawn
     predictor = compile(forest, n_jobs=1)
-    passed = predictor.decision_path(X).toarray()
-    B = forest.bitvectors
-    exits = predictor.exit_leaves(X)[:, B.tree_of_node]
-    assert np.array_equal(passed, (exits >= B.lo) & (exits < B.hi))
+    passed = predictor.decision_path(X)
+    passed = (passed if forest.n_trees == 1 else passed[0]).toarray()
+    B, exits = forest.bitvectors, predictor.exit_leaves(X)
+    expected = []
+    for tree in range(forest.n_trees):
+        at = slice(*B.node_ptr[tree : tree + 2])
+        exit = exits[:, tree, None]
+        expected.append((exit >= B.lo[at]) & (exit < B.hi[at]))
+        expected.append(exit == np.arange(B.leaf_ptr[tree + 1] - B.leaf_ptr[tree]))
+    assert np.array_equal(passed, np.concatenate(expected, axis=1))
+
+
+@pytest.mark.parametrize("n_trees", [None, 2, 5])
+def test_decision_path_has_scikit_learns_nodes_and_shape(n_trees):
+    pytest.importorskip("sklearn")
+    from sklearn.datasets import load_iris
+    from sklearn.ensemble import RandomForestClassifier
+    from sklearn.tree import DecisionTreeClassifier
+
+    from bitvec.converters.sklearn import convert
+
+    X, y = load_iris(return_X_y=True)
+    made = DecisionTreeClassifier() if n_trees is None else RandomForestClassifier(n_trees)
+    model = made.set_params(random_state=0).fit(X, y)
+    forest = convert(model)
+    found, expected = compile(forest).decision_path(X), model.decision_path(X)
+    ptr = np.array([0, model.tree_.node_count]) if n_trees is None else expected[1]
+    if n_trees is not None:
+        (found, found_ptr), expected = found, expected[0]
+        assert found_ptr.dtype == ptr.dtype
+        assert np.array_equal(found_ptr, ptr)
+    assert type(found) is type(expected)
+    assert found.dtype == expected.dtype
+    B, source = forest.bitvectors, forest.source
+    columns = np.concatenate(
+        [
+            first + np.concatenate([source.node_id[a:b], source.leaf_id[c:d]])
+            for first, a, b, c, d in zip(
+                ptr, B.node_ptr, B.node_ptr[1:], B.leaf_ptr, B.leaf_ptr[1:], strict=False
+            )
+        ]
+    )
+    assert (found != expected[:, columns]).nnz == 0
 
 
 @settings(max_examples=10)
@@ -163,7 +208,7 @@ def test_no_rows_and_one_row(engine, n_rows):
     assert predictor.predict(X).shape == (n_rows,)
     assert predictor.apply(X).shape == (n_rows, 3)
     assert predictor.per_tree(X).shape == (n_rows, 3, 1)
-    assert predictor.decision_path(X).shape == (n_rows, 3)
+    assert predictor.decision_path(X)[0].shape == (n_rows, 9)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -174,7 +219,7 @@ def test_a_forest_without_trees_answers_its_base_score(engine):
     assert predictor.predict(ROWS).tolist() == [100.0] * 3
     assert predictor.apply(ROWS).shape == (3, 0)
     assert predictor.per_tree(ROWS).shape == (3, 0, 1)
-    assert predictor.decision_path(ROWS).shape == (3, 0)
+    assert predictor.decision_path(ROWS)[0].shape == (3, 0)
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -79,7 +79,7 @@ def test_an_empty_stream_answers_nothing(predictor):
     assert predictor.raw(iter([])).shape == (0, 1)
     assert predictor.predict(iter([])).shape == (0,)
     assert predictor.apply(iter([np.zeros((0, 2))])).shape == (0, 1)
-    assert predictor.decision_path(iter([])).shape == (0, 1)
+    assert predictor.decision_path(iter([])).shape == (0, 3)
     assert predictor.raw(iter([]), out=np.empty((0, 1))).shape == (0, 1)
 
 
@@ -124,7 +124,7 @@ def test_blocks_are_answered_one_by_one_as_they_are_asked_for(predictor):
     assert taken == [0]
     assert [part.tolist() for part in answers] == [[20.0], [10.0], [10.0], [20.0]]
     paths = predictor.predict_blocks([ROWS], "decision_path")
-    assert next(paths).shape == (5, 1)
+    assert next(paths).shape == (5, 3)
     with pytest.raises(InputError, match=r"`method` must be one of predict, .*got 'fit'"):
         predictor.predict_blocks([], "fit")
 
