@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from bitvec.converters.native import cpt, e2edt, estimators, kddt, tao
+from bitvec.converters.native.walker import is_walked, source_trees
 from bitvec.errors import UnsupportedModelError
 from bitvec.forest import Forest
 from bitvec.subject import Subject
@@ -51,7 +54,8 @@ def subject(model: Any) -> Subject:
     """
     if estimators.is_estimator(model):
         return estimators.subject_of(model, subject)
-    return _entry(model)[1](model)
+    answering = _entry(model)[1](model)
+    return replace(answering, trees=partial(source_trees, model) if is_walked(model) else None)
 
 
 def _entry(model: Any) -> tuple[Callable[[Any], Forest], Callable[[Any], Subject]]:

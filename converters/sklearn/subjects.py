@@ -14,6 +14,7 @@ from bitvec.arrays import Array
 from bitvec.converters.sklearn import supported as models
 from bitvec.converters.sklearn.categories import encoder_of
 from bitvec.converters.sklearn.nodes import tree_columns
+from bitvec.converters.sklearn.walker import source_trees
 from bitvec.errors import InputError, MissingLibraryError
 from bitvec.forest import Forest
 from bitvec.subject import LeafValues, Subject
@@ -69,6 +70,7 @@ def subject_of(model: Any, forest: Forest, version: str) -> Subject:
         predict=asked if predict is raw else checked(predict),
         scores=asked if scores is raw else scores and checked(scores),
         leaf_values=(lambda: stored) if shows_leaves else None,
+        trees=lambda: source_trees(answering),
         n_trees=forest.n_trees,
         n_features=n_features,
         n_outputs=forest.n_outputs,
