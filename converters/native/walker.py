@@ -136,8 +136,10 @@ def _tests(trees: Iterable[Any]) -> NodeTests:
             if not read.size:
                 own = [_Row(np.zeros(1, int), np.ones(1))]
                 threshold = -np.inf if right else np.inf
-            told = _Row(read, np.zeros(1))
-            rows += [row if row.column.size else _Row(*told[:2], *row[2:]) for row in own]
+            nil = np.zeros(1)
+            rows += [
+                row if row.column.size else row._replace(column=read, weight=nil) for row in own
+            ]
             always.append(right)
             n_rows.append(len(rows))
             b.append(threshold)

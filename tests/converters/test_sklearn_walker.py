@@ -14,9 +14,12 @@ import numpy as np
 import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from source_walks import exit_leaves, leaf_ids
+from wrong_forests import wrong
 
-from bitvec.converters.sklearn import subject
+from bitvec.certificates.proof import Proof, prove
+from bitvec.converters.sklearn import convert, subject
 from bitvec.converters.sklearn.walker import source_trees
+from bitvec.forest import Forest
 from bitvec.node_tests import Kind
 from bitvec.output import Aggregate
 from bitvec.source_trees import SourceTrees
@@ -90,11 +93,36 @@ def rows_at_thresholds(trees: SourceTrees, source: Subject, X: np.ndarray, n: in
 def test_walked_trees_leave_where_the_library_leaves_and_hold_what_it_adds(case: Any) -> None:
     name, model, X = fitted(case)
     source, trees = subject(model), source_trees(model)
-    rows = rows_at_thresholds(trees, source, X, 40)
+    rows = rows_at_thresholds(trees, source, X, 12)
     leaves = exit_leaves(trees, rows)
     assert source.leaf_ids is not None
     np.testing.assert_array_equal(trees.leaf_id[leaves], source.leaf_ids(rows), name)
     np.testing.assert_array_equal(raw(trees, leaves), source.raw(rows), name)
+
+
+@pytest.mark.parametrize("case", EVERY)
+def test_the_lift_is_proved_by_the_walked_trees(case: Any) -> None:
+    _, model, _ = fitted(case)
+    result = proof(convert(model), model)
+    assert result.holds, result
+    assert result.unstated == ()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_wrong_forests_are_not_proved(kind: str) -> None:
+    _, model, _ = fitted(KINDS[kind])
+    forest = convert(model)
+    others = wrong(forest, missing=subject(model).accepts_missing)
+    assert len(others) >= 4
+    assert [name for name, other in others.items() if proof(other, model).holds] == []
+
+
+def proof(forest: Forest, model: Any) -> Proof:
+    source = subject(model)
+    assert source.trees is not None
+    return prove(
+        forest, source.trees(), missing=source.accepts_missing, infinite=source.accepts_infinite
+    )
 
 
 def raw(trees: SourceTrees, leaves: np.ndarray) -> np.ndarray:
