@@ -12,14 +12,15 @@ import hashlib
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numba
 import numpy as np
 from numba import njit
+from numba.core.caching import FunctionCache, IndexDataCacheFile
 
 from bitvec.runtime.cpu.arrays import pointer
 from bitvec.runtime.cpu.target import vectors
@@ -64,6 +65,70 @@ def digest(package: Path = HERE) -> str:
     return hasher.hexdigest()[:16]
 
 
+class _CheckedFiles(IndexDataCacheFile):
+    """numba's files of one kernel, each with its digest behind it, which unpickling passes over.
+
+    numba unpickles what it finds. Here a file that is cut short or damaged counts as one that is
+    not there, so that the kernel is compiled again and the file replaced.
+    """
+
+    def _load_index(self) -> Any:
+        if not _is_whole(self._index_path):
+            return {}
+        return super()._load_index()  # type: ignore[no-untyped-call]
+
+    def _load_data(self, name: str) -> Any:
+        if not _is_whole(self._data_path(name)):  # type: ignore[no-untyped-call]
+            raise OSError("damaged")  # which numba takes for a file that was removed
+        return super()._load_data(name)  # type: ignore[no-untyped-call]
+
+    @contextmanager
+    def _open_for_write(self, filepath: str) -> Iterator[_Digested]:
+        with super()._open_for_write(filepath) as stream:
+            digested = _Digested(stream)
+            yield digested
+            stream.write(digested.digest())
+
+
+class _Digested:
+    """A stream to which is written, and the digest of what was."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream, self._hasher = stream, hashlib.sha256()
+
+    def write(self, data: bytes) -> int:
+        self._hasher.update(data)
+        return self._stream.write(data)
+
+    def digest(self) -> bytes:
+        return self._hasher.digest()
+
+
+def _is_whole(path: str) -> bool:
+    try:
+        content = Path(path).read_bytes()
+    except OSError:
+        return False
+    size = hashlib.sha256().digest_size
+    return hashlib.sha256(content[:-size]).digest() == content[-size:]
+
+
+class _KernelCache(FunctionCache):
+    """numba's cache of one function, which a full disk or a lost folder does not stop."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)  # type: ignore[no-untyped-call]
+        self._cache_file = _CheckedFiles(  # type: ignore[no-untyped-call]
+            cache_path=self._cache_path,
+            filename_base=self._impl.filename_base,
+            source_stamp=self._impl.locator.get_source_stamp(),
+        )
+
+    def save_overload(self, signature: Any, data: Any) -> None:
+        with suppress(OSError):  # the kernel is compiled, and runs
+            super().save_overload(signature, data)  # type: ignore[no-untyped-call]
+
+
 class Kernel:
     """A compiled function: compiles, or loads from the cache, at its first call.
 
@@ -75,13 +140,12 @@ class Kernel:
         self.name = function.__name__
         package = Path(function.__code__.co_filename).parent
         function.__qualname__ = f"{function.__qualname__}-{digest(package)}"
-        options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "boundscheck": False}
-        try:
-            self.compiled = njit(cache=True, **options)(function)
-        except RuntimeError:
-            # No folder for the cache can be written. The shared temporary directory would do, but
-            # numba reads its cache by unpickling, and others may write there.
-            self.compiled = njit(**options)(function)
+        self.compiled = njit(nogil=True, error_model="numpy", boundscheck=False)(function)
+        # Where no folder for the cache can be written, numba raises a RuntimeError. The shared
+        # temporary directory would do, but the cache is read by unpickling, and others may write
+        # there.
+        with suppress(RuntimeError):
+            self.compiled._cache = _KernelCache(function)  # type: ignore[attr-defined]
         self._call: Callable[..., Any] = self._first
 
     def __call__(self, *arguments: Any) -> Any:
@@ -89,11 +153,7 @@ class Kernel:
 
     def _first(self, *arguments: Any) -> Any:
         with _announced(self.name):
-            try:
-                result = self.compiled(*arguments)
-            except OSError:
-                # A full disk: numba has compiled the kernel, failed to store it, and not run it.
-                result = self.compiled(*arguments)
+            result = self.compiled(*arguments)
         self._call = self.compiled
         return result
 
