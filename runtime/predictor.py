@@ -13,11 +13,11 @@ from bitvec.arrays import FLOATS, Array
 from bitvec.errors import BitvecError, InputError
 from bitvec.forest import Forest, require_forest
 from bitvec.node_tests import Kind
-from bitvec.runtime import leaf_outputs, row_blocks, tables
+from bitvec.runtime import leaf_outputs, row_blocks, subnormals, tables
 from bitvec.runtime.answers import Answers
 from bitvec.runtime.engine import Engine, OneRow, OneRowEngine, create
 from bitvec.runtime.refusals import refusal
-from bitvec.runtime.subnormals import SUBNORMAL, warn_where_flushed
+from bitvec.runtime.subnormals import SUBNORMAL
 
 _FLOAT32, _FLOAT64 = FLOATS
 
@@ -161,7 +161,7 @@ class Predictor:
 
     def rows(self, X: Any) -> Float[Array, "batch n_features"]:
         """Return X as the forest compares it: a whole array in the forest's dtype."""
-        warn_where_flushed(self.forest.dtype)
+        subnormals.check()
         return tables.rows(X, self.forest.inputs, self.forest.dtype)
 
     def raw(self, X: Any, *, out: Array | None = None) -> Float[Array, "batch n_outputs"]:
@@ -370,7 +370,7 @@ class Predictor:
         kind: np.dtype,
         out: Array | None,
     ) -> Array:
-        warn_where_flushed(self.forest.dtype)  # once, however many parts there are
+        subnormals.check()
         return row_blocks.fill(
             X,
             self.forest.inputs,

@@ -1,15 +1,21 @@
-"""Whether this thread computes with subnormal numbers, on which a test such as x > 0 rests."""
+"""Whether a thread computes with subnormal numbers, on which a test such as x > 0 rests."""
 
 from __future__ import annotations
 
-import warnings
-
-import numpy as np
-
-from bitvec.runtime.columns import outside_stacklevel
+from bitvec.errors import BitvecError
 
 SUBNORMAL = 5e-324
 """A module's variable: a constant would be multiplied when the module is compiled."""
+
+
+class FlushedThreadError(BitvecError, RuntimeError):
+    """A thread takes subnormal numbers for zero, so that rows would go to other leaves."""
+
+    def __init__(self, threads: str, remedy: str) -> None:
+        super().__init__(
+            f"{threads} must compute with subnormal numbers, got ones that are set to round them "
+            f"to zero, by torch.set_flush_denormal(True) perhaps: {remedy}."
+        )
 
 
 def flushes() -> bool:
@@ -22,13 +28,17 @@ def flushes() -> bool:
     return SUBNORMAL * 1.0 == 0.0
 
 
-def warn_where_flushed(dtype: np.dtype) -> None:
-    """Warn if the processor is set to take subnormal numbers for zero in the calling thread."""
+def check() -> None:
+    """Refuse to predict in a thread that takes subnormal numbers for zero.
+
+    Engines would then differ, as vectors, scalars and helping threads are set apart.
+
+    Raises
+    ------
+    FlushedThreadError
+    """
     if flushes():
-        warnings.warn(
-            "this thread rounds subnormal numbers to zero, so that rows with values below "
-            f"{np.finfo(dtype).smallest_normal:.3g} in magnitude may go to other leaves: "
-            "torch.set_flush_denormal(False) turns it off.",
-            RuntimeWarning,
-            stacklevel=outside_stacklevel(),
+        raise FlushedThreadError(
+            "the calling thread and those that it starts",
+            "call torch.set_flush_denormal(False) in it first",
         )

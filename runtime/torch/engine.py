@@ -15,7 +15,7 @@ from bitvec.arrays import Array
 from bitvec.errors import InputError, UnsupportedModelError
 from bitvec.forest import Forest
 from bitvec.runtime.threads import for_each_block
-from bitvec.runtime.torch import devices, forks, forms
+from bitvec.runtime.torch import devices, flushed, forks, forms
 from bitvec.runtime.torch.groups import Group, group_trees
 from bitvec.runtime.torch.matrix import MatrixTrees
 from bitvec.runtime.torch.path_walk import PathTrees
@@ -249,6 +249,8 @@ class TorchEngine:
 
     def _for_each_block(self, work: Callable[[slice], None], n_rows: int) -> None:
         forks.check()
+        if self._on_cpu:
+            flushed.check()
 
         def guarded(part: slice) -> None:
             # Both settings belong to a thread.

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bitvec.errors import InputError
+from bitvec.errors import BitvecError, InputError
 from bitvec.forest import from_matrices
 from bitvec.leaves import Leaves
 from bitvec.node_tests import axis_aligned
@@ -127,11 +127,11 @@ def test_several_targets_take_the_long_way():
     assert is_short(predictor.exit_leaves(ROW))
 
 
-def test_a_thread_that_rounds_subnormals_takes_the_long_way_and_is_told(monkeypatch):
+def test_a_thread_that_rounds_subnormals_is_refused_on_the_short_way_too(monkeypatch):
     monkeypatch.setattr("bitvec.runtime.predictor.SUBNORMAL", 0.0)
     monkeypatch.setattr(subnormals, "SUBNORMAL", 0.0)
-    with pytest.warns(RuntimeWarning, match="subnormal"):
-        assert Predictor(stump(), Short(stump())).predict(ROW).tolist() == [20.0]
+    with pytest.raises(BitvecError, match="subnormal"):
+        Predictor(stump(), Short(stump())).predict(ROW)
 
 
 def refusing(**marks):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 import pickle
+import subprocess
 import sys
-import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -355,29 +355,62 @@ def flushed():
 VERBS = ("raw", "predict", "scores", "exit_leaves", "apply", "per_tree", "rows")
 
 
+SUBNORMAL_ROWS = np.array([[5e-324, 0], [0.0, 0], [-5e-324, 0]])
+ABOVE_ZERO = from_matrices([[1, 0]], [0.0], [[0], [1]], [10, 20])
+
+
+@pytest.mark.parametrize("engine", [*ENGINES, "torch"])
 @pytest.mark.parametrize("verb", VERBS)
-def test_a_thread_that_rounds_subnormals_to_zero_is_told_so_once_a_call(flushed, verb):
-    predictor = compile(from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20]), engine="reference")
-    with pytest.warns(RuntimeWarning, match=r"set_flush_denormal\(False\)") as caught:
-        getattr(predictor, verb)([[0, 1]])
-    assert len(caught) == 1
-    assert caught[0].filename == __file__
+def test_a_thread_that_rounds_subnormals_to_zero_is_refused_by_every_engine(flushed, engine, verb):
+    predictor = compile(ABOVE_ZERO, engine=engine)
+    one_row = np.ascontiguousarray(SUBNORMAL_ROWS[:1])
+    for X in (SUBNORMAL_ROWS, one_row, one_row.tolist(), np.repeat(SUBNORMAL_ROWS, 50_000, axis=0)):
+        with pytest.raises(BitvecError, match=r"set_flush_denormal\(False\)"):
+            getattr(predictor, verb)(X)
 
 
-def test_the_parts_of_a_sparse_matrix_warn_of_subnormals_once(flushed, monkeypatch):
+@pytest.mark.parametrize("engine", [*ENGINES, "torch"])
+def test_threads_that_were_started_by_one_that_flushes_give_no_other_answers(engine):
+    """The helpers of a pool keep the mode of the thread that started them."""
+    code = f"""
+import numpy as np
+import torch
+import bitvec
+from bitvec.errors import BitvecError
+from bitvec.forest import from_matrices
+from bitvec.runtime.threads import for_each_block
+
+torch.set_num_threads(2)
+if torch.set_flush_denormal(True):
+    torch.full((1 << 20,), 1.0) * 2.0
+    for_each_block(lambda part: None, 1000, block=1, n_threads=2)
+    torch.set_flush_denormal(False)
+forest = from_matrices([[1, 0]], [0.0], [[0], [1]], [10, 20])
+X = np.repeat(np.array([[5e-324, 0], [0.0, 0], [-5e-324, 0]]), 100_000, axis=0)
+try:
+    answer = bitvec.compile(forest, engine={engine!r}).predict(X)
+except BitvecError as error:
+    assert "subnormal" in str(error)
+    assert {engine!r} == "torch"
+else:
+    assert answer.tolist() == np.repeat([20.0, 10.0, 10.0], 100_000).tolist()
+"""
+    pytest.importorskip("torch")
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_parts_of_a_sparse_matrix_are_refused_too(flushed, monkeypatch):
     sparse = pytest.importorskip("scipy.sparse")
     monkeypatch.setattr(tables, "PART_BYTES", 16)
-    predictor = compile(from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20]), engine="reference")
-    with pytest.warns(RuntimeWarning, match="subnormal") as caught:
-        predictor.raw(sparse.csr_matrix(np.eye(2)))
-    assert len(caught) == 1
+    with pytest.raises(BitvecError, match="subnormal"):
+        compile(ABOVE_ZERO, engine="reference").raw(sparse.csr_matrix(np.eye(2)))
 
 
-def test_a_thread_that_keeps_subnormals_is_not_warned():
-    predictor = compile(from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20]), engine="reference")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert predictor.raw([[5e-324, 1]]).tolist() == [[10]]
+@pytest.mark.parametrize("engine", [*ENGINES, "torch"])
+def test_a_thread_that_keeps_subnormals_tells_them_from_zero(engine):
+    predictor = compile(ABOVE_ZERO, engine=engine)
+    assert predictor.predict(SUBNORMAL_ROWS).tolist() == [20, 10, 10]
+    assert predictor.predict(SUBNORMAL_ROWS[:1]).tolist() == [20]
 
 
 def test_an_isolation_forest_has_the_verbs_of_scikit_learn():
