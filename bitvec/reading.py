@@ -13,6 +13,9 @@ from contextlib import contextmanager
 
 from bitvec.errors import BitvecError, FileFormatError
 
+LONGEST = 2000
+"""Characters of a sentence, of which a file may fill most."""
+
 
 @contextmanager
 def sound(
@@ -21,6 +24,7 @@ def sound(
     """Raise whatever reading a file raises as one sentence, unless bitvec raised it on purpose.
 
     What the operating system says of the path, missing libraries and want of memory pass as well.
+    What a sentence quotes of a file is shown as characters that can be.
 
     Parameters
     ----------
@@ -41,14 +45,19 @@ def sound(
     """
     try:
         yield
-    except (BitvecError, ImportError, MemoryError):
+    except BitvecError as told:
+        told.args = (_plain(str(told)),)
+        raise
+    except (ImportError, MemoryError):
         raise
     except BaseException as raised:
         if _passes(raised):
             raise
         raise error(
-            f"{os.fspath(path)} must {must}, got a damaged one ({reason(raised)}): make or copy it "
-            "again."
+            _plain(
+                f"{os.fspath(path)} must {must}, got a damaged one ({reason(raised)}): make or "
+                "copy it again."
+            )
         ) from raised
 
 
@@ -56,6 +65,16 @@ def reason(error: BaseException) -> str:
     """Return what another library says, as part of a sentence."""
     said = " ".join(str(error).split())[:200].replace(". ", "; ").rstrip(".")
     return f"{type(error).__name__}: {said}" if said else type(error).__name__
+
+
+def _plain(sentence: str) -> str:
+    """Return a sentence that quotes a file as characters that can be shown, and not too many."""
+    if len(sentence) > LONGEST:
+        sentence = f"{sentence[: LONGEST // 2]} ... {sentence[-LONGEST // 2 :]}"
+    if sentence.isprintable():
+        return sentence
+    shown = (c if c.isprintable() else ascii(c)[1:-1] for c in sentence)
+    return "".join(shown)
 
 
 def _passes(error: BaseException) -> bool:

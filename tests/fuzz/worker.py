@@ -77,7 +77,7 @@ def outcome(read: Callable[[Path], None], path: Path) -> tuple[str, str]:
         cause = error.__cause__ or error.__context__
         if isinstance(cause, MemoryError):
             return "memory", said
-        if not said.isprintable() or not said or SECOND.search(said):
+        if not said.isprintable() or not 0 < len(said) < 3000 or SECOND.search(said):
             return "unclean", said
         return "refused", ""
     except BaseException as error:
