@@ -26,7 +26,7 @@ def check(folder: Path, count: int, *, seed: int, processes: int) -> None:
 
 
 def test_damaged_files_are_read_or_refused(tmp_path: Path) -> None:
-    check(tmp_path, 600, seed=0, processes=1)
+    check(tmp_path, 400, seed=0, processes=1)
 
 
 @pytest.mark.full
