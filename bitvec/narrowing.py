@@ -107,13 +107,20 @@ def narrow_scores(forest: Forest) -> Forest:
     Raises
     ------
     UnsupportedModelError
-        If leaves are linear in x: their terms may cancel, and rounding has no bound. If a number,
-        or the sum of the largest leaves, leaves the range of float32.
+        If leaves are linear in x: their terms may cancel, and rounding has no bound. If the score
+        is a weighted median. If a number, or the sum of the largest leaves, leaves the range of
+        float32.
     """
     _require_constant_leaves(forest)
     output = forest.output
     if output.dtype == F32:
         return forest
+    if output.aggregate is Aggregate.WEIGHTED_MEDIAN:
+        raise UnsupportedModelError(
+            "scores that are to be rounded must be a sum, a mean, a minimum or a maximum, got a "
+            "weighted median, which rounding moves to another tree: choose a target that has "
+            "float64."
+        )
     changed: dict[str, Any] = {
         name: _kept(getattr(output, name), F32)
         for name in ("base_score", "scale", "tree_weight", "divisor")

@@ -6,6 +6,8 @@ reference bit for bit. ReduceSum would not say in which order it adds.
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from bitvec.arrays import Array
@@ -14,9 +16,12 @@ from bitvec.forest import Forest
 from bitvec.graph.operators import Graph, cast
 from bitvec.output import Aggregate, Output
 
+SUMS: Final = (Aggregate.SUM, Aggregate.MEAN)
+"""Aggregates that add, and so weigh, the trees' vectors."""
+
 
 def require_hard(forest: Forest, form: str) -> None:
-    """Refuse what no ONNX form here holds: soft prediction, a feature map, a weighted median.
+    """Refuse what no ONNX form here holds: no trees, soft prediction, a feature map.
 
     Raises
     ------
@@ -33,11 +38,6 @@ def require_hard(forest: Forest, form: str) -> None:
             forest.feature_map is not None,
             "a forest that reads X itself, got a feature map: export the map with its own "
             "library and the forest with dataclasses.replace(forest, feature_map=None, ...)",
-        ),
-        (
-            forest.output.aggregate is Aggregate.WEIGHTED_MEDIAN,
-            "a sum, mean, minimum or maximum over trees, got a weighted median: "
-            "predict with bitvec",
         ),
     )
     for refused, sentence in reasons:
@@ -63,6 +63,8 @@ def raw_score(graph: Graph, forest: Forest, X: str, leaf: str) -> str:
     vectors = _leaf_vectors(graph, forest, X, leaf)
     if output.aggregate in (Aggregate.MIN, Aggregate.MAX):
         total = _extreme(graph, forest, vectors)
+    elif output.aggregate is Aggregate.WEIGHTED_MEDIAN:
+        total = _weighted_median(graph, forest, vectors)
     else:
         total = _ordered_sum(graph, forest, vectors)
     return finish(graph, forest, total)
@@ -92,7 +94,7 @@ def _add_base(graph: Graph, output: Output, total: str) -> str:
 def tree_output(forest: Forest) -> Array | None:
     """Return the one output that each tree adds to, or None where leaves are not such."""
     named = forest.leaves.output
-    if named is None or forest.output.aggregate in (Aggregate.MIN, Aggregate.MAX):
+    if named is None or forest.output.aggregate not in SUMS:
         return None
     first = named[forest.bitvectors.leaf_ptr[:-1]]
     same = np.array_equal(named, np.repeat(first, np.diff(forest.bitvectors.leaf_ptr)))
@@ -103,7 +105,7 @@ def weighted_leaves(forest: Forest) -> Array:
     """Return v in the output's dtype, times the tree weights, rounded as the reference does."""
     v = forest.leaves.v.astype(forest.output.dtype)
     weight = forest.output.tree_weight
-    if weight is not None and forest.output.aggregate not in (Aggregate.MIN, Aggregate.MAX):
+    if weight is not None and forest.output.aggregate in SUMS:
         v = v * np.repeat(weight, np.diff(forest.bitvectors.leaf_ptr))[:, None]
     return v
 
@@ -151,7 +153,7 @@ def _leaf_vectors(graph: Graph, forest: Forest, X: str, leaf: str) -> str:
     output = forest.output
     if output.dtype != v.dtype:
         value = cast(graph, value, output.dtype, "leaf_vector_as_output")
-    if output.tree_weight is not None and output.aggregate not in (Aggregate.MIN, Aggregate.MAX):
+    if output.tree_weight is not None and output.aggregate in SUMS:
         value = graph.add("Mul", value, output.tree_weight[:, None], name="leaf_vector_weighted")
     if forest.leaves.output is None or tree_output(forest) is not None:
         return value
@@ -195,3 +197,32 @@ def _extreme(graph: Graph, forest: Forest, vectors: str) -> str:
     parts = graph.split("Split", vectors, names=names, axis=1, num_outputs=forest.n_trees)
     total = graph.add(kind, *parts, name="extreme_wide")
     return graph.add("Squeeze", total, np.array([1]), name="extreme")
+
+
+def _weighted_median(graph: Graph, forest: Forest, vectors: str) -> str:
+    """Append the first vector in rising order at which half of all weight is reached.
+
+    TopK puts the earlier of equal values first, as a stable sort does.
+    """
+    output, n_trees = forest.output, forest.n_trees
+    assert output.tree_weight is not None
+    rising, tree = graph.split(
+        "TopK",
+        vectors,
+        np.array([n_trees]),
+        names=("leaf_vector_rising", "tree_rising"),
+        axis=1,
+        largest=0,
+        sorted=1,
+    )
+    weight = graph.add("Gather", output.tree_weight, tree, name="median_weight")
+    reached = graph.add("CumSum", weight, np.array(1), name="weight_reached")
+    whole = graph.add("Gather", reached, np.array([n_trees - 1]), axis=1, name="weight_of_all")
+    half = graph.add("Mul", whole, np.array(0.5, output.dtype), name="half_of_weight")
+    enough = graph.add("LessOrEqual", half, reached, name="half_is_reached")
+    enough = cast(graph, enough, np.dtype(np.int32), "half_is_reached_number")
+    first = graph.add(
+        "ArgMax", enough, axis=1, keepdims=1, select_last_index=0, name="median_place"
+    )
+    median = graph.add("GatherElements", rising, first, axis=1, name="median_wide")
+    return graph.add("Squeeze", median, np.array([1]), name="median")

@@ -68,6 +68,8 @@ def answers(
     if "extreme_wide" in operators:
         smallest = operators["extreme_wide"].op_type == "Min"
         aggregate = Aggregate.MIN if smallest else Aggregate.MAX
+    if "median" in operators:
+        aggregate, tree_weight = Aggregate.WEIGHTED_MEDIAN, constants["median_weight.0"]
     base_first = not {"raw_score", "raw_score_wide"} & operators.keys()
     if base is None:
         if base_first:

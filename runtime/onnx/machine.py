@@ -38,7 +38,7 @@ def to_onnx(
     Parameters
     ----------
     machine : DecisionMachine
-        Any kinds of nodes; no feature map, no weighted median.
+        Any kinds of nodes; no feature map.
     name : str
         Name of the graph.
     leaves : bool

@@ -19,7 +19,6 @@ from bitvec.graph.answers import add_answers
 from bitvec.graph.interface import Interface
 from bitvec.graph.operators import Graph, cast, table
 from bitvec.graph.scores import raw_score
-from bitvec.output import Aggregate
 from bitvec.runtime.onnx import networks
 from bitvec.runtime.onnx.tensor import exit_leaves
 
@@ -175,8 +174,3 @@ def _exits(graph: Graph, forest: Forest, Z: str) -> str:
 def _require_tensor_form(forest: Forest) -> None:
     if forest.n_trees == 0:
         raise UnsupportedModelError("a forest that is exported must have a tree, got none.")
-    if forest.output.aggregate is Aggregate.WEIGHTED_MEDIAN:
-        raise UnsupportedModelError(
-            "a forest that is exported must sum, average, or take the least or largest of its "
-            "trees, got a weighted median: predict with bitvec."
-        )

@@ -20,7 +20,7 @@ from bitvec.errors import MissingLibraryError, UnsupportedModelError
 from bitvec.forest import Forest
 from bitvec.graph.interface import Interface
 from bitvec.graph.operators import Graph, cast
-from bitvec.graph.scores import require_hard, weighted_leaves
+from bitvec.graph.scores import SUMS, require_hard, weighted_leaves
 from bitvec.output import Aggregate
 from bitvec.runtime.onnx.portable_steps import Steps, node_steps
 from bitvec.runtime.refusals import refusal
@@ -124,19 +124,19 @@ def _require_portable(forest: Forest, instead: str) -> None:
     require_hard(forest, FORM)
     assert forest.output.base_score is not None
     wide = int((~forest.tests.is_one_hot).sum())
+    adds = forest.output.aggregate in SUMS
     with np.errstate(over="ignore", invalid="ignore"):
         sizes = np.abs(weighted_leaves(forest))
         largest = np.maximum.reduceat(sizes, forest.bitvectors.leaf_ptr[:-1]).sum(axis=0)
         finite = np.isfinite(largest + np.abs(forest.output.base_score)).all()
-    extreme = forest.output.aggregate in (Aggregate.MIN, Aggregate.MAX)
     reasons = (
         (wide, f"nodes that test one column, got {wide} nodes that combine columns (oblique or "
                f"polytope): {instead}"),
         (forest.leaves.linear is not None,
          f"constant leaves, got leaves that are linear in x: {instead}"),
-        (extreme, f"a sum or a mean over trees, got {forest.output.aggregate}: {instead}"),
+        (not adds, f"a sum or a mean over trees, got {forest.output.aggregate}: {instead}"),
         (forest.n_features == 0, f"at least one column, got none: {instead}"),
-        (not extreme and not finite, f"leaf values whose sums are finite, got others: {instead}"),
+        (adds and not finite, f"leaf values whose sums are finite, got others: {instead}"),
     )  # fmt: skip
     for refused, sentence in reasons:
         if refused:

@@ -16,7 +16,6 @@ from bitvec.errors import UnsupportedModelError
 from bitvec.feature_maps import Identity
 from bitvec.forest import from_matrices
 from bitvec.machine import ENCODINGS, from_forest, on_grid
-from bitvec.output import Aggregate, Output
 from bitvec.runtime.onnx.machine import to_onnx
 from bitvec.runtime.onnx.session import OnnxEngine
 
@@ -110,11 +109,6 @@ def test_the_model_is_valid_and_of_standard_operators(forest):
 
 def test_what_the_form_cannot_hold_is_refused():
     forest = from_matrices([[1.0]], [0.0], [[0], [1]], [1, 2])
-    median = Output(
-        1, np.dtype(np.float64), aggregate=Aggregate.WEIGHTED_MEDIAN, tree_weight=np.ones(1)
-    )
-    with pytest.raises(UnsupportedModelError, match="weighted median"):
-        to_onnx(from_forest(replace(forest, output=median)))
     with pytest.raises(UnsupportedModelError, match="at least one tree"):
         to_onnx(from_forest(forest.take([])))
     with pytest.raises(UnsupportedModelError, match="feature map"):

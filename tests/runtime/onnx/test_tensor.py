@@ -12,7 +12,7 @@ from strategies import AXIS, EQUAL, KERNEL, OBLIQUE, SET
 from bitvec.errors import UnsupportedModelError
 from bitvec.forest import from_matrices
 from bitvec.leaves import Leaves
-from bitvec.output import Aggregate, Output
+from bitvec.output import Output
 from bitvec.runtime.onnx.tensor import size_classes, to_onnx
 
 STANDARD = (AXIS, OBLIQUE, SET, EQUAL, KERNEL)
@@ -33,11 +33,6 @@ def test_size_classes_hold_each_tree_of_two_leaves_once():
 
 def test_what_the_form_cannot_hold_is_refused_in_one_sentence():
     stump = from_matrices([[1.0]], [0.0], [[0], [1]], [1, 2])
-    median = Output(
-        1, np.dtype(np.float64), aggregate=Aggregate.WEIGHTED_MEDIAN, tree_weight=np.ones(1)
-    )
-    with pytest.raises(UnsupportedModelError, match="weighted median"):
-        to_onnx(replace(stump, output=median))
     with pytest.raises(UnsupportedModelError, match="at least one tree"):
         to_onnx(stump.take([]))
     with pytest.raises(UnsupportedModelError, match="`tree_ensemble`"):

@@ -14,7 +14,7 @@ from bitvec.errors import UnsupportedModelError
 from bitvec.forest import from_matrices
 from bitvec.leaves import Leaves
 from bitvec.node_tests import Relation, axis_aligned
-from bitvec.output import Aggregate, Output
+from bitvec.output import Output
 from bitvec.runtime.onnx import tensor, traversal
 from bitvec.runtime.onnx.session import OnnxEngine
 from bitvec.runtime.onnx.traversal import LARGEST_DEPTH, to_onnx
@@ -69,11 +69,6 @@ def test_the_file_grows_with_nodes_not_with_their_depth():
 
 def test_what_the_form_cannot_hold_is_refused_in_one_sentence():
     stump = from_matrices([[1.0]], [0.0], [[0], [1]], [1, 2])
-    median = Output(
-        1, np.dtype(np.float64), aggregate=Aggregate.WEIGHTED_MEDIAN, tree_weight=np.ones(1)
-    )
-    with pytest.raises(UnsupportedModelError, match="weighted median"):
-        to_onnx(replace(stump, output=median))
     with pytest.raises(UnsupportedModelError, match="at least one tree"):
         to_onnx(stump.take([]))
     with pytest.raises(UnsupportedModelError, match="`tree_ensemble`"):
