@@ -9,6 +9,8 @@ The standard leaves much open, so the oracle is what the runtime does:
 * A classifier of two classes whose leaves weigh one class only has a rule of its own. If no weight
   is negative, the second class wins where the score s is above 0.5; its probability is s, or the
   logistic function of s. Otherwise the scores are −s and s, and the second class wins above 0.
+* A classifier of one class answers its sums. Its label is that class here, as the standard has it;
+  onnxruntime writes 1 for it, and ends the process if the label is a text.
 """
 
 from __future__ import annotations
@@ -90,7 +92,10 @@ def answers(
     n_base = operator.base.size
     target = operator.weight_target
     one_weighed = target.size > 0 and int(target.min()) == int(target.max())
-    if operator.labels is not None and operator.labels.size <= 2 and (one_weighed or label_used):
+    n_classes = 0 if operator.labels is None else operator.labels.size
+    if n_classes == 1:
+        _require_one_class(operator)
+    elif n_classes == 2 and (one_weighed or label_used):
         return _two_classes(operator, trees, leaf, dtype, label_used)
     if n_base not in (0, operator.n_targets):
         raise FileFormatError(
@@ -114,6 +119,24 @@ def answers(
         labels_from_raw=labelled,
         softmax_sum=SoftmaxSum.IN_ORDER_C,
     )
+
+
+def _require_one_class(operator: Operator) -> None:
+    """Refuse a classifier of one class whose label is no constant, or whose score is transformed.
+
+    onnxruntime answers its scores as they are summed, and the labels 1 and 0 whatever the class is
+    called: by whether the score is above 0 where a weight is negative, else 1.
+    """
+    if operator.negative_weights:
+        raise UnsupportedModelError(
+            "a classifier of one class must have no negative weights, got some: onnxruntime's "
+            "label is then whether the score is above 0. Name both of its classes."
+        )
+    if operator.transform == "PROBIT":
+        raise UnsupportedModelError(
+            "a classifier of one class must not have the post-transform PROBIT, which onnxruntime "
+            "applies to its sum as to a probability: convert the model that it was exported from."
+        )
 
 
 def _require_steps(operator: Operator, after: Behind, *, rounds: bool) -> None:
@@ -209,11 +232,6 @@ def _two_classes(
 ) -> tuple[Leaves, Output]:
     labels = operator.labels
     assert labels is not None
-    if labels.size == 1:
-        raise UnsupportedModelError(
-            "a classifier must have at least two classes, got one: onnxruntime answers 0 or 1 "
-            "whatever the class is called."
-        )
     weighed = np.flatnonzero(np.bincount(operator.weight_target))
     if weighed.size != 1:
         raise UnsupportedModelError(

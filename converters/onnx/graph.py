@@ -25,6 +25,10 @@ from bitvec.converters.onnx.schema import CLASSIFIER, DOMAIN, ENSEMBLE, OPERATOR
 from bitvec.errors import FileFormatError, UnsupportedModelError
 
 _INTEGERS = (onnx.TensorProto.INT64, onnx.TensorProto.INT32)
+_NARROW = tuple(
+    getattr(onnx.TensorProto, name) for name in ("BOOL", "INT8", "INT16", "UINT8", "UINT16")
+)
+"""Types of a graph's input that the operators do not read, but a Cast makes floats of exactly."""
 LARGEST_FEATURES = 1 << 31
 """Columns are numbered in int32."""
 
@@ -90,12 +94,19 @@ def surroundings(model: Any) -> Surroundings:
     path, source = _to_input(graph, node, origin)
     element = source.type.tensor_type.elem_type
     types = [element, *(cast_target(step) for step in path if step.op_type == "Cast")]
-    if any(t not in FLOATS and t not in _INTEGERS for t in types) or any(
-        t in _INTEGERS for t in types[1:]
-    ):
+    known = (*FLOATS, *_INTEGERS, *_NARROW)
+    if element not in known or any(t not in FLOATS for t in types[1:]) or types[-1] in _NARROW:
         raise UnsupportedModelError(
-            "the operator's input must be float32, float64, int32 or int64, cast to floats at "
-            f"most, got ONNX types {types}: rounding in between would be lost."
+            "the operator's input must be float32, float64, int32 or int64, or one of these, bool "
+            "and narrower integers cast to floats at once, got ONNX types "
+            f"{[onnx.TensorProto.DataType.Name(t) for t in types]}: rounding in between would be "
+            "lost."
+        )
+    twice = types[:2] == [onnx.TensorProto.INT64, onnx.TensorProto.DOUBLE]
+    if twice and onnx.TensorProto.FLOAT in types[2:]:
+        raise UnsupportedModelError(
+            "an int64 input must be cast to float32 at once, got a Cast to float64 first: numbers "
+            "above 2**53 are then rounded twice, unless a runtime joins the casts. Leave it out."
         )
     if node.op_type == ENSEMBLE and types[-1] in _INTEGERS:
         raise UnsupportedModelError(

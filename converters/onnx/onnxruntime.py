@@ -22,6 +22,10 @@ try:
 except ImportError as error:
     raise MissingLibraryError("onnxruntime", "onnx", "Running ONNX files") from error
 
+ONE_CLASS = (
+    "labels of a classifier of one class are not compared: onnxruntime writes 1 whatever the class "
+    "is called, and ends the process if that is a text; its scores were asked under the label 1"
+)
 IR_VERSION, OPSET = 8, 17
 """Pinned to what runtimes load; the operator keeps its own version."""
 
@@ -35,6 +39,7 @@ def operator_answers(forest: Forest, operator: Operator, around: Surroundings) -
     """
     whole = _session(_bare(forest, around, transformed=True))
     plain = _session(_bare(forest, around, transformed=False))
+    one_class = operator.labels is not None and operator.labels.size == 1
     two_scores = around.node.op_type == CLASSIFIER and operator.n_targets == 2
 
     def raw(X: Array) -> Float[Array, "batch n_outputs"]:
@@ -58,15 +63,15 @@ def operator_answers(forest: Forest, operator: Operator, around: Surroundings) -
         return found
 
     classifies = forest.output.classes is not None
-    reason = _incomparable(forest, around)
+    reason = ONE_CLASS if one_class else _incomparable(forest, around)
     return Subject(
         "onnxruntime",
         onnxruntime.__version__,
         raw,
-        predict=(labels if around.label_used else None)
+        predict=(labels if around.label_used and not one_class else None)
         if classifies
-        else (None if reason else transformed),
-        scores=transformed if classifies and not reason else None,
+        else (None if reason and not one_class else transformed),
+        scores=transformed if classifies and (one_class or not reason) else None,
         n_trees=forest.n_trees,
         n_features=forest.n_features,
         n_outputs=forest.n_outputs,
@@ -153,6 +158,10 @@ def _bare(forest: Forest, around: Surroundings, *, transformed: bool) -> Any:
         del node.attribute[:]
         node.attribute.extend([*kept, helper.make_attribute("post_transform", plain)])
     is_classifier = node.op_type == CLASSIFIER
+    named = [a for a in node.attribute if a.name.startswith("classlabels_")]
+    if [len(a.strings) + len(a.ints) for a in named] == [1]:
+        node.attribute.remove(named[0])
+        node.attribute.append(helper.make_attribute("classlabels_int64s", [1]))
     del node.input[:], node.output[:]
     node.output.extend(["label", "scores"] if is_classifier else ["scores"])
     element = helper.np_dtype_to_tensor_dtype(forest.dtype)
