@@ -13,6 +13,7 @@ from bitvec.city_hash import category_hash
 from bitvec.converters.catboost.categories import Column
 from bitvec.converters.catboost.model import Lifted, lift, spread
 from bitvec.converters.catboost.opened import library, open_model
+from bitvec.converters.catboost.walker import source_trees
 from bitvec.converters.naming import naming
 from bitvec.errors import InputError
 from bitvec.forest import Forest
@@ -171,6 +172,7 @@ def subject(model: Any, *, categories: Iterable[str | int] = ()) -> Subject:
         scores=asked.scores if is_classifier and not absent else None,
         score_ulps=MOST_ULPS if approximates else None,
         leaf_values=None if ids is None else lambda: _stored(fitted, lifted),
+        trees=lambda: source_trees(fitted, asked.texts),
         n_trees=forest.n_trees,
         n_features=forest.n_features,
         n_outputs=forest.n_outputs,

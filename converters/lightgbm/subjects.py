@@ -12,6 +12,7 @@ import numpy as np
 from bitvec.arrays import Array
 from bitvec.converters.lightgbm.model import forest_of
 from bitvec.converters.lightgbm.opened import booster_of, open_model
+from bitvec.converters.lightgbm.walker import source_trees
 from bitvec.converters.naming import naming
 from bitvec.errors import MissingLibraryError
 from bitvec.forest import Forest
@@ -79,6 +80,7 @@ def subject(model: Any) -> Subject:
         predict=_labels(model) if labelled else None if forest.output.is_classifier else predicted,
         scores=predicted if forest.output.is_classifier else None,
         leaf_values=lambda: _stored(forest),
+        trees=lambda: source_trees(booster, model),
         n_trees=n_trees,
         n_features=forest.n_features,
         n_outputs=n_outputs,

@@ -45,6 +45,7 @@ from bitvec.converters.xgboost.document import (
 from bitvec.converters.xgboost.objectives import Objective, base_margin, objective_named
 from bitvec.converters.xgboost.opened import Opened, open_model
 from bitvec.converters.xgboost.trees import read_trees
+from bitvec.converters.xgboost.walker import source_trees
 from bitvec.errors import (
     FileFormatError,
     InputError,
@@ -368,6 +369,7 @@ def subject(model: Any) -> Subject:
         booster = xgboost.Booster(model_file=bytearray(data))
     else:
         booster = model.get_booster() if opened.wrapped else model
+    wrapper = model if opened.wrapped and not is_file else None
     end = int(iteration[-1]) + 1 if iteration.size else 0
 
     def checked(X: Array) -> Array:
@@ -385,7 +387,7 @@ def subject(model: Any) -> Subject:
     def values(X: Array) -> Array:
         return answer(X, n_outputs)
 
-    asks_wrapper = weights is None and opened.wrapped and not is_file
+    asks_wrapper = weights is None and wrapper is not None
     only_labels = objective.labels_from_raw  # multi:softmax
 
     def probabilities(X: Array) -> Array:
@@ -421,6 +423,7 @@ def subject(model: Any) -> Subject:
         predict=values if classes is None else labels,
         scores=probabilities if classes is not None and (asks_wrapper or not only_labels) else None,
         leaf_values=leaf_values,
+        trees=lambda: source_trees(booster, wrapper, saved=is_file),
         n_trees=n_trees,
         n_features=n_features,
         n_outputs=n_outputs,
