@@ -34,6 +34,7 @@ _LABEL_TYPES: Final[dict[str, tuple[type, ...]]] = {
     "String": (str,),
     "Boolean": (bool,),
 }
+_KINDS: Final = {str: "String", bool: "Boolean", float: "Float"}
 _DTYPES: Final = {"Integer": np.int64, "Float": np.float64, "String": np.str_, "Boolean": np.bool_}
 
 MOST_CLASSES: Final = 2**16
@@ -155,8 +156,10 @@ def _binary_labels(info: Document) -> Array:
 def _class_names(info: Document, n_classes: int) -> tuple[Array, tuple[int, ...]]:
     """Return the labels, and of each class in the trees the place of its label."""
     parameters = info.get("class_params") or info.get("multiclass_params")
-    if parameters is None:
-        return np.arange(n_classes), tuple(range(n_classes))
+    if parameters is None:  # a loss of the caller's own
+        names = _names_in_training(info)
+        named = _labels({}, names, n_classes) if len(names) == n_classes else np.arange(n_classes)
+        return named, tuple(range(n_classes))
     if not isinstance(parameters, dict):
         raise FileFormatError("`class_params` must be an object.")
     place = numbers(items(parameters, "class_to_label"), "class_to_label")
@@ -170,10 +173,17 @@ def _class_names(info: Document, n_classes: int) -> tuple[Array, tuple[int, ...]
     return _labels(parameters, names, count), tuple(place.astype(int).tolist())
 
 
+def _names_in_training(info: Document) -> list[Any]:
+    options = info.get("params")
+    for name in ("data_processing_options", "class_names"):
+        options = options.get(name) if isinstance(options, dict) else None
+    return options if isinstance(options, list) else []
+
+
 def _labels(parameters: Document, names: list[Any], count: int) -> Array:
     if not names:
         return np.arange(count)
-    kind = parameters.get("class_label_type", "String" if isinstance(names[0], str) else "Integer")
+    kind = parameters.get("class_label_type", _KINDS.get(type(names[0]), "Integer"))
     if kind not in _LABEL_TYPES:
         raise UnsupportedModelError(f"labels must be among {', '.join(_DTYPES)}, got {kind!r}.")
     if not all(type(name) in _LABEL_TYPES[kind] for name in names):

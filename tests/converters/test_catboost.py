@@ -315,8 +315,13 @@ def test_a_loss_of_the_callers_own_answers_by_its_wrapper():
     options = {**QUIET, "iterations": 2, "loss_function": _Squares()}
     regressor = cb.CatBoostRegressor(**options, eval_metric="RMSE").fit(Z, Z[:, 0])
     assert assert_same(regressor).output.post_transform is PostTransform.IDENTITY
-    classifier = cb.CatBoostClassifier(**options, eval_metric="Logloss").fit(Z, Z[:, 0] > 0)
-    assert assert_same(classifier).output.post_transform is PostTransform.SIGMOID
+    for labels in ([0, 1], [-3, 7], [False, True], ["no", "ja"], [0.5, 2.0]):
+        y = np.array(labels)[(Z[:, 0] > 0).astype(int)]
+        classifier = cb.CatBoostClassifier(**options, eval_metric="Logloss").fit(Z, y)
+        forest = assert_same(classifier)
+        assert forest.output.post_transform is PostTransform.SIGMOID
+        got = bitvec.compile(forest).predict(Z)
+        assert got.tolist() == np.asarray(classifier.predict(Z)).ravel().tolist()
 
 
 @pytest.mark.parametrize("loss", ["Poisson", "Tweedie:variance_power=1.5", "MultiClass"])
