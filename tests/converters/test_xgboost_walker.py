@@ -1,0 +1,71 @@
+"""Laws of xgboost's walker: its trees lead rows to the library's leaves, and prove conversions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from proof_laws import assert_proved, some_in_full
+from walker_laws import assert_walks_to_the_leaves_of, catalogue
+
+xgb = pytest.importorskip("xgboost")
+
+from bitvec.converters.xgboost import convert, subject  # noqa: E402
+
+MODELS = catalogue("test_xgboost")
+
+
+def of_categories(parameters: dict[str, Any]) -> Callable[[], Any]:
+    return lambda: MODELS.category_booster(**parameters)
+
+
+def of_objective(objective: str) -> Callable[[], Any]:
+    def make() -> Any:
+        parameters: dict[str, Any] = {"objective": objective, "nthread": 1, "max_depth": 3}
+        parameters |= {"num_class": 3} if objective.startswith("multi:") else {}
+        parameters |= {"quantile_alpha": [0.1, 0.5]} if objective == "reg:quantileerror" else {}
+        return xgb.train(parameters, MODELS.labelled(objective)[1], 3)
+
+    return make
+
+
+FITTED: dict[str, Callable[[], Any]] = {
+    **{name: make for name, (_, make) in MODELS.MODELS.items()},
+    **{f"categories, {name}": of_categories(more) for name, more in MODELS.CATEGORICAL.items()},
+    **{name: of_objective(name) for name in (*MODELS.LINKED, "reg:quantileerror")},
+    "categories of a frame": lambda: MODELS.frame_model()[0],
+    "a slice": lambda: MODELS.booster("diabetes", 6, booster="dart", rate_drop=0.5)[2:5],
+}
+
+
+@pytest.mark.parametrize("name", some_in_full([(name,) for name in FITTED]))
+def test_trees_lead_to_the_leaves_of_the_library_and_prove_the_conversion(
+    name: str, tmp_path: Path
+) -> None:
+    model = FITTED[name]()
+    assert_walks_to_the_leaves_of(subject(model), 40)
+    assert_proved(convert(model), subject(model))
+    path = tmp_path / "model.ubj"
+    model.save_model(path)
+    assert_proved(convert(path), subject(path))
+
+
+def test_a_stopped_wrapper_its_booster_and_its_file_state_the_trees_that_answer(
+    tmp_path: Path,
+) -> None:
+    model = MODELS.early_stopped()
+    model.save_model(tmp_path / "model.json")
+    whole = assert_proved(convert(model.get_booster()), subject(model.get_booster()))
+    for stopped in (model, tmp_path / "model.json"):
+        trees = assert_proved(convert(stopped), subject(stopped))
+        assert trees.root.size == model.best_iteration + 1 < whole.root.size
+
+
+def test_a_base_score_is_the_margin_that_the_library_adds(tmp_path: Path) -> None:
+    for base in (0.5, 0.1, 0.9, 1e-7):
+        rows = MODELS.labelled("binary:logistic")[1]
+        model = xgb.train({"objective": "binary:logistic", "base_score": base}, rows, 1)
+        got, want = subject(model).trees().stated["base_score"], convert(model).output.base_score
+        assert got.tobytes() == want.tobytes()
