@@ -59,6 +59,8 @@ def subject_of(model: Any, forest: Forest, version: str) -> Subject:
     asked = checked(raw)
     # Leaves that were written back may hold the base score, which the library keeps in no tree.
     shows_leaves = kind not in models.BOOSTING
+    # Such a model begins at zero: its trees prove nothing of a forest that begins elsewhere.
+    shows_trees = shows_leaves or not isinstance(model.init_, str)
     return Subject(
         "sklearn",
         version,
@@ -70,7 +72,7 @@ def subject_of(model: Any, forest: Forest, version: str) -> Subject:
         predict=asked if predict is raw else checked(predict),
         scores=asked if scores is raw else scores and checked(scores),
         leaf_values=(lambda: stored) if shows_leaves else None,
-        trees=lambda: source_trees(answering),
+        trees=(lambda: source_trees(answering)) if shows_trees else None,
         n_trees=forest.n_trees,
         n_features=n_features,
         n_outputs=forest.n_outputs,

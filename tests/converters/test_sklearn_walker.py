@@ -12,13 +12,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.ensemble import (
+    GradientBoostingRegressor,
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+)
 from source_walks import exit_leaves, leaf_ids
 from wrong_forests import wrong
 
 from bitvec.certificates.proof import Proof, prove
 from bitvec.converters.sklearn import convert, subject
 from bitvec.converters.sklearn.walker import source_trees
+from bitvec.converters.sklearn.writer import to_sklearn
 from bitvec.forest import Forest
 from bitvec.node_tests import Kind
 from bitvec.output import Aggregate
@@ -117,11 +122,20 @@ def test_wrong_forests_are_not_proved(kind: str) -> None:
     assert [name for name, other in others.items() if proof(other, model).holds] == []
 
 
+def test_a_boosted_model_that_may_hold_its_base_score_in_leaves_shows_no_trees() -> None:
+    X, y = OPTIONS.X, OPTIONS.Y
+    model = GradientBoostingRegressor(n_estimators=3, random_state=0).fit(X, y)
+    assert subject(model).trees is not None
+    assert subject(to_sklearn(convert(model))).trees is None
+
+
 def proof(forest: Forest, model: Any) -> Proof:
     source = subject(model)
-    assert source.trees is not None
     return prove(
-        forest, source.trees(), missing=source.accepts_missing, infinite=source.accepts_infinite
+        forest,
+        source_trees(model),
+        missing=source.accepts_missing,
+        infinite=source.accepts_infinite,
     )
 
 
