@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from bitvec import files, reading
+from bitvec import dispatch, files, reading
 from bitvec.arrays import ArrayLike
 from bitvec.certificates import Certificate, compare
-from bitvec.dispatch import converter, format_of, is_forest_file, is_path
-from bitvec.errors import FileFormatError, InputError
+from bitvec.dispatch import converter, is_forest_file, is_path
+from bitvec.errors import InputError
 from bitvec.exported import renumbered
 from bitvec.forest import Forest, require_forest
 from bitvec.machine import DecisionMachine
@@ -121,23 +120,13 @@ def subject(model: Any) -> Subject:
     """Return what a forest is compared with: a source model, its file, or an exported file.
 
     An ONNX file that bitvec exported answers through its own outputs; one of another exporter is a
-    source model.
+    source model. A file is opened by its library in a child process, which ends with the subject:
+    what it does to that library is a FileFormatError here. Starting it takes about as long as
+    importing the library does.
     """
     if isinstance(model, Subject):
         return model
-    if is_path(model) and Path(model).suffix == ".ort":
-        from bitvec.runtime.onnx.session import subject as ort_subject
-
-        return ort_subject(model)
-    if is_path(model) and format_of(model).name == "ONNX":
-        from bitvec.runtime.onnx.session import subject as onnx_subject
-
-        try:
-            return onnx_subject(model)
-        except FileFormatError:
-            pass
-    result: Subject = converter(model).subject(model)
-    return result
+    return dispatch.subject(model)
 
 
 def certify(

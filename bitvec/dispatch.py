@@ -1,4 +1,7 @@
-"""Which converter answers for a model or a file: no library is imported to look."""
+"""Which converter answers for a model or a file: no library is imported to look.
+
+A source model's file is asked in a child process; see `bitvec.workers`.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from bitvec import signatures
+from bitvec import signatures, workers
 from bitvec.errors import FileFormatError, UnsupportedModelError
 from bitvec.formats import FORMATS, Format
 from bitvec.signatures import Content
+from bitvec.subject import Subject
 
 
 def is_path(model: Any) -> bool:
@@ -81,3 +85,30 @@ def _format_of_content(content: Content) -> Format:
 def converter(model: Any) -> ModuleType:
     """Return the converter module of a model or path; it offers `convert` and `subject`."""
     return import_module(format_of(model).module)
+
+
+def subject(model: Any) -> Subject:
+    """Return what a forest is compared with, of a model object, or of a file in a child process."""
+    if not is_path(model):
+        return loaded_subject(model)
+    library = "onnxruntime" if _is_ort(model) else format_of(model).name
+    result: Subject = workers.opened(model, library, __name__, "loaded_subject")
+    return result
+
+
+def loaded_subject(model: Any) -> Subject:
+    """Return what a forest is compared with, in this process, which may open a file for it."""
+    if is_path(model) and (_is_ort(model) or format_of(model).name == "ONNX"):
+        exported = import_module("bitvec.runtime.onnx.session")
+        try:
+            result: Subject = exported.subject(model)
+            return result
+        except FileFormatError:
+            if _is_ort(model):
+                raise
+    result = converter(model).subject(model)
+    return result
+
+
+def _is_ort(path: str | Path) -> bool:
+    return Path(path).suffix == ".ort"

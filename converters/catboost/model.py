@@ -252,17 +252,15 @@ def _leaf_ids(
     trees of an object keep the order in which they grew.
     """
     plain = np.arange(B.n_leaves) - np.repeat(B.leaf_ptr[:-1], np.diff(B.leaf_ptr))
-    if opened.fitted is None or "oblivious_trees" in opened.document:
+    grown = opened.grown
+    if grown is None:
         return plain
-    stored = np.asarray(opened.fitted.get_leaf_values()).reshape(v.shape)
-    steps = getattr(opened.fitted, "_get_tree_step_nodes", None)
-    named = getattr(opened.fitted, "_get_tree_node_to_leaf", None)
-    if steps is None or named is None:
-        return plain if np.array_equal(stored, v) else None
-    return _grown_ids(
-        [np.array(steps(tree), np.int64).reshape(-1, 2) for tree in range(B.n_trees)],
-        [np.array(named(tree), np.int64) for tree in range(B.n_trees)],
-    )
+    if grown.steps is None or grown.named is None:
+        return plain if np.array_equal(grown.leaf_values.reshape(v.shape), v) else None
+    try:
+        return _grown_ids(grown.steps, grown.named)
+    except (ValueError, IndexError) as error:
+        raise FileFormatError(f"the leaves must be numbered by their trees ({error}).") from error
 
 
 def _grown_ids(steps: list[Array], named: list[Array]) -> Int64[Array, " n_leaves"]:

@@ -12,7 +12,7 @@ from bitvec.arrays import Array
 from bitvec.city_hash import category_hash
 from bitvec.converters.catboost.categories import Column
 from bitvec.converters.catboost.model import Lifted, lift, spread
-from bitvec.converters.catboost.opened import library, open_model
+from bitvec.converters.catboost.opened import library, opened_here
 from bitvec.converters.catboost.walker import source_trees
 from bitvec.converters.naming import naming
 from bitvec.errors import InputError
@@ -115,7 +115,7 @@ def subject(model: Any, *, categories: Iterable[str | int] = ()) -> Subject:
         If catboost is not installed.
     """
     catboost = library("asking a CatBoost model")
-    opened = open_model(model)
+    opened = opened_here(model)
     with naming(opened.name):
         lifted = lift(opened, categories)
     forest, columns = lifted.forest, lifted.columns

@@ -10,7 +10,7 @@ from jaxtyping import Float, Int64
 from bitvec.arrays import Array
 from bitvec.converters.treelite.model import BINARY, Header
 from bitvec.converters.treelite.walker import source_trees
-from bitvec.errors import InputError, MissingLibraryError
+from bitvec.errors import FileFormatError, InputError, MissingLibraryError
 from bitvec.forest import Forest
 from bitvec.subject import LeafValues, Subject
 
@@ -23,6 +23,23 @@ _NARROW = (
     "scores after softmax are not compared: GTIL computes it in float32 also for a float64 model, "
     "which is up to 1e-7 away."
 )
+
+
+def deserialized(data: bytes) -> Any:
+    """Return the treelite.Model of a checkpoint, whose fields `read_checkpoint` has found whole.
+
+    Raises
+    ------
+    FileFormatError
+        If treelite refuses it.
+    """
+    try:
+        return treelite.Model.deserialize_bytes(data)
+    except treelite.TreeliteError as error:
+        raise FileFormatError(
+            f"treelite {treelite.__version__} must be able to read the checkpoint, got: "
+            f"{str(error).splitlines()[0][:300]}"
+        ) from error
 
 
 def answers_of(opened: Any, lifted: Forest, header: Header) -> Subject:

@@ -54,33 +54,6 @@ from bitvec.source import Source
 from bitvec.subject import Subject
 
 
-def load(path: str | PathLike[str]) -> Any:
-    """Read a checkpoint, the file that `treelite.Model.serialize` writes.
-
-    treelite's own `deserialize` believes the lengths that a file states, so the file is checked to
-    be whole, and read in a process of its own, first.
-
-    Returns
-    -------
-    treelite.Model
-
-    Raises
-    ------
-    FileFormatError
-        If it is no checkpoint of treelite 4, or not whole.
-    OSError
-        If it cannot be read.
-    MissingLibraryError
-        If treelite is not installed.
-    """
-    from bitvec.converters.treelite.child import deserialized
-
-    with _naming(path):
-        data = Path(path).read_bytes()
-        read_checkpoint(data)
-        return deserialized(data)
-
-
 def convert(model: Any) -> Forest:
     """Lift a treelite model, wherever it was imported from.
 
@@ -132,11 +105,15 @@ def subject(model: Any) -> Subject:
         If treelite is not installed.
     """
     with _naming(model):
-        opened = _opened(model)
+        if not isinstance(model, str | PathLike):
+            opened, data = _opened(model), None
+        else:
+            data = Path(model).read_bytes()
+            opened = read_checkpoint(data)
         lifted, header = lift(opened), read_header(opened)
-    from bitvec.converters.treelite.gtil import answers_of
+        from bitvec.converters.treelite.gtil import answers_of, deserialized
 
-    return answers_of(load(model) if isinstance(model, str | PathLike) else model, lifted, header)
+        return answers_of(model if data is None else deserialized(data), lifted, header)
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int32
 
-from bitvec import atomic
+from bitvec import atomic, workers
 from bitvec.arrays import Array
 from bitvec.errors import BitvecError, FileFormatError, InputError
 from bitvec.runtime.c.source import CSource
@@ -48,10 +48,13 @@ def find_compiler(compiler: str | None = None) -> str:
     MissingCompilerError
     """
     names = COMPILERS if compiler is None else (compiler,)
+    path = workers.absolute(os.environ.get("PATH", os.defpath))
+    here = [] if str(Path.cwd()) in path.split(os.pathsep) else [Path.cwd()]
     for name in names:
-        found = shutil.which(name)
-        if found is not None:
-            return found
+        found = shutil.which(name, path=path)
+        # Windows looks in the current folder first, whatever the path says.
+        if found and (Path(name).name != name or Path(found).absolute().parent not in here):
+            return str(Path(found).absolute())
     raise MissingCompilerError(names)
 
 

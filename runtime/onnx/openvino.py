@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
+from bitvec import workers
 from bitvec.arrays import Array
 from bitvec.errors import FileFormatError, MissingLibraryError
 from bitvec.runtime.onnx.session import OnnxEngine, any_batch, subject
+from bitvec.subject import Subject
 
 try:
     import openvino
@@ -59,6 +62,17 @@ class OpenVinoEngine(OnnxEngine):
         return answer
 
 
-def certified(model: Any) -> Any:
-    """Return a model for the target `openvino` as the subject of a certificate."""
+def certified(model: Any) -> Subject:
+    """Return a model for the target `openvino` as the subject of a certificate.
+
+    A file is opened in a child process; see `bitvec.workers`.
+    """
+    if isinstance(model, str | os.PathLike):
+        opened: Subject = workers.opened(model, "OpenVINO", __name__, "loaded")
+        return opened
+    return loaded(model)
+
+
+def loaded(model: Any) -> Subject:
+    """Return a model as the subject of a certificate, in this process."""
     return subject(OpenVinoEngine(any_batch(model)))
