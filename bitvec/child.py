@@ -11,6 +11,7 @@ from typing import Any
 
 from bitvec import errors, messages
 from bitvec.errors import BitvecError
+from bitvec.reading import reason
 
 
 def serve(given: dict[str, Any]) -> None:
@@ -64,8 +65,7 @@ def _told(error: Exception) -> dict[str, Any]:
         named = ["file"] if error.filename is not None else []
         name, state = "OSError", {"args": [error.errno, error.strerror, *named]}
     else:
-        text = next((" ".join(one.split()) for one in text.splitlines() if one.strip()), "")
-        text = text[:300].rstrip(".")
+        text = reason(error)
     return {"error": name, "text": text, "state": state}
 
 

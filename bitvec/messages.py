@@ -19,7 +19,7 @@ from typing import Any, Final
 import numpy as np
 
 from bitvec.arrays import Array
-from bitvec.errors import BitvecError, FileFormatError
+from bitvec.errors import FileFormatError
 from bitvec.leaves import LinearTerms
 from bitvec.node_tests import NodeTests
 from bitvec.output import Aggregate, PostTransform, SoftmaxSum
@@ -76,8 +76,8 @@ class Writer:
         if isinstance(value, np.ndarray):
             return self._array(value)
         if type(value).__name__ in CLASSES and type(value) is CLASSES[type(value).__name__]:
-            names = _names(type(value))
-            return ["object", _known(value), [self.packed(getattr(value, n)) for n in names]]
+            parts = [self.packed(getattr(value, name)) for name in names(type(value))]
+            return ["object", _known(value), parts]
         if isinstance(value, tuple | list):
             kind = "list" if isinstance(value, list) else "tuple"
             return [kind, [self.packed(one) for one in value]]
@@ -104,7 +104,8 @@ def _known(value: Any) -> str:
     return name
 
 
-def _names(cls: Any) -> tuple[str, ...]:
+def names(cls: Any) -> tuple[str, ...]:
+    """Return the fields of a class, in the order in which a message holds them."""
     return cls._fields if hasattr(cls, "_fields") else tuple(f.name for f in fields(cls))
 
 
@@ -159,9 +160,7 @@ def read(stream: Any, most: int, function: Callable[[int], Any] | None = None) -
     reader = _Reader(memoryview(data), function)
     try:
         value = reader.value(json.loads(header))
-    except BitvecError as error:
-        raise FileFormatError(str(error)) from error
-    except (ValueError, TypeError, KeyError, IndexError, RecursionError, OverflowError) as error:
+    except Exception as error:  # constructors raise what they like of values that do not fit
         raise FileFormatError(f"a message must hold what it states ({error}).") from error
     if reader.at != len(data):
         raise FileFormatError("a message must hold its arrays and nothing else.")
@@ -190,7 +189,7 @@ class _Reader:
 
     def _object(self, name: str, parts: list[Any]) -> Value:
         cls = CLASSES[name]
-        return cls(**dict(zip(_names(cls), self._values(parts), strict=True)))
+        return cls(**dict(zip(names(cls), self._values(parts), strict=True)))
 
     def _function(self, number: int) -> Any:
         if self.function is None:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import select
 import signal
 import site
 import subprocess
@@ -150,11 +151,12 @@ class Worker:
             timer = threading.Timer(self.seconds, _stop, (self._process, late))
             timer.daemon = True
             parts = messages.written(question)
-            timer.start()
             try:
+                timer.start()
                 for part in parts:
                     messages.send(self._process.stdin, part)
-                answer = messages.read(self._process.stdout, int(self.gib * 2**30), self._function)
+                stream = _Answers(self._process.stdout)
+                answer = messages.read(stream, int(self.gib * 2**30), self._function)
             except FileFormatError as error:
                 self._failure = f"{self.path}: {error}"
                 self.close()
@@ -211,7 +213,7 @@ class Worker:
             return OSError(*state["args"][:2], self.path if len(state["args"]) > 2 else None)
         if name == "MemoryError" or _tells_of_memory(text):
             return FileFormatError(self._beyond_memory())
-        return FileFormatError(self._sentence(f"{name}: {text}" if text else name))
+        return FileFormatError(self._sentence(text))
 
     def _ending(self, *, late: bool) -> str:
         """Close the worker, and return how its process ended."""
@@ -243,6 +245,26 @@ class Worker:
             f"{self.path} must be a file that {self.library} can open and answer for, got {what}: "
             f"get it again from whoever made it, or, where you trust it, {trust}."
         )
+
+
+class _Answers:
+    """The answers of a process, waited for in spans short enough that an interruption is noticed.
+
+    A signal that comes just before a read begins does not end it.
+    """
+
+    def __init__(self, stream: Any) -> None:
+        self._stream, self._poll = stream, None
+        if os.name == "posix":
+            self._poll = select.poll()
+            self._poll.register(stream, select.POLLIN)
+
+    def read(self, size: int) -> bytes:
+        """Return at most so many bytes, none at the end."""
+        while self._poll is not None and not self._poll.poll(500):
+            pass
+        part: bytes = self._stream.read(size)
+        return part
 
 
 def opened(path: str | os.PathLike[str], library: str, module: str, function: str) -> Any:

@@ -1,4 +1,7 @@
-"""What an exported file says of itself: its form, inputs, outputs and metadata."""
+"""What an exported file says of itself: its form, inputs, outputs and metadata.
+
+An `.ort` file is opened by onnxruntime in a child process; see `bitvec.workers`.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import Any
 
 import onnx
 
+from bitvec import workers
 from bitvec.errors import FileFormatError
 from bitvec.reading import sound
 from bitvec.runtime.onnx.session import open_session
@@ -34,7 +38,10 @@ def describe(path: Path) -> dict[str, Any] | None:
     """
     content = path.read_bytes()
     with sound(path, "be a sound ONNX file"):
-        facts = _of_onnxruntime(content) if content[4:8] == b"ORTM" else _of_onnx(content)
+        if content[4:8] == b"ORTM":
+            facts = workers.opened(path, "onnxruntime", __name__, "_of_onnxruntime")
+        else:
+            facts = _of_onnx(content)
     if facts is None or "form" not in facts["metadata"]:
         return None
     rows = next(iter(facts["inputs"].values()))["shape"][0]
@@ -62,9 +69,9 @@ def _tensor(value: Any) -> dict[str, Any]:
     return {"dtype": ELEMENTS.get(tensor.elem_type, str(tensor.elem_type)), "shape": shape}
 
 
-def _of_onnxruntime(content: bytes) -> dict[str, Any] | None:
+def _of_onnxruntime(path: str) -> dict[str, Any] | None:
     try:
-        session = open_session(content, 1)
+        session = open_session(path, 1)
     except FileFormatError:
         return None
     return {

@@ -39,7 +39,7 @@ from treelite.model_builder import (  # noqa: E402
 )
 
 from bitvec.converters.category_sets import SET_WORDS_LIMIT  # noqa: E402
-from bitvec.converters.treelite import convert, load, subject  # noqa: E402
+from bitvec.converters.treelite import convert, subject  # noqa: E402
 
 IRIS = data.load_iris(return_X_y=True)
 CANCER = data.load_breast_cancer(return_X_y=True)
@@ -552,13 +552,6 @@ def test_a_checkpoint_gives_the_forest_of_its_model(make: object, tmp_path: Path
     np.testing.assert_array_equal(from_file.leaf_ids(X), from_model.leaf_ids(X))
 
 
-def test_load_gives_the_model_that_was_saved(tmp_path: Path) -> None:
-    model = CHECKPOINTS["categories"]()
-    path = tmp_path / "model.tl"
-    model.serialize(path)
-    assert load(path).serialize_bytes() == path.read_bytes()
-
-
 def test_a_checkpoint_cut_short_is_refused_at_every_length(tmp_path: Path) -> None:
     whole = CHECKPOINTS["categories"]().serialize_bytes()
     path = tmp_path / "model.tl"
@@ -567,10 +560,10 @@ def test_a_checkpoint_cut_short_is_refused_at_every_length(tmp_path: Path) -> No
         with pytest.raises(
             FileFormatError, match=r"model\.tl: .*(must be whole|must be of version)"
         ):
-            load(path)
+            convert(path)
     path.write_bytes(whole + b"\0")
     with pytest.raises(FileFormatError, match="1 bytes more"):
-        load(path)
+        convert(path)
 
 
 def patched(at: int, value: bytes) -> bytes:
@@ -599,7 +592,7 @@ def test_hostile_checkpoints_are_refused_in_one_sentence_that_names_them(
 ) -> None:
     path = tmp_path / "hostile.treelite"
     path.write_bytes(content)
-    for reading in (load, convert, subject):
+    for reading in (convert, subject):
         with pytest.raises(FileFormatError, match=message) as caught:
             reading(path)
         assert str(caught.value).startswith(str(path))

@@ -26,7 +26,6 @@ from treelite.model_builder import (  # noqa: E402
 )
 
 from bitvec.converters.treelite import convert  # noqa: E402
-from bitvec.converters.treelite.child import deserialized  # noqa: E402
 
 FORKS = pytest.mark.skipif(not hasattr(os, "fork"), reason="treelite is asked in forks")
 POOL = [0, 0.5, 1, 2, 2.5, 31, 40, 70, -0.0, -1, -0.5, 1e30, 2.0**24, np.nan, np.inf, -np.inf]
@@ -193,20 +192,3 @@ def test_damaged_checkpoints_are_refused_or_lift_exactly(tmp_path):
 @pytest.mark.full
 def test_thousands_of_damaged_checkpoints_are_refused_or_lift_exactly(tmp_path):
     fuzz(tmp_path, 4000, 1)
-
-
-def test_a_checkpoint_that_ends_its_reader_is_an_error_here(monkeypatch):
-    """The C++ loader is tried in a process of its own; what happens there is a sentence here."""
-    data = checkpoints()[0]
-    assert deserialized(data).num_tree == 3
-    trials = {
-        "exit code -11": "import os; os.kill(os.getpid(), 11)",
-        "no end of reading": "import time; time.sleep(60)",
-        "MemoryError": "raise MemoryError",
-    }
-    monkeypatch.setattr("bitvec.converters.treelite.child.PATIENCE", 3.0)
-    for words, code in trials.items():
-        monkeypatch.setattr("bitvec.converters.treelite.child._TRIAL", code)
-        with pytest.raises(FileFormatError, match=f"must be able to read.*{words}") as caught:
-            deserialized(data)
-        assert "\n" not in str(caught.value)

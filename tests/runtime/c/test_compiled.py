@@ -212,7 +212,7 @@ def test_labels_that_were_not_given_are_not_compared():
 
 
 def test_a_missing_compiler_is_named(stump, monkeypatch):
-    monkeypatch.setattr(shutil, "which", lambda name: None)
+    monkeypatch.setattr(shutil, "which", lambda name, path: None)
     with pytest.raises(MissingCompilerError, match="needs a C compiler, got none of cc, gcc"):
         CompiledHeader(to_c(stump))
 
