@@ -26,10 +26,13 @@ from bitvec import reference
 from bitvec.converters.onnx import convert, to_onnx
 from bitvec.converters.onnx.ensemble3 import classifies
 from bitvec.errors import UnsupportedModelError
+from bitvec.feature_maps import Layers, Linear, ReLU
 from bitvec.forest import from_matrices
 from bitvec.graph.interface import Interface
+from bitvec.kernels import box
 from bitvec.leaves import Leaves
 from bitvec.narrowing import narrow_scores
+from bitvec.node_tests import Kind
 from bitvec.onnx_files import OnnxOptions, onnx_model
 from bitvec.output import Aggregate, Output
 from bitvec.runtime.onnx import machine, portable, tensor, traversal
@@ -125,6 +128,24 @@ def test_machines_are_the_reference_bit_for_bit(drawn):
         raw = machines.raw(made, X)
     answers = evaluated(machine.to_onnx(made, leaves=True), X)
     assert_same(answers, machines.exit_leaves(made, X), raw)
+
+
+@pytest.mark.parametrize("kind", ["soft", "mapped"])
+def test_soft_forests_and_feature_maps_answer_as_in_onnxruntime(kind):
+    pytest.importorskip("onnxscript")
+    S, b, B = [[1.0, 0.0], [0.0, 1.0]], [0.0, 0.5], [[0, 0], [0, 1], [1, 1]]
+    forest = from_matrices(S, b, B, [1, 2, 3])
+    if kind == "soft":
+        tests = replace(forest.tests, kind=np.full(2, Kind.KERNEL, np.uint8))
+        forest = replace(forest, tests=tests, kernel=(box(0.5), box(0.5)))
+    else:
+        swap = Linear(np.array([[0.0, 1.0], [1.0, 0.0]]), np.zeros(2))
+        forest = replace(forest, feature_map=Layers((swap, ReLU()), (2,)))
+    model, X = onnx_model(forest, OnnxOptions()), np.array([[0.25, -1.0], [2.0, 3.0], [0.1, 0.4]])
+    # Products and sums of float64 in two orders: a few units in the last place.
+    expected = OnnxEngine(model).raw(X)
+    np.testing.assert_allclose(evaluated(model, X)["raw"], expected, rtol=1e-12)
+    assert np.unique(expected).size > 1
 
 
 # ---- trees of one leaf
