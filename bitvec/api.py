@@ -14,7 +14,7 @@ from bitvec.arrays import ArrayLike
 from bitvec.certificates import Certificate, compare
 from bitvec.dispatch import converter, is_forest_file, is_path
 from bitvec.errors import InputError
-from bitvec.exported import renumbered
+from bitvec.exported import renumbered, with_written_trees
 from bitvec.forest import Forest, require_forest
 from bitvec.machine import DecisionMachine
 from bitvec.narrowing import narrow_tests
@@ -193,6 +193,7 @@ def certify(
         exported = forest.source is None or not other.name.startswith(forest.source.library)
     if exported and not isinstance(model, Subject):
         other = renumbered(forest, other, lambda: convert(model))
+    other = with_written_trees(forest, other)
     rows = None if X is None else predictor.rows(X)
     return compare(
         forest,

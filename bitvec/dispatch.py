@@ -5,6 +5,8 @@ A source model's file is asked in a child process; see `bitvec.workers`.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -14,6 +16,7 @@ from bitvec import signatures, workers
 from bitvec.errors import FileFormatError, UnsupportedModelError
 from bitvec.formats import FORMATS, Format
 from bitvec.signatures import Content
+from bitvec.source_trees import SourceTrees
 from bitvec.subject import Subject
 
 
@@ -102,12 +105,22 @@ def loaded_subject(model: Any) -> Subject:
         exported = import_module("bitvec.runtime.onnx.session")
         try:
             result: Subject = exported.subject(model)
-            return result
+            return replace(result, written=partial(_written, model))
         except FileFormatError:
             if _is_ort(model):
                 raise
     result = converter(model).subject(model)
     return result
+
+
+def _written(path: Any) -> SourceTrees | None:
+    """Return the trees that an exported file states, where onnx is there to read them."""
+    try:
+        walker = import_module("bitvec.converters.onnx.exported_walker")
+    except ImportError:
+        return None
+    trees: SourceTrees | None = None if _is_ort(path) else walker.exported_trees(path)
+    return trees
 
 
 def _is_ort(path: str | Path) -> bool:

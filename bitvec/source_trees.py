@@ -81,6 +81,22 @@ class SourceTrees:
                 values = read_only(name, getattr(self, name), dtype, (n_leaves,))
                 object.__setattr__(self, name, values)
 
+    @property
+    def tree_of_leaf(self) -> Int64[Array, " n_leaves"]:
+        """The tree that each leaf is reached in, -1 if in none."""
+        tree = np.full(len(self.v), -1)
+        met = np.zeros(self.left.size, np.bool_)
+        at, of = self.root, np.arange(self.root.size)
+        while at.size:
+            tree[~at[at < 0]] = of[at < 0]
+            node, first = np.unique(at, return_index=True)
+            new = node >= 0
+            new[new] = ~met[node[new]]  # shared subtrees are entered once
+            node, of = node[new], np.tile(of[first[new]], 2)
+            met[node] = True
+            at = np.concatenate([self.left[node], self.right[node]])
+        return tree
+
 
 def of_forest(forest: Forest) -> SourceTrees:
     """Return a forest's own trees in the same terms; a leaf's id is its number in the forest.

@@ -57,6 +57,9 @@ class Subject:
         Called without arguments; returns what the model stores at its leaves.
     trees : callable, optional
         Called without arguments; returns the library's own trees, node by node, for a proof.
+    written : callable, optional
+        Instead of `trees`, of a file that a forest was exported to: its leaves hold what the
+        forest's were written as. None if the file states no trees.
     score_ulps : int, optional
         How many ulps its predictions may lie from those of equal raw scores, where its
         post-transform approximates; a note says why. By default what libraries of mathematics
@@ -84,6 +87,7 @@ class Subject:
     scores: Callable[[Array], Array] | None = None
     leaf_values: Callable[[], LeafValues] | None = None
     trees: Callable[[], SourceTrees] | None = None
+    written: Callable[[], SourceTrees | None] | None = None
     score_ulps: int | None = None
     input_dtype: np.dtype | None = None
     n_trees: int | None = None

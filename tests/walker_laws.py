@@ -1,135 +1,22 @@
-"""Laws of the walkers: rows at thresholds, walked literally through a library's own trees."""
+"""Laws of the walkers: rows at thresholds, sums of leaves, and forests that no proof lets pass."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from dataclasses import replace
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
+from source_walks import exit_leaves, leaf_ids
 
-from bitvec.node_tests import (
-    ZERO_THRESHOLD,
-    CodeRule,
-    Kind,
-    MissingRule,
-    NodeTests,
-    Relation,
-    set_codes,
-)
+from bitvec.certificates.proof import Proof, prove
+from bitvec.forest import Forest
+from bitvec.node_tests import Kind, set_codes
 from bitvec.source_trees import SourceTrees
 from bitvec.subject import Subject
-
-
-def rows_about(trees: SourceTrees, n_rows: int = 400, seed: int = 0) -> np.ndarray:
-    """Rows of thresholds and codes, one ulp to each side, and values that are missing or none."""
-    rng = np.random.default_rng(seed)
-    tests, dtype = trees.tests, trees.row_dtype
-    values = [
-        [0.0, -0.0, 1.0, np.nan, np.inf, -np.inf, -0.5, 1e30] for _ in range(trees.n_features)
-    ]
-    entry_node = np.repeat(np.arange(tests.n_nodes), np.diff(tests.node_ptr))
-    entry_node = np.repeat(entry_node, np.diff(tests.row_ptr))
-    for column, node in zip(tests.column.tolist(), entry_node.tolist(), strict=True):
-        if tests.kind[node] == Kind.SET:
-            codes = set_codes(tests, node)
-            codes = np.concatenate([codes, codes + 1, codes - 1, codes + 0.5, [2.5]])
-            values[column] += codes.tolist()
-        else:
-            with np.errstate(over="ignore"):
-                t = tests.b[node].astype(dtype)
-                values[column] += [t, *np.nextafter(t, np.array([-np.inf, np.inf], dtype))]
-    with np.errstate(over="ignore"):
-        columns = [rng.choice(np.array(v, dtype), n_rows) for v in values]
-    return np.stack(columns, axis=1)
-
-
-def walked(trees: SourceTrees, X: np.ndarray) -> np.ndarray:
-    """The leaf of each row in each tree, node by node."""
-    leaf = np.zeros((len(X), trees.root.size), np.int64)
-    for i, x in enumerate(X.astype(trees.row_dtype)):
-        for tree, at in enumerate(trees.root.tolist()):
-            while at >= 0:
-                at = int((trees.right if _right(trees, at, x) else trees.left)[at])
-            leaf[i, tree] = ~at
-    return leaf
-
-
-def summed(trees: SourceTrees, X: np.ndarray, n_outputs: int) -> np.ndarray:
-    """Raw scores of what the leaves hold, added tree by tree in the dtype of the leaves."""
-    dtype, leaf = trees.v.dtype, walked(trees, X)
-    add = {"min": np.minimum, "max": np.maximum}.get(trees.stated["aggregate"], np.add)
-    start = {"min": np.inf, "max": -np.inf}.get(trees.stated["aggregate"], 0)
-    total = np.full((len(X), n_outputs), start, dtype)
-    for tree in range(trees.root.size):
-        v = trees.v[leaf[:, tree]]
-        if trees.output is not None:
-            v = np.where(np.arange(n_outputs) == trees.output[leaf[:, tree], None], v, 0)
-        total = add(total, v.astype(dtype))
-    if trees.stated["aggregate"] == "mean":
-        divisor = trees.stated["divisor"]
-        total = total / np.array(trees.root.size if divisor is None else divisor, dtype)
-    return total + trees.stated["base_score"]
-
-
-def _right(trees: SourceTrees, node: int, x: np.ndarray) -> bool:
-    tests = trees.tests
-    z = np.zeros((), tests.dtype)
-    row = tests.node_ptr[node]
-    entries = range(tests.row_ptr[row], tests.row_ptr[row + 1])
-    one = len(entries) == 1 and tests.weight[entries[0]] == 1
-    for entry in entries:
-        value = x[tests.column[entry]].astype(tests.dtype)
-        if _missing(trees, node, value):
-            if tests.substitute is None or np.isnan(tests.substitute[entry]):
-                return bool(tests.missing_right[node])
-            value = tests.substitute[entry]
-        with np.errstate(all="ignore"):
-            z = value if one else z + tests.weight[entry] * value
-    kind = tests.kind[node]
-    if kind == Kind.EQUAL:
-        return bool(z == tests.b[node])
-    if kind == Kind.SET:
-        return _in_set(tests, node, float(z))
-    if np.isnan(z):
-        return bool(tests.missing_right[node])
-    if tests.relation[node] == Relation.GREATER:
-        return bool(z > tests.b[node])
-    return bool(z >= tests.b[node])
-
-
-def _missing(trees: SourceTrees, node: int, value: np.generic) -> bool:
-    rule = trees.tests.missing_rule[node]
-    if rule == MissingRule.NAN_OR_ZERO:
-        return bool(np.isnan(value) or abs(value) <= ZERO_THRESHOLD)
-    return bool(
-        np.isnan(value) or (rule == MissingRule.NAN_OR_SENTINEL and value == trees.missing_sentinel)
-    )
-
-
-def _in_set(tests: NodeTests, node: int, value: float) -> bool:
-    code = value
-    if np.isfinite(value) and tests.code_rule[node] != CodeRule.EXACT:
-        code = np.trunc(value) if tests.code_rule[node] == CodeRule.TRUNCATE else np.floor(value)
-    n_codes = 32 * int(tests.set_ptr[node + 1] - tests.set_ptr[node])
-    if not (0 <= code < n_codes and code == np.floor(code)):
-        return bool(tests.other_right[node])
-    return int(code) in set_codes(tests, node)
-
-
-def assert_walks_to_the_leaves_of(
-    subject: Subject, n_rows: int = 400, X: np.ndarray | None = None
-) -> SourceTrees:
-    """The trees lead each row to the leaf that the library names."""
-    assert subject.trees is not None
-    assert subject.leaf_ids is not None
-    trees = subject.trees()
-    X = rows_about(trees, n_rows) if X is None else X
-    if not subject.accepts_infinite:
-        X[np.isinf(X)] = 0
-    np.testing.assert_array_equal(trees.leaf_id[walked(trees, X)], subject.leaf_ids(X))
-    return trees
 
 
 def catalogue(name: str) -> ModuleType:
@@ -142,3 +29,121 @@ def catalogue(name: str) -> ModuleType:
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
+
+
+def rows_about(trees: SourceTrees, n_rows: int = 400, seed: int = 0) -> np.ndarray:
+    """Rows of thresholds and codes, one ulp to each side, and values that are missing or none."""
+    rng = np.random.default_rng(seed)
+    tests, dtype = trees.tests, trees.row_dtype
+    anywhere = [0.0, -0.0, 1.0, np.nan, np.inf, -np.inf, -0.5, 1e30]
+    values = [list(anywhere) for _ in range(trees.n_features)]
+    entry_node = np.repeat(np.arange(tests.n_nodes), np.diff(tests.node_ptr))
+    entry_node = np.repeat(entry_node, np.diff(tests.row_ptr))
+    with np.errstate(over="ignore"):
+        for column, node in zip(tests.column.tolist(), entry_node.tolist(), strict=True):
+            if tests.kind[node] == Kind.SET:
+                codes = set_codes(tests, node)
+                values[column] += np.concatenate([codes, codes + 1, codes - 0.5, [2.5]]).tolist()
+            else:
+                t = tests.b[node].astype(dtype)
+                values[column] += [t, *np.nextafter(t, np.array([-np.inf, np.inf], dtype))]
+        columns = [rng.choice(np.array(v, dtype), n_rows) for v in values]
+    return np.stack(columns, axis=1)
+
+
+def assert_walks_to_the_leaves_of(
+    subject: Subject, n_rows: int = 400, X: np.ndarray | None = None
+) -> SourceTrees:
+    """The trees lead each row to the leaf that the library names."""
+    assert subject.trees is not None
+    assert subject.leaf_ids is not None
+    trees = subject.trees()
+    X = rows_about(trees, n_rows) if X is None else X
+    if not subject.accepts_infinite:
+        X[np.isinf(X)] = 0
+    np.testing.assert_array_equal(leaf_ids(trees, X), subject.leaf_ids(X))
+    return trees
+
+
+def summed(trees: SourceTrees, X: np.ndarray, n_outputs: int) -> np.ndarray:
+    """Raw scores of what the leaves hold, added tree by tree in the dtype of the leaves."""
+    dtype, leaf = trees.v.dtype, exit_leaves(trees, X)
+    aggregate = trees.stated["aggregate"]
+    add = {"min": np.minimum, "max": np.maximum}.get(aggregate, np.add)
+    total = np.full((len(X), n_outputs), {"min": np.inf, "max": -np.inf}.get(aggregate, 0), dtype)
+    for tree in range(trees.root.size):
+        v = trees.v[leaf[:, tree]]
+        if trees.output is not None:
+            v = np.where(np.arange(n_outputs) == trees.output[leaf[:, tree], None], v, 0)
+        total = add(total, v.astype(dtype))
+    if aggregate == "mean":
+        divisor = trees.stated["divisor"]
+        total = total / np.array(trees.root.size if divisor is None else divisor, dtype)
+    return total + trees.stated["base_score"]
+
+
+def proof_of(forest: Forest, subject: Subject) -> Proof:
+    """Prove a forest against the library's own trees, as a certificate does."""
+    assert subject.trees is not None
+    return prove(
+        forest,
+        subject.trees(),
+        missing=subject.accepts_missing,
+        infinite=subject.accepts_infinite,
+        leaf_ids=subject.ids == "source",
+    )
+
+
+def mutants(forest: Forest) -> Iterator[tuple[str, Forest]]:
+    """Forests with one field changed at the root of a tree, at a leaf, or in the output."""
+    B, tests, leaves, output = forest.bitvectors, forest.tests, forest.leaves, forest.output
+    roots = B.node_ptr[:-1][np.diff(B.node_ptr) > 0]
+
+    def changed(name: str, at: int, value: object) -> Forest:
+        array = getattr(tests, name).copy()
+        array[at] = value
+        return replace(forest, tests=replace(tests, **{name: array}))
+
+    for root in roots[[0, -1]]:
+        kind, entry = tests.kind[root], tests.row_ptr[tests.node_ptr[root]]
+        column = (tests.column[entry] + 1) % forest.n_features
+        if column != tests.column[entry]:
+            yield "column", changed("column", entry, column)
+        yield "missing side", changed("missing_right", root, ~tests.missing_right[root])
+        if kind == Kind.MARGIN:
+            yield "relation", changed("relation", root, 1 - tests.relation[root])
+        if kind != Kind.SET:
+            up = np.nextafter(tests.b[root], tests.dtype.type(np.inf))
+            yield "threshold", changed("b", root, up)
+    for node in np.flatnonzero(tests.kind == Kind.SET)[:1]:
+        word = tests.set_ptr[node]
+        if word < tests.set_ptr[node + 1]:
+            yield "set bit", changed("set_words", word, tests.set_words[word] ^ np.uint32(2))
+    for leaf in (0, forest.n_leaves - 1):
+        v = leaves.v.copy()
+        v[leaf, -1] = np.nextafter(v[leaf, -1], v.dtype.type(np.inf))
+        yield "leaf", replace(forest, leaves=replace(leaves, v=v))
+    base = output.base_score.copy()
+    base[-1] = np.nextafter(base[-1], base.dtype.type(np.inf))
+    yield "base score", replace(forest, output=replace(output, base_score=base))
+    if output.classes is not None:
+        labels = (np.roll(output.classes[0], 1), *output.classes[1:])
+        yield "label", replace(forest, output=replace(output, classes=labels))
+    if forest.n_trees > 1:
+        order = np.arange(forest.n_trees)
+        order[:2] = 1, 0
+        yield "order", forest.take(order)
+
+
+def assert_proved(forest: Forest, subject: Subject) -> None:
+    """The library's own trees prove the forest."""
+    proof = proof_of(forest, subject)
+    assert proof.holds, (proof.refused, [str(one) for one in proof.differences])
+
+
+def assert_mutants_refuted(forest: Forest, subject: Subject) -> None:
+    """The library's own trees prove no forest of which one field was changed."""
+    trees = subject.trees()
+    for name, mutant in mutants(forest):
+        found = prove(mutant, trees, missing=True, infinite=True, leaf_ids=subject.ids == "source")
+        assert found.differences, f"a forest of another {name} was proved"

@@ -17,6 +17,7 @@ import onnx
 
 from bitvec.converters.onnx import exported as onnx_exported
 from bitvec.converters.onnx.answers import answers
+from bitvec.converters.onnx.exported_walker import exported_trees
 from bitvec.converters.onnx.file import attributes, read_model
 from bitvec.converters.onnx.graph import Surroundings, surroundings
 from bitvec.converters.onnx.node_ids import read_by_ids
@@ -75,7 +76,8 @@ def subject(model: Any) -> Subject:
     with _naming(model):
         message = read_model(model)
         if onnx_exported.form_of(message) is not None:
-            return exported_answers(message, onnx_exported.read(message))
+            answering = exported_answers(message, onnx_exported.read(message))
+            return replace(answering, written=lambda: exported_trees(message))
         answering = operator_answers(*_forest(message))
         return replace(answering, trees=lambda: source_trees(message))
 

@@ -184,7 +184,7 @@ def source_trees(model: Any) -> SourceTrees:
     graph = model.graph
     node = next(n for n in graph.node if n.domain == _DOMAIN and n.op_type.startswith("TreeEns"))
     given = attributes(node)
-    read, row_dtype = _dtypes(graph, node)
+    read, row_dtype = dtypes_of(graph, node)
     is_5 = node.op_type == "TreeEnsemble"
     nodes = by_positions(given, read) if is_5 else by_ids(given, read)
     tests, left, right = tests_of(nodes)
@@ -215,7 +215,7 @@ def _input(graph: Any, node: Any) -> tuple[Any, list[int]]:
     return next(value for value in graph.input if value.name == name), casts[::-1]
 
 
-def _dtypes(graph: Any, node: Any) -> tuple[np.dtype, np.dtype]:
+def dtypes_of(graph: Any, node: Any) -> tuple[np.dtype, np.dtype]:
     """Return the dtype in which the operator compares, and the narrowest that x goes through."""
     source, casts = _input(graph, node)
     types = [

@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from walker_laws import assert_walks_to_the_leaves_of, catalogue, rows_about, summed
+from walker_laws import (
+    assert_mutants_refuted,
+    assert_proved,
+    assert_walks_to_the_leaves_of,
+    catalogue,
+    rows_about,
+    summed,
+)
 
 treelite = pytest.importorskip("treelite")
 
@@ -41,17 +48,16 @@ IMPORTED = [
 
 
 @pytest.mark.parametrize(("library", "name"), IMPORTED)
-def test_imported_trees_lead_to_gtils_leaves(library: str, name: str) -> None:
+def test_imported_models_are_proved_and_lead_to_gtils_leaves(library: str, name: str) -> None:
     model = imported(library, name)
-    trees = assert_walks_to_the_leaves_of(subject(model), 60)
-    forest = convert(model)
-    assert trees.v.shape == forest.leaves.v.shape
-    np.testing.assert_array_equal(trees.stated["base_score"], forest.output.base_score)
+    answers = subject(model)
+    assert_walks_to_the_leaves_of(answers, 30)
+    assert_proved(convert(model), answers)
 
 
-@settings(max_examples=60)
+@settings(max_examples=15)
 @given(model=MODELS.models())
-def test_built_trees_of_every_layout_lead_to_gtils_leaves_and_sums(model: treelite.Model) -> None:
+def test_built_models_of_every_layout_are_proved_and_give_gtils_sums(model: treelite.Model) -> None:
     answers = subject(model)
     trees = assert_walks_to_the_leaves_of(answers, 40)
     X = rows_about(trees, 40, seed=1)
@@ -59,20 +65,36 @@ def test_built_trees_of_every_layout_lead_to_gtils_leaves_and_sums(model: treeli
     assert n_outputs is not None
     raw = answers.raw(X)
     np.testing.assert_array_equal(summed(trees, X, n_outputs).astype(raw.dtype), raw)
+    assert_proved(convert(model), answers)
 
 
 @pytest.mark.parametrize("name", MODELS.CHECKPOINTS)
 def test_a_checkpoint_states_the_trees_of_its_model(name: str, tmp_path) -> None:
     model = MODELS.CHECKPOINTS[name]()
     model.serialize(tmp_path / "model.tl")
-    assert_walks_to_the_leaves_of(subject(model))
-    assert_walks_to_the_leaves_of(subject(tmp_path / "model.tl"))
+    assert_walks_to_the_leaves_of(subject(model), 60)
+    assert_proved(convert(model), subject(tmp_path / "model.tl"))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_infinite_and_subnormal_numbers_are_kept(dtype: str) -> None:
     tiny = float(np.nextafter(np.dtype(dtype).type(0), np.dtype(dtype).type(1)))
     stumps = [MODELS.stump(threshold=np.inf), MODELS.stump(left=tiny, right=0.1, threshold=tiny)]
-    trees = assert_walks_to_the_leaves_of(subject(MODELS.build(stumps, dtype=dtype)))
+    trees = assert_walks_to_the_leaves_of(subject(MODELS.build(stumps, dtype=dtype)), 60)
     np.testing.assert_array_equal(trees.tests.b, np.array([np.inf, tiny], dtype))
     np.testing.assert_array_equal(trees.v[2:, 0], np.array([tiny, 0.1], dtype))
+
+
+@pytest.mark.parametrize("right_child", [False, True])
+@pytest.mark.parametrize("opname", MODELS.OPERATORS)
+def test_no_other_forest_is_proved(opname: str, right_child: bool) -> None:
+    lists = {"category_list": [1, 40], "category_list_right_child": right_child}
+    stumps = [MODELS.stump(opname=opname), MODELS.stump(3.0, 4.0, **lists)]
+    model = MODELS.build(stumps, num_class=(2,), class_id=[0, 1], task="kMultiClf")
+    assert_mutants_refuted(convert(model), subject(model))
+
+
+@pytest.mark.parametrize(("library", "name"), [("sklearn", "forest classifier")])
+def test_no_other_imported_forest_is_proved(library: str, name: str) -> None:
+    model = imported(library, name)
+    assert_mutants_refuted(convert(model), subject(model))

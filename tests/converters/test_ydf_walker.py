@@ -6,14 +6,22 @@ from typing import Any
 
 import numpy as np
 import pytest
-from walker_laws import assert_walks_to_the_leaves_of, catalogue, rows_about, summed
+from walker_laws import (
+    assert_mutants_refuted,
+    assert_proved,
+    assert_walks_to_the_leaves_of,
+    catalogue,
+    rows_about,
+    summed,
+)
 
 ydf = pytest.importorskip("ydf")
 
-from bitvec.converters.ydf import subject  # noqa: E402
+from bitvec.converters.ydf import convert, subject  # noqa: E402
 
 MODELS = catalogue("test_ydf")
 ISOLATION = {"isolation": {}, "oblique isolation": MODELS.OBLIQUE}
+REFUTED = ("binary", "multinomial", "bins", "oblique boosting", "shares", "isolation")
 
 
 def train(name: str) -> Any:
@@ -25,11 +33,16 @@ def train(name: str) -> Any:
 
 
 @pytest.mark.parametrize("name", [*MODELS.MODELS, *ISOLATION])
-def test_trees_lead_to_the_leaves_and_sums_of_ydf(name: str) -> None:
-    answers = subject(train(name))
-    trees = assert_walks_to_the_leaves_of(answers, 60)
+def test_models_are_proved_and_lead_to_the_leaves_and_sums_of_ydf(name: str) -> None:
+    model = train(name)
+    answers = subject(model)
+    trees = assert_walks_to_the_leaves_of(answers, 30)
+    forest = convert(model)
+    assert_proved(forest, answers)
+    if name in REFUTED:
+        assert_mutants_refuted(forest, answers)
     assert answers.n_outputs is not None
-    X = rows_about(trees, 60, seed=1)
+    X = rows_about(trees, 30, seed=1)
     total = summed(trees, X, answers.n_outputs)
     # QuickScorer adds the trees to the initial prediction: at most 8 sums round otherwise.
     np.testing.assert_allclose(total, answers.raw(X), rtol=1e-6, atol=1e-6)
@@ -38,9 +51,14 @@ def test_trees_lead_to_the_leaves_and_sums_of_ydf(name: str) -> None:
 def test_a_directory_states_the_trees_of_its_model(tmp_path) -> None:
     model = train("binary")
     model.save(str(tmp_path / "model"))
-    ours, theirs = subject(tmp_path / "model").trees(), subject(model).trees()
-    for name in ("left", "right", "root", "v"):
-        np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name))
+    assert_proved(convert(model), subject(tmp_path / "model"))
+
+
+def test_missing_numbers_that_keep_to_the_nodes_are_proved() -> None:
+    options = {**MODELS.BOOST, "missing_value_policy": "LOCAL_IMPUTATION"}
+    learner = ydf.GradientBoostedTreesLearner(label="two", features=["a", "b"], **options)
+    model = learner.train(MODELS.DATA)
+    assert_proved(convert(model), subject(model))
 
 
 def test_shares_of_weighted_rows_keep_all_bits() -> None:
@@ -51,7 +69,7 @@ def test_shares_of_weighted_rows_keep_all_bits() -> None:
         label="y", weights="w", num_trees=3, winner_take_all=False, max_depth=3
     )
     model = learner.train(rows)
-    trees = assert_walks_to_the_leaves_of(subject(model), 60)
+    trees = assert_walks_to_the_leaves_of(subject(model), 30)
     held = [node for i in range(3) for node in model._model.GetTree(i)]
     leaf = [node.classifier for node in held if not node.HasField("condition")]
     share = [one.distribution.counts[2] / (one.distribution.sum * 3) for one in leaf]

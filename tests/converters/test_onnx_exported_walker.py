@@ -1,0 +1,79 @@
+"""Laws of the walker of exported files: what the file states proves the forest, and no other."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given, settings
+from strategies import ONE_HOT, forests
+from walker_laws import mutants
+
+from bitvec.api import subject as subject_of
+from bitvec.certificates.proof import prove
+from bitvec.converters.onnx import to_onnx
+from bitvec.converters.onnx.exported_walker import exported_trees
+from bitvec.errors import UnsupportedModelError
+from bitvec.exported import as_written, with_written_trees
+from bitvec.forest import Forest, from_matrices
+from bitvec.narrowing import narrow_tests
+
+
+def proved(forest: Forest, model: onnx.ModelProto) -> bool | None:
+    """Whether the trees of a file prove a forest; None if it holds other leaves."""
+    written = exported_trees(model)
+    trees = None if written is None else as_written(forest, written)
+    if trees is None:
+        return None
+    return prove(forest, trees, missing=True, infinite=True).holds
+
+
+@settings(max_examples=25)
+@given(forests(kinds=ONE_HOT, max_leaves=10))
+def test_a_file_of_constant_leaves_proves_its_forest(forest: Forest) -> None:
+    for leaves in (False, True):
+        held = proved(forest, to_onnx(forest, leaves=leaves))
+        assert held is (None if forest.leaves.linear is not None else True)
+
+
+@settings(max_examples=25)
+@given(forests(kinds=ONE_HOT, max_leaves=10))
+def test_a_file_of_version_3_proves_the_forest_on_rows_of_float32(forest: Forest) -> None:
+    try:
+        model = to_onnx(forest, version=3)
+    except UnsupportedModelError:
+        return
+    assert proved(narrow_tests(forest), model)
+
+
+def test_a_wrong_column_or_threshold_of_a_file_is_a_difference() -> None:
+    stump = from_matrices([[1.0, 0.0]], [0.5], [[0], [1]], [10.0, 20.0])
+    for name, mutant in mutants(stump):
+        if name in ("column", "threshold", "relation", "missing side"):
+            assert proved(stump, to_onnx(mutant)) is False
+        if name == "leaf":
+            assert proved(stump, to_onnx(mutant)) is None
+
+
+@pytest.mark.parametrize("weight", [None, [0.5, 3.0]])
+def test_the_subject_of_a_path_carries_the_trees_of_the_file(weight, tmp_path) -> None:
+    pytest.importorskip("onnxruntime")
+    pair = from_matrices([[1.0, 0.0]], [0.5], [[0], [1]], [10.0, 20.0]).take([0, 0])
+    weight = None if weight is None else np.array(weight)
+    forest = replace(pair, output=replace(pair.output, tree_weight=weight))
+    path = tmp_path / "forest.onnx"
+    path.write_bytes(to_onnx(forest).SerializeToString())
+    trees = with_written_trees(forest, subject_of(path)).trees
+    assert trees is not None
+    assert prove(forest, trees(), missing=True, infinite=True).holds
+
+
+def test_a_file_whose_constants_were_renamed_states_no_trees() -> None:
+    stump = from_matrices([[1.0, 0.0]], [0.5], [[0], [1]], [[10.0, 1.0], [20.0, 2.0]])
+    model = to_onnx(stump)
+    assert exported_trees(model) is not None
+    for constant in model.graph.initializer:
+        constant.name += "_"
+    assert exported_trees(model) is None
