@@ -30,7 +30,8 @@ def source_trees(booster: Any, wrapper: Any = None, *, saved: bool = False) -> S
     saved : bool
         Whether the Booster was read from a file, where what a wrapper left holds.
     """
-    learner = json.loads(booster.save_raw("json"))["learner"]
+    document = json.loads(booster.save_raw("json"))
+    learner = document["learner"]
     booster_document = learner["gradient_booster"]
     weights = booster_document.get("weight_drop")
     model = booster_document.get("gbtree", booster_document)["model"]
@@ -76,7 +77,7 @@ def source_trees(booster: Any, wrapper: Any = None, *, saved: bool = False) -> S
         "tree_weight": None if weights is None else np.array(weights[:n_trees], np.float32),
     }
     if n_trees:
-        stated["base_score"] = _base_margin(booster, n_features)
+        stated["base_score"] = _base_margin(document, n_features)
     if wrapper is not None and int(parameters.get("num_target", "1")) <= 1:
         stated["classes"] = None if labels is None else (np.asarray(labels),)
     return SourceTrees(
@@ -149,16 +150,26 @@ def _leaf_vectors(trees: list[Any], split: Array, leaf: Array, right: Array, sta
     return np.concatenate(vectors)[right[leaf] + (np.cumsum(count) - count)[tree]]
 
 
-def _base_margin(booster: Any, n_features: int) -> Array:
-    """Return what the library adds leaves to: its answer where every leaf is -0.0."""
+def _base_margin(document: Any, n_features: int) -> Array:
+    """Return what the library adds leaves to: its answer where each leaf is -0.0.
+
+    Only the first iteration of the document is kept.
+    """
     import xgboost
     from scipy import sparse
 
-    document = json.loads(booster[0:1].save_raw("json"))
-    inner = document["learner"]["gradient_booster"]
-    for tree in inner.get("gbtree", inner)["model"]["trees"]:
-        for name in LEAF_NUMBERS:
-            tree[name] = [-0.0] * len(tree.get(name, ()))
+    booster = document["learner"]["gradient_booster"]
+    model = booster.get("gbtree", booster)["model"]
+    n_trees = model["iteration_indptr"][1]
+    trees = [
+        tree | {name: [-0.0] * len(tree[name]) for name in LEAF_NUMBERS if name in tree}
+        for tree in model["trees"][:n_trees]
+    ]
+    model["trees"], model["tree_info"] = trees, model["tree_info"][:n_trees]
+    model["iteration_indptr"] = [0, n_trees]
+    model["gbtree_model_param"]["num_trees"] = str(n_trees)
+    if "weight_drop" in booster:
+        booster["weight_drop"] = booster["weight_drop"][:n_trees]
     blank = xgboost.Booster(model_file=bytearray(json.dumps(document).encode()))
     row = xgboost.DMatrix(sparse.csr_matrix((1, n_features), dtype=np.float32))
     margin = blank.predict(row, output_margin=True, validate_features=False)
