@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from bitvec import dispatch, files, reading
-from bitvec.arrays import ArrayLike
+from bitvec.arrays import Array, ArrayLike
 from bitvec.certificates import Certificate, compare
+from bitvec.certificates.frames import compare_frames, with_frames
 from bitvec.dispatch import converter, is_forest_file, is_path
 from bitvec.errors import InputError
 from bitvec.exported import renumbered, with_written_trees
 from bitvec.forest import Forest, require_forest
 from bitvec.machine import DecisionMachine
 from bitvec.narrowing import narrow_tests
+from bitvec.probing import probe_rows
 from bitvec.runtime import machine_predictor, predictor
+from bitvec.runtime.frames import native_frame
 from bitvec.runtime.predictor import Predictor
-from bitvec.subject import Subject
+from bitvec.subject import FrameAnswers, Subject
 
 if TYPE_CHECKING:
     from bitvec.runtime.relax.module import SoftForest
     from bitvec.runtime.relax.relaxations import Relaxation
+
+FRAME_ROWS, MADE_ROWS, FRAME_BLOCKS = 20_000, 256, 4
+"""Rows of a given and of a made data frame that a certificate compares, and the blocks of rows for
+the nodes that the latter are taken from."""
 
 
 def convert(model: Any) -> Forest:
@@ -151,7 +159,8 @@ def certify(
         The model that the forest was lifted from, its file, or a file that it was exported to. Of
         an estimator of this package its trees' own walks and its own answers are compared.
     X : (batch, n_features), optional
-        Rows to compare on as well.
+        Rows to compare on as well; a data frame is handed to `model` as it is, besides frames that
+        are made of its rows, where `model` is an object of a library that takes frames.
     exported : bool, optional
         Whether `model` is what the forest was exported to, which may number leaves anew; by
         default it is where it comes from another library than the forest.
@@ -195,7 +204,7 @@ def certify(
         other = renumbered(forest, other, lambda: convert(model))
     other = with_written_trees(forest, other)
     rows = None if X is None else predictor.rows(X)
-    return compare(
+    certificate = compare(
         forest,
         exits=predictor.engine.exit_leaves,
         raw=predictor.engine.raw,
@@ -206,6 +215,38 @@ def certify(
         seed=seed,
         progress=progress,
     )
+    if other.of_frame is None:
+        return certificate
+    own = FrameAnswers(
+        predictor.raw,
+        predictor.exit_leaves,
+        predictor.predict if forest.output.is_classifier else None,
+    )
+    frames = _frames(forest, other, X, rows, seed)
+    allowed = 0.0 if certificate.exact else certificate.allowed_difference
+    return with_frames(
+        certificate, compare_frames(forest, other, own, frames, allowed=allowed), other
+    )
+
+
+def _frames(
+    forest: Forest, other: Subject, X: Any, rows: Array | None, seed: int
+) -> Iterator[tuple[str, Any]]:
+    """Yield the given data frame, and frames made of rows for the forest's nodes."""
+    assert other.of_frame is not None
+    given = native_frame(X, FRAME_ROWS)
+    if given is not None:
+        yield f"the given frame, up to {FRAME_ROWS} rows", given
+    try:
+        from bitvec.runtime.pandas import frames
+    except ImportError:
+        return
+    if rows is None or not len(rows):
+        probes = probe_rows(forest, seed=seed, missing=other.accepts_missing, infinite=False)
+        blocks = [rows for rows, _ in islice(probes.blocks(), FRAME_BLOCKS)]
+        rows = np.concatenate([np.zeros((0, forest.n_features), forest.dtype), *blocks])
+    rows = rows[:: max(1, len(rows) // MADE_ROWS)][:MADE_ROWS]
+    yield from frames(forest.inputs, rows, truths=other.of_frame.truths, seed=seed)
 
 
 def _narrowed(forest: Forest, other: Subject) -> tuple[Forest, Subject]:

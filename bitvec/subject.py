@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -23,6 +23,30 @@ class LeafValues(NamedTuple):
     tree: Int[Array, " n"]
     id: Int[Array, " n"]
     v: Float[Array, "n width"]
+
+
+@dataclass(frozen=True, slots=True)
+class FrameAnswers:
+    """A model's answers to data frames, which it is handed as they are.
+
+    Parameters
+    ----------
+    raw : callable
+        A frame to raw scores, (batch, n_outputs) or (batch,); what a library does not take raises
+        an exception of any kind.
+    leaf_ids, labels : callable, optional
+        The same for leaf ids, (batch, n_trees), and a classifier's labels.
+    truths : tuple of int
+        Columns that hold truth values in a frame.
+    notes : tuple of str
+        What a reader of the certificate must know about these answers, in sentences.
+    """
+
+    raw: Callable[[Any], Array]
+    leaf_ids: Callable[[Any], Array] | None = None
+    labels: Callable[[Any], Array] | None = None
+    truths: tuple[int, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +95,8 @@ class Subject:
     rounds_columns : bool
         Whether it adds up a feature map in an order of its own, so that rows whose margins lie
         within rounding of a threshold may exit elsewhere.
+    of_frame : FrameAnswers, optional
+        The same model's answers to data frames.
     notes : tuple of str
         What a reader of the certificate must know about these answers, in sentences.
     """
@@ -94,4 +120,5 @@ class Subject:
     n_features: int | None = None
     n_outputs: int | None = None
     rounds_columns: bool = False
+    of_frame: FrameAnswers | None = None
     notes: tuple[str, ...] = ()

@@ -36,6 +36,14 @@ def as_frame(X: Any) -> Any:
         raise InputError("`X` must have distinct column names: rename them.") from error
 
 
+def native_frame(X: Any, n_rows: int) -> Any:
+    """Return the first rows of X in its own library, or None if it is no data frame."""
+    if X is None or isinstance(X, np.ndarray | Sequence) or hasattr(X, "tocsr"):
+        return None
+    frame = as_frame(X)
+    return None if frame is None else frame.head(n_rows).to_native()
+
+
 def column_places(frame: Any, inputs: Inputs) -> Sequence[int]:
     """Return where the columns stand that the forest reads: by name, where it has names."""
     names = [_name(label) for label in frame.columns]

@@ -11,13 +11,15 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from bitvec import atomic
+from bitvec.certificates import frame_result
 from bitvec.certificates.difference import Difference
 from bitvec.certificates.digest import forest_digest
 from bitvec.certificates.fields import to_record
+from bitvec.certificates.frame_result import DIFFER, FrameResult
 from bitvec.forest import Forest
 
 FORMAT = "bitvec.certificate"
-VERSION = 3
+VERSION = 4
 LISTED = 10_000
 """Most nodes that a list of a certificate names; the counts are always complete."""
 
@@ -89,6 +91,8 @@ class Certificate:
         Of bitvec, Python and NumPy.
     platform, created : str
         The machine, and the time in UTC.
+    frames : tuple of FrameResult
+        What data frames have shown that both sides were handed.
     """
 
     compared: str
@@ -125,6 +129,7 @@ class Certificate:
     versions: dict[str, str]
     platform: str
     created: str
+    frames: tuple[FrameResult, ...] = ()
 
     @property
     def coverage(self) -> float:
@@ -161,6 +166,7 @@ class Certificate:
             and self.max_score_ulp <= self.allowed_score_ulp
             and self.n_covered == self.n_reachable
             and self.n_probes + self.n_rows > 0
+            and all(frame.outcome != DIFFER for frame in self.frames)
         )
 
     def matches(self, forest: Forest) -> bool:
@@ -196,6 +202,7 @@ class Certificate:
             f"every outcome, {self.n_unreachable} of {self.n_nodes} cannot be reached",
             f"rows: {self.n_probes} made for the nodes, {self.n_rows} given",
             *self._findings(),
+            *frame_result.summary(self.frames),
         ]
         if not self.passed:
             lines += [f"difference: {difference}" for difference in self.differences[:3]]

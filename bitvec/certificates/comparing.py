@@ -36,6 +36,13 @@ from bitvec.forest import Forest
 from bitvec.probing import LONG_RUN, MAGNITUDE, Coverage, has_long_runs, probe_rows
 from bitvec.subject import Subject
 
+FRAMES_NOTE = (
+    "rows were dense arrays in training order: data frames, by names and categories of their "
+    "columns, and absent entries of sparse input were not compared"
+)
+DENSE_NOTE = "absent entries of sparse input were not compared"
+"""What is left of that note where frames were compared."""
+
 
 def compare(
     forest: Forest,
@@ -271,7 +278,6 @@ def _exclusions(
         "the feature map cannot be inverted: coverage counts what the given rows showed": (
             forest.feature_map is not None
         ),
-        "rows were dense arrays in training order: names and order of a data frame's columns, and "
-        "absent entries of sparse input, were not compared": True,
+        FRAMES_NOTE: True,
     }
     return (*subject.notes, *(note for note, holds in notes.items() if holds))

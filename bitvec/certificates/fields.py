@@ -8,6 +8,7 @@ from dataclasses import fields
 from typing import Any, TypeVar
 
 from bitvec.certificates.difference import KINDS, Difference
+from bitvec.certificates.frame_result import OUTCOMES, FrameResult
 from bitvec.errors import FileFormatError
 
 T = TypeVar("T")
@@ -23,7 +24,7 @@ def to_record(certificate: Any) -> dict[str, Any]:
 def _plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return next(word for word, x in _WORDS.items() if x == value or (x != x and value != value))
-    if isinstance(value, Difference):
+    if isinstance(value, (Difference, FrameResult)):
         return to_record(value)
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
@@ -108,6 +109,18 @@ def _difference(value: Any) -> Difference:
     )
 
 
+def _frame(value: Any) -> FrameResult:
+    if not isinstance(value, dict) or value.get("outcome") not in OUTCOMES:
+        raise TypeError
+    return FrameResult(
+        _text(value["kind"]),
+        value["outcome"],
+        _count(value["n_rows"]),
+        _count(value["n_mismatches"]),
+        _text(value["said"]),
+    )
+
+
 def _label(value: Any) -> float | int | str:
     if not isinstance(value, (str, bool, int, float)):
         raise TypeError
@@ -135,5 +148,6 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "tuple[tuple[int, int], ...]": _many(_each(_count, _count)),
     "tuple[tuple[int, int, str], ...]": _many(_each(_count, _count, _text)),
     "tuple[Difference, ...]": _many(_difference),
+    "tuple[FrameResult, ...]": _many(_frame),
     "dict[str, str]": _texts,
 }

@@ -14,6 +14,7 @@ from bitvec.certificates.certificate import FORMAT, LISTED, PARTS, VERSION, Cert
 from bitvec.certificates.comparison import EXAMPLES, MOST_SCORE_ULPS
 from bitvec.certificates.difference import KINDS
 from bitvec.certificates.fields import read_fields
+from bitvec.certificates.frame_result import DIFFER
 from bitvec.errors import FileFormatError
 from bitvec.reading import sound
 
@@ -115,6 +116,10 @@ def contradictions(c: Certificate) -> list[str]:
         "max_score_ulp": (compares_scores or not c.max_score_ulp)
         and (shown["score"] > 0) is (c.max_score_ulp > c.allowed_score_ulp),
         "raw_dtype": c.raw_dtype in (("float32", "float64") if n_rows else ("",)),
+        "frames": all(
+            (one.n_mismatches > 0) is (one.outcome == DIFFER) and one.n_mismatches <= one.n_rows
+            for one in c.frames
+        ),
         "digest": _is_digest(c.digest),
         "rows_digest": _is_digest(c.rows_digest)
         if c.rows_digest is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from os import PathLike
 from typing import Any, Final
 
 import numpy as np
@@ -18,7 +19,7 @@ from bitvec.converters.naming import naming
 from bitvec.errors import InputError
 from bitvec.forest import Forest
 from bitvec.output import PostTransform
-from bitvec.subject import LeafValues, Subject
+from bitvec.subject import FrameAnswers, LeafValues, Subject
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,30 @@ class _Asked:
             return np.zeros((0, n_outputs))
         return self.ask(X, "RawFormulaVal").reshape(len(X), n_outputs)
 
+    def of_frame(self) -> FrameAnswers:
+        """Return answers to frames, which the library reads itself."""
+
+        def ask(frame: Any, kind: str) -> Array:
+            predict = self.catboost.CatBoost.predict
+            answer = predict(self.model, _safe(frame), prediction_type=kind, thread_count=1)
+            return np.asarray(answer)
+
+        def labels(frame: Any) -> Array:
+            classes = self.forest.output.classes or ()
+            answer = ask(frame, "Class").reshape(len(frame), len(classes))
+            return answer.astype(classes[0].dtype)
+
+        ids = None if self.forest.source is None else self.forest.source.leaf_id
+        return FrameAnswers(
+            raw=lambda frame: ask(frame, "RawFormulaVal"),
+            leaf_ids=None
+            if ids is None
+            else lambda frame: np.asarray(
+                self.model.calc_leaf_indexes(_safe(frame), thread_count=1)
+            ),
+            labels=labels if self.forest.output.is_classifier else None,
+        )
+
     def leaf_ids(self, X: Array) -> Array:
         if not len(X):
             return np.zeros((0, self.forest.n_trees), np.int64)
@@ -88,6 +113,15 @@ class _Asked:
             return np.zeros(0, classes[0].dtype)
         answer = self.ask(X, "Class").reshape(len(X), len(classes))
         return (answer[:, 0] if len(classes) == 1 else answer).astype(classes[0].dtype)
+
+
+def _safe(frame: Any) -> Any:
+    """Return a frame that CatBoost survives: one of polars with a column of categories ends it."""
+    if type(frame).__module__.startswith("polars") and any(
+        type(kind).__name__ == "Categorical" for kind in frame.schema.values()
+    ):
+        raise ValueError("CatBoost crashes on categories of polars: they were not handed to it.")
+    return frame
 
 
 MOST_ULPS: Final = 512
@@ -176,6 +210,7 @@ def subject(model: Any, *, categories: Iterable[str | int] = ()) -> Subject:
         n_trees=forest.n_trees,
         n_features=forest.n_features,
         n_outputs=forest.n_outputs,
+        of_frame=None if isinstance(model, (str, PathLike)) or absent else asked.of_frame(),
         notes=tuple(notes),
     )
 

@@ -17,11 +17,15 @@ from bitvec.converters.naming import naming
 from bitvec.errors import MissingLibraryError
 from bitvec.forest import Forest
 from bitvec.output import Aggregate
-from bitvec.subject import LeafValues, Subject
+from bitvec.subject import FrameAnswers, LeafValues, Subject
 
 DENSE = (
     "LightGBM reads |x| <= 1e-35 of a dense matrix as 0 and rounds one of integers to float32: the "
     "rows were dense float64"
+)
+ORDER = (
+    "LightGBM reads the columns of a frame by position unless it is told to validate their names, "
+    "the forest by name: it was told to"
 )
 SUMS = "LightGBM's raw scores of a random forest are sums: they were divided by its iterations"
 
@@ -52,7 +56,8 @@ def subject(model: Any) -> Subject:
     opened = open_model(model)
     with naming(opened.name):
         forest = forest_of(opened)
-    if isinstance(model, (str, PathLike)):
+    is_file = isinstance(model, (str, PathLike))
+    if is_file:
         booster = lightgbm.Booster(model_file=str(model))
     else:
         booster = booster_of(model)
@@ -71,6 +76,18 @@ def subject(model: Any) -> Subject:
     summed, leaf_ids = ask(n_outputs, raw_score=True), ask(n_trees, pred_leaf=True)
     predicted = ask(n_outputs)
     labelled = opened.labels is not None
+
+    def of_frame(width: int, **kind: bool) -> Callable[[Any], Array]:
+        def answer(frame: Any) -> Array:
+            found = [str(label) for label in getattr(frame, "columns", ())]
+            if found != [str(name) for name in booster.feature_name()]:
+                raise ValueError("LightGBM with validate_features asks for the training columns.")
+            rows = booster.predict(frame, num_threads=1, validate_features=True, **kind)
+            return np.asarray(rows).reshape(-1, width)
+
+        return answer
+
+    framed, frame_ids = of_frame(n_outputs, raw_score=True), of_frame(n_trees, pred_leaf=True)
     return Subject(
         name="lightgbm",
         version=lightgbm.__version__,
@@ -84,6 +101,14 @@ def subject(model: Any) -> Subject:
         n_trees=n_trees,
         n_features=forest.n_features,
         n_outputs=n_outputs,
+        of_frame=None
+        if is_file or not n_trees
+        else FrameAnswers(
+            raw=lambda frame: framed(frame) / divisor,
+            leaf_ids=frame_ids,
+            labels=_labels(model) if labelled else None,
+            notes=(ORDER,),
+        ),
         notes=(DENSE, SUMS) if averages else (DENSE,),
     )
 

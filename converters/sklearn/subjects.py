@@ -17,7 +17,7 @@ from bitvec.converters.sklearn.nodes import tree_columns
 from bitvec.converters.sklearn.walker import source_trees
 from bitvec.errors import InputError, MissingLibraryError
 from bitvec.forest import Forest
-from bitvec.subject import LeafValues, Subject
+from bitvec.subject import FrameAnswers, LeafValues, Subject
 
 Answer = Callable[[Array], Array]
 
@@ -76,6 +76,21 @@ def subject_of(model: Any, forest: Forest, version: str) -> Subject:
         n_trees=forest.n_trees,
         n_features=n_features,
         n_outputs=forest.n_outputs,
+        of_frame=None if kind in models.ISOLATION else _of_frame(model, kind),
+    )
+
+
+def _of_frame(model: Any, kind: str) -> FrameAnswers:
+    """Return a model's answers to frames, whose columns it knows by their names."""
+    averages = kind in (*models.TREES, *models.FORESTS, *models.BAGGING)
+    if not models.is_classifier(kind):
+        answer = model._raw_predict if kind in models.HISTOGRAMS else model.predict
+    else:
+        answer = model.predict_proba if averages else model.decision_function
+
+    return FrameAnswers(
+        lambda frame: _columns(answer(frame), len(frame)),
+        labels=model.predict if models.is_classifier(kind) else None,
     )
 
 

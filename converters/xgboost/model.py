@@ -60,7 +60,7 @@ from bitvec.output import Output
 from bitvec.signatures import is_xgboost_binary
 from bitvec.source import Source
 from bitvec.structure import arrange
-from bitvec.subject import LeafValues, Subject
+from bitvec.subject import FrameAnswers, LeafValues, Subject
 
 MOST_FEATURES: Final = 2**31 - 1
 NEWEST_MAJOR: Final = 3
@@ -407,6 +407,10 @@ def subject(model: Any) -> Subject:
             index = values(X) > np.float32(0.5)
         return np.asarray(classes[0][index.astype(np.intp)])
 
+    def of_frame(frame: Any, **kind: bool) -> Array:
+        rows = xgboost.DMatrix(frame, missing=opened.missing, enable_categorical=True, nthread=1)
+        return np.asarray(booster.predict(rows, iteration_range=(0, end), **kind))
+
     def leaf_values() -> LeafValues:
         trees = read_trees(member(trees_of_model, "trees", list)[:n_trees], n_features, n_outputs)
         leaf = np.flatnonzero(trees.left < 0)
@@ -427,4 +431,11 @@ def subject(model: Any) -> Subject:
         n_trees=n_trees,
         n_features=n_features,
         n_outputs=n_outputs,
+        of_frame=None
+        if is_file or not n_trees
+        else FrameAnswers(
+            raw=lambda frame: of_frame(frame, output_margin=True),
+            leaf_ids=lambda frame: of_frame(frame, pred_leaf=True),
+            labels=model.predict if classes is not None and asks_wrapper else None,
+        ),
     )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shutil
+from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
+import narwhals
 import numpy as np
 from jaxtyping import Float32, Int64
 
@@ -20,7 +22,7 @@ from bitvec.converters.ydf.walker import source_trees
 from bitvec.errors import MissingLibraryError, UnsupportedModelError
 from bitvec.node_tests import Relation
 from bitvec.output import PostTransform
-from bitvec.subject import LeafValues, Subject
+from bitvec.subject import FrameAnswers, LeafValues, Subject
 
 _SQUARED_ERROR: Final = bytes([schema.BOOSTED_TREES.number("loss") << 3, Loss.SQUARED_ERROR])
 """A field that sets the loss, wherever the header has set it before."""
@@ -72,6 +74,7 @@ def subject(model: Any) -> Subject:
         n_trees=lifted.forest.n_trees,
         n_features=lifted.forest.n_features,
         n_outputs=lifted.forest.n_outputs,
+        of_frame=None if isinstance(model, (str, PathLike)) else asked.of_frame(),
         notes=_notes(lifted, cut_off=cut_off),
     )
 
@@ -142,10 +145,22 @@ class _Asked:
         raw = self._ask(self.model, X)
         cut = np.flatnonzero(np.any(raw == 1, axis=1))
         if output.is_classifier and cut.size and self.lifted.missing.as_leaves:
-            total = self._sum_of_leaves(X[cut])
+            total = self._sum_of_leaves(X)[cut]
             agrees = np.all(np.minimum(total, np.float32(1)) == raw[cut], axis=1)
             raw[cut[agrees]] = total[agrees]
         return raw
+
+    def of_frame(self) -> FrameAnswers:
+        """Return answers to frames, which the library reads itself."""
+        columns = self.lifted.columns
+        boolean = columns.type[columns.features] == ColumnType.BOOLEAN
+        ids = self.lifted.missing.as_leaves
+        return FrameAnswers(
+            raw=lambda frame: self.raw(self._completed(frame)),
+            leaf_ids=(lambda frame: self.leaves(self._completed(frame))) if ids else None,
+            labels=self.labels if self.lifted.forest.output.is_classifier else None,
+            truths=tuple(np.flatnonzero(boolean).tolist()),
+        )
 
     def probabilities(self, X: Array) -> Float32[Array, "batch n_outputs"]:
         return self._ask(self.model, X)
@@ -195,15 +210,34 @@ class _Asked:
             total += v[first[tree] + leaf]
         return total
 
-    def _table(self, X: Array) -> dict[str, Array]:
-        """Return rows as the columns that ydf reads; columns that it only asks for are made up."""
+    def _completed(self, frame: Any) -> Any:
+        """Return a frame with made-up columns that ydf asks for beside the features."""
         columns = self.lifted.columns
-        table = {}
+        table = narwhals.from_native(frame, eager_only=True)
+        others = sorted(set(range(len(columns.names))) - set(columns.features.tolist()))
+        made_up = [
+            narwhals.lit(self._made_up(column)).alias(columns.names[column])
+            for column in others
+            if columns.names[column] not in table.columns
+        ]
+        return table.with_columns(*made_up).to_native()
+
+    def _made_up(self, column: int) -> Any:
+        words = self.lifted.columns.words.get(column)
+        made_up: Any = 0 if words is None else words[-1]
+        return bool(made_up) if self.lifted.columns.type[column] == ColumnType.BOOLEAN else made_up
+
+    def _table(self, X: Any) -> Any:
+        """Return rows as the columns that ydf reads; columns that it only asks for are made up.
+
+        A data frame is handed over as it is.
+        """
+        if not isinstance(X, np.ndarray):
+            return X
+        columns = self.lifted.columns
+        table: dict[str, Array] = {}
         for column, name in enumerate(columns.names):
-            boolean = columns.type[column] == ColumnType.BOOLEAN
-            words = columns.words.get(column)
-            made_up = 0 if words is None else words[-1]
-            table[name] = np.full(len(X), bool(made_up) if boolean else made_up)
+            table[name] = np.full(len(X), self._made_up(column))
         for place, column in enumerate(columns.features.tolist()):
             table[columns.names[column]] = _column(columns, column, X[:, place])
         for name, first, size in columns.unstacked:
