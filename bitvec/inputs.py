@@ -60,17 +60,17 @@ class Inputs:
 
     Notes
     -----
-    An array holds codes. -1, which `cat.codes` of a pandas column has for a missing category, is a
-    number like others to the source libraries, and the forest follows each of them:
+    An array holds codes. -1, which `cat.codes` of a pandas column has for a missing category, is in
+    a column of categories:
 
-    ================= ===============================================================
-    xgboost           missing: it follows the node's default direction
-    LightGBM          missing: it goes where NaN goes at a test of categories
-    CatBoost          the category "-1", which goes left unless it was trained on
-    scikit-learn      no category of a HistGradientBoosting column: missing
-    YDF               integerized columns: missing; others hold texts, and -1 is no code
-    treelite          no member of a list: the side of all that is not listed
-    ================= ===============================================================
+    ============ ===================================================================
+    xgboost      in no set: it goes left, and not where a missing value goes
+    LightGBM     missing: it goes where NaN goes at a test of categories
+    scikit-learn no category of a HistGradientBoosting model, and so missing
+    CatBoost     the category "-1", like any other whole number
+    treelite     in no list: it goes with all that is not listed
+    YDF          missing to YDF; to the forest no code, as 99 may be: put NaN there
+    ============ ===================================================================
 
     In a column of numbers -1 is -1 everywhere.
     """

@@ -78,11 +78,7 @@ def ydf() -> Any:
     library.verbose(0)
     frame, y = table()
     category = library.Semantic.CATEGORICAL
-    features = [
-        library.Feature("x"),
-        library.Feature("c", category),
-        library.Feature("i", category),
-    ]
+    words = [library.Feature(name, category) for name in "ci"]
     return library.GradientBoostedTreesLearner(
         label="y",
         task=library.Task.REGRESSION,
@@ -261,3 +257,84 @@ def test_frames_of_every_library_are_answered_alike_or_refused(source: str) -> N
     results = compare_frames(forest, subject(model), answers, frames.items())
     assert not [one for one in results if one.outcome == DIFFER]
     assert sum(one.outcome == EQUAL for one in results) >= 3
+
+
+# ---- -1 in an array, which pandas' `cat.codes` has for a missing category
+
+
+ROWS = np.array([[0.2, code] for code in (-1, 99, np.nan, 0, 2, 4)])
+"""-1, a code that was not trained on, a missing one, and known ones."""
+
+
+def coded(low: int) -> tuple[Any, Any]:
+    rng = np.random.default_rng(0)
+    X = np.stack([rng.normal(size=600), rng.integers(low, 6, 600)], axis=1)
+    X[:60, 1] = np.nan
+    y = np.isin(X[:, 1], (-1, 2, 4)) * 3.0 + np.isnan(X[:, 1]) * 9 + X[:, 0]
+    return X, y
+
+
+def minus_one(name: str) -> tuple[Any, Any]:
+    """Return a forest's and its library's answers to ROWS."""
+    X, y = coded(-1 if name == "catboost" else 0)
+    if name == "xgboost":
+        xgb = pytest.importorskip("xgboost")
+        kinds = {"feature_types": ["float", "c"], "enable_categorical": True}
+        model = xgb.train({"max_depth": 4, "nthread": 1}, xgb.DMatrix(X, y, **kinds), 3)
+        return model, model.predict(xgb.DMatrix(ROWS, **kinds), output_margin=True)
+    if name in ("lightgbm", "treelite"):
+        lgb = pytest.importorskip("lightgbm")
+        options = {"verbose": -1, "min_data_per_group": 2, "cat_smooth": 1, "num_threads": 1}
+        model = lgb.train(options, lgb.Dataset(X, y, categorical_feature=[1]), 3)
+        if name == "lightgbm":
+            return model, model.predict(ROWS)
+        treelite = pytest.importorskip("treelite")
+        model = treelite.frontend.from_lightgbm(model)
+        return model, treelite.gtil.predict(model, ROWS).ravel()
+    if name == "sklearn":
+        from sklearn.ensemble import HistGradientBoostingRegressor
+
+        model = HistGradientBoostingRegressor(max_iter=3, categorical_features=[1]).fit(X, y)
+        return model, model.predict(ROWS)
+    cb = pytest.importorskip("catboost")
+    whole = pd.DataFrame({0: X[60:, 0], 1: X[60:, 1].astype(int)})
+    model = cb.CatBoostRegressor(iterations=9, depth=4, one_hot_max_size=10, thread_count=1)
+    model.set_params(verbose=0, allow_writing_files=False).fit(whole, y[60:], cat_features=[1])
+    # CatBoost takes no NaN for a category: it is asked for another text.
+    asked = pd.DataFrame({0: ROWS[:, 0], 1: [-1, 99, "nan", 0, 2, 4]})
+    return model, model.predict(asked)
+
+
+@pytest.mark.parametrize("name", ["xgboost", "lightgbm", "sklearn", "catboost", "treelite"])
+def test_minus_one_in_an_array_means_what_it_means_to_the_source(name: str) -> None:
+    model, expected = minus_one(name)
+    got = bitvec.compile(bitvec.convert(model)).raw(ROWS)[:, 0]
+    np.testing.assert_array_equal(got, expected.astype(got.dtype))
+    code, other, missing = expected[:3]
+    if name == "catboost":  # a category like others
+        assert code != other == missing
+    elif name in ("treelite", "xgboost"):  # in no list, no set
+        assert code == other
+    else:
+        assert code == missing
+
+
+def test_minus_one_is_missing_to_ydf_and_no_code_to_the_forest() -> None:
+    library = pytest.importorskip("ydf")
+    library.verbose(0)
+    X, y = coded(0)
+    codes = np.nan_to_num(X[:, 1], nan=-1).astype(np.int32)
+    kinds = {"semantic": library.Semantic.CATEGORICAL, "is_already_integerized": True}
+    model = library.GradientBoostedTreesLearner(
+        label="y",
+        task=library.Task.REGRESSION,
+        num_trees=3,
+        validation_ratio=0.0,
+        features=[library.Feature("x"), library.Feature("c", **kinds)],
+    ).train({"x": X[:, 0], "c": codes, "y": y})
+    predictor = bitvec.compile(bitvec.convert(model))
+    got = predictor.raw(ROWS)[:, 0]
+    # 0 stands for all that is no code; YDF does not check codes beyond those that it knows.
+    asked = np.array([0, 0, -1, 0, 2, 4], np.int32)
+    expected = model.predict({"x": ROWS[:, 0], "c": asked})
+    np.testing.assert_array_equal(got, expected)
