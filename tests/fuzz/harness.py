@@ -42,14 +42,22 @@ class Report:
         return ", ".join(f"{self.total(kind)} {kind}" for kind in OUTCOMES)
 
 
-def fuzz(sound: Path, count: int, *, seed: int, kept: Path, processes: int = 1) -> Report:
+def fuzz(
+    sound: Path,
+    count: int,
+    *,
+    seed: int,
+    kept: Path,
+    processes: int = 1,
+    patience: float = PATIENCE,
+) -> Report:
     """Read `count` damaged copies of the files of a folder; those that fail are kept."""
     kept.mkdir(exist_ok=True)
     bounds = [count * part // processes for part in range(processes + 1)]
     with ThreadPoolExecutor(processes) as pool:
         reports = list(
             pool.map(
-                lambda first, last: _watched(sound, first, last, seed, kept),
+                lambda first, last: _watched(sound, first, last, seed, kept, patience),
                 bounds[:-1],
                 bounds[1:],
             )
@@ -61,7 +69,7 @@ def fuzz(sound: Path, count: int, *, seed: int, kept: Path, processes: int = 1) 
     return whole
 
 
-def _watched(sound: Path, first: int, last: int, seed: int, kept: Path) -> Report:
+def _watched(sound: Path, first: int, last: int, seed: int, kept: Path, patience: float) -> Report:
     names = sorted(path.name for path in sound.iterdir())
     report, index = Report(), first
 
@@ -81,7 +89,7 @@ def _watched(sound: Path, first: int, last: int, seed: int, kept: Path) -> Repor
             if lines.next(START) != ["ready"]:
                 raise AssertionError("a child must read the sound files.")
             while index < last:
-                line = lines.next(PATIENCE)
+                line = lines.next(patience)
                 if line is None:
                     hangs = child.poll() is None and not lines.ended
                     child.kill()

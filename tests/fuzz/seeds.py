@@ -26,6 +26,20 @@ def write_all(folder: Path) -> list[Path]:
     """Write the files; the first word of a name is how it is read."""
     for write in (_xgboost, _lightgbm, _catboost, _treelite, _onnx, _ydf, _skops, _own, _rows):
         write(folder)
+    (folder / "convert-catboost.cbm").unlink()  # it is read by CatBoost, in a child process
+    return sorted(folder.iterdir())
+
+
+def write_run(folder: Path) -> list[Path]:
+    """Write files of each library that is asked for its answers to them, in a child process."""
+    for write in (_xgboost, _lightgbm, _catboost, _treelite, _onnx, _ydf, _skops):
+        write(folder)
+    for path in folder.iterdir():
+        path.rename(path.with_name(path.name.replace("convert-", "certify-", 1)))
+    pytest.importorskip("onnxruntime")
+    forest = bitvec.convert(_forests()["forest"])
+    for form in ("tree_ensemble", "traversal"):
+        bitvec.export(forest, folder / f"subject-{form}.ort", form=form)
     return sorted(folder.iterdir())
 
 
@@ -74,6 +88,7 @@ def _catboost(folder: Path) -> None:
         model = cb.CatBoost({**common, **option, "allow_writing_files": False}).fit(pool)
         path = folder / f"convert-catboost-{name}.json"
         model.save_model(str(path), format="json", pool=pool)
+    model.save_model(str(folder / "convert-catboost.cbm"))
 
 
 @cache

@@ -20,7 +20,7 @@ import numpy as np
 from fuzz.mutations import damaged
 
 import bitvec
-from bitvec import certificates, reference
+from bitvec import api, certificates, reference
 from bitvec.errors import BitvecError
 from bitvec.forest import Forest
 from bitvec.runtime import datafiles
@@ -57,11 +57,26 @@ def rows(path: Path) -> None:
     datafiles.read(path)
 
 
+def certify(path: Path) -> None:
+    """Ask the library that made a file, in the child process that opens it."""
+    forest = bitvec.convert(path)
+    if forest.n_features <= 1000:
+        bitvec.certify(forest, path, engine="reference")
+
+
+def subject(path: Path) -> None:
+    """Ask a file that is only run, and lifted by nothing."""
+    asked = api.subject(path)
+    asked.raw(np.zeros((2, asked.n_features or 0), asked.input_dtype))
+
+
 READERS: dict[str, Callable[[Path], None]] = {
     "convert": convert,
     "load": load,
     "certificate": certificate,
     "rows": rows,
+    "certify": certify,
+    "subject": subject,
 }
 """By the first word of a sound file's name."""
 
