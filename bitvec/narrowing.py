@@ -211,7 +211,7 @@ def _require_constant_leaves(forest: Forest) -> None:
     if forest.leaves.linear is not None:
         raise UnsupportedModelError(
             "a forest whose scores are to be rounded must have constant leaves, got leaves that "
-            "are linear in x: their terms may cancel. Choose a target that has float64."
+            "are linear in x: their terms may cancel; choose a target that has float64."
         )
 
 

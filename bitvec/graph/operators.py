@@ -247,7 +247,7 @@ def _require_kept(kind: str, constant: Array) -> None:
     if dropped:
         raise UnsupportedModelError(
             f"a scale, divisor or base score must not round to {nothing:g} in float32, got "
-            f"{number!r}: onnxruntime would leave it out. Predict with bitvec."
+            f"{number!r}: onnxruntime would leave it out; predict with bitvec."
         )
 
 

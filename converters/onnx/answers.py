@@ -130,7 +130,7 @@ def _require_one_class(operator: Operator) -> None:
     if operator.negative_weights:
         raise UnsupportedModelError(
             "a classifier of one class must have no negative weights, got some: onnxruntime's "
-            "label is then whether the score is above 0. Name both of its classes."
+            "label is then whether the score is above 0: name both of its classes."
         )
     if operator.transform == "PROBIT":
         raise UnsupportedModelError(
@@ -237,7 +237,7 @@ def _two_classes(
         raise UnsupportedModelError(
             "the leaves of a classifier of two classes must weigh one class only, got weights of "
             f"{weighed.size}: onnxruntime's label is then whether the second score is above 0, "
-            "not the higher score. Export it with weights for class id 0 only."
+            "not the higher score: export it with weights for class id 0 only."
         )
     plain = operator.transform in ("NONE", "SOFTMAX", "SOFTMAX_ZERO")
     second = int(weighed[0]) == 1

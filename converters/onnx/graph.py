@@ -106,7 +106,7 @@ def surroundings(model: Any) -> Surroundings:
     if twice and onnx.TensorProto.FLOAT in types[2:]:
         raise UnsupportedModelError(
             "an int64 input must be cast to float32 at once, got a Cast to float64 first: numbers "
-            "above 2**53 are then rounded twice, unless a runtime joins the casts. Leave it out."
+            "above 2**53 are then rounded twice, unless a runtime joins the casts: leave it out."
         )
     if node.op_type == ENSEMBLE and types[-1] in _INTEGERS:
         raise UnsupportedModelError(
