@@ -22,13 +22,11 @@ class _Categorical:
     """A column of categories: its labels in the forest's order, and one for each row.
 
     `at` holds places among the labels: -1 for a missing category, the number of labels for one that
-    the forest does not know. `has_decimals` says that a whole number is the category of its
-    decimals.
+    the forest does not know.
     """
 
     labels: tuple[Label, ...]
     at: Array
-    has_decimals: bool
 
     @cached_property
     def known(self) -> Array:
@@ -55,23 +53,22 @@ class _Categorical:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all labels are whole numbers, or some are their decimals where that counts."""
-        wholes = [label for label in self.labels if _whole(label, self.has_decimals) is not None]
-        return bool(wholes) if self.has_decimals else len(wholes) == len(self.labels)
+        """Whether some labels are whole numbers, or texts of their decimals."""
+        return any(_whole(label) is not None for label in self.labels)
 
     def numbers(self, *, missing: bool = False) -> list[int | None]:
         """Return the whole numbers of `values`, -1 for a text that is none."""
         values = self.values(missing=missing)
-        numbers = [None if v is None else _whole(v, self.has_decimals) for v in values]
+        numbers = [None if v is None else _whole(v) for v in values]
         return [
             -1 if number is None and value is not None else number
             for number, value in zip(numbers, values, strict=True)
         ]
 
 
-def _whole(label: Label, has_decimals: bool) -> int | None:
+def _whole(label: Label) -> int | None:
     if isinstance(label, str):
-        return whole_number(label) if has_decimals else None
+        return whole_number(label)
     return label if type(label) is int else None
 
 
@@ -191,4 +188,4 @@ def _categorical(inputs: Inputs, at: int, codes: Array, rng: np.random.Generator
     found[np.isnan(codes)] = -1
     found[rng.random(codes.size) < 0.1] = -1
     found[rng.random(codes.size) < 0.1] = len(labels)
-    return _Categorical(labels, found, at in inputs.decimals)
+    return _Categorical(labels, found)

@@ -184,6 +184,15 @@ def test_a_forest_that_takes_categories_for_others_fails_its_certificate(source:
     assert "frames, differ: numbers and categories (" in certificate.summary()
 
 
+def test_a_forest_that_takes_whole_numbers_for_codes_fails_its_certificate() -> None:
+    model, forest, _ = certified("ydf")
+    codes = replace(forest, inputs=replace(forest.inputs, decimals=()))
+    certificate = bitvec.certify(codes, model)
+    assert not certificate.passed
+    found = {frame.kind: frame.outcome for frame in certificate.frames}
+    assert found["whole numbers"] == DIFFER
+
+
 def test_a_certificate_of_frames_is_saved_and_read(tmp_path: Any) -> None:
     model, forest, certificate = certified("sklearn")
     path = certificate.save(tmp_path / "certificate.json")
