@@ -21,6 +21,7 @@ from bitvec.forest import Forest, require_forest
 from bitvec.machine import DecisionMachine
 from bitvec.narrowing import narrow_tests
 from bitvec.probing import probe_rows
+from bitvec.progress import progress as bar
 from bitvec.runtime import machine_predictor, predictor
 from bitvec.runtime.frames import native_frame
 from bitvec.runtime.predictor import Predictor
@@ -145,11 +146,13 @@ def certify(
     exported: bool | None = None,
     engine: str = "auto",
     seed: int = 0,
-    progress: Callable[[float], None] | None = None,
+    allow_values_only: bool = False,
+    progress: Callable[[float], None] | Literal[False] | None = None,
 ) -> Certificate:
     """Compare a forest with its source, or with what it was exported to, and certify the result.
 
-    Rows are built for each node from the box of its path, so that a tie, one ulp to each side, NaN,
+    Where the source shows its trees, they are proved to be the same function node by node. Rows are
+    built for each node from the box of its path, so that a tie, one ulp to each side, NaN,
     infinities, signed zeros and every kind of category code really reach it.
 
     Parameters
@@ -168,14 +171,18 @@ def certify(
         The engine that answers for the forest.
     seed : int
         Of the values in columns that a path leaves open.
-    progress : callable, optional
-        Called with the fraction done.
+    allow_values_only : bool
+        Whether the certificate passes on values alone where `model` shows neither its trees nor
+        leaf ids, as an exported file without them does.
+    progress : callable or False, optional
+        Called with the fraction done; False for none. By default a bar where stderr is a terminal.
 
     Returns
     -------
     Certificate
-        `passed` says whether no leaf, raw score or prediction differs and every reachable node was
-        seen on every outcome; `summary()` and `save(path)` say the rest.
+        `grade` says what it rests on: "proved", "two-sided" or "values only". `passed` says whether
+        nothing differs, and every reachable node was seen on every outcome where nothing is proved;
+        `summary()` and `save(path)` say the rest.
 
     Raises
     ------
@@ -204,17 +211,19 @@ def certify(
         other = renumbered(forest, other, lambda: convert(model))
     other = with_written_trees(forest, other)
     rows = None if X is None else predictor.rows(X)
-    certificate = compare(
-        forest,
-        exits=predictor.engine.exit_leaves,
-        raw=predictor.engine.raw,
-        scores=predictor.scores,
-        predict=predictor.predict,
-        subject=other,
-        X=rows,
-        seed=seed,
-        progress=progress,
-    )
+    with bar("certifying", quiet=progress is not None, lines=False) as advance:
+        certificate = compare(
+            forest,
+            exits=predictor.engine.exit_leaves,
+            raw=predictor.engine.raw,
+            scores=predictor.scores,
+            predict=predictor.predict,
+            subject=other,
+            X=rows,
+            seed=seed,
+            allow_values_only=allow_values_only,
+            progress=advance or progress or None,
+        )
     if other.of_frame is None:
         return certificate
     own = FrameAnswers(

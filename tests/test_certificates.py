@@ -148,14 +148,15 @@ def grid(forest: Forest) -> np.ndarray:
 def test_a_forest_agrees_with_itself(leaves):
     forest = small_forest()
     X = np.random.default_rng(0).normal(size=(20, 3))
-    certificate = compare(forest, answers(forest, leaves=leaves), X=X)
+    certificate = compare(forest, answers(forest, leaves=leaves), X=X, allow_values_only=True)
     assert certificate.passed
     assert certificate.coverage == 1
     assert certificate.n_rows == 20
     assert certificate.max_ulp == 0
     assert certificate.compared == ("leaf ids and raw scores" if leaves else "raw scores")
     assert any("exposes no leaf ids" in note for note in certificate.exclusions) != leaves
-    assert certificate.summary().startswith("PASSED")
+    grade = "two-sided" if leaves else "values only"
+    assert certificate.summary().startswith(f"PASSED, {grade}: forest against reference 1")
 
 
 @pytest.mark.parametrize("leaves", [True, False])
@@ -166,7 +167,7 @@ def test_every_smallest_change_of_every_node_is_caught(leaves):
     X = grid(forest)
     expected = answers(forest).leaf_ids(X)
     for what, node, mutant in mutants(forest):
-        certificate = compare(mutant, answers(forest, leaves=leaves))
+        certificate = compare(mutant, answers(forest, leaves=leaves), allow_values_only=True)
         if np.array_equal(answers(mutant).leaf_ids(X), expected):
             # A value that counts as missing now, and goes where it went before, is no change.
             assert what.startswith("missing"), (what, node)
@@ -248,23 +249,23 @@ def test_rows_that_the_subject_does_not_accept_are_never_handed_to_it():
 
     subject = Subject("reference", "1", strict, None, accepts_missing=False, accepts_infinite=False)
     X = np.array([[1.0, 2.0, 3.0], [np.nan, 0.0, 0.0], [0.0, np.inf, 0.0]])
-    certificate = compare(forest, subject, X=X)
+    certificate = compare(forest, subject, X=X, allow_values_only=True)
     assert certificate.passed
     assert (certificate.n_rows, certificate.n_rows_left_out) == (1, 2)
-    assert len(certificate.exclusions) == 7
+    assert len(certificate.exclusions) == 8
 
 
 def test_an_inexact_subject_may_differ_by_rounding_and_no_more():
     forest = small_forest()
     plain = answers(forest, leaves=False, exact=False)
     rounded = replace(plain, raw=lambda X: np.nextafter(plain.raw(X), np.inf))
-    certificate = compare(forest, rounded)
+    certificate = compare(forest, rounded, allow_values_only=True)
     assert certificate.passed
     assert certificate.max_ulp == 1
-    assert not compare(forest, replace(rounded, exact=True)).passed
+    assert not compare(forest, replace(rounded, exact=True), allow_values_only=True).passed
     off = replace(plain, raw=lambda X: plain.raw(X) * (1 + 1e-9))
-    assert not compare(forest, off).passed
-    assert compare(forest, off, allowed_difference=1e-6).passed
+    assert not compare(forest, off, allow_values_only=True).passed
+    assert compare(forest, off, allowed_difference=1e-6, allow_values_only=True).passed
 
 
 def test_reversed_classes_are_caught_in_the_labels_alone(tmp_path):
@@ -680,11 +681,13 @@ def test_an_exported_file_is_compared_down_to_labels(tmp_path):
     for form in ("tree_ensemble", "tensor"):
         axis = forest_without_special_nodes(forest)
         path = bitvec.export(axis, tmp_path / f"{form}.onnx", form=form)
-        certificate = api.certify(axis, path)
+        certificate = api.certify(axis, path, allow_values_only=True)
         assert certificate.passed, str(certificate)
         assert certificate.compared == "raw scores, transformed scores and labels"
         assert ("one thread" in str(certificate)) == (form == "tree_ensemble")
-        assert not api.certify(forest_without_special_nodes(wrong), path).passed
+        assert not api.certify(
+            forest_without_special_nodes(wrong), path, allow_values_only=True
+        ).passed
         with pytest.raises(InputError, match=r"features as the forest, 3, got 4"):
             api.certify(
                 axis, api.subject(bitvec.export(wider(axis), tmp_path / "w.onnx", form=form))
@@ -704,7 +707,7 @@ def wider(forest: Forest) -> Forest:
 def check_every_part(forest: Forest, subject: Subject, X) -> None:
     """It passes, and no longer so with classes reversed or one leaf moved by an ulp."""
     assert subject.predict is not None
-    certificate = compare(forest, subject, X=X)
+    certificate = compare(forest, subject, X=X, allow_values_only=True)
     assert certificate.passed, str(certificate)
     classes = tuple(labels[::-1] for labels in forest.output.classes)
     wrong = replace(forest, output=replace(forest.output, classes=classes))

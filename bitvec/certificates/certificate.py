@@ -19,12 +19,16 @@ from bitvec.certificates.frame_result import DIFFER, FrameResult
 from bitvec.forest import Forest
 
 FORMAT = "bitvec.certificate"
-VERSION = 4
+VERSION = 5
 LISTED = 10_000
 """Most nodes that a list of a certificate names; the counts are always complete."""
 
 CIRCUMSTANCES = frozenset({"subject_version", "versions", "platform", "created"})
 """What may be otherwise when a comparison is made again with the same result."""
+
+PROVED, TWO_SIDED, VALUES_ONLY = "proved", "two-sided", "values only"
+GRADES = (PROVED, TWO_SIDED, VALUES_ONLY)
+"""What a comparison rests on, from the strongest: see `Certificate.grade`."""
 
 LEAF_IDS, LEAF_VALUES, RAW = "leaf ids", "leaf values", "raw scores"
 LABELS, PREDICTIONS, SCORES = "labels", "predictions", "transformed scores"
@@ -43,6 +47,14 @@ class Certificate:
 
     Parameters
     ----------
+    grade : "proved", "two-sided" or "values only"
+        "proved": the subject's own trees, node by node, are the same function of every accepted row
+        as the forest's. "two-sided": rows for each node of the forest, with all other columns drawn
+        around all thresholds, and the subject's leaf ids one-to-one with the forest's leaves.
+        "values only": the subject showed neither, so that a side of it that no node of the forest
+        asks for may have stayed unseen.
+    allow_values_only : bool
+        Whether "values only" suffices to pass.
     compared : str
         Of "leaf ids", "leaf values", "raw scores", "transformed scores", "labels" and
         "predictions" those that the subject gives and some row showed: "leaf ids and raw scores",
@@ -67,6 +79,11 @@ class Certificate:
     n_answered : int
         Rows on which predictions, transformed scores and labels were compared: all, or, where raw
         scores need not be equal, those on which they are.
+    n_structure_mismatches : int
+        Places at which the subject's trees are another function, the first 10.
+    n_unseen_leaves : int
+        Leaves of the forest at which no row was seen; where coverage is 1, no accepted row reaches
+        them.
     n_leaf_mismatches : int
         Pairs of a row and a tree.
     n_value_mismatches : int
@@ -95,6 +112,8 @@ class Certificate:
         What data frames have shown that both sides were handed.
     """
 
+    grade: str
+    allow_values_only: bool
     compared: str
     subject: str
     subject_version: str
@@ -112,6 +131,8 @@ class Certificate:
     n_rows: int
     n_rows_left_out: int
     n_answered: int
+    n_structure_mismatches: int
+    n_unseen_leaves: int
     n_leaf_mismatches: int
     n_value_mismatches: int
     n_raw_mismatches: int
@@ -157,14 +178,19 @@ class Certificate:
 
     @property
     def passed(self) -> bool:
-        """Whether all that was compared agrees, rows were compared and coverage is 1."""
+        """Whether all that was compared agrees, and the grade suffices.
+
+        Rows must have been compared, and coverage must be 1 where no proof covers every row.
+        """
         return (
-            self.n_leaf_mismatches == 0
+            self.n_structure_mismatches == 0
+            and self.n_leaf_mismatches == 0
             and self.n_value_mismatches == 0
             and self.raw_agrees
             and self.n_label_mismatches == 0
             and self.max_score_ulp <= self.allowed_score_ulp
-            and self.n_covered == self.n_reachable
+            and (self.grade == PROVED or self.n_covered == self.n_reachable)
+            and (self.grade != VALUES_ONLY or self.allow_values_only)
             and self.n_probes + self.n_rows > 0
             and all(frame.outcome != DIFFER for frame in self.frames)
         )
@@ -196,7 +222,7 @@ class Certificate:
             "1" if self.n_covered == self.n_reachable else f"{min(self.coverage, 0.9999):.4f}"
         )
         lines = [
-            f"{'PASSED' if self.passed else 'FAILED'}: forest against {self.subject} "
+            f"{'PASSED' if self.passed else 'FAILED'}, {self.grade}: forest against {self.subject} "
             f"{self.subject_version}, {self.compared}",
             f"coverage {coverage}: {self.n_covered} of {self.n_reachable} reachable nodes showed "
             f"every outcome, {self.n_unreachable} of {self.n_nodes} cannot be reached",
@@ -204,6 +230,17 @@ class Certificate:
             *self._findings(),
             *frame_result.summary(self.frames),
         ]
+        if self.grade == PROVED:
+            lines.insert(1, f"trees: the same function as {self.subject}'s own, node by node")
+        if self.n_structure_mismatches:
+            lines.insert(1, f"trees: {self.n_structure_mismatches} places differ")
+        if self.n_unseen_leaves:
+            lines.append(f"leaves: {self.n_unseen_leaves} were reached by no row")
+        if self.grade == VALUES_ONLY and not self.allow_values_only:
+            lines.append(
+                "not enough: a certificate of values only passes with `allow_values_only` "
+                "(--allow-values-only)"
+            )
         if not self.passed:
             lines += [f"difference: {difference}" for difference in self.differences[:3]]
         lines += [

@@ -18,8 +18,11 @@ from bitvec.certificates.certificate import (
     LEAF_VALUES,
     LISTED,
     PREDICTIONS,
+    PROVED,
     RAW,
     SCORES,
+    TWO_SIDED,
+    VALUES_ONLY,
     Certificate,
     listing,
 )
@@ -32,8 +35,11 @@ from bitvec.certificates.footing import (
     rounding_bound,
 )
 from bitvec.certificates.near_ties import Settled
+from bitvec.certificates.proof import Proof, prove
+from bitvec.errors import UnsupportedModelError
 from bitvec.forest import Forest
 from bitvec.probing import LONG_RUN, MAGNITUDE, Coverage, has_long_runs, probe_rows
+from bitvec.source_trees import SourceTrees
 from bitvec.subject import Subject
 
 FRAMES_NOTE = (
@@ -55,9 +61,10 @@ def compare(
     X: Array | None = None,
     seed: int = 0,
     allowed_difference: float | None = None,
+    allow_values_only: bool = False,
     progress: Callable[[float], None] | None = None,
 ) -> Certificate:
-    """Compare a forest with a subject on rows made for each node, and on X.
+    """Compare a forest with a subject by a proof, on rows made for each node, and on X.
 
     Parameters
     ----------
@@ -75,6 +82,8 @@ def compare(
         Of those columns; the same seed and X make the same rows.
     allowed_difference : float, optional
         Of raw scores, if the subject is not exact; by default what rounding explains.
+    allow_values_only : bool
+        Whether the certificate passes where the subject shows neither trees nor leaf ids.
     progress : callable, optional
         Called with the fraction of nodes done.
 
@@ -87,6 +96,7 @@ def compare(
     """
     require_same_sizes(forest, subject)
     rows, n_left_out = accepted_rows(forest, subject, X)
+    trees, proof = _proof(forest, subject)
     settled = Settled(forest)
     if subject.rounds_columns:
         rows = settled(rows)
@@ -105,6 +115,7 @@ def compare(
         infinite=subject.accepts_infinite,
         # Given rows have gone through it.
         keep=settled if subject.rounds_columns and not len(rows) else None,
+        others=None if trees is None else trees.tests,
     )
     coverage = Coverage(*(np.zeros(0, kind) for kind in (bool, np.int32, np.int32)))
     done = 0.0
@@ -122,7 +133,10 @@ def compare(
         allowed_difference = rounding_bound(forest, *tally.raw_dtypes)
     places = _places(forest, coverage)
     source = forest.source
+    grade, doubts = _grade(proof, tally)
     return Certificate(
+        grade=grade,
+        allow_values_only=allow_values_only,
         compared=listing(_given(forest, subject, answered=tally.n_answered > 0)),
         subject=subject.name,
         subject_version=subject.version,
@@ -143,6 +157,8 @@ def compare(
         n_rows=len(rows),
         n_rows_left_out=n_left_out,
         n_answered=tally.n_answered,
+        n_structure_mismatches=len(proof.differences),
+        n_unseen_leaves=0 if subject.leaf_ids is None else int((~tally.seen).sum()),
         n_leaf_mismatches=tally.n_leaf_mismatches,
         n_value_mismatches=tally.n_value_mismatches,
         n_raw_mismatches=tally.n_raw_mismatches,
@@ -152,8 +168,9 @@ def compare(
         max_score_ulp=tally.max_score_ulp,
         allowed_score_ulp=score_bound(forest, subject),
         raw_dtype=tally.raw_dtype,
-        differences=tuple(tally.examples),
+        differences=(*proof.differences, *tally.examples),
         exclusions=(
+            *doubts,
             *_not_answered(forest, subject, tally),
             *_exclusions(
                 forest, subject, coverage, n_left_out, settled.n_left_out, allowed_difference
@@ -170,6 +187,39 @@ def compare(
         platform=platform.platform(),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
     )
+
+
+def _proof(forest: Forest, subject: Subject) -> tuple[SourceTrees | None, Proof]:
+    """Return the subject's trees, if it shows them, and what a proof made of them."""
+    if subject.trees is None:
+        return None, Proof(refused=f"{subject.name} shows no trees to compare node by node")
+    try:
+        trees = subject.trees()
+    except UnsupportedModelError as error:
+        return None, Proof(refused=f"the trees of {subject.name} were not read: {error}")
+    proof = prove(
+        forest,
+        trees,
+        missing=subject.accepts_missing,
+        infinite=subject.accepts_infinite,
+        leaf_ids=subject.leaf_ids is not None and subject.ids == "source",
+    )
+    return trees, proof
+
+
+def _grade(proof: Proof, tally: Tally) -> tuple[str, tuple[str, ...]]:
+    """Return the grade of a comparison, and why it is no better one."""
+    if proof.holds:
+        by_rows = f"known by answers to rows alone: {listing(proof.unstated)}"
+        return PROVED, (by_rows,) if proof.unstated else ()
+    doubts = [f"not proved: {proof.refused}"] if proof.refused else []
+    if tally.subject.leaf_ids is None:
+        return VALUES_ONLY, tuple(doubts)
+    tree = np.repeat(np.arange(tally.forest.n_trees), np.diff(tally.forest.bitvectors.leaf_ptr))
+    names = np.stack([tree, tally.leaf_id])[:, tally.seen]
+    if np.unique(names, axis=1).shape[1] < names.shape[1]:
+        return VALUES_ONLY, (*doubts, "several leaves share a leaf id")
+    return TWO_SIDED, tuple(doubts)
 
 
 def _answers(

@@ -56,8 +56,9 @@ class Tally:
     """The differences found so far between a subject and a forest.
 
     `answers` speaks for the forest; `leaf_id` holds the subject's id of each of its leaves.
-    `n_answered` counts the rows on which predictions, scores and labels were compared; `raw_dtypes`
-    are those of the subject's raw scores and of the forest's.
+    `seen` marks the leaves at which a row was seen, where leaf ids are compared; `n_answered`
+    counts the rows on which predictions, scores and labels were compared; `raw_dtypes` are those of
+    the subject's raw scores and of the forest's.
     """
 
     forest: Forest
@@ -75,6 +76,10 @@ class Tally:
     max_score_ulp: int = 0
     raw_dtypes: tuple[np.dtype, ...] = ()
     examples: list[Difference] = field(default_factory=list)
+    seen: Bool[Array, " n_leaves"] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.seen = np.zeros(self.forest.bitvectors.n_leaves, np.bool_)
 
     @property
     def raw_dtype(self) -> str:
@@ -132,7 +137,9 @@ class Tally:
         exits = self.answers.exits(X)
         exits = _shaped("the forest's exit leaves", exits, (len(X), B.n_trees), "iu")
         inside = (exits >= 0) & (exits < np.diff(B.leaf_ptr))
-        got = self.leaf_id[np.where(inside, exits, 0) + B.leaf_ptr[:-1]]
+        leaf = np.where(inside, exits, 0) + B.leaf_ptr[:-1]
+        self.seen[leaf[inside]] = True
+        got = self.leaf_id[leaf]
         # A number that names no leaf is kept as it is, to be read in the example.
         got = np.where(inside, got, exits)
         differs = (got != expected) | ~inside

@@ -135,7 +135,11 @@ def _texts(value: Any) -> dict[str, str]:
 
 _text = _exactly(str)
 
-_OF_KIND: dict[str, Callable[[Any], Any]] = {"leaf": _exactly(int), "label": _label}
+_OF_KIND: dict[str, Callable[[Any], Any]] = {
+    "leaf": _exactly(int),
+    "label": _label,
+    "structure": _text,
+}
 
 _READERS: dict[str, Callable[[Any], Any]] = {
     "bool": _exactly(bool),

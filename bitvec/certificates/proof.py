@@ -136,9 +136,15 @@ def _stated(forest: Forest, trees: SourceTrees) -> list[Difference]:
     for name, expected in trees.stated.items():
         got = getattr(forest.output, name)
         if _bits(expected) != _bits(got):
-            texts = [f"{name} {np.asarray(value).tolist()!r}" for value in (expected, got)]
+            texts = [f"{name} {_plain(value)!r}" for value in (expected, got)]
             found.append(Difference("structure", 0, texts[0], texts[1], ()))
     return found
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return list(map(_plain, value))
+    return value.tolist() if isinstance(value, np.ndarray) else value
 
 
 def _bits(value: Any) -> Any:

@@ -85,6 +85,11 @@ def contradictions(c: Certificate) -> list[str]:
     answers = {names.SCORES, names.LABELS, names.PREDICTIONS} & set(c.parts)
     compares_scores = not absent[names.SCORES] or not absent[names.PREDICTIONS]
     rules = {
+        "grade": c.grade in names.GRADES
+        and (c.grade != names.PROVED or not c.n_structure_mismatches)
+        and (c.grade != names.TWO_SIDED or not absent[names.LEAF_IDS]),
+        "n_structure_mismatches": shown["structure"] == c.n_structure_mismatches <= EXAMPLES,
+        "n_unseen_leaves": c.n_unseen_leaves <= c.n_nodes + c.n_trees,
         "compared": c.compared == listing(tuple(part for part in PARTS if part in c.parts))
         and not absent[names.RAW],
         "n_reachable": c.n_covered <= c.n_reachable <= c.n_nodes,

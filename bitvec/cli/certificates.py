@@ -11,9 +11,9 @@ import click
 from bitvec import api
 from bitvec.certificates import Certificate
 from bitvec.cli.answer import print_json
-from bitvec.cli.progress import progress
 from bitvec.cli.text import plain
 from bitvec.forest import Forest
+from bitvec.progress import progress
 
 
 def compare(
@@ -23,11 +23,20 @@ def compare(
     *,
     exported: bool = False,
     seed: int = 0,
+    allow_values_only: bool = False,
     quiet: bool = False,
 ) -> Certificate:
     """Compare a forest with a model file or an exported one, with a progress bar."""
     with progress("comparing", quiet=quiet) as advance:
-        return api.certify(forest, other, rows, exported=exported, seed=seed, progress=advance)
+        return api.certify(
+            forest,
+            other,
+            rows,
+            exported=exported,
+            seed=seed,
+            allow_values_only=allow_values_only,
+            progress=advance or False,
+        )
 
 
 def beside(path: Path) -> Path:

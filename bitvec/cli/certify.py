@@ -6,7 +6,14 @@ from pathlib import Path
 
 import click
 
-from bitvec.cli.options import PATH, debug_option, header_option, json_option, seed_option
+from bitvec.cli.options import (
+    PATH,
+    debug_option,
+    header_option,
+    json_option,
+    seed_option,
+    values_only_option,
+)
 from bitvec.cli.paths import open_forest, readable, writable
 from bitvec.cli.rows import read_rows
 from bitvec.errors import InputError
@@ -45,6 +52,7 @@ from bitvec.errors import InputError
     help="Make the comparison of this certificate again, and fail if it finds something else.",
 )
 @seed_option("the built rows")
+@values_only_option
 @json_option
 @click.pass_context
 def command(
@@ -57,9 +65,15 @@ def command(
     target: Path | None,
     again: Path | None,
     seed: int,
+    allow_values_only: bool,
     as_json: bool,
 ) -> None:
-    """Compare a forest with its source on rows built for each node, and certify the result.
+    """Compare a forest with its source node by node and on built rows, and certify the result.
+
+    The certificate's first line holds its grade. proved: the source's own trees are the same
+    function. two-sided: rows for each node, around all thresholds, and the source's leaf ids one to
+    one with the forest's leaves. values only: the source shows neither; this fails unless
+    --allow-values-only is given.
 
     For each node there are rows that really reach it with a value on its threshold, one ulp to
     each side, missing, infinite, and of each category. A MODEL file alone is lifted and compared
@@ -69,7 +83,7 @@ def command(
     Examples:
         bitvec certify model.ubj
         bitvec certify forest.safetensors --model model.skops --data rows.csv -o proof.json
-        bitvec certify forest.safetensors --artefact forest.onnx
+        bitvec certify forest.safetensors --artefact forest.onnx --allow-values-only
         bitvec certify forest.safetensors --model model.skops --again proof.json
     """
     if model is not None and artefact is not None:
@@ -101,7 +115,13 @@ def command(
     forest = open_forest(path)
     rows = None if data is None else read_rows(data, forest, header)
     certificate = certificates.compare(
-        forest, other, rows, exported=artefact is not None, seed=seed, quiet=as_json
+        forest,
+        other,
+        rows,
+        exported=artefact is not None,
+        seed=seed,
+        allow_values_only=allow_values_only,
+        quiet=as_json,
     )
     if target is not None:
         certificates.write(certificate, target)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from bitvec.cli.options import PATH, debug_option, json_option
+from bitvec.cli.options import PATH, debug_option, json_option, values_only_option
 from bitvec.cli.paths import readable, writable
 from bitvec.errors import InputError
 
@@ -32,10 +32,17 @@ FOREST = ".safetensors"
     help="Compare the forest with MODEL first, and write it only if it passes, with its proof "
     "OUT.certificate.json.",
 )
+@values_only_option
 @json_option
 @click.pass_context
 def command(
-    ctx: click.Context, model: Path, target: Path | None, force: bool, proves: bool, as_json: bool
+    ctx: click.Context,
+    model: Path,
+    target: Path | None,
+    force: bool,
+    proves: bool,
+    allow_values_only: bool,
+    as_json: bool,
 ) -> None:
     """Lift a trained model into a forest file that predicts exactly as it does.
 
@@ -73,7 +80,9 @@ def command(
     forest = api.convert(model)
     certificate = None
     if proves:
-        certificate = certificates.compare(forest, model, quiet=as_json)
+        certificate = certificates.compare(
+            forest, model, allow_values_only=allow_values_only, quiet=as_json
+        )
         if not certificate.passed:
             certificates.show(certificate, as_json=as_json)
             ctx.exit(1)

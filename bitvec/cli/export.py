@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bitvec.cli.options import PATH, debug_option, json_option
+from bitvec.cli.options import PATH, debug_option, json_option, values_only_option
 from bitvec.cli.paths import open_forest, writable
 
 if TYPE_CHECKING:
@@ -103,8 +103,9 @@ TARGETS = (
     help="Compare OUT with the forest, and write OUT.certificate.json. A C header is compiled and "
     "run for that, a library's model runs in its library, and ONNX in onnxruntime; for the target "
     "openvino in OpenVINO where that is installed. Other targets are not run, as the certificate "
-    "then says.",
+    "then says. An ONNX file without --leaves shows values only: see --allow-values-only.",
 )
+@values_only_option
 @json_option
 @click.pass_context
 def command(
@@ -113,6 +114,7 @@ def command(
     path: Path,
     target_path: Path,
     proves: bool,
+    allow_values_only: bool,
     as_json: bool,
     **given: Any,
 ) -> None:
@@ -158,9 +160,15 @@ def command(
             from bitvec.runtime.onnx.openvino import certified
 
             other = certified(target_path)
-        certificate = certificates.compare(forest, other, exported=True, quiet=as_json)
+        certificate = certificates.compare(
+            forest, other, exported=True, allow_values_only=allow_values_only, quiet=as_json
+        )
         proof = certificates.write(certificate, certificates.beside(target_path))
-        facts |= {"certificate": str(proof), "passed": certificate.passed}
+        facts |= {
+            "certificate": str(proof),
+            "passed": certificate.passed,
+            "grade": certificate.grade,
+        }
     if as_json:
         print_json({"certificate": None, **facts})
     else:

@@ -50,6 +50,12 @@ debug_option = click.option(
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
+values_only_option = click.option(
+    "--allow-values-only",
+    is_flag=True,
+    help="Let the certificate pass on values alone where neither trees nor leaf ids are shown.",
+)
+
 header_option = click.option(
     "--header/--no-header",
     default=None,

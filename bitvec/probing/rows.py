@@ -18,6 +18,7 @@ from bitvec import tree_paths
 from bitvec.arrays import Array
 from bitvec.errors import InputError
 from bitvec.forest import Forest
+from bitvec.node_tests import NodeTests
 from bitvec.probing.base_rows import BaseRows
 from bitvec.probing.code_runs import n_codes
 from bitvec.probing.coverage import Coverage
@@ -45,13 +46,14 @@ class Probes:
     forest : Forest
     seed : int
     base_rows : F, (n, n_features), optional
-        Rows from which the columns off a node's path are taken; else values near the forest's
-        thresholds are drawn.
+        Rows from which columns off a node's path are taken, beside values near thresholds.
     missing, infinite : bool
         Whether rows may hold NaN and infinities. Without them, an outcome that needs one is not
         asked for, and a node that needs one is not reachable.
     keep : callable, optional
         From rows to those of them that count, where a forest has a feature map.
+    others : NodeTests, optional
+        Of what the forest is compared with: their thresholds and codes are drawn from as well.
     """
 
     forest: Forest
@@ -60,6 +62,7 @@ class Probes:
     missing: bool = True
     infinite: bool = True
     keep: Callable[[Array], Array] | None = None
+    others: NodeTests | None = None
 
     def blocks(self) -> Iterator[tuple[Float[Array, "n n_features"], Coverage]]:
         """Yield distinct rows and the coverage so far; the last coverage is the whole forest's.
@@ -87,6 +90,7 @@ def probe_rows(
     missing: bool = True,
     infinite: bool = True,
     keep: Callable[[Array], Array] | None = None,
+    others: NodeTests | None = None,
 ) -> Probes:
     """Return rows that reach every node of a forest and show every outcome there; see `Probes`.
 
@@ -113,7 +117,7 @@ def probe_rows(
         with np.errstate(over="ignore", invalid="ignore"):
             base_rows = base_rows.astype(forest.dtype)
         base_rows = _allowed(base_rows, missing=missing, infinite=infinite)
-    return Probes(forest, seed, base_rows, missing, infinite, keep)
+    return Probes(forest, seed, base_rows, missing, infinite, keep, others)
 
 
 def _allowed(X: Array, *, missing: bool, infinite: bool) -> Array:
@@ -126,7 +130,7 @@ def _allowed(X: Array, *, missing: bool, infinite: bool) -> Array:
 def _blocks(probes: Probes) -> Iterator[tuple[Array, Coverage]]:
     forest = probes.forest
     facts = plan(forest, missing=probes.missing, infinite=probes.infinite)
-    base = BaseRows(forest, probes.base_rows)
+    base = BaseRows(forest, probes.base_rows, others=probes.others, missing=probes.missing)
     n_nodes = forest.n_nodes
     coverage = Coverage(
         np.zeros(n_nodes, bool), np.zeros(n_nodes, np.int32), np.zeros(n_nodes, np.int32)
@@ -139,7 +143,7 @@ def _blocks(probes: Probes) -> Iterator[tuple[Array, Coverage]]:
         for region in regions(facts, nodes):
             rng = np.random.default_rng([probes.seed, int(nodes[0])])
             for rows in trials.probe(region, rng):
-                yield _distinct(rows, base.read), coverage
+                yield _distinct(rows), coverage
     if n_nodes == 0:
         yield base.draw(1, np.random.default_rng(probes.seed)), coverage
 
@@ -185,11 +189,11 @@ def _mapped_blocks(probes: Probes) -> Iterator[tuple[Array, Coverage]]:
         yield _distinct(rows), coverage
 
 
-def _distinct(X: Array, read: Array | None = None) -> Array:
-    """Drop rows whose bytes occur before (so -0.0 and 0.0 stay apart), alike but in `read`."""
-    Z = np.ascontiguousarray(X if read is None else X[:, read])
-    if Z.shape[1] == 0:
+def _distinct(X: Array) -> Array:
+    """Drop rows whose bytes occur before (so -0.0 and 0.0 stay apart)."""
+    if X.shape[1] == 0:
         return X[:1]
+    Z = np.ascontiguousarray(X)
     rows = Z.view(np.dtype((np.void, Z.dtype.itemsize * Z.shape[1]))).ravel()
     first = np.sort(np.unique(rows, return_index=True)[1])
     return X if first.size == len(X) else X[first]

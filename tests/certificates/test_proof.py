@@ -229,6 +229,7 @@ def test_leaf_ids_are_part_of_the_proof_unless_left_out():
         ("base_score", np.zeros(1), np.array([5e-324])),
         ("base_score", np.zeros(1, np.float32), np.array([-0.0])),
         ("classes", None, (np.array([False, True]),)),
+        ("classes", None, (np.array([0, 1]), np.array(["a", "b", "c"]))),
         ("aggregate", "sum", Aggregate.MEAN),
         ("base_first", False, True),
         ("tree_weight", None, np.ones(1)),

@@ -28,12 +28,17 @@ def test_the_choices_are_those_of_the_tables():
     assert command.ONNX_FORMS == FORMS
 
 
+VALUES = "--allow-values-only"
+
+
 def test_a_target_is_written_certified_and_told(run, stump, tmp_path):
     out = tmp_path / "stump.onnx"
-    result = run("export", stump, "-o", out, "--target", "coreml", "--batch", 2, "--certify")
+    result = run(
+        "export", stump, "-o", out, "--target", "coreml", "--batch", 2, "--certify", VALUES
+    )
     assert result.exit_code == 0, result.output
     assert "settings: Set ModelFormat MLProgram" in result.stdout
-    assert "PASSED" in result.stdout
+    assert "PASSED, values only: " in result.stdout
     assert "  form portable; X, present -> raw; opset 18; batch 2\n" in result.stdout
     proof = json.loads((tmp_path / "stump.onnx.certificate.json").read_text())
     says = "coreml, which the file is for, was not run: onnxruntime answered in its place"
@@ -84,6 +89,16 @@ def test_a_file_that_cannot_be_lifted_describes_itself(run, stump, name, tmp_pat
     assert run("info", out, "--tree", 0).exit_code == 2
     (tmp_path / "no.ort").write_bytes(b"\0\0\0\0ORTM")
     assert run("info", tmp_path / "no.ort").exit_code == 2
+
+
+def test_values_only_pass_where_they_are_allowed(run, stump, tmp_path):
+    out = tmp_path / "stump.onnx"
+    result = run("export", stump, "-o", out, "--form", "portable", "--certify")
+    assert result.exit_code == 1
+    assert "FAILED, values only: " in result.stdout
+    assert VALUES in result.stdout
+    assert run("certify", stump, "--artefact", out).exit_code == 1
+    assert run("certify", stump, "--artefact", out, VALUES).exit_code == 0
 
 
 def test_complete_rows_need_no_second_input(run, stump, tmp_path):

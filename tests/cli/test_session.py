@@ -71,9 +71,10 @@ def test_convert_certify_predict_export_xgboost(
     np.testing.assert_allclose(probabilities, booster.predict_proba(X), rtol=1e-6)
 
     exported = answer(
-        run("export", "cancer.safetensors", "-o", "cancer.onnx", "--certify", "--json")
+        run("export", "cancer.safetensors", "-o", "cancer.onnx", "--leaves", "--certify", "--json")
     )
     assert exported["passed"] is True
+    assert exported["grade"] == "two-sided"
     assert exported["bytes"] == (desk / "cancer.onnx").stat().st_size
     assert certificates.load(desk / "cancer.onnx.certificate.json").passed
     options = onnxruntime.SessionOptions()
@@ -284,7 +285,7 @@ def test_categories_that_look_like_numbers_are_read_as_names(run: Run, desk: Pat
 def test_progress_is_a_bar_on_a_terminal_and_a_line_now_and_then_elsewhere(
     run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from bitvec.cli import progress
+    from bitvec import progress
 
     assert "comparing" not in run("certify", "cancer.ubj").stderr
     clock = iter((0.0, 1.0, 29.0, 30.0, 31.0, 61.0))

@@ -19,19 +19,37 @@ class Advance(Protocol):
 
 
 @contextmanager
-def progress(description: str, *, quiet: bool = False) -> Iterator[Advance | None]:
-    """Yield what moves a bar, or writes lines where stderr is no terminal; None if `quiet`."""
-    if quiet:
+def progress(
+    description: str, *, quiet: bool = False, lines: bool = True
+) -> Iterator[Advance | None]:
+    """Yield what moves a bar with the expected time, and writes lines where stderr is no terminal.
+
+    None if `quiet`, or where stderr is no terminal and `lines` are not wanted.
+    """
+    is_terminal = sys.stderr is not None and sys.stderr.isatty()
+    if quiet or not (is_terminal or lines):
         yield None
         return
-    if not sys.stderr.isatty():
+    if not is_terminal:
         yield _lines(description)
         return
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     # Without markup: a description holds no more than its text.
-    columns = TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn()
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TimeElapsedColumn(),
+        TextColumn("expected still:"),
+        TimeRemainingColumn(elapsed_when_finished=False),
+    )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(description, total=1.0)
 
