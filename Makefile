@@ -45,8 +45,7 @@ test-versions: $(VENV)/.develops
 	$(BIN)/python tests/versions/run.py
 
 # Shape annotations are checked on the core's own tests, and on all of them in the long run.
-SHAPED := $(addprefix tests/test_, laws_core.py laws_spec.py structure.py feature_maps.py machine.py \
-  narrowing.py worked_example.py) tests/converters/test_native.py
+SHAPED := tests/core tests/converters/test_native.py
 
 check: $(VENV)/.develops
 	$(BIN)/ruff format --check .
@@ -72,7 +71,7 @@ clean:
 	@if [ -e '$(VENV)/.made-for' ]; then $(REMOVE); fi
 	rm -rf build dist htmlcov *.egg-info .coverage .coverage.* \
 	  .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
-	@find bitvec converters learners runtime tests benchmarks examples docs -name __pycache__ -prune \
+	@find bitvec tests benchmarks docs -name __pycache__ -prune \
 	  -exec rm -rf {} + 2>/dev/null || true
 
 # ---- the environment ----------------------------------------------------------------------------

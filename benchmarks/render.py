@@ -16,8 +16,8 @@ from importlib import import_module
 from pathlib import Path
 
 from benchmarks.report import RESULTS
-from bitvec.formats import FORMATS
-from bitvec.targets import TARGETS
+from bitvec.converters.formats import FORMATS
+from bitvec.runtime.export.targets import TARGETS
 
 ROOT = Path(__file__).parent.parent
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))

@@ -12,9 +12,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bitvec.api import certify, compile, convert, to_torch
-    from bitvec.certificates import Certificate
-    from bitvec.comparison import diff
+    from bitvec.api import certify, compile, to_torch
+    from bitvec.converters.dispatch import convert
     from bitvec.converters.native import (
         from_cpt,
         from_e2edf,
@@ -25,6 +24,9 @@ if TYPE_CHECKING:
     )
     from bitvec.converters.sklearn import to_sklearn
     from bitvec.converters.treelite import to_treelite
+    from bitvec.core.forest import Forest, from_matrices
+    from bitvec.core.machine import DecisionMachine
+    from bitvec.differences import diff
     from bitvec.errors import (
         BitvecError,
         FileFormatError,
@@ -33,9 +35,7 @@ if TYPE_CHECKING:
         MissingLibraryError,
         UnsupportedModelError,
     )
-    from bitvec.exports import export, export_page, to_c
     from bitvec.files import identical, load, save
-    from bitvec.forest import Forest, from_matrices
     from bitvec.learners.cpt.sklearn import CPTClassifier, CPTRegressor
     from bitvec.learners.e2edt.sklearn import E2EDTClassifier, E2EDTRegressor
     from bitvec.learners.e2edt.sklearn_forests import E2EDFClassifier, E2EDFRegressor
@@ -46,26 +46,27 @@ if TYPE_CHECKING:
         KDDTRandomForestClassifier,
         KDDTRandomForestRegressor,
     )
+    from bitvec.learners.retrained.sklearn import RetrainedClassifier, RetrainedRegressor
     from bitvec.learners.tao.refine import tao_refine
     from bitvec.learners.tao.sklearn import TAOClassifier, TAORegressor
-    from bitvec.machine import DecisionMachine
-    from bitvec.retrained.sklearn import RetrainedClassifier, RetrainedRegressor
-    from bitvec.runtime.pruning.prune import prune
-    from bitvec.runtime.relax.harden import from_torch
-    from bitvec.runtime.retrain.retrain import retrain
+    from bitvec.runtime.export.exports import export, export_page, to_c
+    from bitvec.runtime.train.pruning.prune import prune
+    from bitvec.runtime.train.relax.harden import from_torch
+    from bitvec.runtime.train.retrain.retrain import retrain
+    from bitvec.verify.certificates import Certificate
 
     __version__: str
 
 _HOME = {
     "certify": "bitvec.api",
     "compile": "bitvec.api",
-    "convert": "bitvec.api",
-    "export": "bitvec.exports",
-    "export_page": "bitvec.exports",
-    "to_c": "bitvec.exports",
+    "convert": "bitvec.converters.dispatch",
+    "export": "bitvec.runtime.export.exports",
+    "export_page": "bitvec.runtime.export.exports",
+    "to_c": "bitvec.runtime.export.exports",
     "to_torch": "bitvec.api",
-    "Certificate": "bitvec.certificates",
-    "diff": "bitvec.comparison",
+    "Certificate": "bitvec.verify.certificates",
+    "diff": "bitvec.differences",
     "BitvecError": "bitvec.errors",
     "FileFormatError": "bitvec.errors",
     "InputError": "bitvec.errors",
@@ -74,12 +75,12 @@ _HOME = {
     "UnsupportedModelError": "bitvec.errors",
     "load": "bitvec.files",
     "save": "bitvec.files",
-    "Forest": "bitvec.forest",
-    "from_matrices": "bitvec.forest",
+    "Forest": "bitvec.core.forest",
+    "from_matrices": "bitvec.core.forest",
     "tao_refine": "bitvec.learners.tao.refine",
     "TAOClassifier": "bitvec.learners.tao.sklearn",
     "TAORegressor": "bitvec.learners.tao.sklearn",
-    "DecisionMachine": "bitvec.machine",
+    "DecisionMachine": "bitvec.core.machine",
     "CPTClassifier": "bitvec.learners.cpt.sklearn",
     "CPTRegressor": "bitvec.learners.cpt.sklearn",
     "E2EDFClassifier": "bitvec.learners.e2edt.sklearn_forests",
@@ -101,11 +102,11 @@ _HOME = {
     "to_sklearn": "bitvec.converters.sklearn",
     "to_treelite": "bitvec.converters.treelite",
     "identical": "bitvec.files",
-    "RetrainedClassifier": "bitvec.retrained.sklearn",
-    "RetrainedRegressor": "bitvec.retrained.sklearn",
-    "from_torch": "bitvec.runtime.relax.harden",
-    "prune": "bitvec.runtime.pruning.prune",
-    "retrain": "bitvec.runtime.retrain.retrain",
+    "RetrainedClassifier": "bitvec.learners.retrained.sklearn",
+    "RetrainedRegressor": "bitvec.learners.retrained.sklearn",
+    "from_torch": "bitvec.runtime.train.relax.harden",
+    "prune": "bitvec.runtime.train.pruning.prune",
+    "retrain": "bitvec.runtime.train.retrain.retrain",
 }
 
 __all__ = [

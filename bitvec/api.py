@@ -10,65 +10,30 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from bitvec import dispatch, files, reading
-from bitvec.arrays import Array, ArrayLike
-from bitvec.certificates import Certificate, compare
-from bitvec.certificates.frames import compare_frames, with_frames
-from bitvec.dispatch import converter, is_forest_file, is_path
+from bitvec.converters import dispatch
+from bitvec.converters.dispatch import convert as convert
+from bitvec.core.arrays import Array, ArrayLike
+from bitvec.core.forest import Forest, require_forest
+from bitvec.core.machine import DecisionMachine
+from bitvec.core.to_float32 import narrow_tests
 from bitvec.errors import InputError
-from bitvec.exported import renumbered, with_written_trees
-from bitvec.forest import Forest, require_forest
-from bitvec.machine import DecisionMachine
-from bitvec.narrowing import narrow_tests
-from bitvec.probing import probe_rows
-from bitvec.progress import progress as bar
-from bitvec.runtime import machine_predictor, predictor
-from bitvec.runtime.frames import native_frame
-from bitvec.runtime.predictor import Predictor
-from bitvec.subject import FrameAnswers, Subject
+from bitvec.runtime.predict import machine_predictor, predictor
+from bitvec.runtime.predict.frames import native_frame
+from bitvec.runtime.predict.predictor import Predictor
+from bitvec.verify.certificates import Certificate, compare
+from bitvec.verify.certificates.frames import compare_frames, with_frames
+from bitvec.verify.oracle import FrameAnswers, Subject
+from bitvec.verify.probing import probe_rows
+from bitvec.verify.progress import progress as bar
+from bitvec.verify.renumbering import renumbered, with_written_trees
 
 if TYPE_CHECKING:
-    from bitvec.runtime.relax.module import SoftForest
-    from bitvec.runtime.relax.relaxations import Relaxation
+    from bitvec.runtime.train.relax.module import SoftForest
+    from bitvec.runtime.train.relax.relaxations import Relaxation
 
 FRAME_ROWS, MADE_ROWS, FRAME_BLOCKS = 20_000, 256, 4
 """Rows of a given and of a made data frame that a certificate compares, and the blocks of rows for
 the nodes that the latter are taken from."""
-
-
-def convert(model: Any) -> Forest:
-    """Lift a trained model, or the file of one, into a Forest that predicts exactly as it does.
-
-    Parameters
-    ----------
-    model : object or path
-        A fitted scikit-learn, xgboost, LightGBM, CatBoost or YDF model, a treelite Model, an ONNX
-        tree ensemble, a native tree of the papers, or an estimator of this package, whose `forest_`
-        it is; or the path of a file of one of them, or of a saved forest. A file is recognised by
-        its content, whatever its name is.
-
-    Raises
-    ------
-    UnsupportedModelError
-        If the model cannot be represented exactly.
-    FileFormatError
-        If the file is damaged.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> from sklearn.tree import DecisionTreeClassifier
-    >>> X, y = load_iris(return_X_y=True)
-    >>> convert(DecisionTreeClassifier(max_depth=2, random_state=0).fit(X, y))
-    Forest(1 tree, 2 nodes, 3 leaves, 4 features -> 3 outputs, float32, from sklearn)
-    """
-    if not is_path(model):
-        forest: Forest = converter(model).convert(model)
-        return forest
-    with reading.sound(model, "be a sound model file"):
-        read = files.load_forest if is_forest_file(model) else converter(model).convert
-        forest = read(model)
-    return forest
 
 
 def compile(
@@ -108,7 +73,7 @@ def compile(
 
     Examples
     --------
-    >>> from bitvec.forest import from_matrices
+    >>> from bitvec.core.forest import from_matrices
     >>> stump = from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
     >>> compile(stump).predict([[0.0, 9.0], [1.0, 9.0]]).tolist()
     [10.0, 20.0]
@@ -247,7 +212,7 @@ def _frames(
     if given is not None:
         yield f"the given frame, up to {FRAME_ROWS} rows", given
     try:
-        from bitvec.runtime.pandas import frames
+        from bitvec.runtime.predict.pandas import frames
     except ImportError:
         return
     if rows is None or not len(rows):
@@ -289,8 +254,8 @@ def to_torch(
         A gate for the tests with the product along each path: "sigmoid", "smooth_step",
         "noisy_or", "kernel", "straight_through"; or a map of the leaves' scores: "softmax",
         "sparsemax" and "entmax15", of two-sided margins or, with "_ternary" behind the name, of
-        D(2s − 1) − depth, and "index_sparsemax". A `bitvec.runtime.relax.Relaxation` names gate,
-        map and score apart. Each tends to the hard forest as gamma rises.
+        D(2s − 1) − depth, and "index_sparsemax". A `bitvec.runtime.train.relax.Relaxation` names
+        gate, map and score apart. Each tends to the hard forest as gamma rises.
     movable : names among "S", "b", "v", "r", "base_score", "phi", or a mapping from them
         What may move; all else comes back from `from_torch` bit for bit. While S may not move,
         axis-aligned tests stay axis-aligned; "phi" is the feature map. In a mapping, "all",
@@ -330,7 +295,7 @@ def to_torch(
 
     Examples
     --------
-    >>> from bitvec.forest import from_matrices
+    >>> from bitvec.core.forest import from_matrices
     >>> stump = from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
     >>> to_torch(stump)([[0.5, 9.0], [1.5, 9.0]]).tolist()
     [[15.0], [17.3106]]
@@ -346,12 +311,12 @@ def to_torch(
 
     Any gate, map and score that go together make a relaxation:
 
-    >>> from bitvec.runtime.relax import Relaxation
+    >>> from bitvec.runtime.train.relax import Relaxation
     >>> sharp = Relaxation("relu", "index_sparsemax")
     >>> to_torch(stump, sharp, tree_chunk=1).memberships([[0.7, 9.0]]).tolist()
     [[0.6, 0.4]]
     """
-    from bitvec.runtime.relax.module import SoftForest
+    from bitvec.runtime.train.relax.module import SoftForest
 
     relax = SoftForest.from_forest
     if dtype is not None:

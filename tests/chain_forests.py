@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from bitvec.forest import Forest
-from bitvec.inputs import Inputs
-from bitvec.leaves import Leaves
-from bitvec.node_tests import axis_aligned
-from bitvec.output import Output
-from bitvec.structure import arrange
+from bitvec.core.forest import Forest
+from bitvec.core.inputs import Inputs
+from bitvec.core.leaves import Leaves
+from bitvec.core.node_tests import axis_aligned
+from bitvec.core.output import Output
+from bitvec.core.structure import arrange
 
 
 def chains(sizes: list[int], **output: object) -> Forest:

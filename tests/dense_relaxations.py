@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bitvec import matrices, tree_paths
+from bitvec.core import matrices, tree_paths
 
 EPSILON = 0.5
 

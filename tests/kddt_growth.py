@@ -12,17 +12,11 @@ from functools import cached_property
 
 import numpy as np
 
-from bitvec.kernels import FeatureKernel
+from bitvec.core.kernels import FeatureKernel
 from bitvec.learners.kddt.events import Laws, laws_of
 from bitvec.learners.kddt.growth import EPSILON, GAIN, SMALLEST
 from bitvec.learners.kddt.scan import ROUNDING
-from bitvec.learners.kddt.tree import (
-    Limits,
-    Targets,
-    class_targets,
-    mean_targets,
-    share_targets,
-)
+from bitvec.learners.kddt.tree import Limits, Targets, class_targets, mean_targets, share_targets
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from kddt_growth import Sample
 
 from bitvec.converters.native.kddt import gaussian_pieces
-from bitvec.kernels import FeatureKernel
+from bitvec.core.kernels import FeatureKernel
 
 SHAPES = {
     "box": ([-1.0, 1.0], [1.0]),

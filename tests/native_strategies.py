@@ -25,8 +25,8 @@ from bitvec.converters.native import (
     from_kddt_forest,
     from_tao,
 )
-from bitvec.feature_maps import Layers, Linear, ReLU
-from bitvec.kernels import FeatureKernel
+from bitvec.core.feature_maps import Layers, Linear, ReLU
+from bitvec.core.kernels import FeatureKernel
 
 DTYPES = (np.float32, np.float64)
 

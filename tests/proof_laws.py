@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from _pytest.mark import ParameterSet
 
-from bitvec.certificates.proof import prove
-from bitvec.forest import Forest
-from bitvec.node_tests import Kind, NodeTests, Relation
-from bitvec.source_trees import SourceTrees
-from bitvec.subject import Subject
+from bitvec.core.forest import Forest
+from bitvec.core.node_tests import Kind, NodeTests, Relation
+from bitvec.verify.certificates.proof import prove
+from bitvec.verify.oracle import Subject
+from bitvec.verify.source_trees import SourceTrees
 
 
 def assert_proved(forest: Forest, subject: Subject) -> SourceTrees:

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from bitvec import structure, transforms
-from bitvec.forest import Forest
-from bitvec.inputs import Inputs
-from bitvec.leaves import Leaves
-from bitvec.node_tests import axis_aligned
-from bitvec.output import Aggregate, Output
-from bitvec.runtime.torch import TorchEngine
+from bitvec.core import structure, transforms
+from bitvec.core.forest import Forest
+from bitvec.core.inputs import Inputs
+from bitvec.core.leaves import Leaves
+from bitvec.core.node_tests import axis_aligned
+from bitvec.core.output import Aggregate, Output
+from bitvec.runtime.predict.torch import TorchEngine
 
 FAST = {"steps": 60, "batch_size": 64, "evaluations": 3}
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from bitvec.reference import turns
-from bitvec.source_trees import SourceTrees
+from bitvec.core.reference import turns
+from bitvec.verify.source_trees import SourceTrees
 
 
 def exit_leaf(trees: SourceTrees, row: np.ndarray, tree: int) -> int:

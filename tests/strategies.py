@@ -11,12 +11,12 @@ import numpy as np
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from bitvec import structure
-from bitvec.forest import Forest
-from bitvec.inputs import Inputs
-from bitvec.kernels import FeatureKernel, box
-from bitvec.leaves import Leaves, LinearTerms
-from bitvec.node_tests import (
+from bitvec.core import structure
+from bitvec.core.forest import Forest
+from bitvec.core.inputs import Inputs
+from bitvec.core.kernels import FeatureKernel, box
+from bitvec.core.leaves import Leaves, LinearTerms
+from bitvec.core.node_tests import (
     ZERO_THRESHOLD,
     Activation,
     CodeRule,
@@ -25,7 +25,7 @@ from bitvec.node_tests import (
     NodeTests,
     set_bits,
 )
-from bitvec.output import Aggregate, Output, PostTransform, SoftmaxSum
+from bitvec.core.output import Aggregate, Output, PostTransform, SoftmaxSum
 
 AXIS = "axis"
 OBLIQUE = "oblique"

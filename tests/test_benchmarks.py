@@ -496,7 +496,7 @@ def test_a_row_of_an_exported_file_differs_by_a_leaf_or_beyond_its_bound():
 def test_the_bound_of_an_exported_score_is_that_of_a_sum_of_magnitudes_in_float32():
     import bitvec
     from benchmarks.export.rows import expected
-    from bitvec.forest import from_matrices
+    from bitvec.core.forest import from_matrices
 
     stump = from_matrices([[1.0]], [0.5], [[0], [1]], [-3.0, 5.0])
     X = np.array([[0.0], [1.0]], np.float32)
@@ -539,7 +539,7 @@ def test_rows_to_probe_an_export_with_are_enough_and_of_the_kind_that_is_asked_f
 def test_every_exported_form_that_is_measured_answers_as_the_forest(tmp_path):
     from benchmarks.export import forms
     from benchmarks.export.rows import difference, in_blocks, probing
-    from bitvec.runtime.c.compiled import MissingCompilerError
+    from bitvec.runtime.export.c.compiled import MissingCompilerError
 
     pytest.importorskip("onnxruntime")
     model, forest, X = _small_export()

@@ -12,11 +12,11 @@ from types import ModuleType
 import numpy as np
 from source_walks import exit_leaves, leaf_ids
 
-from bitvec.certificates.proof import Proof, prove
-from bitvec.forest import Forest
-from bitvec.node_tests import Kind, set_codes
-from bitvec.source_trees import SourceTrees
-from bitvec.subject import Subject
+from bitvec.core.forest import Forest
+from bitvec.core.node_tests import Kind, set_codes
+from bitvec.verify.certificates.proof import Proof, prove
+from bitvec.verify.oracle import Subject
+from bitvec.verify.source_trees import SourceTrees
 
 
 def catalogue(name: str) -> ModuleType:

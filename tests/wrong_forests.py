@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from bitvec.forest import Forest
-from bitvec.node_tests import Kind
+from bitvec.core.forest import Forest
+from bitvec.core.node_tests import Kind
 
 
 def wrong(forest: Forest, *, missing: bool) -> dict[str, Forest]:

@@ -61,7 +61,7 @@ def sets(folder: Path) -> dict[str, Any]:
     import bitvec
     from benchmarks.engine.engines.calls import read_job
     from benchmarks.engine.engines.of_bitvec import lifted
-    from bitvec.node_tests import Kind
+    from bitvec.core.node_tests import Kind
 
     forest = lifted(read_job(folder, "values"))
     tests = forest.tests

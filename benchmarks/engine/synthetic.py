@@ -171,12 +171,12 @@ def oblique_tree(folder: Path, *, small: bool) -> Trained:
 
 def _oblique(folder: Path, n_trees: int, depth: int, n_features: int) -> Trained:
     import bitvec
-    from bitvec.forest import Forest
-    from bitvec.inputs import Inputs
-    from bitvec.leaves import Leaves
-    from bitvec.node_tests import NodeTests
-    from bitvec.output import Aggregate, Output
-    from bitvec.structure import from_children
+    from bitvec.core.forest import Forest
+    from bitvec.core.inputs import Inputs
+    from bitvec.core.leaves import Leaves
+    from bitvec.core.node_tests import NodeTests
+    from bitvec.core.output import Aggregate, Output
+    from bitvec.core.structure import from_children
 
     rng = np.random.default_rng(5)
     per_tree = 2**depth - 1

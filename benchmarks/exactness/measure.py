@@ -11,10 +11,10 @@ import pandas as pd
 
 import bitvec
 from benchmarks.exactness.cases import Case
-from bitvec import formats
+from bitvec.converters import formats
+from bitvec.core.forest import Forest
 from bitvec.errors import UnsupportedModelError
-from bitvec.forest import Forest
-from bitvec.writing import WRITERS
+from bitvec.runtime.export.writing import WRITERS
 
 Row = dict[str, Any]
 

@@ -15,7 +15,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from benchmarks.exactness.cases import Case, Made
 from benchmarks.exactness.data import Data, Table
 from bitvec.converters.native import from_cpt, from_e2edf, from_e2edt, from_kddt, from_tao
-from bitvec.feature_maps import Layers, Linear, ReLU
+from bitvec.core.feature_maps import Layers, Linear, ReLU
 
 ROWS = 3000
 Fitted = Callable[[np.ndarray, np.ndarray], tuple[Any, np.ndarray]]

@@ -66,7 +66,7 @@ def _alone(*arguments: str) -> dict[str, Any]:
 def _export(saved: str, path: str, version: str) -> dict[str, Any]:
     """Export a saved forest; the peak is of the whole process, with Python and its libraries."""
     import bitvec
-    from bitvec.forest import Forest
+    from bitvec.core.forest import Forest
 
     forest = bitvec.load(saved)
     assert isinstance(forest, Forest)

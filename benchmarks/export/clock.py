@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from benchmarks.export.runtimes import Loaded
-from bitvec.arrays import Array
+from bitvec.core.arrays import Array
 
 CALLS: Final = {1: 200, 1000: 1}
 """Calls of one turn, by rows: one call with a single row is too short for a clock."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-TESTS: Final = "tests/runtime/c/test_emulators.py"
+TESTS: Final = "tests/runtime/export/c/test_emulators.py"
 PROCESSORS: Final = {
     "qemu-aarch64": ("test_64_bit_arm", ("aarch64-linux-gnu-gcc", "qemu-aarch64")),
     "Cortex-M": ("test_cortex_m", ("arm-none-eabi-gcc", "qemu-system-arm")),

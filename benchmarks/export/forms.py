@@ -13,8 +13,8 @@ import numpy as np
 import bitvec
 from benchmarks.export.objects import object_bytes
 from benchmarks.export.runtimes import Header, Loaded, OpenVino, Session
+from bitvec.core.forest import Forest
 from bitvec.errors import BitvecError
-from bitvec.forest import Forest
 
 ONNXRUNTIME, OPENVINO, C = "onnxruntime", "OpenVINO", "C99"
 

@@ -28,9 +28,9 @@ from benchmarks.export.rows import (
     probing,
 )
 from benchmarks.export.runtimes import Loaded
-from bitvec.arrays import Array
+from bitvec.core.arrays import Array
+from bitvec.core.forest import Forest
 from bitvec.errors import BitvecError
-from bitvec.forest import Forest
 
 Row = dict[str, Any]
 _START: Final = time.perf_counter()

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.datasets import load_breast_cancer, make_classification, make_regression
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
-from bitvec.arrays import Array
+from bitvec.core.arrays import Array
 
 N_ROWS: Final = 20_000
 N_FEATURES: Final = 30

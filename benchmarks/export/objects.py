@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from bitvec.runtime.c.compiled import FLAGS, find_compiler
+from bitvec.runtime.export.c.compiled import FLAGS, find_compiler
 
 
 def object_bytes(source: str, include: Path | None = None) -> int | None:

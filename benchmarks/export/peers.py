@@ -15,7 +15,7 @@ from benchmarks import environments
 from benchmarks.export.models import Grown, Model
 from benchmarks.export.objects import object_bytes
 from benchmarks.export.runtimes import Session
-from bitvec.arrays import Array
+from bitvec.core.arrays import Array
 
 REQUIREMENTS: Final = Path(__file__).parent / "requirements"
 SECONDS: Final = {"hummingbird": 60.0, "tl2cgen": 90.0, "emlearn": 30.0}

@@ -10,12 +10,12 @@ import numpy as np
 
 import bitvec
 from bitvec.api import subject
-from bitvec.arrays import Array
+from bitvec.core.arrays import Array
+from bitvec.core.forest import Forest
+from bitvec.core.output import Aggregate
+from bitvec.core.to_float32 import narrow_tests
 from bitvec.errors import UnsupportedModelError
-from bitvec.forest import Forest
-from bitvec.narrowing import narrow_tests
-from bitvec.output import Aggregate
-from bitvec.probing import probe_rows
+from bitvec.verify.probing import probe_rows
 
 LEAST: Final = 100_000
 OF_DATA: Final = 10

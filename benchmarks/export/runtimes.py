@@ -9,8 +9,8 @@ from typing import Any, Final, Protocol
 import numpy as np
 import onnxruntime
 
-from bitvec.arrays import Array
-from bitvec.runtime.c.compiled import CompiledHeader
+from bitvec.core.arrays import Array
+from bitvec.runtime.export.c.compiled import CompiledHeader
 
 Answers = dict[str, Array]
 SCORES: Final = ("probabilities", "prediction")

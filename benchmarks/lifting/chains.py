@@ -12,12 +12,12 @@ import numpy as np
 
 import bitvec
 from benchmarks.lifting.models import N_FEATURES, binary_of, one_operator, ydf_forest
-from bitvec.forest import Forest
-from bitvec.inputs import Inputs
-from bitvec.leaves import Leaves
-from bitvec.node_tests import Relation, axis_aligned
-from bitvec.output import Output
-from bitvec.structure import from_children
+from bitvec.core.forest import Forest
+from bitvec.core.inputs import Inputs
+from bitvec.core.leaves import Leaves
+from bitvec.core.node_tests import Relation, axis_aligned
+from bitvec.core.output import Output
+from bitvec.core.structure import from_children
 
 Row = dict[str, Any]
 

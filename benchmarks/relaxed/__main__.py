@@ -9,7 +9,7 @@ from benchmarks.relaxed import forests, forms
 from benchmarks.relaxed.measure import DENSE, alone, require_equal, seconds
 from benchmarks.relaxed.summary import table, targets
 from benchmarks.report import finish, parser
-from bitvec.runtime.relax.relaxations import RELAXATIONS
+from bitvec.runtime.train.relax.relaxations import RELAXATIONS
 
 TREES = 100
 DEPTHS = (4, 6, 8, 10, 12, 14)

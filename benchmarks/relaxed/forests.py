@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from bitvec import structure
-from bitvec.arrays import Array
-from bitvec.forest import Forest
-from bitvec.inputs import Inputs
-from bitvec.leaves import Leaves
-from bitvec.node_tests import axis_aligned
-from bitvec.output import Output
+from bitvec.core import structure
+from bitvec.core.arrays import Array
+from bitvec.core.forest import Forest
+from bitvec.core.inputs import Inputs
+from bitvec.core.leaves import Leaves
+from bitvec.core.node_tests import axis_aligned
+from bitvec.core.output import Output
 
 COLUMNS = 32
 BATCH = 1024

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from bitvec import matrices
-from bitvec.arrays import Array
-from bitvec.forest import Forest
-from bitvec.runtime.relax import SoftForest
+from bitvec.core import matrices
+from bitvec.core.arrays import Array
+from bitvec.core.forest import Forest
+from bitvec.runtime.train.relax import SoftForest
 
 Step = Callable[[], tuple[Tensor, ...]]
 """Goes forward and backward; returns raw scores and the gradients of S, if it turns, b and v."""
@@ -70,7 +70,7 @@ def gradient(parameter: Tensor) -> Tensor:
 
 def projection(name: str, n_leaves: int, batch: int) -> Step:
     """Return a step of a map of one tree's leaves to the simplex: memberships and a gradient."""
-    from bitvec.runtime.relax import sparsemax as projections
+    from bitvec.runtime.train.relax import sparsemax as projections
 
     maps = {
         "softmax": lambda score: torch.softmax(score, dim=1),

@@ -17,8 +17,8 @@ import bitvec
 from benchmarks.retrain.data import Array, Split, split
 from benchmarks.retrain.libraries import LIBRARIES, Library, Size
 from benchmarks.retrain.rows import Row, gain, parameters, rounded, score, score_of
-from bitvec.forest import Forest
-from bitvec.runtime.retrain.probability_leaves import has_probability_leaves
+from bitvec.core.forest import Forest
+from bitvec.runtime.train.retrain.probability_leaves import has_probability_leaves
 
 LEAVES: Final = "v"
 ALL: Final = "v, then b and v"

@@ -10,7 +10,7 @@ import numpy as np
 
 import bitvec
 from benchmarks.retrain.data import Array
-from bitvec.forest import Forest
+from bitvec.core.forest import Forest
 
 Row = dict[str, Any]
 

@@ -18,8 +18,8 @@ from sklearn.metrics import roc_auc_score
 import bitvec
 from benchmarks.datasets import Table, read
 from benchmarks.tables import california
-from bitvec.feature_maps import Concatenate, Conv2d, Layers, Linear
-from bitvec.forest import Forest
+from bitvec.core.feature_maps import Concatenate, Conv2d, Layers, Linear
+from bitvec.core.forest import Forest
 
 Array = np.ndarray[Any, Any]
 Record = dict[str, Any]

@@ -26,7 +26,7 @@ from xgboost import XGBClassifier
 
 from benchmarks.datasets import read
 from bitvec.converters.native.kddt import from_kddt_forest
-from bitvec.kernels import box
+from bitvec.core.kernels import box
 from bitvec.learners.kddt.answers import answers
 from bitvec.learners.kddt.events import laws_of
 from bitvec.learners.kddt.rules import GRID

@@ -9,11 +9,11 @@ from typing import Any
 import click
 
 from bitvec import api
-from bitvec.certificates import Certificate
 from bitvec.cli.answer import print_json
 from bitvec.cli.text import plain
-from bitvec.forest import Forest
-from bitvec.progress import progress
+from bitvec.core.forest import Forest
+from bitvec.verify.certificates import Certificate
+from bitvec.verify.progress import progress
 
 
 def compare(

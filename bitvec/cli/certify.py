@@ -90,7 +90,7 @@ def command(
         raise click.UsageError("give --model or --artefact, not both.")
     other = model or artefact
     if other is None:
-        from bitvec.dispatch import is_forest_file
+        from bitvec.converters.dispatch import is_forest_file
 
         if is_forest_file(readable(path, directory=True)):
             raise InputError(
@@ -107,8 +107,8 @@ def command(
     if target is not None:
         inputs = tuple(p for p in (path, other, data) if p is not None)
         writable(target, (".json",), replace=True, inputs=inputs)
-    from bitvec.certificates import load
     from bitvec.cli import certificates
+    from bitvec.verify.certificates import load
 
     before = None if again is None else load(readable(again))
     seed = seed if before is None else before.seed

@@ -64,7 +64,7 @@ def command(
         bitvec convert model.skops -o forest.safetensors --certify
     """
     readable(model, directory=True)
-    from bitvec.dispatch import is_forest_file
+    from bitvec.converters.dispatch import is_forest_file
 
     if is_forest_file(model):
         raise InputError(

@@ -13,7 +13,7 @@ from bitvec.cli.options import PATH, debug_option, json_option, values_only_opti
 from bitvec.cli.paths import open_forest, writable
 
 if TYPE_CHECKING:
-    from bitvec.forest import Forest
+    from bitvec.core.forest import Forest
 
 ONNX_FORMS = ("tree_ensemble", "traversal", "tensor", "portable")
 C_FORMS = ("tables", "unrolled")
@@ -153,11 +153,11 @@ def command(
     if proves:
         other: Any = target_path
         if kind == "c":
-            from bitvec.runtime.c.compiled import subject
+            from bitvec.runtime.export.c.compiled import subject
 
             other = subject(target_path, classes=forest.output.classes)
         elif options.get("target") == "openvino" and find_spec("openvino") is not None:
-            from bitvec.runtime.onnx.openvino import certified
+            from bitvec.runtime.export.onnx.openvino import certified
 
             other = certified(target_path)
         certificate = certificates.compare(
@@ -183,7 +183,7 @@ def command(
 
 def _kind(target_path: Path, to: str | None, path: Path) -> str:
     """Return what is to be written, after a look at where."""
-    from bitvec.writing import SUFFIXES, target_of
+    from bitvec.runtime.export.writing import SUFFIXES, target_of
 
     if to == "web":
         return to
@@ -244,7 +244,7 @@ def _written(
     forest: Forest, target_path: Path, kind: str, options: dict[str, Any]
 ) -> dict[str, Any]:
     """Write the file, and return what is to be told of it."""
-    from bitvec import exports
+    from bitvec.runtime.export import exports
 
     if kind == "c":
         source = exports.to_c(forest, **options)
@@ -258,7 +258,7 @@ def _written(
     if "version" in options:
         options["version"] = int(options["version"])
     exports.export(forest, target_path, to="onnx", **options)
-    from bitvec.runtime.onnx.described import describe, line
+    from bitvec.runtime.export.onnx.described import describe, line
 
     facts = describe(target_path)
     assert facts is not None
@@ -272,7 +272,7 @@ def _written(
 
 def _page(forest: Forest, target_path: Path, options: dict[str, Any], *, as_json: bool) -> None:
     from bitvec.cli.answer import print_json
-    from bitvec.exports import export_page
+    from bitvec.runtime.export.exports import export_page
 
     package = options["npm_package"]
     export_page(forest, target_path, onnxruntime_web=package, title=options.get("title"))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from bitvec.errors import InputError
 
 if TYPE_CHECKING:
-    from bitvec.forest import Forest
+    from bitvec.core.forest import Forest
 
 
 def readable(path: Path, *, directory: bool = False) -> Path:

@@ -15,9 +15,9 @@ from bitvec.cli.rows import read_rows
 from bitvec.errors import InputError
 
 if TYPE_CHECKING:
-    from bitvec.arrays import Array
-    from bitvec.output import Output
-    from bitvec.runtime.predictor import Predictor
+    from bitvec.core.arrays import Array
+    from bitvec.core.output import Output
+    from bitvec.runtime.predict.predictor import Predictor
 
 ENGINES = ("auto", "numba", "torch", "reference")
 
@@ -76,8 +76,8 @@ def command(
         bitvec predict model.safetensors rows.csv
         bitvec predict model.ubj rows.parquet --output probabilities -o answers.csv
     """
-    from bitvec.runtime.datafiles import SUFFIXES, write, write_text
-    from bitvec.runtime.predictor import compile
+    from bitvec.runtime.predict.datafiles import SUFFIXES, write, write_text
+    from bitvec.runtime.predict.predictor import compile
 
     if target is not None:
         writable(target, SUFFIXES, replace=True, inputs=(path, data))

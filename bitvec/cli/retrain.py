@@ -20,9 +20,9 @@ from bitvec.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from bitvec.forest import Forest
-    from bitvec.runtime.retrain.result import RetrainResult
-    from bitvec.runtime.retrain.selection import Evaluation
+    from bitvec.core.forest import Forest
+    from bitvec.runtime.train.retrain.result import RetrainResult
+    from bitvec.runtime.train.retrain.selection import Evaluation
 
 MOVABLE = ("S", "b", "v", "r", "base_score", "phi")
 RELAXATIONS = (
@@ -229,7 +229,8 @@ def command(
     X, y = read_target(data, forest, header, target)
     by: Any = share if held_out is None else read_target(held_out, forest, header, target)
     import bitvec
-    from bitvec import atomic, files
+    from bitvec import files
+    from bitvec.files import atomic
 
     with _watch(quiet=as_json) as look:
         result = bitvec.retrain(
@@ -274,7 +275,7 @@ def _share(validation: str) -> float | None:
 @contextmanager
 def _watch(*, quiet: bool) -> Iterator[Callable[[Evaluation], None]]:
     """Show on stderr the hard forest's score each time it is looked at: a bar on a terminal."""
-    from bitvec.progress import progress
+    from bitvec.verify.progress import progress
 
     # Where there is no bar, each look has its own line.
     with progress("retraining", quiet=quiet or not sys.stderr.isatty()) as advance:

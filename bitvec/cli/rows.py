@@ -9,13 +9,13 @@ from bitvec.cli.paths import readable
 from bitvec.errors import InputError
 
 if TYPE_CHECKING:
-    from bitvec.arrays import Array
-    from bitvec.forest import Forest
+    from bitvec.core.arrays import Array
+    from bitvec.core.forest import Forest
 
 
 def read_rows(path: Path, forest: Forest, header: bool | None) -> Any:
     """Read a file of rows as what a predictor takes."""
-    from bitvec.runtime.datafiles import read
+    from bitvec.runtime.predict.datafiles import read
 
     table = read(readable(path), header=header, inputs=forest.inputs)
     return table.features(forest.inputs.feature_names)
@@ -31,8 +31,8 @@ def read_target(
     InputError
         If the column is not there, or holds text where the forest answers with numbers.
     """
-    from bitvec.runtime.datafiles import read
-    from bitvec.runtime.tables import rows
+    from bitvec.runtime.predict.datafiles import read
+    from bitvec.runtime.predict.tables import rows
 
     classes = forest.output.classes
     named = classes is not None and classes[0].dtype.kind == "U"

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from bitvec import tree_paths
-from bitvec.arrays import Array
 from bitvec.cli.answer import count
 from bitvec.cli.text import number
 from bitvec.cli.tree_text import column_name
-from bitvec.forest import Forest
-from bitvec.node_tests import Activation, Kind, MissingRule
+from bitvec.core import tree_paths
+from bitvec.core.arrays import Array
+from bitvec.core.forest import Forest
+from bitvec.core.node_tests import Activation, Kind, MissingRule
 
 MAX_LISTED = 8
 """Features and classes that a line names."""

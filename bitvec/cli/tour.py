@@ -18,10 +18,11 @@ from rich.table import Table
 from rich.text import Text
 
 import bitvec
-from bitvec import api, exports, files
-from bitvec.arrays import Array
+from bitvec import api, files
+from bitvec.core.arrays import Array
+from bitvec.core.forest import Forest
 from bitvec.errors import MissingLibraryError
-from bitvec.forest import Forest
+from bitvec.runtime.export import exports
 
 try:
     from sklearn import datasets
@@ -202,7 +203,7 @@ def draw(directory: Path, seed: int) -> list[str]:
     """Draw S and B of a small tree, the path of a row, and its boundary hard, soft, retrained."""
     import torch
 
-    from bitvec.runtime import pictures
+    from bitvec.plots import forests as pictures
 
     cancer = datasets.load_breast_cancer()
     small = DecisionTreeClassifier(max_depth=4, random_state=seed).fit(cancer.data, cancer.target)

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from bitvec import structure
-from bitvec.arrays import Array
 from bitvec.cli.text import number, plain
-from bitvec.forest import Forest
-from bitvec.node_tests import Activation, Kind, Relation, set_codes
+from bitvec.core import structure
+from bitvec.core.arrays import Array
+from bitvec.core.forest import Forest
+from bitvec.core.node_tests import Activation, Kind, Relation, set_codes
 
 MAX_LINES = 400
 """Lines of a drawing; what lies beyond is counted, not drawn."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bitvec.arrays import Array
+from bitvec.core.arrays import Array
 from bitvec.errors import FileFormatError, UnsupportedModelError
 
 Tensors = dict[str, Array]

@@ -6,11 +6,11 @@ It is written as the forest of its parts, without the intervals of a tree, which
 
 from __future__ import annotations
 
-from bitvec.arrays import require, require_offsets
+from bitvec.core.arrays import require, require_offsets
+from bitvec.core.machine import DecisionMachine, chains
 from bitvec.errors import FileFormatError
 from bitvec.files.fields import Record, Tensors
 from bitvec.files.records import pack, unpack
-from bitvec.machine import DecisionMachine, chains
 
 _INTERVALS = ("bitvectors.lo", "bitvectors.mid", "bitvectors.hi")
 
@@ -21,7 +21,7 @@ def pack_machine(machine: DecisionMachine) -> tuple[Tensors, Record]:
     Raises
     ------
     UnsupportedModelError
-        If its feature map is not one of `bitvec.feature_maps`, or its metadata are not JSON.
+        If its feature map is not one of `bitvec.core.feature_maps`, or its metadata are not JSON.
     """
     tensors, record = pack(machine.frame)
     for name in _INTERVALS:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from bitvec.errors import FileFormatError, UnsupportedModelError
-from bitvec.feature_maps import (
+from bitvec.core.feature_maps import (
     Concatenate,
     Conv2d,
     Flatten,
@@ -17,10 +16,11 @@ from bitvec.feature_maps import (
     ReLU,
     StackedForest,
 )
-from bitvec.feature_maps.layers import Layer
-from bitvec.features import FeatureMap
+from bitvec.core.feature_maps.layers import Layer
+from bitvec.core.features import FeatureMap
+from bitvec.core.forest import Forest
+from bitvec.errors import FileFormatError, UnsupportedModelError
 from bitvec.files.fields import Reader, Record, Tensors, put_arrays, take_arrays
-from bitvec.forest import Forest
 
 MAX_NESTING = 8
 """Deepest nesting of feature maps."""
@@ -54,12 +54,12 @@ def pack_map(
     Raises
     ------
     UnsupportedModelError
-        If its class is not one of `bitvec.feature_maps`, or maps nest more than 8 deep.
+        If its class is not one of `bitvec.core.feature_maps`, or maps nest more than 8 deep.
     """
     kind = type(phi)
     if kind not in _MAP_NAMES:
         raise UnsupportedModelError(
-            "the feature map must be one of bitvec.feature_maps to be saved, got "
+            "the feature map must be one of bitvec.core.feature_maps to be saved, got "
             f"{kind.__module__}.{kind.__qualname__}: express it as Layers, or keep it in code."
         )
     if depth > MAX_NESTING:

@@ -11,7 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from bitvec.arrays import Array
+from bitvec.core.arrays import Array
+from bitvec.core.forest import Forest
+from bitvec.core.inputs import Inputs
+from bitvec.core.kernels import FeatureKernel
+from bitvec.core.leaves import Leaves, LinearTerms
+from bitvec.core.node_tests import NodeTests
+from bitvec.core.output import Aggregate, Output, PostTransform, SoftmaxSum
+from bitvec.core.source import Source
+from bitvec.core.structure import Bitvectors
 from bitvec.errors import FileFormatError, UnsupportedModelError
 from bitvec.files.fields import (
     Reader,
@@ -27,14 +35,6 @@ from bitvec.files.fields import (
     unpack_labels,
 )
 from bitvec.files.maps import pack_map, unpack_map
-from bitvec.forest import Forest
-from bitvec.inputs import Inputs
-from bitvec.kernels import FeatureKernel
-from bitvec.leaves import Leaves, LinearTerms
-from bitvec.node_tests import NodeTests
-from bitvec.output import Aggregate, Output, PostTransform, SoftmaxSum
-from bitvec.source import Source
-from bitvec.structure import Bitvectors
 
 _ARRAYS: dict[type, tuple[str, ...]] = {
     **{
@@ -55,7 +55,7 @@ def pack(forest: Forest) -> tuple[Tensors, Record]:
     Raises
     ------
     UnsupportedModelError
-        If its feature map is not one of `bitvec.feature_maps`, or its metadata are not JSON.
+        If its feature map is not one of `bitvec.core.feature_maps`, or its metadata are not JSON.
     """
     tensors: Tensors = {}
     return tensors, _pack_forest(forest, "", tensors, 0)

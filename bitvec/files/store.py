@@ -25,14 +25,15 @@ import numpy as np
 import safetensors.numpy
 from safetensors import SafetensorError
 
-from bitvec import atomic, reading
-from bitvec.arrays import Array
+from bitvec.core.arrays import Array
+from bitvec.core.forest import Forest, require_forest
+from bitvec.core.machine import DecisionMachine
 from bitvec.errors import FileFormatError, InvalidForestError, UnsupportedModelError
+from bitvec.files import atomic
+from bitvec.files import sound as reading
 from bitvec.files.fields import Record, Tensors
 from bitvec.files.machines import pack_machine, unpack_machine
 from bitvec.files.records import pack, unpack
-from bitvec.forest import Forest, require_forest
-from bitvec.machine import DecisionMachine
 
 FORMAT = "bitvec.forest"
 MACHINE_FORMAT = "bitvec.machine"
@@ -73,15 +74,15 @@ def save(forest: Forest | DecisionMachine, path: str | os.PathLike[str]) -> None
     Raises
     ------
     UnsupportedModelError
-        If its feature map is not one of `bitvec.feature_maps`, its metadata are not JSON, or names,
-        categories, classes and metadata do not fit in 32 MiB.
+        If its feature map is not one of `bitvec.core.feature_maps`, its metadata are not JSON, or
+        names, categories, classes and metadata do not fit in 32 MiB.
     OSError
         If the path cannot be written; a file that was there is then still whole.
 
     Examples
     --------
     >>> import tempfile
-    >>> from bitvec.forest import from_matrices
+    >>> from bitvec.core.forest import from_matrices
     >>> stump = from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     save(stump, f"{folder}/stump.safetensors")

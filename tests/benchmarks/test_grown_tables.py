@@ -241,7 +241,7 @@ def test_multiply_adds_are_those_of_the_nodes_that_a_row_passes():
 
 def test_multiply_adds_of_a_network_are_counted_at_each_node_that_asks_its_own():
     from benchmarks.tables.grown import network_operations, sizes
-    from bitvec.feature_maps import Conv2d, Flatten, Layers, Linear, MaxPool2d, ReLU
+    from bitvec.core.feature_maps import Conv2d, Flatten, Layers, Linear, MaxPool2d, ReLU
 
     image = (Conv2d(np.ones((3, 1, 2, 2))), ReLU(), MaxPool2d((3, 3)), Flatten())
     first = Layers((*image, Linear(np.ones((2, 3)))), (1, 4, 4))
@@ -274,7 +274,7 @@ def test_the_first_trees_of_a_forest_are_tested_as_a_forest():
 @pytest.mark.parametrize("rise", [0.0, 0.01, 0.1])
 def test_steepness_rises_by_as_much_in_each_epoch_and_goes_on_in_the_refinement(rise):
     from benchmarks.tables.forests import BATCH, steepness_settings
-    from bitvec.runtime.retrain.schedules import steepness
+    from bitvec.runtime.train.retrain.schedules import steepness
 
     epochs, n_rows = 30, 13_600
     options = steepness_settings(rise, epochs, n_rows)

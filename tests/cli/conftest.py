@@ -18,7 +18,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from bitvec import files
 from bitvec.cli import program
-from bitvec.forest import Forest, from_matrices
+from bitvec.core.forest import Forest, from_matrices
 
 Run = Callable[..., Result]
 

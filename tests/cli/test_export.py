@@ -9,8 +9,8 @@ import pytest
 
 import bitvec
 from bitvec.cli import export as command
-from bitvec.onnx_files import FORMS
-from bitvec.targets import TARGETS
+from bitvec.runtime.export.onnx_files import FORMS
+from bitvec.runtime.export.targets import TARGETS
 
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")

@@ -85,14 +85,14 @@ def test_version_is_the_package_version() -> None:
 
 
 def test_the_choices_of_the_help_are_those_of_the_engines() -> None:
-    from bitvec.runtime.engine import ENGINES
+    from bitvec.runtime.predict.engine import ENGINES
 
     assert set(predict.ENGINES) == {"auto", *ENGINES}
 
 
 def test_the_choices_of_the_help_are_those_of_retraining() -> None:
-    from bitvec.runtime.relax.movable import MOVABLE
-    from bitvec.runtime.relax.relaxations import RELAXATIONS
+    from bitvec.runtime.train.relax.movable import MOVABLE
+    from bitvec.runtime.train.relax.relaxations import RELAXATIONS
 
     assert tuple(RELAXATIONS) == retrain.RELAXATIONS
     assert retrain.MOVABLE == MOVABLE

@@ -15,13 +15,14 @@ import pytest
 import xgboost
 from click.testing import Result
 
-from bitvec import certificates, files
-from bitvec.forest import Forest, from_matrices
-from bitvec.inputs import Inputs
-from bitvec.leaves import Leaves
-from bitvec.node_tests import Kind, axis_aligned, set_bits
-from bitvec.output import Output
-from bitvec.structure import from_children
+from bitvec import files
+from bitvec.core.forest import Forest, from_matrices
+from bitvec.core.inputs import Inputs
+from bitvec.core.leaves import Leaves
+from bitvec.core.node_tests import Kind, axis_aligned, set_bits
+from bitvec.core.output import Output
+from bitvec.core.structure import from_children
+from bitvec.verify import certificates
 
 Run = Callable[..., Result]
 
@@ -186,7 +187,7 @@ def test_nan_is_null_in_json(run: Run, desk: Path) -> None:
 
 @pytest.mark.parametrize("name", ["out.csv", "out.tsv", "out.npy", "out.parquet"])
 def test_predictions_go_to_any_kind_of_file(run: Run, desk: Path, name: str) -> None:
-    from bitvec.runtime.datafiles import read
+    from bitvec.runtime.predict.datafiles import read
 
     result = run("predict", "stump.safetensors", "stump.csv", "-o", name, "--output", "leaves")
     assert result.stdout == f"2 rows of leaves -> {name}\n"
@@ -285,7 +286,7 @@ def test_categories_that_look_like_numbers_are_read_as_names(run: Run, desk: Pat
 def test_progress_is_a_bar_on_a_terminal_and_a_line_now_and_then_elsewhere(
     run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from bitvec import progress
+    from bitvec.verify import progress
 
     assert "comparing" not in run("certify", "cancer.ubj").stderr
     clock = iter((0.0, 1.0, 29.0, 30.0, 31.0, 61.0))

@@ -11,17 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import forests
 
-from bitvec import tree_paths
 from bitvec.cli.answer import json_value
 from bitvec.cli.summary import lines, node_kinds, summary, tree_depths
 from bitvec.cli.text import plain
 from bitvec.cli.tree_text import MAX_LINES, arrays, column_name, draw, questions
-from bitvec.forest import Forest, from_matrices
-from bitvec.inputs import Inputs
-from bitvec.leaves import Leaves
-from bitvec.node_tests import Kind, axis_aligned, set_bits
-from bitvec.output import Output
-from bitvec.structure import from_children
+from bitvec.core import tree_paths
+from bitvec.core.forest import Forest, from_matrices
+from bitvec.core.inputs import Inputs
+from bitvec.core.leaves import Leaves
+from bitvec.core.node_tests import Kind, axis_aligned, set_bits
+from bitvec.core.output import Output
+from bitvec.core.structure import from_children
 
 
 @given(forests(), st.data())

@@ -13,19 +13,14 @@ import numpy as np
 import pytest
 
 import bitvec
-from bitvec import reference, transforms
-from bitvec.city_hash import text_with_hash
 from bitvec.cli.rows import read_rows
 from bitvec.converters import catboost as converter
-from bitvec.errors import (
-    FileFormatError,
-    InputError,
-    MissingLibraryError,
-    UnsupportedModelError,
-)
-from bitvec.forest import Forest
-from bitvec.node_tests import Kind
-from bitvec.output import PostTransform
+from bitvec.core import reference, transforms
+from bitvec.core.city_hash import text_with_hash
+from bitvec.core.forest import Forest
+from bitvec.core.node_tests import Kind
+from bitvec.core.output import PostTransform
+from bitvec.errors import FileFormatError, InputError, MissingLibraryError, UnsupportedModelError
 
 cb = pytest.importorskip("catboost")
 

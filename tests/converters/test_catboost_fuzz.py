@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bitvec import reference
 from bitvec.converters import catboost as converter
+from bitvec.core import reference
 from bitvec.errors import BitvecError
 
 cb = pytest.importorskip("catboost")

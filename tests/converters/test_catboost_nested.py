@@ -11,8 +11,8 @@ import pytest
 from bitvec.converters.catboost.document import parse
 from bitvec.converters.catboost.features import read_features
 from bitvec.converters.catboost.trees import Trees, read_trees
+from bitvec.core.structure import arrange
 from bitvec.errors import BitvecError
-from bitvec.structure import arrange
 
 SPLITS = [
     {

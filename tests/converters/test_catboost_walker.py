@@ -12,7 +12,7 @@ from walker_laws import assert_walks_to_the_leaves_of, catalogue
 cb = pytest.importorskip("catboost")
 
 from bitvec.converters.catboost import convert, subject  # noqa: E402
-from bitvec.node_tests import Kind  # noqa: E402
+from bitvec.core.node_tests import Kind  # noqa: E402
 
 MODELS = catalogue("test_catboost")
 OPTIONS = [

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 import bitvec
-from bitvec import reference, transforms
 from bitvec.converters import lightgbm as converter
 from bitvec.converters.lightgbm.model import forest_of
 from bitvec.converters.lightgbm.opened import Opened
 from bitvec.converters.lightgbm.text import parse
+from bitvec.core import reference, transforms
+from bitvec.core.node_tests import ZERO_THRESHOLD, CodeRule, Kind, MissingRule
 from bitvec.errors import FileFormatError, MissingLibraryError, UnsupportedModelError
-from bitvec.node_tests import ZERO_THRESHOLD, CodeRule, Kind, MissingRule
 
 lgb = pytest.importorskip("lightgbm")
 datasets = pytest.importorskip("sklearn.datasets")

@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bitvec import reference
 from bitvec.converters.lightgbm.model import forest_of
 from bitvec.converters.lightgbm.opened import Opened
 from bitvec.converters.lightgbm.text import parse
+from bitvec.core import reference
+from bitvec.core.forest import Forest
 from bitvec.errors import FileFormatError, InvalidForestError, UnsupportedModelError
-from bitvec.forest import Forest
 
 lgb = pytest.importorskip("lightgbm")
 

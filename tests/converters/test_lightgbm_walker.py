@@ -11,9 +11,9 @@ from walker_laws import assert_walks_to_the_leaves_of, catalogue
 
 lgb = pytest.importorskip("lightgbm")
 
-from bitvec.certificates.proof import prove  # noqa: E402
 from bitvec.converters.lightgbm import convert, subject  # noqa: E402
-from bitvec.node_tests import ZERO_THRESHOLD  # noqa: E402
+from bitvec.core.node_tests import ZERO_THRESHOLD  # noqa: E402
+from bitvec.verify.certificates.proof import prove  # noqa: E402
 
 MODELS = catalogue("test_lightgbm")
 OPTIONS = [

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from strategies import AXIS, SET, forests, rows
 
 import bitvec
-from bitvec import reference
-from bitvec.arrays import Array
 from bitvec.converters.lightgbm import convert, to_lightgbm
+from bitvec.core import reference
+from bitvec.core.arrays import Array
+from bitvec.core.forest import Forest
+from bitvec.core.node_tests import ZERO_THRESHOLD, CodeRule, Kind, MissingRule, NodeTests
+from bitvec.core.output import Aggregate, PostTransform
 from bitvec.errors import UnsupportedModelError
-from bitvec.forest import Forest
-from bitvec.node_tests import ZERO_THRESHOLD, CodeRule, Kind, MissingRule, NodeTests
-from bitvec.output import Aggregate, PostTransform
 
 lgb = pytest.importorskip("lightgbm")
 datasets = pytest.importorskip("sklearn.datasets")

@@ -28,8 +28,6 @@ from strategies import rows
 
 import bitvec
 import bitvec.api
-from bitvec import reference, structure
-from bitvec.certificates import compare
 from bitvec.converters.native import (
     E2EDT,
     KDDT,
@@ -43,8 +41,10 @@ from bitvec.converters.native import (
     from_tao,
     subject,
 )
-from bitvec.feature_maps import Identity, Layers, Linear, ReLU
-from bitvec.forest import Forest
+from bitvec.core import reference, structure
+from bitvec.core.feature_maps import Identity, Layers, Linear, ReLU
+from bitvec.core.forest import Forest
+from bitvec.verify.certificates import compare
 
 EXAMPLES = settings(max_examples=25)
 

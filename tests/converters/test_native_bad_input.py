@@ -20,9 +20,9 @@ from bitvec.converters.native import (
     gaussian_pieces,
     subject,
 )
+from bitvec.core.feature_maps import Identity
+from bitvec.core.kernels import box
 from bitvec.errors import BitvecError, InputError, InvalidForestError
-from bitvec.feature_maps import Identity
-from bitvec.kernels import box
 
 TWO = {"left": [1, -1], "right": [-3, -2]}
 CPT: dict[str, Any] = {

@@ -11,10 +11,7 @@ from sklearn.datasets import load_diabetes, load_iris
 import bitvec
 from bitvec.errors import UnsupportedModelError
 from bitvec.learners.kddt.sklearn import KDDTClassifier, KDDTRegressor
-from bitvec.learners.kddt.sklearn_forests import (
-    KDDTExtraTreesRegressor,
-    KDDTRandomForestClassifier,
-)
+from bitvec.learners.kddt.sklearn_forests import KDDTExtraTreesRegressor, KDDTRandomForestClassifier
 from bitvec.learners.tao.sklearn import TAOClassifier, TAORegressor
 
 IRIS = load_iris(return_X_y=True, as_frame=True)

@@ -13,7 +13,6 @@ from source_walks import leaf_ids
 from strategies import rows
 from wrong_forests import wrong
 
-from bitvec.certificates.proof import prove
 from bitvec.converters.native import (
     convert,
     from_cpt,
@@ -24,7 +23,8 @@ from bitvec.converters.native import (
     subject,
 )
 from bitvec.converters.native.walker import is_walked, source_trees
-from bitvec.feature_maps import Layers, Linear
+from bitvec.core.feature_maps import Layers, Linear
+from bitvec.verify.certificates.proof import prove
 
 EXAMPLES = settings(max_examples=25)
 walked = st.one_of(

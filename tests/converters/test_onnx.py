@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given, settings
 from strategies import EQUAL, KERNEL, OBLIQUE, ONE_HOT, SET, forests, forests_with_rows
 
-from bitvec import reference, structure, transforms
 from bitvec.converters.onnx.writer import LARGEST_DEPTH, to_onnx
+from bitvec.core import reference, structure, transforms
+from bitvec.core.forest import Forest, from_matrices
+from bitvec.core.inputs import Inputs
+from bitvec.core.leaves import Leaves
+from bitvec.core.node_tests import CodeRule, Kind, axis_aligned, set_bits
+from bitvec.core.output import Output
 from bitvec.errors import UnsupportedModelError
-from bitvec.forest import Forest, from_matrices
-from bitvec.inputs import Inputs
-from bitvec.leaves import Leaves
-from bitvec.node_tests import CodeRule, Kind, axis_aligned, set_bits
-from bitvec.output import Output
-from bitvec.runtime.onnx.session import OnnxEngine, subject
+from bitvec.runtime.export.onnx.session import OnnxEngine, subject
 
 HELD = (*ONE_HOT, KERNEL)
 
@@ -198,7 +198,7 @@ def lifted(model):
 
 def certify_by_hand(model, X):
     """Lift, export in both forms, and compare both files with the source itself."""
-    from bitvec.runtime.onnx import tensor
+    from bitvec.runtime.export.onnx import tensor
 
     forest, source = lifted(model)
     for form in (to_onnx, tensor.to_onnx):
@@ -246,7 +246,7 @@ def test_sklearn_regressors_give_their_own_predictions(table):
 def test_xgboost_models_give_their_own_margins_and_leaves(table, objective):
     xgb = pytest.importorskip("xgboost")
     from bitvec.converters import xgboost
-    from bitvec.runtime.onnx import tensor
+    from bitvec.runtime.export.onnx import tensor
 
     X, score = table
     y = {"reg:squarederror": score, "binary:logistic": score > 0}.get(

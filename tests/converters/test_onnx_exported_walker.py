@@ -12,13 +12,13 @@ from strategies import ONE_HOT, forests
 from walker_laws import mutants
 
 from bitvec.api import subject as subject_of
-from bitvec.certificates.proof import prove
 from bitvec.converters.onnx import to_onnx
 from bitvec.converters.onnx.exported_walker import exported_trees
+from bitvec.core.forest import Forest, from_matrices
+from bitvec.core.to_float32 import narrow_tests
 from bitvec.errors import UnsupportedModelError
-from bitvec.exported import as_written, with_written_trees
-from bitvec.forest import Forest, from_matrices
-from bitvec.narrowing import narrow_tests
+from bitvec.verify.certificates.proof import prove
+from bitvec.verify.renumbering import as_written, with_written_trees
 
 
 def proved(forest: Forest, model: onnx.ModelProto) -> bool | None:

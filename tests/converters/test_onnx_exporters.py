@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bitvec import certify, convert, reference, transforms
+from bitvec import certify, convert
+from bitvec.core import reference, transforms
+from bitvec.core.forest import Forest
+from bitvec.core.node_tests import Kind
 from bitvec.errors import UnsupportedModelError
-from bitvec.forest import Forest
-from bitvec.node_tests import Kind
 
 pytest.importorskip("onnx")
 ort = pytest.importorskip("onnxruntime")

@@ -12,9 +12,9 @@ pytest.importorskip("onnx")
 
 import bitvec
 from bitvec.converters.onnx import convert, to_onnx
+from bitvec.core.forest import Forest, from_matrices
+from bitvec.core.inputs import Inputs
 from bitvec.errors import FileFormatError, InvalidForestError
-from bitvec.forest import Forest, from_matrices
-from bitvec.inputs import Inputs
 
 NAMES = ("city", "age")
 BOOKS = (("Bern", "Lima", "Oslo"), None)

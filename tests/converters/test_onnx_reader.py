@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bitvec import certify, reference, transforms
+from bitvec import certify
 from bitvec.converters.onnx.reader import convert, subject
+from bitvec.core import reference, transforms
+from bitvec.core.node_tests import Kind
+from bitvec.core.output import PostTransform
 from bitvec.errors import UnsupportedModelError
-from bitvec.node_tests import Kind
-from bitvec.output import PostTransform
-from bitvec.runtime.predictor import compile
+from bitvec.runtime.predict.predictor import compile
 
 ort = pytest.importorskip("onnxruntime")
 

@@ -13,15 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import KERNEL, ONE_HOT, forests, forests_with_rows
 
-from bitvec import certify, reference, transforms
+from bitvec import certify
 from bitvec import convert as convert_any
 from bitvec.api import subject as subject_of
 from bitvec.converters.onnx import to_onnx
 from bitvec.converters.onnx.reader import convert, subject
+from bitvec.core import reference, transforms
+from bitvec.core.forest import from_matrices
+from bitvec.core.leaves import Leaves
+from bitvec.core.output import Output, PostTransform
 from bitvec.errors import UnsupportedModelError
-from bitvec.forest import from_matrices
-from bitvec.leaves import Leaves
-from bitvec.output import Output, PostTransform
 
 
 @given(forests_with_rows(kinds=(*ONE_HOT, KERNEL)), st.booleans())
@@ -98,8 +99,8 @@ def test_the_tensor_form_is_refused_by_its_name_and_still_is_a_subject(tmp_path)
     pytest.importorskip("onnxruntime")
     from sklearn.tree import DecisionTreeClassifier
 
-    from bitvec.runtime.onnx import tensor
-    from bitvec.runtime.onnx.session import save
+    from bitvec.runtime.export.onnx import tensor
+    from bitvec.runtime.export.onnx.session import save
 
     X = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
     forest = convert_any(DecisionTreeClassifier(max_depth=3).fit(X, X[:, 0] > 0))

@@ -9,8 +9,9 @@ import numpy as np
 import onnx
 import pytest
 
-from bitvec import certify, reference, transforms
+from bitvec import certify
 from bitvec.converters.onnx.reader import convert, subject
+from bitvec.core import reference, transforms
 from bitvec.errors import BitvecError, FileFormatError, UnsupportedModelError
 
 FLOAT = onnx.TensorProto.FLOAT

@@ -13,16 +13,16 @@ from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier, Rando
 from strategies import EQUAL, ONE_HOT, SET, forests_with_rows
 
 import bitvec
-from bitvec import reference
 from bitvec.converters.onnx import convert, to_onnx
 from bitvec.converters.onnx.ensemble3 import classifies
+from bitvec.core import reference
+from bitvec.core.forest import from_matrices
+from bitvec.core.graph.interface import Interface
+from bitvec.core.leaves import Leaves
+from bitvec.core.output import Output, PostTransform
+from bitvec.core.to_float32 import narrow_scores
 from bitvec.errors import UnsupportedModelError
-from bitvec.forest import from_matrices
-from bitvec.graph.interface import Interface
-from bitvec.leaves import Leaves
-from bitvec.narrowing import narrow_scores
-from bitvec.output import Output, PostTransform
-from bitvec.runtime.onnx.session import OnnxEngine
+from bitvec.runtime.export.onnx.session import OnnxEngine
 
 onnxruntime = pytest.importorskip("onnxruntime")
 

@@ -39,15 +39,10 @@ from sklearn.tree import (
     ExtraTreeRegressor,
 )
 
-from bitvec import reference, transforms
 from bitvec.converters.sklearn import convert, round_down, subject
-from bitvec.errors import (
-    InputError,
-    InvalidForestError,
-    MissingLibraryError,
-    UnsupportedModelError,
-)
-from bitvec.forest import Forest
+from bitvec.core import reference, transforms
+from bitvec.core.forest import Forest
+from bitvec.errors import InputError, InvalidForestError, MissingLibraryError, UnsupportedModelError
 
 TREE_CLASSIFIERS = (DecisionTreeClassifier, ExtraTreeClassifier)
 TREE_REGRESSORS = (DecisionTreeRegressor, ExtraTreeRegressor)

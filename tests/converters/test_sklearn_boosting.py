@@ -17,9 +17,9 @@ from sklearn.linear_model import LinearRegression
 
 import bitvec
 from bitvec.converters.sklearn import convert, subject
+from bitvec.core.float_keys import ulps
+from bitvec.core.forest import Forest
 from bitvec.errors import InvalidForestError, UnsupportedModelError
-from bitvec.forest import Forest
-from bitvec.probing.float_keys import ulps
 
 CANCER = data.load_breast_cancer(return_X_y=True)
 DIGITS = data.load_digits(return_X_y=True)

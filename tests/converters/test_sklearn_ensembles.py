@@ -21,9 +21,9 @@ from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier, ExtraTreeR
 
 import bitvec
 from bitvec.converters.sklearn import convert, subject
+from bitvec.core.float_keys import ulps
+from bitvec.core.forest import Forest
 from bitvec.errors import InvalidForestError, UnsupportedModelError
-from bitvec.forest import Forest
-from bitvec.probing.float_keys import ulps
 
 CANCER = data.load_breast_cancer(return_X_y=True)
 DIGITS = data.load_digits(return_X_y=True)

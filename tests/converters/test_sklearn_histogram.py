@@ -13,10 +13,10 @@ from threadpoolctl import threadpool_limits
 
 import bitvec
 from bitvec.converters.sklearn import convert, subject
+from bitvec.core.float_keys import ulps
+from bitvec.core.forest import Forest
+from bitvec.core.node_tests import Kind
 from bitvec.errors import InvalidForestError, UnsupportedModelError
-from bitvec.forest import Forest
-from bitvec.node_tests import Kind
-from bitvec.probing.float_keys import ulps
 
 CANCER = data.load_breast_cancer(return_X_y=True)
 DIGITS = data.load_digits(return_X_y=True)

@@ -20,20 +20,20 @@ from sklearn.ensemble import (
 from source_walks import exit_leaves, leaf_ids
 from wrong_forests import wrong
 
-from bitvec.certificates.proof import Proof, prove
 from bitvec.converters.sklearn import convert, subject
 from bitvec.converters.sklearn.walker import source_trees
 from bitvec.converters.sklearn.writer import to_sklearn
-from bitvec.forest import Forest
-from bitvec.node_tests import Kind
-from bitvec.output import Aggregate
-from bitvec.source_trees import SourceTrees
-from bitvec.subject import Subject
+from bitvec.core.forest import Forest
+from bitvec.core.node_tests import Kind
+from bitvec.core.output import Aggregate
+from bitvec.verify.certificates.proof import Proof, prove
+from bitvec.verify.oracle import Subject
+from bitvec.verify.source_trees import SourceTrees
 
 
 def catalogue() -> ModuleType:
     """Import the small models of every option that other versions are asked."""
-    path = Path(__file__).resolve().parents[1] / "versions" / "sklearn.py"
+    path = Path(__file__).resolve().parents[2] / "versions" / "sklearn.py"
     spec = importlib.util.spec_from_file_location("sklearn_options", path)
     assert spec is not None
     assert spec.loader is not None

@@ -25,14 +25,14 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTre
 from strategies import forests, rows
 
 import bitvec
-from bitvec import reference, transforms
 from bitvec.converters.sklearn import convert
 from bitvec.converters.sklearn.writer import to_sklearn
+from bitvec.core import reference, transforms
+from bitvec.core.forest import Forest
+from bitvec.core.leaves import Leaves
+from bitvec.core.node_tests import Kind, Relation
+from bitvec.core.output import Aggregate, Output, PostTransform
 from bitvec.errors import UnsupportedModelError
-from bitvec.forest import Forest
-from bitvec.leaves import Leaves
-from bitvec.node_tests import Kind, Relation
-from bitvec.output import Aggregate, Output, PostTransform
 
 CANCER = data.load_breast_cancer(return_X_y=True)
 IRIS = data.load_iris(return_X_y=True)

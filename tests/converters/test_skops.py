@@ -35,7 +35,6 @@ from sklearn.tree import DecisionTreeClassifier
 from threadpoolctl import threadpool_limits
 
 import bitvec
-from bitvec.certificates.digest import forest_digest
 from bitvec.converters import sklearn
 from bitvec.converters.sklearn import skops
 from bitvec.errors import (
@@ -45,6 +44,7 @@ from bitvec.errors import (
     MissingLibraryError,
     UnsupportedModelError,
 )
+from bitvec.verify.certificates.digest import forest_digest
 
 skops_io = pytest.importorskip("skops.io")
 

@@ -24,8 +24,8 @@ from sklearn.ensemble import (
 )
 from sklearn.tree import DecisionTreeRegressor
 
-from bitvec import reference, transforms
 from bitvec.converters.sklearn import skops
+from bitvec.core import reference, transforms
 from bitvec.errors import BitvecError
 
 skops_io = pytest.importorskip("skops.io")

@@ -19,15 +19,11 @@ from sklearn.ensemble import (
     RandomForestRegressor,
 )
 
-from bitvec import certify, reference, transforms
-from bitvec.errors import (
-    FileFormatError,
-    InputError,
-    InvalidForestError,
-    UnsupportedModelError,
-)
-from bitvec.forest import Forest
-from bitvec.output import PostTransform
+from bitvec import certify
+from bitvec.core import reference, transforms
+from bitvec.core.forest import Forest
+from bitvec.core.output import PostTransform
+from bitvec.errors import FileFormatError, InputError, InvalidForestError, UnsupportedModelError
 
 treelite = pytest.importorskip("treelite")
 

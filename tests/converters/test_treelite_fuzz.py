@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bitvec import reference
+from bitvec.core import reference
+from bitvec.core.forest import Forest
 from bitvec.errors import FileFormatError, InvalidForestError, UnsupportedModelError
-from bitvec.forest import Forest
 
 treelite = pytest.importorskip("treelite")
 

@@ -20,15 +20,16 @@ from sklearn.ensemble import (
 from strategies import AXIS, EQUAL, ONE_HOT, SET, forests, rows
 
 import bitvec
-from bitvec import files, reference
-from bitvec.arrays import Array
+from bitvec import files
+from bitvec.core import reference
+from bitvec.core.arrays import Array
+from bitvec.core.forest import Forest
+from bitvec.core.inputs import Inputs
+from bitvec.core.leaves import Leaves
+from bitvec.core.node_tests import CodeRule, Kind, MissingRule, Relation, axis_aligned
+from bitvec.core.output import Aggregate, Output, PostTransform
+from bitvec.core.structure import from_children
 from bitvec.errors import UnsupportedModelError
-from bitvec.forest import Forest
-from bitvec.inputs import Inputs
-from bitvec.leaves import Leaves
-from bitvec.node_tests import CodeRule, Kind, MissingRule, Relation, axis_aligned
-from bitvec.output import Aggregate, Output, PostTransform
-from bitvec.structure import from_children
 
 treelite = pytest.importorskip("treelite")
 

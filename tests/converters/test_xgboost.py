@@ -15,8 +15,11 @@ import numpy as np
 import pytest
 
 import bitvec
-from bitvec import reference, transforms
 from bitvec.converters.xgboost import model as converter
+from bitvec.core import reference, transforms
+from bitvec.core.forest import Forest
+from bitvec.core.node_tests import Kind, MissingRule, Relation, set_codes
+from bitvec.core.output import PostTransform
 from bitvec.errors import (
     BitvecError,
     FileFormatError,
@@ -25,10 +28,7 @@ from bitvec.errors import (
     MissingLibraryError,
     UnsupportedModelError,
 )
-from bitvec.forest import Forest
-from bitvec.node_tests import Kind, MissingRule, Relation, set_codes
-from bitvec.output import PostTransform
-from bitvec.runtime import tables
+from bitvec.runtime.predict import tables
 
 xgb = pytest.importorskip("xgboost")
 datasets = pytest.importorskip("sklearn.datasets")

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 from xgboost_binary import N_FEATURES, binary
 
-from bitvec import reference
 from bitvec.converters.xgboost import model as converter
+from bitvec.core import reference
+from bitvec.core.forest import Forest
 from bitvec.errors import FileFormatError, InvalidForestError, UnsupportedModelError
-from bitvec.forest import Forest
 
 xgb = pytest.importorskip("xgboost")
 

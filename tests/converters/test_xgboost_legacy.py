@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 from xgboost_binary import N_FEATURES, binary, header, text
 
-from bitvec import reference
+from bitvec.converters.signatures import is_xgboost_binary
 from bitvec.converters.xgboost import legacy
 from bitvec.converters.xgboost import model as converter
+from bitvec.core import reference
 from bitvec.errors import FileFormatError, InvalidForestError, UnsupportedModelError
-from bitvec.signatures import is_xgboost_binary
 
 xgb = pytest.importorskip("xgboost")
 

@@ -15,18 +15,19 @@ from hypothesis import strategies as st
 from strategies import AXIS, SET, forests, rows
 
 import bitvec
-from bitvec import files, reference
-from bitvec.arrays import Array
+from bitvec import files
 from bitvec.converters import ubjson
 from bitvec.converters.xgboost import base_scores, convert, to_xgboost
 from bitvec.converters.xgboost.document import parse, plain
 from bitvec.converters.xgboost.objectives import OBJECTIVES
 from bitvec.converters.xgboost.writer import to_document
+from bitvec.core import reference
+from bitvec.core.arrays import Array
+from bitvec.core.forest import Forest
+from bitvec.core.leaves import Leaves
+from bitvec.core.node_tests import CodeRule, Kind, MissingRule, Relation
+from bitvec.core.output import Aggregate, PostTransform
 from bitvec.errors import InputError, UnsupportedModelError
-from bitvec.forest import Forest
-from bitvec.leaves import Leaves
-from bitvec.node_tests import CodeRule, Kind, MissingRule, Relation
-from bitvec.output import Aggregate, PostTransform
 
 xgb = pytest.importorskip("xgboost")
 datasets = pytest.importorskip("sklearn.datasets")

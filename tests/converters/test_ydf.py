@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import bitvec
-from bitvec import reference
 from bitvec.converters.ydf import convert, subject
 from bitvec.converters.ydf.model import lift
+from bitvec.core import reference
+from bitvec.core.node_tests import Kind
 from bitvec.errors import FileFormatError, InvalidForestError, UnsupportedModelError
-from bitvec.node_tests import Kind
 
 ydf = pytest.importorskip("ydf")
 ydf.verbose(0)

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bitvec import reference
 from bitvec.converters.ydf.model import convert
+from bitvec.core import reference
+from bitvec.core.forest import Forest
 from bitvec.errors import BitvecError
-from bitvec.forest import Forest
 
 ydf = pytest.importorskip("ydf")
 ydf.verbose(0)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bitvec.converters.ydf import convert, directory
-from bitvec.forest import Forest
+from bitvec.core.forest import Forest
 
 ydf = pytest.importorskip("ydf")
 

@@ -12,8 +12,8 @@ import pytest
 from xgboost_binary import binary
 
 import bitvec
-from bitvec.machine import from_forest
-from bitvec.runtime import datafiles
+from bitvec.core.machine import from_forest
+from bitvec.runtime.predict import datafiles
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(120, 3)).astype(np.float32)

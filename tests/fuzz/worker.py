@@ -20,10 +20,12 @@ import numpy as np
 from fuzz.mutations import damaged
 
 import bitvec
-from bitvec import api, certificates, reference
+from bitvec import api
+from bitvec.core import reference
+from bitvec.core.forest import Forest
 from bitvec.errors import BitvecError
-from bitvec.forest import Forest
-from bitvec.runtime import datafiles
+from bitvec.runtime.predict import datafiles
+from bitvec.verify import certificates
 
 MEMORY = 2 << 30
 """Bytes that reading a file may add to those of the interpreter and its libraries."""

@@ -25,7 +25,7 @@ sys.path = [entry for entry in sys.path if Path(entry or ".").resolve() != Path(
 import numpy as np  # noqa: E402
 
 import bitvec  # noqa: E402
-from bitvec import reference, transforms  # noqa: E402
+from bitvec.core import reference, transforms  # noqa: E402
 
 MOST_ULPS = 2
 

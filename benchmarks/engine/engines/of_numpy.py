@@ -6,7 +6,7 @@ import numpy as np
 
 import bitvec
 from benchmarks.engine.engines.calls import Calls, Job
-from bitvec.structure import children
+from bitvec.core.structure import children
 
 
 class Gemm:

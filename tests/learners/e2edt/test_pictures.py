@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from bitvec.converters.native import from_e2edf, from_e2edt
+from bitvec.core.feature_maps import Identity
 from bitvec.errors import InputError
-from bitvec.feature_maps import Identity
 
 pytest.importorskip("matplotlib")
 

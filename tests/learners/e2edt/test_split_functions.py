@@ -13,8 +13,8 @@ from sklearn.datasets import load_digits
 from torch import nn
 
 import bitvec
+from bitvec.core.feature_maps import Conv2d, Layers, Linear, MaxPool2d
 from bitvec.errors import InputError, UnsupportedModelError
-from bitvec.feature_maps import Conv2d, Layers, Linear, MaxPool2d
 from bitvec.learners.e2edt.sklearn import E2EDTClassifier, E2EDTRegressor
 from bitvec.learners.e2edt.sklearn_forests import E2EDFClassifier
 from bitvec.learners.e2edt.tree import of_forest

@@ -17,7 +17,7 @@ from bitvec.learners.growth.polytope import Polytope
 from bitvec.learners.growth.stump_losses import LOSSES
 from bitvec.learners.growth.stumps import StumpTraining
 from bitvec.learners.growth.targets import Labels, Target, Values
-from bitvec.runtime.retrain.schedules import steepness
+from bitvec.runtime.train.retrain.schedules import steepness
 
 PLAIN = GrowthOptions(
     best_first=False, max_depth=3, max_leaves=None, min_rows=4, min_gain=0.0, retries=1, seed=0

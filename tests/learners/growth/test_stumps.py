@@ -16,7 +16,7 @@ from bitvec.learners.growth.polytope import Polytope, PolytopeRule
 from bitvec.learners.growth.stump_losses import LOSSES
 from bitvec.learners.growth.stumps import StumpTraining, centre, margins_of, train_stumps
 from bitvec.learners.growth.targets import Labels, Target, Values
-from bitvec.runtime.retrain.schedules import steepness
+from bitvec.runtime.train.retrain.schedules import steepness
 
 KINDS = {"linear": Linear(), "polytope": Polytope(3, 0.01)}
 

@@ -9,7 +9,7 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from bitvec.kernels import box
+from bitvec.core.kernels import box
 from bitvec.learners.kddt.events import events_of, laws_of
 from bitvec.learners.kddt.growth import GAIN
 from bitvec.learners.kddt.tree import (

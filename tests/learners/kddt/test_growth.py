@@ -22,7 +22,7 @@ from kddt_growth import (
 from kddt_samples import kernel, samples, targets
 from sklearn.datasets import load_iris
 
-from bitvec.kernels import box
+from bitvec.core.kernels import box
 from bitvec.learners.kddt.events import events_of
 from bitvec.learners.kddt.scan import ROUNDING
 from bitvec.learners.kddt.tree import GrownTree, Limits, grow_tree

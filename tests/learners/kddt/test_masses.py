@@ -13,7 +13,7 @@ from kddt_samples import SHAPES, kernel, samples
 from sklearn.datasets import load_wine
 
 from bitvec.converters.native import KDDT
-from bitvec.kernels import FeatureKernel
+from bitvec.core.kernels import FeatureKernel
 from bitvec.learners.kddt.events import events_of
 from bitvec.learners.kddt.growth import SMALLEST
 from bitvec.learners.kddt.tree import GrownTree, Limits, grow_tree, native

@@ -19,7 +19,7 @@ from kddt_growth import (
 )
 from kddt_samples import kernel, samples, targets
 
-from bitvec.kernels import FeatureKernel, box
+from bitvec.core.kernels import FeatureKernel, box
 from bitvec.learners.kddt.events import events_of, laws_of
 from bitvec.learners.kddt.tree import (
     GrownTree,

@@ -11,7 +11,7 @@ from kddt_samples import samples
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from bitvec.kernels import box
+from bitvec.core.kernels import box
 from bitvec.learners.kddt.events import events_of, laws_of
 from bitvec.learners.kddt.pruning import merged, pruned, pruning_path
 from bitvec.learners.kddt.tree import (

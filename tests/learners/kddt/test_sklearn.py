@@ -16,7 +16,7 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bitvec
-from bitvec.kernels import FeatureKernel, box
+from bitvec.core.kernels import FeatureKernel, box
 from bitvec.learners.kddt.sklearn import KDDTClassifier, KDDTRegressor
 from bitvec.learners.kddt.sklearn_forests import (
     KDDTExtraTreesClassifier,

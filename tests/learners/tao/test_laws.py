@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bitvec.core.node_tests import MissingRule
 from bitvec.learners.tao.axis_solver import best_axis_test
 from bitvec.learners.tao.candidates import Candidate, stump, with_tests
 from bitvec.learners.tao.losses import LabelLoss, SquaredLoss, leaf_step
@@ -23,7 +24,6 @@ from bitvec.learners.tao.oblique_solver import Svm
 from bitvec.learners.tao.prune import prune
 from bitvec.learners.tao.rows import Rows, make_rows, reroute, route
 from bitvec.learners.tao.tree import NodeKind, Tree
-from bitvec.node_tests import MissingRule
 
 N_CLASSES = 3
 SENTINEL = -9.0

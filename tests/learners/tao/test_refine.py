@@ -21,13 +21,13 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from strategies import forests_with_rows
 
 import bitvec
-from bitvec import reference, structure
+from bitvec.core import reference, structure
+from bitvec.core.output import Aggregate
 from bitvec.errors import InputError, UnsupportedModelError
 from bitvec.learners.tao import Verdict, tao_refine
 from bitvec.learners.tao.forest_trees import fixed_outcomes, joined, kinds_of, tree_of
 from bitvec.learners.tao.rows import make_rows, route
 from bitvec.learners.tao.tree import NodeKind
-from bitvec.output import Aggregate
 
 CANCER = load_breast_cancer(return_X_y=True)
 IRIS = load_iris(return_X_y=True)

@@ -1,0 +1,238 @@
+"""CatBoost's own answers, through its public prediction functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any, Final
+
+import numpy as np
+
+from bitvec.converters.catboost.categories import Column
+from bitvec.converters.catboost.model import Lifted, lift, spread
+from bitvec.converters.catboost.opened import library, opened_here
+from bitvec.converters.catboost.walker import source_trees
+from bitvec.converters.naming import naming
+from bitvec.core.arrays import Array
+from bitvec.core.city_hash import category_hash
+from bitvec.core.forest import Forest
+from bitvec.core.output import PostTransform
+from bitvec.errors import InputError
+from bitvec.verify.oracle import FrameAnswers, LeafValues, Subject
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A model of the library, which is given the texts of categories again."""
+
+    catboost: Any
+    model: Any
+    forest: Forest
+    texts: dict[int, dict[float, str]]
+    unseen: dict[int, str]
+    categorical: tuple[int, ...]
+
+    def rows(self, X: Array) -> Any:
+        n_features = self.forest.n_features
+        if X.ndim != 2 or X.shape[1] != n_features:
+            raise InputError(
+                f"`X` must have {n_features} features, got shape {X.shape}: pass the training "
+                "columns."
+            )
+        with np.errstate(over="ignore", invalid="ignore"):
+            X = np.ascontiguousarray(X, np.float32)
+        if not self.categorical:
+            return X
+        table = X.astype(object)
+        for column in self.categorical:
+            value, at = np.unique(X[:, column], return_inverse=True)
+            known, other = self.texts.get(column, {}), self.unseen[column]
+            words = np.array([known.get(float(x), other) for x in value], object)
+            table[:, column] = words[at.reshape(-1)]
+        return table
+
+    def ask(self, X: Array, kind: str) -> Array:
+        rows = self.rows(X)
+        predict = self.catboost.CatBoost.predict  # a ranker's own takes no `prediction_type`
+        return np.asarray(predict(self.model, rows, prediction_type=kind, thread_count=1))
+
+    def raw(self, X: Array) -> Array:
+        n_outputs = self.forest.n_outputs
+        if not len(X):
+            return np.zeros((0, n_outputs))
+        return self.ask(X, "RawFormulaVal").reshape(len(X), n_outputs)
+
+    def of_frame(self) -> FrameAnswers:
+        """Return answers to frames, which the library reads itself."""
+
+        def ask(frame: Any, kind: str) -> Array:
+            predict = self.catboost.CatBoost.predict
+            answer = predict(self.model, _safe(frame), prediction_type=kind, thread_count=1)
+            return np.asarray(answer)
+
+        def labels(frame: Any) -> Array:
+            classes = self.forest.output.classes or ()
+            answer = ask(frame, "Class").reshape(len(frame), len(classes))
+            return answer.astype(classes[0].dtype)
+
+        ids = None if self.forest.source is None else self.forest.source.leaf_id
+        return FrameAnswers(
+            raw=lambda frame: ask(frame, "RawFormulaVal"),
+            leaf_ids=None
+            if ids is None
+            else lambda frame: np.asarray(
+                self.model.calc_leaf_indexes(_safe(frame), thread_count=1)
+            ),
+            labels=labels if self.forest.output.is_classifier else None,
+        )
+
+    def leaf_ids(self, X: Array) -> Array:
+        if not len(X):
+            return np.zeros((0, self.forest.n_trees), np.int64)
+        found = self.model.calc_leaf_indexes(self.rows(X), thread_count=1)
+        return np.asarray(found).reshape(len(X), self.forest.n_trees).astype(np.int64)
+
+    def scores(self, X: Array) -> Array:
+        n_outputs = self.forest.n_outputs
+        if not len(X):
+            return np.zeros((0, n_outputs))
+        answer = self.ask(X, "Probability")
+        # Of 2 classes CatBoost gives both probabilities.
+        return answer.reshape(len(X), -1)[:, -n_outputs:]
+
+    def values(self, X: Array) -> Array:
+        if not len(X):
+            return self.raw(X)
+        return self.ask(X, "Exponent").reshape(len(X), self.forest.n_outputs)
+
+    def labels(self, X: Array) -> Array:
+        classes = self.forest.output.classes
+        assert classes is not None
+        if not len(X):
+            return np.zeros(0, classes[0].dtype)
+        answer = self.ask(X, "Class").reshape(len(X), len(classes))
+        return (answer[:, 0] if len(classes) == 1 else answer).astype(classes[0].dtype)
+
+
+def _safe(frame: Any) -> Any:
+    """Return a frame that CatBoost survives: one of polars with a column of categories ends it."""
+    if type(frame).__module__.startswith("polars") and any(
+        type(kind).__name__ == "Categorical" for kind in frame.schema.values()
+    ):
+        raise ValueError("CatBoost crashes on categories of polars: they were not handed to it.")
+    return frame
+
+
+MOST_ULPS: Final = 512
+"""Of what CatBoost makes of exponentials: scores of several hundred have a large 1 + |x|."""
+
+
+def subject(model: Any, *, categories: Iterable[str | int] = ()) -> Subject:
+    """Return CatBoost's own answers to a model that `convert` accepts.
+
+    Parameters
+    ----------
+    model, categories
+        As for `convert`; categories must be the same, since codes are turned into texts again.
+
+    Returns
+    -------
+    Subject
+        Raw scores through `predict(prediction_type="RawFormulaVal")` and leaf ids through
+        `calc_leaf_indexes`, with one thread. The leaves and bias of a JSON file are set to the
+        file's decimals after loading, which CatBoost's own reader does not read exactly.
+
+    Raises
+    ------
+    MissingLibraryError
+        If catboost is not installed.
+    """
+    catboost = library("asking a CatBoost model")
+    opened = opened_here(model)
+    with naming(opened.name):
+        lifted = lift(opened, categories)
+    forest, columns = lifted.forest, lifted.columns
+    notes = []
+    fitted = opened.fitted
+    if fitted is None:
+        fitted = _loaded(catboost, model, lifted)
+        notes.append(
+            "CatBoost reads the decimals of a JSON file to within 2 ulp: the leaves and bias that "
+            "the file says were set after loading it."
+        )
+    asked = _Asked(
+        catboost,
+        fitted,
+        forest,
+        {
+            at: {float(code): text for code, text in column.texts().items()}
+            for at, column in columns.items()
+        },
+        {at: _unseen(columns.get(at)) for at in lifted.categorical},
+        lifted.categorical,
+    )
+    if forest.source is not None and forest.source.model == "RMSEWithUncertainty":
+        notes.append(
+            "CatBoostRegressor.predict returns exp(2x) of the second output x, the forest x itself."
+        )
+    absent = bool(np.any(np.isneginf(np.asarray(forest.output.base_score))))
+    if absent:
+        notes.append(
+            "classes absent from training have probabilities of about 2e-308 in CatBoost and 0 in "
+            "the forest, so probabilities were not compared."
+        )
+    if any(column.hashed for column in columns.values()):
+        notes.append(
+            "the model keeps hashes of some categories only: texts of these hashes were asked for."
+        )
+    link = forest.output.post_transform
+    approximates = link in (PostTransform.SOFTMAX, PostTransform.EXPONENTIAL)
+    if approximates:
+        notes.append(
+            "CatBoost approximates the exponential of x to within about 1 + |x| ulp, and so the "
+            "probabilities and predictions made of it."
+        )
+    is_classifier = forest.output.is_classifier
+    values = asked.values if link is PostTransform.EXPONENTIAL else asked.raw
+    ids = None if forest.source is None else forest.source.leaf_id
+    return Subject(
+        "catboost",
+        catboost.__version__,
+        asked.raw,
+        None if ids is None else asked.leaf_ids,
+        ids="source",
+        predict=asked.labels if is_classifier else values,
+        scores=asked.scores if is_classifier and not absent else None,
+        score_ulps=MOST_ULPS if approximates else None,
+        leaf_values=None if ids is None else lambda: _stored(fitted, lifted),
+        trees=lambda: source_trees(fitted, asked.texts),
+        n_trees=forest.n_trees,
+        n_features=forest.n_features,
+        n_outputs=forest.n_outputs,
+        of_frame=None if isinstance(model, (str, PathLike)) or absent else asked.of_frame(),
+        notes=tuple(notes),
+    )
+
+
+def _loaded(catboost: Any, path: Any, lifted: Lifted) -> Any:
+    """Return the library's model of a JSON file, with the leaves and bias that the file says."""
+    fitted = catboost.CatBoost().load_model(str(path), format="json")
+    fitted.set_leaf_values(lifted.v.ravel())
+    fitted.set_scale_and_bias(lifted.scale, lifted.bias.tolist())
+    return fitted
+
+
+def _unseen(column: Column | None) -> str:
+    """Return a text that is none of the categories that tests know."""
+    text = "no category of this column"
+    while column is not None and category_hash(text) in column.codes:
+        text += "!"
+    return text
+
+
+def _stored(fitted: Any, lifted: Lifted) -> LeafValues:
+    leaf_ptr = lifted.forest.bitvectors.leaf_ptr
+    tree = np.repeat(np.arange(leaf_ptr.size - 1), np.diff(leaf_ptr))
+    v = np.asarray(fitted.get_leaf_values(), np.float64).reshape(tree.size, -1)
+    return LeafValues(tree, np.arange(tree.size) - leaf_ptr[tree], spread(v, lifted.answer))

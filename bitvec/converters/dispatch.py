@@ -1,0 +1,166 @@
+"""Which converter answers for a model or a file: no library is imported to look.
+
+A source model's file is asked in a child process; see `bitvec.verify.workers`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from bitvec.converters import signatures
+from bitvec.converters.formats import FORMATS, Format
+from bitvec.converters.signatures import Content
+from bitvec.core.forest import Forest
+from bitvec.errors import FileFormatError, UnsupportedModelError
+from bitvec.files import load_forest
+from bitvec.files.sound import sound
+from bitvec.verify import workers
+from bitvec.verify.oracle import Subject
+from bitvec.verify.source_trees import SourceTrees
+
+
+def is_path(model: Any) -> bool:
+    """Return whether `model` names a file."""
+    return isinstance(model, str | Path)
+
+
+def is_forest_file(path: str | Path) -> bool:
+    """Return whether a file is what `bitvec.save` writes, by its content."""
+    return signatures.is_forest(Content.of(Path(path)))
+
+
+def format_of(model: Any) -> Format:
+    """Return the format of a model object, by its class, or of a path, by the file's content.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If no converter handles it.
+    InputError
+        If there is no such file, or it is empty.
+    """
+    if is_path(model):
+        return _format_of_content(Content.of(Path(model)))
+    for cls in type(model).__mro__:
+        for candidate in FORMATS:
+            if any(f"{cls.__module__}.".startswith(f"{name}.") for name in candidate.packages):
+                return candidate
+    known = ", ".join(f.name for f in FORMATS if f.packages)
+    raise UnsupportedModelError(
+        f"a model must come from one of {known}, got an object of class "
+        f"{type(model).__module__}.{type(model).__qualname__}."
+    )
+
+
+def _format_of_content(content: Content) -> Format:
+    path = content.path
+    if signatures.is_pickle(content):
+        raise UnsupportedModelError(
+            f"{path} is a pickle, which is never loaded because it can run code: load it yourself "
+            "where you trust it, and pass the model object to bitvec.convert, or save it with "
+            "skops.io.dump(model, 'model.skops')."
+        )
+    for candidate in FORMATS:
+        if candidate.recognises is not None and candidate.recognises(content):
+            return candidate
+    if signatures.is_compressed(content):
+        raise UnsupportedModelError(
+            f"{path} must be a model file, got a compressed file: decompress it first, unless it "
+            "is a joblib file, which is a pickle and never loaded; pass the model object instead."
+        )
+    if content.head.startswith(b"PK\x03\x04") and not content.members:
+        raise FileFormatError(
+            f"{path} must be whole, got a damaged zip archive (a .skops file?): copy it again."
+        )
+    if signatures.is_lightgbm_dump(content):
+        raise UnsupportedModelError(
+            f"{path} must be a model file, got the JSON of LightGBM's dump_model: save the model "
+            "with booster.save_model('model.txt')."
+        )
+    known = "; ".join(f"{f.name}, {f.made_by}" for f in FORMATS if f.made_by)
+    begins = "a directory" if path.is_dir() else f"a file that begins with {content.head[:8]!r}"
+    raise UnsupportedModelError(
+        f"{path} must be a forest saved by bitvec, or a model file ({known}), got {begins}."
+    )
+
+
+def convert(model: Any) -> Forest:
+    """Lift a trained model, or the file of one, into a Forest that predicts exactly as it does.
+
+    Parameters
+    ----------
+    model : object or path
+        A fitted scikit-learn, xgboost, LightGBM, CatBoost or YDF model, a treelite Model, an ONNX
+        tree ensemble, a native tree of the papers, or an estimator of this package, whose `forest_`
+        it is; or the path of a file of one of them, or of a saved forest. A file is recognised by
+        its content, whatever its name is.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If the model cannot be represented exactly.
+    FileFormatError
+        If the file is damaged.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> convert(DecisionTreeClassifier(max_depth=2, random_state=0).fit(X, y))
+    Forest(1 tree, 2 nodes, 3 leaves, 4 features -> 3 outputs, float32, from sklearn)
+    """
+    if not is_path(model):
+        forest: Forest = converter(model).convert(model)
+        return forest
+    with sound(model, "be a sound model file"):
+        read = load_forest if is_forest_file(model) else converter(model).convert
+        forest = read(model)
+    return forest
+
+
+def converter(model: Any) -> ModuleType:
+    """Return the converter module of a model or path; it offers `convert` and `subject`."""
+    return import_module(format_of(model).module)
+
+
+def subject(model: Any) -> Subject:
+    """Return what a forest is compared with, of a model object, or of a file in a child process."""
+    if not is_path(model):
+        return loaded_subject(model)
+    library = "onnxruntime" if _is_ort(model) else format_of(model).name
+    result: Subject = workers.opened(model, library, __name__, "loaded_subject")
+    return result
+
+
+def loaded_subject(model: Any) -> Subject:
+    """Return what a forest is compared with, in this process, which may open a file for it."""
+    if is_path(model) and (_is_ort(model) or format_of(model).name == "ONNX"):
+        exported = import_module("bitvec.runtime.export.onnx.session")
+        try:
+            result: Subject = exported.subject(model)
+            return replace(result, written=partial(_written, model))
+        except FileFormatError:
+            if _is_ort(model):
+                raise
+    result = converter(model).subject(model)
+    return result
+
+
+def _written(path: Any) -> SourceTrees | None:
+    """Return the trees that an exported file states, where onnx is there to read them."""
+    try:
+        walker = import_module("bitvec.converters.onnx.exported_walker")
+    except ImportError:
+        return None
+    trees: SourceTrees | None = None if _is_ort(path) else walker.exported_trees(path)
+    return trees
+
+
+def _is_ort(path: str | Path) -> bool:
+    return Path(path).suffix == ".ort"

@@ -1,0 +1,103 @@
+"""The estimators of this package: the Forest that each holds, and its answers to compare with.
+
+They stand above this module, so they are known by the package of their class.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final
+
+from bitvec.core.forest import Forest
+from bitvec.errors import UnsupportedModelError
+from bitvec.verify.oracle import Subject
+
+PACKAGES: Final = ("bitvec.learners", "bitvec.learners.retrained")
+_ANSWERING = ("predict", "predict_proba")
+
+
+def is_estimator(model: Any) -> bool:
+    """Return whether a model is an estimator of this package, fitted or not."""
+    within = tuple(f"{package}." for package in PACKAGES)
+    ours = any(cls.__module__.startswith(within) for cls in type(model).__mro__)
+    return ours and hasattr(type(model), "predict")
+
+
+def is_fitted(model: Any) -> bool:
+    """Return whether an estimator of this package has a Forest."""
+    return isinstance(getattr(model, "forest_", None), Forest)
+
+
+def held_forest(model: Any) -> Forest:
+    """Return the Forest that an estimator predicts by.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If it is not fitted, or answers otherwise than its forest.
+    """
+    _require_own_answers(model)
+    beside = getattr(model, "_beside_forest", None)
+    if beside is not None:
+        raise UnsupportedModelError(
+            f"a {type(model).__name__} must answer by its forest alone to be lifted, got one "
+            f"{beside}: take `model.forest_`, which predicts the same labels."
+        )
+    forest: Forest = model.forest_
+    return forest
+
+
+def subject_of(model: Any, native: Callable[[Any], Subject]) -> Subject:
+    """Return what an estimator's forest is compared with.
+
+    Leaves and raw scores are those of the native trees' own walks, predictions and probabilities
+    those of the estimator, which refuses missing values and infinities.
+
+    Parameters
+    ----------
+    native : callable
+        Returns the Subject of a native tree or forest.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If it is not fitted, answers otherwise than its forest, or holds no native trees.
+    """
+    _require_own_answers(model)
+    trees = getattr(model, "_native", None)
+    if trees is None:
+        raise UnsupportedModelError(
+            f"a {type(model).__name__} has no trees beside `model.forest_` that this could be "
+            "compared with: certify it with a file that it was exported to."
+        )
+    walked = native(trees)
+    # Rows come as plain arrays in training order.
+    answering = copy.copy(model)
+    vars(answering).pop("feature_names_in_", None)
+    is_classifier = model.forest_.output.is_classifier
+    whole = getattr(model, "_beside_forest", None) is None
+    return replace(
+        walked,
+        predict=answering.predict,
+        scores=answering.predict_proba if is_classifier and whole else None,
+        accepts_missing=False,
+        accepts_infinite=False,
+    )
+
+
+def _require_own_answers(model: Any) -> None:
+    """Refuse what is not fitted, and a subclass with answers of its own."""
+    name = type(model).__name__
+    if not is_fitted(model):
+        raise UnsupportedModelError(
+            f"the {name} must be fitted, got one without `forest_`: call fit first."
+        )
+    for method in _ANSWERING:
+        answer = getattr(type(model), method, None)
+        if answer is not None and not answer.__module__.startswith("bitvec."):
+            raise UnsupportedModelError(
+                f"a subclass of a bitvec estimator must inherit `{method}`, got {name}, which has "
+                "its own: its answers are not those of its trees, so take `model.forest_`."
+            )

@@ -1,0 +1,233 @@
+"""The parts of native trees, joined into a Forest and into the Subject that it is compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+
+import numpy as np
+from jaxtyping import Float, Int64
+
+from bitvec.converters.native import children
+from bitvec.converters.native.sparse_rows import SparseRows
+from bitvec.converters.native.tree import NativeTree, predictions
+from bitvec.core import structure
+from bitvec.core.arrays import Array
+from bitvec.core.features import FeatureMap
+from bitvec.core.forest import Forest
+from bitvec.core.inputs import Inputs
+from bitvec.core.kernels import FeatureKernel
+from bitvec.core.leaves import Leaves, LinearTerms
+from bitvec.core.node_tests import Activation, Kind, NodeTests, Relation
+from bitvec.core.output import Aggregate, Output
+from bitvec.core.reference import margins
+from bitvec.core.source import Source
+from bitvec.core.structure import Bitvectors, Reordering
+from bitvec.verify.oracle import LeafValues, Subject
+
+
+@dataclass(frozen=True, slots=True)
+class Arranged:
+    """The bitvectors of native trees, and where the nodes and leaves of the forest stood in them.
+
+    `node` and `leaf` count through the trees one after the other, `node_id` and `leaf_id` within
+    each tree.
+    """
+
+    bitvectors: Bitvectors
+    node: Int64[Array, " n_nodes"]
+    leaf: Int64[Array, " n_leaves"]
+    node_id: Int64[Array, " n_nodes"]
+    leaf_id: Int64[Array, " n_leaves"]
+
+
+def arrange(trees: Sequence[NativeTree]) -> Arranged:
+    """Number the nodes of native trees breadth first and their leaves left to right."""
+    n_nodes = np.array([tree.n_nodes for tree in trees], np.int64)
+    first_node = np.cumsum(n_nodes) - n_nodes
+    first_leaf = first_node + np.arange(len(trees))
+
+    def joined(sides: list[Array]) -> Array:
+        shifted = [
+            np.where(side >= 0, side + node, side - leaf)  # ~(leaf + k) is ~leaf - k
+            for side, node, leaf in zip(sides, first_node, first_leaf, strict=True)
+        ]
+        return np.concatenate(shifted)
+
+    roots = [np.array([children.root(tree.left, tree.right)]) for tree in trees]
+    order: Reordering
+    B, order = structure.arrange(
+        joined([tree.left for tree in trees]),
+        joined([tree.right for tree in trees]),
+        joined(roots),
+    )
+    leaf = ~order.leaf
+    return Arranged(
+        B,
+        order.node,
+        leaf,
+        order.node - np.repeat(first_node, np.diff(B.node_ptr)),
+        leaf - np.repeat(first_leaf, np.diff(B.leaf_ptr)),
+    )
+
+
+def margin_tests(
+    S: SparseRows,
+    b: Float[Array, " n_nodes"],
+    *,
+    node_ptr: Int64[Array, " n_nodes_plus_1"] | None = None,
+    offset: Float[Array, " n_rows"] | None = None,
+    r: Float[Array, " n_rows"] | None = None,
+    activation: Activation = Activation.IDENTITY,
+) -> NodeTests:
+    """Return tests of sum r · activation(S x − offset) > b; one row of S for each by default."""
+    n_nodes, n_rows = b.size, S.n_rows
+    tests = NodeTests(
+        node_ptr=np.arange(n_nodes + 1, dtype=np.int64) if node_ptr is None else node_ptr,
+        row_ptr=S.ptr,
+        column=S.column,
+        weight=S.weight,
+        offset=np.zeros(n_rows, b.dtype) if offset is None else offset,
+        activation=np.full(n_rows, activation, np.uint8),
+        r=np.ones(n_rows, b.dtype) if r is None else r,
+        b=b,
+        kind=np.full(n_nodes, Kind.MARGIN, np.uint8),
+        relation=np.full(n_nodes, Relation.GREATER, np.uint8),
+        missing_rule=np.zeros(n_nodes, np.uint8),
+        code_rule=np.zeros(n_nodes, np.uint8),
+        missing_right=np.zeros(n_nodes, bool),
+        other_right=np.zeros(n_nodes, bool),
+        set_ptr=np.zeros(n_nodes + 1, np.int64),
+        set_words=np.zeros(0, np.uint32),
+    )
+    return tests if np.all(np.diff(S.ptr)) else _with_entries(tests, S.n_columns)
+
+
+def _with_entries(tests: NodeTests, n_columns: int) -> NodeTests:
+    """Give every row an entry, as engines expect, without a change for any x.
+
+    A node that reads nothing turns into x_0 > inf or x_0 >= -inf, and NaN goes the same way. Beside
+    rows that do read, a row that reads nothing gets [x_c == 0] · 0 for a column c of theirs, whose
+    NaN is the node's anyway.
+    """
+    n_entries = np.diff(tests.row_ptr)
+    row_node = np.repeat(np.arange(tests.n_nodes), np.diff(tests.node_ptr))
+    first_entry = tests.row_ptr[tests.node_ptr[:-1]]
+    reads = tests.row_ptr[tests.node_ptr[1:]] > first_entry
+    constant = np.flatnonzero(~reads)
+    z, _ = margins(
+        tests, np.zeros((1, n_columns), tests.dtype), np.zeros(constant.size, np.int64), constant
+    )
+    right = z > tests.b[constant]
+    # One row stays of each node that reads nothing.
+    kept = reads[row_node]
+    kept[tests.node_ptr[constant]] = True
+    of_constant = ~reads[row_node[kept]]
+    empty = np.flatnonzero(n_entries[kept] == 0)
+    nodes = row_node[kept][empty]
+    row_ptr = np.concatenate([[0], np.cumsum(n_entries[kept])])
+    any_column = np.append(tests.column, np.int32(0))[first_entry[nodes]]
+    indicator = np.full(tests.column.size, -1, np.int32)
+    at = row_ptr[empty]
+    b, relation, missing_right = tests.b.copy(), tests.relation.copy(), tests.missing_right.copy()
+    b[constant] = np.where(right, -np.inf, np.inf)
+    relation[constant] = np.where(right, Relation.GREATER_EQUAL, Relation.GREATER)
+    missing_right[constant] = right
+    indicator = np.insert(indicator, at, np.where(reads[nodes], 0, -1))
+    return replace(
+        tests,
+        node_ptr=np.searchsorted(row_node[kept], np.arange(tests.n_nodes + 1)).astype(np.int64),
+        row_ptr=row_ptr + np.searchsorted(empty, np.arange(row_ptr.size)),
+        column=np.insert(tests.column, at, np.where(reads[nodes], any_column, 0)),
+        weight=np.insert(tests.weight, at, np.where(reads[nodes], 0, 1)),
+        offset=np.where(of_constant, 0, tests.offset[kept]).astype(b.dtype),
+        activation=np.where(of_constant, Activation.IDENTITY, tests.activation[kept]).astype(
+            np.uint8
+        ),
+        r=np.where(of_constant, 1, tests.r[kept]).astype(b.dtype),
+        b=b,
+        relation=relation,
+        missing_right=missing_right,
+        indicator=None if np.all(indicator < 0) else indicator,
+    )
+
+
+def forest_of(
+    trees: Sequence[NativeTree],
+    tests: NodeTests,
+    *,
+    model: str,
+    values: Float[Array, "n_leaves n_outputs"] | None = None,
+    linear: LinearTerms | None = None,
+    feature_map: FeatureMap | None = None,
+    kernel: tuple[FeatureKernel | None, ...] | None = None,
+    aggregate: Aggregate = Aggregate.SUM,
+) -> Forest:
+    """Join native trees, whose tests stand one tree after the other, into a Forest.
+
+    `values` are the leaf vectors of all trees, if they are not the trees' own.
+    """
+    first = trees[0]
+    order = arrange(trees)
+    if values is None:
+        values = np.concatenate([tree.values for tree in trees])
+    return Forest(
+        tests=tests.take(order.node),
+        bitvectors=order.bitvectors,
+        leaves=Leaves(values, None, linear).take(order.leaf),
+        output=Output(
+            first.n_outputs,
+            values.dtype,
+            aggregate=aggregate,
+            classes=None if first.classes is None else (first.classes,),
+        ),
+        inputs=Inputs(first.n_features),
+        source=Source(
+            model.lower(),
+            version("bitvec"),
+            model,
+            leaf_id=order.leaf_id,
+            node_id=order.node_id,
+        ),
+        feature_map=feature_map,
+        kernel=kernel,
+    )
+
+
+def subject_of(
+    trees: Sequence[NativeTree],
+    raw: Callable[[Array], Array],
+    *,
+    model: str,
+    values: Float[Array, "n_leaves n_outputs"] | None = None,
+) -> Subject:
+    """Return the Subject of native trees, which answer by their own walk."""
+    first = trees[0]
+    if values is None:
+        values = np.concatenate([tree.values for tree in trees])
+    n_leaves = np.array([tree.n_leaves for tree in trees])
+    tree_of_leaf = np.repeat(np.arange(len(trees)), n_leaves)
+    ids = np.arange(n_leaves.sum()) - np.repeat(np.cumsum(n_leaves) - n_leaves, n_leaves)
+    leaf_values = LeafValues(tree_of_leaf, ids, values)
+
+    def answer(X: Array) -> Array:
+        return raw(X)
+
+    def labels(X: Array) -> Array:
+        return predictions(raw(X), first.classes)
+
+    is_classifier = first.classes is not None
+    return Subject(
+        name=model.lower(),
+        version=version("bitvec"),
+        raw=answer,
+        leaf_ids=lambda X: np.stack([tree.decide(X) for tree in trees], axis=1),
+        ids="source",
+        predict=labels if is_classifier else answer,
+        scores=answer if is_classifier else None,
+        leaf_values=lambda: leaf_values,
+        n_trees=len(trees),
+        n_features=first.n_features,
+        n_outputs=first.n_outputs,
+    )

@@ -1,0 +1,141 @@
+"""ONNX models around one tree operator (ai.onnx.ml), lifted as onnxruntime 1.31 runs them.
+
+`TreeEnsembleClassifier` and `TreeEnsembleRegressor` of versions 1 to 4 and `TreeEnsemble` of
+version 5 are read, as skl2onnx and onnxmltools write them. What the standard leaves open is taken
+from the runtime; see `bitvec.converters.onnx.answers`. Nothing of a file is executed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from os import PathLike, fspath
+from typing import Any
+
+import onnx
+
+from bitvec.converters.onnx import exported as onnx_exported
+from bitvec.converters.onnx.answers import answers
+from bitvec.converters.onnx.exported_walker import exported_trees
+from bitvec.converters.onnx.file import attributes, read_model
+from bitvec.converters.onnx.graph import Surroundings, surroundings
+from bitvec.converters.onnx.node_ids import read_by_ids
+from bitvec.converters.onnx.operator import Operator, read_by_positions
+from bitvec.converters.onnx.schema import ENSEMBLE
+from bitvec.converters.onnx.stored_inputs import stored_inputs
+from bitvec.converters.onnx.trees import lift
+from bitvec.converters.onnx.walker import source_trees
+from bitvec.core.forest import Forest
+from bitvec.core.source import Source
+from bitvec.errors import FileFormatError, InvalidForestError, UnsupportedModelError
+from bitvec.verify.oracle import Subject
+
+
+def convert(model: Any) -> Forest:
+    """Lift an ONNX model whose graph is one tree operator.
+
+    Parameters
+    ----------
+    model : path, bytes or onnx.ModelProto
+
+    Returns
+    -------
+    Forest
+        In the narrowest floating dtype between the graph's input and the trees; scores in the
+        operator's dtype. Raw scores equal those of onnxruntime on one thread bit for bit, however
+        many rows it is given; float32 probabilities may differ in the last places, since
+        onnxruntime computes 1 / (1 + exp(-x)) of a negative x as 1 minus that of -x.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If the graph computes more than the trees, or no forest answers as the operator does.
+    FileFormatError
+        If the file is damaged or no ONNX model.
+    OSError
+        If it cannot be read.
+    """
+    with _naming(model):
+        message = read_model(model)
+        if onnx_exported.form_of(message) is not None:
+            return onnx_exported.read(message)
+        return _forest(message)[0]
+
+
+def subject(model: Any) -> Subject:
+    """Return the model in onnxruntime, on one thread.
+
+    Raises
+    ------
+    UnsupportedModelError, FileFormatError
+        As `convert`: nothing is run before the model is known to be sound.
+    """
+    from bitvec.converters.onnx.onnxruntime import exported_answers, operator_answers
+
+    with _naming(model):
+        message = read_model(model)
+        if onnx_exported.form_of(message) is not None:
+            answering = exported_answers(message, onnx_exported.read(message))
+            return replace(answering, written=lambda: exported_trees(message))
+        answering = operator_answers(*_forest(message))
+        return replace(answering, trees=lambda: source_trees(message))
+
+
+@contextmanager
+def _naming(model: Any) -> Iterator[None]:
+    """Put the name of a file in front of messages about it."""
+    try:
+        yield
+    except (FileFormatError, InvalidForestError, UnsupportedModelError) as error:
+        if not isinstance(model, str | PathLike):
+            raise
+        raise type(error)(f"{fspath(model)}: {error}") from error
+
+
+def _forest(message: Any) -> tuple[Forest, Operator, Surroundings]:
+    around = surroundings(message)
+    kind = around.node.op_type
+    given = attributes(around.node)
+    if kind == ENSEMBLE:
+        operator = read_by_positions(given, around.threshold_dtype)
+    else:
+        operator = read_by_ids(kind, given, around.threshold_dtype)
+    trees = lift(operator, around.dtype, whole=kind != ENSEMBLE)
+    leaves, output = answers(
+        operator,
+        trees.bitvectors,
+        trees.leaf,
+        around.threshold_dtype,
+        around.after,
+        label_used=around.label_used,
+        rounds=around.rounds,
+    )
+    source = Source(
+        "onnx",
+        onnx.__version__,
+        kind,
+        leaf_id=operator.leaf_id[trees.leaf],
+        node_id=operator.node_id[trees.node],
+        metadata={
+            "operator": kind,
+            "ml_version": around.ml_version,
+            "aggregate_function": operator.aggregate,
+            "post_transform": operator.transform,
+            "producer": f"{message.producer_name} {message.producer_version}".strip(),
+        },
+    )
+    inputs = stored_inputs(message, _n_features(operator, around))
+    return Forest(trees.tests, trees.bitvectors, leaves, output, inputs, source), operator, around
+
+
+def _n_features(operator: Operator, around: Surroundings) -> int:
+    needed = int(operator.feature.max()) + 1 if operator.feature.size else 1
+    if around.n_features is None:
+        return needed
+    if needed > around.n_features:
+        raise FileFormatError(
+            f"the input must have the {needed} columns that the trees read, got "
+            f"{around.n_features}: the file is damaged."
+        )
+    return around.n_features

@@ -1,0 +1,67 @@
+"""What a file of bitvec's says of the columns of X: their names and the codes of categories."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from bitvec.core.inputs import Inputs
+from bitvec.errors import FileFormatError
+
+NAMES, CATEGORIES = "bitvec.feature_names.json", "bitvec.categories.json"
+_LABELS = (str, int, float, bool)
+
+
+def stored_inputs(message: Any, n_features: int, sentinel: float | None = None) -> Inputs:
+    """Return the columns of X as the metadata of an `onnx.ModelProto` describe them, if they do.
+
+    Raises
+    ------
+    FileFormatError
+        If the metadata are there and are none that bitvec writes.
+    InvalidForestError
+        If they are of another number of columns.
+    """
+    facts = {entry.key: entry.value for entry in message.metadata_props}
+    names = _json(facts, NAMES)
+    if names is not None and not _is_list(names, str):
+        raise FileFormatError(f"`{NAMES}` must be a list of names.")
+    stored = _json(facts, CATEGORIES)
+    if stored is None:
+        return Inputs(n_features, None if names is None else tuple(names), None, sentinel)
+    held = stored if isinstance(stored, dict) else {}
+    books: Any = held.get("books")
+    lists: Any = [held.get(name, []) for name in ("hashed", "whole_numbers", "decimals")]
+    refuses_unseen: Any = held.get("refuses_unseen", False)
+    if (
+        not isinstance(books, list)
+        or not all(book is None or _is_list(book, *_LABELS) for book in books)
+        or not all(_is_list(columns, int) for columns in lists)
+        or type(refuses_unseen) is not bool
+    ):
+        raise FileFormatError(
+            f"`{CATEGORIES}` must hold a list of labels, or none, of each column."
+        )
+    return Inputs(
+        n_features,
+        None if names is None else tuple(names),
+        tuple(None if book is None else tuple(book) for book in books),
+        sentinel,
+        hashed=tuple(lists[0]),
+        whole_numbers=tuple(lists[1]),
+        decimals=tuple(lists[2]),
+        refuses_unseen=refuses_unseen,
+    )
+
+
+def _json(facts: dict[str, str], key: str) -> Any:
+    if key not in facts:
+        return None
+    try:
+        return json.loads(facts[key])
+    except (ValueError, RecursionError) as error:
+        raise FileFormatError(f"`{key}` must be JSON, got other text.") from error
+
+
+def _is_list(value: Any, *kinds: type) -> bool:
+    return isinstance(value, list) and all(type(item) in kinds for item in value)

@@ -1,0 +1,140 @@
+"""scikit-learn models from .skops files; pickles are refused, whatever they hold.
+
+A file is lifted from its schema and arrays alone (`skops_schema`). The library's own answers need
+the library's own objects: only `subject` has skops build them, of a file whose lift has succeeded
+and whose types are all on a list.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from bitvec.converters.sklearn.lift import lift
+from bitvec.converters.sklearn.skops_schema import read
+from bitvec.core.forest import Forest
+from bitvec.errors import FileFormatError, MissingLibraryError, UnsupportedModelError
+from bitvec.files.sound import reason, sound
+from bitvec.verify.oracle import Subject
+
+_LOSS = "sklearn._loss."
+TRUSTED = frozenset(
+    {
+        "functools.partial",
+        "sklearn.compose._column_transformer._RemainderColsList",
+        "sklearn.ensemble._hist_gradient_boosting.binning._BinMapper",
+        "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
+        "sklearn.tree._tree.Tree",
+        "sklearn.utils.validation.check_array",
+        *(
+            f"{_LOSS}link.{name}"
+            for name in (
+                "HalfLogitLink",
+                "IdentityLink",
+                "Interval",
+                "LogLink",
+                "LogitLink",
+                "MultinomialLogit",
+            )
+        ),
+        *(
+            f"{place}{name}"
+            for name in (
+                "AbsoluteError",
+                "ExponentialLoss",
+                "HalfBinomialLoss",
+                "HalfGammaLoss",
+                "HalfMultinomialLoss",
+                "HalfPoissonLoss",
+                "HalfSquaredError",
+                "HuberLoss",
+                "PinballLoss",
+            )
+            for place in (f"{_LOSS}loss.", f"{_LOSS}_loss.Cy", "_loss.Cy")
+        ),
+    }
+)
+"""Types that `subject` lets skops build, besides those that skops itself trusts."""
+
+
+def convert(path: str | Path) -> Forest:
+    """Lift the model in a .skops file; see `bitvec.converters.sklearn.convert`.
+
+    Neither skops nor scikit-learn is needed, and nothing of the file is run.
+
+    Parameters
+    ----------
+    path : str or Path
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    FileFormatError
+        If the file is no skops file (a pickle, say), damaged, or unpacks to an absurd size.
+    UnsupportedModelError
+        If the model is not one that is lifted.
+    InvalidForestError
+        If its arrays do not describe trees.
+    """
+    path = Path(path)
+    with sound(path.name, "hold a model as scikit-learn leaves it"):
+        return lift(read(path))
+
+
+def load(path: str | Path) -> Any:
+    """Have skops build the estimator in a .skops file that `convert` can lift.
+
+    Raises
+    ------
+    FileNotFoundError, FileFormatError, UnsupportedModelError, InvalidForestError
+        As `convert`; UnsupportedModelError also for types that are not on the list.
+    MissingLibraryError
+        If skops or scikit-learn is not installed.
+    """
+    path = Path(path)
+    convert(path)
+    try:
+        import skops.io
+    except ImportError as error:
+        raise MissingLibraryError("skops", "sklearn", "asking the model in a .skops file") from (
+            error
+        )
+    # skops answers damage with exceptions of many kinds; each means that the file is not good.
+    try:
+        needed = set(skops.io.get_untrusted_types(file=path))
+        if needed <= TRUSTED:
+            return skops.io.load(path, trusted=sorted(needed))
+    except Exception as error:
+        raise FileFormatError(
+            f"{path.name} must be a file that the installed skops and scikit-learn can load, got "
+            f"{reason(error)}: install the versions that it was saved with."
+        ) from error
+    raise UnsupportedModelError(
+        f"{path.name} must hold only types of scikit-learn's trees, got others "
+        f"({', '.join(sorted(needed - TRUSTED)[:5])}): save the plain model with skops."
+    )
+
+
+def subject(path: str | Path) -> Subject:
+    """Return the model in a .skops file as the other side of a comparison."""
+    model = load(path)
+    from bitvec.converters import sklearn
+
+    return sklearn.subject(model)
+
+
+def dumps(estimator: Any) -> bytes:
+    """Return an estimator as the content of a .skops file.
+
+    Raises
+    ------
+    MissingLibraryError
+        If skops is not installed.
+    """
+    try:
+        import skops.io
+    except ImportError as error:
+        raise MissingLibraryError("skops", "sklearn", "writing a .skops file") from error
+    content: bytes = skops.io.dumps(estimator)
+    return content

@@ -1,0 +1,110 @@
+"""The answers of GTIL, treelite's own inference, to a model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int64
+
+from bitvec.converters.treelite.model import BINARY, Header
+from bitvec.converters.treelite.walker import source_trees
+from bitvec.core.arrays import Array
+from bitvec.core.forest import Forest
+from bitvec.errors import FileFormatError, InputError, MissingLibraryError
+from bitvec.verify.oracle import LeafValues, Subject
+
+try:
+    import treelite
+except ImportError as error:
+    raise MissingLibraryError("treelite", "treelite", "Running a treelite model") from error
+
+_NARROW = (
+    "scores after softmax are not compared: GTIL computes it in float32 also for a float64 model, "
+    "which is up to 1e-7 away."
+)
+
+
+def deserialized(data: bytes) -> Any:
+    """Return the treelite.Model of a checkpoint, whose fields `read_checkpoint` has found whole.
+
+    Raises
+    ------
+    FileFormatError
+        If treelite refuses it.
+    """
+    try:
+        return treelite.Model.deserialize_bytes(data)
+    except treelite.TreeliteError as error:
+        raise FileFormatError(
+            f"treelite {treelite.__version__} must be able to read the checkpoint, got: "
+            f"{str(error).splitlines()[0][:300]}"
+        ) from error
+
+
+def answers_of(opened: Any, lifted: Forest, header: Header) -> Subject:
+    """Return a treelite.Model that lifted to a forest as the subject of a certificate.
+
+    GTIL follows links and column numbers without a look at their range: `lifted` shows that they
+    are in range.
+    """
+    source = lifted.source
+    assert source is not None
+    assert source.leaf_id is not None
+    tree = np.repeat(np.arange(lifted.n_trees), np.diff(lifted.bitvectors.leaf_ptr))
+    stored = LeafValues(tree, source.leaf_id, lifted.leaves.v)
+
+    def checked(X: Array) -> Array:
+        if X.ndim != 2 or X.shape[1] != header.n_features:
+            raise InputError(
+                f"`X` must have {header.n_features} features, got shape {X.shape}: pass the "
+                "training columns."
+            )
+        rows: Array = np.ascontiguousarray(X, header.dtype)
+        return rows
+
+    def answer(X: Array, **kind: bool) -> Array:
+        answers: Array = treelite.gtil.predict(opened, checked(X), nthread=1, **kind)
+        return answers.reshape(len(X), len(header.num_class), -1)
+
+    def raw(X: Array) -> Float[Array, "batch n_outputs"]:
+        margin: Array = answer(X, pred_margin=True)[:, header.is_output]
+        return margin
+
+    def scores(X: Array) -> Float[Array, "batch n_outputs"]:
+        transformed: Array = answer(X)[:, header.is_output]
+        return transformed
+
+    def labels(X: Array) -> Array:
+        # GTIL does not know "max_index", the largest margin's place, by this name.
+        answers = answer(X, pred_margin=header.postprocessor == "max_index")
+        columns = [
+            answers[:, t, 0] > 0.5
+            if header.task == BINARY and size == 1
+            else answers[:, t, :size].argmax(axis=1)
+            for t, size in enumerate(header.num_class)
+        ]
+        return np.stack(columns, axis=1).astype(np.int64)
+
+    def leaf_ids(X: Array) -> Int64[Array, "batch n_trees"]:
+        ids: Array = treelite.gtil.predict_leaf(opened, checked(X), nthread=1).astype(np.int64)
+        return ids
+
+    narrow = header.postprocessor == "softmax" and header.dtype == np.float64
+    comparable = header.postprocessor != "max_index" and not narrow
+    classifies = lifted.output.classes is not None
+    return Subject(
+        "treelite",
+        treelite.__version__,
+        raw,
+        leaf_ids,
+        ids="source",
+        predict=labels if classifies else (scores if comparable else None),
+        scores=scores if classifies and comparable else None,
+        leaf_values=lambda: stored,
+        trees=lambda: source_trees(opened),
+        n_trees=lifted.n_trees,
+        n_features=header.n_features,
+        n_outputs=header.n_outputs,
+        notes=(_NARROW,) if narrow else (),
+    )

@@ -1,0 +1,436 @@
+"""Lift xgboost's gbtree and dart models, from files or from the library's own objects.
+
+Files are read without the library: JSON by the standard module, UBJSON by `converters.ubjson`, the
+old binary format by `legacy`. An object is saved to memory in UBJSON and read the same way.
+
+* A node goes left where x < split_condition in float32, so right is `>=`; a missing value follows
+  `default_left`.
+* A raw score is summed in float32: the margin of `base_score` first, then the trees in order, a
+  dart tree's leaf times its weight rounded before it is added (as `Booster.predict` on a DMatrix
+  does; `inplace_predict`, and so the scikit-learn wrappers, round dart differently).
+* A scikit-learn wrapper, and a file that a wrapper saved, stops at `best_iteration`; a Booster uses
+  all trees.
+* A value x >= 0 at a split on categories is the code floor(x), which goes right if it is in the
+  node's set. The codes of a data frame's categories are their places in the training frame, which
+  models of xgboost 3.1 and later keep as code books. A frame's category that was not trained on is
+  refused here, since xgboost 3.1 and 3.2 take it for the next greater one that was, and refuse it
+  where there is none; `Inputs.refuses_unseen` of the forest can be replaced. Before 3.1 xgboost
+  numbers the categories of each frame anew, so that models of these versions take codes only.
+* A wrapper's `missing` counts as missing besides NaN. The files that it saves do not hold it, so
+  for xgboost as for this module they know NaN only.
+"""
+
+from __future__ import annotations
+
+import json
+from os import PathLike
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from bitvec.converters.naming import naming
+from bitvec.converters.signatures import is_xgboost_binary
+from bitvec.converters.xgboost.categories import code_books
+from bitvec.converters.xgboost.document import (
+    Document,
+    float32s,
+    integer,
+    integers,
+    member,
+    numbers,
+    plain,
+    require_known,
+)
+from bitvec.converters.xgboost.objectives import Objective, base_margin, objective_named
+from bitvec.converters.xgboost.opened import Opened, open_model
+from bitvec.converters.xgboost.trees import read_trees
+from bitvec.converters.xgboost.walker import source_trees
+from bitvec.core.arrays import Array
+from bitvec.core.forest import Forest
+from bitvec.core.inputs import Inputs
+from bitvec.core.leaves import Leaves
+from bitvec.core.node_tests import CodeRule, Kind, MissingRule, Relation, axis_aligned
+from bitvec.core.output import Output
+from bitvec.core.source import Source
+from bitvec.core.structure import arrange
+from bitvec.errors import FileFormatError, InputError, MissingLibraryError, UnsupportedModelError
+from bitvec.verify.oracle import FrameAnswers, LeafValues, Subject
+
+MOST_FEATURES: Final = 2**31 - 1
+NEWEST_MAJOR: Final = 3
+_LEARNER: Final = frozenset(
+    {
+        "attributes",
+        "feature_names",
+        "feature_types",
+        "gradient_booster",
+        "learner_model_param",
+        "objective",
+    }
+)
+_MODEL: Final = frozenset({"cats", "gbtree_model_param", "iteration_indptr", "tree_info", "trees"})
+MOST_OUTPUTS: Final = 2**16
+"""More outputs than this must be borne out by as many trees before anything is allocated."""
+
+
+def convert(model: Any) -> Forest:
+    """Lift an xgboost model.
+
+    Parameters
+    ----------
+    model : path, Booster, or scikit-learn wrapper
+        A file in JSON, UBJSON or the old binary format (told apart by content), a Booster, or a
+        fitted XGBClassifier, XGBRegressor, XGBRFClassifier, XGBRFRegressor, XGBRanker or the like.
+        A file needs no xgboost.
+
+    Returns
+    -------
+    Forest
+        float32; raw scores equal `Booster.predict(DMatrix, output_margin=True)` bit for bit. A
+        classification objective gives a classifier, unless the wrapper is a regressor. A model
+        trained by a custom objective has the links of the objective that xgboost saves for it.
+
+    Raises
+    ------
+    UnsupportedModelError
+        For gblinear, or an objective whose links are not known.
+    FileFormatError, InvalidForestError
+        If the file is damaged or is no xgboost model.
+
+    Examples
+    --------
+    >>> forest = convert("model.ubj")  # doctest: +SKIP
+    """
+    opened = open_model(model)
+    with naming(opened.name):
+        return _forest(opened)
+
+
+def _forest(opened: Opened) -> Forest:
+    learner = opened.learner
+    objective = objective_named(member(member(learner, "objective", dict), "name", str))
+    model, weights = _booster(learner)
+    n_features, n_outputs = _sizes(learner, model)
+    n_trees, iteration = _used_iterations(opened, model, n_outputs)
+    trees = read_trees(member(model, "trees", list)[:n_trees], n_features, n_outputs)
+    group = integers(model.get("tree_info"), "tree_info", 0, n_outputs)[:n_trees]
+    bitvectors, order = arrange(trees.left, trees.right, trees.roots)
+    node, leaf = order.node, order.leaf
+    set_ptr, set_words = trees.sets(node)
+    has_sentinel = not np.isnan(opened.missing)
+    version = _version(opened.document)
+    score = _base_score(learner, n_outputs)
+    base = base_margin(objective, score, version)
+    parameters = member(learner, "learner_model_param", dict)
+    estimated = integer(parameters, "boost_from_average", default=0) != 0
+    if not n_trees and estimated and not np.array_equal(base, score):
+        raise UnsupportedModelError(
+            "a model must have trees, or a base_score that was set: without either, xgboost takes "
+            "the default base_score for a margin, though the objective has a link."
+        )
+    books = code_books(model, n_features)
+    output = None
+    if n_outputs > 1 and trees.v.shape[1] == 1:
+        output = np.repeat(group, np.diff(bitvectors.leaf_ptr)).astype(np.int32)
+    return Forest(
+        tests=axis_aligned(
+            trees.feature[node],
+            trees.threshold[node],
+            relation=Relation.GREATER_EQUAL,
+            missing_right=~trees.default_left[node],
+            missing_rule=MissingRule.NAN_OR_SENTINEL if has_sentinel else MissingRule.NAN,
+            kind=np.where(trees.is_set[node], Kind.SET, Kind.MARGIN),
+            code_rule=CodeRule.FLOOR,
+            set_ptr=set_ptr,
+            set_words=set_words,
+        ),
+        bitvectors=bitvectors,
+        leaves=Leaves(trees.v[leaf], output),
+        output=Output(
+            n_outputs=n_outputs,
+            dtype=np.dtype(np.float32),
+            base_score=base,
+            base_first=True,
+            tree_weight=None if weights is None else weights[:n_trees],
+            post_transform=objective.post_transform,
+            classes=_classes(opened, objective, n_outputs),
+            groups=_groups(learner, n_outputs),
+            iteration=iteration,
+            labels_from_raw=objective.labels_from_raw,
+        ),
+        inputs=Inputs(
+            n_features,
+            _feature_names(learner),
+            books,
+            missing_sentinel=opened.missing if has_sentinel else None,
+            absent_is_missing=True,
+            refuses_unseen=books is not None,
+        ),
+        source=Source(
+            "xgboost",
+            ".".join(map(str, version)),
+            member(member(learner, "objective", dict), "name", str),
+            leaf_id=trees.node_id(leaf),
+            node_id=trees.node_id(node),
+            leaf_cover=None if trees.cover is None else trees.cover[leaf],
+            node_cover=None if trees.cover is None else trees.cover[node],
+            gain=None if trees.gain is None else trees.gain[node],
+            metadata=_metadata(opened.document),
+        ),
+    )
+
+
+def _booster(learner: Document) -> tuple[Document, Array | None]:
+    """Return the `model` of a gbtree, and the weights of its trees if it is a dart."""
+    require_known(learner, _LEARNER, "the learner")
+    booster = member(learner, "gradient_booster", dict)
+    name = member(booster, "name", str)
+    weights = None
+    if name == "dart":
+        weights = float32s(booster.get("weight_drop"), "weight_drop")
+        booster = member(booster, "gbtree", dict)
+    elif name != "gbtree":
+        raise UnsupportedModelError(
+            f"the booster must be gbtree or dart, got {name[:80]!r}: a linear booster has no trees."
+        )
+    model = member(booster, "model", dict)
+    require_known(model, _MODEL, "the model")
+    n_trees = len(member(model, "trees", list))
+    stated = integer(member(model, "gbtree_model_param", dict), "num_trees")
+    if stated != n_trees or (weights is not None and weights.size != n_trees):
+        raise FileFormatError(f"a model must hold as many trees as it states, got {n_trees}.")
+    if len(numbers(model.get("tree_info"), "tree_info")) != n_trees:
+        raise FileFormatError(f"`tree_info` must have {n_trees} values, one for each tree.")
+    return model, weights
+
+
+def _sizes(learner: Document, model: Document) -> tuple[int, int]:
+    parameters = member(learner, "learner_model_param", dict)
+    n_features = integer(parameters, "num_feature")
+    n_outputs = max(
+        1, integer(parameters, "num_class"), integer(parameters, "num_target", default=1)
+    )
+    if n_features > MOST_FEATURES:
+        raise FileFormatError(f"`num_feature` must be at most {MOST_FEATURES}, got {n_features}.")
+    if n_outputs > max(MOST_OUTPUTS, len(member(model, "trees", list))):
+        raise FileFormatError(
+            f"a model of more than {MOST_OUTPUTS} outputs must have a tree for each, got "
+            f"{n_outputs} outputs."
+        )
+    return n_features, n_outputs
+
+
+def _used_iterations(opened: Opened, model: Document, n_outputs: int) -> tuple[int, Array]:
+    """Return how many trees answer, and the boosting iteration of each."""
+    n_trees = len(member(model, "trees", list))
+    if "iteration_indptr" in model:
+        ends = integers(model["iteration_indptr"], "iteration_indptr", 0, n_trees + 1)
+        if ends.size == 0 or ends[0] != 0 or ends[-1] != n_trees or np.any(np.diff(ends) < 0):
+            raise FileFormatError(f"`iteration_indptr` must rise from 0 to {n_trees}.")
+    else:  # before 2.0
+        param = member(model, "gbtree_model_param", dict)
+        per_iteration = n_outputs * max(1, integer(param, "num_parallel_tree", default=1))
+        ends = np.append(np.arange(0, n_trees, per_iteration), n_trees)
+    best = opened.attributes.get("best_iteration")
+    if opened.wrapped and best is not None:
+        last = integer(opened.attributes, "best_iteration") + 1
+        if last >= ends.size:
+            raise FileFormatError(
+                f"`best_iteration` must be below the {ends.size - 1} iterations, got {last - 1}."
+            )
+        ends = ends[: last + 1]
+    iteration = np.repeat(np.arange(ends.size - 1, dtype=np.int32), np.diff(ends))
+    return int(ends[-1]), iteration
+
+
+def _base_score(learner: Document, n_outputs: int) -> Array:
+    """Read `base_score`: text of one number, or since 3.1 of a list of one or n_outputs."""
+    text = member(member(learner, "learner_model_param", dict), "base_score", str)
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = None
+    base = float32s(value if isinstance(value, list) else [value], "base_score")
+    if base.size not in (1, n_outputs) or not np.all(np.isfinite(base)):
+        raise FileFormatError(
+            f"`base_score` must be 1 or {n_outputs} finite numbers, got {text[:80]!r}."
+        )
+    return np.resize(base, n_outputs)
+
+
+def _groups(learner: Document, n_outputs: int) -> tuple[int, ...]:
+    """Classes of one target share a group; several targets are a group each."""
+    n_targets = integer(member(learner, "learner_model_param", dict), "num_target", default=1)
+    return (1,) * n_outputs if n_targets > 1 else (n_outputs,)
+
+
+def _classes(opened: Opened, objective: Objective, n_outputs: int) -> tuple[Array, ...] | None:
+    classifies = objective.classifies if opened.classifies is None else opened.classifies
+    if not classifies:
+        return None
+    groups = _groups(opened.learner, n_outputs)
+    if opened.labels is not None:
+        return (opened.labels,) * len(groups)
+    return tuple(np.arange(max(2, size)) for size in groups)
+
+
+def _feature_names(learner: Document) -> tuple[str, ...] | None:
+    names = member({"feature_names": []} | learner, "feature_names", list)
+    if not all(isinstance(name, str) for name in names):
+        raise FileFormatError("`feature_names` must be a list of texts, got other values.")
+    return tuple(names) or None
+
+
+def _version(document: Document) -> tuple[int, ...]:
+    version = tuple(integers(document.get("version"), "version", 0, 2**31, 3).tolist())
+    if version[0] > NEWEST_MAJOR:
+        raise UnsupportedModelError(
+            f"a model must come from an xgboost of at most version {NEWEST_MAJOR}, got "
+            f"{'.'.join(map(str, version))}: save it with an older one."
+        )
+    return version
+
+
+def _metadata(document: Document) -> Document:
+    """Return the document without its trees, whose arrays the forest itself holds."""
+
+    def without_trees(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: without_trees(child) for key, child in value.items() if key != "trees"}
+        return plain(value)
+
+    stripped: Document = without_trees(document)
+    return stripped
+
+
+def _has_old_vectors(model: Document) -> bool:
+    """Return whether a tree has vector leaves as xgboost before 3.2 wrote them."""
+    return any(
+        integer(member(tree, "tree_param", dict), "size_leaf_vector", default=1) > 1
+        and "leaf_weights" not in tree
+        for tree in member(model, "trees", list)
+    )
+
+
+def _release(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".")[:2])
+
+
+def subject(model: Any) -> Subject:
+    """Return xgboost's own answers to a model that `convert` accepts.
+
+    Parameters
+    ----------
+    model : path, Booster, or scikit-learn wrapper
+
+    Returns
+    -------
+    Subject
+        Raw scores, node ids and predictions through `Booster.predict` on a DMatrix, which refuses
+        infinities; the trees and missing values that `convert` takes. Labels are those of a
+        wrapper's own `predict`; a Booster, a file and a dart (which wrappers round differently)
+        have them by the rule of `XGBClassifier.predict`. A file of the old binary format, which
+        xgboost 3.1 no longer reads, is handed to it as JSON.
+
+    Raises
+    ------
+    MissingLibraryError
+        If xgboost is not installed.
+    UnsupportedModelError
+        If the xgboost that is installed cannot read the file.
+    """
+    try:
+        import xgboost
+    except ImportError as error:
+        raise MissingLibraryError("xgboost", "xgboost", "asking an xgboost model") from error
+    opened = open_model(model)
+    with naming(opened.name):
+        trees_of_model, weights = _booster(opened.learner)
+        n_features, n_outputs = _sizes(opened.learner, trees_of_model)
+        n_trees, iteration = _used_iterations(opened, trees_of_model, n_outputs)
+        objective = objective_named(member(member(opened.learner, "objective", dict), "name", str))
+        classes = _classes(opened, objective, n_outputs)
+        if _has_old_vectors(trees_of_model) and _release(xgboost.__version__) >= (3, 2):
+            raise UnsupportedModelError(
+                f"an xgboost before 3.2 must be asked about leaf vectors that one of them wrote, "
+                f"got {xgboost.__version__}, which crashes on them: install an older one."
+            )
+    is_file = isinstance(model, (str, PathLike))
+    if is_file:
+        data = Path(model).read_bytes()
+        if is_xgboost_binary(data[:256]):
+            data = json.dumps(plain(opened.document)).encode()
+        booster = xgboost.Booster(model_file=bytearray(data))
+    else:
+        booster = model.get_booster() if opened.wrapped else model
+    wrapper = model if opened.wrapped and not is_file else None
+    end = int(iteration[-1]) + 1 if iteration.size else 0
+
+    def checked(X: Array) -> Array:
+        if X.ndim != 2 or X.shape[1] != n_features:  # pred_leaf would read past the columns
+            raise InputError(f"`X` must have {n_features} features, got shape {X.shape}.")
+        return X
+
+    def answer(X: Array, width: int, **kind: bool) -> Array:
+        if not len(checked(X)):  # a DMatrix must have rows
+            return np.zeros((0, width), np.float32)
+        rows = xgboost.DMatrix(X, missing=opened.missing)
+        values = booster.predict(rows, iteration_range=(0, end), validate_features=False, **kind)
+        return np.asarray(values).reshape(len(X), width)
+
+    def values(X: Array) -> Array:
+        return answer(X, n_outputs)
+
+    asks_wrapper = weights is None and wrapper is not None
+    only_labels = objective.labels_from_raw  # multi:softmax
+
+    def probabilities(X: Array) -> Array:
+        if not only_labels or not len(checked(X)):
+            return values(X)
+        return np.asarray(model.predict_proba(X, validate_features=False))
+
+    def labels(X: Array) -> Array:
+        assert classes is not None
+        if asks_wrapper and len(checked(X)):
+            return np.asarray(model.predict(X, validate_features=False))
+        if only_labels:
+            index = answer(X, 1)
+        elif n_outputs > 1 and len(classes) == 1:
+            index = values(X).argmax(axis=1)[:, None]
+        else:
+            index = values(X) > np.float32(0.5)
+        return np.asarray(classes[0][index.astype(np.intp)])
+
+    def of_frame(frame: Any, **kind: bool) -> Array:
+        rows = xgboost.DMatrix(frame, missing=opened.missing, enable_categorical=True, nthread=1)
+        return np.asarray(booster.predict(rows, iteration_range=(0, end), **kind))
+
+    def leaf_values() -> LeafValues:
+        trees = read_trees(member(trees_of_model, "trees", list)[:n_trees], n_features, n_outputs)
+        leaf = np.flatnonzero(trees.left < 0)
+        tree = np.searchsorted(trees.roots, leaf, side="right") - 1
+        return LeafValues(tree, trees.node_id(leaf), trees.v[leaf])
+
+    return Subject(
+        name="xgboost",
+        version=xgboost.__version__,
+        raw=lambda X: answer(X, n_outputs, output_margin=True),
+        leaf_ids=lambda X: answer(X, n_trees, pred_leaf=True).astype(np.int64),
+        ids="source",
+        accepts_infinite=False,
+        predict=values if classes is None else labels,
+        scores=probabilities if classes is not None and (asks_wrapper or not only_labels) else None,
+        leaf_values=leaf_values,
+        trees=lambda: source_trees(booster, wrapper, saved=is_file),
+        n_trees=n_trees,
+        n_features=n_features,
+        n_outputs=n_outputs,
+        of_frame=None
+        if is_file or not n_trees
+        else FrameAnswers(
+            raw=lambda frame: of_frame(frame, output_margin=True),
+            leaf_ids=lambda frame: of_frame(frame, pred_leaf=True),
+            labels=model.predict if classes is not None and asks_wrapper else None,
+        ),
+    )

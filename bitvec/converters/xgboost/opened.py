@@ -1,0 +1,93 @@
+"""An xgboost model as a document, with what its scikit-learn wrapper says of its use."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bitvec.converters.naming import naming
+from bitvec.converters.xgboost.document import Document, label_array, member, parse
+from bitvec.core.arrays import Array
+from bitvec.errors import FileFormatError, UnsupportedModelError
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A model document, and what the scikit-learn wrapper that it came from says about its use."""
+
+    name: str
+    """For messages."""
+    document: Document
+    wrapped: bool = False
+    classifies: bool | None = None
+    """None leaves it to the objective."""
+    labels: Array | None = None
+    missing: float = np.nan
+
+    @property
+    def learner(self) -> Document:
+        return member(self.document, "learner", dict)
+
+    @property
+    def attributes(self) -> Document:
+        return member({"attributes": {}} | self.learner, "attributes", dict)
+
+
+def open_model(model: Any) -> Opened:
+    """Read a file, a Booster or a wrapper; an object is saved to memory and read the same way."""
+    if isinstance(model, (str, PathLike)):
+        path = Path(model)
+        with naming(str(path)):
+            return _with_saved_wrapper(Opened(str(path), parse(path.read_bytes())))
+    name = type(model).__name__
+    if hasattr(model, "get_booster"):
+        if not model.__sklearn_is_fitted__():
+            raise UnsupportedModelError(
+                f"{name}: the model must be fitted, got one that is not: call fit first."
+            )
+        document = parse(bytes(model.get_booster().save_raw("ubj")))
+        labels = getattr(model, "classes_", None)
+        missing = getattr(model, "missing", None)
+        sentinel = np.nan if missing is None else float(missing)
+        return Opened(name, document, True, labels is not None, labels, sentinel)
+    if hasattr(model, "save_raw"):
+        try:
+            content = bytes(model.save_raw("ubj"))
+        except ValueError as error:  # XGBoostError, whose text goes on with a stack
+            said = str(error).splitlines()[0][:200]
+            raise UnsupportedModelError(
+                f"{name}: the model must be trained, got one that xgboost cannot save ({said})."
+            ) from error
+        return Opened(name, parse(content))
+    raise TypeError(
+        f"`model` must be a path, an xgboost Booster or a scikit-learn wrapper of xgboost, got a "
+        f"{name}."
+    )
+
+
+def _with_saved_wrapper(plain_file: Opened) -> Opened:
+    """Read what a wrapper left in the file that it saved."""
+    text = plain_file.attributes.get("scikit_learn")
+    if text is None:
+        return plain_file
+    try:
+        saved = json.loads(text)
+    except (TypeError, ValueError, RecursionError):
+        saved = None
+    if not isinstance(saved, dict):
+        raise FileFormatError("the attribute `scikit_learn` must be the text of a JSON object.")
+    # Before 1.6 or so a wrapper saved all of its state, `classes_` and `missing` among it.
+    labels = saved.get("classes_")
+    missing = saved.get("missing")
+    return replace(
+        plain_file,
+        wrapped=True,
+        classifies=saved.get("_estimator_type", "classifier" if labels else "") == "classifier",
+        labels=None if labels is None else label_array(labels),
+        missing=float(missing) if isinstance(missing, (int, float)) else np.nan,
+    )

@@ -1,0 +1,267 @@
+"""Ask YDF itself about a model."""
+
+from __future__ import annotations
+
+import shutil
+from os import PathLike
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+import narwhals
+import numpy as np
+from jaxtyping import Float32, Int64
+
+from bitvec.converters.ydf import schema
+from bitvec.converters.ydf.answers import Loss, Task
+from bitvec.converters.ydf.columns import Columns, ColumnType
+from bitvec.converters.ydf.directory import BOOSTED_TREES, ISOLATION_FOREST, RANDOM_FOREST
+from bitvec.converters.ydf.model import Lifted, lift, opened
+from bitvec.converters.ydf.walker import source_trees
+from bitvec.core.arrays import Array
+from bitvec.core.node_tests import Relation
+from bitvec.core.output import PostTransform
+from bitvec.errors import MissingLibraryError, UnsupportedModelError
+from bitvec.verify.oracle import FrameAnswers, LeafValues, Subject
+
+_SQUARED_ERROR: Final = bytes([schema.BOOSTED_TREES.number("loss") << 3, Loss.SQUARED_ERROR])
+"""A field that sets the loss, wherever the header has set it before."""
+
+
+def subject(model: Any) -> Subject:
+    """Return YDF's own answers to a model that `convert` accepts.
+
+    Parameters
+    ----------
+    model : path, or model of ydf
+
+    Returns
+    -------
+    Subject
+        Raw scores of boosted trees are what `predict` gives on a copy: after
+        `set_output_logits(True)` for a classifier, under squared error for a Poisson regression. A
+        random forest's are its predictions; an isolation forest gives none, so they are added up
+        over the leaves that `predict_leaves` names.
+
+    Raises
+    ------
+    MissingLibraryError
+        If ydf is not installed.
+    UnsupportedModelError
+        If the model is refused; for an isolation forest whose `predict` and `predict_leaves`
+        disagree about missing values; and where a node asks whether a truth value is missing, since
+        ydf takes no such rows from arrays.
+    """
+    try:
+        import ydf
+    except ImportError as error:
+        raise MissingLibraryError("ydf", "ydf", "asking a YDF model") from error
+    with opened(model) as path:
+        lifted = lift(path)
+        _require_askable(lifted)
+        asked = _Asked(lifted, ydf.load_model(str(path)), _raw_model(ydf, path, lifted))
+    output = lifted.forest.output
+    cut_off = lifted.kind == RANDOM_FOREST and output.is_classifier
+    return Subject(
+        name="ydf",
+        version=ydf.__version__,
+        raw=asked.raw,
+        leaf_ids=asked.leaves if lifted.missing.as_leaves else None,
+        predict=asked.labels if output.is_classifier else asked.values,
+        scores=asked.probabilities if output.is_classifier else None,
+        leaf_values=asked.leaf_values if lifted.kind == BOOSTED_TREES else None,
+        trees=lambda: source_trees(asked.model),
+        n_trees=lifted.forest.n_trees,
+        n_features=lifted.forest.n_features,
+        n_outputs=lifted.forest.n_outputs,
+        of_frame=None if isinstance(model, (str, PathLike)) else asked.of_frame(),
+        notes=_notes(lifted, cut_off=cut_off),
+    )
+
+
+def _require_askable(lifted: Lifted) -> None:
+    if lifted.kind == ISOLATION_FOREST and not lifted.missing.as_leaves:
+        raise UnsupportedModelError(
+            "an isolation forest must send missing values alike in `predict` and `predict_leaves`: "
+            "its scores cannot be compared otherwise."
+        )
+    tests, columns = lifted.forest.tests, lifted.columns
+    boolean = columns.type[columns.features] == ColumnType.BOOLEAN
+    absent = np.isposinf(tests.b) & (tests.relation == Relation.GREATER) & tests.is_one_hot
+    if np.any(boolean[tests.feature[absent]]):
+        raise UnsupportedModelError(
+            "nodes must not ask whether a truth value is missing, got one that does: ydf takes no "
+            "missing truth values from arrays, so it cannot be compared."
+        )
+
+
+def _notes(lifted: Lifted, *, cut_off: bool) -> tuple[str, ...]:
+    columns = lifted.columns
+    notes = {
+        "predictions are those of the engine that YDF takes by itself": True,
+        "YDF cuts probabilities off at 1, which a sum may exceed by rounding: where it does so, "
+        "the sum was made from the leaves that predict_leaves names": cut_off,
+        "predict_leaves sends missing values elsewhere than predict does, so no leaf ids were "
+        "compared": not lifted.missing.as_leaves,
+        "ydf takes no missing truth values from arrays: they were put as the most frequent": bool(
+            np.any(columns.type[columns.features] == ColumnType.BOOLEAN)
+        ),
+    }
+    return tuple(note for note, holds in notes.items() if holds)
+
+
+def _raw_model(ydf: Any, path: Path, lifted: Lifted) -> Any:
+    """Load a copy whose predictions are raw scores, as far as YDF has such."""
+    if lifted.forest.output.post_transform is PostTransform.EXPONENTIAL:
+        # YDF offers no scores of a Poisson regression; under another loss it gives their sums.
+        with TemporaryDirectory() as folder:
+            copy = Path(folder) / "model"
+            shutil.copytree(path, copy)
+            with (copy / schema.BOOSTED_TREES.name).open("ab") as header:
+                header.write(_SQUARED_ERROR)
+            return ydf.load_model(str(copy))
+    model = ydf.load_model(str(path))
+    if lifted.kind == BOOSTED_TREES and lifted.task == Task.CLASSIFICATION:
+        model.set_output_logits(True)
+        if lifted.forest.n_outputs > 1:
+            # Versions differ in whether logits hold the initial predictions of several classes.
+            model.set_initial_predictions(np.zeros(lifted.forest.n_outputs, np.float32))
+    return model
+
+
+class _Asked:
+    """A model of ydf, asked in the forest's terms: rows of numbers and codes."""
+
+    def __init__(self, lifted: Lifted, model: Any, raw_model: Any) -> None:
+        self.lifted, self.model, self.raw_model = lifted, model, raw_model
+
+    def raw(self, X: Array) -> Float32[Array, "batch n_outputs"]:
+        output = self.lifted.forest.output
+        if self.lifted.kind == BOOSTED_TREES:
+            raw = self._ask(self.raw_model, X)
+            return raw if output.n_outputs == 1 else raw + output.base_score
+        if self.lifted.kind == ISOLATION_FOREST:
+            return self._sum_of_leaves(X)
+        raw = self._ask(self.model, X)
+        cut = np.flatnonzero(np.any(raw == 1, axis=1))
+        if output.is_classifier and cut.size and self.lifted.missing.as_leaves:
+            total = self._sum_of_leaves(X)[cut]
+            agrees = np.all(np.minimum(total, np.float32(1)) == raw[cut], axis=1)
+            raw[cut[agrees]] = total[agrees]
+        return raw
+
+    def of_frame(self) -> FrameAnswers:
+        """Return answers to frames, which the library reads itself."""
+        columns = self.lifted.columns
+        boolean = columns.type[columns.features] == ColumnType.BOOLEAN
+        ids = self.lifted.missing.as_leaves
+        return FrameAnswers(
+            raw=lambda frame: self.raw(self._completed(frame)),
+            leaf_ids=(lambda frame: self.leaves(self._completed(frame))) if ids else None,
+            labels=self.labels if self.lifted.forest.output.is_classifier else None,
+            truths=tuple(np.flatnonzero(boolean).tolist()),
+        )
+
+    def probabilities(self, X: Array) -> Float32[Array, "batch n_outputs"]:
+        return self._ask(self.model, X)
+
+    def values(self, X: Array) -> Float32[Array, " batch"]:
+        return self._ask(self.model, X)[:, 0]
+
+    def labels(self, X: Array) -> Array:
+        classes = self.lifted.forest.output.classes
+        assert classes is not None
+        if not len(X):
+            return classes[0][:0]
+        return np.asarray(self.model.predict_class(self._table(X), num_threads=1))
+
+    def leaves(self, X: Array) -> Int64[Array, "batch n_trees"]:
+        if not len(X):
+            return np.zeros((0, self.lifted.forest.n_trees), np.int64)
+        return np.asarray(self.model.predict_leaves(self._table(X))).astype(np.int64)
+
+    def leaf_values(self) -> LeafValues:
+        tree, leaf, value = [], [], []
+        for index, grown in enumerate(self.model.iter_trees()):
+            waiting, count = [grown.root], 0
+            while waiting:
+                node = waiting.pop()
+                if node.is_leaf:
+                    tree.append(index)
+                    leaf.append(count)
+                    value.append(node.value.value)
+                    count += 1
+                else:
+                    waiting += [node.pos_child, node.neg_child]
+        return LeafValues(np.array(tree), np.array(leaf), np.array(value, np.float32)[:, None])
+
+    def _ask(self, model: Any, X: Array) -> Array:
+        width = self.lifted.forest.n_outputs
+        if not len(X):
+            return np.zeros((0, width), np.float32)
+        answer = model.predict(self._table(X), num_threads=1)
+        return np.array(answer, np.float32).reshape(len(X), width)
+
+    def _sum_of_leaves(self, X: Array) -> Array:
+        forest = self.lifted.forest
+        v, first = forest.leaves.v, forest.bitvectors.leaf_ptr[:-1]
+        total = np.zeros((len(X), forest.n_outputs), np.float32)
+        for tree, leaf in enumerate(self.leaves(X).T):
+            total += v[first[tree] + leaf]
+        return total
+
+    def _completed(self, frame: Any) -> Any:
+        """Return a frame with made-up columns that ydf asks for beside the features."""
+        columns = self.lifted.columns
+        table = narwhals.from_native(frame, eager_only=True)
+        others = sorted(set(range(len(columns.names))) - set(columns.features.tolist()))
+        made_up = [
+            narwhals.lit(self._made_up(column)).alias(columns.names[column])
+            for column in others
+            if columns.names[column] not in table.columns
+        ]
+        return table.with_columns(*made_up).to_native()
+
+    def _made_up(self, column: int) -> Any:
+        words = self.lifted.columns.words.get(column)
+        made_up: Any = 0 if words is None else words[-1]
+        return bool(made_up) if self.lifted.columns.type[column] == ColumnType.BOOLEAN else made_up
+
+    def _table(self, X: Any) -> Any:
+        """Return rows as the columns that ydf reads; columns that it only asks for are made up.
+
+        A data frame is handed over as it is.
+        """
+        if not isinstance(X, np.ndarray):
+            return X
+        columns = self.lifted.columns
+        table: dict[str, Array] = {}
+        for column, name in enumerate(columns.names):
+            table[name] = np.full(len(X), self._made_up(column))
+        for place, column in enumerate(columns.features.tolist()):
+            table[columns.names[column]] = _column(columns, column, X[:, place])
+        for name, first, size in columns.unstacked:
+            parts = [table.pop(columns.names[first + i]) for i in range(size)]
+            table[name] = np.stack(parts, axis=1)
+        return table
+
+
+def _column(columns: Columns, column: int, x: Array) -> Array:
+    type_ = columns.type[column]
+    if type_ == ColumnType.BOOLEAN:
+        truth: Array = np.where(np.isnan(x), columns.mostly_true[column], x >= 0.5)
+        return truth
+    if type_ != ColumnType.CATEGORICAL:
+        return x.astype(np.float32)
+    with np.errstate(invalid="ignore"):
+        known = (x >= 0) & (x == np.floor(x)) & (x <= columns.n_codes[column])
+    words = columns.words.get(column)
+    if words is None:
+        code = np.where(known & (x < columns.n_codes[column]), x, 0)
+        return np.where(np.isnan(x), -1, code).astype(np.int32)
+    unseen = "unseen"
+    while unseen in words:
+        unseen += "_"
+    every = np.array([*words, "", unseen], object)
+    code = np.where(known, x, len(words) + 1)
+    return every[np.where(np.isnan(x), len(words), code).astype(np.int64)]

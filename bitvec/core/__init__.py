@@ -1,0 +1,1 @@
+"""The Forest and its parts, and the literal reference: knows no other library."""

@@ -1,0 +1,16 @@
+"""Concrete feature maps φ: other forests' leaves, and a closed list of network layers."""
+
+from bitvec.core.feature_maps.layers import Conv2d, Flatten, Linear, MaxPool2d, ReLU
+from bitvec.core.feature_maps.maps import Concatenate, Identity, Layers, StackedForest
+
+__all__ = [
+    "Concatenate",
+    "Conv2d",
+    "Flatten",
+    "Identity",
+    "Layers",
+    "Linear",
+    "MaxPool2d",
+    "ReLU",
+    "StackedForest",
+]

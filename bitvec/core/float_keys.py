@@ -1,0 +1,73 @@
+"""Floats as integers in the same order, so that one ulp is 1 and intervals of floats are exact.
+
+The key of a float is its bit pattern read as sign and magnitude: it rises with the value, both
+zeros have key 0, neighbours differ by 1, and the infinities are the two ends. NaN has no key.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Float, Int64, UInt64
+
+from bitvec.core.arrays import Array
+
+_INTEGER: dict[np.dtype, type[np.signedinteger]] = {
+    np.dtype(np.float32): np.int32,
+    np.dtype(np.float64): np.int64,
+}
+
+
+def keys(x: Float[Array, "..."]) -> Int64[Array, "..."]:
+    """Return the keys of floats that are not NaN (of NaN: a value beyond the key of infinity).
+
+    >>> keys(np.array([-0.0, 0.0, 1e-45, -1e-45], np.float32)).tolist()
+    [0, 0, 1, -1]
+    """
+    integer = _INTEGER[x.dtype]
+    bits = np.ascontiguousarray(x).view(integer).reshape(x.shape).astype(np.int64)
+    magnitude = bits & np.int64(np.iinfo(integer).max)
+    return np.where(bits < 0, -magnitude, magnitude)
+
+
+def floats(key: Int64[Array, "..."], dtype: np.dtype) -> Float[Array, "..."]:
+    """Return the floats of keys; key 0 becomes +0.0.
+
+    >>> floats(np.array([0, 1]), np.dtype(np.float32)).tolist()
+    [0.0, 1.401298464324817e-45]
+    """
+    key = np.asarray(key, np.int64)
+    magnitude = np.abs(key).astype(_INTEGER[dtype]).view(dtype)
+    value: Array = np.where(key < 0, -magnitude, magnitude)
+    return value
+
+
+def key_of(value: float, dtype: np.dtype) -> int:
+    """Return the key of one number, rounded to `dtype`."""
+    with np.errstate(over="ignore"):
+        return int(keys(np.array([value]).astype(dtype))[0])
+
+
+def first_at_least(value: Float[Array, " n"], dtype: np.dtype) -> Int64[Array, " n"]:
+    """Return the key of the smallest float of `dtype` that is not below `value` (float64)."""
+    value = np.asarray(value, np.float64)
+    with np.errstate(over="ignore"):
+        rounded = value.astype(dtype)
+    return keys(rounded) + (rounded.astype(np.float64) < value)
+
+
+def ulps(a: Float[Array, "..."], b: Float[Array, "..."]) -> UInt64[Array, "..."]:
+    """Return how many floats lie between a and b, 0 where they are equal.
+
+    NaN equals NaN and the zeros equal each other; NaN against a number is 2**64 - 1.
+
+    >>> ulps(np.array([1.0, np.nan, 0.0]), np.array([1.0 + 2**-52, np.nan, -0.0])).tolist()
+    [1, 0, 0]
+    """
+    if a.dtype != b.dtype:
+        raise TypeError(f"ulps need one dtype, got {a.dtype} and {b.dtype}.")
+    ka, kb = keys(a), keys(b)
+    # The distance of two int64 may need 64 bits: unsigned wrap-around gives it exactly.
+    apart = np.maximum(ka, kb).astype(np.uint64) - np.minimum(ka, kb).astype(np.uint64)
+    nan_a, nan_b = np.isnan(a), np.isnan(b)
+    apart = np.where(nan_a & nan_b, np.uint64(0), apart)
+    return np.where(nan_a != nan_b, np.iinfo(np.uint64).max, apart)

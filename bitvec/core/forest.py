@@ -1,0 +1,315 @@
+"""The Forest: tests (S, b), bitvectors (B), leaves (v) and what surrounds them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from jaxtyping import Float, Int8
+
+from bitvec.core import matrices, structure
+from bitvec.core.arrays import Array, ArrayLike, require
+from bitvec.core.features import FeatureMap
+from bitvec.core.inputs import Inputs
+from bitvec.core.kernels import FeatureKernel
+from bitvec.core.leaves import Leaves
+from bitvec.core.node_tests import Activation, Kind, NodeTests, Relation
+from bitvec.core.output import Output
+from bitvec.core.source import Source
+from bitvec.core.structure import Bitvectors
+from bitvec.errors import InvalidForestError
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Forest:
+    """Trees as four arrays: T(x) = v[argmax(B · σ(Sx − b))] for each tree (Eq. 5, Zhang 2021).
+
+    Flat: the nodes of all trees stand one tree after the other, breadth first within a tree, and so
+    do the leaves, left to right. `forest[i]` is the forest of tree i alone.
+
+    Parameters
+    ----------
+    tests : NodeTests
+        S and b.
+    bitvectors : Bitvectors
+        B.
+    leaves : Leaves
+        v.
+    output : Output
+    inputs : Inputs
+    source : Source, optional
+    feature_map : FeatureMap, optional
+        S then reads φ(x) instead of x; leaves stay functions of x.
+    kernel : tuple of FeatureKernel or None per feature, optional
+        The prediction kernel; the forest predicts softly if and only if it has one.
+
+    Raises
+    ------
+    InvalidForestError
+        If the parts do not fit each other.
+    """
+
+    tests: NodeTests
+    bitvectors: Bitvectors
+    leaves: Leaves
+    output: Output
+    inputs: Inputs
+    source: Source | None = None
+    feature_map: FeatureMap | None = None
+    kernel: tuple[FeatureKernel | None, ...] | None = None
+
+    def __post_init__(self) -> None:
+        B, tests, leaves, output = self.bitvectors, self.tests, self.leaves, self.output
+        require(
+            tests.n_nodes == B.n_nodes,
+            f"tests and bitvectors must have as many nodes, got {tests.n_nodes} and {B.n_nodes}.",
+        )
+        require(
+            leaves.n_leaves == B.n_leaves,
+            f"v must have one row per leaf of B, got {leaves.n_leaves} for {B.n_leaves}.",
+        )
+        width = leaves.v.shape[1]
+        if leaves.output is None:
+            require(
+                width == output.n_outputs,
+                f"v must be {output.n_outputs} wide (one column per output), got {width}.",
+            )
+        else:
+            require(
+                leaves.output.size == 0 or int(leaves.output.max()) < output.n_outputs,
+                f"`leaves.output` must be below {output.n_outputs}.",
+            )
+        for name in ("tree_weight", "iteration"):
+            per_tree = getattr(output, name)
+            require(
+                per_tree is None or per_tree.size == B.n_trees,
+                f"`output.{name}` must have one value per tree.",
+            )
+        self._check_columns()
+        if self.source is not None:
+            for name, size in (
+                ("leaf_id", B.n_leaves),
+                ("leaf_cover", B.n_leaves),
+                ("node_id", B.n_nodes),
+                ("node_cover", B.n_nodes),
+                ("gain", B.n_nodes),
+            ):
+                values = getattr(self.source, name)
+                require(
+                    values is None or values.size == size,
+                    f"`source.{name}` must have {size} values.",
+                )
+
+    def _check_columns(self) -> None:
+        n_columns = self.inputs.n_features
+        if self.feature_map is not None:
+            require(
+                self.feature_map.n_inputs == n_columns,
+                f"the feature map must read {n_columns} columns, got {self.feature_map.n_inputs}.",
+            )
+            n_columns = self.feature_map.n_features
+        column = self.tests.column
+        require(
+            column.size == 0 or int(column.max()) < n_columns,
+            f"`column` must be below the {n_columns} columns that S reads.",
+        )
+        linear = self.leaves.linear
+        require(
+            linear is None
+            or linear.column.size == 0
+            or int(linear.column.max()) < self.inputs.n_features,
+            f"`linear.column` must be below {self.inputs.n_features}.",
+        )
+        kernel_nodes = bool(np.any(self.tests.kind == Kind.KERNEL))
+        if self.kernel is not None:
+            require(
+                len(self.kernel) == n_columns,
+                f"`kernel` must have one entry for each of {n_columns} columns.",
+            )
+            used = np.unique(self.tests.feature[self.tests.kind == Kind.KERNEL])
+            require(
+                all(self.kernel[j] is not None for j in used),
+                "each column that a kernel node reads must have a kernel.",
+            )
+            require(kernel_nodes or self.n_nodes == 0, "`kernel` needs kernel nodes, got none.")
+
+    @property
+    def n_trees(self) -> int:
+        """Number of trees."""
+        return self.bitvectors.n_trees
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of internal nodes of all trees."""
+        return self.bitvectors.n_nodes
+
+    @property
+    def n_leaves(self) -> int:
+        """Number of leaves of all trees."""
+        return self.bitvectors.n_leaves
+
+    @property
+    def n_features(self) -> int:
+        """Columns of X."""
+        return self.inputs.n_features
+
+    @property
+    def n_outputs(self) -> int:
+        """Outputs of the raw score."""
+        return self.output.n_outputs
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The dtype to which X is cast, and in which it is compared."""
+        return self.tests.dtype
+
+    @property
+    def S(self) -> Float[Array, "n_rows n_columns"]:
+        """S as a dense matrix, for reading; at a set node the row reads the code's column."""
+        n_columns = self.n_features if self.feature_map is None else self.feature_map.n_features
+        size = self.tests.n_rows * n_columns
+        if size > matrices.DENSE_LIMIT:
+            raise InvalidForestError(
+                f"a dense S must have at most {matrices.DENSE_LIMIT} elements, got "
+                f"{self.tests.n_rows} rows x {n_columns} columns: use forest.tests, or forest[i].S."
+            )
+        S = np.zeros((self.tests.n_rows, n_columns), self.dtype)
+        row = np.repeat(np.arange(self.tests.n_rows), np.diff(self.tests.row_ptr))
+        np.add.at(S, (row, self.tests.column), self.tests.weight)
+        return S
+
+    @property
+    def b(self) -> Float[Array, " n_nodes"]:
+        """The thresholds."""
+        return self.tests.b
+
+    @property
+    def B(self) -> Int8[Array, "n_leaves n_nodes"]:
+        """B as a dense 0/1 matrix, for reading; block-diagonal over trees."""
+        return matrices.dense(self.bitvectors)
+
+    @property
+    def v(self) -> Float[Array, "n_leaves width"]:
+        """The leaf vectors."""
+        return self.leaves.v
+
+    def __len__(self) -> int:
+        return self.n_trees
+
+    def __iter__(self) -> Iterator[Forest]:
+        return (self[i] for i in range(self.n_trees))
+
+    def __getitem__(self, tree: int | slice) -> Forest:
+        if isinstance(tree, slice):
+            return self.take(np.arange(self.n_trees)[tree])
+        if not -self.n_trees <= tree < self.n_trees:
+            raise IndexError(f"tree must be below {self.n_trees}, got {tree}.")
+        return self.take([tree % self.n_trees])
+
+    def take(self, trees: Array | list[int]) -> Forest:
+        """Return the forest of some trees, in this order, with the same base score."""
+        index = np.asarray(trees, np.int64)
+        B, order = structure.select(self.bitvectors, index)
+        output = self.output
+        output = replace(
+            output,
+            tree_weight=None if output.tree_weight is None else output.tree_weight[index],
+            iteration=None if output.iteration is None else output.iteration[index],
+        )
+        return replace(
+            self,
+            tests=self.tests.take(order.node),
+            bitvectors=B,
+            leaves=self.leaves.take(order.leaf),
+            output=output,
+            source=None if self.source is None else self.source.take(order.node, order.leaf),
+        )
+
+    def __repr__(self) -> str:
+        plural = "tree" if self.n_trees == 1 else "trees"
+        origin = f", from {self.source.library}" if self.source is not None else ""
+        return (
+            f"Forest({self.n_trees} {plural}, {self.n_nodes} nodes, {self.n_leaves} leaves, "
+            f"{self.n_features} features -> {self.n_outputs} outputs, {self.dtype}{origin})"
+        )
+
+
+def require_forest(value: object) -> None:
+    """Raise TypeError unless `value` is a Forest."""
+    if not isinstance(value, Forest):
+        given = type(value)
+        remedy = {
+            "SoftForest": "harden it with bitvec.from_torch",
+            "DecisionMachine": "turn it into one with bitvec.core.machine.to_forest",
+        }.get(given.__name__, "lift a model with bitvec.convert")
+        raise TypeError(
+            f"a bitvec Forest must be given, got {given.__module__}.{given.__qualname__}: "
+            f"{remedy} first."
+        )
+
+
+def from_matrices(
+    S: ArrayLike,
+    b: ArrayLike,
+    B: ArrayLike,
+    v: ArrayLike,
+    *,
+    relation: Relation = Relation.GREATER,
+) -> Forest:
+    """Build a forest of one tree from the paper's four arrays.
+
+    Parameters
+    ----------
+    S : numbers, (n_nodes, n_features)
+        Any real rows; computed in float64.
+    b : numbers, (n_nodes,)
+    B : 0/1, (n_leaves, n_nodes)
+        Columns in breadth-first order.
+    v : numbers, (n_leaves,) or (n_leaves, n_outputs)
+
+    Raises
+    ------
+    InvalidForestError
+        If B is not the matrix of a binary tree, or the shapes do not fit.
+
+    Examples
+    --------
+    >>> stump = from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
+    >>> stump.b.tolist(), stump.v.ravel().tolist()
+    ([0.5], [10.0, 20.0])
+    """
+    S, b, v = (np.array(a, np.float64) for a in (S, b, v))
+    require(S.ndim == 2, f"S must have two axes (nodes, features), got shape {S.shape}.")
+    require(b.shape == S.shape[:1], f"b must have one value per row of S, got shape {b.shape}.")
+    v = v.reshape(v.shape[0], -1)
+    node, column = np.nonzero(S)
+    for empty in np.flatnonzero(~S.any(axis=1)):  # a zero row still needs an entry to be a row
+        at = int(np.searchsorted(node, empty))
+        node, column = np.insert(node, at, empty), np.insert(column, at, 0)
+    n = S.shape[0]
+    tests = NodeTests(
+        node_ptr=np.arange(n + 1, dtype=np.int64),
+        row_ptr=np.searchsorted(node, np.arange(n + 1)).astype(np.int64),
+        column=column.astype(np.int32),
+        weight=S[node, column],
+        offset=np.zeros(n),
+        activation=np.full(n, Activation.IDENTITY, np.uint8),
+        r=np.ones(n),
+        b=b,
+        kind=np.full(n, Kind.MARGIN, np.uint8),
+        relation=np.full(n, relation, np.uint8),
+        missing_rule=np.zeros(n, np.uint8),
+        code_rule=np.zeros(n, np.uint8),
+        missing_right=np.zeros(n, bool),
+        other_right=np.zeros(n, bool),
+        set_ptr=np.zeros(n + 1, np.int64),
+        set_words=np.zeros(0, np.uint32),
+    )
+    return Forest(
+        tests=tests,
+        bitvectors=matrices.from_dense(np.asarray(B)),
+        leaves=Leaves(v),
+        output=Output(v.shape[1], np.dtype(np.float64)),
+        inputs=Inputs(S.shape[1]),
+    )

@@ -1,0 +1,82 @@
+"""Where a forest came from: what write-back, `apply` parity and explanations need."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int64
+
+from bitvec.core.arrays import Array, read_only
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Source:
+    """The source library's own numbering and statistics.
+
+    Parameters
+    ----------
+    library, version : str
+        For example "sklearn", "1.9.1".
+    model : str
+        The source's class or objective, for people.
+    leaf_id, node_id : int64, (n_leaves,) and (n_nodes,), optional
+        The source's own ids within a tree, as its `apply` returns them.
+    leaf_cover, node_cover : float64, optional
+        Training weight that reached a leaf or node.
+    gain : float64, (n_nodes,), optional
+    metadata : dict
+        JSON values, kept untouched.
+    """
+
+    library: str
+    version: str
+    model: str = ""
+    leaf_id: Int64[Array, " n_leaves"] | None = None
+    node_id: Int64[Array, " n_nodes"] | None = None
+    leaf_cover: Float[Array, " n_leaves"] | None = None
+    node_cover: Float[Array, " n_nodes"] | None = None
+    gain: Float[Array, " n_nodes"] | None = None
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in ("leaf_id", "node_id"):
+            if getattr(self, name) is not None:
+                array = read_only(name, getattr(self, name), np.int64, (None,))
+                object.__setattr__(self, name, array)
+        for name in ("leaf_cover", "node_cover", "gain"):
+            if getattr(self, name) is not None:
+                array = read_only(name, getattr(self, name), np.float64, (None,))
+                object.__setattr__(self, name, array)
+
+    def take(self, nodes: Array, leaves: Array) -> Source:
+        """Return the source record of some nodes and leaves, in this order."""
+
+        def pick(name: str, index: Array) -> Array | None:
+            values: Array | None = getattr(self, name)
+            return None if values is None else values[index]
+
+        return Source(
+            self.library,
+            self.version,
+            self.model,
+            pick("leaf_id", leaves),
+            pick("node_id", nodes),
+            pick("leaf_cover", leaves),
+            pick("node_cover", nodes),
+            pick("gain", nodes),
+            self.metadata,
+        )
+
+
+def retrained_source(source: Source | None) -> Source | None:
+    """Return the source record of a forest whose numbers have moved.
+
+    Ids still name the same nodes and leaves; covers and gains belong to values that have moved.
+    """
+    if source is None:
+        return None
+    origin = source.metadata.get("retrained_from", f"{source.library} {source.version}")
+    metadata = {**source.metadata, "retrained_from": origin}
+    return replace(source, metadata=metadata, leaf_cover=None, node_cover=None, gain=None)

@@ -1,0 +1,5 @@
+"""What moved between two forests: `diff`."""
+
+from bitvec.differences.report import Diff, diff
+
+__all__ = ["Diff", "diff"]

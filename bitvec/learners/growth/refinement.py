@@ -1,0 +1,188 @@
+"""After growth: all nodes and leaves of a tree refined together, by `bitvec.retrain`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float64, Int64
+
+from bitvec.converters import native
+from bitvec.converters.native.mean_forest import MeanForest
+from bitvec.converters.native.tree import NativeTree
+from bitvec.core import structure
+from bitvec.core.arrays import Array
+from bitvec.core.forest import Forest
+from bitvec.core.node_tests import NodeTests
+from bitvec.runtime.train.retrain import Evaluation, RetrainResult, retrain
+from bitvec.runtime.train.retrain.optimizers import adamw
+
+ROWS_AT_ONCE = 8192
+"""Rows that a tree is walked by at a time."""
+PACE = 0.1
+"""What φ moves by where all else moves by 1."""
+LEAST_ROWS = 2
+"""Rows that are needed to train on and rows that are needed to choose by."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refinement:
+    """How a grown tree is refined; see `bitvec.retrain`.
+
+    Parameters
+    ----------
+    train : tuple of str
+        What moves.
+    steps : int, optional
+    learning_rate : float
+    gamma : (first, last) or callable, optional
+    spatial : float
+    spatial_shape : tuple of int, optional
+    checkpoint_path : path, optional
+    seed : int
+    progress : callable, optional
+    same_columns : bool
+        Whether a weight of 0 stays 0, so that a node reads what it read before.
+    device : torch.device, optional
+    """
+
+    train: tuple[str, ...]
+    steps: int | None
+    learning_rate: float
+    gamma: Any
+    spatial: float
+    spatial_shape: Any
+    checkpoint_path: str | os.PathLike[str] | None
+    seed: int
+    progress: Callable[[Evaluation], None] | None
+    same_columns: bool = False
+    device: torch.device | None = None
+
+
+def refine(
+    tree: NativeTree | MeanForest[Any],
+    X: Float64[Array, "n_rows n_features"],
+    y: Array,
+    weight: Float64[Array, " n_rows"],
+    validation: tuple[Array, Array, Array],
+    how: Refinement,
+) -> RetrainResult:
+    """Refine a tree, or a forest by its mean.
+
+    What comes back is hard and on the validation rows never worse.
+
+    Branches that no row reaches any more are removed.
+
+    Parameters
+    ----------
+    y
+        Class numbers, or values.
+    validation : (X, y, sample_weight)
+        Rows that the tree was not grown on.
+    """
+    return retrain(
+        native.convert(tree),
+        X,
+        y,
+        train=how.train,
+        sample_weight=weight,
+        validation=validation,
+        steps=how.steps,
+        optimizer=_optimizer(how),
+        learning_rate=how.learning_rate,
+        gamma=how.gamma,
+        spatial=how.spatial,
+        spatial_shape=how.spatial_shape,
+        checkpoint_path=how.checkpoint_path,
+        device=how.device,
+        seed=how.seed,
+        prune_dead=True,
+        progress=how.progress,
+    )
+
+
+def _optimizer(how: Refinement) -> str | Callable[[list[dict[str, Any]]], torch.optim.Optimizer]:
+    """Return AdamW, made to fit what moves.
+
+    A 0 of S is left alone where columns stay the same: without gradient, neither a step nor the
+    decay moves a 0. S is the parameter of two axes among those that decay.
+
+    Weights of φ, which stand last, move in units of `PACE` times their own root mean square: they
+    are those of raw columns, whose unit may be any.
+    """
+    moves_phi = "phi" in how.train
+    if not how.same_columns and not moves_phi:
+        return "adamw"
+
+    def masked(groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
+        if how.same_columns:
+            for group in groups:
+                for parameter in group["params"]:
+                    if group["weight_decay"] > 0 and parameter.ndim == 2:
+                        reads = parameter.detach() != 0
+                        parameter.register_hook(lambda gradient, reads=reads: gradient * reads)
+        if moves_phi:
+            *groups, phi = groups
+            groups += [
+                {**phi, "params": [part], "lr": phi["lr"] * PACE * _size(part)}
+                for part in phi["params"]
+            ]
+        return adamw(groups)
+
+    return masked
+
+
+def _size(part: torch.Tensor) -> float:
+    """Return the root mean square of a parameter, 1 of zeros."""
+    return float(part.detach().double().square().mean().sqrt()) or 1.0
+
+
+def held_out(
+    n_rows: int, share: float, seed: int
+) -> tuple[Int64[Array, " n_grown"], Int64[Array, " n_held_out"]]:
+    """Draw the rows to grow on and the rows to choose by, none where there are too few rows.
+
+    Examples
+    --------
+    >>> [part.size for part in held_out(100, 0.15, 0)], [part.size for part in held_out(3, 0.5, 0)]
+    ([85, 15], [3, 0])
+    """
+    n = max(round(n_rows * share), LEAST_ROWS)
+    if n_rows - n < LEAST_ROWS:
+        return np.arange(n_rows), np.arange(0)
+    order = np.random.default_rng(seed).permutation(n_rows)
+    return np.sort(order[n:]), np.sort(order[:n])
+
+
+def children_of(forest: Forest) -> tuple[Array, Array]:
+    """Return the children of the nodes of a forest of one tree, leaves as `~leaf`."""
+    return structure.children(forest.bitvectors)
+
+
+def leaves_of(tree: NativeTree, X: Float64[Array, "n n_features"]) -> Int64[Array, " n"]:
+    """Return the leaf of each row, some rows at a time, which the layers of a φ make wide."""
+    parts = [tree.decide(X[at : at + ROWS_AT_ONCE]) for at in range(0, len(X), ROWS_AT_ONCE)]
+    return np.concatenate(parts)
+
+
+def dense_rows(tests: NodeTests, n_features: int) -> Float64[Array, "n_rows n_features"]:
+    """Return the rows of S."""
+    S = np.zeros((tests.n_rows, n_features))
+    S[np.repeat(np.arange(tests.n_rows), np.diff(tests.row_ptr)), tests.column] = tests.weight
+    return S
+
+
+@contextmanager
+def threads(n: int) -> Iterator[None]:
+    """Hold torch to some threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(n)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

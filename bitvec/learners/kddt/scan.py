@@ -1,0 +1,260 @@
+"""The split scan: the threshold of a feature at which the children's loss is least, exactly.
+
+Between two events the mass of each class left of t is linear in t, and the loss of the children is
+concave in these masses; so the gain is convex there and greatest at an event. The scan walks along
+the sorted events once. It keeps for each class the mass S left of t and its slope m, and evaluates
+the loss at each event, and where a child's mass just reaches the least that is allowed.
+
+For squares (Gini and squared error) it needs of them only the sums over classes of S², S·m, m² and
+of their products with the totals s. An event changes one class: O(1) for labels, whose S are
+brought up to date when they are touched, and O(q) for distributions and vectors. Entropy needs all
+S at each event: O(q).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bitvec.runtime.predict.cpu.compiling import inner
+
+LABELS, VECTORS, ENTROPY = 0, 1, 2
+"""Criteria: squares of one class a row, squares of vectors, entropy of distributions."""
+
+ROUNDING = 1e-9
+"""How far a child's mass may fall below the least that is allowed, for each unit of it."""
+SURE = 1e-12
+"""More than rounding, for each unit, when worths are compared without a division."""
+DROP = 64.0
+"""Where the density falls by this factor, the sums over slopes are taken anew: what cancelled in
+them is rounding of the larger ones."""
+
+
+@inner
+def children_worth(S, m, s, w, squares, W, MW, Q, A, M, P, R, dt, criterion):  # type: ignore[no-untyped-def]
+    """Return what the children's masses are worth at t + dt.
+
+    The loss of the children is a constant minus this worth.
+    """
+    left = W + dt * MW
+    right = w - left
+    if criterion == ENTROPY:
+        worth = 0.0
+        for c in range(s.size):
+            below = S[c] + dt * m[c]
+            above = s[c] - below
+            if below > 0.0:
+                worth += below * np.log(below / left)
+            if above > 0.0:
+                worth += above * np.log(above / right)
+        return worth
+    q_left = Q + dt * (2.0 * A + dt * M)
+    q_right = squares - 2.0 * (P + dt * R) + q_left
+    return q_left / left + q_right / right
+
+
+@inner
+def row_of(event, n_edges):  # type: ignore[no-untyped-def]
+    """Return the row of an event; of boxes, which have two edges, without a slow division."""
+    return event >> 1 if n_edges == 2 else event // n_edges
+
+
+@inner
+def may_win(squares, W, MW, w, Q, A, M, P, R, dt, most, criterion):  # type: ignore[no-untyped-def]
+    """Return False if the worth at t + dt is surely not above `most`, without a division."""
+    if criterion == ENTROPY:
+        return True
+    left = W + dt * MW
+    right = w - left
+    q_left = Q + dt * (2.0 * A + dt * M)
+    q_right = squares - 2.0 * (P + dt * R) + q_left
+    worth, bound = q_left * right + q_right * left, most * (left * right)
+    return not worth < bound - SURE * (abs(worth) + abs(bound))
+
+
+@inner
+def between(low, high):  # type: ignore[no-untyped-def]
+    """Return the middle of two positions, below the second."""
+    middle = low + (high - low) / 2.0
+    return middle if middle < high else low
+
+
+@inner
+def added(total, rest, step):  # type: ignore[no-untyped-def]
+    """Return total + step, and the rest that rounding took, carried on: Neumaier's sum."""
+    grown = total + step
+    if abs(total) >= abs(step):
+        rest += (total - grown) + step
+    else:
+        rest += (step - grown) + total
+    return grown, rest
+
+
+@inner
+def best_threshold(  # type: ignore[no-untyped-def]
+    events,
+    at,
+    change,
+    turn,
+    n_edges,
+    low,
+    high,
+    rate,
+    codes,
+    Y,
+    centre,
+    s,
+    w,
+    squares,
+    least,
+    tie,
+    criterion,
+    S,
+    m,
+    rest,
+    since,
+    open_rows,
+):
+    """Return the best worth of a threshold in (low, high), and the threshold; -inf if none may be.
+
+    Parameters
+    ----------
+    events : int32, (n,)
+        Of the node's rows, by position.
+    at, change, turn : (n_rows * n_edges,)
+    rate : float64, (n_rows,)
+        Density factor of each row: its mass in the node over the share of its law there.
+    centre : float64, (n_outputs,)
+        What is taken from vectors: their mean in the node, which rounds least.
+    s, w, squares
+        Mass of each class in the node, its total, and the sum of squares of s.
+    least : float
+        Mass that each child must have.
+    tie : float
+        What a later threshold must be worth more than an earlier one: less is rounding.
+    S, m, rest, since, open_rows : (n_outputs,)
+        Room for the masses left of t, their slopes and what rounding took of them, where masses
+        were brought up to date, and how many rows of the class have a density at t.
+    """
+    best, threshold = -np.inf, np.nan
+    doubt = ROUNDING * least
+    fewest, most = least - doubt, w - least + doubt
+    S[:] = 0.0
+    m[:] = 0.0
+    rest[:] = 0.0
+    open_rows[:] = 0
+    W = MW = MW_rest = Q = A = M = P = R = peak = 0.0
+    n_open = 0
+    jumped = pending = False
+    t = -np.inf
+    n_outputs = s.size
+    for number in range(events.size + 1):
+        here, event, is_jump = high, np.int32(0), False
+        if number < events.size:
+            event = events[number]
+            here = max(at[event], low)
+            is_jump = change[event] == np.inf
+        if here > t:
+            if jumped and fewest <= W <= most:
+                worth = children_worth(S, m, s, w, squares, W, MW, Q, A, M, P, R, 0.0, criterion)
+                if worth > best + tie:
+                    best, threshold, pending = worth, t, True
+            if pending and n_open == 0:
+                # Anywhere in the gap the children are the same: its middle is farthest from rows.
+                threshold = between(t, here)
+            jumped = pending = False
+            here = min(here, high)
+            if n_open > 0:
+                dt, slope = here - t, MW + MW_rest
+                left = W + dt * slope
+                for goal in (least, w - least):
+                    if W + doubt < goal < left - doubt and least <= w - least:
+                        cut = min((goal - W) / slope, dt)
+                        worth = children_worth(
+                            S, m, s, w, squares, W, slope, Q, A, M, P, R, cut, criterion
+                        )
+                        if worth > best + tie and t < t + cut < high:
+                            best, threshold = worth, t + cut
+                if fewest <= left <= most and may_win(
+                    squares, W, slope, w, Q, A, M, P, R, dt, best + tie, criterion
+                ):
+                    worth = children_worth(
+                        S, m, s, w, squares, W, slope, Q, A, M, P, R, dt, criterion
+                    )
+                    before_jump = is_jump and at[event] == here
+                    if worth > best + tie and (here < high or before_jump):
+                        best, threshold = worth, here
+                        pending = not before_jump
+                        if before_jump:
+                            threshold = np.nextafter(here, -np.inf)
+                W = left
+                Q += dt * (2.0 * A + dt * M)
+                A += dt * M
+                P += dt * R
+                if criterion != LABELS:
+                    for c in range(n_outputs):
+                        S[c] += dt * (m[c] + rest[c])
+            t = here
+        if here >= high:
+            break
+        row = row_of(event, n_edges)
+        c = 0
+        if criterion == LABELS:
+            c = codes[row]
+            if open_rows[c] > 0:
+                S[c] += (m[c] + rest[c]) * (t - since[c])
+            since[c] = t
+        if is_jump:
+            mass = rate[row]
+            W += mass
+            jumped = True
+            if criterion == LABELS:
+                Q += mass * (2.0 * S[c] + mass)
+                A += mass * m[c]
+                P += mass * s[c]
+                S[c] += mass
+                continue
+            for output in range(n_outputs):
+                part = mass * (Y[row, output] - centre[output])
+                Q += part * (2.0 * S[output] + part)
+                A += part * m[output]
+                P += part * s[output]
+                S[output] += part
+            continue
+        step = change[event] * rate[row]
+        MW, MW_rest = added(MW, MW_rest, step)
+        if criterion == LABELS:
+            M += step * (2.0 * m[c] + step)
+            A += step * S[c]
+            R += step * s[c]
+            m[c], rest[c] = added(m[c], rest[c], step)
+        else:
+            for output in range(n_outputs):
+                part = step * (Y[row, output] - centre[output])
+                M += part * (2.0 * m[output] + part)
+                A += part * S[output]
+                R += part * s[output]
+                m[output], rest[output] = added(m[output], rest[output], part)
+        n_open += turn[event]
+        open_rows[c] += turn[event]
+        if open_rows[c] == 0 and criterion == LABELS:
+            m[c] = rest[c] = 0.0
+        if n_open == 0:
+            MW = MW_rest = A = M = R = peak = 0.0
+            if criterion != LABELS:
+                m[:] = 0.0
+                rest[:] = 0.0
+        elif peak < MW:
+            peak = MW
+        elif peak > MW * DROP:
+            MW += MW_rest
+            peak, MW_rest, A, M, R = MW, 0.0, 0.0, 0.0, 0.0
+            for k in range(n_outputs):
+                m[k] += rest[k]
+                rest[k] = 0.0
+                if criterion == LABELS and open_rows[k] > 0:
+                    S[k] += m[k] * (t - since[k])
+                    since[k] = t
+                A += S[k] * m[k]
+                M += m[k] * m[k]
+                R += s[k] * m[k]
+    return best, threshold

@@ -1,0 +1,421 @@
+"""What the scikit-learn estimators of kernel density trees share: kernels, bandwidths, growth."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from bitvec.converters.native import KDDT, from_kddt_forest
+from bitvec.core import options
+from bitvec.core.arrays import Array
+from bitvec.core.kernels import FeatureKernel
+from bitvec.errors import InputError, MissingLibraryError
+from bitvec.learners.draws import drawn_rows, feature_count
+from bitvec.learners.kddt.answers import answers
+from bitvec.learners.kddt.bandwidths import RULES, Chosen, checked_grid, given_bandwidth
+from bitvec.learners.kddt.events import events_of, laws_of
+from bitvec.learners.kddt.pruning import PruningPath, merged, pruned, pruning_path
+from bitvec.learners.kddt.rules import GRID, likelihood, silverman, spread
+from bitvec.learners.kddt.scan import LABELS
+from bitvec.learners.kddt.search import Search, search
+from bitvec.learners.kddt.shapes import kernel_shapes, scaled
+from bitvec.learners.kddt.tree import (
+    DEEPEST,
+    GrownTree,
+    Limits,
+    Targets,
+    class_targets,
+    grow_tree,
+    importances,
+    mean_targets,
+    native,
+    share_targets,
+    stopping,
+)
+from bitvec.learners.progress import counter
+from bitvec.learners.sizes import require_finite_sum, require_moderate, require_moderate_values
+from bitvec.learners.sklearn_base import (
+    NativeClassifier,
+    NativeEstimator,
+    forest_labels,
+    labels,
+    require_rows,
+    row_weights,
+    values,
+)
+from bitvec.runtime.predict.threads import effective_jobs
+
+try:
+    from sklearn.base import clone
+    from sklearn.utils import check_array, check_random_state
+except ImportError as error:
+    raise MissingLibraryError("scikit-learn", "sklearn", "KDDTClassifier") from error
+
+SEEDS = np.iinfo(np.int32).max
+SHARES = 1e-6
+"""How far the probabilities of a row's classes may sum from 1."""
+
+
+class KernelTrees(NativeEstimator):
+    """What all estimators of this module share: kernels, bandwidths, growth."""
+
+    _is_classifier = False
+    _bootstrap = False
+    _random_thresholds = False
+    criterion: Any = None
+    trees_: tuple[KDDT, ...]
+    bandwidth_: Float[Array, " n_features"]
+    search_: Search | None
+    feature_importances_: Float[Array, " n_features"]
+
+    def __init__(
+        self,
+        *,
+        kernel: Any = "box",
+        bandwidth: Any = "cv",
+        n_pieces: int = 24,
+        predict_kernel: Any = "same",
+        predict_bandwidth: Any = None,
+        bandwidths: Any = None,
+        cv: int = 5,
+        max_depth: int | None = None,
+        min_mass: float = 1.0,
+        min_gain: float = 0.0,
+        max_features: Any = None,
+        ccp_alpha: float = 0.0,
+        merge_leaves: bool = False,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.kernel = kernel
+        self.bandwidth = bandwidth
+        self.n_pieces = n_pieces
+        self.predict_kernel = predict_kernel
+        self.predict_bandwidth = predict_bandwidth
+        self.bandwidths = bandwidths
+        self.cv = cv
+        self.max_depth = max_depth
+        self.min_mass = min_mass
+        self.min_gain = min_gain
+        self.max_features = max_features
+        self.ccp_alpha = ccp_alpha
+        self.merge_leaves = merge_leaves
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @property
+    def _n_trees(self) -> int | None:
+        """Trees of a forest; None for a single tree."""
+        return None
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, uncertainty: Any = None) -> Any:
+        """Grow on the density of the rows.
+
+        Parameters
+        ----------
+        X : array or data frame, (n_rows, n_features)
+            Finite numbers: a missing value has no law.
+        y : (n_rows,) or (n_rows, n_outputs)
+            Labels or values. A classifier also takes the probabilities of classes, (n_rows,
+            n_classes), whose columns are then the classes, by name where they have names.
+        sample_weight : (n_rows,), optional
+            The mass of each row.
+        uncertainty : (n_rows, n_features), optional
+            Bandwidth of each training value, in place of `bandwidth`, which then serves prediction
+            only.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InputError
+            If y, weights, uncertainties or a parameter is out of place.
+        ValueError
+            If X or y is what scikit-learn's checks refuse, NaN for one.
+        """
+        X, targets, weight, classes = self._training(X, y, sample_weight)
+        n_features = X.shape[1]
+        total = float(weight.sum())
+        if len(X) > 1 and total < 2 * self._limits(n_features).min_mass:
+            warnings.warn(
+                f"No node has the mass for two leaves of `min_mass` {self.min_mass}: the weights "
+                f"sum to {total:.3g}; scale `sample_weight`, or lower `min_mass`.",
+                stacklevel=2,
+            )
+        bootstrap = options.flag("bootstrap", self._bootstrap)
+        shapes = kernel_shapes(self.kernel, n_features, self.n_pieces)
+        widths = _uncertainties(uncertainty, X)
+        X, targets, weight, widths = _weighing(X, targets, weight, widths)
+        random = check_random_state(self.random_state)
+        chosen = self._chosen(X, targets, weight, shapes, random, widths)
+        laws = laws_of(X, scaled(shapes, chosen.bandwidth), widths)
+        events = None if self._random_thresholds else events_of(laws)
+        limits = self._limits(n_features)
+
+        def one(seed: int) -> GrownTree:
+            own = weight * drawn_rows(len(X), seed) if bootstrap else weight
+            return self._finished(grow_tree(laws, events, targets, own, limits, seed, stop))
+
+        seeds = random.randint(SEEDS, size=self._n_trees or 1).tolist()
+        with (
+            ThreadPoolExecutor(self._jobs()) as pool,
+            stopping() as stop,
+            counter("trees", shown=bool(self.verbose) and len(seeds) > 1) as told,
+        ):
+            grown = list(_counted(pool.map(one, seeds), len(seeds), told))
+        kernel = self._predicting(shapes, chosen.bandwidth)
+        self.trees_ = tuple(
+            native(tree, n_features, kernel=kernel, classes=classes) for tree in grown
+        )
+        self.bandwidth_, self.search_ = chosen.bandwidth, chosen.search
+        self.feature_importances_ = np.mean(
+            [importances(tree, n_features) for tree in grown], axis=0
+        )
+        self._hold(self.trees_[0] if self._n_trees is None else from_kddt_forest(self.trees_))
+        return self
+
+    def _training(self, X: Any, y: Any, weight: Any) -> tuple[Array, Targets, Array, Array | None]:
+        """Return rows, what leaves are to say of them, weights, and the labels of a Forest."""
+        X = self._fitted_rows(X, y)
+        require_moderate("X", X)
+        found = row_weights(X, weight)
+        require_finite_sum(found)
+        if not self._is_classifier:
+            Y = values(y)
+            require_rows(X, Y)
+            require_moderate_values("y", Y)
+            return X, mean_targets(Y, found), found, None
+        targets, classes = self._class_targets(y)
+        require_rows(X, targets.codes if targets.criterion == LABELS else targets.Y)
+        return X, targets, found, classes
+
+    def _class_targets(self, y: Any) -> tuple[Targets, Array]:
+        raise NotImplementedError
+
+    def _chosen(
+        self,
+        X: Array,
+        targets: Targets,
+        weight: Array,
+        shapes: tuple[FeatureKernel, ...],
+        random: Any,
+        uncertainty: Array | None,
+    ) -> Chosen:
+        """Return the bandwidth, as `bandwidth` says."""
+        if not isinstance(self.bandwidth, str) or self.bandwidth not in RULES:
+            return Chosen(given_bandwidth("bandwidth", self.bandwidth, X.shape[1]))
+        if self.bandwidth == "silverman":
+            return Chosen(silverman(X, weight, shapes))
+        grid = checked_grid(GRID if self.bandwidths is None else self.bandwidths)
+        if self.bandwidth == "likelihood":
+            Y = _rows_of(targets)
+            return Chosen(
+                likelihood(X, Y, weight, shapes, is_classifier=self._is_classifier, grid=grid)
+            )
+        if uncertainty is not None:
+            raise InputError(
+                "`bandwidth` must be a number, an array or another rule where `uncertainty` gives "
+                "the training values their own, got 'cv'."
+            )
+        if len(X) == 1:  # every bandwidth gives the same tree
+            return Chosen(float(grid[0]) * spread(X, weight))
+        found = self._search(X, targets, weight, shapes, grid, random)
+        return Chosen(found.best() * spread(X, weight), found)
+
+    def _search(
+        self,
+        X: Array,
+        targets: Targets,
+        weight: Array,
+        shapes: tuple[FeatureKernel, ...],
+        grid: Array,
+        random: Any,
+    ) -> Search:
+        n_folds = options.whole("cv", self.cv, least=2)
+        Y = _rows_of(targets)
+
+        crisp = np.zeros(X.shape[1])
+
+        def score(tree: GrownTree, bandwidth: Array, rows: Array) -> Array:
+            kernel = self._predicting(shapes, bandwidth)
+            laws = laws_of(X[rows], scaled(shapes, crisp) if kernel is None else kernel)
+            return np.array([self._score(answers(tree, laws), Y[rows], weight[rows])])
+
+        folds = random.permutation(len(X)) % min(n_folds, len(X))
+        with counter("bandwidths", shown=bool(self.verbose)) as told:
+            return search(
+                X,
+                targets,
+                weight,
+                shapes,
+                spread(X, weight),
+                folds=folds,
+                grid=grid,
+                limits=self._limits(X.shape[1], whole=True),
+                score=score,
+                most_per_row=1.0 if self._is_classifier else 0.0,
+                finish=self._finished,
+                n_jobs=self._jobs(),
+                progress=told,
+            )
+
+    def _score(self, raw: Array, Y: Array, weight: Array) -> float:
+        """Return the accuracy of rows, or minus their squared error, summed."""
+        if not self._is_classifier:
+            return -float(weight @ np.sum((raw - Y) ** 2, axis=1))
+        return float(weight @ Y[np.arange(len(Y)), raw.argmax(axis=1)])
+
+    def _limits(self, n_features: int, *, whole: bool = False) -> Limits:
+        """Return when to stop; `whole` for the single tree whose bandwidth a forest takes."""
+        if self.max_depth is not None:
+            options.whole("max_depth", self.max_depth, least=0)
+        options.positive("min_mass", self.min_mass)
+        options.positive("min_gain", self.min_gain, or_zero=True)
+        options.positive("ccp_alpha", self.ccp_alpha, or_zero=True)
+        options.flag("merge_leaves", self.merge_leaves)
+        whole = whole and self._n_trees is not None
+        return Limits(
+            DEEPEST if self.max_depth is None else min(int(self.max_depth), DEEPEST),
+            float(self.min_mass),
+            float(self.min_gain),
+            None if whole else feature_count(self.max_features, n_features),
+            self._random_thresholds and not whole,
+        )
+
+    def _finished(self, tree: GrownTree) -> GrownTree:
+        if self.ccp_alpha > 0:
+            tree = pruned(tree, float(self.ccp_alpha))
+        return merged(tree, labels=self._is_classifier) if self.merge_leaves else tree
+
+    def _predicting(
+        self, shapes: tuple[FeatureKernel, ...], bandwidth: Array
+    ) -> tuple[FeatureKernel, ...] | None:
+        """Return the prediction kernel of a tree of these bandwidths; None to predict crisply."""
+        if self.predict_kernel is None:
+            return None
+        if not (isinstance(self.predict_kernel, str) and self.predict_kernel == "same"):
+            shapes = kernel_shapes(
+                self.predict_kernel, len(shapes), self.n_pieces, name="predict_kernel"
+            )
+        if self.predict_bandwidth is not None:
+            bandwidth = given_bandwidth("predict_bandwidth", self.predict_bandwidth, len(shapes))
+        return scaled(shapes, bandwidth)
+
+    def _jobs(self) -> int:
+        return effective_jobs(1 if self.n_jobs is None else self.n_jobs)
+
+    def _more_tags(self) -> dict[str, Any]:  # scikit-learn 1.5
+        return {"multioutput": not self._is_classifier}
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = not self._is_classifier
+        return tags
+
+
+class KernelClassifier(NativeClassifier, KernelTrees):
+    """What the classifiers share."""
+
+    _is_classifier = True
+
+    def _class_targets(self, y: Any) -> tuple[Targets, Array]:
+        if not isinstance(self.criterion, str) or self.criterion not in ("gini", "entropy"):
+            raise InputError(
+                f"`criterion` must be 'gini' or 'entropy', got {self.criterion!r}: choose one."
+            )
+        names, y = getattr(y, "columns", None), np.asarray(y)
+        if y.ndim == 2 and y.shape[1] > 1:
+            share = _shares(y)
+            n_classes = share.shape[1]
+            self.classes_ = np.arange(n_classes) if names is None else np.array(list(names))
+            return share_targets(share, self.criterion), forest_labels(self.classes_)
+        self.classes_, codes = labels(y)
+        targets = class_targets(codes, self.classes_.size, self.criterion)
+        return targets, forest_labels(self.classes_)
+
+
+class SingleTree(KernelTrees):
+    """What the single trees share."""
+
+    @property
+    def tree_(self) -> KDDT:
+        """The tree in the paper's symbols: j, tau, V, and its prediction kernel."""
+        return self.trees_[0]
+
+    def cost_complexity_pruning_path(
+        self, X: Any, y: Any, sample_weight: Any = None
+    ) -> PruningPath:
+        """Return the trees of minimal cost-complexity pruning, for values of `ccp_alpha`.
+
+        The tree is grown as `fit` grows it, without pruning.
+        """
+        return clone(self)._pruning_path(X, y, sample_weight)
+
+    def _pruning_path(self, X: Any, y: Any, sample_weight: Any) -> PruningPath:
+        X, targets, weight, _ = self._training(X, y, sample_weight)
+        X, targets, weight, _ = _weighing(X, targets, weight, None)
+        shapes = kernel_shapes(self.kernel, X.shape[1], self.n_pieces)
+        random = check_random_state(self.random_state)
+        chosen = self._chosen(X, targets, weight, shapes, random, None)
+        laws = laws_of(X, scaled(shapes, chosen.bandwidth))
+        seed = int(random.randint(SEEDS))
+        limits = self._limits(X.shape[1])
+        return pruning_path(grow_tree(laws, events_of(laws), targets, weight, limits, seed))
+
+
+def _weighing(
+    X: Array, targets: Targets, weight: Array, widths: Array | None
+) -> tuple[Array, Targets, Array, Array | None]:
+    """Return the rows that have a weight: the others are as if they were not there."""
+    if np.all(weight > 0):
+        return X, targets, weight, widths
+    kept = np.flatnonzero(weight)
+    rows = np.ascontiguousarray(X[kept])
+    return rows, targets.take(kept), weight[kept], None if widths is None else widths[kept]
+
+
+def _counted(items: Iterable[Any], n: int, told: Any) -> Iterable[Any]:
+    for done, item in enumerate(items, 1):
+        told(done, n)
+        yield item
+
+
+def _rows_of(targets: Targets) -> Float[Array, "n_rows n_outputs"]:
+    """Return shares of classes, or values."""
+    if targets.criterion == LABELS:
+        return np.eye(targets.n_outputs)[targets.codes]
+    return targets.Y + targets.centre
+
+
+def _shares(y: Any) -> Float[Array, "n_rows n_classes"]:
+    share = check_array(y, dtype=np.float64, input_name="y")
+    if np.any(share < 0) or np.any(np.abs(share.sum(axis=1) - 1) > SHARES):
+        row = int(np.argmax(np.any(share < 0, axis=1) | (np.abs(share.sum(axis=1) - 1) > SHARES)))
+        raise InputError(
+            "each row of `y` must hold the probabilities of the classes, which sum to 1, got "
+            f"{share[row].tolist()} in row {row}: pass labels in one column, or divide by the sum."
+        )
+    return share
+
+
+def _uncertainties(uncertainty: Any, X: Array) -> Float[Array, "n_rows n_features"] | None:
+    if uncertainty is None:
+        return None
+    found = options.numbers(uncertainty)
+    fits = found is not None and found.shape == X.shape
+    if found is None or not fits or not np.all(np.isfinite(found)) or np.any(found < 0):
+        got = "text or other objects" if found is None else f"shape {found.shape}"
+        raise InputError(
+            f"`uncertainty` must hold one finite number that is not negative for each of {X.shape} "
+            f"values, got {got}: pass the bandwidth of each training value."
+        )
+    return found

@@ -1,0 +1,1 @@
+"""scikit-learn estimators that fit a model, convert it and retrain it."""

@@ -1,0 +1,247 @@
+"""The estimator that both tasks share: hold rows out, fit on the rest, lift, and retrain."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Int64
+
+from bitvec.converters.dispatch import convert
+from bitvec.core.arrays import Array
+from bitvec.core.forest import Forest
+from bitvec.errors import InputError, MissingLibraryError
+from bitvec.learners.retrained.held_out import held_out
+from bitvec.learners.retrained.sklearn_input import checked_rows, input_tags, taken, training_rows
+from bitvec.runtime.predict.predictor import Predictor, compile
+
+try:
+    from sklearn.base import BaseEstimator, ClassifierMixin, clone
+    from sklearn.utils import check_random_state
+    from sklearn.utils.validation import has_fit_parameter
+except ImportError as error:
+    raise MissingLibraryError("scikit-learn", "sklearn", "RetrainedClassifier") from error
+
+try:
+    from sklearn.frozen import FrozenEstimator
+except ImportError:  # scikit-learn 1.5 freezes none
+    FrozenEstimator = ()
+
+if TYPE_CHECKING:
+    from bitvec.runtime.train.retrain import RetrainResult
+
+WANT_CODES = ("xgboost",)
+"""Packages whose classifiers take no labels but 0 ... k − 1."""
+OWN_ARGUMENTS = ("train", "sample_weight", "validation", "seed")
+"""Arguments of `bitvec.retrain` that the estimator gives itself."""
+FEWEST = 2
+"""Rows that must be held out, and rows that must be left, to retrain."""
+DEPTH = 8
+"""Most levels of the tree that is grown where no model is given."""
+SEEDS = np.iinfo(np.int32).max
+
+
+class Retrained(BaseEstimator):  # type: ignore[misc]
+    """What the classifier and the regressor share; see `RetrainedClassifier`."""
+
+    model_: Any
+    forest_: Forest
+    retrain_result_: RetrainResult | None
+    classes_: Array
+    _predictor: Predictor
+    _default: Callable[..., Any]
+
+    def __init__(
+        self,
+        model: Any = None,
+        *,
+        train: Any = None,
+        validation: Any = 0.15,
+        prefit: Any = False,
+        retrain_options: Any = None,
+        random_state: Any = None,
+    ) -> None:
+        self.model = model
+        self.train = train
+        self.validation = validation
+        self.prefit = prefit
+        self.retrain_options = retrain_options
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Fit the model on some of the rows and retrain it, chosen by the others.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame, (n_rows, n_features)
+        y : (n_rows,)
+        sample_weight : (n_rows,), optional
+            A row of weight 0 counts as not there.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InputError
+            If X, y, weights or a parameter is out of place.
+        UnsupportedModelError
+            If the model cannot be lifted, or its forest not be relaxed.
+
+        Warns
+        -----
+        UserWarning
+            If there are too few rows to hold any out: the model is then fitted on all of them and
+            not retrained.
+        """
+        options = self._options()
+        fitted = self._fitted_model()
+        X, y, weight = training_rows(self, X, y, sample_weight, is_classifier=self._is_classifier)
+        if self._is_classifier and fitted is None and not _codes(y).any():
+            raise InputError(
+                f"`y` must have at least 2 classes, got 1 class in {len(y)} rows: a classifier has "
+                "nothing to tell apart."
+            )
+        random = check_random_state(self.random_state)
+        seed = int(random.randint(SEEDS))
+        (X, y, weight), validation = self._split(X, y, weight, random)
+        model = self._fit_model(X, y, weight, random) if fitted is None else fitted
+        forest = self._with_labels(convert(model), y, coded=fitted is None and _is_coded(model))
+        result = None
+        if validation is not None:
+            from bitvec.runtime.train.retrain import retrain
+
+            result = retrain(
+                forest, X, y, sample_weight=weight, validation=validation, seed=seed, **options
+            )
+            forest = result.forest
+        self.model_, self.forest_, self.retrain_result_ = model, forest, result
+        self._predictor = compile(forest)
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """Return what the retrained forest predicts for each row."""
+        rows = checked_rows(self, X)
+        return self._predictor.predict(rows)
+
+    def apply(self, X: Any) -> Int64[Array, "n_rows n_trees"]:
+        """Return the leaf that each row comes to in each tree, by the model's own ids."""
+        rows = checked_rows(self, X)
+        return self._predictor.apply(rows)
+
+    def _options(self) -> dict[str, Any]:
+        options = dict(self.retrain_options or {})
+        own = sorted(set(options) & set(OWN_ARGUMENTS))
+        if own:
+            raise InputError(
+                f"`retrain_options` must not name {', '.join(own)}, which are arguments of the "
+                "estimator or of `fit`, or come from `random_state`."
+            )
+        return options if self.train is None else {**options, "train": self.train}
+
+    def _fitted_model(self) -> Any:
+        """Return the model if it is fitted already, else None."""
+        if isinstance(self.model, FrozenEstimator):
+            return self.model.estimator
+        if self.prefit and self.model is None:
+            raise InputError("`model` must be a fitted model where `prefit` is true, got None.")
+        return self.model if self.prefit else None
+
+    def _split(
+        self, X: Any, y: Array, weight: Array | None, random: Any
+    ) -> tuple[tuple[Any, ...], tuple[Any, ...] | None]:
+        """Return the rows to fit on, and the rows to choose by, None where there are none."""
+        rows, share = (X, y, weight), self.validation
+        if isinstance(share, (tuple, list)):
+            return rows, tuple(share)
+        is_number = isinstance(share, (float, int, np.floating, np.integer))
+        if not is_number or not 0 < share < 1:
+            raise InputError(
+                "`validation` must be a share between 0 and 1, or rows as (X, y) or "
+                f"(X, y, sample_weight), got {share!r}: pass one of them."
+            )
+        drawn = held_out(len(y), float(share), random, _codes(y) if self._is_classifier else None)
+        if min(np.count_nonzero(drawn), np.count_nonzero(~drawn)) < FEWEST:
+            warnings.warn(
+                f"a share of {share} of {len(y)} rows is too little to choose by: the model is "
+                "fitted on all rows and not retrained. Pass more rows or a larger `validation`.",
+                UserWarning,
+                stacklevel=3,
+            )
+            return rows, None
+        chosen_by = taken(rows, np.flatnonzero(drawn))
+        return taken(rows, np.flatnonzero(~drawn)), chosen_by[: 2 if weight is None else 3]
+
+    def _fit_model(self, X: Any, y: Array, weight: Array | None, random: Any) -> Any:
+        model = clone(self._template())
+        _seed(model, random)
+        if self._is_classifier and _is_coded(model):
+            y = _codes(y)
+        if weight is None:
+            return model.fit(X, y)
+        if not has_fit_parameter(model, "sample_weight"):
+            raise InputError(
+                f"`sample_weight` must be left out with a {type(model).__name__}, whose `fit` does "
+                "not take it."
+            )
+        return model.fit(X, y, sample_weight=weight)
+
+    def _with_labels(self, forest: Forest, y: Array, *, coded: bool) -> Forest:
+        """Return the forest, with the labels of y where the model knows their codes."""
+        classes = forest.output.classes
+        if (classes is not None) != self._is_classifier or len(forest.output.groups) > 1:
+            kind = "classifier" if self._is_classifier else "regressor"
+            raise InputError(
+                f"`model` must be a {kind} of one target, got {type(self.model).__name__}."
+            )
+        if classes is None:
+            return forest
+        if coded:
+            forest = replace(forest, output=replace(forest.output, classes=(np.unique(y),)))
+        assert forest.output.classes is not None
+        labels = forest.output.classes[0]
+        self.classes_ = labels.astype(object) if y.dtype == object else labels
+        return forest
+
+    def _template(self) -> Any:
+        return self._default(max_depth=DEPTH) if self.model is None else self.model
+
+    @property
+    def _is_classifier(self) -> bool:
+        return isinstance(self, ClassifierMixin)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_predictor")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        for name, value in input_tags(self._template()).items():
+            setattr(tags.input_tags, name, value)
+        return tags
+
+    def _more_tags(self) -> dict[str, Any]:  # the same for scikit-learn 1.5
+        return {"allow_nan": input_tags(self._template())["allow_nan"]}
+
+
+def _is_coded(model: Any) -> bool:
+    return type(model).__module__.split(".")[0] in WANT_CODES
+
+
+def _codes(y: Array) -> Int64[Array, " n_rows"]:
+    """Return the number of each label among those of y, ascending."""
+    codes: Array = np.unique(y, return_inverse=True)[1]
+    return codes
+
+
+def _seed(model: Any, random: Any) -> None:
+    """Seed what the model leaves to chance, the models within it too."""
+    unset = sorted(
+        name
+        for name, value in model.get_params().items()
+        if value is None and name.split("__")[-1] == "random_state"
+    )
+    model.set_params(**{name: int(random.randint(SEEDS)) for name in unset})

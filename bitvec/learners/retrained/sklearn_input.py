@@ -1,0 +1,97 @@
+"""What the estimators are given, checked as scikit-learn 1.5 and later check it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int64
+
+from bitvec.core.arrays import Array
+from bitvec.errors import InputError, MissingLibraryError
+from bitvec.learners.retrained.held_out import is_frame, take_rows
+
+try:
+    from sklearn.utils import check_consistent_length, column_or_1d
+    from sklearn.utils.multiclass import check_classification_targets
+    from sklearn.utils.validation import assert_all_finite, check_is_fitted
+except ImportError as error:
+    raise MissingLibraryError("scikit-learn", "sklearn", "RetrainedClassifier") from error
+
+try:
+    from sklearn.utils import get_tags
+    from sklearn.utils.validation import validate_data
+except ImportError:  # scikit-learn 1.5, where estimators have these as methods of their own
+    get_tags = validate_data = None
+
+
+def training_rows(
+    estimator: Any, X: Any, y: Any, weight: Any, *, is_classifier: bool
+) -> tuple[Any, Array, Array | None]:
+    """Return rows, targets and weights checked; rows of weight 0 are left out."""
+    X = checked_rows(estimator, X, reset=True)
+    if y is None:
+        raise InputError(
+            f"{type(estimator).__name__} requires y to be passed, but the target y is None."
+        )
+    y = column_or_1d(y, warn=True)
+    assert_all_finite(y, input_name="y")
+    if is_classifier:
+        check_classification_targets(y)
+    else:
+        y = y.astype(np.float64)
+    check_consistent_length(X, y)
+    if weight is None:
+        return X, y, None
+    weight = _weights(weight, len(y))
+    used = np.flatnonzero(weight)
+    return (X, y, weight) if used.size == len(y) else taken((X, y, weight), used)
+
+
+def checked_rows(estimator: Any, X: Any, *, reset: bool = False) -> Any:
+    """Return a data frame as it is, and all else as numbers; NaN and infinity pass.
+
+    The model that is fitted, and the forest that predicts, say which values they do not accept.
+    """
+    if not reset:
+        check_is_fitted(estimator)
+    if is_frame(X):
+        if validate_data is not None:
+            return validate_data(estimator, X, reset=reset, skip_check_array=True)
+        estimator._check_feature_names(X, reset=reset)
+        estimator._check_n_features(X, reset=reset)
+        return X
+    if validate_data is not None:
+        return validate_data(
+            estimator, X, reset=reset, accept_sparse="csr", ensure_all_finite=False
+        )
+    return estimator._validate_data(X, reset=reset, accept_sparse="csr", force_all_finite=False)
+
+
+def input_tags(model: Any) -> dict[str, bool]:
+    """Return whether a model accepts sparse matrices and NaN, as far as it says so."""
+    if get_tags is None:
+        tags = model._get_tags() if hasattr(model, "_get_tags") else {}
+        return {"sparse": False, "allow_nan": bool(tags.get("allow_nan", False))}
+    if not hasattr(model, "__sklearn_tags__"):
+        return {"sparse": False, "allow_nan": False}
+    tags = get_tags(model).input_tags
+    return {"sparse": tags.sparse, "allow_nan": tags.allow_nan}
+
+
+def taken(parts: tuple[Any, ...], rows: Int64[Array, " n"]) -> tuple[Any, ...]:
+    """Return some rows of each part that there is."""
+    return tuple(None if part is None else take_rows(part, rows) for part in parts)
+
+
+def _weights(weight: Any, n_rows: int) -> Float[Array, " n_rows"]:
+    weight = np.asarray(weight, np.float64)
+    sound = weight.shape == (n_rows,) and bool(np.all(weight >= 0)) and np.isfinite(weight.sum())
+    if not sound:
+        raise InputError(
+            f"`sample_weight` must hold {n_rows} numbers that are not negative and have a finite "
+            f"sum, got shape {weight.shape}: pass one number for each row."
+        )
+    if not weight.any():
+        raise InputError("`sample_weight` must have a positive weight, got zero weights only.")
+    return weight

@@ -1,0 +1,192 @@
+"""What the estimators of native trees share: input, labels, and prediction by the lifted forest."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int64
+
+from bitvec.converters import native
+from bitvec.core import options
+from bitvec.core.arrays import Array
+from bitvec.core.forest import Forest
+from bitvec.errors import InputError, MissingLibraryError
+from bitvec.runtime.predict.predictor import Predictor, compile
+
+try:
+    from sklearn.base import BaseEstimator, ClassifierMixin
+    from sklearn.utils import check_consistent_length, column_or_1d
+    from sklearn.utils.multiclass import check_classification_targets
+    from sklearn.utils.validation import assert_all_finite, check_array, check_is_fitted
+except ImportError as error:
+    raise MissingLibraryError("scikit-learn", "sklearn", "the learners") from error
+
+try:
+    from sklearn.utils.validation import validate_data
+except ImportError:  # scikit-learn 1.5, where estimators have it as a method of their own
+    validate_data = None
+
+
+class NativeEstimator(BaseEstimator):  # type: ignore[misc]
+    """An estimator whose fitted model is a native tree, or several, and the Forest of it."""
+
+    forest_: Forest
+    n_features_in_: int
+    _native: Any
+    _predictor: Predictor
+
+    def _hold(self, model: Any) -> None:
+        """Lift a native tree or forest and keep what predicts by it."""
+        forest = native.convert(model)
+        names = getattr(self, "feature_names_in_", None)
+        if names is not None:
+            inputs = replace(forest.inputs, feature_names=tuple(str(name) for name in names))
+            forest = replace(forest, inputs=inputs)
+        self.forest_, self._native = forest, model
+        self._predictor = compile(forest, n_jobs=getattr(self, "n_jobs", None) or 1)
+
+    @property
+    def _beside_forest(self) -> str | None:
+        """How the estimator comes to answer otherwise than its forest, None where it does not."""
+        return None
+
+    def predict(self, X: Any) -> Array:
+        """Return the label of each row, or its value, or values: (n_rows,) or (n_rows, n_outputs).
+
+        Parameters
+        ----------
+        X : array or data frame, (n_rows, n_features)
+        """
+        rows = self._rows(X)
+        return self._predictor.predict(rows)
+
+    def apply(self, X: Any) -> Int64[Array, "n_rows n_trees"]:
+        """Return the leaf at which the crisp route of each row ends, in each tree."""
+        rows = self._rows(X)
+        return self._predictor.apply(rows)
+
+    def _rows(self, X: Any, *, reset: bool = False) -> Float[Array, "n_rows n_features"]:
+        """Return X as finite float64, its names and width compared with those of the fit."""
+        if not reset:
+            check_is_fitted(self)
+        if validate_data is not None:
+            return validate_data(self, X, reset=reset, dtype=np.float64)
+        return self._validate_data(X, reset=reset, dtype=np.float64)
+
+    def _fitted_rows(self, X: Any, y: Any) -> Float[Array, "n_rows n_features"]:
+        """Return X of a fit as finite float64, and refuse a missing y."""
+        rows = self._rows(X, reset=True)
+        if y is None:
+            raise InputError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None."
+            )
+        return rows
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_predictor")
+
+
+class NativeClassifier(ClassifierMixin, NativeEstimator):  # type: ignore[misc]
+    """A classifier of native trees."""
+
+    classes_: Array
+
+    def predict(self, X: Any) -> Array:
+        """Return the label of each row, the first of those that are most probable.
+
+        Parameters
+        ----------
+        X : array or data frame, (n_rows, n_features)
+        """
+        labels = super().predict(X)
+        return labels.astype(self.classes_.dtype, copy=False)
+
+    def predict_proba(self, X: Any) -> Float[Array, "n_rows n_classes"]:
+        """Return the probabilities of `classes_`."""
+        rows = self._rows(X)
+        return self._predictor.predict_proba(rows)
+
+
+def labels(y: Any) -> tuple[Array, Int64[Array, " n_rows"]]:
+    """Return the classes of y, ascending, and the number of each row's.
+
+    Raises
+    ------
+    InputError
+        If there is one class only.
+    """
+    y = column_or_1d(y, warn=True)
+    assert_all_finite(y, input_name="y")
+    check_classification_targets(y)
+    classes, codes = np.unique(y, return_inverse=True)
+    if classes.size < 2:
+        raise InputError(
+            f"`y` must have at least 2 classes, got 1 class in {len(y)} rows: a classifier has "
+            "nothing to tell apart."
+        )
+    return classes, codes
+
+
+def forest_labels(classes: Array) -> Array:
+    """Return class labels as a Forest holds them: numbers or texts, never objects.
+
+    Raises
+    ------
+    InputError
+        If they are dates, or objects that are not all text.
+    """
+    if classes.dtype.kind in "biufU":
+        return classes
+    if classes.dtype == object and all(isinstance(label, str) for label in classes):
+        return classes.astype(str)
+    kind = type(classes[0]).__name__ if classes.dtype == object else classes.dtype
+    raise InputError(f"class labels must be numbers or text, got {kind}: encode them first.")
+
+
+def values(y: Any) -> Float[Array, "n_rows n_outputs"]:
+    """Return the values of a regression in two axes."""
+    y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+    if y.ndim == 2 and y.shape[1] == 1:
+        y = column_or_1d(y, warn=True)
+    return y[:, None] if y.ndim == 1 else y
+
+
+def row_weights(X: Array, weight: Any) -> Float[Array, " n_rows"]:
+    """Return the weight of each row, 1 if not given.
+
+    Raises
+    ------
+    InputError
+        If weights are no numbers, negative, not finite, all 0, or not one for each row.
+    """
+    if weight is None:
+        return np.ones(len(X))
+    found = options.numbers(weight, flags=True)
+    if found is None:
+        raise InputError(
+            f"`sample_weight` must hold {len(X)} finite numbers that are not negative, got text or "
+            "other objects: pass one number for each row."
+        )
+    if found.ndim == 0:
+        found = np.full(len(X), float(found))
+    if found.shape != (len(X),):
+        raise InputError(
+            f"`sample_weight` must hold {len(X)} finite numbers that are not negative, got shape "
+            f"{found.shape}: pass one number for each row."
+        )
+    wrong = found[~(np.isfinite(found) & (found >= 0))]
+    if wrong.size:
+        raise InputError(
+            "`sample_weight` must hold finite numbers that are not negative, got "
+            f"{float(wrong[0])!r}: leave such rows out."
+        )
+    if not found.any():
+        raise InputError("`sample_weight` must have a positive weight, got zero weights only.")
+    return found
+
+
+def require_rows(X: Array, y: Any) -> None:
+    """Refuse X and y of different lengths."""
+    check_consistent_length(X, y)

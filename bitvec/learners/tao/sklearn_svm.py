@@ -1,0 +1,58 @@
+"""Linear support vector machines by LIBLINEAR, through scikit-learn."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
+
+import numpy as np
+from jaxtyping import Bool, Float64
+
+from bitvec.core.arrays import Array
+from bitvec.errors import MissingLibraryError
+
+try:
+    import sklearn
+    from sklearn.svm import LinearSVC
+except ImportError as error:
+    raise MissingLibraryError("scikit-learn", "sklearn", "an l1 penalty in TAO") from error
+
+if TYPE_CHECKING:
+    from bitvec.learners.tao.oblique_solver import Svm
+
+TOL = 1e-2
+"""LIBLINEAR's own: its objective is then within a thousandth of the least, in a sixth of the time
+that scikit-learn's 1e-4 takes."""
+
+_lock = threading.Lock()
+"""LIBLINEAR has one random state for the whole process, which two threads would draw from in turn:
+other weights at every run. Only its coordinate descent, for "l1", draws from it."""
+
+
+def by_liblinear(
+    x: Float64[Array, "n n_features"],
+    target: Bool[Array, " n"],
+    weight: Float64[Array, " n"],
+    svm: Svm,
+) -> tuple[Float64[Array, " n_features"], float]:
+    """Return weights and offset for standardised rows, both targets among them.
+
+    "l2": ½ ‖w‖² + C Σ c_n hinge²; "l1": ‖w‖₁ + 1/λ Σ c_n hinge²; the offset regularised with w.
+    """
+    C = svm.C if svm.penalty == "l2" else 1.0 / svm.lambda_
+    machine = LinearSVC(
+        penalty=svm.penalty,
+        dual=False,
+        C=C,
+        tol=TOL,
+        max_iter=svm.max_iter,
+        random_state=svm.seed,
+    )
+    with (
+        _lock if svm.penalty == "l1" else nullcontext(),
+        sklearn.config_context(assume_finite=True),
+    ):
+        machine.fit(x, target, sample_weight=weight)
+    w: Array = np.array(machine.coef_[0], np.float64)
+    return w, float(machine.intercept_[0])

@@ -1,0 +1,1 @@
+"""Figures of forests and trees."""

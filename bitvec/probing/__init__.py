@@ -1,8 +1,0 @@
-"""Rows that reach every node of a forest and exercise every outcome of its test."""
-
-from bitvec.probing.code_runs import LONG_RUN, has_long_runs
-from bitvec.probing.coverage import Coverage
-from bitvec.probing.proofs import MAGNITUDE
-from bitvec.probing.rows import Probes, probe_rows
-
-__all__ = ["LONG_RUN", "MAGNITUDE", "Coverage", "Probes", "has_long_runs", "probe_rows"]

@@ -1,0 +1,177 @@
+"""From raw scores to predictions, probabilities and labels, as functions of C."""
+
+from __future__ import annotations
+
+from bitvec.core.arrays import Array
+from bitvec.core.output import Output
+from bitvec.errors import UnsupportedModelError
+from bitvec.runtime.export.c.header import Header
+from bitvec.runtime.export.c.literals import number, text
+from bitvec.runtime.export.c.post_transforms import needs_math, transform_body
+
+MOST_CLASSES = 1 << 16
+MOST_NAME_BYTES = 4095
+"""C99 promises texts of this length."""
+
+
+def n_probabilities(output: Output) -> int:
+    """Return how many probabilities a classifier has for a row, all its groups together."""
+    assert output.classes is not None
+    pairs = zip(output.classes, output.groups, strict=True)
+    return sum(2 if size == 1 and labels.size == 2 else size for labels, size in pairs)
+
+
+def add_answers(header: Header, output: Output) -> None:
+    """Append what follows from raw scores.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If labels do not fit 2 bytes, or a name is longer than C promises to hold.
+    """
+    math = needs_math(output)
+    by_raw = output.is_classifier and output.labels_from_raw
+    if by_raw:
+        _add_labels(header, output, "@raw(x, value);")
+    if math:
+        header.code("#ifndef @@NO_MATH\n#include <math.h>\n")
+    header.code(_TRANSFORM, body=header.filled(transform_body(output)))
+    if not output.is_classifier:
+        header.code(_PREDICT)
+    else:
+        if not by_raw:
+            _add_labels(header, output, "@raw(x, value);\n    @transform(value);")
+        _add_probabilities(header, output)
+    if math:
+        header.code("#endif /* @@NO_MATH */\n")
+    if output.classes is not None:
+        _add_names(header, output.classes)
+
+
+def _add_labels(header: Header, output: Output, score: str) -> None:
+    assert output.classes is not None
+    most = max(labels.size for labels in output.classes)
+    if most > MOST_CLASSES:
+        raise UnsupportedModelError(
+            f"a C header needs at most {MOST_CLASSES} classes of a target, got {most}: "
+            "predict with bitvec."
+        )
+    lines, first = [], 0
+    pairs = zip(output.classes, output.groups, strict=True)
+    for group, (labels, size) in enumerate(pairs):
+        if size == 1 and labels.size == 2:
+            relation = ">=" if output.tie_to_second else ">"
+            boundary = number(output.second_above, output.dtype)
+            lines.append(f"    label[{group}] = value[{first}] {relation} {boundary};")
+        else:
+            lines.append(f"    label[{group}] = @first_maximum(value + {first}, {size}U);")
+        first += size
+    if any("first_maximum" in line for line in lines):
+        header.code(_FIRST_MAXIMUM)
+    header.code(_LABELS, score=score, lines="\n".join(lines))
+    if len(output.groups) == 1:
+        header.code(_LABEL)
+
+
+def _add_probabilities(header: Header, output: Output) -> None:
+    assert output.classes is not None
+    lines, first, place = [], 0, 0
+    for labels, size in zip(output.classes, output.groups, strict=True):
+        if size == 1 and labels.size == 2:
+            one = number(1.0, output.dtype)
+            lines.append(f"    probability[{place}] = {one} - value[{first}];")
+            place += 1
+        lines += [
+            f"    probability[{place + k}] = value[{first + k}];" for k in range(size)
+        ] if size <= 4 else [
+            f"    for (k = 0; k < {size}U; k++) {{",
+            f"        probability[{place}U + k] = value[{first}U + k];",
+            "    }",
+        ]  # fmt: skip
+        first, place = first + size, place + size
+    loop = "    uint32_t k;\n" if any("for (" in line for line in lines) else ""
+    header.code(_PROBABILITIES, lines="\n".join(lines), loop=loop)
+
+
+def _add_names(header: Header, classes: tuple[Array, ...]) -> None:
+    """Append the labels as texts: for a log or a display; a linker drops what nobody calls."""
+    for group, labels in enumerate(classes):
+        suffix = f"_{group}" if len(classes) > 1 else ""
+        values = labels.tolist()
+        longest = max(len(str(value).encode("utf-8", "surrogatepass")) for value in values)
+        if longest > MOST_NAME_BYTES:
+            raise UnsupportedModelError(
+                f"a C header needs class names of at most {MOST_NAME_BYTES} bytes in UTF-8, got "
+                f"{longest}: relabel the classes."
+            )
+        names = [text(str(value)) for value in values]
+        body = "".join(f"        {name},\n" for name in names)
+        header.plain(header.filled(_NAMES, suffix=suffix, n=len(values)).replace("NAMES\n", body))
+
+
+_TRANSFORM = """
+/* Turn raw scores into transformed ones, in place. */
+static inline void @transform(@score *value)
+{
+$body}
+"""
+_PREDICT = """
+/* The predictions: @@N_OUTPUTS numbers, the raw scores after the post-transform. */
+static inline void @predict(const @input *x, @score *prediction)
+{
+    @raw(x, prediction);
+    @transform(prediction);
+}
+"""
+_FIRST_MAXIMUM = """
+/* Where the largest value stands, the first of equal ones; NaN counts as the largest. */
+static inline uint16_t @first_maximum(const @score *value, const uint32_t n)
+{
+    uint32_t best = 0;
+    uint32_t k;
+    for (k = 1; k < n; k++) {
+        if (value[best] == value[best] && !(value[k] <= value[best])) {
+            best = k;
+        }
+    }
+    return (uint16_t)best;
+}
+"""
+_LABELS = """
+/* The predicted classes, as indices: @@N_TARGETS numbers. */
+static inline void @predict(const @input *x, uint16_t *label)
+{
+    @score value[@@N_OUTPUTS];
+    $score
+$lines
+}
+"""
+_LABEL = """
+/* The predicted class, as an index. */
+static inline uint16_t @label(const @input *x)
+{
+    uint16_t label[1];
+    @predict(x, label);
+    return label[0];
+}
+"""
+_PROBABILITIES = """
+/* The probabilities of the classes: @@N_PROBABILITIES numbers. */
+static inline void @probabilities(const @input *x, @score *probability)
+{
+    @score value[@@N_OUTPUTS];
+$loop    @raw(x, value);
+    @transform(value);
+$lines
+}
+"""
+_NAMES = """
+/* The name of a class. */
+static inline const char *@class_name$suffix(const uint16_t label)
+{
+    static const char *const names[$n] = {
+NAMES
+    };
+    return names[label];
+}
+"""

@@ -1,0 +1,73 @@
+"""A header as it grows: parts of code, and tables whose bytes are counted."""
+
+from __future__ import annotations
+
+import re
+from string import Template
+
+from bitvec.core.arrays import Array
+from bitvec.runtime.export.c.literals import C_TYPES, comment, number
+
+_LINE = 98
+
+
+class Header:
+    """The parts of a header whose names all begin with one name.
+
+    In a part of code `@word` stands for `name_word`, `@@WORD` for `NAME_WORD`, and `$word` for a
+    value that is handed in.
+
+    Parameters
+    ----------
+    name : str
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.constant_bytes = 0
+        self._parts: list[str] = []
+
+    @property
+    def text(self) -> str:
+        """All parts so far."""
+        return "\n".join(self._parts)
+
+    def code(self, template: str, **values: object) -> None:
+        """Append code."""
+        self.plain(self.filled(template, **values))
+
+    def filled(self, template: str, **values: object) -> str:
+        """Return code with its names and values."""
+        code = Template(template).substitute(values) if values else template
+        code = re.sub(r"@@(\w+)", rf"{self.name.upper()}_\1", code)
+        return re.sub(r"@(\w+)", rf"{self.name}_\1", code)
+
+    def plain(self, part: str) -> None:
+        """Append text as it stands."""
+        self._parts.append(part.strip("\n") + "\n")
+
+    def table(self, name: str, values: Array, meaning: str) -> None:
+        """Append an array of constants, `name_...`, in its own dtype.
+
+        Parameters
+        ----------
+        values : float32, float64, uint8, uint16 or uint32, (n,) with n >= 1
+        meaning : str
+            What stands in it, for a comment.
+        """
+        self.constant_bytes += values.nbytes
+        lines, line = [], " "
+        for value in values.tolist():
+            word = f" {number(value, values.dtype)},"
+            if len(line) + len(word) > _LINE:
+                lines.append(line)
+                line = " "
+            line += word
+        lines.append(line.rstrip(","))
+        kind = C_TYPES[values.dtype]
+        self.plain(
+            f"/* {comment(meaning)} */\n"
+            f"static const {kind} {self.name}_{name}[{values.size}] = {{\n"
+            + "\n".join(lines).replace("  ", "    ", 1 if len(lines) == 1 else len(lines))
+            + "\n};"
+        )

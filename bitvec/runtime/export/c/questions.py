@@ -1,0 +1,293 @@
+"""What nodes ask, as expressions of C: few distinct questions, each with operands of its nodes.
+
+The expressions keep the conventions of `bitvec.core.node_tests`: right is 1, and a comparison with
+NaN is false, so that a missing value goes left by `v > b` and right by `!(v <= b)`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from bitvec.core.arrays import Array
+from bitvec.core.forest import Forest
+from bitvec.core.node_tests import ZERO_THRESHOLD, Kind, MissingRule, Relation
+from bitvec.runtime.export.c.header import Header
+from bitvec.runtime.export.c.literals import narrow_floats, narrow_integers, number
+from bitvec.runtime.export.c.ranks import Ranks
+
+COMPARE, EQUAL, SET, ROW, RANK = "compare", "equal", "set", "row", "rank"
+_NAN = int(MissingRule.NAN)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What some nodes ask alike.
+
+    Parameters
+    ----------
+    family : str
+        COMPARE and EQUAL read a value and a threshold; SET a value and a number of a set; ROW all
+        of x and a number of a row of S; RANK a rank and an operand.
+    or_equal, missing_right, other_right : bool
+    rule, code_rule : int
+    """
+
+    family: str
+    or_equal: bool = False
+    rule: int = _NAN
+    missing_right: bool = False
+    code_rule: int = 0
+    other_right: bool = False
+
+    @property
+    def reads_threshold(self) -> bool:
+        """Whether it has a threshold of its own."""
+        return self.family in (COMPARE, EQUAL)
+
+    def expression(self, value: str, threshold: str, operand: str) -> str:
+        """Return an expression that is 1 where a row goes right.
+
+        Parameters
+        ----------
+        value, threshold, operand : str
+            Expressions of what the question reads; `threshold` only if it reads one, and
+            `operand` if not.
+        """
+        if self.family == RANK:
+            return f"{value} > {operand}"
+        if self.family == ROW:
+            flags = f"{self.or_equal:d}, {self.rule}, {self.missing_right:d}"
+            return f"@row_goes_right(x, {operand}, {flags})"
+        if self.family == SET:
+            inside = f"@in_set({value}, {operand}, {self.code_rule}, {self.other_right:d})"
+            return f"@is_missing({value}, {self.rule}) ? {self.missing_right:d} : {inside}"
+        above, below = (">=", "<") if self.or_equal else (">", "<=")
+        holds = f"{value} {'==' if self.family == EQUAL else above} {threshold}"
+        if self.rule != _NAN:
+            return f"@is_missing({value}, {self.rule}) ? {self.missing_right:d} : {holds}"
+        if not self.missing_right:
+            return holds
+        if self.family == EQUAL:  # NaN equals nothing, so its way is said
+            return f"{value} != {value} || {holds}"
+        return f"!({value} {below} {threshold})"
+
+
+@dataclass(frozen=True, slots=True)
+class Questions:
+    """The questions of all nodes of a forest, in its order.
+
+    Parameters
+    ----------
+    distinct : tuple of Question
+    which : int64, (n_nodes,)
+        The question of each node.
+    column : int64, (n_nodes,)
+        Of x, or of the ranks at a RANK question; 0 at a ROW question.
+    operand : int64, (n_nodes,)
+        The number of a set, row or rank; of another node, that of its distinct threshold.
+    threshold : F, (n_nodes,)
+    thresholds : F, (n_thresholds,)
+        The distinct thresholds.
+    sets, rows : int64
+        The nodes whose sets and rows of S are numbered, in order.
+    """
+
+    distinct: tuple[Question, ...]
+    which: Int[Array, " n_nodes"]
+    column: Int[Array, " n_nodes"]
+    operand: Int[Array, " n_nodes"]
+    threshold: Float[Array, " n_nodes"]
+    thresholds: Float[Array, " n_thresholds"]
+    sets: Int[Array, " n_sets"]
+    rows: Int[Array, " n_wide_rows"]
+
+    @property
+    def families(self) -> set[str]:
+        """The families that occur."""
+        return {question.family for question in self.distinct}
+
+
+def is_row(forest: Forest) -> Bool[Array, " n_nodes"]:
+    """Return whether a node sums several columns, or one with a weight."""
+    return (forest.tests.kind == Kind.MARGIN) & ~forest.tests.is_one_hot
+
+
+def questions(forest: Forest, ranks: Ranks | None) -> Questions:
+    """Sort the nodes of a forest by what they ask."""
+    tests = forest.tests
+    wide, sets = is_row(forest), tests.kind == Kind.SET
+    equal = tests.kind == Kind.EQUAL
+    compares = ~(wide | sets | equal)
+    rule = tests.missing_rule.astype(np.int64)
+    if forest.inputs.missing_sentinel is None:
+        rule[rule == MissingRule.NAN_OR_SENTINEL] = _NAN
+    ranked = compares if ranks is not None else np.zeros(forest.n_nodes, bool)
+    family = np.select([ranked, wide, sets, equal], [RANK, ROW, SET, EQUAL], COMPARE)
+    distinct: dict[Question, int] = {}
+    which = np.zeros(forest.n_nodes, np.int64)
+    for node in range(forest.n_nodes):
+        kind = str(family[node])
+        question = Question(
+            kind,
+            kind in (COMPARE, ROW) and bool(tests.relation[node] == Relation.GREATER_EQUAL),
+            _NAN if kind == RANK else int(rule[node]),
+            kind != RANK and bool(tests.missing_right[node]),
+            int(tests.code_rule[node]) if kind == SET else 0,
+            kind == SET and bool(tests.other_right[node]),
+        )
+        which[node] = distinct.setdefault(question, len(distinct))
+    own = ~(ranked | wide | sets)
+    thresholds, place = _distinct_values(tests.b[own])
+    operand = np.zeros(forest.n_nodes, np.int64)
+    operand[own] = place
+    for chosen in (wide, sets):
+        operand[chosen] = np.arange(int(chosen.sum()))
+    column = np.maximum(tests.feature.astype(np.int64), 0)
+    if ranks is not None:
+        column[ranked], operand[ranked] = ranks.channel, ranks.operand
+    return Questions(
+        tuple(distinct),
+        which,
+        column,
+        operand,
+        tests.b,
+        thresholds,
+        np.flatnonzero(sets),
+        np.flatnonzero(wide),
+    )
+
+
+def _distinct_values(values: Float[Array, " n"]) -> tuple[Array, Array]:
+    """Return the distinct values, by their bits, and where each value stands among them."""
+    bits, place = np.unique(values.view(f"u{values.itemsize}"), return_inverse=True)
+    return bits.view(values.dtype), place
+
+
+def add_questions(header: Header, forest: Forest, asked: Questions) -> None:
+    """Append the tables and functions that questions need, except those of one node."""
+    sentinel = forest.inputs.missing_sentinel
+    if any(q.rule != _NAN or q.family in (SET, ROW) for q in asked.distinct):
+        header.code(
+            _IS_MISSING,
+            zero=number(ZERO_THRESHOLD, forest.dtype),
+            or_sentinel=""
+            if sentinel is None
+            else f" || (rule == 2 && v == {number(sentinel, forest.dtype)})",
+        )
+    if SET in asked.families:
+        _add_sets(header, forest, asked.sets)
+    if ROW in asked.families:
+        _add_rows(header, forest, asked.rows)
+
+
+_IS_MISSING = """
+/* Whether a value is missing: NaN; by rule 1 also zero; by rule 2 also the forest's sentinel. */
+static inline int @is_missing(const @input v, const int rule)
+{
+    return v != v || (rule == 1 && v >= -$zero && v <= $zero)$or_sentinel;
+}
+"""
+
+
+def _add_sets(header: Header, forest: Forest, nodes: Array) -> None:
+    tests = forest.tests.take(nodes)
+    header.table("set_first", narrow_integers(tests.set_ptr), "first word of each set of codes")
+    words = tests.set_words if tests.set_words.size else np.zeros(1, np.uint32)
+    header.table("set_words", words, "bit c % 32 of word c / 32: code c goes right")
+    header.code(_IN_SET)
+
+
+_IN_SET = """
+/* Whether a code is in a set, `other` if it is outside its range. By code rule 0 it must be whole,
+   by 1 it is truncated toward zero, by 2 rounded down. */
+static inline int @in_set(const @input v, const uint32_t set, const int code_rule, const int other)
+{
+    const uint32_t first = @set_first[set];
+    const uint32_t size = 32U * ((uint32_t)@set_first[set + 1U] - first);
+    uint32_t code;
+    if (!(v > (@input)-1 && v < (@input)size)) {
+        return other;
+    }
+    code = (uint32_t)v;
+    if (code >= size || (code_rule == 0 && v != (@input)code) || (code_rule == 2 && v < 0)) {
+        return other;
+    }
+    return (int)((@set_words[first + code / 32U] >> (code % 32U)) & 1U);
+}
+"""
+
+
+def _add_rows(header: Header, forest: Forest, nodes: Array) -> None:
+    """Append the rows of S of some nodes, one each."""
+    tests = forest.tests.take(nodes)
+    header.table("row_first", narrow_integers(tests.row_ptr), "first entry of each row of S")
+    header.table("row_threshold", narrow_floats(tests.b), "threshold of each row of S")
+    if tests.column.size:
+        header.table("entry_column", narrow_integers(tests.column), "column of each entry")
+        header.table("entry_weight", narrow_floats(tests.weight), "weight of each entry")
+    substituted = indicated = ""
+    if tests.substitute is not None and not np.all(np.isnan(tests.substitute)):
+        header.table(
+            "entry_substitute",
+            narrow_floats(tests.substitute),
+            "what a missing value of each entry counts as; NaN if there is nothing",
+        )
+        substituted = _SUBSTITUTE
+    if tests.indicator is not None and np.any(tests.indicator >= 0):
+        header.table(
+            "entry_code",
+            narrow_integers(tests.indicator.astype(np.int64) + 1),
+            "1 more than the code that an entry compares with; 0 if it reads the value",
+        )
+        indicated = _INDICATOR
+    entry = _ENTRY if tests.column.size else "            (void)x;\n            (void)rule;\n"
+    values = {"substitute": substituted, "indicator": indicated}
+    header.code(_ROW_GOES_RIGHT.replace("$entry", header.filled(entry, **values)))
+
+
+_SUBSTITUTE = """
+        if (missing && @entry_substitute[k] == @entry_substitute[k]) {
+            v = (@input)@entry_substitute[k];
+            missing = 0;
+        }"""
+_INDICATOR = """
+        if (@entry_code[k] != 0) {
+            v = (double)v == (double)(@entry_code[k] - 1U) ? (@input)1 : (@input)0;
+        }"""
+_ENTRY = """        @input v = x[@entry_column[k]];
+        int missing = @is_missing(v, rule);$substitute
+        if (missing) {
+            return missing_right;
+        }$indicator
+        v = @input_product((@input)@entry_weight[k], v);
+        z = k == first ? v : z + v;
+"""
+_ROW_GOES_RIGHT = """
+/* A product that no compiler joins with the sum around it: a fused one rounds once, not twice. */
+static inline @input @input_product(const @input a, const @input b)
+{
+    volatile @input product = a * b;
+    return product;
+}
+
+/* Compare a row of S times x with its threshold; the sum runs in the order of the entries. */
+static inline int @row_goes_right(
+    const @input *x, const uint32_t row,
+    const int or_equal, const int rule, const int missing_right)
+{
+    const @input b = (@input)@row_threshold[row];
+    const uint32_t first = @row_first[row];
+    const uint32_t last = @row_first[row + 1U];
+    @input z = 0;
+    uint32_t k;
+    for (k = first; k < last; k++) {
+$entry    }
+    if (z != z) {
+        return missing_right;
+    }
+    return or_equal ? z >= b : z > b;
+}
+"""

@@ -1,0 +1,170 @@
+"""From exit leaves to raw scores, in the order and dtype of the forest's output."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from bitvec.core.arrays import Array
+from bitvec.core.forest import Forest
+from bitvec.core.graph.scores import tree_output, weighted_leaves
+from bitvec.core.output import Aggregate
+from bitvec.runtime.export.c.header import Header
+from bitvec.runtime.export.c.leaf_tables import add_linear_leaves, add_vectors
+from bitvec.runtime.export.c.literals import narrow_floats, narrow_integers, number
+from bitvec.runtime.export.c.walks import ARGUMENTS
+
+EXTREMES = (Aggregate.MIN, Aggregate.MAX)
+
+Term = Callable[[str], str]
+"""From an expression of k to that of the number that the exit leaf adds there."""
+
+
+def add_scores(header: Header, forest: Forest, *, ranked: bool) -> None:
+    """Append `leaves`, the exit leaves of a row, and `raw`, its raw score."""
+    output, linear = forest.output, forest.leaves.linear is not None
+    rank = "    @rank rank[@@N_RANKS];\n" if ranked else ""
+    ranking = "    @rank_row(x, rank);\n" if ranked else ""
+    values = {"rank": rank, "ranking": ranking, "arguments": ARGUMENTS[ranked]}
+    header.code(_LEAVES, **values)
+    term = _add_terms(header, forest)
+    named = _add_named_outputs(header, forest)
+    if output.aggregate in EXTREMES:
+        body = _extreme(header, forest, term, named)
+    elif named:
+        body = _NAMED.replace("$named", named).replace("$term", term("0"))
+    else:
+        body = _DENSE.replace("$term", term("k"))
+    start = "0"
+    if output.base_first:
+        start = _per_output(header, "base", output.base_score, output.dtype)
+    header.code(
+        _RAW,
+        vector=f"    @linear vector[{forest.leaves.v.shape[1]}];\n" if linear else "",
+        compute="        @leaf_vector(x, leaf, vector);\n" if linear else "",
+        start=start,
+        body=body,
+        finish=_finish(header, forest),
+        **values,
+    )
+
+
+def _add_terms(header: Header, forest: Forest) -> Term:
+    """Append the leaf vectors, and return how to read what a leaf adds."""
+    output = forest.output
+    if forest.leaves.linear is None:
+        with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+            vectors = weighted_leaves(forest)
+        add_vectors(header, "leaf_value", vectors, "@score")
+        if output.scale is not None:
+            header.code(_PRODUCT)
+        return lambda k: f"@leaf_value(leaf, {k})"
+    add_linear_leaves(header, forest)
+    weighted = output.tree_weight is not None and output.aggregate not in EXTREMES
+    if weighted or output.scale is not None:
+        header.code(_PRODUCT)
+    if not weighted:
+        return lambda k: f"(@score)vector[{k}]"
+    assert output.tree_weight is not None
+    header.table("tree_weight", narrow_floats(output.tree_weight), "weight of each tree")
+    return lambda k: f"@product((@score)@tree_weight[tree], (@score)vector[{k}])"
+
+
+def _add_named_outputs(header: Header, forest: Forest) -> str:
+    """Append the one output that each tree or leaf adds to, and return its expression, if any."""
+    if forest.leaves.output is None:
+        return ""
+    by_tree = tree_output(forest)
+    if by_tree is not None:
+        header.table("tree_output", narrow_integers(by_tree), "the output that each tree adds to")
+        return "@tree_output[tree]"
+    of_leaves = narrow_integers(forest.leaves.output)
+    header.table("leaf_output", of_leaves, "the output that each leaf adds to")
+    return "@leaf_output[leaf]"
+
+
+def _extreme(header: Header, forest: Forest, term: Term, named: str) -> str:
+    """Return the lines that keep the least or the greatest; NaN wins, as in NumPy."""
+    least = forest.output.aggregate is Aggregate.MIN
+    part = f"{named} == k ? {term('0')} : (@score)0" if named else term("k")
+    return _EXTREME.replace("$part", part).replace("$relation", "<" if least else ">")
+
+
+def _finish(header: Header, forest: Forest) -> str:
+    """Return the lines that make the total of the trees a raw score, as `Output.finish` does."""
+    output, lines = forest.output, []
+    if output.aggregate is Aggregate.MEAN:
+        trees = np.full(output.n_outputs, forest.n_trees, output.dtype)
+        divisor = trees if output.divisor is None else output.divisor
+        lines.append(f"raw[k] = raw[k] / {_per_output(header, 'divisor', divisor, output.dtype)};")
+    if output.scale is not None:
+        scale = _per_output(header, "scale", output.scale, output.dtype)
+        lines.append(f"raw[k] = @product(raw[k], {scale});")
+    if not output.base_first:
+        assert output.base_score is not None
+        wide = output.base_score.dtype
+        base = _per_output(header, "base", output.base_score, wide)
+        total = "(double)raw[k]" if wide != output.dtype else "raw[k]"
+        lines.append(f"raw[k] = (@score)({total} + {base});")
+    if not lines:
+        return ""
+    inner = "".join(f"        {line}\n" for line in lines)
+    return f"    for (k = 0; k < @@N_OUTPUTS; k++) {{\n{inner}    }}\n"
+
+
+def _per_output(header: Header, name: str, values: Array | None, dtype: np.dtype) -> str:
+    """Return the expression of output k's constant: a number if all are the same, else a table."""
+    assert values is not None
+    if len(np.unique(values.view(f"u{values.itemsize}"))) == 1:
+        return number(values[0], dtype)
+    header.table(name, narrow_floats(values), f"{name} of each output")
+    return f"({'float' if dtype == np.float32 else 'double'})@{name}[k]"
+
+
+_PRODUCT = """
+/* A product that no compiler joins with the sum behind it: a fused one rounds once, not twice. */
+static inline @score @product(const @score a, const @score b)
+{
+    volatile @score product = a * b;
+    return product;
+}
+"""
+_DENSE = """        for (k = 0; k < @@N_OUTPUTS; k++) {
+            raw[k] = raw[k] + $term;
+        }
+"""
+_NAMED = """        k = $named;
+        raw[k] = raw[k] + $term;
+"""
+_EXTREME = """        for (k = 0; k < @@N_OUTPUTS; k++) {
+            const @score part = $part;
+            if (tree == 0 || !(raw[k] $relation part || raw[k] != raw[k])) {
+                raw[k] = part;
+            }
+        }
+"""
+_LEAVES = """
+/* The exit leaf of each tree, counted from its left: @@N_TREES numbers. */
+static inline void @leaves(const @input *x, @leaf *leaf)
+{
+    uint32_t tree;
+$rank$ranking    for (tree = 0; tree < @@N_TREES; tree++) {
+        leaf[tree] = (@leaf)@exit_leaf(tree, $arguments);
+    }
+}
+"""
+_RAW = """
+/* The raw scores: @@N_OUTPUTS numbers, added tree by tree, in their order. */
+static inline void @raw(const @input *x, @score *raw)
+{
+    uint32_t tree;
+    uint32_t k;
+$rank$vector$ranking    for (k = 0; k < @@N_OUTPUTS; k++) {
+        raw[k] = $start;
+    }
+    for (tree = 0; tree < @@N_TREES; tree++) {
+        const uint32_t leaf = (uint32_t)@first_leaf[tree] + @exit_leaf(tree, $arguments);
+$compute$body    }
+$finish}
+"""

@@ -1,0 +1,193 @@
+"""A forest as one header of C99 that routes and adds bit for bit as the reference does."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from bitvec.core import tree_paths
+from bitvec.core.forest import Forest, require_forest
+from bitvec.runtime.export.c.answers import add_answers, n_probabilities
+from bitvec.runtime.export.c.categories import add_categories
+from bitvec.runtime.export.c.header import Header
+from bitvec.runtime.export.c.literals import C_TYPES, comment, unsigned
+from bitvec.runtime.export.c.post_transforms import needs_math
+from bitvec.runtime.export.c.questions import add_questions, questions
+from bitvec.runtime.export.c.ranks import Ranks, add_ranks, ranks
+from bitvec.runtime.export.c.refusals import require_exact, require_options, require_ranked
+from bitvec.runtime.export.c.scores import add_scores
+from bitvec.runtime.export.c.source import CSource, Estimate
+from bitvec.runtime.export.c.walks import add_first_leaves, add_tables, add_unrolled
+
+Form = Literal["tables", "unrolled"]
+Thresholds = Literal["exact", "ranks"]
+
+
+def to_c(
+    forest: Forest,
+    *,
+    form: Form = "tables",
+    name: str = "model",
+    thresholds: Thresholds = "exact",
+) -> CSource:
+    """Return a forest as one header of C99, which needs no heap and no other file.
+
+    Exit leaves and raw scores equal the reference's bit for bit, for every input. Probabilities
+    and labels behind an exponential have the last places of the C library's own.
+
+    Parameters
+    ----------
+    forest : Forest
+        Any nodes but polytopes, any leaves; no prediction kernel, feature map or weighted median.
+    form : "tables" or "unrolled"
+        Nodes as tables, which is small; or as nested if and else, for trees of 4096 nodes at most.
+    name : str
+        What all names in the header begin with, in small letters: headers of several forests go
+        into one program.
+    thresholds : "exact" or "ranks"
+        With ranks a row is binned once, by the distinct thresholds of each column, and nodes
+        compare small integers: the same answers, and floats are compared by the search alone. It
+        takes fewer bytes only where each column has few thresholds and all together have many.
+        Nodes that sum columns or look up a category have no rank; if all are such, it is refused.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If C cannot hold the forest exactly, or it is too large for the form.
+    InputError
+        If an option is none of these.
+
+    Examples
+    --------
+    >>> from bitvec.core.forest import from_matrices
+    >>> stump = from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
+    >>> source = to_c(stump, name="stump")
+    >>> "static inline void stump_predict(const stump_input *x" in source.text
+    True
+    >>> print(source.estimate)
+    16 bytes of constants in flash (5.3 per node, 16.0 per inner node),
+    0 bytes of arrays on the stack, at most 1 comparisons per row
+    """
+    require_forest(forest)
+    require_options(form, name, thresholds)
+    require_exact(forest, form)
+    header = Header(name)
+    found = ranks(forest) if thresholds == "ranks" else None
+    require_ranked(forest, found, thresholds)
+    asked = questions(forest, found)
+    add_first_leaves(header, forest)
+    add_questions(header, forest, asked)
+    if found is not None:
+        add_ranks(header, forest, found)
+    (add_tables if form == "tables" else add_unrolled)(header, forest, asked)
+    add_scores(header, forest, ranked=found is not None)
+    add_answers(header, forest.output)
+    opening = Header(name)
+    _add_opening(opening, forest, form, thresholds, wide="double" in header.text)
+    header.code("#endif /* @@H */\n")
+    return CSource(f"{opening.text}\n{header.text}", name, _estimate(header, forest, found))
+
+
+def _estimate(header: Header, forest: Forest, found: Ranks | None) -> Estimate:
+    output, leaves = forest.output, forest.leaves
+    stack = 0 if found is None else found.n_channels * found.dtype.itemsize
+    if leaves.linear is not None:
+        stack += leaves.v.shape[1] * leaves.v.itemsize
+    if output.is_classifier:
+        stack += output.n_outputs * output.dtype.itemsize
+    depth = tree_paths.leaf_depth(forest.bitvectors)
+    deepest = np.maximum.reduceat(depth, forest.bitvectors.leaf_ptr[:-1])
+    return Estimate(
+        constant_bytes=header.constant_bytes,
+        stack_bytes=stack,
+        most_comparisons=int(deepest.sum()) + (0 if found is None else found.most_comparisons),
+        n_nodes=forest.n_nodes,
+        n_leaves=forest.n_leaves,
+    )
+
+
+def _add_opening(
+    header: Header, forest: Forest, form: Form, thresholds: Thresholds, *, wide: bool
+) -> None:
+    """Append all that stands in front of the code; `wide` says whether that has a double."""
+    output = forest.output
+    header.code(
+        _OPENING,
+        summary=comment(repr(forest)),
+        form=form,
+        thresholds=thresholds,
+        aggregate=output.aggregate.value,
+        transform=output.post_transform.value,
+        math=_MATH_NOTE if needs_math(output) else "",
+    )
+    if wide or np.float64 in (forest.dtype, output.dtype):
+        header.code(_DOUBLE)
+    largest = int(np.diff(forest.bitvectors.leaf_ptr).max())
+    counts = {
+        "N_FEATURES": forest.n_features,
+        "N_OUTPUTS": output.n_outputs,
+        "N_TREES": forest.n_trees,
+    }
+    if output.classes is not None:
+        counts["N_TARGETS"] = len(output.classes)
+        counts["N_PROBABILITIES"] = n_probabilities(output)
+        if len(output.classes) == 1:
+            counts["N_CLASSES"] = output.classes[0].size
+    header.code("".join(f"#define @@{word} {count}\n" for word, count in counts.items()))
+    header.code(
+        _TYPES,
+        input=C_TYPES[forest.dtype],
+        score=C_TYPES[output.dtype],
+        leaf=C_TYPES[unsigned(largest - 1)],
+    )
+    names = forest.inputs.feature_names
+    if names is not None:
+        lines = [f"     {column}  {comment(word)}" for column, word in enumerate(names)]
+        header.plain("/* The columns of x:\n" + "\n".join(lines) + " */")
+    add_categories(header, forest.inputs)
+
+
+_MATH_NOTE = """
+   Define @@NO_MATH to leave out all that needs <math.h>; raw scores and leaves remain.
+"""
+_OPENING = """
+/* $summary
+   Written by bitvec, https://pypi.org/project/bitvec; form $form, thresholds $thresholds.
+   Aggregate $aggregate, post-transform $transform.
+
+   Exit leaves and raw scores equal those of bitvec bit for bit, for every x: NaN, infinities,
+   signed zeros and subnormal numbers included. They do so under the arithmetic of IEEE 754 alone:
+   no -ffast-math or parts of it, no flushing of subnormal numbers to zero, no wider registers.
+   Products that are added are volatile, so that -ffp-contract=fast changes nothing.
+$math   C99, or C++17. Nothing is allocated, nothing is written but what is handed in. */
+#ifndef @@H
+#define @@H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__FAST_MATH__) || defined(_M_FP_FAST) || defined(__ASSOCIATIVE_MATH__) || \\
+    defined(__RECIPROCAL_MATH__) || defined(__NO_SIGNED_ZEROS__) || \\
+    (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__ > 0)
+#error "this header needs the arithmetic of IEEE 754: compile it without -ffast-math and -Ofast"
+#endif
+#if defined(__FLT_EVAL_METHOD__) && (__FLT_EVAL_METHOD__ == 2 || __FLT_EVAL_METHOD__ < 0)
+#error "this header needs sums in float and double: compile it with -msse2 -mfpmath=sse"
+#endif
+"""
+_DOUBLE = """
+#include <float.h>
+#if DBL_MANT_DIG != 53
+#error "this header needs a double of 64 bits: avr-gcc has one with -mdouble=64"
+#endif
+/* A constant without a suffix is a double too: not so with -fsingle-precision-constant. */
+typedef char @this_header_needs_constants_of_64_bits[sizeof(1.0) == 8 ? 1 : -1];
+"""
+_TYPES = """
+/* What x holds; values of another type are cast to it first. */
+typedef $input @input;
+typedef $score @score;
+/* The number of a leaf within its tree, from the left. */
+typedef $leaf @leaf;
+"""

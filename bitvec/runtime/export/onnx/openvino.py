@@ -1,0 +1,78 @@
+"""Exported models in OpenVINO, on a CPU in float32: the other side of a certificate."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from bitvec.core.arrays import Array
+from bitvec.errors import FileFormatError, MissingLibraryError
+from bitvec.runtime.export.onnx.session import OnnxEngine, any_batch, subject
+from bitvec.verify import workers
+from bitvec.verify.oracle import Subject
+
+try:
+    import openvino
+except ImportError as error:
+    raise MissingLibraryError("openvino", "openvino", "Running files in OpenVINO") from error
+
+OPTIONS = {
+    "INFERENCE_PRECISION_HINT": openvino.Type.f32,
+    "EXECUTION_MODE_HINT": "ACCURACY",
+    "INFERENCE_NUM_THREADS": 1,
+}
+"""By default it computes in bfloat16 where the processor can."""
+
+
+class OpenVinoEngine(OnnxEngine):
+    """An exported forest, run by OpenVINO; onnxruntime reads its metadata only.
+
+    Parameters
+    ----------
+    model : path, bytes or onnx.ModelProto
+        A model for the target `openvino`.
+
+    Raises
+    ------
+    FileFormatError
+        If OpenVINO cannot load the model.
+    """
+
+    runtime = "openvino"
+    runtime_version = openvino.__version__
+
+    def __init__(self, model: Any) -> None:
+        super().__init__(model)
+        content = model.SerializeToString() if hasattr(model, "SerializeToString") else model
+        content = content if isinstance(content, bytes) else Path(content).read_bytes()
+        core = openvino.Core()
+        try:
+            read = core.read_model(content)
+            self._compiled = core.compile_model(read, "CPU", OPTIONS)
+        except RuntimeError as error:
+            reason = str(error).strip().splitlines()[-1][:300]
+            raise FileFormatError(
+                f"the model must be one that OpenVINO {openvino.__version__} loads, got: {reason}"
+            ) from None
+
+    def _answer(self, output: str, fed: dict[str, Array]) -> Array:
+        answers = self._compiled(fed)
+        answer: Array = answers[output]
+        return answer
+
+
+def certified(model: Any) -> Subject:
+    """Return a model for the target `openvino` as the subject of a certificate.
+
+    A file is opened in a child process; see `bitvec.verify.workers`.
+    """
+    if isinstance(model, str | os.PathLike):
+        opened: Subject = workers.opened(model, "OpenVINO", __name__, "loaded")
+        return opened
+    return loaded(model)
+
+
+def loaded(model: Any) -> Subject:
+    """Return a model as the subject of a certificate, in this process."""
+    return subject(OpenVinoEngine(any_batch(model)))

@@ -1,0 +1,115 @@
+"""What the nodes of a walk read and compare: one row of numbers and one threshold each.
+
+A missing value that goes left needs nothing: it is NaN, and a comparison with NaN is false. One
+that goes right is read from a copy of its column with +infinity in its place. A node that this
+does not hold for, or that is no comparison of one column, has its outcome computed beforehand:
+a row of 0 and 1 that it compares with 0.5.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Int64
+
+from bitvec.core.arrays import Array
+from bitvec.core.forest import Forest
+from bitvec.core.graph.operators import Graph, cast
+from bitvec.core.node_tests import Kind, MissingRule, Relation
+from bitvec.runtime.export.onnx.node_outcomes import outcomes_of, values
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """The rows that nodes read, and how they compare.
+
+    Parameters
+    ----------
+    rows : str
+        Name of a tensor in the forest's dtype, (n_rows, batch).
+    row : int64, (n_nodes,)
+    threshold : F, (n_nodes,)
+    inclusive : bool
+        Whether h is [z >= threshold] instead of [z > threshold].
+    """
+
+    rows: str
+    row: Int64[Array, " n_nodes"]
+    threshold: Float[Array, " n_nodes"]
+    inclusive: bool
+
+    @property
+    def dtype(self) -> np.dtype:
+        """F, the dtype of comparison."""
+        return self.threshold.dtype
+
+
+def read_rows(graph: Graph, forest: Forest, X: str) -> Reads:
+    """Append the rows that the nodes of a forest read."""
+    tests = forest.tests
+    by_column = graph.add("Transpose", X, perm=[1, 0], name="X_by_column")
+    compares = tests.is_one_hot & ((tests.kind == Kind.MARGIN) | (tests.kind == Kind.KERNEL))
+    inclusive, threshold, exact = _thresholds(forest, compares)
+    row = tests.feature.astype(np.int64)
+    parts, n_rows = [by_column], forest.n_features
+    copies, which = _copies(forest, exact)
+    if len(copies):
+        parts.append(_treated(graph, forest, by_column, copies))
+        row[which >= 0] = n_rows + which[which >= 0]
+        n_rows += len(copies)
+    if not exact.all():
+        h, order = outcomes_of(graph, forest, by_column, ~exact)
+        parts.append(cast(graph, h, forest.dtype, "outcome_row"))
+        row[order] = n_rows + np.arange(order.size)
+        threshold[order] = 0.5
+    rows = graph.add("Concat", *parts, axis=0, name="rows") if len(parts) > 1 else by_column
+    return Reads(rows, row, threshold, inclusive)
+
+
+def _thresholds(forest: Forest, compares: Array) -> tuple[bool, Array, Array]:
+    """Return one comparison for all nodes, their thresholds, and which nodes these hold for.
+
+    Where both relations occur, z >= b is z > the number below b.
+    """
+    tests = forest.tests
+    inclusive = tests.relation == Relation.GREATER_EQUAL
+    threshold, exact = tests.b.copy(), compares.copy()
+    if exact.any() and inclusive[compares].all():
+        return True, threshold, exact
+    below = compares & inclusive
+    with np.errstate(over="ignore"):  # the number below the largest negative one is -infinity
+        threshold[below] = np.nextafter(threshold[below], tests.dtype.type(-np.inf))
+    exact &= ~(inclusive & np.isneginf(tests.b))  # nothing is below
+    # The copy's +infinity would stay left.
+    exact &= ~(tests.missing_right & np.isposinf(threshold))
+    return False, threshold, exact
+
+
+def _copies(forest: Forest, exact: Array) -> tuple[Array, Array]:
+    """Return the copies that nodes need, (n, 3), and each node's, or -1.
+
+    A copy is a column, its missing rule, and whether missing goes right.
+    """
+    tests = forest.tests
+    rule = tests.missing_rule.astype(np.int64)
+    if forest.inputs.missing_sentinel is None:
+        rule[rule == MissingRule.NAN_OR_SENTINEL] = MissingRule.NAN
+    needed = exact & ((rule != MissingRule.NAN) | tests.missing_right)
+    wanted = np.stack([tests.feature, rule, tests.missing_right], axis=1)
+    copies, inverse = np.unique(wanted[needed], axis=0, return_inverse=True)
+    which = np.full(tests.n_nodes, -1)
+    which[needed] = inverse.ravel()
+    return copies, which
+
+
+def _treated(graph: Graph, forest: Forest, by_column: str, copies: Array) -> str:
+    """Append the copies, (n, batch): NaN or +infinity where a value is missing."""
+    x = values(graph, forest, by_column, copies[:, 0], copies[:, 1])
+    right = copies[:, 2].astype(bool)
+    if not right.any():
+        return x
+    missing = graph.add("IsNaN", x, name="copy_missing")
+    if not right.all():
+        missing = graph.add("And", missing, right[:, None], name="copy_missing_right")
+    return graph.add("Where", missing, np.array(np.inf, forest.dtype), x, name="copy")

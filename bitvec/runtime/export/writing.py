@@ -1,0 +1,117 @@
+"""A forest as a file of another library or runtime: one writer for each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from bitvec.converters.formats import Target
+from bitvec.core.forest import Forest
+from bitvec.core.machine import DecisionMachine
+from bitvec.errors import InputError
+from bitvec.files import atomic
+from bitvec.runtime.export.onnx_files import OnnxOptions, machine_model, onnx_model, soft_model
+from bitvec.runtime.export.targets import find
+
+if TYPE_CHECKING:
+    from bitvec.runtime.train.relax.module import SoftForest
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """How a target's files are called, and what writes them."""
+
+    suffixes: tuple[str, ...]
+    write: Callable[[Forest, Path], Path]
+
+
+def to_onnx(model: Forest | DecisionMachine | SoftForest, path: Path, options: OnnxOptions) -> Path:
+    """Write an .onnx file, or an .ort file of onnxruntime's own format."""
+    from bitvec.runtime.export.onnx.files import save
+
+    if path.suffix == ".ort" and options.target is not None and not find(options.target).ort:
+        raise InputError(
+            f"a file for {options.target} must end in .onnx, got {path.name}: it does not read "
+            "onnxruntime's own format."
+        )
+    if isinstance(model, Forest):
+        made = onnx_model(model, options)
+    elif isinstance(model, DecisionMachine):
+        made = machine_model(model, options)
+    else:
+        made = soft_model(model, options)
+    return save(made, path)
+
+
+def _to_xgboost(forest: Forest, path: Path) -> Path:
+    from bitvec.converters.xgboost import to_xgboost
+
+    return to_xgboost(forest, path)
+
+
+def _to_lightgbm(forest: Forest, path: Path) -> Path:
+    from bitvec.converters.lightgbm import to_lightgbm
+
+    return atomic.write(path, to_lightgbm(forest).encode())
+
+
+def _to_treelite(forest: Forest, path: Path) -> Path:
+    from bitvec.converters.treelite import to_treelite
+
+    return atomic.write(path, bytes(to_treelite(forest).serialize_bytes()))
+
+
+def _to_sklearn(forest: Forest, path: Path) -> Path:
+    from bitvec.converters.sklearn import to_sklearn
+    from bitvec.converters.sklearn.skops import dumps
+
+    return atomic.write(path, dumps(to_sklearn(forest)))
+
+
+def _to_onnx(forest: Forest, path: Path) -> Path:
+    return to_onnx(forest, path, OnnxOptions())
+
+
+def _to_c(forest: Forest, path: Path) -> Path:
+    from bitvec.runtime.export.c import to_c
+
+    return to_c(forest).save(path)
+
+
+WRITERS: Final[dict[Target, Writer]] = {
+    "onnx": Writer((".onnx", ".ort"), _to_onnx),
+    "xgboost": Writer((".ubj", ".json"), _to_xgboost),
+    "lightgbm": Writer((".txt",), _to_lightgbm),
+    "treelite": Writer((".tl",), _to_treelite),
+    "sklearn": Writer((".skops",), _to_sklearn),
+    "c": Writer((".h",), _to_c),
+}
+SUFFIXES: Final = tuple(suffix for writer in WRITERS.values() for suffix in writer.suffixes)
+
+
+def target_of(path: Path, to: Target | None) -> Target:
+    """Return the target that is named, or else the one whose files end as the path does.
+
+    Raises
+    ------
+    InputError
+        If there is no such target, or the path does not end as its files do.
+    """
+    named = next((target for target in WRITERS if target == to), None)
+    if to is not None and named is None:
+        raise InputError(
+            f"`to` must be one of {', '.join(WRITERS)}, got {to!r}: choose one, or write a page "
+            "for the browser with bitvec.export_page."
+        )
+    suffix = path.suffix.lower()
+    if named is None:
+        for target, writer in WRITERS.items():
+            if suffix in writer.suffixes:
+                return target
+        raise InputError(f"the path must end in one of {', '.join(SUFFIXES)}, got {path}.")
+    if suffix not in WRITERS[named].suffixes:
+        wanted = " or ".join(WRITERS[named].suffixes)
+        raise InputError(f"a file for {named} must end in {wanted}, got {path}: rename it.")
+    return named

@@ -1,0 +1,1 @@
+"""Engines that run a forest, and the tables that they read."""

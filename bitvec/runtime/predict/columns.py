@@ -1,0 +1,134 @@
+"""Columns of a table as numbers: values as they are, categories by the forest's code books."""
+
+from __future__ import annotations
+
+import math
+import numbers
+import sys
+import warnings
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+
+from bitvec.core.arrays import Array
+from bitvec.core.inputs import Inputs
+from bitvec.errors import InputError
+from bitvec.runtime.predict.code_books import CodeBook, WholeNumbers, book_of
+
+
+@dataclass(slots=True)
+class Column:
+    """One column of a table, read in parts.
+
+    Parameters
+    ----------
+    name : str
+        What messages call it.
+    book : CodeBook or WholeNumbers, optional
+        None where the forest reads numbers.
+    n_unseen : int
+        How many of the values read so far are categories that the book does not hold.
+    unseen : object
+        The first of them.
+    """
+
+    name: str
+    book: CodeBook | WholeNumbers | None
+    n_unseen: int = field(default=0, init=False)
+    unseen: Any = field(default=None, init=False)
+
+    def from_series(self, series: Any) -> Array:
+        """Return a narwhals series as numbers."""
+        import narwhals
+
+        has_decimals = isinstance(self.book, CodeBook) and self.book.decimals
+        if series.dtype.is_numeric() and series.dtype != narwhals.Decimal and not has_decimals:
+            if self.book is not None:
+                self.book.refuse_numbers(self.name)
+            return np.asarray(series.to_numpy())
+        if series.dtype == narwhals.Boolean and self.book is None and series.null_count() == 0:
+            return np.asarray(series.to_numpy())
+        if series.dtype.is_temporal():
+            raise InputError(
+                f"`X` must hold real numbers, got {series.dtype} in {self.name}: convert it."
+            )
+        native = series.to_native()
+        if hasattr(native, "to_pylist"):  # narwhals loses the nulls of pyarrow's dictionary columns
+            values = native.to_pylist()
+        else:
+            objects = series.to_numpy().astype(object)
+            objects[series.is_null().to_numpy()] = None
+            values = objects.tolist()
+        is_category = series.dtype in (narwhals.Categorical, narwhals.Enum)
+        return self.from_values(values, null_is_nan=True, is_category=is_category)
+
+    def from_values(
+        self, values: list[Any], *, null_is_nan: bool = False, is_category: bool = False
+    ) -> Array:
+        """Return Python values as float64: numbers as they are, the others by code."""
+        book = self.book
+        null_is_nan |= book is not None
+        is_ambiguous = book is not None and book.is_ambiguous
+        has_decimals = isinstance(book, CodeBook) and book.decimals
+        kinds = (str, bool, np.bool_, int, np.integer) if has_decimals else (str, bool, np.bool_)
+        result = np.empty(len(values))
+        for at, value in enumerate(values):
+            is_null = value is None or type(value).__name__ in ("NAType", "NaTType")
+            if (is_null and null_is_nan) or (isinstance(value, float) and value != value):
+                result[at] = np.nan
+            elif book is not None and (is_category or isinstance(value, kinds)):
+                code = book.code(value, self.name)
+                result[at] = book.unseen if code is None else code
+                if code is None:
+                    self.unseen = value if self.n_unseen == 0 else self.unseen
+                    self.n_unseen += 1
+            elif _is_number(value) and not is_category:
+                if book is not None and (is_ambiguous or has_decimals):
+                    book.refuse_numbers(self.name)
+                result[at] = _as_float(value)
+            else:
+                remedy = "pass NaN for a missing value" if is_null else "encode it as a number"
+                raise InputError(
+                    f"`X` must hold real numbers in {self.name}, which has no categories in this "
+                    f"forest, got {value!r}: {remedy}."
+                )
+        return result
+
+    def warn_of_unseen(self) -> None:
+        """Warn once of all values that the book does not hold."""
+        if self.n_unseen:
+            warnings.warn(
+                f"`X` holds {self.n_unseen} values in {self.name} that the forest has no category "
+                f"for, for example {self.unseen!r}: they go where each node sends an unknown "
+                "category.",
+                UserWarning,
+                stacklevel=outside_stacklevel(),
+            )
+
+
+def column(inputs: Inputs, at: int, name: str) -> Column:
+    """Return the column that the forest reads at a place."""
+    if at in inputs.whole_numbers:
+        return Column(name, WholeNumbers(at in inputs.decimals))
+    return Column(name, book_of(inputs, at))
+
+
+def outside_stacklevel() -> int:
+    """Return the level of the first caller outside this package, whose line the warning names."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("bitvec."):
+        frame, level = frame.f_back, level + 1
+    return level
+
+
+def _as_float(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:  # an integer beyond the range of float64
+        return math.inf if value > 0 else -math.inf
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, numbers.Real | Decimal | np.bool_)

@@ -1,0 +1,165 @@
+"""Which kernel runs a forest, and why: a rule over costs that were measured.
+
+The costs are cycles of one core for one row, on a Zen 4 processor; only their ratios matter. A
+kernel that cannot hold the forest says so in its `refusal`; among the others the cheapest is taken.
+"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from types import ModuleType
+
+import numpy as np
+
+from bitvec.core import tree_paths
+from bitvec.core.forest import Forest
+from bitvec.core.node_tests import Kind
+from bitvec.errors import InputError
+from bitvec.runtime.predict.cpu.leaves import leaf_tables
+from bitvec.runtime.predict.cpu.planes import forest_planes, margin_planes
+from bitvec.runtime.predict.cpu.protocol import TreeKernel
+from bitvec.runtime.predict.cpu.target import vectors
+from bitvec.runtime.predict.cpu.walks import mixed, paths
+
+ONE_ROW = "onerow"
+"""The kernel of few rows, which gives raw scores only; leaves are told by `deep` beside it."""
+KERNELS = ("perfect", "chain", "single", "deep", "paths", "mixed")
+"""Kernels for batches, by name."""
+
+_SWEEPS = {"perfect": "Perfect", "chain": "Chain"}
+"""Kernels whose nodes read planes, and their classes."""
+
+_CHAIN_NODE = {"avx512": 0.045, "portable": 0.09, "none": 0.16}
+"""Cycles a node in trees of at most 256 leaves, by the level of vectors."""
+_WIDE = 2.2
+"""How much dearer a node is where a state takes two bytes."""
+_PERFECT_NODE, _PERFECT_WIDE = 0.030, 0.037
+"""Cycles a node of a padded tree, and of one with more leaves than 64."""
+_FEW_VECTORS = 2.0
+"""How much dearer a chain's node is in a block of 128 rows, whose states wait for each other."""
+_RANK, _KEY = 3.5, 3.0
+"""Cycles a column whose values are ranked, or made keys."""
+_SET = {"perfect": 0.1, "chain": 0.03}
+"""Cycles a set node, besides those of a node."""
+_DEEP_LEVEL = 3.6
+"""Cycles a level of a tree that is walked, 16 rows in flight."""
+_SINGLE_LEVEL = 8.0
+"""Cycles a level where rows walk straight over X, whose columns need no keys then."""
+_MIXED_LEVEL = 40.0
+"""Cycles a level where every node is evaluated on its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A kernel's name, why it is the one, and the cycles that it takes for a row."""
+
+    name: str
+    why: str
+    cycles: float
+
+
+def _module(name: str) -> ModuleType:
+    package = "sweeps" if name in _SWEEPS else "walks"
+    return importlib.import_module(f"bitvec.runtime.predict.cpu.{package}.{name}")
+
+
+def refusal(name: str, forest: Forest, *, counts: bool = True) -> str | None:
+    """Return why a kernel cannot hold a forest, or None.
+
+    Without `counts`, what would take as long as to pack the forest is left out.
+    """
+    module = _module(name)
+    reason: str | None = module.refusal(forest)
+    if reason is None and name in _SWEEPS:
+        reason = leaf_tables.refusal(forest) or forest_planes.refusal(forest, counts=counts)
+    return reason
+
+
+def pack(name: str, forest: Forest) -> TreeKernel:
+    """Return a forest packed for a kernel that does not refuse it."""
+    module = _module(name)
+    if name in _SWEEPS:
+        make = getattr(module, _SWEEPS[name])
+        packed: TreeKernel = make(forest, forest_planes.forest_planes(forest))
+    else:
+        packed = module.pack(forest)
+    return packed
+
+
+def require_kernel(name: str, forest: Forest) -> Choice:
+    """Return the kernel that was asked for by name.
+
+    Raises
+    ------
+    InputError
+        If there is no such kernel, or it cannot hold the forest.
+    """
+    names = (*KERNELS, ONE_ROW)
+    if name not in names:
+        raise InputError(
+            f"`kernel` must be one of {', '.join(names)}, got {name!r}: leave it out to have the "
+            "fastest."
+        )
+    reason = refusal(name, forest)
+    if name == ONE_ROW and forest.kernel is None and forest.feature_map is not None:
+        reason = "it has a feature map"
+    if reason is not None:
+        raise InputError(f"the kernel {name} cannot hold this forest: {reason}.")
+    name = "deep" if name == ONE_ROW else name
+    return Choice(name, "asked for", _costs(forest)[name] or 0.0)
+
+
+def choose(forest: Forest, *, small: bool = False) -> Choice:
+    """Return the cheapest kernel for batches of a forest, or for small ones of about 100 rows.
+
+    Examples
+    --------
+    >>> from bitvec.core.forest import from_matrices
+    >>> choose(from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])).name
+    'perfect'
+    """
+    costs = {name: cost for name, cost in _costs(forest, small).items() if cost is not None}
+    refusals: list[str] = []
+    for name in sorted(costs, key=lambda name: costs[name]):
+        reason = refusal(name, forest)
+        if reason is None:
+            least = f"about {costs[name]:.0f} cycles a row"
+            others = [
+                f"{other} {costs[other]:.0f}"
+                for other in costs
+                if other != name and refusal(other, forest, counts=False) is None
+            ]
+            against = f", against {', '.join(others)}" if others else ""
+            not_held = f"; {'; '.join(refusals)}" if refusals else ""
+            return Choice(name, least + against + not_held, costs[name])
+        refusals.append(f"not {name}: {reason}")
+    raise AssertionError("the kernel mixed holds every forest")
+
+
+def _costs(forest: Forest, small: bool = False) -> dict[str, float | None]:
+    """Return estimated cycles a row of each kernel, for the trees alone."""
+    B = forest.bitvectors
+    n_leaves = np.diff(B.leaf_ptr)
+    most = int(n_leaves.max(initial=1))
+    depth = tree_paths.leaf_depth(B)
+    # Rows spread over leaves unevenly; the mean over leaves is what can be known without data.
+    levels = float(np.add.reduceat(depth, B.leaf_ptr[:-1]) @ (1 / n_leaves)) if B.n_trees else 0.0
+    deepest = int(depth.max(initial=1))
+    node = _CHAIN_NODE[vectors()] * (1 if most <= 256 else _WIDE) * (_FEW_VECTORS if small else 1)
+    one_hot = forest.tests.is_one_hot
+    columns = np.unique(forest.tests.feature[one_hot]).size
+    # What every row costs before its trees: ranks of columns, and margins of all nodes.
+    planes = _RANK * columns + (0.0 if one_hot.all() else margin_planes.cycles(forest))
+    sets = int(np.count_nonzero(forest.tests.kind == Kind.SET))
+    path = None if paths.refusal(forest) else paths.cycles(forest)
+    place = _PERFECT_NODE if deepest <= 6 else _PERFECT_WIDE
+    padded = place * B.n_trees * (2.0**deepest - 1) if deepest <= 16 else None
+    return {
+        "perfect": None if padded is None else planes + padded + _SET["perfect"] * sets,
+        "chain": planes + node * B.n_nodes + B.n_trees + _SET["chain"] * sets,
+        "single": _SINGLE_LEVEL * levels,
+        "deep": _KEY * columns + _DEEP_LEVEL * levels + 4 * B.n_trees,
+        "paths": path,
+        "mixed": max(_MIXED_LEVEL * levels, mixed.cycles(forest)),
+    }

@@ -1,0 +1,181 @@
+"""Kernels: functions compiled without the GIL, kept on disk, with a word when compiling takes long.
+
+numba's cache on disk knows a kernel by the file and the name of its function. It sees neither the
+functions that the kernel calls, nor the constants that it was compiled with. So a kernel's name
+carries a digest of all sources of this package and its sub-packages, of those of the package that
+the kernel itself stands in, and of the level of vectors: a change in any of them is another name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from typing import IO, Any
+
+import numba
+import numpy as np
+from numba import njit
+from numba.core.caching import FunctionCache, IndexDataCacheFile
+
+from bitvec.runtime.predict.cpu.arrays import pointer
+from bitvec.runtime.predict.cpu.target import vectors
+
+LONG = 1.0
+"""Seconds of compiling after which a word is said."""
+
+_logger = logging.getLogger("bitvec")
+
+inner = njit(error_model="numpy")
+"""Part of a kernel: only whole kernels go to the cache on disk."""
+
+inlined = njit(error_model="numpy", forceinline=True)
+"""Part of a kernel that is called for each number: a call would take longer than what it does."""
+
+
+@inner
+def scratch(n_bytes):  # type: ignore[no-untyped-def]
+    """Return bytes that begin at a cache line: vectors that cross one cost more."""
+    room = np.empty(n_bytes + 64, np.uint8)
+    start = -np.int64(room.ctypes.data) % 64
+    return room[start : start + n_bytes]
+
+
+@inner
+def int64s(address, n):  # type: ignore[no-untyped-def]
+    """Return n int64 that stand at an address: unpacking an array costs more than a number."""
+    return numba.carray(pointer(address), (n,), np.int64)  # type: ignore[attr-defined, call-arg]
+
+
+HERE = Path(__file__).parent
+
+
+@cache
+def digest(package: Path = HERE) -> str:
+    """Return what distinguishes these sources, those of a package, and this level of vectors."""
+    hasher = hashlib.sha256(f"{numba.__version__} {vectors()}".encode())
+    for folder in (HERE,) if package.is_relative_to(HERE) else (HERE, package):
+        for path in sorted(folder.rglob("*.py")):
+            name = path.relative_to(folder).as_posix()
+            hasher.update(name.encode() + b"\0" + path.read_bytes())
+    return hasher.hexdigest()[:16]
+
+
+class _CheckedFiles(IndexDataCacheFile):
+    """numba's files of one kernel, each with its digest behind it, which unpickling passes over.
+
+    numba unpickles what it finds. Here a file that is cut short or damaged counts as one that is
+    not there, so that the kernel is compiled again and the file replaced.
+    """
+
+    def _load_index(self) -> Any:
+        if not _is_whole(self._index_path):
+            return {}
+        return super()._load_index()  # type: ignore[no-untyped-call]
+
+    def _load_data(self, name: str) -> Any:
+        if not _is_whole(self._data_path(name)):  # type: ignore[no-untyped-call]
+            raise OSError("damaged")  # which numba takes for a file that was removed
+        return super()._load_data(name)  # type: ignore[no-untyped-call]
+
+    @contextmanager
+    def _open_for_write(self, filepath: str) -> Iterator[_Digested]:
+        with super()._open_for_write(filepath) as stream:
+            digested = _Digested(stream)
+            yield digested
+            stream.write(digested.digest())
+
+
+class _Digested:
+    """A stream to which is written, and the digest of what was."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream, self._hasher = stream, hashlib.sha256()
+
+    def write(self, data: bytes) -> int:
+        self._hasher.update(data)
+        return self._stream.write(data)
+
+    def digest(self) -> bytes:
+        return self._hasher.digest()
+
+
+def _is_whole(path: str) -> bool:
+    try:
+        content = Path(path).read_bytes()
+    except OSError:
+        return False
+    size = hashlib.sha256().digest_size
+    return hashlib.sha256(content[:-size]).digest() == content[-size:]
+
+
+class _KernelCache(FunctionCache):
+    """numba's cache of one function, which a full disk or a lost folder does not stop."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)  # type: ignore[no-untyped-call]
+        self._cache_file = _CheckedFiles(  # type: ignore[no-untyped-call]
+            cache_path=self._cache_path,
+            filename_base=self._impl.filename_base,
+            source_stamp=self._impl.locator.get_source_stamp(),
+        )
+
+    def save_overload(self, signature: Any, data: Any) -> None:
+        with suppress(OSError):  # the kernel is compiled, and runs
+            super().save_overload(signature, data)  # type: ignore[no-untyped-call]
+
+
+class Kernel:
+    """A compiled function: compiles, or loads from the cache, at its first call.
+
+    Arrays are handed to it contiguous and read-only unless they are filled, so that one compiled
+    version serves all calls; `bitvec.runtime.predict.cpu.arrays.constant` makes them so.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.name = function.__name__
+        package = Path(function.__code__.co_filename).parent
+        function.__qualname__ = f"{function.__qualname__}-{digest(package)}"
+        self.compiled = njit(nogil=True, error_model="numpy", boundscheck=False)(function)
+        # Where no folder for the cache can be written, numba raises a RuntimeError. The shared
+        # temporary directory would do, but the cache is read by unpickling, and others may write
+        # there.
+        with suppress(RuntimeError):
+            self.compiled._cache = _KernelCache(function)  # type: ignore[attr-defined]
+        self._call: Callable[..., Any] = self._first
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self._call(*arguments)
+
+    def _first(self, *arguments: Any) -> Any:
+        with _announced(self.name):
+            result = self.compiled(*arguments)
+        self._call = self.compiled
+        return result
+
+
+@contextmanager
+def _announced(name: str) -> Iterator[None]:
+    timer = threading.Timer(
+        LONG,
+        _logger.warning,
+        (
+            "bitvec compiles the kernel %s for this processor; later runs load it from a cache.",
+            name,
+        ),
+    )
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def kernel(function: Callable[..., Any]) -> Kernel:
+    """Return a function as a `Kernel`: a decorator."""
+    return Kernel(function)

@@ -1,0 +1,238 @@
+"""The CPU engine: a forest packed for the kernel that suits it, run block by block on threads.
+
+Raw scores have the bits of `bitvec.core.reference`: the same comparisons, sums in the same order
+and dtype.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int32
+
+from bitvec.core import reference
+from bitvec.core.arrays import Array
+from bitvec.core.forest import Forest
+from bitvec.core.output import Aggregate
+from bitvec.runtime.predict.cpu import choice, networks
+from bitvec.runtime.predict.cpu.few_rows import Answer, FewRows
+from bitvec.runtime.predict.cpu.leaves.linear_leaves import LinearLeaves
+from bitvec.runtime.predict.cpu.protocol import TreeKernel
+from bitvec.runtime.predict.cpu.soft import soft_trees
+from bitvec.runtime.predict.cpu.target import vectors
+from bitvec.runtime.predict.reference_engine import ReferenceEngine
+from bitvec.runtime.predict.threads import effective_jobs, for_each_block
+
+BLOCK_BYTES = 1 << 19
+"""What a block of rows may take of the second-level cache."""
+MOST_ROWS = 16384
+LEAST_ROWS = 512
+"""Rows of a block: a tree's nodes are read once for each block."""
+FEW_ROWS = 8
+"""Up to so many rows are walked one by one: a kernel for batches fills registers of 64 or more."""
+SOFT_ROWS = 32
+"""Least rows of a block of soft prediction: each row meets many leaves of each tree."""
+SMALL_BATCH = 192
+"""Rows up to which a block fills so few registers that another kernel may be the faster one."""
+SMALL = 7e5
+"""Cycles of work below which a second thread costs more than it brings."""
+
+
+Work = Callable[[TreeKernel, Array, Array], None]
+"""Fills the answers to a block of rows by a kernel."""
+
+
+class NumbaEngine:
+    """Runs a forest by compiled kernels.
+
+    Parameters
+    ----------
+    forest : Forest
+    kernel : str, optional
+        One of `choice.KERNELS`, or "onerow"; the cheapest by `choice.choose` if not given.
+    n_jobs : int, optional
+        Threads: None or -1 for all cores, -2 for all but one.
+
+    Raises
+    ------
+    InputError
+        If there is no such kernel, or it cannot hold the forest.
+
+    Examples
+    --------
+    >>> from bitvec.core.forest import from_matrices
+    >>> stump = from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
+    >>> NumbaEngine(stump).raw(np.array([[0.0, 9.0], [1.0, 9.0]])).tolist()
+    [[10.0], [20.0]]
+    """
+
+    name = "numba"
+
+    def __init__(
+        self, forest: Forest, *, kernel: str | None = None, n_jobs: int | None = None
+    ) -> None:
+        self.forest = forest
+        self.n_threads = effective_jobs(n_jobs)
+        self._asked = kernel
+        if kernel is None:
+            self._choice = choice.choose(forest)
+            self._small_choice = choice.choose(forest, small=True)
+        else:
+            self._choice = self._small_choice = choice.require_kernel(kernel, forest)
+        self._by_row = kernel == choice.ONE_ROW
+        self._packed: dict[str, TreeKernel] = {}
+        self._packing = threading.RLock()
+        self._rows = FewRows(forest) if kernel in (None, choice.ONE_ROW) else None
+        self._linear = None if forest.leaves.linear is None else LinearLeaves(forest)
+        self._adds = forest.output.aggregate in (Aggregate.SUM, Aggregate.MEAN)
+        self._soft: soft_trees.SoftTrees | None = None
+        if forest.feature_map is not None:
+            self._mapped = networks.compiled(forest.feature_map, forest.dtype)
+
+    def __reduce__(self) -> tuple[Callable[..., NumbaEngine], tuple[Forest, str | None, int]]:
+        # A copy packs its arrays anew: kernels hold addresses, and locks cannot be copied.
+        return _copy, (self.forest, self._asked, self.n_threads)
+
+    def info(self) -> dict[str, Any]:
+        """Return which kernel runs the forest and why, and what it takes."""
+        small, few = self._small_choice, self._rows is not None and self._rows.holds
+        soft = {}
+        if self.forest.kernel is not None:
+            why = soft_trees.refusal(self.forest)
+            soft = {"soft_kernel": "reference" if why else "soft", "soft_kernel_why": why or ""}
+        return soft | {
+            "n_threads": self.n_threads,
+            "kernel": self._choice.name,
+            "kernel_why": self._choice.why,
+            "kernel_to_192_rows": small.name,
+            "kernel_to_192_rows_why": small.why,
+            "kernel_to_8_rows": "onerow" if few else small.name,
+            "vectors": vectors(),
+            "packed_bytes": self._trees_of(self._choice.name).packed_bytes,
+        }
+
+    def _trees_of(self, kernel: str) -> TreeKernel:
+        if kernel not in self._packed:
+            with self._packing:
+                if kernel not in self._packed:
+                    self._packed[kernel] = choice.pack(kernel, self.forest)
+        return self._packed[kernel]
+
+    def exit_leaves(
+        self,
+        X: Float[Array, "batch n_features"],
+        out: Int32[Array, "batch n_trees"] | None = None,
+    ) -> Int32[Array, "batch n_trees"]:
+        """Return leaf numbers within each tree."""
+        if out is None:
+            out = np.empty((len(X), self.forest.n_trees), np.int32)
+        self._fill(X, out, self._exit_leaves_block)
+        return out
+
+    def raw(
+        self,
+        X: Float[Array, "batch n_features"],
+        out: Float[Array, "batch n_outputs"] | None = None,
+    ) -> Float[Array, "batch n_outputs"]:
+        """Return the raw scores."""
+        if out is None:
+            out = np.empty((len(X), self.forest.n_outputs), self.forest.output.dtype)
+        if self.forest.kernel is not None:
+            return self._fill_softly(X, out)
+        if self._rows is not None and 0 < len(X) <= FEW_ROWS and self._rows.holds:
+            self._raw_rows(X, out)
+        elif self._by_row:
+            self._fill(X, out, lambda _, part, to: self._raw_rows(part, to))
+        else:
+            self._fill(X, out, self._raw_block)
+        return out
+
+    def one_row(self, method: str) -> Answer | None:
+        """Return what answers one row in place of a method of `Predictor`, or None.
+
+        See `bitvec.runtime.predict.engine.OneRowEngine`.
+        """
+        return None if self._rows is None else self._rows.one_row(method)
+
+    def _fill(self, X: Array, out: Array, work: Work) -> None:
+        n_rows = len(X)
+        suited = self._small_choice if n_rows <= SMALL_BATCH else self._choice
+        trees = self._trees_of(suited.name)
+
+        def fill(part: slice) -> None:
+            work(trees, X[part], out[part])
+
+        block = BLOCK_BYTES // max(trees.row_bytes, 1) // 128 * 128
+        block = min(max(LEAST_ROWS, block), MOST_ROWS)
+        n_threads = 1 if n_rows * self._choice.cycles < SMALL else self.n_threads
+        if n_threads > 1:
+            block = min(block, max(128, -(-n_rows // (2 * n_threads))))
+        for_each_block(fill, n_rows, block=block, n_threads=n_threads)
+
+    def _fill_softly(self, X: Array, out: Array) -> Array:
+        """Fill the raw scores of a forest with a prediction kernel."""
+        if soft_trees.refusal(self.forest) is not None:
+            return ReferenceEngine(self.forest).raw(X, out)
+        with self._packing:
+            if self._soft is None:
+                self._soft = soft_trees.SoftTrees(self.forest)
+        trees = self._soft
+
+        def fill(part: slice) -> None:
+            vectors = trees.vectors(self._cast(X[part]))
+            with np.errstate(over="ignore", invalid="ignore"):  # as the reference
+                out[part] = reference.combine(self.forest, list(vectors.swapaxes(0, 1)))
+
+        block = min(max(SOFT_ROWS, BLOCK_BYTES // trees.row_bytes), MOST_ROWS)
+        for_each_block(fill, len(X), block=block, n_threads=self.n_threads)
+        return out
+
+    def _exit_leaves_block(self, trees: TreeKernel, X: Array, out: Array) -> None:
+        exits = out if out.flags.c_contiguous else np.empty(out.shape, out.dtype)
+        trees.exit_leaves(self._columns(X), exits)
+        if exits is not out:
+            out[:] = exits
+
+    def _raw_block(self, trees: TreeKernel, X: Array, out: Array) -> None:
+        forest, output = self.forest, self.forest.output
+        if not self._adds:
+            out[:] = reference.accumulate(forest, self._cast(X), self._exits_of(trees, X))
+            return
+        total = out if out.flags.c_contiguous else np.empty(out.shape, out.dtype)
+        total[:] = output.base_score if output.base_first else 0
+        if self._linear is not None:
+            self._linear.add(self._cast(X), self._exits_of(trees, X), total)
+        else:
+            trees.add_leaves(self._columns(X), total)
+        finished = output.finish(total, forest.n_trees)
+        if finished is not out:
+            out[:] = finished
+
+    def _raw_rows(self, X: Array, out: Array) -> None:
+        assert self._rows is not None
+        out[:] = self._rows.raw(np.ascontiguousarray(X))
+
+    def _exits_of(self, trees: TreeKernel, X: Array) -> Array:
+        exits = np.empty((len(X), self.forest.n_trees), np.int32)
+        self._exit_leaves_block(trees, X, exits)
+        return exits
+
+    def _columns(self, X: Array) -> Array:
+        """Return what the tests read: X as it is, or φ(X)."""
+        if self.forest.feature_map is None:
+            return X
+        # A value beyond the dtype's range is infinite, as in the map itself.
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.ascontiguousarray(self._mapped(self._cast(X)))
+
+    def _cast(self, X: Array) -> Array:
+        # A value beyond the dtype's range is infinite; each thread has its own state of errors.
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.ascontiguousarray(X, self.forest.dtype)
+
+
+def _copy(forest: Forest, kernel: str | None, n_jobs: int) -> NumbaEngine:
+    return NumbaEngine(forest, kernel=kernel, n_jobs=n_jobs)

@@ -1,0 +1,204 @@
+"""Ranks of values among a column's thresholds: how many of them each value reaches.
+
+Values are searched in registers where AVX-512 looks 16 of them up at once, else from a table of
+buckets.
+"""
+
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, attr-defined, call-arg, unreachable"
+
+from __future__ import annotations
+
+import numpy as np
+from numba import types
+from numba.extending import intrinsic
+
+from bitvec.runtime.predict.cpu.arrays import load_int64
+from bitvec.runtime.predict.cpu.compiling import inner
+from bitvec.runtime.predict.cpu.vectors import (
+    I8,
+    I16,
+    I32,
+    address,
+    count,
+    intrinsic_function,
+    load,
+    number,
+    same,
+    store,
+    vector,
+)
+
+LEVELS = 8
+"""Thresholds that fit the registers: less than 2 to this power."""
+_LOWEST = -(2**31)
+_SIGNLESS, _INFINITY = 0x7FFFFFFF, 0x7F800000
+
+
+def _keys(builder, bits, lanes: int):
+    """Return the keys of float32 bits; NaN has the lowest."""
+    sign = builder.ashr(bits, same(I32, lanes, 31))
+    key = builder.xor(bits, builder.and_(sign, same(I32, lanes, _SIGNLESS)))
+    magnitude = builder.and_(bits, same(I32, lanes, _SIGNLESS))
+    missing = builder.icmp_signed(">", magnitude, same(I32, lanes, _INFINITY))
+    return builder.select(missing, same(I32, lanes, _LOWEST), key)
+
+
+_IN_FLIGHT = {4: 8, 5: 8, 6: 8, 7: 4, 8: 4}
+"""Vectors of 16 values searched in step, by levels: as many as the registers hold."""
+
+
+def _make_search(ties: bool):
+    """Make a search of n values among up to 255 thresholds that stand in registers (AVX-512).
+
+    The thresholds form a search tree stored level by level: slot 1 is the root, 2i and 2i + 1 are
+    the children of i. With `ties`, a bit per value says whether it equals a threshold.
+    """
+
+    @intrinsic
+    def search(typing_context, values, n, table, levels, ranks, tied):
+        def generate(context, builder, signature, arguments):
+            values, n, table, levels, ranks, tied = arguments
+            kind = vector(I32, 16)
+            pair = intrinsic_function(
+                builder, "llvm.x86.avx512.vpermi2var.d.512", kind, [kind, kind, kind]
+            )
+            single = intrinsic_function(
+                builder, "llvm.x86.avx512.permvar.si.512", kind, [kind, kind]
+            )
+
+            def entry(registers, level, index):
+                if level <= 3:
+                    return builder.call(single, [registers[0], index])
+                if level == 4:
+                    return builder.call(single, [registers[1], index])
+                first = (1 << level) // 16
+                found = [
+                    builder.call(pair, [registers[first + k], index, registers[first + k + 1]])
+                    for k in range(0, first, 2)
+                ]
+                bit = 32
+                while len(found) > 1:
+                    upper = builder.icmp_unsigned(
+                        "!=", builder.and_(index, same(I32, 16, bit)), same(I32, 16, 0)
+                    )
+                    found = [
+                        builder.select(upper, found[k + 1], found[k])
+                        for k in range(0, len(found), 2)
+                    ]
+                    bit *= 2
+                return found[0]
+
+            end = builder.append_basic_block("end")
+            cases = {depth: builder.append_basic_block(f"levels{depth}") for depth in _IN_FLIGHT}
+            switch = builder.switch(levels, cases[LEVELS])
+            for depth, block in cases.items():
+                if depth < LEVELS:
+                    switch.add_case(number(depth), block)
+            for depth, block in cases.items():
+                builder.position_at_end(block)
+                registers = [
+                    load(builder, table, number(64 * k), kind) for k in range((1 << depth) // 16)
+                ]
+                flight = _IN_FLIGHT[depth]
+
+                def body(k, _, depth=depth, registers=registers, flight=flight):
+                    at = [builder.add(k, number(16 * u)) for u in range(flight)]
+                    keys = [
+                        _keys(
+                            builder,
+                            load(builder, values, builder.mul(place, number(4)), kind),
+                            16,
+                        )
+                        for place in at
+                    ]
+                    index = [same(I32, 16, 1)] * flight
+                    reached = [same(I32, 16, _LOWEST)] * flight
+                    for level in range(depth):
+                        pivot = [entry(registers, level, i) for i in index]
+                        for u in range(flight):
+                            right = builder.icmp_signed(">=", keys[u], pivot[u])
+                            if ties:
+                                reached[u] = builder.select(right, pivot[u], reached[u])
+                            twice = builder.add(index[u], index[u])
+                            index[u] = builder.add(twice, builder.zext(right, kind))
+                    for u in range(flight):
+                        rank = builder.sub(index[u], same(I32, 16, 1 << depth))
+                        store(builder, builder.trunc(rank, vector(I8, 16)), ranks, at[u])
+                        if ties:
+                            equal = builder.icmp_signed("==", reached[u], keys[u])
+                            offset = builder.udiv(at[u], number(8))
+                            store(builder, builder.bitcast(equal, I16), tied, offset)
+
+                count(builder, number(0), n, body, step=16 * flight)
+                builder.branch(end)
+            builder.position_at_end(end)
+            return context.get_dummy_value()
+
+        return types.void(address, address, address, address, address, address), generate
+
+    return search
+
+
+search = _make_search(ties=False)
+search_ties = _make_search(ties=True)
+
+
+@inner
+def _key32(bits):
+    if (bits & np.int32(_SIGNLESS)) > np.int32(_INFINITY):
+        return np.int32(_LOWEST)
+    return np.int32(bits ^ np.int32(_SIGNLESS)) if bits < 0 else np.int32(bits)
+
+
+@inner
+def _key64(bits):
+    if (bits & np.int64(0x7FFFFFFFFFFFFFFF)) > np.int64(0x7FF0000000000000):
+        return np.int64(-0x8000000000000000)
+    return bits ^ np.int64(0x7FFFFFFFFFFFFFFF) if bits < 0 else bits
+
+
+@inner
+def search_buckets(values, n, scale, lookup, sorted_keys, buckets, ranks):
+    """Fill `ranks` from a table of buckets: each bucket begins with the rank of those below it.
+
+    A value's bucket is monotone in the value, so that thresholds of lower buckets are reached;
+    those of its own bucket are compared one by one. `sorted_keys` ends with a key above all.
+    """
+    low, high, factor = scale[0], scale[1], scale[2]
+    bits = values.view(np.int32)
+    for k in range(n):
+        x = values[k]
+        x = x if x > low else low
+        x = x if x < high else high
+        buckets[k] = np.int32((x - low) * factor)
+    for k in range(n):
+        rank = np.int64(lookup[np.uint64(buckets[k])])
+        key = _key32(bits[k])
+        while key >= sorted_keys[np.uint64(rank)]:
+            rank += 1
+        ranks[k] = rank
+
+
+@inner
+def correct(x, row_stride, values, n, sorted32, sorted64, ranks):
+    """Correct the ranks of float64 values whose rounding to float32 equals that of a threshold."""
+    bits = values.view(np.int32)
+    for k in range(n):
+        rank = np.int64(ranks[k])
+        if rank > 0 and sorted32[rank - 1] == _key32(bits[k]):
+            key = _key64(load_int64(x + k * row_stride))
+            while rank > 0 and key < sorted64[rank - 1]:
+                rank -= 1
+            ranks[k] = rank
+
+
+@inner
+def correct_marked(x, row_stride, values, n, sorted32, sorted64, tied, ranks):
+    """`correct` for the groups of 16 rows in which a bit of `tied` is set."""
+    for group in range((n + 15) // 16):
+        if tied[group]:
+            k = group * 16
+            correct(
+                x + k * row_stride, row_stride, values[k:], min(16, n - k), sorted32, sorted64,
+                ranks[k:],
+            )  # fmt: skip

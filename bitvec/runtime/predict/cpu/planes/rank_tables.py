@@ -1,0 +1,132 @@
+"""What the values of columns are searched in to rank them: sorted keys, search trees, buckets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bitvec.core.arrays import Array
+from bitvec.core.node_tests import Relation
+from bitvec.runtime.predict.cpu import keys
+from bitvec.runtime.predict.cpu.arrays import constant
+from bitvec.runtime.predict.cpu.target import vectors
+
+PER_PLANE = 255
+"""Thresholds that one plane tells apart."""
+BUCKETS = 4096
+TABLES = ("tree", "sorted32", "sorted64", "scale", "lookup")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RankTables:
+    """What values of one dtype are searched in, for all columns.
+
+    Parameters
+    ----------
+    tree : int32
+        Per column a search tree of 2 ** levels slots, level by level from slot 1 on.
+    sorted32, sorted64 : int32, int64
+        Per column the thresholds as keys, rising, then a key above all.
+    scale : float32, (n_columns, 3)
+        Least and greatest value and factor of a column's buckets.
+    lookup : uint16
+        Per column and bucket, the rank below the bucket.
+    settle : bool
+        Whether a value that rounds to the float32 of a threshold must be compared in float64.
+    """
+
+    tree: Array
+    sorted32: Array
+    sorted64: Array
+    scale: Array
+    lookup: Array
+    settle: bool
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        """The arrays that the kernel reads."""
+        return tuple(getattr(self, name) for name in TABLES)
+
+
+def rank_tables(
+    columns: Array, thresholds: list[Array], forest_dtype: np.dtype, dtype: np.dtype
+) -> RankTables:
+    narrow, wide = np.dtype(np.float32), np.dtype(np.float64)
+    settle = forest_dtype == wide and dtype == wide
+    none = np.iinfo(np.int32).max
+    trees, sorted32, sorted64, lookups = [], [], [], []
+    scale = np.zeros((len(columns), 3), np.float32)
+    for position, (column, key) in enumerate(zip(columns, thresholds, strict=True)):
+        if forest_dtype == narrow:
+            key32 = key
+        elif settle:
+            # A threshold that no value reaches reads as NaN, and NaN is put behind all keys below.
+            with np.errstate(over="ignore", invalid="ignore"):
+                rounded = keys.values(key).astype(np.float32)
+            key32 = np.where(np.isnan(rounded), none, keys.keys(rounded)).astype(np.int32)
+        else:
+            value = keys.values(key)
+            beyond = np.isnan(value)
+            relation = np.full(key.size, Relation.GREATER_EQUAL)
+            at = keys.thresholds(np.where(beyond, 0.0, value), relation, narrow)
+            key32 = np.where(beyond, none, at).astype(np.int32)
+        sorted32.append(np.append(key32, none))
+        sorted64.append(np.append(key if settle else [], np.iinfo(np.int64).max))
+        if not settle:
+            sorted64[-1] = np.zeros(0, np.int64)
+        if key.size <= PER_PLANE:
+            trees.append(_search_tree(key32, int(column[3])))
+        if uses_buckets(key):
+            scale[position], lookup = _buckets(key32)
+            lookups.append(lookup)
+    return RankTables(
+        constant(np.concatenate(trees).astype(np.int32) if trees else np.zeros(0, np.int32)),
+        constant(np.concatenate(sorted32).astype(np.int32)),
+        constant(np.concatenate(sorted64).astype(np.int64)),
+        constant(scale),
+        constant(np.concatenate([np.zeros(0, np.int64), *lookups]).astype(np.uint16)),
+        settle,
+    )
+
+
+def uses_buckets(key: Array) -> bool:
+    """Whether the kernel searches these thresholds by buckets, not in registers."""
+    return vectors() != "avx512" or key.size > PER_PLANE
+
+
+def _search_tree(sorted_keys: Array, levels: int) -> Array:
+    """Return a balanced search tree level by level; slot 0 is not used, missing slots are high."""
+    size = 1 << levels
+    room = np.full(size - 1, np.iinfo(np.int32).max, np.int32)
+    room[: sorted_keys.size] = sorted_keys
+    tree = np.zeros(size, np.int32)
+    for level in range(levels):
+        step = size >> level
+        tree[1 << level : 2 << level] = room[step // 2 - 1 :: step]
+    return tree
+
+
+def _buckets(key32: Array) -> tuple[Array, Array]:
+    """Return (low, high, factor) of buckets and the number of thresholds below each bucket."""
+    with np.errstate(invalid="ignore"):
+        value = keys.values(key32)
+    value = np.where(np.isnan(value), np.float32(np.inf), value)
+    finite = value[np.isfinite(value)]
+    low, high = (finite.min(), finite.max()) if finite.size else (np.float32(0), np.float32(0))
+    with np.errstate(over="ignore"):
+        span = np.float32(high - low)
+    # A factor too large would carry roundings of subnormal numbers from one bucket to another.
+    if not 1e-30 < span < 1e38:
+        return np.array([0, 0, 0], np.float32), np.zeros(BUCKETS, np.int64)
+    factor = np.float32((BUCKETS - 1.5) / span)
+    place = _bucket_of(value, low, high, factor)
+    while place.max() >= BUCKETS:
+        factor = np.nextafter(factor, np.float32(0))
+        place = _bucket_of(value, low, high, factor)
+    lookup = np.searchsorted(place, np.arange(BUCKETS), side="left")
+    return np.array([low, high, factor], np.float32), lookup
+
+
+def _bucket_of(value: Array, low: np.float32, high: np.float32, factor: np.float32) -> Array:
+    return ((np.clip(value, low, high) - low) * factor).astype(np.int64)

@@ -1,0 +1,136 @@
+"""Windows of columns, transposed into lines: a column's values stand side by side then."""
+
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, attr-defined, call-arg, unreachable"
+
+from __future__ import annotations
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from bitvec.runtime.predict.cpu.arrays import load_float32, load_float64
+from bitvec.runtime.predict.cpu.compiling import inner
+from bitvec.runtime.predict.cpu.target import vectors
+from bitvec.runtime.predict.cpu.vectors import (
+    F32,
+    F64,
+    I32,
+    address,
+    intrinsic_function,
+    load,
+    number,
+    place,
+    same,
+    shuffle,
+    splat,
+    store,
+    vector,
+)
+
+WINDOW = 16
+"""Columns that are transposed at a time."""
+# A constant of the compiled code, and so of its digest.
+_IN_VECTORS = vectors() == "avx512"
+
+
+def _make_transpose(wide: bool, masked: bool):
+    """Make a transposer of 16 rows x 16 columns into float32; `wide` rows are float64."""
+
+    @intrinsic
+    def transpose(typing_context, source, row_stride, columns, target, target_stride):
+        def generate(context, builder, signature, arguments):
+            source, row_stride, columns, target, target_stride = arguments
+            element = F64 if wide else F32
+            kind = vector(element, WINDOW)
+            lanes = ir.Constant(vector(I32, WINDOW), list(range(WINDOW)))
+            present = builder.icmp_signed(
+                "<", lanes, splat(builder, builder.trunc(columns, I32), WINDOW)
+            )
+            rows = []
+            for k in range(WINDOW):
+                at = builder.mul(row_stride, number(k))
+                if masked:
+                    name = f"llvm.masked.load.v16f{64 if wide else 32}.p0"
+                    read = intrinsic_function(
+                        builder, name, kind, [kind.as_pointer(), I32, present.type, kind]
+                    )
+                    spot = place(builder, source, at, kind)
+                    row = builder.call(
+                        read, [spot, ir.Constant(I32, 1), present, same(element, WINDOW, 0.0)]
+                    )
+                else:
+                    row = load(builder, source, at, kind)
+                rows.append(builder.fptrunc(row, vector(F32, WINDOW)) if wide else row)
+            for step in (1, 2, 4, 8):
+                rows = _exchanged(builder, rows, step)
+            for k, column in enumerate(rows):
+                store(builder, column, target, builder.mul(target_stride, number(k)))
+            return context.get_dummy_value()
+
+        return types.void(address, address, address, address, address), generate
+
+    return transpose
+
+
+def _exchanged(builder, rows: list[object], step: int) -> list[object]:
+    """Exchange the off-diagonal blocks of `step` x `step`: one stage of a transposition."""
+    result = list(rows)
+    for k in range(len(rows)):
+        if k & step:
+            continue
+        a, b = rows[k], rows[k | step]
+        keep = [lane if not lane & step else WINDOW + (lane ^ step) for lane in range(WINDOW)]
+        swap = [lane | step if not lane & step else WINDOW + lane for lane in range(WINDOW)]
+        result[k] = shuffle(builder, a, b, keep)
+        result[k | step] = shuffle(builder, a, b, swap)
+    return result
+
+
+_transpose_float32 = _make_transpose(wide=False, masked=False)
+_transpose_float64 = _make_transpose(wide=True, masked=False)
+_transpose_few_float32 = _make_transpose(wide=False, masked=True)
+_transpose_few_float64 = _make_transpose(wide=True, masked=True)
+
+
+@inner
+def _gather(x, row_stride, column_stride, first, n, width, wide, values, room):
+    """Copy rows [first, n) of a window of columns into float32 lines of `room`: any strides."""
+    for column in range(width):
+        start = x + column * column_stride
+        line = values[column * room : column * room + n]
+        if wide:
+            for k in range(first, n):
+                line[k] = np.float32(load_float64(start + k * row_stride))
+        else:
+            for k in range(first, n):
+                line[k] = load_float32(start + k * row_stride)
+
+
+@inner
+def _transpose_groups(x, row_stride, n, width, wide, values, room):
+    """Transpose whole groups of 16 rows of a window of columns that lie side by side."""
+    target = np.int64(values.ctypes.data)
+    for first in range(0, n, 16):
+        source, goal = x + first * row_stride, target + first * 4
+        if wide:
+            if width == 16:
+                _transpose_float64(source, row_stride, width, goal, room * 4)
+            else:
+                _transpose_few_float64(source, row_stride, width, goal, room * 4)
+        elif width == 16:
+            _transpose_float32(source, row_stride, width, goal, room * 4)
+        else:
+            _transpose_few_float32(source, row_stride, width, goal, room * 4)
+
+
+@inner
+def load_window(x, row_stride, column_stride, n, width, wide, values, room):
+    """Fill `values` with a window of columns of n rows, one line of `room` for each column."""
+    done = 0
+    if _IN_VECTORS:  # noqa: SIM102
+        if column_stride == (8 if wide else 4):
+            done = n - n % 16
+            _transpose_groups(x, row_stride, done, width, wide, values, room)
+    if done < n:
+        _gather(x, row_stride, column_stride, done, n, width, wide, values, room)

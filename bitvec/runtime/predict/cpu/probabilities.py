@@ -1,0 +1,288 @@
+"""The post-transforms that take exponentials, compiled, with the bits of `bitvec.core.transforms`.
+
+The exponential is the C library's own, called by its address: what LLVM or a vector library would
+put in its place differs in the last bits. Where scikit-learn's exponential is meant, in float64, it
+is NumPy's. Rows with values for which the reference goes ways of its own (NaN, infinities, beyond
+the range of the exponential) are left to it, with the rows around them.
+"""
+
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, call-arg"
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+from jaxtyping import Float
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic, overload
+
+from bitvec.core import transforms
+from bitvec.core.arrays import Array
+from bitvec.core.output import Output, PostTransform, SoftmaxSum
+from bitvec.runtime.predict.cpu.arrays import constant
+from bitvec.runtime.predict.cpu.compiling import inner, kernel
+from bitvec.runtime.predict.threads import for_each_block
+
+BLOCK = 1 << 14
+"""Scores that are transformed at a time, while they are in the cache."""
+PAIRWISE = 128
+"""Above this many terms NumPy's sum goes in halves; such sums are left to it."""
+LARGEST = 709.0
+"""Above this the reference's exponential of float64 is a product of two."""
+
+
+@intrinsic
+def _called(typing_context, address, x):
+    """Return f(x) for the C function at an address, from and to the type of x."""
+
+    def generate(context, builder, signature, arguments):
+        real = {32: ir.FloatType(), 64: ir.DoubleType()}[signature.args[1].bitwidth]
+        function = ir.FunctionType(real, [real]).as_pointer()
+        return builder.call(builder.inttoptr(arguments[0], function), [arguments[1]])
+
+    return x(types.int64, x), generate
+
+
+def _exp(x, exp32, exp64):
+    """Return exp(x) as `transforms.c_exp` does, for finite x that is not beyond `LARGEST`."""
+    raise NotImplementedError("compiled only")
+
+
+@overload(_exp)
+def _exp_of(x, exp32, exp64):
+    if x == types.float32:
+
+        def narrow(x, exp32, exp64):
+            if x > np.float32(88):
+                return np.float32(_called(exp64, np.float64(x)))
+            return _called(exp32, x)
+
+        return narrow
+
+    def wide(x, exp32, exp64):
+        return _called(exp64, x)
+
+    return wide
+
+
+@kernel
+def exponentials(x, out, exp32, exp64):
+    """Fill `out` with exp(x), both flat; return whether all of x is in range."""
+    for i in range(x.shape[0]):
+        value = x[i]
+        if not abs(value) < np.inf or value > LARGEST:
+            return False
+        out[i] = _exp(value, exp32, exp64)
+    return True
+
+
+@kernel
+def sigmoids(x, out, parameter, least, exp32, exp64):
+    """Fill `out` with 1 / (exp(-max(x · parameter, least)) + 1); return whether x is in range."""
+    one = x.dtype.type(1)
+    for i in range(x.shape[0]):
+        value = x[i] * parameter
+        if not abs(value) < np.inf or -value > LARGEST:
+            return False
+        value = value if value > least else least
+        out[i] = one / (_exp(-value, exp32, exp64) + one)
+    return True
+
+
+@kernel
+def logistics(x, out, exp32, exp64):
+    """Fill `out` with 1 / (1 + exp(-|x|)), or 1 minus it where x < 0, in float32."""
+    one = np.float32(1)
+    for i in range(x.shape[0]):
+        value = np.float32(x[i])
+        if not abs(value) < np.inf:
+            return False
+        above = one / (one + _exp(-abs(value), exp32, exp64))
+        out[i] = one - above if x[i] < 0 else above
+    return True
+
+
+@kernel
+def shifted(x, out, ends, parameter):
+    """Fill `out` with x / parameter less its maximum in each group; return if all is finite.
+
+    `ends` are the columns at which groups end.
+    """
+    for row in range(x.shape[0]):
+        start = 0
+        for group in range(ends.shape[0]):
+            top = x.dtype.type(-np.inf)
+            for j in range(start, ends[group]):
+                value = x[row, j] / parameter
+                if not abs(value) < np.inf:
+                    return False
+                out[row, j] = value
+                top = value if value > top else top
+            for j in range(start, ends[group]):
+                out[row, j] -= top
+            start = ends[group]
+    return True
+
+
+@inner
+def _pairwise(row, start, end):
+    """Return the sum of row[start:end] in float64 in the order of NumPy's, up to `PAIRWISE` terms.
+
+    Eight sums side by side from 8 terms on.
+    """
+    n = end - start
+    if n < 8:
+        total = 0.0
+        for j in range(start, end):
+            total += np.float64(row[j])
+        return total
+    r0, r1 = np.float64(row[start]), np.float64(row[start + 1])
+    r2, r3 = np.float64(row[start + 2]), np.float64(row[start + 3])
+    r4, r5 = np.float64(row[start + 4]), np.float64(row[start + 5])
+    r6, r7 = np.float64(row[start + 6]), np.float64(row[start + 7])
+    whole = start + n - n % 8
+    for j in range(start + 8, whole, 8):
+        r0 += np.float64(row[j])
+        r1 += np.float64(row[j + 1])
+        r2 += np.float64(row[j + 2])
+        r3 += np.float64(row[j + 3])
+        r4 += np.float64(row[j + 4])
+        r5 += np.float64(row[j + 5])
+        r6 += np.float64(row[j + 6])
+        r7 += np.float64(row[j + 7])
+    total = ((r0 + r1) + (r2 + r3)) + ((r4 + r5) + (r6 + r7))
+    for j in range(whole, end):
+        total += np.float64(row[j])
+    return total
+
+
+@kernel
+def normalised(x, out, ends, wide):
+    """Fill `out` with x over its sum in each group: in order, or in float64 by pairs if `wide`."""
+    for row in range(x.shape[0]):
+        start = 0
+        for group in range(ends.shape[0]):
+            end = ends[group]
+            if wide:
+                total = x.dtype.type(_pairwise(x[row], start, end))
+            else:
+                total = x[row, start]
+                for j in range(start + 1, end):
+                    total += x[row, j]
+            for j in range(start, end):
+                out[row, j] = x[row, j] / total
+            start = end
+
+
+def transform(
+    output: Output, raw: Float[Array, "batch n_outputs"], *, n_threads: int = 1
+) -> Float[Array, "batch n_outputs"]:
+    """Apply the post-transform to raw scores: what `bitvec.core.transforms.transform` returns.
+
+    Parameters
+    ----------
+    n_threads : int
+        At most so many work on it.
+    """
+    work = _TABLE.get(output.post_transform)
+    if work is None or not raw.flags.c_contiguous or not _is_served(output, raw.dtype):
+        return transforms.transform(output, raw)
+    result = np.empty_like(raw)
+
+    def fill(part: slice) -> None:
+        if not work(output, constant(raw[part]), result[part]):
+            result[part] = transforms.transform(output, raw[part])
+
+    block = max(1, BLOCK // max(raw.shape[1], 1))
+    for_each_block(fill, len(raw), block=block, n_threads=n_threads)
+    return result
+
+
+def _is_served(output: Output, dtype: np.dtype) -> bool:
+    if output.post_transform is PostTransform.SOFTMAX:
+        if output.softmax_sum is SoftmaxSum.WIDE and max(output.groups) > PAIRWISE:
+            return False
+        if _is_numpys(output, dtype):
+            return True
+    if output.post_transform is PostTransform.EXPONENTIAL and dtype == np.float64:
+        return False  # NumPy's own
+    return has_exponentials(dtype)
+
+
+def _is_numpys(output: Output, dtype: np.dtype) -> bool:
+    return dtype == np.float64 and output.softmax_sum is not SoftmaxSum.IN_ORDER_C
+
+
+def _exponential(output: Output, raw: Array, out: Array) -> bool:
+    return bool(exponentials(raw.reshape(-1), out.reshape(-1), *_addresses()))
+
+
+def _sigmoid(output: Output, raw: Array, out: Array) -> bool:
+    kind = raw.dtype.type
+    least = kind(-88.7 if raw.dtype == np.float32 else -np.inf)
+    flat, to = raw.reshape(-1), out.reshape(-1)
+    return bool(sigmoids(flat, to, kind(output.parameter), least, *_addresses()))
+
+
+def _logistic(output: Output, raw: Array, out: Array) -> bool:
+    return bool(logistics(raw.reshape(-1), out.reshape(-1), *_addresses()))
+
+
+def _softmax(output: Output, raw: Array, out: Array) -> bool:
+    ends = constant(np.cumsum(output.groups))
+    below = np.empty_like(raw)
+    if not shifted(raw, below, ends, raw.dtype.type(output.parameter)):
+        return False
+    if _is_numpys(output, raw.dtype):
+        below = np.exp(below)
+    elif not exponentials(constant(below).reshape(-1), below.reshape(-1), *_addresses()):
+        return False
+    normalised(constant(below), out, ends, output.softmax_sum is SoftmaxSum.WIDE)
+    return True
+
+
+_TABLE: dict[PostTransform, Callable[[Output, Array, Array], bool]] = {
+    PostTransform.SIGMOID: _sigmoid,
+    PostTransform.LOGISTIC: _logistic,
+    PostTransform.SOFTMAX: _softmax,
+    PostTransform.EXPONENTIAL: _exponential,
+}
+
+
+@cache
+def _addresses() -> tuple[int, int]:
+    """Return where the C library's expf and exp are, 0 if they are not found."""
+    found = []
+    for name in ("expf", "exp"):
+        try:
+            function = getattr(_library(), name)
+            found.append(int(ctypes.cast(function, ctypes.c_void_p).value or 0))
+        except (OSError, AttributeError):
+            found.append(0)
+    return found[0], found[1]
+
+
+@cache
+def _library() -> ctypes.CDLL:
+    # On Windows NumPy's comes from the universal C runtime; elsewhere it is loaded already.
+    return ctypes.CDLL("ucrtbase" if os.name == "nt" else None)
+
+
+@cache
+def has_exponentials(dtype: np.dtype) -> bool:
+    """Return whether the C library's exponentials have the reference's bits here, on a sample.
+
+    They do wherever NumPy's complex exponential is the C library's.
+    """
+    if 0 in _addresses():
+        return False
+    x = np.concatenate([np.linspace(-110, 88.7, 2000), np.geomspace(1e-12, 1, 200)]).astype(dtype)
+    out = np.empty_like(x)
+    with np.errstate(under="ignore"):
+        expected = transforms.c_exp(x)
+    return bool(exponentials(constant(x), out, *_addresses())) and np.array_equal(out, expected)

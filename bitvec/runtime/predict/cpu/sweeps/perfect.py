@@ -1,0 +1,250 @@
+"""The perfect kernel: shallow trees padded to a full depth, evaluated from the leaves up.
+
+A node selects between the leaf numbers that its two subtrees hand up; all of a tree's nodes are
+one straight line of code, without a branch or a state that the next node waits for. A leaf above
+the full depth stands for all the places below it, so whatever the padding tests changes nothing.
+"""
+
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, attr-defined, call-arg, unreachable"
+
+from __future__ import annotations
+
+from functools import cache
+
+import numba
+import numpy as np
+from numba import types
+from numba.extending import intrinsic
+
+from bitvec.core import structure
+from bitvec.core.arrays import Array
+from bitvec.core.forest import Forest
+from bitvec.runtime.predict.cpu.arrays import pointer
+from bitvec.runtime.predict.cpu.compiling import Kernel, int64s, kernel, scratch
+from bitvec.runtime.predict.cpu.leaves import leaf_tables
+from bitvec.runtime.predict.cpu.planes.makers import Planes
+from bitvec.runtime.predict.cpu.planes.set_kernels import look_up
+from bitvec.runtime.predict.cpu.sweeps.rank_trees import (
+    FIELDS,
+    LEAF_AT,
+    LOOKUPS,
+    N_LEAVES,
+    N_PLANES,
+    N_TREES,
+    NODES,
+    OUTPUT,
+    SET_PTR,
+    START,
+    TABLES,
+    VALUES,
+    WIDTH,
+    RankTrees,
+)
+from bitvec.runtime.predict.cpu.target import vectors
+from bitvec.runtime.predict.cpu.vectors import (
+    I8,
+    I16,
+    I64,
+    address,
+    load,
+    number,
+    same,
+    splat,
+    store,
+    vector,
+)
+
+LEAST_DEPTH, MOST_DEPTH = 3, 8
+"""Full depths to which trees are padded; each is compiled on its own."""
+LANES = 64
+VECTORS = 2
+"""Vectors of 64 rows that pass a tree together."""
+ROWS = VECTORS * LANES
+
+_RECORD = np.dtype([("plane", "u2"), ("least", "u1"), ("_", "u1")])
+
+
+@intrinsic(prefer_literal=True)
+def _tree(typing_context, planes, room, nodes, leaf, depth):
+    """Fill the places at which 128 rows leave one tree of a full depth, a literal.
+
+    Its nodes stand in postorder.
+    """
+    depth = depth.literal_value
+
+    def generate(context, builder, signature, arguments):
+        planes, room, nodes, leaf = arguments[:4]
+        met = 0
+
+        def select(levels):
+            nonlocal met
+            below = [select(levels - 1) for _ in range(2)] if levels > 1 else None
+            node = builder.add(nodes, number(met * _RECORD.itemsize))
+            met += 1
+            plane = builder.zext(load(builder, node, number(0), I16), I64)
+            least = splat(builder, load(builder, node, number(2), I8), LANES)
+            row = builder.add(planes, builder.mul(plane, room))
+            half, none = same(I8, LANES, 1 << (levels - 1)), same(I8, LANES, 0)
+            chosen = []
+            for k in range(VECTORS):
+                byte = load(builder, row, number(LANES * k), vector(I8, LANES))
+                right = builder.icmp_unsigned(">=", byte, least)
+                if below is None:
+                    chosen.append(builder.select(right, half, none))
+                else:
+                    upper = builder.add(below[1][k], half)
+                    chosen.append(builder.select(right, upper, below[0][k]))
+            return chosen
+
+        for k, value in enumerate(select(depth)):
+            store(builder, value, leaf, number(LANES * k))
+        return context.get_dummy_value()
+
+    literal = types.IntegerLiteral(depth)
+    return types.void(address, address, address, address, literal), generate
+
+
+@cache
+def _sum_kernel(depth: int, size: int, in_registers: int, sets: bool) -> Kernel:
+    tree_bytes = ((1 << depth) - 1) * _RECORD.itemsize
+
+    @kernel
+    def perfect_sums(fields, planes, room, n_blocks, totals, stride):
+        at = int64s(fields, len(FIELDS))
+        n_trees, n_planes, width = at[N_TREES], at[N_PLANES], at[WIDTH]
+        start, n_leaves = int64s(at[START], n_trees), int64s(at[N_LEAVES], n_trees)
+        output, set_ptr = int64s(at[OUTPUT], n_trees), int64s(at[SET_PTR], n_trees + 1)
+        leaf = np.int64(scratch(room).ctypes.data)
+        for tree in range(n_trees):
+            node = at[NODES] + tree * tree_bytes
+            for block in range(n_blocks):
+                q = planes + block * n_planes * room
+                if sets:
+                    look_up(q, room, at[LOOKUPS], set_ptr[tree], set_ptr[tree + 1], at[TABLES])
+                for row in range(0, room, ROWS):
+                    _tree(q + row, room, node, leaf + row, depth)
+                for k in range(width):
+                    table = at[VALUES] + (start[tree] + k * n_leaves[tree]) * size
+                    total = totals + ((output[tree] + k) * stride + block * room) * size
+                    leaf_tables.add(table, leaf, total, room, size, in_registers, 8)
+
+    return perfect_sums
+
+
+@cache
+def _exit_kernel(depth: int, sets: bool) -> Kernel:
+    tree_bytes, places = ((1 << depth) - 1) * _RECORD.itemsize, 1 << depth
+
+    @kernel
+    def perfect_exits(fields, planes, room, n_rows, exits):
+        at = int64s(fields, len(FIELDS))
+        n_trees, n_planes = at[N_TREES], at[N_PLANES]
+        set_ptr = int64s(at[SET_PTR], n_trees + 1)
+        leaf_at = numba.carray(pointer(at[LEAF_AT]), (n_trees * places,), np.uint8)
+        leaf = scratch(room)
+        for block in range((n_rows + room - 1) // room):
+            q = planes + block * n_planes * room
+            first_row = block * room
+            for tree in range(n_trees):
+                node = at[NODES] + tree * tree_bytes
+                if sets:
+                    look_up(q, room, at[LOOKUPS], set_ptr[tree], set_ptr[tree + 1], at[TABLES])
+                for row in range(0, room, ROWS):
+                    _tree(q + row, room, node, np.int64(leaf.ctypes.data) + row, depth)
+                for row in range(min(room, n_rows - first_row)):
+                    exits[first_row + row, tree] = leaf_at[tree * places + leaf[row]]
+
+    return perfect_exits
+
+
+class Perfect(RankTrees):
+    """A forest packed for the perfect kernel; see `protocol.TreeKernel`."""
+
+    name = "perfect"
+
+    def __init__(self, forest: Forest, planes: Planes) -> None:
+        self._depth = max(_depth(forest), LEAST_DEPTH)
+        node, leaf = _padded(forest, self._depth)
+        n_trees, places = forest.n_trees, 1 << self._depth
+        tables = None
+        if leaf_tables.adds(forest):
+            tables = leaf_tables.leaf_tables(forest, leaf.ravel(), np.full(n_trees, places))
+        super().__init__(forest, planes, tables)
+        self._sets = self.tree_sets.lookups.size > 0
+        nodes = np.zeros(node.shape, _RECORD)
+        real = node >= 0
+        nodes["plane"][real] = planes.plane[node[real]]
+        nodes["least"][real] = planes.least[node[real]]
+        first = forest.bitvectors.leaf_ptr[:-1]
+        self.bind(
+            nodes[:, _postorder(self._depth)],
+            leaf_at=(leaf - first[:, None]).astype(np.uint8),
+        )
+        size = forest.output.dtype.itemsize
+        registers = leaf_tables.registers(size, places)
+        self._exits = _exit_kernel(self._depth, self._sets)
+        self._sums = _sum_kernel(self._depth, size, registers, self._sets)
+
+    def run_exits(self, planes: int, room: int, n_rows: int, out: Array) -> None:
+        """Fill `out` from planes: see `RankTrees`."""
+        self._exits(self.address, planes, room, n_rows, out)
+
+    def run_sums(self, planes: int, room: int, n_blocks: int, totals: int, stride: int) -> None:
+        """Add to the sums at `totals` from planes: see `RankTrees`."""
+        self._sums(self.address, planes, room, n_blocks, totals, stride)
+
+
+def refusal(forest: Forest) -> str | None:
+    """Return why a forest cannot be packed, or None; its planes may refuse it too."""
+    if vectors() == "none":
+        return "explicit vectors are turned off"
+    depth = _depth(forest)
+    if depth > MOST_DEPTH:
+        return f"a tree is {depth} deep, more than {MOST_DEPTH}"
+    return None
+
+
+def _depth(forest: Forest) -> int:
+    """Return the depth of the deepest tree, or a number above `MOST_DEPTH`."""
+    return _levels(forest, MOST_DEPTH + 1)[0]
+
+
+def _levels(forest: Forest, most: int) -> tuple[int, list[Array]]:
+    """Return the depth, at most `most`, and the occupant of each place of each level.
+
+    Level d has 2 ** d places per tree: a node of the forest, or `~leaf`, which hands itself down.
+    """
+    B = forest.bitvectors
+    left, right = structure.children(B)
+    has_nodes = np.diff(B.leaf_ptr) > 1
+    level = np.where(has_nodes, B.node_ptr[:-1], ~B.leaf_ptr[:-1])[:, None]
+    levels = [level]
+    while len(levels) <= most and np.any(level >= 0):
+        inner = level >= 0
+        at = np.where(inner, level, 0)
+        sides = [np.where(inner, side[at], level) for side in (left, right)]
+        level = np.stack(sides, axis=2).reshape(len(level), -1)
+        levels.append(level)
+    return len(levels) - 1, levels
+
+
+def _padded(forest: Forest, depth: int) -> tuple[Array, Array]:
+    """Return node (n_trees, 2**depth - 1), -1 where padding, level by level, and leaf per place."""
+    _, levels = _levels(forest, depth)
+    while len(levels) <= depth:
+        levels.append(np.repeat(levels[-1], 2, axis=1))
+    node = np.concatenate([np.maximum(level, -1) for level in levels[:depth]], axis=1)
+    return node, ~levels[depth]
+
+
+def _postorder(depth: int) -> Array:
+    """Return the level-by-level position of each node in postorder."""
+    order: list[int] = []
+    stack = [(0, False)]
+    while stack:
+        at, done = stack.pop()
+        if done or 2 * at + 1 >= (1 << depth) - 1:
+            order.append(at)
+        else:
+            stack += [(at, True), (2 * at + 2, False), (2 * at + 1, False)]
+    return np.array(order)

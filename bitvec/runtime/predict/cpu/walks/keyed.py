@@ -1,0 +1,301 @@
+"""Trees whose nodes compare the key of one plane, packed for walking.
+
+A plane is what a node reads of a row: the key of one column, with a missing value replaced by the
+lowest or the highest of all integers, by the node's direction; or 0 or 1, for the outcome of a test
+that is no comparison. Planes are made once for a block of rows, so that a step down a tree is one
+comparison of integers, whatever the node tests.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Int64, UInt32, UInt64
+
+from bitvec.core import structure
+from bitvec.core.arrays import Array
+from bitvec.core.forest import Forest
+from bitvec.core.node_tests import WORD_BITS, ZERO_THRESHOLD, Kind, MissingRule, Relation
+from bitvec.runtime.predict.cpu import keys
+from bitvec.runtime.predict.cpu.arrays import aligned, constant
+
+DERIVED = 256
+"""At most so many distinct tests for equality or for a set."""
+HOT = 6
+"""Levels of a tree that stand breadth first; below, subtree after subtree."""
+
+COMPARED, EQUAL, SET = 0, 1, 2
+"""What a plane holds: keys, the outcomes of a test for equality, or for a set."""
+
+PLANE = np.dtype(
+    [
+        (name, np.int64)
+        for name in (
+            "column",  # -1: the plane holds `missing` in all rows
+            "content",
+            "missing_first",  # the keys that count as missing besides NaN
+            "missing_last",
+            "missing",  # what the plane holds there
+            "first",  # the keys that equal, or that are codes of the set's range
+            "last",
+            "rule",
+            "other",
+            "word",
+        )
+    ]
+)
+NARROW = np.dtype([("key", np.int32), ("link", np.uint32)])
+WIDE = np.dtype([("key", np.int64), ("link", np.uint64)])
+
+_NO_KEYS = {
+    narrow: constant(np.zeros(0, record["key"]))
+    for narrow, record in ((True, NARROW), (False, WIDE))
+}
+
+NARROW_PLANES = 10
+WIDE_PLANES = 32
+"""Bits of a link that name a plane; those above hold the position of the left child."""
+NARROW_LEAVES = 21
+WIDE_LEAVES = 32
+"""Bits of a leaf's key that hold its number in the tree; those above hold its vector."""
+NARROW_VECTORS = 31 - NARROW_LEAVES
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeyedTrees:
+    """Trees of positions with siblings side by side, in one cache line.
+
+    A tree of k leaves has 2k positions: its root, one that is not used, then the two children of
+    each node. A row at a position goes to the position's link, or the one after it if
+    `plane >= key`. A leaf links to itself and reads plane 0, which is below all keys; its key holds
+    its number in the tree, and above that its vector if `has_vectors`.
+
+    Parameters
+    ----------
+    nodes : uint64, (2 * n_leaves,) or (4 * n_leaves,)
+        Records NARROW or WIDE, as words: their parts are shifted out, which is less work than to
+        load each.
+    leaf_ptr : int64, (n_trees + 1,)
+        Half of where each tree's positions begin.
+    planes : records PLANE, (n_planes,)
+    words : uint32, (n_words,)
+        The sets that planes name.
+    has_vectors : bool
+    is_narrow : bool
+        Whether a position takes 8 bytes and not 16.
+    """
+
+    nodes: UInt64[Array, " n"]
+    leaf_ptr: Int64[Array, " n_trees_plus_1"]
+    planes: Array
+    words: UInt32[Array, " n_words"]
+    has_vectors: bool
+    is_narrow: bool
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        """What the kernels take, and an empty array of the keys' dtype."""
+        return self.nodes, self.leaf_ptr, self.planes, self.words, _NO_KEYS[self.is_narrow]
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of all arrays."""
+        arrays = (self.nodes, self.leaf_ptr, self.planes, self.words)
+        return sum(array.nbytes for array in arrays)
+
+
+def refusal(forest: Forest) -> str | None:
+    """Return why the nodes of a forest cannot be packed so, in a few words, or None."""
+    tests = forest.tests
+    if not np.all(tests.is_one_hot):
+        return "a node reads more than one column"
+    n_derived = sum(tables[0].size for tables in (_equal_planes(forest), _set_planes(forest)))
+    if n_derived > DERIVED:
+        return f"more than {DERIVED} distinct tests for equality or for sets"
+    return None
+
+
+def pack(forest: Forest, dtype: np.dtype, vectors: Array, n_vectors: int) -> KeyedTrees:
+    """Pack a forest that `refusal` does not refuse, for keys of values of `dtype`.
+
+    Parameters
+    ----------
+    dtype : numpy dtype
+        float32 or float64: what X holds, or the forest's own dtype if that is less.
+    vectors : integers, (n_leaves,)
+        The vector of each leaf, which goes into the leaf's key if there is room.
+    """
+    tests, B = forest.tests, forest.bitvectors
+    plane_of, planes, words = _planes(forest, dtype)
+    n_leaves = int(np.diff(B.leaf_ptr).max(initial=0))
+    narrow = (
+        dtype == np.float32 and planes.size <= 1 << NARROW_PLANES and n_leaves <= 1 << NARROW_LEAVES
+    )
+    plane_bits, leaf_bits = (NARROW_PLANES, NARROW_LEAVES) if narrow else (WIDE_PLANES, WIDE_LEAVES)
+    has_vectors = n_vectors <= 1 << NARROW_VECTORS or not narrow
+    record = NARROW if narrow else WIDE
+    limits = np.iinfo(record["key"])
+    for side, missing in enumerate((limits.min, limits.max)):
+        numeric = (planes["content"] == COMPARED) & (planes["missing"] == side)
+        planes["missing"][numeric] = missing
+    planes["missing"][0] = limits.min
+
+    position, leaf_position, child = positions(B)
+    nodes = aligned(2 * B.n_leaves * record.itemsize).view(record)
+    nodes[:] = np.zeros((), record)
+    compared = keys.thresholds(tests.b, tests.relation, dtype)
+    is_compared = (tests.kind == Kind.MARGIN) | (tests.kind == Kind.KERNEL)
+    nodes["key"][position] = np.where(is_compared, compared, 1)
+    nodes["link"][position] = (child << plane_bits) | plane_of
+    leaf_start = np.repeat(B.leaf_ptr[:-1], np.diff(B.leaf_ptr))
+    leaf_key = np.arange(B.n_leaves) - leaf_start
+    if has_vectors:
+        leaf_key |= np.asarray(vectors, np.int64) << leaf_bits
+    nodes["key"][leaf_position] = leaf_key
+    nodes["link"][leaf_position] = (leaf_position - 2 * leaf_start) << plane_bits
+    return KeyedTrees(
+        constant(nodes.view(np.uint64)),
+        constant(B.leaf_ptr),
+        constant(planes),
+        words,
+        has_vectors,
+        narrow,
+    )
+
+
+def positions(B: structure.Bitvectors, swapped: Array | None = None) -> tuple[Array, Array, Array]:
+    """Return where nodes and leaves stand, and where in its tree each node's children begin.
+
+    The left child stands first, but second where `swapped`.
+    """
+    tree, node_ptr = B.tree_of_node, B.node_ptr
+    sides = structure.children(B)
+    order = np.lexsort(_visits(B, sides))
+    rank = np.empty(B.n_nodes, np.int64)
+    rank[order] = np.arange(B.n_nodes)
+    child = 2 + 2 * (rank - node_ptr[:-1][tree])
+    start = 2 * B.leaf_ptr[:-1]
+    position = np.empty(B.n_nodes, np.int64)
+    leaf_position = np.empty(B.n_leaves, np.int64)
+    has_nodes = np.diff(B.leaf_ptr) > 1
+    position[node_ptr[:-1][has_nodes]] = start[has_nodes]
+    leaf_position[B.leaf_ptr[:-1][~has_nodes]] = start[~has_nodes]
+    for side, below in enumerate(sides):
+        at = start[tree] + child + (side if swapped is None else side ^ swapped)
+        inner = below >= 0
+        position[below[inner]] = at[inner]
+        leaf_position[~below[~inner]] = at[~inner]
+    return position, leaf_position, child
+
+
+def _visits(B: structure.Bitvectors, sides: tuple[Array, Array]) -> tuple[Array, ...]:
+    """Return sort keys, the last first: the upper levels by level, the rest in preorder."""
+    is_hot = np.zeros(B.n_nodes, bool)
+    level = B.node_ptr[:-1][np.diff(B.leaf_ptr) > 1]
+    for _ in range(HOT):
+        is_hot[level] = True
+        level = np.concatenate([side[level] for side in sides])
+        level = level[level >= 0]
+    first = np.where(is_hot, np.arange(B.n_nodes), B.lo)
+    return np.where(is_hot, 0, -B.hi), first, ~is_hot, B.tree_of_node
+
+
+def _rules(forest: Forest) -> Array:
+    """Return the nodes' missing rules; without a sentinel, none counts it as missing."""
+    rule = forest.tests.missing_rule.astype(np.int64)
+    if forest.inputs.missing_sentinel is None:
+        rule[rule == MissingRule.NAN_OR_SENTINEL] = MissingRule.NAN
+    return rule
+
+
+def _shared(forest: Forest, nodes: Array) -> Array:
+    """Return one number per node for its column, missing rule and direction."""
+    tests = forest.tests
+    pair = tests.feature[nodes].astype(np.int64) * len(MissingRule) + _rules(forest)[nodes]
+    return 2 * pair + tests.missing_right[nodes]
+
+
+def _equal_planes(forest: Forest) -> tuple[Array, Array, Array]:
+    """Return one node of each distinct test for equality, the nodes, and which test is theirs."""
+    nodes = np.flatnonzero(forest.tests.kind == Kind.EQUAL)
+    number = keys.keys(forest.tests.b[nodes] + 0)  # both zeros are one number
+    tests = np.stack([_shared(forest, nodes), number.astype(np.int64)], axis=1)
+    _, first, which = np.unique(tests, axis=0, return_index=True, return_inverse=True)
+    return nodes[first], nodes, which.ravel()
+
+
+def _set_planes(forest: Forest) -> tuple[Array, Array, Array]:
+    """Return one node of each distinct test for a set, the nodes, and which test is theirs."""
+    tests = forest.tests
+    nodes = np.flatnonzero(tests.kind == Kind.SET)
+    shared = _shared(forest, nodes).tolist()
+    seen: dict[tuple[int | bool | bytes, ...], int] = {}
+    which = np.empty(nodes.size, np.int64)
+    for k, node in enumerate(nodes):
+        words = tests.set_words[tests.set_ptr[node] : tests.set_ptr[node + 1]]
+        rules = (shared[k], int(tests.code_rule[node]), bool(tests.other_right[node]))
+        which[k] = seen.setdefault((*rules, words.tobytes()), len(seen))
+    _, first = np.unique(which, return_index=True)
+    return nodes[first], nodes, which
+
+
+def _planes(forest: Forest, dtype: np.dtype) -> tuple[Array, Array, Array]:
+    """Return each node's plane, the planes, and the words of the sets that they name."""
+    tests = forest.tests
+    plane_of = np.zeros(tests.n_nodes, np.int64)
+    compares = np.flatnonzero((tests.kind != Kind.EQUAL) & (tests.kind != Kind.SET))
+    _, first, which = np.unique(_shared(forest, compares), return_index=True, return_inverse=True)
+    planes = [np.zeros(1, PLANE)]
+    planes[0]["column"] = -1
+    words: list[Array] = [np.zeros(0, np.uint32)]
+    n_planes = 1
+    kinds = (
+        (COMPARED, (compares[first], compares, which)),
+        (EQUAL, _equal_planes(forest)),
+        (SET, _set_planes(forest)),
+    )
+    for content, (example, nodes, which) in kinds:
+        plane_of[nodes] = n_planes + which
+        n_planes += example.size
+        part = np.zeros(example.size, PLANE)
+        part["column"] = tests.feature[example]
+        part["content"] = content
+        part["missing_first"], part["missing_last"] = _missing_keys(forest, example, dtype)
+        part["missing"] = tests.missing_right[example]
+        if content == EQUAL:
+            part["first"], part["last"] = keys.equal_range(tests.b[example], dtype)
+        elif content == SET:
+            sizes = np.diff(tests.set_ptr)[example]
+            ends = np.cumsum(sizes)
+            part["word"] = ends - sizes
+            part["first"], part["last"] = _code_keys(sizes, dtype)
+            part["rule"] = tests.code_rule[example]
+            part["other"] = tests.other_right[example]
+            words += [tests.set_words[tests.set_ptr[i] : tests.set_ptr[i + 1]] for i in example]
+        planes.append(part)
+    return plane_of, np.concatenate(planes), constant(np.concatenate(words))
+
+
+def _missing_keys(forest: Forest, nodes: Array, dtype: np.dtype) -> tuple[Array, Array]:
+    """Return the first and the last key that counts as missing at each node, besides NaN."""
+    rule = _rules(forest)[nodes]
+    first, last = np.ones(nodes.size, np.int64), np.zeros(nodes.size, np.int64)
+    is_zero, is_sentinel = rule == MissingRule.NAN_OR_ZERO, rule == MissingRule.NAN_OR_SENTINEL
+    first[is_zero], last[is_zero] = keys.magnitude_range(ZERO_THRESHOLD, dtype)
+    if is_sentinel.any():
+        with np.errstate(over="ignore"):
+            sentinel = np.array([forest.inputs.missing_sentinel], np.float64).astype(forest.dtype)
+        if not np.isnan(sentinel[0]):
+            first[is_sentinel], last[is_sentinel] = keys.equal_range(sentinel, dtype)
+    return first, last
+
+
+def _code_keys(sizes: Array, dtype: np.dtype) -> tuple[Array, Array]:
+    """Return the keys of the first and the last value whose whole part is a code in range."""
+    least = keys.thresholds(np.array([-1.0]), np.array([Relation.GREATER]), dtype)[0]
+    beyond = sizes.astype(np.float64) * WORD_BITS
+    at_least = np.full(sizes.size, Relation.GREATER_EQUAL)
+    past = keys.thresholds(beyond, at_least, dtype).astype(np.int64)
+    last = np.where(sizes > 0, past - 1, np.iinfo(np.int64).min)
+    return np.full(sizes.size, int(least)), last

@@ -1,0 +1,313 @@
+"""Files of rows: read .csv, .tsv, .parquet and .npy into what a predictor takes, and write them.
+
+A file with names becomes a table whose columns are found by name; a file without becomes a matrix
+whose columns stand in the training order. How text is read is said in
+`bitvec.runtime.predict.textfiles`.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import IO, Any
+
+import narwhals as nw
+import numpy as np
+
+from bitvec.core.arrays import Array
+from bitvec.core.inputs import Inputs
+from bitvec.errors import InputError
+from bitvec.files import atomic
+from bitvec.files.sound import sound
+from bitvec.runtime.predict.text_parsers import LIBRARIES, installed
+from bitvec.runtime.predict.textfiles import SEPARATORS, Rows, read_text
+
+SUFFIXES = (*SEPARATORS, ".parquet", ".npy")
+LEAST_CELLS = 1 << 24
+"""Cells that any file may unpack to; a larger one may unpack to 64 for each of its bytes."""
+CELLS = "BITVEC_MAX_CELLS"
+"""The environment variable that raises this limit."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """Rows as a file holds them.
+
+    Parameters
+    ----------
+    data : dataframe or array, (n_rows, n_columns)
+        A polars, pandas or pyarrow table, or a float64 matrix.
+    names : tuple of str, optional
+        The names of the columns; None where the file has none.
+    """
+
+    data: Any
+    names: tuple[str, ...] | None
+
+    def __len__(self) -> int:
+        return int(self.data.shape[0])
+
+    def split(self, column: str) -> tuple[Table, Array]:
+        """Return the table without a column, and that column's values.
+
+        Parameters
+        ----------
+        column : str
+            Its name, or for a file without names its number counted from 0.
+
+        Raises
+        ------
+        InputError
+            If there is no such column, or a value of it is missing.
+        """
+        if self.names is None:
+            at = _position(column, int(self.data.shape[1]))
+            values, rest = self.data[:, at], Table(np.delete(self.data, at, axis=1), None)
+        elif column not in self.names:
+            known = ", ".join(self.names[:8]) + (", ..." if len(self.names) > 8 else "")
+            raise InputError(f"the column {column!r} must be in the data, got {known}.")
+        elif isinstance(self.data, np.ndarray):
+            at = self.names.index(column)
+            names = self.names[:at] + self.names[at + 1 :]
+            values, rest = self.data[:, at], Table(np.delete(self.data, at, axis=1), names)
+        else:
+            frame = nw.from_native(self.data, eager_only=True)
+            series = frame[column]
+            if series.is_null().any():
+                raise InputError(f"each row must have a value of {column!r}, got missing ones.")
+            values = series.to_numpy()
+            if values.dtype == object:
+                values = np.array(series.to_list())
+            names = tuple(name for name in self.names if name != column)
+            rest = Table(frame.drop(column).to_native(), names)
+        if values.dtype.kind == "f" and np.isnan(values).any():
+            raise InputError(f"each row must have a value of {column!r}, got missing ones.")
+        return rest, np.ascontiguousarray(values)
+
+    def features(self, names: tuple[str, ...] | None) -> Any:
+        """Return what a predictor takes: the table, or the matrix in the order of `names`.
+
+        Raises
+        ------
+        InputError
+            If a column of `names` is missing from a matrix that has names.
+        """
+        if self.names is None or names is None or not isinstance(self.data, np.ndarray):
+            return self.data
+        absent = [name for name in names if name not in self.names]
+        if absent:
+            raise InputError(
+                f"the data must have the column {absent[0]!r}, which the forest was trained with "
+                f"({len(absent)} of {len(names)} are missing)."
+            )
+        return self.data[:, [self.names.index(name) for name in names]]
+
+
+def read(
+    path: str | Path,
+    *,
+    header: bool | None = None,
+    inputs: Inputs | None = None,
+    text: Collection[str] = (),
+    target: str | None = None,
+) -> Table:
+    """Read the rows of a .csv, .tsv, .parquet or .npy file.
+
+    Parameters
+    ----------
+    path : path
+    header : bool, optional
+        Whether the first row of a text file holds the names of the columns. By default it does if
+        no cell of it is a number, or if it holds the names of `inputs`.
+    inputs : Inputs, optional
+        What the forest reads for which the file is read: the names by which a header is known,
+        and which columns hold numbers and which categories.
+    text : names
+        Further columns of a text file whose cells stay text even if all are numbers.
+    target : str, optional
+        The name of a column that is not among those of `inputs`, where these have no names.
+
+    Raises
+    ------
+    InputError
+        If the file is of another kind, damaged, empty, or has rows of unequal length, or if its
+        first row may be names or values.
+    OSError
+        If it cannot be opened.
+    """
+    given, path = path, Path(path)
+    suffix = path.suffix.lower()
+    if suffix not in _READERS:
+        shown = path if str(given) else "an empty path"
+        raise InputError(f"a file of rows must end in one of {', '.join(SUFFIXES)}, got {shown}.")
+    with atomic.one_sentence(given, "read"), path.open("rb") as stream:
+        if not stream.read(1):
+            raise InputError(f"{path} must hold rows, got an empty file.")
+    with sound(path, _MUST[suffix], error=InputError):
+        table = Table(*_READERS[suffix](path, header, inputs, text, target))
+    if len(table) == 0:
+        raise InputError(f"{path} must hold rows, got none.")
+    return table
+
+
+def _read_npy(
+    path: Path,
+    header: bool | None,
+    inputs: Inputs | None,
+    text: Collection[str],
+    target: str | None,
+) -> Rows:
+    # Mapped first: a header that claims more than the file holds then allocates nothing.
+    array = np.array(np.load(path, mmap_mode="r", allow_pickle=False))
+    if array.dtype.kind not in "biuf" or array.ndim != 2:
+        raise InputError(
+            f"{path} must hold a matrix of numbers, got shape {array.shape}, dtype {array.dtype}."
+        )
+    return array, None
+
+
+def _read_parquet(
+    path: Path,
+    header: bool | None,
+    inputs: Inputs | None,
+    text: Collection[str],
+    target: str | None,
+) -> Rows:
+    # pandas reads parquet through pyarrow, so it is asked last.
+    library = installed(("polars", "pyarrow", "pandas"))
+    if library is None:
+        raise InputError(f"reading {path} needs polars or pyarrow: run `pip install polars`.")
+    _require_size(path, *_parquet_size(path, library))
+    frame = nw.read_parquet(str(path), backend=library)  # type: ignore[arg-type]
+    return frame.to_native(), tuple(frame.columns)
+
+
+def _parquet_size(path: Path, library: str) -> tuple[int, int]:
+    """Return the rows and columns that a parquet file states, without unpacking any."""
+    if library == "polars":
+        import polars
+
+        frame = polars.scan_parquet(path)
+        return int(frame.select(polars.len()).collect().item()), len(frame.collect_schema())
+    from pyarrow.parquet import read_metadata
+
+    stated = read_metadata(path)
+    return int(stated.num_rows), int(stated.num_columns)
+
+
+def _require_size(path: Path, n_rows: int, n_columns: int) -> None:
+    """Refuse to unpack more than a file of this size, or the user, makes likely."""
+    most = max(LEAST_CELLS, 64 * path.stat().st_size)
+    raised = os.environ.get(CELLS, "")
+    if raised.isdecimal():
+        most = max(most, int(raised))
+    if n_rows * n_columns > most:
+        raise InputError(
+            f"{path} must unpack to at most {most} cells, got {n_rows} rows of {n_columns}: set "
+            f"the environment variable {CELLS} to a greater number if the file is yours."
+        )
+
+
+_READERS: dict[
+    str, Callable[[Path, bool | None, Inputs | None, Collection[str], str | None], Rows]
+] = {
+    ".csv": read_text,
+    ".tsv": read_text,
+    ".parquet": _read_parquet,
+    ".npy": _read_npy,
+}
+
+
+_MUST = {
+    **dict.fromkeys(SEPARATORS, "be text that can be read as a table"),
+    ".parquet": "be a parquet file",
+    ".npy": "hold one array of numbers",
+}
+"""What a file must do, by what its name ends in."""
+
+
+def _position(column: str, n_columns: int) -> int:
+    if column.isascii() and column.isdigit() and int(column) < n_columns:
+        return int(column)
+    raise InputError(
+        f"the data has no names, so a column must be a number from 0 to {n_columns - 1}, "
+        f"got {column!r}."
+    )
+
+
+def write(path: str | Path, columns: Mapping[str, Array]) -> Path:
+    """Write columns of equal length as .csv, .tsv, .npy or .parquet, whole or not at all.
+
+    Numbers in text are the shortest that read back the same. An .npy file holds the one column, or
+    the columns side by side as a matrix.
+
+    Raises
+    ------
+    InputError
+        If the path ends in something else.
+    OSError
+        If it cannot be written.
+    """
+    path = Path(path)
+    suffix = path.suffix.lower()
+    if suffix not in SUFFIXES:
+        raise InputError(f"a file of rows must end in one of {', '.join(SUFFIXES)}, got {path}.")
+    return atomic.write(path, lambda stream: _WRITERS[suffix](stream, columns))
+
+
+def _write_npy(stream: IO[bytes], columns: Mapping[str, Array]) -> None:
+    values = list(columns.values())
+    matrix = values[0] if len(values) == 1 else np.stack(values, axis=1)
+    # By way of memory: to a file NumPy writes by itself, and says of a full disk only how many
+    # values it has written.
+    buffer = io.BytesIO()
+    np.save(buffer, matrix, allow_pickle=False)
+    stream.write(buffer.getbuffer())
+
+
+def _write_parquet(stream: IO[bytes], columns: Mapping[str, Array]) -> None:
+    library = installed(LIBRARIES)
+    if library is None:
+        raise InputError("writing a .parquet file needs polars: run `pip install polars`.")
+    # By way of memory: of a full disk each library raises its own.
+    buffer = io.BytesIO()
+    nw.from_dict(dict(columns), backend=library).write_parquet(buffer)  # type: ignore[arg-type]
+    stream.write(buffer.getbuffer())
+
+
+def write_text(stream: IO[bytes], columns: Mapping[str, Array], *, separator: str = ",") -> None:
+    """Write columns with a header row as text in UTF-8."""
+    block = 10_000  # rows held as text at a time
+    n_rows = max((len(column) for column in columns.values()), default=0)
+    for start in range(0, max(n_rows, 1), block):
+        lines = _Lines()
+        writer = csv.writer(lines, delimiter=separator, lineterminator="\n")
+        if start == 0:
+            writer.writerow(columns)
+        part = slice(start, start + block)
+        writer.writerows(zip(*(_cells(c[part]) for c in columns.values()), strict=True))
+        stream.write("".join(lines).encode())
+
+
+def _cells(column: Array) -> Iterable[Any]:
+    # csv writes a Python float as the shortest text of a float64; a float32 has shorter ones.
+    return map(str, column) if column.dtype == np.float32 else column.tolist()
+
+
+class _Lines(list[str]):
+    """A list that csv.writer can write to."""
+
+    write = list.append
+
+
+_WRITERS: dict[str, Callable[[IO[bytes], Mapping[str, Array]], None]] = {
+    ".csv": write_text,
+    ".tsv": partial(write_text, separator=SEPARATORS[".tsv"]),
+    ".parquet": _write_parquet,
+    ".npy": _write_npy,
+}

@@ -1,0 +1,161 @@
+"""What an engine is, and the table of those there are."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Callable
+from typing import Any, Protocol, runtime_checkable
+
+from jaxtyping import Float, Int32
+
+from bitvec.core.arrays import Array
+from bitvec.core.forest import Forest
+from bitvec.errors import InputError, MissingLibraryError
+
+OneRow = Callable[[Array], Array]
+"""From one row to a new array: what a method of `Predictor` returns for it.
+
+The row is a writeable, aligned, C-contiguous ndarray of shape (1, n_features), in native float32 or
+float64. Nothing else is ever handed over.
+"""
+
+
+@runtime_checkable
+class Engine(Protocol):
+    """A way to run one forest.
+
+    X is a float32 or float64 array in native byte order, aligned, of any strides (row-major,
+    column-major, reversed), with the forest's number of columns. It need not be in the forest's
+    dtype: an engine answers as if X were cast to it first, and casts block by block, so that no
+    copy of X is larger than a block for each thread. Nothing is checked again here.
+
+    `out` has the right shape and dtype, any strides, and shares no memory with X; it is filled and
+    returned. Without it a new C-contiguous array is. Methods may be called from several threads at
+    once.
+    """
+
+    @property
+    def name(self) -> str:
+        """The name under which `create` knows it."""
+        ...
+
+    def exit_leaves(
+        self,
+        X: Float[Array, "batch n_features"],
+        out: Int32[Array, "batch n_trees"] | None = None,
+    ) -> Int32[Array, "batch n_trees"]:
+        """Return the exit leaf of every row in every tree, as leaf numbers within the tree."""
+        ...
+
+    def raw(
+        self,
+        X: Float[Array, "batch n_features"],
+        out: Float[Array, "batch n_outputs"] | None = None,
+    ) -> Float[Array, "batch n_outputs"]:
+        """Return the raw scores, in the dtype of the forest's output."""
+        ...
+
+    def info(self) -> dict[str, Any]:
+        """Return what it does with the forest and why, for `Predictor.info`."""
+        ...
+
+
+@runtime_checkable
+class OneRowEngine(Protocol):
+    """An engine that has a shorter way for one row."""
+
+    def one_row(self, method: str) -> OneRow | None:
+        """Return what answers one row in place of a method of `Predictor`, if there is such.
+
+        `method` is "exit_leaves", "raw", "predict" or "predict_proba"; for the last two the forest
+        is one whose answer is one array.
+        """
+        ...
+
+
+def _reference(
+    forest: Forest, *, kernel: str | None, n_jobs: int | None, device: str | None
+) -> Engine:
+    _refuse("reference", kernel=kernel, n_jobs=n_jobs, device=device)
+    return _load("bitvec.runtime.predict.reference_engine", "ReferenceEngine")(forest)
+
+
+def _numba(forest: Forest, *, kernel: str | None, n_jobs: int | None, device: str | None) -> Engine:
+    _refuse("numba", device=device)
+    try:
+        make = _load("bitvec.runtime.predict.cpu.engine", "NumbaEngine")
+    except ImportError as error:
+        raise MissingLibraryError("numba", "all", "the engine numba") from error
+    return make(forest, kernel=kernel, n_jobs=n_jobs)
+
+
+def _torch(forest: Forest, *, kernel: str | None, n_jobs: int | None, device: str | None) -> Engine:
+    _refuse("torch", n_jobs=n_jobs)
+    make = _load("bitvec.runtime.predict.torch.engine", "TorchEngine")
+    return make(forest, device=device, form=kernel or "auto")
+
+
+_FACTORIES: dict[str, Callable[..., Engine]] = {
+    "reference": _reference,
+    "numba": _numba,
+    "torch": _torch,
+}
+
+ENGINES = tuple(_FACTORIES)
+"""The names that `create` knows; a module is imported when its engine is asked for."""
+
+
+def create(
+    name: str,
+    forest: Forest,
+    *,
+    kernel: str | None = None,
+    n_jobs: int | None = None,
+    device: str | None = None,
+) -> tuple[Engine, str]:
+    """Return an engine for a forest, and in a few words why it is this one.
+
+    Parameters
+    ----------
+    name : str
+        One of `ENGINES`, or "auto": torch where a device is named, else numba where it can be
+        imported, else the reference.
+    kernel : str, optional
+        Kernel of the engine numba or form of the engine torch, which choose if not given.
+    n_jobs : int, optional
+        Threads of the numba engine: None or -1 for all cores.
+    device : str, optional
+        Device of the torch engine.
+
+    Raises
+    ------
+    InputError
+        If the name is unknown, or the engine has no use for `kernel`, `n_jobs` or `device`.
+    """
+    if name != "auto" and name not in _FACTORIES:
+        raise InputError(
+            f"`engine` must be one of auto, {', '.join(ENGINES)}, got {name!r}: choose one of them."
+        )
+    why = "asked for"
+    if name == "auto" and device is not None:
+        name, why = "torch", "a device was named"
+    elif name == "auto" and importlib.util.find_spec("numba") is not None:
+        name, why = "numba", "numba is installed"
+    elif name == "auto":
+        name, why, n_jobs = "reference", "numba is not installed", None
+    return _FACTORIES[name](forest, kernel=kernel, n_jobs=n_jobs, device=device), why
+
+
+def _load(module: str, name: str) -> Callable[..., Engine]:
+    factory: Callable[..., Engine] = getattr(importlib.import_module(module), name)
+    return factory
+
+
+def _refuse(engine: str, **options: object) -> None:
+    for option, value in options.items():
+        if value is not None:
+            raise InputError(
+                f"`{option}` must be None for the engine {engine}, got {value!r}: "
+                "leave it out, or choose another engine."
+            )

@@ -1,0 +1,405 @@
+"""A forest made ready to predict, with scikit-learn's verbs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int32, Int64
+
+from bitvec.core.arrays import FLOATS, Array
+from bitvec.core.forest import Forest, require_forest
+from bitvec.core.node_tests import Kind
+from bitvec.errors import BitvecError, InputError
+from bitvec.runtime.predict import leaf_outputs, row_blocks, subnormals, tables
+from bitvec.runtime.predict.answers import Answers
+from bitvec.runtime.predict.engine import Engine, OneRow, OneRowEngine, create
+from bitvec.runtime.predict.refusals import refusal
+from bitvec.runtime.predict.subnormals import SUBNORMAL
+
+_FLOAT32, _FLOAT64 = FLOATS
+
+VERBS = (
+    "predict",
+    "predict_proba",
+    "decision_function",
+    "raw",
+    "scores",
+    "score_samples",
+    "exit_leaves",
+    "apply",
+    "decision_path",
+    "per_tree",
+    "tree_contributions",
+)
+"""The methods of a predictor that take rows."""
+
+
+def compile(
+    forest: Forest,
+    *,
+    engine: str = "auto",
+    kernel: str | None = None,
+    n_jobs: int | None = None,
+    device: str | None = None,
+    warm: bool = False,
+) -> Predictor:
+    """Make a forest ready to predict.
+
+    Parameters
+    ----------
+    forest : Forest
+    engine : {"auto", "numba", "torch", "reference"}
+        "auto" is torch where a device is named, else numba where it is installed.
+    kernel : str, optional
+        The kernel of the engine numba, or the form of the engine torch, by name; the engine chooses
+        by the forest if not given, and `info` says which and why.
+    n_jobs : int, optional
+        Threads: None or -1 for all cores, -2 for all but one. Small batches use one thread.
+    device : str, optional
+        Where torch runs, for example "cuda".
+    warm : bool
+        Whether to compile now what would otherwise be compiled by the first prediction; later runs
+        load it from numba's cache.
+
+    Raises
+    ------
+    InputError
+        If the engine is unknown or has no use for an option.
+    MissingLibraryError
+        If the engine's library is not installed.
+
+    Examples
+    --------
+    >>> from bitvec.core.forest import from_matrices
+    >>> stump = from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
+    >>> compile(stump).predict([[0.0, 9.0], [1.0, 9.0]]).tolist()
+    [10.0, 20.0]
+    """
+    require_forest(forest)
+    chosen, why = create(engine, forest, kernel=kernel, n_jobs=n_jobs, device=device)
+    predictor = Predictor(forest, chosen, why=why)
+    if warm:
+        predictor.warm()
+    return predictor
+
+
+class Predictor:
+    """Predicts with one forest on one engine; made by `compile`.
+
+    Every method takes what `bitvec.runtime.predict.tables` reads: arrays, lists, scipy sparse
+    matrices, pandas, polars and pyarrow tables. In a sparse matrix an absent entry is 0, or missing
+    if `forest.inputs.absent_is_missing` (xgboost, treelite). X may also be an iterator of such
+    tables, for what is larger than memory: the answer is that to all their rows. Arrays of floats
+    are never copied as a whole, whatever their strides; the rest is converted part by part.
+
+    `out` is an array for the answer, of any strides, which is filled and returned; it must have the
+    answer's dtype and shape and share no memory with X. After an error or an interrupt its content
+    is undefined.
+
+    Where the source library refuses missing or infinite values, so does every method, with an
+    InputError. Methods may be called from several threads at once.
+
+    Parameters
+    ----------
+    forest : Forest
+    engine : Engine
+    why : str
+        Why it is this engine, for `info`.
+    """
+
+    def __init__(self, forest: Forest, engine: Engine, *, why: str = "given") -> None:
+        self.forest = forest
+        self.engine = engine
+        self._why = why
+        self._answers = Answers(forest, engine)
+        self._leaf_predictions = self._answers.leaf_predictions()
+        self._refusal = refusal(forest)
+        self._one_shape = (1, forest.n_features)
+        self._one_raw = self._one_row("raw")
+        self._one_exit_leaves = self._one_row("exit_leaves")
+        self._one_predict = self._one_row("predict")
+        self._one_predict_proba = self._one_row("predict_proba")
+
+    def __reduce__(self) -> tuple[Callable[..., Predictor], tuple[Forest, Engine, str]]:
+        # What answers one row is the engine's own, and made anew beside its copy.
+        return _remade, (self.forest, self.engine, self._why)
+
+    def __repr__(self) -> str:
+        return f"Predictor({self.forest!r}, engine={self.engine.name!r})"
+
+    def info(self) -> dict[str, Any]:
+        """Return what runs and why: for people and reports, not for programs."""
+        kinds, counts = np.unique(self.forest.tests.kind, return_counts=True)
+        return {
+            "engine": self.engine.name,
+            "why": self._why,
+            "n_threads": 1,
+            **self.engine.info(),
+            "dtype": str(self.forest.dtype),
+            "nodes": {
+                Kind(kind).name.lower(): int(count)
+                for kind, count in zip(kinds, counts, strict=True)
+            },
+            "soft": self.forest.kernel is not None,
+            "sparse_absent": "missing" if self.forest.inputs.absent_is_missing else 0.0,
+            "refuses": self._refusal.words if self._refusal is not None else [],
+        }
+
+    def warm(self) -> None:
+        """Compile, or load from the cache, what a prediction needs."""
+        for dtype in FLOATS:
+            for n_rows in (1, 16):  # one row, and a batch
+                X = np.zeros((n_rows, self.forest.n_features), dtype)
+                self.exit_leaves(X)
+                self.raw(X)
+                self.predict(X)
+                if self.forest.output.is_classifier:
+                    self.predict_proba(X)
+
+    def rows(self, X: Any) -> Float[Array, "batch n_features"]:
+        """Return X as the forest compares it: a whole array in the forest's dtype."""
+        subnormals.check()
+        return tables.rows(X, self.forest.inputs, self.forest.dtype)
+
+    def raw(self, X: Any, *, out: Array | None = None) -> Float[Array, "batch n_outputs"]:
+        """Return the raw scores, in the dtype in which the source accumulates them."""
+        if self._one_raw is not None and out is None and self._is_one_row(X):
+            return self._one_raw(X)
+        output = self.forest.output
+        return self._fill(X, self.engine.raw, (output.n_outputs,), output.dtype, out)
+
+    def decision_function(
+        self, X: Any, *, out: Array | None = None
+    ) -> Float[Array, " batch"] | Float[Array, "batch n_outputs"]:
+        """Return the raw scores, one axis if there is one output.
+
+        Of an isolation forest, as in scikit-learn, `score_samples` less the offset: below 0 for
+        outliers.
+        """
+        output, answers = self.forest.output, self._answers
+        if answers.isolation_offset is not None:
+            work: row_blocks.Fill = partial(self._answered, answers.fill_isolation_decision)
+        elif output.n_outputs == 1:
+            work = self._raw_column
+        else:
+            return self.raw(X, out=out)
+        return self._fill(X, work, (), output.dtype, out)
+
+    def score_samples(self, X: Any, *, out: Array | None = None) -> Float[Array, " batch"]:
+        """Return the scores of an isolation forest as scikit-learn has them: low for outliers.
+
+        Raises
+        ------
+        BitvecError
+            If the forest is no isolation forest of scikit-learn.
+        """
+        if self._answers.isolation_offset is None:
+            raise BitvecError(
+                "`score_samples` needs an isolation forest of scikit-learn: use `scores`."
+            )
+        work = partial(self._answered, self._answers.fill_isolation_scores)
+        return self._fill(X, work, (), self.forest.output.dtype, out)
+
+    def scores(self, X: Any, *, out: Array | None = None) -> Float[Array, "batch n_outputs"]:
+        """Return the raw scores after the post-transform (sigmoid, softmax, exponential ...)."""
+        output = self.forest.output
+        if self._answers.scores_are_raw:
+            return self.raw(X, out=out)
+        work = partial(self._answered, self._answers.fill_scores)
+        return self._fill(X, work, (output.n_outputs,), output.dtype, out)
+
+    def predict(self, X: Any, *, out: Array | None = None) -> Array:
+        """Return a classifier's labels or a regressor's values, one column for each of several."""
+        if self._one_predict is not None and out is None and self._is_one_row(X):
+            return self._one_predict(X)
+        answers = self._answers
+        work: row_blocks.Fill = partial(self._answered, answers.fill_predictions)
+        if self._leaf_predictions is not None:
+            work = self._looked_up
+        elif answers.scores_are_raw and not self.forest.output.is_classifier:
+            work = self.engine.raw if answers.prediction_shape else self._raw_column
+        return self._fill(X, work, answers.prediction_shape, answers.prediction_dtype, out)
+
+    def predict_proba(self, X: Any, *, out: Array | Sequence[Array] | None = None) -> Any:
+        """Return class probabilities, (batch, n_classes), or for several targets a list of them.
+
+        `out` is then such a list too.
+
+        Raises
+        ------
+        BitvecError
+            If the forest is no classifier.
+        """
+        if self._one_predict_proba is not None and out is None and self._is_one_row(X):
+            return self._one_predict_proba(X)
+        output = self.forest.output
+        if output.classes is None:
+            raise BitvecError(
+                "`predict_proba` needs a classifier, got a regressor: use `predict` or `scores`."
+            )
+        if len(output.classes) > 1:
+            return self._several_probabilities(X, out)
+        work = partial(self._answered, self._answers.fill_probabilities)
+        shape = (output.classes[0].size,)
+        return self._fill(X, work, shape, output.dtype, out)  # type: ignore[arg-type]
+
+    def exit_leaves(self, X: Any, *, out: Array | None = None) -> Int32[Array, "batch n_trees"]:
+        """Return the exit leaf of every row in every tree, as leaf numbers within the tree.
+
+        A forest with a prediction kernel exits where its hard tests say.
+        """
+        if self._one_exit_leaves is not None and out is None and self._is_one_row(X):
+            return self._one_exit_leaves(X)
+        shape = (self.forest.n_trees,)
+        return self._fill(X, self.engine.exit_leaves, shape, np.dtype(np.int32), out)
+
+    def apply(self, X: Any, *, out: Array | None = None) -> Int64[Array, "batch n_trees"]:
+        """Return the source library's ids of the exit leaves, or leaf numbers where it has none."""
+
+        def work(rows: Array, ids: Array) -> None:
+            leaf_outputs.fill_ids(self.forest, self.engine.exit_leaves(rows), ids)
+
+        return self._fill(X, work, (self.forest.n_trees,), np.dtype(np.int64), out)
+
+    def decision_path(self, X: Any) -> Any:
+        """Return which nodes and leaves every row passes, as scikit-learn does.
+
+        Returns
+        -------
+        indicator : scipy.sparse.csr_matrix, int64, (batch, n_nodes + n_leaves)
+            Ones from the root to the exit leaf. Columns are, tree by tree, its nodes breadth first,
+            then its leaves from left to right: in the order of the forest's arrays, whose ids in
+            the source are `forest.source.node_id` and `.leaf_id`.
+        n_nodes_ptr : int64, (n_trees + 1,)
+            Where each tree's columns begin. A forest of one tree gives the indicator alone.
+
+        Raises
+        ------
+        MissingLibraryError
+            If scipy is not installed.
+        """
+        indicator = leaf_outputs.decision_path(self.forest, self.exit_leaves(X))
+        if self.forest.n_trees == 1:
+            return indicator
+        return indicator, leaf_outputs.node_column_ptr(self.forest.bitvectors)
+
+    def per_tree(self, X: Any, *, out: Array | None = None) -> Float[Array, "batch n_trees width"]:
+        """Return what each tree says: its exit leaf's vector, before weights and base score.
+
+        A forest with a prediction kernel gives each tree's expected vector instead.
+        """
+        shape, dtype = leaf_outputs.per_tree_kind(self.forest)
+        work = partial(leaf_outputs.fill_per_tree, self.forest, self.engine.exit_leaves)
+        return self._fill(X, work, shape, dtype, out)
+
+    def tree_contributions(
+        self, X: Any, *, out: Array | None = None
+    ) -> Float[Array, "batch n_trees n_outputs"]:
+        """Return what each tree adds to each output: its leaf's value times the tree's weight.
+
+        Added in the order of the trees, to `output.base_score` if `output.base_first` and else to
+        0, and handed to `output.finish`, they are the raw score bit for bit.
+
+        Raises
+        ------
+        BitvecError
+            If the raw score is no sum or mean over trees (a minimum, a maximum, a weighted median).
+        """
+        leaf_outputs.require_additive(self.forest)
+        shape = (self.forest.n_trees, self.forest.n_outputs)
+        work = partial(leaf_outputs.fill_tree_contributions, self.forest, self.engine.exit_leaves)
+        return self._fill(X, work, shape, self.forest.output.dtype, out)
+
+    def predict_blocks(self, blocks: Iterable[Any], method: str = "predict") -> Iterator[Any]:
+        """Yield the answer to each of several tables of rows, when it is asked for.
+
+        Parameters
+        ----------
+        blocks : iterable of tables
+        method : str
+            The name of the method that answers.
+
+        Raises
+        ------
+        InputError
+            If there is no such method.
+
+        Examples
+        --------
+        >>> from bitvec.core.forest import from_matrices
+        >>> stump = compile(from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20]))
+        >>> [part.tolist() for part in stump.predict_blocks([[[0, 9]], [[1, 9], [0, 8]]])]
+        [[10.0], [20.0, 10.0]]
+        """
+        if method not in VERBS:
+            raise InputError(
+                f"`method` must be one of {', '.join(VERBS)}, got {method!r}: choose one of them."
+            )
+        answer = getattr(self, method)
+        return (answer(block) for block in blocks)
+
+    def _one_row(self, method: str) -> OneRow | None:
+        """Return the engine's shorter way for one row, with the check that the source makes."""
+        several = len(self.forest.output.classes or ()) > 1
+        if not isinstance(self.engine, OneRowEngine) or (several and method.startswith("predict")):
+            return None
+        answer = self.engine.one_row(method)
+        if answer is None or self._refusal is None:
+            return answer
+        return self._refusal.guard(answer)
+
+    def _is_one_row(self, X: Any) -> bool:
+        # Ordered and put for speed: this is most of what a call costs beside the trees. The flag
+        # `carray` says contiguous, aligned and writeable at once; the last test is `flushes()`.
+        return (
+            type(X) is np.ndarray
+            and X.shape == self._one_shape
+            and ((dtype := X.dtype) is _FLOAT32 or dtype is _FLOAT64)
+            and X.flags.carray
+            and SUBNORMAL * 1.0 != 0.0
+        )
+
+    def _fill(
+        self,
+        X: Any,
+        work: row_blocks.Fill,
+        shape: tuple[int, ...],
+        kind: np.dtype,
+        out: Array | None,
+    ) -> Array:
+        subnormals.check()
+        return row_blocks.fill(
+            X,
+            self.forest.inputs,
+            self.forest.dtype,
+            work if self._refusal is None else self._refusal.before(work),
+            shape=shape,
+            kind=kind,
+            out=out,
+        )
+
+    def _raw_column(self, rows: Array, out: Array) -> None:
+        self.engine.raw(rows, out[:, None])
+
+    def _looked_up(self, rows: Array, out: Array) -> None:
+        assert self._leaf_predictions is not None
+        exits = self.engine.exit_leaves(rows)
+        np.take(self._leaf_predictions, exits[:, 0], axis=0, out=out, mode="clip")
+
+    def _answered(self, answer: row_blocks.Fill, rows: Array, out: Array) -> None:
+        answer(self.engine.raw(rows), out)
+
+    def _several_probabilities(self, X: Any, out: Any) -> list[Array]:
+        output = self.forest.output
+        shapes = [(labels.size,) for labels in output.classes or ()]
+        if out is not None:
+            row_blocks.require_list(out, shapes, output.dtype, X)
+        found = self._answers.probabilities(self.raw(X))
+        return found if out is None else row_blocks.copy_list(found, out)
+
+
+def _remade(forest: Forest, engine: Engine, why: str) -> Predictor:
+    return Predictor(forest, engine, why=why)

@@ -1,0 +1,222 @@
+"""What walks and products compare: one plane of values per column, rule or outcome.
+
+A node of a one-hot row compares a column of Z with b, and a missing value goes left of itself,
+since NaN exceeds nothing. Whatever else a node does is done before the walk, once per row: a column
+whose missing values go right is copied with infinity in their place; a column with another missing
+rule is copied with NaN or infinity in theirs; an outcome of a set comes from a table of all its
+codes; the outcome of any other node is decided by the node's own routine. So each tree becomes one
+of plain comparisons of a plane with a threshold.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isnan
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bitvec.core.arrays import Array, ranges
+from bitvec.core.forest import Forest
+from bitvec.core.node_tests import WORD_BITS, CodeRule, Kind, MissingRule, Relation
+from bitvec.runtime.predict.torch.outcomes import DeviceTests, decide, is_missing, to_device
+
+TABLE = 1 << 24
+"""Largest table of the outcomes of a column's sets, in elements; beyond it they are decided."""
+DECIDED = 8
+"""Nodes that a tree may have decided ahead for each level, before only those on a path are."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Copies:
+    """Columns under one missing rule; what is missing there becomes `value`, NaN or infinity."""
+
+    rule: MissingRule
+    columns: Tensor
+    value: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Sets:
+    """The outcomes of the set nodes of one column, for each of its codes, one other and none.
+
+    `table` is F, (n_codes + 2, n_nodes), as 0 and 1.
+    """
+
+    rule: MissingRule
+    code_rule: CodeRule
+    column: int
+    table: Tensor
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Planes:
+    """How planes are made from Z, and which plane each node compares with which threshold.
+
+    Parameters
+    ----------
+    node_plane : two of int32, (n_nodes,)
+        Among all planes, and among Z's columns alone where no value is missing.
+    b : F, (n_nodes,)
+    accepts_equal : bool, (n_trees,)
+        Whether a tree's nodes are x >= b rather than x > b.
+    decides_ahead : bool, (n_trees,)
+        Whether a tree's nodes all have a plane; else they are decided on the path.
+    n_planes : int
+    """
+
+    node_plane: tuple[Array, Array]
+    b: Array
+    accepts_equal: Array
+    decides_ahead: Array
+    n_planes: int
+    tests: DeviceTests
+    copies: tuple[_Copies, ...]
+    sets: tuple[_Sets, ...]
+    decided: Tensor
+
+    @property
+    def are_columns(self) -> bool:
+        """Whether the planes are the columns of Z, whatever it holds."""
+        return not (self.copies or self.sets or len(self.decided))
+
+    @property
+    def may_be_columns(self) -> bool:
+        """Whether the planes are the columns of Z where no value is missing."""
+        only_nan = all(c.rule == MissingRule.NAN and np.isinf(c.value) for c in self.copies)
+        return only_nan and not self.sets and not len(self.decided)
+
+    def values(self, Z: Tensor) -> tuple[Tensor, bool]:
+        """Return the planes, F (batch, n_planes), and whether they are Z's columns alone."""
+        # A sum with a NaN in it is NaN; so is one of opposite infinities, which costs a copy only.
+        if self.are_columns or (self.may_be_columns and not isnan(float(Z.sum()))):
+            return Z, True
+        parts = [Z]
+        for copies in self.copies:
+            x = Z[:, copies.columns]
+            rule = torch.tensor(int(copies.rule), device=Z.device)
+            parts.append(x.masked_fill_(is_missing(self.tests, x, rule), copies.value))
+        for sets in self.sets:
+            code = _codes(self.tests, sets, Z[:, sets.column])
+            parts.append(sets.table.index_select(0, code))
+        if len(self.decided):
+            h = decide(self.tests, Z.T.contiguous(), self.decided)[1]
+            parts.append(h.T.to(Z.dtype))
+        return torch.cat(parts, dim=1), False
+
+
+def _codes(tests: DeviceTests, sets: _Sets, x: Tensor) -> Tensor:
+    """Return each value's row in the table of a column's sets."""
+    other = len(sets.table) - 2
+    whole = torch.trunc(x)
+    readable = (x > -1) & (whole < other)
+    if sets.code_rule != CodeRule.TRUNCATE:
+        readable &= x >= 0
+    if sets.code_rule == CodeRule.EXACT:
+        readable &= x == whole
+    code = torch.where(readable, whole, whole.new_full((), other)).to(torch.int64)
+    rule = torch.tensor(int(sets.rule), device=x.device)
+    return code.masked_fill_(is_missing(tests, x, rule), other + 1)
+
+
+def lay_out(forest: Forest, depth: Array, device: torch.device) -> Planes:
+    """Return the planes of a forest; `depth` is that of each tree, (n_trees,)."""
+    tests, B = forest.tests, forest.bitvectors
+    on_device = to_device(tests, forest.inputs.missing_sentinel, device)
+    tree = B.tree_of_node
+    greater = tests.relation == Relation.GREATER
+    n_nodes = np.bincount(tree, minlength=B.n_trees)
+    accepts_equal = 2 * np.bincount(tree, greater, minlength=B.n_trees) < n_nodes
+    compares = tests.is_one_hot & ((tests.kind == Kind.MARGIN) | (tests.kind == Kind.KERNEL))
+    compares &= greater != accepts_equal[tree]
+    compares &= ~(tests.missing_right & greater & (tests.b == np.inf))  # infinity stays left
+    feature = np.where(tests.is_one_hot, tests.feature, -1)
+    in_table = _fits_a_table(forest, feature)
+    decided = ~(compares | in_table)
+    n_decided = np.bincount(tree, decided, minlength=B.n_trees)
+    decides_ahead = n_decided <= DECIDED * depth
+    laid_out = decides_ahead[tree]
+    n_columns = forest.n_features
+    if forest.feature_map is not None:
+        n_columns = forest.feature_map.n_features
+    plane = np.where(compares, feature, 0).astype(np.int32)
+    present = plane.copy()
+    b = np.where(compares, tests.b, tests.dtype.type(0.5))
+    rule = tests.missing_rule.copy()
+    if forest.inputs.missing_sentinel is None:
+        rule[rule == MissingRule.NAN_OR_SENTINEL] = MissingRule.NAN
+    n_planes, copies, sets = n_columns, [], []
+    for which in MissingRule:
+        for right in (False, True):
+            if which == MissingRule.NAN and not right:
+                continue  # Z's own columns
+            at = np.flatnonzero(
+                compares & laid_out & (rule == which) & (tests.missing_right == right)
+            )
+            columns, place = np.unique(feature[at], return_inverse=True)
+            if not at.size:
+                continue
+            plane[at] = n_planes + place
+            n_planes += columns.size
+            index = torch.tensor(columns.astype(np.int64), device=device)
+            copies.append(_Copies(which, index, np.inf if right else np.nan))
+    for nodes in _by_column(forest, feature, np.flatnonzero(in_table & laid_out)):
+        plane[nodes] = n_planes + np.arange(nodes.size)
+        n_planes += nodes.size
+        sets.append(_sets(forest, nodes, int(feature[nodes[0]]), device))
+    at = np.flatnonzero(decided & laid_out)
+    plane[at] = n_planes + np.arange(at.size)
+    return Planes(
+        (plane, present),
+        b,
+        accepts_equal,
+        decides_ahead,
+        n_planes + at.size,
+        on_device,
+        tuple(copies),
+        tuple(sets),
+        torch.tensor(at, device=device),
+    )
+
+
+def _by_column(forest: Forest, feature: Array, nodes: Array) -> list[Array]:
+    """Return set nodes in groups that read one column's codes alike."""
+    tests = forest.tests
+    key = np.stack([feature, tests.code_rule, tests.missing_rule])[:, nodes]
+    _, group = np.unique(key, axis=1, return_inverse=True)
+    order = np.argsort(group.ravel(), kind="stable")
+    ends = np.cumsum(np.bincount(group.ravel()))[:-1]
+    return [part for part in np.split(nodes[order], ends) if part.size]
+
+
+def _fits_a_table(forest: Forest, feature: Array) -> Array:
+    """Return which nodes are sets whose outcomes for all codes fit a table."""
+    tests = forest.tests
+    fits = np.zeros(tests.n_nodes, bool)
+    for nodes in _by_column(forest, feature, np.flatnonzero(tests.kind == Kind.SET)):
+        fits[nodes] = nodes.size * (_n_codes(forest, nodes) + 2) <= TABLE
+    return fits
+
+
+def _n_codes(forest: Forest, nodes: Array) -> int:
+    return int(np.diff(forest.tests.set_ptr)[nodes].max()) * WORD_BITS
+
+
+def _sets(forest: Forest, nodes: Array, column: int, device: torch.device) -> _Sets:
+    tests, n_codes = forest.tests, _n_codes(forest, nodes)
+    table = np.empty((n_codes + 2, nodes.size), tests.dtype)
+    table[:-1] = tests.other_right[nodes]
+    table[-1] = tests.missing_right[nodes]
+    n_words = np.diff(tests.set_ptr)[nodes]
+    words = tests.set_words[ranges(tests.set_ptr[nodes], n_words)].astype("<u4")
+    bits = np.unpackbits(words.view(np.uint8), bitorder="little").reshape(-1, WORD_BITS)
+    word = ranges(np.zeros(nodes.size, np.int64), n_words)
+    code = word[:, None] * WORD_BITS + np.arange(WORD_BITS)
+    table[code, np.repeat(np.arange(nodes.size), n_words)[:, None]] = bits
+    return _Sets(
+        MissingRule(int(tests.missing_rule[nodes[0]])),
+        CodeRule(int(tests.code_rule[nodes[0]])),
+        column,
+        torch.tensor(table, device=device),
+    )

@@ -1,0 +1,1 @@
+"""Relaxing a forest, training it, and hardening and pruning the result."""

@@ -1,0 +1,279 @@
+"""Margins of nodes whose rows of S are dense, for all rows of a batch or for some pairs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
+
+from bitvec.core.arrays import Array
+from bitvec.core.node_tests import MissingRule
+from bitvec.runtime.train.relax.dense_rows import DenseRows, RowParameters
+from bitvec.runtime.train.relax.rows import StandardColumns
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RuleRows:
+    """The rows that read missing values by one rule.
+
+    Parameters
+    ----------
+    rule : MissingRule
+    rows : int64, (n,), optional
+        All rows if not given.
+    blocks : bool, (n, n_columns)
+        The columns whose missing values make a row missing.
+    """
+
+    rule: MissingRule
+    rows: Tensor | None
+    blocks: Tensor
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DenseBlock:
+    """The dense rows of some trees, in the level order of their nodes.
+
+    Parameters
+    ----------
+    order : int64, (n_rows,)
+        Where each row stands among the block's rows in the forest's order.
+    node : int64, (n_rows,)
+        The node of each row, 0 ... n_nodes − 1; rising.
+    first_row, n_rows : int64, (n_nodes,)
+    centred, softplus : bool, (n_rows,)
+    plain : bool, (n_rows,), or None where all are
+    rules : list of RuleRows
+    missing_right : bool, (n_nodes, 1)
+    """
+
+    order: Tensor
+    node: Tensor
+    first_row: Tensor
+    n_rows: Tensor
+    centred: Tensor
+    softplus: Tensor
+    plain: Tensor | None
+    rules: list[RuleRows]
+    missing_right: Tensor
+
+
+def dense_block(dense: DenseRows, nodes: Array, device: torch.device) -> DenseBlock:
+    """Return a block of dense rows.
+
+    Parameters
+    ----------
+    nodes : int64, (n_nodes,)
+        As positions in `dense.nodes`, in level order; those of a run of trees.
+    """
+    count = np.bincount(dense.row_node, minlength=dense.n_nodes)
+    start = np.concatenate([[0], np.cumsum(count)])
+    n_rows = count[nodes]
+    first_row = np.cumsum(n_rows) - n_rows
+    inside = np.arange(int(n_rows.sum())) - np.repeat(first_row, n_rows)
+    row = np.repeat(start[nodes], n_rows) + inside
+    rule_of_row = dense.rule_of_row[row]
+    plain = dense.plain_row[row]
+
+    def put(values: Array) -> Tensor:
+        return torch.tensor(values, device=device)
+
+    rules = []
+    for rule in np.unique(rule_of_row):
+        at = np.flatnonzero(rule_of_row == rule)
+        every = len(at) == len(row)
+        blocks = put(dense.missing_columns(row[at]))
+        rules.append(RuleRows(MissingRule(int(rule)), None if every else put(at), blocks))
+    return DenseBlock(
+        put(row - (start[nodes.min()] if len(nodes) else 0)),
+        put(np.repeat(np.arange(len(nodes)), n_rows)),
+        put(first_row),
+        put(n_rows),
+        put(dense.centred[row]),
+        put(dense.softplus[row]),
+        None if plain.all() else put(plain),
+        rules,
+        put(dense.missing_right[nodes])[:, None],
+    )
+
+
+def in_block_order(parameters: RowParameters, block: DenseBlock) -> RowParameters:
+    """Put the parameters of a block's rows, in the forest's order, into the block's."""
+    return RowParameters(*(part.index_select(0, block.order) for part in parameters))
+
+
+def _columns_by_rule(columns: list[StandardColumns]) -> dict[MissingRule, StandardColumns]:
+    return {part.rule: part for part in columns}
+
+
+def _offset(parameters: RowParameters, block: DenseBlock, shift: Tensor) -> Tensor:
+    """Return what is added to S · (standardised columns), (n_rows,)."""
+    return torch.where(block.centred, 0.0, parameters.S @ shift)
+
+
+def margins(
+    parameters: RowParameters,
+    b: Tensor,
+    block: DenseBlock,
+    columns: list[StandardColumns],
+    shift: Tensor,
+) -> tuple[Tensor, Tensor | None]:
+    """Return m = z − b in margin units, and where it is missing, if anywhere.
+
+    Parameters
+    ----------
+    parameters : RowParameters
+        In the block's order.
+    b : float, (n_nodes,)
+    shift : float, (n_columns,)
+        Center over spread of the columns.
+
+    Returns
+    -------
+    float and bool, (n_nodes, batch)
+    """
+    plain, by_rule = block.plain is None, _columns_by_rule(columns)
+    start = _offset(parameters, block, shift)
+    if plain:
+        start = start - b
+    value: Tensor | None = None
+    missing: Tensor | None = None
+    for part in block.rules:
+        standard = by_rule[part.rule]
+        if part.rows is None:
+            value = torch.addmm(start[:, None], parameters.S, standard.value)
+        else:
+            own = parameters.S.index_select(0, part.rows)
+            product = torch.addmm(start[part.rows][:, None], own, standard.value)
+            if value is None:
+                value = product.new_zeros((len(start), product.shape[1]))
+            value = value.index_copy(0, part.rows, product)
+        if standard.missing is not None:
+            absent = (part.blocks.to(shift.dtype) @ standard.missing.to(shift.dtype)) > 0
+            if part.rows is None:
+                missing = absent
+            else:
+                if missing is None:
+                    shape = (len(start), absent.shape[1])
+                    missing = torch.zeros(shape, dtype=torch.bool, device=absent.device)
+                missing = missing.index_copy(0, part.rows, absent)
+    assert value is not None
+    if plain:
+        return value, missing
+    shape = (len(block.n_rows), value.shape[1])
+    z = value.new_zeros(shape).index_add(0, block.node, _shaped(value, parameters, block, None))
+    if missing is not None:
+        count = value.new_zeros(shape).index_add(0, block.node, missing.to(value.dtype))
+        missing = count > 0
+    return z - b[:, None], missing
+
+
+def _shaped(
+    value: Tensor, parameters: RowParameters, block: DenseBlock, row: Tensor | None
+) -> Tensor:
+    """Return r · activation(value − offset), or the value itself of a plain row.
+
+    `row` names the row of each value; without it they are (n_rows, batch).
+    """
+    assert block.plain is not None
+
+    def of(parts: Tensor) -> Tensor:
+        return parts[:, None] if row is None else parts[row]
+
+    moved = value - of(parameters.offset)
+    moved = torch.where(of(block.softplus), F.softplus(moved), moved)
+    return torch.where(of(block.plain), value, of(parameters.r) * moved)
+
+
+class _PairDot(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, S: Tensor, columns: Tensor, row: Tensor, at: Tensor) -> Tensor:
+        ctx.save_for_backward(columns, row, at)
+        ctx.n_rows = S.shape[0]
+        return (S.index_select(0, row) * columns.index_select(0, at)).sum(dim=1)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None]:
+        columns, row, at = ctx.saved_tensors
+        terms = columns.index_select(0, at).mul_(grads[0][:, None])
+        total = columns.new_zeros((ctx.n_rows, columns.shape[1]))
+        return total.index_add_(0, row, terms), None, None, None
+
+
+def pair_dot(S: Tensor, columns: Tensor, row: Tensor, at: Tensor) -> Tensor:
+    """Return the products of rows of S, (n_rows, n), and of `columns`, (batch, n), for pairs.
+
+    Differentiable in S, and keeps no product of a pair for that.
+    """
+    result: Tensor = _PairDot.apply(S, columns, row, at)  # type: ignore[no-untyped-call]
+    return result
+
+
+def pair_margins(
+    parameters: RowParameters,
+    b: Tensor,
+    block: DenseBlock,
+    columns: list[StandardColumns],
+    shift: Tensor,
+    *,
+    node: Tensor,
+    at: Tensor,
+) -> tuple[Tensor, Tensor | None]:
+    """Return m and where it is missing for pairs of a node and a row of the batch.
+
+    Parameters
+    ----------
+    node, at : int64, (n_pairs,)
+        Nodes of the block, and rows of the batch.
+
+    Returns
+    -------
+    float and bool, (n_pairs,)
+    """
+    by_rule = _columns_by_rule(columns)
+    row, pair = node, None
+    if block.plain is not None:
+        row, pair = _rows_of(node, block)
+        at = at[pair]
+    value = _offset(parameters, block, shift)[row]
+    missing: Tensor | None = None
+    for part in block.rules:
+        standard, own = by_rule[part.rule], _of_rule(row, part, len(block.order))
+        its_row, its_at = (row, at) if own is None else (row[own], at[own])
+        dot = pair_dot(parameters.S, standard.value.T.contiguous(), its_row, its_at)
+        value = value + dot if own is None else value.index_add(0, own, dot)
+        if standard.missing is not None:
+            line = its_row if part.rows is None else torch.searchsorted(part.rows, its_row)
+            absent = (part.blocks[line] & standard.missing.T[its_at]).any(dim=1)
+            if missing is None:
+                missing = torch.zeros(len(row), dtype=torch.bool, device=row.device)
+            missing = absent if own is None else missing.index_copy(0, own, absent)
+    if pair is not None:
+        shaped = _shaped(value, parameters, block, row)
+        value = value.new_zeros(len(node)).index_add(0, pair, shaped)
+        if missing is not None:
+            missing = value.new_zeros(len(node)).index_add(0, pair, missing.to(value.dtype)) > 0
+    return value - b[node], missing
+
+
+def _rows_of(node: Tensor, block: DenseBlock) -> tuple[Tensor, Tensor]:
+    """Return the rows of S of nodes one after the other, and which of the nodes each belongs to."""
+    count = block.n_rows[node]
+    pair = torch.repeat_interleave(torch.arange(len(node), device=node.device), count)
+    begin = block.first_row[node] - (torch.cumsum(count, 0) - count)
+    return begin[pair] + torch.arange(len(pair), device=node.device), pair
+
+
+def _of_rule(row: Tensor, part: RuleRows, n_rows: int) -> Tensor | None:
+    """Return which of the rows read missing values by a rule; None if all do."""
+    if part.rows is None:
+        return None
+    member = torch.zeros(n_rows, dtype=torch.bool, device=row.device)
+    member[part.rows] = True
+    return torch.nonzero(member[row])[:, 0]

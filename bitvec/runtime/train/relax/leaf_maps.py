@@ -1,0 +1,67 @@
+"""Leaf maps: from the scores of a tree's leaves to memberships u >= 0 that sum to 1.
+
+Each acts on every tree of a forest at once: trees whose sizes share a power of two stand side by
+side, padded with −inf, so that padding at most doubles the work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from bitvec.runtime.train.relax.paths import PathLayout
+from bitvec.runtime.train.relax.sparsemax import entmax15, sparsemax
+
+Projection = Callable[[Tensor], Tensor]
+
+
+def softmax(score: Tensor) -> Tensor:
+    """Return argmax over p in the simplex of p · score + H(p), H Shannon's, along axis 1 of three.
+
+    Notes
+    -----
+    Eq. (9) of Zhang 2021, over scores whose maximum is unique.
+    """
+    return torch.softmax(score, dim=1)
+
+
+def log_softmax(score: Tensor) -> Tensor:
+    """Return the logarithm of `softmax`, not by way of it."""
+    return torch.log_softmax(score, dim=1)
+
+
+LEAF_MAPS: dict[str, Projection] = {
+    "softmax": softmax,
+    "sparsemax": sparsemax,
+    "entmax15": entmax15,
+    "index_sparsemax": sparsemax,
+}
+"""Maps of scores; `index_sparsemax` is sparsemax of the indexed score, Eq. (9) of Zhang 2021:
+argmin over p in the simplex of ||p − (B·σ − (eps / L) · l) / T||²."""
+
+
+def per_tree(project: Projection, score: Tensor, layout: PathLayout) -> Tensor:
+    """Apply a map to the leaves of each tree.
+
+    Parameters
+    ----------
+    project : callable
+        Acts along axis 1 of (n_trees, size, batch), where −inf stands for no leaf.
+    score : float, (n_leaves, batch)
+
+    Returns
+    -------
+    float, (n_leaves, batch)
+    """
+    if layout.one_size is not None:
+        shape = (layout.n_trees, layout.one_size, score.shape[1])
+        return project(score.reshape(shape)).flatten(0, 1)
+    parts = []
+    for part in layout.size_classes:
+        shape = (*part.outside.shape, score.shape[1])
+        padded = score.index_select(0, part.leaf).view(shape)
+        padded = padded.masked_fill(part.outside[:, :, None], -torch.inf)
+        parts.append(project(padded).flatten(0, 1).index_select(0, part.inside))
+    return torch.cat(parts).index_select(0, layout.class_place)

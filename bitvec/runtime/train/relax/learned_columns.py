@@ -1,0 +1,81 @@
+"""The columns of a feature map φ that moves: made anew in each pass, with gradient to φ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+from bitvec.core.arrays import Array
+from bitvec.core.features import FeatureMap
+from bitvec.core.forest import Forest
+from bitvec.core.node_tests import MissingRule
+from bitvec.runtime.train.relax import feature_layers
+from bitvec.runtime.train.relax.feature_margins import standardise
+from bitvec.runtime.train.relax.rows import MissingTests, Rows, assembled, missing_tests
+from bitvec.runtime.train.relax.scaling import Scaling
+
+
+class LearnedColumns(nn.Module):
+    """The feature map of a forest as a module, which makes columns of rows of X.
+
+    Parameters
+    ----------
+    forest : Forest
+        With a feature map.
+    dtype : torch.dtype
+        In which φ computes.
+    relax : callable
+        Makes the `SoftForest` of a forest inside of φ; its units are measured and its steepness
+        rises with those of the forest around it.
+    """
+
+    def __init__(self, forest: Forest, *, dtype: torch.dtype, relax: feature_layers.Relax) -> None:
+        super().__init__()
+        assert forest.feature_map is not None
+        self.forest, self.dtype = forest, dtype
+        inner: list[Any] = []
+
+        def relaxed(stacked: Forest) -> nn.Module:
+            inner.append(relax(stacked))
+            return inner[-1]
+
+        self.map = feature_layers.to_torch(
+            forest.feature_map, trainable=True, dtype=dtype, relax=relaxed
+        )
+        self._inner = inner
+        self._missing: tuple[torch.device, MissingTests] | None = None
+
+    def forward(
+        self, rows: Rows, units: Scaling, rules: list[MissingRule], *, gamma: float
+    ) -> Rows:
+        """Return rows with the columns that φ makes of them now; as they are if they have them.
+
+        Parameters
+        ----------
+        units : Scaling
+        rules : list of MissingRule
+            Those of nodes that read standardised columns; without any, none are made.
+        gamma : float
+        """
+        if rows.x is None:
+            return rows
+        for soft in self._inner:
+            soft.gamma = gamma
+        Zt = self.map(rows.x).T.to(rows.x.dtype).contiguous()
+        if self._missing is None or self._missing[0] != Zt.device:
+            self._missing = Zt.device, missing_tests(self.forest, Zt.device)
+        value = standardise(Zt, units, self.dtype) if rules else None
+        return assembled(Zt, value, self._missing[1], rules, rows.leaves)
+
+    def calibrate(self, X: Array) -> None:
+        """Measure the units of the forests inside of φ."""
+        for soft in self._inner:
+            soft.calibrate(X)
+
+    def hardened(self, harden: Callable[[Any], Forest]) -> FeatureMap:
+        """Return the feature map with the numbers that have moved."""
+        assert self.forest.feature_map is not None
+        return feature_layers.from_torch(self.map, self.forest.feature_map, harden=harden)

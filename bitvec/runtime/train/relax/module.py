@@ -1,0 +1,419 @@
+"""A forest as a torch module: the four arrays as parameters, its leaves softly reached."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from bitvec.core.arrays import Array
+from bitvec.core.forest import Forest, require_forest
+from bitvec.core.node_tests import MissingRule
+from bitvec.errors import InputError
+from bitvec.runtime.predict import tables
+from bitvec.runtime.predict.cpu import networks
+from bitvec.runtime.predict.torch import devices
+from bitvec.runtime.train.relax import (
+    block_scores,
+    kernel_gate,
+    options,
+    relaxations,
+    scaling,
+    soft_leaves,
+    tree_blocks,
+)
+from bitvec.runtime.train.relax.aggregation import divisor
+from bitvec.runtime.train.relax.block_scores import Plan, Routing
+from bitvec.runtime.train.relax.dense_rows import DenseRows, is_plain, may_turn_dense
+from bitvec.runtime.train.relax.leaf_functions import LeafFunctions
+from bitvec.runtime.train.relax.learned_columns import LearnedColumns
+from bitvec.runtime.train.relax.movable import find as find_movable
+from bitvec.runtime.train.relax.movable import require_range
+from bitvec.runtime.train.relax.recomputation import Part
+from bitvec.runtime.train.relax.relaxable import require_relaxable
+from bitvec.runtime.train.relax.relaxations import Relaxation
+from bitvec.runtime.train.relax.rows import Rows as Rows
+from bitvec.runtime.train.relax.rows import prepare
+from bitvec.runtime.train.relax.tree_blocks import TreeBlock
+
+SMALLEST_LOGIT = 1e-6
+"""What a probability of 0 counts as when leaves become logits."""
+
+LeafForm = Literal["values", "logits"]
+
+
+class SoftForest(nn.Module):
+    """A relaxed forest: raw = base score + sum over leaves of u(x) · v, differentiable.
+
+    Made by `from_forest`. Parameters that may move require a gradient:
+
+    * `rows.S`, `rows.offset`, `rows.r`: the rows of S that are dense because S or r may move, in
+      units of standardised columns and of each node's margin scale;
+    * `b`, (n_nodes,), in units of each node's margin scale: a threshold where the node's rows are
+      dense, elsewhere the distance by which the threshold has moved, so 0 is untouched;
+    * `v`: leaf vectors, or their logits; where leaves are linear, `leaf_functions.v`, `.constant`
+      and `.weight` instead, see `LeafFunctions`;
+    * `base_score`;
+    * `phi.map`: the feature map, see `feature_layers`; of a stacked forest its S, b and v.
+
+    Where only a part of a parameter may move, the rest is read as it started, whatever an optimiser
+    makes of it. Missing values, set tests and equality tests pass hard, without gradient; an
+    infinite margin does too. Gradients are with respect to parameters, not to X.
+
+    Trees are computed in runs (`tree_blocks`); where many are, the backward pass computes each run
+    again, so that memory does not grow with the forest.
+
+    Attributes
+    ----------
+    gamma : float
+        Steepness, in units of each node's margin standard deviation (after `calibrate`).
+    """
+
+    leaf_weight: Tensor
+    divisor: Tensor
+    leaf_output: Tensor | None
+    infinite_leaves: Tensor | None
+    b_moves: Tensor
+    v_moves: Tensor
+    start_b: Tensor
+    start_v: Tensor
+
+    def __init__(
+        self,
+        forest: Forest,
+        relaxation: Relaxation,
+        *,
+        movable: Iterable[str] | Mapping[str, Any] = ("S", "b", "v"),
+        gamma: float = 1.0,
+        dtype: torch.dtype = torch.float32,
+        leaves: LeafForm = "values",
+        routing: Routing = "auto",
+        tree_chunk: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.forest, self.gamma = forest, gamma
+        self.relaxation, self.leaves = relaxation, leaves
+        self.routing, self.tree_chunk = routing, tree_chunk
+        self.compute_dtype = dtype
+        self.dtype = torch.float32 if dtype == torch.bfloat16 else dtype
+        self.may_move = find_movable(movable, forest)
+        self.movable = self.may_move.names
+        self._partial = {
+            name: name in self.movable and not bool(getattr(self.may_move, name).all())
+            for name in ("b", "v")
+        }
+        n_columns = forest.n_features
+        if forest.feature_map is not None:
+            n_columns = forest.feature_map.n_features
+        self.phi: LearnedColumns | None = None
+        if "phi" in self.movable:
+            inner = partial(SoftForest.from_forest, relaxation=relaxation, gamma=gamma, dtype=dtype)
+            self.phi = LearnedColumns(forest, dtype=self.dtype, relax=inner)
+        self.leaf_functions: LeafFunctions | None = None
+        if forest.leaves.linear is not None:
+            self.leaf_functions = LeafFunctions(
+                forest.leaves, forest.n_outputs, moves="v" in self.movable, dtype=self.dtype
+            )
+        if self.phi is not None or self.leaf_functions is not None:
+            self.routing = "dense"
+        self._blocks: dict[tuple[torch.device, bool], list[TreeBlock]] = {}
+        v, base_score = self.start()
+        constant = self.leaf_functions is None
+        self.v = nn.Parameter(v, requires_grad="v" in self.movable and constant)
+        self.base_score = nn.Parameter(base_score, requires_grad="base_score" in self.movable)
+        self._set_scaling(scaling.unit(n_columns, forest.n_nodes))
+        weight = np.ones(forest.n_trees)
+        if forest.output.tree_weight is not None:
+            weight = forest.output.tree_weight.astype(np.float64)
+        B, output = forest.bitvectors, forest.leaves.output
+        infinite = ~np.isfinite(forest.leaves.v).all(axis=1)
+        buffers = {
+            "leaf_weight": torch.tensor(np.repeat(weight, np.diff(B.leaf_ptr)), dtype=self.dtype),
+            "divisor": torch.tensor(divisor(forest), dtype=self.dtype),
+            "leaf_output": None if output is None else torch.tensor(output.astype(np.int64)),
+            "v_moves": torch.tensor(self.may_move.v),
+            "start_v": v.clone(),
+            "infinite_leaves": torch.tensor(np.flatnonzero(infinite)) if infinite.any() else None,
+        }
+        for name, table in buffers.items():
+            self.register_buffer(name, table, persistent=False)
+
+    @classmethod
+    def from_forest(
+        cls,
+        forest: Forest,
+        relaxation: str | Relaxation = "sigmoid",
+        *,
+        movable: Iterable[str] | Mapping[str, Any] = ("S", "b", "v"),
+        gamma: float = 1.0,
+        dtype: torch.dtype = torch.float32,
+        leaves: LeafForm = "values",
+        device: torch.device | str | None = None,
+        routing: Routing = "auto",
+        tree_chunk: int | None = None,
+    ) -> SoftForest:
+        """Relax a forest.
+
+        Parameters
+        ----------
+        relaxation : str or Relaxation
+            A short name in `relaxations.RELAXATIONS`, or a gate, a leaf map and a score.
+        movable : names among "S", "b", "v", "r", "base_score", "phi", or a mapping from them
+            What may move: see `movable.find`. While S may not, axis-aligned tests stay
+            axis-aligned; where it may, the rows of margin tests are dense (rows with substitutes or
+            category indicators stay as they are, and so do those that the kernel gate reads). The
+            offsets of a polytope's rows belong to S, the weights of linear leaves to v, and "phi"
+            is the feature map.
+        gamma : float
+            Steepness, above 0.
+        dtype : torch.float32, torch.float64 or torch.bfloat16
+            In which the module computes. With bfloat16, parameters and margins are float32, gates
+            and the products along paths are bfloat16, and sums over leaves are float32 again: each
+            membership is off by up to 2⁻⁸ of itself per level.
+        leaves : "values" or "logits"
+            What the parameter `v` holds; with logits, leaf vectors are their softmax.
+        device : torch.device or str, optional
+            The CPU if not given.
+        routing : "auto", "dense" or "sparse"
+            Of `smooth_step`: every node of every row, or those only that are reached, which gives
+            the same scores and gradients; by default the faster one, judged by a few rows. Only
+            dense where leaves are linear or the feature map moves.
+        tree_chunk : int, optional
+            Trees that are computed together, and again in the backward pass. By default as many as
+            stay in a cache, and again only where memory would grow large.
+
+        Raises
+        ------
+        InputError
+            If a name is unknown, parts of a relaxation do not fit, a number is out of place, torch
+            cannot use the device, or a leaf vector or base score that may move is finite and too
+            large for `dtype`.
+        UnsupportedModelError
+            If the forest has linear leaves that are to be logits, no trees, trees that are neither
+            summed nor averaged, a prediction kernel that the relaxation does not read, or a feature
+            map that is to move and cannot.
+        """
+        require_forest(forest)
+        found = relaxations.find(relaxation)
+        gamma, place = options.positive("gamma", gamma), devices.find(device)
+        options.among("dtype", dtype, (torch.float32, torch.float64, torch.bfloat16))
+        options.among("leaves", leaves, ("values", "logits"))
+        options.among("routing", routing, ("auto", "dense", "sparse"))
+        if routing == "sparse":
+            block_scores.require_sparse(forest, found, find_movable(movable, forest).names)
+        if tree_chunk is not None:
+            tree_chunk = options.whole("tree_chunk", tree_chunk)
+        require_relaxable(forest, found, leaves)
+        module = cls(
+            forest,
+            found,
+            movable=movable,
+            gamma=gamma,
+            dtype=dtype,
+            leaves=leaves,
+            routing=routing,
+            tree_chunk=tree_chunk,
+        )
+        for name, given in (("v", forest.leaves.v), ("base_score", forest.output.base_score)):
+            if name in module.movable and given is not None:
+                require_range(name, given, getattr(module, name).detach().numpy())
+        return module.to(place)
+
+    def start(self) -> tuple[Tensor, Tensor]:
+        """Return where `v` and `base_score` start, on the CPU."""
+        v = self.forest.leaves.v.astype(np.float64)
+        if self.leaves == "logits":
+            v = np.log(np.maximum(v, SMALLEST_LOGIT))
+        base_score = torch.tensor(self.forest.output.base_score, dtype=self.dtype)
+        return torch.tensor(v, dtype=self.dtype), base_score
+
+    @property
+    def device(self) -> torch.device:
+        """Where the parameters are."""
+        return self.v.device
+
+    def calibrate(self, X: Any) -> SoftForest:
+        """Measure the units of columns and margins on rows, and start S, r and b from the forest.
+
+        To be called before training: what these parameters learned, and the weights of linear
+        leaves, is given up. Columns are those of the forest's own feature map.
+        """
+        x = self._inputs(X)
+        if len(x) == 0:
+            raise InputError("`X` must have at least one row to calibrate on, got none.")
+        Z = networks.columns(self.forest, x)
+        self._set_scaling(scaling.measure(self.forest, Z, self.device), self.device)
+        if self.leaf_functions is not None:
+            self.leaf_functions.calibrate(x)
+        if self.phi is not None:
+            self.phi.calibrate(x)
+        return self
+
+    def prepare(self, X: Any) -> Rows:
+        """Standardise rows once, for many calls of `raw` on parts of them."""
+        self.blocks()
+        return prepare(
+            self.forest,
+            self._inputs(X),
+            self.scaling,
+            self._rules(),
+            dtype=self.dtype,
+            device=self.device,
+            functions=self.leaf_functions,
+            learned=self.phi is not None,
+        )
+
+    def forward(self, X: Any) -> Tensor:
+        """Return soft raw scores, (batch, n_outputs)."""
+        rows = self._ready(X)
+        plan, total = self.plan(), None
+        if block_scores.may_be_sparse(plan):
+            total = block_scores.sparse_total(plan, self.whole(), rows)
+        if total is None:
+            again = self.tree_chunk is not None
+            total = block_scores.total(plan, list(self.parts()), rows, always_again=again)
+        return self._finish(total)
+
+    def memberships(self, X: Any) -> Tensor:
+        """Return u, (batch, n_leaves): each tree's sum is 1."""
+        rows = self._ready(X)
+        return block_scores.of_leaves(soft_leaves.memberships, self.plan(), self.parts(), rows).T
+
+    def log_memberships(self, X: Any) -> Tensor:
+        """Return log u, (n_leaves, batch), not by way of u where the relaxation has logarithms.
+
+        Where u is 0 it is −inf, without gradient. What a straight-through u is worth to a leaf that
+        is not reached is therefore lost here, and only here: form its mixtures of `memberships`.
+        """
+        rows = self._ready(X)
+        return block_scores.of_leaves(soft_leaves.log_memberships, self.plan(), self.parts(), rows)
+
+    @torch.no_grad()
+    def exit_leaves(self, X: Any) -> Tensor:
+        """Return the hard exits in this module's arithmetic, as forest leaves (n_trees, batch)."""
+        return block_scores.exit_leaves(self.plan(), self.parts(), self._ready(X))
+
+    def hard(self, X: Any) -> Tensor:
+        """Return raw scores, (batch, n_outputs), hard routing, in this module's arithmetic."""
+        rows = self._ready(X)
+        leaf = self.exit_leaves(rows)
+        u = torch.zeros((self.forest.n_leaves, leaf.shape[1]), dtype=self.dtype, device=self.device)
+        return self.combine(u.scatter_(0, leaf, 1.0), rows)
+
+    def thresholds(self) -> Tensor:
+        """Return b, (n_nodes,), as it is read: what may not move is where it started."""
+        if not self._partial["b"]:
+            return self.b
+        return torch.where(self.b_moves, self.b, self.start_b)
+
+    def leaf_vectors(self) -> Tensor:
+        """Return v, (n_leaves, width): the parameter, or the softmax of logits."""
+        v: Tensor = self.v
+        if self._partial["v"]:
+            v = torch.where(self.v_moves[:, None], v, self.start_v)
+        return torch.softmax(v, dim=1) if self.leaves == "logits" else v
+
+    def combine(self, u: Tensor, rows: Rows) -> Tensor:
+        """Return raw scores, (batch, n_outputs), from memberships (n_leaves, batch) of rows."""
+        if self.leaf_functions is not None:
+            return self._finish(block_scores.sum_of_functions(self.plan(), u, rows))
+        every = slice(0, self.forest.n_leaves)
+        return self._finish(block_scores.sum_of(self.plan(), u, self._vectors(), every))
+
+    def blocks(self, *, whole: bool = False) -> list[TreeBlock]:
+        """Return the runs of trees that are computed together, or one of all trees."""
+        place = (self.device, whole)
+        if place not in self._blocks:
+            starts = [0, self.forest.n_trees]
+            if not whole:
+                starts = tree_blocks.runs_of_trees(self.forest, self.tree_chunk, self.device)
+            self._blocks[place] = tree_blocks.blocks(
+                self.forest,
+                self.rows,
+                self.scaling,
+                starts=starts,
+                with_kernel=self.relaxation.gate == "kernel",
+                learned=self.phi is not None,
+                device=self.device,
+            )
+        return self._blocks[place]
+
+    def _inputs(self, X: Any) -> Array:
+        if isinstance(X, Tensor):
+            X = X.detach().cpu().numpy()
+        return tables.rows(X, self.forest.inputs, self.forest.dtype)
+
+    def _rules(self) -> list[MissingRule]:
+        return [] if self.rows is None else self.rows.rules
+
+    def _ready(self, X: Any) -> Rows:
+        rows = X if isinstance(X, Rows) else self.prepare(X)
+        if self.phi is None:
+            return rows
+        columns: Rows = self.phi(rows, self.scaling, self._rules(), gamma=self.gamma)
+        return columns
+
+    def _vectors(self) -> Tensor:
+        return self.leaf_vectors() * self.leaf_weight[:, None]
+
+    def plan(self) -> Plan:
+        """Return how blocks are computed."""
+        return Plan(
+            self.relaxation,
+            self.gamma,
+            self.compute_dtype,
+            self.routing,
+            self.b if self.rows is None else self.rows.shift,
+            self.leaf_output,
+            self.forest.n_outputs,
+            self.infinite_leaves,
+            self.leaf_functions,
+            self.leaf_weight,
+        )
+
+    def whole(self) -> Part:
+        """Return all trees as one block, with the parameters."""
+        (part,) = self._with_parameters(self.blocks(whole=True))
+        return part
+
+    def parts(self) -> Iterator[Part]:
+        """Yield each block with its part of the parameters."""
+        return self._with_parameters(self.blocks())
+
+    def _with_parameters(self, blocks: list[TreeBlock]) -> Iterator[Part]:
+        rows = None if self.rows is None else self.rows.read()
+        return tree_blocks.with_parameters(blocks, self.thresholds(), rows, self._vectors())
+
+    def _finish(self, total: Tensor) -> Tensor:
+        return total.T / self.divisor + self.base_score
+
+    def _set_scaling(self, units: scaling.Scaling, device: torch.device | None = None) -> None:
+        tests, moves = self.forest.tests, self.may_move
+        self.scaling, self._blocks = units, {}
+        dense = may_turn_dense(tests, units) & (moves.S | (moves.r & ~is_plain(tests)))
+        if self.relaxation.gate == "kernel":
+            dense &= ~kernel_gate.box_nodes(self.forest)
+        b = np.zeros(tests.n_nodes)
+        self.rows: DenseRows | None = None
+        if dense.any():
+            self.rows = DenseRows(
+                tests, np.flatnonzero(dense), units, movable=moves, dtype=self.dtype
+            )
+            b[dense] = self.rows.start_b
+        start = torch.tensor(b, dtype=self.dtype)
+        self.b = nn.Parameter(start.clone(), requires_grad="b" in self.movable)
+        buffers = {
+            "is_fixed": torch.tensor(~dense),
+            "start_b": start,
+            "b_moves": torch.tensor(moves.b),
+        }
+        for name, table in buffers.items():
+            self.register_buffer(name, table, persistent=False)
+        if device is not None:
+            self.to(device)
+
+    is_fixed: Tensor

@@ -1,0 +1,153 @@
+"""Rows made ready for a soft forest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bitvec.core.arrays import Array
+from bitvec.core.forest import Forest
+from bitvec.core.node_tests import MissingRule
+from bitvec.runtime.predict.cpu import networks
+from bitvec.runtime.predict.torch.outcomes import DeviceTests, is_missing, to_device
+from bitvec.runtime.train.relax.leaf_functions import LeafFunctions, LeafRows
+from bitvec.runtime.train.relax.scaling import Scaling
+
+LARGEST_PLAIN = 1e30
+"""Rows without a value beyond this, and without a missing one, are plain."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StandardColumns:
+    """Standardised columns, (n_columns, batch), and where they are missing, if anywhere."""
+
+    rule: MissingRule
+    value: Tensor
+    missing: Tensor | None
+
+    def take(self, rows: Tensor | slice) -> StandardColumns:
+        """Return some rows of the batch."""
+        missing = None if self.missing is None else self.missing[:, rows]
+        return StandardColumns(self.rule, self.value[:, rows], missing)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """Rows made ready: raw columns, (n_columns, batch), and standardised ones, by missing rule.
+
+    `plain` says that no value is missing by any rule, or too large to subtract. `leaves` are the
+    columns that linear leaves read. `x`, F (batch, n_features), are rows of X of which φ, which
+    moves, is to make columns in each pass; `raw` has none then.
+    """
+
+    raw: Tensor
+    standard: list[StandardColumns]
+    plain: bool = False
+    leaves: LeafRows | None = None
+    x: Tensor | None = None
+
+    def __len__(self) -> int:
+        return self.raw.shape[1]
+
+    def take(self, rows: Tensor | slice) -> Rows:
+        """Return some rows."""
+        leaves, x = self.leaves, self.x
+        if leaves is not None:
+            leaves = leaves.take(cast(Tensor, rows))  # a slice selects as positions do
+        if x is not None:
+            x = x[rows]
+        standard = [part.take(rows) for part in self.standard]
+        return Rows(self.raw[:, rows], standard, self.plain, leaves, x)
+
+    def pieces(self, size: int) -> list[Rows]:
+        """Return all rows, at most `size` of them in each."""
+        if len(self) <= size:
+            return [self]
+        return [self.take(slice(start, start + size)) for start in range(0, len(self), size)]
+
+
+def prepare(
+    forest: Forest,
+    X: Array,
+    units: Scaling,
+    rules: list[MissingRule],
+    *,
+    dtype: torch.dtype,
+    device: torch.device,
+    functions: LeafFunctions | None,
+    learned: bool,
+) -> Rows:
+    """Standardise rows.
+
+    Parameters
+    ----------
+    X : F, (batch, n_features)
+    units : Scaling
+    rules : list of MissingRule
+        Those of nodes that read standardised columns; without any, none are made.
+    functions : LeafFunctions, optional
+        Where leaves are linear.
+    learned : bool
+        Whether φ moves, so that its columns are not made here.
+    """
+    leaves = None if functions is None else functions.prepare(X)
+    if learned:
+        x = torch.tensor(X, device=device)
+        return Rows(x.T[:0], [], leaves=leaves, x=x)
+    Z = networks.columns(forest, X)
+    raw = torch.tensor(np.ascontiguousarray(Z.T), device=device)
+    value = None
+    if rules:
+        with np.errstate(invalid="ignore", over="ignore"):
+            scaled = (Z.astype(np.float64) - units.center) / units.spread
+        scaled = np.clip(np.nan_to_num(scaled, nan=0.0), -units.limit, units.limit)
+        value = torch.tensor(scaled.T, dtype=dtype, device=device)
+    return assembled(raw, value, missing_tests(forest, device), rules, leaves)
+
+
+def assembled(
+    raw: Tensor,
+    value: Tensor | None,
+    tests: MissingTests,
+    rules: list[MissingRule],
+    leaves: LeafRows | None,
+) -> Rows:
+    """Return rows of raw columns and, if any rule reads them, standardised ones."""
+    missing = tests.missing(raw.detach())
+    plain = not any(bool(part.any()) for part in missing.values())
+    plain = plain and bool((raw.detach().abs() <= LARGEST_PLAIN).all())
+    standard = []
+    if value is not None:
+        for rule in rules:
+            absent = missing[rule]
+            if bool(absent.any()):
+                standard.append(StandardColumns(rule, value.masked_fill(absent, 0.0), absent))
+            else:
+                standard.append(StandardColumns(rule, value, None))
+    return Rows(raw, standard, plain, leaves)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MissingTests:
+    """The missing rules that a forest's nodes use, and one test of each on a device."""
+
+    rules: list[MissingRule]
+    tests: DeviceTests
+
+    def missing(self, raw: Tensor) -> dict[MissingRule, Tensor]:
+        """Return which values are missing, by rule."""
+        return {
+            rule: is_missing(self.tests, raw, torch.tensor(int(rule), device=raw.device))
+            for rule in self.rules
+        }
+
+
+def missing_tests(forest: Forest, device: torch.device) -> MissingTests:
+    """Return the missing rules of a forest."""
+    rules, first = np.unique(forest.tests.missing_rule, return_index=True)
+    tests = to_device(forest.tests.take(first), forest.inputs.missing_sentinel, device)
+    return MissingTests([MissingRule(int(rule)) for rule in rules], tests)

@@ -1,0 +1,115 @@
+"""The units in which a soft forest computes: columns and margins in standard deviations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+
+from bitvec.core.arrays import Array
+from bitvec.core.forest import Forest
+from bitvec.core.node_tests import MissingRule, NodeTests
+from bitvec.runtime.predict.torch.outcomes import DeviceTests, decide, is_missing, to_device
+from bitvec.runtime.train.relax.moments import LARGEST, column_units
+from bitvec.runtime.train.relax.paths import PathLayout
+
+FLOOR = 0.01
+"""Smallest margin scale, in units of the length of the node's row over standardised columns."""
+BLOCK = 1 << 22
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scaling:
+    """What a soft forest divides by.
+
+    Parameters
+    ----------
+    center, spread : float64, (n_columns,)
+        Mean and standard deviation of each column that S reads.
+    margin : float64, (n_nodes,)
+        Standard deviation of each node's margin over the rows that reach it.
+    imputed : bool, (n_rules, n_columns)
+        Columns that were missing somewhere, by missing rule: a row of S that turns dense reads
+        their center in place of a missing value.
+    limit : float
+        Standardised values are clipped to ± this.
+    """
+
+    center: Float[Array, " n_columns"]
+    spread: Float[Array, " n_columns"]
+    margin: Float[Array, " n_nodes"]
+    imputed: Bool[Array, "n_rules n_columns"]
+    limit: float
+
+
+def unit(n_columns: int, n_nodes: int) -> Scaling:
+    """Return the scaling that changes nothing."""
+    return Scaling(
+        np.zeros(n_columns),
+        np.ones(n_columns),
+        np.ones(n_nodes),
+        np.zeros((len(MissingRule), n_columns), bool),
+        1e15,
+    )
+
+
+def measure(forest: Forest, Z: Array, device: torch.device) -> Scaling:
+    """Measure the columns and the margins of a forest on rows, hard routing.
+
+    Parameters
+    ----------
+    Z : F, (batch, n_columns)
+        What S reads.
+    """
+    layout = PathLayout(forest.bitvectors, device)
+    order = layout.order.cpu().numpy()
+    tests = to_device(forest.tests.take(order), forest.inputs.missing_sentinel, device)
+    center, spread = column_units(Z)
+    margin = _margin_deviation(tests, layout, Z)
+    by_node = np.empty_like(margin)
+    by_node[order] = margin
+    floor = FLOOR * _row_length(forest.tests, spread)
+    scale = np.maximum(by_node, floor)
+    info = np.finfo(forest.dtype)  # margins are divided in the forest's dtype
+    scale = np.where(scale > 0, np.clip(scale, info.tiny, info.max / 4), 1.0)
+    values = torch.tensor(Z, device=tests.b.device)
+    imputed = np.stack(
+        [is_missing(tests, values, rule).any(0).cpu().numpy() for rule in _rules(values)]
+    )
+    return Scaling(center, spread, scale, imputed, 1e3)
+
+
+def _rules(like: torch.Tensor) -> list[torch.Tensor]:
+    return [torch.tensor(int(rule), device=like.device) for rule in MissingRule]
+
+
+def _margin_deviation(tests: DeviceTests, layout: PathLayout, Z: Array) -> Array:
+    n = layout.n_nodes
+    device = tests.b.device
+    moments = torch.zeros((3, n), dtype=torch.float64, device=device)
+    node = torch.arange(n, device=device)
+    step = max(1, BLOCK // max(n, 1))
+    for start in range(0, len(Z) if n else 0, step):
+        Zt = torch.tensor(np.ascontiguousarray(Z[start : start + step].T), device=device)
+        z, right, undefined = decide(tests, Zt, node)
+        margin = z.to(torch.float64) - tests.b.to(torch.float64)[:, None]
+        counted = layout.reached(right) & ~undefined & margin.isfinite()
+        margin = torch.where(counted, margin.clamp(-LARGEST, LARGEST), 0.0)
+        moments += torch.stack([counted.sum(1), margin.sum(1), (margin * margin).sum(1)])
+    count, total, square = moments.cpu().numpy()
+    mean = total / np.maximum(count, 1)
+    variance: Array = square / np.maximum(count, 1) - mean * mean
+    return np.sqrt(np.maximum(variance, 0.0))
+
+
+def _row_length(tests: NodeTests, spread: Array) -> Array:
+    """Return sum over a node's rows of |r| · the length of the row over standardised columns."""
+    row = np.repeat(np.arange(tests.n_rows), np.diff(tests.row_ptr))
+    square = (tests.weight.astype(np.float64) * spread[tests.column]) ** 2
+    length = np.sqrt(np.bincount(row, square, minlength=tests.n_rows))
+    node = np.repeat(np.arange(tests.n_nodes), np.diff(tests.node_ptr))
+    r = np.abs(tests.r.astype(np.float64))
+    result: Array = np.bincount(node, r * length, minlength=tests.n_nodes)
+    return result

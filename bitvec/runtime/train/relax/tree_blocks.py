@@ -1,0 +1,311 @@
+"""Runs of trees that are computed together, so that what a step needs stays small."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bitvec.core import structure
+from bitvec.core.arrays import Array
+from bitvec.core.forest import Forest
+from bitvec.runtime.train.relax import dense_margins, fixed_margins, kernel_gate
+from bitvec.runtime.train.relax.dense_margins import DenseBlock, dense_block, in_block_order
+from bitvec.runtime.train.relax.dense_rows import DenseRows, RowParameters
+from bitvec.runtime.train.relax.fixed_margins import FixedBlock, fixed_block
+from bitvec.runtime.train.relax.kernel_gate import KernelGate
+from bitvec.runtime.train.relax.paths import PathLayout
+from bitvec.runtime.train.relax.rows import Rows
+from bitvec.runtime.train.relax.scaling import Scaling
+from bitvec.runtime.train.relax.soft_leaves import Margins
+
+CACHED_NODES = 512
+"""Nodes of a block on a CPU: with about 1,000 rows what a step needs stays in its cache."""
+NODES = 1 << 16
+"""Nodes of a block on any other device."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TreeBlock:
+    """A run of trees.
+
+    Parameters
+    ----------
+    trees, nodes, leaves : slice
+        In the forest.
+    dense_nodes, dense_rows : slice
+        In the module's `DenseRows`.
+    layout : PathLayout
+    fixed, dense : FixedBlock, DenseBlock, optional
+        Nodes whose rows of S stay, and nodes whose rows are dense; None where there is none.
+    fixed_at, dense_at : int64
+        Their places in level order.
+    stands : int64, (n_nodes,)
+        Where each place stands when the fixed nodes follow the dense ones.
+    is_fixed, accepts_equal : bool, (n_nodes, 1)
+        In level order.
+    kernel : KernelGate, optional
+    """
+
+    trees: slice
+    nodes: slice
+    leaves: slice
+    dense_nodes: slice
+    dense_rows: slice
+    layout: PathLayout
+    fixed: FixedBlock | None
+    dense: DenseBlock | None
+    fixed_at: Tensor
+    dense_at: Tensor
+    stands: Tensor
+    is_fixed: Tensor
+    accepts_equal: Tensor
+    kernel: KernelGate | None
+
+
+class BlockParameters(NamedTuple):
+    """What moves of a block: b in level order, rows in the block's order, leaf vectors."""
+
+    b: Tensor
+    rows: RowParameters | None
+    vectors: Tensor
+
+
+def runs_of_trees(forest: Forest, tree_chunk: int | None, device: torch.device) -> list[int]:
+    """Return where each run of trees starts, and the number of trees at the end."""
+    if tree_chunk is not None:
+        return [*range(0, forest.n_trees, tree_chunk), forest.n_trees]
+    most = CACHED_NODES if device.type == "cpu" else NODES
+    size = np.diff(forest.bitvectors.node_ptr)
+    starts, held = [0], 0
+    for tree in range(forest.n_trees):
+        if held and held + size[tree] > most:
+            starts.append(tree)
+            held = 0
+        held += int(size[tree])
+    return [*starts, forest.n_trees]
+
+
+def blocks(
+    forest: Forest,
+    dense: DenseRows | None,
+    units: Scaling,
+    *,
+    starts: list[int],
+    with_kernel: bool,
+    learned: bool,
+    device: torch.device,
+) -> list[TreeBlock]:
+    """Return the blocks of a forest.
+
+    Parameters
+    ----------
+    dense : DenseRows, optional
+    units : Scaling
+    starts : list of int
+        See `runs_of_trees`.
+    with_kernel : bool
+        Whether the gate is the kernel gate.
+    learned : bool
+        Whether columns have a gradient.
+    """
+    is_dense = np.zeros(forest.n_nodes, bool)
+    rows_before = np.zeros(1, np.int64)
+    if dense is not None:
+        is_dense[dense.nodes] = True
+        count = np.bincount(dense.row_node, minlength=dense.n_nodes)
+        rows_before = np.concatenate([[0], np.cumsum(count)])
+    dense_before = np.concatenate([[0], np.cumsum(is_dense)])
+    passes_hard = np.zeros(forest.n_nodes, bool)
+    if with_kernel and forest.kernel is not None:
+        passes_hard = ~kernel_gate.box_nodes(forest)
+    B, tests = forest.bitvectors, forest.tests
+
+    def put(values: Array) -> Tensor:
+        return torch.tensor(values, device=device)
+
+    def block(first: int, last: int) -> TreeBlock:
+        part, _ = structure.select(B, np.arange(first, last))
+        nodes = slice(int(B.node_ptr[first]), int(B.node_ptr[last]))
+        layout = PathLayout(part, device)
+        at = nodes.start + layout.order.cpu().numpy()
+        place_dense, place_fixed = np.flatnonzero(is_dense[at]), np.flatnonzero(~is_dense[at])
+        stands = np.empty(len(at), np.int64)
+        stands[np.concatenate([place_dense, place_fixed])] = np.arange(len(at))
+        fixed = at[place_fixed]
+        begin, end = int(dense_before[nodes.start]), int(dense_before[nodes.stop])
+        return TreeBlock(
+            slice(first, last),
+            nodes,
+            slice(int(B.leaf_ptr[first]), int(B.leaf_ptr[last])),
+            slice(begin, end),
+            slice(int(rows_before[begin]), int(rows_before[end])),
+            layout,
+            fixed_block(
+                tests.take(fixed),
+                units.margin[fixed],
+                passes_hard[fixed],
+                forest.inputs.missing_sentinel,
+                device,
+                learned=learned,
+            )
+            if len(fixed)
+            else None,
+            dense_block(dense, dense_before[at[place_dense]], device)
+            if dense is not None and len(place_dense)
+            else None,
+            put(place_fixed),
+            put(place_dense),
+            put(stands),
+            put(~is_dense[at])[:, None],
+            put(tests.relation[at] == 1)[:, None],
+            kernel_gate.kernel_gate(forest, part, nodes, units, layout) if with_kernel else None,
+        )
+
+    return [block(first, last) for first, last in pairwise(starts)]
+
+
+def with_parameters(
+    blocks: list[TreeBlock], b: Tensor, rows: RowParameters | None, vectors: Tensor
+) -> Iterator[tuple[TreeBlock, BlockParameters]]:
+    """Yield each block with its part of the forest's parameters.
+
+    One split for each parameter: its backward pass joins the parts' gradients once, where a slice
+    for each block would fill a whole gradient for each.
+    """
+    own_b = _split(b, [part.nodes for part in blocks])
+    own_vectors = _split(vectors, [part.leaves for part in blocks])
+    own_rows: Iterable[RowParameters | None] = [None] * len(blocks)
+    if rows is not None:
+        split = (_split(values, [part.dense_rows for part in blocks]) for values in rows)
+        own_rows = (RowParameters(*part) for part in zip(*split, strict=True))
+    for block, its_b, its_rows, its_vectors in zip(
+        blocks, own_b, own_rows, own_vectors, strict=True
+    ):
+        if block.dense is not None and its_rows is not None:
+            its_rows = in_block_order(its_rows, block.dense)
+        yield block, BlockParameters(block.layout.by_level(its_b), its_rows, its_vectors)
+
+
+def _split(values: Tensor, parts: list[slice]) -> tuple[Tensor, ...]:
+    return torch.split_with_sizes(values, [part.stop - part.start for part in parts])
+
+
+def margins(
+    block: TreeBlock, parameters: BlockParameters, rows: Rows, shift: Tensor, *, decided: bool
+) -> Margins:
+    """Return the margins of a block; with `decided`, h everywhere.
+
+    h is the forest's own outcome where nothing of a node has moved, else that of m.
+    """
+    b, right = parameters.b, None
+    if block.dense is None:
+        value, hard, right = _fixed(block, rows, b, decided=decided)
+    else:
+        assert parameters.rows is not None
+        own = b if block.fixed is None else b.index_select(0, block.dense_at)
+        value, hard = dense_margins.margins(parameters.rows, own, block.dense, rows.standard, shift)
+        if hard is not None or decided:
+            right = block.dense.missing_right.expand(value.shape)
+        if block.fixed is not None:
+            fixed = _fixed(block, rows, b.index_select(0, block.fixed_at), decided=decided)
+            value, hard, right = _joined((value, hard, right), fixed, block.stands)
+    if not decided:
+        return Margins(value, hard, right)
+    assert right is not None
+    turned = torch.where(block.accepts_equal, value >= 0, value > 0)
+    untouched = block.is_fixed & (b == 0)[:, None]
+    given = untouched if hard is None else hard | untouched
+    return Margins(value, hard, torch.where(given, right, turned))
+
+
+Parts = tuple[Tensor, Tensor | None, Tensor | None]
+
+
+def _fixed(block: TreeBlock, rows: Rows, b: Tensor, *, decided: bool) -> Parts:
+    if block.fixed is None:  # trees of one leaf
+        value = b[:, None].expand(-1, len(rows))
+        return value, None, value > 0
+    value, hard, right = fixed_margins.margins(block.fixed, rows, b.dtype, decided=decided)
+    return value - b[:, None], hard, right
+
+
+def _joined(dense: Parts, fixed: Parts, stands: Tensor) -> Parts:
+    """Put the nodes of both kinds into level order."""
+    value = torch.cat((dense[0], fixed[0])).index_select(0, stands)
+    hard, right = (
+        None if one is None and other is None else _cat(one, other, dense[0], fixed[0])[stands]
+        for one, other in zip(dense[1:], fixed[1:], strict=True)
+    )
+    return value, hard, right
+
+
+def _cat(one: Tensor | None, other: Tensor | None, like: Tensor, like_other: Tensor) -> Tensor:
+    """Join two masks, either of which may be missing: nowhere true."""
+    false = torch.zeros((), dtype=torch.bool, device=like.device)
+    return torch.cat(
+        (
+            false.expand(like.shape) if one is None else one,
+            false.expand(like_other.shape) if other is None else other,
+        )
+    )
+
+
+def pair_margins(
+    block: TreeBlock,
+    parameters: BlockParameters,
+    rows: Rows,
+    shift: Tensor,
+    *,
+    place: Tensor,
+    at: Tensor,
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    """Return m, where it passes hard, and h there, for pairs of a node and a row of the batch.
+
+    Parameters
+    ----------
+    place, at : int64, (n_pairs,)
+        Nodes in level order, and rows of the batch.
+    """
+    b = parameters.b
+    number = block.stands[place]
+    n_dense = len(block.dense_at)
+    if block.dense is None:
+        assert block.fixed is not None
+        value, hard, right = fixed_margins.pair_margins(
+            block.fixed, rows, b.dtype, node=number, at=at
+        )
+        return value - b[place], hard, right
+    assert parameters.rows is not None
+    if block.fixed is None:
+        return _dense_pairs(block, parameters.rows, b, rows, shift, number, at)
+    is_dense = number < n_dense
+    dense, fixed = torch.nonzero(is_dense)[:, 0], torch.nonzero(~is_dense)[:, 0]
+    own = b.index_select(0, block.dense_at)
+    of_dense = _dense_pairs(block, parameters.rows, own, rows, shift, number[dense], at[dense])
+    value, hard, right = fixed_margins.pair_margins(
+        block.fixed, rows, b.dtype, node=number[fixed] - n_dense, at=at[fixed]
+    )
+    of_fixed = (value - b[place[fixed]], hard, right)
+    return _joined(of_dense, of_fixed, torch.argsort(torch.cat((dense, fixed))))
+
+
+def _dense_pairs(
+    block: TreeBlock,
+    parameters: RowParameters,
+    b: Tensor,
+    rows: Rows,
+    shift: Tensor,
+    node: Tensor,
+    at: Tensor,
+) -> Parts:
+    assert block.dense is not None
+    value, missing = dense_margins.pair_margins(
+        parameters, b, block.dense, rows.standard, shift, node=node, at=at
+    )
+    return value, missing, None if missing is None else block.dense.missing_right[node, 0]

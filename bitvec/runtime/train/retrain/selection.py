@@ -1,0 +1,220 @@
+"""The promise of retraining: a hard forest is taken only if it is clearly better on validation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from bitvec.core.arrays import Array
+from bitvec.core.forest import Forest
+from bitvec.errors import FileFormatError
+from bitvec.runtime.predict.cpu.engine import NumbaEngine
+from bitvec.runtime.predict.torch.engine import TorchEngine
+from bitvec.runtime.train.retrain import probability_leaves
+from bitvec.runtime.train.retrain.objective import Objective
+
+ERRORS = 0.5
+"""Standard errors that a gain must exceed."""
+LONG_WALK = 1 << 20
+"""(row, tree) pairs from which packing a forest for compiled kernels may pay."""
+PACKING = 150
+"""Pairs that the engine in torch walks while one node is packed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """One look at the hard forest on the way.
+
+    Parameters
+    ----------
+    stage : str
+        "start", "leaves" or "soft".
+    step, steps : int
+        How far the stage was, of how far.
+    score : float
+        On the validation rows, of the hard forest in its inference dtype; more is better.
+    loss : float
+        Mean training loss since the last look; NaN where none was computed.
+    gamma : float
+        Steepness at that step; NaN outside the soft stage.
+    accepted : bool
+        Whether this forest became the best so far.
+    """
+
+    stage: str
+    step: int
+    steps: int
+    score: float
+    loss: float
+    gamma: float
+    accepted: bool
+
+    def record(self) -> dict[str, Any]:
+        """Return the fields as JSON holds them: a number that is not finite as a string."""
+        return {name: _plain(value) for name, value in asdict(self).items()}
+
+    @classmethod
+    def of_record(cls, record: Mapping[str, Any]) -> Evaluation:
+        """Return the evaluation of a record."""
+        numbers = {name: float(record[name]) for name in ("score", "loss", "gamma")}
+        return cls(
+            str(record["stage"]),
+            int(record["step"]),
+            int(record["steps"]),
+            accepted=bool(record["accepted"]),
+            **numbers,
+        )
+
+
+def _plain(value: Any) -> Any:
+    return repr(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def hard_scores(forest: Forest, X: Array) -> Array:
+    """Return the raw scores of a forest that is asked once, by the engine that is ready sooner.
+
+    Both have the bits of the reference. Rows of S with several entries are much faster in compiled
+    kernels; a small batch is walked before they are packed.
+    """
+    tests = forest.tests
+    pairs = len(X) * forest.n_trees
+    if tests.column.size > tests.n_nodes or pairs > max(LONG_WALK, PACKING * tests.n_nodes):
+        return NumbaEngine(forest).raw(X)
+    return TorchEngine(forest).raw(X)
+
+
+def _gives_probabilities(forest: Forest) -> bool:
+    base = forest.output.base_score
+    return probability_leaves.groups(forest) is not None and not np.any(base)
+
+
+class Selection:
+    """Keeps the best hard forest; the start stays unless another is clearly better.
+
+    A candidate must gain more on validation than half a standard error: of the start's accuracy a,
+    0.5 · sqrt(a (1 − a) / n), or for any other score of the paired difference from the start,
+    whose deviation is taken over the rows.
+
+    Parameters
+    ----------
+    start : Forest
+    X, target, weight : arrays
+        The validation rows, of positive weight.
+
+    Attributes
+    ----------
+    best : Forest
+    start_score, score : float
+    history : list of Evaluation
+    """
+
+    def __init__(
+        self, start: Forest, objective: Objective, X: Array, target: Array, weight: Array
+    ) -> None:
+        self._objective, self._X, self._target = objective, X, target
+        self._weight = weight / weight.max()
+        share = self._weight / self._weight.sum()
+        self._n_effective = 1.0 / float((share**2).sum())
+        self._start_scores = self._scores(hard_scores(start, X))
+        self.start_score = self.score = self._mean(self._start_scores)
+        self.best = self.start = start
+        self._has_probabilities = _gives_probabilities(start)
+        self.history = [Evaluation("start", 0, 0, self.score, np.nan, np.nan, False)]
+
+    def consider(
+        self,
+        candidate: Forest,
+        stage: str,
+        step: int,
+        steps: int,
+        *,
+        loss: float = np.nan,
+        gamma: float = np.nan,
+        raw: Array | None = None,
+    ) -> Evaluation:
+        """Score a candidate and keep it if it is the best; `raw` are its raw scores, if known."""
+        scores = self._scores(hard_scores(candidate, self._X) if raw is None else raw)
+        score = self._mean(scores)
+        accepted = (
+            score > self.score
+            and self._is_sound(candidate)
+            and (
+                not np.isfinite(self.start_score)
+                or score - self.start_score > self._least_gain(scores)
+            )
+        )
+        if accepted:
+            self.best, self.score = candidate, score
+        evaluation = Evaluation(stage, step, steps, score, loss, gamma, accepted)
+        self.history.append(evaluation)
+        return evaluation
+
+    def state(self) -> tuple[dict[str, Array], dict[str, Any]]:
+        """Return arrays and a JSON record of what was seen, beside `best`, which is not in them."""
+        record = {
+            "score": _plain(self.score),
+            "start_score": _plain(self.start_score),
+            "is_start": self.best is self.start,
+            "history": [evaluation.record() for evaluation in self.history],
+        }
+        return {}, record
+
+    def restore(self, best: Forest, arrays: Mapping[str, Array], record: Mapping[str, Any]) -> None:
+        """Go on from a state of a selection with the same start and rows, and its best forest.
+
+        Raises
+        ------
+        FileFormatError
+            If the record is none, or the start scores otherwise on these rows.
+        """
+        try:
+            start_score, score = float(record["start_score"]), float(record["score"])
+            is_start = bool(record["is_start"])
+            history = [Evaluation.of_record(part) for part in record["history"]]
+        except (KeyError, TypeError, ValueError) as error:
+            raise FileFormatError(
+                f"the state of a selection must be whole, got one without {error}."
+            ) from None
+        if start_score != self.start_score:
+            raise FileFormatError(
+                f"the state of a selection must be that of the same forest and rows, got a start "
+                f"of score {start_score:.6g} in place of {self.start_score:.6g}."
+            )
+        self.best = self.start if is_start else best
+        self.score, self.history = score, history
+
+    def _scores(self, raw: Array) -> Array:
+        return self._objective.scores(raw, self._target)
+
+    def _mean(self, scores: Array) -> float:
+        # One division of sums: all right is exactly 1.
+        with np.errstate(over="ignore"):
+            return float((self._weight * scores).sum() / self._weight.sum())
+
+    def _is_sound(self, candidate: Forest) -> bool:
+        """Return whether a candidate answers as the start does, whatever its score is.
+
+        Every leaf that was finite still is, since labels come from NaN, too; and leaves that held
+        class probabilities, on which nothing was added, still do.
+        """
+        if self._has_probabilities and not _gives_probabilities(candidate):
+            return False
+        v, was_finite = candidate.leaves.v, np.isfinite(self.start.leaves.v)
+        if v.shape != was_finite.shape:  # leaves were removed or given another form
+            return bool(np.all(np.isfinite(v)) or not np.all(was_finite))
+        return bool(np.all(np.isfinite(v[was_finite])))
+
+    def _least_gain(self, scores: Array) -> float:
+        if self._objective.is_accuracy:
+            a = self.start_score
+            variance, unit = a * (1 - a), 1.0
+        else:
+            gain = scores - self._start_scores
+            gain -= self._mean(gain)
+            unit = float(np.abs(gain).max()) or 1.0  # so that squares do not overflow
+            variance = self._mean((gain / unit) ** 2)
+        return ERRORS * unit * float(np.sqrt(max(variance, 0.0) / self._n_effective))

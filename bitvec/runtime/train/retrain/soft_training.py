@@ -1,0 +1,251 @@
+"""Training a relaxed forest, hardened and scored on the way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from itertools import islice
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bitvec.core.arrays import Array
+from bitvec.core.forest import Forest
+from bitvec.errors import InvalidForestError
+from bitvec.runtime.train.relax.harden import harden
+from bitvec.runtime.train.relax.module import SoftForest
+from bitvec.runtime.train.retrain import checkpoint, leaf_counts, optimizers, zero_rows
+from bitvec.runtime.train.retrain.batches import Batch, Batches
+from bitvec.runtime.train.retrain.checkpoint import Checkpoint, State
+from bitvec.runtime.train.retrain.distillation import Distillation
+from bitvec.runtime.train.retrain.objective import Objective
+from bitvec.runtime.train.retrain.recipe import Recipe, diverged, tell
+from bitvec.runtime.train.retrain.regularisers import Regularisers
+from bitvec.runtime.train.retrain.schedules import looks
+from bitvec.runtime.train.retrain.selection import Selection
+from bitvec.runtime.train.retrain.workers import Workers
+
+SMALLEST = 1e-6
+"""Added to probabilities that may be exactly 0 before their logarithm is taken."""
+NOTHING_MOVES = "Nothing that may move has an effect: no tree has a node that it could change."
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Goal:
+    """What the soft forest is trained towards.
+
+    Parameters
+    ----------
+    objective : Objective
+    distillation : Distillation, optional
+        The pull towards another model's answers.
+    regularisers : Regularisers
+    """
+
+    objective: Objective
+    distillation: Distillation | None = None
+    regularisers: Regularisers = field(default_factory=Regularisers)
+
+    def by_likelihood(self, module: SoftForest) -> bool:
+        """Return whether the loss is the likelihood of one tree, taken in log space."""
+        return (
+            module.leaves == "logits"
+            and module.forest.n_trees == 1
+            and self.objective.is_likelihood
+            and self.distillation is None
+        )
+
+    def losses(self, module: SoftForest, batch: Batch) -> Tensor:
+        """Return the loss of each row, (n,)."""
+        if self.by_likelihood(module):
+            label = batch.target[:, 0]
+            if module.relaxation.has_logarithms:
+                log_class = torch.log_softmax(module.v, dim=1)[:, label]
+                return -torch.logsumexp(module.log_memberships(batch.rows) + log_class, dim=0)
+            share = module.memberships(batch.rows) @ module.leaf_vectors()
+            return -torch.log(share.gather(1, label[:, None])[:, 0] + SMALLEST)
+        raw = module(batch.rows)
+        losses = self.objective.losses(raw, batch.target)
+        if self.distillation is None:
+            return losses
+        assert batch.teacher is not None
+        return self.distillation.mixed(losses, raw, batch.teacher)
+
+
+@dataclass(eq=False)
+class Training:
+    """The state of a run between two steps."""
+
+    module: SoftForest
+    optimizer: torch.optim.Optimizer
+    rates: list[float]
+    step: int = 0
+    loss_sum: float = 0.0
+    n_losses: int = 0
+
+
+def train_soft(
+    module: SoftForest,
+    goal: Goal,
+    batches: Batches,
+    selection: Selection,
+    recipe: Recipe,
+    workers: Workers,
+    kept: Checkpoint | None = None,
+    state: State | None = None,
+) -> str | None:
+    """Train the relaxed forest, hardening and scoring it on the way; return why it ended early.
+
+    No flush-to-zero is used: it gained nothing here, and inference needs subnormal numbers.
+
+    Parameters
+    ----------
+    kept : Checkpoint, optional
+        Where the state is written at each look.
+    state : State, optional
+        The state to go on from; `selection` has been restored from it already.
+    """
+    module.calibrate(batches.sample())
+    batches.start(module)
+    _start_leaves(module, goal.objective, batches)
+    optimizer, rates = optimizers.build(module, goal.objective, recipe)
+    run = Training(module, optimizer, rates)
+    if state is not None:
+        checkpoint.take_training(state, module, optimizer)
+        run.step = state.record["step"]
+    steps, waited = recipe.steps, _looks_without_gain(selection)
+    looked_at = looks(steps, recipe.evaluations)
+    if _out_of_patience(recipe, run.step, waited):
+        return _no_gain(run.step, steps, waited)
+    for batch in islice(batches.steps(run.step), steps - run.step):
+        stopped = _step(run, goal, batch, recipe, workers)
+        if stopped is not None:
+            return stopped
+        if run.step not in looked_at:
+            continue
+        try:
+            hardened = zero_rows.settled(harden(module))
+            candidate = recounted(hardened, module, goal.objective, batches)
+        except InvalidForestError:
+            return diverged("forest", run.step, steps)
+        evaluation = selection.consider(
+            candidate, "soft", run.step, steps,
+            loss=run.loss_sum / max(run.n_losses, 1), gamma=module.gamma,
+        )  # fmt: skip
+        run.loss_sum, run.n_losses = 0.0, 0
+        tell(recipe, evaluation)
+        waited = 0 if evaluation.accepted else waited + 1
+        if kept is not None and workers.is_first:
+            kept.save(snapshot(run, selection))
+        if _out_of_patience(recipe, run.step, waited):
+            return _no_gain(run.step, steps, waited)
+    return None
+
+
+def _out_of_patience(recipe: Recipe, step: int, waited: int) -> bool:
+    return recipe.patience is not None and waited >= recipe.patience and step < recipe.steps
+
+
+def _no_gain(step: int, steps: int, waited: int) -> str:
+    return (
+        f"Training stopped at step {step} of {steps}: the hard forest had not become better in "
+        f"{waited} looks."
+    )
+
+
+def snapshot(run: Training, selection: Selection) -> State:
+    """Return all that the rest of the run depends on."""
+    arrays, record = selection.state()
+    state = State(
+        {f"selection/{name}": array for name, array in arrays.items()},
+        {"stage": "soft", "step": run.step, "selection": record},
+    )
+    checkpoint.put_forest(state, "best", selection.best)
+    checkpoint.put_training(state, run.module, run.optimizer)
+    return state
+
+
+def _step(run: Training, goal: Goal, batch: Batch, recipe: Recipe, workers: Workers) -> str | None:
+    """Take one step; return why training cannot go on, if so."""
+    module, steps = run.module, recipe.steps
+    part = run.step / steps
+    module.gamma = recipe.gamma(part)
+    for group, rate in zip(run.optimizer.param_groups, run.rates, strict=True):
+        group["lr"] = rate * recipe.rate(part)
+    loss = (goal.losses(module, batch) * batch.weight).sum()
+    if not loss.requires_grad:
+        return NOTHING_MOVES
+    if goal.regularisers.added:
+        loss = loss + goal.regularisers.penalty(module) / workers.size
+    run.optimizer.zero_grad(set_to_none=True)
+    loss.backward()  # type: ignore[no-untyped-call]
+    total = loss.detach()
+    if workers.size > 1:
+        moving = [parameter for parameter in module.parameters() if parameter.requires_grad]
+        for parameter in moving:
+            if parameter.grad is None:  # a share without rows still takes part in the sum
+                parameter.grad = torch.zeros_like(parameter)
+        total = total.to(module.dtype).reshape(1)
+        workers.add_up([total, *(p.grad for p in moving if p.grad is not None)])
+    value = float(total)
+    run.step += 1
+    if not np.isfinite(value):
+        return diverged("loss", run.step, steps)
+    run.optimizer.step()
+    goal.regularisers.after_step(module, run.optimizer.param_groups[0]["lr"], run.optimizer)
+    if module.rows is not None and "r" in module.movable:
+        module.rows.keep_signs()
+    run.loss_sum, run.n_losses = run.loss_sum + value, run.n_losses + 1
+    return None
+
+
+def _looks_without_gain(selection: Selection) -> int:
+    waited = 0
+    for evaluation in reversed(selection.history):
+        if evaluation.accepted or evaluation.stage != "soft":
+            break
+        waited += 1
+    return waited
+
+
+@torch.no_grad()
+def _start_leaves(module: SoftForest, objective: Objective, batches: Batches) -> None:
+    if module.leaves != "logits" or "v" not in module.movable or module.forest.n_trees != 1:
+        return
+    counted = recounted(module.forest, module, objective, batches)
+    # A leaf that no row reaches has the probabilities of the start, which may be 0.
+    module.v.copy_(torch.tensor(counted.leaves.v, dtype=module.v.dtype).clamp_min(1e-3).log())
+
+
+def recounted(
+    candidate: Forest, module: SoftForest, objective: Objective, batches: Batches
+) -> Forest:
+    """Return a single tree with its leaves counted anew on the training rows, hard routing.
+
+    Other forests, and trees whose loss is not minimised leaf by leaf by a count, a mean or a
+    quantile, are returned as they are. A leaf that no row reaches keeps its vector.
+    """
+    count = leaf_counts.best_vectors(candidate, objective)
+    if count is None or not module.may_move.v.all():
+        return candidate
+    leaf, target, weight = _exits(module, batches)
+    vectors, reached = count(leaf, target, weight)
+    if not np.all(np.isfinite(vectors[reached])):
+        return candidate
+    v = candidate.leaves.v
+    with np.errstate(over="ignore"):  # what overflows is rejected by the selection
+        new = np.where(reached[:, None], vectors, v).astype(v.dtype)
+    return replace(candidate, leaves=replace(candidate.leaves, v=new))
+
+
+@torch.no_grad()
+def _exits(module: SoftForest, batches: Batches) -> tuple[Array, Array, Array]:
+    """Return the exit leaf, the target and the weight of every row of every process."""
+    parts = [
+        (module.exit_leaves(rows)[0].cpu().numpy(), data.target, data.weight)
+        for rows, data in batches.chunks()
+    ]
+    leaf, target, weight = (
+        batches.workers.joined(np.concatenate(column)) for column in zip(*parts, strict=True)
+    )
+    return leaf, target, weight

@@ -1,0 +1,1 @@
+"""Certificates: what answers for a model, rows that reach every node, and proofs."""

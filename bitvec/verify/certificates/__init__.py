@@ -1,0 +1,8 @@
+"""Certificates: what was compared with what, on which rows, and what came of it."""
+
+from bitvec.verify.certificates.certificate import Certificate
+from bitvec.verify.certificates.comparing import compare
+from bitvec.verify.certificates.digest import forest_digest
+from bitvec.verify.certificates.reading import load
+
+__all__ = ["Certificate", "compare", "forest_digest", "load"]

@@ -1,7 +1,0 @@
-"""CatBoost: JSON models, fitted models and binary files into a Forest."""
-
-from bitvec.city_hash import category_hash
-from bitvec.converters.catboost.model import convert
-from bitvec.converters.catboost.subjects import subject
-
-__all__ = ["category_hash", "convert", "subject"]

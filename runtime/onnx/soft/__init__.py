@@ -1,5 +1,0 @@
-"""Soft models as ONNX: relaxed forests, kernels, and forests that a feature map stands before."""
-
-from bitvec.runtime.onnx.soft.writer import forest_to_onnx, to_onnx
-
-__all__ = ["forest_to_onnx", "to_onnx"]

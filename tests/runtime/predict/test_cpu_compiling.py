@@ -1,0 +1,144 @@
+"""What names a compiled kernel: the digest of every source that it may be made from."""
+
+from __future__ import annotations
+
+import errno
+import os
+import pickle
+import pkgutil
+import shutil
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import numba
+import numpy as np
+import pytest
+
+from bitvec.runtime.predict import cpu
+from bitvec.runtime.predict.cpu import compiling
+
+
+def test_a_change_in_any_module_of_the_package_changes_the_digest(tmp_path, monkeypatch):
+    folder = Path(compiling.__file__).parent
+    sources = sorted(path.relative_to(folder) for path in folder.rglob("*.py"))
+    prefix = f"{cpu.__name__}."
+    modules = {module.name for module in pkgutil.walk_packages(cpu.__path__, prefix)}
+    named = {prefix + ".".join(source.with_suffix("").parts) for source in sources}
+    assert modules | {cpu.__name__} == {name.removesuffix(".__init__") for name in named}
+    for source in sources:
+        (tmp_path / source).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / source).write_bytes((folder / source).read_bytes())
+    shipped = compiling.digest()
+    monkeypatch.setattr(compiling, "HERE", tmp_path)
+
+    def digest() -> str:
+        return compiling.digest.__wrapped__(tmp_path)
+
+    before = digest()
+    assert before == shipped
+    seen = {before}
+    for source in sources:
+        content = (tmp_path / source).read_bytes()
+        (tmp_path / source).write_bytes(content + b"#")
+        assert digest() not in seen, source
+        seen.add(digest())
+        (tmp_path / source).write_bytes(content)
+    assert digest() == before
+    (tmp_path / sources[-1]).rename(tmp_path / "moved.py")
+    assert digest() not in seen
+
+
+def twice(x):
+    return 2 * x
+
+
+def made() -> compiling.Kernel:
+    function = types.FunctionType(twice.__code__, twice.__globals__, "twice")
+    function.__qualname__ = "twice"
+    return compiling.Kernel(function)
+
+
+def is_from_cache(kernel: compiling.Kernel) -> bool:
+    return sum(kernel.compiled.stats.cache_hits.values()) == 1
+
+
+DAMAGE = {
+    "empty": lambda content: b"",
+    "cut": lambda content: content[: len(content) // 2],
+    "random": lambda content: np.random.default_rng(0).bytes(len(content)),
+    "one bit": lambda content: content[:-400] + bytes([content[-400] ^ 1]) + content[-399:],
+    "a pickle": lambda content: pickle.dumps("other"),
+    "longer": lambda content: content + b"\0",
+}
+
+
+@pytest.mark.parametrize("suffix", [".nbi", ".nbc"])
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
+def test_a_damaged_cache_is_compiled_anew_and_replaced(tmp_path, monkeypatch, suffix, damage):
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    first = made()
+    assert first(21.0) == 42
+    assert not is_from_cache(first)
+    kept = made()
+    assert kept(21.0) == 42
+    assert is_from_cache(kept)
+    files = list(tmp_path.rglob(f"*{suffix}"))
+    assert files
+    for path in files:
+        path.write_bytes(damage(path.read_bytes()))
+    again = made()
+    assert again(21.0) == 42
+    assert not is_from_cache(again)
+    replaced = made()
+    assert replaced(21.0) == 42
+    assert is_from_cache(replaced)
+
+
+@pytest.mark.parametrize("failure", [errno.ENOSPC, errno.EROFS, errno.EACCES])
+def test_a_cache_that_cannot_be_written_stops_no_kernel(tmp_path, monkeypatch, failure):
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    kernel = made()
+
+    def refuse(self, path):
+        raise OSError(failure, os.strerror(failure))
+
+    monkeypatch.setattr(compiling.IndexDataCacheFile, "_open_for_write", refuse)
+    assert kernel(21.0) == 42
+    assert list(tmp_path.rglob("*.nb?")) == []
+
+
+def test_a_cache_whose_folder_is_gone_stops_no_kernel(tmp_path, monkeypatch):
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "cache"))
+    kernel = made()
+    shutil.rmtree(tmp_path / "cache", ignore_errors=True)
+    (tmp_path / "cache").write_bytes(b"")
+    assert kernel(21.0) == 42
+
+
+PREDICT = """
+import numpy as np
+import bitvec
+from bitvec.forest import from_matrices
+
+stump = from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
+print(bitvec.compile(stump, engine="numba", kernel="onerow").predict([[0.0, 9], [1.0, 9]]).tolist())
+"""
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
+def test_predictions_go_on_with_a_damaged_cache(tmp_path, damage):
+    def predict() -> str:
+        asked = [sys.executable, "-c", PREDICT]
+        env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+        return subprocess.run(asked, env=env, check=True, capture_output=True, text=True).stdout
+
+    before = predict()
+    assert before == "[10.0, 20.0]\n"
+    files = [path for path in tmp_path.rglob("*.nb?") if path.suffix in (".nbi", ".nbc")]
+    assert files
+    for path in files:
+        path.write_bytes(damage(path.read_bytes()))
+    assert predict() == before

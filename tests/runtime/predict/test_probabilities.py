@@ -1,0 +1,140 @@
+"""Compiled post-transforms have the bits of the reference's."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bitvec.core import transforms
+from bitvec.core.output import Output, PostTransform, SoftmaxSum
+from bitvec.runtime.predict.cpu import probabilities
+
+COMPILED = (
+    PostTransform.SIGMOID,
+    PostTransform.LOGISTIC,
+    PostTransform.SOFTMAX,
+    PostTransform.EXPONENTIAL,
+)
+DTYPES = [np.dtype(np.float32), np.dtype(np.float64)]
+
+
+def same(output, raw, **options):
+    expected = transforms.transform(output, raw)
+    got = probabilities.transform(output, raw, **options)
+    assert got.dtype == expected.dtype
+    assert got.shape == expected.shape
+    # Bits, but for those of NaN.
+    assert np.array_equal(got, expected, equal_nan=True)
+    assert np.array_equal(np.signbit(got[got == 0]), np.signbit(expected[expected == 0]))
+
+
+@st.composite
+def outputs_and_scores(draw):
+    dtype = draw(st.sampled_from(DTYPES))
+    groups = tuple(draw(st.lists(st.integers(1, 12), min_size=1, max_size=3)))
+    output = Output(
+        sum(groups),
+        dtype,
+        post_transform=draw(st.sampled_from(list(PostTransform))),
+        parameter=draw(st.sampled_from([1.0, 0.3, 2.5])),
+        softmax_sum=draw(st.sampled_from(list(SoftmaxSum))),
+        groups=groups,
+    )
+    n = draw(st.integers(0, 40))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    scale = draw(st.sampled_from([1e-30, 0.1, 1, 10, 100, 1000]))
+    raw = (rng.normal(size=(n, sum(groups))) * scale).astype(dtype)
+    odd = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 88.5, -88.5, 709.5, -709.5, -746, -104])
+    spoilt = rng.random(raw.shape) < draw(st.sampled_from([0, 0, 0.05]))
+    raw[spoilt] = rng.choice(odd, int(spoilt.sum())).astype(dtype)
+    return output, raw
+
+
+@given(outputs_and_scores())
+def test_every_post_transform_has_the_bits_of_the_reference(drawn):
+    same(*drawn)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("order", list(SoftmaxSum))
+@pytest.mark.parametrize("width", [1, 2, 7, 8, 9, 15, 16, 17, 63, 100, 127, 128, 129, 300])
+def test_sums_of_every_width_are_numpys(dtype, order, width):
+    # So many rows that NumPy casts them in several buffers.
+    raw = np.random.default_rng(width).normal(size=(20_000 // width + 3, width)) * 5
+    output = Output(width, dtype, post_transform=PostTransform.SOFTMAX, softmax_sum=order)
+    same(output, raw.astype(dtype))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind", COMPILED)
+def test_the_number_of_threads_does_not_change_a_bit(dtype, kind):
+    raw = np.random.default_rng(0).normal(size=(30_000, 3)).astype(dtype)
+    raw[20_000] = np.nan
+    same(Output(3, dtype, post_transform=kind), raw, n_threads=2)
+
+
+@pytest.mark.parametrize("kind", COMPILED)
+def test_scores_that_are_not_contiguous_are_left_to_the_reference(kind):
+    raw = np.random.default_rng(0).normal(size=(9, 3))
+    output = Output(3, DTYPES[1], post_transform=kind)
+    same(output, np.asfortranarray(raw))
+    same(output, np.repeat(raw, 2, axis=0)[::2])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_without_the_c_librarys_exponentials_the_reference_answers(dtype, monkeypatch):
+    monkeypatch.setattr(probabilities, "has_exponentials", lambda dtype: False)
+    monkeypatch.setattr(probabilities, "exponentials", None)
+    raw = np.random.default_rng(0).normal(size=(9, 3)).astype(dtype)
+    for kind, order in itertools.product(COMPILED, SoftmaxSum):
+        same(Output(3, dtype, post_transform=kind, softmax_sum=order), raw)
+
+
+def test_the_exponentials_agree_on_this_machine():
+    # Not promised everywhere; where it fails, this module only costs time.
+    if not all(map(probabilities.has_exponentials, DTYPES)):
+        pytest.skip("NumPy's complex exponential is not the C library's here")
+    assert 0 not in probabilities._addresses()
+
+
+def exponentials(x):
+    out = np.empty_like(x)
+    x.flags.writeable = False
+    assert probabilities.exponentials(x, out, *probabilities._addresses())
+    return out
+
+
+def float32_of(bits):
+    return np.arange(*bits, dtype=np.uint32).view(np.float32)
+
+
+def largest_bits(value):
+    return int(np.float32(value).view(np.uint32))
+
+
+@pytest.mark.parametrize("stride", [50_021, pytest.param(1, marks=pytest.mark.full)])
+@pytest.mark.parametrize("sign", [0, 1 << 31])
+def test_exponentials_of_float32_have_the_reference_s_bits(stride, sign):
+    # Every float32 up to where the result overflows or is 0, in strides or one by one.
+    end = largest_bits(89.0 if sign == 0 else 105.0)
+    step = 1 << 22
+    for start in range(0, end, step * stride):
+        last = min(start + step * stride, end)
+        x = float32_of((sign + start, sign + last, stride))
+        with np.errstate(over="ignore"):
+            assert np.array_equal(exponentials(x), transforms.c_exp(x))
+
+
+def test_every_float32_above_88_has_the_reference_s_bits():
+    x = float32_of((largest_bits(88.0), largest_bits(88.8)))
+    with np.errstate(over="ignore"):
+        assert np.array_equal(exponentials(x), transforms.c_exp(x))
+
+
+def test_exponentials_of_float64_have_the_reference_s_bits():
+    x = np.random.default_rng(0).uniform(-750, 709, 200_000)
+    assert np.array_equal(exponentials(x), transforms.c_exp(x))

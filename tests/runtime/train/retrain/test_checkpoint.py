@@ -1,0 +1,185 @@
+"""A training that is killed goes on and ends with the same forest, bit for bit."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from retraining import grown, oblique_classes  # noqa: E402
+
+from bitvec import files  # noqa: E402
+from bitvec.errors import FileFormatError, InputError  # noqa: E402
+from bitvec.runtime.train.retrain import retrain  # noqa: E402
+
+RUN = {"steps": 40, "batch_size": 64, "evaluations": 4}
+
+
+class Stop(Exception):
+    """Ends a training from its progress callback."""
+
+
+def problem():
+    X, y = oblique_classes(n=480)
+    forest = grown(X[:300], y[:300], classes=np.array(["no", "yes"]))
+    return forest, X[:300], y[:300], (X[300:], y[300:])
+
+
+def stop_at(step):
+    def look(evaluation):
+        if evaluation.stage == "soft" and evaluation.step == step:
+            raise Stop
+
+    return look
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"optimizer": "sgd"}, {"l1": 0.01}, {"train": ("b", "v")}, {"patience": 2}]
+)
+def test_a_run_that_was_interrupted_ends_as_if_it_had_not_been(tmp_path, options):
+    forest, X, y, held_out = problem()
+    whole = retrain(forest, X, y, validation=held_out, **RUN, **options)
+    path = tmp_path / "run.safetensors"
+    seen = []
+    # Two interruptions: the look at step 30 is told before its state is written.
+    for step in (20, 30):
+        with pytest.raises(Stop):
+            retrain(
+                forest, X, y, validation=held_out, checkpoint_path=path, progress=stop_at(step),
+                **RUN, **options,
+            )  # fmt: skip
+    again = retrain(
+        forest, X, y, validation=held_out, checkpoint_path=path, progress=seen.append,
+        **RUN, **options,
+    )  # fmt: skip
+    assert files.identical(again.forest, whole.forest)
+    assert again.score == whole.score
+    assert [look.step for look in again.history] == [look.step for look in whole.history]
+    assert seen[0].step == 30  # what came before was not done again
+
+
+def test_a_run_that_is_done_is_not_done_again(tmp_path):
+    forest, X, y, held_out = problem()
+    path = tmp_path / "run.safetensors"
+    first = retrain(forest, X, y, validation=held_out, checkpoint_path=path, **RUN)
+    seen = []
+    second = retrain(
+        forest, X, y, validation=held_out, checkpoint_path=path, progress=seen.append, **RUN
+    )
+    assert files.identical(first.forest, second.forest)
+    assert seen == []
+
+
+def test_the_checkpoint_of_another_run_is_refused(tmp_path):
+    forest, X, y, held_out = problem()
+    path = tmp_path / "run.safetensors"
+    retrain(forest, X, y, validation=held_out, checkpoint_path=path, **RUN)
+    others = [
+        (forest, X, {**RUN, "steps": 41}),
+        (forest, X, {**RUN, "seed": 1}),
+        (forest, X + 1, RUN),
+        (replace(forest, leaves=replace(forest.leaves, v=forest.v[::-1].copy())), X, RUN),
+    ]
+    for other, rows, run in others:
+        with pytest.raises(InputError, match="must be the checkpoint of this very training"):
+            retrain(other, rows, y, validation=held_out, checkpoint_path=path, **run)
+
+
+@pytest.mark.parametrize("keep", [0, 7, 100, -1])
+def test_a_damaged_checkpoint_is_refused_in_one_sentence(tmp_path, keep):
+    forest, X, y, held_out = problem()
+    path = tmp_path / "run.safetensors"
+    retrain(forest, X, y, validation=held_out, checkpoint_path=path, **RUN)
+    path.write_bytes(path.read_bytes()[:keep])
+    with pytest.raises(FileFormatError, match="must hold a checkpoint of bitvec"):
+        retrain(forest, X, y, validation=held_out, checkpoint_path=path, **RUN)
+
+
+SCRIPT = """
+    import sys
+    import numpy as np
+    from bitvec import files
+    from bitvec.runtime.retrain import retrain
+
+    rows = np.load(sys.argv[1] + "/rows.npz")
+    retrain(
+        files.load(sys.argv[1] + "/start.safetensors"), rows["X"], rows["y"],
+        validation=(rows["X_held"], rows["y_held"]), steps=40_000, batch_size=64,
+        evaluations=4_000, checkpoint_path=sys.argv[1] + "/run.safetensors",
+        progress=lambda look: print(look.step, flush=True),
+    )
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs SIGKILL")
+def test_a_killed_process_leaves_a_whole_checkpoint(tmp_path):
+    forest, X, y, (X_held, y_held) = problem()
+    files.save(forest, tmp_path / "start.safetensors")
+    np.savez(tmp_path / "rows.npz", X=X, y=y, X_held=X_held, y_held=y_held)
+    command = [sys.executable, "-c", textwrap.dedent(SCRIPT), str(tmp_path)]
+    for _ in range(2):  # the second process goes on from the first one's checkpoint
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            steps = [int(process.stdout.readline()) for _ in range(12)]
+            process.send_signal(signal.SIGKILL)
+        last = steps[-1]
+    assert steps[0] > 0
+    assert last >= 200  # 2 x about 11 looks of 10 steps, of which one may have been lost
+    assert [path.name for path in tmp_path.glob("*run*")] == ["run.safetensors"]
+
+
+def my_loss(raw, target):
+    return torch.nn.functional.cross_entropy(raw, target, reduction="none")
+
+
+def other_loss(raw, target):
+    return 2 * torch.nn.functional.cross_entropy(raw, target, reduction="none").square()
+
+
+def test_the_digest_of_a_function_is_that_of_its_code():
+    from bitvec.runtime.train.retrain import checkpoint
+
+    forest, X, _, _ = problem()
+
+    def digest(value):
+        return checkpoint.digest(forest, [X], {"value": value})
+
+    first = digest(my_loss)
+    assert digest(my_loss) == first
+    assert digest(other_loss) != first
+    mask = np.zeros(3000, bool)
+    moved = mask.copy()
+    moved[1500] = True  # where the text of a long array is cut
+    assert digest(mask) != digest(moved)
+
+
+def test_a_run_that_lost_its_patience_is_not_taken_up_again(tmp_path):
+    forest, X, y, held_out = problem()
+    run = {
+        "steps": 200, "batch_size": 64, "evaluations": 20, "patience": 2, "train": ("b",),
+        "learning_rate": 1e-4,
+    }  # fmt: skip
+    path = tmp_path / "run.safetensors"
+    whole = retrain(forest, X, y, validation=held_out, **run)
+    first, second = (
+        retrain(forest, X, y, validation=held_out, checkpoint_path=path, **run) for _ in range(2)
+    )
+    assert whole.history[-1].step < 200
+    for again in (first, second):
+        assert [look.step for look in again.history] == [look.step for look in whole.history]
+        assert again.note == whole.note
+        assert files.identical(again.forest, whole.forest)
+
+
+def test_a_place_where_no_checkpoint_can_be_is_refused_at_once(tmp_path):
+    forest, X, y, held_out = problem()
+    for place in (tmp_path / "nowhere" / "run.safetensors", tmp_path):
+        with pytest.raises(InputError, match="checkpoint_path"):
+            retrain(forest, X, y, validation=held_out, checkpoint_path=place, **RUN)

@@ -1,0 +1,116 @@
+"""Several processes train as one does, and go on after one of them is killed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from retraining import grown, oblique_classes  # noqa: E402
+
+from bitvec import files  # noqa: E402
+from bitvec.runtime.train.retrain import retrain  # noqa: E402
+from bitvec.runtime.train.retrain.workers import Workers  # noqa: E402
+
+if not torch.distributed.is_available():
+    pytest.skip("this torch has no torch.distributed", allow_module_level=True)
+
+RUN = {"steps": 40, "batch_size": 64, "evaluations": 4}
+SCRIPT = """
+    import os, sys
+    import numpy as np, torch
+    from bitvec import files
+    from bitvec.runtime.retrain import retrain
+
+    folder = sys.argv[1]
+    torch.distributed.init_process_group("gloo")
+    rank = torch.distributed.get_rank()
+
+    def look(evaluation):
+        # The first run of the first process dies at its second look, without a word.
+        if len(sys.argv) > 2 and not os.path.exists(folder + "/died") and evaluation.step == 20:
+            open(folder + "/died", "w").close()
+            os.kill(os.getpid(), 9)
+
+    rows = np.load(folder + "/rows.npz")
+    result = retrain(
+        files.load(folder + "/start.safetensors"), rows["X"], rows["y"],
+        validation=(rows["X_held"], rows["y_held"]), steps=40, batch_size=64, evaluations=4,
+        checkpoint_path=folder + "/checkpoint" if len(sys.argv) > 2 else None, progress=look,
+    )
+    files.save(result.forest, f"{folder}/result{rank}.safetensors")
+    torch.distributed.destroy_process_group()
+"""
+
+
+def start(folder):
+    X, y = oblique_classes(n=480)
+    forest = grown(X[:300], y[:300], classes=np.array(["no", "yes"]))
+    files.save(forest, folder / "start.safetensors")
+    np.savez(folder / "rows.npz", X=X[:300], y=y[:300], X_held=X[300:], y_held=y[300:])
+    (folder / "script.py").write_text(textwrap.dedent(SCRIPT))
+    return forest, X, y
+
+
+def torchrun(folder, *arguments, restarts=0):
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    command += [f"--max-restarts={restarts}", "--monitor-interval=0.1"]
+    done = subprocess.run(
+        [*command, str(folder / "script.py"), str(folder), *arguments],
+        capture_output=True, text=True, timeout=300,
+        # A store that outlives the restart would hand the new processes the dead ones' addresses.
+        env={**os.environ, "OMP_NUM_THREADS": "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"},
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    return [files.load(folder / f"result{rank}.safetensors") for rank in range(2)]
+
+
+def assert_close(a, b):
+    # Sums over a batch in another order, in float32, over 40 steps.
+    for name in ("weight", "b"):
+        assert np.allclose(getattr(a.tests, name), getattr(b.tests, name), rtol=1e-5, atol=1e-5)
+    assert np.allclose(a.v, b.v, rtol=1e-5, atol=1e-5)
+
+
+def test_two_processes_give_the_result_of_one(tmp_path):
+    forest, X, y = start(tmp_path)
+    alone = retrain(forest, X[:300], y[:300], validation=(X[300:], y[300:]), **RUN)
+    assert alone.improved
+    first, second = torchrun(tmp_path)
+    assert files.identical(first, second)
+    assert_close(first, alone.forest)
+
+
+@pytest.mark.full
+def test_a_killed_worker_goes_on_from_the_checkpoint(tmp_path):
+    forest, X, y = start(tmp_path)
+    first, second = torchrun(tmp_path, "die", restarts=1)
+    assert (tmp_path / "died").exists()
+    assert files.identical(first, second)
+    alone = retrain(forest, X[:300], y[:300], validation=(X[300:], y[300:]), **RUN)
+    assert_close(first, alone.forest)
+
+
+def test_one_process_alone_shares_and_adds_nothing():
+    workers = Workers()
+    rows = torch.arange(5)
+    assert workers.share(rows) is not None
+    assert torch.equal(workers.share(rows), rows)
+    gradient = torch.ones(3)
+    workers.add_up([gradient])
+    assert torch.equal(gradient, torch.ones(3))
+    rows = np.arange(3)
+    assert workers.joined(rows) is rows
+
+
+def test_the_shares_of_a_batch_are_the_whole_batch():
+    rows = torch.arange(7)
+    shares = [Workers(rank, 3).share(rows) for rank in range(3)]
+    assert sorted(torch.cat(shares).tolist()) == list(range(7))
