@@ -75,7 +75,7 @@ def test_convert_certify_predict_export_xgboost(
         run("export", "cancer.safetensors", "-o", "cancer.onnx", "--leaves", "--certify", "--json")
     )
     assert exported["passed"] is True
-    assert exported["grade"] == "two-sided"
+    assert exported["grade"] == "proved"
     assert exported["bytes"] == (desk / "cancer.onnx").stat().st_size
     assert certificates.load(desk / "cancer.onnx.certificate.json").passed
     options = onnxruntime.SessionOptions()
