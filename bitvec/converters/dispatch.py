@@ -149,7 +149,8 @@ def loaded_subject(model: Any) -> Subject:
             if _is_ort(model):
                 raise
     result = converter(model).subject(model)
-    return result
+    # A frame cannot be handed to a file's own process.
+    return replace(result, of_frame=None) if is_path(model) else result
 
 
 def _written(path: Any) -> SourceTrees | None:
