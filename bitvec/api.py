@@ -22,7 +22,7 @@ from bitvec.runtime.predict.frames import native_frame
 from bitvec.runtime.predict.predictor import Predictor
 from bitvec.verify.certificates import Certificate, compare
 from bitvec.verify.certificates.frames import compare_frames, with_frames
-from bitvec.verify.oracle import FrameAnswers, Subject
+from bitvec.verify.oracle import FrameAnswers, Oracle
 from bitvec.verify.probing import probe_rows
 from bitvec.verify.progress import progress as bar
 from bitvec.verify.renumbering import renumbered, with_written_trees
@@ -90,17 +90,17 @@ def compile(
     return machine_predictor.compile(forest)
 
 
-def subject(model: Any) -> Subject:
+def oracle(model: Any) -> Oracle:
     """Return what a forest is compared with: a source model, its file, or an exported file.
 
     An ONNX file that bitvec exported answers through its own outputs; one of another exporter is a
-    source model. A file is opened by its library in a child process, which ends with the subject:
+    source model. A file is opened by its library in a child process, which ends with the oracle:
     what it does to that library is a FileFormatError here. Starting it takes about as long as
     importing the library does.
     """
-    if isinstance(model, Subject):
+    if isinstance(model, Oracle):
         return model
-    return dispatch.subject(model)
+    return dispatch.oracle(model)
 
 
 def certify(
@@ -123,7 +123,7 @@ def certify(
     Parameters
     ----------
     forest : Forest
-    model : object, path or Subject
+    model : object, path or Oracle
         The model that the forest was lifted from, its file, or a file that it was exported to. Of
         an estimator of this package its trees' own walks and its own answers are compared.
     X : (batch, n_features), optional
@@ -164,15 +164,15 @@ def certify(
     True
     """
     require_forest(forest)
-    other = subject(model)
+    other = oracle(model)
     if other.input_dtype is not None and other.input_dtype.itemsize < forest.dtype.itemsize:
         forest, other = _narrowed(forest, other)
-    # The subject says which rows it accepts; what the source refuses beside is no question here.
+    # The oracle says which rows it accepts; what the source refuses beside is no question here.
     predictor = compile(replace(forest, source=None), engine=engine)
     if exported is None:
         # What answers for "onnx" is "onnxruntime".
         exported = forest.source is None or not other.name.startswith(forest.source.library)
-    if exported and not isinstance(model, Subject):
+    if exported and not isinstance(model, Oracle):
         other = renumbered(forest, other, lambda: convert(model))
     other = with_written_trees(forest, other)
     rows = None if X is None else predictor.rows(X)
@@ -183,7 +183,7 @@ def certify(
             raw=predictor.engine.raw,
             scores=predictor.scores,
             predict=predictor.predict,
-            subject=other,
+            oracle=other,
             X=rows,
             seed=seed,
             allow_values_only=allow_values_only,
@@ -204,7 +204,7 @@ def certify(
 
 
 def _frames(
-    forest: Forest, other: Subject, X: Any, rows: Array | None, seed: int
+    forest: Forest, other: Oracle, X: Any, rows: Array | None, seed: int
 ) -> Iterator[tuple[str, Any]]:
     """Yield the given data frame, and frames made of rows for the forest's nodes."""
     assert other.of_frame is not None
@@ -223,7 +223,7 @@ def _frames(
     yield from frames(forest.inputs, rows, truths=other.of_frame.truths, seed=seed)
 
 
-def _narrowed(forest: Forest, other: Subject) -> tuple[Forest, Subject]:
+def _narrowed(forest: Forest, other: Oracle) -> tuple[Forest, Oracle]:
     """Return the forest as rows of float32 go through it, for a file that reads such rows."""
     if other.input_dtype != np.float32:
         raise InputError(

@@ -11,15 +11,15 @@ from _pytest.mark import ParameterSet
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind, NodeTests, Relation
 from bitvec.verify.certificates.proof import prove
-from bitvec.verify.oracle import Subject
+from bitvec.verify.oracle import Oracle
 from bitvec.verify.source_trees import SourceTrees
 
 
-def assert_proved(forest: Forest, subject: Subject) -> SourceTrees:
+def assert_proved(forest: Forest, oracle: Oracle) -> SourceTrees:
     """The forest is its source's trees by proof, and no mutant of it is."""
-    assert subject.trees is not None
-    trees = subject.trees()
-    rows = {"missing": subject.accepts_missing, "infinite": subject.accepts_infinite}
+    assert oracle.trees is not None
+    trees = oracle.trees()
+    rows = {"missing": oracle.accepts_missing, "infinite": oracle.accepts_infinite}
     proof = prove(forest, trees, **rows)
     assert proof.holds, (proof.refused, *map(str, proof.differences))
     for name, mutant in mutants(forest, trees).items():

@@ -15,7 +15,7 @@ from source_walks import exit_leaves, leaf_ids
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind, set_codes
 from bitvec.verify.certificates.proof import Proof, prove
-from bitvec.verify.oracle import Subject
+from bitvec.verify.oracle import Oracle
 from bitvec.verify.source_trees import SourceTrees
 
 
@@ -52,16 +52,16 @@ def rows_about(trees: SourceTrees, n_rows: int = 400, seed: int = 0) -> np.ndarr
 
 
 def assert_walks_to_the_leaves_of(
-    subject: Subject, n_rows: int = 400, X: np.ndarray | None = None
+    oracle: Oracle, n_rows: int = 400, X: np.ndarray | None = None
 ) -> SourceTrees:
     """The trees lead each row to the leaf that the library names."""
-    assert subject.trees is not None
-    assert subject.leaf_ids is not None
-    trees = subject.trees()
+    assert oracle.trees is not None
+    assert oracle.leaf_ids is not None
+    trees = oracle.trees()
     X = rows_about(trees, n_rows) if X is None else X
-    if not subject.accepts_infinite:
+    if not oracle.accepts_infinite:
         X[np.isinf(X)] = 0
-    np.testing.assert_array_equal(leaf_ids(trees, X), subject.leaf_ids(X))
+    np.testing.assert_array_equal(leaf_ids(trees, X), oracle.leaf_ids(X))
     return trees
 
 
@@ -82,15 +82,15 @@ def summed(trees: SourceTrees, X: np.ndarray, n_outputs: int) -> np.ndarray:
     return total + trees.stated["base_score"]
 
 
-def proof_of(forest: Forest, subject: Subject) -> Proof:
+def proof_of(forest: Forest, oracle: Oracle) -> Proof:
     """Prove a forest against the library's own trees, as a certificate does."""
-    assert subject.trees is not None
+    assert oracle.trees is not None
     return prove(
         forest,
-        subject.trees(),
-        missing=subject.accepts_missing,
-        infinite=subject.accepts_infinite,
-        leaf_ids=subject.ids == "source",
+        oracle.trees(),
+        missing=oracle.accepts_missing,
+        infinite=oracle.accepts_infinite,
+        leaf_ids=oracle.ids == "source",
     )
 
 
@@ -135,15 +135,15 @@ def mutants(forest: Forest) -> Iterator[tuple[str, Forest]]:
         yield "order", forest.take(order)
 
 
-def assert_proved(forest: Forest, subject: Subject) -> None:
+def assert_proved(forest: Forest, oracle: Oracle) -> None:
     """The library's own trees prove the forest."""
-    proof = proof_of(forest, subject)
+    proof = proof_of(forest, oracle)
     assert proof.holds, (proof.refused, [str(one) for one in proof.differences])
 
 
-def assert_mutants_refuted(forest: Forest, subject: Subject) -> None:
+def assert_mutants_refuted(forest: Forest, oracle: Oracle) -> None:
     """The library's own trees prove no forest of which one field was changed."""
-    trees = subject.trees()
+    trees = oracle.trees()
     for name, mutant in mutants(forest):
-        found = prove(mutant, trees, missing=True, infinite=True, leaf_ids=subject.ids == "source")
+        found = prove(mutant, trees, missing=True, infinite=True, leaf_ids=oracle.ids == "source")
         assert found.differences, f"a forest of another {name} was proved"

@@ -27,7 +27,7 @@ def measure(case: Case, folder: Path) -> Row:
     start = time.perf_counter()
     forest = bitvec.convert(made.model)
     lifted = time.perf_counter() - start
-    other = made.model if made.subject is None else made.subject
+    other = made.model if made.oracle is None else made.oracle
     certificate = bitvec.certify(forest, other, made.X)
     row: Row = {
         "model": case.name,

@@ -132,5 +132,5 @@ def command(
     if changes:
         click.echo(f"differs from {again} in {', '.join(changes)}", err=True)
     elif before is not None and not as_json:
-        click.echo(f"  the same as {again}, made {before.created} with {before.subject_version}")
+        click.echo(f"  the same as {again}, made {before.created} with {before.oracle_version}")
     ctx.exit(1 if changes or not certificate.passed else 0)

@@ -20,7 +20,7 @@ from bitvec.errors import FileFormatError, UnsupportedModelError
 from bitvec.files import load_forest
 from bitvec.files.sound import sound
 from bitvec.verify import workers
-from bitvec.verify.oracle import Subject
+from bitvec.verify.oracle import Oracle
 from bitvec.verify.source_trees import SourceTrees
 
 
@@ -125,30 +125,30 @@ def convert(model: Any) -> Forest:
 
 
 def converter(model: Any) -> ModuleType:
-    """Return the converter module of a model or path; it offers `convert` and `subject`."""
+    """Return the converter module of a model or path; it offers `convert` and `oracle`."""
     return import_module(format_of(model).module)
 
 
-def subject(model: Any) -> Subject:
+def oracle(model: Any) -> Oracle:
     """Return what a forest is compared with, of a model object, or of a file in a child process."""
     if not is_path(model):
-        return loaded_subject(model)
+        return loaded_oracle(model)
     library = "onnxruntime" if _is_ort(model) else format_of(model).name
-    result: Subject = workers.opened(model, library, __name__, "loaded_subject")
+    result: Oracle = workers.opened(model, library, __name__, "loaded_oracle")
     return result
 
 
-def loaded_subject(model: Any) -> Subject:
+def loaded_oracle(model: Any) -> Oracle:
     """Return what a forest is compared with, in this process, which may open a file for it."""
     if is_path(model) and (_is_ort(model) or format_of(model).name == "ONNX"):
         exported = import_module("bitvec.runtime.export.onnx.session")
         try:
-            result: Subject = exported.subject(model)
+            result: Oracle = exported.oracle(model)
             return replace(result, written=partial(_written, model))
         except FileFormatError:
             if _is_ort(model):
                 raise
-    result = converter(model).subject(model)
+    result = converter(model).oracle(model)
     # A frame cannot be handed to a file's own process.
     return replace(result, of_frame=None) if is_path(model) else result
 

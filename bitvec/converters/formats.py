@@ -23,7 +23,7 @@ class Format:
     ----------
     name : str
     module : str
-        Of its converter, which offers `convert` and `subject`.
+        Of its converter, which offers `convert` and `oracle`.
     packages : tuple of str
         Where the classes of its model objects live.
     recognises : callable, optional

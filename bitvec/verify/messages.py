@@ -23,7 +23,7 @@ from bitvec.core.leaves import LinearTerms
 from bitvec.core.node_tests import NodeTests
 from bitvec.core.output import Aggregate, PostTransform, SoftmaxSum
 from bitvec.errors import FileFormatError
-from bitvec.verify.oracle import LeafValues, Subject
+from bitvec.verify.oracle import LeafValues, Oracle
 from bitvec.verify.source_trees import SourceTrees
 
 Value = Any
@@ -40,7 +40,7 @@ CLASSES: Final[dict[str, Any]] = {
         PostTransform,
         SoftmaxSum,
         SourceTrees,
-        Subject,
+        Oracle,
     )
 }
 """What may be in a message beside plain values and arrays."""

@@ -13,44 +13,44 @@ from bitvec.core.output import Aggregate
 from bitvec.core.structure import Bitvectors
 from bitvec.core.to_float32 import fold_weights, narrow_scores
 from bitvec.errors import UnsupportedModelError
-from bitvec.verify.oracle import Subject
+from bitvec.verify.oracle import Oracle
 from bitvec.verify.source_trees import SourceTrees
 
 
-def renumbered(forest: Forest, subject: Subject, lifted: Callable[[], Forest]) -> Subject:
-    """Return a subject that numbers leaves as the forest does, from left to right in each tree.
+def renumbered(forest: Forest, oracle: Oracle, lifted: Callable[[], Forest]) -> Oracle:
+    """Return an oracle that numbers leaves as the forest does, from left to right in each tree.
 
     Parameters
     ----------
-    subject : Subject
+    oracle : Oracle
         Of what the forest was exported to.
     lifted : callable
-        Called where the subject answers with ids of its own; returns the export, lifted again. If
+        Called where the oracle answers with ids of its own; returns the export, lifted again. If
         its trees are not those of the forest (a base score may become a tree, as a target's format
         asks), leaf ids say nothing about the forest and only scores are compared.
     """
-    if subject.ids == "leaf number":
-        return subject
+    if oracle.ids == "leaf number":
+        return oracle
     # Equal answers may lie in other trees and other leaf values there.
-    subject = replace(subject, trees=None)
+    oracle = replace(oracle, trees=None)
     again = lifted()
     if forest.output.is_classifier and not _same_labels(forest, again):
-        note = f"{subject.name} does not hold the labels of classes: they were not compared"
-        subject = replace(subject, predict=None, notes=(*subject.notes, note))
+        note = f"{oracle.name} does not hold the labels of classes: they were not compared"
+        oracle = replace(oracle, predict=None, notes=(*oracle.notes, note))
     if not _same_trees(forest.bitvectors, again.bitvectors) or again.source is None:
-        note = f"{subject.name} holds other trees than the forest: leaves were not compared"
+        note = f"{oracle.name} holds other trees than the forest: leaves were not compared"
         return replace(
-            subject,
+            oracle,
             leaf_ids=None,
             leaf_values=None,
             ids="leaf number",
             n_trees=None,
-            notes=(*subject.notes, note),
+            notes=(*oracle.notes, note),
         )
-    ids, leaf_ids = again.source.leaf_id, subject.leaf_ids
+    ids, leaf_ids = again.source.leaf_id, oracle.leaf_ids
     assert ids is not None
     if leaf_ids is None:
-        return replace(subject, leaf_values=None, ids="leaf number")
+        return replace(oracle, leaf_values=None, ids="leaf number")
     first = again.bitvectors.leaf_ptr[:-1]
     tree = np.repeat(np.arange(again.n_trees), np.diff(again.bitvectors.leaf_ptr))
     place = np.lexsort((ids, tree))  # leaves by tree, then by the library's id
@@ -63,7 +63,7 @@ def renumbered(forest: Forest, subject: Subject, lifted: Callable[[], Forest]) -
         known = keys[at] == asked
         return np.where(known, place[at] - first, -1)
 
-    return replace(subject, leaf_ids=numbers, leaf_values=None, ids="leaf number")
+    return replace(oracle, leaf_ids=numbers, leaf_values=None, ids="leaf number")
 
 
 def _same_labels(forest: Forest, again: Forest) -> bool:
@@ -78,13 +78,13 @@ def _same_trees(ours: Bitvectors, theirs: Bitvectors) -> bool:
     return all(np.array_equal(getattr(ours, name), getattr(theirs, name)) for name in names)
 
 
-def with_written_trees(forest: Forest, subject: Subject) -> Subject:
-    """Return a subject whose trees hold the forest's leaves, if it is a file that holds these."""
-    if subject.written is None:
-        return subject
-    written = subject.written()
+def with_written_trees(forest: Forest, oracle: Oracle) -> Oracle:
+    """Return an oracle whose trees hold the forest's leaves, if it is a file that holds these."""
+    if oracle.written is None:
+        return oracle
+    written = oracle.written()
     trees = None if written is None else as_written(forest, written)
-    return subject if trees is None else replace(subject, trees=lambda: trees)
+    return oracle if trees is None else replace(oracle, trees=lambda: trees)
 
 
 def as_written(forest: Forest, trees: SourceTrees) -> SourceTrees | None:

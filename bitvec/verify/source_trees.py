@@ -37,7 +37,7 @@ class SourceTrees:
     root : int64, (n_trees,)
         One for each tree of the forest, in the library's order of trees.
     leaf_id : int64, (n_leaves,)
-        As `Subject.leaf_ids` answers.
+        As `Oracle.leaf_ids` answers.
     v : F, (n_leaves, width)
         What each leaf holds, as `Leaves.v` should: before tree weights.
     output : int32, (n_leaves,), optional

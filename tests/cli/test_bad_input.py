@@ -69,7 +69,7 @@ BAD: dict[str, tuple[tuple[str, ...], str]] = {
     "onto the forest": (("retrain", STUMP, "stump.csv", "--target", "1", "-o", STUMP), "another"),
     "a proof that is no JSON": (("certify", "cancer.ubj", "-o", "proof.txt"), "must end in .json"),
     # what does not go together
-    "no subject": (("certify", STUMP), "name it with --model"),
+    "no oracle": (("certify", STUMP), "name it with --model"),
     "a forest twice": (("convert", STUMP), "is a forest file already"),
     "another artefact": (
         ("certify", STUMP, "--artefact", "cancer.ubj"),

@@ -116,19 +116,19 @@ def probes(forest: Forest, n: int = 300) -> np.ndarray:
 
 def assert_same(model: Any) -> Forest:
     """The forest of a model and the model agree on leaves, raw scores and labels."""
-    forest, subject = converter.convert(model), converter.subject(model)
+    forest, oracle = converter.convert(model), converter.oracle(model)
     rows = probes(forest)
     exits = reference.exit_leaves(forest, rows)
     raw = reference.raw(forest, rows)
     assert forest.source is not None
     assert forest.source.leaf_id is not None
-    assert subject.leaf_ids is not None
+    assert oracle.leaf_ids is not None
     ids = forest.source.leaf_id[exits + forest.bitvectors.leaf_ptr[:-1]]
-    assert np.array_equal(ids, subject.leaf_ids(rows))
-    assert np.array_equal(raw, subject.raw(rows))
+    assert np.array_equal(ids, oracle.leaf_ids(rows))
+    assert np.array_equal(raw, oracle.raw(rows))
     if forest.output.is_classifier:
-        assert subject.predict is not None
-        assert np.array_equal(transforms.predictions(forest.output, raw), subject.predict(rows))
+        assert oracle.predict is not None
+        assert np.array_equal(transforms.predictions(forest.output, raw), oracle.predict(rows))
     return forest
 
 
@@ -153,7 +153,7 @@ def test_every_kind_of_tree_answers_alike(policy, loss, tmp_path):
 def test_a_binary_file_answers_alike(tmp_path):
     trained("MultiClass", "Lossguide").save_model(str(tmp_path / "m.cbm"))
     forest = converter.convert(tmp_path / "m.cbm")
-    assert bitvec.certify(forest, converter.subject(tmp_path / "m.cbm")).passed
+    assert bitvec.certify(forest, converter.oracle(tmp_path / "m.cbm")).passed
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_a_binary_file_answers_alike(tmp_path):
 def test_certificates_are_perfect(loss, policy):
     model = trained(loss, policy)
     forest = converter.convert(model)
-    certificate = bitvec.certify(forest, converter.subject(model))
+    certificate = bitvec.certify(forest, converter.oracle(model))
     assert certificate.passed, certificate.summary()
 
 
@@ -171,10 +171,10 @@ def test_certificates_are_perfect(loss, policy):
 @pytest.mark.parametrize("policy", ["SymmetricTree", "Lossguide"])
 def test_raw_scores_do_not_depend_on_the_number_of_rows(n, policy):
     model = trained("RMSE", policy, iterations=30, depth=4)
-    forest, subject = converter.convert(model), converter.subject(model)
+    forest, oracle = converter.convert(model), converter.oracle(model)
     rows = probes(forest)
     expected = reference.raw(forest, rows)
-    parts = [subject.raw(rows[at : at + n]) for at in range(0, len(rows), n)]
+    parts = [oracle.raw(rows[at : at + n]) for at in range(0, len(rows), n)]
     assert np.array_equal(np.concatenate(parts), expected)
 
 
@@ -231,7 +231,7 @@ def test_classes_absent_from_training_have_no_score(options):
     forest = assert_same(model)
     raw = reference.raw(forest, probes(forest))
     assert np.isneginf(raw).all(axis=0).sum() == forest.n_outputs - 3
-    assert bitvec.certify(forest, converter.subject(model)).passed
+    assert bitvec.certify(forest, converter.oracle(model)).passed
 
 
 def test_permuted_class_names_permute_the_outputs():
@@ -271,7 +271,7 @@ def test_missing_values_go_by_the_nan_mode(mode):
     forest = assert_same(model)
     expected = (forest.tests.feature == 1) & (mode == "Max")
     assert np.array_equal(forest.tests.missing_right, expected)
-    assert bitvec.certify(forest, converter.subject(model)).passed
+    assert bitvec.certify(forest, converter.oracle(model)).passed
 
 
 def test_a_model_of_the_best_iterations_holds_these_only():
@@ -326,8 +326,8 @@ def test_links_by_catboosts_own_exponential_are_near(loss):
     options = {**QUIET, "iterations": 60, "loss_function": loss}
     y = np.exp(Z[:, 0]) if loss != "MultiClass" else np.digitize(Z[:, 0], [-0.5, 0.5])
     model = cb.CatBoost(options).fit(Z, y)
-    forest, subject = converter.convert(model), converter.subject(model)
-    assert any("exponential" in note for note in subject.notes)
+    forest, oracle = converter.convert(model), converter.oracle(model)
+    assert any("exponential" in note for note in oracle.notes)
     raw = reference.raw(forest, Z)
     got = transforms.transform(forest.output, raw)
     kind = "Probability" if loss == "MultiClass" else "Exponent"
@@ -335,14 +335,14 @@ def test_links_by_catboosts_own_exponential_are_near(loss):
     # Its exponential of x is off by up to |x| ulp and a little more; a quotient takes several.
     ulps = 2 * (4 + 2 * np.ptp(raw, axis=1, keepdims=True) + 2 * np.abs(raw))
     assert np.all(np.abs(got - expected) <= ulps * np.spacing(expected))
-    assert bitvec.certify(forest, subject).passed
+    assert bitvec.certify(forest, oracle).passed
 
 
 def test_the_second_output_of_an_uncertain_regressor_stays_raw():
     forest = converter.convert(trained("RMSEWithUncertainty"))
     assert forest.n_outputs == 2
     assert forest.output.post_transform is PostTransform.IDENTITY
-    notes = converter.subject(trained("RMSEWithUncertainty")).notes
+    notes = converter.oracle(trained("RMSEWithUncertainty")).notes
     assert any("exp(2x)" in note for note in notes)
 
 
@@ -360,7 +360,7 @@ def test_a_file_is_lifted_without_the_library(tmp_path, monkeypatch):
     trained().save_model(str(binary))
     monkeypatch.setitem(sys.modules, "catboost", None)
     assert converter.convert(path).n_trees == QUIET["iterations"]
-    for ask in (lambda: converter.subject(path), lambda: converter.convert(binary)):
+    for ask in (lambda: converter.oracle(path), lambda: converter.convert(binary)):
         with pytest.raises(MissingLibraryError):
             ask()
 
@@ -423,7 +423,7 @@ def test_given_texts_are_those_that_a_file_holds(tmp_path):
     assert a.inputs.categories == b.inputs.categories
     rows = probes(b)
     assert np.array_equal(
-        converter.subject(model, categories={*X[:, 3], *X[:, 5]}).raw(rows), reference.raw(b, rows)
+        converter.oracle(model, categories={*X[:, 3], *X[:, 5]}).raw(rows), reference.raw(b, rows)
     )
 
 
@@ -680,19 +680,19 @@ def test_a_damaged_binary_file_is_refused(tmp_path):
 
 
 def test_rows_of_another_width_are_refused():
-    subject = converter.subject(trained())
+    oracle = converter.oracle(trained())
     with pytest.raises(InputError, match="6 features"):
-        subject.raw(np.zeros((2, 5), np.float32))
+        oracle.raw(np.zeros((2, 5), np.float32))
 
 
 def test_no_rows_have_no_answers():
     for loss in ("RMSE", "MultiClass", "Logloss"):
         model = trained(loss)
-        forest, subject = converter.convert(model), converter.subject(model)
+        forest, oracle = converter.convert(model), converter.oracle(model)
         none = np.zeros((0, 6), np.float32)
-        assert subject.raw(none).shape == reference.raw(forest, none).shape
-        assert subject.leaf_ids is not None
-        assert subject.leaf_ids(none).shape == (0, forest.n_trees)
+        assert oracle.raw(none).shape == reference.raw(forest, none).shape
+        assert oracle.leaf_ids is not None
+        assert oracle.leaf_ids(none).shape == (0, forest.n_trees)
 
 
 def test_rows_may_hold_texts_in_a_column_that_no_test_reads(tmp_path: Path) -> None:

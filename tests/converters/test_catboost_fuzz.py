@@ -71,17 +71,17 @@ ASK = """
 import os, signal, sys
 import numpy as np
 import catboost
-from bitvec.converters.catboost import subject, subjects
+from bitvec.converters.catboost import oracle, oracles
 
 folder = sys.argv[1]
 X = np.load(folder + "/X.npy")
-plain = subjects._loaded
+plain = oracles._loaded
 def loaded(library, path, lifted):
     # What CatBoost itself reads, before it is given the decimals to the last bit.
     global own
     own = np.asarray(library.CatBoost().load_model(str(path), format="json").get_leaf_values())
     return plain(library, path, lifted)
-subjects._loaded = loaded
+oracles._loaded = loaded
 for name in sorted(os.listdir(folder)):
     if name.endswith(".fuzzed"):
         child = os.fork()  # a reader in C++ may crash
@@ -91,7 +91,7 @@ for name in sorted(os.listdir(folder)):
             os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
             path = folder + "/" + name
             try:
-                asked = subject(path)
+                asked = oracle(path)
                 raw, ids = asked.raw(X), asked.leaf_ids(X)
             except catboost.CatBoostError:
                 os._exit(1)

@@ -77,14 +77,14 @@ def probes(n_features: int = 5, n: int = 1500) -> np.ndarray:
 
 def assert_same(model: Any, X: np.ndarray) -> None:
     """The forest of a model and the model agree on leaves and raw scores."""
-    forest, subject = converter.convert(model), converter.subject(model)
+    forest, oracle = converter.convert(model), converter.oracle(model)
     predictor = bitvec.compile(forest, engine="reference")
     exits = predictor.engine.exit_leaves(X)
     assert forest.source is not None
     assert forest.source.leaf_id is not None
     ids = forest.source.leaf_id[exits + forest.bitvectors.leaf_ptr[:-1]]
-    assert np.array_equal(ids, subject.leaf_ids(X))
-    assert np.array_equal(predictor.engine.raw(X), subject.raw(X), equal_nan=True)
+    assert np.array_equal(ids, oracle.leaf_ids(X))
+    assert np.array_equal(predictor.engine.raw(X), oracle.raw(X), equal_nan=True)
 
 
 OBJECTIVES = (
@@ -180,27 +180,27 @@ def test_wrappers_give_labels_of_any_kind_and_their_probabilities(kind, n_classe
     names = {"text": ["b", "a", "c"], "whole": [7, -3, 12], "real": [4.0, -1.0, 2.0]}
     labels = np.array(names.get(kind, [True, False]))[y]
     model = lgb.LGBMClassifier(n_estimators=4, **QUIET).fit(X, labels)
-    forest, subject = bitvec.convert(model), converter.subject(model)
+    forest, oracle = bitvec.convert(model), converter.oracle(model)
     certificate = bitvec.certify(forest, model, X)
     assert certificate.passed, str(certificate)
     assert "labels" in certificate.compared
     predictor, rows = bitvec.compile(forest), probes()
     assert np.array_equal(predictor.predict(rows), model.predict(rows))
     assert np.array_equal(predictor.predict_proba(rows), model.predict_proba(rows))
-    assert subject.n_trees == forest.n_trees
+    assert oracle.n_trees == forest.n_trees
 
 
 def test_a_text_of_classes_gives_probabilities_but_no_labels(tmp_path):
     trained("multiclass").save_model(tmp_path / "model.txt")
-    subject = converter.subject(tmp_path / "model.txt")
-    assert subject.predict is None
-    assert subject.scores is not None
-    assert converter.subject(trained()).scores is None
+    oracle = converter.oracle(tmp_path / "model.txt")
+    assert oracle.predict is None
+    assert oracle.scores is not None
+    assert converter.oracle(trained()).scores is None
 
 
 def test_leaf_values_are_those_that_the_library_shows():
     model = trained("multiclass")
-    tree, leaf, v = converter.subject(model).leaf_values()
+    tree, leaf, v = converter.oracle(model).leaf_values()
     expected = [model.get_leaf_output(int(t), int(i)) for t, i in zip(tree, leaf, strict=True)]
     assert np.array_equal(v[:, 0], expected)
 
@@ -488,4 +488,4 @@ def test_a_file_needs_no_lightgbm(tmp_path: Path, monkeypatch):
     monkeypatch.setitem(sys.modules, "lightgbm", None)
     assert bitvec.convert(path).n_trees == 5
     with pytest.raises(MissingLibraryError):
-        converter.subject(path)
+        converter.oracle(path)

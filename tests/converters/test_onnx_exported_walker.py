@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from strategies import ONE_HOT, forests
 from walker_laws import mutants
 
-from bitvec.api import subject as subject_of
+from bitvec.api import oracle as oracle_of
 from bitvec.converters.onnx import to_onnx
 from bitvec.converters.onnx.exported_walker import exported_trees
 from bitvec.core.forest import Forest, from_matrices
@@ -58,14 +58,14 @@ def test_a_wrong_column_or_threshold_of_a_file_is_a_difference() -> None:
 
 
 @pytest.mark.parametrize("weight", [None, [0.5, 3.0]])
-def test_the_subject_of_a_path_carries_the_trees_of_the_file(weight, tmp_path) -> None:
+def test_the_oracle_of_a_path_carries_the_trees_of_the_file(weight, tmp_path) -> None:
     pytest.importorskip("onnxruntime")
     pair = from_matrices([[1.0, 0.0]], [0.5], [[0], [1]], [10.0, 20.0]).take([0, 0])
     weight = None if weight is None else np.array(weight)
     forest = replace(pair, output=replace(pair.output, tree_weight=weight))
     path = tmp_path / "forest.onnx"
     path.write_bytes(to_onnx(forest).SerializeToString())
-    trees = with_written_trees(forest, subject_of(path)).trees
+    trees = with_written_trees(forest, oracle_of(path)).trees
     assert trees is not None
     assert prove(forest, trees(), missing=True, infinite=True).holds
 

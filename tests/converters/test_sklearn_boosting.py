@@ -16,7 +16,7 @@ from sklearn.ensemble import (
 from sklearn.linear_model import LinearRegression
 
 import bitvec
-from bitvec.converters.sklearn import convert, subject
+from bitvec.converters.sklearn import convert, oracle
 from bitvec.core.float_keys import ulps
 from bitvec.core.forest import Forest
 from bitvec.errors import InvalidForestError, UnsupportedModelError
@@ -120,8 +120,8 @@ def test_weights_early_stopping_and_leaf_limits_are_lifted() -> None:
     assert forest.n_trees == model.n_estimators_ < 50
 
 
-def test_what_the_library_refuses_is_known_to_the_subject() -> None:
-    source = subject(GradientBoostingRegressor(n_estimators=2).fit(*DIABETES))
+def test_what_the_library_refuses_is_known_to_the_oracle() -> None:
+    source = oracle(GradientBoostingRegressor(n_estimators=2).fit(*DIABETES))
     assert not source.accepts_missing
     assert not source.accepts_infinite
 

@@ -114,7 +114,7 @@ def test_a_file_is_lifted_without_skops_and_scikit_learn(
         monkeypatch.setitem(sys.modules, module, None)
     assert skops.convert(path).n_trees == 9
     with pytest.raises(MissingLibraryError, match=r'pip install "bitvec\[sklearn\]"'):
-        skops.subject(path)
+        skops.oracle(path)
 
 
 def test_a_pickle_under_another_name_is_refused(tmp_path: Path) -> None:
@@ -272,7 +272,7 @@ def test_a_damaged_file_is_refused_in_one_sentence(
     model = DecisionTreeClassifier(random_state=0).fit(IRIS, Y)
     assert model.tree_.node_count == 17
     skops_io.dump(model, path)
-    for reading in (skops.convert, skops.subject):
+    for reading in (skops.convert, skops.oracle):
         with pytest.raises((FileFormatError, InvalidForestError, UnsupportedModelError)) as caught:
             reading(rewritten(path, damage))
         assert str(caught.value).count(". ") == 0

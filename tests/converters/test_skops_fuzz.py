@@ -142,7 +142,7 @@ def mutated(original: Parts, rng: np.random.Generator) -> Parts:
 ASK = """
 import os, signal, sys, warnings
 import numpy as np
-import bitvec.converters.sklearn.subjects, skops.io  # the libraries, once for all children
+import bitvec.converters.sklearn.oracle, skops.io  # the libraries, once for all children
 from bitvec.converters.sklearn import skops
 
 folder = sys.argv[1]
@@ -156,7 +156,7 @@ for name in sorted(os.listdir(folder)):
             signal.alarm(10)
             os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
             try:
-                asked = skops.subject(folder + "/" + name)
+                asked = skops.oracle(folder + "/" + name)
                 np.savez(folder + "/" + name + ".npz", raw=asked.raw(X), label=asked.predict(X))
             except Exception:
                 pass

@@ -190,7 +190,7 @@ def test_permissions_are_those_of_an_ordinary_file(
 
 KILLED = """
 import os, signal, sys
-from bitvec import atomic
+from bitvec.files import atomic
 
 if sys.argv[2] == "named":
     del os.O_TMPFILE

@@ -42,7 +42,7 @@ def write_run(folder: Path) -> list[Path]:
     pytest.importorskip("onnxruntime")
     forest = bitvec.convert(_forests()["forest"])
     for form in ("tree_ensemble", "traversal"):
-        bitvec.export(forest, folder / f"subject-{form}.ort", form=form)
+        bitvec.export(forest, folder / f"oracle-{form}.ort", form=form)
     return sorted(folder.iterdir())
 
 

@@ -22,11 +22,11 @@ from bitvec.core.output import Output, PostTransform
 from bitvec.core.source import Source
 from bitvec.errors import FileFormatError, InputError
 from bitvec.verify.certificates import compare, forest_digest, load
-from bitvec.verify.oracle import LeafValues, Subject
+from bitvec.verify.oracle import LeafValues, Oracle
 from bitvec.verify.probing import probe_rows, trials
 
 
-def answers(forest: Forest, *, leaves: bool = True, **options) -> Subject:
+def answers(forest: Forest, *, leaves: bool = True, **options) -> Oracle:
     """The literal reference of a forest, as a library that answers."""
 
     def exits(X):
@@ -35,10 +35,10 @@ def answers(forest: Forest, *, leaves: bool = True, **options) -> Subject:
     def raw(X):
         return reference.accumulate(forest, X, exits(X))
 
-    return Subject("reference", "1", raw, exits if leaves else None, **options)
+    return Oracle("reference", "1", raw, exits if leaves else None, **options)
 
 
-def full_answers(forest: Forest) -> Subject:
+def full_answers(forest: Forest) -> Oracle:
     """The same with predictions, leaf values and sizes, as a library that shows everything."""
     plain, B = answers(forest), forest.bitvectors
     tree = np.repeat(np.arange(B.n_trees), np.diff(B.leaf_ptr))
@@ -198,14 +198,14 @@ def test_swapped_leaf_values_are_caught_where_leaf_ids_agree():
     st.integers(0, 2**16),
 )
 def test_a_change_in_a_drawn_forest_passes_only_if_no_row_shows_it(forest, pick):
-    subject = answers(forest)
+    oracle = answers(forest)
     changes = list(mutants(forest))
     # Rows built from the original reveal a change as well as those built from the mutant: if any
     # of them is routed differently, the mutant's own rows must have shown that.
     rows, _ = probe_rows(forest).collect()
     for _, _, mutant in changes[pick % 5 :: max(1, len(changes) // 8)]:
-        differs = np.any(answers(mutant).leaf_ids(rows) != subject.leaf_ids(rows))
-        certificate = compare(mutant, subject)
+        differs = np.any(answers(mutant).leaf_ids(rows) != oracle.leaf_ids(rows))
+        certificate = compare(mutant, oracle)
         assert certificate.coverage == 1
         if differs:
             assert not certificate.passed
@@ -225,7 +225,7 @@ def test_the_rows_of_a_difference_reproduce_it():
             assert answers(mutant).leaf_ids(X)[0, difference.place] == difference.got
 
 
-def test_a_subject_says_whether_its_leaf_ids_are_the_sources_or_leaf_numbers():
+def test_a_oracle_says_whether_its_leaf_ids_are_the_sources_or_leaf_numbers():
     forest = small_forest()
     ids = np.arange(8)[::-1] * 10
     forest = replace(forest, source=Source("reference", "0", leaf_id=ids))
@@ -240,22 +240,22 @@ def test_a_subject_says_whether_its_leaf_ids_are_the_sources_or_leaf_numbers():
         compare(replace(forest, source=None), numbered)
 
 
-def test_rows_that_the_subject_does_not_accept_are_never_handed_to_it():
+def test_rows_that_the_oracle_does_not_accept_are_never_handed_to_it():
     forest = small_forest()
 
     def strict(X):
         assert np.isfinite(X).all()
         return answers(forest).raw(X)
 
-    subject = Subject("reference", "1", strict, None, accepts_missing=False, accepts_infinite=False)
+    oracle = Oracle("reference", "1", strict, None, accepts_missing=False, accepts_infinite=False)
     X = np.array([[1.0, 2.0, 3.0], [np.nan, 0.0, 0.0], [0.0, np.inf, 0.0]])
-    certificate = compare(forest, subject, X=X, allow_values_only=True)
+    certificate = compare(forest, oracle, X=X, allow_values_only=True)
     assert certificate.passed
     assert (certificate.n_rows, certificate.n_rows_left_out) == (1, 2)
     assert len(certificate.exclusions) == 8
 
 
-def test_an_inexact_subject_may_differ_by_rounding_and_no_more():
+def test_an_inexact_oracle_may_differ_by_rounding_and_no_more():
     forest = small_forest()
     plain = answers(forest, leaves=False, exact=False)
     rounded = replace(plain, raw=lambda X: np.nextafter(plain.raw(X), np.inf))
@@ -307,14 +307,14 @@ def test_another_post_transform_is_caught_where_raw_scores_agree(make, transform
 def test_predictions_may_differ_by_eight_ulps_after_an_exponential_and_by_none_without():
     forest = classifier()
 
-    def moved(subject: Subject, ulps: int) -> Subject:
+    def moved(oracle: Oracle, ulps: int) -> Oracle:
         def predict(X):
-            value = subject.predict(X)
+            value = oracle.predict(X)
             for _ in range(ulps):
                 value = np.nextafter(value, np.inf)
             return value
 
-        return replace(subject, predict=predict, scores=None)
+        return replace(oracle, predict=predict, scores=None)
 
     smooth = replace(forest, output=replace(forest.output, classes=None))
     for ulps, passes in ((0, True), (8, True), (9, False)):
@@ -386,20 +386,20 @@ def test_a_leaf_value_off_by_one_ulp_is_caught_where_no_sum_shows_it():
 
 def test_a_leaf_that_the_model_does_not_store_is_a_difference():
     forest = small_forest()
-    subject = full_answers(forest)
-    stored = subject.leaf_values()
+    oracle = full_answers(forest)
+    stored = oracle.leaf_values()
     for kept in (slice(1, None), slice(0, 0)):
         fewer = replace(
-            subject, leaf_values=lambda kept=kept: LeafValues(*(a[kept] for a in stored))
+            oracle, leaf_values=lambda kept=kept: LeafValues(*(a[kept] for a in stored))
         )
         certificate = compare(forest, fewer)
         assert certificate.n_value_mismatches == 8 - len(stored.tree[kept])
         assert not certificate.passed
     more = LeafValues(*(np.concatenate([a, a[:1] + 7]) for a in stored))
-    assert compare(forest, replace(subject, leaf_values=lambda: more)).passed
+    assert compare(forest, replace(oracle, leaf_values=lambda: more)).passed
     wide = LeafValues(stored.tree, stored.id, np.zeros((8, 2)))
     with pytest.raises(InputError, match="leaf values must have 1 columns"):
-        compare(forest, replace(subject, leaf_values=lambda: wide))
+        compare(forest, replace(oracle, leaf_values=lambda: wide))
 
 
 @pytest.mark.parametrize("name", ["trees", "features", "outputs"])
@@ -409,13 +409,13 @@ def test_a_model_of_another_size_is_told_before_it_is_asked(name):
     def never(*_):
         raise AssertionError("asked")
 
-    subject = replace(full_answers(forest), raw=never, leaf_ids=never, leaf_values=never)
+    oracle = replace(full_answers(forest), raw=never, leaf_ids=never, leaf_values=never)
     own = getattr(forest, f"n_{name}")
     with pytest.raises(InputError, match=rf"as many {name} as the forest, {own}, got {own + 1}"):
-        compare(forest, replace(subject, **{f"n_{name}": own + 1}))
+        compare(forest, replace(oracle, **{f"n_{name}": own + 1}))
 
 
-def test_what_a_subject_notes_and_what_was_not_compared_stand_in_the_certificate():
+def test_what_a_oracle_notes_and_what_was_not_compared_stand_in_the_certificate():
     forest = classifier()
     certificate = compare(forest, replace(answers(forest), notes=("on one thread",)))
     assert certificate.compared == "leaf ids and raw scores"
@@ -635,12 +635,12 @@ def test_a_forest_of_scikit_learn_is_covered_and_agrees_bit_for_bit():
 
     X, y = datasets.load_digits(return_X_y=True)
     model = RandomForestClassifier(5, random_state=0).fit(X, y)
-    certificate = compare(sklearn.convert(model), sklearn.subject(model), X=X)
+    certificate = compare(sklearn.convert(model), sklearn.oracle(model), X=X)
     assert certificate.passed, certificate.summary()
     assert certificate.coverage == 1
     assert certificate.n_unreachable == 0
     assert (certificate.n_leaf_mismatches, certificate.max_ulp) == (0, 0)
-    assert certificate.source_version == certificate.subject_version
+    assert certificate.source_version == certificate.oracle_version
 
 
 def test_a_booster_of_xgboost_is_compared_down_to_labels_and_stored_leaves():
@@ -655,7 +655,7 @@ def test_a_booster_of_xgboost_is_compared_down_to_labels_and_stored_leaves():
     softmax = xgboost.XGBClassifier(n_estimators=4, objective="multi:softmax").fit(X, y)
     two = xgboost.XGBClassifier(n_estimators=4, booster="dart").fit(X, y > 0)
     for each in (model, model.get_booster(), softmax, softmax.get_booster(), two):
-        check_every_part(converter.convert(each), converter.subject(each), X)
+        check_every_part(converter.convert(each), converter.oracle(each), X)
 
 
 def test_a_model_of_treelite_is_compared_down_to_labels_and_stored_leaves():
@@ -669,7 +669,7 @@ def test_a_model_of_treelite_is_compared_down_to_labels_and_stored_leaves():
     for labels in (y, y > 0, np.stack([y, y % 2], axis=1)):
         fitted = RandomForestClassifier(4, max_depth=3, random_state=0).fit(X, labels)
         model = treelite.sklearn.import_model(fitted)
-        check_every_part(converter.convert(model), converter.subject(model), X)
+        check_every_part(converter.convert(model), converter.oracle(model), X)
 
 
 def test_an_exported_file_is_compared_down_to_labels(tmp_path):
@@ -690,7 +690,7 @@ def test_an_exported_file_is_compared_down_to_labels(tmp_path):
         ).passed
         with pytest.raises(InputError, match=r"features as the forest, 3, got 4"):
             api.certify(
-                axis, api.subject(bitvec.export(wider(axis), tmp_path / "w.onnx", form=form))
+                axis, api.oracle(bitvec.export(wider(axis), tmp_path / "w.onnx", form=form))
             )
 
 
@@ -704,18 +704,18 @@ def wider(forest: Forest) -> Forest:
     return replace(forest, inputs=Inputs(4))
 
 
-def check_every_part(forest: Forest, subject: Subject, X) -> None:
+def check_every_part(forest: Forest, oracle: Oracle, X) -> None:
     """It passes, and no longer so with classes reversed or one leaf moved by an ulp."""
-    assert subject.predict is not None
-    certificate = compare(forest, subject, X=X, allow_values_only=True)
+    assert oracle.predict is not None
+    certificate = compare(forest, oracle, X=X, allow_values_only=True)
     assert certificate.passed, str(certificate)
     classes = tuple(labels[::-1] for labels in forest.output.classes)
     wrong = replace(forest, output=replace(forest.output, classes=classes))
-    certificate = compare(wrong, subject, X=X)
+    certificate = compare(wrong, oracle, X=X)
     assert certificate.n_label_mismatches > 0
     assert not certificate.passed
     v = forest.leaves.v.copy()
     v[-1, 0] = np.nextafter(v[-1, 0], v.dtype.type(np.inf))
-    certificate = compare(replace(forest, leaves=replace(forest.leaves, v=v)), subject, X=X)
+    certificate = compare(replace(forest, leaves=replace(forest.leaves, v=v)), oracle, X=X)
     assert certificate.n_value_mismatches == 1
     assert not certificate.passed

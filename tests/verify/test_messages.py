@@ -127,7 +127,7 @@ LIES = {
     "truth value 2": hostile(["array", "|b1", [1]], b"\2"),
     "unknown class": hostile(["object", "Popen", [["ls"]]]),
     "unknown kind": hostile(["pickle", "x"]),
-    "class in place of an enum": hostile(["enum", "Subject", "x"]),
+    "class in place of an enum": hostile(["enum", "Oracle", "x"]),
     "unknown enum value": hostile(["enum", "Aggregate", "x"]),
     "function": hostile(["function", 0]),
     "wide texts": hostile(["texts", "<U100000000", [1], ["a"]]),

@@ -19,7 +19,7 @@ from bitvec.core.structure import from_children
 from bitvec.core.to_float32 import fold_weights, narrow_scores
 from bitvec.verify.certificates import compare, load
 from bitvec.verify.certificates.footing import rounding_bound
-from bitvec.verify.oracle import Subject
+from bitvec.verify.oracle import Oracle
 
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
 N_FEATURES = 3
@@ -78,9 +78,9 @@ def raw(forest: Forest, X: np.ndarray) -> np.ndarray:
     return reference.accumulate(forest, X, exits)
 
 
-def inexact(forest: Forest) -> Subject:
+def inexact(forest: Forest) -> Oracle:
     """A forest as a runtime that promises no bits."""
-    return Subject("narrow", "1", lambda X: raw(forest, X), exact=False)
+    return Oracle("narrow", "1", lambda X: raw(forest, X), exact=False)
 
 
 def shuffled(rng: np.random.Generator, forest: Forest) -> Forest:
@@ -153,8 +153,8 @@ def test_a_score_that_the_narrower_dtype_cannot_hold_is_a_difference(tmp_path):
         v = forest.leaves.v.astype(F32) if abs(high) < 1 else np.sign(forest.leaves.v) * np.inf
         narrow = Leaves(v.astype(F32))
         output = replace(forest.output, dtype=F32, base_score=None)
-        subject = inexact(replace(forest, leaves=narrow, output=output))
-        for other in (subject, replace(subject, exact=True)):
+        oracle = inexact(replace(forest, leaves=narrow, output=output))
+        for other in (oracle, replace(oracle, exact=True)):
             certificate = compare(forest, other)
             assert not certificate.passed, (low, high)
             assert certificate.n_raw_mismatches > 0

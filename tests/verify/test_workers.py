@@ -29,7 +29,7 @@ from bitvec.converters import dispatch
 from bitvec.core.forest import Forest
 from bitvec.errors import FileFormatError, InputError
 from bitvec.verify import messages, workers
-from bitvec.verify.oracle import Subject
+from bitvec.verify.oracle import Oracle
 from bitvec.verify.workers import Worker
 
 X, y = load_iris(return_X_y=True)
@@ -123,11 +123,11 @@ def same(a: Any, b: Any) -> bool:
 def test_answers_over_the_pipe_are_those_of_this_process(save: Any, tmp_path: Path) -> None:
     path = tmp_path / "model"
     save(path)
-    here, there = dispatch.loaded_subject(path), api.subject(path)
+    here, there = dispatch.loaded_oracle(path), api.oracle(path)
     dtype = api.convert(path).dtype
     rows = np.repeat(X, 30, axis=0)[:, : here.n_features].astype(dtype)  # several blocks
     rows[::7, 1] = np.nan
-    for field in fields(Subject):
+    for field in fields(Oracle):
         mine, others = getattr(here, field.name), getattr(there, field.name)
         if not callable(mine):
             assert same(mine, others), field.name
@@ -408,7 +408,7 @@ def test_an_interruption_leaves_no_process(worker: Worker) -> None:
 
 KILLED = """
 import sys, time, threading
-from bitvec.workers import Worker
+from bitvec.verify.workers import Worker
 worker = Worker(sys.argv[1], "a library")
 print(worker.pid, flush=True)
 worker.call("builtins", "eval", "0")

@@ -9,7 +9,6 @@ from typing import Any, Final
 import numpy as np
 from jaxtyping import Int64
 
-from bitvec.converters.lightgbm.limits import base_score64, require_writable, strict_thresholds
 from bitvec.converters.lightgbm.objectives import link_of, objective_text
 from bitvec.converters.lightgbm.trees import (
     CATEGORICAL,
@@ -18,6 +17,7 @@ from bitvec.converters.lightgbm.trees import (
     MISSING_SHIFT,
     MISSING_ZERO,
 )
+from bitvec.converters.lightgbm.unsupported import base_score64, require_writable, strict_thresholds
 from bitvec.core.arrays import Array, ranges
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind, MissingRule

@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Int64
 
 from bitvec.converters.native.children import checked_children
 from bitvec.converters.native.leaf_values import as_columns, pi_or_mean
-from bitvec.converters.native.lift import forest_of, margin_tests, subject_of
+from bitvec.converters.native.lift import forest_of, margin_tests, oracle_of
 from bitvec.converters.native.plain_arrays import finite, float_dtype, floats, integers
 from bitvec.converters.native.sparse_rows import sparse_rows, sum_in_order
 from bitvec.converters.native.tree import NativeTree
@@ -23,7 +23,7 @@ from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Activation
 from bitvec.core.softplus import softplus
 from bitvec.errors import InvalidForestError
-from bitvec.verify.oracle import Subject
+from bitvec.verify.oracle import Oracle
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -284,6 +284,6 @@ def lift(tree: CPT) -> Forest:
     return forest_of([tree], tests, model="CPT")
 
 
-def subject(tree: CPT) -> Subject:
+def oracle(tree: CPT) -> Oracle:
     """Return what a lifted tree is compared with: the tree's own walk."""
-    return subject_of([tree], tree.raw, model="CPT")
+    return oracle_of([tree], tree.raw, model="CPT")

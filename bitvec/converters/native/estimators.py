@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from bitvec.core.forest import Forest
 from bitvec.errors import UnsupportedModelError
-from bitvec.verify.oracle import Subject
+from bitvec.verify.oracle import Oracle
 
 PACKAGES: Final = ("bitvec.learners", "bitvec.learners.retrained")
 _ANSWERING = ("predict", "predict_proba")
@@ -49,7 +49,7 @@ def held_forest(model: Any) -> Forest:
     return forest
 
 
-def subject_of(model: Any, native: Callable[[Any], Subject]) -> Subject:
+def oracle_of(model: Any, native: Callable[[Any], Oracle]) -> Oracle:
     """Return what an estimator's forest is compared with.
 
     Leaves and raw scores are those of the native trees' own walks, predictions and probabilities
@@ -58,7 +58,7 @@ def subject_of(model: Any, native: Callable[[Any], Subject]) -> Subject:
     Parameters
     ----------
     native : callable
-        Returns the Subject of a native tree or forest.
+        Returns the Oracle of a native tree or forest.
 
     Raises
     ------

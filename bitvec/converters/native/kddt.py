@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Int64
 
 from bitvec.converters.native.children import checked_children, root
 from bitvec.converters.native.leaf_values import as_columns, checked_classes, checked_vectors
-from bitvec.converters.native.lift import forest_of, subject_of
+from bitvec.converters.native.lift import forest_of, oracle_of
 from bitvec.converters.native.mean_forest import MeanForest
 from bitvec.converters.native.plain_arrays import finite, float_dtype, floats, integers
 from bitvec.converters.native.tree import NativeTree
@@ -21,7 +21,7 @@ from bitvec.core.kernels import FeatureKernel
 from bitvec.core.node_tests import Kind, axis_aligned
 from bitvec.core.output import Aggregate
 from bitvec.errors import InvalidForestError
-from bitvec.verify.oracle import Subject
+from bitvec.verify.oracle import Oracle
 
 Kernels = tuple[FeatureKernel | None, ...]
 
@@ -381,11 +381,11 @@ def lift_forest(forest: KDDTForest) -> Forest:
     return _lift(forest.trees, "KDDTForest", Aggregate.MEAN)
 
 
-def subject(tree: KDDT) -> Subject:
+def oracle(tree: KDDT) -> Oracle:
     """Return what a lifted tree is compared with: the tree's own walk."""
-    return subject_of([tree], tree.raw, model="KDDT")
+    return oracle_of([tree], tree.raw, model="KDDT")
 
 
-def subject_of_forest(forest: KDDTForest) -> Subject:
+def oracle_of_forest(forest: KDDTForest) -> Oracle:
     """Return what a lifted forest is compared with: its trees' own walks."""
-    return subject_of(forest.trees, forest.raw, model="KDDTForest")
+    return oracle_of(forest.trees, forest.raw, model="KDDTForest")

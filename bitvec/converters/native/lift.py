@@ -1,4 +1,4 @@
-"""The parts of native trees, joined into a Forest and into the Subject that it is compared with."""
+"""The parts of native trees, joined into a Forest and into the Oracle that it is compared with."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from bitvec.core.output import Aggregate, Output
 from bitvec.core.reference import margins
 from bitvec.core.source import Source
 from bitvec.core.structure import Bitvectors, Reordering
-from bitvec.verify.oracle import LeafValues, Subject
+from bitvec.verify.oracle import LeafValues, Oracle
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,14 +195,14 @@ def forest_of(
     )
 
 
-def subject_of(
+def oracle_of(
     trees: Sequence[NativeTree],
     raw: Callable[[Array], Array],
     *,
     model: str,
     values: Float[Array, "n_leaves n_outputs"] | None = None,
-) -> Subject:
-    """Return the Subject of native trees, which answer by their own walk."""
+) -> Oracle:
+    """Return the Oracle of native trees, which answer by their own walk."""
     first = trees[0]
     if values is None:
         values = np.concatenate([tree.values for tree in trees])
@@ -218,7 +218,7 @@ def subject_of(
         return predictions(raw(X), first.classes)
 
     is_classifier = first.classes is not None
-    return Subject(
+    return Oracle(
         name=model.lower(),
         version=version("bitvec"),
         raw=answer,

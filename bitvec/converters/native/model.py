@@ -11,15 +11,15 @@ from bitvec.converters.native import cpt, e2edt, estimators, kddt, tao
 from bitvec.converters.native.walker import is_walked, source_trees
 from bitvec.core.forest import Forest
 from bitvec.errors import UnsupportedModelError
-from bitvec.verify.oracle import Subject
+from bitvec.verify.oracle import Oracle
 
-_TABLE: dict[type, tuple[Callable[[Any], Forest], Callable[[Any], Subject]]] = {
-    cpt.CPT: (cpt.lift, cpt.subject),
-    e2edt.E2EDT: (e2edt.lift, e2edt.subject),
-    e2edt.E2EDF: (e2edt.lift_forest, e2edt.subject_of_forest),
-    kddt.KDDT: (kddt.lift, kddt.subject),
-    kddt.KDDTForest: (kddt.lift_forest, kddt.subject_of_forest),
-    tao.TAO: (tao.lift, tao.subject),
+_TABLE: dict[type, tuple[Callable[[Any], Forest], Callable[[Any], Oracle]]] = {
+    cpt.CPT: (cpt.lift, cpt.oracle),
+    e2edt.E2EDT: (e2edt.lift, e2edt.oracle),
+    e2edt.E2EDF: (e2edt.lift_forest, e2edt.oracle_of_forest),
+    kddt.KDDT: (kddt.lift, kddt.oracle),
+    kddt.KDDTForest: (kddt.lift_forest, kddt.oracle_of_forest),
+    tao.TAO: (tao.lift, tao.oracle),
 }
 
 
@@ -47,18 +47,18 @@ def convert(model: Any) -> Forest:
     return _entry(model)[0](model)
 
 
-def subject(model: Any) -> Subject:
+def oracle(model: Any) -> Oracle:
     """Return what a lifted native tree is compared with: its own walk by the paper's rule.
 
     To the walk of an estimator's trees come the answers of the estimator itself.
     """
     if estimators.is_estimator(model):
-        return estimators.subject_of(model, subject)
+        return estimators.oracle_of(model, oracle)
     answering = _entry(model)[1](model)
     return replace(answering, trees=partial(source_trees, model) if is_walked(model) else None)
 
 
-def _entry(model: Any) -> tuple[Callable[[Any], Forest], Callable[[Any], Subject]]:
+def _entry(model: Any) -> tuple[Callable[[Any], Forest], Callable[[Any], Oracle]]:
     try:
         return _TABLE[type(model)]
     except KeyError:

@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Int64
 
 from bitvec.converters.native.children import checked_children
 from bitvec.converters.native.leaf_values import as_columns, checked_classes, checked_vectors
-from bitvec.converters.native.lift import forest_of, margin_tests, subject_of
+from bitvec.converters.native.lift import forest_of, margin_tests, oracle_of
 from bitvec.converters.native.plain_arrays import finite, floats, integers
 from bitvec.converters.native.sparse_rows import SparseRows, sparse_rows, sum_in_order
 from bitvec.converters.native.tree import NativeTree
@@ -18,7 +18,7 @@ from bitvec.core.arrays import Array, ArrayLike, require, require_codes
 from bitvec.core.forest import Forest
 from bitvec.core.leaves import LinearTerms
 from bitvec.errors import InvalidForestError
-from bitvec.verify.oracle import Subject
+from bitvec.verify.oracle import Oracle
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -254,6 +254,6 @@ def _linear_terms(tree: TAO, U: Float[Array, "n_leaves n_outputs n_features"]) -
     return LinearTerms(ptr, column.astype(np.int32), U[leaf, :, column], tree.V)
 
 
-def subject(tree: TAO) -> Subject:
+def oracle(tree: TAO) -> Oracle:
     """Return what a lifted tree is compared with: the tree's own walk."""
-    return subject_of([tree], tree.raw, model="TAO")
+    return oracle_of([tree], tree.raw, model="TAO")

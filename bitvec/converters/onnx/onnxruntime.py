@@ -15,7 +15,7 @@ from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.output import PostTransform
 from bitvec.errors import FileFormatError, InputError, MissingLibraryError
-from bitvec.verify.oracle import Subject
+from bitvec.verify.oracle import Oracle
 
 try:
     import onnxruntime
@@ -30,8 +30,8 @@ IR_VERSION, OPSET = 8, 17
 """Pinned to what runtimes load; the operator keeps its own version."""
 
 
-def operator_answers(forest: Forest, operator: Operator, around: Surroundings) -> Subject:
-    """Return the model's operator as a subject, on one thread.
+def operator_answers(forest: Forest, operator: Operator, around: Surroundings) -> Oracle:
+    """Return the model's operator as an oracle, on one thread.
 
     The operator runs in a graph of its own, followed by the Div and Exp that the model has behind
     it, and once more without its post-transform and the Exp for its raw scores. It reads floats
@@ -64,7 +64,7 @@ def operator_answers(forest: Forest, operator: Operator, around: Surroundings) -
 
     classifies = forest.output.classes is not None
     reason = ONE_CLASS if one_class else _incomparable(forest, around)
-    return Subject(
+    return Oracle(
         "onnxruntime",
         onnxruntime.__version__,
         raw,
@@ -97,8 +97,8 @@ def _incomparable(forest: Forest, around: Surroundings) -> str:
     return ""
 
 
-def exported_answers(model: Any, forest: Forest) -> Subject:
-    """Return a file that bitvec wrote as a subject: its outputs on one thread."""
+def exported_answers(model: Any, forest: Forest) -> Oracle:
+    """Return a file that bitvec wrote as an oracle: its outputs on one thread."""
     session = _session(model)
     output = forest.output
 
@@ -120,7 +120,7 @@ def exported_answers(model: Any, forest: Forest) -> Subject:
         kept = [p[:, -size:] for p, size in zip(parts, output.groups, strict=True)]
         return np.concatenate(kept, axis=1)
 
-    return Subject(
+    return Oracle(
         "onnxruntime",
         onnxruntime.__version__,
         raw,

@@ -29,7 +29,7 @@ from bitvec.converters.onnx.walker import source_trees
 from bitvec.core.forest import Forest
 from bitvec.core.source import Source
 from bitvec.errors import FileFormatError, InvalidForestError, UnsupportedModelError
-from bitvec.verify.oracle import Subject
+from bitvec.verify.oracle import Oracle
 
 
 def convert(model: Any) -> Forest:
@@ -63,7 +63,7 @@ def convert(model: Any) -> Forest:
         return _forest(message)[0]
 
 
-def subject(model: Any) -> Subject:
+def oracle(model: Any) -> Oracle:
     """Return the model in onnxruntime, on one thread.
 
     Raises

@@ -8,7 +8,7 @@ from bitvec.converters.sklearn.lift import lift
 from bitvec.converters.sklearn.nodes import round_down as round_down
 from bitvec.core.forest import Forest
 from bitvec.errors import MissingLibraryError
-from bitvec.verify.oracle import Subject
+from bitvec.verify.oracle import Oracle
 
 try:
     import sklearn
@@ -52,7 +52,7 @@ def convert(model: Any) -> Forest:
     return lift(model)
 
 
-def subject(model: Any) -> Subject:
+def oracle(model: Any) -> Oracle:
     """Return the model as the other side of a comparison.
 
     `raw` is the library's public prediction function where it returns what `convert` calls the raw
@@ -64,6 +64,6 @@ def subject(model: Any) -> Subject:
     UnsupportedModelError, InvalidForestError
         As `convert`: nothing is run before its arrays are known to be sound.
     """
-    from bitvec.converters.sklearn.subjects import subject_of
+    from bitvec.converters.sklearn.oracle import oracle_of
 
-    return subject_of(model, lift(model), sklearn.__version__)
+    return oracle_of(model, lift(model), sklearn.__version__)

@@ -1,7 +1,7 @@
 """scikit-learn models from .skops files; pickles are refused, whatever they hold.
 
 A file is lifted from its schema and arrays alone (`skops_schema`). The library's own answers need
-the library's own objects: only `subject` has skops build them, of a file whose lift has succeeded
+the library's own objects: only `oracle` has skops build them, of a file whose lift has succeeded
 and whose types are all on a list.
 """
 
@@ -15,7 +15,7 @@ from bitvec.converters.sklearn.skops_schema import read
 from bitvec.core.forest import Forest
 from bitvec.errors import FileFormatError, MissingLibraryError, UnsupportedModelError
 from bitvec.files.sound import reason, sound
-from bitvec.verify.oracle import Subject
+from bitvec.verify.oracle import Oracle
 
 _LOSS = "sklearn._loss."
 TRUSTED = frozenset(
@@ -54,7 +54,7 @@ TRUSTED = frozenset(
         ),
     }
 )
-"""Types that `subject` lets skops build, besides those that skops itself trusts."""
+"""Types that `oracle` lets skops build, besides those that skops itself trusts."""
 
 
 def convert(path: str | Path) -> Forest:
@@ -116,12 +116,12 @@ def load(path: str | Path) -> Any:
     )
 
 
-def subject(path: str | Path) -> Subject:
+def oracle(path: str | Path) -> Oracle:
     """Return the model in a .skops file as the other side of a comparison."""
     model = load(path)
     from bitvec.converters import sklearn
 
-    return sklearn.subject(model)
+    return sklearn.oracle(model)
 
 
 def dumps(estimator: Any) -> bytes:

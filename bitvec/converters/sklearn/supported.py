@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from bitvec.converters.sklearn.records import Record, attributes, class_name
-from bitvec.converters.sklearn.refusals import refuse
+from bitvec.converters.sklearn.unsupported import refuse
 from bitvec.core.arrays import Array
 from bitvec.core.inputs import Inputs
 from bitvec.errors import InvalidForestError, UnsupportedModelError

@@ -12,7 +12,7 @@ from bitvec.converters.treelite.walker import source_trees
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.errors import FileFormatError, InputError, MissingLibraryError
-from bitvec.verify.oracle import LeafValues, Subject
+from bitvec.verify.oracle import LeafValues, Oracle
 
 try:
     import treelite
@@ -42,8 +42,8 @@ def deserialized(data: bytes) -> Any:
         ) from error
 
 
-def answers_of(opened: Any, lifted: Forest, header: Header) -> Subject:
-    """Return a treelite.Model that lifted to a forest as the subject of a certificate.
+def answers_of(opened: Any, lifted: Forest, header: Header) -> Oracle:
+    """Return a treelite.Model that lifted to a forest as the oracle of a certificate.
 
     GTIL follows links and column numbers without a look at their range: `lifted` shows that they
     are in range.
@@ -93,7 +93,7 @@ def answers_of(opened: Any, lifted: Forest, header: Header) -> Subject:
     narrow = header.postprocessor == "softmax" and header.dtype == np.float64
     comparable = header.postprocessor != "max_index" and not narrow
     classifies = lifted.output.classes is not None
-    return Subject(
+    return Oracle(
         "treelite",
         treelite.__version__,
         raw,

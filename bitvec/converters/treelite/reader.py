@@ -51,7 +51,7 @@ from bitvec.errors import (
     MissingLibraryError,
     UnsupportedModelError,
 )
-from bitvec.verify.oracle import Subject
+from bitvec.verify.oracle import Oracle
 
 
 def convert(model: Any) -> Forest:
@@ -91,7 +91,7 @@ def convert(model: Any) -> Forest:
         return lift(_opened(model))
 
 
-def subject(model: Any) -> Subject:
+def oracle(model: Any) -> Oracle:
     """Return the model, as GTIL with one thread answers for it.
 
     GTIL gives probabilities and leaves the label to its caller: here it is the number of the

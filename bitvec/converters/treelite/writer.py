@@ -12,7 +12,8 @@ from jaxtyping import Float
 from bitvec.converters.constant_trees import base_as_trees
 from bitvec.converters.numbering import Places, Sides, places
 from bitvec.converters.tree_outputs import output_of_tree
-from bitvec.converters.treelite.limits import (
+from bitvec.converters.treelite.model import TASKS
+from bitvec.converters.treelite.unsupported import (
     PARAMETRIC,
     is_grove,
     listed_codes,
@@ -20,7 +21,6 @@ from bitvec.converters.treelite.limits import (
     require_writable,
     thresholds,
 )
-from bitvec.converters.treelite.model import TASKS
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.leaves import Leaves

@@ -55,7 +55,7 @@ from bitvec.core.output import Output
 from bitvec.core.source import Source
 from bitvec.core.structure import arrange
 from bitvec.errors import FileFormatError, InputError, MissingLibraryError, UnsupportedModelError
-from bitvec.verify.oracle import FrameAnswers, LeafValues, Subject
+from bitvec.verify.oracle import FrameAnswers, LeafValues, Oracle
 
 MOST_FEATURES: Final = 2**31 - 1
 NEWEST_MAJOR: Final = 3
@@ -317,7 +317,7 @@ def _release(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split(".")[:2])
 
 
-def subject(model: Any) -> Subject:
+def oracle(model: Any) -> Oracle:
     """Return xgboost's own answers to a model that `convert` accepts.
 
     Parameters
@@ -326,7 +326,7 @@ def subject(model: Any) -> Subject:
 
     Returns
     -------
-    Subject
+    Oracle
         Raw scores, node ids and predictions through `Booster.predict` on a DMatrix, which refuses
         infinities; the trees and missing values that `convert` takes. Labels are those of a
         wrapper's own `predict`; a Booster, a file and a dart (which wrappers round differently)
@@ -412,7 +412,7 @@ def subject(model: Any) -> Subject:
         tree = np.searchsorted(trees.roots, leaf, side="right") - 1
         return LeafValues(tree, trees.node_id(leaf), trees.v[leaf])
 
-    return Subject(
+    return Oracle(
         name="xgboost",
         version=xgboost.__version__,
         raw=lambda X: answer(X, n_outputs, output_margin=True),

@@ -19,8 +19,8 @@ from bitvec.converters.constant_trees import base_as_trees
 from bitvec.converters.tree_outputs import output_of_tree
 from bitvec.converters.xgboost import base_scores, kept
 from bitvec.converters.xgboost.document import Document
-from bitvec.converters.xgboost.limits import objective_of, require_writable
 from bitvec.converters.xgboost.objectives import objective_named
+from bitvec.converters.xgboost.unsupported import objective_of, require_writable
 from bitvec.converters.xgboost.written_trees import written_trees
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest

@@ -10,8 +10,8 @@ from jaxtyping import Float32, Int64
 
 from bitvec.converters.category_sets import right_codes
 from bitvec.converters.numbering import Places, Sides, places
-from bitvec.converters.xgboost.limits import thresholds, turned_sets
 from bitvec.converters.xgboost.trees import CATEGORICAL
+from bitvec.converters.xgboost.unsupported import thresholds, turned_sets
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind

@@ -1,6 +1,6 @@
 """YDF (Yggdrasil Decision Forests): models and model directories into a Forest."""
 
 from bitvec.converters.ydf.model import convert
-from bitvec.converters.ydf.questions import subject
+from bitvec.converters.ydf.oracle import oracle
 
-__all__ = ["convert", "subject"]
+__all__ = ["convert", "oracle"]

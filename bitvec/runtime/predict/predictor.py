@@ -16,8 +16,8 @@ from bitvec.errors import BitvecError, InputError
 from bitvec.runtime.predict import leaf_outputs, row_blocks, subnormals, tables
 from bitvec.runtime.predict.answers import Answers
 from bitvec.runtime.predict.engine import Engine, OneRow, OneRowEngine, create
-from bitvec.runtime.predict.refusals import refusal
 from bitvec.runtime.predict.subnormals import SUBNORMAL
+from bitvec.runtime.predict.unsupported import refusal
 
 _FLOAT32, _FLOAT64 = FLOATS
 

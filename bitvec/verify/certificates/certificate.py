@@ -1,6 +1,6 @@
 """Certificates: that a forest agrees with what it came from, or with what was made of it.
 
-A certificate says nothing of rows that the subject does not accept.
+A certificate says nothing of rows that the oracle does not accept.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ VERSION = 5
 LISTED = 10_000
 """Most nodes that a list of a certificate names; the counts are always complete."""
 
-CIRCUMSTANCES = frozenset({"subject_version", "versions", "platform", "created"})
+CIRCUMSTANCES = frozenset({"oracle_version", "versions", "platform", "created"})
 """What may be otherwise when a comparison is made again with the same result."""
 
 PROVED, TWO_SIDED, VALUES_ONLY = "proved", "two-sided", "values only"
@@ -43,23 +43,23 @@ def listing(parts: tuple[str, ...]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """What a comparison of a forest with a subject has shown.
+    """What a comparison of a forest with an oracle has shown.
 
     Parameters
     ----------
     grade : "proved", "two-sided" or "values only"
-        "proved": the subject's own trees, node by node, are the same function of every accepted row
+        "proved": the oracle's own trees, node by node, are the same function of every accepted row
         as the forest's. "two-sided": rows for each node of the forest, with all other columns drawn
-        around all thresholds, and the subject's leaf ids one-to-one with the forest's leaves.
-        "values only": the subject showed neither, so that a side of it that no node of the forest
+        around all thresholds, and the oracle's leaf ids one-to-one with the forest's leaves.
+        "values only": the oracle showed neither, so that a side of it that no node of the forest
         asks for may have stayed unseen.
     allow_values_only : bool
         Whether "values only" suffices to pass.
     compared : str
         Of "leaf ids", "leaf values", "raw scores", "transformed scores", "labels" and
-        "predictions" those that the subject gives and some row showed: "leaf ids and raw scores",
+        "predictions" those that the oracle gives and some row showed: "leaf ids and raw scores",
         for example.
-    subject, subject_version : str
+    oracle, oracle_version : str
         The library that answered.
     source, source_version : str or None
         The library that the forest was lifted from, as it was at the lift.
@@ -80,7 +80,7 @@ class Certificate:
         Rows on which predictions, transformed scores and labels were compared: all, or, where raw
         scores need not be equal, those on which they are.
     n_structure_mismatches : int
-        Places at which the subject's trees are another function, the first 10.
+        Places at which the oracle's trees are another function, the first 10.
     n_unseen_leaves : int
         Leaves of the forest at which no row was seen; where coverage is 1, no accepted row reaches
         them.
@@ -95,7 +95,7 @@ class Certificate:
     max_score_ulp, allowed_score_ulp : int
         Largest difference in ulps of predictions, or of scores after the post-transform, and how
         large it may be: 0 where the post-transform is at most a product, 8 where libraries of
-        mathematics round exponentials each in their way, more where the subject approximates it.
+        mathematics round exponentials each in their way, more where the oracle approximates it.
         Below the smallest normal number such predictions count as equal.
     differences : tuple of Difference
         The first of each kind.
@@ -115,8 +115,8 @@ class Certificate:
     grade: str
     allow_values_only: bool
     compared: str
-    subject: str
-    subject_version: str
+    oracle: str
+    oracle_version: str
     source: str | None
     source_version: str | None
     exact: bool
@@ -222,8 +222,8 @@ class Certificate:
             "1" if self.n_covered == self.n_reachable else f"{min(self.coverage, 0.9999):.4f}"
         )
         lines = [
-            f"{'PASSED' if self.passed else 'FAILED'}, {self.grade}: forest against {self.subject} "
-            f"{self.subject_version}, {self.compared}",
+            f"{'PASSED' if self.passed else 'FAILED'}, {self.grade}: forest against {self.oracle} "
+            f"{self.oracle_version}, {self.compared}",
             f"coverage {coverage}: {self.n_covered} of {self.n_reachable} reachable nodes showed "
             f"every outcome, {self.n_unreachable} of {self.n_nodes} cannot be reached",
             f"rows: {self.n_probes} made for the nodes, {self.n_rows} given",
@@ -231,7 +231,7 @@ class Certificate:
             *frame_result.summary(self.frames),
         ]
         if self.grade == PROVED:
-            lines.insert(1, f"trees: the same function as {self.subject}'s own, node by node")
+            lines.insert(1, f"trees: the same function as {self.oracle}'s own, node by node")
         if self.n_structure_mismatches:
             lines.insert(1, f"trees: {self.n_structure_mismatches} places differ")
         if self.n_unseen_leaves:

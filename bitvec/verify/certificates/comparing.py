@@ -1,4 +1,4 @@
-"""The comparison of a forest with a subject, over rows of `bitvec.verify.probing` and the
+"""The comparison of a forest with an oracle, over rows of `bitvec.verify.probing` and the
 caller's."""
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from bitvec.verify.certificates.footing import (
 )
 from bitvec.verify.certificates.near_ties import Settled
 from bitvec.verify.certificates.proof import Proof, prove
-from bitvec.verify.oracle import Subject
+from bitvec.verify.oracle import Oracle
 from bitvec.verify.probing import LONG_RUN, MAGNITUDE, Coverage, has_long_runs, probe_rows
 from bitvec.verify.source_trees import SourceTrees
 
@@ -53,7 +53,7 @@ DENSE_NOTE = "absent entries of sparse input were not compared"
 
 def compare(
     forest: Forest,
-    subject: Subject,
+    oracle: Oracle,
     *,
     exits: Answer | None = None,
     raw: Answer | None = None,
@@ -65,12 +65,12 @@ def compare(
     allow_values_only: bool = False,
     progress: Callable[[float], None] | None = None,
 ) -> Certificate:
-    """Compare a forest with a subject by a proof, on rows made for each node, and on X.
+    """Compare a forest with an oracle by a proof, on rows made for each node, and on X.
 
     Parameters
     ----------
     forest : Forest
-    subject : Subject
+    oracle : Oracle
     exits, raw : callable, optional
         What answers for the forest: rows in its dtype to exit leaves (batch, n_trees), numbered
         within each tree, and to raw scores (batch, n_outputs). The literal reference if not given.
@@ -82,40 +82,40 @@ def compare(
     seed : int
         Of those columns; the same seed and X make the same rows.
     allowed_difference : float, optional
-        Of raw scores, if the subject is not exact; by default what rounding explains.
+        Of raw scores, if the oracle is not exact; by default what rounding explains.
     allow_values_only : bool
-        Whether the certificate passes where the subject shows neither trees nor leaf ids.
+        Whether the certificate passes where the oracle shows neither trees nor leaf ids.
     progress : callable, optional
         Called with the fraction of nodes done.
 
     Raises
     ------
     InputError
-        If the subject has another number of trees, features or outputs, X does not have the
-        forest's columns, an answer has the wrong shape, or the subject answers with leaf ids of a
+        If the oracle has another number of trees, features or outputs, X does not have the
+        forest's columns, an answer has the wrong shape, or the oracle answers with leaf ids of a
         source that the forest does not hold.
     """
-    require_same_sizes(forest, subject)
-    rows, n_left_out = accepted_rows(forest, subject, X)
-    trees, proof = _proof(forest, subject)
+    require_same_sizes(forest, oracle)
+    rows, n_left_out = accepted_rows(forest, oracle, X)
+    trees, proof = _proof(forest, oracle)
     settled = Settled(forest)
-    if subject.rounds_columns:
+    if oracle.rounds_columns:
         rows = settled(rows)
     tally = Tally(
         forest,
-        subject,
+        oracle,
         _answers(forest, exits, raw, scores, predict),
-        numbering(forest, subject),
+        numbering(forest, oracle),
     )
     tally.add_leaf_values()
     probes = probe_rows(
         forest,
         seed=seed,
         base_rows=rows if len(rows) else None,
-        missing=subject.accepts_missing,
-        infinite=subject.accepts_infinite,
+        missing=oracle.accepts_missing,
+        infinite=oracle.accepts_infinite,
         # Given rows have gone through it.
-        keep=settled if subject.rounds_columns and not len(rows) else None,
+        keep=settled if oracle.rounds_columns and not len(rows) else None,
         others=None if trees is None else trees.tests,
     )
     coverage = Coverage(*(np.zeros(0, kind) for kind in (bool, np.int32, np.int32)))
@@ -130,7 +130,7 @@ def compare(
     tally.add(rows)
     if progress is not None:
         progress(1.0)
-    if not subject.exact and allowed_difference is None:
+    if not oracle.exact and allowed_difference is None:
         allowed_difference = rounding_bound(forest, *tally.raw_dtypes)
     places = _places(forest, coverage)
     source = forest.source
@@ -138,13 +138,13 @@ def compare(
     return Certificate(
         grade=grade,
         allow_values_only=allow_values_only,
-        compared=listing(_given(forest, subject, answered=tally.n_answered > 0)),
-        subject=subject.name,
-        subject_version=subject.version,
+        compared=listing(_given(forest, oracle, answered=tally.n_answered > 0)),
+        oracle=oracle.name,
+        oracle_version=oracle.version,
         source=None if source is None else source.library,
         source_version=None if source is None else source.version,
-        exact=subject.exact,
-        allowed_difference=None if subject.exact else allowed_difference,
+        exact=oracle.exact,
+        allowed_difference=None if oracle.exact else allowed_difference,
         n_trees=forest.n_trees,
         n_nodes=forest.n_nodes,
         n_reachable=int(coverage.reachable.sum()),
@@ -159,7 +159,7 @@ def compare(
         n_rows_left_out=n_left_out,
         n_answered=tally.n_answered,
         n_structure_mismatches=len(proof.differences),
-        n_unseen_leaves=0 if subject.leaf_ids is None else int((~tally.seen).sum()),
+        n_unseen_leaves=0 if oracle.leaf_ids is None else int((~tally.seen).sum()),
         n_leaf_mismatches=tally.n_leaf_mismatches,
         n_value_mismatches=tally.n_value_mismatches,
         n_raw_mismatches=tally.n_raw_mismatches,
@@ -167,14 +167,14 @@ def compare(
         max_ulp=tally.max_ulp,
         max_difference=tally.max_difference,
         max_score_ulp=tally.max_score_ulp,
-        allowed_score_ulp=score_bound(forest, subject),
+        allowed_score_ulp=score_bound(forest, oracle),
         raw_dtype=tally.raw_dtype,
         differences=(*proof.differences, *tally.examples),
         exclusions=(
             *doubts,
-            *_not_answered(forest, subject, tally),
+            *_not_answered(forest, oracle, tally),
             *_exclusions(
-                forest, subject, coverage, n_left_out, settled.n_left_out, allowed_difference
+                forest, oracle, coverage, n_left_out, settled.n_left_out, allowed_difference
             ),
         ),
         digest=forest_digest(forest),
@@ -190,20 +190,20 @@ def compare(
     )
 
 
-def _proof(forest: Forest, subject: Subject) -> tuple[SourceTrees | None, Proof]:
-    """Return the subject's trees, if it shows them, and what a proof made of them."""
-    if subject.trees is None:
-        return None, Proof(refused=f"{subject.name} shows no trees to compare node by node")
+def _proof(forest: Forest, oracle: Oracle) -> tuple[SourceTrees | None, Proof]:
+    """Return the oracle's trees, if it shows them, and what a proof made of them."""
+    if oracle.trees is None:
+        return None, Proof(refused=f"{oracle.name} shows no trees to compare node by node")
     try:
-        trees = subject.trees()
+        trees = oracle.trees()
     except UnsupportedModelError as error:
-        return None, Proof(refused=f"the trees of {subject.name} were not read: {error}")
+        return None, Proof(refused=f"the trees of {oracle.name} were not read: {error}")
     proof = prove(
         forest,
         trees,
-        missing=subject.accepts_missing,
-        infinite=subject.accepts_infinite,
-        leaf_ids=subject.leaf_ids is not None and subject.ids == "source",
+        missing=oracle.accepts_missing,
+        infinite=oracle.accepts_infinite,
+        leaf_ids=oracle.leaf_ids is not None and oracle.ids == "source",
     )
     return trees, proof
 
@@ -214,7 +214,7 @@ def _grade(proof: Proof, tally: Tally) -> tuple[str, tuple[str, ...]]:
         by_rows = f"known by answers to rows alone: {listing(proof.unstated)}"
         return PROVED, (by_rows,) if proof.unstated else ()
     doubts = [f"not proved: {proof.refused}"] if proof.refused else []
-    if tally.subject.leaf_ids is None:
+    if tally.oracle.leaf_ids is None:
         return VALUES_ONLY, tuple(doubts)
     tree = np.repeat(np.arange(tally.forest.n_trees), np.diff(tally.forest.bitvectors.leaf_ptr))
     names = np.stack([tree, tally.leaf_id])[:, tally.seen]
@@ -240,26 +240,26 @@ def _answers(
     )
 
 
-def _given(forest: Forest, subject: Subject, *, answered: bool) -> tuple[str, ...]:
-    """Return the parts that the subject gives, with what follows from raw scores or without."""
+def _given(forest: Forest, oracle: Oracle, *, answered: bool) -> tuple[str, ...]:
+    """Return the parts that the oracle gives, with what follows from raw scores or without."""
     given = {
-        LEAF_IDS: subject.leaf_ids,
-        LEAF_VALUES: subject.leaf_values,
-        RAW: subject.raw,
-        SCORES: subject.scores if answered else None,
+        LEAF_IDS: oracle.leaf_ids,
+        LEAF_VALUES: oracle.leaf_values,
+        RAW: oracle.raw,
+        SCORES: oracle.scores if answered else None,
         PREDICTIONS if forest.output.classes is None else LABELS: (
-            subject.predict if answered else None
+            oracle.predict if answered else None
         ),
     }
     return tuple(part for part, answer in given.items() if answer is not None)
 
 
-def _not_answered(forest: Forest, subject: Subject, tally: Tally) -> tuple[str, ...]:
+def _not_answered(forest: Forest, oracle: Oracle, tally: Tally) -> tuple[str, ...]:
     """Return what was not compared for want of rows with equal raw scores, in a sentence."""
     if tally.n_answered or not tally.n_rows:
         return ()
-    raw_only = _given(forest, subject, answered=False)
-    parts = [part for part in _given(forest, subject, answered=True) if part not in raw_only]
+    raw_only = _given(forest, oracle, answered=False)
+    parts = [part for part in _given(forest, oracle, answered=True) if part not in raw_only]
     sentence = f"no row has equal raw scores: {listing(tuple(parts))} were not compared"
     return (sentence,) if parts else ()
 
@@ -284,41 +284,41 @@ def _names(coverage: Coverage, node: Any) -> str:
 
 def _exclusions(
     forest: Forest,
-    subject: Subject,
+    oracle: Oracle,
     coverage: Coverage,
     n_left_out: int,
     n_near: int,
     allowed_difference: float | None,
 ) -> tuple[str, ...]:
-    name, labelled = subject.name, forest.output.classes is not None
+    name, labelled = oracle.name, forest.output.classes is not None
     notes = {
         f"{name} accepts no missing values: rows with NaN were not compared": (
-            not subject.accepts_missing
+            not oracle.accepts_missing
         ),
         f"{name} accepts no infinities: rows with them were not compared": (
-            not subject.accepts_infinite
+            not oracle.accepts_infinite
         ),
         f"{n_left_out} given rows were left out as {name} does not accept them": n_left_out > 0,
         f"{name} adds up the feature map in another order, which may send rows whose margins lie "
         f"within rounding of a threshold another way: {n_near} such rows were left out": (
-            subject.rounds_columns
+            oracle.rounds_columns
         ),
-        f"{name} exposes no leaf ids: only scores were compared": subject.leaf_ids is None,
+        f"{name} exposes no leaf ids: only scores were compared": oracle.leaf_ids is None,
         f"{name} shows no leaf values: they were compared through sums on the rows made only, in "
-        "which rounding can hide the last bits of a value": subject.leaf_values is None,
+        "which rounding can hide the last bits of a value": oracle.leaf_values is None,
         f"leaf values were read from the model by bitvec: {name} itself shows them through sums on "
-        "the rows made": subject.leaf_values is not None,
+        "the rows made": oracle.leaf_values is not None,
         f"{name} gave no labels: the classes and their order were not compared": (
-            labelled and subject.predict is None
+            labelled and oracle.predict is None
         ),
         f"{name} gave no probabilities: the post-transform was compared through labels at most": (
-            labelled and subject.scores is None
+            labelled and oracle.scores is None
         ),
         f"{name} gave no predictions: the post-transform was not compared": (
-            not labelled and subject.predict is None and subject.scores is None
+            not labelled and oracle.predict is None and oracle.scores is None
         ),
         "raw scores have no bound here, so only leaf ids decide": (
-            not subject.exact and allowed_difference is None
+            not oracle.exact and allowed_difference is None
         ),
         f"below tests of several columns, nodes count as out of reach where that is proven for "
         f"finite values of up to {MAGNITUDE:g} times the column's thresholds and given rows": bool(
@@ -331,4 +331,4 @@ def _exclusions(
         ),
         FRAMES_NOTE: True,
     }
-    return (*subject.notes, *(note for note, holds in notes.items() if holds))
+    return (*oracle.notes, *(note for note, holds in notes.items() if holds))

@@ -14,7 +14,7 @@ from bitvec.core.forest import Forest
 from bitvec.core.output import PostTransform
 from bitvec.errors import InputError
 from bitvec.verify.certificates.difference import Difference
-from bitvec.verify.oracle import Subject
+from bitvec.verify.oracle import Oracle
 
 Answer = Callable[[Array], Array]
 
@@ -27,7 +27,7 @@ SCORE_ULPS = 8
 and its like to within 1 or 2 ulp, and the sum and the quotient around it add one rounding each, on
 both sides of the comparison."""
 MOST_SCORE_ULPS = 512
-"""How far they may lie apart at most, where a subject says that its post-transform approximates."""
+"""How far they may lie apart at most, where an oracle says that its post-transform approximates."""
 EXACT_TRANSFORMS = (
     PostTransform.IDENTITY,
     PostTransform.HINGE,
@@ -53,16 +53,16 @@ class Answers:
 
 @dataclass(slots=True)
 class Tally:
-    """The differences found so far between a subject and a forest.
+    """The differences found so far between an oracle and a forest.
 
-    `answers` speaks for the forest; `leaf_id` holds the subject's id of each of its leaves.
+    `answers` speaks for the forest; `leaf_id` holds the oracle's id of each of its leaves.
     `seen` marks the leaves at which a row was seen, where leaf ids are compared; `n_answered`
     counts the rows on which predictions, scores and labels were compared; `raw_dtypes` are those of
-    the subject's raw scores and of the forest's.
+    the oracle's raw scores and of the forest's.
     """
 
     forest: Forest
-    subject: Subject
+    oracle: Oracle
     answers: Answers
     leaf_id: Int[Array, " n_leaves"]
     n_rows: int = 0
@@ -87,29 +87,29 @@ class Tally:
         return min(self.raw_dtypes, key=lambda dtype: dtype.itemsize).name if self.n_rows else ""
 
     def add(self, X: Float[Array, "n n_features"]) -> None:
-        """Compare on more rows, all of which the subject accepts."""
+        """Compare on more rows, all of which the oracle accepts."""
         step = max(1, BLOCK // max(self.forest.n_features, self.forest.n_trees, 1))
         for start in range(0, len(X), step):
             part = X[start : start + step]
-            if self.subject.leaf_ids is not None:
-                self._leaves(part, self.subject.leaf_ids(part))
-            raw = np.asarray(self.subject.raw(part))
+            if self.oracle.leaf_ids is not None:
+                self._leaves(part, self.oracle.leaf_ids(part))
+            raw = np.asarray(self.oracle.raw(part))
             agrees = self._raw(part, raw)
             # Where sums may differ by rounding, so may what follows from them.
-            used = np.ones(len(part), np.bool_) if self.subject.exact else agrees
+            used = np.ones(len(part), np.bool_) if self.oracle.exact else agrees
             self._answers(part[used], raw[used])
             self.n_answered += int(used.sum())
             self.n_rows += len(part)
 
     def add_leaf_values(self) -> None:
         """Compare what the two store at their leaves, bit for bit."""
-        if self.subject.leaf_values is None:
+        if self.oracle.leaf_values is None:
             return
         B, got = self.forest.bitvectors, self.forest.leaves.v
-        tree, ids, v = map(np.asarray, self.subject.leaf_values())
+        tree, ids, v = map(np.asarray, self.oracle.leaf_values())
         if v.ndim != 2 or v.shape[1] != got.shape[1] or not tree.shape == ids.shape == v.shape[:1]:
             raise InputError(
-                f"the subject's leaf values must have {got.shape[1]} columns, one row for each of "
+                f"the oracle's leaf values must have {got.shape[1]} columns, one row for each of "
                 f"its ids, got shapes {tree.shape}, {ids.shape} and {v.shape}."
             )
         own_tree = np.repeat(np.arange(B.n_trees), np.diff(B.leaf_ptr))
@@ -133,7 +133,7 @@ class Tally:
 
     def _leaves(self, X: Array, expected: Array) -> None:
         B = self.forest.bitvectors
-        expected = _shaped("the subject's leaf ids", expected, (len(X), B.n_trees), "iuf")
+        expected = _shaped("the oracle's leaf ids", expected, (len(X), B.n_trees), "iuf")
         exits = self.answers.exits(X)
         exits = _shaped("the forest's exit leaves", exits, (len(X), B.n_trees), "iu")
         inside = (exits >= 0) & (exits < np.diff(B.leaf_ptr))
@@ -148,7 +148,7 @@ class Tally:
 
     def _raw(self, X: Array, expected: Array) -> Bool[Array, " n"]:
         shape = (len(X), self.forest.n_outputs)
-        expected = _shaped("the subject's raw scores", expected, shape, "f")
+        expected = _shaped("the oracle's raw scores", expected, shape, "f")
         got = _shaped("the forest's raw scores", self.answers.raw(X), shape, "f")
         apart = _apart("raw scores", expected, got)
         self.raw_dtypes = (expected.dtype, got.dtype)
@@ -167,16 +167,16 @@ class Tally:
     def _answers(self, X: Array, raw: Array) -> None:
         if not len(X):  # a library may ask for rows
             return
-        subject, output = self.subject, self.forest.output
+        oracle, output = self.oracle, self.forest.output
 
         def asked(answer: Answer) -> Array:
-            return raw if answer is subject.raw else np.asarray(answer(X))
+            return raw if answer is oracle.raw else np.asarray(answer(X))
 
-        if subject.scores is not None:
-            self._scores(X, asked(subject.scores), self.answers.scores(X))
-        if subject.predict is None:
+        if oracle.scores is not None:
+            self._scores(X, asked(oracle.scores), self.answers.scores(X))
+        if oracle.predict is None:
             return
-        expected = asked(subject.predict)
+        expected = asked(oracle.predict)
         if output.classes is None:
             self._scores(X, expected, self.answers.predict(X))
         else:
@@ -184,19 +184,19 @@ class Tally:
 
     def _scores(self, X: Array, expected: Array, got: Array) -> None:
         shape = (len(X), self.forest.n_outputs)
-        expected = _shaped("the subject's predictions", expected, shape, "f")
+        expected = _shaped("the oracle's predictions", expected, shape, "f")
         got = _shaped("the forest's predictions", got, shape, "f")
         apart = _apart("predictions", expected, got)
-        if score_bound(self.forest, self.subject):
+        if score_bound(self.forest, self.oracle):
             # A library may flush what underflows in an exponential.
             tiny = max(np.finfo(expected.dtype).tiny, np.finfo(got.dtype).tiny)
             apart = np.where((np.abs(expected) < tiny) & (np.abs(got) < tiny), np.uint64(0), apart)
         self.max_score_ulp = max(self.max_score_ulp, int(apart.max(initial=0)))
-        self._keep("score", X, expected, got, apart > score_bound(self.forest, self.subject))
+        self._keep("score", X, expected, got, apart > score_bound(self.forest, self.oracle))
 
     def _labels(self, X: Array, expected: Array, got: Array) -> None:
         shape = (len(X), len(self.forest.output.groups))
-        expected = _shaped("the subject's labels", expected, shape, "biufUO")
+        expected = _shaped("the oracle's labels", expected, shape, "biufUO")
         got = _shaped("the forest's labels", got, shape, "biufUO")
         if {expected.dtype.kind, got.dtype.kind} & {"U", "O"}:  # a text equals no number
             expected, got = expected.astype(object), got.astype(object)
@@ -218,11 +218,11 @@ class Tally:
             )
 
 
-def score_bound(forest: Forest, subject: Subject) -> int:
+def score_bound(forest: Forest, oracle: Oracle) -> int:
     """Return by how many ulps predictions from equal raw scores may differ."""
     if forest.output.post_transform in EXACT_TRANSFORMS:
         return 0
-    return SCORE_ULPS if subject.score_ulps is None else min(subject.score_ulps, MOST_SCORE_ULPS)
+    return SCORE_ULPS if oracle.score_ulps is None else min(oracle.score_ulps, MOST_SCORE_ULPS)
 
 
 def _plain(value: object) -> float | int | str:

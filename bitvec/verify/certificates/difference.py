@@ -1,4 +1,4 @@
-"""One difference between a forest and a subject, with the row that shows it."""
+"""One difference between a forest and an oracle, with the row that shows it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KINDS = tuple(_PLACE)
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One row on which the subject and the forest differ, or one place where their trees differ.
+    """One row on which the oracle and the forest differ, or one place where their trees differ.
 
     `place` is a tree where `kind` is "leaf" or "structure", an output where it is "raw" or "score",
     an output group where it is "label"; where it is "value" it is a leaf of the forest, and `row`

@@ -10,14 +10,14 @@ from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.output import Aggregate
 from bitvec.errors import InputError
-from bitvec.verify.oracle import Subject
+from bitvec.verify.oracle import Oracle
 
 ROUNDINGS = 6
 """Of a term besides its additions, at most: leaf, weight and their product; divisor or scale, and
 the quotient or product with it; the sum with the base score."""
 
 
-def require_same_sizes(forest: Forest, subject: Subject) -> None:
+def require_same_sizes(forest: Forest, oracle: Oracle) -> None:
     """Refuse a model of another size before it is asked anything.
 
     Raises
@@ -25,10 +25,10 @@ def require_same_sizes(forest: Forest, subject: Subject) -> None:
     InputError
     """
     for name in ("trees", "features", "outputs"):
-        own, other = getattr(forest, f"n_{name}"), getattr(subject, f"n_{name}")
+        own, other = getattr(forest, f"n_{name}"), getattr(oracle, f"n_{name}")
         if other is not None and other != own:
             raise InputError(
-                f"the {subject.name} model must have as many {name} as the forest, {own}, got "
+                f"the {oracle.name} model must have as many {name} as the forest, {own}, got "
                 f"{other}: pass the model that the forest was lifted from or exported to."
             )
 
@@ -122,8 +122,8 @@ def _membership_steps(forest: Forest) -> Array:
     return steps
 
 
-def accepted_rows(forest: Forest, subject: Subject, X: Array | None) -> tuple[Array, int]:
-    """Return the rows of X that the subject accepts, cast, and how many it does not."""
+def accepted_rows(forest: Forest, oracle: Oracle, X: Array | None) -> tuple[Array, int]:
+    """Return the rows of X that the oracle accepts, cast, and how many it does not."""
     if X is None:
         return np.zeros((0, forest.n_features), forest.dtype), 0
     X = np.asarray(X)
@@ -135,26 +135,26 @@ def accepted_rows(forest: Forest, subject: Subject, X: Array | None) -> tuple[Ar
     with np.errstate(over="ignore"):
         X = X.astype(forest.dtype)
     accepted = np.ones(len(X), bool)
-    if not subject.accepts_missing:
+    if not oracle.accepts_missing:
         accepted &= ~np.isnan(X).any(axis=1)
-    if not subject.accepts_infinite:
+    if not oracle.accepts_infinite:
         accepted &= ~np.isinf(X).any(axis=1)
     return X[accepted], int(np.sum(~accepted))
 
 
-def numbering(forest: Forest, subject: Subject) -> Int[Array, " n_leaves"]:
-    """Return the subject's id of each leaf.
+def numbering(forest: Forest, oracle: Oracle) -> Int[Array, " n_leaves"]:
+    """Return the oracle's id of each leaf.
 
     Raises
     ------
     InputError
-        If the subject answers with the source's ids and the forest does not hold them.
+        If the oracle answers with the source's ids and the forest does not hold them.
     """
     B, source = forest.bitvectors, forest.source
-    if subject.ids == "source" and subject.leaf_ids is not None:
+    if oracle.ids == "source" and oracle.leaf_ids is not None:
         if source is None or source.leaf_id is None:
             raise InputError(
-                f"a forest compared with {subject.name} must hold its leaf ids in "
+                f"a forest compared with {oracle.name} must hold its leaf ids in "
                 "`source.leaf_id`, got none: convert the model anew."
             )
         return source.leaf_id

@@ -25,25 +25,25 @@ from bitvec.verify.certificates.frame_result import (
     SOURCE,
     FrameResult,
 )
-from bitvec.verify.oracle import FrameAnswers, Subject
+from bitvec.verify.oracle import FrameAnswers, Oracle
 
 SAID = 120
 """Letters of a refusal that are kept."""
 
 
 def with_frames(
-    certificate: Certificate, results: tuple[FrameResult, ...], subject: Subject
+    certificate: Certificate, results: tuple[FrameResult, ...], oracle: Oracle
 ) -> Certificate:
     """Return the certificate with what frames have shown."""
-    if not results or subject.of_frame is None:
+    if not results or oracle.of_frame is None:
         return certificate
     notes = [note if note != FRAMES_NOTE else DENSE_NOTE for note in certificate.exclusions]
-    return replace(certificate, frames=results, exclusions=(*notes, *subject.of_frame.notes))
+    return replace(certificate, frames=results, exclusions=(*notes, *oracle.of_frame.notes))
 
 
 def compare_frames(
     forest: Forest,
-    subject: Subject,
+    oracle: Oracle,
     answers: FrameAnswers,
     frames: Iterable[tuple[str, Any]],
     *,
@@ -54,7 +54,7 @@ def compare_frames(
     Parameters
     ----------
     forest : Forest
-    subject : Subject
+    oracle : Oracle
         With answers to frames, `of_frame`.
     answers : FrameAnswers
         What answers for the forest; its leaf ids are leaf numbers within each tree.
@@ -63,13 +63,13 @@ def compare_frames(
     allowed : float, optional
         How far raw scores may lie apart; None leaves them out.
     """
-    assert subject.of_frame is not None
-    exits = None if subject.of_frame.leaf_ids is None else answers.leaf_ids
+    assert oracle.of_frame is not None
+    exits = None if oracle.of_frame.leaf_ids is None else answers.leaf_ids
     own = replace(answers, leaf_ids=None)
     if exits is not None:
-        leaf_id, first = numbering(forest, subject), forest.bitvectors.leaf_ptr[:-1]
+        leaf_id, first = numbering(forest, oracle), forest.bitvectors.leaf_ptr[:-1]
         own = replace(answers, leaf_ids=lambda frame: leaf_id[exits(frame) + first])
-    return tuple(_result(kind, frame, subject.of_frame, own, allowed) for kind, frame in frames)
+    return tuple(_result(kind, frame, oracle.of_frame, own, allowed) for kind, frame in frames)
 
 
 def _result(

@@ -1,6 +1,6 @@
 """The nearest point of a polyhedron, or multipliers that tell why there is none.
 
-Least-distance programming: minimise |d| subject to G d >= h is one non-negative least-squares
+Least-distance programming: minimise |d| such that G d >= h is one non-negative least-squares
 problem, solved by an active set in finitely many steps. Where the rows of G are independent and
 binding this is d = G⁺ h.
 

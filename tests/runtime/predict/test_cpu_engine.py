@@ -468,8 +468,8 @@ def test_a_forked_child_predicts_on_threads_of_its_own():
     script = """
         import os, sys
         import numpy as np
-        from bitvec.forest import from_matrices
-        from bitvec.runtime.cpu.engine import NumbaEngine
+        from bitvec.core.forest import from_matrices
+        from bitvec.runtime.predict.cpu.engine import NumbaEngine
         stump = from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
         engine = NumbaEngine(stump, n_jobs=2)
         X = np.random.default_rng(0).random((100_000, 2))
@@ -498,8 +498,8 @@ def run(script, *arguments, **env):
 
 
 PREDICT = """
-    from bitvec.forest import from_matrices
-    from bitvec.runtime.cpu.engine import NumbaEngine
+    from bitvec.core.forest import from_matrices
+    from bitvec.runtime.predict.cpu.engine import NumbaEngine
     stump = from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
     X = np.array([[0.0, 9.0], [1.0, 9.0]])
     assert NumbaEngine(stump).raw(X).tolist() == [[10.0], [20.0]]
@@ -507,7 +507,7 @@ PREDICT = """
 
 PREDICT_LATE = """
     import numpy as np
-    from bitvec.runtime.cpu import compiling
+    from bitvec.runtime.predict.cpu import compiling
     compiling.LONG = 0.8
 """ + textwrap.indent(textwrap.dedent(PREDICT), "    ").replace(
     "(stump)", "(stump, kernel='chain')"
@@ -592,9 +592,9 @@ def test_lesser_processors_answer_with_the_same_bits(level, tmp_path):
         from pathlib import Path
         import numpy as np
         from bitvec import files
-        from bitvec.runtime.cpu import choice
-        from bitvec.runtime.cpu.engine import NumbaEngine
-        from bitvec.runtime.cpu.target import vectors
+        from bitvec.runtime.predict.cpu import choice
+        from bitvec.runtime.predict.cpu.engine import NumbaEngine
+        from bitvec.runtime.predict.cpu.target import vectors
         folder = Path(sys.argv[1])
         for name in ("forest", "small"):
             forest = files.load(folder / name)

@@ -18,13 +18,13 @@ from bitvec.core.node_tests import Activation, NodeTests
 from bitvec.core.output import Aggregate, Output
 from bitvec.runtime.predict.cpu import choice
 from bitvec.runtime.predict.cpu.arrays import address_of
+from bitvec.runtime.predict.cpu.bins import margin_planes
+from bitvec.runtime.predict.cpu.bins.makers import Planes
+from bitvec.runtime.predict.cpu.bitvector.chain import Chain
 from bitvec.runtime.predict.cpu.leaves import leaf_tables
-from bitvec.runtime.predict.cpu.margins import polytopes
-from bitvec.runtime.predict.cpu.planes import margin_planes
-from bitvec.runtime.predict.cpu.planes.makers import Planes
-from bitvec.runtime.predict.cpu.sweeps.chain import Chain
+from bitvec.runtime.predict.cpu.oblique import polytopes
 from bitvec.runtime.predict.cpu.target import vectors
-from bitvec.runtime.predict.cpu.walks import paths
+from bitvec.runtime.predict.cpu.traversal import paths
 
 DTYPES = (np.float32, np.float64)
 SUMS = (Aggregate.SUM, Aggregate.MEAN)

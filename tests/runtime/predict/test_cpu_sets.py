@@ -22,11 +22,11 @@ from bitvec.core.leaves import Leaves
 from bitvec.core.node_tests import CodeRule, Kind, MissingRule, axis_aligned, set_bits
 from bitvec.core.output import Aggregate, Output
 from bitvec.runtime.predict.cpu.arrays import address_of
+from bitvec.runtime.predict.cpu.bins import set_planes
+from bitvec.runtime.predict.cpu.bins.makers import Planes
+from bitvec.runtime.predict.cpu.bins.rank_planes import rank_planes
+from bitvec.runtime.predict.cpu.bitvector import chain, perfect
 from bitvec.runtime.predict.cpu.leaves import leaf_tables
-from bitvec.runtime.predict.cpu.planes import set_planes
-from bitvec.runtime.predict.cpu.planes.makers import Planes
-from bitvec.runtime.predict.cpu.planes.rank_planes import rank_planes
-from bitvec.runtime.predict.cpu.sweeps import chain, perfect
 
 SUMS = (Aggregate.SUM, Aggregate.MEAN)
 KERNELS = {"chain": (chain, chain.Chain), "perfect": (perfect, perfect.Perfect)}

@@ -19,7 +19,7 @@ from bitvec.core.leaves import Leaves, LinearTerms
 from bitvec.core.node_tests import Kind, MissingRule, axis_aligned, set_bits
 from bitvec.core.output import Aggregate, Output, PostTransform
 from bitvec.runtime.predict.cpu import few_rows
-from bitvec.runtime.predict.cpu.walks import deep, keyed, mixed, onerow, single
+from bitvec.runtime.predict.cpu.traversal import deep, keyed, mixed, onerow, single
 
 KEYED = (AXIS, SET, EQUAL, KERNEL)
 SUMS = (Aggregate.SUM, Aggregate.MEAN)

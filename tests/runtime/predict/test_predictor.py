@@ -24,8 +24,8 @@ from bitvec.core.output import Output, PostTransform
 from bitvec.core.source import Source
 from bitvec.errors import BitvecError, InputError, MissingLibraryError
 from bitvec.runtime.predict import tables
+from bitvec.runtime.predict.cpu.bitvector import perfect
 from bitvec.runtime.predict.cpu.leaves import leaf_tables
-from bitvec.runtime.predict.cpu.sweeps import perfect
 from bitvec.runtime.predict.predictor import compile
 from bitvec.runtime.predict.threads import available_cores
 
@@ -378,8 +378,8 @@ import numpy as np
 import torch
 import bitvec
 from bitvec.errors import BitvecError
-from bitvec.forest import from_matrices
-from bitvec.runtime.threads import for_each_block
+from bitvec.core.forest import from_matrices
+from bitvec.runtime.predict.threads import for_each_block
 
 torch.set_num_threads(2)
 if torch.set_flush_denormal(True):

@@ -180,9 +180,9 @@ def test_callers_on_many_threads_have_their_own_answers():
 SETUP = """
 import os, signal, sys, threading, time
 import numpy as np
-from bitvec.forest import from_matrices
-from bitvec.runtime import threads
-from bitvec.runtime.predictor import compile
+from bitvec.core.forest import from_matrices
+from bitvec.runtime.predict import threads
+from bitvec.runtime.predict.predictor import compile
 threads.available_cores = lambda: 4
 threads._pool = threads._Pool()
 n = 12

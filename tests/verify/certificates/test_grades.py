@@ -12,30 +12,30 @@ import bitvec
 from bitvec.core.forest import Forest
 from bitvec.errors import UnsupportedModelError
 from bitvec.verify.certificates import Certificate, compare, load
-from bitvec.verify.oracle import Subject
+from bitvec.verify.oracle import Oracle
 from bitvec.verify.source_trees import of_forest
 
 GRADES = ("proved", "two-sided")
 
 
 @pytest.fixture(scope="module")
-def wedge() -> tuple[Forest, Subject]:
+def wedge() -> tuple[Forest, Oracle]:
     """A tree whose lower node, of another column, asks for what its own column rules out."""
     X = np.random.default_rng(0).normal(size=(300, 2))
     y = np.where(X[:, 0] < 0, 0, np.where(X[:, 1] < -1, 5, 9))
     model = DecisionTreeRegressor(max_depth=2, random_state=0).fit(X, y)
     forest = bitvec.convert(model)
-    subject = bitvec.api.subject(model)
+    oracle = bitvec.api.oracle(model)
     # The converted forest is right, so its own trees stand for the library's.
     trees = replace(of_forest(forest), leaf_id=forest.source.leaf_id)
     stated = {"base_score": forest.output.base_score, "aggregate": forest.output.aggregate}
-    return forest, replace(subject, trees=lambda: replace(trees, stated=stated))
+    return forest, replace(oracle, trees=lambda: replace(trees, stated=stated))
 
 
-def graded(forest: Forest, subject: Subject, grade: str, **options) -> Certificate:
+def graded(forest: Forest, oracle: Oracle, grade: str, **options) -> Certificate:
     """The certificate by a proof, or by rows alone."""
-    subject = subject if grade == "proved" else replace(subject, trees=None)
-    return compare(forest, subject, **options)
+    oracle = oracle if grade == "proved" else replace(oracle, trees=None)
+    return compare(forest, oracle, **options)
 
 
 def changed(forest: Forest, name: str, node: int, value: float) -> Forest:
@@ -61,43 +61,43 @@ def test_the_right_forest_passes_with_its_grade(wedge, grade, tmp_path):
     ("name", "value"), [("column", 0), ("relation", 1), ("missing_right", None), ("b", None)]
 )
 def test_a_wrong_test_fails_with_a_row_that_shows_it(wedge, grade, name, value):
-    forest, subject = wedge
+    forest, oracle = wedge
     for node in range(forest.n_nodes):
         old = getattr(forest.tests, name)[node]
         new = np.nextafter(old, np.inf) if name == "b" else not old if value is None else value
         if new == old:
             continue
         wrong = changed(forest, name, node, new)
-        certificate = graded(wrong, subject, grade)
-        if name == "missing_right" and not subject.accepts_missing:
+        certificate = graded(wrong, oracle, grade)
+        if name == "missing_right" and not oracle.accepts_missing:
             continue
         assert not certificate.passed
         assert certificate.n_structure_mismatches == 0 or grade == "proved"
         rows = [d.row for d in certificate.differences if d.row]
         row = np.array(rows[:1], forest.dtype)
-        assert bitvec.compile(wrong).apply(row).tolist() != subject.leaf_ids(row).tolist()
+        assert bitvec.compile(wrong).apply(row).tolist() != oracle.leaf_ids(row).tolist()
 
 
 @pytest.mark.parametrize("grade", GRADES)
 def test_a_leaf_off_by_one_ulp_fails(wedge, grade):
-    forest, subject = wedge
+    forest, oracle = wedge
     for leaf in range(len(forest.v)):
         v = forest.v.copy()
         v[leaf] = np.nextafter(v[leaf], np.inf)
         wrong = replace(forest, leaves=replace(forest.leaves, v=v))
-        assert not graded(wrong, subject, grade).passed
+        assert not graded(wrong, oracle, grade).passed
 
 
 @pytest.mark.parametrize("grade", GRADES)
 def test_the_smallest_base_score_fails(wedge, grade):
-    forest, subject = wedge
+    forest, oracle = wedge
     wrong = replace(forest, output=replace(forest.output, base_score=np.array([5e-324])))
-    assert not graded(wrong, subject, grade).passed
+    assert not graded(wrong, oracle, grade).passed
 
 
 def test_values_only_pass_where_they_are_allowed(wedge):
-    forest, subject = wedge
-    bare = replace(subject, trees=None, leaf_ids=None, leaf_values=None)
+    forest, oracle = wedge
+    bare = replace(oracle, trees=None, leaf_ids=None, leaf_values=None)
     certificate = compare(forest, bare)
     assert certificate.grade == "values only"
     assert not certificate.passed
@@ -108,21 +108,21 @@ def test_values_only_pass_where_they_are_allowed(wedge):
 
 
 def test_leaves_that_share_an_id_are_not_told_apart(wedge):
-    forest, subject = wedge
+    forest, oracle = wedge
     same = replace(forest, source=replace(forest.source, leaf_id=np.ones(len(forest.v), int)))
-    alike = replace(subject, trees=None, leaf_ids=lambda X: np.ones((len(X), 1), int))
+    alike = replace(oracle, trees=None, leaf_ids=lambda X: np.ones((len(X), 1), int))
     certificate = compare(same, replace(alike, leaf_values=None))
     assert certificate.grade == "values only"
     assert any("share a leaf id" in note for note in certificate.exclusions)
 
 
 def test_trees_that_cannot_be_read_lower_the_grade_and_say_why(wedge):
-    forest, subject = wedge
+    forest, oracle = wedge
 
     def refuse():
         raise UnsupportedModelError("the dump must hold nodes, got none: use another version.")
 
-    certificate = compare(forest, replace(subject, trees=refuse))
+    certificate = compare(forest, replace(oracle, trees=refuse))
     assert certificate.passed
     assert certificate.grade == "two-sided"
     assert any("the dump must hold nodes" in note for note in certificate.exclusions)

@@ -23,7 +23,7 @@ from bitvec.errors import BitvecError, FileFormatError, InputError
 from bitvec.files import atomic
 from bitvec.runtime.export.c.source import CSource
 from bitvec.verify import workers
-from bitvec.verify.oracle import Subject
+from bitvec.verify.oracle import Oracle
 
 COMPILERS = ("cc", "gcc", "clang")
 FLAGS = ("-std=c99", "-O2")
@@ -175,14 +175,14 @@ class CompiledHeader:
 _VOID = ctypes.c_void_p
 
 
-def subject(
+def oracle(
     header: CSource | str | os.PathLike[str],
     *,
     classes: tuple[Array, ...] | None = None,
     compiler: str | None = None,
     flags: tuple[str, ...] = FLAGS,
-) -> Subject:
-    """Return a compiled header as the subject of a certificate.
+) -> Oracle:
+    """Return a compiled header as the oracle of a certificate.
 
     Parameters
     ----------
@@ -207,7 +207,7 @@ def subject(
 
     untold = is_classifier and classes is None
     note = "the header holds indices of classes, and no labels were given to compare them with"
-    return Subject(
+    return Oracle(
         name="c",
         version=_version(compiled.compiler),
         raw=compiled.raw,

@@ -15,9 +15,9 @@ from bitvec.runtime.export.c.literals import C_TYPES, comment, unsigned
 from bitvec.runtime.export.c.post_transforms import needs_math
 from bitvec.runtime.export.c.questions import add_questions, questions
 from bitvec.runtime.export.c.ranks import Ranks, add_ranks, ranks
-from bitvec.runtime.export.c.refusals import require_exact, require_options, require_ranked
 from bitvec.runtime.export.c.scores import add_scores
 from bitvec.runtime.export.c.source import CSource, Estimate
+from bitvec.runtime.export.c.unsupported import require_exact, require_options, require_ranked
 from bitvec.runtime.export.c.walks import add_first_leaves, add_tables, add_unrolled
 
 Form = Literal["tables", "unrolled"]

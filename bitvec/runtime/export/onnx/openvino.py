@@ -8,9 +8,9 @@ from typing import Any
 
 from bitvec.core.arrays import Array
 from bitvec.errors import FileFormatError, MissingLibraryError
-from bitvec.runtime.export.onnx.session import OnnxEngine, any_batch, subject
+from bitvec.runtime.export.onnx.session import OnnxEngine, any_batch, oracle
 from bitvec.verify import workers
-from bitvec.verify.oracle import Subject
+from bitvec.verify.oracle import Oracle
 
 try:
     import openvino
@@ -62,17 +62,17 @@ class OpenVinoEngine(OnnxEngine):
         return answer
 
 
-def certified(model: Any) -> Subject:
-    """Return a model for the target `openvino` as the subject of a certificate.
+def certified(model: Any) -> Oracle:
+    """Return a model for the target `openvino` as the oracle of a certificate.
 
     A file is opened in a child process; see `bitvec.verify.workers`.
     """
     if isinstance(model, str | os.PathLike):
-        opened: Subject = workers.opened(model, "OpenVINO", __name__, "loaded")
+        opened: Oracle = workers.opened(model, "OpenVINO", __name__, "loaded")
         return opened
     return loaded(model)
 
 
-def loaded(model: Any) -> Subject:
-    """Return a model as the subject of a certificate, in this process."""
-    return subject(OpenVinoEngine(any_batch(model)))
+def loaded(model: Any) -> Oracle:
+    """Return a model as the oracle of a certificate, in this process."""
+    return oracle(OpenVinoEngine(any_batch(model)))

@@ -23,7 +23,7 @@ from bitvec.core.graph.scores import SUMS, require_hard, weighted_leaves
 from bitvec.core.output import Aggregate
 from bitvec.errors import MissingLibraryError, UnsupportedModelError
 from bitvec.runtime.export.onnx.portable_steps import Steps, node_steps
-from bitvec.runtime.predict.refusals import refusal
+from bitvec.runtime.predict.unsupported import refusal
 
 try:
     import onnx

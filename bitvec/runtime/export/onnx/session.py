@@ -13,7 +13,7 @@ from jaxtyping import Float, Int32
 from bitvec.core.arrays import Array
 from bitvec.errors import FileFormatError, InputError, MissingLibraryError
 from bitvec.runtime.export.onnx.files import save as save
-from bitvec.verify.oracle import Subject
+from bitvec.verify.oracle import Oracle
 
 try:
     import onnxruntime
@@ -247,8 +247,8 @@ def open_session(model: Any, n_threads: int) -> Any:
         ) from None
 
 
-def subject(model: Any) -> Subject:
-    """Return an exported model as the subject of a certificate, on one thread.
+def oracle(model: Any) -> Oracle:
+    """Return an exported model as the oracle of a certificate, on one thread.
 
     Parameters
     ----------
@@ -270,7 +270,7 @@ def subject(model: Any) -> Subject:
     comparable = transform not in CANCELS and form != SOFT
     # Groups of one output beside others of several cannot be told apart here.
     told_apart = width["raw"] in (len(names), sum(width[name] or 0 for name in names))
-    return Subject(
+    return Oracle(
         name=engine.runtime,
         version=engine.runtime_version,
         accepts_missing=form != "portable" or engine.masked,

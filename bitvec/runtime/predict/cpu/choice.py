@@ -16,18 +16,18 @@ from bitvec.core import tree_paths
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind
 from bitvec.errors import InputError
+from bitvec.runtime.predict.cpu.bins import forest_planes, margin_planes
 from bitvec.runtime.predict.cpu.leaves import leaf_tables
-from bitvec.runtime.predict.cpu.planes import forest_planes, margin_planes
 from bitvec.runtime.predict.cpu.protocol import TreeKernel
 from bitvec.runtime.predict.cpu.target import vectors
-from bitvec.runtime.predict.cpu.walks import mixed, paths
+from bitvec.runtime.predict.cpu.traversal import mixed, paths
 
 ONE_ROW = "onerow"
 """The kernel of few rows, which gives raw scores only; leaves are told by `deep` beside it."""
 KERNELS = ("perfect", "chain", "single", "deep", "paths", "mixed")
 """Kernels for batches, by name."""
 
-_SWEEPS = {"perfect": "Perfect", "chain": "Chain"}
+_BITVECTOR = {"perfect": "Perfect", "chain": "Chain"}
 """Kernels whose nodes read planes, and their classes."""
 
 _CHAIN_NODE = {"avx512": 0.045, "portable": 0.09, "none": 0.16}
@@ -60,7 +60,7 @@ class Choice:
 
 
 def _module(name: str) -> ModuleType:
-    package = "sweeps" if name in _SWEEPS else "walks"
+    package = "bitvector" if name in _BITVECTOR else "traversal"
     return importlib.import_module(f"bitvec.runtime.predict.cpu.{package}.{name}")
 
 
@@ -71,7 +71,7 @@ def refusal(name: str, forest: Forest, *, counts: bool = True) -> str | None:
     """
     module = _module(name)
     reason: str | None = module.refusal(forest)
-    if reason is None and name in _SWEEPS:
+    if reason is None and name in _BITVECTOR:
         reason = leaf_tables.refusal(forest) or forest_planes.refusal(forest, counts=counts)
     return reason
 
@@ -79,8 +79,8 @@ def refusal(name: str, forest: Forest, *, counts: bool = True) -> str | None:
 def pack(name: str, forest: Forest) -> TreeKernel:
     """Return a forest packed for a kernel that does not refuse it."""
     module = _module(name)
-    if name in _SWEEPS:
-        make = getattr(module, _SWEEPS[name])
+    if name in _BITVECTOR:
+        make = getattr(module, _BITVECTOR[name])
         packed: TreeKernel = make(forest, forest_planes.forest_planes(forest))
     else:
         packed = module.pack(forest)

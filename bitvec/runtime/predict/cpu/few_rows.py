@@ -16,7 +16,7 @@ from bitvec.core import transforms
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.output import PostTransform
-from bitvec.runtime.predict.cpu.walks import onerow, single
+from bitvec.runtime.predict.cpu.traversal import onerow, single
 
 Answer = Callable[[Array], Array]
 """From a writeable, C-contiguous row (1, n_features) of float32 or float64 to a new array."""

@@ -1,4 +1,4 @@
-"""Exported models as engines, subjects and files."""
+"""Exported models as engines, oracles and files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bitvec.core.forest import from_matrices
 from bitvec.core.graph.interface import Interface
 from bitvec.errors import FileFormatError, InputError
 from bitvec.runtime.export.onnx.files import save
-from bitvec.runtime.export.onnx.session import OnnxEngine, any_batch, subject
+from bitvec.runtime.export.onnx.session import OnnxEngine, any_batch, oracle
 from bitvec.runtime.export.onnx.tensor import to_onnx
 from bitvec.runtime.export.onnx_files import OnnxOptions, onnx_model
 from bitvec.runtime.predict.engine import Engine
@@ -36,43 +36,43 @@ def test_an_exported_model_is_an_engine(stump):
     assert engine.metadata["bitvec.form"] == "tensor"
 
 
-def test_a_file_is_the_subject_of_a_comparison(stump, tmp_path):
+def test_a_file_is_the_oracle_of_a_comparison(stump, tmp_path):
     path = save(to_onnx(stump, leaves=True), tmp_path / "stump.onnx")
-    other = subject(path)
+    other = oracle(path)
     X = np.array([[0.0, 1.0], [1.0, 1.0]])
     assert other.name == "onnxruntime"
     assert other.exact
     assert np.array_equal(other.raw(X), reference.raw(stump, X))
     assert other.leaf_ids(X).tolist() == [[0], [1]]
-    assert subject(to_onnx(stump)).leaf_ids is None
+    assert oracle(to_onnx(stump)).leaf_ids is None
 
 
 def test_a_file_of_a_fixed_batch_is_compared_with_it_left_open(stump, tmp_path):
     path = save(to_onnx(stump, interface=Interface(batch=2**31 - 1)), tmp_path / "stump.onnx")
-    other = subject(path)
+    other = oracle(path)
     X = np.random.default_rng(0).normal(size=(7, 2))
     assert np.array_equal(other.raw(X), reference.raw(stump, X))
     assert any("takes 2147483647 rows at a time" in note for note in other.notes)
     assert any_batch(to_onnx(stump)).graph.input[0].type.tensor_type.shape.dim[0].dim_param
     small = save(to_onnx(stump, interface=Interface(batch=3)), tmp_path / "stump.ort")
     assert any_batch(small) is small
-    assert np.array_equal(subject(small).raw(X), reference.raw(stump, X))
+    assert np.array_equal(oracle(small).raw(X), reference.raw(stump, X))
 
 
 @pytest.mark.parametrize("target", ["openvino", "coreml", "onnxruntime-mobile"])
 def test_a_certificate_says_that_another_runtime_answered(target):
     forest = from_matrices([[1.0, 0.0]], [0.5], [[0], [1]], [10, 20])
-    notes = subject(onnx_model(forest, OnnxOptions(target=target))).notes
+    notes = oracle(onnx_model(forest, OnnxOptions(target=target))).notes
     assert any(note.startswith(f"{target}, which the file is for, was not run") for note in notes)
-    plain = subject(onnx_model(forest, OnnxOptions(target="onnxruntime"))).notes
+    plain = oracle(onnx_model(forest, OnnxOptions(target="onnxruntime"))).notes
     assert not any("was not run" in note for note in plain)
 
 
 def test_only_a_portable_file_with_a_second_input_takes_missing_values(stump):
     for finite in (False, True):
         options = OnnxOptions("portable", finite=finite)
-        assert subject(onnx_model(stump, options)).accepts_missing is not finite
-    assert subject(onnx_model(stump, OnnxOptions())).accepts_missing
+        assert oracle(onnx_model(stump, options)).accepts_missing is not finite
+    assert oracle(onnx_model(stump, OnnxOptions())).accepts_missing
 
 
 @pytest.mark.skipif(os.name == "nt", reason="its file names are text")
@@ -87,9 +87,9 @@ def test_a_path_that_is_no_text_is_read(stump, tmp_path):
 def test_a_full_disk_is_one_sentence(stump, tmp_path):
     code = """
 import resource, sys, tempfile
-from bitvec.forest import from_matrices
-from bitvec.runtime.onnx.files import save
-from bitvec.runtime.onnx.tensor import to_onnx
+from bitvec.core.forest import from_matrices
+from bitvec.runtime.export.onnx.files import save
+from bitvec.runtime.export.onnx.tensor import to_onnx
 model = to_onnx(from_matrices([[1.0]], [0.5], [[0], [1]], [1, 2]))
 resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
 try:

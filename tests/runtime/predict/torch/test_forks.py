@@ -14,8 +14,8 @@ SCRIPT = """
 import os, sys
 import numpy as np, torch
 from bitvec.errors import BitvecError
-from bitvec.forest import from_matrices
-from bitvec.runtime.torch import TorchEngine
+from bitvec.core.forest import from_matrices
+from bitvec.runtime.predict.torch import TorchEngine
 
 parent_threads, child_threads = int(sys.argv[1]), int(sys.argv[2])
 torch.set_num_threads(parent_threads)

@@ -127,13 +127,13 @@ def test_hard_scores_are_the_forests_own(data):
 PEAK = """
 import resource
 import numpy as np, torch
-from bitvec.forest import Forest
-from bitvec.inputs import Inputs
-from bitvec.leaves import Leaves
-from bitvec.node_tests import axis_aligned
-from bitvec.output import Output
-from bitvec.runtime.relax import SoftForest
-from bitvec.structure import from_children
+from bitvec.core.forest import Forest
+from bitvec.core.inputs import Inputs
+from bitvec.core.leaves import Leaves
+from bitvec.core.node_tests import axis_aligned
+from bitvec.core.output import Output
+from bitvec.runtime.train.relax import SoftForest
+from bitvec.core.structure import from_children
 
 T, n = 16, 2**11 - 1
 at, tree = np.arange(n), np.arange(T)[:, None]

@@ -107,7 +107,7 @@ SCRIPT = """
     import sys
     import numpy as np
     from bitvec import files
-    from bitvec.runtime.retrain import retrain
+    from bitvec.runtime.train.retrain import retrain
 
     rows = np.load(sys.argv[1] + "/rows.npz")
     retrain(

@@ -26,7 +26,7 @@ SCRIPT = """
     import os, sys
     import numpy as np, torch
     from bitvec import files
-    from bitvec.runtime.retrain import retrain
+    from bitvec.runtime.train.retrain import retrain
 
     folder = sys.argv[1]
     torch.distributed.init_process_group("gloo")

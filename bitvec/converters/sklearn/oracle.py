@@ -17,13 +17,13 @@ from bitvec.converters.sklearn.walker import source_trees
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.errors import InputError, MissingLibraryError
-from bitvec.verify.oracle import FrameAnswers, LeafValues, Subject
+from bitvec.verify.oracle import FrameAnswers, LeafValues, Oracle
 
 Answer = Callable[[Array], Array]
 
 
-def subject_of(model: Any, forest: Forest, version: str) -> Subject:
-    """Return the subject of a model whose forest shows that its arrays are sound."""
+def oracle_of(model: Any, forest: Forest, version: str) -> Oracle:
+    """Return the oracle of a model whose forest shows that its arrays are sound."""
     kind = models.kind_of(model)
     answering = _alone(model)
     raw, leaf_ids = _ANSWERS[kind](answering, kind)
@@ -61,7 +61,7 @@ def subject_of(model: Any, forest: Forest, version: str) -> Subject:
     shows_leaves = kind not in models.BOOSTING
     # Such a model begins at zero: its trees prove nothing of a forest that begins elsewhere.
     shows_trees = shows_leaves or not isinstance(model.init_, str)
-    return Subject(
+    return Oracle(
         "sklearn",
         version,
         asked,

@@ -20,11 +20,9 @@ from bitvec.core import structure
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.runtime.predict.cpu.arrays import pointer
-from bitvec.runtime.predict.cpu.compiling import Kernel, int64s, kernel, scratch
-from bitvec.runtime.predict.cpu.leaves import leaf_tables
-from bitvec.runtime.predict.cpu.planes.makers import Planes
-from bitvec.runtime.predict.cpu.planes.set_kernels import look_up
-from bitvec.runtime.predict.cpu.sweeps.rank_trees import (
+from bitvec.runtime.predict.cpu.bins.makers import Planes
+from bitvec.runtime.predict.cpu.bins.set_kernels import look_up
+from bitvec.runtime.predict.cpu.bitvector.rank_trees import (
     FIELDS,
     LEAF_AT,
     LOOKUPS,
@@ -40,6 +38,8 @@ from bitvec.runtime.predict.cpu.sweeps.rank_trees import (
     WIDTH,
     RankTrees,
 )
+from bitvec.runtime.predict.cpu.compiling import Kernel, int64s, kernel, scratch
+from bitvec.runtime.predict.cpu.leaves import leaf_tables
 from bitvec.runtime.predict.cpu.target import vectors
 from bitvec.runtime.predict.cpu.vectors import (
     I8,

@@ -21,11 +21,9 @@ from numba.extending import intrinsic
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.runtime.predict.cpu.arrays import pointer
-from bitvec.runtime.predict.cpu.compiling import Kernel, inner, int64s, kernel, scratch
-from bitvec.runtime.predict.cpu.leaves import leaf_tables
-from bitvec.runtime.predict.cpu.planes.makers import Planes
-from bitvec.runtime.predict.cpu.planes.set_kernels import LOOKUP, look_up, lookup_fields, permuted
-from bitvec.runtime.predict.cpu.sweeps.rank_trees import (
+from bitvec.runtime.predict.cpu.bins.makers import Planes
+from bitvec.runtime.predict.cpu.bins.set_kernels import LOOKUP, look_up, lookup_fields, permuted
+from bitvec.runtime.predict.cpu.bitvector.rank_trees import (
     FIELDS,
     LONG_PTR,
     LOOKUPS,
@@ -43,6 +41,8 @@ from bitvec.runtime.predict.cpu.sweeps.rank_trees import (
     WIDTH,
     RankTrees,
 )
+from bitvec.runtime.predict.cpu.compiling import Kernel, inner, int64s, kernel, scratch
+from bitvec.runtime.predict.cpu.leaves import leaf_tables
 from bitvec.runtime.predict.cpu.target import has_byte_shuffle, vectors
 from bitvec.runtime.predict.cpu.vectors import (
     I8,

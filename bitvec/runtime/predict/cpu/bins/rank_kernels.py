@@ -15,16 +15,16 @@ import numba
 import numpy as np
 
 from bitvec.runtime.predict.cpu.arrays import pointer
-from bitvec.runtime.predict.cpu.compiling import Kernel, int64s, kernel, scratch
-from bitvec.runtime.predict.cpu.planes.derived_ranks import derive
-from bitvec.runtime.predict.cpu.planes.rank_search import (
+from bitvec.runtime.predict.cpu.bins.derived_ranks import derive
+from bitvec.runtime.predict.cpu.bins.rank_search import (
     correct,
     correct_marked,
     search,
     search_buckets,
     search_ties,
 )
-from bitvec.runtime.predict.cpu.planes.windows import WINDOW, load_window
+from bitvec.runtime.predict.cpu.bins.windows import WINDOW, load_window
+from bitvec.runtime.predict.cpu.compiling import Kernel, int64s, kernel, scratch
 from bitvec.runtime.predict.cpu.target import vectors
 
 FIELDS = (

@@ -6,10 +6,10 @@ import numpy as np
 
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind
-from bitvec.runtime.predict.cpu.planes import set_planes
-from bitvec.runtime.predict.cpu.planes.makers import MOST_PLANES, PlaneMaker, Planes
-from bitvec.runtime.predict.cpu.planes.margin_planes import margin_planes
-from bitvec.runtime.predict.cpu.planes.rank_planes import MOST_THRESHOLDS, RankPlanes, rank_planes
+from bitvec.runtime.predict.cpu.bins import set_planes
+from bitvec.runtime.predict.cpu.bins.makers import MOST_PLANES, PlaneMaker, Planes
+from bitvec.runtime.predict.cpu.bins.margin_planes import margin_planes
+from bitvec.runtime.predict.cpu.bins.rank_planes import MOST_THRESHOLDS, RankPlanes, rank_planes
 
 
 def refusal(forest: Forest, *, counts: bool = True) -> str | None:

@@ -21,7 +21,7 @@ from bitvec.runtime.predict.cpu.arrays import constant
 from bitvec.runtime.predict.cpu.compiling import inner, kernel
 from bitvec.runtime.predict.cpu.leaves import leaf_sums
 from bitvec.runtime.predict.cpu.softplus import softplus
-from bitvec.runtime.predict.cpu.walks import mixed_layout, paths
+from bitvec.runtime.predict.cpu.traversal import mixed_layout, paths
 
 # Plain integers, which numba freezes into the code.
 _EQUAL, _SET = int(Kind.EQUAL), int(Kind.SET)

@@ -24,8 +24,8 @@ from bitvec.core.node_tests import Activation, Kind, Relation
 from bitvec.runtime.predict.cpu.arrays import address_of, aligned, constant
 from bitvec.runtime.predict.cpu.compiling import Kernel, inner, kernel
 from bitvec.runtime.predict.cpu.leaves import leaf_sums
-from bitvec.runtime.predict.cpu.margins.margin_columns import margin_columns, read_rows, with_runs
-from bitvec.runtime.predict.cpu.margins.turning import PART, VECTOR, emitted, turned
+from bitvec.runtime.predict.cpu.oblique.margin_columns import margin_columns, read_rows, with_runs
+from bitvec.runtime.predict.cpu.oblique.turning import PART, VECTOR, emitted, turned
 from bitvec.runtime.predict.cpu.target import vectors
 from bitvec.runtime.predict.cpu.vectors import (
     F32,

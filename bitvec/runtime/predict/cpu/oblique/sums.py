@@ -15,7 +15,7 @@ from functools import partial
 
 from numba import types
 
-from bitvec.runtime.predict.cpu.margins.turning import VECTOR, emitted
+from bitvec.runtime.predict.cpu.oblique.turning import VECTOR, emitted
 from bitvec.runtime.predict.cpu.target import vectors
 from bitvec.runtime.predict.cpu.vectors import (
     F32,

@@ -19,7 +19,7 @@ from bitvec.core.city_hash import category_hash
 from bitvec.core.forest import Forest
 from bitvec.core.output import PostTransform
 from bitvec.errors import InputError
-from bitvec.verify.oracle import FrameAnswers, LeafValues, Subject
+from bitvec.verify.oracle import FrameAnswers, LeafValues, Oracle
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ MOST_ULPS: Final = 512
 """Of what CatBoost makes of exponentials: scores of several hundred have a large 1 + |x|."""
 
 
-def subject(model: Any, *, categories: Iterable[str | int] = ()) -> Subject:
+def oracle(model: Any, *, categories: Iterable[str | int] = ()) -> Oracle:
     """Return CatBoost's own answers to a model that `convert` accepts.
 
     Parameters
@@ -138,7 +138,7 @@ def subject(model: Any, *, categories: Iterable[str | int] = ()) -> Subject:
 
     Returns
     -------
-    Subject
+    Oracle
         Raw scores through `predict(prediction_type="RawFormulaVal")` and leaf ids through
         `calc_leaf_indexes`, with one thread. The leaves and bias of a JSON file are set to the
         file's decimals after loading, which CatBoost's own reader does not read exactly.
@@ -196,7 +196,7 @@ def subject(model: Any, *, categories: Iterable[str | int] = ()) -> Subject:
     is_classifier = forest.output.is_classifier
     values = asked.values if link is PostTransform.EXPONENTIAL else asked.raw
     ids = None if forest.source is None else forest.source.leaf_id
-    return Subject(
+    return Oracle(
         "catboost",
         catboost.__version__,
         asked.raw,

@@ -1,7 +1,7 @@
 """Planes of 0 and 1 for nodes that read more than one column: the outcomes of their tests.
 
 Every node is tested for every row, whether or not it is on the row's path, with rows in the lanes
-of vectors: see `bitvec.runtime.predict.cpu.margins.sums`.
+of vectors: see `bitvec.runtime.predict.cpu.oblique.sums`.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, attr-defined, call-arg, unreachable"
@@ -17,12 +17,12 @@ from bitvec.core.arrays import Array, ranges
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Activation
 from bitvec.runtime.predict.cpu.arrays import address_of, pointer
+from bitvec.runtime.predict.cpu.bins.makers import MOST_PLANES
 from bitvec.runtime.predict.cpu.compiling import Kernel, inner, kernel
-from bitvec.runtime.predict.cpu.margins import polytopes, sums
-from bitvec.runtime.predict.cpu.margins.margin_columns import read_columns
-from bitvec.runtime.predict.cpu.margins.margin_tests import MarginTests, margin_tests
-from bitvec.runtime.predict.cpu.margins.sums import CHUNK, TILE
-from bitvec.runtime.predict.cpu.planes.makers import MOST_PLANES
+from bitvec.runtime.predict.cpu.oblique import polytopes, sums
+from bitvec.runtime.predict.cpu.oblique.margin_columns import read_columns
+from bitvec.runtime.predict.cpu.oblique.margin_tests import MarginTests, margin_tests
+from bitvec.runtime.predict.cpu.oblique.sums import CHUNK, TILE
 from bitvec.runtime.predict.cpu.target import vectors
 
 _ROW, _ENTRY, _SOFTPLUS = 0.45, 0.068, 2.5
@@ -35,7 +35,7 @@ _LEVEL = {"avx512": 1.0, "portable": 1.15, "none": 3.0}
 
 
 class MarginPlanes:
-    """Makes the planes of margin tests; see `bitvec.runtime.predict.cpu.planes.makers.PlaneMaker`.
+    """Makes the planes of margin tests; see `bitvec.runtime.predict.cpu.bins.makers.PlaneMaker`.
 
     Parameters
     ----------

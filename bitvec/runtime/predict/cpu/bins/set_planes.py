@@ -19,8 +19,8 @@ from bitvec.core.forest import Forest
 from bitvec.core.node_tests import WORD_BITS, ZERO_THRESHOLD, CodeRule, Kind, MissingRule, Relation
 from bitvec.runtime.predict.cpu import keys
 from bitvec.runtime.predict.cpu.arrays import address_of, aligned, constant
-from bitvec.runtime.predict.cpu.planes.makers import MOST_PLANES
-from bitvec.runtime.predict.cpu.planes.set_kernels import (
+from bitvec.runtime.predict.cpu.bins.makers import MOST_PLANES
+from bitvec.runtime.predict.cpu.bins.set_kernels import (
     CODE_PLANES,
     COLUMN,
     INDEX_PLANES,
@@ -28,7 +28,7 @@ from bitvec.runtime.predict.cpu.planes.set_kernels import (
     PART_SLOTS,
     fill_sets,
 )
-from bitvec.runtime.predict.cpu.planes.set_tables import SetColumn, SetTable, distinct_sets
+from bitvec.runtime.predict.cpu.bins.set_tables import SetColumn, SetTable, distinct_sets
 from bitvec.runtime.predict.cpu.target import has_byte_shuffle
 
 MOST_SHARED = 64
@@ -92,7 +92,7 @@ def no_sets(n_trees: int) -> TreeSets:
 
 
 class SetPlanes:
-    """Makes the planes of set tests; see `bitvec.runtime.predict.cpu.planes.makers.PlaneMaker`.
+    """Makes the planes of set tests; see `bitvec.runtime.predict.cpu.bins.makers.PlaneMaker`.
 
     Parameters
     ----------

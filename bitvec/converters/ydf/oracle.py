@@ -22,13 +22,13 @@ from bitvec.core.arrays import Array
 from bitvec.core.node_tests import Relation
 from bitvec.core.output import PostTransform
 from bitvec.errors import MissingLibraryError, UnsupportedModelError
-from bitvec.verify.oracle import FrameAnswers, LeafValues, Subject
+from bitvec.verify.oracle import FrameAnswers, LeafValues, Oracle
 
 _SQUARED_ERROR: Final = bytes([schema.BOOSTED_TREES.number("loss") << 3, Loss.SQUARED_ERROR])
 """A field that sets the loss, wherever the header has set it before."""
 
 
-def subject(model: Any) -> Subject:
+def oracle(model: Any) -> Oracle:
     """Return YDF's own answers to a model that `convert` accepts.
 
     Parameters
@@ -37,7 +37,7 @@ def subject(model: Any) -> Subject:
 
     Returns
     -------
-    Subject
+    Oracle
         Raw scores of boosted trees are what `predict` gives on a copy: after
         `set_output_logits(True)` for a classifier, under squared error for a Poisson regression. A
         random forest's are its predictions; an isolation forest gives none, so they are added up
@@ -62,7 +62,7 @@ def subject(model: Any) -> Subject:
         asked = _Asked(lifted, ydf.load_model(str(path)), _raw_model(ydf, path, lifted))
     output = lifted.forest.output
     cut_off = lifted.kind == RANDOM_FOREST and output.is_classifier
-    return Subject(
+    return Oracle(
         name="ydf",
         version=ydf.__version__,
         raw=asked.raw,

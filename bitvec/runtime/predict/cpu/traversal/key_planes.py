@@ -11,7 +11,7 @@ from bitvec.core.node_tests import WORD_BITS as _WORD_BITS
 from bitvec.core.node_tests import CodeRule
 from bitvec.runtime.predict.cpu.arrays import address_of, load_float64, load_int32, load_int64
 from bitvec.runtime.predict.cpu.compiling import inner
-from bitvec.runtime.predict.cpu.walks.keyed import COMPARED, EQUAL
+from bitvec.runtime.predict.cpu.traversal.keyed import COMPARED, EQUAL
 
 _EXACT, _FLOOR = int(CodeRule.EXACT), int(CodeRule.FLOOR)
 _INFINITY_32, _INFINITY_64 = 0x7F800000, 0x7FF0000000000000

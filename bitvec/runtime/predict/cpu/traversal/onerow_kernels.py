@@ -1,4 +1,4 @@
-"""The kernels of `bitvec.runtime.predict.cpu.walks.onerow`: one row walks 8 trees at a time."""
+"""The kernels of `bitvec.runtime.predict.cpu.traversal.onerow`: one row walks 8 trees at a time."""
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, attr-defined, call-arg, unreachable"
 
@@ -9,8 +9,13 @@ from numba import carray
 
 from bitvec.runtime.predict.cpu.arrays import load_float64, load_int32, load_int64, pointer
 from bitvec.runtime.predict.cpu.compiling import inner, kernel
-from bitvec.runtime.predict.cpu.walks.key_planes import SINGLE, infinity_key, plane_value, read_key
-from bitvec.runtime.predict.cpu.walks.keyed import (
+from bitvec.runtime.predict.cpu.traversal.key_planes import (
+    SINGLE,
+    infinity_key,
+    plane_value,
+    read_key,
+)
+from bitvec.runtime.predict.cpu.traversal.keyed import (
     COMPARED,
     NARROW_LEAVES,
     NARROW_PLANES,

@@ -15,7 +15,7 @@ import numpy as np
 from bitvec.core.arrays import Array, ranges
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import WORD_BITS, MissingRule, NodeTests
-from bitvec.runtime.predict.cpu.planes.set_kernels import TABLE_SLOTS
+from bitvec.runtime.predict.cpu.bins.set_kernels import TABLE_SLOTS
 
 MOST_MAPPED = 1 << 20
 """Codes of a column, at most, that are numbered anew where few of them occur in its sets."""

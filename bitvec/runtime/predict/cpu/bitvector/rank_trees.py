@@ -10,9 +10,9 @@ import numpy as np
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.runtime.predict.cpu.arrays import address_of, aligned, constant
+from bitvec.runtime.predict.cpu.bins.makers import Planes
+from bitvec.runtime.predict.cpu.bins.set_planes import SetPlanes, TreeSets, no_sets
 from bitvec.runtime.predict.cpu.leaves.leaf_tables import LeafTables
-from bitvec.runtime.predict.cpu.planes.makers import Planes
-from bitvec.runtime.predict.cpu.planes.set_planes import SetPlanes, TreeSets, no_sets
 
 STEP = 128
 """Rows of a block are a multiple of this."""

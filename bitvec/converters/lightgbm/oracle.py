@@ -17,7 +17,7 @@ from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.output import Aggregate
 from bitvec.errors import MissingLibraryError
-from bitvec.verify.oracle import FrameAnswers, LeafValues, Subject
+from bitvec.verify.oracle import FrameAnswers, LeafValues, Oracle
 
 DENSE = (
     "LightGBM reads |x| <= 1e-35 of a dense matrix as 0 and rounds one of integers to float32: the "
@@ -30,7 +30,7 @@ ORDER = (
 SUMS = "LightGBM's raw scores of a random forest are sums: they were divided by its iterations"
 
 
-def subject(model: Any) -> Subject:
+def oracle(model: Any) -> Oracle:
     """Return LightGBM's own answers to a model that `convert` accepts.
 
     Parameters
@@ -39,7 +39,7 @@ def subject(model: Any) -> Subject:
 
     Returns
     -------
-    Subject
+    Oracle
         Raw scores, predictions and leaf ids through `Booster.predict` with one thread, labels
         through the wrapper; a random forest's raw scores are divided by its iterations, as for its
         predictions.
@@ -88,7 +88,7 @@ def subject(model: Any) -> Subject:
         return answer
 
     framed, frame_ids = of_frame(n_outputs, raw_score=True), of_frame(n_trees, pred_leaf=True)
-    return Subject(
+    return Oracle(
         name="lightgbm",
         version=lightgbm.__version__,
         raw=lambda X: summed(X) / divisor,

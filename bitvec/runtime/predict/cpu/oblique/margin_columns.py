@@ -18,7 +18,7 @@ from bitvec.core.arrays import Array
 from bitvec.core.node_tests import ZERO_THRESHOLD, MissingRule, NodeTests
 from bitvec.runtime.predict.cpu.arrays import constant
 from bitvec.runtime.predict.cpu.compiling import inner
-from bitvec.runtime.predict.cpu.margins.turning import PART, read, size_of, turn_part, turn_square
+from bitvec.runtime.predict.cpu.oblique.turning import PART, read, size_of, turn_part, turn_square
 
 _MOST_COUNTED = 1 << 20
 _ZERO, _SENTINEL = int(MissingRule.NAN_OR_ZERO), int(MissingRule.NAN_OR_SENTINEL)

@@ -16,9 +16,8 @@ from bitvec.core.forest import Forest
 from bitvec.core.node_tests import ZERO_THRESHOLD, Kind, MissingRule
 from bitvec.runtime.predict.cpu import keys
 from bitvec.runtime.predict.cpu.arrays import address_of, constant
-from bitvec.runtime.predict.cpu.compiling import Kernel
-from bitvec.runtime.predict.cpu.planes.rank_kernels import FIELDS, fill_ranks
-from bitvec.runtime.predict.cpu.planes.rank_tables import (
+from bitvec.runtime.predict.cpu.bins.rank_kernels import FIELDS, fill_ranks
+from bitvec.runtime.predict.cpu.bins.rank_tables import (
     BUCKETS,
     PER_PLANE,
     TABLES,
@@ -26,7 +25,8 @@ from bitvec.runtime.predict.cpu.planes.rank_tables import (
     rank_tables,
     uses_buckets,
 )
-from bitvec.runtime.predict.cpu.planes.windows import WINDOW
+from bitvec.runtime.predict.cpu.bins.windows import WINDOW
+from bitvec.runtime.predict.cpu.compiling import Kernel
 
 MOST_THRESHOLDS = 65_535
 """Thresholds of one column whose ranks fit two bytes."""

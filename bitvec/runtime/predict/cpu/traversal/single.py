@@ -23,8 +23,8 @@ from bitvec.runtime.predict.cpu import keys
 from bitvec.runtime.predict.cpu.arrays import address_of, constant, pointer
 from bitvec.runtime.predict.cpu.compiling import Kernel, inner, kernel
 from bitvec.runtime.predict.cpu.leaves import leaf_sums
-from bitvec.runtime.predict.cpu.walks import keyed
-from bitvec.runtime.predict.cpu.walks.key_planes import DOUBLE, ROUNDED, SINGLE, read_key
+from bitvec.runtime.predict.cpu.traversal import keyed
+from bitvec.runtime.predict.cpu.traversal.key_planes import DOUBLE, ROUNDED, SINGLE, read_key
 
 LANES = 16
 """Rows that walk a tree in step, so that the waits for memory overlap."""
@@ -34,7 +34,7 @@ MOST_TREES = 4
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DirectTrees:
-    """Trees of positions as in `bitvec.runtime.predict.cpu.walks.keyed`, whose nodes name a column.
+    """Trees of positions as in `traversal.keyed`, whose nodes name a column.
 
     Parameters
     ----------

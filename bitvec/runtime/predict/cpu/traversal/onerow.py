@@ -17,9 +17,9 @@ from bitvec.core.output import Aggregate, Output, PostTransform
 from bitvec.runtime.predict.cpu.arrays import address_of, constant
 from bitvec.runtime.predict.cpu.compiling import Kernel
 from bitvec.runtime.predict.cpu.leaves import leaf_sums
-from bitvec.runtime.predict.cpu.walks import keyed
-from bitvec.runtime.predict.cpu.walks.key_planes import reading_of
-from bitvec.runtime.predict.cpu.walks.onerow_kernels import FIELDS, FILL, LABEL
+from bitvec.runtime.predict.cpu.traversal import keyed
+from bitvec.runtime.predict.cpu.traversal.key_planes import reading_of
+from bitvec.runtime.predict.cpu.traversal.onerow_kernels import FIELDS, FILL, LABEL
 
 
 class OneRow:

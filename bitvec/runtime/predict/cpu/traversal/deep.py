@@ -14,9 +14,9 @@ from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.runtime.predict.cpu.compiling import inner, kernel
 from bitvec.runtime.predict.cpu.leaves import leaf_sums
-from bitvec.runtime.predict.cpu.walks import keyed
-from bitvec.runtime.predict.cpu.walks.key_planes import fill_group, rows_of
-from bitvec.runtime.predict.cpu.walks.keyed import (
+from bitvec.runtime.predict.cpu.traversal import keyed
+from bitvec.runtime.predict.cpu.traversal.key_planes import fill_group, rows_of
+from bitvec.runtime.predict.cpu.traversal.keyed import (
     NARROW_LEAVES,
     NARROW_PLANES,
     NARROW_VECTORS,

@@ -11,8 +11,8 @@ from bitvec.core.arrays import Array, ranges
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Activation, NodeTests, Relation
 from bitvec.runtime.predict.cpu.arrays import constant
-from bitvec.runtime.predict.cpu.margins.margin_columns import MarginColumns, margin_columns
-from bitvec.runtime.predict.cpu.margins.sums import CHUNK, TILE
+from bitvec.runtime.predict.cpu.oblique.margin_columns import MarginColumns, margin_columns
+from bitvec.runtime.predict.cpu.oblique.sums import CHUNK, TILE
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
