@@ -1,4 +1,4 @@
-"""Kernels: functions compiled without the GIL, kept on disk, with a word when compiling takes long.
+"""Kernels: functions compiled without the GIL, kept on disk, with a warning when one is compiled.
 
 numba's cache on disk knows a kernel by the file and the name of its function. It sees neither the
 functions that the kernel calls, nor the constants that it was compiled with. So a kernel's name
@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import IO, Any
@@ -20,13 +19,12 @@ from typing import IO, Any
 import numba
 import numpy as np
 from numba import njit
-from numba.core.caching import FunctionCache, IndexDataCacheFile
+from numba.core.caching import FunctionCache, IndexDataCacheFile, NullCache
 
 from bitvec.runtime.predict.cpu.arrays import pointer
 from bitvec.runtime.predict.cpu.target import vectors
 
-LONG = 1.0
-"""Seconds of compiling after which a word is said."""
+COMPILES = "bitvec compiles kernels for this processor, which takes seconds"
 
 _logger = logging.getLogger("bitvec")
 
@@ -113,6 +111,11 @@ def _is_whole(path: str) -> bool:
     return hashlib.sha256(content[:-size]).digest() == content[-size:]
 
 
+@cache
+def _warn_once(message: str) -> None:
+    _logger.warning(message)
+
+
 class _KernelCache(FunctionCache):
     """numba's cache of one function, which a full disk or a lost folder does not stop."""
 
@@ -124,9 +127,24 @@ class _KernelCache(FunctionCache):
             source_stamp=self._impl.locator.get_source_stamp(),
         )
 
+    def load_overload(self, signature: Any, target: Any) -> Any:
+        found = super().load_overload(signature, target)  # type: ignore[no-untyped-call]
+        if found is None:  # numba compiles next
+            _warn_once(f"{COMPILES}; later runs load them from a cache.")
+        return found
+
     def save_overload(self, signature: Any, data: Any) -> None:
-        with suppress(OSError):  # the kernel is compiled, and runs
+        try:
             super().save_overload(signature, data)  # type: ignore[no-untyped-call]
+        except OSError as error:  # the kernel is compiled, and runs
+            _warn_once(f"The next run compiles kernels again, as the cache is not written: {error}")
+
+
+class _NoCache(NullCache):
+    """No cache on disk, where no folder for it can be written."""
+
+    def load_overload(self, signature: Any, target: Any) -> None:
+        _warn_once(f"{COMPILES}, in each run: name a folder in NUMBA_CACHE_DIR to keep them.")
 
 
 class Kernel:
@@ -144,36 +162,14 @@ class Kernel:
         # Where no folder for the cache can be written, numba raises a RuntimeError. The shared
         # temporary directory would do, but the cache is read by unpickling, and others may write
         # there.
-        with suppress(RuntimeError):
-            self.compiled._cache = _KernelCache(function)  # type: ignore[attr-defined]
-        self._call: Callable[..., Any] = self._first
+        try:
+            kept: FunctionCache | NullCache = _KernelCache(function)
+        except RuntimeError:
+            kept = _NoCache()
+        self.compiled._cache = kept  # type: ignore[attr-defined]
 
     def __call__(self, *arguments: Any) -> Any:
-        return self._call(*arguments)
-
-    def _first(self, *arguments: Any) -> Any:
-        with _announced(self.name):
-            result = self.compiled(*arguments)
-        self._call = self.compiled
-        return result
-
-
-@contextmanager
-def _announced(name: str) -> Iterator[None]:
-    timer = threading.Timer(
-        LONG,
-        _logger.warning,
-        (
-            "bitvec compiles the kernel %s for this processor; later runs load it from a cache.",
-            name,
-        ),
-    )
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
+        return self.compiled(*arguments)
 
 
 def kernel(function: Callable[..., Any]) -> Kernel:
