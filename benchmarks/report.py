@@ -15,7 +15,7 @@ from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
 LIBRARIES = (
-    "bitvec",
+    "bitvec-trees",
     "catboost",
     "lightgbm",
     "llvmlite",

@@ -164,9 +164,9 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
-        from importlib.metadata import version
+        from bitvec.distribution import version
 
-        return version("bitvec")
+        return version()
     if name not in _HOME:
         raise AttributeError(f"module 'bitvec' has no attribute {name!r}")
     value = getattr(import_module(_HOME[name]), name)

@@ -5,6 +5,8 @@ Each message is one sentence: what must hold, what was got, what to do.
 
 from __future__ import annotations
 
+from bitvec.distribution import install_command
+
 
 class BitvecError(Exception):
     """Base of every exception that bitvec raises on purpose."""
@@ -32,6 +34,6 @@ class MissingLibraryError(BitvecError, ImportError):
     def __init__(self, library: str, extra: str, purpose: str) -> None:
         super().__init__(
             f"{purpose} needs the library {library}, which is not installed: "
-            f'run `pip install "bitvec[{extra}]"`.'
+            f"run `{install_command(extra)}`."
         )
         self.library = library

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 from packaging.requirements import Requirement
 
 import bitvec
+from bitvec import distribution
 
 ROOT = Path(__file__).resolve().parents[1]
 LINKS = {"converters", "learners", "runtime"}
@@ -36,7 +38,7 @@ OPTIONAL = {
     "xgboost",
     "ydf",
 }
-"""Modules of libraries that a plain `pip install bitvec` does not bring."""
+"""Modules of libraries that a plain `pip install bitvec-trees` does not bring."""
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
@@ -84,6 +86,29 @@ def modules_after_importing(names: list[str]) -> set[str]:
     return set(done.stdout.splitlines()[-1].split())
 
 
+SMOKE = """
+from importlib.metadata import version
+from pathlib import Path
+import sys
+
+import numpy as np
+from sklearn.tree import DecisionTreeClassifier
+
+import bitvec
+
+installed = Path(sys.argv[1])
+X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array(["a", "b", "b", "a"])
+model = DecisionTreeClassifier(random_state=0).fit(X, y)
+forest = bitvec.convert(model)
+assert (bitvec.compile(forest, engine="reference").predict(X) == y).all()
+path = installed.parent / "smoke.safetensors"
+bitvec.save(forest, path)
+assert len(bitvec.load(path)) == 1
+assert installed in Path(bitvec.__file__).resolve().parents, bitvec.__file__
+print(version("bitvec-trees"), bitvec.__version__)
+"""
+
+
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of what a build reads, since builds leave folders behind."""
@@ -117,6 +142,12 @@ def build_wheel(source: Path, destination: Path) -> list[str]:
         return sorted(archive.namelist())
 
 
+@pytest.fixture(scope="module")
+def names(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The names of the files in a wheel of the tree."""
+    return build_wheel(tree, tmp_path_factory.mktemp("wheels") / "wheel")
+
+
 def test_import_bitvec_brings_no_optional_library_and_no_compiler() -> None:
     loaded = modules_after_importing(["bitvec"])
     assert not loaded & (OPTIONAL | {"numba"})
@@ -136,18 +167,56 @@ def test_links_at_the_root_are_never_modules_of_their_own() -> None:
     assert not loaded & LINKS
 
 
-def test_wheel_holds_every_file_of_the_package_once_and_nothing_else(
-    tree: Path, tmp_path: Path
-) -> None:
-    names = build_wheel(tree, tmp_path / "wheel")
-    metadata = f"bitvec-{PROJECT['version']}.dist-info/"
+def test_wheel_holds_every_file_of_the_package_once_and_nothing_else(names: list[str]) -> None:
+    metadata = f"bitvec_trees-{PROJECT['version']}.dist-info/"
     assert [name for name in names if not name.startswith(metadata)] == sorted(package_files())
     assert "bitvec/py.typed" in names
     assert f"{metadata}licenses/LICENSE" in names
 
 
+def test_a_wheel_of_a_checkout_without_symbolic_links_is_the_same_and_runs_where_it_is_installed(
+    tree: Path, names: list[str], tmp_path: Path
+) -> None:
+    plain = tmp_path / "plain"
+    shutil.copytree(
+        tree, plain, symlinks=True, ignore=shutil.ignore_patterns("build", "*.egg-info")
+    )
+    for name in LINKS:  # as git writes a link where `core.symlinks` is false
+        (plain / name).unlink()
+        (plain / name).write_text(f"bitvec/{name}", encoding="utf-8")
+    assert build_wheel(plain, tmp_path / "wheel") == names
+    (wheel,) = (tmp_path / "wheel").glob("bitvec_trees-*.whl")
+    installed = tmp_path / "site"
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", "install"]
+    subprocess.run(
+        [*pip, "--no-deps", "--no-index", "--target", str(installed), str(wheel)], check=True
+    )
+    environment = {**os.environ, "PYTHONPATH": str(installed)}
+    for command, printed in {
+        ("-c", SMOKE, str(installed)): f"{PROJECT['version']} {PROJECT['version']}\n",
+        ("-m", "bitvec.cli", "--version"): f"bitvec {PROJECT['version']}\n",
+    }.items():
+        done = subprocess.run(
+            [sys.executable, *command],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.stdout, done.returncode) == (printed, 0), done.stderr
+
+
+def test_every_extra_that_names_the_distribution_names_this_one() -> None:
+    requirements = [
+        Requirement(line) for lines in PROJECT["optional-dependencies"].values() for line in lines
+    ]
+    of_extras = {found.name for found in requirements if found.extras}
+    assert of_extras == {distribution.NAME} == {PROJECT["name"]} == {"bitvec-trees"}
+
+
 def test_sdist_holds_every_file_of_the_package_once_and_makes_the_same_wheel(
-    tree: Path, tmp_path: Path
+    tree: Path, names: list[str], tmp_path: Path
 ) -> None:
     build = "import sys, setuptools.build_meta as backend; backend.build_sdist(sys.argv[1])"
     subprocess.run(
@@ -155,10 +224,10 @@ def test_sdist_holds_every_file_of_the_package_once_and_makes_the_same_wheel(
     )
     (sdist,) = tmp_path.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
-        names = [file.name.partition("/")[2] for file in archive.getmembers() if not file.isdir()]
-    held = sorted(name for name in names if name.split("/")[0] in {"bitvec", *LINKS, "tests"})
+        files = [file.name.partition("/")[2] for file in archive.getmembers() if not file.isdir()]
+    held = sorted(name for name in files if name.split("/")[0] in {"bitvec", *LINKS, "tests"})
     assert held == sorted(path.relative_to(ROOT).as_posix() for path in package_files().values())
-    assert build_wheel(sdist, tmp_path / "again") == build_wheel(tree, tmp_path / "wheel")
+    assert build_wheel(sdist, tmp_path / "again") == names
 
 
 def test_the_extra_xgboost_is_xgboost_itself() -> None:

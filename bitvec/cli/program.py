@@ -51,9 +51,9 @@ class Program(click.Group):
 
 def _version(ctx: click.Context, parameter: click.Parameter, wanted: bool) -> None:
     if wanted and not ctx.resilient_parsing:
-        from importlib.metadata import version
+        from bitvec.distribution import version
 
-        click.echo(f"bitvec {version('bitvec')}")
+        click.echo(f"bitvec {version()}")
         ctx.exit()
 
 

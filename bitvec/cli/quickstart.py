@@ -25,7 +25,7 @@ from bitvec.cli.options import PATH, debug_option, seed_option
 def command(directory: Path, seed: int) -> None:
     """Train, lift, certify, run, retrain and export small models; takes minutes.
 
-    Needs scikit-learn, xgboost, torch and onnxruntime: pip install "bitvec[all]".
+    Needs scikit-learn, xgboost, torch and onnxruntime: pip install "bitvec-trees[all]".
 
     \b
     Examples:

@@ -78,10 +78,10 @@ def test_help_answers_in_under_three_tenths_of_a_second(arguments: list[str]) ->
 
 
 def test_version_is_the_package_version() -> None:
-    from importlib.metadata import version
+    from bitvec.distribution import version
 
     result = CliRunner().invoke(program, ["--version"])
-    assert (result.exit_code, result.output) == (0, f"bitvec {version('bitvec')}\n")
+    assert (result.exit_code, result.output) == (0, f"bitvec {version()}\n")
 
 
 def test_the_choices_of_the_help_are_those_of_the_engines() -> None:
@@ -256,5 +256,5 @@ def test_a_missing_library_is_one_sentence_with_its_remedy(library: str, desk: P
     process = bitvec(library, *MISSING[library], script=HIDDEN + BITVEC, cwd=desk)
     out, err = process.communicate()
     assert (process.returncode, out) == (2, "")
-    assert re.fullmatch(r'Error: [^\n]*: run `pip install "bitvec\[\w+\]"`\.\n', err), err
+    assert re.fullmatch(r'Error: [^\n]*: run `pip install "bitvec-trees\[\w+\]"`\.\n', err), err
     assert sorted(path.name for path in desk.iterdir()) == before

@@ -474,5 +474,5 @@ def test_a_missing_library_is_named_with_its_install_command(
 ) -> None:
     monkeypatch.setitem(sys.modules, "sklearn", None)
     monkeypatch.delitem(sys.modules, "bitvec.converters.sklearn.model", raising=False)
-    with pytest.raises(MissingLibraryError, match=r'pip install "bitvec\[sklearn\]"'):
+    with pytest.raises(MissingLibraryError, match=r'pip install "bitvec-trees\[sklearn\]"'):
         importlib.import_module("bitvec.converters.sklearn.model")

@@ -113,7 +113,7 @@ def test_a_file_is_lifted_without_skops_and_scikit_learn(
     for module in ("skops", "skops.io", "sklearn"):
         monkeypatch.setitem(sys.modules, module, None)
     assert skops.convert(path).n_trees == 9
-    with pytest.raises(MissingLibraryError, match=r'pip install "bitvec\[sklearn\]"'):
+    with pytest.raises(MissingLibraryError, match=r'pip install "bitvec-trees\[sklearn\]"'):
         skops.oracle(path)
 
 

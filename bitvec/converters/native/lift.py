@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from importlib.metadata import version
 
 import numpy as np
 from jaxtyping import Float, Int64
@@ -24,6 +23,7 @@ from bitvec.core.output import Aggregate, Output
 from bitvec.core.reference import margins
 from bitvec.core.source import Source
 from bitvec.core.structure import Bitvectors, Reordering
+from bitvec.distribution import version
 from bitvec.verify.oracle import LeafValues, Oracle
 
 
@@ -185,7 +185,7 @@ def forest_of(
         inputs=Inputs(first.n_features),
         source=Source(
             model.lower(),
-            version("bitvec"),
+            version(),
             model,
             leaf_id=order.leaf_id,
             node_id=order.node_id,
@@ -220,7 +220,7 @@ def oracle_of(
     is_classifier = first.classes is not None
     return Oracle(
         name=model.lower(),
-        version=version("bitvec"),
+        version=version(),
         raw=answer,
         leaf_ids=lambda X: np.stack([tree.decide(X) for tree in trees], axis=1),
         ids="source",

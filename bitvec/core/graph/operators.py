@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ import numpy as np
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.graph.interface import ML_OPSET, Interface
+from bitvec.distribution import version
 from bitvec.errors import InputError, UnsupportedModelError
 
 TENSOR_TYPE = {
@@ -154,7 +154,7 @@ class Graph:
             opset_imports=[helper.make_opsetid(*domain) for domain in domains],
             ir_version=self.interface.ir_version,
             producer_name="bitvec",
-            producer_version=version("bitvec"),
+            producer_version=version(),
         )
         helper.set_model_props(model, metadata(forest, form))
         if model.ByteSize() > LARGEST_FILE:
@@ -208,7 +208,7 @@ class Graph:
 def metadata(forest: Forest, form: str) -> dict[str, str]:
     """Return what an exported file says of its forest: strings, and JSON where the name says so."""
     facts = {
-        "bitvec.version": version("bitvec"),
+        "bitvec.version": version(),
         "bitvec.form": form,
         "bitvec.post_transform": forest.output.post_transform.value,
     }

@@ -3,7 +3,6 @@ caller's."""
 
 from __future__ import annotations
 
-import importlib.metadata
 import platform
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -14,6 +13,7 @@ import numpy as np
 from bitvec.core import reference, transforms
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
+from bitvec.distribution import version
 from bitvec.errors import UnsupportedModelError
 from bitvec.verify.certificates.certificate import (
     LABELS,
@@ -181,7 +181,7 @@ def compare(
         rows_digest=None if X is None else array_digest(np.asarray(X)),
         seed=seed,
         versions={
-            "bitvec": importlib.metadata.version("bitvec"),
+            "bitvec": version(),
             "python": platform.python_version(),
             "numpy": np.__version__,
         },

@@ -153,7 +153,7 @@ _MATH_NOTE = """
 """
 _OPENING = """
 /* $summary
-   Written by bitvec, https://pypi.org/project/bitvec; form $form, thresholds $thresholds.
+   Written by bitvec, https://pypi.org/project/bitvec-trees; form $form, thresholds $thresholds.
    Aggregate $aggregate, post-transform $transform.
 
    Exit leaves and raw scores equal those of bitvec bit for bit, for every x: NaN, infinities,

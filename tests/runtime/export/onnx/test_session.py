@@ -211,4 +211,4 @@ def test_a_missing_library_is_named_with_its_command(library, module):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert f"needs the library {library}," in done.stdout
-    assert 'pip install "bitvec[onnx]"' in done.stdout
+    assert 'pip install "bitvec-trees[onnx]"' in done.stdout
