@@ -238,7 +238,7 @@ def to_torch(
     forest: Forest,
     relaxation: str | Relaxation = "sigmoid",
     *,
-    movable: Iterable[str] | Mapping[str, Any] = ("S", "b", "v"),
+    trainable: Iterable[str] | Mapping[str, Any] = ("S", "b", "v"),
     gamma: float = 1.0,
     dtype: Any = None,
     leaves: Literal["values", "logits"] = "values",
@@ -256,7 +256,7 @@ def to_torch(
         "sparsemax" and "entmax15", of two-sided margins or, with "_ternary" behind the name, of
         D(2s − 1) − depth, and "index_sparsemax". A `bitvec.runtime.train.relax.Relaxation` names
         gate, map and score apart. Each tends to the hard forest as gamma rises.
-    movable : names among "S", "b", "v", "r", "base_score", "phi", or a mapping from them
+    trainable : names among "S", "b", "v", "r", "base_score", "phi", or a mapping from them
         What may move; all else comes back from `from_torch` bit for bit. While S may not move,
         axis-aligned tests stay axis-aligned; "phi" is the feature map. In a mapping, "all",
         {"levels": depths} or {"nodes": mask or positions} of S, b and r, and {"leaves": mask or
@@ -302,7 +302,7 @@ def to_torch(
 
     Beyond its band a smooth step is the hard test, and what may not move has no gradient:
 
-    >>> soft = to_torch(stump, "smooth_step", gamma=4.0, movable={"v": {"leaves": [1]}})
+    >>> soft = to_torch(stump, "smooth_step", gamma=4.0, trainable={"v": {"leaves": [1]}})
     >>> soft([[0.5, 9.0], [1.5, 9.0]]).tolist()
     [[15.0], [20.0]]
     >>> soft([[1.5, 9.0]]).sum().backward()
@@ -324,7 +324,7 @@ def to_torch(
     return relax(
         forest,
         relaxation,
-        movable=movable,
+        trainable=trainable,
         gamma=gamma,
         leaves=leaves,
         device=device,

@@ -19,7 +19,7 @@ Step = Callable[[], tuple[Tensor, ...]]
 
 def ours(forest: Forest, X: Array, relaxation: str) -> Step:
     """Return a step of a SoftForest with S, b and v free."""
-    module = SoftForest.from_forest(forest, relaxation, movable=("S", "b", "v"))
+    module = SoftForest.from_forest(forest, relaxation, trainable=("S", "b", "v"))
     rows = module.prepare(X)
     # A box of a kernel has no row that turns.
     moved = (*(() if module.rows is None else (module.rows.S,)), module.b, module.v)

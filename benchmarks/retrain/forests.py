@@ -103,7 +103,7 @@ def stages(forest: Forest, rows: Split, seed: int, *, quick: bool = False) -> It
         start = time.process_time()
         results = [
             bitvec.retrain(
-                forest, *rows.fit, train=train, validation=rows.held_out, seed=seed, **recipe
+                forest, *rows.fit, trainable=train, validation=rows.held_out, seed=seed, **recipe
             )
             for recipe in tried
         ]

@@ -128,7 +128,7 @@ def _retrained(forest: Any, rows: Split, seed: int, recipe: dict[str, Any]) -> A
     return bitvec.retrain(
         forest,
         *rows.fit,
-        train=("S", "b", "v"),
+        trainable=("S", "b", "v"),
         validation=rows.held_out,
         seed=seed,
         prune_dead=True,

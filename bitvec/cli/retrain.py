@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from bitvec.runtime.train.retrain.result import RetrainResult
     from bitvec.runtime.train.retrain.selection import Evaluation
 
-MOVABLE = ("S", "b", "v", "r", "base_score", "phi")
+TRAINABLE = ("S", "b", "v", "r", "base_score", "phi")
 RELAXATIONS = (
     "sigmoid",
     "noisy_or",
@@ -67,8 +67,8 @@ class Parts(click.ParamType):  # type: ignore[type-arg]
     ) -> tuple[str, ...]:
         parts = tuple(part.strip() for part in str(value).split(","))
         for part in parts:
-            if part not in MOVABLE:
-                self.fail(f"must list some of {', '.join(MOVABLE)}, got {part!r}.", param, ctx)
+            if part not in TRAINABLE:
+                self.fail(f"must list some of {', '.join(TRAINABLE)}, got {part!r}.", param, ctx)
         return parts
 
 
@@ -99,7 +99,7 @@ class Parts(click.ParamType):  # type: ignore[type-arg]
     help="The share of rows held out to choose by, or a file of such rows.",
 )
 @click.option(
-    "--train",
+    "--trainable",
     type=Parts(),
     metavar="S,b,v",
     help="What may move: S the directions, b the thresholds, v the leaves, r the weights of a "
@@ -158,7 +158,7 @@ class Parts(click.ParamType):  # type: ignore[type-arg]
     "--patience",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Stop after N looks in a row at which the hard forest was not clearly better.",
+    help="Stop after N evaluations in a row at which the hard forest was not clearly better.",
 )
 @click.option(
     "--l1",
@@ -189,7 +189,7 @@ def command(
     target: str,
     out: Path,
     validation: str,
-    train: tuple[str, ...] | None,
+    trainable: tuple[str, ...] | None,
     loss: str,
     quantile: float | None,
     relaxation: str,
@@ -215,7 +215,7 @@ def command(
     \b
     Examples:
         bitvec retrain tree.safetensors train.csv --target label -o better.safetensors
-        bitvec retrain forest.safetensors train.csv --target price -o new.safetensors --train v
+        bitvec retrain forest.safetensors train.csv --target price -o new.safetensors --trainable v
     """
     share = _share(validation)
     held_out = None if share is not None else readable(Path(validation))
@@ -232,13 +232,13 @@ def command(
     from bitvec import files
     from bitvec.files import atomic
 
-    with _watch(quiet=as_json) as look:
+    with _watch(quiet=as_json) as told:
         result = bitvec.retrain(
             forest,
             X,
             y,
             validation=by,
-            train=train,
+            trainable=trainable,
             loss=loss,
             quantile=quantile,
             relaxation=relaxation,
@@ -252,7 +252,7 @@ def command(
             checkpoint_path=checkpoint,
             device=device,
             seed=seed,
-            progress=look,
+            progress=told,
         )
     files.save(result.forest, out)
     if plot is not None:
@@ -277,10 +277,10 @@ def _watch(*, quiet: bool) -> Iterator[Callable[[Evaluation], None]]:
     """Show on stderr the hard forest's score each time it is looked at: a bar on a terminal."""
     from bitvec.verify.progress import progress
 
-    # Where there is no bar, each look has its own line.
+    # Where there is no bar, each evaluation has its own line.
     with progress("retraining", quiet=quiet or not sys.stderr.isatty()) as advance:
 
-        def look(evaluation: Evaluation) -> None:
+        def told(evaluation: Evaluation) -> None:
             mark = "  kept" if evaluation.accepted else ""
             text = f"{evaluation.stage} {evaluation.step}: validation {evaluation.score:.4g}"
             if isfinite(evaluation.loss):
@@ -293,7 +293,7 @@ def _watch(*, quiet: bool) -> Iterator[Callable[[Evaluation], None]]:
             elif not quiet:
                 click.echo(text, err=True)
 
-        yield look
+        yield told
 
 
 def _picture(result: RetrainResult, kind: str) -> bytes:
@@ -313,7 +313,7 @@ def _report(result: RetrainResult, start: Forest, out: Path, as_json: bool) -> N
                 "metric": result.metric,
                 "before": result.start_score,
                 "after": result.score,
-                "train": result.train,
+                "trainable": result.trainable,
                 "leaves": [start.n_leaves, result.forest.n_leaves],
                 "note": result.note,
                 "history": result.history.records(),

@@ -180,7 +180,7 @@ def improve(
         y,
         validation=(X_chosen, y_chosen),  # rows that the tree was not fitted on
         seed=seed,
-        progress=lambda look: progress(look.step / max(look.steps, 1)),
+        progress=lambda done: progress(done.step / max(done.steps, 1)),
     )
     files.save(result.forest, directory / f"{case.stem}-retrained.safetensors")
     path = exports.export(result.forest, directory / f"{case.stem}-retrained.onnx")

@@ -91,11 +91,11 @@ def test_the_choices_of_the_help_are_those_of_the_engines() -> None:
 
 
 def test_the_choices_of_the_help_are_those_of_retraining() -> None:
-    from bitvec.runtime.train.relax.movable import MOVABLE
     from bitvec.runtime.train.relax.relaxations import RELAXATIONS
+    from bitvec.runtime.train.relax.trainable import TRAINABLE
 
     assert tuple(RELAXATIONS) == retrain.RELAXATIONS
-    assert retrain.MOVABLE == MOVABLE
+    assert retrain.TRAINABLE == TRAINABLE
 
 
 def invoke(*arguments: object) -> Result:

@@ -106,10 +106,12 @@ def test_retrain_never_returns_a_worse_tree(run: Run, desk: Path) -> None:
     arguments = ("retrain", "tree.skops", "iris-y.csv", "--target", "species", "--steps", 60)
     result = answer(run(*arguments, "-o", "new.safetensors", "--json"))
     assert result["after"] >= result["before"]
-    assert result["train"] == ["S", "b", "v"]
+    assert result["trainable"] == ["S", "b", "v"]
     assert result["history"][0]["score"] == result["before"]
     assert files.load(desk / "new.safetensors").n_leaves > 1
-    again = run(*arguments, "-o", "again.safetensors", "--train", "v", "--validation", "iris-y.csv")
+    again = run(
+        *arguments, "-o", "again.safetensors", "--trainable", "v", "--validation", "iris-y.csv"
+    )
     assert again.exit_code == 0, again.output
     assert "validation accuracy: " in again.stdout
     assert "start 0: validation" in again.stderr

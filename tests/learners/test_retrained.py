@@ -140,7 +140,7 @@ def test_arguments_of_retraining_are_passed_on(calls):
     RetrainedClassifier(retrain_options=options, random_state=3).fit(X, y)
     RetrainedClassifier(retrain_options=options, random_state=3).fit(X, y)
     assert options.items() <= calls[0].items()
-    assert "train" not in calls[0]
+    assert "trainable" not in calls[0]
     assert calls[0]["seed"] == calls[1]["seed"]
 
 
@@ -148,13 +148,13 @@ def test_what_may_move_is_passed_on(monkeypatch):
     from bitvec.runtime.train import retrain as room
 
     X, y = load_iris(return_X_y=True)
-    monkeypatch.setattr(room, "retrain", _raise_with_train)
+    monkeypatch.setattr(room, "retrain", _raise_with_trainable)
     with pytest.raises(RuntimeError, match="seen"):
-        RetrainedClassifier(train=("v",), random_state=3).fit(X, y)
+        RetrainedClassifier(trainable=("v",), random_state=3).fit(X, y)
 
 
-def _raise_with_train(forest, X, y, *, train, **options):
-    assert train == ("v",)
+def _raise_with_trainable(forest, X, y, *, trainable, **options):
+    assert trainable == ("v",)
     raise RuntimeError("seen")
 
 

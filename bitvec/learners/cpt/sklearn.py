@@ -97,7 +97,7 @@ class CPTEstimator(GrownEstimator):
         return (GammaProcess(),) if self.prior == "gamma_process" else ()
 
     def _refinement(self, seed: int) -> Refinement:
-        return replace(super()._refinement(seed), train=("S", "b", "v", "r"))
+        return replace(super()._refinement(seed), trainable=("S", "b", "v", "r"))
 
     def _tree_of(self, forest: Forest, before: NativeTree) -> CPT:
         assert isinstance(before, CPT)

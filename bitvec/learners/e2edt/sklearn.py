@@ -160,7 +160,7 @@ class E2EDTEstimator(GrownEstimator):
     def _refinement(self, seed: int) -> Refinement:
         how = super()._refinement(seed)
         if not isinstance(self.split, str) or self.split != "linear":
-            how = replace(how, train=("S", "b", "v", "phi"), same_columns=True)
+            how = replace(how, trainable=("S", "b", "v", "phi"), same_columns=True)
         if not self.spatial:
             return how
         return replace(how, spatial=self.spatial, spatial_shape=self.spatial_shape)
@@ -174,8 +174,8 @@ class E2EDTEstimator(GrownEstimator):
         result = self.refinement_
         if result is None or not result.improved:
             return steepness(self.gamma, self.gamma_schedule)(1.0)
-        looks = (look.gamma for look in reversed(result.history) if look.accepted)
-        return next(gamma for gamma in looks if np.isfinite(gamma))
+        accepted = (each.gamma for each in reversed(result.history) if each.accepted)
+        return next(gamma for gamma in accepted if np.isfinite(gamma))
 
 
 class E2EDTClassifier(NativeClassifier, E2EDTEstimator, GrownClassifier):

@@ -49,7 +49,7 @@ class GrowthOptions:
 
 @dataclass(frozen=True, slots=True)
 class GrowthStep:
-    """A look at a growing tree.
+    """A state of a growing tree.
 
     Parameters
     ----------

@@ -36,7 +36,7 @@ class Refinement:
 
     Parameters
     ----------
-    train : tuple of str
+    trainable : tuple of str
         What moves.
     steps : int, optional
     learning_rate : float
@@ -51,7 +51,7 @@ class Refinement:
     device : torch.device, optional
     """
 
-    train: tuple[str, ...]
+    trainable: tuple[str, ...]
     steps: int | None
     learning_rate: float
     gamma: Any
@@ -89,7 +89,7 @@ def refine(
         native.convert(tree),
         X,
         y,
-        train=how.train,
+        trainable=how.trainable,
         sample_weight=weight,
         validation=validation,
         steps=how.steps,
@@ -115,7 +115,7 @@ def _optimizer(how: Refinement) -> str | Callable[[list[dict[str, Any]]], torch.
     Weights of φ, which stand last, move in units of `PACE` times their own root mean square: they
     are those of raw columns, whose unit may be any.
     """
-    moves_phi = "phi" in how.train
+    moves_phi = "phi" in how.trainable
     if not how.same_columns and not moves_phi:
         return "adamw"
 

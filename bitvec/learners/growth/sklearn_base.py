@@ -293,7 +293,7 @@ class GrownEstimator(NativeEstimator):
         if self.refine_gamma is not None:
             steepness(self.refine_gamma, "linear", name="refine_gamma")
         return Refinement(
-            train=("S", "b", "v"),
+            trainable=("S", "b", "v"),
             steps=self.refine,
             learning_rate=options.positive("refine_learning_rate", self.refine_learning_rate),
             gamma=self.refine_gamma,
@@ -407,7 +407,7 @@ def _validation_rows(estimator: NativeEstimator, X: Any) -> Array:
     return rows
 
 
-def _print_refinement(look: Evaluation) -> None:
-    mark = ", kept" if look.accepted else ""
-    line = f"{look.stage} {look.step}/{look.steps}: validation {look.score:.6g}{mark}"
+def _print_refinement(done: Evaluation) -> None:
+    mark = ", kept" if done.accepted else ""
+    line = f"{done.stage} {done.step}/{done.steps}: validation {done.score:.6g}{mark}"
     print(line, file=sys.stderr, flush=True)

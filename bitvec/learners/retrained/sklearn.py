@@ -35,7 +35,7 @@ class RetrainedClassifier(ClassifierMixin, Retrained):  # type: ignore[misc]
         A classifier that `bitvec.convert` lifts, unfitted: of scikit-learn, xgboost, LightGBM or
         CatBoost. By default a decision tree of 8 levels grown by entropy, whose topology retrains
         best. Seeds that it does not set itself are drawn from `random_state`.
-    train : names or mapping, optional
+    trainable : names or mapping, optional
         What may move, as `bitvec.retrain` takes it: by default S, b and v of a single tree, and v
         of several.
     validation : float, (X, y) or (X, y, sample_weight)

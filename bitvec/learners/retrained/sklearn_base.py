@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 WANT_CODES = ("xgboost",)
 """Packages whose classifiers take no labels but 0 ... k − 1."""
-OWN_ARGUMENTS = ("train", "sample_weight", "validation", "seed")
+OWN_ARGUMENTS = ("trainable", "sample_weight", "validation", "seed")
 """Arguments of `bitvec.retrain` that the estimator gives itself."""
 FEWEST = 2
 """Rows that must be held out, and rows that must be left, to retrain."""
@@ -58,14 +58,14 @@ class Retrained(BaseEstimator):  # type: ignore[misc]
         self,
         model: Any = None,
         *,
-        train: Any = None,
+        trainable: Any = None,
         validation: Any = 0.15,
         prefit: Any = False,
         retrain_options: Any = None,
         random_state: Any = None,
     ) -> None:
         self.model = model
-        self.train = train
+        self.trainable = trainable
         self.validation = validation
         self.prefit = prefit
         self.retrain_options = retrain_options
@@ -141,7 +141,7 @@ class Retrained(BaseEstimator):  # type: ignore[misc]
                 f"`retrain_options` must not name {', '.join(own)}, which are arguments of the "
                 "estimator or of `fit`, or come from `random_state`."
             )
-        return options if self.train is None else {**options, "train": self.train}
+        return options if self.trainable is None else {**options, "trainable": self.trainable}
 
     def _fitted_model(self) -> Any:
         """Return the model if it is fitted already, else None."""

@@ -159,17 +159,17 @@ def walk_counts(tree: GrownTree, X: Any) -> list[int]:
 
 def test_the_objective_told_is_the_mean_impurity_at_the_leaves() -> None:
     X, target, weight = a_problem()
-    looks: list[GrowthStep] = []
-    tree = grow(X, target, weight, TRAINING, PLAIN, progress=looks.append)
-    assert tuple(looks) == tree.steps
-    assert [look.depth for look in looks] == list(range(len(looks)))
+    steps: list[GrowthStep] = []
+    tree = grow(X, target, weight, TRAINING, PLAIN, progress=steps.append)
+    assert tuple(steps) == tree.steps
+    assert [each.depth for each in steps] == list(range(len(steps)))
     total = sum(
         target.take(rows).impurity(weight[rows])
         for rows in (np.flatnonzero(tree.leaf == leaf) for leaf in range(len(tree.rules) + 1))
     )
-    assert looks[-1].objective == pytest.approx(total / weight.sum())
-    assert looks[-1].n_nodes == len(tree.rules)
-    objectives = [look.objective for look in looks]
+    assert steps[-1].objective == pytest.approx(total / weight.sum())
+    assert steps[-1].n_nodes == len(tree.rules)
+    objectives = [each.objective for each in steps]
     assert objectives == sorted(objectives, reverse=True)
 
 

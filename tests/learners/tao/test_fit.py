@@ -24,7 +24,7 @@ STARTS = [("cart", False), ("random", False), ("cart", True), ("random", True)]
 
 
 def objectives(result):
-    return [look.objective for look in result.history]
+    return [each.objective for each in result.history]
 
 
 @pytest.mark.parametrize(("start", "oblique"), [*STARTS, ("oblique_cart", True)])

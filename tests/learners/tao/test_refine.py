@@ -82,7 +82,7 @@ def test_refining_lowers_the_loss_and_never_raises_it(name):
     forest = bitvec.convert(model)
     result = tao_refine(forest, X, y, max_iter=3, n_jobs=1)
     assert result.loss == loss
-    objectives = [look.objective for look in result.history]
+    objectives = [each.objective for each in result.history]
     assert all(b <= a for a, b in pairwise(objectives))
     # What it says is what the forest answers, up to the rounding of its float32 sums: of log p
     # near 0, a millionth.
@@ -267,7 +267,7 @@ def test_oblique_refinement_keeps_the_promise_too(penalty):
 def test_every_loss_of_a_classifier_falls(loss):
     model, X, y, _ = MODELS["random forest"]
     result = tao_refine(bitvec.convert(model), X, y, loss=loss, max_iter=3)
-    objectives = [look.objective for look in result.history]
+    objectives = [each.objective for each in result.history]
     assert objectives == sorted(objectives, reverse=True)
     p = bitvec.compile(result.forest).predict_proba(X)
     assert np.all(p >= 0)

@@ -174,7 +174,7 @@ def test_missing_values_are_refused_in_words():
 
 def test_history_and_statistics_of_care_rows_are_kept():
     model = TAOClassifier(max_depth=3, random_state=0).fit(*WINE)
-    objectives = [look.objective for look in model.history_]
+    objectives = [each.objective for each in model.history_]
     assert objectives[-1] == model.objective_ <= objectives[0]
     assert model.n_iter_ == len(objectives) - 1
     nodes = model.node_statistics_
@@ -385,7 +385,7 @@ def test_of_random_starts_the_best_after_two_passes_is_kept(
     for restarts in (1, 2, 3, 6):
         model = make(random_state=1, restarts=restarts, max_iter=2, **options).fit(*WINE)
         found.append(model.objective_)
-        assert found[-1] == min(look.objective for look in model.history_)
+        assert found[-1] == min(each.objective for each in model.history_)
     assert found == sorted(found, reverse=True)
     assert found[-1] < found[0]
 

@@ -68,15 +68,15 @@ class Plan:
     leaf_weight: Tensor
 
 
-def require_sparse(forest: Forest, relaxation: Relaxation, movable: tuple[str, ...]) -> None:
+def require_sparse(forest: Forest, relaxation: Relaxation, trainable: tuple[str, ...]) -> None:
     """Raise InputError where pairs of a node and a row cannot be visited alone."""
     reason = None
     if relaxation != Relaxation("smooth_step"):
         reason = f'have a gate with exact zeros, got {relaxation}: take relaxation="smooth_step"'
     elif forest.leaves.linear is not None:
         reason = 'have constant leaves, got linear ones: take routing="auto"'
-    elif "phi" in movable:
-        reason = "have a feature map that stays, got 'phi' in `movable`: take routing=\"auto\""
+    elif "phi" in trainable:
+        reason = "have a feature map that stays, got 'phi' in `trainable`: take routing=\"auto\""
     if reason is not None:
         raise InputError(f"sparse routing must {reason}.")
 

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from bitvec.core.arrays import Array, ranges
 from bitvec.core.node_tests import Activation, Kind, MissingRule, NodeTests
-from bitvec.runtime.train.relax.movable import Movable
 from bitvec.runtime.train.relax.scaling import Scaling
+from bitvec.runtime.train.relax.trainable import Trainable
 
 LARGEST_SIZE = 1e30
 """Nodes with a threshold or product beyond this keep their rows of S."""
@@ -75,7 +75,7 @@ class DenseRows(nn.Module):
         The nodes whose rows these are, rising, as positions in `tests`.
     scaling : Scaling
         Its `margin` in the order of `tests`.
-    movable : Movable
+    trainable : Trainable
     dtype : torch.dtype
 
     Attributes
@@ -101,7 +101,7 @@ class DenseRows(nn.Module):
         nodes: Array,
         scaling: Scaling,
         *,
-        movable: Movable,
+        trainable: Trainable,
         dtype: torch.dtype,
     ) -> None:
         super().__init__()
@@ -119,9 +119,9 @@ class DenseRows(nn.Module):
         np.add.at(raw, at, tests.weight[entry].astype(np.float64))
         self.own = np.zeros(raw.shape, bool)
         self.own[at] = True
-        self.row_moves = movable.S[nodes][row_node]
+        self.row_moves = trainable.S[nodes][row_node]
         # A centre moves into b or an offset, so only where that one may move.
-        both = self.row_moves & movable.b[nodes][row_node]
+        both = self.row_moves & trainable.b[nodes][row_node]
         self.centred = centred = np.where(plain_row, both, self.row_moves)
         S = raw * scaling.spread / np.where(plain_row, margin[row_node], 1.0)[:, None]
         offset = tests.offset[self.rows] - np.where(centred & ~plain_row, raw @ scaling.center, 0.0)
@@ -139,7 +139,7 @@ class DenseRows(nn.Module):
         def parameter(value: Array, moves: Array) -> nn.Parameter:
             return nn.Parameter(torch.tensor(value, dtype=dtype), requires_grad=bool(moves.any()))
 
-        r_moves = movable.r[nodes][row_node] & ~plain_row
+        r_moves = trainable.r[nodes][row_node] & ~plain_row
         self.S = parameter(S, self.row_moves)
         self.offset = parameter(offset, self.row_moves & ~plain_row)
         self.r = parameter(r, r_moves)

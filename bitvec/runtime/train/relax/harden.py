@@ -35,14 +35,14 @@ def harden(module: SoftForest) -> Forest:
             f"a SoftForest must be given, got {type(module).__module__}."
             f"{type(module).__qualname__}: relax a forest with bitvec.to_torch first."
         )
-    forest, movable = module.forest, module.movable
+    forest, trainable = module.forest, module.trainable
     leaves, output = forest.leaves, forest.output
     start_v, start_base = (start.numpy() for start in module.start())
     # What overflows is refused below.
     with np.errstate(over="ignore", invalid="ignore"):
-        if "v" in movable and module.leaf_functions is not None:
+        if "v" in trainable and module.leaf_functions is not None:
             leaves = to_leaves(module.leaf_functions)
-        elif "v" in movable:
+        elif "v" in trainable:
             moved = _differs(module.v, start_v) & module.may_move.v[:, None]
             if module.leaves == "logits":  # one logit moves all numbers of its leaf
                 moved = np.broadcast_to(moved.any(axis=1, keepdims=True), moved.shape)
@@ -52,7 +52,7 @@ def harden(module: SoftForest) -> Forest:
                 v = v / v.sum(axis=1, keepdims=True)
             v = v.astype(leaves.v.dtype)
             leaves = replace(leaves, v=_moved("v", leaves.v, v, moved))
-        if "base_score" in movable:
+        if "base_score" in trainable:
             base, moved = _base_score(output), _differs(module.base_score, start_base)
             new = module.base_score.detach().cpu().numpy().astype(base.dtype)
             output = replace(output, base_score=_moved("base_score", base, new, moved))

@@ -31,13 +31,13 @@ from bitvec.runtime.train.relax.block_scores import Plan, Routing
 from bitvec.runtime.train.relax.dense_rows import DenseRows, is_plain, may_turn_dense
 from bitvec.runtime.train.relax.leaf_functions import LeafFunctions
 from bitvec.runtime.train.relax.learned_columns import LearnedColumns
-from bitvec.runtime.train.relax.movable import find as find_movable
-from bitvec.runtime.train.relax.movable import require_range
 from bitvec.runtime.train.relax.recomputation import Part
 from bitvec.runtime.train.relax.relaxable import require_relaxable
 from bitvec.runtime.train.relax.relaxations import Relaxation
 from bitvec.runtime.train.relax.rows import Rows as Rows
 from bitvec.runtime.train.relax.rows import prepare
+from bitvec.runtime.train.relax.trainable import find as find_trainable
+from bitvec.runtime.train.relax.trainable import require_range
 from bitvec.runtime.train.relax.tree_blocks import TreeBlock
 
 SMALLEST_LOGIT = 1e-6
@@ -87,7 +87,7 @@ class SoftForest(nn.Module):
         forest: Forest,
         relaxation: Relaxation,
         *,
-        movable: Iterable[str] | Mapping[str, Any] = ("S", "b", "v"),
+        trainable: Iterable[str] | Mapping[str, Any] = ("S", "b", "v"),
         gamma: float = 1.0,
         dtype: torch.dtype = torch.float32,
         leaves: LeafForm = "values",
@@ -100,31 +100,31 @@ class SoftForest(nn.Module):
         self.routing, self.tree_chunk = routing, tree_chunk
         self.compute_dtype = dtype
         self.dtype = torch.float32 if dtype == torch.bfloat16 else dtype
-        self.may_move = find_movable(movable, forest)
-        self.movable = self.may_move.names
+        self.may_move = find_trainable(trainable, forest)
+        self.trainable = self.may_move.names
         self._partial = {
-            name: name in self.movable and not bool(getattr(self.may_move, name).all())
+            name: name in self.trainable and not bool(getattr(self.may_move, name).all())
             for name in ("b", "v")
         }
         n_columns = forest.n_features
         if forest.feature_map is not None:
             n_columns = forest.feature_map.n_features
         self.phi: LearnedColumns | None = None
-        if "phi" in self.movable:
+        if "phi" in self.trainable:
             inner = partial(SoftForest.from_forest, relaxation=relaxation, gamma=gamma, dtype=dtype)
             self.phi = LearnedColumns(forest, dtype=self.dtype, relax=inner)
         self.leaf_functions: LeafFunctions | None = None
         if forest.leaves.linear is not None:
             self.leaf_functions = LeafFunctions(
-                forest.leaves, forest.n_outputs, moves="v" in self.movable, dtype=self.dtype
+                forest.leaves, forest.n_outputs, moves="v" in self.trainable, dtype=self.dtype
             )
         if self.phi is not None or self.leaf_functions is not None:
             self.routing = "dense"
         self._blocks: dict[tuple[torch.device, bool], list[TreeBlock]] = {}
         v, base_score = self.start()
         constant = self.leaf_functions is None
-        self.v = nn.Parameter(v, requires_grad="v" in self.movable and constant)
-        self.base_score = nn.Parameter(base_score, requires_grad="base_score" in self.movable)
+        self.v = nn.Parameter(v, requires_grad="v" in self.trainable and constant)
+        self.base_score = nn.Parameter(base_score, requires_grad="base_score" in self.trainable)
         self._set_scaling(scaling.unit(n_columns, forest.n_nodes))
         weight = np.ones(forest.n_trees)
         if forest.output.tree_weight is not None:
@@ -148,7 +148,7 @@ class SoftForest(nn.Module):
         forest: Forest,
         relaxation: str | Relaxation = "sigmoid",
         *,
-        movable: Iterable[str] | Mapping[str, Any] = ("S", "b", "v"),
+        trainable: Iterable[str] | Mapping[str, Any] = ("S", "b", "v"),
         gamma: float = 1.0,
         dtype: torch.dtype = torch.float32,
         leaves: LeafForm = "values",
@@ -162,8 +162,8 @@ class SoftForest(nn.Module):
         ----------
         relaxation : str or Relaxation
             A short name in `relaxations.RELAXATIONS`, or a gate, a leaf map and a score.
-        movable : names among "S", "b", "v", "r", "base_score", "phi", or a mapping from them
-            What may move: see `movable.find`. While S may not, axis-aligned tests stay
+        trainable : names among "S", "b", "v", "r", "base_score", "phi", or a mapping from them
+            What may move: see `trainable.find`. While S may not, axis-aligned tests stay
             axis-aligned; where it may, the rows of margin tests are dense (rows with substitutes or
             category indicators stay as they are, and so do those that the kernel gate reads). The
             offsets of a polytope's rows belong to S, the weights of linear leaves to v, and "phi"
@@ -204,14 +204,14 @@ class SoftForest(nn.Module):
         options.among("leaves", leaves, ("values", "logits"))
         options.among("routing", routing, ("auto", "dense", "sparse"))
         if routing == "sparse":
-            block_scores.require_sparse(forest, found, find_movable(movable, forest).names)
+            block_scores.require_sparse(forest, found, find_trainable(trainable, forest).names)
         if tree_chunk is not None:
             tree_chunk = options.whole("tree_chunk", tree_chunk)
         require_relaxable(forest, found, leaves)
         module = cls(
             forest,
             found,
-            movable=movable,
+            trainable=trainable,
             gamma=gamma,
             dtype=dtype,
             leaves=leaves,
@@ -219,7 +219,7 @@ class SoftForest(nn.Module):
             tree_chunk=tree_chunk,
         )
         for name, given in (("v", forest.leaves.v), ("base_score", forest.output.base_score)):
-            if name in module.movable and given is not None:
+            if name in module.trainable and given is not None:
                 require_range(name, given, getattr(module, name).detach().numpy())
         return module.to(place)
 
@@ -401,11 +401,11 @@ class SoftForest(nn.Module):
         self.rows: DenseRows | None = None
         if dense.any():
             self.rows = DenseRows(
-                tests, np.flatnonzero(dense), units, movable=moves, dtype=self.dtype
+                tests, np.flatnonzero(dense), units, trainable=moves, dtype=self.dtype
             )
             b[dense] = self.rows.start_b
         start = torch.tensor(b, dtype=self.dtype)
-        self.b = nn.Parameter(start.clone(), requires_grad="b" in self.movable)
+        self.b = nn.Parameter(start.clone(), requires_grad="b" in self.trainable)
         buffers = {
             "is_fixed": torch.tensor(~dense),
             "start_b": start,

@@ -25,16 +25,17 @@ def steepness(value: Any, *, name: str = "gamma") -> tuple[float, float]:
     return positive(name, first), positive(name, last)
 
 
-def names(movable: Any, known: tuple[str, ...]) -> tuple[str, ...]:
+def names(trainable: Any, known: tuple[str, ...]) -> tuple[str, ...]:
     """Return what may move, as a tuple of names."""
-    if not isinstance(movable, Iterable):
+    if not isinstance(trainable, Iterable):
         raise InputError(
-            f"`movable` must hold names among {', '.join(known)}, got {movable!r}: pass a tuple."
+            f"`trainable` must hold names among {', '.join(known)}, got {trainable!r}: pass a "
+            "tuple."
         )
-    found = (movable,) if isinstance(movable, str) else tuple(movable)
+    found = (trainable,) if isinstance(trainable, str) else tuple(trainable)
     for name in found:
         if name not in known:
             raise InputError(
-                f"`movable` must hold names among {', '.join(known)}, got {name!r}: leave it out."
+                f"`trainable` must hold names among {', '.join(known)}, got {name!r}: leave it out."
             )
     return found

@@ -40,7 +40,7 @@ from bitvec.runtime.train.relax.machine_tests import (
 from bitvec.runtime.train.relax.moments import deviation
 from bitvec.runtime.train.relax.score_blocks import ScoreBlocks
 
-MOVABLE = ("S", "b", "v", "B", "c")
+TRAINABLE = ("S", "b", "v", "B", "c")
 
 
 class SoftMachine(nn.Module):
@@ -79,17 +79,17 @@ class SoftMachine(nn.Module):
         self,
         machine: DecisionMachine,
         score_map: str,
-        movable: tuple[str, ...],
+        trainable: tuple[str, ...],
         gamma: float,
         dtype: torch.dtype,
     ) -> None:
         super().__init__()
-        self.origin, self.movable, self.gamma, self.dtype = machine, movable, gamma, dtype
+        self.origin, self.trainable, self.gamma, self.dtype = machine, trainable, gamma, dtype
         self.score_map = score_map
         frame, tests = machine.frame, machine.tests
         self.blocks = ScoreBlocks(machine)
         self.functions = LeafFunctions(
-            machine.leaves, machine.output.n_outputs, moves="v" in movable, dtype=dtype
+            machine.leaves, machine.output.n_outputs, moves="v" in trainable, dtype=dtype
         )
         n_columns = frame.n_features
         if frame.feature_map is not None:
@@ -112,7 +112,7 @@ class SoftMachine(nn.Module):
         for name, value in buffers.items():
             self.register_buffer(name, value, persistent=False)
         for name, start in self.start().items():
-            self.register_parameter(name, nn.Parameter(start, name in movable))
+            self.register_parameter(name, nn.Parameter(start, name in trainable))
         self._tests: tuple[torch.device, DeviceTests] | None = None
 
     @classmethod
@@ -132,7 +132,7 @@ class SoftMachine(nn.Module):
         machine: DecisionMachine,
         score_map: str = "softmax",
         *,
-        movable: Iterable[str] = ("b", "v", "B", "c"),
+        trainable: Iterable[str] = ("b", "v", "B", "c"),
         gamma: float = 1.0,
         dtype: torch.dtype = torch.float32,
         device: torch.device | str | None = None,
@@ -142,7 +142,7 @@ class SoftMachine(nn.Module):
         Parameters
         ----------
         score_map : "softmax", "entmax" or "sparsemax"
-        movable : names among "S", "b", "v", "B", "c"
+        trainable : names among "S", "b", "v", "B", "c"
             What may move; all else comes back from `machine` bit for bit.
         gamma : float
             Steepness, above 0.
@@ -165,7 +165,7 @@ class SoftMachine(nn.Module):
                 f"{type(machine).__qualname__}: relax a forest with SoftMachine.from_forest."
             )
         score_maps.find(score_map)
-        names = options.names(movable, MOVABLE)
+        names = options.names(trainable, TRAINABLE)
         gamma, place = options.positive("gamma", gamma), devices.find(device)
         if dtype not in (torch.float32, torch.float64):
             raise InputError(f"`dtype` must be torch.float32 or torch.float64, got {dtype!r}.")
@@ -214,7 +214,7 @@ class SoftMachine(nn.Module):
         margin = ((z.to(torch.float64) - b) / scale).to(self.dtype)
         hard = undefined | self.tests_hard[:, None] | ~margin.isfinite()
         columns = np.zeros((0, len(Z)))
-        if "S" in self.movable:
+        if "S" in self.trainable:
             with np.errstate(invalid="ignore", over="ignore"):
                 scaled = (Z.astype(np.float64) - self.units.center) / self.units.spread
             columns = np.nan_to_num(scaled, nan=0.0, posinf=0.0, neginf=0.0).T
@@ -306,7 +306,7 @@ class SoftMachine(nn.Module):
 
     def _margins(self, rows: MachineRows) -> Tensor:
         margin = rows.margin - self.b[:, None]
-        if "S" in self.movable:
+        if "S" in self.trainable:
             shift = torch.where(self.entry_moves, self.S, 0.0)
             terms = shift[:, None] * rows.columns[self.entry_column]
             margin = margin.index_add(0, self.entry_node, terms)

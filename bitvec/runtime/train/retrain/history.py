@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class History(tuple[Evaluation, ...]):
-    """The looks at the hard forest, in order, as a tuple that plots.
+    """The evaluations of the hard forest, in order, as a tuple that plots.
 
     Parameters
     ----------
@@ -38,10 +38,10 @@ class History(tuple[Evaluation, ...]):
 
     def records(self, stage: str | None = None) -> list[dict[str, Any]]:
         """Return the evaluations, of one stage if it is named, as dictionaries."""
-        return [asdict(look) for look in self if stage is None or look.stage == stage]
+        return [asdict(each) for each in self if stage is None or each.stage == stage]
 
     def plot(self) -> Figure:
-        """Draw the hard score, the training loss and the steepness over the looks.
+        """Draw the hard score, the training loss and the steepness over the evaluations.
 
         Returns
         -------
@@ -59,20 +59,20 @@ class History(tuple[Evaluation, ...]):
             raise MissingLibraryError("matplotlib", "plot", "History.plot") from error
         figure = Figure(figsize=(7.0, 6.0), layout="constrained")
         score, loss, steepness = figure.subplots(3, 1, sharex=True, height_ratios=(3, 2, 1))
-        look = np.arange(len(self))
+        number = np.arange(len(self))
         kept = np.array([evaluation.accepted for evaluation in self], bool)
         values = np.array([evaluation.score for evaluation in self])
-        score.plot(look, values, color="C0", marker=".", label="hard forest")
-        score.plot(look[kept], values[kept], "o", color="C2", label="kept")
+        score.plot(number, values, color="C0", marker=".", label="hard forest")
+        score.plot(number[kept], values[kept], "o", color="C2", label="kept")
         if len(self):
             score.axhline(values[0], color="0.6", linestyle="--", label="start")
             score.legend(loc="best", frameon=False)
         score.set_ylabel(f"validation {self.metric}")
-        loss.plot(look, [evaluation.loss for evaluation in self], color="C3", marker=".")
+        loss.plot(number, [evaluation.loss for evaluation in self], color="C3", marker=".")
         loss.set_ylabel("training loss")
-        steepness.plot(look, [evaluation.gamma for evaluation in self], color="C1", marker=".")
+        steepness.plot(number, [evaluation.gamma for evaluation in self], color="C1", marker=".")
         steepness.set_ylabel("steepness")
-        steepness.set_xticks(look, [_name(evaluation) for evaluation in self], rotation=60)
+        steepness.set_xticks(number, [_name(evaluation) for evaluation in self], rotation=60)
         return figure
 
 

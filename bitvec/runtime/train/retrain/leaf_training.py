@@ -45,9 +45,9 @@ def refit_leaves(
             leaves = replace(forest.leaves, v=v.astype(forest.leaves.v.dtype))
         candidate = replace(forest, leaves=leaves, source=retrained_source(forest.source))
         raw = reference.accumulate(candidate, held_out.X, held_out_exits)
-        look = selection.consider(candidate, "leaves", step, n_fits, raw=raw)
-        tell(recipe, look)
-        best, since = (look.score, 0) if look.score > best else (best, since + 1)
+        evaluation = selection.consider(candidate, "leaves", step, n_fits, raw=raw)
+        tell(recipe, evaluation)
+        best, since = (evaluation.score, 0) if evaluation.score > best else (best, since + 1)
         if since == PATIENCE:
             break
     if step == 0:

@@ -256,11 +256,11 @@ def build(
     }
     of_S = ("l1", "spatial", "l2") if l2_of == ("S",) else ("l1", "spatial")
     for name in of_S:
-        if strengths[name] and "S" not in module.movable:
+        if strengths[name] and "S" not in module.trainable:
             raise InputError(f"`{name}` must be 0 while S may not move, got {strengths[name]}.")
     added: list[Regulariser] = []
     if strengths["l2"]:
-        added.append(L2(strengths["l2"], _movable(module, l2_of)))
+        added.append(L2(strengths["l2"], _trainable(module, l2_of)))
     if strengths["spatial"] and module.rows is not None:
         added.append(
             _spatial(module, strengths["spatial"], spatial_shape, spatial_matrix, spatial_units)
@@ -269,12 +269,12 @@ def build(
     return Regularisers(tuple(added), proximal)
 
 
-def _movable(module: SoftForest, of: str | Iterable[str]) -> tuple[str, ...]:
+def _trainable(module: SoftForest, of: str | Iterable[str]) -> tuple[str, ...]:
     names = (of,) if isinstance(of, str) else tuple(of)
     for name in names:
-        if name not in module.movable:
+        if name not in module.trainable:
             raise InputError(
-                f"`l2_of` must name what may move, {', '.join(module.movable)}, got {name!r}: "
+                f"`l2_of` must name what may move, {', '.join(module.trainable)}, got {name!r}: "
                 "leave it out."
             )
     return names

@@ -31,10 +31,10 @@ class RetrainResult:
         What the scores are; more is better.
     start_score, score : float
         On the validation rows, before and after.
-    train : tuple of str
+    trainable : tuple of str
         What was allowed to move.
     history : History
-        The looks at the hard forest; `history.plot()` draws them.
+        The evaluations of the hard forest; `history.plot()` draws them.
     note : str
         Why training stopped early, if it did, and what to try where nothing was better.
     pruned : PruneResult, optional
@@ -46,7 +46,7 @@ class RetrainResult:
     metric: str
     start_score: float
     score: float
-    train: tuple[str, ...]
+    trainable: tuple[str, ...]
     history: History
     note: str = ""
     pruned: PruneResult | None = None
@@ -56,7 +56,7 @@ class RetrainResult:
         what = "better" if self.improved else "the start kept"
         return (
             f"RetrainResult({what}: {self.metric} {self.start_score:.6g} -> {self.score:.6g}, "
-            f"{', '.join(self.train)} moved, {len(self.history)} looks"
+            f"{', '.join(self.trainable)} moved, {len(self.history)} evaluations"
             f"{', note: ' + self.note if self.note else ''})"
         )
 
@@ -64,7 +64,7 @@ class RetrainResult:
 def result(
     selection: Selection,
     metric: str,
-    train: tuple[str, ...],
+    trainable: tuple[str, ...],
     notes: list[str],
     prune_on: Array | None,
 ) -> RetrainResult:
@@ -80,7 +80,7 @@ def result(
         metric,
         selection.start_score,
         selection.score,
-        train,
+        trainable,
         History(selection.history, metric),
         " ".join(notes),
         pruned,

@@ -14,9 +14,11 @@ from bitvec.core.arrays import ArrayLike
 from bitvec.core.forest import Forest, require_forest
 from bitvec.errors import InputError
 from bitvec.runtime.predict.torch import devices
-from bitvec.runtime.train.relax import movable, options
+from bitvec.runtime.train.relax import options
 from bitvec.runtime.train.relax.module import SoftForest
 from bitvec.runtime.train.relax.relaxations import Relaxation
+from bitvec.runtime.train.relax.trainable import TRAINABLE
+from bitvec.runtime.train.relax.trainable import find as find_trainable
 from bitvec.runtime.train.retrain import (
     checkpoint,
     distillation,
@@ -45,7 +47,7 @@ def retrain(
     X: Any,
     y: Any = None,
     *,
-    train: Iterable[str] | Mapping[str, Any] | None = None,
+    trainable: Iterable[str] | Mapping[str, Any] | None = None,
     sample_weight: ArrayLike | None = None,
     validation: float | tuple[Any, ...] = 0.15,
     loss: str | Callable[..., Any] = "auto",
@@ -88,7 +90,7 @@ def retrain(
         `validation` holds rows.
     y : (batch,) or (batch, n_groups)
         Labels among `forest.output.classes`, or finite numbers for a regressor.
-    train : names among "S", "b", "v", "r", "base_score", "phi", or a mapping of them, optional
+    trainable : names among "S", "b", "v", "r", "base_score", "phi", or a mapping of them, optional
         What may move; all else comes back bit for bit. By default "S", "b" and "v" of a single
         tree, and "v" of several: axis-aligned tests stay so while "S" is not named. A mapping says
         which part of each: "all", {"levels": depths}, {"nodes": mask or numbers}, and for "v"
@@ -144,12 +146,12 @@ def retrain(
     evaluations : int
         How often the hard forest is scored on the way.
     patience : int, optional
-        Stop after so many looks in a row at which the hard forest was not clearly better.
+        Stop after so many evaluations in a row at which the hard forest was not clearly better.
     prune_dead : bool
         Remove branches that no training or validation row reaches and subtrees of equal leaves.
     checkpoint_path : path, optional
-        Where the state is written at each look. Where the file is there already, training goes on
-        from it and ends with the same result as without the interruption.
+        Where the state is written at each evaluation. Where the file is there already, training
+        goes on from it and ends with the same result as without the interruption.
     seed : int
         Fixes the split and the batches; on the CPU the result is then the same each time.
     progress : callable, optional
@@ -174,7 +176,7 @@ def retrain(
     each process, a loader yields each process its own.
     """
     require_forest(forest)
-    selected = _train(forest, train)
+    selected = _trainable(forest, trainable)
     names = tuple(selected)
     seed = options.whole("seed", seed, least=0)
     if progress is not None and not callable(progress):
@@ -231,8 +233,8 @@ def retrain(
         batches = ArrayBatches(data, recipe, group)
     if "base_score" in names and probability_leaves.groups(forest) is not None:
         raise InputError(
-            "`train` must not name base_score for a forest whose leaves hold probabilities: leave "
-            "it out, since what is added to them makes them none."
+            "`trainable` must not name base_score for a forest whose leaves hold probabilities: "
+            "leave it out, since what is added to them makes them none."
         )
     aim.require_targets(held_out.target, "validation[1]")
     probabilities = probability_leaves.has_probability_leaves(forest) and not aim.soft
@@ -240,7 +242,7 @@ def retrain(
     module = SoftForest.from_forest(
         forest,
         relaxation,
-        movable=selected,
+        trainable=selected,
         gamma=recipe.gamma(0.0),
         dtype=_dtype(forest),
         leaves="logits" if probabilities else "values",
@@ -308,19 +310,14 @@ def _require_none(**given: Any) -> None:
             )
 
 
-def _train(forest: Forest, train: Any) -> dict[str, Any]:
+def _trainable(forest: Forest, trainable: Any) -> dict[str, Any]:
     """Return what may move, by name, and which part of it."""
-    if train is None:
+    if trainable is None:
         return dict.fromkeys(("S", "b", "v") if forest.n_trees == 1 else ("v",), "all")
-    try:
-        names = movable.find(train, forest).names
-    except InputError as error:
-        raise InputError(str(error).replace("`movable", "`train")) from None
+    names = find_trainable(trainable, forest).names
     if not names:
-        raise InputError(
-            f"`train` must name at least one of {', '.join(movable.MOVABLE)}, got none."
-        )
-    return dict(train) if isinstance(train, Mapping) else dict.fromkeys(names, "all")
+        raise InputError(f"`trainable` must name at least one of {', '.join(TRAINABLE)}, got none.")
+    return dict(trainable) if isinstance(trainable, Mapping) else dict.fromkeys(names, "all")
 
 
 def _refits_leaves(selected: dict[str, Any], goal: Goal, batches: Batches) -> bool:
@@ -365,7 +362,7 @@ def _checkpoint(
         "steepness": [recipe.gamma(part) for part in np.linspace(0, 1, 257)],
         "rates": [recipe.rate(part) for part in np.linspace(0, 1, 257)],
         "goal": [goal.objective, goal.distillation, goal.regularisers],
-        "train": selected,
+        "trainable": selected,
     }  # fmt: skip
     arrays = [
         part

@@ -76,10 +76,10 @@ def rate(curve: Any, warmup: int, steps: int) -> Schedule:
     return factor
 
 
-def looks(steps: int, n_looks: int) -> frozenset[int]:
+def evaluated_steps(steps: int, n_evaluations: int) -> frozenset[int]:
     """Return the steps, counted from 1, after which the hard forest is scored.
 
-    >>> sorted(looks(10, 3))
+    >>> sorted(evaluated_steps(10, 3))
     [3, 6, 10]
     """
-    return frozenset(part * steps // n_looks for part in range(1, n_looks + 1)) - {0}
+    return frozenset(part * steps // n_evaluations for part in range(1, n_evaluations + 1)) - {0}

@@ -27,7 +27,7 @@ PACKING = 150
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """One look at the hard forest on the way.
+    """A score of the hard forest on the way.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class Evaluation:
     score : float
         On the validation rows, of the hard forest in its inference dtype; more is better.
     loss : float
-        Mean training loss since the last look; NaN where none was computed.
+        Mean training loss since the last evaluation; NaN where none was computed.
     gamma : float
         Steepness at that step; NaN outside the soft stage.
     accepted : bool

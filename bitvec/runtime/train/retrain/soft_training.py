@@ -21,7 +21,7 @@ from bitvec.runtime.train.retrain.distillation import Distillation
 from bitvec.runtime.train.retrain.objective import Objective
 from bitvec.runtime.train.retrain.recipe import Recipe, diverged, tell
 from bitvec.runtime.train.retrain.regularisers import Regularisers
-from bitvec.runtime.train.retrain.schedules import looks
+from bitvec.runtime.train.retrain.schedules import evaluated_steps
 from bitvec.runtime.train.retrain.selection import Selection
 from bitvec.runtime.train.retrain.workers import Workers
 
@@ -101,7 +101,7 @@ def train_soft(
     Parameters
     ----------
     kept : Checkpoint, optional
-        Where the state is written at each look.
+        Where the state is written at each evaluation.
     state : State, optional
         The state to go on from; `selection` has been restored from it already.
     """
@@ -113,15 +113,15 @@ def train_soft(
     if state is not None:
         checkpoint.take_training(state, module, optimizer)
         run.step = state.record["step"]
-    steps, waited = recipe.steps, _looks_without_gain(selection)
-    looked_at = looks(steps, recipe.evaluations)
+    steps, waited = recipe.steps, _evaluations_without_gain(selection)
+    evaluated = evaluated_steps(steps, recipe.evaluations)
     if _out_of_patience(recipe, run.step, waited):
         return _no_gain(run.step, steps, waited)
     for batch in islice(batches.steps(run.step), steps - run.step):
         stopped = _step(run, goal, batch, recipe, workers)
         if stopped is not None:
             return stopped
-        if run.step not in looked_at:
+        if run.step not in evaluated:
             continue
         try:
             hardened = zero_rows.settled(harden(module))
@@ -149,7 +149,7 @@ def _out_of_patience(recipe: Recipe, step: int, waited: int) -> bool:
 def _no_gain(step: int, steps: int, waited: int) -> str:
     return (
         f"Training stopped at step {step} of {steps}: the hard forest had not become better in "
-        f"{waited} looks."
+        f"{waited} evaluations."
     )
 
 
@@ -193,13 +193,13 @@ def _step(run: Training, goal: Goal, batch: Batch, recipe: Recipe, workers: Work
         return diverged("loss", run.step, steps)
     run.optimizer.step()
     goal.regularisers.after_step(module, run.optimizer.param_groups[0]["lr"], run.optimizer)
-    if module.rows is not None and "r" in module.movable:
+    if module.rows is not None and "r" in module.trainable:
         module.rows.keep_signs()
     run.loss_sum, run.n_losses = run.loss_sum + value, run.n_losses + 1
     return None
 
 
-def _looks_without_gain(selection: Selection) -> int:
+def _evaluations_without_gain(selection: Selection) -> int:
     waited = 0
     for evaluation in reversed(selection.history):
         if evaluation.accepted or evaluation.stage != "soft":
@@ -210,7 +210,7 @@ def _looks_without_gain(selection: Selection) -> int:
 
 @torch.no_grad()
 def _start_leaves(module: SoftForest, objective: Objective, batches: Batches) -> None:
-    if module.leaves != "logits" or "v" not in module.movable or module.forest.n_trees != 1:
+    if module.leaves != "logits" or "v" not in module.trainable or module.forest.n_trees != 1:
         return
     counted = recounted(module.forest, module, objective, batches)
     # A leaf that no row reaches has the probabilities of the start, which may be 0.

@@ -118,10 +118,10 @@ def test_the_traced_module_is_the_module_for_every_kind_of_node_and_leaf(data):
     name = data.draw(st.sampled_from(list(RELAXATIONS)))
     forest = data.draw(forests(aggregates=SUMMED, max_leaves=20, soft=name == "kernel"))
     X = data.draw(rows(forest))
-    movable = data.draw(st.sampled_from([("S", "b", "v"), ("b", "v"), ("S", "b", "v", "r"), ()]))
+    trainable = data.draw(st.sampled_from([("S", "b", "v"), ("b", "v"), ("S", "b", "v", "r"), ()]))
     dtype = data.draw(st.sampled_from([torch.float64, torch.float32]))
     soft = SoftForest.from_forest(
-        forest, name, movable=movable, gamma=data.draw(st.sampled_from([0.5, 2.0])), dtype=dtype
+        forest, name, trainable=trainable, gamma=data.draw(st.sampled_from([0.5, 2.0])), dtype=dtype
     )
     rng = np.random.default_rng(data.draw(st.integers(0, 99)))
     if data.draw(st.booleans()):
@@ -209,7 +209,7 @@ def test_trees_of_one_leaf_answer_every_number_of_rows():
 
 def test_gamma_and_what_has_moved_are_those_of_the_module():
     X = some_rows(100)
-    soft = SoftForest.from_forest(small(), "sigmoid", movable=("b", "v")).calibrate(X)
+    soft = SoftForest.from_forest(small(), "sigmoid", trainable=("b", "v")).calibrate(X)
     raws = []
     for gamma in (1.0, 8.0):
         soft.gamma = gamma
@@ -243,7 +243,7 @@ def test_the_interface_says_dtype_outputs_rows_and_versions():
 
 def test_the_file_is_as_large_as_its_numbers():
     forest = small(n_trees=50, depth=6)
-    soft = SoftForest.from_forest(forest, "sigmoid", movable=("b", "v")).calibrate(some_rows(100))
+    soft = SoftForest.from_forest(forest, "sigmoid", trainable=("b", "v")).calibrate(some_rows(100))
     size = to_onnx(soft).ByteSize()
     # Of a node: b, its unit, its direction and column, and where its children's products come from.
     # Of a leaf: v, and its place.
@@ -302,11 +302,11 @@ STACKS = {
 
 @pytest.mark.parametrize("name", MAPS)
 @pytest.mark.parametrize(
-    "movable", [pytest.param(("b", "v"), marks=pytest.mark.full), ("phi", "S", "b", "v")]
+    "trainable", [pytest.param(("b", "v"), marks=pytest.mark.full), ("phi", "S", "b", "v")]
 )
-def test_a_soft_forest_behind_a_feature_map_is_exported_with_it(name, movable):
+def test_a_soft_forest_behind_a_feature_map_is_exported_with_it(name, trainable):
     forest, X = behind(MAPS[name]()), some_rows(200, missing=0.0)
-    soft = SoftForest.from_forest(forest, "sigmoid", movable=movable).calibrate(X)
+    soft = SoftForest.from_forest(forest, "sigmoid", trainable=trainable).calibrate(X)
     assert close(run(to_onnx(soft), X), soft(X).detach().numpy(), torch.float32)
 
 
@@ -315,8 +315,8 @@ def test_a_soft_forest_behind_a_feature_map_is_exported_with_it(name, movable):
 )
 def test_a_stacked_forest_that_moves_is_exported_softly(name):
     forest, X = behind(STACKS[name]()), some_rows(200)
-    movable = ("phi", "b", "v")
-    soft = SoftForest.from_forest(forest, "sigmoid", movable=movable).calibrate(X)
+    trainable = ("phi", "b", "v")
+    soft = SoftForest.from_forest(forest, "sigmoid", trainable=trainable).calibrate(X)
     assert close(run(to_onnx(soft), X), soft(X).detach().numpy(), torch.float32)
 
 
@@ -351,7 +351,7 @@ def test_what_cannot_be_exported_is_refused():
         to_onnx(narrow)
     with pytest.raises(UnsupportedModelError, match="prediction kernel or a feature map"):
         forest_to_onnx(forest)
-    stays = SoftForest.from_forest(behind(STACKS["stacked"]()), "sigmoid", movable=("b", "v"))
+    stays = SoftForest.from_forest(behind(STACKS["stacked"]()), "sigmoid", trainable=("b", "v"))
     with pytest.raises(UnsupportedModelError, match="StackedForest"):
         to_onnx(stays)
     n = 600
@@ -371,6 +371,6 @@ class Branching(torch.nn.Module):
 
 def test_a_torch_module_that_branches_on_values_is_refused():
     forest = behind(TorchMap(Branching(), 4, 4))
-    soft = SoftForest.from_forest(forest, "sigmoid", movable=("b", "v"))
+    soft = SoftForest.from_forest(forest, "sigmoid", trainable=("b", "v"))
     with pytest.raises(UnsupportedModelError, match=r"torch\.onnx\.export"):
         to_onnx(soft)

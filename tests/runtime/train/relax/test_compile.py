@@ -67,9 +67,9 @@ def test_every_relaxation_is_one_graph(name):
     compare("eager", name)
 
 
-@pytest.mark.parametrize("movable", [("b", "v"), {"S": {"nodes": [0]}, "v": {"leaves": [1]}}])
-def test_rows_with_missing_values_and_parts_that_do_not_move_are_one_graph(movable):
-    compare("eager", "sigmoid", missing=True, movable=movable)
+@pytest.mark.parametrize("trainable", [("b", "v"), {"S": {"nodes": [0]}, "v": {"leaves": [1]}}])
+def test_rows_with_missing_values_and_parts_that_do_not_move_are_one_graph(trainable):
+    compare("eager", "sigmoid", missing=True, trainable=trainable)
 
 
 @pytest.mark.full

@@ -44,10 +44,10 @@ def results(name, *, dtype, device=None, **options):
 
 
 @pytest.mark.parametrize("name", RELAXATIONS)
-@pytest.mark.parametrize("movable", [("S", "b", "v"), ("b", "v")])
-def test_bfloat16_is_float32_within_its_digits(name, movable):
-    expected = results(name, dtype=torch.float32, movable=movable)
-    got = results(name, dtype=torch.bfloat16, movable=movable)
+@pytest.mark.parametrize("trainable", [("S", "b", "v"), ("b", "v")])
+def test_bfloat16_is_float32_within_its_digits(name, trainable):
+    expected = results(name, dtype=torch.float32, trainable=trainable)
+    got = results(name, dtype=torch.bfloat16, trainable=trainable)
     # 8 bits: a share is off by 2^-9 of itself, its margin by as much of a few units; a score of
     # leaves is multiplied by up to 2 L = 16 before it is projected. Gradients are sums of those.
     scale = 0.02 if name in ("sigmoid", "noisy_or", "kernel", "smooth_step") else 0.25
@@ -73,13 +73,13 @@ def test_float32_is_float64_within_its_digits(name):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", RELAXATIONS)
-@pytest.mark.parametrize("movable", [("S", "b", "v"), ("b", "v")])
-def test_a_gpu_gives_what_the_cpu_gives(name, movable):
+@pytest.mark.parametrize("trainable", [("S", "b", "v"), ("b", "v")])
+def test_a_gpu_gives_what_the_cpu_gives(name, trainable):
     if not torch.cuda.is_available():
         pytest.skip("torch has no GPU here")
-    expected = results(name, dtype=torch.float64, movable=movable)
+    expected = results(name, dtype=torch.float64, trainable=trainable)
     for options in ({}, {"tree_chunk": 1}):
-        got = results(name, dtype=torch.float64, device="cuda", movable=movable, **options)
+        got = results(name, dtype=torch.float64, device="cuda", trainable=trainable, **options)
         for a, b in zip(got, expected, strict=True):
             assert torch.allclose(a, b, rtol=1e-9, atol=1e-9)  # another order of sums
 

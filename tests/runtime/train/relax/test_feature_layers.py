@@ -59,7 +59,7 @@ def network(seed=0, dtype=np.float64):
 
 
 def relax(forest):
-    return SoftForest.from_forest(forest, movable=("b", "v"), dtype=torch.float64)
+    return SoftForest.from_forest(forest, trainable=("b", "v"), dtype=torch.float64)
 
 
 def stump(at=0.5):

@@ -31,9 +31,9 @@ def same(one, other, name):
     return one.dtype == other.dtype and one.tobytes() == other.tobytes()
 
 
-def shaken(forest, movable, X=None, amount=0.1, **options):
-    """Return a module whose movable parameters have all been moved."""
-    module = SoftForest.from_forest(forest, movable=movable, **options)
+def shaken(forest, trainable, X=None, amount=0.1, **options):
+    """Return a module whose trainable parameters have all been moved."""
+    module = SoftForest.from_forest(forest, trainable=trainable, **options)
     if X is not None:
         module.calibrate(X)
     generator = torch.Generator().manual_seed(0)
@@ -46,17 +46,17 @@ def shaken(forest, movable, X=None, amount=0.1, **options):
 
 
 @given(st.data(), st.sampled_from([(), ("v",), ("b",), ("r",), ("b", "v"), ("v", "base_score")]))
-def test_what_may_not_move_comes_back_bit_for_bit(data, movable):
+def test_what_may_not_move_comes_back_bit_for_bit(data, trainable):
     forest = data.draw(forests(linear=False, aggregates=SUMMED, max_leaves=20))
-    module = shaken(forest, movable, data.draw(rows(forest)))
+    module = shaken(forest, trainable, data.draw(rows(forest)))
     hard = harden(module)
     moving = {"b": "b", "r": "r"}
     for field in fields(forest.tests):
-        if field.name not in [moving.get(name) for name in movable]:
+        if field.name not in [moving.get(name) for name in trainable]:
             assert same(hard.tests, forest.tests, field.name), field.name
-    if "v" not in movable:
+    if "v" not in trainable:
         assert same(hard.leaves, forest.leaves, "v")
-    if "base_score" not in movable:
+    if "base_score" not in trainable:
         assert same(hard.output, forest.output, "base_score")
     assert hard.bitvectors is forest.bitvectors
     assert hard.inputs is forest.inputs
@@ -73,7 +73,7 @@ def test_fixed_thresholds_survive_rows_that_move(data):
 @given(st.data(), st.booleans())
 def test_what_has_not_moved_comes_back_bit_for_bit(data, calibrated):
     forest = data.draw(forests(linear=False, aggregates=SUMMED, max_leaves=20))
-    module = SoftForest.from_forest(forest, movable=("S", "b", "v", "r", "base_score"))
+    module = SoftForest.from_forest(forest, trainable=("S", "b", "v", "r", "base_score"))
     if calibrated:
         module.calibrate(data.draw(rows(forest)))
     hard = harden(module)
@@ -127,12 +127,12 @@ def test_leaves_beyond_the_dtype_are_refused_before_they_become_infinite():
         SoftForest.from_forest(forest)
     wide = SoftForest.from_forest(forest, dtype=torch.float64)
     assert wide(np.array([[9.0, 0.0]])).isfinite().all()
-    for module in (wide, SoftForest.from_forest(forest, movable=("S", "b"))):
+    for module in (wide, SoftForest.from_forest(forest, trainable=("S", "b"))):
         assert same(from_torch(module).leaves, forest.leaves, "v")
 
 
 @given(st.data(), st.sampled_from([("S", "b", "v"), ("S", "v"), ("b",), ("S", "b", "r")]))
-def test_the_hardened_forest_routes_as_the_module_does(data, movable):
+def test_the_hardened_forest_routes_as_the_module_does(data, trainable):
     forest = data.draw(
         forests(
             kinds=(AXIS, OBLIQUE, POLYTOPE),
@@ -146,7 +146,7 @@ def test_the_hardened_forest_routes_as_the_module_does(data, movable):
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
     X = rng.normal(size=(20, forest.n_features))
     X[rng.random(X.shape) < 0.1] = np.nan
-    module = shaken(forest, movable, X, dtype=torch.float64)
+    module = shaken(forest, trainable, X, dtype=torch.float64)
     hard = harden(module)
     B = forest.bitvectors
     got = module.exit_leaves(X).numpy().T - B.leaf_ptr[:-1]
@@ -184,7 +184,7 @@ def stump(**options):
 
 
 def test_zero_weights_leave_their_row():
-    module = SoftForest.from_forest(stump(), movable=("S",))
+    module = SoftForest.from_forest(stump(), trainable=("S",))
     assert harden(module).tests.column.tolist() == [0]
     with torch.no_grad():
         module.rows.S.zero_()
@@ -193,7 +193,7 @@ def test_zero_weights_leave_their_row():
 
 def test_columns_that_were_missing_get_their_mean_in_a_dense_row():
     X = np.array([[0.0, 1.0], [1.0, 3.0], [0.2, np.nan], [np.nan, 2.0]])
-    module = SoftForest.from_forest(stump(), movable=("S", "b")).calibrate(X)
+    module = SoftForest.from_forest(stump(), trainable=("S", "b")).calibrate(X)
     with torch.no_grad():
         module.rows.S.fill_(0.25)
     hard = harden(module)
@@ -222,8 +222,8 @@ def test_a_parameter_that_is_not_finite_is_refused():
 
 
 def test_unknown_names_are_refused():
-    with pytest.raises(InputError, match="movable"):
-        SoftForest.from_forest(stump(), movable=("B",))
+    with pytest.raises(InputError, match="trainable"):
+        SoftForest.from_forest(stump(), trainable=("B",))
     with pytest.raises(InputError, match="relaxation"):
         SoftForest.from_forest(stump(), "softmax of B h")
 
@@ -231,8 +231,8 @@ def test_unknown_names_are_refused():
 @pytest.mark.parametrize(
     ("option", "value"),
     [
-        ("movable", 3),
-        ("movable", ["b", 2]),
+        ("trainable", 3),
+        ("trainable", ["b", 2]),
         ("relaxation", ["sigmoid"]),
         ("gamma", "steep"),
         ("gamma", 0),

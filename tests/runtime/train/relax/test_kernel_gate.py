@@ -31,7 +31,7 @@ def soft_forests(kinds=(KERNEL,), dtypes=(np.float64,), **options):
 
 
 def relaxed(forest, **options):
-    options = {"dtype": torch.float64, "movable": ("b", "v")} | options
+    options = {"dtype": torch.float64, "trainable": ("b", "v")} | options
     return SoftForest.from_forest(forest, "kernel", **options)
 
 
@@ -121,7 +121,7 @@ def test_gradients_with_respect_to_b_and_v_are_exact(own):
 
 def test_oblique_nodes_pass_by_the_sigmoid_and_boxes_keep_their_rows():
     forest = from_matrices([[1.0, 0], [1, -1]], [0.5, 0.0], [[0, 1], [1, 0], [1, 1]], [1, 2, 3])
-    module = relaxed(forest, movable=("S", "b", "v"))
+    module = relaxed(forest, trainable=("S", "b", "v"))
     assert module.rows.nodes.tolist() == [1]
     u = module.memberships([[1.5, 0.5]]).detach().numpy()[0]
     right = 0.5 + 1.0 / 4

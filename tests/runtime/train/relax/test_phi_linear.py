@@ -97,12 +97,12 @@ def assert_numbers_are_kept(old, new, *names):
 MOVES = [("phi",), ("phi", "b"), ("phi", "v", "base_score"), ("phi", "S", "b", "v")]
 
 
-@pytest.mark.parametrize("movable", MOVES)
+@pytest.mark.parametrize("trainable", MOVES)
 @pytest.mark.parametrize("calibrated", [False, True])
-def test_gradients_reach_the_feature_map_and_linear_leaves(movable, calibrated):
+def test_gradients_reach_the_feature_map_and_linear_leaves(trainable, calibrated):
     forest, X = behind_network(linear=True), rows_of()
     X[0, 0] = np.nan
-    module = SoftForest.from_forest(forest, movable=movable, dtype=torch.float64)
+    module = SoftForest.from_forest(forest, trainable=trainable, dtype=torch.float64)
     if calibrated:
         module.calibrate(X)
     assert has_right_gradient(module, X)
@@ -113,7 +113,7 @@ def test_every_relaxation_has_a_gradient_to_the_feature_map(relaxation):
     S = [[0, 0, 1, 0, 0], [1, 0, 0, 0, 0]]  # of one column each, as the kernel gate reads them
     forest = behind(Concatenate((Identity(2), network())), S, linear=True)
     module = SoftForest.from_forest(
-        forest, relaxation, movable=("phi", "b", "v"), gamma=0.3, dtype=torch.float64
+        forest, relaxation, trainable=("phi", "b", "v"), gamma=0.3, dtype=torch.float64
     )
     assert has_right_gradient(module, rows_of())
 
@@ -121,7 +121,7 @@ def test_every_relaxation_has_a_gradient_to_the_feature_map(relaxation):
 def test_a_straight_through_forest_is_hard_and_moves_its_feature_map():
     forest, X = behind_network(linear=True), rows_of(n=20)
     module = SoftForest.from_forest(
-        forest, "straight_through", movable=("phi", "v"), dtype=torch.float64
+        forest, "straight_through", trainable=("phi", "v"), dtype=torch.float64
     )
     soft = module(X)
     np.testing.assert_allclose(soft.detach().numpy(), reference.raw(forest, X), **ROUNDING)
@@ -129,16 +129,16 @@ def test_a_straight_through_forest_is_hard_and_moves_its_feature_map():
     assert all(part.grad.abs().sum() > 0 for name, part in moving(module).items() if "map" in name)
 
 
-@pytest.mark.parametrize("movable", MOVES)
-def test_what_has_not_moved_comes_back_itself(movable):
+@pytest.mark.parametrize("trainable", MOVES)
+def test_what_has_not_moved_comes_back_itself(trainable):
     forest, X = behind_network(linear=True), rows_of()
     for module in (
-        SoftForest.from_forest(forest, movable=movable),
-        SoftForest.from_forest(forest, movable=movable).calibrate(X),
+        SoftForest.from_forest(forest, trainable=trainable),
+        SoftForest.from_forest(forest, trainable=trainable).calibrate(X),
     ):
         hard = harden(module)
         assert hard.feature_map is forest.feature_map
-        assert hard.leaves is forest.leaves or "base_score" in movable
+        assert hard.leaves is forest.leaves or "base_score" in trainable
         assert_numbers_are_kept(forest.tests, hard.tests, "b", "weight", "column")
         assert_numbers_are_kept(forest.leaves, hard.leaves, "v")
         assert_numbers_are_kept(forest.leaves.linear, hard.leaves.linear, "weight", "constant")
@@ -146,20 +146,20 @@ def test_what_has_not_moved_comes_back_itself(movable):
 
 def test_a_feature_map_that_moves_alone_leaves_S_b_and_v_bit_for_bit():
     forest, X = behind_network(linear=True), rows_of()
-    hard = harden(shake(SoftForest.from_forest(forest, movable="phi").calibrate(X)))
+    hard = harden(shake(SoftForest.from_forest(forest, trainable="phi").calibrate(X)))
     assert hard.feature_map is not forest.feature_map
     assert hard.leaves is forest.leaves
     assert_numbers_are_kept(forest.tests, hard.tests, "b", "weight", "column", "offset", "r")
 
 
-@pytest.mark.parametrize("movable", MOVES)
+@pytest.mark.parametrize("trainable", MOVES)
 @pytest.mark.parametrize("calibrated", [False, True])
 def test_the_hardened_forest_answers_as_the_module_does_and_soft_scores_tend_to_it(
-    movable, calibrated
+    trainable, calibrated
 ):
     forest, X = behind_network(linear=True), rows_of(n=40)
     X[0, 0] = np.nan
-    module = SoftForest.from_forest(forest, movable=movable, dtype=torch.float64)
+    module = SoftForest.from_forest(forest, trainable=trainable, dtype=torch.float64)
     if calibrated:
         module.calibrate(X)
     expected = reference.raw(forest, X)
@@ -175,7 +175,7 @@ def test_drawn_forests_with_linear_leaves_route_as_they_do_and_come_back_bit_for
     forest, X = drawn
     if forest.n_trees == 0:
         return
-    module = SoftForest.from_forest(forest, movable=("b", "v"), dtype=torch.float64)
+    module = SoftForest.from_forest(forest, trainable=("b", "v"), dtype=torch.float64)
     exits = reference.exit_leaves(forest, X) + forest.bitvectors.leaf_ptr[:-1]
     assert np.array_equal(module.exit_leaves(X).T.numpy(), exits)
     assert module(X).shape == (len(X), forest.n_outputs)
@@ -193,7 +193,7 @@ def test_a_torch_module_as_feature_map_trains_and_hardens():
     forest = behind(phi, np.eye(2))
     X = rows_of(n=200)
     y = torch.tensor(np.where(X.sum(axis=1) > 0, 2.0, 0.0))
-    module = SoftForest.from_forest(forest, movable=("phi", "v"), gamma=2.0).calibrate(X)
+    module = SoftForest.from_forest(forest, trainable=("phi", "v"), gamma=2.0).calibrate(X)
     optimizer = torch.optim.Adam(module.parameters(), lr=0.05)
     rows, losses = module.prepare(X), []
     for _ in range(60):
@@ -227,11 +227,11 @@ def stacked(*, values, linear=False):
 @pytest.mark.parametrize("values", [False, True])
 def test_a_forest_in_front_is_hard_while_it_stays_and_soft_while_it_moves(values):
     forest, X = stacked(values=values), np.array([[0.4, 0.0], [0.7, 0.0]])
-    still = SoftForest.from_forest(forest, movable=("b",), dtype=torch.float64)
+    still = SoftForest.from_forest(forest, trainable=("b",), dtype=torch.float64)
     left = torch.tensor([[0.0], [1.0]], dtype=torch.float64)  # what the outer test reads
     share = (left - 0.5).sigmoid()
     np.testing.assert_allclose(still(X).detach(), 10 + 10 * share, **ROUNDING)
-    module = SoftForest.from_forest(forest, movable=("phi",), gamma=3.0, dtype=torch.float64)
+    module = SoftForest.from_forest(forest, trainable=("phi",), gamma=3.0, dtype=torch.float64)
     inner = torch.sigmoid(3 * (torch.tensor(X[:, :1]) - 0.5))
     np.testing.assert_allclose(
         module(X).detach(), 10 + 10 * (3 * (inner - 0.5)).sigmoid(), **ROUNDING
@@ -245,15 +245,15 @@ def test_a_forest_in_front_is_hard_while_it_stays_and_soft_while_it_moves(values
 
 def test_linear_leaves_of_a_forest_in_front_stay_where_only_its_exits_are_read():
     forest = stacked(values=False, linear=True)
-    module = SoftForest.from_forest(forest, movable=("phi",))
+    module = SoftForest.from_forest(forest, trainable=("phi",))
     module([[0.4, 0.0]]).sum().backward()
     assert harden(module).feature_map is forest.feature_map
     with pytest.raises(UnsupportedModelError, match="constant leaves"):
-        SoftForest.from_forest(stacked(values=True, linear=True), movable=("phi",))
+        SoftForest.from_forest(stacked(values=True, linear=True), trainable=("phi",))
 
 
 def test_the_forest_in_front_grows_as_steep_as_the_one_behind():
-    module = SoftForest.from_forest(stacked(values=True), movable=("phi",), gamma=1.0)
+    module = SoftForest.from_forest(stacked(values=True), trainable=("phi",), gamma=1.0)
     X = [[0.4, 0.0], [0.7, 0.0]]
     module.gamma = 1e6
     assert module(X)[:, 0].tolist() == [10.0, 20.0]
@@ -262,10 +262,10 @@ def test_the_forest_in_front_grows_as_steep_as_the_one_behind():
 def test_linear_leaves_fall_back_to_their_constants_where_a_value_is_missing():
     forest = with_linear_leaves(three_leaves(np.eye(2)))
     X = np.array([[np.nan, 1.0], [1.0, np.nan], [np.nan, np.nan], [1.0, 1.0], [-1.0, -1.0]])
-    module = SoftForest.from_forest(forest, movable=("b", "v"), gamma=1e9, dtype=torch.float64)
+    module = SoftForest.from_forest(forest, trainable=("b", "v"), gamma=1e9, dtype=torch.float64)
     np.testing.assert_allclose(module(X).detach(), reference.raw(forest, X), **ROUNDING)
     assert has_right_gradient(
-        SoftForest.from_forest(forest, movable=("b", "v"), dtype=torch.float64), X
+        SoftForest.from_forest(forest, trainable=("b", "v"), dtype=torch.float64), X
     )
 
 
@@ -281,7 +281,7 @@ def test_linear_trees_of_lightgbm_train_and_harden():
     options = {"linear_tree": True, "num_leaves": 5, "verbose": -1, "num_threads": 1}
     forest = convert(lightgbm.train(options, data, 6))
     assert forest.leaves.linear is not None
-    module = SoftForest.from_forest(forest, movable=("b", "v"), dtype=torch.float64).calibrate(X)
+    module = SoftForest.from_forest(forest, trainable=("b", "v"), dtype=torch.float64).calibrate(X)
     assert harden(module).leaves is forest.leaves
     np.testing.assert_allclose(module.hard(X).detach(), reference.raw(forest, X), **ROUNDING)
     module.gamma = 60.0
@@ -306,8 +306,10 @@ def several(forest, n=5):
 
 
 @pytest.mark.parametrize("linear", [False, True])
-@pytest.mark.parametrize("movable", [("b", "v"), ("phi", "b", "v"), ("phi", "S", "b", "v")])
-def test_runs_of_trees_and_of_rows_give_the_same_scores_and_gradients(monkeypatch, linear, movable):
+@pytest.mark.parametrize("trainable", [("b", "v"), ("phi", "b", "v"), ("phi", "S", "b", "v")])
+def test_runs_of_trees_and_of_rows_give_the_same_scores_and_gradients(
+    monkeypatch, linear, trainable
+):
     phi = behind_network(linear=linear).feature_map
     bare = replace(behind_network(linear=linear), feature_map=None, inputs=Inputs(5))
     forest = replace(several(bare), feature_map=phi, inputs=Inputs(2))
@@ -316,7 +318,7 @@ def test_runs_of_trees_and_of_rows_give_the_same_scores_and_gradients(monkeypatc
 
     def found(tree_chunk):
         module = SoftForest.from_forest(
-            forest, movable=movable, dtype=torch.float64, tree_chunk=tree_chunk
+            forest, trainable=trainable, dtype=torch.float64, tree_chunk=tree_chunk
         ).calibrate(X)
         scores = module(X)
         scores.square().sum().backward()
@@ -333,7 +335,7 @@ def test_runs_of_trees_and_of_rows_give_the_same_scores_and_gradients(monkeypatc
 def test_bfloat16_gives_the_scores_to_its_digits_and_gradients_in_float32():
     forest, X = behind_network(linear=True), rows_of(n=30)
     exact, rough = (
-        SoftForest.from_forest(forest, movable=("phi", "b", "v"), dtype=dtype)
+        SoftForest.from_forest(forest, trainable=("phi", "b", "v"), dtype=dtype)
         for dtype in (torch.float64, torch.bfloat16)
     )
     difference = (rough(X).double() - exact(X)).abs().max()
@@ -345,10 +347,14 @@ def test_bfloat16_gives_the_scores_to_its_digits_and_gradients_in_float32():
 @pytest.mark.parametrize(
     ("forest", "choices", "message"),
     [
-        (three_leaves(), {"movable": ("phi",)}, "no feature map"),
-        (three_leaves(), {"movable": {"phi": {"nodes": [0]}}}, 'must be "all"'),
+        (three_leaves(), {"trainable": ("phi",)}, "no feature map"),
+        (three_leaves(), {"trainable": {"phi": {"nodes": [0]}}}, 'must be "all"'),
         (with_linear_leaves(three_leaves()), {"leaves": "logits"}, "to hold logits"),
-        (with_linear_leaves(three_leaves()), {"movable": {"v": {"leaves": [0]}}}, "a part of them"),
+        (
+            with_linear_leaves(three_leaves()),
+            {"trainable": {"v": {"leaves": [0]}}},
+            "a part of them",
+        ),
         (
             with_linear_leaves(three_leaves()),
             {"relaxation": "smooth_step", "routing": "sparse"},
@@ -356,7 +362,7 @@ def test_bfloat16_gives_the_scores_to_its_digits_and_gradients_in_float32():
         ),
         (
             behind_network(),
-            {"relaxation": "smooth_step", "routing": "sparse", "movable": ("phi",)},
+            {"relaxation": "smooth_step", "routing": "sparse", "trainable": ("phi",)},
             "feature map that stays",
         ),
     ],
@@ -368,7 +374,7 @@ def test_what_cannot_be_had_is_refused_in_one_sentence(forest, choices, message)
 
 
 def test_a_feature_map_that_stays_and_constant_leaves_take_the_plain_way():
-    module = SoftForest.from_forest(behind_network(), movable=("b", "v"))
+    module = SoftForest.from_forest(behind_network(), trainable=("b", "v"))
     assert module.phi is None
     assert module.leaf_functions is None
     rows = module.prepare(rows_of())
@@ -384,7 +390,7 @@ def test_retraining_moves_the_feature_map_with_S_b_and_v(linear):
     forest, X = behind_network(linear=linear), rows_of(n=240)
     y = np.where(X[:, 0] > X[:, 1], 3.0, -1.0) + X[:, 0]
     result = retrain(
-        forest, X[:160], y[:160], train=("phi", "S", "b", "v"),
+        forest, X[:160], y[:160], trainable=("phi", "S", "b", "v"),
         validation=(X[160:], y[160:]), steps=60, evaluations=3,
     )  # fmt: skip
     assert result.forest.feature_map is not forest.feature_map

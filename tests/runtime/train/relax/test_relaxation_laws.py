@@ -160,7 +160,7 @@ def test_margins_that_overflow_keep_sums_and_gradients_sound(kind):
 def test_hostile_rows_keep_sums_and_gradients_sound(kind, data):
     forest = data.draw(forests(linear=False, aggregates=SUMMED, max_leaves=16))
     X = data.draw(rows(forest))
-    module = SoftForest.from_forest(forest, kind, movable=("S", "b", "v", "r")).calibrate(X)
+    module = SoftForest.from_forest(forest, kind, trainable=("S", "b", "v", "r")).calibrate(X)
     module(X).sum().backward()
     u = module.memberships(X).detach().T
     assert torch.all(u >= 0)
@@ -178,7 +178,7 @@ def test_hard_tests_pass_as_0_or_1(kind, data):
         forests(kinds=("set", "equal"), linear=False, aggregates=SUMMED, max_leaves=20)
     )
     X = data.draw(rows(forest))
-    module = SoftForest.from_forest(forest, kind, movable=(), dtype=torch.float64, gamma=0.3)
+    module = SoftForest.from_forest(forest, kind, trainable=(), dtype=torch.float64, gamma=0.3)
     expected = np.zeros((len(X), forest.n_leaves))
     leaf = reference.exit_leaves(forest, X) + forest.bitvectors.leaf_ptr[:-1]
     np.put_along_axis(expected, leaf, 1.0, axis=1)
@@ -194,8 +194,8 @@ def test_gradients_through_the_module_are_exact(kind):
     for wide in (False, True):
         S = rng.normal(size=(3, 3)) if wide else np.eye(3)[[0, 1, 0]]
         forest = from_tree(S, rng)
-        movable = ("S", "b", "v") if wide else ("b", "v")
-        module = SoftForest.from_forest(forest, kind, movable=movable, dtype=torch.float64)
+        trainable = ("S", "b", "v") if wide else ("b", "v")
+        module = SoftForest.from_forest(forest, kind, trainable=trainable, dtype=torch.float64)
         module.calibrate(X)
         rows_ = module.prepare(X)
         names = [name for name, p in module.named_parameters() if p.requires_grad]

@@ -24,7 +24,7 @@ from bitvec.files import identical
 torch = pytest.importorskip("torch")
 
 from bitvec.runtime.train.relax.score_maps import SCORE_MAPS  # noqa: E402
-from bitvec.runtime.train.relax.soft_machine import MOVABLE, SoftMachine  # noqa: E402
+from bitvec.runtime.train.relax.soft_machine import TRAINABLE, SoftMachine  # noqa: E402
 
 SUMMED = (Aggregate.SUM, Aggregate.MEAN)
 MAPS = list(SCORE_MAPS)
@@ -83,7 +83,7 @@ def test_memberships_sum_to_one_whatever_the_rows(forest, score_map, data):
 def test_memberships_are_the_literal_formula(forest, seed):
     """softmax(gamma (B sigmoid(gamma (S x − b)) − c)), written with dense matrices."""
     X = np.random.default_rng(seed).normal(size=(6, forest.n_features))
-    module = shake(relaxed(forest, movable=("B", "c"), gamma=1.7))
+    module = shake(relaxed(forest, trainable=("B", "c"), gamma=1.7))
     n = forest.n_nodes
     row, node = np.divmod(np.arange(len(X) * n), max(n, 1))
     z, missing = reference.margins(forest.tests, X, row, node, SENTINEL)
@@ -143,25 +143,27 @@ def test_hard_scores_are_the_machines_to_rounding(drawn):
 @given(forests(aggregates=SUMMED, max_leaves=12), st.data())
 def test_what_has_not_moved_comes_back_itself(forest, data):
     machine = from_forest(forest)
-    module = SoftMachine.from_machine(machine, movable=MOVABLE)
+    module = SoftMachine.from_machine(machine, trainable=TRAINABLE)
     assert module.machine() is machine
     assert module.calibrate(data.draw(rows(forest))).machine() is machine
 
 
-@pytest.mark.parametrize("movable", [("B",), ("c",), ("b",), ("v",), ("S",)])
+@pytest.mark.parametrize("trainable", [("B",), ("c",), ("b",), ("v",), ("S",)])
 @settings(max_examples=12)
 @given(forests(kinds=(AXIS, OBLIQUE, POLYTOPE), aggregates=SUMMED, max_leaves=9), st.data())
-def test_what_may_not_move_comes_back_bit_for_bit(movable, forest, data):
+def test_what_may_not_move_comes_back_bit_for_bit(trainable, forest, data):
     machine = from_forest(forest)
-    module = SoftMachine.from_machine(machine, movable=movable).calibrate(data.draw(rows(forest)))
+    module = SoftMachine.from_machine(machine, trainable=trainable).calibrate(
+        data.draw(rows(forest))
+    )
     hard = shake(module, amount=0.1).machine()
-    may = {"b": ("b",), "S": ("weight", "offset")}.get(movable[0], ())
+    may = {"b": ("b",), "S": ("weight", "offset")}.get(trainable[0], ())
     for name in machine.tests.__dataclass_fields__:
         old, new = getattr(machine.tests, name), getattr(hard.tests, name)
         assert name in may or old is new is None or old.tobytes() == new.tobytes(), name
-    assert "B" in movable or hard.B.tobytes() == machine.B.tobytes()
-    assert "c" in movable or hard.c.tobytes() == machine.c.tobytes()
-    assert "v" in movable or hard.leaves is machine.leaves
+    assert "B" in trainable or hard.B.tobytes() == machine.B.tobytes()
+    assert "c" in trainable or hard.c.tobytes() == machine.c.tobytes()
+    assert "v" in trainable or hard.leaves is machine.leaves
 
 
 @settings(max_examples=20)
@@ -173,7 +175,7 @@ def test_a_machine_that_has_moved_exits_where_its_module_does(forest, seed):
     rng = np.random.default_rng(seed)
     X = 50 + rng.normal(size=(32, forest.n_features))
     X[rng.random(X.shape) < 0.05] = np.nan
-    module = relaxed(forest, movable=MOVABLE).calibrate(X)
+    module = relaxed(forest, trainable=TRAINABLE).calibrate(X)
     machine = shake(module, seed % 1000).machine()
     margin = module._margins(module.prepare(X)).detach().numpy()
     # Margins are rounded here and there; so are scores, to the machine's grid.
@@ -188,7 +190,7 @@ def test_a_machine_that_has_moved_exits_where_its_module_does(forest, seed):
 def test_scores_of_moved_rows_of_S_are_read_from_the_columns_centers():
     X = np.random.default_rng(0).normal(size=(40, 2)) * [1.0, 100.0] + [1000.0, -50.0]
     forest = from_matrices([[1, 0.1], [0, 1]], [1000.0, -50.0], [[0, 0], [0, 1], [1, 1]], [1, 2, 3])
-    module = relaxed(forest, movable=("S",)).calibrate(X)
+    module = relaxed(forest, trainable=("S",)).calibrate(X)
     before = module.prepare(X).margin
     assert float(before.std(dim=1, correction=0).sub(1).abs().max()) < 1e-9  # units of deviation
     shake(module)
@@ -210,12 +212,12 @@ def test_the_source_of_a_machine_that_has_moved_says_so():
 
 def test_a_machine_that_has_diverged_is_not_hardened():
     for name in ("S", "b", "B", "c"):
-        module = relaxed(three_leaves(), movable=MOVABLE)
+        module = relaxed(three_leaves(), trainable=TRAINABLE)
         with torch.no_grad():
             getattr(module, name)[0] = torch.nan
         with pytest.raises(InvalidForestError, match="lower the learning rate"):
             module.machine()
-    module = relaxed(three_leaves(), movable=MOVABLE)
+    module = relaxed(three_leaves(), trainable=TRAINABLE)
     with torch.no_grad():
         module.B[0] = 1.5e308
         module.B[1] = 1.5e308
@@ -244,7 +246,9 @@ def test_gradients_are_exact(score_map):
     )
     X = rng.normal(size=(5, 2))
     X[0, 0] = np.nan
-    module = shake(relaxed(forest, score_map, movable=MOVABLE, gamma=0.8).calibrate(X), amount=0.2)
+    module = shake(
+        relaxed(forest, score_map, trainable=TRAINABLE, gamma=0.8).calibrate(X), amount=0.2
+    )
     ready = module.prepare(X)
     moving = {name: value for name, value in module.named_parameters() if value.numel()}
 
@@ -256,7 +260,7 @@ def test_gradients_are_exact(score_map):
 
 
 def test_hard_tests_give_no_gradient():
-    module = relaxed(three_leaves(), movable=("b", "S"))
+    module = relaxed(three_leaves(), trainable=("b", "S"))
     module(np.array([[np.nan, np.inf]])).sum().backward()
     assert module.b.grad.tolist() == [0.0, 0.0]
     assert module.S.grad.tolist() == [0.0, 0.0]
@@ -299,7 +303,7 @@ def test_what_cannot_be_relaxed_is_refused_in_one_sentence():
         SoftMachine.from_machine(forest)
     for options, message in (
         ({"score_map": "argmax"}, "`score_map`"),
-        ({"movable": ("D",)}, "`movable`"),
+        ({"trainable": ("D",)}, "`trainable`"),
         ({"gamma": 0.0}, "`gamma`"),
         ({"dtype": torch.int64}, "`dtype`"),
     ):
@@ -314,7 +318,7 @@ def test_what_cannot_be_relaxed_is_refused_in_one_sentence():
 
 def test_rows_are_taken_as_they_are():
     X = np.random.default_rng(0).normal(size=(9, 2))
-    module = relaxed(three_leaves(), movable=MOVABLE).calibrate(X)
+    module = relaxed(three_leaves(), trainable=TRAINABLE).calibrate(X)
     ready = module.prepare(X)
     part = ready.take(torch.tensor([4, 0]))
     assert len(ready) == 9
@@ -351,7 +355,7 @@ def test_letting_B_move_lowers_the_loss_and_the_hard_machine_holds():
     train, test = slice(0, None, 2), slice(1, None, 2)
     tree = DecisionTreeClassifier(max_leaf_nodes=16, random_state=0).fit(X[train], y[train])
     forest = convert(tree)
-    module = SoftMachine.from_forest(forest, movable=("B", "c", "v")).calibrate(X[train])
+    module = SoftMachine.from_forest(forest, trainable=("B", "c", "v")).calibrate(X[train])
     ready = module.prepare(X[train])
     target = torch.nn.functional.one_hot(torch.tensor(y[train]), 10)
 

@@ -21,7 +21,7 @@ SUMMED = (Aggregate.SUM, Aggregate.MEAN)
 
 def both(forest, X=None, **options):
     """Return modules that route densely and sparsely."""
-    options = {"movable": ("S", "b", "v", "r"), "dtype": torch.float64} | options
+    options = {"trainable": ("S", "b", "v", "r"), "dtype": torch.float64} | options
     modules = [
         SoftForest.from_forest(forest, "smooth_step", routing=routing, **options)
         for routing in ("dense", "sparse")

@@ -51,7 +51,7 @@ def test_chunks_of_trees_and_of_rows_change_nothing(data, relaxation, chunk):
         module = SoftForest.from_forest(
             forest,
             relaxation,
-            movable=("S", "b", "v", "r", "base_score"),
+            trainable=("S", "b", "v", "r", "base_score"),
             gamma=1.5,
             dtype=torch.float64,
             tree_chunk=tree_chunk,
@@ -82,7 +82,7 @@ def test_blocks_cover_the_forest():
 
 def test_an_infinite_leaf_that_is_not_reached_adds_nothing():
     forest = from_matrices([[1, 0]], [0.5], [[0], [1]], [[np.inf, 1.0], [2.0, 3.0]])
-    module = SoftForest.from_forest(forest, "smooth_step", gamma=100.0, movable=("b",))
+    module = SoftForest.from_forest(forest, "smooth_step", gamma=100.0, trainable=("b",))
     X = np.array([[9.0, 0.0], [-9.0, 0.0], [0.5, 0.0]])
     expected = [[2.0, 3.0], [np.inf, 1.0], [np.inf, 2.0]]
     for routing in ("dense", "sparse"):
@@ -119,7 +119,7 @@ def test_a_chunk_of_no_trees_is_refused():
 def test_hard_scores_are_the_forests_own(data):
     forest = data.draw(forests(linear=False, aggregates=SUMMED, max_leaves=16, max_trees=5))
     X = data.draw(rows(forest))
-    module = SoftForest.from_forest(forest, movable=(), dtype=torch.float64, tree_chunk=1)
+    module = SoftForest.from_forest(forest, trainable=(), dtype=torch.float64, tree_chunk=1)
     # The leaves in float64, where the reference adds in the forest's output dtype.
     assert np.allclose(module.hard(X).detach(), reference.raw(forest, X), rtol=1e-5, atol=1e-5)
 

@@ -102,7 +102,7 @@ def test_a_data_loader_goes_on_after_an_interruption(tmp_path):
 def test_leaves_alone_train_from_a_loader():
     forest, X, y, held_out = problem()
     parts = [(X[at : at + 50], y[at : at + 50]) for at in range(0, 300, 50)]
-    result = retrain(forest, parts, train=("v",), validation=held_out, **RUN)
+    result = retrain(forest, parts, trainable=("v",), validation=held_out, **RUN)
     assert result.score >= result.start_score
     assert np.array_equal(result.forest.b, forest.b)
 

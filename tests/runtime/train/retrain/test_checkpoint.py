@@ -34,22 +34,22 @@ def problem():
 
 
 def stop_at(step):
-    def look(evaluation):
+    def told(evaluation):
         if evaluation.stage == "soft" and evaluation.step == step:
             raise Stop
 
-    return look
+    return told
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"optimizer": "sgd"}, {"l1": 0.01}, {"train": ("b", "v")}, {"patience": 2}]
+    "options", [{}, {"optimizer": "sgd"}, {"l1": 0.01}, {"trainable": ("b", "v")}, {"patience": 2}]
 )
 def test_a_run_that_was_interrupted_ends_as_if_it_had_not_been(tmp_path, options):
     forest, X, y, held_out = problem()
     whole = retrain(forest, X, y, validation=held_out, **RUN, **options)
     path = tmp_path / "run.safetensors"
     seen = []
-    # Two interruptions: the look at step 30 is told before its state is written.
+    # Two interruptions: the evaluation at step 30 is told before its state is written.
     for step in (20, 30):
         with pytest.raises(Stop):
             retrain(
@@ -62,7 +62,7 @@ def test_a_run_that_was_interrupted_ends_as_if_it_had_not_been(tmp_path, options
     )  # fmt: skip
     assert files.identical(again.forest, whole.forest)
     assert again.score == whole.score
-    assert [look.step for look in again.history] == [look.step for look in whole.history]
+    assert [each.step for each in again.history] == [each.step for each in whole.history]
     assert seen[0].step == 30  # what came before was not done again
 
 
@@ -114,7 +114,7 @@ SCRIPT = """
         files.load(sys.argv[1] + "/start.safetensors"), rows["X"], rows["y"],
         validation=(rows["X_held"], rows["y_held"]), steps=40_000, batch_size=64,
         evaluations=4_000, checkpoint_path=sys.argv[1] + "/run.safetensors",
-        progress=lambda look: print(look.step, flush=True),
+        progress=lambda each: print(each.step, flush=True),
     )
 """
 
@@ -131,7 +131,7 @@ def test_a_killed_process_leaves_a_whole_checkpoint(tmp_path):
             process.send_signal(signal.SIGKILL)
         last = steps[-1]
     assert steps[0] > 0
-    assert last >= 200  # 2 x about 11 looks of 10 steps, of which one may have been lost
+    assert last >= 200  # 2 x about 11 evaluations of 10 steps, of which one may have been lost
     assert [path.name for path in tmp_path.glob("*run*")] == ["run.safetensors"]
 
 
@@ -163,7 +163,7 @@ def test_the_digest_of_a_function_is_that_of_its_code():
 def test_a_run_that_lost_its_patience_is_not_taken_up_again(tmp_path):
     forest, X, y, held_out = problem()
     run = {
-        "steps": 200, "batch_size": 64, "evaluations": 20, "patience": 2, "train": ("b",),
+        "steps": 200, "batch_size": 64, "evaluations": 20, "patience": 2, "trainable": ("b",),
         "learning_rate": 1e-4,
     }  # fmt: skip
     path = tmp_path / "run.safetensors"
@@ -173,7 +173,7 @@ def test_a_run_that_lost_its_patience_is_not_taken_up_again(tmp_path):
     )
     assert whole.history[-1].step < 200
     for again in (first, second):
-        assert [look.step for look in again.history] == [look.step for look in whole.history]
+        assert [each.step for each in again.history] == [each.step for each in whole.history]
         assert again.note == whole.note
         assert files.identical(again.forest, whole.forest)
 

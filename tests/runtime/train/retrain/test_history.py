@@ -12,7 +12,7 @@ from bitvec.runtime.train.retrain.history import History
 from bitvec.runtime.train.retrain.selection import Evaluation
 
 NAN = float("nan")
-LOOKS = (
+EVALUATIONS = (
     Evaluation("start", 0, 0, 0.8, NAN, NAN, False),
     Evaluation("soft", 10, 20, 0.9, 0.5, 2.0, True),
     Evaluation("soft", 20, 20, 0.85, 0.4, 4.0, False),
@@ -20,22 +20,22 @@ LOOKS = (
 
 
 def test_a_history_is_the_tuple_of_its_looks():
-    history = History(LOOKS, "accuracy")
-    assert tuple(history) == LOOKS
+    history = History(EVALUATIONS, "accuracy")
+    assert tuple(history) == EVALUATIONS
     assert history[1].accepted
-    assert [look["step"] for look in history.records("soft")] == [10, 20]
+    assert [each["step"] for each in history.records("soft")] == [10, 20]
     assert len(history.records()) == 3
 
 
 def test_a_history_survives_a_copy():
-    again = pickle.loads(pickle.dumps(History(LOOKS, "accuracy")))
+    again = pickle.loads(pickle.dumps(History(EVALUATIONS, "accuracy")))
     assert again.metric == "accuracy"
     assert len(again) == 3
 
 
 def test_the_picture_shows_scores_losses_and_steepness(tmp_path):
     pytest.importorskip("matplotlib")
-    figure = History(LOOKS, "accuracy").plot()
+    figure = History(EVALUATIONS, "accuracy").plot()
     score, loss, steepness = figure.axes
     assert list(score.lines[0].get_ydata()) == [0.8, 0.9, 0.85]
     assert list(score.lines[1].get_xdata()) == [1]  # the one that was kept

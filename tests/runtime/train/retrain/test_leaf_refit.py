@@ -321,7 +321,7 @@ def refit(forest, X, y, n, **choices):
     recipe = SimpleNamespace(device=torch.device("cpu"), progress=told.append)
     note = refit_leaves(forest, goal, data, held_out, chosen, recipe)
     assert told == chosen.history[1:]
-    assert [look.stage for look in told] == ["leaves"] * len(told)
+    assert [each.stage for each in told] == ["leaves"] * len(told)
     # Scored again from nothing, in inference dtype.
     scores = goal.scores(reference.raw(chosen.best, held_out.X), held_out.target)
     assert np.isclose(scores.mean(), chosen.score, rtol=1e-12)

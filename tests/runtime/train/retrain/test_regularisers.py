@@ -31,12 +31,12 @@ def _one_thread():
     torch.set_num_threads(before)
 
 
-def relaxed(n_columns=3, movable=("S", "b", "v"), depth=2, n_trees=1):
+def relaxed(n_columns=3, trainable=("S", "b", "v"), depth=2, n_trees=1):
     rng = np.random.default_rng(0)
     X = (rng.normal(size=(80, n_columns)) * 1.5 ** np.arange(n_columns)).astype(np.float32)
     y = CLASSES[(X[:, 0] > 0).astype(int)]
     forest = grown(X, y, depth=depth, n_trees=n_trees, classes=CLASSES)
-    module = SoftForest.from_forest(forest, movable=movable, dtype=torch.float64).calibrate(X)
+    module = SoftForest.from_forest(forest, trainable=trainable, dtype=torch.float64).calibrate(X)
     with torch.no_grad():
         for parameter in module.parameters():
             parameter.add_(torch.tensor(rng.normal(size=tuple(parameter.shape))))
@@ -275,4 +275,4 @@ def test_bad_input_is_refused_in_one_sentence(choices, message):
 @pytest.mark.parametrize("choices", [{"l1": 1}, {"spatial": 1, "spatial_shape": (1, 3)}])
 def test_rows_that_may_not_move_are_not_regularised(choices):
     with pytest.raises(InputError, match="while S may not move"):
-        regularisers.build(relaxed(movable=("b", "v")), **choices)
+        regularisers.build(relaxed(trainable=("b", "v")), **choices)

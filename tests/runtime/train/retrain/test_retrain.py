@@ -41,7 +41,7 @@ def test_an_oblique_problem_is_learned_by_every_relaxation(relaxation):
     st.sampled_from([None, ("S", "b", "v"), ("b", "v"), ("v",), ("S",), ("S", "b", "v", "r")]),
     st.integers(0, 2**16),
 )
-def test_what_comes_back_is_never_worse_on_validation(data, movable, seed):
+def test_what_comes_back_is_never_worse_on_validation(data, trainable, seed):
     forest = data.draw(
         forests(linear=False, aggregates=(Aggregate.SUM, Aggregate.MEAN), max_leaves=8)
     )
@@ -54,7 +54,14 @@ def test_what_comes_back_is_never_worse_on_validation(data, movable, seed):
         y = rng.normal(size=(len(X), forest.n_outputs))
     held_out = (X[::2], y[::2])
     result = retrain(
-        forest, X, y, train=movable, validation=held_out, steps=6, evaluations=2, batch_size=16
+        forest,
+        X,
+        y,
+        trainable=trainable,
+        validation=held_out,
+        steps=6,
+        evaluations=2,
+        batch_size=16,
     )
     assert result.score >= result.start_score
     if not result.improved:
@@ -70,7 +77,7 @@ def test_what_comes_back_is_never_worse_on_validation(data, movable, seed):
     # The mean is taken in another order.
     assert np.isclose(score, result.score, rtol=1e-12)
     for field in fields(forest.tests):
-        if "S" not in result.train and field.name not in ("b", "r"):
+        if "S" not in result.trainable and field.name not in ("b", "r"):
             before, after = (
                 getattr(forest.tests, field.name),
                 getattr(result.forest.tests, field.name),
@@ -104,7 +111,7 @@ def test_leaves_of_a_forest_alone_gain_and_stay_probabilities():
     X, y = oblique_classes(800)
     forest = grown(X[:400], y[:400], n_trees=12, depth=2, classes=np.array(["no", "yes"]))
     result = retrain(forest, X[:400], y[:400], validation=(X[400:], y[400:]), **FAST)
-    assert result.train == ("v",)
+    assert result.trainable == ("v",)
     assert result.improved
     v = result.forest.leaves.v
     assert np.all(v >= 0)
@@ -227,34 +234,34 @@ DIVERGING = [
 
 
 @pytest.mark.parametrize("options", DIVERGING)
-@pytest.mark.parametrize("movable", [("S", "b", "v"), ("b", "v"), ("S", "b", "v", "r"), ("v",)])
+@pytest.mark.parametrize("trainable", [("S", "b", "v"), ("b", "v"), ("S", "b", "v", "r"), ("v",)])
 @pytest.mark.parametrize("relaxation", ["sigmoid", "sparsemax", "index_sparsemax"])
 @pytest.mark.parametrize("classifies", [True, False])
-def test_a_run_that_diverges_keeps_the_promise(options, movable, relaxation, classifies):
+def test_a_run_that_diverges_keeps_the_promise(options, trainable, relaxation, classifies):
     X, y = oblique_classes(200)
     y = y if classifies else X @ [1.0, -1.0, 0.5]
     forest = grown(X, y, classes=np.array(["no", "yes"]) if classifies else None)
     result = retrain(
-        forest, X, y, validation=(X, y), train=movable, relaxation=relaxation,
+        forest, X, y, validation=(X, y), trainable=trainable, relaxation=relaxation,
         **{**FAST, **options, "steps": 20},
     )  # fmt: skip
     assert result.score >= result.start_score
     assert np.all(np.isfinite(result.forest.leaves.v))
-    if "learning_rate" in options and "S" in movable:
+    if "learning_rate" in options and "S" in trainable:
         assert "Training stopped at step" in result.note
 
 
 @pytest.mark.filterwarnings("error::RuntimeWarning")
-@pytest.mark.parametrize("movable", [("S", "b", "v"), ("b", "v"), ("v",)])
+@pytest.mark.parametrize("trainable", [("S", "b", "v"), ("b", "v"), ("v",)])
 @pytest.mark.parametrize("n_trees", [1, 3])
 @pytest.mark.parametrize("scale", [1e30, 1e200, 1.5e308])
-def test_targets_beyond_float32_keep_the_promise(movable, n_trees, scale):
+def test_targets_beyond_float32_keep_the_promise(trainable, n_trees, scale):
     X, _ = oblique_classes(200)
     y = X @ [1.0, -1.0, 0.5]
     forest = grown(X, y, n_trees=n_trees)
     with np.errstate(over="ignore"):
         y = np.clip(y * scale, -1e308, 1e308)
-    result = retrain(forest, X, y, validation=(X, y), train=movable, **FAST)
+    result = retrain(forest, X, y, validation=(X, y), trainable=trainable, **FAST)
     assert result.score >= result.start_score
     assert np.all(np.isfinite(result.forest.leaves.v))
 
@@ -316,8 +323,8 @@ X, Y = oblique_classes(50)
         ({"X": X[:2], "y": Y[:2]}, "at least 2"),
         ({"X": X[:0], "y": Y[:0]}, "at least 2"),
         ({"X": np.full((50, 3), "a")}, "must hold real numbers"),
-        ({"train": ("S", "w")}, "got 'w'"),
-        ({"train": ()}, "at least one"),
+        ({"trainable": ("S", "w")}, "got 'w'"),
+        ({"trainable": ()}, "at least one"),
         ({"sample_weight": np.ones(3)}, "sample_weight"),
         ({"sample_weight": np.full(50, -1.0)}, "sample_weight"),
         ({"sample_weight": np.full(50, np.inf)}, "sample_weight"),
@@ -341,7 +348,7 @@ X, Y = oblique_classes(50)
         ({"steps": True}, "steps"),
         ({"batch_size": 2.5}, "batch_size"),
         ({"relaxation": 3}, "relaxation"),
-        ({"train": 3}, "`train` must hold names"),
+        ({"trainable": 3}, "`trainable` must hold names"),
         ({"progress": 3}, "progress"),
         ({"device": "gpu"}, "device"),
         ({"device": "meta"}, "device"),
@@ -387,7 +394,7 @@ def test_linear_leaves_are_retrained_and_never_worse(data):
     y = np.random.default_rng(1).normal(size=(40, forest.n_outputs))
     for train in (("v",), ("b", "v")):
         result = retrain(
-            forest, X, y, train=train, validation=(X, y), steps=10, evaluations=2, batch_size=16
+            forest, X, y, trainable=train, validation=(X, y), steps=10, evaluations=2, batch_size=16
         )
         assert result.score >= result.start_score
         assert np.array_equal(result.forest.tests.column, forest.tests.column)
@@ -398,14 +405,14 @@ def test_probabilities_stay_probabilities_whatever_the_loss_is():
     forest = grown(X[:200], y[:200], n_trees=3, classes=np.array(["no", "yes"]))
     held_out = (X[200:], y[200:])
     with pytest.raises(InputError, match="must not name base_score"):
-        retrain(forest, X[:200], y[:200], train=("base_score",), validation=held_out, **FAST)
+        retrain(forest, X[:200], y[:200], trainable=("base_score",), validation=held_out, **FAST)
 
     def likelihood(raw, target):
         return -raw.clamp_min(1e-9).log().gather(1, target[:, None])[:, 0]
 
     for train in (("v",), {"v": {"leaves": range(10)}}, ("b", "v")):
         result = retrain(
-            forest, X[:200], y[:200], train=train, validation=held_out, loss=likelihood,
+            forest, X[:200], y[:200], trainable=train, validation=held_out, loss=likelihood,
             metric="log_loss", **FAST,
         )  # fmt: skip
         p = TorchEngine(result.forest).raw(X)
@@ -429,5 +436,5 @@ def test_a_loss_that_broadcasts_is_refused():
 def test_messages_on_what_may_move_name_the_callers_argument(train):
     X, y = oblique_classes(60)
     forest = grown(X, y, classes=np.array(["no", "yes"]))
-    with pytest.raises(InputError, match=r"`train\["):
-        retrain(forest, X, y, train=train, **FAST)
+    with pytest.raises(InputError, match=r"`trainable\["):
+        retrain(forest, X, y, trainable=train, **FAST)

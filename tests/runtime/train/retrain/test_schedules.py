@@ -47,10 +47,10 @@ def test_the_rate_rises_while_it_warms_up_and_then_falls_to_zero():
 
 
 @given(st.integers(1, 500), st.integers(1, 40))
-def test_looks_are_spread_and_the_last_step_is_one(steps, looks):
-    seen = sorted(schedules.looks(steps, looks))
+def test_evaluations_are_spread_and_the_last_step_is_one(steps, evaluations):
+    seen = sorted(schedules.evaluated_steps(steps, evaluations))
     assert seen[-1] == steps
-    assert len(seen) == min(steps, looks)
+    assert len(seen) == min(steps, evaluations)
 
 
 @pytest.mark.parametrize(

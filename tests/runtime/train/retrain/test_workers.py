@@ -32,8 +32,8 @@ SCRIPT = """
     torch.distributed.init_process_group("gloo")
     rank = torch.distributed.get_rank()
 
-    def look(evaluation):
-        # The first run of the first process dies at its second look, without a word.
+    def told(evaluation):
+        # The first run of the first process dies at its second evaluation, without a word.
         if len(sys.argv) > 2 and not os.path.exists(folder + "/died") and evaluation.step == 20:
             open(folder + "/died", "w").close()
             os.kill(os.getpid(), 9)
@@ -42,7 +42,7 @@ SCRIPT = """
     result = retrain(
         files.load(folder + "/start.safetensors"), rows["X"], rows["y"],
         validation=(rows["X_held"], rows["y_held"]), steps=40, batch_size=64, evaluations=4,
-        checkpoint_path=folder + "/checkpoint" if len(sys.argv) > 2 else None, progress=look,
+        checkpoint_path=folder + "/checkpoint" if len(sys.argv) > 2 else None, progress=told,
     )
     files.save(result.forest, f"{folder}/result{rank}.safetensors")
     torch.distributed.destroy_process_group()

@@ -28,7 +28,7 @@ def test_a_row_of_zeros_hardens_to_a_constant_test(data, seed):
         )
     )
     X = data.draw(rows(forest))
-    module = SoftForest.from_forest(forest, movable=("S", "b"))
+    module = SoftForest.from_forest(forest, trainable=("S", "b"))
     if module.rows is None:
         return
     module.calibrate(X)

@@ -39,7 +39,7 @@ def fixed(feature_map: FeatureMap, dtype: torch.dtype) -> nn.Module:
     raise UnsupportedModelError(
         "a feature map in front of a soft model must be Layers, TorchMap, Identity or a "
         f"Concatenate of them to be exported, got {type(feature_map).__name__}: let it move "
-        "(movable=('phi', ...)), or predict with bitvec."
+        "(trainable=('phi', ...)), or predict with bitvec."
     )
 
 

@@ -121,7 +121,7 @@ def forest_to_onnx(
         has no form in ONNX.
     """
     if forest.kernel is not None:
-        soft = SoftForest.from_forest(forest, "kernel", movable=(), dtype=torch.float64)
+        soft = SoftForest.from_forest(forest, "kernel", trainable=(), dtype=torch.float64)
         return to_onnx(soft, name=name, interface=interface)
     if forest.feature_map is None:
         raise UnsupportedModelError(

@@ -14,18 +14,18 @@ from bitvec.core.forest import Forest
 from bitvec.errors import InputError
 from bitvec.runtime.train.relax import options
 
-MOVABLE = ("S", "b", "v", "r", "base_score", "phi")
+TRAINABLE = ("S", "b", "v", "r", "base_score", "phi")
 _OF_NODES = ("S", "b", "r")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Movable:
+class Trainable:
     """What may move.
 
     Parameters
     ----------
     names : tuple of str
-        Those among `MOVABLE` of which anything may move.
+        Those among `TRAINABLE` of which anything may move.
     S, b, r : bool, (n_nodes,)
     v : bool, (n_leaves,)
     """
@@ -37,12 +37,12 @@ class Movable:
     v: Array
 
 
-def find(movable: Any, forest: Forest) -> Movable:
+def find(trainable: Any, forest: Forest) -> Trainable:
     """Read what may move.
 
     Parameters
     ----------
-    movable : names among `MOVABLE`, or a mapping from them
+    trainable : names among `TRAINABLE`, or a mapping from them
         A name alone, or with the value "all", is all of it. {"levels": depths} are the nodes at
         these depths, the root at 0; {"nodes": ...} and {"leaves": ...} are a mask of bools or
         positions, in the forest's order.
@@ -53,7 +53,9 @@ def find(movable: Any, forest: Forest) -> Movable:
         If a name is unknown, a choice is none of these or outside the forest, a forest without a
         feature map is to move one, or a part of linear leaves is to move.
     """
-    chosen = movable if isinstance(movable, Mapping) else dict.fromkeys(_names(movable), "all")
+    chosen = (
+        trainable if isinstance(trainable, Mapping) else dict.fromkeys(_names(trainable), "all")
+    )
     names = _names(chosen)
     masks = {
         name: np.zeros(forest.n_leaves if name == "v" else forest.n_nodes, bool)
@@ -63,19 +65,19 @@ def find(movable: Any, forest: Forest) -> Movable:
         if name in masks:
             masks[name] = _mask(name, chosen[name], forest)
         elif chosen[name] != "all":
-            raise InputError(f'`movable[{name!r}]` must be "all", got {chosen[name]!r}.')
+            raise InputError(f'`trainable[{name!r}]` must be "all", got {chosen[name]!r}.')
     if "phi" in names and forest.feature_map is None:
         raise InputError(
-            "`movable` must not name 'phi' where a forest has no feature map: leave it out."
+            "`trainable` must not name 'phi' where a forest has no feature map: leave it out."
         )
     if forest.leaves.linear is not None and masks["v"].any() and not masks["v"].all():
         raise InputError(
-            "`movable['v']` must be \"all\" where leaves are linear, got a part of them: move all, "
-            "or none."
+            "`trainable['v']` must be \"all\" where leaves are linear, got a part of them: move "
+            "all, or none."
         )
     found = tuple(name for name in names if name not in masks or masks[name].any())
     # A forest without nodes has nothing of S to move; naming it is no mistake.
-    return Movable(found if isinstance(movable, Mapping) else names, **masks)
+    return Trainable(found if isinstance(trainable, Mapping) else names, **masks)
 
 
 def require_range(name: str, given: Array, held: Array) -> None:
@@ -84,13 +86,13 @@ def require_range(name: str, given: Array, held: Array) -> None:
         largest = float(np.abs(given[np.isfinite(given)]).max())
         raise InputError(
             f"`{name}` must fit torch.{held.dtype} while it may move, got values up to "
-            f"{largest:.3g}: scale the targets, leave {name!r} out of `movable`, or relax with "
+            f"{largest:.3g}: scale the targets, leave {name!r} out of `trainable`, or relax with "
             "SoftForest.from_forest(..., dtype=torch.float64)."
         )
 
 
-def _names(movable: Any) -> tuple[str, ...]:
-    return options.names(movable, MOVABLE)
+def _names(trainable: Any) -> tuple[str, ...]:
+    return options.names(trainable, TRAINABLE)
 
 
 def _mask(name: str, choice: Any, forest: Forest) -> Array:
@@ -100,11 +102,11 @@ def _mask(name: str, choice: Any, forest: Forest) -> Array:
     ways = ("leaves",) if name == "v" else ("levels", "nodes")
     if not isinstance(choice, Mapping) or len(choice) != 1 or next(iter(choice)) not in ways:
         raise InputError(
-            f'`movable[{name!r}]` must be "all" or a mapping from {" or ".join(ways)} to which, '
+            f'`trainable[{name!r}]` must be "all" or a mapping from {" or ".join(ways)} to which, '
             f"got {choice!r}."
         )
     ((way, which),) = choice.items()
-    place = f"movable[{name!r}][{way!r}]"
+    place = f"trainable[{name!r}][{way!r}]"
     if way == "levels":
         depth = tree_paths.node_depth(forest.bitvectors)
         wanted = _positions(place, which, None)

@@ -25,9 +25,9 @@ def small():
     return from_matrices(np.eye(3) + 0.5, [0.1, 0.2, 0.3], B, np.arange(8.0).reshape(4, 2))
 
 
-def trained(forest, movable, X, steps=2):
+def trained(forest, trainable, X, steps=2):
     """Return a module after a few steps, with a weight decay that touches every element."""
-    module = SoftForest.from_forest(forest, movable=movable, dtype=torch.float64).calibrate(X)
+    module = SoftForest.from_forest(forest, trainable=trainable, dtype=torch.float64).calibrate(X)
     optimizer = torch.optim.AdamW(module.parameters(), lr=0.05, weight_decay=0.5)
     rows = module.prepare(X)
     for _ in range(steps):
@@ -42,22 +42,22 @@ def trained(forest, movable, X, steps=2):
 def draw_choice(data, forest):
     """Return a mapping of what may move, and which nodes and leaves those are."""
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
-    movable, masks = {}, {}
+    trainable, masks = {}, {}
     depth = tree_paths.node_depth(forest.bitvectors)
     for name in ("S", "b", "r"):
         way = data.draw(st.sampled_from(["none", "all", "levels", "mask", "indices"]))
         mask = np.zeros(forest.n_nodes, bool)
         if way == "all":
-            movable[name], mask = "all", ~mask
+            trainable[name], mask = "all", ~mask
         elif way == "levels":
-            movable[name], mask = {"levels": [0, 2]}, (depth == 0) | (depth == 2)
+            trainable[name], mask = {"levels": [0, 2]}, (depth == 0) | (depth == 2)
         elif way != "none":
             mask = rng.random(forest.n_nodes) < 0.5
-            movable[name] = {"nodes": mask if way == "mask" else np.flatnonzero(mask)}
+            trainable[name] = {"nodes": mask if way == "mask" else np.flatnonzero(mask)}
         masks[name] = mask
     masks["v"] = rng.random(forest.n_leaves) < 0.5
-    movable["v"] = {"leaves": masks["v"]}
-    return movable, masks
+    trainable["v"] = {"leaves": masks["v"]}
+    return trainable, masks
 
 
 @given(st.data())
@@ -65,10 +65,10 @@ def test_what_may_not_move_keeps_its_bits_whatever_an_optimiser_does(data):
     forest = data.draw(
         forests((AXIS, OBLIQUE, POLYTOPE), linear=False, aggregates=SUMMED, max_leaves=12)
     )
-    movable, may = draw_choice(data, forest)
+    trainable, may = draw_choice(data, forest)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(16, forest.n_features)).astype(forest.dtype)
-    hard = harden(trained(forest, movable, X))
+    hard = harden(trained(forest, trainable, X))
     assert hard.b[~may["b"]].tobytes() == forest.b[~may["b"]].tobytes()
     assert hard.v[~may["v"]].tobytes() == forest.v[~may["v"]].tobytes()
     for node in np.flatnonzero(~may["S"] & ~may["r"]):
@@ -98,19 +98,19 @@ def test_the_hardened_forest_routes_as_the_module_does(data):
             dtypes=(np.float64,),
         )
     )
-    movable, _ = draw_choice(data, forest)
+    trainable, _ = draw_choice(data, forest)
     X = np.random.default_rng(0).normal(size=(16, forest.n_features))
-    module = trained(forest, movable, X)
+    module = trained(forest, trainable, X)
     got = module.exit_leaves(X).numpy().T - forest.bitvectors.leaf_ptr[:-1]
     assert np.array_equal(got, reference.exit_leaves(harden(module), X))
 
 
 def test_what_may_not_move_has_no_gradient():
-    movable = {"S": {"nodes": [0, 2]}, "b": {"levels": [1]}, "v": {"leaves": [3]}}
-    module = SoftForest.from_forest(small(), movable=movable, dtype=torch.float64)
+    trainable = {"S": {"nodes": [0, 2]}, "b": {"levels": [1]}, "v": {"leaves": [3]}}
+    module = SoftForest.from_forest(small(), trainable=trainable, dtype=torch.float64)
     X = np.random.default_rng(0).normal(size=(9, 3))
     module(X).square().sum().backward()
-    assert module.movable == ("S", "b", "v")
+    assert module.trainable == ("S", "b", "v")
     assert (module.b.grad != 0).tolist() == [False, True, True]
     assert (module.v.grad != 0).any(dim=1).tolist() == [False, False, False, True]
     assert module.rows.nodes.tolist() == [0, 2]
@@ -118,7 +118,7 @@ def test_what_may_not_move_has_no_gradient():
 
 
 def test_the_forward_pass_reads_what_may_not_move_as_it_started():
-    module = SoftForest.from_forest(small(), movable={"b": {"nodes": [1]}, "v": {"leaves": [0]}})
+    module = SoftForest.from_forest(small(), trainable={"b": {"nodes": [1]}, "v": {"leaves": [0]}})
     X = np.random.default_rng(0).normal(size=(9, 3))
     before = module(X)
     with torch.no_grad():
@@ -128,25 +128,25 @@ def test_the_forward_pass_reads_what_may_not_move_as_it_started():
 
 
 def test_a_mapping_that_lets_all_move_is_that_of_the_names():
-    names = SoftForest.from_forest(small(), movable=("b", "v", "base_score"))
+    names = SoftForest.from_forest(small(), trainable=("b", "v", "base_score"))
     mapped = SoftForest.from_forest(
-        small(), movable={"b": "all", "v": {"leaves": range(4)}, "base_score": "all"}
+        small(), trainable={"b": "all", "v": {"leaves": range(4)}, "base_score": "all"}
     )
-    assert names.movable == mapped.movable
+    assert names.trainable == mapped.trainable
     moving = [[n for n, p in m.named_parameters() if p.requires_grad] for m in (names, mapped)]
     assert moving[0] == moving[1]
 
 
 def test_a_choice_of_nothing_is_none():
-    module = SoftForest.from_forest(small(), movable={"b": {"nodes": []}, "v": {"leaves": [1]}})
-    assert module.movable == ("v",)
+    module = SoftForest.from_forest(small(), trainable={"b": {"nodes": []}, "v": {"leaves": [1]}})
+    assert module.trainable == ("v",)
     assert not module.b.requires_grad
 
 
 @pytest.mark.parametrize(
-    ("movable", "said"),
+    ("trainable", "said"),
     [
-        ({"B": "all"}, "`movable` must hold names"),
+        ({"B": "all"}, "`trainable` must hold names"),
         ({"b": "some"}, '"all" or a mapping from levels or nodes'),
         ({"b": {"leaves": [0]}}, "levels or nodes"),
         ({"v": {"nodes": [0]}}, "mapping from leaves"),
@@ -160,7 +160,7 @@ def test_a_choice_of_nothing_is_none():
         ({"base_score": {"nodes": [0]}}, 'must be "all"'),
     ],
 )
-def test_a_choice_out_of_place_is_refused_in_one_sentence(movable, said):
+def test_a_choice_out_of_place_is_refused_in_one_sentence(trainable, said):
     with pytest.raises(InputError, match=said) as caught:
-        SoftForest.from_forest(small(), movable=movable)
+        SoftForest.from_forest(small(), trainable=trainable)
     assert "\n" not in str(caught.value)
