@@ -1,11 +1,11 @@
-# Needs Python 3.11, 3.12 or 3.13, git and make (GNU make 3.81 or later). `make` alone lists what it does.
+# Needs Python 3.11 or later, git and make (GNU make 3.81 or later). `make` alone lists what it does.
 
 .DEFAULT_GOAL := help
 .PHONY: help quickstart test test-full test-versions check emulators format clean FORCE
 
 VENV ?= .venv
 PYTHON ?=
-PIP_FLAGS ?= --quiet
+PIP_FLAGS ?=
 # Files stay whole: what a file fits or compiles is not made by both processes.
 PYTEST_FLAGS ?= -n 2 --dist loadfile
 # Plain torch brings gigabytes of CUDA on Linux; its CPU build does all that is done here.
@@ -13,8 +13,7 @@ PYTEST_FLAGS ?= -n 2 --dist loadfile
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check
-INSTALL := $(PIP) install $(PIP_FLAGS) -c constraints.txt
+INSTALL := $(BIN)/python .ci/install.py $(PIP_FLAGS) -c constraints.txt
 # The same module from two projects: macOS has no wheel of xgboost-cpu.
 XGBOOST := "xgboost-cpu; sys_platform != 'darwin'" "xgboost; sys_platform == 'darwin'"
 PYTEST := $(BIN)/pytest $(PYTEST_FLAGS) --doctest-modules tests bitvec
@@ -94,24 +93,31 @@ endif
 
 FORCE:
 
+# Of several Pythons the first one for which every extra has wheels is taken.
+PYTHONS := python3.13 python3.12 python3.11 python3.14 python3.15
+WHEELS_UP_TO := (3, 13)
+
 $(VENV)/.runs: pyproject.toml constraints.txt $(stale)
 	@set -eu; \
 	if [ -e '$(VENV)' ] && [ ! -e '$(VENV)/.made-for' ]; then \
 	  echo '$(VENV) was not made by this Makefile: move it away, or choose another folder with VENV=...' >&2; exit 1; \
 	fi; \
-	if [ -n '$(PYTHON)' ]; then set -- '$(PYTHON)'; else set -- python3 python3.13 python3.12 python3.11 python; fi; \
+	if [ -n '$(PYTHON)' ]; then set -- '$(PYTHON)'; else set -- python3 $(PYTHONS) python; fi; \
 	found=; without_pip=; \
-	for python; do \
-	  version=$$("$$python" -c 'import sys; v = sys.version_info[:2]; print("%d.%d" % v); sys.exit(not (3, 11) <= v <= (3, 13))' 2>/dev/null) || continue; \
-	  if "$$python" -c 'import ensurepip, venv' 2>/dev/null; then found=$$python; break; fi; \
+	for newest in '$(WHEELS_UP_TO)' '(99,)'; do for python; do \
+	  version=$$("$$python" -c "import sys; v = sys.version_info[:2]; print('%d.%d' % v); sys.exit(not (3, 11) <= v <= $$newest)" 2>/dev/null) || continue; \
+	  if "$$python" -c 'import ensurepip, venv' 2>/dev/null; then found=$$python; break 2; fi; \
 	  without_pip=$${without_pip:-$$version}; \
-	done; \
+	done; done; \
 	if [ -z "$$found" ] && [ -n "$$without_pip" ]; then \
 	  echo "Python $$without_pip cannot make virtual environments here because its ensurepip is missing: run \`sudo apt install python$$without_pip-venv\`, then make again." >&2; exit 1; \
 	elif [ -z "$$found" ]; then \
-	  echo "Python 3.11, 3.12 or 3.13 is needed and none was found as $$(echo "$$*" | sed 's/ /, /g'): install one, or point to it with PYTHON=/path/to/python3." >&2; exit 1; \
+	  echo "Python 3.11 or later is needed and none was found as $$(echo "$$*" | sed 's/ /, /g'): install one, or point to it with PYTHON=/path/to/python3." >&2; exit 1; \
 	fi; \
 	echo "Making $(VENV) with Python $$version; this happens once and takes a few minutes."; \
+	if [ "$$newest" = '(99,)' ]; then \
+	  echo "Optional libraries without a wheel for Python $$version are left out, as the markers in pyproject.toml say."; \
+	fi; \
 	if [ -e '$(VENV)' ]; then $(REMOVE); fi; \
 	mkdir -p '$(VENV)'; \
 	printf '%s\n' '$(CURDIR)' '$(PYTHON)' > '$(VENV)/.made-for'; \

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from importlib import metadata
 from typing import Final
 
@@ -26,3 +28,14 @@ def install_command(extra: str) -> str:
     'pip install "bitvec-trees[onnx]"'
     """
     return f'pip install "{NAME}[{extra}]"'
+
+
+def left_out(library: str) -> bool:
+    """Tell whether a marker of the requirements leaves a library out for this version of Python."""
+    try:
+        requirements = metadata.requires(NAME) or []
+    except metadata.PackageNotFoundError:
+        return False
+    marked = re.compile(rf"{re.escape(library)}\b[^;]*;.*python_version < ['\"]3\.(\d+)['\"]")
+    bounds = [int(found.group(1)) for text in requirements if (found := marked.match(text))]
+    return any(sys.version_info >= (3, bound) for bound in bounds)

@@ -5,7 +5,9 @@ Each message is one sentence: what must hold, what was got, what to do.
 
 from __future__ import annotations
 
-from bitvec.distribution import install_command
+import sys
+
+from bitvec.distribution import install_command, left_out
 
 
 class BitvecError(Exception):
@@ -32,8 +34,13 @@ class MissingLibraryError(BitvecError, ImportError):
     """An optional library is needed and is not installed."""
 
     def __init__(self, library: str, extra: str, purpose: str) -> None:
-        super().__init__(
-            f"{purpose} needs the library {library}, which is not installed: "
-            f"run `{install_command(extra)}`."
-        )
+        if left_out(library):
+            python = "Python {}.{}".format(*sys.version_info)
+            problem = (
+                f"had no wheel for {python} when this release was made: run "
+                f"`pip install {library}` if one has come since, or use an older Python."
+            )
+        else:
+            problem = f"is not installed: run `{install_command(extra)}`."
+        super().__init__(f"{purpose} needs the library {library}, which {problem}")
         self.library = library

@@ -1,0 +1,40 @@
+"""Messages of exceptions that are more than their text."""
+
+from __future__ import annotations
+
+import sys
+from importlib import metadata
+
+import pytest
+
+from bitvec.errors import MissingLibraryError
+
+REQUIRES = [
+    "numpy>=1.26",
+    "ydf>=0.10; python_version < '3.14' and extra == 'ydf'",
+    'onnx>=1.17; extra == "onnx"',
+    'onnxruntime>=1.20; python_version < "3.15" and extra == "onnx"',
+]
+
+
+@pytest.mark.parametrize("library", ["numpy", "ydf", "onnx", "onnxruntime"])
+@pytest.mark.parametrize("python", [(3, 11), (3, 13), (3, 14), (3, 15), (4, 0)])
+def test_a_library_without_a_wheel_for_this_python_is_said_to_have_none(
+    library, python, monkeypatch
+):
+    monkeypatch.setattr(metadata, "requires", lambda name: REQUIRES)
+    monkeypatch.setattr(sys, "version_info", (*python, 0, "final", 0))
+    message = str(MissingLibraryError(library, "all", "Reading"))
+    without = python >= {"ydf": (3, 14), "onnxruntime": (3, 15)}.get(library, (9, 0))
+    assert message.startswith(f"Reading needs the library {library}, which ")
+    assert ("had no wheel for Python {}.{} when".format(*python) in message) == without
+    assert ('run `pip install "bitvec-trees[all]"`' in message) == (not without)
+    assert "\n" not in message
+
+
+def test_a_checkout_that_is_not_installed_names_the_extra(monkeypatch):
+    def nowhere(name):
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "requires", nowhere)
+    assert "bitvec-trees[ydf]" in str(MissingLibraryError("ydf", "ydf", "Reading"))
