@@ -12,7 +12,7 @@ from bitvec.learners.cpt.sklearn import CPTClassifier
 
 def draw(folder: Path) -> None:
     """Write the picture as SVG."""
-    from bitvec.learners.cpt.pictures import draw_polytopes
+    from bitvec.plots.polytope_nodes import draw_polytopes
 
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (1500, 2))

@@ -26,7 +26,7 @@ ARMS = ("north", "east", "south")
 
 def draw(folder: Path) -> None:
     """Write the pictures as SVG."""
-    from bitvec.learners.e2edt import pictures
+    from bitvec.plots import annealing, oblique_trees
 
     X, y = load_digits(return_X_y=True)
     X = X.reshape(-1, 8, 8)[:, :, 1:7].reshape(-1, 48)
@@ -38,13 +38,13 @@ def draw(folder: Path) -> None:
         )
         right = 100 * model.fit(X[fit], y[fit]).score(X[test], y[test])
         trees.append((f"spatial = {strength:g}: {right:.1f} % right on other rows", model.tree_))
-    svg.write(pictures.draw_weights(trees, SHAPE), folder / "e2edt-weights.svg")
-    svg.write(pictures.draw_tree(trees[0][1], X[fit]), folder / "e2edt-tree.svg")
+    svg.write(oblique_trees.draw_weights(trees, SHAPE), folder / "e2edt-weights.svg")
+    svg.write(oblique_trees.draw_tree(trees[0][1], X[fit]), folder / "e2edt-tree.svg")
 
     plane, arm = arms(105, 1)
     found = stages()
-    svg.write(pictures.draw_annealing(found[-1][1], plane, arm), folder / "e2edt-annealing.svg")
-    svg.write(pictures.draw_posterior(found, plane, arm), folder / "e2edt-posterior.svg")
+    svg.write(annealing.draw_annealing(found[-1][1], plane, arm), folder / "e2edt-annealing.svg")
+    svg.write(annealing.draw_posterior(found, plane, arm), folder / "e2edt-posterior.svg")
 
 
 def arms(n_rows: int, seed: int) -> tuple[Array, Array]:

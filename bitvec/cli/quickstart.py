@@ -1,4 +1,4 @@
-"""`bitvec quickstart`: the whole circle on models that it trains itself."""
+"""`bitvec quickstart`: the whole workflow on models that it trains itself."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bitvec.cli.options import PATH, debug_option, seed_option
 
 
 @debug_option
-@click.command("quickstart", short_help="See the whole circle on small models.")
+@click.command("quickstart", short_help="See the whole workflow on small models.")
 @click.option(
     "-o",
     "--out",
@@ -19,7 +19,7 @@ from bitvec.cli.options import PATH, debug_option, seed_option
     default=Path("quickstart"),
     show_default=True,
     metavar="DIR",
-    help="Where the models, certificates and pictures go.",
+    help="Where the models, certificates and plots go.",
 )
 @seed_option("the training")
 def command(directory: Path, seed: int) -> None:
@@ -30,8 +30,8 @@ def command(directory: Path, seed: int) -> None:
     \b
     Examples:
         bitvec quickstart
-        bitvec quickstart -o look --seed 3
+        bitvec quickstart -o first --seed 3
     """
-    from bitvec.cli.tour import run
+    from bitvec.cli.quickstart_run import run
 
     run(directory, seed=seed)

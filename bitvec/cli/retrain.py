@@ -256,7 +256,7 @@ def command(
         )
     files.save(result.forest, out)
     if plot is not None:
-        atomic.write(plot, _picture(result, plot.suffix[1:]))
+        atomic.write(plot, _plot(result, plot.suffix[1:]))
     _report(result, forest, out, as_json)
 
 
@@ -296,7 +296,7 @@ def _watch(*, quiet: bool) -> Iterator[Callable[[Evaluation], None]]:
         yield told
 
 
-def _picture(result: RetrainResult, kind: str) -> bytes:
+def _plot(result: RetrainResult, kind: str) -> bytes:
     content = BytesIO()
     result.history.plot().savefig(content, format=kind)
     return content.getvalue()

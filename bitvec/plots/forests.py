@@ -1,4 +1,4 @@
-"""Pictures of a tree: its matrices, the path of a row, its boundary when hard and when soft.
+"""Plots of a tree: its matrices, the path of a row, its boundary when hard and when soft.
 
 Every function returns a `matplotlib.figure.Figure`, which needs no display; save it with `savefig`.
 """

@@ -257,16 +257,16 @@ def test_convert_writes_nothing_whose_certificate_fails(
     assert sorted(desk.iterdir()) == before
 
 
-def test_quickstart_runs_the_tour_with_its_options(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from bitvec.cli import tour
+def test_quickstart_runs_with_its_options(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    from bitvec.cli import quickstart_run
 
     calls = []
-    monkeypatch.setattr(tour, "run", lambda directory, *, seed: calls.append((directory, seed)))
+    monkeypatch.setattr(
+        quickstart_run, "run", lambda directory, *, seed: calls.append((directory, seed))
+    )
     assert run("quickstart").exit_code == 0
-    assert run("quickstart", "-o", "look", "--seed", 3).exit_code == 0
-    assert calls == [(Path("quickstart"), 0), (Path("look"), 3)]
+    assert run("quickstart", "-o", "first", "--seed", 3).exit_code == 0
+    assert calls == [(Path("quickstart"), 0), (Path("first"), 3)]
 
 
 def test_categories_that_look_like_numbers_are_read_as_names(run: Run, desk: Path) -> None:

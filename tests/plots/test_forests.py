@@ -1,4 +1,4 @@
-"""Pictures show what the reference computes."""
+"""Plots show what the reference computes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from bitvec.core.forest import from_matrices
 from bitvec.errors import InputError
-from bitvec.plots import forests as pictures
+from bitvec.plots import forests
 
 S = np.zeros((5, 4))
 S[range(5), [0, 1, 2, 3, 0]] = 1
@@ -21,14 +21,14 @@ def tree():
 
 
 def test_matrices_show_S_B_and_v(tree):
-    figure = pictures.draw_matrices(tree)
+    figure = forests.draw_matrices(tree)
     shown = [axis.images[0].get_array() for axis in figure.axes if axis.images]
     for image, expected in zip(shown, (tree.S, tree.B, tree.v), strict=True):
         assert np.array_equal(image, expected)
 
 
 def test_the_path_is_drawn_to_the_exit_leaf(tree):
-    figure = pictures.draw_path(tree, [0.7, -1, 5, 0])
+    figure = forests.draw_path(tree, [0.7, -1, 5, 0])
     top, bottom = figure.axes
     thick = [line for line in top.lines if line.get_linewidth() > 2]
     assert [line.get_xdata()[1] for line in thick][-1] == 2, "the path ends at leaf 2"
@@ -38,15 +38,15 @@ def test_the_path_is_drawn_to_the_exit_leaf(tree):
 
 def test_a_single_leaf_can_be_drawn():
     leaf = from_matrices(np.zeros((0, 2)), [], np.zeros((1, 0), int), [7])
-    assert isinstance(pictures.draw_matrices(leaf), Figure)
-    assert isinstance(pictures.draw_path(leaf, [0, 0]), Figure)
+    assert isinstance(forests.draw_matrices(leaf), Figure)
+    assert isinstance(forests.draw_path(leaf, [0, 0]), Figure)
 
 
 def test_boundaries_show_each_surface():
     X = np.random.default_rng(0).normal(size=(50, 2))
     y = (X[:, 0] > 0).astype(int)
     surfaces = [("hard", lambda Z: (Z[:, 0] > 0) * 1.0), ("flat", lambda Z: np.full(len(Z), 0.5))]
-    figure = pictures.draw_boundaries(surfaces, X, y, resolution=20)
+    figure = forests.draw_boundaries(surfaces, X, y, resolution=20)
     first, second = (axis.images[0].get_array() for axis in figure.axes[:2])
     assert set(np.unique(first)) == {0.0, 1.0}
     assert set(np.unique(second)) == {0.5}
@@ -54,6 +54,6 @@ def test_boundaries_show_each_surface():
 
 def test_what_cannot_be_drawn_is_refused(tree):
     with pytest.raises(InputError, match="one row of 4 features, got shape \\(3,\\)"):
-        pictures.draw_path(tree, [1, 2, 3])
+        forests.draw_path(tree, [1, 2, 3])
     with pytest.raises(InputError, match="2 features"):
-        pictures.draw_boundaries([], np.zeros((3, 4)), np.zeros(3))
+        forests.draw_boundaries([], np.zeros((3, 4)), np.zeros(3))

@@ -1,4 +1,4 @@
-"""What trees of two features answer over the plane, softly and hard."""
+"""Answers of trees of two features over the plane, soft and hard."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy as np
 from bitvec.converters.native.e2edt import E2EDT
 from bitvec.core.arrays import Array, ArrayLike
 from bitvec.errors import InputError, MissingLibraryError
-from bitvec.learners.e2edt.drawable import Stages, require_tree, titled
-from bitvec.learners.plane import INK, PIXELS, Plane, distinct_colours, leaf_vectors, plane_of
+from bitvec.plots.drawable import Stages, require_tree, titled
+from bitvec.plots.plane import INK, PIXELS, Plane, distinct_colours, leaf_vectors, plane_of
 
 try:
     from matplotlib.axes import Axes

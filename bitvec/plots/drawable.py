@@ -1,4 +1,4 @@
-"""Which trees pictures take: those of this paper, small enough, with titles."""
+"""Checks of the trees that are drawn: End-to-End Decision Trees, small enough, with titles."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def require_tree(tree: Any) -> None:
 
 
 def require_small(tree: E2EDT) -> None:
-    """Raise if it has too many leaves for a picture."""
+    """Raise if it has too many leaves to be drawn."""
     if tree.n_leaves > MOST_LEAVES:
         raise InputError(
             f"`tree` must have at most {MOST_LEAVES} leaves to be drawn, got {tree.n_leaves}: grow "

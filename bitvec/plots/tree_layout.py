@@ -1,4 +1,4 @@
-"""Where the parts of a drawn tree stand."""
+"""Positions of the parts of a drawn tree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures of polytope nodes over two features: the convex set of each, and its facets.
+"""Plots of polytope nodes over two features: the convex set of each, and its facets.
 
 `draw_polytopes` returns a `matplotlib.figure.Figure`, which needs no display; save it with
 `savefig`.
@@ -15,7 +15,7 @@ from bitvec.converters.native import children
 from bitvec.converters.native.cpt import CPT
 from bitvec.core.arrays import Array, ArrayLike
 from bitvec.errors import InputError, MissingLibraryError
-from bitvec.learners.plane import INK, PIXELS, Plane, leaf_vectors, legend_columns, plane_of
+from bitvec.plots.plane import INK, PIXELS, Plane, leaf_vectors, legend_columns, plane_of
 
 try:
     from matplotlib.axes import Axes
@@ -28,7 +28,7 @@ except ImportError as error:
 MOST_NODES = 24
 COLUMNS = 4
 MOST_INK = 18_000
-"""Square points that all rows of a picture cover; the more rows, the smaller each."""
+"""Square points that all rows of a plot cover; the more rows, the smaller each."""
 INSIDE, ELSEWHERE = "#f4e8c1", "#d3d7dc"
 EDGE: Any = {"colors": [INK], "linewidths": 1.5}
 FACET: Any = {"colors": ["0.35"], "linewidths": 0.7, "linestyles": "dashed"}
@@ -45,7 +45,7 @@ def draw_polytopes(
     """Draw each node of a tree of two features over the part of the plane that reaches it.
 
     The convex set {g <= τ} is filled, its edge drawn, and the line β · [x; 1] = 0 of each facet
-    dashed; the last picture is the tree's answers. Rows have the colours of the answers.
+    dashed; the last panel is the tree's answers. Rows have the colours of the answers.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Pictures of polytopes: what is filled is the convex set of the node, where rows reach it."""
+"""Plots of polytopes: what is filled is the convex set of the node, where rows reach it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from bitvec.errors import InputError
 
 pytest.importorskip("matplotlib")
 
-from bitvec.learners.cpt import pictures
 from bitvec.learners.cpt.sklearn import CPTClassifier
-from bitvec.learners.plane import PIXELS, distinct_colours
+from bitvec.plots import polytope_nodes
+from bitvec.plots.plane import PIXELS, distinct_colours
 
 # A box about 0 at the root, and a halfspace outside of it.
 TREE = from_cpt(
@@ -57,8 +57,8 @@ def legend_texts(figure):
     return [[text.get_text() for text in legend.get_texts()] for legend in figure.legends]
 
 
-def test_each_node_has_a_picture_of_the_rows_that_reach_it():
-    figure = pictures.draw_polytopes(TREE, X, TREE.predict(X))
+def test_each_node_has_a_panel_of_the_rows_that_reach_it():
+    figure = polytope_nodes.draw_polytopes(TREE, X, TREE.predict(X))
     root, below, answers = figure.axes
     inside = ~TREE.goes_right(0, X)
     assert inside.any()
@@ -70,7 +70,7 @@ def test_each_node_has_a_picture_of_the_rows_that_reach_it():
 
 
 def test_a_tree_of_one_leaf_is_its_answer_alone():
-    figure = pictures.draw_polytopes(LEAF, X)
+    figure = polytope_nodes.draw_polytopes(LEAF, X)
     (answers,) = figure.axes
     assert answers.get_title() == "answers of 1 leaf"
     assert np.all(answers.images[0].get_array() == 2)
@@ -78,14 +78,14 @@ def test_a_tree_of_one_leaf_is_its_answer_alone():
 
 
 def test_rows_that_reach_a_node_are_those_of_the_walk():
-    reaching, exits = pictures._walk(TREE, X)
+    reaching, exits = polytope_nodes._walk(TREE, X)
     assert reaching[0].all()
     assert np.array_equal(reaching[1], TREE.goes_right(0, X))
     assert np.array_equal(exits, TREE.decide(X))
 
 
 def test_the_answers_are_those_of_the_tree():
-    panel = pictures.draw_polytopes(TREE, X).axes[2]
+    panel = polytope_nodes.draw_polytopes(TREE, X).axes[2]
     shown = panel.images[0].get_array().ravel()
     assert np.array_equal(TREE.classes[shown], TREE.predict(grid_of(panel)))
 
@@ -93,7 +93,7 @@ def test_the_answers_are_those_of_the_tree():
 @pytest.mark.parametrize("output", [0, 1])
 def test_one_output_of_several_is_drawn_with_the_rows_on_its_scale(output):
     y = np.c_[X[:, 0] > 0, X[:, 1]] * 10.0
-    figure = pictures.draw_polytopes(MEANS, X, y, output=output)
+    figure = polytope_nodes.draw_polytopes(MEANS, X, y, output=output)
     root, answers, bar = figure.axes
     assert np.array_equal(
         answers.images[0].get_array().ravel(), MEANS.predict(grid_of(answers))[:, output]
@@ -110,21 +110,21 @@ def test_values_of_one_output_need_no_second_axis():
         MEANS.beta, MEANS.r, tau=MEANS.tau, facet_ptr=MEANS.facet_ptr, left=[~0], right=[~1],
         mean=[0.0, 1.0],
     )  # fmt: skip
-    root, _, bar = pictures.draw_polytopes(alone, X, X[:, 0]).axes
+    root, _, bar = polytope_nodes.draw_polytopes(alone, X, X[:, 0]).axes
     assert np.array_equal(rows_of(root).get_array(), X[:, 0])
     assert bar.get_ylabel() == "mean"
 
 
 def test_the_values_of_a_tree_of_one_leaf_have_the_scale_of_the_rows():
     leaf = from_cpt(np.zeros((0, 1, 3)), np.zeros((0, 1)), q=[], left=[], right=[], mean=[0.5])
-    answers = pictures.draw_polytopes(leaf, X, X[:, 0]).axes[0]
+    answers = polytope_nodes.draw_polytopes(leaf, X, X[:, 0]).axes[0]
     assert answers.images[0].get_clim() == (X[:, 0].min(), X[:, 0].max())
 
 
 @pytest.mark.parametrize("label", ["in", "out"])
 def test_rows_of_one_class_alone_wear_its_colour(label):
     y = TREE.predict(X)
-    root, _, answers = pictures.draw_polytopes(TREE, X[y == label], y[y == label]).axes
+    root, _, answers = polytope_nodes.draw_polytopes(TREE, X[y == label], y[y == label]).axes
     points, image = rows_of(root), answers.images[0]
     points.update_scalarmappable()
     expected = distinct_colours(2)[TREE.classes.tolist().index(label)]
@@ -144,7 +144,7 @@ def test_each_class_has_a_colour_that_stands_out_from_white(n):
 
 
 def test_classes_and_the_parts_of_a_node_are_named():
-    figure = pictures.draw_polytopes(TREE, X, TREE.predict(X))
+    figure = polytope_nodes.draw_polytopes(TREE, X, TREE.predict(X))
     assert legend_texts(figure) == [
         ["in", "out"], ["inside, g ≤ τ", "edge, g = τ", "facet", "not reached"]
     ]  # fmt: skip
@@ -154,7 +154,7 @@ def test_classes_and_the_parts_of_a_node_are_named():
 
 @pytest.mark.parametrize("names", [None, ["length", "width"]])
 def test_outer_panels_say_what_the_axes_are_and_where_values_lie(names):
-    figure = pictures.draw_polytopes(TREE, X, feature_names=names)
+    figure = polytope_nodes.draw_polytopes(TREE, X, feature_names=names)
     figure.draw_without_rendering()
     across, up = names or ("x0", "x1")
     for number, panel in enumerate(figure.axes):
@@ -188,10 +188,10 @@ def test_outer_panels_say_what_the_axes_are_and_where_values_lie(names):
 )
 def test_what_cannot_be_drawn_is_refused_in_one_sentence(tree, rows, options, message):
     with pytest.raises(InputError, match=message):
-        pictures.draw_polytopes(tree, rows, **options)
+        polytope_nodes.draw_polytopes(tree, rows, **options)
 
 
 def test_a_tree_of_three_features_is_refused():
     tree = from_cpt(np.zeros((0, 1, 4)), np.zeros((0, 1)), q=[], left=[], right=[], pi=[[0.5, 0.5]])
     with pytest.raises(InputError, match="two features to be drawn over the plane, got 3"):
-        pictures.draw_polytopes(tree, np.zeros((2, 3)))
+        polytope_nodes.draw_polytopes(tree, np.zeros((2, 3)))

@@ -1,4 +1,4 @@
-"""The tour: four models that a user might have, through the whole circle, with pictures."""
+"""The run of the quickstart: four models through the whole workflow, with plots."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Case:
 
 @dataclass(slots=True)
 class Row:
-    """What the tour found out about one model."""
+    """Findings about one model."""
 
     model: str
     trees: int
@@ -69,12 +69,12 @@ class Row:
 
 @dataclass(slots=True)
 class Report:
-    """Everything that the tour prints; written beside the files as `report.json`."""
+    """Everything that the quickstart prints; written beside the files as `report.json`."""
 
     rows: list[Row] = field(default_factory=list)
     accuracy_before: float = 0.0
     accuracy_after: float = 0.0
-    pictures: list[str] = field(default_factory=list)
+    plots: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
 
@@ -203,14 +203,14 @@ def draw(directory: Path, seed: int) -> list[str]:
     """Draw S and B of a small tree, the path of a row, and its boundary hard, soft, retrained."""
     import torch
 
-    from bitvec.plots import forests as pictures
+    from bitvec.plots import forests
 
     cancer = datasets.load_breast_cancer()
     small = DecisionTreeClassifier(max_depth=4, random_state=seed).fit(cancer.data, cancer.target)
     forest = _named(api.convert(small), cancer.feature_names)
     figures = {
-        "matrices.png": pictures.draw_matrices(forest),
-        "path.png": pictures.draw_path(forest, cancer.data[20]),
+        "matrices.png": forests.draw_matrices(forest),
+        "path.png": forests.draw_path(forest, cancer.data[20]),
     }
     names = ["worst area", "worst smoothness"]
     columns = [list(cancer.feature_names).index(name) for name in names]
@@ -233,7 +233,7 @@ def draw(directory: Path, seed: int) -> list[str]:
             values: Array = soft(torch.from_numpy(rows))[:, 1].numpy()
         return values
 
-    figures["boundaries.png"] = pictures.draw_boundaries(
+    figures["boundaries.png"] = forests.draw_boundaries(
         [
             ("hard: the tree as trained", second_class(flat)),
             ("soft: its sigmoid relaxation", relaxed),
@@ -249,12 +249,12 @@ def draw(directory: Path, seed: int) -> list[str]:
 
 
 def run(directory: Path, *, seed: int = 0, n_trees: int = 100) -> Report:
-    """Take four models through the whole circle and print what came of it.
+    """Take four models through the whole workflow and print the results.
 
     Parameters
     ----------
     directory : path
-        Where models, certificates, pictures and `report.json` are written; made if absent.
+        Where models, certificates, plots and `report.json` are written; made if absent.
     n_trees : int
         Of each ensemble.
     """
@@ -284,7 +284,7 @@ def run(directory: Path, *, seed: int = 0, n_trees: int = 100) -> Report:
             lambda done: progress.update(inner, completed=done),
         )
         step("drawing")
-        report.pictures = draw(directory, seed)
+        report.plots = draw(directory, seed)
     report.seconds = time.perf_counter() - start
     (directory / "report.json").write_text(
         json.dumps(asdict(report), indent=1) + "\n", encoding="utf-8"
@@ -325,6 +325,6 @@ def _print(console: Console, report: Report, directory: Path) -> None:
         "still one tree of the same shape."
     )
     console.print(
-        f"Models, certificates, ONNX files and pictures ({', '.join(report.pictures)}) are in "
+        f"Models, certificates, ONNX files and plots ({', '.join(report.plots)}) are in "
         f"{directory}/, after {report.seconds:.0f} s."
     )

@@ -1,4 +1,4 @@
-"""What pictures of native trees share: colours, legends, and the plane of two features."""
+"""Colours, legends and the plane of two features, shared by the plots of native trees."""
 
 from __future__ import annotations
 

@@ -11,10 +11,9 @@ from bitvec.converters.native.e2edt import E2EDT
 from bitvec.converters.native.leaf_values import labels_of
 from bitvec.core.arrays import Array, ArrayLike
 from bitvec.errors import InputError, MissingLibraryError
-from bitvec.learners.e2edt.drawable import Stages, require_small, require_tree, titled
-from bitvec.learners.e2edt.tree_layout import Layout, layout_of
 from bitvec.learners.growth.penalties import image_shape
-from bitvec.learners.plane import (
+from bitvec.plots.drawable import Stages, require_small, require_tree, titled
+from bitvec.plots.plane import (
     INK,
     MOST_NAMED,
     PALE,
@@ -23,6 +22,7 @@ from bitvec.learners.plane import (
     leaf_vectors,
     legend_columns,
 )
+from bitvec.plots.tree_layout import Layout, layout_of
 
 try:
     from matplotlib.axes import Axes

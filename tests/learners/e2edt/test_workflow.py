@@ -1,4 +1,4 @@
-"""The circle of grown trees: fitted, lifted, certified, compiled, saved, exported, always the same.
+"""The workflow of grown trees: fit, convert, certify, compile, save, export; always the same.
 
 CPT, E2EDT and E2EDF, with linear nodes, polytopes and networks.
 """
