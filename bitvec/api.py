@@ -90,7 +90,7 @@ def compile(
     return machine_predictor.compile(forest)
 
 
-def oracle(model: Any) -> Oracle:
+def oracle_of(model: Any) -> Oracle:
     """Return what a forest is compared with: a source model, its file, or an exported file.
 
     An ONNX file that bitvec exported answers through its own outputs; one of another exporter is a
@@ -100,7 +100,7 @@ def oracle(model: Any) -> Oracle:
     """
     if isinstance(model, Oracle):
         return model
-    return dispatch.oracle(model)
+    return dispatch.oracle_of(model)
 
 
 def certify(
@@ -164,7 +164,7 @@ def certify(
     True
     """
     require_forest(forest)
-    other = oracle(model)
+    other = oracle_of(model)
     if other.input_dtype is not None and other.input_dtype.itemsize < forest.dtype.itemsize:
         forest, other = _narrowed(forest, other)
     # The oracle says which rows it accepts; what the source refuses beside is no question here.

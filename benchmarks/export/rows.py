@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 import bitvec
-from bitvec.api import oracle
+from bitvec.api import oracle_of
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.output import Aggregate
@@ -73,7 +73,7 @@ class Probing:
 
 def probing(forest: Forest, estimator: Any, X: Array, least: int = LEAST) -> Probing:
     """Return at least so many rows that the library takes, shuffled, and a fifth more of any."""
-    source = oracle(estimator)
+    source = oracle_of(estimator)
     taken = _rows(
         forest, X, least, missing=source.accepts_missing, infinite=source.accepts_infinite
     )

@@ -153,9 +153,9 @@ def command(
     if proves:
         other: Any = target_path
         if kind == "c":
-            from bitvec.runtime.export.c.compiled import oracle
+            from bitvec.runtime.export.c.compiled import oracle_of
 
-            other = oracle(target_path, classes=forest.output.classes)
+            other = oracle_of(target_path, classes=forest.output.classes)
         elif options.get("target") == "openvino" and find_spec("openvino") is not None:
             from bitvec.runtime.export.onnx.openvino import certified
 

@@ -129,7 +129,7 @@ def converter(model: Any) -> ModuleType:
     return import_module(format_of(model).module)
 
 
-def oracle(model: Any) -> Oracle:
+def oracle_of(model: Any) -> Oracle:
     """Return what a forest is compared with, of a model object, or of a file in a child process."""
     if not is_path(model):
         return loaded_oracle(model)
@@ -143,12 +143,12 @@ def loaded_oracle(model: Any) -> Oracle:
     if is_path(model) and (_is_ort(model) or format_of(model).name == "ONNX"):
         exported = import_module("bitvec.runtime.export.onnx.session")
         try:
-            result: Oracle = exported.oracle(model)
+            result: Oracle = exported.oracle_of(model)
             return replace(result, written=partial(_written, model))
         except FileFormatError:
             if _is_ort(model):
                 raise
-    result = converter(model).oracle(model)
+    result = converter(model).oracle_of(model)
     # A frame cannot be handed to a file's own process.
     return replace(result, of_frame=None) if is_path(model) else result
 

@@ -116,7 +116,7 @@ def probes(forest: Forest, n: int = 300) -> np.ndarray:
 
 def assert_same(model: Any) -> Forest:
     """The forest of a model and the model agree on leaves, raw scores and labels."""
-    forest, oracle = converter.convert(model), converter.oracle(model)
+    forest, oracle = converter.convert(model), converter.oracle_of(model)
     rows = probes(forest)
     exits = reference.exit_leaves(forest, rows)
     raw = reference.raw(forest, rows)
@@ -153,7 +153,7 @@ def test_every_kind_of_tree_answers_alike(policy, loss, tmp_path):
 def test_a_binary_file_answers_alike(tmp_path):
     trained("MultiClass", "Lossguide").save_model(str(tmp_path / "m.cbm"))
     forest = converter.convert(tmp_path / "m.cbm")
-    assert bitvec.certify(forest, converter.oracle(tmp_path / "m.cbm")).passed
+    assert bitvec.certify(forest, converter.oracle_of(tmp_path / "m.cbm")).passed
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_a_binary_file_answers_alike(tmp_path):
 def test_certificates_are_perfect(loss, policy):
     model = trained(loss, policy)
     forest = converter.convert(model)
-    certificate = bitvec.certify(forest, converter.oracle(model))
+    certificate = bitvec.certify(forest, converter.oracle_of(model))
     assert certificate.passed, certificate.summary()
 
 
@@ -171,7 +171,7 @@ def test_certificates_are_perfect(loss, policy):
 @pytest.mark.parametrize("policy", ["SymmetricTree", "Lossguide"])
 def test_raw_scores_do_not_depend_on_the_number_of_rows(n, policy):
     model = trained("RMSE", policy, iterations=30, depth=4)
-    forest, oracle = converter.convert(model), converter.oracle(model)
+    forest, oracle = converter.convert(model), converter.oracle_of(model)
     rows = probes(forest)
     expected = reference.raw(forest, rows)
     parts = [oracle.raw(rows[at : at + n]) for at in range(0, len(rows), n)]
@@ -231,7 +231,7 @@ def test_classes_absent_from_training_have_no_score(options):
     forest = assert_same(model)
     raw = reference.raw(forest, probes(forest))
     assert np.isneginf(raw).all(axis=0).sum() == forest.n_outputs - 3
-    assert bitvec.certify(forest, converter.oracle(model)).passed
+    assert bitvec.certify(forest, converter.oracle_of(model)).passed
 
 
 def test_permuted_class_names_permute_the_outputs():
@@ -271,7 +271,7 @@ def test_missing_values_go_by_the_nan_mode(mode):
     forest = assert_same(model)
     expected = (forest.tests.feature == 1) & (mode == "Max")
     assert np.array_equal(forest.tests.missing_right, expected)
-    assert bitvec.certify(forest, converter.oracle(model)).passed
+    assert bitvec.certify(forest, converter.oracle_of(model)).passed
 
 
 def test_a_model_of_the_best_iterations_holds_these_only():
@@ -326,7 +326,7 @@ def test_links_by_catboosts_own_exponential_are_near(loss):
     options = {**QUIET, "iterations": 60, "loss_function": loss}
     y = np.exp(Z[:, 0]) if loss != "MultiClass" else np.digitize(Z[:, 0], [-0.5, 0.5])
     model = cb.CatBoost(options).fit(Z, y)
-    forest, oracle = converter.convert(model), converter.oracle(model)
+    forest, oracle = converter.convert(model), converter.oracle_of(model)
     assert any("exponential" in note for note in oracle.notes)
     raw = reference.raw(forest, Z)
     got = transforms.transform(forest.output, raw)
@@ -342,7 +342,7 @@ def test_the_second_output_of_an_uncertain_regressor_stays_raw():
     forest = converter.convert(trained("RMSEWithUncertainty"))
     assert forest.n_outputs == 2
     assert forest.output.post_transform is PostTransform.IDENTITY
-    notes = converter.oracle(trained("RMSEWithUncertainty")).notes
+    notes = converter.oracle_of(trained("RMSEWithUncertainty")).notes
     assert any("exp(2x)" in note for note in notes)
 
 
@@ -360,7 +360,7 @@ def test_a_file_is_lifted_without_the_library(tmp_path, monkeypatch):
     trained().save_model(str(binary))
     monkeypatch.setitem(sys.modules, "catboost", None)
     assert converter.convert(path).n_trees == QUIET["iterations"]
-    for ask in (lambda: converter.oracle(path), lambda: converter.convert(binary)):
+    for ask in (lambda: converter.oracle_of(path), lambda: converter.convert(binary)):
         with pytest.raises(MissingLibraryError):
             ask()
 
@@ -423,7 +423,8 @@ def test_given_texts_are_those_that_a_file_holds(tmp_path):
     assert a.inputs.categories == b.inputs.categories
     rows = probes(b)
     assert np.array_equal(
-        converter.oracle(model, categories={*X[:, 3], *X[:, 5]}).raw(rows), reference.raw(b, rows)
+        converter.oracle_of(model, categories={*X[:, 3], *X[:, 5]}).raw(rows),
+        reference.raw(b, rows),
     )
 
 
@@ -680,7 +681,7 @@ def test_a_damaged_binary_file_is_refused(tmp_path):
 
 
 def test_rows_of_another_width_are_refused():
-    oracle = converter.oracle(trained())
+    oracle = converter.oracle_of(trained())
     with pytest.raises(InputError, match="6 features"):
         oracle.raw(np.zeros((2, 5), np.float32))
 
@@ -688,7 +689,7 @@ def test_rows_of_another_width_are_refused():
 def test_no_rows_have_no_answers():
     for loss in ("RMSE", "MultiClass", "Logloss"):
         model = trained(loss)
-        forest, oracle = converter.convert(model), converter.oracle(model)
+        forest, oracle = converter.convert(model), converter.oracle_of(model)
         none = np.zeros((0, 6), np.float32)
         assert oracle.raw(none).shape == reference.raw(forest, none).shape
         assert oracle.leaf_ids is not None

@@ -71,7 +71,7 @@ ASK = """
 import os, signal, sys
 import numpy as np
 import catboost
-from bitvec.converters.catboost import oracle, oracles
+from bitvec.converters.catboost import oracle_of, oracles
 
 folder = sys.argv[1]
 X = np.load(folder + "/X.npy")
@@ -91,7 +91,7 @@ for name in sorted(os.listdir(folder)):
             os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
             path = folder + "/" + name
             try:
-                asked = oracle(path)
+                asked = oracle_of(path)
                 raw, ids = asked.raw(X), asked.leaf_ids(X)
             except catboost.CatBoostError:
                 os._exit(1)

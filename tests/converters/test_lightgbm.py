@@ -77,7 +77,7 @@ def probes(n_features: int = 5, n: int = 1500) -> np.ndarray:
 
 def assert_same(model: Any, X: np.ndarray) -> None:
     """The forest of a model and the model agree on leaves and raw scores."""
-    forest, oracle = converter.convert(model), converter.oracle(model)
+    forest, oracle = converter.convert(model), converter.oracle_of(model)
     predictor = bitvec.compile(forest, engine="reference")
     exits = predictor.engine.exit_leaves(X)
     assert forest.source is not None
@@ -180,7 +180,7 @@ def test_wrappers_give_labels_of_any_kind_and_their_probabilities(kind, n_classe
     names = {"text": ["b", "a", "c"], "whole": [7, -3, 12], "real": [4.0, -1.0, 2.0]}
     labels = np.array(names.get(kind, [True, False]))[y]
     model = lgb.LGBMClassifier(n_estimators=4, **QUIET).fit(X, labels)
-    forest, oracle = bitvec.convert(model), converter.oracle(model)
+    forest, oracle = bitvec.convert(model), converter.oracle_of(model)
     certificate = bitvec.certify(forest, model, X)
     assert certificate.passed, str(certificate)
     assert "labels" in certificate.compared
@@ -192,15 +192,15 @@ def test_wrappers_give_labels_of_any_kind_and_their_probabilities(kind, n_classe
 
 def test_a_text_of_classes_gives_probabilities_but_no_labels(tmp_path):
     trained("multiclass").save_model(tmp_path / "model.txt")
-    oracle = converter.oracle(tmp_path / "model.txt")
+    oracle = converter.oracle_of(tmp_path / "model.txt")
     assert oracle.predict is None
     assert oracle.scores is not None
-    assert converter.oracle(trained()).scores is None
+    assert converter.oracle_of(trained()).scores is None
 
 
 def test_leaf_values_are_those_that_the_library_shows():
     model = trained("multiclass")
-    tree, leaf, v = converter.oracle(model).leaf_values()
+    tree, leaf, v = converter.oracle_of(model).leaf_values()
     expected = [model.get_leaf_output(int(t), int(i)) for t, i in zip(tree, leaf, strict=True)]
     assert np.array_equal(v[:, 0], expected)
 
@@ -488,4 +488,4 @@ def test_a_file_needs_no_lightgbm(tmp_path: Path, monkeypatch):
     monkeypatch.setitem(sys.modules, "lightgbm", None)
     assert bitvec.convert(path).n_trees == 5
     with pytest.raises(MissingLibraryError):
-        converter.oracle(path)
+        converter.oracle_of(path)

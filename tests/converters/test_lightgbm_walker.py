@@ -11,7 +11,7 @@ from walker_laws import assert_walks_to_the_leaves_of, catalogue
 
 lgb = pytest.importorskip("lightgbm")
 
-from bitvec.converters.lightgbm import convert, oracle  # noqa: E402
+from bitvec.converters.lightgbm import convert, oracle_of  # noqa: E402
 from bitvec.core.node_tests import ZERO_THRESHOLD  # noqa: E402
 from bitvec.verify.certificates.proof import prove  # noqa: E402
 
@@ -28,16 +28,16 @@ def test_trees_lead_to_the_leaves_of_the_library_and_prove_the_conversion(
     objective: str, boosting: str, tmp_path: Path
 ) -> None:
     model = MODELS.trained(objective, 3, **MODELS.BOOSTINGS[boosting])
-    assert_walks_to_the_leaves_of(oracle(model), 40)
-    assert_proved(convert(model), oracle(model))
+    assert_walks_to_the_leaves_of(oracle_of(model), 40)
+    assert_proved(convert(model), oracle_of(model))
     model.save_model(tmp_path / "model.txt")
-    assert_proved(convert(tmp_path / "model.txt"), oracle(tmp_path / "model.txt"))
+    assert_proved(convert(tmp_path / "model.txt"), oracle_of(tmp_path / "model.txt"))
 
 
 @pytest.mark.parametrize("name", some_in_full([(name,) for name in MODELS.CERTIFIED]))
 def test_wrappers_state_their_labels(name: str) -> None:
     model = MODELS.CERTIFIED[name]()
-    trees = assert_proved(convert(model), oracle(model))
+    trees = assert_proved(convert(model), oracle_of(model))
     assert ("classes" in trees.stated) == hasattr(model, "booster_")
 
 
@@ -51,7 +51,7 @@ def test_tiny_thresholds_are_compared_as_the_dense_reader_makes_rows_zero(decisi
     for t in (k, -k, 0.0, -0.0, 1e-40, -1e-40, *near, np.inf, -np.inf, 1e300):
         stump = MODELS._with_tree(text, f"threshold={float(t)!r}\ndecision_type={decision}")
         model = lgb.Booster(model_str=stump)
-        trees = assert_walks_to_the_leaves_of(oracle(model), X=X)
+        trees = assert_walks_to_the_leaves_of(oracle_of(model), X=X)
         assert prove(convert(model), trees, missing=True, infinite=True).holds
 
 
@@ -59,5 +59,5 @@ def test_names_of_features_are_no_lines_of_a_tree() -> None:
     X, y = MODELS.mixed()
     names = ["threshold", "leaf_value", "Tree", "num_leaves", "decision_type"]
     model = lgb.train(MODELS.QUIET, lgb.Dataset(X, y, feature_name=names), 3)
-    assert_walks_to_the_leaves_of(oracle(model), 40)
-    assert_proved(convert(model), oracle(model))
+    assert_walks_to_the_leaves_of(oracle_of(model), 40)
+    assert_proved(convert(model), oracle_of(model))

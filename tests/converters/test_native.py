@@ -39,7 +39,7 @@ from bitvec.converters.native import (
     from_kddt,
     from_kddt_forest,
     from_tao,
-    oracle,
+    oracle_of,
 )
 from bitvec.core import reference, structure
 from bitvec.core.feature_maps import Identity, Layers, Linear, ReLU
@@ -93,7 +93,7 @@ def test_lift_with_general_weights_equals_the_recursion_on_every_engine(
 @given(st.one_of(cpts(), e2edts(), e2edfs(), kddts(), kddt_forests(), taos()))
 def test_certificate_covers_every_reachable_node_and_finds_no_difference(native: Any) -> None:
     forest = convert(native)
-    certificate = compare(forest, oracle(native))
+    certificate = compare(forest, oracle_of(native))
     assert certificate.n_leaf_mismatches == certificate.n_value_mismatches == 0
     assert certificate.n_raw_mismatches == certificate.n_label_mismatches == 0
     if forest.feature_map is None:  # coverage of a feature map is what the given rows show
@@ -109,7 +109,7 @@ def test_certificate_of_a_tree_over_one_column_asks_for_no_side_that_no_value_ta
         right=np.array([-10, -1, -7, -5, 7, 9, -3, -2, 0, -8]),
         mean=np.arange(11, dtype=np.float32),
     )
-    certificate = compare(convert(tree), oracle(tree))
+    certificate = compare(convert(tree), oracle_of(tree))
     assert certificate.n_covered == certificate.n_reachable == 9
     assert certificate.passed
 
@@ -292,7 +292,7 @@ def test_constant_facet_stays_constant_where_the_others_are_infinite() -> None:
     for engine in ("reference", "numba"):
         predictor = bitvec.compile(convert(tree), engine=engine)
         assert predictor.predict(X).tolist() == tree.predict(X).tolist()
-    assert compare(convert(tree), oracle(tree)).passed
+    assert compare(convert(tree), oracle_of(tree)).passed
 
 
 @pytest.mark.parametrize("bias", [-1.0, 0.0, 1.0])
@@ -304,7 +304,7 @@ def test_constant_test_of_tao_sends_every_row_one_way(bias: float) -> None:
     assert tree.predict(X).tolist() == expected
     for engine in ("reference", "numba"):
         assert bitvec.compile(forest, engine=engine).predict(X).tolist() == expected
-    assert compare(forest, oracle(tree)).passed
+    assert compare(forest, oracle_of(tree)).passed
 
 
 def test_axis_aligned_tao_is_axis_aligned_in_the_forest() -> None:
@@ -417,7 +417,7 @@ def test_convert_refuses_what_is_no_native_tree() -> None:
     ):
         convert(forest)
     with pytest.raises(bitvec.UnsupportedModelError, match="got an object of class builtins"):
-        oracle({})
+        oracle_of({})
 
 
 def test_trees_of_a_kernel_forest_share_one_kernel() -> None:

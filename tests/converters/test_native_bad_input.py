@@ -18,7 +18,7 @@ from bitvec.converters.native import (
     from_kddt,
     from_tao,
     gaussian_pieces,
-    oracle,
+    oracle_of,
 )
 from bitvec.core.feature_maps import Identity
 from bitvec.core.kernels import box
@@ -193,13 +193,13 @@ def test_rows_that_do_not_fit_are_refused(native: Any, X: Any) -> None:
 def test_certificate_refuses_a_native_tree_of_other_sizes() -> None:
     forest, other = convert(from_tao(**TAO)), from_tao(**{**TAO, "W": np.ones((2, 3))})
     with pytest.raises(InputError, match="must have as many features"):
-        bitvec.certify(forest, oracle(other))
+        bitvec.certify(forest, oracle_of(other))
 
 
 def test_certificate_fails_for_another_tree_of_the_same_sizes() -> None:
     forest = convert(from_tao(**TAO))
     for change in ({"bias": [0.0, 0.5]}, {"V": [1, 2, 3.5]}, {"left": [1, -2], "right": [-3, -1]}):
-        assert not bitvec.certify(forest, oracle(from_tao(**{**TAO, **change}))).passed
+        assert not bitvec.certify(forest, oracle_of(from_tao(**{**TAO, **change}))).passed
 
 
 def test_native_trees_are_immutable() -> None:

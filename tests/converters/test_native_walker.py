@@ -20,7 +20,7 @@ from bitvec.converters.native import (
     from_e2edt,
     from_kddt,
     from_tao,
-    oracle,
+    oracle_of,
 )
 from bitvec.converters.native.walker import is_walked, source_trees
 from bitvec.core.feature_maps import Layers, Linear
@@ -88,9 +88,9 @@ def test_trees_that_decide_softly_or_behind_a_map_are_not_walked() -> None:
     soft = from_kddt([0], [1.0], V=[0, 8], n_features=1, h=0.5, **sides)
     phi = Layers((Linear(np.ones((1, 2))),))
     behind = from_e2edt([[1.0]], [0.0], phi=phi, mean=[0, 1], **sides)
-    assert oracle(soft).trees is oracle(behind).trees is None
+    assert oracle_of(soft).trees is oracle_of(behind).trees is None
     crisp = from_kddt([0], [1.0], V=[0, 8], n_features=1, **sides)
-    trees = oracle(crisp).trees
+    trees = oracle_of(crisp).trees
     assert trees is not None
     assert trees().tests.b.tolist() == [1.0]
 

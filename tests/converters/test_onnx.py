@@ -18,7 +18,7 @@ from bitvec.core.leaves import Leaves
 from bitvec.core.node_tests import CodeRule, Kind, axis_aligned, set_bits
 from bitvec.core.output import Output
 from bitvec.errors import UnsupportedModelError
-from bitvec.runtime.export.onnx.session import OnnxEngine, oracle
+from bitvec.runtime.export.onnx.session import OnnxEngine, oracle_of
 
 HELD = (*ONE_HOT, KERNEL)
 
@@ -193,7 +193,7 @@ def table():
 def lifted(model):
     from bitvec.converters import sklearn
 
-    return sklearn.convert(model), sklearn.oracle(model)
+    return sklearn.convert(model), sklearn.oracle_of(model)
 
 
 def certify_by_hand(model, X):
@@ -202,7 +202,7 @@ def certify_by_hand(model, X):
 
     forest, source = lifted(model)
     for form in (to_onnx, tensor.to_onnx):
-        exported = oracle(form(forest, leaves=True))
+        exported = oracle_of(form(forest, leaves=True))
         assert np.array_equal(exported.raw(X), source.raw(X))
         leaf = exported.leaf_ids(X) + forest.bitvectors.leaf_ptr[:-1]
         assert np.array_equal(forest.source.leaf_id[leaf], source.leaf_ids(X))
@@ -256,9 +256,9 @@ def test_xgboost_models_give_their_own_margins_and_leaves(table, objective):
     if objective == "multi:softprob":
         parameters["num_class"] = 3
     model = xgb.train(parameters, xgb.DMatrix(X, label=y), 20)
-    forest, source = xgboost.convert(model), xgboost.oracle(model)
+    forest, source = xgboost.convert(model), xgboost.oracle_of(model)
     for form in (to_onnx, tensor.to_onnx):
-        exported = oracle(form(forest, leaves=True))
+        exported = oracle_of(form(forest, leaves=True))
         assert np.array_equal(exported.raw(X), source.raw(X))
         leaf = exported.leaf_ids(X) + forest.bitvectors.leaf_ptr[:-1]
         assert np.array_equal(forest.source.leaf_id[leaf], source.leaf_ids(X))

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from strategies import ONE_HOT, forests
 from walker_laws import mutants
 
-from bitvec.api import oracle as oracle_of
+from bitvec.api import oracle_of as oracle_of_estimator
 from bitvec.converters.onnx import to_onnx
 from bitvec.converters.onnx.exported_walker import exported_trees
 from bitvec.core.forest import Forest, from_matrices
@@ -65,7 +65,7 @@ def test_the_oracle_of_a_path_carries_the_trees_of_the_file(weight, tmp_path) ->
     forest = replace(pair, output=replace(pair.output, tree_weight=weight))
     path = tmp_path / "forest.onnx"
     path.write_bytes(to_onnx(forest).SerializeToString())
-    trees = with_written_trees(forest, oracle_of(path)).trees
+    trees = with_written_trees(forest, oracle_of_estimator(path)).trees
     assert trees is not None
     assert prove(forest, trees(), missing=True, infinite=True).holds
 

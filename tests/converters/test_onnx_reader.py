@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bitvec import certify
-from bitvec.converters.onnx.reader import convert, oracle
+from bitvec.converters.onnx.reader import convert, oracle_of
 from bitvec.core import reference, transforms
 from bitvec.core.node_tests import Kind
 from bitvec.core.output import PostTransform
@@ -136,7 +136,7 @@ def rows_of(rng, n_features: int, dtype: type, n_rows: int = 40) -> np.ndarray:
 
 def assert_equal_scores(model: Any, X: np.ndarray, scores: np.ndarray) -> None:
     """The forest's raw scores are `scores`, and those of its oracle."""
-    forest, answers = convert(model), oracle(model)
+    forest, answers = convert(model), oracle_of(model)
     with np.errstate(all="ignore"):
         raw = reference.raw(forest, X)
     # Versions before 5 answer in float32, also where they sum in float64.
@@ -232,7 +232,7 @@ def test_classifiers_give_onnxruntimes_scores_and_labels(seed):
         got = transforms.predictions(forest.output, raw)
         probabilities = transforms.probabilities(forest.output, raw)[0]
     assert np.array_equal(got.astype(label.dtype), label)
-    answers = oracle(model)
+    answers = oracle_of(model)
     assert np.array_equal(answers.raw(X), raw.astype(np.float32), equal_nan=True)
     assert answers.predict is not None
     assert np.array_equal(answers.predict(X), label)
@@ -372,7 +372,7 @@ def test_onnxruntimes_sums_do_not_depend_on_the_number_of_rows():
         )
         raw = reference.raw(convert(model), X)
         for n_rows in (1, 2, 50, 51, 129, 300, 5000):
-            assert np.array_equal(oracle(model).raw(X[:n_rows]), raw[:n_rows])
+            assert np.array_equal(oracle_of(model).raw(X[:n_rows]), raw[:n_rows])
 
 
 def stump(**changes: Any) -> dict[str, Any]:
@@ -516,7 +516,7 @@ def test_integers_are_compared_as_float32():
     assert forest.dtype == np.float32
     assert np.array_equal(raw[:, 0], scores[:, 1])
     assert np.array_equal(transforms.predictions(forest.output, raw), label)
-    assert np.array_equal(oracle(model).raw(X.astype(np.float32)), raw)
+    assert np.array_equal(oracle_of(model).raw(X.astype(np.float32)), raw)
 
 
 def table_of(values: np.ndarray, transform: str, ml: int):

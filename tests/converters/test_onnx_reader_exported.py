@@ -15,9 +15,9 @@ from strategies import KERNEL, ONE_HOT, forests, forests_with_rows
 
 from bitvec import certify
 from bitvec import convert as convert_any
-from bitvec.api import oracle as oracle_of
+from bitvec.api import oracle_of as oracle_of_estimator
 from bitvec.converters.onnx import to_onnx
-from bitvec.converters.onnx.reader import convert, oracle
+from bitvec.converters.onnx.reader import convert, oracle_of
 from bitvec.core import reference, transforms
 from bitvec.core.forest import from_matrices
 from bitvec.core.leaves import Leaves
@@ -48,7 +48,7 @@ def test_the_oracle_of_an_exported_file_is_its_raw_output(drawn):
     model = to_onnx(forest)
     with np.errstate(all="ignore"):
         expected = reference.raw(forest, X)
-    assert np.array_equal(oracle(model).raw(X), expected, equal_nan=True)
+    assert np.array_equal(oracle_of(model).raw(X), expected, equal_nan=True)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -107,8 +107,8 @@ def test_the_tensor_form_is_refused_by_its_name_and_still_is_a_oracle(tmp_path):
     matrices = Path(save(tensor.to_onnx(forest), tmp_path / "matrices.onnx"))
     with pytest.raises(UnsupportedModelError, match=r"matrices\.onnx: .*form `tree_ensemble`"):
         convert_any(matrices)
-    assert np.array_equal(oracle_of(matrices).raw(X), reference.raw(forest, X))
+    assert np.array_equal(oracle_of_estimator(matrices).raw(X), reference.raw(forest, X))
     trees = Path(save(to_onnx(forest), tmp_path / "trees.onnx"))
     for model in (trees, str(trees), onnx.load(trees)):
         assert np.array_equal(reference.raw(convert_any(model), X), reference.raw(forest, X))
-    assert np.array_equal(oracle_of(trees).raw(X), reference.raw(forest, X))
+    assert np.array_equal(oracle_of_estimator(trees).raw(X), reference.raw(forest, X))

@@ -10,7 +10,7 @@ import onnx
 import pytest
 
 from bitvec import certify
-from bitvec.converters.onnx.reader import convert, oracle
+from bitvec.converters.onnx.reader import convert, oracle_of
 from bitvec.core import reference, transforms
 from bitvec.errors import BitvecError, FileFormatError, UnsupportedModelError
 
@@ -175,7 +175,7 @@ def test_the_stumps_lift_and_equal_onnxruntime(kind):
     pytest.importorskip("onnxruntime")
     model = operator(kind)
     X = np.array([[2, 0], [40.5, 1], [3, 0.5], [np.nan, np.nan]], np.float32)
-    assert np.array_equal(reference.raw(convert(model), X), oracle(model).raw(X))
+    assert np.array_equal(reference.raw(convert(model), X), oracle_of(model).raw(X))
 
 
 @pytest.mark.parametrize("name", DAMAGED)
@@ -495,7 +495,7 @@ def edited(kind: str, rng: np.random.Generator):
 def assert_clear_error_or_exact_lift(data: bytes) -> bool:
     try:
         forest = convert(data)
-        answer = oracle(data)
+        answer = oracle_of(data)
     except BitvecError as error:
         if "\n" in str(error):
             raise

@@ -10,7 +10,7 @@ from walker_laws import assert_mutants_refuted, assert_proved, catalogue, rows_a
 
 pytest.importorskip("onnxruntime")
 
-from bitvec.converters.onnx.reader import convert, oracle
+from bitvec.converters.onnx.reader import convert, oracle_of
 from bitvec.errors import UnsupportedModelError
 
 MODELS = catalogue("test_onnx_reader")
@@ -47,7 +47,7 @@ def _lifts(model: Any) -> bool:
 
 def assert_proved_and_sums_as_onnxruntime(model: Any) -> None:
     """The trees give onnxruntime's raw scores, and prove the forest."""
-    answers, forest = oracle(model), convert(model)
+    answers, forest = oracle_of(model), convert(model)
     assert answers.trees is not None
     trees = answers.trees()
     X = rows_about(trees, 30)
@@ -70,13 +70,13 @@ def test_trees_of_all_modes_give_onnxruntimes_sums(law, seed, monkeypatch):
 def test_chains_stay_the_nodes_of_the_file(codes, flag):
     model = MODELS.chain([float(code) for code in codes], [flag] * len(codes))
     assert_proved_and_sums_as_onnxruntime(model)
-    trees = oracle(model).trees()
+    trees = oracle_of(model).trees()
     assert trees.tests.n_nodes == len(codes) + 1
 
 
 def test_no_other_forest_is_proved(monkeypatch):
     chained = MODELS.chain([2.0, 3.0, 33.0])
-    assert_mutants_refuted(convert(chained), oracle(chained))
+    assert_mutants_refuted(convert(chained), oracle_of(chained))
     for kind in FILES.KINDS:
         model = FILES.operator(kind)
-        assert_mutants_refuted(convert(model), oracle(model))
+        assert_mutants_refuted(convert(model), oracle_of(model))

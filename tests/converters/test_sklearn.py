@@ -39,7 +39,7 @@ from sklearn.tree import (
     ExtraTreeRegressor,
 )
 
-from bitvec.converters.sklearn import convert, oracle, round_down
+from bitvec.converters.sklearn import convert, oracle_of, round_down
 from bitvec.core import reference, transforms
 from bitvec.core.forest import Forest
 from bitvec.errors import InputError, InvalidForestError, MissingLibraryError, UnsupportedModelError
@@ -79,7 +79,7 @@ def rows_where_trees_decide(forest: Forest, X: np.ndarray) -> np.ndarray:
 
 
 def assert_equal_to_source(model: object, X: np.ndarray) -> Forest:
-    forest, source = convert(model), oracle(model)
+    forest, source = convert(model), oracle_of(model)
     rows = rows_where_trees_decide(forest, X)
     infinite = rows.copy()
     infinite[::2, 0], infinite[1::3, -1] = np.inf, -np.inf
@@ -282,7 +282,7 @@ def test_extreme_thresholds_route_as_in_the_library(thresholds: list[float]) -> 
     forest = convert(model)
     exits = reference.exit_leaf_traversal(forest, rows.astype(np.float32))
     np.testing.assert_array_equal(
-        forest.source.leaf_id[exits], oracle(model).leaf_ids(rows.astype(np.float32))
+        forest.source.leaf_id[exits], oracle_of(model).leaf_ids(rows.astype(np.float32))
     )
 
 
@@ -310,7 +310,7 @@ def test_other_estimators_are_refused_with_what_to_do(model: object, words: str)
     with pytest.raises(UnsupportedModelError, match=words):
         convert(model.fit(X, y))
     with pytest.raises(UnsupportedModelError, match=words):
-        oracle(model)
+        oracle_of(model)
 
 
 def test_a_wrapper_of_many_targets_is_refused_with_what_to_do() -> None:
@@ -357,7 +357,7 @@ def test_a_subclass_is_lifted_only_if_it_answers_as_its_base() -> None:
 
 def test_rows_of_another_width_are_refused_before_the_library_reads_them() -> None:
     X, y = CLASSIFICATION["iris"]
-    source = oracle(DecisionTreeClassifier().fit(X, y))
+    source = oracle_of(DecisionTreeClassifier().fit(X, y))
     for answer in (source.raw, source.leaf_ids):
         with pytest.raises(InputError, match="must have 4 features"):
             answer(np.zeros((5, 3), np.float32))
@@ -393,7 +393,7 @@ def test_damaged_nodes_are_refused_before_anything_follows_them(
     X, y = CLASSIFICATION["iris"]
     model = new(RandomForestClassifier if forest else DecisionTreeClassifier).fit(X, y)
     _edit(model.estimators_[3] if forest else model, damage)
-    for reading in (convert, oracle):
+    for reading in (convert, oracle_of):
         with pytest.raises(InvalidForestError):
             reading(model)
 

@@ -16,7 +16,7 @@ from sklearn.ensemble import (
 from sklearn.linear_model import LinearRegression
 
 import bitvec
-from bitvec.converters.sklearn import convert, oracle
+from bitvec.converters.sklearn import convert, oracle_of
 from bitvec.core.float_keys import ulps
 from bitvec.core.forest import Forest
 from bitvec.errors import InvalidForestError, UnsupportedModelError
@@ -121,7 +121,7 @@ def test_weights_early_stopping_and_leaf_limits_are_lifted() -> None:
 
 
 def test_what_the_library_refuses_is_known_to_the_oracle() -> None:
-    source = oracle(GradientBoostingRegressor(n_estimators=2).fit(*DIABETES))
+    source = oracle_of(GradientBoostingRegressor(n_estimators=2).fit(*DIABETES))
     assert not source.accepts_missing
     assert not source.accepts_infinite
 

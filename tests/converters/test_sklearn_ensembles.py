@@ -20,7 +20,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier, ExtraTreeRegressor
 
 import bitvec
-from bitvec.converters.sklearn import convert, oracle
+from bitvec.converters.sklearn import convert, oracle_of
 from bitvec.core.float_keys import ulps
 from bitvec.core.forest import Forest
 from bitvec.errors import InvalidForestError, UnsupportedModelError
@@ -230,7 +230,7 @@ def test_an_isolation_forest_answers_as_the_library(options: dict[str, Any]) -> 
     np.testing.assert_allclose(-score - offset, model.decision_function(X), rtol=0, atol=2.3e-16)
     assert model.predict(X).dtype == predictor.predict(X).dtype
     np.testing.assert_array_equal(predictor.predict(X), model.predict(X))
-    np.testing.assert_array_equal(oracle(model).predict(X.astype(np.float32)), model.predict(X))
+    np.testing.assert_array_equal(oracle_of(model).predict(X.astype(np.float32)), model.predict(X))
 
 
 def test_the_label_of_an_isolation_forest_turns_where_that_of_the_library_turns() -> None:
@@ -250,7 +250,7 @@ def test_the_depths_of_the_oracle_are_those_behind_the_scores_of_the_library() -
     model = IsolationForest(n_estimators=12, max_features=0.5, random_state=0).fit(X)
     rows = X.astype(np.float32)
     scale = convert(model).output.parameter
-    expected = -(2 ** -(oracle(model).raw(rows)[:, 0] / scale))
+    expected = -(2 ** -(oracle_of(model).raw(rows)[:, 0] / scale))
     np.testing.assert_array_equal(model.score_samples(X), expected)
 
 

@@ -12,7 +12,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 from threadpoolctl import threadpool_limits
 
 import bitvec
-from bitvec.converters.sklearn import convert, oracle
+from bitvec.converters.sklearn import convert, oracle_of
 from bitvec.core.float_keys import ulps
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind
@@ -194,7 +194,7 @@ def test_single_leaves_are_lifted() -> None:
 
 
 def test_the_oracle_accepts_every_number() -> None:
-    source = oracle(HistGradientBoostingRegressor(max_iter=2).fit(*DIABETES))
+    source = oracle_of(HistGradientBoostingRegressor(max_iter=2).fit(*DIABETES))
     assert source.accepts_missing
     assert source.accepts_infinite
 
@@ -226,7 +226,7 @@ DAMAGE = {
 @pytest.mark.parametrize("change", DAMAGE.values(), ids=DAMAGE)
 def test_damaged_nodes_are_refused_before_anything_follows_them(change: Any) -> None:
     model = edited(change)
-    for reading in (convert, oracle):
+    for reading in (convert, oracle_of):
         with pytest.raises(InvalidForestError):
             reading(model)
 

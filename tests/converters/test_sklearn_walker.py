@@ -20,7 +20,7 @@ from sklearn.ensemble import (
 from source_walks import exit_leaves, leaf_ids
 from wrong_forests import wrong
 
-from bitvec.converters.sklearn import convert, oracle
+from bitvec.converters.sklearn import convert, oracle_of
 from bitvec.converters.sklearn.walker import source_trees
 from bitvec.converters.sklearn.writer import to_sklearn
 from bitvec.core.forest import Forest
@@ -97,7 +97,7 @@ def rows_at_thresholds(trees: SourceTrees, source: Oracle, X: np.ndarray, n: int
 @pytest.mark.parametrize("case", EVERY)
 def test_walked_trees_leave_where_the_library_leaves_and_hold_what_it_adds(case: Any) -> None:
     name, model, X = fitted(case)
-    source, trees = oracle(model), source_trees(model)
+    source, trees = oracle_of(model), source_trees(model)
     rows = rows_at_thresholds(trees, source, X, 12)
     leaves = exit_leaves(trees, rows)
     assert source.leaf_ids is not None
@@ -117,7 +117,7 @@ def test_the_lift_is_proved_by_the_walked_trees(case: Any) -> None:
 def test_wrong_forests_are_not_proved(kind: str) -> None:
     _, model, _ = fitted(KINDS[kind])
     forest = convert(model)
-    others = wrong(forest, missing=oracle(model).accepts_missing)
+    others = wrong(forest, missing=oracle_of(model).accepts_missing)
     assert len(others) >= 4
     assert [name for name, other in others.items() if proof(other, model).holds] == []
 
@@ -125,12 +125,12 @@ def test_wrong_forests_are_not_proved(kind: str) -> None:
 def test_a_boosted_model_that_may_hold_its_base_score_in_leaves_shows_no_trees() -> None:
     X, y = OPTIONS.X, OPTIONS.Y
     model = GradientBoostingRegressor(n_estimators=3, random_state=0).fit(X, y)
-    assert oracle(model).trees is not None
-    assert oracle(to_sklearn(convert(model))).trees is None
+    assert oracle_of(model).trees is not None
+    assert oracle_of(to_sklearn(convert(model))).trees is None
 
 
 def proof(forest: Forest, model: Any) -> Proof:
-    source = oracle(model)
+    source = oracle_of(model)
     return prove(
         forest,
         source_trees(model),
@@ -173,7 +173,7 @@ def test_a_frame_of_categories_is_walked_by_its_codes() -> None:
     model = HistGradientBoostingClassifier(
         max_iter=3, categorical_features=["word", "flag"], early_stopping=False
     ).fit(frame, y)
-    trees, source = source_trees(model), oracle(model)
+    trees, source = source_trees(model), oracle_of(model)
     rows = np.stack(
         [
             rng.normal(size=60),

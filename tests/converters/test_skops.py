@@ -114,7 +114,7 @@ def test_a_file_is_lifted_without_skops_and_scikit_learn(
         monkeypatch.setitem(sys.modules, module, None)
     assert skops.convert(path).n_trees == 9
     with pytest.raises(MissingLibraryError, match=r'pip install "bitvec-trees\[sklearn\]"'):
-        skops.oracle(path)
+        skops.oracle_of(path)
 
 
 def test_a_pickle_under_another_name_is_refused(tmp_path: Path) -> None:

@@ -156,7 +156,7 @@ for name in sorted(os.listdir(folder)):
             signal.alarm(10)
             os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
             try:
-                asked = skops.oracle(folder + "/" + name)
+                asked = skops.oracle_of(folder + "/" + name)
                 np.savez(folder + "/" + name + ".npz", raw=asked.raw(X), label=asked.predict(X))
             except Exception:
                 pass

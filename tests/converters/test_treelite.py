@@ -35,7 +35,7 @@ from treelite.model_builder import (  # noqa: E402
 )
 
 from bitvec.converters.category_sets import SET_WORDS_LIMIT  # noqa: E402
-from bitvec.converters.treelite import convert, oracle  # noqa: E402
+from bitvec.converters.treelite import convert, oracle_of  # noqa: E402
 
 IRIS = data.load_iris(return_X_y=True)
 CANCER = data.load_breast_cancer(return_X_y=True)
@@ -64,7 +64,7 @@ def rows_where_trees_decide(forest: Forest, X: np.ndarray) -> np.ndarray:
 
 
 def assert_equal_to_gtil(model: treelite.Model, X: np.ndarray) -> Forest:
-    forest, source = convert(model), oracle(model)
+    forest, source = convert(model), oracle_of(model)
     rows = rows_where_trees_decide(forest, X)
     exits = reference.exit_leaf_traversal(forest, rows)
     own = forest.source.leaf_id[exits + forest.bitvectors.leaf_ptr[:-1]]
@@ -513,7 +513,7 @@ def test_a_model_without_trees_answers_its_base_scores() -> None:
     forest = convert(model)
     assert (forest.n_trees, forest.n_nodes) == (0, 0)
     X = np.zeros((2, 3), np.float32)
-    np.testing.assert_array_equal(reference.raw(forest, X), oracle(model).raw(X))
+    np.testing.assert_array_equal(reference.raw(forest, X), oracle_of(model).raw(X))
 
 
 # Checkpoint files.
@@ -543,7 +543,7 @@ def test_a_checkpoint_gives_the_forest_of_its_model(make: object, tmp_path: Path
         np.testing.assert_array_equal(reference.raw(again, X), reference.raw(forest, X))
         assert again.source.metadata == forest.source.metadata
         assert again.source.version == forest.source.version == treelite.__version__
-    from_file, from_model = oracle(path), oracle(model)
+    from_file, from_model = oracle_of(path), oracle_of(model)
     np.testing.assert_array_equal(from_file.raw(X), from_model.raw(X))
     np.testing.assert_array_equal(from_file.leaf_ids(X), from_model.leaf_ids(X))
 
@@ -588,7 +588,7 @@ def test_hostile_checkpoints_are_refused_in_one_sentence_that_names_them(
 ) -> None:
     path = tmp_path / "hostile.treelite"
     path.write_bytes(content)
-    for reading in (convert, oracle):
+    for reading in (convert, oracle_of):
         with pytest.raises(FileFormatError, match=message) as caught:
             reading(path)
         assert str(caught.value).startswith(str(path))
@@ -666,7 +666,7 @@ def test_damaged_trees_are_refused_before_anything_follows_them(
 ) -> None:
     model = build([stump(), stump()])
     model.get_tree_accessor(1).set_field(field, value)
-    for reading in (convert, oracle):
+    for reading in (convert, oracle_of):
         with pytest.raises(InvalidForestError):
             reading(model)
 
@@ -692,7 +692,7 @@ def test_a_header_that_contradicts_itself_is_refused(field: str, value: np.ndarr
 
 
 def test_rows_of_another_width_are_refused_before_gtil_reads_them() -> None:
-    source = oracle(build([stump()]))
+    source = oracle_of(build([stump()]))
     for answer in (source.raw, source.leaf_ids):
         for width in (2, 4):
             with pytest.raises(InputError, match="must have 3 features"):

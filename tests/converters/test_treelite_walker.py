@@ -16,7 +16,7 @@ from walker_laws import (
 
 treelite = pytest.importorskip("treelite")
 
-from bitvec.converters.treelite import convert, oracle  # noqa: E402
+from bitvec.converters.treelite import convert, oracle_of  # noqa: E402
 
 MODELS = catalogue("test_treelite")
 
@@ -50,7 +50,7 @@ IMPORTED = [
 @pytest.mark.parametrize(("library", "name"), IMPORTED)
 def test_imported_models_are_proved_and_lead_to_gtils_leaves(library: str, name: str) -> None:
     model = imported(library, name)
-    answers = oracle(model)
+    answers = oracle_of(model)
     assert_walks_to_the_leaves_of(answers, 30)
     assert_proved(convert(model), answers)
 
@@ -58,7 +58,7 @@ def test_imported_models_are_proved_and_lead_to_gtils_leaves(library: str, name:
 @settings(max_examples=15)
 @given(model=MODELS.models())
 def test_built_models_of_every_layout_are_proved_and_give_gtils_sums(model: treelite.Model) -> None:
-    answers = oracle(model)
+    answers = oracle_of(model)
     trees = assert_walks_to_the_leaves_of(answers, 40)
     X = rows_about(trees, 40, seed=1)
     n_outputs = answers.n_outputs
@@ -72,15 +72,15 @@ def test_built_models_of_every_layout_are_proved_and_give_gtils_sums(model: tree
 def test_a_checkpoint_states_the_trees_of_its_model(name: str, tmp_path) -> None:
     model = MODELS.CHECKPOINTS[name]()
     model.serialize(tmp_path / "model.tl")
-    assert_walks_to_the_leaves_of(oracle(model), 60)
-    assert_proved(convert(model), oracle(tmp_path / "model.tl"))
+    assert_walks_to_the_leaves_of(oracle_of(model), 60)
+    assert_proved(convert(model), oracle_of(tmp_path / "model.tl"))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_infinite_and_subnormal_numbers_are_kept(dtype: str) -> None:
     tiny = float(np.nextafter(np.dtype(dtype).type(0), np.dtype(dtype).type(1)))
     stumps = [MODELS.stump(threshold=np.inf), MODELS.stump(left=tiny, right=0.1, threshold=tiny)]
-    trees = assert_walks_to_the_leaves_of(oracle(MODELS.build(stumps, dtype=dtype)), 60)
+    trees = assert_walks_to_the_leaves_of(oracle_of(MODELS.build(stumps, dtype=dtype)), 60)
     np.testing.assert_array_equal(trees.tests.b, np.array([np.inf, tiny], dtype))
     np.testing.assert_array_equal(trees.v[2:, 0], np.array([tiny, 0.1], dtype))
 
@@ -91,10 +91,10 @@ def test_no_other_forest_is_proved(opname: str, right_child: bool) -> None:
     lists = {"category_list": [1, 40], "category_list_right_child": right_child}
     stumps = [MODELS.stump(opname=opname), MODELS.stump(3.0, 4.0, **lists)]
     model = MODELS.build(stumps, num_class=(2,), class_id=[0, 1], task="kMultiClf")
-    assert_mutants_refuted(convert(model), oracle(model))
+    assert_mutants_refuted(convert(model), oracle_of(model))
 
 
 @pytest.mark.parametrize(("library", "name"), [("sklearn", "forest classifier")])
 def test_no_other_imported_forest_is_proved(library: str, name: str) -> None:
     model = imported(library, name)
-    assert_mutants_refuted(convert(model), oracle(model))
+    assert_mutants_refuted(convert(model), oracle_of(model))

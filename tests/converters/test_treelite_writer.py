@@ -33,7 +33,7 @@ from bitvec.errors import UnsupportedModelError
 
 treelite = pytest.importorskip("treelite")
 
-from bitvec.converters.treelite import convert, oracle, to_treelite  # noqa: E402
+from bitvec.converters.treelite import convert, oracle_of, to_treelite  # noqa: E402
 
 IRIS = data.load_iris(return_X_y=True)
 CANCER = data.load_breast_cancer(return_X_y=True)
@@ -62,7 +62,7 @@ def assert_predicts(forest: Forest, X: Array) -> Forest:
     assert again.source.leaf_id is not None
     exits = reference.exit_leaf_traversal(again, np.asarray(X).astype(again.dtype))
     own = again.source.leaf_id[exits + again.bitvectors.leaf_ptr[:-1]]
-    np.testing.assert_array_equal(own, oracle(model).leaf_ids(X.astype(again.dtype)))
+    np.testing.assert_array_equal(own, oracle_of(model).leaf_ids(X.astype(again.dtype)))
     # Constant trees of a base score stand first; the others exit where the forest's do. A set whose
     # unnamed codes go right is lifted with its sides changed.
     n_constant = again.n_trees - forest.n_trees

@@ -144,7 +144,7 @@ def assert_equal_bits(forest: Forest, oracle: Any, rows: np.ndarray) -> None:
 def test_raw_scores_and_leaf_ids_equal_those_of_the_library(fitted: tuple[Any, Any]) -> None:
     model, X = fitted
     forest = converter.convert(model)
-    assert_equal_bits(forest, converter.oracle(model), rows_that_decide(forest, X))
+    assert_equal_bits(forest, converter.oracle_of(model), rows_that_decide(forest, X))
 
 
 @pytest.mark.parametrize("suffix", [".json", ".ubj"])
@@ -158,7 +158,7 @@ def test_a_saved_file_gives_the_same_forest(
     path = path.rename(tmp_path / "model.of.odd.name")
     forest, direct = converter.convert(path), converter.convert(model)
     rows = rows_that_decide(forest, X)
-    assert_equal_bits(forest, converter.oracle(path), rows)
+    assert_equal_bits(forest, converter.oracle_of(path), rows)
     for name in ("lo", "mid", "hi", "leaf_ptr"):
         np.testing.assert_array_equal(
             getattr(forest.bitvectors, name), getattr(direct.bitvectors, name)
@@ -293,11 +293,11 @@ def test_splits_on_categories_send_each_code_where_the_library_does(
     assert max(sizes) == 1 if name.startswith("one") else max(sizes) > 1
     assert np.any(~is_set)
     assert forest.inputs.categories is None
-    assert_equal_bits(forest, converter.oracle(model), code_rows())
+    assert_equal_bits(forest, converter.oracle_of(model), code_rows())
     for suffix in ("json", "ubj"):
         path = tmp_path / f"model.{suffix}"
         model.save_model(path)
-        assert_equal_bits(converter.convert(path), converter.oracle(path), code_rows())
+        assert_equal_bits(converter.convert(path), converter.oracle_of(path), code_rows())
 
 
 def test_a_certificate_shows_every_code_of_every_split_on_categories() -> None:
@@ -321,7 +321,7 @@ def test_a_sentinel_is_missing_before_it_is_a_code() -> None:
         ).fit(X, y)
         forest = converter.convert(model)
         assert np.any(forest.tests.kind == Kind.SET)
-        assert_equal_bits(forest, converter.oracle(model), code_rows())
+        assert_equal_bits(forest, converter.oracle_of(model), code_rows())
 
 
 def categorical_document() -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
@@ -344,7 +344,7 @@ def test_codes_that_float32_skips_are_in_no_set(tmp_path: Path) -> None:
         tree["categories"] = categories
         tree["categories_sizes"] = [len(categories)]
         path.write_text(json.dumps(document))
-        assert_equal_bits(converter.convert(path), converter.oracle(path), X)
+        assert_equal_bits(converter.convert(path), converter.oracle_of(path), X)
 
 
 def frame() -> tuple[Any, np.ndarray]:
@@ -386,7 +386,7 @@ def test_the_categories_of_a_frame_are_code_books(suffix: str, tmp_path: Path) -
         other = table.assign(text=table["text"].cat.reorder_categories(["", "a b", "z", "north"]))
         np.testing.assert_array_equal(tables.rows(other, forest.inputs, forest.dtype), X)
         np.testing.assert_array_equal(model.predict(other, output_margin=True), want)
-        assert_equal_bits(forest, converter.oracle(model), X)
+        assert_equal_bits(forest, converter.oracle_of(model), X)
 
 
 @pytest.mark.parametrize("unseen", ["zzz", "yyy"])
@@ -409,7 +409,7 @@ def test_a_category_that_was_not_trained_on_is_refused_and_in_no_set_if_asked(un
         X = tables.rows(frame, lenient.inputs, lenient.dtype)
     assert np.all(X[::17, 0] == -1)
     # As a code the library takes it, and sends it where the forest does.
-    assert_equal_bits(lenient, converter.oracle(model), X)
+    assert_equal_bits(lenient, converter.oracle_of(model), X)
 
 
 def test_a_book_beyond_ascii_is_left_out_and_codes_still_answer() -> None:
@@ -634,7 +634,7 @@ def test_models_of_every_objective_answer_as_the_library(objective: str, base: s
     model = xgb.train(parameters, rows, 5)
     forest = converter.convert(model)
     decisive = rows_that_decide(forest, X)
-    assert_equal_bits(forest, converter.oracle(model), decisive)
+    assert_equal_bits(forest, converter.oracle_of(model), decisive)
     raw = reference.raw(forest, decisive)
     answer = model.predict(xgb.DMatrix(decisive, nthread=1))
     if objective == "multi:softmax":
@@ -656,7 +656,7 @@ def test_a_base_score_for_each_target_may_be_set() -> None:
     model = xgb.train({"nthread": 1, "base_score": bases}, xgb.DMatrix(X, y), 3)
     forest = converter.convert(model)
     np.testing.assert_array_equal(forest.output.base_score, np.array(bases, np.float32))
-    assert_equal_bits(forest, converter.oracle(model), rows_that_decide(forest, X))
+    assert_equal_bits(forest, converter.oracle_of(model), rows_that_decide(forest, X))
 
 
 @pytest.mark.parametrize("kind", [{}, {"num_parallel_tree": 2}, {"booster": "dart"}], ids=str)
@@ -697,7 +697,7 @@ def test_base_score_may_be_scalar_or_vector(tmp_path: Path) -> None:
     for text in ("5E-1", "[5E-1,5E-1,5E-1]", "[1E-1,-2.5E0,3E0]"):
         document["learner"]["learner_model_param"]["base_score"] = text
         path.write_text(json.dumps(document))
-        assert_equal_bits(converter.convert(path), converter.oracle(path), X[:20])
+        assert_equal_bits(converter.convert(path), converter.oracle_of(path), X[:20])
 
 
 def test_a_document_without_the_newer_members_is_read(tmp_path: Path) -> None:
@@ -747,7 +747,7 @@ def test_vector_leaves_from_before_3_2_lift_and_do_not_reach_a_library_that_cras
     np.testing.assert_array_equal(reference.raw(old, X), reference.raw(new, X))
     if xgb.__version__ >= "3.2":
         with pytest.raises(UnsupportedModelError, match=r"before 3\.2"):
-            converter.oracle(path)
+            converter.oracle_of(path)
 
 
 def test_files_are_read_without_the_library(
@@ -757,12 +757,12 @@ def test_files_are_read_without_the_library(
     monkeypatch.setitem(sys.modules, "xgboost", None)
     assert converter.convert(str(tmp_path / "model.ubj")).n_trees == 2
     with pytest.raises(MissingLibraryError, match=r"bitvec\[xgboost\]"):
-        converter.oracle(tmp_path / "model.ubj")
+        converter.oracle_of(tmp_path / "model.ubj")
 
 
 def test_an_empty_batch_has_empty_answers() -> None:
     model = wrapper("XGBClassifier", "wine", n_estimators=1)
-    oracle = converter.oracle(model)
+    oracle = converter.oracle_of(model)
     empty = np.zeros((0, 13), np.float32)
     assert oracle.raw(empty).shape == (0, 3)
     assert oracle.leaf_ids is not None
@@ -932,7 +932,7 @@ def test_a_booster_without_trees_lifts_only_with_a_base_score_of_its_own() -> No
 def test_rows_of_another_width_do_not_reach_the_library() -> None:
     X = np.random.default_rng(0).random((50, 3), np.float32)
     model = xgb.XGBRegressor(n_estimators=2).fit(X, X[:, 0])
-    answers = converter.oracle(model)
+    answers = converter.oracle_of(model)
     for ask in (answers.raw, answers.leaf_ids):
         with pytest.raises(InputError, match="3 features"):
             ask(np.zeros((4, 5), np.float32))

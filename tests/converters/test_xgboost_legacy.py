@@ -57,7 +57,7 @@ def test_a_file_of_0_90_answers_as_the_versions_that_read_it(tmp_path: Path) -> 
         forest = converter.convert(path)
         assert forest.n_trees == 3
         np.testing.assert_array_equal(reference.raw(forest, rows())[:, 0], expected)
-        np.testing.assert_array_equal(converter.oracle(path).raw(rows())[:, 0], expected)
+        np.testing.assert_array_equal(converter.oracle_of(path).raw(rows())[:, 0], expected)
 
 
 def trained(rounds: int = 5, n_labels: int = 1, **parameters: Any) -> Any:
@@ -109,7 +109,7 @@ def test_a_binary_model_is_its_json_twin(name: str, tmp_path: Path) -> None:
         trees = json.loads(twin.read_text())["learner"]["gradient_booster"]["model"]["trees"]
         assert any(int(tree["tree_param"]["num_deleted"]) for tree in trees)
     X = near(rows())
-    np.testing.assert_array_equal(reference.raw(forest, X), converter.oracle(twin).raw(X))
+    np.testing.assert_array_equal(reference.raw(forest, X), converter.oracle_of(twin).raw(X))
     for part in ("tests", "bitvectors", "leaves", "output"):
         for field in getattr(forest, part).__dataclass_fields__:
             got, want = (getattr(getattr(f, part), field) for f in (forest, of_twin))
@@ -127,7 +127,7 @@ def test_the_library_reads_a_binary_model_through_its_document(name: str, tmp_pa
     path = tmp_path / "model.bin"
     document = json.loads(getattr(MODELS[name](), "get_booster", MODELS[name])().save_raw("json"))
     path.write_bytes(binary(document))
-    forest, oracle = converter.convert(path), converter.oracle(path)
+    forest, oracle = converter.convert(path), converter.oracle_of(path)
     X = near(rows())
     np.testing.assert_array_equal(reference.raw(forest, X), oracle.raw(X))
     if forest.n_trees:
@@ -169,7 +169,7 @@ def test_a_base_score_before_1_0_is_a_margin(
     base = converter.convert(path).output.base_score
     assert base is not None
     assert base.tobytes() == np.float32(float.fromhex(expected)).tobytes()  # -0.0 is not 0.0
-    assert converter.oracle(path).raw(rows()[:1]).tobytes() == base.tobytes()
+    assert converter.oracle_of(path).raw(rows()[:1]).tobytes() == base.tobytes()
 
 
 def test_a_base_score_of_classes_is_never_a_margin(tmp_path: Path) -> None:

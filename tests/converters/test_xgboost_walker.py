@@ -12,7 +12,7 @@ from walker_laws import assert_walks_to_the_leaves_of, catalogue
 
 xgb = pytest.importorskip("xgboost")
 
-from bitvec.converters.xgboost import convert, oracle  # noqa: E402
+from bitvec.converters.xgboost import convert, oracle_of  # noqa: E402
 
 MODELS = catalogue("test_xgboost")
 
@@ -45,11 +45,11 @@ def test_trees_lead_to_the_leaves_of_the_library_and_prove_the_conversion(
     name: str, tmp_path: Path
 ) -> None:
     model = FITTED[name]()
-    assert_walks_to_the_leaves_of(oracle(model), 40)
-    assert_proved(convert(model), oracle(model))
+    assert_walks_to_the_leaves_of(oracle_of(model), 40)
+    assert_proved(convert(model), oracle_of(model))
     path = tmp_path / "model.ubj"
     model.save_model(path)
-    assert_proved(convert(path), oracle(path))
+    assert_proved(convert(path), oracle_of(path))
 
 
 def test_a_stopped_wrapper_its_booster_and_its_file_state_the_trees_that_answer(
@@ -57,9 +57,9 @@ def test_a_stopped_wrapper_its_booster_and_its_file_state_the_trees_that_answer(
 ) -> None:
     model = MODELS.early_stopped()
     model.save_model(tmp_path / "model.json")
-    whole = assert_proved(convert(model.get_booster()), oracle(model.get_booster()))
+    whole = assert_proved(convert(model.get_booster()), oracle_of(model.get_booster()))
     for stopped in (model, tmp_path / "model.json"):
-        trees = assert_proved(convert(stopped), oracle(stopped))
+        trees = assert_proved(convert(stopped), oracle_of(stopped))
         assert trees.root.size == model.best_iteration + 1 < whole.root.size
 
 
@@ -67,5 +67,5 @@ def test_a_base_score_is_the_margin_that_the_library_adds(tmp_path: Path) -> Non
     for base in (0.5, 0.1, 0.9, 1e-7):
         rows = MODELS.labelled("binary:logistic")[1]
         model = xgb.train({"objective": "binary:logistic", "base_score": base}, rows, 1)
-        got, want = oracle(model).trees().stated["base_score"], convert(model).output.base_score
+        got, want = oracle_of(model).trees().stated["base_score"], convert(model).output.base_score
         assert got.tobytes() == want.tobytes()

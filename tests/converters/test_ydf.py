@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import bitvec
-from bitvec.converters.ydf import convert, oracle
+from bitvec.converters.ydf import convert, oracle_of
 from bitvec.converters.ydf.model import lift
 from bitvec.core import reference
 from bitvec.core.node_tests import Kind
@@ -126,7 +126,7 @@ def test_a_lifted_model_is_certified_against_ydf(name):
     forest = convert(model)
     quick = "QuickScorer" in model.list_compatible_engines()[0]
     assert forest.output.base_first == quick
-    certificate = bitvec.certify(forest, oracle(model), codes())
+    certificate = bitvec.certify(forest, oracle_of(model), codes())
     assert certificate.passed, certificate.summary()
     assert {"leaf ids", "raw scores"} <= set(certificate.parts)
 
@@ -134,7 +134,7 @@ def test_a_lifted_model_is_certified_against_ydf(name):
 @pytest.mark.parametrize("oblique", [{}, OBLIQUE])
 def test_an_isolation_forest_is_certified_against_ydf(oblique):
     model = ydf.IsolationForestLearner(features=FEATURES, num_trees=5, **oblique).train(DATA)
-    certificate = bitvec.certify(convert(model), oracle(model), codes())
+    certificate = bitvec.certify(convert(model), oracle_of(model), codes())
     assert certificate.passed, certificate.summary()
 
 
@@ -145,7 +145,7 @@ def test_missing_numbers_go_where_nodes_say_without_global_imputation():
     mean = np.array([c.numerical.mean for c in model.data_spec().columns[1:3]], np.float32)
     imputed = mean[forest.tests.feature] >= forest.b
     assert np.any(imputed != forest.tests.missing_right)
-    assert bitvec.certify(forest, oracle(model), codes()[:, :2]).passed
+    assert bitvec.certify(forest, oracle_of(model), codes()[:, :2]).passed
 
 
 def test_a_model_that_no_fast_engine_answers_is_refused():
@@ -154,7 +154,7 @@ def test_a_model_that_no_fast_engine_answers_is_refused():
         model = ydf.GradientBoostedTreesLearner(label="two", features=FEATURES, **options)
         model = model.train(table(seed))
         if model.list_compatible_engines():
-            assert bitvec.certify(convert(model), oracle(model), codes()).passed
+            assert bitvec.certify(convert(model), oracle_of(model), codes()).passed
         else:
             with pytest.raises(UnsupportedModelError, match="GLOBAL_IMPUTATION"):
                 convert(model)
@@ -203,7 +203,7 @@ def test_integer_categories_are_codes_themselves():
     raw = np.minimum(got, np.float32(1))
     codes = np.arange(-1, 40, dtype=np.int32)
     assert np.array_equal(raw, model.predict({"c": codes}))
-    assert bitvec.certify(forest, oracle(model)).passed
+    assert bitvec.certify(forest, oracle_of(model)).passed
 
 
 def test_columns_of_several_numbers_are_unstacked():
@@ -213,16 +213,16 @@ def test_columns_of_several_numbers_are_unstacked():
     model = ydf.RandomForestLearner(label="label", **FOREST).train(data)
     forest = convert(model)
     assert forest.inputs.feature_names == ("f.0_of_3", "f.1_of_3", "f.2_of_3")
-    assert bitvec.certify(forest, oracle(model), f).passed
+    assert bitvec.certify(forest, oracle_of(model), f).passed
 
 
 def test_logits_are_predictions_where_the_model_says_so():
     model = train("binary")
     model.set_output_logits(True)
     forest = convert(model)
-    assert bitvec.certify(forest, oracle(model), codes()).passed
+    assert bitvec.certify(forest, oracle_of(model), codes()).passed
     X = codes()
-    assert np.array_equal(bitvec.compile(forest).predict(X), oracle(model).predict(X))
+    assert np.array_equal(bitvec.compile(forest).predict(X), oracle_of(model).predict(X))
 
 
 def test_an_initial_prediction_of_each_class_is_added(tmp_path):
@@ -234,7 +234,7 @@ def test_an_initial_prediction_of_each_class_is_added(tmp_path):
     assert content.count(zero * 4) == 1
     values = np.array([0.1, -0.7, 3.3, 0.0], "<f4")
     header.write_bytes(content.replace(zero * 4, b"".join(b"\x25" + v.tobytes() for v in values)))
-    certificate = bitvec.certify(convert(tmp_path / "m"), oracle(tmp_path / "m"), codes())
+    certificate = bitvec.certify(convert(tmp_path / "m"), oracle_of(tmp_path / "m"), codes())
     assert certificate.passed, certificate.summary()
 
 
@@ -244,8 +244,8 @@ def test_a_directory_lifts_as_the_model_does(tmp_path, format_):
     model.set_node_format(format_)
     model.save(str(tmp_path / "m"))
     forest = convert(tmp_path / "m")
-    assert np.array_equal(reference.raw(forest, codes()), oracle(model).raw(codes()))
-    assert bitvec.certify(forest, oracle(str(tmp_path / "m"))).passed
+    assert np.array_equal(reference.raw(forest, codes()), oracle_of(model).raw(codes()))
+    assert bitvec.certify(forest, oracle_of(str(tmp_path / "m"))).passed
 
 
 def test_nodes_in_several_files_are_one_sequence(tmp_path):
@@ -259,8 +259,8 @@ def test_nodes_in_several_files_are_one_sequence(tmp_path):
     (path / "nodes-00001-of-00002").write_bytes(content[:8] + content[first:])
     header = path / "gradient_boosted_trees_header.pb"
     header.write_bytes(b"\x08\x02" + header.read_bytes()[2:])
-    assert np.array_equal(reference.raw(convert(path), codes()), oracle(model).raw(codes()))
-    assert np.array_equal(oracle(path).raw(codes()), oracle(model).raw(codes()))
+    assert np.array_equal(reference.raw(convert(path), codes()), oracle_of(model).raw(codes()))
+    assert np.array_equal(oracle_of(path).raw(codes()), oracle_of(model).raw(codes()))
 
 
 def test_a_tree_of_one_leaf_lifts():
@@ -268,7 +268,7 @@ def test_a_tree_of_one_leaf_lifts():
     model = ydf.RandomForestLearner(label="label", num_trees=3, features=["a"]).train(data)
     forest = convert(model)
     assert forest.n_nodes == 0
-    assert bitvec.certify(forest, oracle(model), data["a"][:, None]).passed
+    assert bitvec.certify(forest, oracle_of(model), data["a"][:, None]).passed
 
 
 def test_a_category_set_is_refused_by_name():

@@ -76,7 +76,7 @@ ASK = """
 import os, signal, sys
 import numpy as np
 import ydf
-from bitvec.converters.ydf import oracle
+from bitvec.converters.ydf import oracle_of
 
 folder = sys.argv[1]
 X = np.load(folder + "/X.npy")
@@ -88,7 +88,7 @@ for name in sorted(os.listdir(folder)):
             signal.alarm(10)  # or hang it
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-            np.save(folder + "/" + name + ".npy", oracle(folder + "/" + name).raw(X))
+            np.save(folder + "/" + name + ".npy", oracle_of(folder + "/" + name).raw(X))
             os._exit(0)
         os.waitpid(child, 0)
 """

@@ -17,7 +17,7 @@ from walker_laws import (
 
 ydf = pytest.importorskip("ydf")
 
-from bitvec.converters.ydf import convert, oracle  # noqa: E402
+from bitvec.converters.ydf import convert, oracle_of  # noqa: E402
 
 MODELS = catalogue("test_ydf")
 ISOLATION = {"isolation": {}, "oblique isolation": MODELS.OBLIQUE}
@@ -35,7 +35,7 @@ def train(name: str) -> Any:
 @pytest.mark.parametrize("name", [*MODELS.MODELS, *ISOLATION])
 def test_models_are_proved_and_lead_to_the_leaves_and_sums_of_ydf(name: str) -> None:
     model = train(name)
-    answers = oracle(model)
+    answers = oracle_of(model)
     trees = assert_walks_to_the_leaves_of(answers, 30)
     forest = convert(model)
     assert_proved(forest, answers)
@@ -51,14 +51,14 @@ def test_models_are_proved_and_lead_to_the_leaves_and_sums_of_ydf(name: str) -> 
 def test_a_directory_states_the_trees_of_its_model(tmp_path) -> None:
     model = train("binary")
     model.save(str(tmp_path / "model"))
-    assert_proved(convert(model), oracle(tmp_path / "model"))
+    assert_proved(convert(model), oracle_of(tmp_path / "model"))
 
 
 def test_missing_numbers_that_keep_to_the_nodes_are_proved() -> None:
     options = {**MODELS.BOOST, "missing_value_policy": "LOCAL_IMPUTATION"}
     learner = ydf.GradientBoostedTreesLearner(label="two", features=["a", "b"], **options)
     model = learner.train(MODELS.DATA)
-    assert_proved(convert(model), oracle(model))
+    assert_proved(convert(model), oracle_of(model))
 
 
 def test_shares_of_weighted_rows_keep_all_bits() -> None:
@@ -69,7 +69,7 @@ def test_shares_of_weighted_rows_keep_all_bits() -> None:
         label="y", weights="w", num_trees=3, winner_take_all=False, max_depth=3
     )
     model = learner.train(rows)
-    trees = assert_walks_to_the_leaves_of(oracle(model), 30)
+    trees = assert_walks_to_the_leaves_of(oracle_of(model), 30)
     held = [node for i in range(3) for node in model._model.GetTree(i)]
     leaf = [node.classifier for node in held if not node.HasField("condition")]
     share = [one.distribution.counts[2] / (one.distribution.sum * 3) for one in leaf]

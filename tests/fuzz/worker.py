@@ -66,9 +66,9 @@ def certify(path: Path) -> None:
         bitvec.certify(forest, path, engine="reference")
 
 
-def oracle(path: Path) -> None:
+def oracle_of(path: Path) -> None:
     """Ask a file that is only run, and lifted by nothing."""
-    asked = api.oracle(path)
+    asked = api.oracle_of(path)
     asked.raw(np.zeros((2, asked.n_features or 0), asked.input_dtype))
 
 
@@ -78,7 +78,7 @@ READERS: dict[str, Callable[[Path], None]] = {
     "certificate": certificate,
     "rows": rows,
     "certify": certify,
-    "oracle": oracle,
+    "oracle": oracle_of,
 }
 """By the first word of a sound file's name."""
 

@@ -635,7 +635,7 @@ def test_a_forest_of_scikit_learn_is_covered_and_agrees_bit_for_bit():
 
     X, y = datasets.load_digits(return_X_y=True)
     model = RandomForestClassifier(5, random_state=0).fit(X, y)
-    certificate = compare(sklearn.convert(model), sklearn.oracle(model), X=X)
+    certificate = compare(sklearn.convert(model), sklearn.oracle_of(model), X=X)
     assert certificate.passed, certificate.summary()
     assert certificate.coverage == 1
     assert certificate.n_unreachable == 0
@@ -655,7 +655,7 @@ def test_a_booster_of_xgboost_is_compared_down_to_labels_and_stored_leaves():
     softmax = xgboost.XGBClassifier(n_estimators=4, objective="multi:softmax").fit(X, y)
     two = xgboost.XGBClassifier(n_estimators=4, booster="dart").fit(X, y > 0)
     for each in (model, model.get_booster(), softmax, softmax.get_booster(), two):
-        check_every_part(converter.convert(each), converter.oracle(each), X)
+        check_every_part(converter.convert(each), converter.oracle_of(each), X)
 
 
 def test_a_model_of_treelite_is_compared_down_to_labels_and_stored_leaves():
@@ -669,7 +669,7 @@ def test_a_model_of_treelite_is_compared_down_to_labels_and_stored_leaves():
     for labels in (y, y > 0, np.stack([y, y % 2], axis=1)):
         fitted = RandomForestClassifier(4, max_depth=3, random_state=0).fit(X, labels)
         model = treelite.sklearn.import_model(fitted)
-        check_every_part(converter.convert(model), converter.oracle(model), X)
+        check_every_part(converter.convert(model), converter.oracle_of(model), X)
 
 
 def test_an_exported_file_is_compared_down_to_labels(tmp_path):
@@ -690,7 +690,7 @@ def test_an_exported_file_is_compared_down_to_labels(tmp_path):
         ).passed
         with pytest.raises(InputError, match=r"features as the forest, 3, got 4"):
             api.certify(
-                axis, api.oracle(bitvec.export(wider(axis), tmp_path / "w.onnx", form=form))
+                axis, api.oracle_of(bitvec.export(wider(axis), tmp_path / "w.onnx", form=form))
             )
 
 

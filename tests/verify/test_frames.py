@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import bitvec
-from bitvec.api import oracle
+from bitvec.api import oracle_of
 from bitvec.verify.certificates import load
 from bitvec.verify.certificates.frame_result import DIFFER, EQUAL, FOREST, REFUSED, SOURCE
 from bitvec.verify.certificates.frames import compare_frames
@@ -263,7 +263,7 @@ def test_frames_of_every_library_are_answered_alike_or_refused(source: str) -> N
     }
     predictor = bitvec.compile(forest)
     answers = FrameAnswers(predictor.raw, predictor.exit_leaves, predictor.predict)
-    results = compare_frames(forest, oracle(model), answers, frames.items())
+    results = compare_frames(forest, oracle_of(model), answers, frames.items())
     assert not [one for one in results if one.outcome == DIFFER]
     assert sum(one.outcome == EQUAL for one in results) >= 3
 

@@ -123,7 +123,7 @@ def same(a: Any, b: Any) -> bool:
 def test_answers_over_the_pipe_are_those_of_this_process(save: Any, tmp_path: Path) -> None:
     path = tmp_path / "model"
     save(path)
-    here, there = dispatch.loaded_oracle(path), api.oracle(path)
+    here, there = dispatch.loaded_oracle(path), api.oracle_of(path)
     dtype = api.convert(path).dtype
     rows = np.repeat(X, 30, axis=0)[:, : here.n_features].astype(dtype)  # several blocks
     rows[::7, 1] = np.nan

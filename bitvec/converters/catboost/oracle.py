@@ -128,7 +128,7 @@ MOST_ULPS: Final = 512
 """Of what CatBoost makes of exponentials: scores of several hundred have a large 1 + |x|."""
 
 
-def oracle(model: Any, *, categories: Iterable[str | int] = ()) -> Oracle:
+def oracle_of(model: Any, *, categories: Iterable[str | int] = ()) -> Oracle:
     """Return CatBoost's own answers to a model that `convert` accepts.
 
     Parameters

@@ -30,7 +30,7 @@ ORDER = (
 SUMS = "LightGBM's raw scores of a random forest are sums: they were divided by its iterations"
 
 
-def oracle(model: Any) -> Oracle:
+def oracle_of(model: Any) -> Oracle:
     """Return LightGBM's own answers to a model that `convert` accepts.
 
     Parameters

@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Int64
 
 from bitvec.converters.native.children import checked_children
 from bitvec.converters.native.leaf_values import as_columns, pi_or_mean
-from bitvec.converters.native.lift import forest_of, margin_tests, oracle_of
+from bitvec.converters.native.lift import forest_of, margin_tests, oracle_of_estimator
 from bitvec.converters.native.plain_arrays import finite, float_dtype, floats, integers
 from bitvec.converters.native.sparse_rows import sparse_rows, sum_in_order
 from bitvec.converters.native.tree import NativeTree
@@ -284,6 +284,6 @@ def lift(tree: CPT) -> Forest:
     return forest_of([tree], tests, model="CPT")
 
 
-def oracle(tree: CPT) -> Oracle:
+def oracle_of(tree: CPT) -> Oracle:
     """Return what a lifted tree is compared with: the tree's own walk."""
-    return oracle_of([tree], tree.raw, model="CPT")
+    return oracle_of_estimator([tree], tree.raw, model="CPT")

@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Int64
 
 from bitvec.converters.native.children import checked_children, root
 from bitvec.converters.native.leaf_values import as_columns, pi_or_mean
-from bitvec.converters.native.lift import forest_of, margin_tests, oracle_of
+from bitvec.converters.native.lift import forest_of, margin_tests, oracle_of_estimator
 from bitvec.converters.native.mean_forest import MeanForest
 from bitvec.converters.native.plain_arrays import finite, float_dtype, floats, integers
 from bitvec.converters.native.sparse_rows import SparseRows, sparse_rows, sum_in_order
@@ -320,11 +320,11 @@ def lift_forest(forest: E2EDF) -> Forest:
     return _lift(forest.trees, "E2EDF", Aggregate.MEAN)
 
 
-def oracle(tree: E2EDT) -> Oracle:
+def oracle_of(tree: E2EDT) -> Oracle:
     """Return what a lifted tree is compared with: the tree's own walk."""
-    return oracle_of([tree], tree.raw, model="E2EDT")
+    return oracle_of_estimator([tree], tree.raw, model="E2EDT")
 
 
 def oracle_of_forest(forest: E2EDF) -> Oracle:
     """Return what a lifted forest is compared with: its trees' own walks."""
-    return oracle_of(forest.trees, forest.raw, model="E2EDF")
+    return oracle_of_estimator(forest.trees, forest.raw, model="E2EDF")

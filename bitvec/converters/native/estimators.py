@@ -49,7 +49,7 @@ def held_forest(model: Any) -> Forest:
     return forest
 
 
-def oracle_of(model: Any, native: Callable[[Any], Oracle]) -> Oracle:
+def oracle_of_estimator(model: Any, native: Callable[[Any], Oracle]) -> Oracle:
     """Return what an estimator's forest is compared with.
 
     Leaves and raw scores are those of the native trees' own walks, predictions and probabilities

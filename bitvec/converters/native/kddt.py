@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Int64
 
 from bitvec.converters.native.children import checked_children, root
 from bitvec.converters.native.leaf_values import as_columns, checked_classes, checked_vectors
-from bitvec.converters.native.lift import forest_of, oracle_of
+from bitvec.converters.native.lift import forest_of, oracle_of_estimator
 from bitvec.converters.native.mean_forest import MeanForest
 from bitvec.converters.native.plain_arrays import finite, float_dtype, floats, integers
 from bitvec.converters.native.tree import NativeTree
@@ -381,11 +381,11 @@ def lift_forest(forest: KDDTForest) -> Forest:
     return _lift(forest.trees, "KDDTForest", Aggregate.MEAN)
 
 
-def oracle(tree: KDDT) -> Oracle:
+def oracle_of(tree: KDDT) -> Oracle:
     """Return what a lifted tree is compared with: the tree's own walk."""
-    return oracle_of([tree], tree.raw, model="KDDT")
+    return oracle_of_estimator([tree], tree.raw, model="KDDT")
 
 
 def oracle_of_forest(forest: KDDTForest) -> Oracle:
     """Return what a lifted forest is compared with: its trees' own walks."""
-    return oracle_of(forest.trees, forest.raw, model="KDDTForest")
+    return oracle_of_estimator(forest.trees, forest.raw, model="KDDTForest")

@@ -195,7 +195,7 @@ def forest_of(
     )
 
 
-def oracle_of(
+def oracle_of_estimator(
     trees: Sequence[NativeTree],
     raw: Callable[[Array], Array],
     *,

@@ -14,12 +14,12 @@ from bitvec.errors import UnsupportedModelError
 from bitvec.verify.oracle import Oracle
 
 _TABLE: dict[type, tuple[Callable[[Any], Forest], Callable[[Any], Oracle]]] = {
-    cpt.CPT: (cpt.lift, cpt.oracle),
-    e2edt.E2EDT: (e2edt.lift, e2edt.oracle),
+    cpt.CPT: (cpt.lift, cpt.oracle_of),
+    e2edt.E2EDT: (e2edt.lift, e2edt.oracle_of),
     e2edt.E2EDF: (e2edt.lift_forest, e2edt.oracle_of_forest),
-    kddt.KDDT: (kddt.lift, kddt.oracle),
+    kddt.KDDT: (kddt.lift, kddt.oracle_of),
     kddt.KDDTForest: (kddt.lift_forest, kddt.oracle_of_forest),
-    tao.TAO: (tao.lift, tao.oracle),
+    tao.TAO: (tao.lift, tao.oracle_of),
 }
 
 
@@ -47,13 +47,13 @@ def convert(model: Any) -> Forest:
     return _entry(model)[0](model)
 
 
-def oracle(model: Any) -> Oracle:
+def oracle_of(model: Any) -> Oracle:
     """Return what a lifted native tree is compared with: its own walk by the paper's rule.
 
     To the walk of an estimator's trees come the answers of the estimator itself.
     """
     if estimators.is_estimator(model):
-        return estimators.oracle_of(model, oracle)
+        return estimators.oracle_of_estimator(model, oracle_of)
     answering = _entry(model)[1](model)
     return replace(answering, trees=partial(source_trees, model) if is_walked(model) else None)
 

@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Int64
 
 from bitvec.converters.native.children import checked_children
 from bitvec.converters.native.leaf_values import as_columns, checked_classes, checked_vectors
-from bitvec.converters.native.lift import forest_of, margin_tests, oracle_of
+from bitvec.converters.native.lift import forest_of, margin_tests, oracle_of_estimator
 from bitvec.converters.native.plain_arrays import finite, floats, integers
 from bitvec.converters.native.sparse_rows import SparseRows, sparse_rows, sum_in_order
 from bitvec.converters.native.tree import NativeTree
@@ -254,6 +254,6 @@ def _linear_terms(tree: TAO, U: Float[Array, "n_leaves n_outputs n_features"]) -
     return LinearTerms(ptr, column.astype(np.int32), U[leaf, :, column], tree.V)
 
 
-def oracle(tree: TAO) -> Oracle:
+def oracle_of(tree: TAO) -> Oracle:
     """Return what a lifted tree is compared with: the tree's own walk."""
-    return oracle_of([tree], tree.raw, model="TAO")
+    return oracle_of_estimator([tree], tree.raw, model="TAO")

@@ -63,7 +63,7 @@ def convert(model: Any) -> Forest:
         return _forest(message)[0]
 
 
-def oracle(model: Any) -> Oracle:
+def oracle_of(model: Any) -> Oracle:
     """Return the model in onnxruntime, on one thread.
 
     Raises

@@ -9,12 +9,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bitvec.converters.sklearn.model import convert, oracle, round_down
+    from bitvec.converters.sklearn.model import convert, oracle_of, round_down
     from bitvec.converters.sklearn.writer import to_sklearn
 
-_HOME = {"convert": "model", "round_down": "model", "oracle": "model", "to_sklearn": "writer"}
+_HOME = {"convert": "model", "round_down": "model", "oracle_of": "model", "to_sklearn": "writer"}
 
-__all__ = ["convert", "oracle", "round_down", "to_sklearn"]
+__all__ = ["convert", "oracle_of", "round_down", "to_sklearn"]
 
 
 def __getattr__(name: str) -> Any:

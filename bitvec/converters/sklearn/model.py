@@ -52,7 +52,7 @@ def convert(model: Any) -> Forest:
     return lift(model)
 
 
-def oracle(model: Any) -> Oracle:
+def oracle_of(model: Any) -> Oracle:
     """Return the model as the other side of a comparison.
 
     `raw` is the library's public prediction function where it returns what `convert` calls the raw
@@ -64,6 +64,6 @@ def oracle(model: Any) -> Oracle:
     UnsupportedModelError, InvalidForestError
         As `convert`: nothing is run before its arrays are known to be sound.
     """
-    from bitvec.converters.sklearn.oracle import oracle_of
+    from bitvec.converters.sklearn.oracle import oracle_of_estimator
 
-    return oracle_of(model, lift(model), sklearn.__version__)
+    return oracle_of_estimator(model, lift(model), sklearn.__version__)

@@ -22,7 +22,7 @@ from bitvec.verify.oracle import FrameAnswers, LeafValues, Oracle
 Answer = Callable[[Array], Array]
 
 
-def oracle_of(model: Any, forest: Forest, version: str) -> Oracle:
+def oracle_of_estimator(model: Any, forest: Forest, version: str) -> Oracle:
     """Return the oracle of a model whose forest shows that its arrays are sound."""
     kind = models.kind_of(model)
     answering = _alone(model)

@@ -116,12 +116,12 @@ def load(path: str | Path) -> Any:
     )
 
 
-def oracle(path: str | Path) -> Oracle:
+def oracle_of(path: str | Path) -> Oracle:
     """Return the model in a .skops file as the other side of a comparison."""
     model = load(path)
     from bitvec.converters import sklearn
 
-    return sklearn.oracle(model)
+    return sklearn.oracle_of(model)
 
 
 def dumps(estimator: Any) -> bytes:

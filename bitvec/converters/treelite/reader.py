@@ -91,7 +91,7 @@ def convert(model: Any) -> Forest:
         return lift(_opened(model))
 
 
-def oracle(model: Any) -> Oracle:
+def oracle_of(model: Any) -> Oracle:
     """Return the model, as GTIL with one thread answers for it.
 
     GTIL gives probabilities and leaves the label to its caller: here it is the number of the

@@ -28,7 +28,7 @@ _SQUARED_ERROR: Final = bytes([schema.BOOSTED_TREES.number("loss") << 3, Loss.SQ
 """A field that sets the loss, wherever the header has set it before."""
 
 
-def oracle(model: Any) -> Oracle:
+def oracle_of(model: Any) -> Oracle:
     """Return YDF's own answers to a model that `convert` accepts.
 
     Parameters

@@ -11,7 +11,7 @@ from sklearn import ensemble, tree
 from sklearn.datasets import load_iris
 
 from bitvec import files
-from bitvec.converters.sklearn import convert, oracle
+from bitvec.converters.sklearn import convert, oracle_of
 from bitvec.errors import InputError
 from bitvec.runtime.predict.predictor import VERBS, compile
 
@@ -65,7 +65,7 @@ def test_a_forest_refuses_a_row_if_and_only_if_its_model_does(fitted, name, colu
 
 def test_marks_are_those_that_the_oracle_finds_by_asking(fitted):
     model, forest, _ = fitted
-    answers = oracle(model)
+    answers = oracle_of(model)
     metadata = forest.source.metadata
     if type(model).__name__ == "BaggingRegressor":
         return  # asked with columns that no tree reads

@@ -25,7 +25,7 @@ def wedge() -> tuple[Forest, Oracle]:
     y = np.where(X[:, 0] < 0, 0, np.where(X[:, 1] < -1, 5, 9))
     model = DecisionTreeRegressor(max_depth=2, random_state=0).fit(X, y)
     forest = bitvec.convert(model)
-    oracle = bitvec.api.oracle(model)
+    oracle = bitvec.api.oracle_of(model)
     # The converted forest is right, so its own trees stand for the library's.
     trees = replace(of_forest(forest), leaf_id=forest.source.leaf_id)
     stated = {"base_score": forest.output.base_score, "aggregate": forest.output.aggregate}

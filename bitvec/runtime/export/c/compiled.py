@@ -175,7 +175,7 @@ class CompiledHeader:
 _VOID = ctypes.c_void_p
 
 
-def oracle(
+def oracle_of(
     header: CSource | str | os.PathLike[str],
     *,
     classes: tuple[Array, ...] | None = None,

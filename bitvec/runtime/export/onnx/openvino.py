@@ -8,7 +8,7 @@ from typing import Any
 
 from bitvec.core.arrays import Array
 from bitvec.errors import FileFormatError, MissingLibraryError
-from bitvec.runtime.export.onnx.session import OnnxEngine, any_batch, oracle
+from bitvec.runtime.export.onnx.session import OnnxEngine, any_batch, oracle_of
 from bitvec.verify import workers
 from bitvec.verify.oracle import Oracle
 
@@ -75,4 +75,4 @@ def certified(model: Any) -> Oracle:
 
 def loaded(model: Any) -> Oracle:
     """Return a model as the oracle of a certificate, in this process."""
-    return oracle(OpenVinoEngine(any_batch(model)))
+    return oracle_of(OpenVinoEngine(any_batch(model)))

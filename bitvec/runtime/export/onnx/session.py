@@ -247,7 +247,7 @@ def open_session(model: Any, n_threads: int) -> Any:
         ) from None
 
 
-def oracle(model: Any) -> Oracle:
+def oracle_of(model: Any) -> Oracle:
     """Return an exported model as the oracle of a certificate, on one thread.
 
     Parameters

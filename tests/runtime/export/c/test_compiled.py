@@ -17,7 +17,7 @@ from bitvec.core.output import Output, PostTransform, SoftmaxSum
 from bitvec.errors import FileFormatError, InputError
 from bitvec.runtime.export.c import compiled as compiling
 from bitvec.runtime.export.c import to_c
-from bitvec.runtime.export.c.compiled import CompiledHeader, MissingCompilerError, oracle
+from bitvec.runtime.export.c.compiled import CompiledHeader, MissingCompilerError, oracle_of
 from bitvec.runtime.predict.engine import Engine
 
 needs_compiler = pytest.mark.skipif(
@@ -91,14 +91,14 @@ def test_real_models_are_certified(build, thresholds):
     model, X = build()
     forest = bitvec.convert(model)
     source = to_c(forest, thresholds=thresholds)
-    certificate = bitvec.certify(forest, oracle(source, classes=forest.output.classes), X)
+    certificate = bitvec.certify(forest, oracle_of(source, classes=forest.output.classes), X)
     assert certificate.passed, certificate.summary()
 
 
 @needs_compiler
 def test_an_unrolled_forest_is_certified():
     forest = bitvec.convert(sklearn_classifier()[0]).take([0, 1, 2])
-    answers = oracle(to_c(forest, form="unrolled"), classes=forest.output.classes)
+    answers = oracle_of(to_c(forest, form="unrolled"), classes=forest.output.classes)
     assert bitvec.certify(forest, answers).passed
 
 
@@ -107,7 +107,7 @@ def test_a_wrong_header_is_not_certified(stump):
     source = to_c(stump)
     wrong = replace(source, text=source.text.replace("v > b", "v >= b"))
     assert wrong.text != source.text
-    assert not bitvec.certify(stump, oracle(wrong)).passed
+    assert not bitvec.certify(stump, oracle_of(wrong)).passed
 
 
 @needs_compiler
@@ -198,14 +198,14 @@ def test_several_targets_have_labels_and_probabilities():
     engine = CompiledHeader(to_c(forest))
     parts = transforms.probabilities(output, reference.raw(forest, X))
     assert np.array_equal(engine.probabilities(X), np.concatenate(parts, axis=1))
-    found = oracle(to_c(forest), classes=classes).predict(X)
+    found = oracle_of(to_c(forest), classes=classes).predict(X)
     assert np.array_equal(found, transforms.predictions(output, reference.raw(forest, X)))
 
 
 @needs_compiler
 def test_labels_that_were_not_given_are_not_compared():
     forest = bitvec.convert(sklearn_classifier()[0]).take([0])
-    other = oracle(to_c(forest))
+    other = oracle_of(to_c(forest))
     assert other.predict is None
     assert "labels" in other.notes[0]
     assert bitvec.certify(forest, other).passed
@@ -272,7 +272,7 @@ def test_float_headers_do_not_ask_for_a_double_of_64_bits(stump):
 @needs_compiler
 @pytest.mark.parametrize("name", ["bitvec", "batch", "n", "label", "exports", "for_each"])
 def test_any_name_that_c_takes_can_be_certified(stump, name):
-    assert bitvec.certify(stump, oracle(to_c(stump, name=name))).passed
+    assert bitvec.certify(stump, oracle_of(to_c(stump, name=name))).passed
 
 
 @needs_compiler

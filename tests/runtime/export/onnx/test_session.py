@@ -14,7 +14,7 @@ from bitvec.core.forest import from_matrices
 from bitvec.core.graph.interface import Interface
 from bitvec.errors import FileFormatError, InputError
 from bitvec.runtime.export.onnx.files import save
-from bitvec.runtime.export.onnx.session import OnnxEngine, any_batch, oracle
+from bitvec.runtime.export.onnx.session import OnnxEngine, any_batch, oracle_of
 from bitvec.runtime.export.onnx.tensor import to_onnx
 from bitvec.runtime.export.onnx_files import OnnxOptions, onnx_model
 from bitvec.runtime.predict.engine import Engine
@@ -38,41 +38,41 @@ def test_an_exported_model_is_an_engine(stump):
 
 def test_a_file_is_the_oracle_of_a_comparison(stump, tmp_path):
     path = save(to_onnx(stump, leaves=True), tmp_path / "stump.onnx")
-    other = oracle(path)
+    other = oracle_of(path)
     X = np.array([[0.0, 1.0], [1.0, 1.0]])
     assert other.name == "onnxruntime"
     assert other.exact
     assert np.array_equal(other.raw(X), reference.raw(stump, X))
     assert other.leaf_ids(X).tolist() == [[0], [1]]
-    assert oracle(to_onnx(stump)).leaf_ids is None
+    assert oracle_of(to_onnx(stump)).leaf_ids is None
 
 
 def test_a_file_of_a_fixed_batch_is_compared_with_it_left_open(stump, tmp_path):
     path = save(to_onnx(stump, interface=Interface(batch=2**31 - 1)), tmp_path / "stump.onnx")
-    other = oracle(path)
+    other = oracle_of(path)
     X = np.random.default_rng(0).normal(size=(7, 2))
     assert np.array_equal(other.raw(X), reference.raw(stump, X))
     assert any("takes 2147483647 rows at a time" in note for note in other.notes)
     assert any_batch(to_onnx(stump)).graph.input[0].type.tensor_type.shape.dim[0].dim_param
     small = save(to_onnx(stump, interface=Interface(batch=3)), tmp_path / "stump.ort")
     assert any_batch(small) is small
-    assert np.array_equal(oracle(small).raw(X), reference.raw(stump, X))
+    assert np.array_equal(oracle_of(small).raw(X), reference.raw(stump, X))
 
 
 @pytest.mark.parametrize("target", ["openvino", "coreml", "onnxruntime-mobile"])
 def test_a_certificate_says_that_another_runtime_answered(target):
     forest = from_matrices([[1.0, 0.0]], [0.5], [[0], [1]], [10, 20])
-    notes = oracle(onnx_model(forest, OnnxOptions(target=target))).notes
+    notes = oracle_of(onnx_model(forest, OnnxOptions(target=target))).notes
     assert any(note.startswith(f"{target}, which the file is for, was not run") for note in notes)
-    plain = oracle(onnx_model(forest, OnnxOptions(target="onnxruntime"))).notes
+    plain = oracle_of(onnx_model(forest, OnnxOptions(target="onnxruntime"))).notes
     assert not any("was not run" in note for note in plain)
 
 
 def test_only_a_portable_file_with_a_second_input_takes_missing_values(stump):
     for finite in (False, True):
         options = OnnxOptions("portable", finite=finite)
-        assert oracle(onnx_model(stump, options)).accepts_missing is not finite
-    assert oracle(onnx_model(stump, OnnxOptions())).accepts_missing
+        assert oracle_of(onnx_model(stump, options)).accepts_missing is not finite
+    assert oracle_of(onnx_model(stump, OnnxOptions())).accepts_missing
 
 
 @pytest.mark.skipif(os.name == "nt", reason="its file names are text")
