@@ -1,0 +1,350 @@
+"""Small models of every library, so small that all cells of their columns can be enumerated."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+Maker = Callable[[], Any]
+
+
+def makers() -> dict[str, dict[str, Maker]]:
+    """Return functions that train a model, by library and name."""
+    return {
+        "scikit-learn": _of_sklearn(),
+        "xgboost": _of_xgboost(),
+        "LightGBM": _of_lightgbm(),
+        "CatBoost": _of_catboost(),
+        "treelite": _of_treelite(),
+        "ONNX": _of_onnx(),
+        "YDF": _of_ydf(),
+        "native": _of_native(),
+    }
+
+
+def rows(n: int = 200) -> tuple[Any, Any]:
+    """Return numbers, codes, missing values, and a target that depends on all of them."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 3)).round(2)
+    X[:, 2] = rng.integers(0, 6, n)
+    y = np.where(X[:, 0] < 0, 0, np.where(X[:, 1] < -0.5, 5, 9)) + (X[:, 2] % 2)
+    X[rng.random(n) < 0.15, 1] = np.nan
+    return X, y
+
+
+def _plain() -> tuple[Any, Any]:
+    X, y = rows()
+    return np.nan_to_num(X), y
+
+
+def _classes(y: Any, n: int = 3) -> Any:
+    return np.digitize(y, np.quantile(y, np.linspace(0, 1, n + 1)[1:-1]))
+
+
+def _of_sklearn() -> dict[str, Maker]:
+    from sklearn import ensemble, tree
+
+    X, y = rows()
+    whole, _ = _plain()
+    words = np.array(["no", "so", "yes"])[_classes(y)]
+    small = {"n_estimators": 3, "max_depth": 2, "random_state": 0}
+    binned = {"max_iter": 2, "max_leaf_nodes": 4, "min_samples_leaf": 5, "random_state": 0}
+    cases: dict[str, tuple[Any, Any, Any]] = {
+        "decision tree": (tree.DecisionTreeRegressor(max_depth=3), X, y),
+        "tree of two targets": (
+            tree.DecisionTreeClassifier(max_depth=2), X, np.stack([y > 5, y > 8], axis=1)
+        ),
+        "tree of words": (tree.DecisionTreeClassifier(max_depth=3), X, words),
+        "random forest": (ensemble.RandomForestRegressor(**small), X, y),
+        "forest classifier": (ensemble.RandomForestClassifier(**small), X, _classes(y, 2)),
+        "extra trees": (ensemble.ExtraTreesClassifier(**small), whole, words),
+        "bagging": (
+            ensemble.BaggingRegressor(
+                tree.DecisionTreeRegressor(max_depth=2), 3, random_state=0
+            ), whole, y,
+        ),
+        "gradient boosting": (ensemble.GradientBoostingRegressor(**small), whole, y),
+        "boosting classifier": (
+            ensemble.GradientBoostingClassifier(**small), whole, _classes(y, 2)
+        ),
+        "boosting of three classes": (
+            ensemble.GradientBoostingClassifier(n_estimators=2, max_depth=1), whole, words
+        ),
+        "histograms": (ensemble.HistGradientBoostingRegressor(**binned), X, y),
+        "histograms of categories": (
+            ensemble.HistGradientBoostingClassifier(categorical_features=[2], **binned),
+            X, _classes(y, 2),
+        ),
+        "AdaBoost": (
+            ensemble.AdaBoostClassifier(
+                tree.DecisionTreeClassifier(max_depth=2), n_estimators=3, random_state=0
+            ), whole, words,
+        ),
+        "AdaBoost regressor": (
+            ensemble.AdaBoostRegressor(
+                tree.DecisionTreeRegressor(max_depth=2), n_estimators=3, random_state=0
+            ), whole, y,
+        ),
+        "isolation forest": (
+            ensemble.IsolationForest(n_estimators=3, max_samples=8, random_state=0), whole, y
+        ),
+    }
+
+    def fit(model: Any, X: Any, y: Any) -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return model.fit(X, y)
+
+    return {name: partial(fit, *case) for name, case in cases.items()}
+
+
+def _of_xgboost() -> dict[str, Maker]:
+    import xgboost as xgb
+
+    def train(y: Any, **options: Any) -> Any:
+        kinds = ["q", "q", "c"]
+        matrix = xgb.DMatrix(rows()[0], y, feature_types=kinds, enable_categorical=True)
+        return xgb.train({"max_depth": 2, "nthread": 1, **options}, matrix, 3)
+
+    _, y = rows()
+    both = np.stack([y, -y], axis=1)
+    vectors = {"multi_strategy": "multi_output_tree"}
+    return {
+        "sums": partial(train, y),
+        "one category": partial(train, y % 3, max_cat_to_onehot=100),
+        "sets, logistic": partial(train, y > 6, objective="binary:logistic", max_cat_to_onehot=1),
+        "softmax": partial(train, _classes(y), objective="multi:softprob", num_class=3),
+        "dart": partial(train, y, booster="dart", rate_drop=0.5),
+        "gamma": partial(train, y + 1, objective="reg:gamma"),
+        "vector leaves": lambda: xgb.train(
+            {"max_depth": 2, "nthread": 1, **vectors}, xgb.DMatrix(rows()[0], both), 2
+        ),
+        "classifier": lambda: xgb.XGBClassifier(n_estimators=2, max_depth=2, n_jobs=1).fit(
+            rows()[0], _classes(y, 2)
+        ),
+    }
+
+
+def _of_lightgbm() -> dict[str, Maker]:
+    import lightgbm as lgb
+
+    def train(y: Any, categories: Any = (2,), **options: Any) -> Any:
+        data = lgb.Dataset(rows()[0], y, categorical_feature=list(categories))
+        small = {"num_leaves": 4, "min_data_in_leaf": 5, "min_data_per_group": 5, "cat_smooth": 1}
+        fixed = {"verbose": -1, "num_threads": 1, "seed": 0}
+        return lgb.train({**small, **fixed, **options}, data, 3)
+
+    _, y = rows()
+    bags = {"boosting": "rf", "bagging_freq": 1, "bagging_fraction": 0.7}
+    return {
+        "sums": partial(train, y),
+        "no categories": partial(train, y, ()),
+        "zero as missing": partial(train, y, (), zero_as_missing=True),
+        "binary": partial(train, y > 6, objective="binary"),
+        "three classes": partial(train, _classes(y), objective="multiclass", num_class=3),
+        "random forest": partial(train, y, **bags),
+        "dart": partial(train, y, boosting="dart", drop_rate=0.5),
+        "linear": partial(train, y, linear_tree=True),
+        "classifier": lambda: lgb.LGBMClassifier(
+            n_estimators=2, num_leaves=4, verbose=-1, n_jobs=1
+        ).fit(rows()[0], np.array(["a", "b"])[_classes(y, 2)]),
+    }
+
+
+def _of_catboost() -> dict[str, Maker]:
+    import catboost as cb
+
+    def train(loss: str, y: Any, policy: str = "SymmetricTree", **options: Any) -> Any:
+        X, _ = rows()
+        table = X.astype(object)
+        table[:, 2] = X[:, 2].astype(int)
+        small = {"iterations": 3, "depth": 2, "one_hot_max_size": 10, "thread_count": 1}
+        quiet = {"verbose": 0, "allow_writing_files": False, "random_seed": 0}
+        model = cb.CatBoost(
+            {**small, **quiet, "loss_function": loss, "grow_policy": policy, **options}
+        )
+        return model.fit(cb.Pool(table, y, cat_features=[2]))
+
+    _, y = rows()
+    return {
+        "RMSE": partial(train, "RMSE", y),
+        "depthwise": partial(train, "RMSE", y, "Depthwise", nan_mode="Max"),
+        "logloss": partial(train, "Logloss", _classes(y, 2)),
+        "three classes": partial(train, "MultiClass", _classes(y), iterations=2),
+        "two targets": partial(train, "MultiRMSE", np.stack([y, -y], axis=1)),
+    }
+
+
+def _of_treelite() -> dict[str, Maker]:
+    import treelite
+    from treelite.model_builder import (
+        Metadata,
+        ModelBuilder,
+        PostProcessorFunc,
+        TreeAnnotation,
+    )
+
+    def build(dtype: str, average: bool, base: float) -> Any:
+        builder = ModelBuilder(
+            threshold_type=dtype,
+            leaf_output_type=dtype,
+            metadata=Metadata(3, "kRegressor", average, 1, [1], (1, 1)),
+            tree_annotation=TreeAnnotation(3, [0] * 3, [0] * 3),
+            postprocessor=PostProcessorFunc("sigmoid", sigmoid_alpha=1.5),
+            base_scores=[base],
+        )
+        for tree, operator in enumerate(("<", "<=", ">")):
+            builder.start_tree()
+            builder.start_node(0)
+            builder.numerical_test(tree, 0.3, tree == 1, operator, 1, 2)
+            builder.end_node()
+            builder.start_node(1)
+            builder.categorical_test(2, tree == 2, [0, 3], tree == 0, 3, 4)
+            builder.end_node()
+            for node, value in ((2, 0.1), (3, 0.25 + tree), (4, -0.7)):
+                builder.start_node(node)
+                builder.leaf(value)
+                builder.end_node()
+            builder.end_tree()
+        return builder.commit()
+
+    sklearn, boosted = _of_sklearn(), _of_xgboost()
+    return {
+        "built, float32": partial(build, "float32", False, 0.1),
+        "built, a mean of float64": partial(build, "float64", True, 0.0),
+        "forest classifier": lambda: treelite.sklearn.import_model(sklearn["forest classifier"]()),
+        "gradient boosting": lambda: treelite.sklearn.import_model(sklearn["gradient boosting"]()),
+        "isolation forest": lambda: treelite.sklearn.import_model(sklearn["isolation forest"]()),
+        "softmax": lambda: treelite.frontend.from_xgboost(boosted["softmax"]()),
+    }
+
+
+def _of_onnx() -> dict[str, Maker]:
+    from onnx import TensorProto, helper
+
+    def model(operator: str, version: int, outputs: int, **attributes: Any) -> Any:
+        X = helper.make_tensor_value_info("X", TensorProto.FLOAT, ["n", 3])
+        names = ["label", "scores"] if operator.endswith("Classifier") else ["scores"]
+        kinds = {"label": (TensorProto.STRING, ["n"]), "scores": (TensorProto.FLOAT, ["n", outputs])}
+        made = [helper.make_tensor_value_info(name, *kinds[name]) for name in names]
+        node = helper.make_node(operator, ["X"], names, domain="ai.onnx.ml", **attributes)
+        graph = helper.make_graph([node], "g", [X], made)
+        ml = helper.make_opsetid("ai.onnx.ml", version)
+        return helper.make_model(
+            graph, opset_imports=[helper.make_opsetid("", 18), ml], ir_version=9
+        )
+
+    modes = ["BRANCH_LEQ", "BRANCH_GT", "LEAF", "LEAF", "LEAF"]
+    second = ["BRANCH_LT", "BRANCH_EQ", "LEAF", "LEAF", "LEAF"]
+    nodes = {
+        "nodes_treeids": [0] * 5 + [1] * 5,
+        "nodes_nodeids": [*range(5)] * 2,
+        "nodes_featureids": [0, 1, 0, 0, 0, 1, 2, 0, 0, 0],
+        "nodes_modes": modes + second,
+        "nodes_values": [0.5, -0.25, 0.0, 0.0, 0.0, 1.5, 2.0, 0.0, 0.0, 0.0],
+        "nodes_truenodeids": [1, 3, 0, 0, 0] * 2,
+        "nodes_falsenodeids": [2, 4, 0, 0, 0] * 2,
+        "nodes_missing_value_tracks_true": [1, 0, 0, 0, 0, 0, 1, 0, 0, 0],
+    }
+    leaf = [(tree, node) for tree in (0, 1) for node in (2, 3, 4)]
+    regressor = {
+        **nodes,
+        "target_treeids": [tree for tree, _ in leaf],
+        "target_nodeids": [node for _, node in leaf],
+        "target_ids": [0] * 6,
+        "target_weights": [0.1, 0.25, -0.7, 1.5, 3.25, 0.3],
+        "n_targets": 1,
+        "base_values": [0.25],
+    }
+    weights = np.linspace(-1, 1.7, 18).round(2)
+    classifier = {
+        **nodes,
+        "class_treeids": [tree for tree, _ in leaf for _ in range(3)],
+        "class_nodeids": [node for _, node in leaf for _ in range(3)],
+        "class_ids": [0, 1, 2] * 6,
+        "class_weights": weights.tolist(),
+        "classlabels_strings": ["a", "b", "c"],
+        "post_transform": "SOFTMAX",
+    }
+    vectors = {
+        "tree_roots": [0],
+        "nodes_modes": helper.make_tensor("m", TensorProto.UINT8, [2], [0, 6]),
+        "nodes_featureids": [1, 0],
+        "nodes_splits": helper.make_tensor("s", TensorProto.FLOAT, [2], [0.5, 0.0]),
+        "nodes_truenodeids": [1, 1],
+        "nodes_trueleafs": [0, 1],
+        "nodes_falsenodeids": [0, 2],
+        "nodes_falseleafs": [1, 1],
+        "leaf_weights": helper.make_tensor("w", TensorProto.FLOAT, [3], [1.1, 2.2, 3.3]),
+        "leaf_targetids": [0, 1, 0],
+        "n_targets": 2,
+        "membership_values": helper.make_tensor(
+            "v", TensorProto.FLOAT, [3], [2.0, 40.0, float("nan")]
+        ),
+    }
+    one = {name: value for name, value in regressor.items() if name != "base_values"}
+    return {
+        "version 1": partial(model, "TreeEnsembleRegressor", 1, 1, **one),
+        "version 3": partial(model, "TreeEnsembleRegressor", 3, 1, **regressor),
+        "version 3, a mean": partial(
+            model, "TreeEnsembleRegressor", 3, 1, **regressor, aggregate_function="AVERAGE"
+        ),
+        "version 3, a maximum": partial(
+            model, "TreeEnsembleRegressor", 3, 1, **regressor, aggregate_function="MAX"
+        ),
+        "version 3, classes": partial(model, "TreeEnsembleClassifier", 3, 3, **classifier),
+        "version 5": partial(model, "TreeEnsemble", 5, 2, **vectors),
+    }
+
+
+def _of_ydf() -> dict[str, Maker]:
+    import ydf
+
+    def train(learner: Any, label: str, **options: Any) -> Any:
+        X, y = rows()
+        table = {
+            "a": X[:, 0].astype(np.float32),
+            "b": X[:, 1].astype(np.float32),
+            "c": np.array(list("uvwxyz"))[X[:, 2].astype(int)],
+            "number": y.astype(np.float32),
+            "two": np.array(["no", "yes"])[_classes(y, 2)],
+            "many": np.array(["p", "q", "r"])[_classes(y)],
+        }
+        ydf.verbose(0)
+        task = ydf.Task.REGRESSION if label == "number" else ydf.Task.CLASSIFICATION
+        small = {"max_depth": 3, "features": ["a", "b", "c"], "task": task}
+        return getattr(ydf, learner)(label=label, **{**small, **options}).train(table)
+
+    boosted, forest = "GradientBoostedTreesLearner", "RandomForestLearner"
+    three = {"num_trees": 3}
+    whole = {"validation_ratio": 0.0, **three}
+    return {
+        "boosted numbers": partial(train, boosted, "number", **whole),
+        "boosted words": partial(train, boosted, "two", **whole),
+        "boosted, three classes": partial(train, boosted, "many", **whole | {"num_trees": 1}),
+        "oblique": partial(train, boosted, "number", **whole, split_axis="SPARSE_OBLIQUE"),
+        "votes": partial(train, forest, "two", **three),
+        "shares": partial(train, forest, "many", winner_take_all=False, **three),
+        "cart": partial(train, "CartLearner", "number"),
+    }
+
+
+def _of_native() -> dict[str, Maker]:
+    from bitvec.converters.native import from_cpt, from_e2edf, from_e2edt, from_kddt, from_tao
+
+    sides: dict[str, Any] = {"left": [1, -1], "right": [-3, -2]}
+    leaves = {"pi": [[0.5, 0.5], [0.25, 0.75], [1, 0]], "classes": ["a", "b"], **sides}
+    theta, V = np.array([[1, -1], [0.5, 2]]), np.array([0.1, 1.25, -0.3])
+    return {
+        "CPT": lambda: from_cpt(
+            np.arange(24.0).reshape(2, 4, 3), np.ones((2, 4)), q=[0.5, 0.8], **leaves
+        ),
+        "E2EDT": lambda: from_e2edt(theta, [0.25, -1], **leaves),
+        "E2EDF": lambda: from_e2edf([from_e2edt(s * theta, [0.25, -1], **leaves) for s in (1, 2)]),
+        "KDDT": lambda: from_kddt([0, 1], [0.5, -1], V=V, n_features=2, **sides),
+        "TAO": lambda: from_tao(W=theta, bias=[0.25, -1], V=V, **sides),
+    }
