@@ -7,6 +7,6 @@ serialized, with the outputs that they stored. `--only NAME` measures the format
 contains it.
 """
 
-from benchmarks.exactness.summary import table
+from benchmarks.exactness.summary import mutants, table
 
-__all__ = ["table"]
+__all__ = ["mutants", "table"]

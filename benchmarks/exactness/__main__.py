@@ -10,7 +10,8 @@ from pathlib import Path
 
 from benchmarks.exactness.cases import Case
 from benchmarks.exactness.data import Data
-from benchmarks.exactness.measure import measure
+from benchmarks.exactness.measure import measure, of_mutants
+from benchmarks.exactness.mutant_models import LIBRARIES
 from benchmarks.exactness.of_others import BEFORE_V2, refusals
 from benchmarks.exactness.summary import table, targets
 from benchmarks.report import Target, finish, parser
@@ -27,6 +28,8 @@ MAKERS = (
     "of_others",
 )
 """Modules of this package; each has `cases(data, models)`."""
+QUICK_MUTANTS = 19
+"""Mutants of each library in a quick run."""
 
 
 def cases(data: Path, models: Path) -> Iterator[Case]:
@@ -55,6 +58,10 @@ def main() -> None:
         print(f"{number}/{len(chosen)} {case.format}: {case.name}", file=sys.stderr, flush=True)
         with tempfile.TemporaryDirectory() as folder:
             rows.append(measure(case, Path(folder)))
+    libraries = [name for name in LIBRARIES if options.only.lower() in name.lower()]
+    for library in libraries:
+        print(f"mutants of {library}", file=sys.stderr, flush=True)
+        rows.append(of_mutants(library, QUICK_MUTANTS if options.quick else None))
     whole = not options.quick and not options.only
     refused = sum(message != "" for _, message in refusals(options.models))
     wanted = len(BEFORE_V2)

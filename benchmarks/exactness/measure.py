@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,10 @@ import pandas as pd
 
 import bitvec
 from benchmarks.exactness.cases import Case
+from benchmarks.exactness.verdicts import VERDICTS, WRONG, sampled
 from bitvec.converters import formats
 from bitvec.core.forest import Forest
+from bitvec.verify.certificates.frame_result import DIFFER, EQUAL
 from bitvec.errors import UnsupportedModelError
 from bitvec.runtime.export.writing import WRITERS
 
@@ -44,6 +47,10 @@ def measure(case: Case, folder: Path) -> Row:
         "raw_ulp": certificate.max_ulp,
         "score_ulp": certificate.max_score_ulp,
         "score_ulp_allowed": certificate.allowed_score_ulp,
+        "frames_compared": sorted(
+            frame.kind for frame in certificate.frames if frame.outcome in (EQUAL, DIFFER)
+        ),
+        "frames_differ": sum(frame.n_mismatches for frame in certificate.frames),
         "passed": certificate.passed,
         "lift_seconds": round(lifted, 4),
         "stored_difference": None,
@@ -55,6 +62,21 @@ def measure(case: Case, folder: Path) -> Row:
         row["stored_difference"] = float(np.abs(got - wanted).max())
     row["seconds"] = round(time.perf_counter() - start, 2)
     return row
+
+
+def of_mutants(library: str, n: int | None) -> Row:
+    """Return how many mutants of a library's small models came to each verdict, of all or of n."""
+    start = time.perf_counter()
+    found = sampled(library, n)
+    count = Counter(verdict for _, verdict in found)
+    return {
+        "model": f"mutants of forests of {library}",
+        "format": library,
+        "mutants": len(found),
+        "verdicts": {verdict: count[verdict] for verdict in VERDICTS},
+        "wrong": [name for name, verdict in found if verdict == WRONG],
+        "seconds": round(time.perf_counter() - start, 2),
+    }
 
 
 def _written_back(case: Case, forest: Forest, X: np.ndarray | pd.DataFrame, folder: Path) -> Row:

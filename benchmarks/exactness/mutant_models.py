@@ -12,18 +12,9 @@ import numpy as np
 Maker = Callable[[], Any]
 
 
-def makers() -> dict[str, dict[str, Maker]]:
-    """Return functions that train a model, by library and name."""
-    return {
-        "scikit-learn": _of_sklearn(),
-        "xgboost": _of_xgboost(),
-        "LightGBM": _of_lightgbm(),
-        "CatBoost": _of_catboost(),
-        "treelite": _of_treelite(),
-        "ONNX": _of_onnx(),
-        "YDF": _of_ydf(),
-        "native": _of_native(),
-    }
+def models(library: str) -> dict[str, Maker]:
+    """Return functions that train a model of a library, by name."""
+    return _LIBRARIES[library]()
 
 
 def rows(n: int = 200) -> tuple[Any, Any]:
@@ -56,41 +47,54 @@ def _of_sklearn() -> dict[str, Maker]:
     cases: dict[str, tuple[Any, Any, Any]] = {
         "decision tree": (tree.DecisionTreeRegressor(max_depth=3), X, y),
         "tree of two targets": (
-            tree.DecisionTreeClassifier(max_depth=2), X, np.stack([y > 5, y > 8], axis=1)
+            tree.DecisionTreeClassifier(max_depth=2),
+            X,
+            np.stack([y > 5, y > 8], axis=1),
         ),
         "tree of words": (tree.DecisionTreeClassifier(max_depth=3), X, words),
         "random forest": (ensemble.RandomForestRegressor(**small), X, y),
         "forest classifier": (ensemble.RandomForestClassifier(**small), X, _classes(y, 2)),
         "extra trees": (ensemble.ExtraTreesClassifier(**small), whole, words),
         "bagging": (
-            ensemble.BaggingRegressor(
-                tree.DecisionTreeRegressor(max_depth=2), 3, random_state=0
-            ), whole, y,
+            ensemble.BaggingRegressor(tree.DecisionTreeRegressor(max_depth=2), 3, random_state=0),
+            whole,
+            y,
         ),
         "gradient boosting": (ensemble.GradientBoostingRegressor(**small), whole, y),
         "boosting classifier": (
-            ensemble.GradientBoostingClassifier(**small), whole, _classes(y, 2)
+            ensemble.GradientBoostingClassifier(**small),
+            whole,
+            _classes(y, 2),
         ),
         "boosting of three classes": (
-            ensemble.GradientBoostingClassifier(n_estimators=2, max_depth=1), whole, words
+            ensemble.GradientBoostingClassifier(n_estimators=2, max_depth=1),
+            whole,
+            words,
         ),
         "histograms": (ensemble.HistGradientBoostingRegressor(**binned), X, y),
         "histograms of categories": (
             ensemble.HistGradientBoostingClassifier(categorical_features=[2], **binned),
-            X, _classes(y, 2),
+            X,
+            _classes(y, 2),
         ),
         "AdaBoost": (
             ensemble.AdaBoostClassifier(
                 tree.DecisionTreeClassifier(max_depth=2), n_estimators=3, random_state=0
-            ), whole, words,
+            ),
+            whole,
+            words,
         ),
         "AdaBoost regressor": (
             ensemble.AdaBoostRegressor(
                 tree.DecisionTreeRegressor(max_depth=2), n_estimators=3, random_state=0
-            ), whole, y,
+            ),
+            whole,
+            y,
         ),
         "isolation forest": (
-            ensemble.IsolationForest(n_estimators=3, max_samples=8, random_state=0), whole, y
+            ensemble.IsolationForest(n_estimators=3, max_samples=8, random_state=0),
+            whole,
+            y,
         ),
     }
 
@@ -229,7 +233,10 @@ def _of_onnx() -> dict[str, Maker]:
     def model(operator: str, version: int, outputs: int, **attributes: Any) -> Any:
         X = helper.make_tensor_value_info("X", TensorProto.FLOAT, ["n", 3])
         names = ["label", "scores"] if operator.endswith("Classifier") else ["scores"]
-        kinds = {"label": (TensorProto.STRING, ["n"]), "scores": (TensorProto.FLOAT, ["n", outputs])}
+        kinds = {
+            "label": (TensorProto.STRING, ["n"]),
+            "scores": (TensorProto.FLOAT, ["n", outputs]),
+        }
         made = [helper.make_tensor_value_info(name, *kinds[name]) for name in names]
         node = helper.make_node(operator, ["X"], names, domain="ai.onnx.ml", **attributes)
         graph = helper.make_graph([node], "g", [X], made)
@@ -348,3 +355,16 @@ def _of_native() -> dict[str, Maker]:
         "KDDT": lambda: from_kddt([0, 1], [0.5, -1], V=V, n_features=2, **sides),
         "TAO": lambda: from_tao(W=theta, bias=[0.25, -1], V=V, **sides),
     }
+
+
+_LIBRARIES: dict[str, Callable[[], dict[str, Maker]]] = {
+    "scikit-learn": _of_sklearn,
+    "xgboost": _of_xgboost,
+    "LightGBM": _of_lightgbm,
+    "CatBoost": _of_catboost,
+    "treelite": _of_treelite,
+    "ONNX": _of_onnx,
+    "YDF": _of_ydf,
+    "native": _of_native,
+}
+LIBRARIES = tuple(_LIBRARIES)

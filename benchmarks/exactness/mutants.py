@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bitvec import structure
-from bitvec.forest import Forest
-from bitvec.node_tests import CodeRule, Kind, MissingRule, Relation, set_codes
-from bitvec.output import Aggregate, PostTransform, SoftmaxSum
+from bitvec.core import structure
+from bitvec.core.forest import Forest
+from bitvec.core.node_tests import CodeRule, Kind, MissingRule, Relation, set_codes
+from bitvec.core.output import Aggregate, PostTransform, SoftmaxSum
 
 MOST_BITS = 8
 """Bits of a set that are flipped, one mutant each: both ends of its range and some between."""
@@ -84,7 +84,7 @@ def _tests(forest: Forest) -> Iterator[Mutant]:
             relation = Relation.GREATER + Relation.GREATER_EQUAL - tests.relation[node]
             yield of("relation", node, relation, "flipped")
         kinds = {Kind.MARGIN, Kind.EQUAL} - {kind} if plain[node] else set()
-        for other_kind in sorted(kinds) if np.isfinite(tests.b[node]) else ():
+        for other_kind in sorted(kinds) if not np.isnan(tests.b[node]) else ():
             yield of("kind", node, other_kind, f"is {other_kind.name}")
     for entry, node in enumerate(entry_node.tolist()):
         if tests.kind[node] == Kind.MARGIN:
@@ -217,9 +217,7 @@ def _source(forest: Forest) -> Iterator[Mutant]:
 
 def _with(forest: Forest, how: str, **fields: Any) -> Mutant:
     name = ", ".join(f"output.{field}" for field in fields)
-    return Mutant(
-        f"{name} {how}", lambda: replace(forest, output=replace(forest.output, **fields))
-    )
+    return Mutant(f"{name} {how}", lambda: replace(forest, output=replace(forest.output, **fields)))
 
 
 def _sums(forest: Forest) -> Iterator[Mutant]:
@@ -316,9 +314,7 @@ def _inputs(forest: Forest) -> Iterator[Mutant]:
 
     def of(how: str, **fields: Any) -> Mutant:
         name = ", ".join(f"inputs.{field}" for field in fields)
-        return Mutant(
-            f"{name} {how}", lambda: replace(forest, inputs=replace(inputs, **fields))
-        )
+        return Mutant(f"{name} {how}", lambda: replace(forest, inputs=replace(inputs, **fields)))
 
     yield of("one more", n_features=inputs.n_features + 1)
     sentinel = inputs.missing_sentinel

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
 from dataclasses import fields, replace
 from math import prod
 from typing import Any
@@ -11,65 +9,86 @@ from typing import Any
 import numpy as np
 
 import bitvec
-from benchmarks.exactness.mutants import Mutant
-from bitvec import reference, transforms
-from bitvec.certificates.proof import prove
+from benchmarks.exactness.mutant_models import models
+from benchmarks.exactness.mutants import Mutant, mutants
+from bitvec.api import oracle
+from bitvec.core import reference, transforms
+from bitvec.core.float_keys import ulps
+from bitvec.core.forest import Forest
+from bitvec.core.node_tests import ZERO_THRESHOLD, Kind, set_codes
+from bitvec.core.output import PostTransform
+from bitvec.core.reference import turns
 from bitvec.errors import BitvecError, InvalidForestError
-from bitvec.forest import Forest
-from bitvec.node_tests import Kind, MissingRule, ZERO_THRESHOLD, set_codes
-from bitvec.reference import turns
-from bitvec.source_trees import of_forest
-from bitvec.subject import Subject
+from bitvec.verify.certificates.proof import prove
+from bitvec.verify.oracle import Oracle
+from bitvec.verify.source_trees import of_forest
 
-CAUGHT, EQUIVALENT, WRONG = "caught", "equivalent", "wrongly passed"
+CAUGHT, EQUIVALENT, WITHIN, WRONG = "caught", "equivalent", "within ulps", "wrongly passed"
 IMPOSSIBLE, UNASKED = "no forest", "not asked"
-"""What no Forest can hold; and what dense rows and frames do not show, as certificates note."""
+"""`WITHIN`: of the same exits, raw scores and labels, but other scores, within the ulps that its
+certificate allows. `IMPOSSIBLE`: what no Forest can hold. `UNASKED`: what neither dense rows nor
+frames show, as its certificate notes."""
+VERDICTS = (CAUGHT, EQUIVALENT, WITHIN, WRONG, UNASKED, IMPOSSIBLE)
 MOST_CELLS = 60_000
+MODELS = 4
+"""Of a library that a sample is drawn from."""
+_SOFTMAX = (PostTransform.SOFTMAX,)
+_READ_PARAMETER = (
+    PostTransform.SIGMOID,
+    PostTransform.SOFTMAX,
+    PostTransform.EXPONENTIAL_STANDARD_RATIO,
+)
+"""Post-transforms that read `softmax_sum` and `parameter`."""
 
 
-def verdict(mutant: Mutant, forest: Forest, subject: Subject) -> str:
-    """Return what became of a mutant, whose forest is the exact lift of the subject's model."""
+def verdict(mutant: Mutant, forest: Forest, oracle: Oracle) -> str:
+    """Return what became of a mutant, whose forest is the exact lift of the oracle's model."""
     try:
         changed = mutant.make()
     except InvalidForestError:
         return IMPOSSIBLE
     of_inputs = mutant.name.startswith("inputs.")
     try:
-        asked = subject if of_inputs else replace(subject, of_frame=None)
+        asked = oracle if of_inputs else replace(oracle, of_frame=None)
         certificate = bitvec.certify(changed, asked, engine="reference", progress=False)
     except BitvecError:
         return CAUGHT
     if not certificate.passed:
         return CAUGHT
-    if of_inputs and (subject.of_frame is None or "absent_is_missing" in mutant.name):
+    if of_inputs and (oracle.of_frame is None or "absent_is_missing" in mutant.name):
         return UNASKED
-    return EQUIVALENT if equivalent(changed, forest, subject) else WRONG
+    if equivalent(changed, forest, oracle):
+        return EQUIVALENT
+    allowed = certificate.allowed_score_ulp
+    return WITHIN if equivalent(changed, forest, oracle, score_ulps=allowed) else WRONG
 
 
-def equivalent(one: Forest, other: Forest, subject: Subject) -> bool:
-    """Whether two forests give equal answers to every row that the subject accepts.
+def equivalent(one: Forest, other: Forest, oracle: Oracle, *, score_ulps: int = 0) -> bool:
+    """Whether two forests give equal answers to every row that the oracle accepts.
 
     All cells of the columns are enumerated where they are few, and a proof must not disagree; else
-    a proof and equal outputs decide.
+    a proof decides, with equal outputs or all combinations of leaves.
     """
     proof = prove(
         one,
         of_forest(other),
-        missing=subject.accepts_missing,
-        infinite=subject.accepts_infinite,
+        missing=oracle.accepts_missing,
+        infinite=oracle.accepts_infinite,
         leaf_ids=False,
     )
+    if not _same_ids(one, other):
+        return False
     proved = proof.holds and _same_output(one, other) and _same_inputs(one, other)
-    rows = cells(one, other, subject)
+    rows = cells(one, other, oracle)
     if rows is None:
-        return proved or (proof.holds and _same_on_leaves(one, other))
-    same = all(_same(a, b) for a, b in zip(_told(one, rows), _told(other, rows), strict=True))
+        return proved or (proof.holds and _same_on_leaves(one, other, score_ulps))
+    same = _equal(_told(one, rows), _told(other, rows), score_ulps)
     if proved and not same:
         raise AssertionError("a proof holds for forests that differ in a cell")
     return same
 
 
-def _same_on_leaves(one: Forest, other: Forest) -> bool:
+def _same_on_leaves(one: Forest, other: Forest, score_ulps: int) -> bool:
     """Whether forests of equal trees give equal answers at every combination of their leaves."""
     sizes = np.diff(one.bitvectors.leaf_ptr)
     same_trees = np.array_equal(sizes, np.diff(other.bitvectors.leaf_ptr))
@@ -77,18 +96,16 @@ def _same_on_leaves(one: Forest, other: Forest) -> bool:
         return False
     exits = np.stack(np.unravel_index(np.arange(prod(sizes.tolist())), sizes.tolist()), axis=1)
     X = np.zeros((len(exits), one.n_features), one.dtype)
-    return all(
-        _same(a, b) for a, b in zip(_of(one, X, exits), _of(other, X, exits), strict=True)
-    )
+    return _equal(_of(one, X, exits), _of(other, X, exits), score_ulps)
 
 
-def cells(one: Forest, other: Forest, subject: Subject) -> Any:
+def cells(one: Forest, other: Forest, oracle: Oracle) -> Any:
     """Return a row of each cell of the columns that either forest tests; None if too many."""
     forests = (one, other)
     if any(not f.tests.is_one_hot.all() or f.leaves.linear or f.feature_map for f in forests):
         return None
     columns = [
-        _representatives(forests, column, subject)
+        _representatives(forests, column, oracle)
         for column in range(max(f.n_features for f in forests))
     ]
     if prod(map(len, columns)) > MOST_CELLS:
@@ -97,7 +114,7 @@ def cells(one: Forest, other: Forest, subject: Subject) -> Any:
     return np.stack([axis.ravel() for axis in grid], axis=1)
 
 
-def _representatives(forests: tuple[Forest, Forest], column: int, subject: Subject) -> Any:
+def _representatives(forests: tuple[Forest, Forest], column: int, oracle: Oracle) -> Any:
     """Return values of one column, one for each way in which the tests of both may turn out."""
     dtype = forests[0].dtype
     most = np.finfo(dtype).max
@@ -118,9 +135,9 @@ def _representatives(forests: tuple[Forest, Forest], column: int, subject: Subje
         found = np.array(values).astype(dtype)
         near = [np.nextafter(found, np.array(end, dtype)) for end in (-np.inf, np.inf)]
     found = np.concatenate([found, *near])
-    if not subject.accepts_missing:
+    if not oracle.accepts_missing:
         found = found[~np.isnan(found)]
-    if not subject.accepts_infinite:
+    if not oracle.accepts_infinite:
         found = found[~np.isinf(found)]
     sides = []
     for forest in forests:
@@ -147,10 +164,28 @@ def _of(forest: Forest, X: Any, exits: Any) -> tuple[Any, ...]:
         scores = transforms.transform(forest.output, raw)
         answers = transforms.predictions(forest.output, raw)
     source = forest.source
-    ids = exits if source is None or source.leaf_id is None else source.leaf_id[
-        exits + forest.bitvectors.leaf_ptr[:-1]
-    ]
+    ids = (
+        exits
+        if source is None or source.leaf_id is None
+        else source.leaf_id[exits + forest.bitvectors.leaf_ptr[:-1]]
+    )
     return ids, raw, scores, answers
+
+
+def _equal(ours: tuple[Any, ...], theirs: tuple[Any, ...], score_ulps: int) -> bool:
+    """Whether leaf ids and raw scores are equal, and scores and predictions up to some ulps."""
+    exact = all(_same(a, b) for a, b in zip(ours[:2], theirs[:2], strict=True))
+    return exact and all(
+        _same(a, b)
+        or (
+            score_ulps > 0
+            and a.dtype == b.dtype
+            and a.dtype.kind == "f"
+            and a.shape == b.shape
+            and int(ulps(a, b).max()) <= score_ulps
+        )
+        for a, b in zip(ours[2:], theirs[2:], strict=True)
+    )
 
 
 def _same(a: Any, b: Any) -> bool:
@@ -168,15 +203,43 @@ def _same_output(one: Forest, other: Forest) -> bool:
             return tuple(map(bits, value))
         return (value.dtype.str, value.tobytes()) if isinstance(value, np.ndarray) else repr(value)
 
-    pairs = [(f.name, getattr(one.output, f.name), getattr(other.output, f.name))
-             for f in fields(one.output)]
-    return all(bits(a) == bits(b) for _, a, b in pairs)
+    unread = set() if one.output.post_transform in _SOFTMAX else {"softmax_sum"}
+    unread |= set() if one.output.post_transform in _READ_PARAMETER else {"parameter"}
+    return all(
+        bits(getattr(one.output, field.name)) == bits(getattr(other.output, field.name))
+        for field in fields(one.output)
+        if field.name not in unread
+    )
+
+
+def _same_ids(one: Forest, other: Forest) -> bool:
+    """Whether the source's ids are the same leaf by leaf, unless the trees are others."""
+    if one.source is None or other.source is None or one.tests is not other.tests:
+        return True
+    a, b = one.source.leaf_id, other.source.leaf_id
+    return a is b or np.array_equal(a, b)
 
 
 def _same_inputs(one: Forest, other: Forest) -> bool:
     return repr(one.inputs) == repr(other.inputs)
 
 
-def count(chosen: Iterable[tuple[Mutant, Forest, Subject]]) -> Counter[str]:
-    """Return how many mutants came to each verdict."""
-    return Counter(verdict(*each) for each in chosen)
+def sampled(library: str, n: int | None = None, *, trees: bool = True) -> list[tuple[str, str]]:
+    """Return name and verdict of a library's mutants: of all, or of n drawn with a fixed seed.
+
+    Without `trees` certificates rest on rows and leaf ids alone.
+    """
+    makers = models(library)
+    rng = np.random.default_rng(0)
+    names, found = list(makers), []
+    some = names if n is None else [names[i] for i in rng.permutation(len(names))[:MODELS]]
+    for at, name in enumerate(some):
+        model = makers[name]()
+        forest, answers = bitvec.convert(model), oracle(model)
+        answers = answers if trees else replace(answers, trees=None)
+        every = mutants(forest)
+        if n is not None:
+            share = n // len(some) + (at < n % len(some))
+            every = [every[i] for i in rng.permutation(len(every))[:share]]
+        found += [(f"{name}: {one.name}", verdict(one, forest, answers)) for one in every]
+    return found

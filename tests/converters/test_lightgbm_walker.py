@@ -35,10 +35,13 @@ def test_trees_lead_to_the_leaves_of_the_library_and_prove_the_conversion(
 
 
 @pytest.mark.parametrize("name", some_in_full([(name,) for name in MODELS.CERTIFIED]))
-def test_wrappers_state_their_labels(name: str) -> None:
+def test_wrappers_state_their_labels_and_boosters_the_numbers_of_classes(name: str) -> None:
     model = MODELS.CERTIFIED[name]()
-    trees = assert_proved(convert(model), oracle_of(model))
-    assert ("classes" in trees.stated) == hasattr(model, "booster_")
+    trees = assert_proved(convert(model), oracle(model))
+    assert "classes" in trees.stated
+    if not hasattr(model, "booster_") and trees.stated["classes"] is not None:
+        n_classes = max(2, model.num_model_per_iteration())
+        assert [labels.tolist() for labels in trees.stated["classes"]] == [[*range(n_classes)]]
 
 
 @pytest.mark.parametrize("decision", [0, 2, 4, 6, 8, 10])

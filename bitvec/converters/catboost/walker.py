@@ -156,6 +156,9 @@ def _stated(fitted: Any, document: dict[str, Any], place: Array, n: int) -> dict
     base = np.full(n, -np.inf)
     base[place] = 0.0 if bias in (None, []) else bias
     stated: dict[str, Any] = {
+        "dtype": np.float64,
+        "base_first": False,
+        "parameter": 1.0,
         "aggregate": "sum",
         "tree_weight": None,
         "scale": None if scale == 1 else np.full(n, float(scale)),

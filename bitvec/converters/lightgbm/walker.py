@@ -138,6 +138,7 @@ def _stated(
 ) -> dict[str, Any]:
     averages = "average_output" in header
     stated: dict[str, Any] = {
+        "dtype": np.float64,
         "aggregate": "mean" if averages else "sum",
         "base_score": np.zeros(n_outputs),
         "tree_weight": None,
@@ -151,4 +152,8 @@ def _stated(
     if hasattr(type(model), "booster_"):
         labels = None if name == "custom" else getattr(model, "classes_", None)
         stated["classes"] = None if labels is None else (np.asarray(labels),)
+    elif name in ("binary", "multiclass", "multiclassova"):  # a Booster numbers its classes
+        stated["classes"] = (np.arange(max(2, n_outputs)),)
+    else:
+        stated["classes"] = None
     return stated

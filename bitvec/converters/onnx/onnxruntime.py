@@ -68,6 +68,7 @@ def operator_answers(forest: Forest, operator: Operator, around: Surroundings) -
         "onnxruntime",
         onnxruntime.__version__,
         raw,
+        ids="source",
         predict=(labels if around.label_used and not one_class else None)
         if classifies
         else (None if reason and not one_class else transformed),

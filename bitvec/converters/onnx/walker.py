@@ -241,6 +241,8 @@ def _answers(
     weighed = np.unique(target)
     base = _reals(given, "base_values", weight.dtype)
     stated: dict[str, Any] = {
+        "dtype": weight.dtype,
+        "parameter": 1.0,
         "aggregate": _AGGREGATES[aggregate],
         "divisor": None,
         "tree_weight": None,

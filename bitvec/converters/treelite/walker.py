@@ -133,6 +133,7 @@ def _stated(head: Any, is_output: Array, slots: list[Array], dtype: np.dtype) ->
     name = head("postprocessor")
     base = np.array(head("base_scores"), np.float64).reshape(is_output.shape)
     stated: dict[str, Any] = {
+        "dtype": dtype,
         "aggregate": "mean" if average else "sum",
         "base_score": base[is_output],
         "divisor": None,

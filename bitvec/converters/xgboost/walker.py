@@ -71,6 +71,8 @@ def source_trees(booster: Any, wrapper: Any = None, *, saved: bool = False) -> S
     v = _leaf_vectors(trees, split, leaf, right, start)
     group = np.array(model["tree_info"][:n_trees], np.int32)
     stated: dict[str, Any] = {
+        "dtype": np.float32,
+        "parameter": 1.0,
         "aggregate": "sum",
         "base_first": True,
         "scale": None,
@@ -80,6 +82,11 @@ def source_trees(booster: Any, wrapper: Any = None, *, saved: bool = False) -> S
         stated["base_score"] = _base_margin(document, n_features)
     if wrapper is not None and int(parameters.get("num_target", "1")) <= 1:
         stated["classes"] = None if labels is None else (np.asarray(labels),)
+    elif wrapper is None and not saved:  # a Booster numbers its classes
+        n_targets = int(parameters.get("num_target", "1"))
+        classifies = learner["objective"]["name"].startswith(("binary:", "multi:"))
+        numbers = np.arange(max(2, n_outputs if n_targets <= 1 else 1))
+        stated["classes"] = (numbers,) * max(1, n_targets) if classifies else None
     return SourceTrees(
         tests=axis_aligned(
             joined("split_indices", np.int64)[node],

@@ -199,6 +199,7 @@ def _answers(model: Any, walk: _Walk) -> tuple[Array, dict[str, Any]]:
     classes = list(model.label_classes()) if model.task().name == "CLASSIFICATION" else []
     n_trees = _F32(model.num_trees())
     stated: dict[str, Any] = {
+        "dtype": _F32,
         "aggregate": "sum",
         "base_score": np.zeros(1, _F32),
         "divisor": None,

@@ -203,7 +203,7 @@ def _proof(forest: Forest, oracle: Oracle) -> tuple[SourceTrees | None, Proof]:
         trees,
         missing=oracle.accepts_missing,
         infinite=oracle.accepts_infinite,
-        leaf_ids=oracle.leaf_ids is not None and oracle.ids == "source",
+        leaf_ids=oracle.ids == "source",
     )
     return trees, proof
 
