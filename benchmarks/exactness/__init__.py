@@ -7,6 +7,6 @@ serialized, with the outputs that they stored. `--only NAME` measures the format
 contains it.
 """
 
-from benchmarks.exactness.summary import mutants, table
+from benchmarks.exactness.summary import frames, mutants, table
 
-__all__ = ["mutants", "table"]
+__all__ = ["frames", "mutants", "table"]

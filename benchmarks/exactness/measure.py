@@ -15,9 +15,9 @@ from benchmarks.exactness.cases import Case
 from benchmarks.exactness.verdicts import VERDICTS, WRONG, sampled
 from bitvec.converters import formats
 from bitvec.core.forest import Forest
-from bitvec.verify.certificates.frame_result import DIFFER, EQUAL
 from bitvec.errors import UnsupportedModelError
 from bitvec.runtime.export.writing import WRITERS
+from bitvec.verify.certificates.frame_result import DIFFER, EQUAL
 
 Row = dict[str, Any]
 
