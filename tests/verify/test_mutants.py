@@ -83,4 +83,11 @@ def oracle_of(mutant: Mutant) -> Oracle:
     """What answers as the mutant itself does, in place of its model."""
     wrong = bitvec.compile(mutant.make(), engine="reference")
     number = mutant.make().source.leaf_id
-    return Oracle("mutant", "0", wrong.raw, lambda X: number[wrong.exit_leaves(X)], "source")
+    return Oracle(
+        "mutant",
+        "0",
+        wrong.raw,
+        lambda X: number[wrong.exit_leaves(X)],
+        "source",
+        accepts_infinite=False,
+    )
