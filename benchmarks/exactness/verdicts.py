@@ -11,7 +11,7 @@ import numpy as np
 import bitvec
 from benchmarks.exactness.mutant_models import models
 from benchmarks.exactness.mutants import Mutant, mutants
-from bitvec.api import oracle
+from bitvec.api import oracle_of
 from bitvec.core import reference, transforms
 from bitvec.core.float_keys import ulps
 from bitvec.core.forest import Forest
@@ -235,7 +235,7 @@ def sampled(library: str, n: int | None = None, *, trees: bool = True) -> list[t
     some = names if n is None else [names[i] for i in rng.permutation(len(names))[:MODELS]]
     for at, name in enumerate(some):
         model = makers[name]()
-        forest, answers = bitvec.convert(model), oracle(model)
+        forest, answers = bitvec.convert(model), oracle_of(model)
         answers = answers if trees else replace(answers, trees=None)
         every = mutants(forest)
         if n is not None:

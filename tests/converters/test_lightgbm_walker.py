@@ -37,7 +37,7 @@ def test_trees_lead_to_the_leaves_of_the_library_and_prove_the_conversion(
 @pytest.mark.parametrize("name", some_in_full([(name,) for name in MODELS.CERTIFIED]))
 def test_wrappers_state_their_labels_and_boosters_the_numbers_of_classes(name: str) -> None:
     model = MODELS.CERTIFIED[name]()
-    trees = assert_proved(convert(model), oracle(model))
+    trees = assert_proved(convert(model), oracle_of(model))
     assert "classes" in trees.stated
     if not hasattr(model, "booster_") and trees.stated["classes"] is not None:
         n_classes = max(2, model.num_model_per_iteration())

@@ -9,7 +9,7 @@ import bitvec
 from benchmarks.exactness.mutant_models import rows
 from benchmarks.exactness.mutants import Mutant, mutants
 from benchmarks.exactness.verdicts import CAUGHT, EQUIVALENT, WRONG, sampled, verdict
-from bitvec.api import oracle
+from bitvec.api import oracle_of
 from bitvec.verify.oracle import Oracle
 
 LIBRARIES = {
@@ -52,7 +52,7 @@ def grown() -> tuple[bitvec.Forest, object]:
     """A tree, and what answers for it."""
     X, y = rows()
     model = DecisionTreeRegressor(max_depth=3, random_state=0).fit(X, y)
-    return bitvec.convert(model), oracle(model)
+    return bitvec.convert(model), oracle_of(model)
 
 
 def test_mutants_differ_from_the_forest_in_every_field_of_its_nodes(grown) -> None:
@@ -76,10 +76,10 @@ def test_a_change_that_no_row_shows_is_equivalent_and_another_is_caught(grown) -
 def test_a_certificate_that_asks_nothing_lets_mutants_pass_wrongly(grown) -> None:
     forest, _ = grown
     blind = [mutant for mutant in mutants(forest) if mutant.name == "leaves.v[(0, 0)] one ulp up"]
-    assert verdict(blind[0], forest, oracle_of(blind[0])) == WRONG
+    assert verdict(blind[0], forest, answering_as(blind[0])) == WRONG
 
 
-def oracle_of(mutant: Mutant) -> Oracle:
+def answering_as(mutant: Mutant) -> Oracle:
     """What answers as the mutant itself does, in place of its model."""
     wrong = bitvec.compile(mutant.make(), engine="reference")
     number = mutant.make().source.leaf_id
