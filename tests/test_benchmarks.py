@@ -37,14 +37,62 @@ def test_a_kept_run_says_how_it_was_made_and_whether_it_met_its_goals(path):
 
 
 @pytest.mark.full
-def test_the_circle_benchmark_runs_quickly():
-    command = [sys.executable, "-m", "benchmarks.circle", "--quick", "--json"]
+def test_the_quickstart_benchmark_runs_quickly():
+    command = [sys.executable, "-m", "benchmarks.quickstart", "--quick", "--json"]
     result = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=180
     )
     report = json.loads(result.stdout)
     exact = ("least coverage of a certificate", "leaves that differ")
     assert all(target["met"] for target in report["targets"] if target["name"] in exact)
+
+
+WORKER = """
+import os, sys
+from benchmarks.worker import CannotRunError, serve
+
+def asked(request):
+    if request["do"] == "end":
+        sys.exit(3)
+    raise CannotRunError("too many rows") if request["do"] == "refuse" else KeyError("x")
+
+os.write(2, b"a library's own words")
+serve(lambda: print("noise") or {"ready": sys.argv[1]}, asked)
+"""
+
+
+@pytest.mark.parametrize(
+    ("do", "reason"),
+    [("refuse", "too many rows"), ("fail", "KeyError: 'x'"), ("end", "its process ended with 3")],
+)
+def test_a_worker_answers_or_says_why_not(tmp_path, monkeypatch, do, reason):
+    from benchmarks.worker import CannotRunError
+    from benchmarks.workers import Worker, alone
+
+    (tmp_path / "a_worker.py").write_text(WORKER, encoding="utf-8")
+    worker = Worker("a_worker", "an argument", folder=tmp_path)
+    assert worker.answer(60) == {"ready": "an argument"}
+    with pytest.raises(CannotRunError, match=reason):
+        worker.ask(do, within=60)
+    with pytest.raises(CannotRunError, match="no_such_module"):
+        alone("no_such_module")
+
+
+def test_a_report_is_kept_a_row_a_line_and_reads_as_it_was():
+    from benchmarks.report import command, machine, versions
+    from benchmarks.runner import in_json
+
+    report = {
+        "machine": machine(),
+        "versions": versions(),
+        "command": command("engine"),
+        "rows": [{"a": 1, "b": [1.5, None]}, {"a": "é"}],
+        "targets": [],
+    }
+    text = in_json(report)
+    assert json.loads(text) == report
+    assert '\n{"a": 1, "b": [1.5, null]},\n' in text
+    assert report["machine"]["vectors"] in ("AVX-512", "AVX2 only", "neither AVX-512 nor AVX2")
 
 
 def _row(workload, batch, threads, engine, seconds, **told):
@@ -56,7 +104,7 @@ def _row(workload, batch, threads, engine, seconds, **told):
     return timed(workload, batch, threads, engine, turns) | same | told
 
 
-def test_the_ratio_of_an_engine_is_to_the_best_peer_that_runs_the_same_model():
+def test_the_ratio_of_an_engine_is_to_the_best_baseline_that_runs_the_same_model():
     from benchmarks.engine.summary import with_ratios
 
     rows = with_ratios(
@@ -78,7 +126,7 @@ def test_the_ratio_of_an_engine_is_to_the_best_peer_that_runs_the_same_model():
         ("xgboost", 2): 1.0,
         ("x", None): None,
     }
-    assert {row["best_peer"] for row in rows if "seconds" in row} == {"xgboost"}
+    assert {row["best_baseline"] for row in rows if "seconds" in row} == {"xgboost"}
     assert rows[0]["spread"] == pytest.approx(0.1)
 
 
@@ -110,7 +158,7 @@ def test_a_target_of_the_engine_is_judged_by_its_own_cell_only():
         "NaN present, time over that without (95 % interval)": True,
     }
     assert found["floor: W4, largest batch, 1 thread"].value == 2.0
-    # The best peer at two threads is hummingbird, not xgboost.
+    # The best baseline at two threads is hummingbird, not xgboost.
     assert found["aim: W4, 10,000 rows, 2 threads"].value == 1.5
     assert found["cycles a row, W1, 10,000 rows"].value is None
 
@@ -148,7 +196,8 @@ def test_the_interval_of_a_ratio_holds_the_ratio():
 def test_the_tables_and_the_picture_of_the_engine_are_made_of_any_rows(tmp_path):
     from benchmarks.engine.picture import draw
     from benchmarks.engine.summary import targets, with_ratios
-    from benchmarks.engine.tables import everything
+    from benchmarks.engine.tables import TABLES
+    from benchmarks.report import everything
 
     pytest.importorskip("matplotlib")
     cell = {"largest_difference": 0.5, "warm_up_seconds": 1.5}
@@ -166,7 +215,7 @@ def test_the_tables_and_the_picture_of_the_engine_are_made_of_any_rows(tmp_path)
             "rows": rows,
             "targets": [asdict(target) for target in targets(rows)],
         }
-        text = everything(report)
+        text = everything(report, TABLES)
         assert ("a\\|b" in text) == (reason in rows)
         draw(report, tmp_path / "engine.svg")
         assert "</svg>" in (tmp_path / "engine.svg").read_text(encoding="utf-8")
@@ -296,8 +345,8 @@ def test_a_target_of_retraining_is_judged_by_its_own_case_only():
             _retrained("trees", "segmentation, depth 8", "S, b, v", 1, 0.90, 0.89),
             _retrained("forests", "satimage, xgboost", leaves, 0, 0.90, 0.90, file_differences=0),
             _retrained("forests", "satimage, RandomForest", "v", 0, 0.88, 0.90),
-            _retrained("peers", "adult, treegrad", leaves, 0, 0.86, 0.87, ahead=0.0),
-            {"part": "peers", "case": "adult, ydf", "moved": "", "seed": 0, "reason": "a|b"},
+            _retrained("baselines", "adult, treegrad", leaves, 0, 0.86, 0.87, ahead=0.0),
+            {"part": "baselines", "case": "adult, ydf", "moved": "", "seed": 0, "reason": "a|b"},
         ]
     )
     judged = {name: target.met for name, target in found.items() if target.met is not None}
@@ -317,11 +366,12 @@ def test_a_target_of_retraining_is_judged_by_its_own_case_only():
 
 
 def test_the_tables_of_retraining_are_made_of_any_rows():
-    from benchmarks.retrain.tables import everything
+    from benchmarks.report import everything
+    from benchmarks.retrain.tables import TABLES
 
-    reason = {"part": "peers", "case": "adult, ydf", "moved": "", "seed": 0, "reason": "a|b"}
+    reason = {"part": "baselines", "case": "adult, ydf", "moved": "", "seed": 0, "reason": "a|b"}
     one = _retrained("trees", "letter, depth 8", "S, b, v", 0, 0.7, 0.86, published=0.9)
-    worse = _retrained("peers", "adult, ydf", "v, then b and v", 1, 0.8, 0.7, theirs=0.75)
+    worse = _retrained("baselines", "adult, ydf", "v, then b and v", 1, 0.8, 0.7, theirs=0.75)
     for rows in ([], [reason], [one, reason], [one, worse]):
         rows, found = _summed_up(rows)
         report = {
@@ -330,34 +380,28 @@ def test_the_tables_of_retraining_are_made_of_any_rows():
             "rows": rows,
             "targets": [asdict(target) for target in found.values()],
         }
-        text = everything(report)
+        text = everything(report, TABLES)
         assert ("a\\|b" in text) == (reason in rows)
         assert ("0.8600 ± 0.0000 | 0.9000" in text) == (one in rows)
         assert ("1 of these were worse" in text) == (worse in rows)
 
 
 def test_a_job_of_another_library_reads_as_it_was_written(tmp_path):
-    from benchmarks.retrain.children.exchange import (
-        Job,
-        read_answers,
-        read_job,
-        write_answers,
-        write_job,
-    )
+    from benchmarks.jobs import read_answers, write_answers
+    from benchmarks.retrain.workers.job import Job, read
 
     X, y = np.arange(12.0).reshape(6, 2), np.arange(6)
     job = Job(tmp_path, (X[:3], y[:3]), (X[3:5], y[3:5]), X[5:], True, seed=3, trees=4, leaves=5)
-    write_job(job)
-    read = read_job(tmp_path)
-    assert np.array_equal(read.fit[0], X[:3])
-    assert np.array_equal(read.held_out[1], y[3:5])
-    assert np.array_equal(read.test, X[5:])
-    assert (read.seed, read.trees, read.leaves, read.is_classifier) == (3, 4, 5, True)
-    assert read.score(np.array([3, 0])) == 0.5
-    write_answers(read, {"hard": y}, {"seconds": 1.5})
-    predicted, told = read_answers(tmp_path)
-    assert np.array_equal(predicted["hard"], y)
-    assert told == {"seconds": 1.5}
+    job.write()
+    found = read(tmp_path)
+    assert np.array_equal(found.fit[0], X[:3])
+    assert np.array_equal(found.held_out[1], y[3:5])
+    assert np.array_equal(found.test, X[5:])
+    assert (found.seed, found.trees, found.leaves, found.is_classifier) == (3, 4, 5, True)
+    assert found.score(np.array([3, 0])) == 0.5
+    assert read_answers(tmp_path) == {}
+    write_answers(tmp_path, hard=y)
+    assert np.array_equal(read_answers(tmp_path)["hard"], y)
 
 
 @pytest.mark.parametrize("is_classifier", [True, False])
@@ -650,7 +694,8 @@ def test_a_target_of_exporting_is_judged_by_its_own_file_only():
 
 def test_the_tables_of_exporting_are_made_of_any_rows():
     from benchmarks.export.summary import targets
-    from benchmarks.export.tables import everything
+    from benchmarks.export.tables import TABLES
+    from benchmarks.report import everything
 
     for rows in ([], _exported_rows()):
         report = {
@@ -659,7 +704,7 @@ def test_the_tables_of_exporting_are_made_of_any_rows():
             "rows": rows,
             "targets": [asdict(target) for target in targets(rows, whole=True)],
         }
-        text = everything(report)
+        text = everything(report, TABLES)
         assert ("| emlearn | a\\|b |" in text) == bool(rows)
         assert ("1.00 (0.90 to 1.10)" in text) == bool(rows)
 

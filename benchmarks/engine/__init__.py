@@ -1,12 +1,12 @@
 """How fast is the engine, and how fast are the others? A row a workload, batch, threads, engine.
 
-    python -m benchmarks.engine [--json] [--quick] [--save] [--data FOLDER] [--peers-dir DIR]
+    python -m benchmarks.engine [--json] [--quick] [--save] [--data FOLDER] [--baselines-dir DIR]
 
 Models are trained at the first run and kept in `--cache`. Each engine runs in a process of its own
-and they are timed in turns. `--peers-dir DIR --make-peers` makes environments for the engines that
-need other versions of libraries; `--data` is the folder of real data.
+and they are timed in turns. `--baselines-dir DIR --make-baselines` makes environments for the
+engines that need other versions of libraries; `--data` is the folder of real data.
 """
 
-from benchmarks.engine.tables import alone, asked, others, table
+from benchmarks.engine.tables import alone, others, table
 
-__all__ = ["alone", "asked", "others", "table"]
+__all__ = ["alone", "others", "table"]

@@ -1,19 +1,21 @@
-"""Time what was chosen, and say whether every figure that is asked for was met."""
+"""Time what was chosen, and judge every figure that is asked for."""
 
 from __future__ import annotations
 
-from argparse import ArgumentTypeError
-from dataclasses import replace
+from argparse import Namespace
 from pathlib import Path
+from typing import Final
 
+import benchmarks.engine as package
 from benchmarks.engine.engines import ENGINES, Engine
 from benchmarks.engine.figures import FIGURES, figure
-from benchmarks.engine.measure import Plan, Row, compare, without
-from benchmarks.engine.peers import make
-from benchmarks.engine.summary import OURS, targets, with_ratios
-from benchmarks.engine.tables import everything
-from benchmarks.engine.workloads import BATCHES, WORKLOADS, Workload, default_cache, made
-from benchmarks.report import finish, parser
+from benchmarks.engine.measure import Plan, compare, without
+from benchmarks.engine.summary import OURS, figures, targets, with_ratios
+from benchmarks.engine.tables import TABLES
+from benchmarks.engine.workers import REQUIREMENTS
+from benchmarks.engine.workloads import BATCHES, WORKLOADS, default_cache, made
+from benchmarks.report import Row, Target, undecided
+from benchmarks.runner import DATA, Options, UsageError, count, run
 
 QUICK = ("W1", "W5")
 
@@ -22,80 +24,73 @@ def _names(text: str) -> list[str]:
     return [name.strip().lower() for name in text.split(",") if name.strip()]
 
 
-def _count(text: str) -> int:
-    if not text.isdigit() or int(text) < 1:
-        raise ArgumentTypeError(f"must be a whole number above 0, got {text!r}")
-    return int(text)
-
-
 def _chosen(name: str, asked: list[str]) -> bool:
     return not asked or name.lower() in asked
 
 
-def main() -> None:
-    """Run the benchmark."""
-    arguments = parser(__doc__ or "")
-    arguments.add_argument("--data", type=Path, help="the folder of real data")
-    arguments.add_argument("--cache", type=Path, default=default_cache(), help="keeps the models")
-    arguments.add_argument("--peers-dir", type=Path, help="environments of other engines")
-    arguments.add_argument("--make-peers", action="store_true", help="make these, and end")
-    arguments.add_argument("--only", type=_names, default=[], help="workloads: W1,W3")
-    arguments.add_argument("--engines", type=_names, default=[], help="engines: bitvec,daal4py")
-    arguments.add_argument("--batches", type=_names, default=[], help="batches: 1,10000")
-    arguments.add_argument("--repeats", type=_count, default=7, help="turns of each engine")
-    options = arguments.parse_args()
-    if options.make_peers:
-        if options.peers_dir is None:
-            arguments.error("--make-peers needs --peers-dir: the folder to make them in")
-        make(options.peers_dir)
-        return
+OPTIONS: Final[Options] = {
+    **DATA,
+    "--cache": {"type": Path, "default": default_cache(), "help": "keeps the models"},
+    "--only": {"type": _names, "default": [], "help": "workloads: W1,W3"},
+    "--engines": {"type": _names, "default": [], "help": "engines: bitvec,daal4py"},
+    "--batches": {"type": _names, "default": [], "help": "batches: 1,10000"},
+    "--repeats": {"type": count, "default": 7, "help": "turns of each engine"},
+}
+
+
+def measured(options: Namespace) -> tuple[list[Row], list[Target]]:
+    """Return a row for each workload, batch, number of threads and engine, and each figure."""
     known = {engine.name.lower() for engine in ENGINES}
     if not known.issuperset(options.engines):
-        arguments.error(f"--engines must be among: {', '.join(e.name for e in ENGINES)}")
+        raise UsageError(f"--engines must be among: {', '.join(e.name for e in ENGINES)}")
     known = {w.name.lower() for w in WORKLOADS} | {what for what, _ in FIGURES}
     if not known.issuperset(options.only):
-        arguments.error(f"--only must be among: {', '.join(sorted(known))}")
+        raise UsageError(f"--only must be among: {', '.join(sorted(known))}")
     plan = Plan(
         repeats=min(options.repeats, 3) if options.quick else options.repeats,
         seconds=0.02 if options.quick else 0.05,
         threads=(1,) if options.quick else (1, 2),
         batches=tuple(int(batch) for batch in options.batches) or BATCHES,
-        peers=None if options.quick else options.peers_dir,
+        baselines=None if options.quick else options.baselines_dir,
     )
     only = options.only or ([name.lower() for name in QUICK] if options.quick else [])
     rows: list[Row] = []
-    cache: Path = options.cache
     for workload in WORKLOADS:
         if not workload.compared or not _chosen(workload.name, only):
             continue
         if workload.real and options.data is None:
             rows.append(without(workload.name, "", "needs --data"))
             continue
-        folder = made(workload, cache, options.data, small=options.quick)
-        rows += compare(workload, folder, _engines(workload, options.engines, options.quick), plan)
+        folder = made(workload, options.cache, options.data, small=options.quick)
+        rows += compare(workload, folder, _engines(workload.name, options), plan)
     if not options.quick:
         by_name = {workload.name: workload for workload in WORKLOADS}
         for what, name in FIGURES:
             if _chosen(what, only) or name.lower() in only:
-                folder = made(by_name[name], cache, options.data, small=False)
+                folder = made(by_name[name], options.cache, options.data, small=False)
                 rows.append(figure(what, name, folder))
     rows = with_ratios(rows)
-    asked = targets(rows)
-    if options.quick:
-        # A stand-in of a model says nothing of a figure that is asked for of the model.
-        asked = [replace(target, met=None) for target in asked]
-    finish("engine", options, rows, asked, table=everything)
+    # A stand-in of a model says nothing of a figure that is asked for of the model.
+    return rows, undecided(targets(rows), whole=not options.quick)
 
 
-def _engines(workload: Workload, asked: list[str], quick: bool) -> list[Engine]:
+def _engines(workload: str, options: Namespace) -> list[Engine]:
     return [
         engine
         for engine in ENGINES
-        if _chosen(engine.name, asked)
-        if not engine.only or workload.name in engine.only
-        if not (quick and (engine.environment or (engine.ours and engine.name != OURS)))
+        if _chosen(engine.name, options.engines)
+        if not engine.only or workload in engine.only
+        if not (options.quick and (engine.environment or (engine.ours and engine.name != OURS)))
     ]
 
 
 if __name__ == "__main__":
-    main()
+    run(
+        "engine",
+        package.__doc__,
+        measured,
+        tables=lambda _: TABLES,
+        figures=figures,
+        options=OPTIONS,
+        requirements=REQUIREMENTS,
+    )

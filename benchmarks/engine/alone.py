@@ -2,17 +2,18 @@
 
     python -m benchmarks.engine.alone WHAT FOLDER
 
-Prints one JSON object. The parent (`figures`) starts these processes.
+The parent (`figures`) starts these processes.
 """
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
+
+from benchmarks.worker import serve
 
 BATCH: Final = 10_000
 PAIRS: Final = 41
@@ -184,4 +185,4 @@ WHAT: Final[dict[str, Callable[[Path], dict[str, Any]]]] = {
 }
 
 if __name__ == "__main__":
-    print(json.dumps(WHAT[sys.argv[1]](Path(sys.argv[2])), default=str))
+    serve(lambda: WHAT[sys.argv[1]](Path(sys.argv[2])))

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -15,8 +11,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from benchmarks.engine.children import ROOT
-from benchmarks.engine.measure import Row, rounded, say
+from benchmarks.engine.measure import rounded
+from benchmarks.report import Row
+from benchmarks.runner import say
+from benchmarks.worker import CannotRunError
+from benchmarks.workers import alone
 
 SECONDS: Final = 300.0
 RESAMPLES: Final = 2000
@@ -39,25 +38,12 @@ def figure(what: str, workload: str, folder: Path) -> Row:
     row: Row = {"workload": workload, "figure": what}
     try:
         return row | _MEASURES[what](folder)
-    except subprocess.TimeoutExpired:
-        return row | {"reason": f"no answer in {SECONDS:g} s"}
-    except subprocess.CalledProcessError as error:
-        said = str(error.stderr).strip().splitlines()
-        return row | {"reason": said[-1][:200] if said else f"exit status {error.returncode}"}
+    except CannotRunError as error:
+        return row | {"reason": str(error)}
 
 
 def _alone(what: str, folder: Path, **variables: str) -> dict[str, Any]:
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.engine.alone", what, str(folder)],
-        cwd=ROOT,
-        env=dict(os.environ) | {"PYTHONPATH": str(ROOT)} | variables,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=True,
-    )
-    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return answer
+    return alone("benchmarks.engine.alone", what, str(folder), within=SECONDS, variables=variables)
 
 
 def interval(pairs: np.ndarray) -> tuple[float, float, float]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -13,23 +12,24 @@ from typing import Any, Final
 
 import numpy as np
 
-from benchmarks.engine.children import Child
 from benchmarks.engine.engines import ENGINES, NATIVE, Engine
-from benchmarks.engine.engines.calls import CannotRunError
-from benchmarks.engine.summary import OURS, is_peer
+from benchmarks.engine.summary import OURS, is_baseline
+from benchmarks.engine.workers import CALL_SECONDS, START_SECONDS, started
 from benchmarks.engine.workloads import Workload
-
-Row = dict[str, Any]
+from benchmarks.report import Row
+from benchmarks.runner import say
+from benchmarks.worker import CannotRunError
+from benchmarks.workers import Worker
 
 CHECKED_ROWS: Final = 10_000
 SLOW: Final = 4.0
-"""Times the best peer's time beyond which an engine is timed once, not `repeats` times."""
+"""Times the best baseline's time beyond which an engine is timed once, not `repeats` times."""
 ROUNDING: Final = 1e-5
 """Of the range of the answers; beyond it a row is off."""
 FEW: Final = 0.02
 """The share of rows that may be off in another precision."""
 HOPELESS: Final = 20.0
-"""Times the best peer's time beyond which an engine is not timed on larger batches."""
+"""Times the best baseline's time beyond which an engine is not timed on larger batches."""
 LARGE_ENOUGH: Final = 1000
 """Rows from which on time grows with the batch."""
 PAUSE: Final = 0.03
@@ -50,19 +50,19 @@ class Plan:
     seconds: float
     threads: tuple[int, ...]
     batches: tuple[int, ...]
-    peers: Path | None
+    baselines: Path | None
 
 
 def compare(workload: Workload, folder: Path, engines: Sequence[Engine], plan: Plan) -> list[Row]:
     """Return a row for each batch, number of threads and engine, or one with a reason."""
     rows: list[Row] = []
-    children: dict[str, Child] = {}
+    workers: dict[str, Worker] = {}
     ready: dict[str, dict[str, Any]] = {}
 
     def lost(engine: str, reason: str) -> None:
         say(f"{workload.name}: {engine}: {reason}")
         rows.append(without(workload.name, engine, reason))
-        children.pop(engine, None)
+        workers.pop(engine, None)
 
     try:
         for engine in engines:
@@ -72,28 +72,34 @@ def compare(workload: Workload, folder: Path, engines: Sequence[Engine], plan: P
                 continue
             say(f"{workload.name}: {engine.name} starts")
             try:
-                child = Child(
-                    engine, folder, workload.asks, peers=plan.peers, threads=max(plan.threads)
+                worker = started(
+                    engine,
+                    folder,
+                    workload.asks,
+                    baselines=plan.baselines,
+                    threads=max(plan.threads),
                 )
-                children[engine.name] = child
-                ready[engine.name] = child.ready()
+                workers[engine.name] = worker
+                ready[engine.name] = worker.answer(START_SECONDS)
             except CannotRunError as error:
                 lost(engine.name, str(error))
-        cold = {"cold_seconds": _cold(workload, folder, plan)} if OURS in children else {}
+        cold = {"cold_seconds": _cold(workload, folder, plan)} if OURS in workers else {}
         n_rows = len(np.load(folder / "X.npy", mmap_mode="r"))
         batches = sorted({min(b, n_rows) for b in plan.batches if b in workload.batches})
         for threads in plan.threads:
             said: dict[str, dict[str, Any]] = {}
             hopeless: dict[str, dict[str, Any]] = {}
-            for name, child in [*children.items()]:
+            for name, worker in [*workers.items()]:
                 try:
-                    said[name] = child.ask("prepare", threads=threads) | ready[name]
+                    said[name] = (
+                        worker.ask("prepare", within=CALL_SECONDS, threads=threads) | ready[name]
+                    )
                 except CannotRunError as error:
                     lost(name, str(error))
-            differences = _differences(workload, children, min(CHECKED_ROWS, n_rows), lost)
+            differences = _differences(workload, workers, min(CHECKED_ROWS, n_rows), lost)
             for batch in batches:
                 say(f"{workload.name}, {batch} rows, {threads} threads")
-                turns, reasons = _turns(children, said | hopeless, batch, threads, plan, lost)
+                turns, reasons = _turns(workers, said | hopeless, batch, threads, plan, lost)
                 hopeless |= _hopeless(turns, batch)
                 rows += [
                     without(workload.name, name, reason, batch=batch, threads=threads)
@@ -107,8 +113,8 @@ def compare(workload: Workload, folder: Path, engines: Sequence[Engine], plan: P
                     for name, turn in turns.items()
                 ]
     finally:
-        for child in children.values():
-            child.close()
+        for worker in workers.values():
+            worker.close()
     return rows
 
 
@@ -156,14 +162,16 @@ def _cold(workload: Workload, folder: Path, plan: Plan) -> float | None:
     engine = next(engine for engine in ENGINES if engine.name == OURS)
     with tempfile.TemporaryDirectory() as cache:
         empty = replace(engine, variables=(("NUMBA_CACHE_DIR", cache),))
-        child = Child(empty, folder, workload.asks, peers=None, threads=max(plan.threads))
+        worker = started(empty, folder, workload.asks, baselines=None, threads=max(plan.threads))
         try:
-            said = child.ready() | child.ask("prepare", threads=1)
+            said = worker.answer(START_SECONDS) | worker.ask(
+                "prepare", within=CALL_SECONDS, threads=1
+            )
         except CannotRunError as error:
             say(f"{workload.name}: {OURS}, nothing compiled: {error}")
             return None
         finally:
-            child.close()
+            worker.close()
     return rounded(_seconds(said))
 
 
@@ -180,13 +188,8 @@ def rounded(value: float) -> float:
     return float(f"{value:.4g}")
 
 
-def say(text: str) -> None:
-    """Report progress."""
-    print(text, file=sys.stderr, flush=True)
-
-
 def _turns(
-    children: dict[str, Child],
+    workers: dict[str, Worker],
     said: dict[str, dict[str, Any]],
     batch: int,
     threads: int,
@@ -201,7 +204,7 @@ def _turns(
     turns: dict[str, list[Row]] = {}
     reasons = {
         name: said[name].get("why", "needs too much memory for so many rows")
-        for name in children
+        for name in workers
         if batch > (said[name]["most_rows"] or batch)
     }
 
@@ -209,37 +212,37 @@ def _turns(
         if threads > 1:
             time.sleep(PAUSE)
         try:
-            return children[name].ask("time", batch=batch, seconds=seconds)
+            return workers[name].ask("time", within=CALL_SECONDS, batch=batch, seconds=seconds)
         except CannotRunError as error:
             lost(name, f"{error} (at {batch} rows)")
             return None
 
     first = {
         name: result
-        for name in [*children]
+        for name in [*workers]
         if name not in reasons
         if (result := turn(name, plan.seconds / 4)) is not None
     }
     least = min((r["seconds"] for r in first.values()), default=0.0)
-    peer = min((r["seconds"] for n, r in first.items() if is_peer(n)), default=least)
+    baseline = min((r["seconds"] for n, r in first.items() if is_baseline(n)), default=least)
     for _ in range(plan.repeats):
         for name, result in first.items():
-            if name not in children:
+            if name not in workers:
                 continue
-            if result["seconds"] > SLOW * peer and is_peer(name):
+            if result["seconds"] > SLOW * baseline and is_baseline(name):
                 turns[name] = [result]
             elif (done := turn(name, plan.seconds)) is not None:
                 turns.setdefault(name, []).append(done)
-    return {name: turns[name] for name in turns if name in children}, reasons
+    return {name: turns[name] for name in turns if name in workers}, reasons
 
 
 def _hopeless(turns: dict[str, list[Row]], batch: int) -> dict[str, dict[str, Any]]:
-    """Return what is said of peers that are so slow that larger batches are left out."""
+    """Return what is said of baselines that are so slow that larger batches are left out."""
     if batch < LARGE_ENOUGH:
         return {}
-    seconds = {n: min(t["seconds"] for t in ts) for n, ts in turns.items() if is_peer(n)}
+    seconds = {n: min(t["seconds"] for t in ts) for n, ts in turns.items() if is_baseline(n)}
     best = min(seconds.values(), default=0.0)
-    why = f"more than {HOPELESS:g} times the best peer's time on {batch:,} rows"
+    why = f"more than {HOPELESS:g} times the best baseline's time on {batch:,} rows"
     return {
         name: {"most_rows": batch, "why": why}
         for name, took in seconds.items()
@@ -248,15 +251,15 @@ def _hopeless(turns: dict[str, list[Row]], batch: int) -> dict[str, dict[str, An
 
 
 def _differences(
-    workload: Workload, children: dict[str, Child], rows: int, lost: Any
+    workload: Workload, workers: dict[str, Worker], rows: int, lost: Any
 ) -> dict[str, Row]:
     """Compare what each engine answers with what the library that trained the model does."""
     answers: dict[str, dict[str, np.ndarray]] = {}
     with tempfile.TemporaryDirectory() as folder:
-        for number, (name, child) in enumerate([*children.items()]):
+        for number, (name, worker) in enumerate([*workers.items()]):
             path = Path(folder) / f"{number}.npz"
             try:
-                child.ask("answer", rows=rows, to=str(path))
+                worker.ask("answer", within=CALL_SECONDS, rows=rows, to=str(path))
             except CannotRunError as error:
                 lost(name, str(error))
                 continue
@@ -275,7 +278,7 @@ def difference(
     that are not the same number, where both have raw scores; `labels_differ` counts rows whose
     labels are others, where labels are asked for. `same_model` says whether few rows are off by
     more than rounding: an engine that reads thresholds in another precision routes some rows
-    otherwise and counts as a peer, one that answers another question does not.
+    otherwise and counts as a baseline, one that answers another question does not.
     """
     found: dict[str, float | int | None] = {
         "largest_difference": None,

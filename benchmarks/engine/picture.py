@@ -1,4 +1,4 @@
-"""The kept run as a picture: times faster than the best peer, against the batch."""
+"""The kept run as a picture: times faster than the best baseline, against the batch."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def draw(report: dict[str, Any], path: Path) -> None:
             panel.set(xscale="log", yscale="log", xlabel="rows")
             panel.yaxis.set_major_formatter("{x:g}")
             panel.set_title(f"{n_threads} thread{'s' * (n_threads > 1)}")
-        panels[0].set_ylabel("the best peer's time / bitvec's")
+        panels[0].set_ylabel("the best baseline's time / bitvec's")
         if lines:
             panels[-1].legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
         figure.savefig(path, format="svg", metadata={"Date": None})

@@ -1,13 +1,12 @@
-"""What the rows amount to: ratios to the best peer, and the figures that are asked for."""
+"""What the rows amount to: ratios to the best baseline, and the figures that are asked for."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Final
 
-from benchmarks.report import Target
+from benchmarks.report import Row, Target, at_least, none
 
-Row = dict[str, Any]
 Cell = tuple[str, int, int]
 """Workload, batch, threads."""
 
@@ -23,7 +22,7 @@ _FLOOR: Final = {
     "W4": (3.6, 2.15, 3.5, 2.8),
     "W5": (3.8, 3.1, 4.8, 2.5),
 }
-"""Best peer's time over the prototype's, one thread, at each batch: not to be lost."""
+"""Best baseline's time over the prototype's, one thread, at each batch: not to be lost."""
 _FLOOR_OF_TWO: Final = {"W1": 5.7, "W2": 21.6, "W3": 2.7, "W4": 4.1, "W5": 7.9}
 """The same at 10,000 rows, two threads."""
 _AIM: Final = {"W1": 7.5, "W2": 20.0, "W3": 5.0, "W4": 4.0, "W5": 4.5}
@@ -32,7 +31,7 @@ _AIM_OF_TWO: Final = {"W1": 6.0, "W2": 18.0, "W3": 3.0, "W4": 4.0, "W5": 5.0}
 _AVX2: Final = {"W1": 2.5, "W2": 12.0, "W4": 2.5}
 
 
-def is_peer(engine: str) -> bool:
+def is_baseline(engine: str) -> bool:
     """Whether an engine is another's."""
     return not engine.startswith(OURS)
 
@@ -48,18 +47,31 @@ def by_cell(rows: Iterable[Row]) -> dict[Cell, dict[str, Row]]:
 
 
 def with_ratios(rows: Sequence[Row]) -> list[Row]:
-    """Add to each timed row the best peer's time over its own, and who that peer is."""
+    """Add to each timed row the best baseline's time over its own, and who that baseline is."""
     cells = by_cell(rows)
     for engines in cells.values():
         # Who could not be compared, for want of the library's own answers, is not left out.
-        peers = [
-            row for name, row in engines.items() if is_peer(name) and row["same_model"] is not False
+        baselines = [
+            row
+            for name, row in engines.items()
+            if is_baseline(name) and row["same_model"] is not False
         ]
-        best = min(peers, key=lambda row: row["seconds"], default=None)
+        best = min(baselines, key=lambda row: row["seconds"], default=None)
         for row in engines.values():
-            row["best_peer"] = None if best is None else best["engine"]
+            row["best_baseline"] = None if best is None else best["engine"]
             row["ratio"] = None if best is None else _digits(best["seconds"] / row["seconds"])
     return list(rows)
+
+
+def figures(rows: Sequence[Row]) -> list[Row]:
+    """Return the rows with what an engine says of itself once a workload and number of threads."""
+    found, told = [], set()
+    for row in rows:
+        place = (row["workload"], row.get("engine"), row.get("threads"))
+        found.append({k: v for k, v in row.items() if k != "info" or place not in told})
+        if "info" in row:
+            told.add(place)
+    return found
 
 
 def _digits(value: float) -> float:
@@ -82,30 +94,26 @@ def targets(rows: Sequence[Row]) -> list[Target]:
     for workload, floors in _FLOOR.items():
         for batch, floor in zip(BATCHES, floors, strict=True):
             value = ratio(workload, batch, 1)
-            asked.append(_least(f"floor: {workload}, {_rows(batch)}, 1 thread", floor, value))
+            asked.append(at_least(f"floor: {workload}, {_rows(batch)}, 1 thread", floor, value))
         value = ratio(workload, 10_000, 2)
         floor = _FLOOR_OF_TWO[workload]
-        asked.append(_least(f"floor: {workload}, 10,000 rows, 2 threads", floor, value))
+        asked.append(at_least(f"floor: {workload}, 10,000 rows, 2 threads", floor, value))
     for workload in _AIM:
         for batch in (1, 100):
             value = ratio(workload, batch, 1)
-            asked.append(_least(f"aim: {workload}, {_rows(batch)}, 1 thread", _AIM_SMALL, value))
+            asked.append(at_least(f"aim: {workload}, {_rows(batch)}, 1 thread", _AIM_SMALL, value))
         for threads, aims in ((1, _AIM), (2, _AIM_OF_TWO)):
             value = ratio(workload, 10_000, threads)
             name = f"aim: {workload}, 10,000 rows, {threads} thread{'s' * (threads > 1)}"
-            asked.append(_least(name, aims[workload], value))
+            asked.append(at_least(name, aims[workload], value))
     for workload, aim in _AVX2.items():
         value = ratio(workload, 10_000, 1, "bitvec AVX2")
-        asked.append(_least(f"AVX2: {workload}, 10,000 rows, 1 thread", aim, value))
+        asked.append(at_least(f"AVX2: {workload}, 10,000 rows, 1 thread", aim, value))
     return [*asked, _torch(cells), *_exact(cells), *_figures(rows)]
 
 
 def _rows(batch: int) -> str:
     return "1 row" if batch == 1 else "largest batch" if batch > LARGE else f"{batch:,} rows"
-
-
-def _least(name: str, goal: float, value: float | None) -> Target:
-    return Target(name, f">= {goal:g}", value, None if value is None else value >= goal)
 
 
 def _most(name: str, goal: float, value: float | None, *, shown: str | None = None) -> Target:
@@ -123,9 +131,9 @@ def _torch(cells: dict[Cell, dict[str, Row]]) -> Target:
     where = min(ratios, key=lambda cell: ratios[cell], default=None)
     name = "torch: hummingbird's best strategy's time over ours, worst cell"
     if where is None:
-        return _least(name, 1, None)
+        return at_least(name, 1, None)
     workload, batch, threads = where
-    return _least(f"{name} ({workload}, {batch:,}, {threads})", 1, ratios[where])
+    return at_least(f"{name} ({workload}, {batch:,}, {threads})", 1, ratios[where])
 
 
 def _exact(cells: dict[Cell, dict[str, Row]]) -> list[Target]:
@@ -134,14 +142,13 @@ def _exact(cells: dict[Cell, dict[str, Row]]) -> list[Target]:
         row
         for engines in cells.values()
         for name, row in engines.items()
-        if not is_peer(name) and row["raw_bits_differ"] is not None
+        if not is_baseline(name) and row["raw_bits_differ"] is not None
     ]
     found = []
     for torch in (False, True):
         chosen = [r["raw_bits_differ"] for r in ours if r["engine"].endswith("torch") == torch]
-        value = max(chosen, default=None)
         name = f"raw scores that differ from the library's own{', torch' * torch}"
-        found.append(Target(name, "0", value, None if value is None else value == 0))
+        found.append(none(name, max(chosen, default=None)))
     return found
 
 

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from benchmarks.engine.summary import OURS, Row, by_cell
-
-Report = dict[str, Any]
-
-
-def _lines(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
-    rule = ["---"] * len(head)
-    return "\n".join("| " + " | ".join(line) + " |" for line in (head, rule, *body))
+from benchmarks.engine.summary import OURS, by_cell
+from benchmarks.report import Report, Row, markdown, measured_by
 
 
 def _in_order(names: Any) -> list[Any]:
@@ -27,7 +20,7 @@ def _time(seconds: float) -> str:
 
 
 def table(report: Report) -> str:
-    """Return how many times faster than the best peer, by workload, batch and threads."""
+    """Return how many times faster than the best baseline, by workload, batch and threads."""
     cells = by_cell(report["rows"])
     parts = []
     for threads in _in_order(cell[2] for cell in cells):
@@ -41,17 +34,15 @@ def table(report: Report) -> str:
             body.append(line)
         head = [f"{threads} thread{'s' * (threads > 1)}"]
         head += ["1 row" if batch == 1 else f"{batch:,} rows" for batch in batches]
-        parts.append(_lines(head, body))
-    machine = report["machine"]
-    parts.append(
-        f"Measured on {machine['processor']}, {machine['cores']} cores, by `{report['command']}`."
-    )
-    return "\n\n".join(parts)
+        parts.append(markdown(head, body))
+    return "\n\n".join([*parts, measured_by(report)])
 
 
 def _ratio(row: Row) -> str:
     took = _time(row["seconds"])
-    return took if row["ratio"] is None else f"**{row['ratio']:.1f}** {row['best_peer']}, {took}"
+    return (
+        took if row["ratio"] is None else f"**{row['ratio']:.1f}** {row['best_baseline']}, {took}"
+    )
 
 
 def others(report: Report) -> str:
@@ -69,7 +60,7 @@ def others(report: Report) -> str:
             body.append(
                 [name, *("" if row is None else _time(row["seconds"]) for row in rows), largest]
             )
-    return _lines(["10,000 rows, 1 thread", *here, "largest difference"], body) + _why_not(report)
+    return markdown(["10,000 rows, 1 thread", *here, "largest difference"], body) + _why_not(report)
 
 
 def _why_not(report: Report) -> str:
@@ -87,21 +78,7 @@ def _why_not(report: Report) -> str:
         [engine, ", ".join(workloads), reason.replace("|", "\\|")]
         for (engine, reason), workloads in reasons.items()
     ]
-    return "\n\n" + _lines(["did not run", "on", "because"], body)
-
-
-def asked(report: Report) -> str:
-    """Return the figures that are asked for, and whether each was met."""
-    word = {True: "yes", False: "**no**", None: "not judged"}
-    body = [
-        [target["name"], target["goal"], _shown(target["value"]), word[target["met"]]]
-        for target in report["targets"]
-    ]
-    return _lines(["figure", "goal", "measured", "met"], body)
-
-
-def _shown(value: Any) -> str:
-    return "" if value is None else f"{value:.3g}" if isinstance(value, float) else str(value)
+    return "\n\n" + markdown(["did not run", "on", "because"], body)
 
 
 def alone(report: Report) -> str:
@@ -114,7 +91,7 @@ def alone(report: Report) -> str:
             lines.append([row["figure"], row["workload"], said])
     for engine, warm in _warm_up(report).items():
         lines.append([f"load, convert, first call: {engine}", "all", warm])
-    return _lines(["what", "workload", "found"], lines)
+    return markdown(["what", "workload", "found"], lines)
 
 
 def _warm_up(report: Report) -> dict[str, str]:
@@ -126,6 +103,4 @@ def _warm_up(report: Report) -> dict[str, str]:
     return {name: f"{min(t):.2g} to {max(t):.2g} s" for name, t in found.items()}
 
 
-def everything(report: Report) -> str:
-    """Return all tables, for a terminal."""
-    return "\n\n".join(part(report) for part in (table, others, alone, asked))
+TABLES = (table, others, alone)

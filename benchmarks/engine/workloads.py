@@ -43,7 +43,7 @@ class Workload:
     shares : str
         Name of the workload whose model and rows this one has, if not its own.
     compared : bool
-        Whether it is timed against peers; the others serve one figure of their own.
+        Whether it is timed against baselines; the others serve one figure of their own.
     """
 
     name: str

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 import sys
 import tempfile
 import time
@@ -11,8 +9,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.export.models import values
+from benchmarks.worker import held, reset_peak, serve
+from benchmarks.workers import alone
 
-ROOT: Final = Path(__file__).resolve().parents[2]
 TREES: Final = 1000
 DEPTH: Final = 10
 VERSIONS: Final = (5, 3)
@@ -47,20 +46,13 @@ def measured(share: float) -> list[dict[str, Any]]:
                 "form": f"tree_ensemble {version}",
                 "trees": forest.n_trees,
                 "nodes": forest.n_nodes,
-                **_alone("export", str(saved), str(path), str(version)),
+                **alone("benchmarks.export.big", "export", str(saved), str(path), str(version)),
             }
             row["bytes"] = path.stat().st_size
-            row |= _alone("load", str(path))
+            row |= alone("benchmarks.export.big", "load", str(path))
             row["times_file"] = row["load_bytes"] / row["bytes"]
             rows.append(row)
     return rows
-
-
-def _alone(*arguments: str) -> dict[str, Any]:
-    command = [sys.executable, "-m", "benchmarks.export.big", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True)
-    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return answer
 
 
 def _export(saved: str, path: str, version: str) -> dict[str, Any]:
@@ -79,7 +71,7 @@ def _export(saved: str, path: str, version: str) -> dict[str, Any]:
         outputs=("prediction",),
     )
     seconds = time.perf_counter() - start
-    return {"export_seconds": seconds, "export_peak_bytes": _status("VmHWM")}
+    return {"export_seconds": seconds, "export_peak_bytes": held()}
 
 
 def _load(path: str) -> dict[str, Any]:
@@ -89,25 +81,16 @@ def _load(path: str) -> dict[str, Any]:
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
-    Path("/proc/self/clear_refs").write_text("5")  # the peak is from now on
-    before = _status("VmRSS")
+    before = reset_peak()
     start = time.perf_counter()
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     seconds = time.perf_counter() - start
-    peak, stays = _status("VmHWM") - before, _status("VmRSS") - before
+    peak, stays = held() - before, held("VmRSS") - before
     (given,) = session.get_inputs()
     session.run(None, {given.name: np.zeros((1, given.shape[1]), np.float32)})
     return {"load_seconds": seconds, "load_bytes": peak, "loaded_bytes": stays}
 
 
-def _status(name: str) -> int:
-    """Return a size in bytes that Linux keeps of this process."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(f"{name}:"):
-            return 1024 * int(line.split()[1])
-    raise OSError(f"/proc/self/status must tell {name}.")
-
-
 if __name__ == "__main__":
     work, *given = sys.argv[1:]
-    print(json.dumps(_export(*given) if work == "export" else _load(*given)))
+    serve(lambda: _export(*given) if work == "export" else _load(*given))

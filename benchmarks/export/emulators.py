@@ -7,10 +7,10 @@ import re
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any, Final
 
-ROOT: Final = Path(__file__).resolve().parents[2]
+from benchmarks.report import ROOT
+
 TESTS: Final = "tests/runtime/export/c/test_emulators.py"
 PROCESSORS: Final = {
     "qemu-aarch64": ("test_64_bit_arm", ("aarch64-linux-gnu-gcc", "qemu-aarch64")),

@@ -1,4 +1,4 @@
-"""The rows of one model: every form of ours and every peer, compared first and timed then."""
+"""The rows of one model: every form of ours and every baseline, compared first and timed then."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from typing import Any, Final
 import numpy as np
 
 import bitvec
-from benchmarks.environments import NoAnswerError
-from benchmarks.export import clock, forms, peers
+from benchmarks.export import baselines, clock, forms
+from benchmarks.export.baselines import COMPLETE, MOST_COMPLETE, TAKES
 from benchmarks.export.forms import FORMS, Form
 from benchmarks.export.models import Grown, Model
-from benchmarks.export.peers import COMPLETE, MOST_COMPLETE, TAKES
 from benchmarks.export.rows import (
     Difference,
     Expected,
@@ -28,11 +27,12 @@ from benchmarks.export.rows import (
     probing,
 )
 from benchmarks.export.runtimes import Loaded
+from benchmarks.report import Row
+from benchmarks.worker import CannotRunError
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.errors import BitvecError
 
-Row = dict[str, Any]
 _START: Final = time.perf_counter()
 BATCHES: Final = (1, 1000)
 SHARE: Final = 10
@@ -168,44 +168,44 @@ def _finite(forest: Forest, part: Expected) -> Expected:
 def _theirs(work: _Work, environments: Path | None) -> None:
     """Compare what others export with rows that the model's own library takes."""
     model = work.model
-    say(f"  {model.peer}")
+    say(f"  {model.baseline}")
     try:
-        made = peers.exported_here(model, work.grown, work.folder)
-        _their_row(work, model.peer, made, work.probing.taken)
+        made = baselines.exported_here(model, work.grown, work.folder)
+        _their_row(work, model.baseline, made, work.probing.taken)
     except Exception as error:  # exporters and onnxruntime have no common base of theirs
         reason = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
-        work.add(model.peer, model.peer, forms.ONNXRUNTIME, ours=False, reason=reason)
-    for peer, libraries in TAKES.items():
+        work.add(model.baseline, model.baseline, forms.ONNXRUNTIME, ours=False, reason=reason)
+    for baseline, libraries in TAKES.items():
         if model.library in libraries:
-            _apart(work, peer, environments)
+            _apart(work, baseline, environments)
 
 
-def _apart(work: _Work, peer: str, environments: Path | None) -> None:
-    say(f"  {peer}")
+def _apart(work: _Work, baseline: str, environments: Path | None) -> None:
+    say(f"  {baseline}")
     taken = work.probing.taken
-    if peer in COMPLETE:
+    if baseline in COMPLETE:
         taken = taken.of(np.flatnonzero(~np.isnan(taken.X).any(axis=1))[:MOST_COMPLETE])
-    runtime = forms.ONNXRUNTIME if peer == "hummingbird" else forms.C
+    runtime = forms.ONNXRUNTIME if baseline == "hummingbird" else forms.C
     try:
-        made = peers.exported_apart(
-            peer, work.model, work.grown, taken.X, peers=environments, folder=work.folder
+        made = baselines.exported_apart(
+            baseline, work.model, work.grown, taken.X, baselines=environments, folder=work.folder
         )
-        _their_row(work, peer, made, taken)
+        _their_row(work, baseline, made, taken)
     except Exception as error:  # the library's own, or onnxruntime's
         reason = " ".join(str(error).split())[:300]
-        kind = "" if isinstance(error, NoAnswerError) else f"{type(error).__name__}: "
-        work.add(peer, peer, runtime, ours=False, reason=kind + reason)
+        kind = "" if isinstance(error, CannotRunError) else f"{type(error).__name__}: "
+        work.add(baseline, baseline, runtime, ours=False, reason=kind + reason)
 
 
-def _their_row(work: _Work, peer: str, made: peers.Exported, taken: Expected) -> None:
+def _their_row(work: _Work, baseline: str, made: baselines.Exported, taken: Expected) -> None:
     session = made.session
     answers = made.answers if session is None else in_blocks(session.answers, taken.X)
     told = {"ours": False, **made.told, **_told(difference(answers, taken))}
-    work.add(peer, peer, forms.C if session is None else forms.ONNXRUNTIME, **told)
+    work.add(baseline, baseline, forms.C if session is None else forms.ONNXRUNTIME, **told)
     if session is not None:
-        work.loaded[peer] = session
-        if peer != work.model.peer:
-            work.seldom.append(peer)
+        work.loaded[baseline] = session
+        if baseline != work.model.baseline:
+            work.seldom.append(baseline)
 
 
 def _time(work: _Work, turns: int) -> None:
@@ -223,19 +223,19 @@ def _time(work: _Work, turns: int) -> None:
 
 
 def _ratio(model: Model, rows: dict[str, Row], taken: Mapping[str, Array], batch: int) -> None:
-    """Put the ratios to the peer on the rows of both versions of `tree_ensemble`."""
+    """Put the ratios to the baseline on the rows of both versions of `tree_ensemble`."""
     for form in (forms.TREES, forms.TREES_3):
         ours = f"{form}, {forms.ONNXRUNTIME}"
-        if ours not in taken or model.peer not in taken:
+        if ours not in taken or model.baseline not in taken:
             continue
-        found = clock.ratio(taken[ours], taken[model.peer])
+        found = clock.ratio(taken[ours], taken[model.baseline])
         for name, value in zip(("ratio", "ratio_low", "ratio_high"), found, strict=True):
             rows[ours][f"{name}_{batch}"] = value
-        rows[ours]["bytes_ratio"] = rows[ours]["bytes"] / rows[model.peer]["bytes"]
+        rows[ours]["bytes_ratio"] = rows[ours]["bytes"] / rows[model.baseline]["bytes"]
         rows[ours]["is_compared"] = ours == compared(model)
 
 
 def compared(model: Model) -> str:
-    """Return the name of our file that is held against the peer's."""
+    """Return the name of our file that is held against the baseline's."""
     form = forms.TREES_3 if model.version == 3 else forms.TREES
     return f"{form}, {forms.ONNXRUNTIME}"

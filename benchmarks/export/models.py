@@ -37,19 +37,19 @@ class Model:
         Takes the share of the trees to grow, from 0 to 1.
     library : str
         Whose model it is.
-    peer : str
+    baseline : str
         Who exports it to ONNX beside us.
-    peer_differs : bool
-        Whether that peer is known not to hold this kind of model.
+    baseline_differs : bool
+        Whether that baseline is known not to hold this kind of model.
     version : 3 or 5
-        Of our file that is held against the peer's, in size as in latency.
+        Of our file that is held against the baseline's, in size as in latency.
     """
 
     name: str
     grow: Callable[[float], Grown]
     library: str
-    peer: str
-    peer_differs: bool = False
+    baseline: str
+    baseline_differs: bool = False
     version: int = 5
 
 

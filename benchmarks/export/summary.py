@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from benchmarks.export import forms
 from benchmarks.export.emulators import PROCESSORS
-from benchmarks.export.measure import BATCHES, Row, compared, name_of
+from benchmarks.export.measure import BATCHES, compared, name_of
 from benchmarks.export.models import MODELS, TEN, TWO, VALUES, XGBOOST, XGBOOST_VALUES
-from benchmarks.report import Target
+from benchmarks.report import Row, Target, at_most, below, none, undecided
 
 MOST_OF_PEERS_TIME: Final = 1.05
 MOST_OF_PEERS_BYTES: Final = 0.9
@@ -26,15 +26,13 @@ GIB: Final = 2**30
 def targets(rows: Sequence[Row], *, whole: bool) -> list[Target]:
     """Return one entry for each figure; `whole` says whether all was measured, and in full."""
     found = [
-        *_of_peers(rows),
+        *_of_baselines(rows),
         *_of_exactness(rows),
         *_of_standard_operators(rows),
         *_of_c(rows),
         *_of_big(rows),
     ]
-    if whole:
-        return found
-    return [Target(target.name, target.goal, target.value, None) for target in found]
+    return undecided(found, whole=whole)
 
 
 def _row(rows: Sequence[Row], what: str, **facts: Any) -> Row:
@@ -47,32 +45,20 @@ def _file(rows: Sequence[Row], model: str, file: str) -> Row:
     return _row(rows, "file", model=model, file=file)
 
 
-def _judged(name: str, goal: str, value: Any, meets: Callable[[Any], bool]) -> Target:
-    shown = round(value, 4) if isinstance(value, float) else value
-    return Target(name, goal, shown, None if value is None else meets(value))
-
-
-def _at_most(name: str, most: float, value: float | None) -> Target:
-    return _judged(name, f"<= {most:g}", value, lambda found: found <= most)
-
-
-def _none(name: str, value: int | None) -> Target:
-    return _judged(name, "0", value, lambda found: found == 0)
-
-
-def _of_peers(rows: Sequence[Row]) -> list[Target]:
+def _of_baselines(rows: Sequence[Row]) -> list[Target]:
     entries = []
     for model in MODELS:
         row = _file(rows, model.name, compared(model))
-        named = f"{model.name}: tree_ensemble {model.version} / {model.peer}"
+        named = f"{model.name}: tree_ensemble {model.version} / {model.baseline}"
         for batch in BATCHES:
             name = f"{named}, latency at {batch:,} row{'s' if batch > 1 else ''}"
-            entries.append(_at_most(name, MOST_OF_PEERS_TIME, row.get(f"ratio_{batch}")))
-        entries.append(_at_most(f"{named}, bytes", MOST_OF_PEERS_BYTES, row.get("bytes_ratio")))
+            entries.append(at_most(name, MOST_OF_PEERS_TIME, row.get(f"ratio_{batch}")))
+        entries.append(at_most(f"{named}, bytes", MOST_OF_PEERS_BYTES, row.get("bytes_ratio")))
     for model in MODELS:
-        if model.peer_differs:
-            name = f"{model.name}: rows that our file answers otherwise, where {model.peer} differs"
-            entries.append(_none(name, _file(rows, model.name, compared(model)).get("rows_differ")))
+        if model.baseline_differs:
+            other = model.baseline
+            name = f"{model.name}: rows that our file answers otherwise, where {other} differs"
+            entries.append(none(name, _file(rows, model.name, compared(model)).get("rows_differ")))
     return entries
 
 
@@ -85,9 +71,7 @@ def _of_exactness(rows: Sequence[Row]) -> list[Target]:
             for row in rows
             if row["what"] == "file" and row["file"] == file and "rows_differ" in row
         ]
-        entries.append(
-            _none(f"{file}: rows that differ, all models", sum(found) if found else None)
-        )
+        entries.append(none(f"{file}: rows that differ, all models", sum(found) if found else None))
     return entries
 
 
@@ -95,10 +79,10 @@ def _of_standard_operators(rows: Sequence[Row]) -> list[Target]:
     entries = []
     for model, most in MOST_BYTES_OF_TENSOR.items():
         value = _file(rows, model, f"tensor, {forms.ONNXRUNTIME}").get("bytes")
-        entries.append(_at_most(f"{model}: bytes of tensor", most, value))
+        entries.append(at_most(f"{model}: bytes of tensor", most, value))
     for model, slowest in MOST_MS_OF_TRAVERSAL.items():
         value = _file(rows, model, f"traversal, {forms.ONNXRUNTIME}").get("ms_1000")
-        entries.append(_at_most(f"{model}: ms of traversal at 1,000 rows", slowest, value))
+        entries.append(at_most(f"{model}: ms of traversal at 1,000 rows", slowest, value))
     return entries
 
 
@@ -111,15 +95,15 @@ def _of_c(rows: Sequence[Row]) -> list[Target]:
             row = _file(rows, model, name_of(form))
             name = f"{model}: {name_of(form)}"
             value = row.get("bytes_per_node")
-            entries.append(_at_most(f"{name}, bytes a node", MOST_BYTES_A_NODE, value))
-            entries.append(_none(f"{name}, rows not bit-identical", row.get("rows_differ")))
+            entries.append(at_most(f"{name}, bytes a node", MOST_BYTES_A_NODE, value))
+            entries.append(none(f"{name}, rows not bit-identical", row.get("rows_differ")))
     for processor in PROCESSORS:
         row = _row(rows, "emulator", processor=processor)
         name = f"C99 on {processor}: emulator tests that fail"
         if "reason" in row:
             entries.append(Target(name, "0", row["reason"], None))
         else:
-            entries.append(_none(name, row.get("failed")))
+            entries.append(none(name, row.get("failed")))
     return entries
 
 
@@ -129,9 +113,9 @@ def _of_big(rows: Sequence[Row]) -> list[Target]:
         row = _row(rows, "big", form=form)
         peak, name = row.get("export_peak_bytes"), f"1,000 trees of depth 10, {form}"
         entries += [
-            _judged(f"{name}: export s", "< 10", row.get("export_seconds"), lambda s: s < 10),
-            _at_most(f"{name}: export peak GiB", 2, None if peak is None else peak / GIB),
-            _judged(f"{name}: load s", "< 2", row.get("load_seconds"), lambda s: s < 2),
-            _judged(f"{name}: memory / file", "< 3", row.get("times_file"), lambda t: t < 3),
+            below(f"{name}: export s", 10, row.get("export_seconds")),
+            at_most(f"{name}: export peak GiB", 2, None if peak is None else peak / GIB),
+            below(f"{name}: load s", 2, row.get("load_seconds")),
+            below(f"{name}: memory / file", 3, row.get("times_file")),
         ]
     return entries

@@ -3,15 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-Report = dict[str, Any]
-Row = dict[str, Any]
-
-
-def _lines(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
-    rule = ["---"] * len(head)
-    return "\n".join("| " + " | ".join(line) + " |" for line in (head, rule, *body))
+from benchmarks.report import Report, Row, markdown, measured_by
 
 
 def _number(row: Row, key: str, form: str = ".3g") -> str:
@@ -45,7 +38,7 @@ def table(report: Report) -> str:
             f"{fact['leaves']:,} leaves"
         )
         parts.append(title + "\n\n" + _of_model(rows))
-    return "\n\n".join([*parts, _measured(report)])
+    return "\n\n".join([*parts, measured_by(report)])
 
 
 def _of_model(rows: Sequence[Row]) -> str:
@@ -69,41 +62,36 @@ def _of_model(rows: Sequence[Row]) -> str:
     head = ["form", "runtime", "bytes", "export s", "load s", "ms, 1 row", "ms, 1,000 rows"]
     head += ["rows", "differ", "labels differ", "largest difference"]
     reasons = [[row["file"], row["reason"].replace("|", "\\|")] for row in rows if "reason" in row]
-    text = _lines(head, body)
-    return text + ("\n\n" + _lines(["not measured", "because"], reasons) if reasons else "")
+    text = markdown(head, body)
+    return text + ("\n\n" + markdown(["not measured", "because"], reasons) if reasons else "")
 
 
-def _measured(report: Report) -> str:
-    machine = report["machine"]
-    return (
-        f"Measured on {machine['processor']}, {machine['cores']} cores, by `{report['command']}`."
-    )
-
-
-def peer_table(report: Report) -> str:
-    """Return our file beside the peer's, for every model: time, size, rows that differ."""
+def baseline_table(report: Report) -> str:
+    """Return our file beside the baseline's, for every model: time, size, rows that differ."""
     body = []
     for row in _files(report):
         if "bytes_ratio" not in row:
             continue
         same = [r for r in _files(report) if r["model"] == row["model"] and not r["ours"]]
-        peer = next(r for r in same if "ms_1" in r)
+        baseline = next(r for r in same if "ms_1" in r)
         body.append(
             [
                 row["model"],
                 f"**{row['form']}**" if row["is_compared"] else row["form"],
-                peer["form"],
+                baseline["form"],
                 _ratio(row, 1),
                 _ratio(row, 1000),
                 f"{row['bytes_ratio']:.2f}",
                 _count(row, "rows_differ"),
-                _count(peer, "rows_differ"),
-                _count(peer, "present_rows_differ"),
-                _count(peer, "labels_differ"),
+                _count(baseline, "rows_differ"),
+                _count(baseline, "present_rows_differ"),
+                _count(baseline, "labels_differ"),
             ]
         )
     head = ["model", "ours", "theirs", "time, 1 row", "time, 1,000 rows", "bytes"]
-    return _lines([*head, "our rows differ", "theirs", "of them without NaN", "their labels"], body)
+    return markdown(
+        [*head, "our rows differ", "theirs", "of them without NaN", "their labels"], body
+    )
 
 
 def _ratio(row: Row, batch: int) -> str:
@@ -130,7 +118,7 @@ def c_table(report: Report) -> str:
         if row["runtime"] == "C99" and "reason" not in row
     ]
     head = ["model", "form", "bytes of constants", "a node that tests", "a node or leaf"]
-    return _lines([*head, "bytes of the object file", "rows differ", "largest difference"], body)
+    return markdown([*head, "bytes of the object file", "rows differ", "largest difference"], body)
 
 
 def big_table(report: Report) -> str:
@@ -150,31 +138,7 @@ def big_table(report: Report) -> str:
         if row["what"] == "big"
     ]
     head = ["form", "forest", "bytes", "export s", "export peak, MiB", "load s", "load peak, MiB"]
-    return _lines([*head, "of the file"], body)
+    return markdown([*head, "of the file"], body)
 
 
-def asked(report: Report) -> str:
-    """Return the figures that are asked for, and whether each was met."""
-    word = {True: "yes", False: "**no**", None: "not judged"}
-    body = [
-        [target["name"], target["goal"], _shown(target["value"]), word[target["met"]]]
-        for target in report["targets"]
-    ]
-    return _lines(["figure", "goal", "measured", "met"], body)
-
-
-def _shown(value: Any) -> str:
-    if value is None:
-        return ""
-    return (
-        f"{value:.4g}"
-        if isinstance(value, float)
-        else f"{value:,}"
-        if isinstance(value, int)
-        else value
-    )
-
-
-def everything(report: Report) -> str:
-    """Return all tables, for a terminal."""
-    return "\n\n".join(part(report) for part in (table, peer_table, c_table, big_table, asked))
+TABLES = (table, baseline_table, c_table, big_table)

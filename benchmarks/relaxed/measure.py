@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from pathlib import Path
 
 import torch
 
 from benchmarks.relaxed import forests, forms
 from benchmarks.relaxed.forms import Step
+from benchmarks.worker import CannotRunError, held, reset_peak, serve
+from benchmarks.workers import alone
 
-ROOT = Path(__file__).resolve().parents[2]
 DENSE = "dense"
 WHAT = ("scores", "gradients of S", "gradients of b", "gradients of v")
 
@@ -53,41 +51,29 @@ def require_equal(first: Step, second: Step) -> float:
     return largest
 
 
-def alone(form: str, n_trees: int, depth: int) -> dict[str, float | None]:
+def process(form: str, n_trees: int, depth: int) -> dict[str, float | None]:
     """Return the seconds of one step in a process of its own, and the MB that it adds to the peak.
 
     Both are None if the process died.
     """
-    command = [sys.executable, "-m", "benchmarks.relaxed.measure", form, str(n_trees), str(depth)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
-    if done.returncode != 0:
+    try:
+        return alone("benchmarks.relaxed.measure", form, str(n_trees), str(depth))
+    except CannotRunError:
         return {"seconds": None, "mb": None}
-    answer: dict[str, float | None] = json.loads(done.stdout)
-    return answer
 
 
-def _alone(form: str, n_trees: int, depth: int) -> None:
-    """Take a step of one form, and print its seconds and what it added to the peak of memory."""
+def _one_step(form: str, n_trees: int, depth: int) -> dict[str, float]:
+    """Take a step of one form; return its seconds and what it added to the peak of memory."""
+    torch.manual_seed(0)
     forest, X = forests.complete(n_trees, depth), forests.rows()
-    # What a first step of torch itself takes is in the baseline.
+    # What a first step of torch itself takes is held before.
     forms.ours(forests.complete(2, 3), X, "sigmoid")()
-    Path("/proc/self/clear_refs").write_text("5")  # the peak is from now on
-    before = _status("VmRSS")
+    before = reset_peak()
     step = forms.dense(forest, X) if form == DENSE else forms.ours(forest, X, form)
     start = time.perf_counter()
     step()
-    taken = time.perf_counter() - start
-    print(json.dumps({"seconds": taken, "mb": (_status("VmHWM") - before) / 1024}))
-
-
-def _status(name: str) -> int:
-    """Return a size in kB that Linux keeps of this process, and not of the one that started it."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(f"{name}:"):
-            return int(line.split()[1])
-    raise OSError(f"/proc/self/status must tell {name}.")
+    return {"seconds": time.perf_counter() - start, "mb": (held() - before) / 2**20}
 
 
 if __name__ == "__main__":
-    torch.manual_seed(0)
-    _alone(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+    serve(lambda: _one_step(sys.argv[1], int(sys.argv[2]), int(sys.argv[3])))

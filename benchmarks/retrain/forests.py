@@ -14,9 +14,10 @@ from torch import Tensor
 from torch.nn import functional
 
 import bitvec
+from benchmarks.report import Row
 from benchmarks.retrain.data import Array, Split, split
 from benchmarks.retrain.libraries import LIBRARIES, Library, Size
-from benchmarks.retrain.rows import Row, gain, parameters, rounded, score, score_of
+from benchmarks.retrain.rows import gain, parameters, rounded, score, score_of
 from bitvec.core.forest import Forest
 from bitvec.runtime.train.retrain.probability_leaves import has_probability_leaves
 

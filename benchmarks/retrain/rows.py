@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 import bitvec
+from benchmarks.report import Row
 from benchmarks.retrain.data import Array
 from bitvec.core.forest import Forest
-
-Row = dict[str, Any]
 
 AVERAGED: Final = (
     "start",
@@ -97,3 +96,8 @@ def rounded(value: float) -> float:
 def means(rows: Iterable[Row], part: str) -> list[Row]:
     """Return the rows of means of one part."""
     return [row for row in rows if row["part"] == part and row.get("seeds")]
+
+
+def figures(rows: Sequence[Row]) -> list[Row]:
+    """Return the rows without those of single seeds, whose means are among them."""
+    return [row for row in rows if row["seed"] is None or "reason" in row]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
-from benchmarks.report import Target
-from benchmarks.retrain import forests, peers, trees
-from benchmarks.retrain.rows import Row, means
+from benchmarks.report import Row, Target, at_least, at_most, judged, none, undecided
+from benchmarks.retrain import baselines, forests, trees
+from benchmarks.retrain.rows import means
 
 CHECK: Final = "selection"
 
@@ -30,10 +30,8 @@ def selection(rows: Sequence[Row]) -> Row:
 
 def targets(rows: Sequence[Row], *, whole: bool) -> list[Target]:
     """Return one entry for each figure that is asked for; `whole` says whether all was measured."""
-    found = [*_of_trees(rows), *_of_forests(rows), *_of_peers(rows), *_of_selection(rows)]
-    if whole:
-        return found
-    return [Target(target.name, target.goal, target.value, None) for target in found]
+    found = [*_of_trees(rows), *_of_forests(rows), *_of_baselines(rows), *_of_selection(rows)]
+    return undecided(found, whole=whole)
 
 
 def _found(rows: Sequence[Row], part: str, case: str, moved: str) -> Row:
@@ -42,33 +40,21 @@ def _found(rows: Sequence[Row], part: str, case: str, moved: str) -> Row:
     return next(matching, {})
 
 
-def _judged(name: str, goal: str, value: Any, meets: Callable[[Any], bool]) -> Target:
-    return Target(name, goal, value, None if value is None else meets(value))
-
-
-def _at_least(name: str, least: float, value: float | None) -> Target:
-    return _judged(name, f">= {least:g}", value, lambda found: found >= least)
-
-
 def _of_trees(rows: Sequence[Row]) -> list[Target]:
     entries = []
     for case in trees.CASES:
         row = _found(rows, "trees", case.name, trees.MOVED)
         score, name = row.get("score"), f"{case.name}: test accuracy"
         if case.goal is not None:
-            entries.append(_at_least(name, case.goal, score))
+            entries.append(at_least(name, case.goal, score))
         if case.published is not None:
-            entries.append(_at_least(f"{name} beside DTSemNet's published", case.published, score))
+            entries.append(at_least(f"{name} beside DTSemNet's published", case.published, score))
         if case.most_leaves is not None:
-            most = case.most_leaves
             own = [r for r in rows if r["case"] == case.name and r.get("seed") is not None]
             leaves = max((r["leaves"] for r in own if "leaves" in r), default=None)
-            met = None if leaves is None else leaves <= most
-            entries.append(Target(f"{case.name}: most leaves", f"<= {most}", leaves, met))
+            entries.append(at_most(f"{case.name}: most leaves", case.most_leaves, leaves))
         if case.never_worse:
-            entries.append(
-                _at_least(f"{case.name}: least gain on test", 0.0, row.get("least_gain"))
-            )
+            entries.append(at_least(f"{case.name}: least gain on test", 0.0, row.get("least_gain")))
     return entries
 
 
@@ -78,25 +64,25 @@ def _of_forests(rows: Sequence[Row]) -> list[Target]:
         row = _found(rows, "forests", case.name, forests.ALL)
         name, value = f"{case.name}: mean gain on test", row.get("gain")
         if case.least_gain:
-            entries.append(_at_least(name, case.least_gain, value))
+            entries.append(at_least(name, case.least_gain, value))
         elif case.least_gain is not None:
-            entries.append(_judged(name, "> 0", value, lambda gain: gain > 0))
+            entries.append(judged(name, "> 0", value, lambda gain: gain > 0))
             held_out = row.get("least_held_out_gain")
-            entries.append(_at_least(f"{case.name}: least gain in validation", 0.0, held_out))
+            entries.append(at_least(f"{case.name}: least gain in validation", 0.0, held_out))
     for case in forests.CASES:
         row = _found(rows, "forests", case.name, forests.ALL)
         name = f"{case.name}: rows that the library answers otherwise from the written file"
-        entries.append(_judged(name, "0", row.get("file_differences"), lambda found: found == 0))
+        entries.append(none(name, row.get("file_differences")))
     return entries
 
 
-def _of_peers(rows: Sequence[Row]) -> list[Target]:
+def _of_baselines(rows: Sequence[Row]) -> list[Target]:
     entries = []
-    for case in peers.CASES:
-        row = _found(rows, "peers", case.name, forests.ALL)
+    for case in baselines.CASES:
+        row = _found(rows, "baselines", case.name, forests.ALL)
         # What theirs has lost or won by being soft is in the tables; trees are compared hard.
         name = f"{case.name}: ours ahead of theirs, both hard"
-        entries.append(_at_least(name, 0.0, row.get("ahead")))
+        entries.append(at_least(name, 0.0, row.get("ahead")))
     return entries
 
 

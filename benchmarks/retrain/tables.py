@@ -2,16 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
-Report = dict[str, Any]
-Row = dict[str, Any]
-
-
-def _lines(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
-    rule = ["---"] * len(head)
-    return "\n".join("| " + " | ".join(line) + " |" for line in (head, rule, *body))
+from benchmarks.report import Report, Row, markdown, measured_by
 
 
 def _number(row: Row, key: str) -> str:
@@ -48,14 +39,7 @@ def table(report: Report) -> str:
         for row in _means(report, "trees")
     ]
     head = ["data, tree", "before", "after", "DTSemNet's", "leaves", "parameters", "CPU s"]
-    return _lines(head, body) + _why_not(report, "trees") + "\n\n" + _measured(report)
-
-
-def _measured(report: Report) -> str:
-    machine = report["machine"]
-    return (
-        f"Measured on {machine['processor']}, {machine['cores']} cores, by `{report['command']}`."
-    )
+    return markdown(head, body) + _why_not(report, "trees") + "\n\n" + measured_by(report)
 
 
 def forest_table(report: Report) -> str:
@@ -78,10 +62,10 @@ def forest_table(report: Report) -> str:
         )
     head = ["data, library", "measure", "what moved", "before", "after", "better by"]
     head += ["rows otherwise from the file", "leaves", "CPU s"]
-    return _lines(head, body) + _why_not(report, "forests")
+    return markdown(head, body) + _why_not(report, "forests")
 
 
-def peer_table(report: Report) -> str:
+def baseline_table(report: Report) -> str:
     """Return other libraries' fine-tuning beside ours."""
     body = [
         [
@@ -95,11 +79,11 @@ def peer_table(report: Report) -> str:
             _number(row, "theirs_transferred"),
             f"{_seconds(row)} / {_seconds(row, 'theirs_seconds')}",
         ]
-        for row in _means(report, "peers")
+        for row in _means(report, "baselines")
     ]
     head = ["data, library", "model", "measure", "before", "ours", "theirs, hard", "theirs, soft"]
     head += ["theirs, soft, untrained", "CPU s, ours / theirs"]
-    return _lines(head, body) + _why_not(report, "peers")
+    return markdown(head, body) + _why_not(report, "baselines")
 
 
 def selection_table(report: Report) -> str:
@@ -118,7 +102,7 @@ def selection_table(report: Report) -> str:
         [worse["case"], worse["moved"], str(worse["seed"]), f"{-worse['gain']:.4f}"]
         for worse in row["worse"]
     ]
-    return f"{text}:\n\n" + _lines(["case", "what moved", "seed", "worse by"], body)
+    return f"{text}:\n\n" + markdown(["case", "what moved", "seed", "worse by"], body)
 
 
 def _why_not(report: Report, part: str) -> str:
@@ -131,25 +115,7 @@ def _why_not(report: Report, part: str) -> str:
     if not reasons:
         return ""
     body = [[case, reason.replace("|", "\\|")] for case, reason in reasons]
-    return "\n\n" + _lines(["not measured", "because"], body)
+    return "\n\n" + markdown(["not measured", "because"], body)
 
 
-def asked(report: Report) -> str:
-    """Return the figures that are asked for, and whether each was met."""
-    word = {True: "yes", False: "**no**", None: "not judged"}
-    body = [
-        [target["name"], target["goal"], _shown(target["value"]), word[target["met"]]]
-        for target in report["targets"]
-    ]
-    return _lines(["figure", "goal", "measured", "met"], body)
-
-
-def _shown(value: Any) -> str:
-    return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def everything(report: Report) -> str:
-    """Return all tables, for a terminal."""
-    return "\n\n".join(
-        part(report) for part in (table, forest_table, peer_table, selection_table, asked)
-    )
+TABLES = (table, forest_table, baseline_table, selection_table)

@@ -10,8 +10,9 @@ from typing import Any, Final
 from sklearn.tree import DecisionTreeClassifier
 
 import bitvec
+from benchmarks.report import Row
 from benchmarks.retrain.data import Split, split
-from benchmarks.retrain.rows import Row, gain, parameters, rounded, score_of
+from benchmarks.retrain.rows import gain, parameters, rounded, score_of
 
 MOVED: Final = "S, b, v"
 MANY_ROWS: Final = 10_000

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -13,10 +12,12 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from benchmarks.environments import THREADS
-from benchmarks.retrain import forests, peers, trees
-from benchmarks.retrain.data import READERS
-from benchmarks.retrain.rows import Row, without
+from benchmarks.datasets import READERS
+from benchmarks.report import Row
+from benchmarks.retrain import baselines, forests, trees
+from benchmarks.retrain.rows import without
+from benchmarks.runner import say
+from benchmarks.workers import THREADS
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +40,8 @@ def everything(data: Path, seeds: int, *, environments: Path | None, quick: bool
             work = partial(measure, case, data, seed, **options)
             found.append(Work(part, case.name, case.data, seed, work))
 
-    for peer_case in peers.CASES:
-        add("peers", peer_case, peers.measure, peers=environments)
+    for baseline_case in baselines.CASES:
+        add("baselines", baseline_case, baselines.measure, baselines=environments)
     for forest_case in forests.CASES:
         add("forests", forest_case, forests.measure, quick=quick)
     for tree_case in trees.CASES:
@@ -65,7 +66,7 @@ def run(works: Sequence[Work], data: Path) -> list[Row]:
             rows[number] = done.result()
             work = works[number]
             told = f"{len(rows)} of {len(works)}: {work.part}, {work.case}, seed {work.seed}"
-            print(told, file=sys.stderr, flush=True)
+            say(told)
     return [row for number in range(len(works)) for row in rows[number]]
 
 

@@ -25,10 +25,10 @@ class Engine:
     reads : tuple of str
         Libraries whose models it can be asked to run.
     environment : str
-        Name of the virtual environment of `benchmarks.engine.peers` that it runs in where there is
-        one; "" for the interpreter of the benchmark.
+        Name of the virtual environment of `benchmarks/engine/requirements` that it runs in where
+        there is one; "" for the interpreter of the benchmark.
     ours : bool
-        Whether it is bitvec: not a peer.
+        Whether it is bitvec: not a baseline.
     only : tuple of str
         Workloads that it is for, if not all.
     variables : tuple of (str, str)

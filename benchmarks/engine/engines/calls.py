@@ -11,10 +11,6 @@ from typing import Any
 import numpy as np
 
 
-class CannotRunError(Exception):
-    """An engine cannot run a workload; the message says why."""
-
-
 @dataclass(frozen=True, slots=True)
 class Job:
     """One workload, as an engine's process sees it.

@@ -8,7 +8,9 @@ from typing import Any
 
 import torch
 
-from benchmarks.engine.engines.calls import Calls, CannotRunError, Job, chosen, single_precision
+from benchmarks.engine.engines.calls import Calls, Job, chosen, single_precision
+from benchmarks.hummingbird import readable
+from benchmarks.worker import CannotRunError
 
 MOST_BYTES = 4e9
 """Of one intermediate tensor of the gemm strategy."""
@@ -95,12 +97,7 @@ def _model(job: Job) -> tuple[Any, _Size]:
 
         model = xgboost.XGBRegressor() if job.regression else xgboost.XGBClassifier()
         model.load_model(job.model)
-        booster = model.get_booster()
-        # hummingbird reads a number where xgboost 3 writes a list of one.
-        config = booster.save_config
-        booster.save_config = lambda: _unlisted(config())
-        model.get_booster = lambda: booster
-        texts = booster.get_dump()
+        texts = readable(model).get_booster().get_dump()
         leaves = max(text.count("leaf=") for text in texts)
         depth = max(line.count("\t") for text in texts for line in text.splitlines())
         return model, _Size(len(texts), leaves, depth)
@@ -130,10 +127,3 @@ def _depth(root: dict[str, Any]) -> int:
         sides = ("left_child", "right_child")
         level = [node[side] for node in level if "left_child" in node for side in sides]
     return depth
-
-
-def _unlisted(config: str) -> str:
-    before, key, after = config.partition('"base_score":"[')
-    value, end, rest = after.partition(']"')
-    one = key and "," not in value
-    return before + '"base_score":"' + value + '"' + rest if one and end else config

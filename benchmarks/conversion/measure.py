@@ -1,4 +1,4 @@
-"""What one lift costs: CPU seconds with and without parsing, and memory at its peak."""
+"""The cost of one conversion: CPU seconds with and without parsing, and memory at its peak."""
 
 from __future__ import annotations
 
@@ -16,13 +16,12 @@ from typing import Any
 import numpy as np
 
 import bitvec
-
-Row = dict[str, Any]
+from benchmarks.report import Row
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A model to lift.
+    """A model to convert.
 
     Parameters
     ----------
@@ -32,7 +31,7 @@ class Case:
     what : str
     parser : str, optional
         "module:function" of the converter that turns a file into a document, by json, protobuf or
-        code of its own; what comes behind it is the lift.
+        code of its own; what comes behind it is the rest.
     own : callable, optional
         The source library's own reading of the path, where no such function can be set apart.
     """

@@ -5,21 +5,23 @@ from __future__ import annotations
 import os
 import sys
 import time
+from typing import Any
 
 import numpy as np
 
-from benchmarks.export.children.jobs import Job
+from benchmarks.export.workers.job import Job
+from benchmarks.worker import serve
 
 LEAF_BITS = 8
 """The finest that emlearn has; its default is a vote of whole trees."""
 
 
-def main() -> None:
+def main() -> dict[str, Any]:
     """Export the model of a job and answer the rows."""
     import emlearn
 
     job = Job(sys.argv[1])
-    model, X = job.model(), job.rows()
+    model, X = job.model(), job.X
     options = {"leaf_bits": LEAF_BITS} if job.is_classifier else {"return_type": "regressor"}
     # It compiles what it answers with; the compiler takes minutes to optimise that.
     os.environ["CFLAGS"] = "-O0"
@@ -34,8 +36,8 @@ def main() -> None:
         job.answer(scores=np.asarray(made.predict(X)).reshape(len(X), -1))
     assert code
     (job.folder / "use.c").write_text('#include "model.h"\n', "ascii")
-    job.tell(export_seconds=export_seconds)
+    return {"export_seconds": export_seconds}
 
 
 if __name__ == "__main__":
-    main()
+    serve(main)

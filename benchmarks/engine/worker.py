@@ -1,6 +1,6 @@
 """The process of one engine: reads requests from its standard input, a line of JSON each.
 
-    python -m benchmarks.engine.child MODULE:CLASS FOLDER ASKS
+    python -m benchmarks.engine.worker MODULE:CLASS FOLDER ASKS
 
 It runs in environments of other libraries, so it imports nothing but NumPy and that engine.
 """
@@ -8,8 +8,6 @@ It runs in environments of other libraries, so it imports nothing but NumPy and 
 from __future__ import annotations
 
 import gc
-import json
-import os
 import sys
 import time
 from importlib import import_module
@@ -18,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.engine.engines.calls import Calls, CannotRunError, read_job
+from benchmarks.engine.engines.calls import Calls, read_job
+from benchmarks.worker import serve
 
 PARTS = 512
 """Slices of the rows that small batches go through, so that no branch can be learnt by heart."""
@@ -112,41 +111,17 @@ class Process:
 
 def main() -> None:
     """Answer until the input ends."""
-    # What libraries print must not come between the answers.
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-
-    def say(answer: dict[str, Any]) -> None:
-        answers.write(json.dumps(answer, default=str) + "\n")
-        answers.flush()
-
-    def tried(work: Any) -> bool:
-        try:
-            say(work())
-        except CannotRunError as error:
-            say({"reason": str(error)})
-        except ImportError as error:
-            say({"reason": f"{error.name or error} is not installed"})
-        except Exception as error:
-            text = " ".join(str(error).split())[:160]
-            say({"reason": f"{type(error).__name__}: {text}"})
-        else:
-            return True
-        return False
-
     made: list[Process] = []
 
     def start() -> dict[str, Any]:
         made.append(Process(sys.argv[1], Path(sys.argv[2]), sys.argv[3]))
         return made[0].ready
 
-    if not tried(start):
-        return
-    for line in sys.stdin:
-        request = json.loads(line)
-        do = request.pop("do")
-        tried(lambda: getattr(made[0], do)(**request))  # noqa: B023 - called at once
-        made[0].rest()
+    def asked(request: dict[str, Any]) -> dict[str, Any]:
+        answer: dict[str, Any] = getattr(made[0], request.pop("do"))(**request)
+        return answer
+
+    serve(start, asked, after=lambda: made[0].rest())
 
 
 if __name__ == "__main__":

@@ -1,26 +1,22 @@
-"""What a parent hands to the program of another library, and what comes back."""
+"""A model and rows, as the exporter of another library is given them."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+from benchmarks import jobs
 
 
 class Job:
-    """A model, rows of float32, and the folder where what was made of them goes."""
+    """A model, rows of float32, and the folder where what is made of them goes."""
 
     def __init__(self, folder: str) -> None:
         self.folder = Path(folder)
-        facts = json.loads((self.folder / "job.json").read_text(encoding="utf-8"))
+        facts, rows = jobs.read(self.folder)
         self.library: str = facts["library"]
         self.is_classifier: bool = facts["is_classifier"]
-
-    def rows(self) -> Any:
-        """Return X, (n, n_features)."""
-        return np.load(self.folder / "rows.npy")
+        self.X: Any = rows["X"]
 
     def model(self) -> Any:
         """Return the fitted estimator, or LightGBM's booster."""
@@ -39,10 +35,6 @@ class Job:
 
         return lightgbm.Booster(model_file=str(self.folder / "model.txt"))
 
-    def tell(self, **told: Any) -> None:
-        """Leave what was measured."""
-        (self.folder / "told.json").write_text(json.dumps(told), encoding="utf-8")
-
     def answer(self, **answers: Any) -> None:
         """Leave arrays: `scores` and, of a classifier, `label`."""
-        np.savez(self.folder / "answers.npz", **answers)
+        jobs.write_answers(self.folder, **answers)

@@ -11,14 +11,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from benchmarks.export.children.jobs import Job
+from benchmarks.export.workers.job import Job
+from benchmarks.worker import serve
 
 PARTS: Final = 50
 """Files of C: a compiler takes far longer for all trees in one."""
 FLAGS: Final = ("-std=c99", "-O2", "-fPIC")
 
 
-def main() -> None:
+def main() -> dict[str, Any]:
     """Export the model of a job, compile it, and answer the rows."""
     import tl2cgen
 
@@ -31,12 +32,16 @@ def main() -> None:
     object_bytes = _compiled(code)
     compile_seconds = time.perf_counter() - start
     predictor = tl2cgen.Predictor(str(code / "predictor.so"), nthread=1)
-    scores = predictor.predict(tl2cgen.DMatrix(job.rows(), dtype="float32"))
+    scores = predictor.predict(tl2cgen.DMatrix(job.X, dtype="float32"))
     scores = scores.reshape(len(scores), -1)
     if job.is_classifier and scores.shape[1] == 1:
         scores = np.concatenate([1 - scores, scores], axis=1)
     job.answer(scores=scores)
-    job.tell(export_seconds=export_seconds, load_seconds=compile_seconds, object_bytes=object_bytes)
+    return {
+        "export_seconds": export_seconds,
+        "load_seconds": compile_seconds,
+        "object_bytes": object_bytes,
+    }
 
 
 def _compiled(code: Path) -> int | None:
@@ -66,4 +71,4 @@ def _treelite(job: Job) -> Any:
 
 
 if __name__ == "__main__":
-    main()
+    serve(main)

@@ -6,11 +6,14 @@ import functools
 import sys
 import time
 import warnings
+from typing import Any
 
-from benchmarks.export.children.jobs import Job
+from benchmarks.export.workers.job import Job
+from benchmarks.hummingbird import readable
+from benchmarks.worker import serve
 
 
-def main() -> None:
+def main() -> dict[str, Any]:
     """Export the model of a job."""
     import torch
 
@@ -19,26 +22,15 @@ def main() -> None:
     from hummingbird.ml import convert
 
     job = Job(sys.argv[1])
-    model, X = job.model(), job.rows()[:10]
+    model, X = job.model(), job.X[:10]
     if job.library == "xgboost":
-        # hummingbird reads a number where xgboost 3 writes a list of one.
-        booster = model.get_booster()
-        config = booster.save_config
-        booster.save_config = lambda: _unlisted(config())
-        model.get_booster = lambda: booster
+        readable(model)
     warnings.simplefilter("ignore")
     start = time.perf_counter()
     exported = convert(model, "onnx", X).model.SerializeToString()
     (job.folder / "exported.onnx").write_bytes(exported)
-    job.tell(export_seconds=time.perf_counter() - start)
-
-
-def _unlisted(config: str) -> str:
-    before, key, after = config.partition('"base_score":"[')
-    value, end, rest = after.partition(']"')
-    one = key and "," not in value
-    return before + '"base_score":"' + value + '"' + rest if one and end else config
+    return {"export_seconds": time.perf_counter() - start}
 
 
 if __name__ == "__main__":
-    main()
+    serve(main)

@@ -7,8 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.lifting import models
-from benchmarks.lifting.measure import Case
+from benchmarks.conversion import models
+from benchmarks.conversion.measure import Case
 
 _XGBOOST: Final = "bitvec.converters.xgboost.opened:parse"
 _CATBOOST: Final = "bitvec.converters.catboost.opened:parse"
@@ -29,7 +29,7 @@ def _by_lightgbm(path: Path) -> Any:
 
 
 _OWN: Final = {"LightGBM text": _by_lightgbm, "YDF directory": _by_ydf}
-"""The library's own reading, where the converter's is not apart from its lift."""
+"""The library's own reading, where the converter's cannot be set apart."""
 
 
 _TABLE: Final[tuple[tuple[str, str, Callable[[Path, int, int], Any], str | None], ...]] = (

@@ -1,6 +1,6 @@
 """treegrad: LightGBM's trees as a soft torch model that moves S's scales, b and v.
 
-    python -m benchmarks.retrain.children.of_treegrad FOLDER
+    python -m benchmarks.retrain.workers.of_treegrad FOLDER
 
 Of a few step sizes and ends of the temperature, the rows held out choose one, for the soft model
 and for the hard one apart. The hard one routes by the signs of the trained margins.
@@ -17,7 +17,9 @@ import numpy as np
 import torch
 import treegrad
 
-from benchmarks.retrain.children.exchange import Array, Job, read_job, write_answers
+from benchmarks.jobs import Array, write_answers
+from benchmarks.retrain.workers.job import Job, read
+from benchmarks.worker import serve
 
 SETTINGS: Final[tuple[dict[str, Any], ...]] = (
     {},  # its own: steps of 0.05, 1000 of them, batches of 32
@@ -70,9 +72,9 @@ def tuned(job: Job, source: Any, settings: dict[str, Any]) -> tuple[Any, float]:
     return source.model_, time.process_time() - start
 
 
-def main() -> None:
-    """Run the job of a folder."""
-    job = read_job(Path(sys.argv[1]))
+def main() -> dict[str, Any]:
+    """Run the job of a folder; return what is to be told of it."""
+    job = read(Path(sys.argv[1]))
     torch.set_num_threads(1)
     made = treegrad.TGDClassifier if job.is_classifier else treegrad.TGDRegressor
     source = made(num_leaves=job.leaves, n_estimators=job.trees)
@@ -92,8 +94,9 @@ def main() -> None:
             if kind not in told or held_out > told[kind]["held_out"]:
                 told[kind] = {"held_out": held_out, "settings": settings}
                 predicted[kind] = answers(job, scores(model, job.test))
-    write_answers(job, predicted, told)
+    write_answers(job.folder, **predicted)
+    return told
 
 
 if __name__ == "__main__":
-    main()
+    serve(main)

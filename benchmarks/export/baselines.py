@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-
-from benchmarks import environments
+from benchmarks import jobs
 from benchmarks.export.models import Grown, Model
 from benchmarks.export.objects import object_bytes
 from benchmarks.export.runtimes import Session
+from benchmarks.workers import in_environment
 from bitvec.core.arrays import Array
 
 REQUIREMENTS: Final = Path(__file__).parent / "requirements"
@@ -25,9 +23,9 @@ TAKES: Final = {
     "tl2cgen": ("sklearn", "xgboost", "lightgbm"),
     "emlearn": ("sklearn",),
 }
-"""Which libraries' models each peer with an environment of its own reads."""
+"""Which libraries' models each baseline with an environment of its own reads."""
 COMPLETE: Final = ("emlearn",)
-"""Peers that refuse rows with NaN; they are slow to answer too."""
+"""Baselines that refuse rows with NaN; they are slow to answer too."""
 MOST_COMPLETE: Final = 10_000
 
 
@@ -42,20 +40,12 @@ class Exported:
 
 def exported_here(model: Model, grown: Grown, folder: Path) -> Exported:
     """Export with skl2onnx or onnxmltools, probabilities without ZipMap, and load it."""
-    path = folder / f"{model.peer}.onnx"
+    path = folder / f"{model.baseline}.onnx"
     start = time.perf_counter()
     path.write_bytes(_EXPORTERS[model.library](grown).SerializeToString())
     export_seconds = time.perf_counter() - start
-    names = ("label", "probabilities") if grown.is_classifier else ("prediction",)
-    start = time.perf_counter()
-    session = Session(path, names)
-    told = {
-        "bytes": path.stat().st_size,
-        "export_seconds": export_seconds,
-        "load_seconds": time.perf_counter() - start,
-        "outputs": ", ".join(names),
-    }
-    return Exported(session, {}, told)
+    session, told = _loaded(path, grown)
+    return Exported(session, {}, told | {"export_seconds": export_seconds})
 
 
 def _by_skl2onnx(grown: Grown) -> Any:
@@ -88,42 +78,46 @@ _EXPORTERS: Final = {
 
 
 def exported_apart(
-    peer: str, model: Model, grown: Grown, X: Array, *, peers: Path | None, folder: Path
+    baseline: str, model: Model, grown: Grown, X: Array, *, baselines: Path | None, folder: Path
 ) -> Exported:
-    """Export in a peer's own environment; C is compiled there and answers X.
+    """Export in a baseline's own environment; C is compiled there and answers X.
 
     Raises
     ------
-    NoAnswerError
+    CannotRunError
         If it cannot be run, or refuses the model.
     """
-    environment = environments.find(peers, peer)
     with tempfile.TemporaryDirectory(dir=folder) as place:
         job = Path(place)
         _write_job(job, model, grown, X)
-        program = f"benchmarks.export.children.of_{peer}"
-        environments.run(environment, program, job, SECONDS[peer])
-        told = json.loads((job / "told.json").read_text(encoding="utf-8"))
+        told = in_environment(
+            f"benchmarks.export.workers.of_{baseline}",
+            job,
+            baselines=baselines,
+            baseline=baseline,
+            within=SECONDS[baseline],
+        )
         if (job / "exported.onnx").exists():
-            path = job / "exported.onnx"
-            names = ("label", "probabilities") if grown.is_classifier else ("prediction",)
-            start = time.perf_counter()
-            session = Session(path, names)
-            told |= {
-                "bytes": path.stat().st_size,
-                "load_seconds": time.perf_counter() - start,
-                "outputs": ", ".join(names),
-            }
-            return Exported(session, {}, told)
-        answers = dict(np.load(job / "answers.npz"))
+            session, more = _loaded(job / "exported.onnx", grown)
+            return Exported(session, {}, told | more)
+        answers = jobs.read_answers(job)
         if (job / "use.c").exists():
             told["object_bytes"] = object_bytes((job / "use.c").read_text("ascii"), job)
         told["outputs"] = ", ".join("probabilities" if n == "scores" else n for n in answers)
         return Exported(None, answers, told)
 
 
+def _loaded(path: Path, grown: Grown) -> tuple[Session, dict[str, Any]]:
+    """Load a file that another exporter wrote; return what is told of it too."""
+    names = ("label", "probabilities") if grown.is_classifier else ("prediction",)
+    start = time.perf_counter()
+    session = Session(path, names)
+    load_seconds = time.perf_counter() - start
+    told = {"bytes": path.stat().st_size, "load_seconds": load_seconds}
+    return session, told | {"outputs": ", ".join(names)}
+
+
 def _write_job(job: Path, model: Model, grown: Grown, X: Array) -> None:
-    np.save(job / "rows.npy", X)
     if model.library == "sklearn":
         import skops.io
 
@@ -133,4 +127,4 @@ def _write_job(job: Path, model: Model, grown: Grown, X: Array) -> None:
     else:
         grown.estimator.booster_.save_model(job / "model.txt")
     facts = {"library": model.library, "is_classifier": grown.is_classifier}
-    (job / "job.json").write_text(json.dumps(facts), encoding="utf-8")
+    jobs.write(job, facts, X=X)

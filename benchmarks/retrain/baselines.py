@@ -8,23 +8,25 @@ from pathlib import Path
 from typing import Any, Final
 
 import bitvec
-from benchmarks import environments
-from benchmarks.environments import NoAnswerError
-from benchmarks.retrain.children.exchange import Job, read_answers, write_job
+from benchmarks.jobs import read_answers
+from benchmarks.report import Row
 from benchmarks.retrain.data import Split, split
 from benchmarks.retrain.forests import ALL, stages
-from benchmarks.retrain.rows import Row, gain, parameters, rounded, score, score_of, without
+from benchmarks.retrain.rows import gain, parameters, rounded, score, score_of, without
+from benchmarks.retrain.workers.job import Job
+from benchmarks.worker import CannotRunError
+from benchmarks.workers import in_environment
 
 REQUIREMENTS: Final = Path(__file__).parent / "requirements"
 SECONDS: Final = 1800.0
 
 
 @dataclass(frozen=True, slots=True)
-class PeerCase:
+class BaselineCase:
     """One library's fine-tuning on one data set; `source` is the model that both begin with."""
 
     data: str
-    peer: str
+    baseline: str
     source: str
     trees: int
     leaves: int = 31
@@ -32,7 +34,7 @@ class PeerCase:
     @property
     def name(self) -> str:
         """Name of the case."""
-        return f"{self.data}, {self.peer}"
+        return f"{self.data}, {self.baseline}"
 
 
 _SOURCES: Final = {
@@ -40,21 +42,21 @@ _SOURCES: Final = {
     "ydf": ("YDF boosted trees, 100 rounds or fewer, depth 6", 100),
 }
 CASES: Final = tuple(
-    PeerCase(data, peer, source, trees)
-    for peer, (source, trees) in _SOURCES.items()
+    BaselineCase(data, baseline, source, trees)
+    for baseline, (source, trees) in _SOURCES.items()
     for data in ("satimage", "adult", "california")
 )
 
 
-def measure(case: PeerCase, data: Path, seed: int, *, peers: Path | None) -> list[Row]:
+def measure(case: BaselineCase, data: Path, seed: int, *, baselines: Path | None) -> list[Row]:
     """Return the row of one case and one seed, or why there is none."""
     try:
-        return _measured(case, data, seed, environments.find(peers, case.peer))
-    except NoAnswerError as error:
-        return [without("peers", case.name, str(error), seed)]
+        return _measured(case, data, seed, baselines)
+    except CannotRunError as error:
+        return [without("baselines", case.name, str(error), seed)]
 
 
-def _measured(case: PeerCase, data: Path, seed: int, environment: Path) -> list[Row]:
+def _measured(case: BaselineCase, data: Path, seed: int, baselines: Path | None) -> list[Row]:
     rows = split(data, case.data, seed).ordinal()
     with tempfile.TemporaryDirectory() as place:
         job = Job(
@@ -67,14 +69,19 @@ def _measured(case: PeerCase, data: Path, seed: int, environment: Path) -> list[
             trees=case.trees,
             leaves=case.leaves,
         )
-        write_job(job)
-        program = f"benchmarks.retrain.children.of_{case.peer}"
-        environments.run(environment, program, job.folder, SECONDS)
-        return [_compared(case, rows, job, seed)]
+        job.write()
+        told = in_environment(
+            f"benchmarks.retrain.workers.of_{case.baseline}",
+            job.folder,
+            baselines=baselines,
+            baseline=case.baseline,
+            within=SECONDS,
+        )
+        return [_compared(case, rows, job, told)]
 
 
-def _compared(case: PeerCase, rows: Split, job: Job, seed: int) -> Row:
-    predicted, told = read_answers(job.folder)
+def _compared(case: BaselineCase, rows: Split, job: Job, told: dict[str, Any]) -> Row:
+    predicted, seed = read_answers(job.folder), job.seed
     forest = bitvec.convert(job.model)
     classes = forest.output.classes
     own = rows if classes is None or classes[0].dtype.kind == "i" else rows.named()
@@ -94,7 +101,7 @@ def _compared(case: PeerCase, rows: Split, job: Job, seed: int) -> Row:
         "gain": rounded(gain(start, ours, is_classifier=is_classifier)),
     }
     return better | {
-        "part": "peers",
+        "part": "baselines",
         "case": case.name,
         "data": case.data,
         "source": case.source,

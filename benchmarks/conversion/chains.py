@@ -11,15 +11,14 @@ from typing import Any, Final
 import numpy as np
 
 import bitvec
-from benchmarks.lifting.models import N_FEATURES, binary_of, one_operator, ydf_forest
+from benchmarks.conversion.models import N_FEATURES, binary_of, one_operator, ydf_forest
+from benchmarks.report import Row
 from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
 from bitvec.core.leaves import Leaves
 from bitvec.core.node_tests import Relation, axis_aligned
 from bitvec.core.output import Output
 from bitvec.core.structure import from_children
-
-Row = dict[str, Any]
 
 
 def chain(depth: int, dtype: type = np.float32) -> Forest:
@@ -161,7 +160,7 @@ CHAINS: Final[dict[str, Callable[[Path, int], Any]]] = {
 
 
 def measure_chain(name: str, depth: int, folder: Path) -> Row:
-    """Return the row of a chain: whether what is lifted is the chain, and CPU seconds."""
+    """Return the row of a chain: whether it is converted to the chain, and CPU seconds."""
     model = CHAINS[name](folder / "chain", depth)
     start = time.process_time()
     forest = bitvec.convert(model)

@@ -1,6 +1,6 @@
-"""The whole circle on real models: is the lift exact, how long does it take, does retraining help?
+"""Conversion, certificate, speed and retraining of real models: is it exact, how long does it take?
 
-    python -m benchmarks.circle [--json] [--quick] [--save] [--models FOLDER]
+    python -m benchmarks.quickstart [--json] [--quick] [--save] [--models FOLDER]
 
 FOLDER holds treelite's own example models (`treelite/mushroom`, `treelite/dermatology`).
 """
@@ -11,6 +11,7 @@ import statistics
 import subprocess
 import sys
 import time
+from argparse import Namespace
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -23,9 +24,17 @@ from sklearn.tree import DecisionTreeClassifier
 from xgboost import XGBClassifier, XGBRegressor
 
 import bitvec
-from benchmarks.report import Target, finish, parser
-
-Row = dict[str, Any]
+from benchmarks.report import (
+    Report,
+    Row,
+    Target,
+    below,
+    judged,
+    markdown,
+    measured_by,
+    none,
+)
+from benchmarks.runner import MODELS, run
 
 
 def lift_time(quick: bool) -> Row:
@@ -100,7 +109,7 @@ def models(
 def certified(
     name: str, model: Any, X: np.ndarray, answer: Callable[[np.ndarray], np.ndarray]
 ) -> Row:
-    """Lift and certify one model, then time raw scores against its library, one thread each."""
+    """Convert and certify one model, then time raw scores against its library, one thread each."""
     forest = bitvec.convert(model)
     start = time.perf_counter()
     certificate = bitvec.certify(forest, model, X)
@@ -112,9 +121,9 @@ def certified(
         raise AssertionError(f"{name}: raw scores differ")
     ours_time, theirs_time = [], []
     for _ in range(7):
-        for run, times in ((raw, ours_time), (answer, theirs_time)):
+        for predict, times in ((raw, ours_time), (answer, theirs_time)):
             start = time.perf_counter()
-            run(many)
+            predict(many)
             times.append(time.perf_counter() - start)
     return {
         "what": "certify",
@@ -195,46 +204,47 @@ def help_seconds() -> Row:
 
 
 def targets(rows: list[Row]) -> list[Target]:
-    """One entry for every figure that the product promises of the circle."""
-    by = {kind: [row for row in rows if row["what"] == kind] for kind in ("certify", "retrain")}
-    lift = next(row for row in rows if row["what"] == "lift")
-    coverage = min(row["coverage"] for row in by["certify"])
-    differ = sum(row["leaves_differ"] for row in by["certify"])
-    ulp = max(row["max_ulp"] for row in by["certify"])
+    """Return one entry for every figure that is asked for."""
+    by = {kind: [row for row in rows if row["what"] == kind] for kind in _KINDS}
+    lift, start = by["lift"][0], by["help"][0]
+    certified, size = by["certify"], lift["largest_array_bytes_per_leaf"]
     gain = statistics.mean(r["accuracy_after"] - r["accuracy_before"] for r in by["retrain"])
-    start = next(row for row in rows if row["what"] == "help")["seconds"]
-    stored = [row["largest_difference"] for row in rows if row["what"] == "stored outputs"]
-    worst = max(stored) if stored else None
+    worst = max((row["largest_difference"] for row in by["stored outputs"]), default=None)
+    coverage = min(row["coverage"] for row in certified)
     return [
-        Target("seconds to lift 100 unlimited trees", "< 2", lift["seconds"], lift["seconds"] < 2),
-        Target(
+        below("seconds to convert 100 unlimited trees", 2, lift["seconds"]),
+        judged(
             "bytes of the largest array per leaf",
             "does not grow with nodes",
-            lift["largest_array_bytes_per_leaf"],
-            lift["largest_array_bytes_per_leaf"] < 1024,
+            size,
+            lambda found: found < 1024,
         ),
-        Target("least coverage of a certificate", "1", coverage, coverage == 1),
-        Target("leaves that differ", "0", differ, differ == 0),
-        Target("largest difference of raw scores in ulps", "0", ulp, ulp == 0),
-        Target(
-            "stored outputs reproduced", "1e-9", worst, None if worst is None else worst <= 1e-9
-        ),
-        Target("test accuracy gained by retraining, mean", "> 0", gain, gain > 0),
-        Target("seconds of bitvec --help", "< 0.3", start, start < 0.3),
+        judged("least coverage of a certificate", "1", coverage, lambda found: found == 1),
+        none("leaves that differ", sum(row["leaves_differ"] for row in certified)),
+        none("largest difference of raw scores in ulps", max(row["max_ulp"] for row in certified)),
+        judged("stored outputs reproduced", "1e-9", worst, lambda found: found <= 1e-9),
+        judged("test accuracy gained by retraining, mean", "> 0", gain, lambda found: found > 0),
+        below("seconds of bitvec --help", 0.3, start["seconds"]),
     ]
 
 
-def table(report: dict[str, Any]) -> str:
+_KINDS = ("lift", "help", "certify", "retrain", "stored outputs")
+
+
+def table(report: Report) -> str:
     """Return the run as Markdown."""
-    lines = [
-        "| model | nodes | probe rows | coverage | leaves that differ | raw scores, ulp | "
-        "times faster than its library |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    head = ["model", "nodes", "probe rows", "coverage", "leaves that differ", "raw scores, ulp"]
     rows = report["rows"]
-    lines += [
-        f"| {row['model']} | {row['nodes']:,} | {row['probe_rows']:,} | {row['coverage']:g} | "
-        f"{row['leaves_differ']} | {row['max_ulp']:g} | {row['times_faster_at_10k']:.1f} |"
+    body = [
+        [
+            row["model"],
+            f"{row['nodes']:,}",
+            f"{row['probe_rows']:,}",
+            f"{row['coverage']:g}",
+            row["leaves_differ"],
+            f"{row['max_ulp']:g}",
+            f"{row['times_faster_at_10k']:.1f}",
+        ]
         for row in rows
         if row["what"] == "certify"
     ]
@@ -242,31 +252,25 @@ def table(report: dict[str, Any]) -> str:
     gained = [row for row in rows if row["what"] == "retrain"]
     before = statistics.mean(row["accuracy_before"] for row in gained)
     after = statistics.mean(row["accuracy_after"] for row in gained)
-    machine = report["machine"]
-    lines += [
-        "",
-        f"One thread, 10,000 rows, raw scores. Lifting {lift['model']} ({lift['nodes']:,} nodes) "
-        f"takes {lift['seconds']:.2f} s. A CART of depth 8 on digits goes from {before:.3f} to "
-        f"{after:.3f} test accuracy by retraining (mean of {len(gained)} seeds, "
-        f"{statistics.mean(row['seconds'] for row in gained):.0f} s each). Measured on "
-        f"{machine['processor']}, {machine['cores']} cores, by `{report['command']}`.",
-    ]
-    return "\n".join(lines)
+    text = (
+        f"One thread, 10,000 rows, raw scores. Converting {lift['model']} ({lift['nodes']:,} "
+        f"nodes) takes {lift['seconds']:.2f} s. A CART of depth 8 on digits goes from "
+        f"{before:.3f} to {after:.3f} test accuracy by retraining (mean of {len(gained)} seeds, "
+        f"{statistics.mean(row['seconds'] for row in gained):.0f} s each). {measured_by(report)}"
+    )
+    return markdown([*head, "times faster than its library"], body) + "\n\n" + text
 
 
-def main() -> None:
-    """Run it."""
-    options = parser(__doc__)
-    options.add_argument("--models", type=Path, help="folder of other libraries' stored models")
-    arguments = options.parse_args()
-    rows = [lift_time(arguments.quick), help_seconds()]
-    rows += [certified(*case) for case in models(arguments.quick)]
-    seeds, steps = ((0,), 200) if arguments.quick else ((0, 1, 2), None)
+def measure(options: Namespace) -> tuple[list[Row], list[Target]]:
+    """Return the rows of all parts, and the targets."""
+    rows = [lift_time(options.quick), help_seconds()]
+    rows += [certified(*case) for case in models(options.quick)]
+    seeds, steps = ((0,), 200) if options.quick else ((0, 1, 2), None)
     rows += [retrained(seed, steps) for seed in seeds]
-    if arguments.models is not None:
-        rows += stored_outputs(arguments.models)
-    finish("circle", arguments, rows, targets(rows), table=table)
+    if options.models is not None:
+        rows += stored_outputs(options.models)
+    return rows, targets(rows)
 
 
 if __name__ == "__main__":
-    main()
+    run("quickstart", __doc__, measure, tables=lambda _: [table], options=MODELS)

@@ -1,4 +1,4 @@
-"""The parent's side of an engine's process: ask, wait no longer than is reasonable, give up."""
+"""Processes that measure, from the parent's side: ask, wait no longer than is reasonable."""
 
 from __future__ import annotations
 
@@ -9,19 +9,15 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.engine.engines import Engine
-from benchmarks.engine.engines.calls import CannotRunError
-from benchmarks.engine.peers import interpreter
+from benchmarks.environments import interpreter
+from benchmarks.report import ROOT
+from benchmarks.worker import CannotRunError
 
-ROOT: Final = Path(__file__).parent.parent.parent
-START_SECONDS: Final = 240.0
-"""To import, load, convert and compile."""
-CALL_SECONDS: Final = 60.0
-
-_THREADS: Final = (
+THREADS: Final = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
     "MKL_NUM_THREADS",
@@ -29,37 +25,32 @@ _THREADS: Final = (
 )
 
 
-def avx2() -> str:
-    """Return this processor's features without those of AVX-512, as numba takes them."""
-    from llvmlite import binding
+class Worker:
+    """A process of `python -m module`, which starts at once; the first answer is `answer()`.
 
-    features = binding.get_host_cpu_features().flatten().split(",")
-    return ",".join("-" + f[1:] if f[1:].startswith(("avx512", "evex512")) else f for f in features)
-
-
-def variables(engine: Engine, threads: int) -> dict[str, str]:
-    """Return the environment of an engine's process."""
-    chosen = dict(os.environ)
-    chosen.update(dict.fromkeys(_THREADS, str(threads)))
-    chosen["PYTHONPATH"] = str(ROOT)
-    for name, value in engine.variables:
-        chosen[name] = avx2() if value == "AVX2" else value
-    return chosen
-
-
-class Child:
-    """An engine's process, which starts at once; the first answer is `ready()`."""
+    Parameters
+    ----------
+    python : Path, optional
+        The interpreter, if not the running one.
+    variables : dict, optional
+        Of its environment, beside those of this process.
+    folder : Path, optional
+        Where it runs, if not in the project's root.
+    """
 
     def __init__(
-        self, engine: Engine, folder: Path, asks: str, *, peers: Path | None, threads: int
+        self,
+        module: str,
+        *arguments: str,
+        python: Path | None = None,
+        variables: Mapping[str, str] | None = None,
+        folder: Path = ROOT,
     ) -> None:
-        self.engine = engine
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
-        command = [str(interpreter(peers, engine.environment)), "-m", "benchmarks.engine.child"]
         self._process = subprocess.Popen(
-            [*command, engine.path, str(folder), asks],
-            cwd=ROOT,
-            env=variables(engine, threads),
+            [str(python or sys.executable), "-m", module, *arguments],
+            cwd=folder,
+            env=dict(os.environ) | {"PYTHONPATH": str(ROOT)} | dict(variables or {}),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
@@ -74,27 +65,24 @@ class Child:
             self._answers.put(line)
         self._answers.put(None)
 
-    def ready(self) -> dict[str, Any]:
-        """Wait until the engine has loaded the model.
+    def ask(self, do: str, *, within: float, **request: Any) -> dict[str, Any]:
+        """Return the answer to a request.
 
         Raises
         ------
         CannotRunError
-            If it cannot, with the reason; the process is over then. So for the other requests.
+            If there is none, with the reason; the process is over then.
         """
-        return self._answer(START_SECONDS)
-
-    def ask(self, do: str, *, within: float = CALL_SECONDS, **request: Any) -> dict[str, Any]:
-        """Return the answer to a request."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(json.dumps({"do": do, **request}) + "\n")
             self._process.stdin.flush()
         except OSError:
             raise self._over(f"its process ended with {self._process.wait()}") from None
-        return self._answer(within)
+        return self.answer(within)
 
-    def _answer(self, within: float) -> dict[str, Any]:
+    def answer(self, within: float | None = None) -> dict[str, Any]:
+        """Wait so many seconds for the next answer; raises as `ask` does."""
         try:
             line = self._answers.get(timeout=within)
         except queue.Empty:
@@ -125,4 +113,29 @@ class Child:
                 try:
                     stream.close()
                 except OSError:
-                    print(f"{self.engine.name}: a request was lost", file=sys.stderr)
+                    print("a request to a worker was lost", file=sys.stderr)
+
+
+def alone(
+    module: str, *arguments: str, within: float | None = None, **options: Any
+) -> dict[str, Any]:
+    """Return the one answer of a process of its own; raises and takes options as `Worker` does."""
+    worker = Worker(module, *arguments, **options)
+    try:
+        return worker.answer(within)
+    finally:
+        worker.close()
+
+
+def in_environment(
+    module: str, folder: Path, *, baselines: Path | None, baseline: str, within: float
+) -> dict[str, Any]:
+    """Run the job of a folder in a library's environment, on one thread; return what it tells."""
+    return alone(
+        module,
+        str(folder),
+        within=within,
+        python=interpreter(baselines, baseline),
+        variables=dict.fromkeys(THREADS, "1"),
+        folder=folder,  # some leave files where they run
+    )

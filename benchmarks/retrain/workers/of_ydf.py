@@ -1,6 +1,6 @@
 """YDF: leaf values of its boosted trees, fine-tuned in JAX and put back into the model.
 
-    python -m benchmarks.retrain.children.of_ydf FOLDER
+    python -m benchmarks.retrain.workers.of_ydf FOLDER
 
 Adam by optax at a few rates; the rows held out choose the rate and the epoch.
 """
@@ -19,7 +19,9 @@ import numpy as np
 import optax
 import ydf
 
-from benchmarks.retrain.children.exchange import Array, Job, read_job, write_answers
+from benchmarks.jobs import Array, write_answers
+from benchmarks.retrain.workers.job import Job, read
+from benchmarks.worker import serve
 
 RATES: Final = (1e-2, 1e-3, 1e-4)
 EPOCHS: Final = 10
@@ -68,9 +70,9 @@ def loss_of(job: Job, model: Any, predict: Callable[..., Any]) -> Callable[..., 
     return loss
 
 
-def main() -> None:
-    """Run the job of a folder."""
-    job = read_job(Path(sys.argv[1]))
+def main() -> dict[str, Any]:
+    """Run the job of a folder; return what is to be told of it."""
+    job = read(Path(sys.argv[1]))
     model = trained(job)
     model.save(str(job.model))
     predicted = {"start": answers(job, model, job.test)}
@@ -111,8 +113,9 @@ def main() -> None:
     model.update_with_jax_params(tuned.params if chosen[1] is None else chosen[1])
     predicted["hard"] = answers(job, model, job.test)
     told["hard"] = {"held_out": chosen[0], "settings": chosen[2]}
-    write_answers(job, predicted, told)
+    write_answers(job.folder, **predicted)
+    return told
 
 
 if __name__ == "__main__":
-    main()
+    serve(main)
