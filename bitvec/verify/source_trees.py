@@ -69,6 +69,9 @@ class SourceTrees:
     def __post_init__(self) -> None:
         n_nodes, n_leaves = self.tests.n_nodes, len(self.v)
         object.__setattr__(self, "row_dtype", np.dtype(self.row_dtype))
+        if "dtype" in self.stated:
+            stated = {**self.stated, "dtype": np.dtype(self.stated["dtype"])}
+            object.__setattr__(self, "stated", stated)
         for name, size in (("left", n_nodes), ("right", n_nodes), ("root", None)):
             child = read_only(name, getattr(self, name), np.int64, (size,))
             require(
