@@ -73,8 +73,8 @@ def compile(
 
     Examples
     --------
-    >>> from bitvec.core.forest import from_matrices
-    >>> stump = from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
+    >>> from bitvec.core.forest import Forest
+    >>> stump = Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
     >>> compile(stump).predict([[0.0, 9.0], [1.0, 9.0]]).tolist()
     [10.0, 20.0]
     """
@@ -295,8 +295,8 @@ def to_torch(
 
     Examples
     --------
-    >>> from bitvec.core.forest import from_matrices
-    >>> stump = from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
+    >>> from bitvec.core.forest import Forest
+    >>> stump = Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
     >>> to_torch(stump)([[0.5, 9.0], [1.5, 9.0]]).tolist()
     [[15.0], [17.3106]]
 

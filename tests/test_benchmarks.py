@@ -540,9 +540,9 @@ def test_a_row_of_an_exported_file_differs_by_a_leaf_or_beyond_its_bound():
 def test_the_bound_of_an_exported_score_is_that_of_a_sum_of_magnitudes_in_float32():
     import bitvec
     from benchmarks.export.rows import expected
-    from bitvec.core.forest import from_matrices
+    from bitvec.core.forest import Forest
 
-    stump = from_matrices([[1.0]], [0.5], [[0], [1]], [-3.0, 5.0])
+    stump = Forest.from_matrices([[1.0]], [0.5], [[0], [1]], [-3.0, 5.0])
     X = np.array([[0.0], [1.0]], np.float32)
     assert expected(stump, X).raw_bound.tolist() == [[3 * 2.0**-24], [5 * 2.0**-24]]
     from sklearn.ensemble import RandomForestRegressor

@@ -13,7 +13,7 @@ from strategies import KINDS, forests, forests_with_rows, rows
 
 import bitvec
 from bitvec.core import reference
-from bitvec.core.forest import Forest, from_matrices
+from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
 from bitvec.core.leaves import Leaves
 from bitvec.core.node_tests import Kind, axis_aligned, set_bits
@@ -38,7 +38,7 @@ def named(report: Diff, name: str):
 
 def tree(b=(1.0, 0.0), v=(10.0, 20.0, 30.0), S=((1, 0), (0, 1))) -> Forest:
     """A node on x0 and, on its left, one on x1."""
-    return from_matrices(S, b, CHAIN, v)
+    return Forest.from_matrices(S, b, CHAIN, v)
 
 
 @given(st.data())
@@ -260,7 +260,7 @@ def test_spreads_are_those_of_the_margins(data):
     ],
 )
 def test_a_question_is_written_as_people_read_it(S, b, words):
-    assert question(from_matrices(S, [b], [[0], [1]], [1, 2]), 0) == words
+    assert question(Forest.from_matrices(S, [b], [[0], [1]], [1, 2]), 0) == words
 
 
 def test_forests_without_nodes_or_trees_have_a_report():
@@ -279,9 +279,9 @@ def test_forests_without_nodes_or_trees_have_a_report():
 
 
 def test_what_cannot_be_compared_is_refused_in_one_sentence():
-    with pytest.raises(bitvec.InputError, match="as many features, got 2 and 3"):
-        diff(tree(), from_matrices([[1, 0, 0]], [0], [[0], [1]], [1, 2]))
-    with pytest.raises(bitvec.InputError, match="as many outputs, got 1 and 2"):
-        diff(tree(), from_matrices([[1, 0]], [0], [[0], [1]], [[1, 2], [3, 4]]))
-    with pytest.raises(bitvec.InputError, match="2 features"):
+    with pytest.raises(bitvec.errors.InputError, match="as many features, got 2 and 3"):
+        diff(tree(), Forest.from_matrices([[1, 0, 0]], [0], [[0], [1]], [1, 2]))
+    with pytest.raises(bitvec.errors.InputError, match="as many outputs, got 1 and 2"):
+        diff(tree(), Forest.from_matrices([[1, 0]], [0], [[0], [1]], [[1, 2], [3, 4]]))
+    with pytest.raises(bitvec.errors.InputError, match="2 features"):
         diff(tree(), tree(), [[1.0]])

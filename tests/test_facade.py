@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import pkgutil
 
 import jaxtyping
 import numpy as np
@@ -25,54 +26,20 @@ def _without_annotation_checks():
 def test_the_public_names_are_these():
     assert NAMES == [
         "BitvecError",
-        "CPTClassifier",
-        "CPTRegressor",
         "Certificate",
         "DecisionMachine",
-        "E2EDFClassifier",
-        "E2EDFRegressor",
-        "E2EDTClassifier",
-        "E2EDTRegressor",
-        "FileFormatError",
         "Forest",
-        "InputError",
-        "InvalidForestError",
-        "KDDTClassifier",
-        "KDDTExtraTreesClassifier",
-        "KDDTExtraTreesRegressor",
-        "KDDTRandomForestClassifier",
-        "KDDTRandomForestRegressor",
-        "KDDTRegressor",
-        "MissingLibraryError",
-        "RetrainedClassifier",
-        "RetrainedRegressor",
-        "TAOClassifier",
-        "TAORegressor",
-        "UnsupportedModelError",
         "certify",
         "compile",
         "convert",
         "diff",
         "export",
-        "export_page",
-        "from_cpt",
-        "from_e2edf",
-        "from_e2edt",
-        "from_kddt",
-        "from_kddt_forest",
-        "from_matrices",
-        "from_tao",
         "from_torch",
-        "identical",
         "load",
         "prune",
         "retrain",
         "save",
-        "tao_refine",
-        "to_c",
-        "to_sklearn",
         "to_torch",
-        "to_treelite",
     ]
 
 
@@ -82,6 +49,22 @@ def test_every_public_name_is_found_and_documented(name):
     value = getattr(bitvec, name)
     assert inspect.getdoc(value)
     assert name in dir(bitvec)
+
+
+@pytest.mark.parametrize("name", bitvec.learners.__all__)
+def test_every_learner_is_found_and_documented(name):
+    pytest.importorskip("torch")
+    assert inspect.getdoc(getattr(bitvec.learners, name))
+    assert name in dir(bitvec.learners)
+
+
+def test_no_module_of_the_package_shares_the_name_of_a_public_function():
+    # Importing it would put the module in the function's place.
+    modules = {module.name for module in pkgutil.iter_modules(bitvec.__path__)}
+    assert not modules & set(NAMES)
+    assert not {m.name for m in pkgutil.iter_modules(bitvec.learners.__path__)} & set(
+        bitvec.learners.__all__
+    )
 
 
 @pytest.mark.parametrize(
@@ -117,10 +100,10 @@ def test_an_unknown_name_is_an_attribute_error():
 
 
 def test_slices_take_trees_and_single_indices_one():
-    tree = bitvec.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
+    tree = bitvec.Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
     assert len(tree[:1]) == 1
     assert len(tree[1:]) == 0
-    assert bitvec.identical(tree[:1], tree[0])
+    assert bitvec.files.identical(tree[:1], tree[0])
     with pytest.raises(IndexError, match="below 1"):
         tree[1]
 

@@ -15,6 +15,7 @@ from benchmarks.export.objects import object_bytes
 from benchmarks.export.runtimes import Header, Loaded, OpenVino, Session
 from bitvec.core.forest import Forest
 from bitvec.errors import BitvecError
+from bitvec.runtime.export.c import to_c
 
 ONNXRUNTIME, OPENVINO, C = "onnxruntime", "OpenVINO", "C99"
 
@@ -110,7 +111,7 @@ def _adds(path: Path) -> str:
 
 def _header(form: Form, forest: Forest, folder: Path) -> Made:
     start = time.perf_counter()
-    source = bitvec.to_c(forest, **form.options)
+    source = to_c(forest, **form.options)
     path = source.save(folder / f"{form.options['thresholds']}.h")
     export_seconds = time.perf_counter() - start
     classes = forest.output.classes

@@ -83,4 +83,6 @@ def measured(unit: Unit, data: Path) -> Record:
 
 
 def _make(kind: str, **settings: Any) -> Any:
-    return (bitvec.CPTClassifier if kind == "labels" else bitvec.CPTRegressor)(**settings)
+    return (bitvec.learners.CPTClassifier if kind == "labels" else bitvec.learners.CPTRegressor)(
+        **settings
+    )

@@ -116,4 +116,6 @@ def measured(unit: Unit, data: Path) -> Record:
 
 
 def _make(kind: str, **settings: Any) -> Any:
-    return (bitvec.E2EDTClassifier if kind == "labels" else bitvec.E2EDTRegressor)(**settings)
+    return (
+        bitvec.learners.E2EDTClassifier if kind == "labels" else bitvec.learners.E2EDTRegressor
+    )(**settings)

@@ -36,7 +36,7 @@ def forest(settings: Settings, table: Table, seed: int) -> Record:
     X, y, test = split(table, seed)
     held, rest = _parted(X, y, seed)
     begin = time.process_time()
-    model = bitvec.E2EDFClassifier(random_state=seed, **settings).fit(*rest)
+    model = bitvec.learners.E2EDFClassifier(random_state=seed, **settings).fit(*rest)
     end = time.process_time()
     return {
         "held_out": float(model.score(*held)),
@@ -55,7 +55,7 @@ def _parted(X: Array, y: Array, seed: int) -> tuple[Rows, Rows]:
     return (X[order[:n]], y[order[:n]]), (X[order[n:]], y[order[n:]])
 
 
-def by_trees(model: bitvec.E2EDFClassifier, test: Rows) -> list[Record]:
+def by_trees(model: bitvec.learners.E2EDFClassifier, test: Rows) -> list[Record]:
     """Return the accuracy of the first trees, and the splits that a row passes in them."""
     X, y = test
     each = bitvec.compile(model.forest_).per_tree(X)
@@ -105,7 +105,9 @@ def steepness(settings: Settings, table: Table, seed: int) -> Record:
     held, rest = _parted(X, y, seed)
     options = steepness_settings(rise, epochs, len(rest[0]))
     begin = time.process_time()
-    model = bitvec.E2EDFClassifier(random_state=seed, validation=held, **options, **settings)
+    model = bitvec.learners.E2EDFClassifier(
+        random_state=seed, validation=held, **options, **settings
+    )
     model.fit(*rest)
     end = time.process_time()
     sharper, soft = soft_accuracy(model, rest, held, test)
@@ -121,7 +123,7 @@ def steepness(settings: Settings, table: Table, seed: int) -> Record:
 
 
 def soft_accuracy(
-    model: bitvec.E2EDFClassifier, rest: Rows, held: Rows, test: Rows
+    model: bitvec.learners.E2EDFClassifier, rest: Rows, held: Rows, test: Rows
 ) -> tuple[float, float]:
     """Return how much sharper the trees answer softly, and their soft accuracy on test rows.
 

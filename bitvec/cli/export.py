@@ -90,12 +90,14 @@ TARGETS = (
 @click.option("--name", help="Of C: what all names in the header begin with.")
 @click.option(
     "--onnxruntime-web",
-    "npm_package",
     type=PATH,
     metavar="DIR",
     help="Of --to web: the npm package onnxruntime-web, unpacked; its files are copied.",
 )
 @click.option("--title", help="Of --to web: the page's title.")
+@click.option(
+    "--tree", type=click.IntRange(min=0), help="Of --to web: the tree that the page shows first."
+)
 @click.option(
     "--certify",
     "proves",
@@ -192,25 +194,19 @@ def _kind(target_path: Path, to: str | None, path: Path) -> str:
     return kind or target_of(target_path, None)
 
 
-_OF = {
-    "onnx": ("target", "form", "version", "outputs", "input_dtype", "batch", "leaves", "finite"),
-    "c": ("form", "thresholds", "name"),
-    "web": ("npm_package", "title"),
-}
-
-
 def _options(kind: str, given: dict[str, Any]) -> dict[str, Any]:
     """Return the options that were given, of which each must be one of this kind of file."""
+    from bitvec.runtime.export.exports import OPTIONS
+
     options = {n: value for n, value in given.items() if value is not None and value is not False}
-    named = {"npm_package": "--onnxruntime-web"}
     for name in options:
-        if name not in _OF.get(kind, ()):
-            flag = named.get(name, f"--{name.replace('_', '-')}")
+        if name not in OPTIONS.get(kind, ()):
+            flag = f"--{name.replace('_', '-')}"
             raise click.UsageError(f"{flag} must be left out where {kind} is written.")
     forms = {"onnx": ONNX_FORMS, "c": C_FORMS}.get(kind, ())
     if "form" in options and options["form"] not in forms:
         raise click.UsageError(f"--form must be one of {', '.join(forms)} where {kind} is written.")
-    if kind == "web" and "npm_package" not in options:
+    if kind == "web" and "onnxruntime_web" not in options:
         raise click.UsageError(
             "--to web must come with --onnxruntime-web: run `npm install onnxruntime-web`, and "
             "name node_modules/onnxruntime-web."
@@ -247,7 +243,9 @@ def _written(
     from bitvec.runtime.export import exports
 
     if kind == "c":
-        source = exports.to_c(forest, **options)
+        from bitvec.runtime.export.c import to_c
+
+        source = to_c(forest, **options)
         source.save(target_path)
         return {"estimate": str(source.estimate), "lines": [f"estimate: {source.estimate}"]}
     if kind != "onnx":
@@ -272,10 +270,9 @@ def _written(
 
 def _page(forest: Forest, target_path: Path, options: dict[str, Any], *, as_json: bool) -> None:
     from bitvec.cli.answer import print_json
-    from bitvec.runtime.export.exports import export_page
+    from bitvec.runtime.export.exports import export
 
-    package = options["npm_package"]
-    export_page(forest, target_path, onnxruntime_web=package, title=options.get("title"))
+    export(forest, target_path, to="web", **options)
     if as_json:
         print_json(_page_facts(target_path))
     else:

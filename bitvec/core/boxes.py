@@ -23,8 +23,8 @@ def leaf_boxes(forest: Forest) -> list[Box]:
 
     Examples
     --------
-    >>> from bitvec.core.forest import from_matrices
-    >>> leaf_boxes(from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20]))
+    >>> from bitvec.core.forest import Forest
+    >>> leaf_boxes(Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20]))
     [[(0, -inf, 0.5)], [(0, 0.5, inf)]]
     """
     tests = forest.tests

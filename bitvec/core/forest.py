@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from jaxtyping import Float, Int8
@@ -134,6 +135,73 @@ class Forest:
             )
             require(kernel_nodes or self.n_nodes == 0, "`kernel` needs kernel nodes, got none.")
 
+    @classmethod
+    def from_matrices(
+        cls,
+        S: ArrayLike,
+        b: ArrayLike,
+        B: ArrayLike,
+        v: ArrayLike,
+        *,
+        relation: Relation = Relation.GREATER,
+    ) -> Self:
+        """Build a forest of one tree from the paper's four arrays.
+
+        Parameters
+        ----------
+        S : numbers, (n_nodes, n_features)
+            Any real rows; computed in float64.
+        b : numbers, (n_nodes,)
+        B : 0/1, (n_leaves, n_nodes)
+            Columns in breadth-first order.
+        v : numbers, (n_leaves,) or (n_leaves, n_outputs)
+
+        Raises
+        ------
+        InvalidForestError
+            If B is not the matrix of a binary tree, or the shapes do not fit.
+
+        Examples
+        --------
+        >>> stump = Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
+        >>> stump.b.tolist(), stump.v.ravel().tolist()
+        ([0.5], [10.0, 20.0])
+        """
+        S, b, v = (np.array(a, np.float64) for a in (S, b, v))
+        require(S.ndim == 2, f"S must have two axes (nodes, features), got shape {S.shape}.")
+        require(b.shape == S.shape[:1], f"b must have one value per row of S, got shape {b.shape}.")
+        v = v.reshape(v.shape[0], -1)
+        node, column = np.nonzero(S)
+        for empty in np.flatnonzero(~S.any(axis=1)):  # a zero row still needs an entry to be a row
+            at = int(np.searchsorted(node, empty))
+            node, column = np.insert(node, at, empty), np.insert(column, at, 0)
+        n = S.shape[0]
+        tests = NodeTests(
+            node_ptr=np.arange(n + 1, dtype=np.int64),
+            row_ptr=np.searchsorted(node, np.arange(n + 1)).astype(np.int64),
+            column=column.astype(np.int32),
+            weight=S[node, column],
+            offset=np.zeros(n),
+            activation=np.full(n, Activation.IDENTITY, np.uint8),
+            r=np.ones(n),
+            b=b,
+            kind=np.full(n, Kind.MARGIN, np.uint8),
+            relation=np.full(n, relation, np.uint8),
+            missing_rule=np.zeros(n, np.uint8),
+            code_rule=np.zeros(n, np.uint8),
+            missing_right=np.zeros(n, bool),
+            other_right=np.zeros(n, bool),
+            set_ptr=np.zeros(n + 1, np.int64),
+            set_words=np.zeros(0, np.uint32),
+        )
+        return cls(
+            tests=tests,
+            bitvectors=matrices.from_dense(np.asarray(B)),
+            leaves=Leaves(v),
+            output=Output(v.shape[1], np.dtype(np.float64)),
+            inputs=Inputs(S.shape[1]),
+        )
+
     @property
     def n_trees(self) -> int:
         """Number of trees."""
@@ -247,69 +315,3 @@ def require_forest(value: object) -> None:
             f"a bitvec Forest must be given, got {given.__module__}.{given.__qualname__}: "
             f"{remedy} first."
         )
-
-
-def from_matrices(
-    S: ArrayLike,
-    b: ArrayLike,
-    B: ArrayLike,
-    v: ArrayLike,
-    *,
-    relation: Relation = Relation.GREATER,
-) -> Forest:
-    """Build a forest of one tree from the paper's four arrays.
-
-    Parameters
-    ----------
-    S : numbers, (n_nodes, n_features)
-        Any real rows; computed in float64.
-    b : numbers, (n_nodes,)
-    B : 0/1, (n_leaves, n_nodes)
-        Columns in breadth-first order.
-    v : numbers, (n_leaves,) or (n_leaves, n_outputs)
-
-    Raises
-    ------
-    InvalidForestError
-        If B is not the matrix of a binary tree, or the shapes do not fit.
-
-    Examples
-    --------
-    >>> stump = from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
-    >>> stump.b.tolist(), stump.v.ravel().tolist()
-    ([0.5], [10.0, 20.0])
-    """
-    S, b, v = (np.array(a, np.float64) for a in (S, b, v))
-    require(S.ndim == 2, f"S must have two axes (nodes, features), got shape {S.shape}.")
-    require(b.shape == S.shape[:1], f"b must have one value per row of S, got shape {b.shape}.")
-    v = v.reshape(v.shape[0], -1)
-    node, column = np.nonzero(S)
-    for empty in np.flatnonzero(~S.any(axis=1)):  # a zero row still needs an entry to be a row
-        at = int(np.searchsorted(node, empty))
-        node, column = np.insert(node, at, empty), np.insert(column, at, 0)
-    n = S.shape[0]
-    tests = NodeTests(
-        node_ptr=np.arange(n + 1, dtype=np.int64),
-        row_ptr=np.searchsorted(node, np.arange(n + 1)).astype(np.int64),
-        column=column.astype(np.int32),
-        weight=S[node, column],
-        offset=np.zeros(n),
-        activation=np.full(n, Activation.IDENTITY, np.uint8),
-        r=np.ones(n),
-        b=b,
-        kind=np.full(n, Kind.MARGIN, np.uint8),
-        relation=np.full(n, relation, np.uint8),
-        missing_rule=np.zeros(n, np.uint8),
-        code_rule=np.zeros(n, np.uint8),
-        missing_right=np.zeros(n, bool),
-        other_right=np.zeros(n, bool),
-        set_ptr=np.zeros(n + 1, np.int64),
-        set_words=np.zeros(0, np.uint32),
-    )
-    return Forest(
-        tests=tests,
-        bitvectors=matrices.from_dense(np.asarray(B)),
-        leaves=Leaves(v),
-        output=Output(v.shape[1], np.dtype(np.float64)),
-        inputs=Inputs(S.shape[1]),
-    )

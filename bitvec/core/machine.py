@@ -302,8 +302,8 @@ def from_forest(
 
     Examples
     --------
-    >>> from bitvec.core.forest import from_matrices
-    >>> machine = from_forest(from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20]))
+    >>> from bitvec.core.forest import Forest
+    >>> machine = from_forest(Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20]))
     >>> [part.tolist() for part in machine.block(0)]
     [[[-2.0], [2.0]], [0.0, 2.0]]
     >>> raw(machine, np.array([[0.0, 9.0], [1.0, 9.0]])).tolist()

@@ -36,8 +36,8 @@ def narrow_tests(forest: Forest, *, rows: np.dtype | None = None) -> Forest:
 
     Examples
     --------
-    >>> from bitvec.core.forest import from_matrices
-    >>> narrow_tests(from_matrices([[1.0]], [0.1], [[0], [1]], [0, 1])).b
+    >>> from bitvec.core.forest import Forest
+    >>> narrow_tests(Forest.from_matrices([[1.0]], [0.1], [[0], [1]], [0, 1])).b
     array([0.09999999], dtype=float32)
     """
     if forest.dtype == F32:

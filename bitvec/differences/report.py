@@ -104,8 +104,8 @@ def diff(before: Forest, after: Forest, X: Any = None) -> Diff:
 
     Examples
     --------
-    >>> from bitvec.core.forest import from_matrices
-    >>> stumps = [from_matrices([[1]], [b], [[0], [1]], [10, 20]) for b in (0.5, 0.75)]
+    >>> from bitvec.core.forest import Forest
+    >>> stumps = [Forest.from_matrices([[1]], [b], [[0], [1]], [10, 20]) for b in (0.5, 0.75)]
     >>> report = diff(*stumps, X=[[0.0], [0.6], [1.0]])
     >>> report.most_moved[0].after, report.rows.predictions
     ('x0 > 0.75', 1)

@@ -30,8 +30,8 @@ def place(forest: Forest, node: int) -> str:
 def question(forest: Forest, node: int) -> str:
     """Return what a node asks; yes goes right.
 
-    >>> from bitvec.core.forest import from_matrices
-    >>> question(from_matrices([[2, -1]], [0.5], [[0], [1]], [10, 20]), 0)
+    >>> from bitvec.core.forest import Forest
+    >>> question(Forest.from_matrices([[2, -1]], [0.5], [[0], [1]], [10, 20]), 0)
     '2·x0 − x1 > 0.5'
     """
     tests = forest.tests

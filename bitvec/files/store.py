@@ -82,8 +82,8 @@ def save(forest: Forest | DecisionMachine, path: str | os.PathLike[str]) -> None
     Examples
     --------
     >>> import tempfile
-    >>> from bitvec.core.forest import from_matrices
-    >>> stump = from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
+    >>> from bitvec.core.forest import Forest
+    >>> stump = Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     save(stump, f"{folder}/stump.safetensors")
     ...     identical(load(f"{folder}/stump.safetensors"), stump)

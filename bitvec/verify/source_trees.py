@@ -104,8 +104,8 @@ class SourceTrees:
 def of_forest(forest: Forest) -> SourceTrees:
     """Return a forest's own trees in the same terms; a leaf's id is its number in the forest.
 
-    >>> from bitvec.core.forest import from_matrices
-    >>> trees = of_forest(from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20]))
+    >>> from bitvec.core.forest import Forest
+    >>> trees = of_forest(Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20]))
     >>> trees.root.tolist(), trees.left.tolist(), trees.right.tolist()
     ([0], [-1], [-2])
     """

@@ -261,7 +261,7 @@ def test_the_first_trees_of_a_forest_are_tested_as_a_forest():
     drawn = np.random.default_rng(0)
     X, y = drawn.normal(size=(200, 5)), drawn.integers(0, 3, 200)
     options = {"n_estimators": 3, "max_depth": 3, "steps": 3, "refine": 0, "random_state": 0}
-    model = bitvec.E2EDFClassifier(**options).fit(X, y + 4)
+    model = bitvec.learners.E2EDFClassifier(**options).fit(X, y + 4)
     found = by_trees(model, (X, y + 4))
     assert [one["trees"] for one in found] == [1, 3]
     alone = from_e2edf(model.trees_[:1])

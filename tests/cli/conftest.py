@@ -18,7 +18,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from bitvec import files
 from bitvec.cli import program
-from bitvec.core.forest import Forest, from_matrices
+from bitvec.core.forest import Forest
 
 Run = Callable[..., Result]
 
@@ -62,7 +62,7 @@ def shelf(models: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> P
 
 def stump() -> Forest:
     """Return the smallest forest with a test."""
-    return from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
+    return Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ pytest.importorskip("onnxruntime")
 @pytest.fixture
 def stump(tmp_path):
     path = tmp_path / "stump.safetensors"
-    bitvec.save(bitvec.from_matrices([[1.0, 0.0]], [0.5], [[0], [1]], [10.0, 20.0]), path)
+    bitvec.save(bitvec.Forest.from_matrices([[1.0, 0.0]], [0.5], [[0], [1]], [10.0, 20.0]), path)
     return path
 
 
@@ -59,7 +59,7 @@ def test_outputs_version_and_input_dtype_are_handed_on(run, stump, tmp_path):
 
 
 def test_what_was_written_is_told_and_why(run, tmp_path):
-    oblique = bitvec.from_matrices([[0.3, 0.7]], [0.1], [[0], [1]], [0, 1])
+    oblique = bitvec.Forest.from_matrices([[0.3, 0.7]], [0.1], [[0], [1]], [0, 1])
     path = tmp_path / "oblique.safetensors"
     bitvec.save(oblique, path)
     result = run("export", path, "-o", tmp_path / "a.onnx")

@@ -16,7 +16,7 @@ import xgboost
 from click.testing import Result
 
 from bitvec import files
-from bitvec.core.forest import Forest, from_matrices
+from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
 from bitvec.core.leaves import Leaves
 from bitvec.core.node_tests import Kind, axis_aligned, set_bits
@@ -181,7 +181,8 @@ def test_engines_answer_alike(run: Run, engine: str, desk: Path) -> None:
 
 def test_nan_is_null_in_json(run: Run, desk: Path) -> None:
     files.save(
-        from_matrices([[1, 0]], [0.5], [[0], [1]], [np.nan, np.inf]), desk / "nan.safetensors"
+        Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [np.nan, np.inf]),
+        desk / "nan.safetensors",
     )
     record = answer(run("predict", "nan.safetensors", "stump.csv", "--json"))
     assert record["columns"]["prediction"] == [None, "inf"]

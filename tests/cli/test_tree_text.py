@@ -16,7 +16,7 @@ from bitvec.cli.summary import lines, node_kinds, summary, tree_depths
 from bitvec.cli.text import plain
 from bitvec.cli.tree_text import MAX_LINES, arrays, column_name, draw, questions
 from bitvec.core import tree_paths
-from bitvec.core.forest import Forest, from_matrices
+from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
 from bitvec.core.leaves import Leaves
 from bitvec.core.node_tests import Kind, axis_aligned, set_bits
@@ -98,14 +98,14 @@ def test_questions_name_columns_categories_and_classes() -> None:
 
 
 def test_oblique_questions_show_their_terms() -> None:
-    tree = from_matrices([[0.5, 0, -2]], [1.25], [[0], [1]], [0, 1])
+    tree = Forest.from_matrices([[0.5, 0, -2]], [1.25], [[0], [1]], [0, 1])
     assert questions(tree)(0) == "0.5·x0 + -2·x2 > 1.25 ?  [missing: no]"
 
 
 @pytest.mark.parametrize("hostile", ["\x1b[31mred", "a\rb", "a\nb", "\u202egnp", "bell\x07"])
 def test_names_out_of_files_cannot_steer_a_terminal(hostile: str) -> None:
     assert plain(hostile).isprintable()
-    forest = from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
+    forest = Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
     forest = replace(forest, inputs=Inputs(2, (hostile, "x")))
     assert column_name(forest, 0).isprintable()
     assert all(line.isprintable() for line in draw(forest))

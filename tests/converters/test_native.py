@@ -121,7 +121,7 @@ def test_saved_forest_of_a_native_tree_loads_as_it_was(native: Any) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "forest.safetensors")
         bitvec.save(forest, path)
-        assert bitvec.identical(bitvec.load(path), forest)
+        assert bitvec.files.identical(bitvec.load(path), forest)
 
 
 @EXAMPLES
@@ -327,7 +327,7 @@ def test_sparse_w_is_the_dense_one() -> None:
         (np.append(W[W != 0] / 2, W[W != 0] / 2), np.tile(np.nonzero(W), 2)), W.shape
     )
     for other in (sparse.csr_matrix(W), sparse.csc_array(W), twice):
-        assert bitvec.identical(convert(from_tao(W=other, **rest)), dense)
+        assert bitvec.files.identical(convert(from_tao(W=other, **rest)), dense)
 
 
 def test_e2edf_with_one_shared_map_computes_it_once() -> None:
@@ -369,7 +369,7 @@ def test_relaxed_and_hardened_native_tree_is_what_it_was(native: Any) -> None:
     if forest.leaves.linear is not None:
         return
     hard = bitvec.from_torch(bitvec.to_torch(forest))
-    assert bitvec.identical(dataclasses.replace(hard, source=forest.source), forest)
+    assert bitvec.files.identical(dataclasses.replace(hard, source=forest.source), forest)
 
 
 @settings(max_examples=25)
@@ -413,10 +413,12 @@ def test_exported_native_tree_is_certified(kind: str, tmp_path: Path) -> None:
 def test_convert_refuses_what_is_no_native_tree() -> None:
     forest = convert(from_tao(W=[[1]], bias=[0], left=[-1], right=[-2], V=[0, 1]))
     with pytest.raises(
-        bitvec.UnsupportedModelError, match="CPT, E2EDT, E2EDF, KDDT, KDDTForest, TAO, got"
+        bitvec.errors.UnsupportedModelError, match="CPT, E2EDT, E2EDF, KDDT, KDDTForest, TAO, got"
     ):
         convert(forest)
-    with pytest.raises(bitvec.UnsupportedModelError, match="got an object of class builtins"):
+    with pytest.raises(
+        bitvec.errors.UnsupportedModelError, match="got an object of class builtins"
+    ):
         oracle_of({})
 
 
@@ -426,7 +428,11 @@ def test_trees_of_a_kernel_forest_share_one_kernel() -> None:
     forest = from_kddt_forest([stump, same])
     assert forest.predict([[1.25], [9.0]]).tolist() == [3.0, 8.0]
     wider = from_kddt([0], [1.0], left=[-1], right=[-2], V=[0, 8], n_features=1, h=1)
-    with pytest.raises(bitvec.InvalidForestError, match="the same `kernel`, got another at tree 1"):
+    with pytest.raises(
+        bitvec.errors.InvalidForestError, match="the same `kernel`, got another at tree 1"
+    ):
         from_kddt_forest([stump, wider])
-    with pytest.raises(bitvec.InvalidForestError, match="of class KDDT, got TAO: see from_kddt"):
+    with pytest.raises(
+        bitvec.errors.InvalidForestError, match="of class KDDT, got TAO: see from_kddt"
+    ):
         from_kddt_forest([stump, from_tao(W=[[1]], bias=[0], left=[-1], right=[-2], V=[1, 2])])

@@ -21,7 +21,7 @@ GROWN: dict[str, Any] = {"max_depth": 2, "steps": 20, "refine": 0, "random_state
 
 def grown(name: str, **options: Any) -> Any:
     pytest.importorskip("torch")
-    return getattr(bitvec, name)(**GROWN, **options)
+    return getattr(bitvec.learners, name)(**GROWN, **options)
 
 
 CLASSIFIERS = {
@@ -88,7 +88,7 @@ def test_what_is_not_fitted_is_said_to_be_so(make: Any) -> None:
     says = f"the {make.__name__} must be fitted, got one without `forest_`: call fit first"
     with pytest.raises(UnsupportedModelError, match=says):
         bitvec.convert(make())
-    forest = bitvec.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
+    forest = bitvec.Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
     with pytest.raises(UnsupportedModelError, match=says):
         bitvec.certify(forest, make())
 
@@ -123,7 +123,9 @@ def test_a_subclass_that_answers_in_its_own_way_is_refused() -> None:
 def test_a_retrained_estimator_is_lifted_to_its_forest() -> None:
     pytest.importorskip("torch")
     X, y = IRIS
-    model = bitvec.RetrainedClassifier(retrain_options={"steps": 5}, random_state=0).fit(X, y)
+    model = bitvec.learners.RetrainedClassifier(retrain_options={"steps": 5}, random_state=0).fit(
+        X, y
+    )
     assert bitvec.convert(model) is model.forest_
     with pytest.raises(UnsupportedModelError, match=r"no trees beside `model\.forest_`"):
         bitvec.certify(model.forest_, model)

@@ -12,7 +12,7 @@ from strategies import EQUAL, KERNEL, OBLIQUE, ONE_HOT, SET, forests, forests_wi
 
 from bitvec.converters.onnx.writer import LARGEST_DEPTH, to_onnx
 from bitvec.core import reference, structure, transforms
-from bitvec.core.forest import Forest, from_matrices
+from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
 from bitvec.core.leaves import Leaves
 from bitvec.core.node_tests import CodeRule, Kind, axis_aligned, set_bits
@@ -109,7 +109,7 @@ def test_a_value_that_is_no_code_is_in_no_set(rule, other_right, codes):
         set_ptr=ptr,
         set_words=words,
     )
-    stump = from_matrices([[1.0]], [0.0], [[0], [1]], [1, 2])
+    stump = Forest.from_matrices([[1.0]], [0.0], [[0], [1]], [1, 2])
     forest = replace(stump, tests=tests)
     X = [0, -0.0, 0.5, -0.5, -1, 1.5, 31, 32, 32.5, 63, 64, 2000, 2001, np.inf, -np.inf, np.nan]
     X = np.array(X, np.float32)[:, None]
@@ -119,14 +119,14 @@ def test_a_value_that_is_no_code_is_in_no_set(rule, other_right, codes):
 def test_a_set_of_many_codes_loads():
     ptr, words = set_bits([np.arange(0, 20_000, 2)])
     tests = axis_aligned([0], np.zeros(1, np.float32), kind=Kind.SET, set_ptr=ptr, set_words=words)
-    forest = replace(from_matrices([[1.0]], [0.0], [[0], [1]], [1, 2]), tests=tests)
+    forest = replace(Forest.from_matrices([[1.0]], [0.0], [[0], [1]], [1, 2]), tests=tests)
     X = np.array([[0], [1], [19_998], [19_999], [20_000]], np.float32)
     assert engine_of(forest).raw(X).ravel().tolist() == [2, 1, 2, 1, 1]
 
 
 def test_no_root_has_a_leaf_and_a_node_of_one_number():
     # Node 1 and leaf 1 under root 0: some onnxruntime versions see a single leaf.
-    forest = from_matrices([[1.0], [1.0]], [0.0, -1.0], [[0, 0], [0, 1], [1, 1]], [1, 2, 3])
+    forest = Forest.from_matrices([[1.0], [1.0]], [0.0, -1.0], [[0, 0], [0, 1], [1, 1]], [1, 2, 3])
     for tree in (forest, booster(5, np.float32, np.float64)):
         node = next(n for n in to_onnx(tree).graph.node if n.op_type == "TreeEnsemble")
         a = {x.name: onnx.helper.get_attribute_value(x) for x in node.attribute}

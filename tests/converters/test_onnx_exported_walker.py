@@ -14,7 +14,7 @@ from walker_laws import mutants
 from bitvec.api import oracle_of as oracle_of_estimator
 from bitvec.converters.onnx import to_onnx
 from bitvec.converters.onnx.exported_walker import exported_trees
-from bitvec.core.forest import Forest, from_matrices
+from bitvec.core.forest import Forest
 from bitvec.core.to_float32 import narrow_tests
 from bitvec.errors import UnsupportedModelError
 from bitvec.verify.certificates.proof import prove
@@ -49,7 +49,7 @@ def test_a_file_of_version_3_proves_the_forest_on_rows_of_float32(forest: Forest
 
 
 def test_a_wrong_column_or_threshold_of_a_file_is_a_difference() -> None:
-    stump = from_matrices([[1.0, 0.0]], [0.5], [[0], [1]], [10.0, 20.0])
+    stump = Forest.from_matrices([[1.0, 0.0]], [0.5], [[0], [1]], [10.0, 20.0])
     for name, mutant in mutants(stump):
         if name in ("column", "threshold", "relation", "missing side"):
             assert proved(stump, to_onnx(mutant)) is False
@@ -60,7 +60,7 @@ def test_a_wrong_column_or_threshold_of_a_file_is_a_difference() -> None:
 @pytest.mark.parametrize("weight", [None, [0.5, 3.0]])
 def test_the_oracle_of_a_path_carries_the_trees_of_the_file(weight, tmp_path) -> None:
     pytest.importorskip("onnxruntime")
-    pair = from_matrices([[1.0, 0.0]], [0.5], [[0], [1]], [10.0, 20.0]).take([0, 0])
+    pair = Forest.from_matrices([[1.0, 0.0]], [0.5], [[0], [1]], [10.0, 20.0]).take([0, 0])
     weight = None if weight is None else np.array(weight)
     forest = replace(pair, output=replace(pair.output, tree_weight=weight))
     path = tmp_path / "forest.onnx"
@@ -71,7 +71,7 @@ def test_the_oracle_of_a_path_carries_the_trees_of_the_file(weight, tmp_path) ->
 
 
 def test_a_file_whose_constants_were_renamed_states_no_trees() -> None:
-    stump = from_matrices([[1.0, 0.0]], [0.5], [[0], [1]], [[10.0, 1.0], [20.0, 2.0]])
+    stump = Forest.from_matrices([[1.0, 0.0]], [0.5], [[0], [1]], [[10.0, 1.0], [20.0, 2.0]])
     model = to_onnx(stump)
     assert exported_trees(model) is not None
     for constant in model.graph.initializer:

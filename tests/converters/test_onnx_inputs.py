@@ -12,7 +12,7 @@ pytest.importorskip("onnx")
 
 import bitvec
 from bitvec.converters.onnx import convert, to_onnx
-from bitvec.core.forest import Forest, from_matrices
+from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
 from bitvec.errors import FileFormatError, InvalidForestError
 
@@ -21,7 +21,7 @@ BOOKS = (("Bern", "Lima", "Oslo"), None)
 
 
 def stump(**inputs) -> Forest:
-    forest = from_matrices(
+    forest = Forest.from_matrices(
         np.array([[1, 0]], np.float32), np.float32([0.5]), [[0], [1]], np.float32([[10], [20]])
     )
     return replace(forest, inputs=Inputs(2, **inputs))

@@ -19,7 +19,7 @@ from bitvec.api import oracle_of as oracle_of_estimator
 from bitvec.converters.onnx import to_onnx
 from bitvec.converters.onnx.reader import convert, oracle_of
 from bitvec.core import reference, transforms
-from bitvec.core.forest import from_matrices
+from bitvec.core.forest import Forest
 from bitvec.core.leaves import Leaves
 from bitvec.core.output import Output, PostTransform
 from bitvec.errors import UnsupportedModelError
@@ -54,7 +54,7 @@ def test_the_oracle_of_an_exported_file_is_its_raw_output(drawn):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("transform", list(PostTransform))
 def test_each_transform_comes_back(transform, dtype):
-    stump = from_matrices([[1.0]], [0.0], [[0], [1]], [[0.25, 0.0, 2.0], [0.75, 0.3, 1.0]])
+    stump = Forest.from_matrices([[1.0]], [0.0], [[0], [1]], [[0.25, 0.0, 2.0], [0.75, 0.3, 1.0]])
     output = Output(
         3, np.dtype(dtype), post_transform=transform, scale=np.array([2, -1, 0.5], dtype)
     )
@@ -70,7 +70,7 @@ def test_each_transform_comes_back(transform, dtype):
 
 
 def test_the_boundary_of_two_classes_comes_back():
-    stump = from_matrices([[1.0]], [0.0], [[0], [1]], [[0.25], [0.75]])
+    stump = Forest.from_matrices([[1.0]], [0.0], [[0], [1]], [[0.25], [0.75]])
     classes = (np.array(["no", "yes"]),)
     for raw, boundary in itertools.product((False, True), (None, 0.5, 0.25, 0.375)):
         options = {"classes": classes, "labels_from_raw": raw, "boundary": boundary}

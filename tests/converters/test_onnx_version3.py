@@ -16,7 +16,7 @@ import bitvec
 from bitvec.converters.onnx import convert, to_onnx
 from bitvec.converters.onnx.ensemble3 import classifies
 from bitvec.core import reference
-from bitvec.core.forest import from_matrices
+from bitvec.core.forest import Forest
 from bitvec.core.graph.interface import Interface
 from bitvec.core.leaves import Leaves
 from bitvec.core.output import Output, PostTransform
@@ -109,7 +109,7 @@ def test_a_booster_of_classes_is_one_operator(classes):
 
 def binary(v, **options):
     """A stump of one output and two classes."""
-    forest = from_matrices(np.ones((1, 1), F32), np.zeros(1, F32), [[0], [1]], v)
+    forest = Forest.from_matrices(np.ones((1, 1), F32), np.zeros(1, F32), [[0], [1]], v)
     output = Output(1, np.dtype(F32), classes=(np.array([0, 1]),), **options)
     return replace(forest, output=output, leaves=Leaves(np.array(v, F32)[:, None]))
 
@@ -131,7 +131,7 @@ def test_leaves_of_any_sign_give_the_labels_of_the_reference(v, base):
 
 
 def test_classes_that_no_leaf_names_are_never_the_label():
-    forest = from_matrices(np.ones((1, 1), F32), np.zeros(1, F32), [[0], [1]], [0, 1])
+    forest = Forest.from_matrices(np.ones((1, 1), F32), np.zeros(1, F32), [[0], [1]], [0, 1])
     v = np.array([[0, 0, 0], [0.25, 0, 0.75]], F32)
     output = Output(3, np.dtype(F32), classes=(np.array([4, 5, 6]),))
     forest = replace(forest, leaves=Leaves(v), output=output)

@@ -13,7 +13,7 @@ from strategies import KERNEL, forests, forests_with_rows
 from bitvec.core import reference
 from bitvec.core.feature_maps import Concatenate, Identity, Layers, Linear, ReLU, StackedForest
 from bitvec.core.features import FeatureMap
-from bitvec.core.forest import from_matrices
+from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
 from bitvec.core.kernels import box
 from bitvec.errors import InputError, InvalidForestError
@@ -59,14 +59,14 @@ def test_the_width_of_a_stacked_tree_is_known_before_it_runs(forest, values):
 
 
 def test_a_forest_over_a_stacked_tree_routes_on_its_leaves():
-    first = from_matrices([[1, 0], [0, 1]], [0.5, 0.5], [[0, 1], [1, 0], [1, 1]], [5, 6, 7])
+    first = Forest.from_matrices([[1, 0], [0, 1]], [0.5, 0.5], [[0, 1], [1, 0], [1, 1]], [5, 6, 7])
     # φ(x) = [x; onehot]: column 2 + l is 1 in leaf l of the first tree.
     X = np.array([[0.0, 9.0], [1.0, 0.0], [1.0, 1.0]])
     exits = reference.exit_leaves(first, X)[:, 0]
     for leaf in range(3):
         S = np.zeros((1, 5))
         S[0, 2 + leaf] = 1
-        outer = from_matrices(S, [0.5], [[0], [1]], [0, 1])
+        outer = Forest.from_matrices(S, [0.5], [[0], [1]], [0, 1])
         outer = replace(outer, inputs=Inputs(2), feature_map=StackedForest(first))
         assert np.array_equal(reference.raw(outer, X)[:, 0], exits == leaf)
 
@@ -75,7 +75,7 @@ def test_one_oblique_node_over_a_network_decides_xor():
     hidden = Layers(
         (Linear(np.array([[1.0, 1.0], [1.0, 1.0]]), np.array([0.0, -1.0])), ReLU()),
     )
-    forest = from_matrices([[1, -2]], [0.5], [[0], [1]], [0, 1])
+    forest = Forest.from_matrices([[1, -2]], [0.5], [[0], [1]], [0, 1])
     forest = replace(forest, inputs=Inputs(2), feature_map=hidden)
     assert reference.raw(forest, XOR)[:, 0].tolist() == [0, 1, 1, 0]
 
@@ -88,7 +88,7 @@ def test_each_node_can_read_its_own_network_or_x_itself():
 
 
 def test_every_map_follows_the_protocol():
-    stump = from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
+    stump = Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
     parts = (Identity(2), StackedForest(stump), Layers((Linear(np.ones((3, 2))),)))
     for phi in (*parts, Concatenate(parts)):
         assert isinstance(phi, FeatureMap)
@@ -100,14 +100,14 @@ def test_every_map_follows_the_protocol():
 
 def test_a_network_of_a_stacked_tree_of_a_network_runs():
     inner = Layers((Linear(np.array([[1.0, -1.0]])),))
-    stump = from_matrices([[1]], [0.0], [[0], [1]], [10, 20])
+    stump = Forest.from_matrices([[1]], [0.0], [[0], [1]], [10, 20])
     stump = replace(stump, inputs=Inputs(2), feature_map=inner)
     phi = StackedForest(stump, values=True)
     assert phi(XOR)[:, 2].tolist() == [10, 10, 20, 10]
 
 
 def test_rows_of_another_width_are_refused():
-    stump = from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
+    stump = Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
     for phi in (Identity(2), StackedForest(stump), Concatenate((Identity(2),))):
         with pytest.raises(InputError, match="must be float32 or float64 with 2 columns"):
             phi(np.zeros((2, 3)))

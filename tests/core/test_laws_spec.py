@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bitvec.core import reference
-from bitvec.core.forest import Forest, from_matrices
+from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
 from bitvec.core.leaves import Leaves
 from bitvec.core.node_tests import Activation, Kind, NodeTests
@@ -81,7 +81,7 @@ def test_float32_and_float64_route_alike_away_from_the_boundary(seed):
 
 
 def _oblique(w: np.ndarray, b: np.ndarray) -> Forest:
-    stump = from_matrices(w, b, [[0], [1]], [0, 1])
+    stump = Forest.from_matrices(w, b, [[0], [1]], [0, 1])
     rows = {name: getattr(stump.tests, name).astype(w.dtype) for name in ("weight", "offset", "r")}
     return replace(stump, tests=replace(stump.tests, b=b, **rows))
 

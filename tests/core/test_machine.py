@@ -15,7 +15,7 @@ from strategies import AXIS, KERNEL, forests, forests_with_rows
 
 from bitvec.core import reference, tree_paths
 from bitvec.core.feature_maps import StackedForest
-from bitvec.core.forest import from_matrices
+from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
 from bitvec.core.leaves import Leaves
 from bitvec.core.machine import (
@@ -48,7 +48,7 @@ def _without_annotation_checks():
 
 
 def three_leaves():
-    return from_matrices(np.eye(2), [0.0, 0.0], [[0, 0], [0, 1], [1, 1]], [1.0, 2.0, 3.0])
+    return Forest.from_matrices(np.eye(2), [0.0, 0.0], [[0, 0], [0, 1], [1, 1]], [1.0, 2.0, 3.0])
 
 
 def free_machine(n_leaves: list[int], seed: int = 0, dtype: type = np.float64) -> DecisionMachine:
@@ -214,7 +214,7 @@ def test_a_prototype_wins_by_its_inner_product_with_h():
 
 def test_a_feature_map_stands_in_front_of_a_machine():
     inner = three_leaves()
-    outer = from_matrices(np.eye(5)[[4]], [0.5], [[0], [1]], [10.0, 20.0])
+    outer = Forest.from_matrices(np.eye(5)[[4]], [0.5], [[0], [1]], [10.0, 20.0])
     forest = replace(outer, feature_map=StackedForest(inner), inputs=Inputs(2))
     X = np.array([[1.0, 1.0], [-1.0, 1.0]])
     assert np.array_equal(raw(from_forest(forest), X), reference.raw(forest, X))

@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from strategies import OBLIQUE, ONE_HOT, forests, forests_with_rows
 
 from bitvec.core import reference
-from bitvec.core.forest import from_matrices
+from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
 from bitvec.core.node_tests import MissingRule, Relation
 from bitvec.core.output import Aggregate
@@ -51,7 +51,7 @@ def test_every_row_of_float32_takes_the_same_way(drawn):
     "b", [0.1, -0.1, 0.5, 1e-50, -1e-50, 1e300, -1e300, 3.4028235e38, np.inf, -np.inf, 0.0, -0.0]
 )
 def test_the_numbers_beside_a_threshold_stay_on_their_sides(b, relation):
-    forest = from_matrices([[1.0]], [b], [[0], [1]], [0, 1])
+    forest = Forest.from_matrices([[1.0]], [b], [[0], [1]], [0, 1])
     rule = np.full(1, relation, np.uint8)
     forest = replace(forest, tests=replace(forest.tests, relation=rule))
     narrow = narrow_tests(forest)
@@ -111,10 +111,10 @@ def test_a_plain_sum_is_within_its_rounding(drawn):
 
 
 def test_what_cannot_be_compared_in_float32_is_refused():
-    oblique = from_matrices([[0.3, 0.7]], [0.1], [[0], [1]], [0, 1])
+    oblique = Forest.from_matrices([[0.3, 0.7]], [0.1], [[0], [1]], [0, 1])
     with pytest.raises(UnsupportedModelError, match="1 nodes that add several columns"):
         narrow_tests(oblique)
-    stump = from_matrices([[1.0]], [0.1], [[0], [1]], [0, 1])
+    stump = Forest.from_matrices([[1.0]], [0.1], [[0], [1]], [0, 1])
     rule = np.full(1, MissingRule.NAN_OR_ZERO, np.uint8)
     with pytest.raises(UnsupportedModelError, match="1e-35"):
         narrow_tests(replace(stump, tests=replace(stump.tests, missing_rule=rule)))
@@ -124,7 +124,7 @@ def test_what_cannot_be_compared_in_float32_is_refused():
 
 
 def one_tree(v, dtype=np.float64):
-    return from_matrices(np.ones((1, 1), dtype), np.array([0.5], dtype), [[0], [1]], v)
+    return Forest.from_matrices(np.ones((1, 1), dtype), np.array([0.5], dtype), [[0], [1]], v)
 
 
 @pytest.mark.parametrize("v", [[1e300, 2.0], [1.0, -1e39], [1e-50, 2.0], [1.0, -1e-40]])
@@ -164,7 +164,7 @@ def test_products_beyond_the_range_of_their_dtype_are_refused(v, weight):
 
 
 def test_rows_of_float64_are_refused_where_thresholds_are_rounded():
-    stump = from_matrices([[1.0]], [0.1], [[0], [1]], [0, 1])
+    stump = Forest.from_matrices([[1.0]], [0.1], [[0], [1]], [0, 1])
     with pytest.raises(UnsupportedModelError, match="must read rows of float32, got"):
         narrow_tests(stump, rows=F64)
     assert narrow_tests(stump, rows=np.dtype(np.float16)).dtype == F32

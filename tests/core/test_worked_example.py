@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bitvec.core import matrices, reference
-from bitvec.core.forest import from_matrices
+from bitvec.core.forest import Forest
 
 S = np.zeros((5, 4))
 S[range(5), [0, 1, 2, 3, 0]] = 1
@@ -41,7 +41,7 @@ ROWS = [
 
 @pytest.fixture
 def tree():
-    return from_matrices(S, [1, 0, 2, -1, 0.5], B, [10, 20, 30, 40, 50, 60])
+    return Forest.from_matrices(S, [1, 0, 2, -1, 0.5], B, [10, 20, 30, 40, 50, 60])
 
 
 def test_the_matrices_are_those_of_the_paper(tree):

@@ -16,7 +16,7 @@ from typing import IO
 import pytest
 
 import bitvec
-from bitvec.core.forest import from_matrices
+from bitvec.core.forest import Forest
 from bitvec.files import atomic
 
 
@@ -92,11 +92,11 @@ def test_links_stay_links(tmp_path: Path) -> None:
 
 
 def export(path: Path) -> None:
-    bitvec.export(from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20]), path)
+    bitvec.export(Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20]), path)
 
 
 def certify(path: Path) -> None:
-    forest = from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
+    forest = Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
     bitvec.export(forest, onnx := path.with_name("a.onnx"))
     bitvec.certify(forest, onnx).save(path)
 
@@ -136,7 +136,7 @@ def test_a_path_that_cannot_be_is_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, kind: type[OSError], says: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    forest = from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
+    forest = Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
     uses = {
         "written": (lambda: atomic.write(path, b""), lambda: bitvec.save(forest, path)),
         "read": (lambda: bitvec.load(path),),

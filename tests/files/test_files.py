@@ -34,7 +34,7 @@ from bitvec.core.feature_maps import (
     ReLU,
     StackedForest,
 )
-from bitvec.core.forest import Forest, from_matrices
+from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
 from bitvec.core.kernels import box
 from bitvec.core.leaves import Leaves
@@ -83,7 +83,7 @@ def assert_same(a: object, b: object, where: str = "forest") -> None:
 
 
 def stump() -> Forest:
-    return from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
+    return Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
 
 
 def rich() -> Forest:
@@ -95,7 +95,7 @@ def rich() -> Forest:
         missing_right=np.array([True, False, True, False]),
     )
     B = np.array([[0, 1], [1, 0], [1, 1]])
-    one = from_matrices(np.eye(2), [0, 0], B, [0, 0, 0]).bitvectors
+    one = Forest.from_matrices(np.eye(2), [0, 0], B, [0, 0, 0]).bitvectors
     # Two trees of the same shape, one after the other.
     bitvectors = replace(
         one,
@@ -196,7 +196,7 @@ def forests_of_every_kind() -> dict[str, Forest]:
         "rich": rich(),
         "median": replace(stump(), output=median),
         "no tree": rich().take([]),
-        "no node": from_matrices(np.zeros((0, 2)), [], np.zeros((1, 0)), [7]),
+        "no node": Forest.from_matrices(np.zeros((0, 2)), [], np.zeros((1, 0)), [7]),
     }
 
 

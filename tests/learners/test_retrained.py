@@ -33,7 +33,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from bitvec import RetrainedClassifier, RetrainedRegressor
+from bitvec.learners import RetrainedClassifier, RetrainedRegressor
 from bitvec.learners.retrained.held_out import held_out
 
 FEW = {"steps": 5, "evaluations": 1}
@@ -168,9 +168,9 @@ def test_the_same_random_state_gives_the_same_forest():
         return RetrainedClassifier(model, retrain_options=FEW, random_state=seed).fit(X, y).forest_
 
     first = fit(0)
-    assert bitvec.identical(first, fit(0))
-    assert bitvec.identical(first, fit(np.random.RandomState(0)))
-    assert not bitvec.identical(first, fit(1))
+    assert bitvec.files.identical(first, fit(0))
+    assert bitvec.files.identical(first, fit(np.random.RandomState(0)))
+    assert not bitvec.files.identical(first, fit(1))
 
 
 def test_seeds_that_the_model_sets_are_left_to_it():
@@ -242,7 +242,7 @@ def test_rows_of_weight_0_count_as_not_there():
     with_weights = RetrainedClassifier(retrain_options=FEW, random_state=0)
     without = clone(with_weights).fit(X[there], y[there], sample_weight=weight[there])
     with_weights.fit(X, y, sample_weight=weight)
-    assert bitvec.identical(with_weights.forest_, without.forest_)
+    assert bitvec.files.identical(with_weights.forest_, without.forest_)
 
 
 def test_weights_reach_the_model_the_training_and_the_choice(calls):
@@ -268,7 +268,7 @@ def test_too_few_rows_are_fitted_on_without_retraining_and_with_a_warning():
 
 
 def test_one_class_is_refused():
-    with pytest.raises(bitvec.InputError, match="at least 2 classes, got 1 class"):
+    with pytest.raises(bitvec.errors.InputError, match="at least 2 classes, got 1 class"):
         RetrainedClassifier().fit(np.zeros((50, 1)), np.zeros(50, int))
 
 
@@ -278,12 +278,12 @@ def test_a_fitted_model_is_retrained_as_it_is(digits, tmp_path, calls):
     estimator = RetrainedClassifier(model, prefit=True, retrain_options=FEW, random_state=0)
     estimator.fit(X_new, y_new)
     assert estimator.model_ is model
-    assert bitvec.identical(calls[0]["forest"], bitvec.convert(model))
+    assert bitvec.files.identical(calls[0]["forest"], bitvec.convert(model))
     path = tmp_path / "tree.safetensors"
     bitvec.save(bitvec.convert(model), path)
     of_file = RetrainedClassifier(str(path), prefit=True, retrain_options=FEW, random_state=0)
-    assert bitvec.identical(of_file.fit(X_new, y_new).forest_, estimator.forest_)
-    with pytest.raises(bitvec.InputError, match="a fitted model where `prefit` is true"):
+    assert bitvec.files.identical(of_file.fit(X_new, y_new).forest_, estimator.forest_)
+    with pytest.raises(bitvec.errors.InputError, match="a fitted model where `prefit` is true"):
         RetrainedClassifier(prefit=True).fit(X, y)
 
 
@@ -381,7 +381,7 @@ def test_an_estimator_is_pickled_and_copied_whole():
     X, y = load_iris(return_X_y=True)
     estimator = RetrainedClassifier(retrain_options=FEW, random_state=0).fit(X, y)
     again = pickle.loads(pickle.dumps(estimator))
-    assert bitvec.identical(again.forest_, estimator.forest_)
+    assert bitvec.files.identical(again.forest_, estimator.forest_)
     assert np.array_equal(again.predict_proba(X), estimator.predict_proba(X))
     assert not hasattr(clone(estimator), "forest_")
 
@@ -413,7 +413,7 @@ def test_weights_are_refused_where_the_model_takes_none():
             return super().fit(X, y)
 
     X, y = load_iris(return_X_y=True)
-    with pytest.raises(bitvec.InputError, match="must be left out with a Weightless"):
+    with pytest.raises(bitvec.errors.InputError, match="must be left out with a Weightless"):
         RetrainedClassifier(Weightless()).fit(X, y, sample_weight=np.ones(150))
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from bitvec.core.forest import from_matrices
+from bitvec.core.forest import Forest
 from bitvec.errors import InputError
 from bitvec.plots import forests
 
@@ -17,7 +17,7 @@ B = [[0, 0, 1, 0, 1], [0, 0, 1, 1, 0], [0, 0, 1, 1, 1], [0, 1, 1, 1, 1], [1, 1, 
 
 @pytest.fixture
 def tree():
-    return from_matrices(S, [1, 0, 2, -1, 0.5], B, [10, 20, 30, 40, 50, 60])
+    return Forest.from_matrices(S, [1, 0, 2, -1, 0.5], B, [10, 20, 30, 40, 50, 60])
 
 
 def test_matrices_show_S_B_and_v(tree):
@@ -37,7 +37,7 @@ def test_the_path_is_drawn_to_the_exit_leaf(tree):
 
 
 def test_a_single_leaf_can_be_drawn():
-    leaf = from_matrices(np.zeros((0, 2)), [], np.zeros((1, 0), int), [7])
+    leaf = Forest.from_matrices(np.zeros((0, 2)), [], np.zeros((1, 0), int), [7])
     assert isinstance(forests.draw_matrices(leaf), Figure)
     assert isinstance(forests.draw_path(leaf, [0, 0]), Figure)
 

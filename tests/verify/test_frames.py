@@ -201,7 +201,7 @@ def test_a_certificate_of_frames_is_saved_and_read(tmp_path: Any) -> None:
     text = path.read_text()
     for old, new in (('"equal"', '"differ"'), ('"n_mismatches": 0', '"n_mismatches": 1')):
         path.write_text(text.replace(old, new, 1))
-        with pytest.raises(bitvec.FileFormatError, match="agree with itself"):
+        with pytest.raises(bitvec.errors.FileFormatError, match="agree with itself"):
             load(path)
 
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from bitvec.core.forest import from_matrices
+from bitvec.core.forest import Forest
 from bitvec.core.leaves import LinearTerms
 from bitvec.core.output import Aggregate, PostTransform, SoftmaxSum
 from bitvec.errors import FileFormatError
@@ -91,7 +91,7 @@ def test_values_come_out_as_they_went_in(value: Any) -> None:
 
 
 def test_trees_and_leaf_values_come_out_as_they_went_in() -> None:
-    forest = from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
+    forest = Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
     stated = {"aggregate": Aggregate.SUM, "base_score": np.zeros(1), "classes": (np.array(["a"]),)}
     linear = LinearTerms(
         np.array([0, 1, 1]), np.array([0], np.int32), np.ones((1, 1)), np.ones((2, 1))

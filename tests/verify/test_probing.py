@@ -24,7 +24,7 @@ from strategies import (
 
 from bitvec.core import matrices, reference, structure
 from bitvec.core.float_keys import floats, key_of, keys, ulps
-from bitvec.core.forest import Forest, from_matrices
+from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
 from bitvec.core.leaves import Leaves, LinearTerms
 from bitvec.core.node_tests import CodeRule, Kind, MissingRule, axis_aligned, set_bits, set_codes
@@ -305,7 +305,7 @@ def test_oblique_nodes_with_room_are_all_shown_on_both_sides_and_at_their_edge()
             )
         ),
     )
-    forest = from_matrices(S, rng.normal(size=15), B, np.arange(16))
+    forest = Forest.from_matrices(S, rng.normal(size=15), B, np.arange(16))
     rows, coverage = probe_rows(forest).collect()
     assert coverage.fraction == 1
     assert np.all(coverage.seen & Outcome.EDGE)
@@ -324,7 +324,7 @@ def random_oblique(n_features: int, depth: int, dtype, seed: int, *, axis: float
     for node in np.flatnonzero(rng.random(n) < axis):
         S[node] = np.eye(n_features)[rng.integers(n_features)]
     B = matrices.dense(structure.from_children(left, right, [0]))
-    forest = from_matrices(S, rng.normal(size=n), B, np.arange(n + 1))
+    forest = Forest.from_matrices(S, rng.normal(size=n), B, np.arange(n + 1))
     tests = forest.tests
     floats_of = {
         name: getattr(tests, name).astype(dtype) for name in ("weight", "offset", "r", "b")
@@ -392,7 +392,7 @@ def test_a_side_is_not_out_of_reach_because_one_value_of_it_is():
     # would go left there, and does not come by.
     S, b = np.array([[-0.25], [1.0], [-1.0]]), np.array([0.0413, 0.0, 0.25])
     B = matrices.dense(structure.from_children([1, 2, ~0], [~3, ~2, ~1], [0]))
-    forest = from_matrices(S, b, B, np.arange(4.0))
+    forest = Forest.from_matrices(S, b, B, np.arange(4.0))
     ptr, words = set_bits([np.zeros(0, int), np.array([2, 7]), np.zeros(0, int)])
     tests = replace(
         forest.tests,
@@ -414,7 +414,7 @@ def test_a_missing_value_that_settles_an_oblique_test_opens_the_node_behind_it()
     # x + y > 1 and x + y <= 0 exclude each other; only NaN goes right and then left.
     S, b = np.array([[1.0, 1.0], [1.0, 1.0], [1.0, -1.0]]), np.array([1.0, 0.0, 0.0])
     B = matrices.dense(structure.from_children([~0, 2, ~1], [1, ~3, ~2], [0]))
-    forest = from_matrices(S, b, B, np.arange(4))
+    forest = Forest.from_matrices(S, b, B, np.arange(4))
     missing_right = np.array([True, False, False])
     forest = replace(forest, tests=replace(forest.tests, missing_right=missing_right))
     found, coverage = probe_rows(forest).collect()

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bitvec.core import reference
-from bitvec.core.forest import Forest, from_matrices
+from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
 from bitvec.core.leaves import Leaves
 from bitvec.core.node_tests import axis_aligned
@@ -149,7 +149,7 @@ def test_a_mean_has_the_bound_of_its_sum_divided():
 
 def test_a_score_that_the_narrower_dtype_cannot_hold_is_a_difference(tmp_path):
     for low, high in ((1e300, 2e300), (1e-50, 2e-50), (-1e300, 1e300), (0.0, 1e-50)):
-        forest = from_matrices([[1.0]], [0.5], [[0], [1]], [low, high])
+        forest = Forest.from_matrices([[1.0]], [0.5], [[0], [1]], [low, high])
         v = forest.leaves.v.astype(F32) if abs(high) < 1 else np.sign(forest.leaves.v) * np.inf
         narrow = Leaves(v.astype(F32))
         output = replace(forest.output, dtype=F32, base_score=None)
@@ -164,9 +164,9 @@ def test_a_score_that_the_narrower_dtype_cannot_hold_is_a_difference(tmp_path):
 
 
 def test_infinite_leaves_agree_with_infinities_and_with_nothing_else():
-    forest = from_matrices([[1.0]], [0.5], [[0], [1]], [1.0, np.inf])
+    forest = Forest.from_matrices([[1.0]], [0.5], [[0], [1]], [1.0, np.inf])
     assert compare(forest, inexact(narrow_scores(forest))).passed
-    finite = from_matrices([[1.0]], [0.5], [[0], [1]], [1.0, 7.0])
+    finite = Forest.from_matrices([[1.0]], [0.5], [[0], [1]], [1.0, 7.0])
     assert not compare(forest, inexact(narrow_scores(finite))).passed
     assert not compare(finite, inexact(narrow_scores(forest))).passed
 

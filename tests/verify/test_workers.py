@@ -148,7 +148,7 @@ def test_a_binary_catboost_file_lifts_as_its_model_does(tmp_path: Path) -> None:
     _catboost(tmp_path / "m.cbm")
     model = catboost.CatBoost().load_model(str(tmp_path / "m.cbm"))
     ours, theirs = bitvec.convert(tmp_path / "m.cbm"), bitvec.convert(model)
-    assert bitvec.identical(ours, theirs)
+    assert bitvec.files.identical(ours, theirs)
     assert bitvec.certify(ours, tmp_path / "m.cbm", engine="reference").passed
 
 

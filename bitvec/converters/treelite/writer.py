@@ -60,8 +60,8 @@ def to_treelite(forest: Forest) -> treelite.Model:
     Examples
     --------
     >>> import treelite
-    >>> from bitvec.core.forest import from_matrices
-    >>> model = to_treelite(from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20]))
+    >>> from bitvec.core.forest import Forest
+    >>> model = to_treelite(Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20]))
     >>> treelite.gtil.predict(model, np.array([[0.5, 0], [0.75, 0]])).ravel().tolist()
     [10.0, 20.0]
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from bitvec.converters.formats import Target
 from bitvec.core.forest import Forest, require_forest
@@ -16,23 +16,38 @@ from bitvec.runtime.export.onnx_files import OnnxForm, OnnxOptions, page_model
 from bitvec.runtime.export.writing import WRITERS, target_of, to_onnx
 
 if TYPE_CHECKING:
-    from bitvec.runtime.export.c import CSource
+    from bitvec.runtime.export.c import Form as CForm
+    from bitvec.runtime.export.c import Thresholds
     from bitvec.runtime.train.relax.module import SoftForest
+
+OPTIONS: Final = {
+    "onnx": (
+        "form", "target", "version", "leaves", "finite", "outputs", "input_dtype", "batch"
+    ),
+    "c": ("form", "name", "thresholds"),
+    "web": ("onnxruntime_web", "title", "tree"),
+}  # fmt: skip
+"""The options of each target that has any."""
 
 
 def export(
     forest: Forest | DecisionMachine | SoftForest,
     path: str | Path,
     *,
-    to: Target | None = None,
-    form: OnnxForm | None = None,
+    to: Target | Literal["web"] | None = None,
+    form: OnnxForm | CForm | None = None,
     target: str | None = None,
-    version: Literal[3, 5] = 5,
+    version: Literal[3, 5] | None = None,
     leaves: bool = False,
     finite: bool = False,
     outputs: Iterable[str] | None = None,
     input_dtype: Any = None,
     batch: int | None = None,
+    name: str | None = None,
+    thresholds: Thresholds | None = None,
+    onnxruntime_web: str | Path | None = None,
+    title: str | None = None,
+    tree: int | None = None,
 ) -> Path:
     """Write a forest in another library's or runtime's format and return the path.
 
@@ -43,23 +58,25 @@ def export(
         each, with the options `outputs`, `input_dtype` and `batch` only, a machine also `leaves`.
     path : path
         Written aside and renamed, so that it is never half-written.
-    to : "onnx", "xgboost", "lightgbm", "treelite", "sklearn" or "c", optional
+    to : "onnx", "xgboost", "lightgbm", "treelite", "sklearn", "c" or "web", optional
         By default the one whose files end as the path does: `.onnx`, or `.ort` in onnxruntime's own
         format; `.ubj` or `.json` (xgboost); `.txt` (LightGBM); `.tl` (treelite); `.skops`
-        (scikit-learn); `.h` (a C header, see `to_c`). There the file predicts bit for bit what the
-        forest predicts.
+        (scikit-learn); `.h` (a C header). There the file predicts bit for bit what the forest
+        predicts. "web" is a static page that predicts in a browser: `path` is then a directory, in
+        which an earlier page is replaced and anything else refused.
     form : "tree_ensemble", "traversal", "tensor" or "portable", optional
         Of ONNX. `tree_ensemble` (ai.onnx.ml) is small and fast. The others need standard operators
         only: `traversal` walks the trees, `tensor` is v[argmax(B · σ(Sx − b))], `portable` needs
         no comparisons. By default the first that holds the forest exactly, and runs on the target.
+        Of C: "tables", or "unrolled" for tiny trees.
     target : str, optional
         The runtime of an ONNX file, one of `bitvec.runtime.export.targets.TARGETS`: it chooses
         form, versions and the float32 of runtimes without float64, and refuses what the runtime
         cannot run.
-    version : 5 or 3
-        Of the operators of `tree_ensemble`, the only form that version 3 has. It adds in float32,
-        which is faster for forests of classes; raw scores are then within rounding, and of a forest
-        of float64 X is float32.
+    version : 5 or 3, optional
+        Of the operators of `tree_ensemble`, by default 5; it is the only form that version 3 has.
+        Version 3 adds in float32, which is faster for forests of classes; raw scores are then
+        within rounding, and of a forest of float64 X is float32.
     leaves : bool
         Give an ONNX file an output `leaves` as well, which a certificate compares one by one. It
         costs time at every run, since onnxruntime computes the outputs that nobody asks for too.
@@ -74,6 +91,18 @@ def export(
         the file would round such rows across a threshold.
     batch : int, optional
         The number of rows of an ONNX file, where it must not vary.
+    name : str, optional
+        The word that all names in a C header begin with; by default "model".
+    thresholds : "exact" or "ranks", optional
+        Of a C header: by default "exact"; with ranks a row is binned once, and nodes compare small
+        integers. `bitvec.runtime.export.c.to_c` gives the same header with an estimate of its size.
+    onnxruntime_web : path, optional
+        Needed for a page: the npm package onnxruntime-web, unpacked. What the page needs of it is
+        copied; nothing is fetched from elsewhere when it runs.
+    title : str, optional
+        Of a page; by default the source's name of the model.
+    tree : int, optional
+        The tree whose path a page shows first; by default 0.
 
     Raises
     ------
@@ -91,107 +120,78 @@ def export(
     Examples
     --------
     >>> import tempfile
-    >>> from bitvec.core.forest import from_matrices
-    >>> stump = from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
+    >>> from bitvec.core.forest import Forest
+    >>> stump = Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     export(stump, f"{folder}/stump.onnx").name
     'stump.onnx'
     """
-    if not isinstance(forest, DecisionMachine) and type(forest).__name__ != "SoftForest":
+    if to == "web" or type(forest).__name__ not in ("DecisionMachine", "SoftForest"):
         require_forest(forest)
     path = Path(path)
-    kind = target_of(path, to)
-    dtype = None if input_dtype is None else dtype_of(input_dtype)
-    interface = Interface(dtype, batch_of(batch), outputs_of(outputs))
-    options = OnnxOptions(form, target, version, leaves, finite, interface)
+    kind = "web" if to == "web" else target_of(path, to)
+    given: dict[str, Any] = {
+        "form": form,
+        "target": target,
+        "version": version,
+        "leaves": leaves or None,
+        "finite": finite or None,
+        "outputs": outputs,
+        "input_dtype": input_dtype,
+        "batch": batch,
+        "name": name,
+        "thresholds": thresholds,
+        "onnxruntime_web": onnxruntime_web,
+        "title": title,
+        "tree": tree,
+    }
+    options = {key: value for key, value in given.items() if value is not None}
+    for key in options:
+        if key not in OPTIONS.get(kind, ()):
+            raise InputError(f"`{key}` must be left out where {kind} is written.")
     if kind == "onnx":
-        return to_onnx(forest, path, options)
+        dtype = None if input_dtype is None else dtype_of(input_dtype)
+        interface = Interface(dtype, batch_of(batch), outputs_of(outputs))
+        operators = 5 if version is None else version
+        asked = OnnxOptions(
+            form,  # type: ignore[arg-type] # of another target: refused there
+            target,
+            operators,
+            leaves,
+            finite,
+            interface,
+        )
+        return to_onnx(forest, path, asked)
     if not isinstance(forest, Forest):
         raise InputError(
             f"a {type(forest).__name__} must be exported as ONNX, got `to` = {kind!r}: name the "
             "file .onnx, or make it a forest first."
         )
-    if options != OnnxOptions():
-        raise InputError(
-            "`form`, `target`, `version`, `leaves`, `finite`, `outputs`, `input_dtype` and `batch` "
-            f"are of ONNX files, got `to` = {kind!r}: leave them out."
-        )
+    if kind == "web":
+        return _page(forest, path, **options)
+    if kind == "c":
+        from bitvec.runtime.export.c import to_c
+
+        return to_c(forest, **options).save(path)
     return WRITERS[kind].write(forest, path)
 
 
-def to_c(
+def _page(
     forest: Forest,
+    directory: Path,
     *,
-    form: Literal["tables", "unrolled"] = "tables",
-    name: str = "model",
-    thresholds: Literal["exact", "ranks"] = "exact",
-) -> CSource:
-    """Return a forest as one header of C99, for microcontrollers: no heap, no other file.
-
-    Parameters
-    ----------
-    form : "tables" or "unrolled"
-        Nodes as tables, or as nested if and else for tiny trees.
-    name : str
-        What all names in the header begin with.
-    thresholds : "exact" or "ranks"
-        With ranks a row is binned once, and nodes compare small integers.
-
-    Returns
-    -------
-    CSource
-        `text`, `save(path)` and `estimate`: bytes of constants and stack, and comparisons.
-
-    Raises
-    ------
-    UnsupportedModelError
-        If C cannot hold the forest exactly.
-
-    Examples
-    --------
-    >>> from bitvec.core.forest import from_matrices
-    >>> stump = from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
-    >>> "model_predict" in to_c(stump).text
-    True
-    """
-    from bitvec.runtime.export.c import to_c as header
-
-    return header(forest, form=form, name=name, thresholds=thresholds)
-
-
-def export_page(
-    forest: Forest,
-    directory: str | Path,
-    *,
-    onnxruntime_web: str | Path,
+    onnxruntime_web: str | Path | None = None,
     title: str | None = None,
     tree: int = 0,
 ) -> Path:
-    """Write a static page that predicts with the forest in a browser, and return its directory.
-
-    Parameters
-    ----------
-    directory : path
-        Written aside and renamed; an earlier page there is replaced, anything else refused.
-    onnxruntime_web : path
-        The npm package onnxruntime-web, unpacked. What the page needs of it is copied; nothing is
-        fetched from elsewhere when it runs.
-    title : str, optional
-        By default the source's name of the model.
-    tree : int
-        The tree whose path is shown first.
-
-    Raises
-    ------
-    UnsupportedModelError
-        If the page cannot show the forest.
-    InputError
-        If the directory holds other files, the package is none, the title no text, or `tree` no
-        number of a tree.
-    """
+    """Write a static page that predicts with the forest in a browser."""
     from bitvec.runtime.export.web import write
 
-    require_forest(forest)
+    if onnxruntime_web is None:
+        raise InputError(
+            "a page must be written with `onnxruntime_web`, got none: run "
+            "`npm install onnxruntime-web`, and name node_modules/onnxruntime-web."
+        )
     if title is not None and not is_text(title):
         raise InputError(f"`title` must be text that UTF-8 can hold, got {title!a}: give another.")
     try:

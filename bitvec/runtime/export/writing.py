@@ -102,8 +102,8 @@ def target_of(path: Path, to: Target | None) -> Target:
     named = next((target for target in WRITERS if target == to), None)
     if to is not None and named is None:
         raise InputError(
-            f"`to` must be one of {', '.join(WRITERS)}, got {to!r}: choose one, or write a page "
-            "for the browser with bitvec.export_page."
+            f'`to` must be one of {", ".join(WRITERS)}, got {to!r}: choose one, or "web" for '
+            "a page in a directory."
         )
     suffix = path.suffix.lower()
     if named is None:

@@ -73,8 +73,8 @@ def compile(
 
     Examples
     --------
-    >>> from bitvec.core.forest import from_matrices
-    >>> stump = from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
+    >>> from bitvec.core.forest import Forest
+    >>> stump = Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
     >>> compile(stump).predict([[0.0, 9.0], [1.0, 9.0]]).tolist()
     [10.0, 20.0]
     """
@@ -329,8 +329,8 @@ class Predictor:
 
         Examples
         --------
-        >>> from bitvec.core.forest import from_matrices
-        >>> stump = compile(from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20]))
+        >>> from bitvec.core.forest import Forest
+        >>> stump = compile(Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20]))
         >>> [part.tolist() for part in stump.predict_blocks([[[0, 9]], [[1, 9], [0, 8]]])]
         [[10.0], [20.0, 10.0]]
         """

@@ -76,11 +76,11 @@ def prove(
 
     Examples
     --------
-    >>> from bitvec.core.forest import from_matrices
-    >>> stump = from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
+    >>> from bitvec.core.forest import Forest
+    >>> stump = Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
     >>> prove(stump, of_forest(stump), missing=True, infinite=True).holds
     True
-    >>> other = from_matrices([[0, 1]], [0.5], [[0], [1]], [10, 20])
+    >>> other = Forest.from_matrices([[0, 1]], [0.5], [[0], [1]], [10, 20])
     >>> print(prove(other, of_forest(stump), missing=True, infinite=True).differences[0])
     tree 0: expected 'node 0, x0 > 0.5; leaf 0: [10.]', got 'node 0, x1 > 0.5; leaf 1: [20.]', \
 at (0, 0.5)

@@ -101,8 +101,8 @@ def probe_rows(
 
     Examples
     --------
-    >>> from bitvec.core.forest import from_matrices
-    >>> stump = from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
+    >>> from bitvec.core.forest import Forest
+    >>> stump = Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
     >>> rows, coverage = probe_rows(stump).collect()
     >>> coverage.fraction, 0.5 in rows[:, 0], np.nextafter(0.5, 1) in rows[:, 0]
     (1.0, True, True)

@@ -13,6 +13,7 @@ from sklearn.datasets import load_wine, make_moons
 from sklearn.metrics import roc_auc_score
 
 import bitvec
+from bitvec.converters.native import from_cpt
 from bitvec.errors import InputError
 from bitvec.learners.cpt.sklearn import CPTClassifier, CPTRegressor
 from bitvec.learners.cpt.tree import facets_of, of_forest
@@ -114,8 +115,8 @@ def test_a_convex_set_on_the_right_is_told_as_inside_all_the_same() -> None:
     X = np.array([[-1.0], [1.0], [2.0], [3.0]])
     given: dict[str, Any] = {"left": [~0], "right": [~1], "pi": [0.0, 1.0], "tau": [1.0]}
     beta, r = np.array([[[1.0, 0.0]]]), np.ones((1, 1))
-    plain = bitvec.from_cpt(beta, r, **given)
-    mirrored = bitvec.from_cpt(beta, r, inside_right=[True], **given)
+    plain = from_cpt(beta, r, **given)
+    mirrored = from_cpt(beta, r, inside_right=[True], **given)
     for tree in (plain, mirrored):
         (found,) = facets_of(tree, X, np.ones(4))
         assert found.inside == 0.25

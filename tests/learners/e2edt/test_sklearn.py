@@ -12,6 +12,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_diabetes, load_digits, load_iris, load_wine
 
 import bitvec
+from bitvec.converters.native import from_e2edt
 from bitvec.errors import InputError
 from bitvec.learners.e2edt.sklearn import E2EDTClassifier, E2EDTRegressor
 from bitvec.learners.e2edt.tree import of_forest, with_unit_margins
@@ -94,7 +95,7 @@ def test_margins_deviate_by_about_one_and_no_decision_changes() -> None:
     tree = model.tree_
     spread = np.std(tree.margin(0, X))
     assert 0.7 < spread < 1.42
-    moved = bitvec.from_e2edt(
+    moved = from_e2edt(
         tree.theta * 1024, tree.bias * 1024, left=tree.left, right=tree.right, pi=tree.pi
     )
     back = with_unit_margins(moved, X, np.ones(len(X)))

@@ -15,10 +15,10 @@ from bitvec.errors import FileFormatError, InputError
 from bitvec.learners.growth import checkpoints, grow
 
 KINDS = {
-    "polytopes": lambda **how: bitvec.CPTClassifier(n_facets=3, **how),
-    "linear": lambda **how: bitvec.E2EDTClassifier(**how),
-    "best first": lambda **how: bitvec.E2EDTClassifier(growth="best", max_leaves=6, **how),
-    "mlp": lambda **how: bitvec.E2EDTClassifier(split="mlp", hidden=4, **how),
+    "polytopes": lambda **how: bitvec.learners.CPTClassifier(n_facets=3, **how),
+    "linear": lambda **how: bitvec.learners.E2EDTClassifier(**how),
+    "best first": lambda **how: bitvec.learners.E2EDTClassifier(growth="best", max_leaves=6, **how),
+    "mlp": lambda **how: bitvec.learners.E2EDTClassifier(split="mlp", hidden=4, **how),
 }
 
 
@@ -78,7 +78,7 @@ def test_growth_goes_on_after_a_kill(kind, tmp_path, writes_always, trained):
 
 def forest(path=None, **how):
     options = {"n_estimators": 3, "max_depth": 3, "steps": 8, "refine": 12, "random_state": 3}
-    return bitvec.E2EDFClassifier(**{**options, **how}, checkpoint_path=path)
+    return bitvec.learners.E2EDFClassifier(**{**options, **how}, checkpoint_path=path)
 
 
 def test_a_forest_goes_on_after_a_kill_and_to_more_trees(tmp_path, writes_always, trained):
@@ -92,13 +92,13 @@ def test_a_forest_goes_on_after_a_kill_and_to_more_trees(tmp_path, writes_always
     before = trained["stumps"]
     trained.update(stumps=0, allowed=np.inf)
     went_on = forest(path).fit(X, y)
-    assert bitvec.identical(went_on.forest_, straight.forest_)
+    assert bitvec.files.identical(went_on.forest_, straight.forest_)
     assert trained["stumps"] == of_all - before
     assert path.with_name(path.name + ".2.growth").exists()
     trained.update(stumps=0)
     more = forest(path, n_estimators=4).fit(X, y)
     assert 0 < trained["stumps"] < of_all
-    assert bitvec.identical(more.forest_, forest(n_estimators=4).fit(X, y).forest_)
+    assert bitvec.files.identical(more.forest_, forest(n_estimators=4).fit(X, y).forest_)
     with pytest.raises(InputError, match="must be a path, got 5"):
         forest(5).fit(X, y)
 

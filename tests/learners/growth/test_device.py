@@ -14,12 +14,16 @@ import bitvec  # noqa: E402
 from bitvec.errors import InputError  # noqa: E402
 
 KINDS = {
-    "polytopes": lambda **how: bitvec.CPTClassifier(max_depth=2, n_facets=3, **how),
-    "values of polytopes": lambda **how: bitvec.CPTRegressor(max_depth=2, n_facets=3, **how),
-    "linear, by EM": lambda **how: bitvec.E2EDTClassifier(max_depth=2, stump_loss="em", **how),
-    "values": lambda **how: bitvec.E2EDTRegressor(max_depth=2, **how),
-    "mlp": lambda **how: bitvec.E2EDTClassifier(max_depth=2, split="mlp", hidden=4, **how),
-    "forest": lambda **how: bitvec.E2EDFClassifier(n_estimators=2, max_depth=2, **how),
+    "polytopes": lambda **how: bitvec.learners.CPTClassifier(max_depth=2, n_facets=3, **how),
+    "values of polytopes": lambda **how: bitvec.learners.CPTRegressor(
+        max_depth=2, n_facets=3, **how
+    ),
+    "linear, by EM": lambda **how: bitvec.learners.E2EDTClassifier(
+        max_depth=2, stump_loss="em", **how
+    ),
+    "values": lambda **how: bitvec.learners.E2EDTRegressor(max_depth=2, **how),
+    "mlp": lambda **how: bitvec.learners.E2EDTClassifier(max_depth=2, split="mlp", hidden=4, **how),
+    "forest": lambda **how: bitvec.learners.E2EDFClassifier(n_estimators=2, max_depth=2, **how),
 }
 
 
@@ -38,7 +42,7 @@ def test_no_tensor_is_made_on_the_default_device(kind):
 
 def test_the_roughness_of_images_is_taken_on_the_device():
     X, y = load_digits(n_class=3, return_X_y=True)
-    model = bitvec.E2EDTClassifier(
+    model = bitvec.learners.E2EDTClassifier(
         max_depth=2, steps=20, refine=0, spatial=0.1, spatial_shape=(8, 8), device="cpu"
     )
     with torch.device("meta"):

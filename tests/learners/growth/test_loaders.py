@@ -16,7 +16,7 @@ from bitvec.errors import InputError  # noqa: E402
 
 
 def model():
-    return bitvec.E2EDTClassifier(max_depth=2, steps=20, refine=0, random_state=0)
+    return bitvec.learners.E2EDTClassifier(max_depth=2, steps=20, refine=0, random_state=0)
 
 
 def batches(*made):

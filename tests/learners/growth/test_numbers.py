@@ -16,11 +16,11 @@ X = RNG.normal(size=(150, 4))
 Y = (X[:, 0] + X[:, 1] > 0).astype(int)
 VALUES = X[:, 0] * 2 + np.sin(X[:, 1])
 MAKERS = {
-    "CPTRegressor": lambda **how: bitvec.CPTRegressor(n_facets=3, restarts=1, **how),
-    "CPTClassifier": lambda **how: bitvec.CPTClassifier(n_facets=3, restarts=1, **how),
-    "E2EDTRegressor": lambda **how: bitvec.E2EDTRegressor(**how),
-    "E2EDTClassifier": lambda **how: bitvec.E2EDTClassifier(**how),
-    "E2EDFClassifier": lambda **how: bitvec.E2EDFClassifier(n_estimators=2, **how),
+    "CPTRegressor": lambda **how: bitvec.learners.CPTRegressor(n_facets=3, restarts=1, **how),
+    "CPTClassifier": lambda **how: bitvec.learners.CPTClassifier(n_facets=3, restarts=1, **how),
+    "E2EDTRegressor": lambda **how: bitvec.learners.E2EDTRegressor(**how),
+    "E2EDTClassifier": lambda **how: bitvec.learners.E2EDTClassifier(**how),
+    "E2EDFClassifier": lambda **how: bitvec.learners.E2EDFClassifier(n_estimators=2, **how),
 }
 
 
@@ -79,12 +79,12 @@ def test_networks_wider_than_the_rows_are_refined(which):
     Z = np.random.default_rng(0).normal(size=(600, 2))
     ring = np.hypot(*Z.T) < 1
     if "joint" in which:
-        model = bitvec.E2EDFClassifier(
+        model = bitvec.learners.E2EDFClassifier(
             n_estimators=2, max_features=None, max_depth=2, split="mlp", hidden=4, steps=50,
             random_state=0, **which,
         )  # fmt: skip
     else:
-        model = bitvec.E2EDTClassifier(
+        model = bitvec.learners.E2EDTClassifier(
             max_depth=2, split="mlp", hidden=4, steps=5, random_state=0, **which
         )
     model.fit(Z, ring)

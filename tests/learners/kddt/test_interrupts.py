@@ -15,7 +15,7 @@ pytest.importorskip("sklearn")
 PROGRAM = """
 import threading, time
 import numpy as np
-from bitvec import KDDTClassifier, KDDTRandomForestClassifier
+from bitvec.learners import KDDTClassifier, KDDTRandomForestClassifier
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=({n_rows}, 20))

@@ -16,6 +16,7 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bitvec
+from bitvec.converters.native import from_kddt_forest
 from bitvec.core.kernels import FeatureKernel, box
 from bitvec.learners.kddt.sklearn import KDDTClassifier, KDDTRegressor
 from bitvec.learners.kddt.sklearn_forests import (
@@ -73,7 +74,7 @@ def test_the_forest_is_certified_against_the_native_trees(
     options = {"n_estimators": 3} if make is not KDDTClassifier else {}
     model = make(bandwidth=0.3, kernel=kernel, n_pieces=6, max_depth=4, random_state=0, **options)
     model.fit(X, y)
-    native = model.tree_ if not options else bitvec.from_kddt_forest(model.trees_)
+    native = model.tree_ if not options else from_kddt_forest(model.trees_)
     certificate = bitvec.certify(model.forest_, native, X[:50])
     assert certificate.passed
     assert np.array_equal(model.predict_proba(X), native.raw(X))
@@ -152,7 +153,7 @@ def test_uncertain_values_weigh_like_their_kernels() -> None:
     X, y = load_iris(return_X_y=True)
     as_kernel = KDDTClassifier(bandwidth=0.3).fit(X, y)
     as_values = KDDTClassifier(bandwidth=0.3).fit(X, y, uncertainty=np.full(X.shape, 0.3))
-    assert bitvec.identical(as_kernel.forest_, as_values.forest_)
+    assert bitvec.files.identical(as_kernel.forest_, as_values.forest_)
     unlike = np.full(X.shape, 0.3)
     unlike[:50] = 0
     other = KDDTClassifier(bandwidth=0.3).fit(X, y, uncertainty=unlike)
@@ -185,8 +186,8 @@ def test_threads_and_seeds_give_the_same_forest(make: Any) -> None:
     one = make(random_state=3, n_jobs=1, **options).fit(X, y)
     two = make(random_state=3, n_jobs=2, **options).fit(X, y)
     other = make(random_state=4, **options).fit(X, y)
-    assert bitvec.identical(one.forest_, two.forest_)
-    assert not bitvec.identical(one.forest_, other.forest_)
+    assert bitvec.files.identical(one.forest_, two.forest_)
+    assert not bitvec.files.identical(one.forest_, other.forest_)
 
 
 @pytest.mark.parametrize("make", [KDDTClassifier, KDDTRandomForestClassifier])
@@ -279,7 +280,7 @@ def test_soft_prediction_goes_through_onnx(
 )
 def test_options_out_of_place_are_refused(options: dict[str, Any], message: str) -> None:
     X, y = load_iris(return_X_y=True)
-    with pytest.raises(bitvec.InputError, match=message):
+    with pytest.raises(bitvec.errors.InputError, match=message):
         KDDTClassifier(**{"bandwidth": 0.1, **cross_validated(options), **options}).fit(X, y)
 
 
@@ -291,7 +292,7 @@ def cross_validated(options: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("bootstrap", ["a", 1, None])
 def test_whether_rows_are_drawn_is_said_by_a_flag(bootstrap: Any) -> None:
     X, y = load_iris(return_X_y=True)
-    with pytest.raises(bitvec.InputError, match="`bootstrap` must be True or False, got"):
+    with pytest.raises(bitvec.errors.InputError, match="`bootstrap` must be True or False, got"):
         KDDTRandomForestClassifier(bandwidth=0.1, bootstrap=bootstrap).fit(X, y)
     assert KDDTRandomForestClassifier(
         n_estimators=1, bandwidth=0.1, max_depth=1, bootstrap=np.bool_(False)
@@ -302,24 +303,30 @@ def test_weights_and_uncertainties_must_be_numbers() -> None:
     X, y = load_iris(return_X_y=True)
     model = KDDTClassifier(bandwidth=0.1)
     for text in ("a", ["1"] * 150, [[1.0], [2.0, 3.0]]):
-        with pytest.raises(bitvec.InputError, match=r"`sample_weight` must hold 150 .*, got text"):
+        with pytest.raises(
+            bitvec.errors.InputError, match=r"`sample_weight` must hold 150 .*, got text"
+        ):
             model.fit(X, y, text)
     for text in ("a", X.astype(str), [[1.0], [2.0, 3.0]], X.astype(bool)):
-        with pytest.raises(bitvec.InputError, match=r"`uncertainty` must hold one .*, got text"):
+        with pytest.raises(
+            bitvec.errors.InputError, match=r"`uncertainty` must hold one .*, got text"
+        ):
             model.fit(X, y, uncertainty=text)
     as_objects = model.fit(X, y, np.full(150, 2, object), uncertainty=X.astype(object) / 10)
     as_numbers = KDDTClassifier(bandwidth=0.1).fit(X, y, np.full(150, 2), uncertainty=X / 10)
-    assert bitvec.identical(as_objects.forest_, as_numbers.forest_)
+    assert bitvec.files.identical(as_objects.forest_, as_numbers.forest_)
 
 
 def test_numbers_whose_squares_are_none_are_refused() -> None:
     X, y = load_diabetes(return_X_y=True)
     model = KDDTRegressor(bandwidth=0.01, max_depth=2)
-    with pytest.raises(bitvec.InputError, match=r"`X` must not hold numbers beyond 1e\+100"):
+    with pytest.raises(bitvec.errors.InputError, match=r"`X` must not hold numbers beyond 1e\+100"):
         model.fit(np.concatenate([X, np.full((1, 10), 1e300)]), np.append(y, 0))
-    with pytest.raises(bitvec.InputError, match=r"`y` must not hold numbers beyond 1e\+100"):
+    with pytest.raises(bitvec.errors.InputError, match=r"`y` must not hold numbers beyond 1e\+100"):
         model.fit(X, y * 1e155)
-    with pytest.raises(bitvec.InputError, match="`y` must be constant or differ by at least"):
+    with pytest.raises(
+        bitvec.errors.InputError, match="`y` must be constant or differ by at least"
+    ):
         model.fit(X, y * 1e-170)
     plain = model.fit(X, y).predict(X)
     for exponent in (-400, 300):  # by a power of two, no bit changes
@@ -330,9 +337,9 @@ def test_numbers_whose_squares_are_none_are_refused() -> None:
 
 def test_probabilities_that_do_not_sum_to_one_are_refused() -> None:
     X, _ = load_iris(return_X_y=True)
-    with pytest.raises(bitvec.InputError, match=r"which sum to 1, got .* in row 0"):
+    with pytest.raises(bitvec.errors.InputError, match=r"which sum to 1, got .* in row 0"):
         KDDTClassifier(bandwidth=0.1).fit(X, np.full((150, 2), 0.4))
-    with pytest.raises(bitvec.InputError, match="`uncertainty` must hold one finite number"):
+    with pytest.raises(bitvec.errors.InputError, match="`uncertainty` must hold one finite number"):
         KDDTClassifier(bandwidth=0.1).fit(X, np.arange(150) % 2, uncertainty=np.ones((150, 3)))
 
 

@@ -21,6 +21,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from strategies import forests_with_rows
 
 import bitvec
+from bitvec.converters.sklearn import to_sklearn
 from bitvec.core import reference, structure
 from bitvec.core.output import Aggregate
 from bitvec.errors import InputError, UnsupportedModelError
@@ -134,7 +135,7 @@ def test_a_refined_forest_is_certified_against_what_it_is_written_as(name, tmp_p
     library = forest.source.library
     path = tmp_path / {"xgboost": "r.ubj", "lightgbm": "r.txt"}.get(library, "r.skops")
     bitvec.export(refined, path)
-    written = bitvec.to_sklearn(refined) if library == "sklearn" else path
+    written = to_sklearn(refined) if library == "sklearn" else path
     certificate = bitvec.certify(refined, written, X)
     assert certificate.passed
     assert "leaf ids" in certificate.parts

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 import bitvec
-from bitvec.core.forest import from_matrices
+from bitvec.core.forest import Forest
 from bitvec.core.machine import from_forest
 from bitvec.errors import InputError
+from bitvec.runtime.export.c import to_c
 
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
@@ -25,7 +26,7 @@ def _without_annotation_checks():
 
 
 def stump():
-    return from_matrices([[1.0]], [0.5], [[0], [1]], [10.0, 20.0])
+    return Forest.from_matrices([[1.0]], [0.5], [[0], [1]], [10.0, 20.0])
 
 
 @pytest.mark.parametrize(
@@ -41,7 +42,10 @@ def stump():
         ({"outputs": []}, r"`outputs` must be a list of at least one name, got \[\]"),
         ({"target": ["openvino"]}, r"the target must be one of .* got \['openvino'\]"),
         ({"to": ["onnx"]}, r"`to` must be one of .* got \['onnx'\]"),
-        ({"to": "web"}, "got 'web': .* bitvec.export_page"),
+        ({"to": "page"}, "got 'page': choose one, or .web. for a page in a directory"),
+        ({"to": "web"}, "a page must be written with `onnxruntime_web`, got none: run .npm"),
+        ({"to": "web", "batch": 3}, "`batch` must be left out where web is written"),
+        ({"title": "Irises"}, "`title` must be left out where onnx is written"),
         ({"form": ["tensor"]}, r"`form` must be one of .* got \['tensor'\]"),
     ],
 )
@@ -68,7 +72,7 @@ def test_a_number_of_rows_may_be_numpys(tmp_path):
 )
 def test_an_option_of_a_page_of_another_type_is_one_sentence(options, says, tmp_path):
     with pytest.raises(InputError, match=says):
-        bitvec.export_page(stump(), tmp_path / "page", onnxruntime_web=tmp_path, **options)
+        bitvec.export(stump(), tmp_path / "page", to="web", onnxruntime_web=tmp_path, **options)
 
 
 def test_a_machine_or_soft_forest_where_a_forest_must_be_is_told_how_to_become_one(tmp_path):
@@ -79,12 +83,14 @@ def test_a_machine_or_soft_forest_where_a_forest_must_be_is_told_how_to_become_o
         pass
     else:
         models.append(bitvec.to_torch(stump()))
-    remedies = {"DecisionMachine": "machine.to_forest", "SoftForest": "from_torch"}
+    remedies = {"DecisionMachine": "core.machine.to_forest", "SoftForest": "from_torch"}
     for model in models:
         name = type(model).__name__
         for call in (
-            lambda model=model: bitvec.export_page(model, tmp_path / "p", onnxruntime_web=tmp_path),
-            lambda model=model: bitvec.to_c(model),
+            lambda model=model: bitvec.export(
+                model, tmp_path / "p", to="web", onnxruntime_web=tmp_path
+            ),
+            lambda model=model: to_c(model),
             lambda model=model: bitvec.certify(model, tmp_path / "a.onnx"),
         ):
             with pytest.raises(TypeError, match=rf"got bitvec\S*{name}: .*bitvec.{remedies[name]}"):

@@ -11,7 +11,7 @@ from strategies import ONE_HOT, forests_with_rows
 
 import bitvec
 from bitvec.core import reference
-from bitvec.core.forest import from_matrices
+from bitvec.core.forest import Forest
 from bitvec.core.graph.interface import Interface
 from bitvec.core.inputs import Inputs
 from bitvec.core.to_float32 import narrow_tests
@@ -32,7 +32,9 @@ def metadata(model):
 
 
 def stump(b=0.1, dtype=F64):
-    return from_matrices(np.ones((1, 1), dtype), np.array([b], dtype), [[0], [1]], [10.0, 20.0])
+    return Forest.from_matrices(
+        np.ones((1, 1), dtype), np.array([b], dtype), [[0], [1]], [10.0, 20.0]
+    )
 
 
 def machine_of(forest):
@@ -169,7 +171,7 @@ def test_what_a_target_cannot_run_is_said(tmp_path):
     path = tmp_path / "forest.onnx"
     with pytest.raises(UnsupportedModelError, match="coreml must have one of the forms portable"):
         bitvec.export(stump(), path, target="coreml", form="tree_ensemble")
-    oblique = from_matrices([[0.3, 0.7]], [0.1], [[0], [1]], [0, 1])
+    oblique = Forest.from_matrices([[0.3, 0.7]], [0.1], [[0], [1]], [0, 1])
     with pytest.raises(UnsupportedModelError, match="must test single columns of X"):
         bitvec.export(oblique, path, target="openvino")
     with pytest.raises(UnsupportedModelError, match="no threshold between 0 and"):
@@ -180,7 +182,7 @@ def test_what_a_target_cannot_run_is_said(tmp_path):
         bitvec.export(stump(), path, batch=0)
     with pytest.raises(InputError, match="float16, float32 or float64, got int32"):
         bitvec.export(stump(), path, input_dtype="int32")
-    with pytest.raises(InputError, match="are of ONNX files, got `to` = 'xgboost'"):
+    with pytest.raises(InputError, match="`form` must be left out where xgboost is written"):
         bitvec.export(stump(), tmp_path / "forest.ubj", form="tensor")
     assert not path.exists()
 
@@ -263,7 +265,7 @@ def test_a_torch_module_in_front_is_exported(tmp_path):
 
     torch.manual_seed(0)
     body = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Tanh())
-    forest = from_matrices(
+    forest = Forest.from_matrices(
         [[1, 0, 0], [0, 1, 0]], [0, 0], [[0, 0], [0, 1], [1, 1]], [0.0, 1.0, 2.0]
     )
     forest = replace(forest, feature_map=TorchMap(body, 2, 3), inputs=Inputs(2))

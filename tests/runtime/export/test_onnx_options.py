@@ -9,7 +9,7 @@ import pytest
 
 import bitvec
 from bitvec.core import reference
-from bitvec.core.forest import from_matrices
+from bitvec.core.forest import Forest
 from bitvec.core.graph.interface import Interface
 from bitvec.core.source import Source
 from bitvec.core.to_float32 import narrow_scores, narrow_tests
@@ -29,7 +29,7 @@ def metadata(model):
 
 
 def stump(b=0.1):
-    return from_matrices([[1.0]], [b], [[0], [1]], [10.0, 20.0])
+    return Forest.from_matrices([[1.0]], [b], [[0], [1]], [10.0, 20.0])
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def booster():
 @pytest.mark.parametrize("options", [{"version": 3}, {"target": "openvino"}, {"target": "coreml"}])
 @pytest.mark.parametrize("v", [[1e300, 2e300], [1e-50, 2e-50]])
 def test_leaves_that_float32_cannot_hold_are_refused(v, options, tmp_path):
-    forest = from_matrices([[1.0]], [0.5], [[0], [1]], v)
+    forest = Forest.from_matrices([[1.0]], [0.5], [[0], [1]], v)
     with pytest.raises(UnsupportedModelError, match="must be 0 or from"):
         bitvec.export(forest, tmp_path / "no.onnx", **options)
 
@@ -91,7 +91,7 @@ def test_labels_beyond_the_whole_numbers_of_a_target_are_left_out(largest, held)
 
 def labelled(labels):
     """A stump that answers with one of two labels."""
-    forest = from_matrices([[1.0]], [0.5], [[0], [1]], [[1.0, 0.0], [0.0, 1.0]])
+    forest = Forest.from_matrices([[1.0]], [0.5], [[0], [1]], [[1.0, 0.0], [0.0, 1.0]])
     return replace(forest, output=replace(forest.output, classes=(labels,)))
 
 
@@ -113,7 +113,7 @@ def test_text_that_no_file_can_hold_is_refused_or_escaped():
 
 
 def test_a_boundary_that_float32_does_not_hold_is_refused_with_a_remedy():
-    forest = from_matrices([[1.0]], [0.5], [[0], [1]], [0.0, 1.0])
+    forest = Forest.from_matrices([[1.0]], [0.5], [[0], [1]], [0.0, 1.0])
     split = replace(forest.output, classes=(np.array([1, 2]),), labels_from_raw=True, boundary=0.1)
     with pytest.raises(UnsupportedModelError, match="keep the forest in float64"):
         onnx_model(replace(forest, output=split), OnnxOptions(target="openvino"))
@@ -131,7 +131,7 @@ def test_options_that_do_not_go_together_are_refused():
 
 
 def test_version_3_is_never_silently_another_version():
-    splits = from_matrices([[0.3, 0.7]], [0.1], [[0], [1]], [0, 1])
+    splits = Forest.from_matrices([[0.3, 0.7]], [0.1], [[0], [1]], [0, 1])
     with pytest.raises(UnsupportedModelError, match="`tree_ensemble` needs nodes that test one"):
         onnx_model(splits, OnnxOptions(version=3))
 
@@ -153,7 +153,7 @@ def test_a_portable_file_of_complete_rows_has_no_second_input(booster, tmp_path)
 
 
 def test_a_remedy_names_no_form_that_the_target_lacks():
-    oblique = from_matrices([[0.25, 0.75]], [0.5], [[0], [1]], [0, 1])
+    oblique = Forest.from_matrices([[0.25, 0.75]], [0.5], [[0], [1]], [0, 1])
     fields = ("b", "weight", "offset", "r")
     tests = {name: getattr(oblique.tests, name).astype(F32) for name in fields}
     oblique = replace(oblique, tests=replace(oblique.tests, **tests))
@@ -164,7 +164,7 @@ def test_a_remedy_names_no_form_that_the_target_lacks():
 
 
 def test_a_file_says_why_an_earlier_form_was_not_taken():
-    oblique = from_matrices([[0.3, 0.7]], [0.1], [[0], [1]], [0, 1])
+    oblique = Forest.from_matrices([[0.3, 0.7]], [0.1], [[0], [1]], [0, 1])
     facts = metadata(onnx_model(oblique, OnnxOptions()))
     assert facts["bitvec.form"] == "tensor"
     assert facts["bitvec.instead_of"].startswith("tree_ensemble: the ONNX form `tree_ensemble`")

@@ -79,12 +79,12 @@ def test_the_target_is_named_or_told_by_the_ending(tmp_path):
         bitvec.export(forest, tmp_path / "model.bin")
     with pytest.raises(InputError, match=r"must end in \.ubj or \.json"):
         bitvec.export(forest, tmp_path / "model.onnx", to="xgboost")
-    with pytest.raises(InputError, match="are of ONNX files"):
+    with pytest.raises(InputError, match="`leaves` must be left out where treelite is written"):
         bitvec.export(forest, tmp_path / "model.tl", leaves=True)
 
 
 def test_what_a_target_cannot_hold_is_refused_and_leaves_no_file(tmp_path):
-    oblique = bitvec.from_matrices([[1, -1]], [0.5], [[0], [1]], [10, 20])
+    oblique = bitvec.Forest.from_matrices([[1, -1]], [0.5], [[0], [1]], [10, 20])
     for name in ("model.ubj", "model.txt", "model.tl", "model.skops"):
         with pytest.raises(UnsupportedModelError):
             bitvec.export(oblique, tmp_path / name)

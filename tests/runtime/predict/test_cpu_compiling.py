@@ -120,9 +120,9 @@ def test_a_cache_whose_folder_is_gone_stops_no_kernel(tmp_path, monkeypatch):
 PREDICT = """
 import numpy as np
 import bitvec
-from bitvec.core.forest import from_matrices
+from bitvec.core.forest import Forest
 
-stump = from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
+stump = Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
 print(bitvec.compile(stump, engine="numba", kernel="onerow").predict([[0.0, 9], [1.0, 9]]).tolist())
 """
 

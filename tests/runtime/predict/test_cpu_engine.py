@@ -20,7 +20,7 @@ from strategies import AXIS, EQUAL, KERNEL, SET, forests, forests_with_rows, row
 
 from bitvec import files
 from bitvec.core import reference, structure
-from bitvec.core.forest import Forest, from_matrices
+from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
 from bitvec.core.leaves import Leaves
 from bitvec.core.node_tests import MissingRule, Relation, axis_aligned
@@ -468,9 +468,9 @@ def test_a_forked_child_predicts_on_threads_of_its_own():
     script = """
         import os, sys
         import numpy as np
-        from bitvec.core.forest import from_matrices
+        from bitvec.core.forest import Forest
         from bitvec.runtime.predict.cpu.engine import NumbaEngine
-        stump = from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
+        stump = Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
         engine = NumbaEngine(stump, n_jobs=2)
         X = np.random.default_rng(0).random((100_000, 2))
         expected = engine.raw(X)
@@ -498,9 +498,9 @@ def run(script, *arguments, **env):
 
 
 PREDICT = """
-    from bitvec.core.forest import from_matrices
+    from bitvec.core.forest import Forest
     from bitvec.runtime.predict.cpu.engine import NumbaEngine
-    stump = from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
+    stump = Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
     X = np.array([[0.0, 9.0], [1.0, 9.0]])
     assert NumbaEngine(stump).raw(X).tolist() == [[10.0], [20.0]]
 """
@@ -548,7 +548,7 @@ def test_negative_jobs_count_back_from_the_available_cores():
 
 
 def test_engines_fulfil_the_protocol():
-    stump = from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
+    stump = Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
     for engine in (NumbaEngine(stump), ReferenceEngine(stump)):
         assert isinstance(engine, Engine)
 

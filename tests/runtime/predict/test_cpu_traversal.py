@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from strategies import AXIS, EQUAL, KERNEL, SET, forests, rows
 
 from bitvec.core import reference, structure, transforms
-from bitvec.core.forest import Forest, from_matrices
+from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
 from bitvec.core.leaves import Leaves, LinearTerms
 from bitvec.core.node_tests import Kind, MissingRule, axis_aligned, set_bits
@@ -351,7 +351,7 @@ def test_too_many_distinct_sets_are_left_to_mixed():
 
 
 def test_nodes_that_read_several_columns_are_refused():
-    oblique = from_matrices([[1, 1]], [0.5], [[0], [1]], [10, 20])
+    oblique = Forest.from_matrices([[1, 1]], [0.5], [[0], [1]], [10, 20])
     for module in (deep, single, onerow):
         assert "column" in module.refusal(oblique)
     assert mixed.refusal(oblique) is None

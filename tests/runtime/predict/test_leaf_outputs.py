@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from strategies import AXIS, KERNEL, forests, forests_with_rows
 
 from bitvec.core import reference
-from bitvec.core.forest import from_matrices
+from bitvec.core.forest import Forest
 from bitvec.core.leaves import Leaves
 from bitvec.core.output import Aggregate, Output
 from bitvec.errors import BitvecError
@@ -74,7 +74,7 @@ def test_a_sum_that_starts_at_minus_zero_is_kept():
     leaves = Leaves(np.array([[1.0], [2.0]]), output=np.zeros(2, np.int32))
     base = np.array([-0.0, -0.0])
     output = Output(2, np.dtype(np.float64), base_score=base, base_first=True)
-    stump = from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
+    stump = Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
     forest = replace(stump, leaves=leaves, output=output)
     X = np.zeros((1, 2))
     raw = compile(forest).raw(X)
@@ -121,6 +121,6 @@ def test_a_path_is_a_well_formed_matrix(drawn):
 
 def test_paths_with_wide_indices_are_the_same(monkeypatch):
     monkeypatch.setattr(leaf_outputs, "NARROW", 2)
-    forest = from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
+    forest = Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
     paths = leaf_outputs.decision_path(forest, np.zeros((3, 1), np.int32))
     assert paths.toarray().tolist() == [[1, 1, 0]] * 3

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import forests_with_rows
 
-from bitvec.core.forest import from_matrices
+from bitvec.core.forest import Forest
 from bitvec.core.machine import ENCODINGS, from_forest
 from bitvec.errors import BitvecError, InputError
 from bitvec.runtime.predict.machine_predictor import MachinePredictor, compile
@@ -61,7 +61,7 @@ def test_scikit_learns_trees_answer_through_a_machine_as_they_do():
 
 
 def test_there_is_no_path_not_even_through_a_copy():
-    predictor = compile(from_forest(from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])))
+    predictor = compile(from_forest(Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])))
     for each in (predictor, copy.copy(predictor)):
         assert isinstance(each, MachinePredictor)
         with pytest.raises(BitvecError, match="no tree"):
@@ -73,4 +73,4 @@ def test_there_is_no_path_not_even_through_a_copy():
 
 def test_only_a_machine_is_compiled():
     with pytest.raises(TypeError, match="DecisionMachine"):
-        compile(from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20]))
+        compile(Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20]))

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bitvec.core.forest import from_matrices
+from bitvec.core.forest import Forest
 from bitvec.core.leaves import Leaves
 from bitvec.core.node_tests import axis_aligned
 from bitvec.core.output import Output
@@ -48,7 +48,7 @@ class Labels(Short):
 
 
 def stump(**options):
-    forest = from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
+    forest = Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
     return replace(forest, **options)
 
 

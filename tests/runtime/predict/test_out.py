@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from strategies import forests_with_rows
 
-from bitvec.core.forest import from_matrices
+from bitvec.core.forest import Forest
 from bitvec.core.leaves import Leaves
 from bitvec.core.output import Output, PostTransform, SoftmaxSum
 from bitvec.errors import InputError
@@ -33,7 +33,7 @@ VERBS = (
 
 def stump():
     """x0 > 0.5 ? 20 : 10, with one more column that is not read."""
-    return from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
+    return Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
 
 
 def classifier(labels=("a", "b", "c")):

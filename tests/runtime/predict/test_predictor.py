@@ -16,7 +16,7 @@ from strategies import AXIS, KERNEL, forests, forests_with_rows
 
 from bitvec.converters.sklearn import convert
 from bitvec.core import reference, structure, transforms
-from bitvec.core.forest import Forest, from_matrices
+from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
 from bitvec.core.leaves import Leaves
 from bitvec.core.node_tests import axis_aligned
@@ -34,7 +34,7 @@ ENGINES = ["numba", "reference"]
 
 def stump(**options):
     """x0 > 0.5 ? 20 : 10, with one more column that is not read."""
-    forest = from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
+    forest = Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
     return replace(forest, **options)
 
 
@@ -356,7 +356,7 @@ VERBS = ("raw", "predict", "scores", "exit_leaves", "apply", "per_tree", "rows")
 
 
 SUBNORMAL_ROWS = np.array([[5e-324, 0], [0.0, 0], [-5e-324, 0]])
-ABOVE_ZERO = from_matrices([[1, 0]], [0.0], [[0], [1]], [10, 20])
+ABOVE_ZERO = Forest.from_matrices([[1, 0]], [0.0], [[0], [1]], [10, 20])
 
 
 @pytest.mark.parametrize("engine", [*ENGINES, "torch"])
@@ -378,7 +378,7 @@ import numpy as np
 import torch
 import bitvec
 from bitvec.errors import BitvecError
-from bitvec.core.forest import from_matrices
+from bitvec.core.forest import Forest
 from bitvec.runtime.predict.threads import for_each_block
 
 torch.set_num_threads(2)
@@ -389,7 +389,7 @@ if torch.set_flush_denormal(True):
 B = np.ones((8, 7), int)
 for node, left in enumerate([range(4), (0, 1), (4, 5), [0], [2], [4], [6]]):
     B[list(left), node] = 0
-oblique = from_matrices(np.eye(7) + np.eye(7, k=1), np.zeros(7), B, np.arange(8))
+oblique = Forest.from_matrices(np.eye(7) + np.eye(7, k=1), np.zeros(7), B, np.arange(8))
 X = np.random.default_rng(0).choice([5e-324, 0.0, -5e-324], (100_000, 7))
 expected = bitvec.compile(oblique, engine="reference").predict(X)
 try:
@@ -425,4 +425,4 @@ def test_an_isolation_forest_has_the_verbs_of_scikit_learn():
     assert np.array_equal(predictor.decision_function(X), model.decision_function(X))
     assert np.array_equal(predictor.predict(X), model.predict(X))
     with pytest.raises(BitvecError, match="needs an isolation forest"):
-        compile(from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])).score_samples(X[:, :2])
+        compile(Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])).score_samples(X[:, :2])

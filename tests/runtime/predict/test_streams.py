@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from strategies import forests_with_rows
 
 from bitvec.core import reference
-from bitvec.core.forest import from_matrices
+from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
 from bitvec.core.node_tests import axis_aligned
 from bitvec.errors import InputError
@@ -26,7 +26,7 @@ ROWS = np.array([[0.0, 9.0], [1.0, 8.0], [0.5, 7.0], [np.nan, 6.0], [np.inf, 5.0
 
 @pytest.fixture
 def predictor():
-    return compile(from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20]))
+    return compile(Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20]))
 
 
 def parts(X, *cuts):
@@ -159,7 +159,7 @@ def test_floats_of_any_strides_and_width_are_answered_as_if_cast_first(engine, f
     rng = np.random.default_rng(0)
     b = np.array([0.1], forest_dtype)
     forest = replace(
-        from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20]), tests=axis_aligned([0], b)
+        Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20]), tests=axis_aligned([0], b)
     )
     near = np.nextafter(np.float64(b[0]), [-np.inf, np.inf])
     values = np.array([*near, b[0], 0.1, np.nan, np.inf, -np.inf, 1e300, -0.0])
@@ -177,7 +177,7 @@ def test_floats_of_any_strides_and_width_are_answered_as_if_cast_first(engine, f
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_floats_are_not_copied_as_a_whole(layout, dtype):
     forest = replace(
-        from_matrices([[1] + [0] * 39], [0.5], [[0], [1]], [10, 20]),
+        Forest.from_matrices([[1] + [0] * 39], [0.5], [[0], [1]], [10, 20]),
         tests=axis_aligned([0], np.array([0.5], np.float32)),
     )
     X = strided(np.zeros((40_000, 40), dtype))[layout]
@@ -190,7 +190,7 @@ def test_what_is_converted_is_converted_part_by_part(monkeypatch):
     pd, sparse = pytest.importorskip("pandas"), pytest.importorskip("scipy.sparse")
     n, width = 40_000, 40
     monkeypatch.setattr(tables, "PART_BYTES", n * width)  # an eighth
-    predictor = compile(from_matrices([[1] + [0] * 39], [0.5], [[0], [1]], [10, 20]))
+    predictor = compile(Forest.from_matrices([[1] + [0] * 39], [0.5], [[0], [1]], [10, 20]))
     out = np.empty((n, 1))
     ints = np.ones((n, width), np.int8)
     csr = sparse.random(n, width, density=0.01, format="csr", random_state=0)
@@ -203,7 +203,7 @@ def test_a_large_integer_is_rounded_once():
     value = np.array([[2**60 + 2**36 + 1]])
     assert value.astype(np.float32) != value.astype(np.float64).astype(np.float32)
     forest = replace(
-        from_matrices([[1]], [0.5], [[0], [1]], [10, 20]),
+        Forest.from_matrices([[1]], [0.5], [[0], [1]], [10, 20]),
         tests=axis_aligned([0], np.array([2.0**60], np.float32)),
     )
     assert compile(forest).raw(value).tolist() == [[20.0]]
@@ -221,7 +221,7 @@ def test_a_frame_in_parts_warns_once_of_each_thing(monkeypatch):
     pd = pytest.importorskip("pandas")
     monkeypatch.setattr(tables, "PART_BYTES", 8)  # one row at a time
     inputs = Inputs(1, feature_names=("colour",), categories=(("red", "blue"),))
-    forest = replace(from_matrices([[1]], [0.5], [[0], [1]], [10, 20]), inputs=inputs)
+    forest = replace(Forest.from_matrices([[1]], [0.5], [[0], [1]], [10, 20]), inputs=inputs)
     frame = pd.DataFrame({"colour": ["blue", "pink", "red", "grey"], "more": 1})
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from bitvec.core.forest import from_matrices
+from bitvec.core.forest import Forest
 from bitvec.errors import InputError
 from bitvec.runtime.predict import threads
 from bitvec.runtime.predict.predictor import compile
@@ -88,7 +88,7 @@ def test_a_number_of_jobs_is_at_most_that_of_the_cores(four_cores):
 
 
 def test_info_says_how_many_threads_there_may_be():
-    forest = from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
+    forest = Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
     for n_jobs in (1, 2, 1000):
         info = compile(forest, n_jobs=n_jobs).info()
         assert info["n_threads"] == min(n_jobs, available_cores())
@@ -163,7 +163,7 @@ def test_a_helper_in_another_mode_of_rounding_does_not_help(four_cores, monkeypa
 
 
 def test_callers_on_many_threads_have_their_own_answers():
-    forest = from_matrices(np.eye(6), np.zeros(6), 1 - np.eye(7, 6), np.arange(7.0))
+    forest = Forest.from_matrices(np.eye(6), np.zeros(6), 1 - np.eye(7, 6), np.arange(7.0))
     predictor = compile(forest)
     rng = np.random.default_rng(0)
     batches = [rng.normal(size=(20_000 + 7 * k, 6)) for k in range(8)]
@@ -180,13 +180,13 @@ def test_callers_on_many_threads_have_their_own_answers():
 SETUP = """
 import os, signal, sys, threading, time
 import numpy as np
-from bitvec.core.forest import from_matrices
+from bitvec.core.forest import Forest
 from bitvec.runtime.predict import threads
 from bitvec.runtime.predict.predictor import compile
 threads.available_cores = lambda: 4
 threads._pool = threads._Pool()
 n = 12
-forest = from_matrices(np.eye(n), np.zeros(n), 1 - np.eye(n + 1, n), np.arange(n + 1.0))
+forest = Forest.from_matrices(np.eye(n), np.zeros(n), 1 - np.eye(n + 1, n), np.arange(n + 1.0))
 forest = forest.take([0] * 200)
 predictor = compile(forest, n_jobs=4, warm=True)
 X = np.random.default_rng(0).normal(size=(50_000, n))

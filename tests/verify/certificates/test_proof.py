@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from source_walks import exit_leaves
 from strategies import AXIS, EQUAL, SET, examples, forests, rows
 
-from bitvec.core.forest import Forest, from_matrices
+from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind, NodeTests, Relation, axis_aligned
 from bitvec.core.output import Aggregate
 from bitvec.core.source import Source
@@ -177,7 +177,7 @@ def stump(b, relation: Relation, v=(1.0, 2.0), dtype=np.float64) -> SourceTrees:
 
 
 def lifted(b: float, relation: Relation, ids=(3, 4)) -> Forest:
-    forest = from_matrices([[1.0]], [0.0], [[0], [1]], [1.0, 2.0])
+    forest = Forest.from_matrices([[1.0]], [0.0], [[0], [1]], [1.0, 2.0])
     tests = axis_aligned([0], np.array([b], np.float32), relation=relation)
     return replace(forest, tests=tests, source=Source("a", "1", leaf_id=np.array(ids)))
 

@@ -60,8 +60,8 @@ def to_c(
 
     Examples
     --------
-    >>> from bitvec.core.forest import from_matrices
-    >>> stump = from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
+    >>> from bitvec.core.forest import Forest
+    >>> stump = Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
     >>> source = to_c(stump, name="stump")
     >>> "static inline void stump_predict(const stump_input *x" in source.text
     True

@@ -52,8 +52,8 @@ class Steps:
 def node_steps(forest: Forest) -> Steps:
     """Return the steps of a forest whose nodes test one column each.
 
-    >>> from bitvec.core.forest import from_matrices
-    >>> steps = node_steps(from_matrices([[1.0]], [0.5], [[0], [1]], [1, 2]))
+    >>> from bitvec.core.forest import Forest
+    >>> steps = node_steps(Forest.from_matrices([[1.0]], [0.5], [[0], [1]], [1, 2]))
     >>> steps.threshold.tolist(), steps.weight.tolist(), steps.constant.tolist()
     ([0.5], [1], [0])
     """

@@ -55,8 +55,8 @@ def tree_json(tree: Forest) -> Json:
 def size(tree: Forest) -> int:
     """Return about how many numbers `tree_json` writes.
 
-    >>> from bitvec.core.forest import from_matrices
-    >>> size(from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20]))
+    >>> from bitvec.core.forest import Forest
+    >>> size(Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20]))
     11
     """
     tests, linear = tree.tests, tree.leaves.linear

@@ -115,8 +115,8 @@ def choose(forest: Forest, *, small: bool = False) -> Choice:
 
     Examples
     --------
-    >>> from bitvec.core.forest import from_matrices
-    >>> choose(from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])).name
+    >>> from bitvec.core.forest import Forest
+    >>> choose(Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])).name
     'perfect'
     """
     costs = {name: cost for name, cost in _costs(forest, small).items() if cost is not None}

@@ -63,8 +63,8 @@ class NumbaEngine:
 
     Examples
     --------
-    >>> from bitvec.core.forest import from_matrices
-    >>> stump = from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
+    >>> from bitvec.core.forest import Forest
+    >>> stump = Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
     >>> NumbaEngine(stump).raw(np.array([[0.0, 9.0], [1.0, 9.0]])).tolist()
     [[10.0], [20.0]]
     """

@@ -115,8 +115,8 @@ def prune(
 
     Examples
     --------
-    >>> from bitvec.core.forest import from_matrices
-    >>> tree = from_matrices([[1], [1]], [0, 5], [[0, 0], [0, 1], [1, 1]], [1, 1, 3])
+    >>> from bitvec.core.forest import Forest
+    >>> tree = Forest.from_matrices([[1], [1]], [0, 5], [[0, 0], [0, 1], [1, 1]], [1, 1, 3])
     >>> prune(tree, [[-1.0], [9.0]]).forest
     Forest(1 tree, 1 nodes, 2 leaves, 1 features -> 1 outputs, float64)
     """

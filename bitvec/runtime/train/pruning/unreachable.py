@@ -21,9 +21,9 @@ def unreachable_leaves(forest: Forest) -> Bool[Array, " n_leaves"]:
 
     Examples
     --------
-    >>> from bitvec.core.forest import from_matrices
+    >>> from bitvec.core.forest import Forest
     >>> B = [[0, 0], [0, 1], [1, 1]]
-    >>> unreachable_leaves(from_matrices([[1], [1]], [0, 5], B, [1, 2, 3])).tolist()
+    >>> unreachable_leaves(Forest.from_matrices([[1], [1]], [0, 5], B, [1, 2, 3])).tolist()
     [False, True, False]
 
     Notes

@@ -11,7 +11,7 @@ import pytest
 
 import bitvec
 from bitvec.core import reference, transforms
-from bitvec.core.forest import from_matrices
+from bitvec.core.forest import Forest
 from bitvec.core.leaves import Leaves
 from bitvec.core.output import Output, PostTransform, SoftmaxSum
 from bitvec.errors import FileFormatError, InputError
@@ -28,7 +28,7 @@ BOTH = pytest.mark.parametrize("thresholds", ["exact", "ranks"])
 
 @pytest.fixture
 def stump():
-    return from_matrices([[1.0, 0.0]], [0.5], [[0], [1]], [10, 20])
+    return Forest.from_matrices([[1.0, 0.0]], [0.5], [[0], [1]], [10, 20])
 
 
 def data(n_rows: int = 500, n_features: int = 8, n_classes: int = 3):
@@ -134,7 +134,7 @@ def test_a_compiled_header_is_an_engine(stump, tmp_path):
 @pytest.mark.parametrize("softmax_sum", list(SoftmaxSum))
 def test_predictions_are_the_transformed_raw_scores(dtype, softmax_sum):
     rng = np.random.default_rng(0)
-    stump = from_matrices([[1.0]], [0.0], [[0], [1]], rng.normal(size=(2, 3)))
+    stump = Forest.from_matrices([[1.0]], [0.0], [[0], [1]], rng.normal(size=(2, 3)))
     X = np.array([[-1.0], [1.0]])
     for transform in PostTransform:
         if softmax_sum is not SoftmaxSum.WIDE and "softmax" not in transform.value:
@@ -177,7 +177,7 @@ def test_labels_of_two_classes_follow_the_boundary(options):
     v = [-1.0, 0.0, 0.375, 0.5, 1.0]
     B = [[0, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 1], [0, 1, 1, 1], [1, 1, 1, 1]]
     output = Output(1, np.dtype(np.float64), classes=(np.array(["no", "yes"]),), **options)
-    forest = replace(from_matrices([[1.0]] * 4, [3, 2, 1, 0], B, v), output=output)
+    forest = replace(Forest.from_matrices([[1.0]] * 4, [3, 2, 1, 0], B, v), output=output)
     X = np.array([[-1.0], [0.5], [1.5], [2.5], [3.5]])
     engine = CompiledHeader(to_c(forest))
     labels = output.classes[0][engine.predict(X)[:, 0]]
@@ -192,7 +192,7 @@ def test_several_targets_have_labels_and_probabilities():
     rng = np.random.default_rng(0)
     classes = (np.array([3, -7]), np.arange(5), np.array(["a", "ü"]))
     output = Output(8, np.dtype(np.float64), classes=classes, groups=(1, 5, 2))
-    stump = from_matrices([[1.0]], [0.0], [[0], [1]], rng.random((2, 8)))
+    stump = Forest.from_matrices([[1.0]], [0.0], [[0], [1]], rng.random((2, 8)))
     forest = replace(stump, output=output)
     X = np.array([[-1.0], [1.0]])
     engine = CompiledHeader(to_c(forest))

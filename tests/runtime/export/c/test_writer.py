@@ -27,7 +27,7 @@ from strategies import (
 
 import bitvec
 from bitvec.core import reference
-from bitvec.core.forest import Forest, from_matrices
+from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
 from bitvec.core.leaves import Leaves
 from bitvec.core.node_tests import Kind, axis_aligned, set_bits
@@ -102,7 +102,7 @@ def test_infinite_and_signed_constants_keep_their_bits(gcc, case_of, same_bits):
     inf, tiny = np.inf, float(np.finfo(np.float64).smallest_subnormal)
     B = [[0, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 1], [0, 1, 1, 1], [1, 1, 1, 1]]
     v = [[-0.0, inf], [tiny, -inf], [np.nan, 1e308], [0.1, -0.0], [-tiny, 3.0]]
-    forest = from_matrices([[1.0]] * 4, [inf, 0.0, -tiny, -inf], B, v)
+    forest = Forest.from_matrices([[1.0]] * 4, [inf, 0.0, -tiny, -inf], B, v)
     output = replace(forest.output, base_first=True, base_score=np.array([-0.0, -0.0]))
     forest = replace(forest, output=output)
     X = np.array([[inf], [1.0], [tiny], [0.0], [-0.0], [-tiny], [-2 * tiny], [-inf], [np.nan]])
@@ -139,7 +139,7 @@ def test_sets_read_codes_by_every_rule(gcc, case_of):
 
 
 def test_a_forest_of_single_leaves_needs_no_test(gcc, case_of):
-    forest = from_matrices(np.zeros((0, 1)), [], np.zeros((1, 0)), [2.5])
+    forest = Forest.from_matrices(np.zeros((0, 1)), [], np.zeros((1, 0)), [2.5])
     X = np.zeros((2, 1))
     cases = [case_of(forest, X, name=f"m{i}", **options) for i, options in enumerate(OPTIONS)]
     for leaves, raw in gcc(cases, "-std=c99"):
@@ -218,16 +218,18 @@ def test_a_word_that_c_or_cxx_keeps_for_itself_is_refused(stump, name):
 
 
 def test_ranks_are_refused_where_no_node_has_one():
-    oblique = from_matrices([[1.0, 2.0]], [0.5], [[0], [1]], [10, 20])
+    oblique = Forest.from_matrices([[1.0, 2.0]], [0.5], [[0], [1]], [10, 20])
     with pytest.raises(InputError, match=r'compares one column with a threshold.*"exact"'):
         to_c(oblique, thresholds="ranks")
-    mixed = from_matrices([[1.0, 2.0], [1.0, 0.0]], [0.5, 1.0], [[0, 0], [0, 1], [1, 1]], [1, 2, 3])
+    mixed = Forest.from_matrices(
+        [[1.0, 2.0], [1.0, 0.0]], [0.5, 1.0], [[0, 0], [0, 1], [1, 1]], [1, 2, 3]
+    )
     assert "typedef uint8_t model_rank;" in to_c(mixed, thresholds="ranks").text
 
 
 @pytest.fixture
 def stump():
-    return from_matrices([[1.0, 0.0]], [0.5], [[0], [1]], [10, 20])
+    return Forest.from_matrices([[1.0, 0.0]], [0.5], [[0], [1]], [10, 20])
 
 
 def test_names_of_columns_and_classes_cannot_leave_their_place(gcc, case_of, stump):
@@ -293,7 +295,7 @@ def test_categories_are_named_in_the_header(gcc, case_of, stump):
 def test_the_names_of_categories_are_nobody_elses(gcc, case_of, stump):
     # N_FEATURES, H and NO_MATH are names of the header's own.
     names, books = ("n", "no", "N-"), (("features", "trees"), ("math", "x"), ("x", "outputs"))
-    forest = from_matrices([[1.0, 0.0, 0.0]], [0.5], [[0], [1]], [10, 20])
+    forest = Forest.from_matrices([[1.0, 0.0, 0.0]], [0.5], [[0], [1]], [10, 20])
     forest = replace(forest, inputs=Inputs(3, feature_names=names, categories=books))
     case = case_of(forest, np.zeros((1, 3)))
     gcc([case], "-std=c99")

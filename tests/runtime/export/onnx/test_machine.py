@@ -13,7 +13,7 @@ from strategies import AXIS, EQUAL, KERNEL, OBLIQUE, SET, forests, forests_with_
 
 from bitvec.core import machine as machines
 from bitvec.core.feature_maps import Identity
-from bitvec.core.forest import from_matrices
+from bitvec.core.forest import Forest
 from bitvec.core.machine import ENCODINGS, from_forest, on_grid
 from bitvec.errors import UnsupportedModelError
 from bitvec.runtime.export.onnx.machine import to_onnx
@@ -61,7 +61,7 @@ def test_machines_of_any_B_exit_and_answer_bit_for_bit(dtype, drawn, seed):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_ties_of_fractions_stay_ties(dtype):
     """1/2 + 1/4 against 3/4: were a sum rounded, the second leaf could win."""
-    stumps = from_matrices(np.eye(2), [0, 0], [[0, 0], [0, 1], [1, 1]], [1, 2, 3])
+    stumps = Forest.from_matrices(np.eye(2), [0, 0], [[0, 0], [0, 1], [1, 1]], [1, 2, 3])
     machine = from_forest(stumps, dtype=dtype)
     third = float(on_grid(np.array([1 / 3, 1], dtype), np.zeros(2, dtype), np.array([0, 2]))[0][0])
     B = np.array([third, 1 - third, 1.0, 0.0, 0.5, 0.5], dtype)
@@ -77,7 +77,9 @@ def test_a_large_block_is_exact_on_any_number_of_threads(n_threads):
     rng = np.random.default_rng(0)
     n = 300
     B = 1 - np.eye(n, n - 1)  # a chain: the left child of node j is leaf j
-    chain = from_matrices(rng.normal(size=(n - 1, 4)), rng.normal(size=n - 1), B, np.arange(n))
+    chain = Forest.from_matrices(
+        rng.normal(size=(n - 1, 4)), rng.normal(size=n - 1), B, np.arange(n)
+    )
     machine = moved(from_forest(chain, dtype=np.float32), 1, amount=3.0)
     X = rng.normal(size=(200, 4))
     engine = OnnxEngine(to_onnx(machine, leaves=True), n_threads=n_threads)
@@ -88,13 +90,13 @@ def test_a_large_block_is_exact_on_any_number_of_threads(n_threads):
 
 @pytest.mark.parametrize("n_rows", [0, 1, 1025])
 def test_any_number_of_rows_goes_through(n_rows):
-    forest = from_matrices([[1.0]], [0.0], [[0], [1]], [1, 2])
+    forest = Forest.from_matrices([[1.0]], [0.0], [[0], [1]], [1, 2])
     X = np.linspace(-1, 1, n_rows)[:, None]
     assert_same(from_forest(forest), X)
 
 
 def test_lone_leaves_need_no_test():
-    forest = from_matrices(np.zeros((0, 1)), [], np.zeros((1, 0)), [7])
+    forest = Forest.from_matrices(np.zeros((0, 1)), [], np.zeros((1, 0)), [7])
     assert_same(from_forest(forest), np.zeros((2, 1)))
 
 
@@ -108,7 +110,7 @@ def test_the_model_is_valid_and_of_standard_operators(forest):
 
 
 def test_what_the_form_cannot_hold_is_refused():
-    forest = from_matrices([[1.0]], [0.0], [[0], [1]], [1, 2])
+    forest = Forest.from_matrices([[1.0]], [0.0], [[0], [1]], [1, 2])
     with pytest.raises(UnsupportedModelError, match="at least one tree"):
         to_onnx(from_forest(forest.take([])))
     with pytest.raises(UnsupportedModelError, match="feature map"):

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bitvec
+from bitvec.converters.native import from_e2edt
 from bitvec.core import reference
 from bitvec.core.arrays import Array
 from bitvec.core.feature_maps import (
@@ -27,7 +28,7 @@ from bitvec.core.feature_maps import (
     StackedForest,
 )
 from bitvec.core.feature_maps.rounding import with_bounds
-from bitvec.core.forest import Forest, from_matrices
+from bitvec.core.forest import Forest
 from bitvec.errors import UnsupportedModelError
 from bitvec.runtime.export.onnx import mapped
 from bitvec.runtime.export.onnx.session import OnnxEngine
@@ -61,7 +62,7 @@ def stacks(draw: Any, dtype: type = np.float64) -> list[Layers]:
             layer = MaxPool2d(kernel)
         try:
             shape = layer.output_shape(shape)
-        except bitvec.InvalidForestError:
+        except bitvec.errors.InvalidForestError:
             continue
         for each in made:
             own = layer
@@ -86,7 +87,7 @@ def forest_behind(phi: Any, X: Array) -> Forest:
     S = np.zeros((2, phi.n_features), X.dtype)
     S[0, 0] = S[1, -1] = 1
     b = np.median(Z[:, [0, -1]], axis=0).astype(X.dtype) + X.dtype.type(1e-3)
-    tree = bitvec.from_e2edt(S, -b, left=[-1, -2], right=[1, -3], phi=phi, mean=[1.0, 2.0, 3.0])
+    tree = from_e2edt(S, -b, left=[-1, -2], right=[1, -3], phi=phi, mean=[1.0, 2.0, 3.0])
     return bitvec.convert(tree)
 
 
@@ -125,7 +126,7 @@ def test_networks_of_several_shapes_keep_their_columns() -> None:
     wide, small, other = (
         Layers((Linear(rng.normal(size=(n, 4)), rng.normal(size=n)), ReLU())) for n in (3, 2, 3)
     )
-    stump = from_matrices([[1.0, 0, 0, 0]], [0.5], [[0], [1]], [10.0, 20.0])
+    stump = Forest.from_matrices([[1.0, 0, 0, 0]], [0.5], [[0], [1]], [10.0, 20.0])
     phi = Concatenate((wide, Identity(4), small, StackedForest(stump), other))
     X = rng.normal(size=(50, 4))
     engine = phi_of(forest_behind(phi, X), np.float64)
@@ -161,7 +162,7 @@ def linear_forest(dtype: Any, n: int = 60) -> tuple[Forest, Array]:
     X = (rng.normal(size=(40, n)) + 0.3).astype(dtype)
     phi = Layers((Linear(W), ReLU()))
     S = np.ones((1, 3), dtype)
-    tree = bitvec.from_e2edt(S, np.zeros(1, dtype), left=[-1], right=[-2], phi=phi, mean=[0.0, 1.0])
+    tree = from_e2edt(S, np.zeros(1, dtype), left=[-1], right=[-2], phi=phi, mean=[0.0, 1.0])
     margin = tree.margin(0, phi(X))[3:4]
     assert margin > 1
     return bitvec.convert(replace(tree, bias=-margin)), X
@@ -202,8 +203,8 @@ def test_rows_that_are_no_near_ties_go_the_same_way_in_every_order() -> None:
 
 
 def stacked() -> Forest:
-    inner = from_matrices([[1.0, 0.0]], [0.5], [[0], [1]], [10.0, 20.0])
-    tree = bitvec.from_e2edt(
+    inner = Forest.from_matrices([[1.0, 0.0]], [0.5], [[0], [1]], [10.0, 20.0])
+    tree = from_e2edt(
         [[1.0, 0, 0, 0]], [-0.5], left=[-1], right=[-2], phi=StackedForest(inner), mean=[0.0, 1.0]
     )
     return bitvec.convert(tree)
@@ -239,6 +240,6 @@ class Other:
 
 
 def test_a_feature_map_of_another_kind_is_refused(tmp_path: Path) -> None:
-    made = from_matrices([[1.0, 2.0]], [0.0], [[0], [1]], [0.0, 1.0])
+    made = Forest.from_matrices([[1.0, 2.0]], [0.0], [[0], [1]], [0.0, 1.0])
     with pytest.raises(UnsupportedModelError, match="must be Layers, Identity, StackedForest"):
         bitvec.export(replace(made, feature_map=Other()), tmp_path / "other.onnx")

@@ -14,7 +14,7 @@ from strategies import AXIS, EQUAL, KERNEL, OBLIQUE, POLYTOPE, SET, forests, row
 
 import bitvec
 from bitvec.core import reference
-from bitvec.core.forest import Forest, from_matrices
+from bitvec.core.forest import Forest
 from bitvec.core.leaves import Leaves
 from bitvec.core.node_tests import CodeRule, Kind, MissingRule, Relation, axis_aligned, set_bits
 from bitvec.core.output import Aggregate, Output
@@ -99,7 +99,7 @@ def test_only_products_sums_and_clipping_occur(drawn):
 
 def stumps(b: np.ndarray, **rules: object) -> Forest:
     """One tree of one node on column 0 for each threshold."""
-    stump = from_matrices([[1.0]], [0.0], [[0], [1]], [0, 1])
+    stump = Forest.from_matrices([[1.0]], [0.0], [[0], [1]], [0, 1])
     forest = stump.take([0] * len(b))
     return replace(forest, tests=axis_aligned(np.zeros(len(b)), b, **rules))
 
@@ -183,7 +183,7 @@ def test_a_real_forest_of_sets_and_zeros_reads_the_mask(zero_as_missing):
 @pytest.mark.parametrize("base_first", [False, True])
 @pytest.mark.parametrize("trees", [[0], [0, 0], [0, 1], [1, 0], [1, 0, 1, 1, 0]])
 def test_trees_of_one_leaf_add_what_they_hold_in_their_turn(base_first, trees):
-    stump = from_matrices([[1.0]], [0.0], [[0], [1]], [1.5, 1e16])
+    stump = Forest.from_matrices([[1.0]], [0.0], [[0], [1]], [1.5, 1e16])
     left, right, roots, v = [], [], [], []
     for has_node in trees:
         roots.append(len(left) if has_node else ~len(v))
@@ -219,7 +219,7 @@ def test_the_file_grows_with_the_trees_not_with_their_square():
 
 
 def test_what_the_form_cannot_hold_is_refused_in_one_sentence(monkeypatch):
-    stump = from_matrices([[1.0]], [0.0], [[0], [1]], [1, 2])
+    stump = Forest.from_matrices([[1.0]], [0.0], [[0], [1]], [1, 2])
     for leaves, sentence in (([1, np.inf], "finite"), ([1e308, -1e308], "finite")):
         v = np.array(leaves)[:, None]
         with pytest.raises(UnsupportedModelError, match=sentence):
@@ -228,7 +228,7 @@ def test_what_the_form_cannot_hold_is_refused_in_one_sentence(monkeypatch):
     with pytest.raises(UnsupportedModelError, match=r"a sum or a mean.*`traversal`"):
         to_onnx(replace(stump, output=lowest))
     with pytest.raises(UnsupportedModelError, match=r"test one column.*oblique.*`traversal`"):
-        to_onnx(from_matrices([[1.0, 2.0]], [0.0], [[0], [1]], [1, 2]))
+        to_onnx(Forest.from_matrices([[1.0, 2.0]], [0.0], [[0], [1]], [1, 2]))
     with pytest.raises(UnsupportedModelError, match="at least one tree"):
         to_onnx(stump.take([]))
     monkeypatch.setattr(portable, "LARGEST_MATRICES", 6)

@@ -26,7 +26,7 @@ from bitvec.converters.onnx.ensemble3 import classifies
 from bitvec.core import machine as machines
 from bitvec.core import reference
 from bitvec.core.feature_maps import Layers, Linear, ReLU
-from bitvec.core.forest import from_matrices
+from bitvec.core.forest import Forest
 from bitvec.core.graph.interface import Interface
 from bitvec.core.kernels import box
 from bitvec.core.leaves import Leaves
@@ -134,7 +134,7 @@ def test_machines_are_the_reference_bit_for_bit(drawn):
 def test_soft_forests_and_feature_maps_answer_as_in_onnxruntime(kind):
     pytest.importorskip("onnxscript")
     S, b, B = [[1.0, 0.0], [0.0, 1.0]], [0.0, 0.5], [[0, 0], [0, 1], [1, 1]]
-    forest = from_matrices(S, b, B, [1, 2, 3])
+    forest = Forest.from_matrices(S, b, B, [1, 2, 3])
     if kind == "soft":
         tests = replace(forest.tests, kind=np.full(2, Kind.KERNEL, np.uint8))
         forest = replace(forest, tests=tests, kernel=(box(0.5), box(0.5)))
@@ -153,7 +153,7 @@ def test_soft_forests_and_feature_maps_answer_as_in_onnxruntime(kind):
 
 def constants(values, dtype=F64):
     """Return trees of one leaf each, around a stump."""
-    stump = from_matrices([[1.0, 0.0]], [0.5], [[0], [1]], [10, 20]).take([0])
+    stump = Forest.from_matrices([[1.0, 0.0]], [0.5], [[0], [1]], [10, 20]).take([0])
     B = stump.bitvectors
     half = len(values) // 2
     sizes = [*[1] * half, 2, *[1] * (len(values) - half)]
@@ -190,7 +190,7 @@ def test_constant_trees_are_read_alike_by_both_and_read_back_as_such(values, ver
 
 
 def test_a_forest_of_constant_trees_alone_is_read_alike():
-    stump = from_matrices([[1.0, 0.0]], [0.5], [[0], [1]], [10, 20])
+    stump = Forest.from_matrices([[1.0, 0.0]], [0.5], [[0], [1]], [10, 20])
     none = np.zeros(0, np.int32)
     alone = replace(
         stump.take([]),

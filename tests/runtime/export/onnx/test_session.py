@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from bitvec.core import reference
-from bitvec.core.forest import from_matrices
+from bitvec.core.forest import Forest
 from bitvec.core.graph.interface import Interface
 from bitvec.errors import FileFormatError, InputError
 from bitvec.runtime.export.onnx.files import save
@@ -22,7 +22,7 @@ from bitvec.runtime.predict.engine import Engine
 
 @pytest.fixture
 def stump():
-    return from_matrices([[1.0, 0.0]], [0.5], [[0], [1]], [10, 20])
+    return Forest.from_matrices([[1.0, 0.0]], [0.5], [[0], [1]], [10, 20])
 
 
 def test_an_exported_model_is_an_engine(stump):
@@ -61,7 +61,7 @@ def test_a_file_of_a_fixed_batch_is_compared_with_it_left_open(stump, tmp_path):
 
 @pytest.mark.parametrize("target", ["openvino", "coreml", "onnxruntime-mobile"])
 def test_a_certificate_says_that_another_runtime_answered(target):
-    forest = from_matrices([[1.0, 0.0]], [0.5], [[0], [1]], [10, 20])
+    forest = Forest.from_matrices([[1.0, 0.0]], [0.5], [[0], [1]], [10, 20])
     notes = oracle_of(onnx_model(forest, OnnxOptions(target=target))).notes
     assert any(note.startswith(f"{target}, which the file is for, was not run") for note in notes)
     plain = oracle_of(onnx_model(forest, OnnxOptions(target="onnxruntime"))).notes
@@ -87,10 +87,10 @@ def test_a_path_that_is_no_text_is_read(stump, tmp_path):
 def test_a_full_disk_is_one_sentence(stump, tmp_path):
     code = """
 import resource, sys, tempfile
-from bitvec.core.forest import from_matrices
+from bitvec.core.forest import Forest
 from bitvec.runtime.export.onnx.files import save
 from bitvec.runtime.export.onnx.tensor import to_onnx
-model = to_onnx(from_matrices([[1.0]], [0.5], [[0], [1]], [1, 2]))
+model = to_onnx(Forest.from_matrices([[1.0]], [0.5], [[0], [1]], [1, 2]))
 resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
 try:
     save(model, sys.argv[1])
@@ -133,7 +133,7 @@ def test_an_unknown_output_is_refused(stump):
 
 def test_subnormal_values_are_not_flushed():
     tiny = np.finfo(np.float64).smallest_subnormal
-    forest = from_matrices([[1.0]], [0.0], [[0], [1]], [0, 1])
+    forest = Forest.from_matrices([[1.0]], [0.0], [[0], [1]], [0, 1])
     X = np.array([[tiny], [0.0], [-tiny], [-0.0]])
     assert OnnxEngine(to_onnx(forest)).raw(X).ravel().tolist() == [1, 0, 0, 0]
 

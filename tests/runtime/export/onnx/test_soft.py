@@ -29,7 +29,7 @@ from bitvec.core.feature_maps import (
     ReLU,
     StackedForest,
 )
-from bitvec.core.forest import Forest, from_matrices
+from bitvec.core.forest import Forest
 from bitvec.core.graph.interface import Interface
 from bitvec.core.inputs import Inputs
 from bitvec.core.leaves import Leaves
@@ -356,7 +356,7 @@ def test_what_cannot_be_exported_is_refused():
         to_onnx(stays)
     n = 600
     B = 1 - np.eye(n + 1, n)
-    chain = from_matrices(np.ones((n, 1)), np.arange(float(n)), B, np.arange(n + 1.0))
+    chain = Forest.from_matrices(np.ones((n, 1)), np.arange(float(n)), B, np.arange(n + 1.0))
     with pytest.raises(UnsupportedModelError, match="depth 512"):
         to_onnx(SoftForest.from_forest(chain, "sigmoid"))
 

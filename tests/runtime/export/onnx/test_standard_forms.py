@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from strategies import AXIS, EQUAL, KERNEL, OBLIQUE, POLYTOPE, SET, forests, forests_with_rows, rows
 
 from bitvec.core import reference, transforms
-from bitvec.core.forest import from_matrices
+from bitvec.core.forest import Forest
 from bitvec.core.leaves import Leaves
 from bitvec.core.output import Aggregate, Output, PostTransform
 from bitvec.errors import UnsupportedModelError
@@ -58,7 +58,7 @@ def test_labels_and_probabilities_follow_from_the_raw_scores(form, drawn):
 @pytest.mark.parametrize("transform", list(PostTransform))
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_predictions_are_the_transformed_raw_scores(form, transform, dtype):
-    stump = from_matrices([[1.0]], [0.0], [[0], [1]], [[-1.5, 0.0, 2.0], [0.25, -3.0, 1.0]])
+    stump = Forest.from_matrices([[1.0]], [0.0], [[0], [1]], [[-1.5, 0.0, 2.0], [0.25, -3.0, 1.0]])
     leaves = Leaves(stump.v.astype(dtype))
     output = Output(3, np.dtype(dtype), post_transform=transform, parameter=1.5, groups=(1, 2))
     forest = replace(stump, leaves=leaves, output=output)
@@ -125,7 +125,7 @@ def test_sums_keep_the_order_of_the_trees_on_any_number_of_threads(form, n_trees
 
 
 def test_one_missing_value_leaves_the_other_columns_alone(form):
-    forest = from_matrices([[1, 0], [0, 1]], [0, 0], [[0, 0], [0, 1], [1, 1]], [1, 2, 3])
+    forest = Forest.from_matrices([[1, 0], [0, 1]], [0, 0], [[0, 0], [0, 1], [1, 1]], [1, 2, 3])
     X = np.array([[np.nan, 1.0], [1.0, np.nan], [-1.0, np.inf]])
     engine = OnnxEngine(form.to_onnx(forest))
     assert engine.raw(X).tolist() == reference.raw(forest, X).tolist() == [[2.0], [3.0], [2.0]]

@@ -9,7 +9,7 @@ import pytest
 from chain_forests import chains
 from strategies import AXIS, EQUAL, KERNEL, OBLIQUE, SET
 
-from bitvec.core.forest import from_matrices
+from bitvec.core.forest import Forest
 from bitvec.core.leaves import Leaves
 from bitvec.core.output import Output
 from bitvec.errors import UnsupportedModelError
@@ -32,7 +32,7 @@ def test_size_classes_hold_each_tree_of_two_leaves_once():
 
 
 def test_what_the_form_cannot_hold_is_refused_in_one_sentence():
-    stump = from_matrices([[1.0]], [0.0], [[0], [1]], [1, 2])
+    stump = Forest.from_matrices([[1.0]], [0.0], [[0], [1]], [1, 2])
     with pytest.raises(UnsupportedModelError, match="at least one tree"):
         to_onnx(stump.take([]))
     with pytest.raises(UnsupportedModelError, match="`tree_ensemble`"):

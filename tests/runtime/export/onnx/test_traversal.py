@@ -10,7 +10,7 @@ from chain_forests import chains
 from strategies import AXIS, EQUAL, KERNEL, OBLIQUE, SET
 
 from bitvec.core import reference
-from bitvec.core.forest import from_matrices
+from bitvec.core.forest import Forest
 from bitvec.core.leaves import Leaves
 from bitvec.core.node_tests import Relation, axis_aligned
 from bitvec.core.output import Output
@@ -40,9 +40,9 @@ def test_every_threshold_splits_every_value_whatever_the_relation(relation, dtyp
 
 @pytest.mark.parametrize("form", [traversal, tensor])
 def test_weights_and_offsets_that_float32_does_not_hold_count(form):
-    steep = from_matrices([[1 + 1e-12]], [1.0], [[0], [1]], [1, 2])
+    steep = Forest.from_matrices([[1 + 1e-12]], [1.0], [[0], [1]], [1, 2])
     offset = replace(
-        from_matrices([[1.0]], [0.0], [[0], [1]], [1, 2]).tests, offset=np.array([1e-50])
+        Forest.from_matrices([[1.0]], [0.0], [[0], [1]], [1, 2]).tests, offset=np.array([1e-50])
     )
     X = np.array([[0.0], [1e-50], [2e-50], [1 - 1e-13], [1.0]])
     for forest in (steep, replace(steep, tests=offset)):
@@ -68,7 +68,7 @@ def test_the_file_grows_with_nodes_not_with_their_depth():
 
 
 def test_what_the_form_cannot_hold_is_refused_in_one_sentence():
-    stump = from_matrices([[1.0]], [0.0], [[0], [1]], [1, 2])
+    stump = Forest.from_matrices([[1.0]], [0.0], [[0], [1]], [1, 2])
     with pytest.raises(UnsupportedModelError, match="at least one tree"):
         to_onnx(stump.take([]))
     with pytest.raises(UnsupportedModelError, match="`tree_ensemble`"):

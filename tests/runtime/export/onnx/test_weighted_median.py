@@ -15,7 +15,7 @@ from strategies import AXIS, forests_with_rows
 
 import bitvec
 from bitvec.core import reference
-from bitvec.core.forest import from_matrices
+from bitvec.core.forest import Forest
 from bitvec.core.machine import from_forest
 from bitvec.core.output import Aggregate
 from bitvec.errors import UnsupportedModelError
@@ -96,7 +96,7 @@ def test_what_cannot_hold_a_median_says_so(boosted, options, reason):
 
 
 def test_one_tree_is_its_own_median():
-    stump = from_matrices([[1.0]], [0.0], [[0], [1]], [1, 2])
+    stump = Forest.from_matrices([[1.0]], [0.0], [[0], [1]], [1, 2])
     output = replace(stump.output, aggregate="weighted_median", tree_weight=np.ones(1))
     file = onnx_model(replace(stump, output=output), OnnxOptions(form="tensor"))
     assert OnnxEngine(file).raw(np.array([[-1.0], [1.0]])).tolist() == [[1.0], [2.0]]

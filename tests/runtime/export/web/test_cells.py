@@ -13,7 +13,7 @@ import pytest
 
 import bitvec
 from bitvec.core.city_hash import category_hash
-from bitvec.core.forest import Forest, from_matrices
+from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
 from bitvec.runtime.export.web.facts import forest_facts
 from bitvec.runtime.export.web.pages import trees_json
@@ -33,7 +33,7 @@ BOOKS = {
 @pytest.fixture
 def forest() -> Forest:
     n = len(BOOKS)
-    forest = from_matrices(np.zeros((0, n)), [], np.zeros((1, 0)), [1])
+    forest = Forest.from_matrices(np.zeros((0, n)), [], np.zeros((1, 0)), [1])
     inputs = Inputs(n, tuple(BOOKS), tuple(BOOKS.values()), hashed=(3,))
     return replace(forest, inputs=inputs)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bitvec.core.forest import Forest, from_matrices
+from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
 from bitvec.core.kernels import box
 from bitvec.core.output import Output
@@ -37,7 +37,7 @@ def package(tmp_path: Path) -> Path:
 
 
 def stump(**changes: object) -> Forest:
-    forest = from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
+    forest = Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
     return replace(forest, **changes)
 
 
@@ -219,12 +219,14 @@ def test_a_license_of_the_package_goes_before_ours(package):
         (b"nonsense", FileFormatError, "must be an ONNX model"),
         (to_onnx(stump()), InputError, "output `leaves` of 1 columns, got none"),
         (
-            to_onnx(from_matrices([[1, 0, 0]], [0.5], [[0], [1]], [10, 20]), leaves=True),
+            to_onnx(Forest.from_matrices([[1, 0, 0]], [0.5], [[0], [1]], [10, 20]), leaves=True),
             InputError,
             "one input `X` of 2 columns",
         ),
         (
-            to_onnx(from_matrices([[1, 0]], [0.5], [[0], [1]], [[1, 2], [3, 4]]), leaves=True),
+            to_onnx(
+                Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [[1, 2], [3, 4]]), leaves=True
+            ),
             InputError,
             "output `prediction` of 1 columns, got 2",
         ),
@@ -240,7 +242,7 @@ def test_what_the_page_cannot_show_is_refused(tmp_path, package):
     model = to_onnx(stump(), leaves=True)
     with pytest.raises(InputError, match="`tree` must be below 1"):
         write(stump(), model, tmp_path / "page", onnxruntime_web=package, tree=1)
-    leaf = from_matrices(np.zeros((0, 2)), [], np.zeros((1, 0)), [10])
+    leaf = Forest.from_matrices(np.zeros((0, 2)), [], np.zeros((1, 0)), [10])
     soft = replace(leaf, kernel=(box(0.5), None))
     with pytest.raises(UnsupportedModelError, match="a prediction kernel"):
         write(soft, model, tmp_path / "page", onnxruntime_web=package)
@@ -249,7 +251,7 @@ def test_what_the_page_cannot_show_is_refused(tmp_path, package):
 
 
 def test_a_feature_starts_at_the_middle_of_its_thresholds():
-    forest = from_matrices(
+    forest = Forest.from_matrices(
         [[1, 0, 0], [1, 0, 0], [1, 0, 0]],
         [3.0, 0.25, np.inf],
         [[0, 0, 1], [0, 1, 1], [1, 1, 0], [1, 1, 1]],
@@ -263,7 +265,7 @@ def test_a_feature_starts_at_the_middle_of_its_thresholds():
 def test_a_feature_of_sums_alone_starts_where_they_are_nearest_to_zero():
     rows = [[3.0, 4.0, 0.0], [3.0, 4.0, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 1.0]]
     B = [[0, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 1], [0, 1, 1, 1], [1, 1, 1, 1]]
-    forest = from_matrices(rows, [25.0, 50.0, 7.0, np.inf], B, [1, 2, 3, 4, 5])
+    forest = Forest.from_matrices(rows, [25.0, 50.0, 7.0, np.inf], B, [1, 2, 3, 4, 5])
     # The feet of the two planes are (3, 4) and (6, 8); x2 has a threshold of its own.
     assert start_values(forest) == ["6", "8", "7"]
 

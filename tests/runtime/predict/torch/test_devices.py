@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from bitvec.core.forest import from_matrices
+from bitvec.core.forest import Forest
 from bitvec.errors import InputError
 
 torch = pytest.importorskip("torch")
 
 from bitvec.runtime.predict.torch import TorchEngine, devices  # noqa: E402
 
-STUMP = from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
+STUMP = Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
 
 
 @pytest.mark.parametrize(

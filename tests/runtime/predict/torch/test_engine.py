@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from strategies import AXIS, EQUAL, KERNEL, OBLIQUE, ONE_HOT, POLYTOPE, SET, forests, rows
 
 from bitvec.core import reference, structure
-from bitvec.core.forest import Forest, from_matrices
+from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
 from bitvec.core.leaves import Leaves
 from bitvec.core.node_tests import MissingRule, axis_aligned
@@ -164,7 +164,7 @@ def test_the_layout_and_the_dtype_of_X_do_not_matter(device, few, data):
 @by_calls_of
 def test_a_wider_input_is_rounded_to_the_forests_dtype(few, few_rows):
     few_rows(few)
-    stump = from_matrices([[1.0]], [1.0], [[0], [1]], [10, 20])
+    stump = Forest.from_matrices([[1.0]], [1.0], [[0], [1]], [10, 20])
     tests = stump.tests
     narrow = {
         name: getattr(tests, name).astype(np.float32) for name in ("weight", "offset", "r", "b")

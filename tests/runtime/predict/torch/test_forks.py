@@ -14,12 +14,12 @@ SCRIPT = """
 import os, sys
 import numpy as np, torch
 from bitvec.errors import BitvecError
-from bitvec.core.forest import from_matrices
+from bitvec.core.forest import Forest
 from bitvec.runtime.predict.torch import TorchEngine
 
 parent_threads, child_threads = int(sys.argv[1]), int(sys.argv[2])
 torch.set_num_threads(parent_threads)
-engine = TorchEngine(from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20]))
+engine = TorchEngine(Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20]))
 X = np.random.default_rng(0).normal(size=(200_000, 2))
 expected = engine.raw(X)
 child = os.fork()

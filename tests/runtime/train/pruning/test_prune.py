@@ -13,7 +13,7 @@ from strategies import KINDS, ONE_HOT, forests, forests_with_rows, rows
 
 import bitvec
 from bitvec.core import reference, structure
-from bitvec.core.forest import Forest, from_matrices
+from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
 from bitvec.core.leaves import Leaves, LinearTerms
 from bitvec.core.node_tests import MissingRule, Relation, axis_aligned
@@ -198,7 +198,7 @@ def test_intervals_are_nested_as_they_are_one_by_one(forest, seed):
 
 def chain(upper: float, lower: float, **rules) -> Forest:
     """A node that asks x > `upper` and, left of it, one that asks x > `lower`."""
-    tree = from_matrices([[1], [1]], [0, 0], CHAIN, [10, 20, 30])
+    tree = Forest.from_matrices([[1], [1]], [0, 0], CHAIN, [10, 20, 30])
     return replace(tree, tests=axis_aligned([0, 0], np.array([upper, lower]), **rules))
 
 
@@ -319,23 +319,23 @@ def test_a_chain_of_many_nodes_is_pruned_without_recursion():
 def test_a_soft_prediction_reaches_every_leaf_so_it_is_refused():
     from bitvec.core.kernels import box
 
-    forest = from_matrices([[1]], [0.0], [[0], [1]], [1, 1])
+    forest = Forest.from_matrices([[1]], [0.0], [[0], [1]], [1, 1])
     forest = replace(
         forest,
         tests=replace(forest.tests, kind=np.array([3], np.uint8)),
         kernel=(box(1.0),),
     )
-    with pytest.raises(bitvec.UnsupportedModelError, match="reaches every leaf"):
+    with pytest.raises(bitvec.errors.UnsupportedModelError, match="reaches every leaf"):
         prune(forest, [[0.0]])
     assert prune(replace(forest, kernel=None)).equal == 1
 
 
 def test_rows_are_needed_to_say_which_branches_are_empty():
     forest = chain(1.0, 0.0)
-    with pytest.raises(bitvec.InputError, match="at least one row"):
+    with pytest.raises(bitvec.errors.InputError, match="at least one row"):
         prune(forest, np.zeros((0, 1)))
     assert prune(forest, np.zeros((0, 1)), empty=False).certified is False
-    with pytest.raises(bitvec.InputError, match="1 features"):
+    with pytest.raises(bitvec.errors.InputError, match="1 features"):
         prune(forest, [[0.0, 1.0]])
     with pytest.raises(TypeError, match="a bitvec Forest must be given"):
         prune(None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bitvec.core.forest import from_matrices
+from bitvec.core.forest import Forest
 
 torch = pytest.importorskip("torch")
 
@@ -18,10 +18,10 @@ X = np.random.default_rng(1).normal(size=(16, 3))
 def forest(ragged=False):
     rng = np.random.default_rng(0)
     B = [[0, 0, 1], [0, 1, 1], [1, 1, 0], [1, 1, 1]]
-    tree = from_matrices(np.eye(3), rng.normal(size=3), B, rng.normal(size=4))
+    tree = Forest.from_matrices(np.eye(3), rng.normal(size=3), B, rng.normal(size=4))
     if ragged:
         B = [[0, 1], [1, 0], [1, 1]]
-        tree = from_matrices(np.eye(3)[:2], rng.normal(size=2), B, rng.normal(size=3))
+        tree = Forest.from_matrices(np.eye(3)[:2], rng.normal(size=2), B, rng.normal(size=3))
     return tree.take([0, 0])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bitvec.core.forest import from_matrices
+from bitvec.core.forest import Forest
 
 torch = pytest.importorskip("torch")
 
@@ -21,7 +21,7 @@ def forest(seed=0):
     leaf = np.arange(8)[:, None]
     node = np.array([(0, 4, 8), (0, 2, 4), (4, 6, 8), (0, 1, 2), (2, 3, 4), (4, 5, 6), (6, 7, 8)])
     B = ~((leaf >= node[:, 0]) & (leaf < node[:, 1]))
-    tree = from_matrices(
+    tree = Forest.from_matrices(
         np.eye(4)[rng.integers(0, 4, 7)], rng.normal(size=7), B, rng.normal(size=8)
     )
     return tree.take([0, 0, 0])

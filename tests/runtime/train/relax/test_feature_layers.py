@@ -23,7 +23,7 @@ from bitvec.core.feature_maps import (
     StackedForest,
 )
 from bitvec.core.features import FeatureMap
-from bitvec.core.forest import from_matrices
+from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
 from bitvec.core.output import Aggregate
 from bitvec.errors import InputError, InvalidForestError, UnsupportedModelError
@@ -63,7 +63,7 @@ def relax(forest):
 
 
 def stump(at=0.5):
-    return from_matrices([[1, 0]], [at], [[0], [1]], [10.0, 20.0])
+    return Forest.from_matrices([[1, 0]], [at], [[0], [1]], [10.0, 20.0])
 
 
 def perceptron():
@@ -280,7 +280,7 @@ def test_a_torch_module_stands_in_front_of_a_forest():
     module = perceptron()
     phi = TorchMap(module, 2, 3)
     assert isinstance(phi, FeatureMap)
-    outer = from_matrices([[1.0, -1.0, 0.5]], [0.0], [[0], [1]], [1.0, 2.0])
+    outer = Forest.from_matrices([[1.0, -1.0, 0.5]], [0.0], [[0], [1]], [1.0, 2.0])
     forest = replace(outer, feature_map=phi, inputs=Inputs(2))
     X = rows(2, 20)
     with torch.no_grad():

@@ -81,10 +81,10 @@ def test_gradients_through_S_reach_a_network():
     rng = np.random.default_rng(0)
     layers = (Linear(rng.normal(size=(3, 2)), rng.normal(size=3)), ReLU())
     phi = Concatenate((Identity(2), Layers(layers)))
-    from bitvec.core.forest import from_matrices
+    from bitvec.core.forest import Forest
 
     S = [[0, 0, 1, 0, 0], [1, 0, 0.5, -1, 2]]
-    forest = from_matrices(S, [0.0, 0.0], [[0, 0], [0, 1], [1, 1]], [0, 1, 2])
+    forest = Forest.from_matrices(S, [0.0, 0.0], [[0, 0], [0, 1], [1, 1]], [0, 1, 2])
     rows = margin_rows(forest.tests, None, CPU)
     module = to_torch(phi, trainable=True, dtype=torch.float64)
     X = torch.tensor([[1.0, -2.0], [torch.nan, 1.0], [0.3, 0.4], [torch.inf, 0.0]])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from strategies import AXIS, OBLIQUE, POLYTOPE, forests, rows
 
 from bitvec.core import reference
-from bitvec.core.forest import from_matrices
+from bitvec.core.forest import Forest
 from bitvec.core.output import Aggregate
 from bitvec.core.source import Source
 from bitvec.errors import InputError, InvalidForestError, UnsupportedModelError
@@ -85,7 +85,7 @@ def test_what_has_not_moved_comes_back_bit_for_bit(data, calibrated):
 
 @pytest.mark.parametrize("v", [[np.inf, 2.0], [1 / 3, 1e-300], [np.nan, 1e38]])
 def test_leaves_that_float32_cannot_tell_come_back_where_they_have_not_moved(v):
-    forest = from_matrices([[1, 0]], [0.5], [[0], [1]], v)
+    forest = Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], v)
     module = SoftForest.from_forest(forest)
     assert same(harden(module).leaves, forest.leaves, "v")
     with torch.no_grad():
@@ -97,7 +97,7 @@ def test_leaves_that_float32_cannot_tell_come_back_where_they_have_not_moved(v):
 
 def test_only_the_leaves_whose_logits_moved_change():
     v = np.array([[0.3, 0.7], [0.6, 0.4]])
-    forest = from_matrices([[1, 0]], [0.5], [[0], [1]], v)
+    forest = Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], v)
     module = SoftForest.from_forest(forest, leaves="logits")
     with torch.no_grad():
         module.v[1, 0] += 1
@@ -108,7 +108,7 @@ def test_only_the_leaves_whose_logits_moved_change():
 
 def test_only_the_nodes_whose_rows_moved_change():
     X = np.random.default_rng(0).normal(size=(30, 2)) + 5
-    forest = from_matrices([[1, 0], [0, 1]], [0.1, 0.3], [[0, 1], [1, 0], [1, 1]], [1, 2, 3])
+    forest = Forest.from_matrices([[1, 0], [0, 1]], [0.1, 0.3], [[0, 1], [1, 0], [1, 1]], [1, 2, 3])
     module = SoftForest.from_forest(forest).calibrate(X)
     with torch.no_grad():
         module.rows.S[1] += 0.5
@@ -122,7 +122,7 @@ def test_only_the_nodes_whose_rows_moved_change():
 
 
 def test_leaves_beyond_the_dtype_are_refused_before_they_become_infinite():
-    forest = from_matrices([[1, 0]], [0.5], [[0], [1]], [1e200, 2e200])
+    forest = Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [1e200, 2e200])
     with pytest.raises(InputError, match="float32 while it may move, got values up to 2e\\+200"):
         SoftForest.from_forest(forest)
     wide = SoftForest.from_forest(forest, dtype=torch.float64)
@@ -180,7 +180,7 @@ def test_soft_scores_tend_to_the_hardened_forest(data, relaxation):
 
 
 def stump(**options):
-    return replace(from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20]), **options)
+    return replace(Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20]), **options)
 
 
 def test_zero_weights_leave_their_row():

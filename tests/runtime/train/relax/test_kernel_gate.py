@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from strategies import AXIS, EQUAL, KERNEL, OBLIQUE, SET, forests, rows
 
 from bitvec.core import reference
-from bitvec.core.forest import from_matrices
+from bitvec.core.forest import Forest
 from bitvec.core.kernels import FeatureKernel, box
 from bitvec.core.node_tests import Kind
 from bitvec.core.output import Aggregate
@@ -88,7 +88,7 @@ def test_without_a_kernel_of_its_own_a_column_has_a_box_in_units_of_its_margin_s
 
 
 def test_thresholds_that_have_moved_across_each_other_leave_a_leaf_without_mass():
-    forest = from_matrices([[1.0], [1.0]], [0.0, 1.0], [[0, 1], [1, 0], [1, 1]], [1, 2, 3])
+    forest = Forest.from_matrices([[1.0], [1.0]], [0.0, 1.0], [[0, 1], [1, 0], [1, 1]], [1, 2, 3])
     module = relaxed(forest, gamma=1.0)
     with torch.no_grad():
         module.b[1] = -5.0  # the right child now cuts far to the left of its parent
@@ -101,7 +101,7 @@ def test_thresholds_that_have_moved_across_each_other_leave_a_leaf_without_mass(
 def test_gradients_with_respect_to_b_and_v_are_exact(own):
     S = np.eye(2)[[0, 0, 1]]
     B = [[0, 0, 1], [0, 1, 1], [1, 1, 0], [1, 1, 1]]
-    forest = from_matrices(S, [0.1, -0.4, 0.3], B, np.arange(4.0))
+    forest = Forest.from_matrices(S, [0.1, -0.4, 0.3], B, np.arange(4.0))
     if own:
         kernel = FeatureKernel(
             np.array([-1.0, 0.0, 2.0]), np.array([0.75, 0.25]), np.array([1.5]), np.zeros(0)
@@ -120,7 +120,9 @@ def test_gradients_with_respect_to_b_and_v_are_exact(own):
 
 
 def test_oblique_nodes_pass_by_the_sigmoid_and_boxes_keep_their_rows():
-    forest = from_matrices([[1.0, 0], [1, -1]], [0.5, 0.0], [[0, 1], [1, 0], [1, 1]], [1, 2, 3])
+    forest = Forest.from_matrices(
+        [[1.0, 0], [1, -1]], [0.5, 0.0], [[0, 1], [1, 0], [1, 1]], [1, 2, 3]
+    )
     module = relaxed(forest, trainable=("S", "b", "v"))
     assert module.rows.nodes.tolist() == [1]
     u = module.memberships([[1.5, 0.5]]).detach().numpy()[0]
@@ -130,7 +132,7 @@ def test_oblique_nodes_pass_by_the_sigmoid_and_boxes_keep_their_rows():
 
 
 def test_a_forest_with_a_kernel_is_refused_by_other_gates_and_keeps_it_when_hardened():
-    forest = from_matrices([[1.0]], [0.5], [[0], [1]], [1, 2])
+    forest = Forest.from_matrices([[1.0]], [0.5], [[0], [1]], [1, 2])
     tests = replace(forest.tests, kind=np.full(1, Kind.KERNEL, np.uint8))
     forest = replace(forest, tests=tests, kernel=(box(0.5),))
     with pytest.raises(UnsupportedModelError, match='pass relaxation="kernel"'):

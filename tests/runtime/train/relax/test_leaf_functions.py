@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from strategies import AXIS, forests, rows
 
 from bitvec.core import reference
-from bitvec.core.forest import from_matrices
+from bitvec.core.forest import Forest
 from bitvec.core.leaves import Leaves, LinearTerms
 from bitvec.core.output import Aggregate
 from bitvec.errors import InputError, InvalidForestError, UnsupportedModelError
@@ -313,7 +313,7 @@ def test_a_forest_with_linear_leaves_learns_a_slope():
     linear = LinearTerms(
         np.array([0, 1, 2]), np.zeros(2, np.int32), np.zeros((2, 1)), np.zeros((2, 1))
     )
-    stump = from_matrices([[1.0]], [150.0], [[0], [1]], [0.0, 0.0])
+    stump = Forest.from_matrices([[1.0]], [150.0], [[0], [1]], [0.0, 0.0])
     stump = replace(stump, leaves=replace(stump.leaves, linear=linear))
     functions = LeafFunctions(stump.leaves, 1, moves=True).calibrate(rows)
     ready = functions.prepare(rows)

@@ -11,7 +11,7 @@ from strategies import AXIS, OBLIQUE, forests_with_rows
 
 from bitvec.core import reference, structure
 from bitvec.core.feature_maps import Concatenate, Identity, Layers, Linear, ReLU, StackedForest
-from bitvec.core.forest import from_matrices
+from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
 from bitvec.core.leaves import LinearTerms
 from bitvec.core.output import Aggregate
@@ -42,7 +42,7 @@ def with_linear_leaves(forest, seed=0):
 
 
 def three_leaves(S=((0.0, 1.0), (1.0, 0.5))):
-    return from_matrices(np.array(S), [0.0, 0.1], [[0, 0], [0, 1], [1, 1]], [0.0, 1.0, 2.0])
+    return Forest.from_matrices(np.array(S), [0.0, 0.1], [[0, 0], [0, 1], [1, 1]], [0.0, 1.0, 2.0])
 
 
 def network(seed=0):
@@ -214,13 +214,13 @@ def test_a_torch_module_as_feature_map_trains_and_hardens():
 
 
 def stacked(*, values, linear=False):
-    inner = from_matrices([[1, 0]], [0.5], [[0], [1]], [0.0, 1.0])
+    inner = Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [0.0, 1.0])
     if linear:
         terms = LinearTerms(
             np.array([0, 1, 1]), np.array([1], np.int32), np.ones((1, 1)), np.zeros((2, 1))
         )
         inner = replace(inner, leaves=replace(inner.leaves, linear=terms))
-    outer = from_matrices(np.eye(3 if values else 4)[[-1]], [0.5], [[0], [1]], [10.0, 20.0])
+    outer = Forest.from_matrices(np.eye(3 if values else 4)[[-1]], [0.5], [[0], [1]], [10.0, 20.0])
     return replace(outer, feature_map=StackedForest(inner, values), inputs=Inputs(2))
 
 

@@ -213,10 +213,10 @@ def test_gradients_through_the_module_are_exact(kind):
 
 
 def from_tree(S, rng):
-    from bitvec.core.forest import from_matrices
+    from bitvec.core.forest import Forest
 
     B = [[0, 0, 1], [0, 1, 1], [1, 1, 0], [1, 1, 1]]
-    return from_matrices(S, rng.normal(size=3) / 2, B, rng.normal(size=(4, 2)))
+    return Forest.from_matrices(S, rng.normal(size=3) / 2, B, rng.normal(size=(4, 2)))
 
 
 def test_softmax_sparsemax_and_entmax_of_the_bitvector_score_are_refused():

@@ -13,7 +13,7 @@ from strategies import AXIS, OBLIQUE, POLYTOPE, SENTINEL, forests, forests_with_
 
 from bitvec.core import machine as machines
 from bitvec.core import reference
-from bitvec.core.forest import from_matrices
+from bitvec.core.forest import Forest
 from bitvec.core.leaves import LinearTerms
 from bitvec.core.machine import from_forest
 from bitvec.core.output import Aggregate
@@ -31,7 +31,7 @@ MAPS = list(SCORE_MAPS)
 
 
 def three_leaves():
-    return from_matrices(np.eye(2), [0.0, 0.0], [[0, 0], [0, 1], [1, 1]], [1.0, 2.0, 3.0])
+    return Forest.from_matrices(np.eye(2), [0.0, 0.0], [[0, 0], [0, 1], [1, 1]], [1.0, 2.0, 3.0])
 
 
 def relaxed(forest, score_map="softmax", **options):
@@ -189,7 +189,9 @@ def test_a_machine_that_has_moved_exits_where_its_module_does(forest, seed):
 
 def test_scores_of_moved_rows_of_S_are_read_from_the_columns_centers():
     X = np.random.default_rng(0).normal(size=(40, 2)) * [1.0, 100.0] + [1000.0, -50.0]
-    forest = from_matrices([[1, 0.1], [0, 1]], [1000.0, -50.0], [[0, 0], [0, 1], [1, 1]], [1, 2, 3])
+    forest = Forest.from_matrices(
+        [[1, 0.1], [0, 1]], [1000.0, -50.0], [[0, 0], [0, 1], [1, 1]], [1, 2, 3]
+    )
     module = relaxed(forest, trainable=("S",)).calibrate(X)
     before = module.prepare(X).margin
     assert float(before.std(dim=1, correction=0).sub(1).abs().max()) < 1e-9  # units of deviation
@@ -238,7 +240,7 @@ def test_a_moved_machine_is_relaxed_again():
 @pytest.mark.parametrize("score_map", MAPS)
 def test_gradients_are_exact(score_map):
     rng = np.random.default_rng(0)
-    forest = from_matrices(
+    forest = Forest.from_matrices(
         [[1, 0.5], [0, 1], [1, -1]],
         [0.1, 0.2, 0.3],
         [[0, 0, 1], [0, 1, 1], [1, 1, 0], [1, 1, 1]],
@@ -267,7 +269,7 @@ def test_hard_tests_give_no_gradient():
 
 
 def test_huge_margins_and_gammas_give_numbers():
-    forest = from_matrices([[1.0]], [1.7e308], [[0], [1]], [1.0, 2.0])
+    forest = Forest.from_matrices([[1.0]], [1.7e308], [[0], [1]], [1.0, 2.0])
     module = relaxed(forest, gamma=1e6)
     raw = module(np.array([[-1.7e308], [0.0], [1.79e308]]))
     assert raw[:, 0].tolist() == [1.0, 1.0, 2.0]
@@ -287,7 +289,7 @@ def test_encodings_that_tie_are_refused(encoding, score_map):
 
 def test_a_softmax_of_tied_scores_would_tend_to_all_of_them():
     """Why they are refused: both leaves of a stump have score 0 where its test is false."""
-    machine = from_forest(from_matrices([[1.0]], [0.0], [[0], [1]], [1.0, 2.0]), "bitvector")
+    machine = from_forest(Forest.from_matrices([[1.0]], [0.0], [[0], [1]], [1.0, 2.0]), "bitvector")
     module = SoftMachine(machine, "softmax", (), 1e6, torch.float64)
     assert module.memberships(np.array([[-1.0]])).tolist() == [[0.5, 0.5]]
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import forests, rows
 
-from bitvec.core.forest import from_matrices
+from bitvec.core.forest import Forest
 from bitvec.core.output import Aggregate
 from bitvec.errors import InputError
 
@@ -69,7 +69,7 @@ def test_the_leaves_that_are_reached_are_those_of_positive_membership(data):
 
 def chain(depth):
     B = np.array([[int(leaf != node) for node in range(depth)] for leaf in range(depth + 1)])
-    return from_matrices(np.eye(1)[[0] * depth], np.arange(depth), B, np.arange(depth + 1.0))
+    return Forest.from_matrices(np.eye(1)[[0] * depth], np.arange(depth), B, np.arange(depth + 1.0))
 
 
 def test_visits_are_linear_in_what_is_reached():

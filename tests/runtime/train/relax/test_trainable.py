@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from strategies import AXIS, OBLIQUE, POLYTOPE, forests
 
 from bitvec.core import reference, tree_paths
-from bitvec.core.forest import from_matrices
+from bitvec.core.forest import Forest
 from bitvec.core.output import Aggregate
 from bitvec.errors import InputError
 
@@ -22,7 +22,7 @@ SUMMED = (Aggregate.SUM, Aggregate.MEAN)
 
 def small():
     B = [[0, 0, 1], [0, 1, 1], [1, 1, 0], [1, 1, 1]]
-    return from_matrices(np.eye(3) + 0.5, [0.1, 0.2, 0.3], B, np.arange(8.0).reshape(4, 2))
+    return Forest.from_matrices(np.eye(3) + 0.5, [0.1, 0.2, 0.3], B, np.arange(8.0).reshape(4, 2))
 
 
 def trained(forest, trainable, X, steps=2):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from strategies import forests, rows
 
 from bitvec.core import reference
-from bitvec.core.forest import from_matrices
+from bitvec.core.forest import Forest
 from bitvec.core.output import Aggregate
 from bitvec.errors import InputError
 
@@ -70,7 +70,7 @@ def test_chunks_of_trees_and_of_rows_change_nothing(data, relaxation, chunk):
 
 def test_blocks_cover_the_forest():
     B = [[0, 1], [1, 0], [1, 1]]
-    tree = from_matrices(np.eye(2), [0.1, 0.2], B, [1.0, 2.0, 3.0])
+    tree = Forest.from_matrices(np.eye(2), [0.1, 0.2], B, [1.0, 2.0, 3.0])
     forest = tree.take([0] * 7)
     for tree_chunk, n_blocks in ((3, 3), (7, 1), (100, 1), (None, 1)):
         blocks = SoftForest.from_forest(forest, tree_chunk=tree_chunk).blocks()
@@ -81,7 +81,7 @@ def test_blocks_cover_the_forest():
 
 
 def test_an_infinite_leaf_that_is_not_reached_adds_nothing():
-    forest = from_matrices([[1, 0]], [0.5], [[0], [1]], [[np.inf, 1.0], [2.0, 3.0]])
+    forest = Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [[np.inf, 1.0], [2.0, 3.0]])
     module = SoftForest.from_forest(forest, "smooth_step", gamma=100.0, trainable=("b",))
     X = np.array([[9.0, 0.0], [-9.0, 0.0], [0.5, 0.0]])
     expected = [[2.0, 3.0], [np.inf, 1.0], [np.inf, 2.0]]
@@ -92,7 +92,7 @@ def test_an_infinite_leaf_that_is_not_reached_adds_nothing():
 
 
 def test_no_rows_give_no_scores():
-    forest = from_matrices([[1, 0]], [0.5], [[0], [1]], [1.0, 2.0])
+    forest = Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [1.0, 2.0])
     for relaxation in [*RELAXATIONS, "sparsemax", "index_sparsemax"]:
         for routing in ("auto", "sparse") if relaxation == "smooth_step" else ("auto",):
             module = SoftForest.from_forest(forest, relaxation, routing=routing)
@@ -102,15 +102,15 @@ def test_no_rows_give_no_scores():
 
 @pytest.mark.parametrize("relaxation", [*RELAXATIONS, "index_sparsemax"])
 def test_trees_of_one_leaf_and_forests_without_nodes_are_their_leaves(relaxation):
-    stump = from_matrices([[1, 0]], [0.5], [[0], [1]], [1.0, 2.0])
-    leaf = from_matrices(np.zeros((0, 2)), [], np.zeros((1, 0)), [5.0])
+    stump = Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [1.0, 2.0])
+    leaf = Forest.from_matrices(np.zeros((0, 2)), [], np.zeros((1, 0)), [5.0])
     assert SoftForest.from_forest(leaf, relaxation)(np.ones((3, 2))).tolist() == [[5.0]] * 3
     module = SoftForest.from_forest(stump, relaxation, gamma=1e6)
     assert np.allclose(module([[0.9, 0.0]]).detach(), 2.0)
 
 
 def test_a_chunk_of_no_trees_is_refused():
-    stump = from_matrices([[1, 0]], [0.5], [[0], [1]], [1.0, 2.0])
+    stump = Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [1.0, 2.0])
     with pytest.raises(InputError, match="`tree_chunk` must be a whole number from 1"):
         SoftForest.from_forest(stump, tree_chunk=0)
 
