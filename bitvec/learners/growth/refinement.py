@@ -106,8 +106,9 @@ def refine(
     )
 
 
-def _optimizer(how: Refinement) -> str | Callable[[list[dict[str, Any]]], torch.optim.Optimizer]:
-    """Return AdamW, made to fit what moves.
+@dataclass(frozen=True, slots=True)
+class _Masked:
+    """AdamW, made to fit what moves.
 
     A 0 of S is left alone where columns stay the same: without gradient, neither a step nor the
     decay moves a 0. S is the parameter of two axes among those that decay.
@@ -115,18 +116,18 @@ def _optimizer(how: Refinement) -> str | Callable[[list[dict[str, Any]]], torch.
     Weights of φ, which stand last, move in units of `PACE` times their own root mean square: they
     are those of raw columns, whose unit may be any.
     """
-    moves_phi = "phi" in how.trainable
-    if not how.same_columns and not moves_phi:
-        return "adamw"
 
-    def masked(groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
-        if how.same_columns:
+    same_columns: bool
+    moves_phi: bool
+
+    def __call__(self, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
+        if self.same_columns:
             for group in groups:
                 for parameter in group["params"]:
                     if group["weight_decay"] > 0 and parameter.ndim == 2:
                         reads = parameter.detach() != 0
                         parameter.register_hook(lambda gradient, reads=reads: gradient * reads)
-        if moves_phi:
+        if self.moves_phi:
             *groups, phi = groups
             groups += [
                 {**phi, "params": [part], "lr": phi["lr"] * PACE * _size(part)}
@@ -134,7 +135,10 @@ def _optimizer(how: Refinement) -> str | Callable[[list[dict[str, Any]]], torch.
             ]
         return adamw(groups)
 
-    return masked
+
+def _optimizer(how: Refinement) -> str | Callable[[list[dict[str, Any]]], torch.optim.Optimizer]:
+    moves_phi = "phi" in how.trainable
+    return _Masked(how.same_columns, moves_phi) if how.same_columns or moves_phi else "adamw"
 
 
 def _size(part: torch.Tensor) -> float:

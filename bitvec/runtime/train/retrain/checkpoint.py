@@ -1,15 +1,17 @@
 """Training that goes on after a kill: its whole state in one safetensors file.
 
 The file holds the parameters, the optimiser's state, the best forest and its history, the step, and
-a digest of all that the run was asked to do, so that it is never continued as another one. It is
-written aside and renamed; no pickle is written or read.
+a digest of its options and rows, so that it is never continued as another one; a function is known
+by its module and name alone. The file is written aside and renamed; no pickle is written or read.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -25,7 +27,6 @@ from bitvec.core.forest import Forest
 from bitvec.errors import FileFormatError, InputError, InvalidForestError
 from bitvec.files import atomic
 from bitvec.files.records import pack, unpack
-from bitvec.runtime.train.retrain.described import add, described
 
 FORMAT = "bitvec.checkpoint"
 VERSION = 1
@@ -112,13 +113,58 @@ def digest(forest: Forest | None, arrays: list[Array | None], options: dict[str,
     sums = blake2b(digest_size=16)
     sums.update(json.dumps([record, described(options)], sort_keys=True).encode())
     for name in sorted(tensors):
-        add(sums, tensors[name])
+        _add(sums, tensors[name])
     for array in arrays:
         if array is None:
             sums.update(b"none")
         else:
-            add(sums, array)
+            _add(sums, array)
     return sums.hexdigest()
+
+
+def described(value: Any) -> Any:
+    """Return an option as JSON, the same in every process.
+
+    Examples
+    --------
+    >>> described({"gamma": (1, 8.0)})
+    [["'gamma'", ['1', '8.0']]]
+    >>> described(json.dumps)
+    ['json', 'dumps']
+    """
+    if isinstance(value, torch.Tensor):
+        value = value.detach().cpu().numpy()
+    if isinstance(value, np.ndarray):
+        if value.dtype == object:
+            return described(value.tolist())
+        sums = blake2b(digest_size=16)
+        _add(sums, value)
+        return sums.hexdigest()
+    if isinstance(value, Mapping):
+        return [[described(key), described(part)] for key, part in value.items()]
+    if isinstance(value, (set, frozenset)):
+        return sorted((described(part) for part in value), key=json.dumps)
+    if isinstance(value, (list, tuple, range)):
+        return [described(part) for part in value]
+    if is_dataclass(value) and not isinstance(value, type):
+        parts = [described(getattr(value, field.name)) for field in fields(value)]
+        return [*_name(type(value)), parts]
+    if isinstance(value, functools.partial):
+        return [described(value.func), described(value.args), described(value.keywords)]
+    text = repr(value)
+    if callable(value) or " at 0x" in text:
+        return _name(value if hasattr(value, "__qualname__") else type(value))
+    return text
+
+
+def _name(value: Any) -> list[str]:
+    return [getattr(value, "__module__", None) or "", value.__qualname__]
+
+
+def _add(sums: Any, array: Array) -> None:
+    """Add dtype, shape and numbers of an array to a digest."""
+    sums.update(f"{array.dtype}{array.shape}".encode())
+    sums.update(np.ascontiguousarray(array).view(np.uint8).reshape(-1).data)
 
 
 def put_forest(state: State, name: str, forest: Forest) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,34 +11,12 @@ import torch
 
 from bitvec.core.arrays import ArrayLike
 from bitvec.core.forest import Forest, require_forest
-from bitvec.errors import InputError
-from bitvec.runtime.predict.torch import devices
-from bitvec.runtime.train.relax import options
-from bitvec.runtime.train.relax.module import SoftForest
 from bitvec.runtime.train.relax.relaxations import Relaxation
-from bitvec.runtime.train.relax.trainable import TRAINABLE
-from bitvec.runtime.train.relax.trainable import find as find_trainable
-from bitvec.runtime.train.retrain import (
-    checkpoint,
-    distillation,
-    leaf_training,
-    objective,
-    optimizers,
-    probability_leaves,
-    regularisers,
-    schedules,
-    training_data,
-    workers,
-)
-from bitvec.runtime.train.retrain.batches import ArrayBatches, Batches, LoaderBatches
-from bitvec.runtime.train.retrain.recipe import Progress, Recipe, few_threads
+from bitvec.runtime.train.retrain import leaf_training
+from bitvec.runtime.train.retrain.preparation import Aim, Penalties, Rows, Run, Settings, prepare
+from bitvec.runtime.train.retrain.recipe import Progress, few_threads
 from bitvec.runtime.train.retrain.result import NOTHING_BETTER, RetrainResult, result
-from bitvec.runtime.train.retrain.selection import Selection
-from bitvec.runtime.train.retrain.soft_training import Goal, train_soft
-from bitvec.runtime.train.retrain.training_data import Data
-
-LEAVES = ("v", "base_score")
-MANY_ROWS = 10_000
+from bitvec.runtime.train.retrain.soft_training import train_soft
 
 
 def retrain(
@@ -151,7 +128,9 @@ def retrain(
         Remove branches that no training or validation row reaches and subtrees of equal leaves.
     checkpoint_path : path, optional
         Where the state is written at each evaluation. Where the file is there already, training
-        goes on from it and ends with the same result as without the interruption.
+        goes on from it and ends with the same result as without the interruption. A file of other
+        options, rows or another forest is refused; your own functions are known by module and
+        name, so remove the file after changing one.
     seed : int
         Fixes the split and the batches; on the CPU the result is then the same each time.
     progress : callable, optional
@@ -176,197 +155,66 @@ def retrain(
     each process, a loader yields each process its own.
     """
     require_forest(forest)
-    selected = _trainable(forest, trainable)
-    names = tuple(selected)
-    seed = options.whole("seed", seed, least=0)
-    if progress is not None and not callable(progress):
-        raise InputError(f"`progress` must be a function of an Evaluation, got {progress!r}.")
-    group = workers.current()
-    if quantile is not None and "quantile" not in (loss, metric):
-        raise InputError(
-            f"`quantile` must come with the loss or the metric quantile, got {quantile!r} with "
-            f'{loss!r}: pass loss="quantile".'
-        )
-    level = 0.5 if quantile is None else quantile
-    choices = {"loss": loss, "metric": metric, "quantile": level}
-    distils = None
-    if _is_loader(X, y):
-        if prune_dead:
-            raise InputError(
-                "`prune_dead` must be False where X is a loader: prune rows in memory."
-            )
-        _require_none(y=y, sample_weight=sample_weight, teacher=teacher)
-        data, held_out = None, training_data.held_out(forest, validation)
-    else:
-        every = training_data.read(forest, X, y, sample_weight)
-        aim = objective.of_forest(forest, every.target, **choices)
-        if teacher is not None:
-            distils = distillation.build(
-                aim, teacher, X, len(every), weight=teacher_weight, temperature=temperature
-            )
-            every = replace(every, teacher=distils.teacher)
-        data, held_out = training_data.split(forest, every, validation, seed)
-    n_steps = 4000 if data is not None and len(data) >= MANY_ROWS else 1500
-    if steps is not None:
-        n_steps = options.whole("steps", steps)
-    recipe = Recipe(
-        relaxation,
-        n_steps,
-        options.whole("batch_size", batch_size),
-        optimizers.find(optimizer),
-        options.positive("learning_rate", learning_rate),
-        options.positive("weight_decay", weight_decay, or_zero=True),
-        schedules.steepness(_gamma(forest, names) if gamma is None else gamma, gamma_schedule),
-        schedules.rate(rate_schedule, options.whole("warmup", warmup, least=0), n_steps),
-        options.whole("evaluations", evaluations),
-        None if patience is None else options.whole("patience", patience),
-        seed,
-        devices.find(device),
-        progress if group.is_first else None,
-    )
-    batches: Batches
-    if data is None:
-        batches = loaded = LoaderBatches(X, forest, recipe, group)
-        data = loaded.first
-        aim = objective.of_forest(forest, data.target, **choices)
-    else:
-        batches = ArrayBatches(data, recipe, group)
-    if "base_score" in names and probability_leaves.groups(forest) is not None:
-        raise InputError(
-            "`trainable` must not name base_score for a forest whose leaves hold probabilities: "
-            "leave it out, since what is added to them makes them none."
-        )
-    aim.require_targets(held_out.target, "validation[1]")
-    probabilities = probability_leaves.has_probability_leaves(forest) and not aim.soft
-    # Refuses a forest that cannot be relaxed before any work is done.
-    module = SoftForest.from_forest(
+    run = prepare(
         forest,
-        relaxation,
-        trainable=selected,
-        gamma=recipe.gamma(0.0),
-        dtype=_dtype(forest),
-        leaves="logits" if probabilities else "values",
-        device=recipe.device,
+        trainable,
+        Rows(X, y, sample_weight, validation),
+        Aim(loss, metric, quantile, teacher, teacher_weight, temperature),
+        Settings(
+            relaxation,
+            steps,
+            batch_size,
+            optimizer,
+            learning_rate,
+            rate_schedule,
+            warmup,
+            gamma,
+            gamma_schedule,
+            weight_decay,
+            evaluations,
+            patience,
+            prune_dead,
+            checkpoint_path,
+            seed,
+            device,
+            progress,
+        ),
+        Penalties(l1, l2, spatial, spatial_shape, spatial_matrix),
     )
-    smooth = regularisers.build(
-        module,
-        l1=l1,
-        l2=l2,
-        spatial=spatial,
-        spatial_shape=spatial_shape,
-        spatial_matrix=spatial_matrix,
-    )
-    goal = Goal(aim, distils, smooth)
-    kept = _checkpoint(checkpoint_path, forest, recipe, data, held_out, goal, selected)
-    selection = Selection(forest, aim, held_out.X, held_out.target, held_out.weight)
-    state = None if kept is None else kept.load()
-    if state is not None:
-        selection.restore(
-            checkpoint.take_forest(state, "best"),
-            checkpoint.part(state, "selection"),
-            state.record["selection"],
-        )
-    elif recipe.progress is not None:
-        recipe.progress(selection.history[0])
-    refits = forest.leaves.linear is None and _refits_leaves(selected, goal, batches)
-    stopped: str | None = None
-    if refits and "S" not in names and state is None:
-        with few_threads(forest.n_trees * recipe.batch_size, recipe.device):
-            stopped = leaf_training.refit_leaves(forest, aim, data, held_out, selection, recipe)
-    if not refits or set(names) - set(LEAVES):
-        with few_threads(forest.n_nodes * recipe.batch_size, recipe.device):
-            stopped = (
-                train_soft(module, goal, batches, selection, recipe, group, kept, state) or stopped
-            )
-        if refits and forest.n_trees > 1 and selection.best is not forest:
-            best = selection.best
-            leaf_training.refit_leaves(best, aim, data, held_out, selection, recipe)
-    notes = [stopped] if stopped else []
-    if refits and not set(names) - set(LEAVES):
-        asked = {
+    notes = _train(run)
+    if run.leaves_alone:
+        ignored = {
             "steps": steps, "patience": patience, "gamma": gamma, "checkpoint_path": checkpoint_path
         }  # fmt: skip
-        unused = [f"`{name}`" for name, value in asked.items() if value is not None]
+        unused = [f"`{name}`" for name, value in ignored.items() if value is not None]
         if unused:
             notes.append(
-                f"{', '.join(unused)} had no say: leaves alone are solved as a convex problem."
+                f"{', '.join(unused)} were ignored: leaves alone are solved as a convex problem."
             )
-    if selection.best is forest and not isinstance(validation, (tuple, list)):
+    if run.selection.best is forest and not isinstance(validation, (tuple, list)):
         notes.append(NOTHING_BETTER)
-    rows = np.concatenate([data.X, held_out.X]) if prune_dead else None
-    return result(selection, aim.metric, names, notes, rows)
+    rows = np.concatenate([run.data.X, run.held_out.X]) if prune_dead else None
+    return result(run.selection, run.goal.objective.metric, run.names, notes, rows)
 
 
-def _is_loader(X: Any, y: Any) -> bool:
-    """Return whether X yields batches: it has no rows of its own and no y beside it."""
-    return y is None and not hasattr(X, "shape") and isinstance(X, Iterable)
-
-
-def _require_none(**given: Any) -> None:
-    for name, value in given.items():
-        if value is not None:
-            raise InputError(
-                f"`{name}` must be left out where X is a loader: yield (X, y, sample_weight)."
-            )
-
-
-def _trainable(forest: Forest, trainable: Any) -> dict[str, Any]:
-    """Return what may move, by name, and which part of it."""
-    if trainable is None:
-        return dict.fromkeys(("S", "b", "v") if forest.n_trees == 1 else ("v",), "all")
-    names = find_trainable(trainable, forest).names
-    if not names:
-        raise InputError(f"`trainable` must name at least one of {', '.join(TRAINABLE)}, got none.")
-    return dict(trainable) if isinstance(trainable, Mapping) else dict.fromkeys(names, "all")
-
-
-def _refits_leaves(selected: dict[str, Any], goal: Goal, batches: Batches) -> bool:
-    """Return whether leaves are fitted on hard routes by a solver of their own."""
-    return (
-        selected.get("v") == "all"
-        and goal.distillation is None
-        and isinstance(batches, ArrayBatches)
-    )
-
-
-def _gamma(forest: Forest, names: tuple[str, ...]) -> tuple[float, float]:
-    if "S" not in names:
-        return 8.0, 60.0
-    return (1.0, 4.0) if forest.output.is_classifier else (4.0, 30.0)
-
-
-def _dtype(forest: Forest) -> torch.dtype:
-    """Return float32, or float64 where finite leaves overflow in it."""
-    v = forest.leaves.v
-    too_large = np.any(np.abs(v[np.isfinite(v)]) > np.finfo(np.float32).max)
-    return torch.float64 if too_large else torch.float32
-
-
-def _checkpoint(
-    path: Any,
-    forest: Forest,
-    recipe: Recipe,
-    data: Data,
-    held_out: Data,
-    goal: Goal,
-    selected: dict[str, Any],
-) -> checkpoint.Checkpoint | None:
-    if path is None:
-        return None
-    run = {
-        "recipe": [
-            recipe.relaxation, recipe.steps, recipe.batch_size, recipe.optimizer,
-            recipe.learning_rate, recipe.weight_decay, recipe.evaluations, recipe.patience,
-            recipe.seed,
-        ],
-        "steepness": [recipe.gamma(part) for part in np.linspace(0, 1, 257)],
-        "rates": [recipe.rate(part) for part in np.linspace(0, 1, 257)],
-        "goal": [goal.objective, goal.distillation, goal.regularisers],
-        "trainable": selected,
-    }  # fmt: skip
-    arrays = [
-        part
-        for rows in (data, held_out)
-        for part in (rows.X, rows.target, rows.weight, rows.teacher)
-    ]
-    return checkpoint.at(path, checkpoint.digest(forest, arrays, run))
+def _train(run: Run) -> list[str]:
+    """Offer hard forests to the selection; return why training ended early, if it did."""
+    forest, goal, data, held_out = run.forest, run.goal, run.data, run.held_out
+    selection, recipe, aim = run.selection, run.recipe, run.goal.objective
+    stopped: str | None = None
+    if run.refits_leaves and "S" not in run.names and run.state is None:
+        with few_threads(forest.n_trees * recipe.batch_size, recipe.device):
+            stopped = leaf_training.refit_leaves(forest, aim, data, held_out, selection, recipe)
+    if not run.leaves_alone:
+        with few_threads(forest.n_nodes * recipe.batch_size, recipe.device):
+            stopped = (
+                train_soft(
+                    run.module, goal, run.batches, selection, recipe, run.workers, run.kept,
+                    run.state,
+                )
+                or stopped
+            )  # fmt: skip
+        if run.refits_leaves and forest.n_trees > 1 and selection.best is not forest:
+            best = selection.best
+            leaf_training.refit_leaves(best, aim, data, held_out, selection, recipe)
+    return [stopped] if stopped else []

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 import subprocess
 import sys
 import textwrap
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from retraining import grown, oblique_classes  # noqa: E402
 
 from bitvec import files  # noqa: E402
 from bitvec.errors import FileFormatError, InputError  # noqa: E402
-from bitvec.runtime.train.retrain import retrain  # noqa: E402
+from bitvec.runtime.train.retrain import checkpoint, retrain  # noqa: E402
 
 RUN = {"steps": 40, "batch_size": 64, "evaluations": 4}
 
@@ -143,21 +144,57 @@ def other_loss(raw, target):
     return 2 * torch.nn.functional.cross_entropy(raw, target, reduction="none").square()
 
 
-def test_the_digest_of_a_function_is_that_of_its_code():
-    from bitvec.runtime.train.retrain import checkpoint
+@dataclass
+class Scaled:
+    factor: float
 
+    def __call__(self, step):
+        return self.factor * step
+
+
+PAIRS = {
+    "functions": (my_loss, other_loss),
+    "partial arguments": (
+        functools.partial(other_loss, target=1.0),
+        functools.partial(other_loss, target=2.0),
+    ),
+    "fields of callables": (Scaled(1.0), Scaled(2.0)),
+    "functions of torch": (torch.nn.functional.mse_loss, torch.nn.functional.l1_loss),
+    "classes": (torch.nn.Linear, torch.nn.ReLU),
+    "numbers": ({"gamma": (1.0, 8.0)}, {"gamma": (1.0, 9.0)}),
+    "arrays": (np.arange(3.0), np.arange(4.0)),
+    # Where the text of a long array is cut.
+    "long arrays": (np.zeros(3000, bool), np.arange(3000) == 1500),
+}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_a_digest_is_that_of_options(name):
     forest, X, _, _ = problem()
+    one, other = (checkpoint.digest(forest, [X], {"value": value}) for value in PAIRS[name])
+    assert one != other
+    assert one == checkpoint.digest(forest, [X], {"value": PAIRS[name][0]})
 
-    def digest(value):
-        return checkpoint.digest(forest, [X], {"value": value})
 
-    first = digest(my_loss)
-    assert digest(my_loss) == first
-    assert digest(other_loss) != first
-    mask = np.zeros(3000, bool)
-    moved = mask.copy()
-    moved[1500] = True  # where the text of a long array is cut
-    assert digest(mask) != digest(moved)
+def test_every_process_tells_the_same():
+    code = (
+        "import json, functools, torch\n"
+        "from bitvec.runtime.train.retrain.checkpoint import described\n"
+        "def loss(raw, target, names={'a', 'b', 'c'}): return raw in {'x', 'y', 'z'}\n"
+        "print(json.dumps(described([functools.partial(loss, q={'u', 'v', 'w'}), torch.float32,"
+        " torch.optim.AdamW, torch.nn.functional.mse_loss, None, object()])))"
+    )
+    told = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env=os.environ | {"PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(told) == 1
 
 
 def test_a_run_that_lost_its_patience_is_not_taken_up_again(tmp_path):
