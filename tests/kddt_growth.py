@@ -1,6 +1,6 @@
 """A slow, literal grower of Kernel Density Decision Trees: plain definitions, every event tried.
 
-The mass of a row in a box is a product of differences of `FeatureKernel.cdf`; a threshold is worth
+The mass of a row in a box is a product of differences of `FeatureKernel.cdf`; a threshold gains
 what the impurities of the two boxes that it makes say. Nothing is updated and nothing is sorted
 but the list of thresholds to try.
 """
@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from bitvec.core.kernels import FeatureKernel
-from bitvec.learners.kddt.events import Laws, laws_of
+from bitvec.learners.kddt.events import Densities, densities_of
 from bitvec.learners.kddt.growth import EPSILON, GAIN, SMALLEST
 from bitvec.learners.kddt.scan import ROUNDING
 from bitvec.learners.kddt.tree import Limits, Targets, class_targets, mean_targets, share_targets
@@ -21,7 +21,7 @@ from bitvec.learners.kddt.tree import Limits, Targets, class_targets, mean_targe
 
 @dataclass(frozen=True)
 class Sample:
-    """Rows, the law around each value, weights and targets.
+    """Rows, the density around each value, weights and targets.
 
     Parameters
     ----------
@@ -42,8 +42,8 @@ class Sample:
     criterion: str
 
     @property
-    def laws(self) -> Laws:
-        return laws_of(self.X, self.kernels, self.uncertainty)
+    def densities(self) -> Densities:
+        return densities_of(self.X, self.kernels, self.uncertainty)
 
     @property
     def targets(self) -> Targets:
@@ -68,20 +68,20 @@ class Sample:
             width = self.uncertainty[row, feature]
         return FeatureKernel(kernel.edges, kernel.mass, np.array([width]), np.zeros(0))
 
-    def law(self, row: int, feature: int) -> FeatureKernel:
+    def density(self, row: int, feature: int) -> FeatureKernel:
         """Return the kernel around one value."""
         return self.laws_of_values[row][feature]
 
     def below(self, feature: int, t: np.ndarray) -> np.ndarray:
         """Return P(x' <= t) of each row, (n_rows, n_thresholds)."""
         columns = self.X[:, feature]
-        return np.array([self.law(row, feature).cdf(t, x) for row, x in enumerate(columns)])
+        return np.array([self.density(row, feature).cdf(t, x) for row, x in enumerate(columns)])
 
     def before(self, feature: int, t: np.ndarray) -> np.ndarray:
         """Return P(x' < t) of each row, (n_rows, n_thresholds)."""
         share = self.below(feature, t)
         for row, x in enumerate(self.X[:, feature]):
-            if self.law(row, feature).bandwidth[0] == 0:
+            if self.density(row, feature).bandwidth[0] == 0:
                 share[row] = x < np.asarray(t)
         return share
 
@@ -150,7 +150,7 @@ class Candidate:
 def children(
     sample: Sample, u: np.ndarray, feature: int, threshold: float, share: np.ndarray
 ) -> Candidate:
-    """Return what a threshold is worth that sends this share of each row left."""
+    """Return what a threshold gains that sends this share of each row left."""
     sides = u * share, u * (1 - share)
     return Candidate(feature, threshold, sum(loss(sample, side) for side in sides), sides[0].sum())
 
@@ -170,8 +170,8 @@ def positions(sample: Sample, box: Box, feature: int, u: np.ndarray) -> np.ndarr
     """Return where the density of a row changes in (low, high], rising."""
     at = set()
     for row in np.flatnonzero(u):
-        law = sample.law(int(row), feature)
-        at |= set((sample.X[row, feature] + law.bandwidth[0] * law.edges).tolist())
+        density = sample.density(int(row), feature)
+        at |= set((sample.X[row, feature] + density.bandwidth[0] * density.edges).tolist())
     return np.array(sorted(t for t in at if box.low[feature] < t <= box.high[feature]))
 
 
@@ -217,7 +217,7 @@ def candidates(sample: Sample, box: Box, feature: int, least: float) -> list[Can
 def best_splits(sample: Sample, box: Box, limits: Limits) -> list[Candidate]:
     """Return the best candidate of each feature that has one."""
     each = [
-        candidates(sample, box, feature, limits.min_mass) for feature in range(sample.X.shape[1])
+        candidates(sample, box, feature, limits.min_weight) for feature in range(sample.X.shape[1])
     ]
     return [min(own, key=lambda c: (c.loss, c.threshold)) for own in each if own]
 
@@ -243,7 +243,7 @@ def grow_slowly(sample: Sample, limits: Limits, box: Box | None = None, depth: i
     box = everywhere(sample) if box is None else box
     u = masses(sample, box)
     node = Node(float(u.sum()), loss(sample, u))
-    if depth >= limits.max_depth or node.mass < 2 * limits.min_mass:
+    if depth >= limits.max_depth or node.mass < 2 * limits.min_weight:
         return node
     pure = least_gain = GAIN * node.mass
     if sample.criterion in ("shares", "squares"):
@@ -254,7 +254,7 @@ def grow_slowly(sample: Sample, limits: Limits, box: Box | None = None, depth: i
     every = [
         c
         for feature in range(sample.X.shape[1])
-        for c in candidates(sample, box, feature, limits.min_mass)
+        for c in candidates(sample, box, feature, limits.min_weight)
     ]
     if not every:
         return node

@@ -1,4 +1,4 @@
-"""Hypothesis strategies: rows with laws around their values, weights and targets."""
+"""Hypothesis strategies: rows with densities around their values, weights and targets."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def samples(
     max_rows: int = 9,
     max_features: int = 3,
     criteria: list[str] | None = None,
-    laws: tuple[str, ...] = ("constant", "by location", "by value", "some crisp"),
+    densities: tuple[str, ...] = ("constant", "by location", "by value", "some crisp"),
 ) -> Sample:
     """Draw a sample; bandwidths of one sample differ by less than 2^7."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
@@ -64,7 +64,7 @@ def samples(
     n_features = draw(st.integers(1, max_features))
     criterion = draw(st.sampled_from(criteria or CRITERIA))
     unit = draw(bandwidths or st.sampled_from([2.0**-4, 2.0**-2, 0.5, 1.0, 2.0]))
-    kind = draw(st.sampled_from(laws))
+    kind = draw(st.sampled_from(densities))
     names = [draw(st.sampled_from(sorted(SHAPES))) for _ in range(n_features)]
     if kind == "by location":
         kernels = [kernel(name, [unit, 4 * unit, unit / 8], (-0.5, 0.75)) for name in names]
@@ -90,7 +90,7 @@ def samples(
 @st.composite
 def boxes(draw, sample: Sample, feature: int) -> tuple[float, float]:
     """Draw an interval of a feature that holds some mass: wide, narrow, or just at an event."""
-    widest = max(sample.law(row, feature).bandwidth[0] for row in range(len(sample.X)))
+    widest = max(sample.density(row, feature).bandwidth[0] for row in range(len(sample.X)))
     middle = float(draw(st.sampled_from(sample.X[:, feature].tolist())))
     units = st.sampled_from([0.0, 2.0**-16, 2.0**-8, 0.125, 0.375, 0.5, 1.0, 2.0, np.inf])
     reach = max(widest, 2.0**-8)

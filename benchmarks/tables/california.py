@@ -17,7 +17,7 @@ Rows = tuple[Array, Array]
 
 ALPHAS: Final = np.logspace(-5, -1, 13)
 TUNED: Final = {"ccp_alpha": np.logspace(-6, -2, 13), "min_samples_leaf": [1, 5, 10, 20]}
-MIN_MASS: Final = 5
+MIN_WEIGHT: Final = 5
 """Rows that a leaf of a Kernel Density Decision Tree has at least."""
 
 
@@ -72,7 +72,9 @@ def kddt(X: Array, y: Array, test: Rows, seed: int) -> Record:
     """
     answer: Record = {}
     for kind, kernel in (("crisp", None), ("soft", "same")):
-        model = KDDTRegressor(min_mass=MIN_MASS, predict_kernel=kernel, random_state=seed, n_jobs=1)
+        model = KDDTRegressor(
+            min_weight=MIN_WEIGHT, predict_kernel=kernel, random_state=seed, n_jobs=1
+        )
         begin = time.process_time()
         model.fit(X, y)
         answer[kind] = {

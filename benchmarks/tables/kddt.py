@@ -28,7 +28,7 @@ from benchmarks.datasets import read
 from bitvec.converters.native.kddt import from_kddt_forest
 from bitvec.core.kernels import box
 from bitvec.learners.kddt.answers import answers
-from bitvec.learners.kddt.events import laws_of
+from bitvec.learners.kddt.events import densities_of
 from bitvec.learners.kddt.rules import GRID
 from bitvec.learners.kddt.search import search
 from bitvec.learners.kddt.sklearn import KDDTClassifier, KDDTRegressor
@@ -192,7 +192,7 @@ def regression(data: Path, seed: int) -> dict[str, Any]:
         scoring="neg_mean_squared_error",
         n_jobs=1,
     )
-    own: dict[str, Any] = {"min_mass": 5, "random_state": seed, "n_jobs": 1}
+    own: dict[str, Any] = {"min_weight": 5, "random_state": seed, "n_jobs": 1}
     models: dict[str, Any] = {
         "cart": tuned,
         "soft": KDDTRegressor(**own),
@@ -229,8 +229,8 @@ class _Fold:
         def score(tree: GrownTree, bandwidth: Array, rows: Array) -> Array:
             right = []
             for widths in (bandwidth, np.zeros(n_features)):
-                laws = laws_of(self.X[rows], [box(h) for h in widths])
-                found = answers(tree, laws).argmax(axis=1)
+                densities = densities_of(self.X[rows], [box(h) for h in widths])
+                found = answers(tree, densities).argmax(axis=1)
                 right.append(float(np.sum(found == self.y[rows])))
             return np.array(right)
 

@@ -1,4 +1,4 @@
-"""What a grown tree answers for rows of given laws, for scoring while bandwidths are searched."""
+"""Answers of a grown tree for rows of given densities, to score bandwidths by."""
 
 from __future__ import annotations
 
@@ -6,34 +6,34 @@ import numpy as np
 from jaxtyping import Float
 
 from bitvec.core.arrays import Array
-from bitvec.learners.kddt.events import Laws
+from bitvec.learners.kddt.events import Densities
 from bitvec.learners.kddt.stacks import child_rows, doubled
 from bitvec.learners.kddt.tree import GrownTree
 from bitvec.runtime.predict.cpu.compiling import kernel
 
 
-def answers(tree: GrownTree, laws: Laws) -> Float[Array, "n_rows n_outputs"]:
-    """Return the expectation of a tree's values under the law of each row.
+def answers(tree: GrownTree, densities: Densities) -> Float[Array, "n_rows n_outputs"]:
+    """Return the expectation of a tree's values under the density of each row.
 
     Equal to that of its lifted forest but for rounding: a row's masses are multiplied node by node,
     all rows of a node at once, where the forest's engine follows row by row.
     """
-    n_features, n_rows, n_edges = laws.at.shape
+    n_features, n_rows, n_edges = densities.at.shape
     return expected(
         tree.left,
         tree.right,
         tree.feature,
         tree.threshold,
         tree.value,
-        laws.at.reshape(n_features, n_rows * n_edges),
-        laws.share,
+        densities.at.reshape(n_features, n_rows * n_edges),
+        densities.share,
         n_rows,
     )
 
 
 @kernel
 def expected(left, right, feature, threshold, value, at, share, n_rows):  # type: ignore[no-untyped-def]
-    """Return the mean of values over the leaves that each row's law reaches, depth first.
+    """Return the mean of values over the leaves that each row's density reaches, depth first.
 
     A frame holds the rows of a node and their masses, as in `growth.grow`.
     """

@@ -2,7 +2,7 @@
 
 Values on a grid, such as pixels or counts, have many rows at each position. Their changes of
 density are added up there, one pass over the node's rows without any order; then the walk looks at
-each position once, at all classes. The thresholds and their worths are those of
+each position once, at all classes. The thresholds and their gains are those of
 `scan.best_threshold` but for the rounding of sums, which stays that of the node's mass as long as
 no density is large for the range of the positions: see `events.FLAT`.
 """
@@ -89,8 +89,8 @@ def all_of(bin, n_outputs, criterion):  # type: ignore[no-untyped-def]
 
 
 @inner
-def worth_at(S, m, s, w, left, dt, criterion):  # type: ignore[no-untyped-def]
-    """Return what the children are worth at t + dt, where the mass on the left is `left`."""
+def gain_at(S, m, s, w, left, dt, criterion):  # type: ignore[no-untyped-def]
+    """Return the gain of the children at t + dt, where the mass on the left is `left`."""
     right = w - left
     below_sum, above_sum = 0.0, 0.0
     if criterion == ENTROPY:
@@ -114,7 +114,7 @@ def worth_at(S, m, s, w, left, dt, criterion):  # type: ignore[no-untyped-def]
 def best_of_bins(  # type: ignore[no-untyped-def]
     position, slope, jump, counts, low, high, s, w, least, tie, criterion, S, m
 ):
-    """Return the best worth of a threshold in (low, high), and the threshold; -inf if none may be.
+    """Return the best gain of a threshold in (low, high), and the threshold; -inf if none may be.
 
     Parameters
     ----------
@@ -146,9 +146,9 @@ def best_of_bins(  # type: ignore[no-untyped-def]
             jumps_here = jumps > 0 and position[p] == here
         if here > t:
             if jumped and fewest <= W <= most:
-                worth = worth_at(S, m, s, w, W, 0.0, criterion)
-                if worth > best + tie:
-                    best, threshold, pending = worth, t, True
+                gain = gain_at(S, m, s, w, W, 0.0, criterion)
+                if gain > best + tie:
+                    best, threshold, pending = gain, t, True
             if pending and n_open == 0:
                 # Anywhere in the gap the children are the same: its middle is farthest from rows.
                 threshold = between(t, here)
@@ -161,13 +161,13 @@ def best_of_bins(  # type: ignore[no-untyped-def]
                 for goal in (least, w - least):
                     if W + doubt < goal < left - doubt and least <= w - least:
                         cut = min((goal - W) / MW, dt)
-                        worth = worth_at(S, m, s, w, W + cut * MW, cut, criterion)
-                        if worth > best + tie and t < t + cut < high:
-                            best, threshold = worth, t + cut
+                        gain = gain_at(S, m, s, w, W + cut * MW, cut, criterion)
+                        if gain > best + tie and t < t + cut < high:
+                            best, threshold = gain, t + cut
                 if fewest <= left <= most and (here < high or jumps_here):
-                    worth = worth_at(S, m, s, w, left, dt, criterion)
-                    if worth > best + tie:
-                        best, threshold = worth, here
+                    gain = gain_at(S, m, s, w, left, dt, criterion)
+                    if gain > best + tie:
+                        best, threshold = gain, here
                         pending = not jumps_here
                         if jumps_here:
                             threshold = np.nextafter(here, -np.inf)

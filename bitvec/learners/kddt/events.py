@@ -1,6 +1,6 @@
 """Where the density of each training row changes: the events that a split scan walks along.
 
-Around each value x_ij lies a law of x'_ij = x_ij + H_ij · u, where u has the piecewise-constant
+Around each value x_ij lies a density of x'_ij = x_ij + H_ij · u, where u has the piecewise-constant
 density of the feature's kernel. Its density changes at x_ij + H_ij · edge, for each edge. These
 positions, sorted once per feature, are all that the scan of every node needs.
 """
@@ -27,8 +27,8 @@ the sums then round by this many units of the last place of a mass."""
 
 
 @dataclass(frozen=True, slots=True)
-class Laws:
-    """The law of each training value: where its kernel's edges lie, and the mass left of each.
+class Densities:
+    """The density of each training value: where its kernel's edges lie, and the mass left of each.
 
     Parameters
     ----------
@@ -42,9 +42,9 @@ class Laws:
     at: Float[Array, "n_features n_rows n_edges"]
     share: Float[Array, "n_features n_edges"]
 
-    def take(self, rows: Int64[Array, " n"]) -> Laws:
-        """Return the laws of some rows."""
-        return Laws(np.ascontiguousarray(self.at[:, rows]), self.share)
+    def take(self, rows: Int64[Array, " n"]) -> Densities:
+        """Return the densities of some rows."""
+        return Densities(np.ascontiguousarray(self.at[:, rows]), self.share)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +79,14 @@ class Events:
     place: Int32[Array, "n_features n_positions"]
 
 
-def laws_of(
+def densities_of(
     X: Float[Array, "n_rows n_features"],
     kernels: Sequence[FeatureKernel],
     uncertainty: Float[Array, "n_rows n_features"] | None = None,
-) -> Laws:
-    """Return the law of each training value.
+) -> Densities:
+    """Return the density of each training value.
 
-    A law with a piece too narrow to hold two numbers counts as crisp.
+    A density with a piece too narrow to hold two numbers counts as crisp.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def laws_of(
     narrow = (np.diff(at, axis=2) < narrowest[:, :, None]) & (np.diff(edges) > 0)[:, None, :]
     crisp = narrow.any(axis=2)
     at[crisp] = x[crisp][:, None]
-    return Laws(at, share)
+    return Densities(at, share)
 
 
 def _shape(kernel: FeatureKernel) -> tuple[Array, Array]:
@@ -134,23 +134,27 @@ def ascending(X: Float[Array, "n_rows n_features"]) -> Int64[Array, "n_features 
     return np.argsort(X.T, axis=1, kind="stable")
 
 
-def events_of(laws: Laws, by_value: Int64[Array, "n_features n_rows"] | None = None) -> Events:
+def events_of(
+    densities: Densities, by_value: Int64[Array, "n_features n_rows"] | None = None
+) -> Events:
     """Return the sorted events of all rows; `by_value` is their `ascending` order, if known.
 
     Each edge's positions rise with x where bandwidths are constant: a stable sort, by merging,
     finds these runs and takes linear time.
     """
-    n_features, n_rows, n_edges = laws.at.shape
+    n_features, n_rows, n_edges = densities.at.shape
     if by_value is None:
-        by_value = ascending(laws.at[:, :, 0].T)
-    gap = np.diff(laws.at, axis=2)
+        by_value = ascending(densities.at[:, :, 0].T)
+    gap = np.diff(densities.at, axis=2)
     # By the positions as they are rounded, so that the pieces hold all of a row's mass.
     density = np.zeros((n_features, n_rows, n_edges + 1))
-    np.divide(np.diff(laws.share, axis=1)[:, None, :], gap, out=density[:, :, 1:-1], where=gap > 0)
+    np.divide(
+        np.diff(densities.share, axis=1)[:, None, :], gap, out=density[:, :, 1:-1], where=gap > 0
+    )
     change = np.diff(density, axis=2)
     turn = (density[:, :, :-1] == 0).astype(np.int8) - (density[:, :, 1:] == 0)
     turn[change == 0] = 0
-    crisp = laws.at[:, :, 0] == laws.at[:, :, -1]
+    crisp = densities.at[:, :, 0] == densities.at[:, :, -1]
     change[crisp, 0] = np.inf
     order = np.zeros((n_features, n_rows * n_edges), np.int32)
     count = np.zeros(n_features, np.int64)
@@ -162,10 +166,10 @@ def events_of(laws: Laws, by_value: Int64[Array, "n_features n_rows"] | None = N
         listed = listed[flat[listed] != 0]
         if crisp[feature].any():  # jumps come first
             listed = listed[np.argsort(~np.isinf(flat[listed]), kind="stable")]
-        kept = listed[np.argsort(laws.at[feature].ravel()[listed], kind="stable")]
+        kept = listed[np.argsort(densities.at[feature].ravel()[listed], kind="stable")]
         order[feature, : kept.size] = kept
         count[feature] = kept.size
-        at = laws.at[feature].ravel()[kept]
+        at = densities.at[feature].ravel()[kept]
         number = np.cumsum(np.diff(at, prepend=at[:1]) > 0)
         if kept.size and 2 * (number[-1] + 1) < kept.size and _is_flat(flat[kept], at):
             place[feature, kept] = number

@@ -6,8 +6,8 @@ import numpy as np
 
 from bitvec.learners.kddt.bins import best_of_bins, fill, pays
 from bitvec.learners.kddt.masses import (
-    drawn_worth,
-    laws_differ,
+    densities_differ,
+    drawn_gain,
     loss_of,
     share_of,
     support,
@@ -24,7 +24,7 @@ LEAST = 1e-12
 GAIN = 1e-9
 """What a split must gain to be more than rounding: of a node's mass, for vectors of its loss."""
 TIE = 1e-3
-"""Of that: by how much the worth of two splits must differ, or the first is taken."""
+"""Of that: by how much the gains of two splits must differ, or the first is taken."""
 FAR = 4
 """Events of a feature are filtered anew where those above are so many times as many: then all that
 filtering takes is a share of what the nodes above took."""
@@ -59,7 +59,7 @@ def grow(  # type: ignore[no-untyped-def]
     n_outputs,
     criterion,
     max_depth,
-    min_mass,
+    min_weight,
     min_gain,
     max_features,
     draws,
@@ -110,7 +110,7 @@ def grow(  # type: ignore[no-untyped-def]
     slope = np.zeros((n_positions.max(), n_outputs + 1))
     jump, n_of_bin = np.zeros_like(slope), np.zeros((len(slope), 4), np.int64)
     shuffled = np.arange(n_features)
-    smallest = SMALLEST * min_mass
+    smallest = SMALLEST * min_weight
     scale = 0.0
     if criterion == VECTORS:
         scale = np.abs(Y).max()
@@ -165,10 +165,10 @@ def grow(  # type: ignore[no-untyped-def]
             if criterion == VECTORS:
                 least_gain = GAIN * node_loss
                 pure = w * (4.0 * EPSILON * scale) ** 2
-            if depth >= max_depth or w < 2.0 * min_mass * (1.0 - ROUNDING) or node_loss <= pure:
+            if depth >= max_depth or w < 2.0 * min_weight * (1.0 - ROUNDING) or node_loss <= pure:
                 depth -= 1
                 continue
-            worth = -node_loss
+            unsplit = -node_loss
             if criterion == VECTORS:
                 centre[:] = s / w
                 s[:] = 0.0
@@ -176,12 +176,12 @@ def grow(  # type: ignore[no-untyped-def]
             for c in range(n_outputs):
                 squares += s[c] * s[c]
             if criterion != ENTROPY:
-                worth = squares / w
+                unsplit = squares / w
             if not draws:
                 stamp[own] = node
                 event_top[depth + 1] = event_top[depth]
                 counts[depth * n_features : (depth + 1) * n_features] = -1
-            least, tie = max(min_mass, LEAST * w), TIE * least_gain
+            least, tie = max(min_weight, LEAST * w), TIE * least_gain
             best, best_feature, best_at = -np.inf, -1, 0.0
             looked, rates_are_masses = 0, False
             for number in range(n_features):
@@ -189,13 +189,13 @@ def grow(  # type: ignore[no-untyped-def]
                     other = number + int(uniform(state) * (n_features - number))
                     shuffled[number], shuffled[other] = shuffled[other], shuffled[number]
                 j = shuffled[number]
-                if not laws_differ(own, at[j], n_edges):
+                if not densities_differ(own, at[j], n_edges):
                     continue
                 looked += 1
                 if draws:
                     begin, end = support(own, at[j], n_edges, low[j], high[j])
                     t = begin + uniform(state) * (end - begin)
-                    found = drawn_worth(
+                    found = drawn_gain(
                         own,
                         own_u,
                         at[j],
@@ -306,7 +306,7 @@ def grow(  # type: ignore[no-untyped-def]
                     best, best_feature, best_at = found, j, t
                 if looked >= max_features and best > -np.inf:
                     break
-            gain = best - worth
+            gain = best - unsplit
             if best_feature < 0 or gain <= least_gain or gain < min_gain * everything:
                 depth -= 1
                 continue

@@ -1,4 +1,4 @@
-"""Masses of rows in a node: of their laws, of their classes, and what they lose there."""
+"""Masses of rows in a node: of their densities, of their classes, and what they lose there."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bitvec.runtime.predict.cpu.compiling import inlined, inner
 
 @inner
 def share_below(t, at, share):  # type: ignore[no-untyped-def]
-    """Return the mass of a law in (-inf, t]."""
+    """Return the mass of a density in (-inf, t]."""
     last = at.size - 1
     if t >= at[last]:
         return 1.0
@@ -24,7 +24,7 @@ def share_below(t, at, share):  # type: ignore[no-untyped-def]
 
 @inner
 def share_between(at, low, high, share):  # type: ignore[no-untyped-def]
-    """Return the mass of a law in (low, high]."""
+    """Return the mass of a density in (low, high]."""
     return max(share_below(high, at, share) - share_below(low, at, share), 0.0)
 
 
@@ -102,10 +102,10 @@ def loss_of(rows, u, Y, s, w, criterion):  # type: ignore[no-untyped-def]
 
 
 @inner
-def drawn_worth(  # type: ignore[no-untyped-def]
+def drawn_gain(  # type: ignore[no-untyped-def]
     rows, u, at, n_edges, share, low, high, t, codes, Y, centre, s, w, least, criterion, S
 ):
-    """Return what a given threshold is worth; -inf if a child would have too little mass."""
+    """Return the gain of a given threshold; -inf if a child would have too little mass."""
     S[:] = 0.0
     left = 0.0
     for k in range(rows.size):
@@ -120,17 +120,17 @@ def drawn_worth(  # type: ignore[no-untyped-def]
     right = w - left
     if not (left >= least and right >= least):
         return -np.inf
-    worth = 0.0
+    gain = 0.0
     for c in range(S.size):
         above = s[c] - S[c]
         if criterion == ENTROPY:
             if S[c] > 0.0:
-                worth += S[c] * np.log(S[c] / left)
+                gain += S[c] * np.log(S[c] / left)
             if above > 0.0:
-                worth += above * np.log(above / right)
+                gain += above * np.log(above / right)
         else:
-            worth += S[c] * S[c] / left + above * above / right
-    return worth
+            gain += S[c] * S[c] / left + above * above / right
+    return gain
 
 
 @inner
@@ -146,8 +146,8 @@ def support(rows, at, n_edges, low, high):  # type: ignore[no-untyped-def]
 
 
 @inner
-def laws_differ(rows, at, n_edges):  # type: ignore[no-untyped-def]
-    """Return whether not all rows have the same law."""
+def densities_differ(rows, at, n_edges):  # type: ignore[no-untyped-def]
+    """Return whether not all rows have the same density."""
     last = n_edges - 1
     first = rows[0] * n_edges
     for k in range(1, rows.size):

@@ -23,30 +23,30 @@ LABELS, VECTORS, ENTROPY = 0, 1, 2
 ROUNDING = 1e-9
 """How far a child's mass may fall below the least that is allowed, for each unit of it."""
 SURE = 1e-12
-"""More than rounding, for each unit, when worths are compared without a division."""
+"""More than rounding, for each unit, when gains are compared without a division."""
 DROP = 64.0
 """Where the density falls by this factor, the sums over slopes are taken anew: what cancelled in
 them is rounding of the larger ones."""
 
 
 @inner
-def children_worth(S, m, s, w, squares, W, MW, Q, A, M, P, R, dt, criterion):  # type: ignore[no-untyped-def]
-    """Return what the children's masses are worth at t + dt.
+def children_gain(S, m, s, w, squares, W, MW, Q, A, M, P, R, dt, criterion):  # type: ignore[no-untyped-def]
+    """Return the gain of the children at t + dt, up to a constant.
 
-    The loss of the children is a constant minus this worth.
+    The loss of the children is a constant minus it.
     """
     left = W + dt * MW
     right = w - left
     if criterion == ENTROPY:
-        worth = 0.0
+        gain = 0.0
         for c in range(s.size):
             below = S[c] + dt * m[c]
             above = s[c] - below
             if below > 0.0:
-                worth += below * np.log(below / left)
+                gain += below * np.log(below / left)
             if above > 0.0:
-                worth += above * np.log(above / right)
-        return worth
+                gain += above * np.log(above / right)
+        return gain
     q_left = Q + dt * (2.0 * A + dt * M)
     q_right = squares - 2.0 * (P + dt * R) + q_left
     return q_left / left + q_right / right
@@ -60,15 +60,15 @@ def row_of(event, n_edges):  # type: ignore[no-untyped-def]
 
 @inner
 def may_win(squares, W, MW, w, Q, A, M, P, R, dt, most, criterion):  # type: ignore[no-untyped-def]
-    """Return False if the worth at t + dt is surely not above `most`, without a division."""
+    """Return False if the gain at t + dt is surely not above `most`, without a division."""
     if criterion == ENTROPY:
         return True
     left = W + dt * MW
     right = w - left
     q_left = Q + dt * (2.0 * A + dt * M)
     q_right = squares - 2.0 * (P + dt * R) + q_left
-    worth, bound = q_left * right + q_right * left, most * (left * right)
-    return not worth < bound - SURE * (abs(worth) + abs(bound))
+    gain, bound = q_left * right + q_right * left, most * (left * right)
+    return not gain < bound - SURE * (abs(gain) + abs(bound))
 
 
 @inner
@@ -114,7 +114,7 @@ def best_threshold(  # type: ignore[no-untyped-def]
     since,
     open_rows,
 ):
-    """Return the best worth of a threshold in (low, high), and the threshold; -inf if none may be.
+    """Return the best gain of a threshold in (low, high), and the threshold; -inf if none may be.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def best_threshold(  # type: ignore[no-untyped-def]
         Of the node's rows, by position.
     at, change, turn : (n_rows * n_edges,)
     rate : float64, (n_rows,)
-        Density factor of each row: its mass in the node over the share of its law there.
+        Density factor of each row: its mass in the node over the share of its density there.
     centre : float64, (n_outputs,)
         What is taken from vectors: their mean in the node, which rounds least.
     s, w, squares
@@ -130,7 +130,8 @@ def best_threshold(  # type: ignore[no-untyped-def]
     least : float
         Mass that each child must have.
     tie : float
-        What a later threshold must be worth more than an earlier one: less is rounding.
+        By how much the gain of a later threshold must exceed that of an earlier one: less is
+        rounding.
     S, m, rest, since, open_rows : (n_outputs,)
         Room for the masses left of t, their slopes and what rounding took of them, where masses
         were brought up to date, and how many rows of the class have a density at t.
@@ -155,9 +156,9 @@ def best_threshold(  # type: ignore[no-untyped-def]
             is_jump = change[event] == np.inf
         if here > t:
             if jumped and fewest <= W <= most:
-                worth = children_worth(S, m, s, w, squares, W, MW, Q, A, M, P, R, 0.0, criterion)
-                if worth > best + tie:
-                    best, threshold, pending = worth, t, True
+                gain = children_gain(S, m, s, w, squares, W, MW, Q, A, M, P, R, 0.0, criterion)
+                if gain > best + tie:
+                    best, threshold, pending = gain, t, True
             if pending and n_open == 0:
                 # Anywhere in the gap the children are the same: its middle is farthest from rows.
                 threshold = between(t, here)
@@ -169,20 +170,20 @@ def best_threshold(  # type: ignore[no-untyped-def]
                 for goal in (least, w - least):
                     if W + doubt < goal < left - doubt and least <= w - least:
                         cut = min((goal - W) / slope, dt)
-                        worth = children_worth(
+                        gain = children_gain(
                             S, m, s, w, squares, W, slope, Q, A, M, P, R, cut, criterion
                         )
-                        if worth > best + tie and t < t + cut < high:
-                            best, threshold = worth, t + cut
+                        if gain > best + tie and t < t + cut < high:
+                            best, threshold = gain, t + cut
                 if fewest <= left <= most and may_win(
                     squares, W, slope, w, Q, A, M, P, R, dt, best + tie, criterion
                 ):
-                    worth = children_worth(
+                    gain = children_gain(
                         S, m, s, w, squares, W, slope, Q, A, M, P, R, dt, criterion
                     )
                     before_jump = is_jump and at[event] == here
-                    if worth > best + tie and (here < high or before_jump):
-                        best, threshold = worth, here
+                    if gain > best + tie and (here < high or before_jump):
+                        best, threshold = gain, here
                         pending = not before_jump
                         if before_jump:
                             threshold = np.nextafter(here, -np.inf)

@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Int64
 
 from bitvec.core.arrays import Array
 from bitvec.core.kernels import FeatureKernel
-from bitvec.learners.kddt.events import Laws, ascending, events_of, laws_of
+from bitvec.learners.kddt.events import Densities, ascending, densities_of, events_of
 from bitvec.learners.kddt.shapes import scaled
 from bitvec.learners.kddt.tree import GrownTree, Limits, Targets, grow_tree, stopping
 
@@ -88,9 +88,9 @@ def search(
     def one(width: float, fold: int) -> Float[Array, " n_kinds"]:
         bandwidth = width * sigma
         rest = np.flatnonzero(folds != fold)
-        laws: Laws = laws_of(X[rest], scaled(shapes, bandwidth))
-        events = events_of(laws, _among(order, folds != fold))
-        tree = grow_tree(laws, events, targets.take(rest), weight[rest], limits, stop=stop)
+        densities: Densities = densities_of(X[rest], scaled(shapes, bandwidth))
+        events = events_of(densities, _among(order, folds != fold))
+        tree = grow_tree(densities, events, targets.take(rest), weight[rest], limits, stop=stop)
         return score(finish(tree), bandwidth, rows_of[fold])
 
     with ThreadPoolExecutor(n_jobs) as pool, stopping() as stop:

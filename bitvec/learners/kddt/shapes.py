@@ -77,7 +77,7 @@ def scaled(
 
 
 def deviation(shape: FeatureKernel) -> float:
-    """Return the standard deviation of u, the law of a kernel of bandwidth 1."""
+    """Return the standard deviation of u, the density of a kernel of bandwidth 1."""
     low, high = shape.edges[:-1], shape.edges[1:]
     mean = float(shape.mass @ (low + high)) / 2
     return float(np.sqrt(shape.mass @ (low**2 + low * high + high**2) / 3 - mean**2))

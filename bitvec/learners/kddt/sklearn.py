@@ -20,7 +20,7 @@ class KDDTClassifier(KernelClassifier, SingleTree):
     ----------
     criterion : "gini" or "entropy"
     kernel : "box", "gaussian", FeatureKernel, or one FeatureKernel per feature
-        The law of x' around each training value x; see `bitvec.core.kernels.FeatureKernel` for
+        The density of x' around each training value x; see `bitvec.core.kernels.FeatureKernel` for
         asymmetric kernels and for bandwidths that depend on x, which `bandwidth` multiplies.
     bandwidth : number, (n_features,) numbers, "cv", "silverman" or "likelihood"
         Half the width of a box, the standard deviation of a Gaussian, in each feature's own units;
@@ -29,7 +29,7 @@ class KDDTClassifier(KernelClassifier, SingleTree):
     n_pieces : int
         Pieces that stand for a Gaussian, cut at 3 standard deviations.
     predict_kernel : "same", None, or like `kernel`
-        The law of x' around a row to predict; None predicts crisply, by one leaf.
+        The density of x' around a row to predict; None predicts crisply, by one leaf.
     predict_bandwidth : number or (n_features,) numbers, optional
         Of the prediction kernel; `bandwidth_` if not given.
     bandwidths : (n_bandwidths,), optional
@@ -38,8 +38,8 @@ class KDDTClassifier(KernelClassifier, SingleTree):
     cv : int
         Folds of the cross-validation, drawn by `random_state`.
     max_depth : int, optional
-    min_mass : float
-        Least mass of a leaf, in rows of weight 1.
+    min_weight : float
+        Least weight of a leaf, in rows of weight 1.
     min_gain : float
         Least decrease of the mean loss by a split.
     max_features : int, float, "sqrt" or "log2", optional
@@ -98,7 +98,7 @@ class KDDTClassifier(KernelClassifier, SingleTree):
         bandwidths: Any = None,
         cv: int = 5,
         max_depth: int | None = None,
-        min_mass: float = 1.0,
+        min_weight: float = 1.0,
         min_gain: float = 0.0,
         max_features: Any = None,
         ccp_alpha: float = 0.0,
@@ -116,7 +116,7 @@ class KDDTClassifier(KernelClassifier, SingleTree):
             bandwidths=bandwidths,
             cv=cv,
             max_depth=max_depth,
-            min_mass=min_mass,
+            min_weight=min_weight,
             min_gain=min_gain,
             max_features=max_features,
             ccp_alpha=ccp_alpha,
@@ -134,7 +134,7 @@ class KDDTRegressor(RegressorMixin, SingleTree):  # type: ignore[misc]
     Parameters
     ----------
     kernel : "box", "gaussian", FeatureKernel, or one FeatureKernel per feature
-        The law of x' around each training value x; see `bitvec.core.kernels.FeatureKernel` for
+        The density of x' around each training value x; see `bitvec.core.kernels.FeatureKernel` for
         asymmetric kernels and for bandwidths that depend on x, which `bandwidth` multiplies.
     bandwidth : number, (n_features,) numbers, "cv", "silverman" or "likelihood"
         Half the width of a box, the standard deviation of a Gaussian, in each feature's own units;
@@ -143,7 +143,7 @@ class KDDTRegressor(RegressorMixin, SingleTree):  # type: ignore[misc]
     n_pieces : int
         Pieces that stand for a Gaussian, cut at 3 standard deviations.
     predict_kernel : "same", None, or like `kernel`
-        The law of x' around a row to predict; None predicts crisply, by one leaf.
+        The density of x' around a row to predict; None predicts crisply, by one leaf.
     predict_bandwidth : number or (n_features,) numbers, optional
         Of the prediction kernel; `bandwidth_` if not given.
     bandwidths : (n_bandwidths,), optional
@@ -152,8 +152,8 @@ class KDDTRegressor(RegressorMixin, SingleTree):  # type: ignore[misc]
     cv : int
         Folds of the cross-validation, drawn by `random_state`.
     max_depth : int, optional
-    min_mass : float
-        Least mass of a leaf, in rows of weight 1.
+    min_weight : float
+        Least weight of a leaf, in rows of weight 1.
     min_gain : float
         Least decrease of the mean loss by a split.
     max_features : int, float, "sqrt" or "log2", optional
@@ -188,7 +188,7 @@ class KDDTRegressor(RegressorMixin, SingleTree):  # type: ignore[misc]
     --------
     >>> from sklearn.datasets import load_diabetes
     >>> X, y = load_diabetes(return_X_y=True)
-    >>> model = KDDTRegressor(bandwidth="silverman", min_mass=20).fit(X, y)
+    >>> model = KDDTRegressor(bandwidth="silverman", min_weight=20).fit(X, y)
     >>> model.score(X, y) > 0.4
     True
 

@@ -40,7 +40,7 @@ class KDDTRandomForestClassifier(KernelClassifier, _KernelForest):
     bootstrap : bool
         Whether each tree grows on rows drawn with replacement.
     kernel : "box", "gaussian", FeatureKernel, or one FeatureKernel per feature
-        The law of x' around each training value x; see `bitvec.core.kernels.FeatureKernel` for
+        The density of x' around each training value x; see `bitvec.core.kernels.FeatureKernel` for
         asymmetric kernels and for bandwidths that depend on x, which `bandwidth` multiplies.
     bandwidth : number, (n_features,) numbers, "cv", "silverman" or "likelihood"
         Half the width of a box, the standard deviation of a Gaussian, in each feature's own units;
@@ -49,7 +49,7 @@ class KDDTRandomForestClassifier(KernelClassifier, _KernelForest):
     n_pieces : int
         Pieces that stand for a Gaussian, cut at 3 standard deviations.
     predict_kernel : "same", None, or like `kernel`
-        The law of x' around a row to predict; None predicts crisply, by one leaf.
+        The density of x' around a row to predict; None predicts crisply, by one leaf.
     predict_bandwidth : number or (n_features,) numbers, optional
         Of the prediction kernel; `bandwidth_` if not given.
     bandwidths : (n_bandwidths,), optional
@@ -58,8 +58,8 @@ class KDDTRandomForestClassifier(KernelClassifier, _KernelForest):
     cv : int
         Folds of the cross-validation, drawn by `random_state`.
     max_depth : int, optional
-    min_mass : float
-        Least mass of a leaf, in rows of weight 1.
+    min_weight : float
+        Least weight of a leaf, in rows of weight 1.
     min_gain : float
         Least decrease of the mean loss by a split.
     max_features : int, float, "sqrt" or "log2", optional
@@ -120,7 +120,7 @@ class KDDTRandomForestClassifier(KernelClassifier, _KernelForest):
         bandwidths: Any = None,
         cv: int = 5,
         max_depth: int | None = None,
-        min_mass: float = 1.0,
+        min_weight: float = 1.0,
         min_gain: float = 0.0,
         max_features: Any = "sqrt",
         ccp_alpha: float = 0.0,
@@ -138,7 +138,7 @@ class KDDTRandomForestClassifier(KernelClassifier, _KernelForest):
             bandwidths=bandwidths,
             cv=cv,
             max_depth=max_depth,
-            min_mass=min_mass,
+            min_weight=min_weight,
             min_gain=min_gain,
             max_features=max_features,
             ccp_alpha=ccp_alpha,
@@ -162,7 +162,7 @@ class KDDTRandomForestRegressor(RegressorMixin, _KernelForest):  # type: ignore[
     bootstrap : bool
         Whether each tree grows on rows drawn with replacement.
     kernel : "box", "gaussian", FeatureKernel, or one FeatureKernel per feature
-        The law of x' around each training value x; see `bitvec.core.kernels.FeatureKernel` for
+        The density of x' around each training value x; see `bitvec.core.kernels.FeatureKernel` for
         asymmetric kernels and for bandwidths that depend on x, which `bandwidth` multiplies.
     bandwidth : number, (n_features,) numbers, "cv", "silverman" or "likelihood"
         Half the width of a box, the standard deviation of a Gaussian, in each feature's own units;
@@ -171,7 +171,7 @@ class KDDTRandomForestRegressor(RegressorMixin, _KernelForest):  # type: ignore[
     n_pieces : int
         Pieces that stand for a Gaussian, cut at 3 standard deviations.
     predict_kernel : "same", None, or like `kernel`
-        The law of x' around a row to predict; None predicts crisply, by one leaf.
+        The density of x' around a row to predict; None predicts crisply, by one leaf.
     predict_bandwidth : number or (n_features,) numbers, optional
         Of the prediction kernel; `bandwidth_` if not given.
     bandwidths : (n_bandwidths,), optional
@@ -180,8 +180,8 @@ class KDDTRandomForestRegressor(RegressorMixin, _KernelForest):  # type: ignore[
     cv : int
         Folds of the cross-validation, drawn by `random_state`.
     max_depth : int, optional
-    min_mass : float
-        Least mass of a leaf, in rows of weight 1.
+    min_weight : float
+        Least weight of a leaf, in rows of weight 1.
     min_gain : float
         Least decrease of the mean loss by a split.
     max_features : int, float, "sqrt" or "log2", optional
@@ -240,7 +240,7 @@ class KDDTRandomForestRegressor(RegressorMixin, _KernelForest):  # type: ignore[
         bandwidths: Any = None,
         cv: int = 5,
         max_depth: int | None = None,
-        min_mass: float = 1.0,
+        min_weight: float = 1.0,
         min_gain: float = 0.0,
         max_features: Any = 1.0,
         ccp_alpha: float = 0.0,
@@ -258,7 +258,7 @@ class KDDTRandomForestRegressor(RegressorMixin, _KernelForest):  # type: ignore[
             bandwidths=bandwidths,
             cv=cv,
             max_depth=max_depth,
-            min_mass=min_mass,
+            min_weight=min_weight,
             min_gain=min_gain,
             max_features=max_features,
             ccp_alpha=ccp_alpha,
@@ -303,7 +303,7 @@ class KDDTExtraTreesClassifier(KDDTRandomForestClassifier):
         bandwidths: Any = None,
         cv: int = 5,
         max_depth: int | None = None,
-        min_mass: float = 1.0,
+        min_weight: float = 1.0,
         min_gain: float = 0.0,
         max_features: Any = "sqrt",
         ccp_alpha: float = 0.0,
@@ -324,7 +324,7 @@ class KDDTExtraTreesClassifier(KDDTRandomForestClassifier):
             bandwidths=bandwidths,
             cv=cv,
             max_depth=max_depth,
-            min_mass=min_mass,
+            min_weight=min_weight,
             min_gain=min_gain,
             max_features=max_features,
             ccp_alpha=ccp_alpha,
@@ -366,7 +366,7 @@ class KDDTExtraTreesRegressor(KDDTRandomForestRegressor):
         bandwidths: Any = None,
         cv: int = 5,
         max_depth: int | None = None,
-        min_mass: float = 1.0,
+        min_weight: float = 1.0,
         min_gain: float = 0.0,
         max_features: Any = 1.0,
         ccp_alpha: float = 0.0,
@@ -386,7 +386,7 @@ class KDDTExtraTreesRegressor(KDDTRandomForestRegressor):
             bandwidths=bandwidths,
             cv=cv,
             max_depth=max_depth,
-            min_mass=min_mass,
+            min_weight=min_weight,
             min_gain=min_gain,
             max_features=max_features,
             ccp_alpha=ccp_alpha,

@@ -18,7 +18,7 @@ from bitvec.errors import InputError, MissingLibraryError
 from bitvec.learners.draws import drawn_rows, feature_count
 from bitvec.learners.kddt.answers import answers
 from bitvec.learners.kddt.bandwidths import RULES, Chosen, checked_grid, given_bandwidth
-from bitvec.learners.kddt.events import events_of, laws_of
+from bitvec.learners.kddt.events import densities_of, events_of
 from bitvec.learners.kddt.pruning import PruningPath, merged, pruned, pruning_path
 from bitvec.learners.kddt.rules import GRID, likelihood, silverman, spread
 from bitvec.learners.kddt.scan import LABELS
@@ -84,7 +84,7 @@ class KernelTrees(NativeEstimator):
         bandwidths: Any = None,
         cv: int = 5,
         max_depth: int | None = None,
-        min_mass: float = 1.0,
+        min_weight: float = 1.0,
         min_gain: float = 0.0,
         max_features: Any = None,
         ccp_alpha: float = 0.0,
@@ -101,7 +101,7 @@ class KernelTrees(NativeEstimator):
         self.bandwidths = bandwidths
         self.cv = cv
         self.max_depth = max_depth
-        self.min_mass = min_mass
+        self.min_weight = min_weight
         self.min_gain = min_gain
         self.max_features = max_features
         self.ccp_alpha = ccp_alpha
@@ -121,7 +121,7 @@ class KernelTrees(NativeEstimator):
         Parameters
         ----------
         X : array or data frame, (n_rows, n_features)
-            Finite numbers: a missing value has no law.
+            Finite numbers: a missing value has no density.
         y : (n_rows,) or (n_rows, n_outputs)
             Labels or values. A classifier also takes the probabilities of classes, (n_rows,
             n_classes), whose columns are then the classes, by name where they have names.
@@ -145,10 +145,10 @@ class KernelTrees(NativeEstimator):
         X, targets, weight, classes = self._training(X, y, sample_weight)
         n_features = X.shape[1]
         total = float(weight.sum())
-        if len(X) > 1 and total < 2 * self._limits(n_features).min_mass:
+        if len(X) > 1 and total < 2 * self._limits(n_features).min_weight:
             warnings.warn(
-                f"No node has the mass for two leaves of `min_mass` {self.min_mass}: the weights "
-                f"sum to {total:.3g}; scale `sample_weight`, or lower `min_mass`.",
+                f"No node has the weight for two leaves of `min_weight` {self.min_weight}: the "
+                f"weights sum to {total:.3g}; scale `sample_weight`, or lower `min_weight`.",
                 stacklevel=2,
             )
         bootstrap = options.flag("bootstrap", self._bootstrap)
@@ -157,13 +157,13 @@ class KernelTrees(NativeEstimator):
         X, targets, weight, widths = _weighing(X, targets, weight, widths)
         random = check_random_state(self.random_state)
         chosen = self._chosen(X, targets, weight, shapes, random, widths)
-        laws = laws_of(X, scaled(shapes, chosen.bandwidth), widths)
-        events = None if self._random_thresholds else events_of(laws)
+        densities = densities_of(X, scaled(shapes, chosen.bandwidth), widths)
+        events = None if self._random_thresholds else events_of(densities)
         limits = self._limits(n_features)
 
         def one(seed: int) -> GrownTree:
             own = weight * drawn_rows(len(X), seed) if bootstrap else weight
-            return self._finished(grow_tree(laws, events, targets, own, limits, seed, stop))
+            return self._finished(grow_tree(densities, events, targets, own, limits, seed, stop))
 
         seeds = random.randint(SEEDS, size=self._n_trees or 1).tolist()
         with (
@@ -247,8 +247,8 @@ class KernelTrees(NativeEstimator):
 
         def score(tree: GrownTree, bandwidth: Array, rows: Array) -> Array:
             kernel = self._predicting(shapes, bandwidth)
-            laws = laws_of(X[rows], scaled(shapes, crisp) if kernel is None else kernel)
-            return np.array([self._score(answers(tree, laws), Y[rows], weight[rows])])
+            densities = densities_of(X[rows], scaled(shapes, crisp) if kernel is None else kernel)
+            return np.array([self._score(answers(tree, densities), Y[rows], weight[rows])])
 
         folds = random.permutation(len(X)) % min(n_folds, len(X))
         with counter("bandwidths", shown=bool(self.verbose)) as told:
@@ -278,14 +278,14 @@ class KernelTrees(NativeEstimator):
         """Return when to stop; `whole` for the single tree whose bandwidth a forest takes."""
         if self.max_depth is not None:
             options.whole("max_depth", self.max_depth, least=0)
-        options.positive("min_mass", self.min_mass)
+        options.positive("min_weight", self.min_weight)
         options.positive("min_gain", self.min_gain, or_zero=True)
         options.positive("ccp_alpha", self.ccp_alpha, or_zero=True)
         options.flag("merge_leaves", self.merge_leaves)
         whole = whole and self._n_trees is not None
         return Limits(
             DEEPEST if self.max_depth is None else min(int(self.max_depth), DEEPEST),
-            float(self.min_mass),
+            float(self.min_weight),
             float(self.min_gain),
             None if whole else feature_count(self.max_features, n_features),
             self._random_thresholds and not whole,
@@ -366,10 +366,12 @@ class SingleTree(KernelTrees):
         shapes = kernel_shapes(self.kernel, X.shape[1], self.n_pieces)
         random = check_random_state(self.random_state)
         chosen = self._chosen(X, targets, weight, shapes, random, None)
-        laws = laws_of(X, scaled(shapes, chosen.bandwidth))
+        densities = densities_of(X, scaled(shapes, chosen.bandwidth))
         seed = int(random.randint(SEEDS))
         limits = self._limits(X.shape[1])
-        return pruning_path(grow_tree(laws, events_of(laws), targets, weight, limits, seed))
+        return pruning_path(
+            grow_tree(densities, events_of(densities), targets, weight, limits, seed)
+        )
 
 
 def _weighing(

@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float, Int8, Int32, Int64
 from bitvec.converters.native import KDDT
 from bitvec.core.arrays import Array
 from bitvec.core.kernels import FeatureKernel
-from bitvec.learners.kddt.events import Events, Laws
+from bitvec.learners.kddt.events import Densities, Events
 from bitvec.learners.kddt.growth import grow
 from bitvec.learners.kddt.scan import ENTROPY, LABELS, VECTORS
 
@@ -84,8 +84,8 @@ class Limits:
     Parameters
     ----------
     max_depth : int
-    min_mass : float
-        Least mass of a leaf, in rows of weight 1.
+    min_weight : float
+        Least weight of a leaf, in rows of weight 1.
     min_gain : float
         Least decrease of the tree's loss, for each unit of mass of all rows, by a split.
     max_features : int, optional
@@ -95,7 +95,7 @@ class Limits:
     """
 
     max_depth: int = DEEPEST
-    min_mass: float = 1.0
+    min_weight: float = 1.0
     min_gain: float = 0.0
     max_features: int | None = None
     random_thresholds: bool = False
@@ -182,7 +182,7 @@ def stopping() -> Iterator[Int8[Array, " 1"]]:
 
 
 def grow_tree(
-    laws: Laws,
+    densities: Densities,
     events: Events | None,
     targets: Targets,
     weight: Float[Array, " n_rows"],
@@ -194,9 +194,9 @@ def grow_tree(
 
     Parameters
     ----------
-    laws : Laws
+    densities : Densities
     events : Events, optional
-        Of `laws`; not needed where thresholds are drawn.
+        Of `densities`; not needed where thresholds are drawn.
     weight : float64, (n_rows,)
         Mass of each row, with a positive sum; a row of none counts as not there.
     seed : int
@@ -204,14 +204,14 @@ def grow_tree(
     stop : int8, (1,), optional
         Growth ends, with part of a tree, when this becomes 1: see `stopping`.
     """
-    n_features, n_rows, n_edges = laws.at.shape
+    n_features, n_rows, n_edges = densities.at.shape
     if events is None:
         none, no = np.zeros((n_features, 0)), np.zeros(n_features, np.int64)
         whole = none.astype(np.int32)
         events = Events(whole, no, none, none.astype(np.int8), none, no, whole)
     left, right, feature, threshold, mass, loss, total = grow(
-        laws.at.reshape(n_features, n_rows * n_edges),
-        laws.share,
+        densities.at.reshape(n_features, n_rows * n_edges),
+        densities.share,
         events.order,
         events.count,
         events.change,
@@ -225,7 +225,7 @@ def grow_tree(
         targets.n_outputs,
         targets.criterion,
         limits.max_depth,
-        float(limits.min_mass),
+        float(limits.min_weight),
         float(limits.min_gain),
         limits.max_features or n_features,
         limits.random_thresholds,

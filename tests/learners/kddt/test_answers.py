@@ -9,22 +9,26 @@ from kddt_samples import samples
 
 import bitvec
 from bitvec.learners.kddt.answers import answers
-from bitvec.learners.kddt.events import events_of, laws_of
+from bitvec.learners.kddt.events import densities_of, events_of
 from bitvec.learners.kddt.tree import Limits, grow_tree, native
 
 
-@given(samples(laws=("constant", "by location")), st.booleans())
+@given(samples(densities=("constant", "by location")), st.booleans())
 @settings(max_examples=20)
 def test_answers_are_those_of_the_lifted_tree(sample, soft):
     tree = grow_tree(
-        sample.laws, events_of(sample.laws), sample.targets, sample.weight, Limits(min_mass=0.5)
+        sample.densities,
+        events_of(sample.densities),
+        sample.targets,
+        sample.weight,
+        Limits(min_weight=0.5),
     )
     kernels = sample.kernels
     n_features = sample.X.shape[1]
     own = native(tree, n_features, kernel=kernels if soft else None)
     X = np.concatenate([sample.X, sample.X[::-1] + 0.0625])
     narrow = [type(k)(k.edges, k.mass, 0 * k.bandwidth, k.location) for k in kernels]
-    found = answers(tree, laws_of(X, kernels if soft else narrow))
+    found = answers(tree, densities_of(X, kernels if soft else narrow))
     expected = bitvec.compile(bitvec.convert(own)).raw(X)
     # Products of masses are taken in another order.
     scale = 1 + np.abs(own.V).max()

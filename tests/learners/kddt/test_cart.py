@@ -10,7 +10,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from bitvec.core.kernels import box
-from bitvec.learners.kddt.events import events_of, laws_of
+from bitvec.learners.kddt.events import densities_of, events_of
 from bitvec.learners.kddt.growth import GAIN
 from bitvec.learners.kddt.tree import (
     GrownTree,
@@ -32,19 +32,19 @@ def data(name: str, step: float | None = None) -> tuple[np.ndarray, np.ndarray]:
 
 
 def ours(X: np.ndarray, y: np.ndarray, criterion: str, bandwidth: float, limits: Limits):
-    laws = laws_of(X, [box(bandwidth)] * X.shape[1])
+    densities = densities_of(X, [box(bandwidth)] * X.shape[1])
     targets = (
         mean_targets(y[:, None].astype(float))
         if criterion == "squared_error"
         else class_targets(y, int(y.max()) + 1, criterion)
     )
-    return grow_tree(laws, events_of(laws), targets, np.ones(len(X)), limits)
+    return grow_tree(densities, events_of(densities), targets, np.ones(len(X)), limits)
 
 
 def theirs(X: np.ndarray, y: np.ndarray, criterion: str, limits: Limits):
     kind = DecisionTreeRegressor if criterion == "squared_error" else DecisionTreeClassifier
     depth = None if limits.max_depth > 1000 else limits.max_depth
-    least = int(limits.min_mass)
+    least = int(limits.min_weight)
     return kind(criterion=criterion, max_depth=depth, min_samples_leaf=least, random_state=0).fit(
         X, y
     )
@@ -124,7 +124,7 @@ def compare(
     name: str, criterion: str, bandwidth: float, least: float, step: float | None = None
 ) -> Comparison:
     X, y = data(name, step)
-    limits = Limits(min_mass=least)
+    limits = Limits(min_weight=least)
     result = Comparison(
         X,
         ours(X, y, criterion, bandwidth, limits),

@@ -29,8 +29,8 @@ from bitvec.learners.kddt.tree import GrownTree, Limits, grow_tree
 
 
 def grown(sample: Sample, limits: Limits, seed: int = 0) -> GrownTree:
-    laws = sample.laws
-    return grow_tree(laws, events_of(laws), sample.targets, sample.weight, limits, seed)
+    densities = sample.densities
+    return grow_tree(densities, events_of(densities), sample.targets, sample.weight, limits, seed)
 
 
 def same_arrays(one: GrownTree, other: GrownTree, **close) -> None:
@@ -80,11 +80,11 @@ def scale_of(sample: Sample) -> float:
 
 
 @given(
-    samples(max_rows=7, max_features=2, laws=("constant", "by location")),
+    samples(max_rows=7, max_features=2, densities=("constant", "by location")),
     st.sampled_from([0.3, 0.5, 1.0]),
 )
-def test_the_grown_tree_is_the_one_of_the_definition(sample, min_mass):
-    limits = Limits(max_depth=3, min_mass=min_mass)
+def test_the_grown_tree_is_the_one_of_the_definition(sample, min_weight):
+    limits = Limits(max_depth=3, min_weight=min_weight)
     require_same(grow_slowly(sample, limits), grown(sample, limits), 0, scale_of(sample))
 
 
@@ -110,7 +110,7 @@ def test_the_grown_tree_is_the_one_of_the_definition_where_values_differ(crisp, 
         targets(criterion, n, 2, rng),
         criterion,
     )
-    limits = Limits(max_depth=3, min_mass=0.7)
+    limits = Limits(max_depth=3, min_weight=0.7)
     assert require_same(grow_slowly(sample, limits), grown(sample, limits), 0, scale_of(sample)) > 0
 
 
@@ -132,7 +132,7 @@ def require_greedy(
     assert tree.mass[k] == pytest.approx(u.sum(), abs=close)
     splits = best_splits(sample, place, limits)
     if tree.is_leaf[k]:
-        allowed = depth < limits.max_depth and u.sum() >= 2 * limits.min_mass and splits
+        allowed = depth < limits.max_depth and u.sum() >= 2 * limits.min_weight and splits
         if allowed:
             best = min(c.loss for c in splits)
             assert tree.loss[k] - best <= MARGIN * u.sum()
@@ -146,7 +146,7 @@ def require_greedy(
 
 @pytest.mark.parametrize("criterion", ["labels", "entropy", "squares"])
 def test_each_split_on_iris_is_the_best_in_its_box(criterion):
-    sample, limits = iris(criterion, 0.3), Limits(max_depth=2, min_mass=2.0)
+    sample, limits = iris(criterion, 0.3), Limits(max_depth=2, min_weight=2.0)
     tree = grown(sample, limits)
     assert tree.n_leaves > 2
     require_greedy(sample, tree, limits, 0, everywhere(sample))
@@ -169,24 +169,24 @@ def test_values_on_a_grid_grow_the_tree_of_the_walk_along_events(criterion, band
     sample = Sample(
         X, (box(bandwidth),) * 3, None, weight, targets(criterion, 400, 3, rng), criterion
     )
-    limits = Limits(max_depth=5, min_mass=2.0)
-    events = events_of(sample.laws)
+    limits = Limits(max_depth=5, min_weight=2.0)
+    events = events_of(sample.densities)
     assert np.all(events.n_positions == 12 * (1 if bandwidth == 0 else 2))
     walked = replace(events, n_positions=np.zeros(3, np.int64))
     trees = [
-        grow_tree(sample.laws, own, sample.targets, weight, limits) for own in (events, walked)
+        grow_tree(sample.densities, own, sample.targets, weight, limits) for own in (events, walked)
     ]
     assert trees[0].n_leaves > 8
     same_arrays(*trees, rtol=1e-9, atol=1e-9)
 
 
 @given(samples(max_rows=20), st.sampled_from([0.25, 0.5, 1.0, 2.5]))
-def test_no_leaf_is_lighter_than_allowed(sample, min_mass):
-    tree = grown(sample, Limits(min_mass=min_mass))
+def test_no_leaf_is_lighter_than_allowed(sample, min_weight):
+    tree = grown(sample, Limits(min_weight=min_weight))
     # A row whose mass in a child is below 1e-9 is left out there.
     dropped = 1e-9 * len(sample.X) * tree.left.size
     if tree.n_leaves > 1:
-        assert tree.mass[tree.is_leaf].min() >= min_mass - ROUNDING - dropped
+        assert tree.mass[tree.is_leaf].min() >= min_weight - ROUNDING - dropped
 
 
 @pytest.mark.parametrize("depth", range(5))
@@ -236,12 +236,12 @@ def ranked_features() -> Sample:
 def test_features_are_drawn_without_replacement(max_features):
     """Of four ranked features, the first of those drawn is chosen."""
     sample = ranked_features()
-    laws = sample.laws
-    events, n_draws = events_of(laws), 4000
+    densities = sample.densities
+    events, n_draws = events_of(densities), 4000
     limits = Limits(max_depth=1, max_features=max_features)
     chosen = np.zeros(5)
     for seed in range(n_draws):
-        tree = grow_tree(laws, events, sample.targets, sample.weight, limits, seed)
+        tree = grow_tree(densities, events, sample.targets, sample.weight, limits, seed)
         chosen[tree.feature[0]] += 1
     share = {1: [1 / 4] * 4, 2: [1 / 2, 1 / 3, 1 / 6, 0], 3: [3 / 4, 1 / 4, 0, 0], 4: [1, 0, 0, 0]}
     expected = np.array([*share[max_features], 0])
@@ -290,16 +290,16 @@ def test_a_row_of_no_weight_is_not_there(sample):
         sample.Y[there],
         sample.criterion,
     )
-    targets, limits = sample.targets, Limits(min_mass=0.5, max_depth=6)
+    targets, limits = sample.targets, Limits(min_weight=0.5, max_depth=6)
     one = grown(sample, limits)
-    laws = less.laws
-    other = grow_tree(laws, events_of(laws), targets.take(there), less.weight, limits)
+    densities = less.densities
+    other = grow_tree(densities, events_of(densities), targets.take(there), less.weight, limits)
     same_arrays(one, other, rtol=0, atol=0)
 
 
 @given(samples(max_rows=12), st.integers(0, 3))
 def test_drawn_thresholds_lie_where_the_mass_is(sample, seed):
-    tree = grown(sample, Limits(random_thresholds=True, max_features=1, min_mass=0.5), seed)
+    tree = grown(sample, Limits(random_thresholds=True, max_features=1, min_weight=0.5), seed)
     inner = np.flatnonzero(~tree.is_leaf)
     assert np.all(np.isfinite(tree.threshold[inner]))
     sides = tree.mass[tree.left[inner]] + tree.mass[tree.right[inner]]

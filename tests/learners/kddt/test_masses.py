@@ -25,8 +25,8 @@ def with_own_classes(sample: Sample) -> Sample:
 
 
 def grow_native(sample: Sample, limits: Limits) -> tuple[GrownTree, KDDT]:
-    laws = sample.laws
-    tree = grow_tree(laws, events_of(laws), sample.targets, sample.weight, limits)
+    densities = sample.densities
+    tree = grow_tree(densities, events_of(densities), sample.targets, sample.weight, limits)
     return tree, native(tree, sample.X.shape[1], kernel=sample.kernels)
 
 
@@ -35,18 +35,20 @@ def tolerance(tree: GrownTree, sample: Sample) -> float:
     return SMALLEST * tree.left.size + 1e-12 * float(sample.weight.sum())
 
 
-@given(samples(max_rows=20, laws=("constant", "by location")), st.sampled_from([0.1, 0.5, 1.0]))
-def test_masses_of_rows_are_memberships(sample, min_mass):
+@given(
+    samples(max_rows=20, densities=("constant", "by location")), st.sampled_from([0.1, 0.5, 1.0])
+)
+def test_masses_of_rows_are_memberships(sample, min_weight):
     sample = with_own_classes(sample)
-    tree, model = grow_native(sample, Limits(min_mass=min_mass, max_depth=8))
+    tree, model = grow_native(sample, Limits(min_weight=min_weight, max_depth=8))
     leaf = np.flatnonzero(tree.is_leaf)
     expected = sample.weight[:, None] * model.memberships(sample.X)
     np.testing.assert_allclose(tree.total[leaf].T, expected, rtol=0, atol=tolerance(tree, sample))
 
 
 @given(samples(max_rows=20), st.sampled_from([0.1, 1.0]))
-def test_masses_of_leaves_sum_to_the_total(sample, min_mass):
-    tree, _ = grow_native(sample, Limits(min_mass=min_mass, max_depth=8))
+def test_masses_of_leaves_sum_to_the_total(sample, min_weight):
+    tree, _ = grow_native(sample, Limits(min_weight=min_weight, max_depth=8))
     lost = tolerance(tree, sample) * len(sample.X)
     assert tree.mass[0] == pytest.approx(sample.weight.sum(), rel=1e-15)
     assert tree.mass[tree.is_leaf].sum() == pytest.approx(tree.mass[0], abs=lost)
@@ -66,7 +68,7 @@ def wine(shape: str) -> Sample:
 @pytest.mark.parametrize("shape", sorted(SHAPES))
 def test_masses_on_wine_are_memberships(shape):
     sample = wine(shape)
-    tree, model = grow_native(with_own_classes(sample), Limits(min_mass=5.0))
+    tree, model = grow_native(with_own_classes(sample), Limits(min_weight=5.0))
     leaf = np.flatnonzero(tree.is_leaf)
     assert leaf.size > 5
     np.testing.assert_allclose(
@@ -85,14 +87,14 @@ def test_values_are_weighted_means_under_memberships(shape):
 
 
 def drawn_values(
-    laws: tuple[FeatureKernel, ...], x: np.ndarray, n: int, rng: np.random.Generator
+    densities: tuple[FeatureKernel, ...], x: np.ndarray, n: int, rng: np.random.Generator
 ) -> np.ndarray:
     """Return rows drawn from the kernels around x."""
     columns = []
-    for law, value in zip(laws, x, strict=True):
-        piece = rng.choice(law.mass.size, n, p=law.mass)
-        u = law.edges[piece] + rng.random(n) * np.diff(law.edges)[piece]
-        width = law.bandwidth[np.searchsorted(law.location, value, side="right")]
+    for density, value in zip(densities, x, strict=True):
+        piece = rng.choice(density.mass.size, n, p=density.mass)
+        u = density.edges[piece] + rng.random(n) * np.diff(density.edges)[piece]
+        width = density.bandwidth[np.searchsorted(density.location, value, side="right")]
         columns.append(value + width * u)
     return np.column_stack(columns)
 
@@ -100,7 +102,7 @@ def drawn_values(
 @pytest.mark.parametrize("shape", sorted(SHAPES))
 def test_crisp_routes_of_drawn_rows_have_the_frequencies_of_memberships(shape):
     sample, n = wine(shape), 20_000
-    tree, model = grow_native(sample, Limits(max_depth=5, min_mass=2.0))
+    tree, model = grow_native(sample, Limits(max_depth=5, min_weight=2.0))
     rng = np.random.default_rng(1)
     for row in (0, 70, 150):
         u = model.memberships(sample.X[row : row + 1])[0]
@@ -110,9 +112,9 @@ def test_crisp_routes_of_drawn_rows_have_the_frequencies_of_memberships(shape):
         assert np.all(np.abs(frequency - u) <= 5 * sigma + 1e-12)
 
 
-@given(samples(max_rows=12, laws=("constant", "by location")), st.integers(0, 99))
+@given(samples(max_rows=12, densities=("constant", "by location")), st.integers(0, 99))
 def test_native_predicts_what_a_walk_does(sample, seed):
-    tree, _ = grow_native(sample, Limits(min_mass=0.5))
+    tree, _ = grow_native(sample, Limits(min_weight=0.5))
     model = native(tree, sample.X.shape[1])
     rng = np.random.default_rng(seed)
     X = np.vstack([sample.X, rng.normal(size=(10, sample.X.shape[1]))])

@@ -20,7 +20,7 @@ from kddt_growth import (
 from kddt_samples import kernel, samples, targets
 
 from bitvec.core.kernels import FeatureKernel, box
-from bitvec.learners.kddt.events import events_of, laws_of
+from bitvec.learners.kddt.events import densities_of, events_of
 from bitvec.learners.kddt.tree import (
     GrownTree,
     Limits,
@@ -32,12 +32,12 @@ from bitvec.learners.kddt.tree import (
 
 
 def grown(sample: Sample, limits: Limits) -> GrownTree:
-    laws = sample.laws
-    return grow_tree(laws, events_of(laws), sample.targets, sample.weight, limits)
+    densities = sample.densities
+    return grow_tree(densities, events_of(densities), sample.targets, sample.weight, limits)
 
 
 def in_units(sample: Sample, unit: float, offset: float = 0.0) -> Sample:
-    """Return the sample with its values, and the laws around them, in another unit."""
+    """Return the sample with its values, and the densities around them, in another unit."""
     kernels = tuple(
         FeatureKernel(k.edges, k.mass, k.bandwidth * unit, k.location * unit + offset)
         for k in sample.kernels
@@ -54,7 +54,7 @@ def require_same_shape(one: GrownTree, other: GrownTree) -> None:
 @given(samples(max_rows=12, max_features=2), st.sampled_from([-300, -40, 30, 500]))
 def test_the_unit_of_a_feature_does_not_matter(sample, power):
     """By a power of two, nothing is rounded otherwise; jumps' limits are an ulp of either."""
-    limits = Limits(min_mass=0.5, max_depth=5)
+    limits = Limits(min_weight=0.5, max_depth=5)
     one, other = grown(sample, limits), grown(in_units(sample, 2.0**power), limits)
     require_same_shape(one, other)
     np.testing.assert_allclose(other.threshold, one.threshold * 2.0**power, rtol=1e-15)
@@ -64,7 +64,7 @@ def test_the_unit_of_a_feature_does_not_matter(sample, power):
 def test_the_origin_of_a_feature_does_not_matter(sample, offset):
     """Values far from 0 lose digits: at 1e8 a unit has 2^26 steps, and a mass 1e-6 or less."""
     sample = replace(sample, X=np.round(sample.X * 8) / 8)
-    limits = Limits(min_mass=0.5, max_depth=1)
+    limits = Limits(min_weight=0.5, max_depth=1)
     one, other = grown(sample, limits), grown(in_units(sample, 1.0, offset), limits)
     if one.n_leaves == other.n_leaves == 2:
         size = float(sample.weight.sum()) * max(float(np.max(sample.Y**2)), 1.0)
@@ -77,8 +77,8 @@ def test_the_unit_of_weights_does_not_matter(criterion, power):
     rng = np.random.default_rng(power + 100)
     sample = fuzzy_rows(criterion, rng)
     unit = 2.0**power
-    one = grown(sample, Limits(min_mass=1.0))
-    other = grown(replace(sample, weight=sample.weight * unit), Limits(min_mass=unit))
+    one = grown(sample, Limits(min_weight=1.0))
+    other = grown(replace(sample, weight=sample.weight * unit), Limits(min_weight=unit))
     np.testing.assert_array_equal(one.left, other.left)
     np.testing.assert_allclose(other.mass, one.mass * unit, rtol=1e-7)
 
@@ -99,9 +99,15 @@ def test_the_unit_of_a_regression_does_not_matter(power):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 2))
     y = np.round(np.sin(2 * X[:, :1]) * 64) / 64
-    laws = laws_of(X, [box(0.1)] * 2)
+    densities = densities_of(X, [box(0.1)] * 2)
     one, other = (
-        grow_tree(laws, events_of(laws), mean_targets(y * unit), np.ones(60), Limits(min_mass=3.0))
+        grow_tree(
+            densities,
+            events_of(densities),
+            mean_targets(y * unit),
+            np.ones(60),
+            Limits(min_weight=3.0),
+        )
         for unit in (1.0, 2.0**power)
     )
     np.testing.assert_array_equal(one.left, other.left)
@@ -112,9 +118,9 @@ def test_the_unit_of_a_regression_does_not_matter(power):
 def test_equal_targets_make_pure_leaves(size):
     """A node of equal targets is a leaf, however large they are."""
     x = np.random.default_rng(0).normal(size=(60, 1))
-    laws = laws_of(x, [box(0.0)])
+    densities = densities_of(x, [box(0.0)])
     y = np.where(x > 0, size, 0.1)
-    tree = grow_tree(laws, events_of(laws), mean_targets(y), np.ones(60), Limits())
+    tree = grow_tree(densities, events_of(densities), mean_targets(y), np.ones(60), Limits())
     assert tree.n_leaves == 2
 
 
@@ -132,7 +138,7 @@ def test_degenerate_rows_make_one_leaf(criterion, bandwidth):
     for name, (X, own) in cases.items():
         sample = Sample(X, (box(bandwidth),) * 2, None, np.ones(len(X)), own, criterion)
         least = 2.0 if name == "too light" else 1.0
-        tree = grown(sample, Limits(min_mass=least))
+        tree = grown(sample, Limits(min_weight=least))
         assert tree.n_leaves == 1, name
         np.testing.assert_allclose(tree.value[0], own.mean(axis=0), rtol=0, atol=1e-12)
         assert native(tree, 2).raw(X) == pytest.approx(np.tile(own.mean(axis=0), (len(X), 1)))
@@ -142,12 +148,12 @@ def test_degenerate_rows_make_one_leaf(criterion, bandwidth):
 def test_constant_columns_are_never_read(drawn):
     rng = np.random.default_rng(0)
     X = np.column_stack([np.ones(50), rng.normal(size=50), np.full(50, -1e8)])
-    laws = laws_of(X, [box(0.3)] * 3)
+    densities = densities_of(X, [box(0.3)] * 3)
     y = (X[:, 1] > 0).astype(np.int64)
     limits = Limits(max_features=1, random_thresholds=drawn)
     own, n_leaves = class_targets(y, 2, "gini"), []
     for seed in range(10):
-        tree = grow_tree(laws, events_of(laws), own, np.ones(50), limits, seed)
+        tree = grow_tree(densities, events_of(densities), own, np.ones(50), limits, seed)
         assert set(tree.feature[~tree.is_leaf].tolist()) <= {1}
         n_leaves.append(tree.n_leaves)
     # A drawn threshold may leave too little on one side.
@@ -158,10 +164,16 @@ def test_constant_columns_are_never_read(drawn):
 def test_a_class_that_no_row_has_changes_nothing():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(50, 2)), rng.integers(0, 2, 50)
-    laws = laws_of(X, [box(0.3)] * 2)
+    densities = densities_of(X, [box(0.3)] * 2)
     for criterion in ("gini", "entropy"):
         one, other = (
-            grow_tree(laws, events_of(laws), class_targets(y, n, criterion), np.ones(50), Limits())
+            grow_tree(
+                densities,
+                events_of(densities),
+                class_targets(y, n, criterion),
+                np.ones(50),
+                Limits(),
+            )
             for n in (2, 5)
         )
         np.testing.assert_array_equal(one.threshold, other.threshold)
@@ -218,7 +230,7 @@ def test_a_bandwidth_of_few_ulps_loses_no_mass(ulps):
             Sample(X, (box(h),), None, np.ones(40), np.eye(2)[y], "labels")
             for h in (0.0, ulps * 2.0**-53)
         )
-        limits = Limits(max_depth=1, min_mass=4.0)
+        limits = Limits(max_depth=1, min_weight=4.0)
         one, other = grown(crisp, limits), grown(fuzzy, limits)
         assert other.loss[1:].sum() <= one.loss[1:].sum() + 1e-9
         assert other.mass[1:].min() >= 4 - 1e-9
@@ -234,7 +246,7 @@ def test_a_jump_at_the_upper_bound_of_a_box_can_be_cut_off():
         np.eye(2)[[0, 1, 1]],
         "labels",
     )
-    tree = grown(sample, Limits(max_depth=2, min_mass=0.5))
+    tree = grown(sample, Limits(max_depth=2, min_weight=0.5))
     assert tree.threshold[0] == 0
     assert tree.loss[tree.is_leaf].sum() == pytest.approx(0, abs=1e-12)
 
@@ -254,7 +266,7 @@ def test_no_leaf_is_empty_however_little_is_allowed(least):
     for seed in range(20):
         rng = np.random.default_rng(seed)
         sample = fuzzy_rows("labels", rng)
-        tree = grown(sample, Limits(min_mass=least, max_depth=4))
+        tree = grown(sample, Limits(min_weight=least, max_depth=4))
         assert tree.mass.min() > 0
         assert np.all(np.isfinite(tree.value))
 
@@ -280,9 +292,11 @@ def test_many_rows(criterion):
     n = 100_000
     X = rng.normal(size=(n, 5))
     y = (X[:, 0] * X[:, 1] > 0).astype(np.int64)
-    laws = laws_of(X, [box(0.1)] * 5)
+    densities = densities_of(X, [box(0.1)] * 5)
     own = class_targets(y, 2, "gini") if criterion == "labels" else mean_targets(y[:, None] + 0.0)
-    tree = grow_tree(laws, events_of(laws), own, np.ones(n), Limits(max_depth=8, min_mass=20.0))
+    tree = grow_tree(
+        densities, events_of(densities), own, np.ones(n), Limits(max_depth=8, min_weight=20.0)
+    )
     assert tree.mass[tree.is_leaf].sum() == pytest.approx(n, abs=1e-9 * n * tree.left.size)
     assert tree.mass[tree.is_leaf].min() >= 20 - 1e-4
     share = tree.loss[tree.is_leaf].sum() / tree.loss[0]
@@ -291,12 +305,14 @@ def test_many_rows(criterion):
 
 @pytest.mark.parametrize("power", [-54, -53, -52, -51, -50, -48])
 def test_a_bandwidth_below_the_last_place_of_values_ends_in_a_tree(power):
-    """A cut within so narrow a law rounds to one of its ends: such values count as crisp."""
+    """A cut within so narrow a density rounds to one of its ends: such values count as crisp."""
     for seed in range(12):
         rng = np.random.default_rng(seed)
         x = 1 + rng.integers(0, 9, (12, 1)) * 2.0**-52
         y = rng.integers(0, 3, (12, 1)).astype(float)
-        laws = laws_of(x, [box(2.0**power)])
-        tree = grow_tree(laws, events_of(laws), mean_targets(y), np.ones(12), Limits(min_mass=1.0))
+        densities = densities_of(x, [box(2.0**power)])
+        tree = grow_tree(
+            densities, events_of(densities), mean_targets(y), np.ones(12), Limits(min_weight=1.0)
+        )
         assert np.all(np.isfinite(tree.value))
         assert tree.mass[tree.is_leaf].min() > 0.5  # cuts are rounded, and so are masses

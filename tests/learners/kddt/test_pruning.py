@@ -12,7 +12,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from bitvec.core.kernels import box
-from bitvec.learners.kddt.events import events_of, laws_of
+from bitvec.learners.kddt.events import densities_of, events_of
 from bitvec.learners.kddt.pruning import merged, pruned, pruning_path
 from bitvec.learners.kddt.tree import (
     GrownTree,
@@ -24,10 +24,10 @@ from bitvec.learners.kddt.tree import (
 )
 
 
-def grown(sample: Sample, min_mass: float = 0.25, max_depth: int = 6) -> GrownTree:
-    laws = sample.laws
-    limits = Limits(min_mass=min_mass, max_depth=max_depth)
-    return grow_tree(laws, events_of(laws), sample.targets, sample.weight, limits)
+def grown(sample: Sample, min_weight: float = 0.25, max_depth: int = 6) -> GrownTree:
+    densities = sample.densities
+    limits = Limits(min_weight=min_weight, max_depth=max_depth)
+    return grow_tree(densities, events_of(densities), sample.targets, sample.weight, limits)
 
 
 def under(tree: GrownTree, node: int, cut: set[int]) -> list[int]:
@@ -142,13 +142,13 @@ def test_a_negative_price_cuts_nothing():
 
 
 def grow(X: np.ndarray, y: np.ndarray, bandwidth: float, criterion: str = "gini") -> GrownTree:
-    laws = laws_of(X, [box(bandwidth)] * X.shape[1])
+    densities = densities_of(X, [box(bandwidth)] * X.shape[1])
     targets = (
         mean_targets(y[:, None].astype(float))
         if criterion == "squared_error"
         else class_targets(y, int(y.max()) + 1, criterion)
     )
-    return grow_tree(laws, events_of(laws), targets, np.ones(len(X)), Limits())
+    return grow_tree(densities, events_of(densities), targets, np.ones(len(X)), Limits())
 
 
 @pytest.mark.parametrize(

@@ -31,16 +31,16 @@ def scan(
 
     Along the events, or along positions, by which changes are summed before.
     """
-    laws, targets = sample.laws, sample.targets
-    events = events_of(laws)
-    n_edges, n_outputs = laws.at.shape[2], targets.n_outputs
+    densities, targets = sample.densities, sample.targets
+    events = events_of(densities)
+    n_edges, n_outputs = densities.at.shape[2], targets.n_outputs
     u = masses(sample, box)
     Y = sample.Y - targets.centre
     s, w = u @ Y, float(u.sum())
     bounds = sample.below(feature, np.array([box.low[feature], box.high[feature]]))
     share = bounds[:, 1] - bounds[:, 0]
     own = events.order[feature, : events.count[feature]]
-    at, rate = laws.at[feature].ravel(), u / np.where(u > 0, share, 1)
+    at, rate = densities.at[feature].ravel(), u / np.where(u > 0, share, 1)
     changes = events.change[feature], events.turn[feature]
     if by_position:
         position, place = np.unique(at, return_inverse=True)
@@ -60,7 +60,7 @@ def scan(
             jump,
             counts,
         )
-        worth, threshold = best_of_bins.py_func(
+        gain, threshold = best_of_bins.py_func(
             position,
             slope,
             jump,
@@ -75,7 +75,7 @@ def scan(
             *np.zeros((2, n_outputs)),
         )
     else:
-        worth, threshold = best_threshold.py_func(
+        gain, threshold = best_threshold.py_func(
             own[u[own // n_edges] > 0],
             at,
             *changes,
@@ -96,9 +96,9 @@ def scan(
             np.zeros(n_outputs, np.int64),
         )
     if targets.criterion == ENTROPY:
-        return -worth, threshold
+        return -gain, threshold
     second = w if targets.criterion == LABELS else float(u @ np.sum(Y * Y, axis=1))
-    return second - worth, threshold
+    return second - gain, threshold
 
 
 def scale(sample: Sample, u: np.ndarray) -> float:
@@ -124,11 +124,11 @@ def require_best(
     assert abs(found - min(c.loss for c in tried)) <= tolerance
     share = truncated(sample, box, feature, np.array([threshold]))[:, 0]
     own = children(sample, u, feature, threshold, share)
-    assert abs(own.loss - found) <= tolerance, "the threshold is not worth what is said"
+    assert abs(own.loss - found) <= tolerance, "the threshold does not gain what is said"
     assert box.low[feature] < threshold < box.high[feature]
     assert min(own.left, u.sum() - own.left) >= least - 1e-9 - tolerance
     inside = [c.threshold for c in tried]
-    reach = max(sample.law(row, feature).bandwidth[0] for row in range(len(u)))
+    reach = max(sample.density(row, feature).bandwidth[0] for row in range(len(u)))
     low = max(min(inside) - reach, box.low[feature])
     high = min(max(inside) + reach, box.high[feature])
     grid = np.linspace(low, high, 4001)
@@ -177,10 +177,10 @@ def test_the_scan_finds_the_least_loss_within_a_box(data):
 
 def is_flat(sample: Sample) -> bool:
     """Return whether no density is large for the range of positions, as bins ask for."""
-    laws = sample.laws
-    change = events_of(laws).change[0]
+    densities = sample.densities
+    change = events_of(densities).change[0]
     steep = np.abs(change[np.isfinite(change)]).max(initial=0)
-    return steep * np.ptp(laws.at[0]) <= FLAT
+    return steep * np.ptp(densities.at[0]) <= FLAT
 
 
 @given(st.data())

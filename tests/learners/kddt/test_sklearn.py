@@ -173,8 +173,8 @@ def test_bandwidths_by_location_and_asymmetric_kernels_fit_and_predict() -> None
 def test_several_outputs_share_one_tree() -> None:
     X, y = load_diabetes(return_X_y=True)
     both = np.stack([y, -2 * y], axis=1)
-    model = KDDTRegressor(bandwidth="silverman", min_mass=20).fit(X, both)
-    one = KDDTRegressor(bandwidth="silverman", min_mass=20).fit(X, y)
+    model = KDDTRegressor(bandwidth="silverman", min_weight=20).fit(X, both)
+    one = KDDTRegressor(bandwidth="silverman", min_weight=20).fit(X, y)
     assert np.allclose(model.predict(X)[:, 1], -2 * model.predict(X)[:, 0], rtol=1e-9)
     assert np.array_equal(model.tree_.tau, one.tree_.tau)
 
@@ -255,7 +255,7 @@ def test_soft_prediction_goes_through_onnx(
         ({"max_features": 9}, "`max_features` must be"),
         ({"max_depth": -1}, "`max_depth` must be a whole number from 0 on, got -1"),
         ({"max_depth": 1.5}, "`max_depth` must be a whole number from 0 on, got 1.5"),
-        ({"min_mass": 0}, "`min_mass` must be above 0"),
+        ({"min_weight": 0}, "`min_weight` must be above 0"),
         ({"min_gain": -1}, "`min_gain` must not be negative"),
         ({"ccp_alpha": np.nan}, "`ccp_alpha` must not be negative"),
         ({"ccp_alpha": "a"}, "`ccp_alpha` must not be negative .*, got 'a'"),
