@@ -57,14 +57,14 @@ class CodeBook:
 
     @property
     def is_ambiguous(self) -> bool:
-        """Whether a number may be another category than the one of which it is the code."""
+        """Return whether a number may be another category than the one of which it is the code."""
         return self.hashed or any(
             not isinstance(label, str) and label != at for at, label in enumerate(self.labels)
         )
 
     @property
     def has_no_texts(self) -> bool:
-        """Whether a text can be none of the categories, not even one that is missing here."""
+        """Return whether a text can be no category, not even one that is missing here."""
         return (
             not self.hashed
             and len(self.labels) > 0

@@ -1,4 +1,4 @@
-"""What an engine is, and the table of those there are."""
+"""The protocol of engines, and the table of those there are."""
 
 from __future__ import annotations
 

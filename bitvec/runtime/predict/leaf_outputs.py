@@ -1,4 +1,4 @@
-"""What follows from the exit leaves: the source's ids, paths, and what each tree says or adds."""
+"""Outputs of the exit leaves: the source's ids, paths, and what each tree says or adds."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class _Categorical:
 
     @property
     def is_whole(self) -> bool:
-        """Whether some labels are whole numbers, or texts of their decimals."""
+        """Return whether some labels are whole numbers, or texts of their decimals."""
         return any(_whole(label) is not None for label in self.labels)
 
     def numbers(self, *, missing: bool = False) -> list[int | None]:

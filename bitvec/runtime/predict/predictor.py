@@ -14,10 +14,10 @@ from bitvec.core.forest import Forest, require_forest
 from bitvec.core.node_tests import Kind
 from bitvec.errors import BitvecError, InputError
 from bitvec.runtime.predict import leaf_outputs, row_blocks, subnormals, tables
-from bitvec.runtime.predict.answers import Answers
 from bitvec.runtime.predict.engine import Engine, OneRow, OneRowEngine, create
+from bitvec.runtime.predict.predictions import Predictions
 from bitvec.runtime.predict.subnormals import SUBNORMAL
-from bitvec.runtime.predict.unsupported import refusal
+from bitvec.runtime.predict.unsupported import refused_values
 
 _FLOAT32, _FLOAT64 = FLOATS
 
@@ -114,9 +114,9 @@ class Predictor:
         self.forest = forest
         self.engine = engine
         self._why = why
-        self._answers = Answers(forest, engine)
-        self._leaf_predictions = self._answers.leaf_predictions()
-        self._refusal = refusal(forest)
+        self._predictions = Predictions(forest, engine)
+        self._leaf_predictions = self._predictions.leaf_predictions()
+        self._refused = refused_values(forest)
         self._one_shape = (1, forest.n_features)
         self._one_raw = self._one_row("raw")
         self._one_exit_leaves = self._one_row("exit_leaves")
@@ -145,7 +145,7 @@ class Predictor:
             },
             "soft": self.forest.kernel is not None,
             "sparse_absent": "missing" if self.forest.inputs.absent_is_missing else 0.0,
-            "refuses": self._refusal.words if self._refusal is not None else [],
+            "refuses": self._refused.words if self._refused is not None else [],
         }
 
     def warm(self) -> None:
@@ -179,9 +179,9 @@ class Predictor:
         Of an isolation forest, as in scikit-learn, `score_samples` less the offset: below 0 for
         outliers.
         """
-        output, answers = self.forest.output, self._answers
-        if answers.isolation_offset is not None:
-            work: row_blocks.Fill = partial(self._answered, answers.fill_isolation_decision)
+        output, predictions = self.forest.output, self._predictions
+        if predictions.isolation_offset is not None:
+            work: row_blocks.Fill = partial(self._from_raw, predictions.fill_isolation_decision)
         elif output.n_outputs == 1:
             work = self._raw_column
         else:
@@ -196,32 +196,32 @@ class Predictor:
         BitvecError
             If the forest is no isolation forest of scikit-learn.
         """
-        if self._answers.isolation_offset is None:
+        if self._predictions.isolation_offset is None:
             raise BitvecError(
                 "`score_samples` needs an isolation forest of scikit-learn: use `scores`."
             )
-        work = partial(self._answered, self._answers.fill_isolation_scores)
+        work = partial(self._from_raw, self._predictions.fill_isolation_scores)
         return self._fill(X, work, (), self.forest.output.dtype, out)
 
     def scores(self, X: Any, *, out: Array | None = None) -> Float[Array, "batch n_outputs"]:
         """Return the raw scores after the post-transform (sigmoid, softmax, exponential ...)."""
         output = self.forest.output
-        if self._answers.scores_are_raw:
+        if self._predictions.scores_are_raw:
             return self.raw(X, out=out)
-        work = partial(self._answered, self._answers.fill_scores)
+        work = partial(self._from_raw, self._predictions.fill_scores)
         return self._fill(X, work, (output.n_outputs,), output.dtype, out)
 
     def predict(self, X: Any, *, out: Array | None = None) -> Array:
         """Return a classifier's labels or a regressor's values, one column for each of several."""
         if self._one_predict is not None and out is None and self._is_one_row(X):
             return self._one_predict(X)
-        answers = self._answers
-        work: row_blocks.Fill = partial(self._answered, answers.fill_predictions)
+        predictions = self._predictions
+        work: row_blocks.Fill = partial(self._from_raw, predictions.fill_predictions)
         if self._leaf_predictions is not None:
             work = self._looked_up
-        elif answers.scores_are_raw and not self.forest.output.is_classifier:
-            work = self.engine.raw if answers.prediction_shape else self._raw_column
-        return self._fill(X, work, answers.prediction_shape, answers.prediction_dtype, out)
+        elif predictions.scores_are_raw and not self.forest.output.is_classifier:
+            work = self.engine.raw if predictions.prediction_shape else self._raw_column
+        return self._fill(X, work, predictions.prediction_shape, predictions.prediction_dtype, out)
 
     def predict_proba(self, X: Any, *, out: Array | Sequence[Array] | None = None) -> Any:
         """Return class probabilities, (batch, n_classes), or for several targets a list of them.
@@ -242,7 +242,7 @@ class Predictor:
             )
         if len(output.classes) > 1:
             return self._several_probabilities(X, out)
-        work = partial(self._answered, self._answers.fill_probabilities)
+        work = partial(self._from_raw, self._predictions.fill_probabilities)
         shape = (output.classes[0].size,)
         return self._fill(X, work, shape, output.dtype, out)  # type: ignore[arg-type]
 
@@ -347,9 +347,9 @@ class Predictor:
         if not isinstance(self.engine, OneRowEngine) or (several and method.startswith("predict")):
             return None
         answer = self.engine.one_row(method)
-        if answer is None or self._refusal is None:
+        if answer is None or self._refused is None:
             return answer
-        return self._refusal.guard(answer)
+        return self._refused.guard(answer)
 
     def _is_one_row(self, X: Any) -> bool:
         # Ordered and put for speed: this is most of what a call costs beside the trees. The flag
@@ -375,7 +375,7 @@ class Predictor:
             X,
             self.forest.inputs,
             self.forest.dtype,
-            work if self._refusal is None else self._refusal.before(work),
+            work if self._refused is None else self._refused.before(work),
             shape=shape,
             kind=kind,
             out=out,
@@ -389,15 +389,15 @@ class Predictor:
         exits = self.engine.exit_leaves(rows)
         np.take(self._leaf_predictions, exits[:, 0], axis=0, out=out, mode="clip")
 
-    def _answered(self, answer: row_blocks.Fill, rows: Array, out: Array) -> None:
-        answer(self.engine.raw(rows), out)
+    def _from_raw(self, fill: row_blocks.Fill, rows: Array, out: Array) -> None:
+        fill(self.engine.raw(rows), out)
 
     def _several_probabilities(self, X: Any, out: Any) -> list[Array]:
         output = self.forest.output
         shapes = [(labels.size,) for labels in output.classes or ()]
         if out is not None:
             row_blocks.require_list(out, shapes, output.dtype, X)
-        found = self._answers.probabilities(self.raw(X))
+        found = self._predictions.probabilities(self.raw(X))
         return found if out is None else row_blocks.copy_list(found, out)
 
 

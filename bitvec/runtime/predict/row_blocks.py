@@ -20,7 +20,7 @@ Fill = Callable[[Array, Array], object]
 
 
 def is_stream(X: Any) -> bool:
-    """Whether X is an iterator, of which each element is a table of rows."""
+    """Return whether X is an iterator, of which each element is a table of rows."""
     return isinstance(X, Iterator) and not hasattr(X, "__array__")
 
 
@@ -77,7 +77,7 @@ def fill(
 
 
 def _is_plain(X: Any, n_features: int) -> bool:
-    """Whether X is what engines take, told in less time than `open_table` needs to read it."""
+    """Return whether X is what engines take, in less time than `open_table` needs."""
     return (
         type(X) is np.ndarray
         and X.dtype in FLOATS
@@ -139,7 +139,7 @@ def require_fit(out: Any, shape: tuple[int, ...], kind: np.dtype) -> None:
 
 
 def _overlaps_itself(out: Array) -> bool:
-    """Whether elements of an array may share memory: each axis must step over all smaller ones."""
+    """Return whether elements may share memory: each axis must step over all smaller ones."""
     extent = out.itemsize
     axes = zip(map(abs, out.strides), out.shape, strict=True)
     for stride, size in sorted(axis for axis in axes if axis[1] > 1):

@@ -1,4 +1,4 @@
-"""Whether a thread computes with subnormal numbers, on which a test such as x > 0 rests."""
+"""Check that a thread computes with subnormal numbers, on which a test such as x > 0 rests."""
 
 from __future__ import annotations
 

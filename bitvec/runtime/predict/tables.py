@@ -49,7 +49,7 @@ class Table(Protocol):
 
     @property
     def is_converted(self) -> bool:
-        """Whether `read` makes new arrays, so that it should be asked for parts."""
+        """Return whether `read` makes new arrays, so that it should be asked for parts."""
         ...
 
     def read(self, part: slice) -> Array:

@@ -22,8 +22,8 @@ BLOCK = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
-    """What may not be in X.
+class RefusedValues:
+    """Values that X may not hold.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class Refusal:
 
     @property
     def words(self) -> list[str]:
-        """What is refused, in words."""
+        """Names of the values that are refused."""
         return ["missing"] * self.missing + ["infinite"] * self.infinite
 
     def before(self, work: Callable[[Array, Array], object]) -> Callable[[Array, Array], None]:
@@ -113,7 +113,7 @@ class Refusal:
         return guarded
 
 
-def refusal(forest: Forest) -> Refusal | None:
+def refused_values(forest: Forest) -> RefusedValues | None:
     """Return what the forest's source refuses, or None if that is nothing."""
     source = forest.source
     if source is None:
@@ -124,4 +124,4 @@ def refusal(forest: Forest) -> Refusal | None:
     if not missing and not infinite:
         return None
     model = f"{source.library}'s {source.model}"
-    return Refusal(missing, infinite, forest.dtype, forest.n_features, model)
+    return RefusedValues(missing, infinite, forest.dtype, forest.n_features, model)

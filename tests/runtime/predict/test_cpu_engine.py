@@ -42,7 +42,7 @@ def quiet_raw(forest, X):
 def held(forest):
     """The kernels that hold a forest."""
     names = (*choice.KERNELS, choice.ONE_ROW) if forest.feature_map is None else choice.KERNELS
-    return [name for name in names if choice.refusal(name, forest) is None]
+    return [name for name in names if choice.unsupported_reason(name, forest) is None]
 
 
 def check(forest, X):
@@ -183,7 +183,7 @@ def test_ranks_that_do_not_fit_two_bytes_are_refused(n_thresholds):
     X = np.random.default_rng(1).integers(-2, n_thresholds + 2, (40, 1)).astype(np.float32)
     walked = reference.exit_leaf_traversal(forest, X)
     for kernel in ("chain", "perfect"):
-        reason = choice.refusal(kernel, forest)
+        reason = choice.unsupported_reason(kernel, forest)
         if n_thresholds > 65_535 and kernel == "chain":
             assert reason == "a column has 65536 thresholds, more than 65535"
         if reason is None:
@@ -595,7 +595,7 @@ def test_lesser_processors_answer_with_the_same_bits(level, tmp_path):
             forest = files.load(folder / name)
             X, raw = np.load(folder / f"{name}.npy"), np.load(folder / f"{name}-raw.npy")
             for kernel in choice.KERNELS:
-                if choice.refusal(kernel, forest) is None:
+                if choice.unsupported_reason(kernel, forest) is None:
                     for rows in (X, X.astype(np.float64)):
                         got = NumbaEngine(forest, kernel=kernel, n_jobs=1).raw(rows)
                         assert np.array_equal(got, raw), (name, kernel)

@@ -1,4 +1,4 @@
-"""Planes of category sets are the reference's answers, in every form of looking sets up."""
+"""Binned columns of category sets are the reference's answers, in every form of looking sets up."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from bitvec.core.leaves import Leaves
 from bitvec.core.node_tests import CodeRule, Kind, MissingRule, axis_aligned, set_bits
 from bitvec.core.output import Aggregate, Output
 from bitvec.runtime.predict.cpu.arrays import address_of
-from bitvec.runtime.predict.cpu.bins import set_planes
-from bitvec.runtime.predict.cpu.bins.makers import Planes
-from bitvec.runtime.predict.cpu.bins.rank_planes import rank_planes
+from bitvec.runtime.predict.cpu.bins import set_bins
+from bitvec.runtime.predict.cpu.bins.binners import BinnedColumns
+from bitvec.runtime.predict.cpu.bins.threshold_bins import bin_thresholds
 from bitvec.runtime.predict.cpu.bitvector import chain, perfect
 from bitvec.runtime.predict.cpu.leaves import leaf_tables
 
 SUMS = (Aggregate.SUM, Aggregate.MEAN)
 KERNELS = {"chain": (chain, chain.Chain), "perfect": (perfect, perfect.Perfect)}
 ALL = 1 << 16
-"""More sets than any forest here has: all that several trees test have planes of their own."""
+"""More sets than any forest here has: each that several trees test has its own binned column."""
 
 MIB = float(1 << 20)
 ODD = [np.nan, -np.nan, -1, -0.5, -0.99, 0.99, -1e-40, 1e-40, 1e-36, -1e-36, 2e-35, 2.7, SENTINEL]
@@ -41,21 +41,21 @@ CODES = np.array([*ODD, *HUGE, *ENDS, 4999, 5001])
 """Values about which a set may be read wrongly, and those at the ends of tables."""
 
 
-def planes_of(forest, most_shared=None):
+def binned_of(forest, most_shared=None):
     is_set = forest.tests.kind == Kind.SET
-    plane, least = np.zeros(forest.n_nodes, np.int32), np.zeros(forest.n_nodes, np.uint8)
+    bin_column, least = np.zeros(forest.n_nodes, np.int32), np.zeros(forest.n_nodes, np.uint8)
     others, sets = np.flatnonzero(~is_set), np.flatnonzero(is_set)
-    plane[others], least[others], n_planes, ranks = rank_planes(forest, others)
-    plane[sets], least[sets], n_set_planes, maker = set_planes.set_planes(
-        forest, sets, n_planes, most_shared=most_shared
+    bin_column[others], least[others], n_binned, bins = bin_thresholds(forest, others)
+    bin_column[sets], least[sets], n_set_bins, binner = set_bins.bin_sets(
+        forest, sets, n_binned, most_shared=most_shared
     )
-    assert plane.max(initial=-1) < n_planes + n_set_planes
-    return Planes(plane, least, n_planes + n_set_planes, (ranks, maker))
+    assert bin_column.max(initial=-1) < n_binned + n_set_bins
+    return BinnedColumns(bin_column, least, n_binned + n_set_bins, (bins, binner))
 
 
 def check(forest, X, kernels=tuple(KERNELS), shares=(0, ALL)):
     """Every kernel and form gives the reference's leaves and the bits of its sums."""
-    if leaf_tables.refusal(forest) is not None:
+    if leaf_tables.unsupported_reason(forest) is not None:
         return
     exits = reference.exit_leaves(forest, X)
     with warnings.catch_warnings():  # NumPy remarks on the infinities that rows hold on purpose
@@ -63,10 +63,10 @@ def check(forest, X, kernels=tuple(KERNELS), shares=(0, ALL)):
         raw = reference.raw(forest, X)
     for name in kernels:
         module, make = KERNELS[name]
-        if module.refusal(forest) is not None:
+        if module.unsupported_reason(forest) is not None:
             continue
         for most_shared in shares:
-            packed = make(forest, planes_of(forest, most_shared))
+            packed = make(forest, binned_of(forest, most_shared))
             for same in (X, np.asfortranarray(X), X.repeat(2, 0).repeat(3, 1)[::-2, ::3][::-1]):
                 found = np.full((len(X), forest.n_trees), -7, np.int32)
                 packed.exit_leaves(same, found)
@@ -227,20 +227,20 @@ def forest_of_sets(codes, n_trees):
     return forest_of(B, tests, 1)
 
 
-def test_thousands_of_distinct_sets_need_no_more_planes_than_one_tree():
+def test_thousands_of_distinct_sets_need_no_more_binned_columns_than_one_tree():
     forest = forest_of_sets(distinct_sets(2000, 200), n_trees=100)
-    planes = planes_of(forest)
-    assert planes.n_planes <= 20 + 4
+    binned = binned_of(forest)
+    assert binned.n_binned <= 20 + 4
     check(forest, code_rows(forest, 8, 50), kernels=("chain",))
 
 
-def test_equal_sets_of_several_trees_share_one_plane_and_one_table():
+def test_equal_sets_of_several_trees_share_one_binned_column_and_one_table():
     codes = distinct_sets(1, 300)[0]
     short = np.append(np.setdiff1d(codes, codes.max()), codes.max())
     forest = forest_of_sets([codes, short] * 50, n_trees=50)
-    planes = planes_of(forest, most_shared=ALL)
-    assert np.unique(planes.plane).size == 1
-    assert planes.packed_bytes < 2000
+    binned = binned_of(forest, most_shared=ALL)
+    assert np.unique(binned.bin_column).size == 1
+    assert binned.packed_bytes < 2000
 
 
 def test_a_few_codes_far_apart_take_memory_by_their_words_alone():
@@ -250,22 +250,22 @@ def test_a_few_codes_far_apart_take_memory_by_their_words_alone():
     check(forest, X)
     far = forest_of_sets([np.array([3, 1 << 24]), np.array([2])], n_trees=2)
     check(far, np.array([[2.0], [3], [1 << 24], [(1 << 24) - 1], [(1 << 24) + 2], [np.nan]]))
-    assert planes_of(far).packed_bytes < 2 * far.tests.set_words.nbytes + 1000
+    assert binned_of(far).packed_bytes < 2 * far.tests.set_words.nbytes + 1000
 
 
 def test_codes_beyond_an_int32_are_refused(monkeypatch):
     forest = forest_of_sets([np.array([100]), np.array([2])], n_trees=2)
-    assert set_planes.refusal(forest) is None
-    monkeypatch.setattr(set_planes, "MOST_CODES", 64)
-    assert set_planes.refusal(forest) == "a set has codes above 63"
+    assert set_bins.unsupported_reason(forest) is None
+    monkeypatch.setattr(set_bins, "MOST_CODES", 64)
+    assert set_bins.unsupported_reason(forest) == "a set has codes above 63"
 
 
-def test_no_set_nodes_make_no_planes():
+def test_no_set_nodes_make_no_binned_columns():
     forest = forest_of_sets([np.array([1]), np.array([2])], n_trees=2)
-    plane, least, n_planes, maker = set_planes.set_planes(forest, np.zeros(0, np.int64), 3)
-    assert (plane.size, least.size, n_planes) == (0, 0, 0)
-    planes = np.zeros(128 * 3, np.uint8)
-    maker.fill(np.zeros((1, 1)), address_of(planes), 3, 128)
+    bin_column, least, n_binned, binner = set_bins.bin_sets(forest, np.zeros(0, np.int64), 3)
+    assert (bin_column.size, least.size, n_binned) == (0, 0, 0)
+    binned = np.zeros(128 * 3, np.uint8)
+    binner.fill(np.zeros((1, 1)), address_of(binned), 3, 128)
 
 
 # ---- models of the libraries

@@ -84,7 +84,7 @@ def soft_forests(draw: st.DrawFn) -> tuple[Forest, np.ndarray]:
 @given(soft_forests())
 def test_the_engine_has_the_bits_of_the_reference(drawn: tuple[Forest, np.ndarray]) -> None:
     forest, X = drawn
-    assert soft_trees.refusal(forest) is None
+    assert soft_trees.unsupported_reason(forest) is None
     trees = soft_trees.SoftTrees(forest)
     expected = np.stack(reference.soft_vectors(forest, X), axis=1)
     np.testing.assert_array_equal(trees.vectors(X), expected)

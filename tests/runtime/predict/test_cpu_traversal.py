@@ -54,7 +54,7 @@ def same_bits(a, b):
 
 
 def check(module, forest, X):
-    assert module.refusal(forest) is None
+    assert module.unsupported_reason(forest) is None
     packed = module.pack(forest)
     for same in (X, np.asfortranarray(X), np.repeat(np.repeat(X, 2, axis=0), 3, axis=1)[::2, ::3]):
         assert np.array_equal(exits_of(packed, same), reference.exit_leaves(forest, X))
@@ -97,7 +97,7 @@ def test_mixed_is_the_reference_bit_for_bit(drawn):
 def test_one_row_is_the_reference_bit_for_bit(drawn):
     forest, X, dtype = drawn
     X = np.ascontiguousarray(cast(X, dtype)[:5])
-    assert onerow.refusal(forest) is None
+    assert onerow.unsupported_reason(forest) is None
     packed = onerow.OneRow(forest, X.dtype)
     raw = quiet_raw(forest, X)
     assert same_bits(packed.raw(X), raw)
@@ -206,7 +206,7 @@ def random_rows(forest, n_rows, seed=1):
     return X
 
 
-def check_walked(packed, X):
+def check_exits(packed, X):
     """Like `check`, against the literal traversal, which does for large trees."""
     forest = packed.forest
     walked = reference.exit_leaf_traversal(forest, X)
@@ -219,13 +219,13 @@ def check_walked(packed, X):
 @pytest.mark.parametrize("n_rows", [1, 15, 16, 17, 500, 9000])
 def test_every_number_of_rows_is_the_reference(module, dtype, n_rows):
     forest = random_forest([1, 40, 1, 3000, 2], dtype=dtype)
-    check_walked(module.pack(forest), random_rows(forest, n_rows))
+    check_exits(module.pack(forest), random_rows(forest, n_rows))
 
 
 @pytest.mark.parametrize("n_rows", [1, 15, 16, 17, 300])
 def test_every_number_of_rows_is_the_reference_of_single(n_rows):
     forest = random_forest([1, 1000, 2])
-    check_walked(single.pack(forest), random_rows(forest, n_rows))
+    check_exits(single.pack(forest), random_rows(forest, n_rows))
 
 
 @pytest.mark.parametrize("n_values", [None, 3, 1500])
@@ -234,7 +234,7 @@ def test_shared_and_own_leaf_vectors_add_up_as_in_the_reference(n_values, width)
     forest = random_forest([2000, 1, 2500], width=width, n_values=n_values)
     packed = deep.pack(forest)
     X = random_rows(forest, 200)
-    check_walked(packed, X)
+    check_exits(packed, X)
     few = np.ascontiguousarray(X[:9])
     assert same_bits(onerow.OneRow(forest, X.dtype).raw(few), quiet_raw(forest, few))
 
@@ -257,16 +257,16 @@ def test_zeros_of_both_signs_in_leaf_vectors_add_up_as_in_the_reference(zeros, b
     forest = replace(forest, leaves=Leaves(v), output=output)
     X = np.ascontiguousarray(random_rows(forest, 40))
     for module in (deep, mixed):
-        check_walked(module.pack(forest), X)
+        check_exits(module.pack(forest), X)
     assert same_bits(onerow.OneRow(forest, X.dtype).raw(X), quiet_raw(forest, X))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_more_planes_than_a_short_link_can_name_take_a_wide_one(dtype):
+def test_more_key_columns_than_a_short_link_can_name_take_a_wide_one(dtype):
     forest = random_forest([4000], n_features=1500, dtype=dtype)
     packed = deep.pack(forest)
     X = random_rows(forest, 50)
-    check_walked(packed, X)
+    check_exits(packed, X)
     assert not packed.trees(X.dtype).is_narrow
     few = np.ascontiguousarray(X[:3])
     assert same_bits(onerow.OneRow(forest, X.dtype).raw(few), quiet_raw(forest, few))
@@ -345,7 +345,7 @@ def test_too_many_distinct_sets_are_left_to_mixed():
     )
     leaves = Leaves(np.arange(n + 1, dtype=np.float32)[:, None])
     forest = Forest(tests, B, leaves, Output(1, np.dtype(np.float32)), Inputs(1))
-    assert "sets" in deep.refusal(forest)
+    assert "sets" in deep.unsupported_reason(forest)
     X = np.array([[0.0], [3.0], [n - 1], [n]], np.float32)
     check(mixed, forest, X)
 
@@ -353,18 +353,20 @@ def test_too_many_distinct_sets_are_left_to_mixed():
 def test_nodes_that_read_several_columns_are_refused():
     oblique = Forest.from_matrices([[1, 1]], [0.5], [[0], [1]], [10, 20])
     for module in (deep, single, onerow):
-        assert "column" in module.refusal(oblique)
-    assert mixed.refusal(oblique) is None
+        assert "column" in module.unsupported_reason(oblique)
+    assert mixed.unsupported_reason(oblique) is None
 
 
 def test_leaves_and_sums_that_one_row_does_not_know_are_refused():
     forest = random_forest([9])
     extreme = replace(forest, output=replace(forest.output, aggregate=Aggregate.MAX))
-    assert "summed" in onerow.refusal(extreme)
+    assert "summed" in onerow.unsupported_reason(extreme)
     terms = LinearTerms(
         np.zeros(10, np.int64), np.zeros(0, np.int32), np.zeros((0, 3), np.float32), forest.v
     )
-    assert "linear" in onerow.refusal(replace(forest, leaves=Leaves(forest.v, linear=terms)))
+    assert "linear" in onerow.unsupported_reason(
+        replace(forest, leaves=Leaves(forest.v, linear=terms))
+    )
 
 
 @pytest.mark.parametrize("module", [deep, single, mixed])

@@ -23,7 +23,7 @@ from bitvec.core.graph.scores import SUMS, require_hard, weighted_leaves
 from bitvec.core.output import Aggregate
 from bitvec.errors import MissingLibraryError, UnsupportedModelError
 from bitvec.runtime.export.onnx.portable_steps import Steps, node_steps
-from bitvec.runtime.predict.unsupported import refusal
+from bitvec.runtime.predict.unsupported import refused_values
 
 try:
     import onnx
@@ -116,7 +116,7 @@ class _Inputs:
 
 def _sees_missing(forest: Forest) -> bool:
     """Return whether a missing value can reach a node."""
-    refused = refusal(forest)
+    refused = refused_values(forest)
     return forest.n_nodes > 0 and not (refused is not None and refused.missing)
 
 

@@ -1,7 +1,8 @@
-"""Which kernel runs a forest, and why: a rule over costs that were measured.
+"""Choice of the kernel that runs a forest: a rule over costs that were measured.
 
 The costs are cycles of one core for one row, on a Zen 4 processor; only their ratios matter. A
-kernel that cannot hold the forest says so in its `refusal`; among the others the cheapest is taken.
+kernel that cannot hold the forest says so in its `unsupported_reason`; among the others the
+cheapest is taken.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from bitvec.core import tree_paths
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind
 from bitvec.errors import InputError
-from bitvec.runtime.predict.cpu.bins import forest_planes, margin_planes
+from bitvec.runtime.predict.cpu.bins import forest_bins, oblique_bins
 from bitvec.runtime.predict.cpu.leaves import leaf_tables
 from bitvec.runtime.predict.cpu.protocol import TreeKernel
 from bitvec.runtime.predict.cpu.target import vectors
@@ -28,7 +29,7 @@ KERNELS = ("perfect", "chain", "single", "deep", "paths", "mixed")
 """Kernels for batches, by name."""
 
 _BITVECTOR = {"perfect": "Perfect", "chain": "Chain"}
-"""Kernels whose nodes read planes, and their classes."""
+"""Kernels whose nodes read binned columns, and their classes."""
 
 _CHAIN_NODE = {"avx512": 0.045, "portable": 0.09, "none": 0.16}
 """Cycles a node in trees of at most 256 leaves, by the level of vectors."""
@@ -38,7 +39,7 @@ _PERFECT_NODE, _PERFECT_WIDE = 0.030, 0.037
 """Cycles a node of a padded tree, and of one with more leaves than 64."""
 _FEW_VECTORS = 2.0
 """How much dearer a chain's node is in a block of 128 rows, whose states wait for each other."""
-_RANK, _KEY = 3.5, 3.0
+_BIN, _KEY = 3.5, 3.0
 """Cycles a column whose values are ranked, or made keys."""
 _SET = {"perfect": 0.1, "chain": 0.03}
 """Cycles a set node, besides those of a node."""
@@ -64,15 +65,17 @@ def _module(name: str) -> ModuleType:
     return importlib.import_module(f"bitvec.runtime.predict.cpu.{package}.{name}")
 
 
-def refusal(name: str, forest: Forest, *, counts: bool = True) -> str | None:
+def unsupported_reason(name: str, forest: Forest, *, counts: bool = True) -> str | None:
     """Return why a kernel cannot hold a forest, or None.
 
     Without `counts`, what would take as long as to pack the forest is left out.
     """
     module = _module(name)
-    reason: str | None = module.refusal(forest)
+    reason: str | None = module.unsupported_reason(forest)
     if reason is None and name in _BITVECTOR:
-        reason = leaf_tables.refusal(forest) or forest_planes.refusal(forest, counts=counts)
+        reason = leaf_tables.unsupported_reason(forest) or forest_bins.unsupported_reason(
+            forest, counts=counts
+        )
     return reason
 
 
@@ -81,7 +84,7 @@ def pack(name: str, forest: Forest) -> TreeKernel:
     module = _module(name)
     if name in _BITVECTOR:
         make = getattr(module, _BITVECTOR[name])
-        packed: TreeKernel = make(forest, forest_planes.forest_planes(forest))
+        packed: TreeKernel = make(forest, forest_bins.bin_forest(forest))
     else:
         packed = module.pack(forest)
     return packed
@@ -101,7 +104,7 @@ def require_kernel(name: str, forest: Forest) -> Choice:
             f"`kernel` must be one of {', '.join(names)}, got {name!r}: leave it out to have the "
             "fastest."
         )
-    reason = refusal(name, forest)
+    reason = unsupported_reason(name, forest)
     if name == ONE_ROW and forest.kernel is None and forest.feature_map is not None:
         reason = "it has a feature map"
     if reason is not None:
@@ -120,20 +123,20 @@ def choose(forest: Forest, *, small: bool = False) -> Choice:
     'perfect'
     """
     costs = {name: cost for name, cost in _costs(forest, small).items() if cost is not None}
-    refusals: list[str] = []
+    reasons: list[str] = []
     for name in sorted(costs, key=lambda name: costs[name]):
-        reason = refusal(name, forest)
+        reason = unsupported_reason(name, forest)
         if reason is None:
             least = f"about {costs[name]:.0f} cycles a row"
             others = [
                 f"{other} {costs[other]:.0f}"
                 for other in costs
-                if other != name and refusal(other, forest, counts=False) is None
+                if other != name and unsupported_reason(other, forest, counts=False) is None
             ]
             against = f", against {', '.join(others)}" if others else ""
-            not_held = f"; {'; '.join(refusals)}" if refusals else ""
+            not_held = f"; {'; '.join(reasons)}" if reasons else ""
             return Choice(name, least + against + not_held, costs[name])
-        refusals.append(f"not {name}: {reason}")
+        reasons.append(f"not {name}: {reason}")
     raise AssertionError("the kernel mixed holds every forest")
 
 
@@ -149,15 +152,15 @@ def _costs(forest: Forest, small: bool = False) -> dict[str, float | None]:
     node = _CHAIN_NODE[vectors()] * (1 if most <= 256 else _WIDE) * (_FEW_VECTORS if small else 1)
     one_hot = forest.tests.is_one_hot
     columns = np.unique(forest.tests.feature[one_hot]).size
-    # What every row costs before its trees: ranks of columns, and margins of all nodes.
-    planes = _RANK * columns + (0.0 if one_hot.all() else margin_planes.cycles(forest))
+    # What every row costs before its trees: bins of columns, and margins of all nodes.
+    binned = _BIN * columns + (0.0 if one_hot.all() else oblique_bins.cycles(forest))
     sets = int(np.count_nonzero(forest.tests.kind == Kind.SET))
-    path = None if paths.refusal(forest) else paths.cycles(forest)
+    path = None if paths.unsupported_reason(forest) else paths.cycles(forest)
     place = _PERFECT_NODE if deepest <= 6 else _PERFECT_WIDE
     padded = place * B.n_trees * (2.0**deepest - 1) if deepest <= 16 else None
     return {
-        "perfect": None if padded is None else planes + padded + _SET["perfect"] * sets,
-        "chain": planes + node * B.n_nodes + B.n_trees + _SET["chain"] * sets,
+        "perfect": None if padded is None else binned + padded + _SET["perfect"] * sets,
+        "chain": binned + node * B.n_nodes + B.n_trees + _SET["chain"] * sets,
         "single": _SINGLE_LEVEL * levels,
         "deep": _KEY * columns + _DEEP_LEVEL * levels + 4 * B.n_trees,
         "paths": path,

@@ -18,11 +18,12 @@ from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.output import Aggregate
 from bitvec.runtime.predict.cpu import choice, networks
-from bitvec.runtime.predict.cpu.few_rows import Answer, FewRows
+from bitvec.runtime.predict.cpu.few_rows import FewRows
 from bitvec.runtime.predict.cpu.leaves.linear_leaves import LinearLeaves
 from bitvec.runtime.predict.cpu.protocol import TreeKernel
 from bitvec.runtime.predict.cpu.soft import soft_trees
 from bitvec.runtime.predict.cpu.target import vectors
+from bitvec.runtime.predict.engine import OneRow
 from bitvec.runtime.predict.reference_engine import ReferenceEngine
 from bitvec.runtime.predict.threads import effective_jobs, for_each_block
 
@@ -101,7 +102,7 @@ class NumbaEngine:
         small, few = self._small_choice, self._rows is not None and self._rows.holds
         soft = {}
         if self.forest.kernel is not None:
-            why = soft_trees.refusal(self.forest)
+            why = soft_trees.unsupported_reason(self.forest)
             soft = {"soft_kernel": "reference" if why else "soft", "soft_kernel_why": why or ""}
         return soft | {
             "n_threads": self.n_threads,
@@ -150,7 +151,7 @@ class NumbaEngine:
             self._fill(X, out, self._raw_block)
         return out
 
-    def one_row(self, method: str) -> Answer | None:
+    def one_row(self, method: str) -> OneRow | None:
         """Return what answers one row in place of a method of `Predictor`, or None.
 
         See `bitvec.runtime.predict.engine.OneRowEngine`.
@@ -174,7 +175,7 @@ class NumbaEngine:
 
     def _fill_softly(self, X: Array, out: Array) -> Array:
         """Fill the raw scores of a forest with a prediction kernel."""
-        if soft_trees.refusal(self.forest) is not None:
+        if soft_trees.unsupported_reason(self.forest) is not None:
             return ReferenceEngine(self.forest).raw(X, out)
         with self._packing:
             if self._soft is None:

@@ -1,4 +1,4 @@
-"""One row, or a few, with as little Python around the compiled walk as can be.
+"""One row, or a few, with as little Python around the compiled traversal as can be.
 
 What answers one row is a function closed over all that it needs: an attribute looked up, a method
 bound or a slice taken would each cost a tenth of what a small forest takes.
@@ -17,9 +17,7 @@ from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.output import PostTransform
 from bitvec.runtime.predict.cpu.traversal import onerow, single
-
-Answer = Callable[[Array], Array]
-"""From a writeable, C-contiguous row (1, n_features) of float32 or float64 to a new array."""
+from bitvec.runtime.predict.engine import OneRow
 
 LISTED = 4096
 """Up to so many answers of leaves stand in a list, which is read faster than a slice is made."""
@@ -37,8 +35,10 @@ class FewRows:
         self._forest = forest
         soft = forest.kernel is not None or forest.feature_map is not None
         constant = forest.leaves.linear is None
-        self._is_lone = forest.n_trees == 1 and constant and single.refusal(forest) is None
-        self.holds = not soft and (self._is_lone or onerow.refusal(forest) is None)
+        self._is_lone = (
+            forest.n_trees == 1 and constant and single.unsupported_reason(forest) is None
+        )
+        self.holds = not soft and (self._is_lone or onerow.unsupported_reason(forest) is None)
         self._of_size: dict[int, Any] = {}
 
     def raw(self, X: Float[Array, "batch n_features"]) -> Float[Array, "batch n_outputs"]:
@@ -46,7 +46,7 @@ class FewRows:
         scores: Array = self._packed(X.dtype).raw(X)
         return scores
 
-    def one_row(self, method: str) -> Answer | None:
+    def one_row(self, method: str) -> OneRow | None:
         """Return what answers one row in place of a method of `Predictor`, or None."""
         if not self.holds or method not in ("raw", "predict"):
             return None
@@ -60,7 +60,7 @@ class FewRows:
         is_value = output.n_outputs == 1 and output.post_transform is PostTransform.IDENTITY
         return self._of_scores(keeps_axis=False) if is_value else self._of_predictions()
 
-    def _of_leaves(self, method: str) -> Answer:
+    def _of_leaves(self, method: str) -> OneRow:
         """A lone tree: what its leaf answers is known beforehand."""
         ways: dict[int, tuple[Callable[..., int], int, int]] = {}
         held: list[Array] = []
@@ -68,7 +68,7 @@ class FewRows:
         def prepare(X: Array) -> tuple[Callable[..., int], int, int]:
             packed = self._packed(X.dtype)
             if not held:
-                table = packed.answers[0 if method == "raw" else 1]
+                table = packed.leaf_outputs[0 if method == "raw" else 1]
                 rows = [table[leaf : leaf + 1] for leaf in range(min(len(table), LISTED))]
                 held.extend(rows if len(table) <= LISTED else [table])
             run, *places = packed.way(X)
@@ -86,7 +86,7 @@ class FewRows:
 
         return answer if self._forest.n_leaves <= LISTED else answer_of_many
 
-    def _of_scores(self, *, keeps_axis: bool) -> Answer:
+    def _of_scores(self, *, keeps_axis: bool) -> OneRow:
         output = self._forest.output
         size, dtype, empty = output.n_outputs, output.dtype, np.empty
         ways: dict[int, tuple[Callable[..., None], int]] = {}
@@ -107,7 +107,7 @@ class FewRows:
 
         return answer_with_axis if keeps_axis else answer
 
-    def _of_labels(self) -> Answer:
+    def _of_labels(self) -> OneRow:
         output = self._forest.output
         scores_of = self._of_scores(keeps_axis=True)
         assert output.classes is not None
@@ -130,7 +130,7 @@ class FewRows:
 
         return answer
 
-    def _of_predictions(self) -> Answer:
+    def _of_predictions(self) -> OneRow:
         output, scores_of = self._forest.output, self._of_scores(keeps_axis=True)
         return lambda X: transforms.predictions(output, scores_of(X))
 

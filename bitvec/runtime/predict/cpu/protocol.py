@@ -1,4 +1,4 @@
-"""What a kernel of the CPU engine is: one forest, packed, that rows are run through."""
+"""The protocol of the CPU engine's kernels: one forest, packed, that rows are run through."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from bitvec.core.arrays import Array
 class TreeKernel(Protocol):
     """A forest packed for one way to run it.
 
-    Made from a forest by its module's `pack`; the module's `refusal(forest)` says in a few words
-    why a forest cannot be packed so, or is None. Methods may be called from several threads at once
-    and write nothing but what they are given to fill.
+    Made from a forest by its module's `pack`; the module's `unsupported_reason(forest)` says in a
+    few words why a forest cannot be packed so, or is None. Methods may be called from several
+    threads at once and write nothing but what they are given to fill.
 
     X is a block of rows: a float32 or float64 array of any strides with the forest's number of
     columns, at least one row. It is compared as if cast to the forest's dtype.

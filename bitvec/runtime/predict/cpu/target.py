@@ -1,4 +1,4 @@
-"""What the kernels are compiled for: the vectors that the processor has, or that were asked for."""
+"""The vectors that kernels are compiled for: those of the processor, or lower ones by choice."""
 
 from __future__ import annotations
 
@@ -54,5 +54,5 @@ def vectors() -> Vectors:
 
 
 def has_byte_shuffle() -> bool:
-    """Whether 64 bytes can be looked up in a table of 64 by one instruction (AVX-512 VBMI)."""
+    """Return whether one instruction looks 64 bytes up in a table of 64 (AVX-512 VBMI)."""
     return vectors() == "avx512" and "avx512vbmi" in features()

@@ -1,4 +1,4 @@
-"""What kernels written in LLVM's vector language have in common: types, splats, loads, loops.
+"""Parts of kernels in LLVM's vector language: types, splats, loads, loops.
 
 A numba `@intrinsic` emits these instructions in place of a call; LLVM lowers vectors of any width
 to what the processor has. Loads and stores name no alignment beyond that of an element.

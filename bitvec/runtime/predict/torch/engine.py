@@ -16,10 +16,10 @@ from bitvec.core.forest import Forest
 from bitvec.errors import InputError, UnsupportedModelError
 from bitvec.runtime.predict.threads import for_each_block
 from bitvec.runtime.predict.torch import devices, flushed, forks, forms
+from bitvec.runtime.predict.torch.compared_columns import lay_out
 from bitvec.runtime.predict.torch.groups import Group, group_trees
 from bitvec.runtime.predict.torch.matrix import MatrixTrees
-from bitvec.runtime.predict.torch.path_walk import PathTrees
-from bitvec.runtime.predict.torch.planes import lay_out
+from bitvec.runtime.predict.torch.path_traversal import PathTrees
 from bitvec.runtime.predict.torch.sums import Sums
 
 PAIRS = {"alone": 1 << 17, "side by side": 1 << 15}
@@ -36,10 +36,10 @@ BUDGET = 1 << 29
 class TorchEngine:
     """Run a forest in PyTorch: exit leaves and raw scores bit-identical to the reference.
 
-    What a node does is done once for each row, as a plane of numbers that is compared with a
-    threshold (`planes`); a tree of such comparisons runs as the paper writes it, as a product of h
-    with B (`matrix`), or is walked, padded to a full depth (`perfect`) or level by level
-    (`levels`). Trees with many oblique or polytope nodes are followed node by node (`paths`).
+    What a node does is done once for each row, as a column of numbers that is compared with a
+    threshold (`compared_columns`); a tree of such comparisons runs as the paper writes it, as a
+    product of h with B (`matrix`), or is walked, padded to a full depth (`perfect`) or level by
+    level (`levels`). Trees with many oblique or polytope nodes are followed node by node (`paths`).
     `info` says which trees run how, and why.
 
     Parameters
@@ -100,13 +100,15 @@ class TorchEngine:
             if B.n_trees
             else (np.zeros(0, np.int64))
         )
-        self._planes = lay_out(forest, depth, self.device)
-        self._choice = forms.choose(B, depth, self._planes.decides_ahead, form, self.device.type)
+        self._compared = lay_out(forest, depth, self.device)
+        self._choice = forms.choose(B, depth, self._compared.decides_ahead, form, self.device.type)
         self._sums = Sums(forest, self.device)
         scalars = self._sums.scalars if self._sums.are_scalars else None
-        self._groups = group_trees(forest, depth, self._planes, self._choice, scalars, self.device)
+        self._groups = group_trees(
+            forest, depth, self._compared, self._choice, scalars, self.device
+        )
         self._on_cpu = self.device.type == "cpu"
-        self._walks = all(group.walks for group in self._groups)
+        self._is_traversed = all(group.is_traversed for group in self._groups)
         self._dtype = getattr(torch, str(forest.dtype))
 
     def info(self) -> dict[str, object]:
@@ -119,7 +121,7 @@ class TorchEngine:
             "form": max(trees, key=lambda form: trees[form], default=forms.LEVELS),
             "why": self._choice.why,
             "trees": trees,
-            "planes": self._planes.n_planes,
+            "compared_columns": self._compared.n_compared,
             "sums": "host" if self._sums.on_host else "device",
             "block_rows": self._block_rows(),
         }
@@ -217,19 +219,21 @@ class TorchEngine:
 
     def _is_small(self, n_rows: int) -> bool:
         few = n_rows * max(1, self.forest.n_trees) <= SMALL
-        return few and self._on_cpu and self._walks and self.forest.feature_map is None
+        return few and self._on_cpu and self._is_traversed and self.forest.feature_map is None
 
     def _places_of_few(self, X: Array) -> Iterator[tuple[Group, Array]]:
         """Walk few rows by NumPy; yield each group's places, (n_trees, batch)."""
-        planes = self._planes
+        compared = self._compared
         self._check(X)
         with np.errstate(over="ignore", invalid="ignore"):
             V = np.ascontiguousarray(X, self.forest.dtype)
-            all_present = planes.are_columns or (planes.may_be_columns and not np.isnan(V.sum()))
+            all_present = compared.are_columns or (
+                compared.may_be_columns and not np.isnan(V.sum())
+            )
         if not all_present:
             forks.check()
             with torch.inference_mode():
-                values, all_present = planes.values(_as_tensor(V))
+                values, all_present = compared.values(_as_tensor(V))
                 V = values.numpy()
         for group in self._groups:
             yield group, group.array_trees.places_of_few(V, all_present)
@@ -266,16 +270,16 @@ class TorchEngine:
 
     def _n_threads(self) -> int:
         """Return how many blocks run side by side; a product takes torch's threads itself."""
-        return torch.get_num_threads() if self._on_cpu and self._walks else 1
+        return torch.get_num_threads() if self._on_cpu and self._is_traversed else 1
 
     def _block_rows(self) -> int:
         forest = self.forest
         n_trees, width = max(1, forest.n_trees), forest.leaves.v.shape[1]
         if forest.kernel is not None:
             return max(1, PAIRS["side by side"] // forest.n_leaves)
-        # What a row takes: planes, some places and addresses for each tree, counts, leaf vectors.
+        # A row takes: compared columns, places and addresses for each tree, counts, leaf vectors.
         held = sum(group.held_for_a_row for group in self._groups)
-        n_bytes = 8 * (self._planes.n_planes + 6 * n_trees + width * n_trees + held)
+        n_bytes = 8 * (self._compared.n_compared + 6 * n_trees + width * n_trees + held)
         rows = max(1, BUDGET // n_bytes)
         if not self._on_cpu:
             return rows
@@ -306,7 +310,7 @@ class TorchEngine:
 
     def _places(self, Z: Tensor) -> Iterator[tuple[Group, Tensor]]:
         """Yield each group with what its tables are indexed by, flat, (n_trees · batch,)."""
-        V, all_present = self._planes.values(Z)
+        V, all_present = self._compared.values(Z)
         for group in self._groups:
             trees = group.trees
             if isinstance(trees, MatrixTrees):

@@ -1,4 +1,4 @@
-"""Which form each tree runs in, and why."""
+"""Choice of the form in which each tree runs."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ FORMS = ("auto", MATRIX, PERFECT, LEVELS)
 MATRIX_LEAVES = {"cpu": 0, "cuda": 8}
 """Largest tree that is run as a product with B, by device.
 
-On one core of a CPU a product is behind the walks from 2 leaves on. The figure for CUDA is an
+On one core of a CPU a product is behind traversal from 2 leaves on. The figure for CUDA is an
 estimate from the count of operations.
 """
 LEVEL_COST = 1.4
-"""Cost of a level of a ragged walk in levels of a perfect one: four gathers for three."""
+"""Cost of a level of a ragged traversal in levels of a perfect one: four gathers for three."""
 MAX_PADDING = 16
 """Places at the bottom of padded trees for each leaf, at most."""
 
@@ -45,7 +45,7 @@ def choose(B: Bitvectors, depth: Array, decides_ahead: Array, asked: str, device
     ----------
     depth : int, (n_trees,)
     decides_ahead : bool, (n_trees,)
-        Which trees are plain comparisons of planes; the others are followed node by node.
+        Which trees are plain comparisons of compared columns; the others are followed node by node.
     asked : str
         One of `FORMS`. Trees that a form cannot hold are walked by levels.
     device : str

@@ -13,12 +13,12 @@ from torch import Tensor
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.runtime.predict.torch import forms
+from bitvec.runtime.predict.torch.compared_columns import ComparedColumns
+from bitvec.runtime.predict.torch.flat_trees import FlatTrees, flatten
 from bitvec.runtime.predict.torch.forms import Choice
 from bitvec.runtime.predict.torch.matrix import MatrixTrees, multiply
-from bitvec.runtime.predict.torch.path_walk import PathTrees, follow
+from bitvec.runtime.predict.torch.path_traversal import PathTrees, follow
 from bitvec.runtime.predict.torch.perfect import PerfectTrees, pad
-from bitvec.runtime.predict.torch.planes import Planes
-from bitvec.runtime.predict.torch.walk import FlatTrees, flatten
 
 Trees = MatrixTrees | PathTrees | PerfectTrees | FlatTrees
 
@@ -50,8 +50,8 @@ class Group:
     slot_value: Tensor | None
 
     @property
-    def walks(self) -> bool:
-        """Whether the trees are walked on tables, by torch or by NumPy."""
+    def is_traversed(self) -> bool:
+        """Return whether the trees are traversed on tables, by torch or by NumPy."""
         return isinstance(self.trees, PerfectTrees | FlatTrees)
 
     @property
@@ -88,7 +88,7 @@ class Group:
 def group_trees(
     forest: Forest,
     depth: Array,
-    planes: Planes,
+    compared: ComparedColumns,
     choice: Choice,
     scalars: Callable[[Array], Tensor] | None,
     device: torch.device,
@@ -101,10 +101,10 @@ def group_trees(
     scalars : callable, optional
         What slots add, given their leaves: see `Sums.scalars`.
     """
-    B, node_plane, b = forest.bitvectors, planes.node_plane, planes.b
+    B, node_column, b = forest.bitvectors, compared.node_column, compared.b
     parts: list[Trees] = []
     for accepts_equal in (False, True):
-        alike = planes.accepts_equal == accepts_equal
+        alike = compared.accepts_equal == accepts_equal
 
         def of(form: str, alike: Array = alike) -> Array:
             trees = choice.trees(form)
@@ -112,14 +112,14 @@ def group_trees(
 
         trees = of(forms.MATRIX)
         if trees.size:
-            parts += multiply(B, trees, node_plane, b, accepts_equal, device)
+            parts += multiply(B, trees, node_column, b, accepts_equal, device)
         for form, build in ((forms.PERFECT, pad), (forms.LEVELS, flatten)):
             trees = of(form)
             if trees.size:
-                parts.append(build(B, trees, depth, node_plane, b, accepts_equal, device))
+                parts.append(build(B, trees, depth, node_column, b, accepts_equal, device))
     trees = choice.trees(forms.PATHS)
     if trees.size:
-        parts.append(follow(B, trees, planes.tests, device))
+        parts.append(follow(B, trees, compared.tests, device))
     tree_of_leaf = np.repeat(np.arange(B.n_trees), np.diff(B.leaf_ptr))
     number = (np.arange(B.n_leaves) - B.leaf_ptr[:-1][tree_of_leaf]).astype(np.int32)
     groups = []

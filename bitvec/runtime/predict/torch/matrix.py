@@ -27,7 +27,7 @@ class MatrixTrees:
     ----------
     trees : int64, (n_trees,)
     columns : two of int64, (n_trees · n,)
-        What each node reads: among all planes, and where no value is missing.
+        What each node reads: among all compared columns, and where no value is missing.
     b : F, (n_trees · n, 1)
     B : float32, (n_trees, L, n)
         0 and 1; a padding node has a column of zeros, a padding leaf a row of zeros. It stands
@@ -63,7 +63,7 @@ class MatrixTrees:
 def multiply(
     B: Bitvectors,
     trees: Array,
-    planes: tuple[Array, Array],
+    node_columns: tuple[Array, Array],
     b: Array,
     accepts_equal: bool,
     device: torch.device,
@@ -72,8 +72,8 @@ def multiply(
 
     Parameters
     ----------
-    planes : two of int, (n_nodes of the forest,)
-        What each node reads: among all planes, and where no value is missing.
+    node_columns : two of int, (n_nodes of the forest,)
+        What each node reads: among all compared columns, and where no value is missing.
     b : F, (n_nodes of the forest,)
     """
     n_leaves = np.diff(B.leaf_ptr)[trees]
@@ -84,7 +84,7 @@ def multiply(
         n_trees = max(1, (1 << 22) // int(width) ** 2)
         ends = [*range(0, part.size, n_trees), part.size]
         groups += [
-            _group(B, part[first:last], planes, b, accepts_equal, device)
+            _group(B, part[first:last], node_columns, b, accepts_equal, device)
             for first, last in pairwise(ends)
         ]
     return groups
@@ -93,7 +93,7 @@ def multiply(
 def _group(
     B: Bitvectors,
     trees: Array,
-    planes: tuple[Array, Array],
+    node_columns: tuple[Array, Array],
     b: Array,
     accepts_equal: bool,
     device: torch.device,
@@ -104,7 +104,7 @@ def _group(
     is_node = number < n_nodes[:, None]
     node = (B.node_ptr[:-1][trees][:, None] + number)[is_node]
     columns = np.zeros((2, *is_node.shape), np.int64)
-    columns[:, is_node] = np.stack([plane[node] for plane in planes])
+    columns[:, is_node] = np.stack([one[node] for one in node_columns])
     threshold = np.zeros(is_node.shape, b.dtype)
     threshold[is_node] = b[node]
     dense = np.zeros((trees.size, widest + 1, widest), np.float32)

@@ -30,7 +30,7 @@ class PerfectTrees:
     ----------
     trees : int64, (n_trees,)
     columns : two tuples of int32, (n_trees · 2**l,) each
-        Where level l reads its values: among all planes, and where no value is missing.
+        Where level l reads its values: among all compared columns, and where no value is missing.
     b : tuple of F, (n_trees · 2**l,)
     first : int32, (n_trees, 1)
         The left place of each tree at level 1.
@@ -69,7 +69,7 @@ class PerfectTrees:
 
         Parameters
         ----------
-        V : F, (batch, n_planes), contiguous
+        V : F, (batch, n_compared), contiguous
         all_present : bool
             Whether V holds the columns only, because no value is missing.
 
@@ -123,7 +123,7 @@ def pad(
     B: Bitvectors,
     trees: Array,
     depth: Array,
-    planes: tuple[Array, Array],
+    node_columns: tuple[Array, Array],
     b: Array,
     accepts_equal: bool,
     device: torch.device,
@@ -133,8 +133,8 @@ def pad(
     Parameters
     ----------
     depth : int, (n_trees of the forest,)
-    planes : two of int, (n_nodes of the forest,)
-        What each node reads: among all planes, and where no value is missing.
+    node_columns : two of int, (n_nodes of the forest,)
+        What each node reads: among all compared columns, and where no value is missing.
     b : F, (n_nodes of the forest,)
     """
     n_levels = max(1, int(depth[trees].max(initial=0)))
@@ -149,7 +149,7 @@ def pad(
             column = np.zeros((2, at.size), np.int32)
             threshold, children = np.full(at.size, np.nan, b.dtype), np.stack([at, at], axis=1)
         else:
-            column = np.where(is_node, np.stack([plane[node] for plane in planes]), 0)
+            column = np.where(is_node, np.stack([one[node] for one in node_columns]), 0)
             threshold = np.where(is_node, b[node], b.dtype.type(np.nan))
             children = np.where(
                 is_node[:, None], np.stack([left[node], right[node]], 1), at[:, None]

@@ -98,13 +98,13 @@ class Sums:
         self.are_scalars = constant and to_one and v.shape[1] == 1 and not alone
         self.need_tensors = not (constant and (self._output is None or self.are_scalars))
         # The raw score of one tree is a function of its leaf.
-        self._answers: Array | None = None
+        self._sums_of_leaves: Array | None = None
         if alone:
             with np.errstate(over="ignore", invalid="ignore"):  # infinite leaves are legal
-                self._answers = self.of_vectors(np.arange(B.n_leaves)[None])
+                self._sums_of_leaves = self.of_vectors(np.arange(B.n_leaves)[None])
 
     def scalars(self, slot_leaf: Array) -> Tensor:
-        """Return what each slot of a walk adds, (n_slots,), given its leaf."""
+        """Return what each slot of a traversal adds, (n_slots,), given its leaf."""
         return self._v[:, 0].index_select(0, self._put(slot_leaf))
 
     def of_scalars(self, values: Tensor | Array) -> Array | Tensor:
@@ -145,9 +145,9 @@ class Sums:
 
         Rows are taken a few at a time, so that the sums stay in the cache.
         """
-        if self._answers is not None:
-            answers: Array = self._answers.take(leaf[0], 0)
-            return answers
+        if self._sums_of_leaves is not None:
+            sums: Array = self._sums_of_leaves.take(leaf[0], 0)
+            return sums
         output, v = self.forest.output, self._array
         n_trees, batch = leaf.shape
         raw = np.empty((batch, output.n_outputs), output.dtype)

@@ -22,8 +22,8 @@ from bitvec.errors import InputError
 torch = pytest.importorskip("torch")
 
 from bitvec.runtime.predict.engine import Engine  # noqa: E402
+from bitvec.runtime.predict.torch import compared_columns  # noqa: E402
 from bitvec.runtime.predict.torch import engine as module  # noqa: E402
-from bitvec.runtime.predict.torch import planes  # noqa: E402
 from bitvec.runtime.predict.torch.engine import TorchEngine  # noqa: E402
 from bitvec.runtime.predict.torch.forms import FORMS  # noqa: E402
 from bitvec.runtime.predict.torch.sums import in_order  # noqa: E402
@@ -110,8 +110,8 @@ def test_it_does_not_matter_whether_nodes_are_decided_ahead(device, table, decid
     forest = data.draw(forests(max_leaves=20))
     X = data.draw(rows(forest))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(planes, "TABLE", table)
-        patch.setattr(planes, "DECIDED", decided)
+        patch.setattr(compared_columns, "TABLE", table)
+        patch.setattr(compared_columns, "DECIDED", decided)
         engine = TorchEngine(forest, device)
     assert np.array_equal(engine.exit_leaves(X), reference.exit_leaves(forest, X))
     assert_same_bits(engine.raw(X), expected_raw(forest, X))

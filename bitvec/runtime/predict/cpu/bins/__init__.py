@@ -1,1 +1,1 @@
-"""What turns X into planes: bytes for each row of a block, which nodes read in its place."""
+"""Binned columns: bytes for each row of a block, which nodes read in place of X."""

@@ -1,10 +1,10 @@
-"""Category codes of a block of rows, and the planes of sets that are looked up by them.
+"""Category codes of a block of rows, and the binned columns of sets that are looked up by them.
 
 The code of each row is made once per column, as a slot: 0 where the value is missing, 1 + code, or
 the last slot for anything else. A set is a table of one bit for each slot. The bits of up to 512
 slots are 64 bytes, which AVX-512 looks up by one instruction; a row reads byte `slot >> 3` of the
 table and keeps bit `slot & 7`, and what remains, not zero where the row goes right, is its byte in
-the plane.
+the binned column.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, attr-defined, call-arg"
@@ -41,15 +41,15 @@ TABLE_SLOTS = 512
 """Slots of a table that is looked up by bytes."""
 PART_SLOTS = 128
 """Slots of a table that one instruction looks up without AVX-512."""
-INDEX_PLANES, CODE_PLANES = 2, 4
-"""Planes of a column's codes: where the bit of a slot is and which it is; slots of four bytes."""
+INDEX_COLUMNS, CODE_COLUMNS = 2, 4
+"""Binned columns of a column's codes: place and number of a slot's bit; slots of four bytes."""
 
 LOOKUP = np.dtype(
     [
         ("table", np.int64),  # where its table begins, in bytes
         ("last", np.int32),  # the last slot of a long table
-        ("code", np.uint16),  # the first plane of the column's codes
-        ("target", np.uint16),  # the plane that is filled
+        ("code", np.uint16),  # the first binned column of the column's codes
+        ("target", np.uint16),  # the binned column that is filled
         ("parts", np.uint8),  # the table's length in parts, 0 for a long table
         ("_", np.uint8, 7),
     ]
@@ -60,7 +60,7 @@ COLUMN = np.dtype(
         (name, np.int64)
         for name in (
             "column",
-            "code",  # the first plane of its codes
+            "code",  # the first binned column of its codes
             "is_long",  # whether it has CODE_PLANES of them, and not INDEX_PLANES
             "is_exact",  # whether only whole numbers are codes
             "first",  # the keys of the values that are codes
@@ -75,14 +75,14 @@ COLUMN = np.dtype(
 
 
 @intrinsic
-def look_up(typing_context, planes, room, lookups, first, last, tables):
-    """Fill the planes that the lookups [first, last) name, in one block of planes.
+def look_up(typing_context, binned, room, lookups, first, last, tables):
+    """Fill the binned columns that the lookups [first, last) name, in one block of binned columns.
 
-    `planes`, `lookups` and `tables` are addresses.
+    `binned`, `lookups` and `tables` are addresses.
     """
 
     def generate(context, builder, signature, arguments):
-        planes, room, lookups, first, last, tables = arguments
+        binned, room, lookups, first, last, tables = arguments
         emit = _by_loads
         if has_byte_shuffle():
             emit = _by_registers
@@ -90,8 +90,8 @@ def look_up(typing_context, planes, room, lookups, first, last, tables):
             emit = _by_parts
 
         def body(j, _):
-            lookup = lookup_fields(builder, planes, room, lookups, j, tables)
-            target = builder.add(planes, builder.mul(lookup["target"], room))
+            lookup = lookup_fields(builder, binned, room, lookups, j, tables)
+            target = builder.add(binned, builder.mul(lookup["target"], room))
             is_long = builder.icmp_unsigned("==", lookup["parts"], number(0))
             with builder.if_else(is_long) as (long, short):
                 with long:
@@ -107,7 +107,7 @@ def look_up(typing_context, planes, room, lookups, first, last, tables):
     return types.void(address, address, address, address, address, address), generate
 
 
-def lookup_fields(builder, planes, room, lookups, j, tables):
+def lookup_fields(builder, binned, room, lookups, j, tables):
     """Return the parts of lookup j as int64; `code` and `table` as addresses."""
     assert LOOKUP.fields is not None
     at = builder.add(lookups, builder.mul(j, number(LOOKUP.itemsize)))
@@ -116,13 +116,13 @@ def lookup_fields(builder, planes, room, lookups, j, tables):
         dtype, offset = LOOKUP.fields[name][:2]
         value = load(builder, at, number(offset), ir.IntType(8 * dtype.itemsize))
         found[name] = value if dtype.itemsize == 8 else builder.zext(value, I64)
-    found["code"] = builder.add(planes, builder.mul(found["code"], room))
+    found["code"] = builder.add(binned, builder.mul(found["code"], room))
     found["table"] = builder.add(tables, found["table"])
     return found
 
 
 def permuted(builder, table, codes, bits, offset):
-    """Return 64 bytes of a plane, looked up in a table that stands in a register."""
+    """Return 64 bytes of a binned column, looked up in a table that stands in a register."""
     kind = vector(I8, 64)
     permute = intrinsic_function(builder, "llvm.x86.avx512.permvar.qi.512", kind, [kind, kind])
     byte = builder.call(permute, [table, load(builder, codes, offset, kind)])
@@ -221,18 +221,18 @@ def _index_slots(slots, index, bits):
 
 @cache
 def fill_sets(wide: bool, narrow: bool) -> Kernel:
-    """Return the kernel that makes codes, and the planes of the first `n_shared` lookups.
+    """Return the kernel that makes codes, and the binned columns of the first `n_shared` lookups.
 
     X is float64 if `wide`; its values are read as float32 if `narrow`. `columns` are records
     `COLUMN`, with keys of the dtype that is read; the arguments from `x` on are those of
-    `planes.PlaneMaker.fill`.
+    `binned.Binner.fill`.
     """
     float_type, key_type = (np.float32, np.int32) if narrow else (np.float64, np.int64)
     sign = 31 if narrow else 63
     infinity = 0x7F800000 if narrow else 0x7FF0000000000000
 
     @kernel
-    def fill_set_planes(
+    def fill_set_bins(
         columns,
         maps,
         lookups,
@@ -243,8 +243,8 @@ def fill_sets(wide: bool, narrow: bool) -> Kernel:
         column_stride,
         n_rows,
         room,
-        n_planes,
-        planes,
+        n_binned,
+        binned,
     ):
         magnitude = key_type((1 << sign) - 1)
         values = np.empty(room, float_type)
@@ -252,7 +252,7 @@ def fill_sets(wide: bool, narrow: bool) -> Kernel:
         slots = np.zeros(room, np.int32)
         for block in range((n_rows + room - 1) // room):
             n = min(room, n_rows - block * room)
-            q = planes + block * n_planes * room
+            q = binned + block * n_binned * room
             x_block = x + block * room * row_stride
             for c in range(columns.shape[0]):
                 column = columns[c]
@@ -289,4 +289,4 @@ def fill_sets(wide: bool, narrow: bool) -> Kernel:
                     )
             look_up(q, room, lookups.ctypes.data, 0, n_shared, tables.ctypes.data)
 
-    return fill_set_planes
+    return fill_set_bins

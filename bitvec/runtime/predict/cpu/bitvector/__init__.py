@@ -1,1 +1,1 @@
-"""Kernels that read planes and pass all nodes of a tree for all rows of a block."""
+"""Kernels that read binned columns and pass all nodes of a tree for all rows of a block."""

@@ -21,15 +21,15 @@ from numba.extending import intrinsic
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.runtime.predict.cpu.arrays import pointer
-from bitvec.runtime.predict.cpu.bins.makers import Planes
+from bitvec.runtime.predict.cpu.bins.binners import BinnedColumns
 from bitvec.runtime.predict.cpu.bins.set_kernels import LOOKUP, look_up, lookup_fields, permuted
-from bitvec.runtime.predict.cpu.bitvector.rank_trees import (
+from bitvec.runtime.predict.cpu.bitvector.binned_trees import (
     FIELDS,
     LONG_PTR,
     LOOKUPS,
+    N_BINNED,
     N_LEAVES,
     N_NODES,
-    N_PLANES,
     N_TREES,
     NODE_PTR,
     NODES,
@@ -39,7 +39,7 @@ from bitvec.runtime.predict.cpu.bitvector.rank_trees import (
     TABLES,
     VALUES,
     WIDTH,
-    RankTrees,
+    BinnedTrees,
 )
 from bitvec.runtime.predict.cpu.compiling import Kernel, inner, int64s, kernel, scratch
 from bitvec.runtime.predict.cpu.leaves import leaf_tables
@@ -64,12 +64,14 @@ LANES = 64
 
 
 def _node_record(wide: bool) -> np.dtype:
-    """A node: its plane, the least byte that goes right, lo and mid; 6 bytes, or 8 if wide."""
+    """A node: binned column, the least byte that goes right, lo and mid; 6 bytes, or 8 if wide."""
     if wide:
         return np.dtype(
-            [("plane", "u2"), ("least", "u1"), ("_", "u1"), ("lo", "u2"), ("mid", "u2")]
+            [("bin_column", "u2"), ("least", "u1"), ("_", "u1"), ("lo", "u2"), ("mid", "u2")]
         )
-    return np.dtype([("plane", "u2"), ("least", "u1"), ("lo", "u1"), ("mid", "u1"), ("_", "u1")])
+    return np.dtype(
+        [("bin_column", "u2"), ("least", "u1"), ("lo", "u1"), ("mid", "u1"), ("_", "u1")]
+    )
 
 
 _NODE, _WIDE_NODE = _node_record(False), _node_record(True)
@@ -79,8 +81,8 @@ _EXPLICIT = vectors() != "none"
 def _make_chain(wide: bool, n_vectors: int, with_sets: bool):
     """Make a chain over the nodes [first, last) for `n_vectors` x 64 rows.
 
-    `with_sets`, a node whose `least` is 0 looks its set up in the tables, without a plane: its
-    `plane` is the number of the lookup from `lookups` on.
+    `with_sets`, a node whose `least` is 0 looks its set up in the tables, without a binned column:
+    its `bin_column` is the number of the lookup from `lookups` on.
     """
     state = I16 if wide else I8
     record = _node_record(wide)
@@ -88,9 +90,9 @@ def _make_chain(wide: bool, n_vectors: int, with_sets: bool):
     offset = {name: field[1] for name, field in record.fields.items()}
 
     @intrinsic
-    def chain(typing_context, planes, room, nodes, first, last, leaf, lookups, tables):
+    def chain(typing_context, binned, room, nodes, first, last, leaf, lookups, tables):
         def generate(context, builder, signature, arguments):
-            planes, room, nodes, first, last, leaf, lookups, tables = arguments
+            binned, room, nodes, first, last, leaf, lookups, tables = arguments
             looks_up = with_sets and has_byte_shuffle()
 
             def body(j, states):
@@ -99,7 +101,7 @@ def _make_chain(wide: bool, n_vectors: int, with_sets: bool):
                 def field(name, element):
                     return load(builder, node, number(offset[name]), element)
 
-                plane = builder.zext(field("plane", I16), I64)
+                bin_column = builder.zext(field("bin_column", I16), I64)
                 least = field("least", I8)
                 lo = splat(builder, field("lo", state), LANES)
                 mid = splat(builder, field("mid", state), LANES)
@@ -108,15 +110,15 @@ def _make_chain(wide: bool, n_vectors: int, with_sets: bool):
                     here = builder.icmp_unsigned("==", states[k], lo)
                     return builder.select(builder.and_(right, here), mid, states[k])
 
-                def by_plane():
-                    row = builder.add(planes, builder.mul(plane, room))
+                def by_column():
+                    row = builder.add(binned, builder.mul(bin_column, room))
                     most = splat(builder, least, LANES)
                     for k in range(n_vectors):
                         byte = load(builder, row, number(LANES * k), vector(I8, LANES))
                         yield moved(k, builder.icmp_unsigned(">=", byte, most))
 
                 def by_table():
-                    lookup = lookup_fields(builder, planes, room, lookups, plane, tables)
+                    lookup = lookup_fields(builder, binned, room, lookups, bin_column, tables)
                     table = load(builder, lookup["table"], number(0), vector(I8, LANES))
                     bits = builder.add(lookup["code"], room)
                     for k in range(n_vectors):
@@ -124,18 +126,18 @@ def _make_chain(wide: bool, n_vectors: int, with_sets: bool):
                         yield moved(k, builder.icmp_unsigned("!=", byte, same(I8, LANES, 0)))
 
                 if not looks_up:
-                    return list(by_plane())
+                    return list(by_column())
                 is_set = builder.icmp_unsigned("==", least, ir.Constant(I8, 0))
                 with builder.if_else(is_set) as (then, otherwise):
                     with then:
                         after_table, table_block = list(by_table()), builder.block
                     with otherwise:
-                        after_plane, plane_block = list(by_plane()), builder.block
+                        after_column, column_block = list(by_column()), builder.block
                 result = []
-                for from_table, from_plane in zip(after_table, after_plane, strict=True):
+                for from_table, from_column in zip(after_table, after_column, strict=True):
                     phi = builder.phi(from_table.type)
                     phi.add_incoming(from_table, table_block)
-                    phi.add_incoming(from_plane, plane_block)
+                    phi.add_incoming(from_column, column_block)
                     result.append(phi)
                 return result
 
@@ -162,25 +164,25 @@ def _make_leaves(wide: bool, with_sets: bool):
     chain2, chain4, chain8 = (_chains[wide, n, with_sets] for n in (2, 4, 8))
 
     @inner
-    def byte_leaves(planes, room, nodes, first, last, leaf, lookups, tables):
+    def byte_leaves(binned, room, nodes, first, last, leaf, lookups, tables):
         row = 0
         while row + 512 <= room:
-            chain8(planes + row, room, nodes, first, last, leaf + row, lookups, tables)
+            chain8(binned + row, room, nodes, first, last, leaf + row, lookups, tables)
             row += 512
         if row + 256 <= room:
-            chain4(planes + row, room, nodes, first, last, leaf + row, lookups, tables)
+            chain4(binned + row, room, nodes, first, last, leaf + row, lookups, tables)
             row += 256
         if row + 128 <= room:
-            chain2(planes + row, room, nodes, first, last, leaf + row, lookups, tables)
+            chain2(binned + row, room, nodes, first, last, leaf + row, lookups, tables)
 
     @inner
-    def wide_leaves(planes, room, nodes, first, last, leaf, lookups, tables):
+    def wide_leaves(binned, room, nodes, first, last, leaf, lookups, tables):
         row = 0
         while row + 256 <= room:
-            chain4(planes + row, room, nodes, first, last, leaf + 2 * row, lookups, tables)
+            chain4(binned + row, room, nodes, first, last, leaf + 2 * row, lookups, tables)
             row += 256
         if row + 128 <= room:
-            chain2(planes + row, room, nodes, first, last, leaf + 2 * row, lookups, tables)
+            chain2(binned + row, room, nodes, first, last, leaf + 2 * row, lookups, tables)
 
     return wide_leaves if wide else byte_leaves
 
@@ -190,59 +192,59 @@ _byte_set_leaves, _wide_set_leaves = (_make_leaves(wide, True) for wide in (Fals
 
 
 @inner
-def _plain_leaves(planes, room, nodes, first, last, leaf):
+def _plain_leaves(binned, room, nodes, first, last, leaf):
     """The same as loops, for where vectors are not asked for."""
     for row in range(room):
         leaf[row] = 0
     for j in range(first, last):
         node = nodes[j]
         lo, mid, least = node.lo, node.mid, node.least
-        byte = numba.carray(pointer(planes + np.int64(node.plane) * room), (room,), np.uint8)
+        byte = numba.carray(pointer(binned + np.int64(node.bin_column) * room), (room,), np.uint8)
         for row in range(room):
             leaf[row] = mid if ((byte[row] >= least) & (leaf[row] == lo)) else leaf[row]
 
 
 @inner
-def _leaves(at, planes, room, first, last, leaf, wide):
+def _leaves(at, binned, room, first, last, leaf, wide):
     goal = np.int64(leaf.ctypes.data)
     if _EXPLICIT:
         if wide:
-            _wide_leaves(planes, room, at[NODES], first, last, goal, 0, 0)
+            _wide_leaves(binned, room, at[NODES], first, last, goal, 0, 0)
         else:
-            _byte_leaves(planes, room, at[NODES], first, last, goal, 0, 0)
+            _byte_leaves(binned, room, at[NODES], first, last, goal, 0, 0)
     elif wide:
         nodes = numba.carray(pointer(at[NODES]), (at[N_NODES],), _WIDE_NODE)
-        _plain_leaves(planes, room, nodes, first, last, leaf)
+        _plain_leaves(binned, room, nodes, first, last, leaf)
     else:
         nodes_of_bytes = numba.carray(pointer(at[NODES]), (at[N_NODES],), _NODE)
-        _plain_leaves(planes, room, nodes_of_bytes, first, last, leaf)
+        _plain_leaves(binned, room, nodes_of_bytes, first, last, leaf)
 
 
 @inner
-def _set_leaves(at, planes, room, first, last, leaf, wide, lookups):
+def _set_leaves(at, binned, room, first, last, leaf, wide, lookups):
     """The same where trees look sets up as they go."""
     goal = np.int64(leaf.ctypes.data)
     if wide:
-        _wide_set_leaves(planes, room, at[NODES], first, last, goal, lookups, at[TABLES])
+        _wide_set_leaves(binned, room, at[NODES], first, last, goal, lookups, at[TABLES])
     else:
-        _byte_set_leaves(planes, room, at[NODES], first, last, goal, lookups, at[TABLES])
+        _byte_set_leaves(binned, room, at[NODES], first, last, goal, lookups, at[TABLES])
 
 
-NO_SETS, SETS_IN_PLANES, SETS_IN_TABLES = 0, 1, 2
-"""Where the trees find the sets of their own; in planes, they are made tree by tree."""
+NO_SETS, SETS_IN_COLUMNS, SETS_IN_TABLES = 0, 1, 2
+"""Where the trees find the sets of their own; in binned columns, they are made tree by tree."""
 
 
 @cache
 def _sum_kernel(wide: bool, size: int, in_registers: int, sets: int) -> Kernel:
     index_type = np.uint16 if wide else np.uint8
     index_bits = 16 if wide else 8
-    in_planes, in_tables = sets == SETS_IN_PLANES, sets == SETS_IN_TABLES
+    in_columns, in_tables = sets == SETS_IN_COLUMNS, sets == SETS_IN_TABLES
     lookup_bytes = LOOKUP.itemsize
 
     @kernel
-    def chain_sums(fields, planes, room, n_blocks, totals, stride):
+    def chain_sums(fields, binned, room, n_blocks, totals, stride):
         at = int64s(fields, len(FIELDS))
-        n_trees, n_planes, width = at[N_TREES], at[N_PLANES], at[WIDTH]
+        n_trees, n_binned, width = at[N_TREES], at[N_BINNED], at[WIDTH]
         node_ptr, start = int64s(at[NODE_PTR], n_trees + 1), int64s(at[START], n_trees)
         n_leaves, output = int64s(at[N_LEAVES], n_trees), int64s(at[OUTPUT], n_trees)
         set_ptr, long_ptr = int64s(at[SET_PTR], n_trees + 1), int64s(at[LONG_PTR], n_trees)
@@ -250,8 +252,8 @@ def _sum_kernel(wide: bool, size: int, in_registers: int, sets: int) -> Kernel:
         for tree in range(n_trees):
             first, last = node_ptr[tree], node_ptr[tree + 1]
             for block in range(n_blocks):
-                q = planes + block * n_planes * room
-                if in_planes:
+                q = binned + block * n_binned * room
+                if in_columns:
                     look_up(q, room, at[LOOKUPS], set_ptr[tree], set_ptr[tree + 1], at[TABLES])
                 if in_tables:
                     look_up(q, room, at[LOOKUPS], long_ptr[tree], set_ptr[tree + 1], at[TABLES])
@@ -271,22 +273,22 @@ def _sum_kernel(wide: bool, size: int, in_registers: int, sets: int) -> Kernel:
 @cache
 def _exit_kernel(wide: bool, sets: int) -> Kernel:
     index_type = np.uint16 if wide else np.uint8
-    in_planes, in_tables = sets == SETS_IN_PLANES, sets == SETS_IN_TABLES
+    in_columns, in_tables = sets == SETS_IN_COLUMNS, sets == SETS_IN_TABLES
     lookup_bytes = LOOKUP.itemsize
 
     @kernel
-    def chain_exits(fields, planes, room, n_rows, exits):
+    def chain_exits(fields, binned, room, n_rows, exits):
         at = int64s(fields, len(FIELDS))
-        n_trees, n_planes = at[N_TREES], at[N_PLANES]
+        n_trees, n_binned = at[N_TREES], at[N_BINNED]
         node_ptr = int64s(at[NODE_PTR], n_trees + 1)
         set_ptr, long_ptr = int64s(at[SET_PTR], n_trees + 1), int64s(at[LONG_PTR], n_trees)
         leaf = scratch(2 * room).view(index_type)
         for block in range((n_rows + room - 1) // room):
-            q = planes + block * n_planes * room
+            q = binned + block * n_binned * room
             first_row = block * room
             for tree in range(n_trees):
                 first, last = node_ptr[tree], node_ptr[tree + 1]
-                if in_planes:
+                if in_columns:
                     look_up(q, room, at[LOOKUPS], set_ptr[tree], set_ptr[tree + 1], at[TABLES])
                 if in_tables:
                     look_up(q, room, at[LOOKUPS], long_ptr[tree], set_ptr[tree + 1], at[TABLES])
@@ -300,54 +302,54 @@ def _exit_kernel(wide: bool, sets: int) -> Kernel:
     return chain_exits
 
 
-class Chain(RankTrees):
+class Chain(BinnedTrees):
     """A forest packed for the chain kernel; see `protocol.TreeKernel`."""
 
     name = "chain"
 
-    def __init__(self, forest: Forest, planes: Planes) -> None:
+    def __init__(self, forest: Forest, binned: BinnedColumns) -> None:
         B = forest.bitvectors
         n_leaves = np.diff(B.leaf_ptr)
         tables = None
         if leaf_tables.adds(forest):
             tables = leaf_tables.leaf_tables(forest, np.arange(B.n_leaves), n_leaves)
-        super().__init__(forest, planes, tables)
+        super().__init__(forest, binned, tables)
         most = int(n_leaves.max(initial=1))
         self._wide = most > BYTE_LEAVES
         preorder = np.lexsort((-B.hi, B.lo, B.tree_of_node))
         nodes = np.zeros(B.n_nodes, _node_record(self._wide))
         for name, values in (
-            ("plane", planes.plane),
-            ("least", planes.least),
+            ("bin_column", binned.bin_column),
+            ("least", binned.least),
             ("lo", B.lo),
             ("mid", B.mid),
         ):
             nodes[name] = values[preorder]
         self._sets = NO_SETS
         if self.tree_sets.lookups.size:
-            self._sets = SETS_IN_TABLES if has_byte_shuffle() else SETS_IN_PLANES
+            self._sets = SETS_IN_TABLES if has_byte_shuffle() else SETS_IN_COLUMNS
         if self._sets == SETS_IN_TABLES:
             number, is_short = self.tree_sets.short_lookups(
-                nodes["plane"], B.tree_of_node[preorder]
+                nodes["bin_column"], B.tree_of_node[preorder]
             )
-            nodes["plane"][is_short], nodes["least"][is_short] = number[is_short], 0
+            nodes["bin_column"][is_short], nodes["least"][is_short] = number[is_short], 0
         self.bind(nodes, node_ptr=B.node_ptr)
         size = forest.output.dtype.itemsize
         registers = leaf_tables.registers(size, most)
         self._exits = _exit_kernel(self._wide, self._sets)
         self._sums = _sum_kernel(self._wide, size, registers, self._sets)
 
-    def run_exits(self, planes: int, room: int, n_rows: int, out: Array) -> None:
-        """Fill `out` from planes: see `RankTrees`."""
-        self._exits(self.address, planes, room, n_rows, out)
+    def run_exits(self, binned: int, room: int, n_rows: int, out: Array) -> None:
+        """Fill `out` from binned columns: see `BinnedTrees`."""
+        self._exits(self.address, binned, room, n_rows, out)
 
-    def run_sums(self, planes: int, room: int, n_blocks: int, totals: int, stride: int) -> None:
-        """Add to the sums at `totals` from planes: see `RankTrees`."""
-        self._sums(self.address, planes, room, n_blocks, totals, stride)
+    def run_sums(self, binned: int, room: int, n_blocks: int, totals: int, stride: int) -> None:
+        """Add to the sums at `totals` from binned columns: see `BinnedTrees`."""
+        self._sums(self.address, binned, room, n_blocks, totals, stride)
 
 
-def refusal(forest: Forest) -> str | None:
-    """Return why a forest cannot be packed, or None; its planes may refuse it too."""
+def unsupported_reason(forest: Forest) -> str | None:
+    """Return why a forest cannot be packed, or None; its binned columns may refuse it too."""
     most = int(np.diff(forest.bitvectors.leaf_ptr).max(initial=1))
     if most > MOST_LEAVES:
         return f"a tree has {most} leaves, more than {MOST_LEAVES}"

@@ -20,14 +20,14 @@ from bitvec.core import structure
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.runtime.predict.cpu.arrays import pointer
-from bitvec.runtime.predict.cpu.bins.makers import Planes
+from bitvec.runtime.predict.cpu.bins.binners import BinnedColumns
 from bitvec.runtime.predict.cpu.bins.set_kernels import look_up
-from bitvec.runtime.predict.cpu.bitvector.rank_trees import (
+from bitvec.runtime.predict.cpu.bitvector.binned_trees import (
     FIELDS,
     LEAF_AT,
     LOOKUPS,
+    N_BINNED,
     N_LEAVES,
-    N_PLANES,
     N_TREES,
     NODES,
     OUTPUT,
@@ -36,7 +36,7 @@ from bitvec.runtime.predict.cpu.bitvector.rank_trees import (
     TABLES,
     VALUES,
     WIDTH,
-    RankTrees,
+    BinnedTrees,
 )
 from bitvec.runtime.predict.cpu.compiling import Kernel, int64s, kernel, scratch
 from bitvec.runtime.predict.cpu.leaves import leaf_tables
@@ -61,11 +61,11 @@ VECTORS = 2
 """Vectors of 64 rows that pass a tree together."""
 ROWS = VECTORS * LANES
 
-_RECORD = np.dtype([("plane", "u2"), ("least", "u1"), ("_", "u1")])
+_RECORD = np.dtype([("bin_column", "u2"), ("least", "u1"), ("_", "u1")])
 
 
 @intrinsic(prefer_literal=True)
-def _tree(typing_context, planes, room, nodes, leaf, depth):
+def _tree(typing_context, binned, room, nodes, leaf, depth):
     """Fill the places at which 128 rows leave one tree of a full depth, a literal.
 
     Its nodes stand in postorder.
@@ -73,7 +73,7 @@ def _tree(typing_context, planes, room, nodes, leaf, depth):
     depth = depth.literal_value
 
     def generate(context, builder, signature, arguments):
-        planes, room, nodes, leaf = arguments[:4]
+        binned, room, nodes, leaf = arguments[:4]
         met = 0
 
         def select(levels):
@@ -81,9 +81,9 @@ def _tree(typing_context, planes, room, nodes, leaf, depth):
             below = [select(levels - 1) for _ in range(2)] if levels > 1 else None
             node = builder.add(nodes, number(met * _RECORD.itemsize))
             met += 1
-            plane = builder.zext(load(builder, node, number(0), I16), I64)
+            bin_column = builder.zext(load(builder, node, number(0), I16), I64)
             least = splat(builder, load(builder, node, number(2), I8), LANES)
-            row = builder.add(planes, builder.mul(plane, room))
+            row = builder.add(binned, builder.mul(bin_column, room))
             half, none = same(I8, LANES, 1 << (levels - 1)), same(I8, LANES, 0)
             chosen = []
             for k in range(VECTORS):
@@ -109,16 +109,16 @@ def _sum_kernel(depth: int, size: int, in_registers: int, sets: bool) -> Kernel:
     tree_bytes = ((1 << depth) - 1) * _RECORD.itemsize
 
     @kernel
-    def perfect_sums(fields, planes, room, n_blocks, totals, stride):
+    def perfect_sums(fields, binned, room, n_blocks, totals, stride):
         at = int64s(fields, len(FIELDS))
-        n_trees, n_planes, width = at[N_TREES], at[N_PLANES], at[WIDTH]
+        n_trees, n_binned, width = at[N_TREES], at[N_BINNED], at[WIDTH]
         start, n_leaves = int64s(at[START], n_trees), int64s(at[N_LEAVES], n_trees)
         output, set_ptr = int64s(at[OUTPUT], n_trees), int64s(at[SET_PTR], n_trees + 1)
         leaf = np.int64(scratch(room).ctypes.data)
         for tree in range(n_trees):
             node = at[NODES] + tree * tree_bytes
             for block in range(n_blocks):
-                q = planes + block * n_planes * room
+                q = binned + block * n_binned * room
                 if sets:
                     look_up(q, room, at[LOOKUPS], set_ptr[tree], set_ptr[tree + 1], at[TABLES])
                 for row in range(0, room, ROWS):
@@ -136,14 +136,14 @@ def _exit_kernel(depth: int, sets: bool) -> Kernel:
     tree_bytes, places = ((1 << depth) - 1) * _RECORD.itemsize, 1 << depth
 
     @kernel
-    def perfect_exits(fields, planes, room, n_rows, exits):
+    def perfect_exits(fields, binned, room, n_rows, exits):
         at = int64s(fields, len(FIELDS))
-        n_trees, n_planes = at[N_TREES], at[N_PLANES]
+        n_trees, n_binned = at[N_TREES], at[N_BINNED]
         set_ptr = int64s(at[SET_PTR], n_trees + 1)
         leaf_at = numba.carray(pointer(at[LEAF_AT]), (n_trees * places,), np.uint8)
         leaf = scratch(room)
         for block in range((n_rows + room - 1) // room):
-            q = planes + block * n_planes * room
+            q = binned + block * n_binned * room
             first_row = block * room
             for tree in range(n_trees):
                 node = at[NODES] + tree * tree_bytes
@@ -157,24 +157,24 @@ def _exit_kernel(depth: int, sets: bool) -> Kernel:
     return perfect_exits
 
 
-class Perfect(RankTrees):
+class Perfect(BinnedTrees):
     """A forest packed for the perfect kernel; see `protocol.TreeKernel`."""
 
     name = "perfect"
 
-    def __init__(self, forest: Forest, planes: Planes) -> None:
+    def __init__(self, forest: Forest, binned: BinnedColumns) -> None:
         self._depth = max(_depth(forest), LEAST_DEPTH)
         node, leaf = _padded(forest, self._depth)
         n_trees, places = forest.n_trees, 1 << self._depth
         tables = None
         if leaf_tables.adds(forest):
             tables = leaf_tables.leaf_tables(forest, leaf.ravel(), np.full(n_trees, places))
-        super().__init__(forest, planes, tables)
+        super().__init__(forest, binned, tables)
         self._sets = self.tree_sets.lookups.size > 0
         nodes = np.zeros(node.shape, _RECORD)
         real = node >= 0
-        nodes["plane"][real] = planes.plane[node[real]]
-        nodes["least"][real] = planes.least[node[real]]
+        nodes["bin_column"][real] = binned.bin_column[node[real]]
+        nodes["least"][real] = binned.least[node[real]]
         first = forest.bitvectors.leaf_ptr[:-1]
         self.bind(
             nodes[:, _postorder(self._depth)],
@@ -185,17 +185,17 @@ class Perfect(RankTrees):
         self._exits = _exit_kernel(self._depth, self._sets)
         self._sums = _sum_kernel(self._depth, size, registers, self._sets)
 
-    def run_exits(self, planes: int, room: int, n_rows: int, out: Array) -> None:
-        """Fill `out` from planes: see `RankTrees`."""
-        self._exits(self.address, planes, room, n_rows, out)
+    def run_exits(self, binned: int, room: int, n_rows: int, out: Array) -> None:
+        """Fill `out` from binned columns: see `BinnedTrees`."""
+        self._exits(self.address, binned, room, n_rows, out)
 
-    def run_sums(self, planes: int, room: int, n_blocks: int, totals: int, stride: int) -> None:
-        """Add to the sums at `totals` from planes: see `RankTrees`."""
-        self._sums(self.address, planes, room, n_blocks, totals, stride)
+    def run_sums(self, binned: int, room: int, n_blocks: int, totals: int, stride: int) -> None:
+        """Add to the sums at `totals` from binned columns: see `BinnedTrees`."""
+        self._sums(self.address, binned, room, n_blocks, totals, stride)
 
 
-def refusal(forest: Forest) -> str | None:
-    """Return why a forest cannot be packed, or None; its planes may refuse it too."""
+def unsupported_reason(forest: Forest) -> str | None:
+    """Return why a forest cannot be packed, or None; its binned columns may refuse it too."""
     if vectors() == "none":
         return "explicit vectors are turned off"
     depth = _depth(forest)

@@ -1,1 +1,1 @@
-"""What the leaves add to the scores of rows."""
+"""Leaf values added to the scores of rows."""

@@ -1,4 +1,4 @@
-"""What the leaves add: equal leaf vectors stored once, zeros left out where no sum shows it."""
+"""Leaf vectors to add: equal ones stored once, zeros left out where no sum shows it."""
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
 
@@ -55,7 +55,7 @@ class LeafSums:
 
     @property
     def arrays(self) -> tuple[Array, Array, Array]:
-        """What `add` takes."""
+        """Arguments of `add`."""
         return self.entry_ptr, self.column, self.v
 
     @property
@@ -94,7 +94,7 @@ def pack(forest: Forest) -> LeafSums:
 
 
 def _starts_below_zero(output: Output) -> bool:
-    """Whether a sum starts at -0.0, which adding a zero would change."""
+    """Return whether a sum starts at -0.0, which adding a zero would change."""
     base = output.base_score
     return output.base_first and base is not None and bool(np.any((base == 0) & np.signbit(base)))
 

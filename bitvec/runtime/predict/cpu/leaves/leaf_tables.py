@@ -43,7 +43,7 @@ _IN_REGISTERS = {4: 256, 8: 64}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LeafTables:
-    """What the leaves of each tree add, as tables by leaf number.
+    """Values that the leaves of each tree add, as tables by leaf number.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ class LeafTables:
         return sum(array.nbytes for array in self.arrays)
 
 
-def refusal(forest: Forest) -> str | None:
+def unsupported_reason(forest: Forest) -> str | None:
     """Return why leaves that are added as they are cannot stand in tables, or None."""
     if adds(forest) and forest.leaves.output is not None and _constant_output(forest) is None:
         return "leaves of one tree add to several outputs"
@@ -85,7 +85,7 @@ def refusal(forest: Forest) -> str | None:
 
 
 def adds(forest: Forest) -> bool:
-    """Whether raw scores are sums of constant leaf vectors."""
+    """Return whether raw scores are sums of constant leaf vectors."""
     aggregate = forest.output.aggregate
     return forest.leaves.linear is None and aggregate in (Aggregate.SUM, Aggregate.MEAN)
 
@@ -101,7 +101,7 @@ def _constant_output(forest: Forest) -> Array | None:
 
 
 def leaf_tables(forest: Forest, order: Array, n_leaves: Array) -> LeafTables:
-    """Pack the leaves of a forest that `adds`, for which `refusal` is None.
+    """Pack the leaves of a forest that `adds`, for which `unsupported_reason` is None.
 
     Parameters
     ----------

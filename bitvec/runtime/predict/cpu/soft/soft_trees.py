@@ -1,4 +1,4 @@
-"""A forest with a prediction kernel, packed for the walk through the leaves that a law reaches."""
+"""A forest with a prediction kernel, packed to traverse all leaves that its density reaches."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind, MissingRule, Relation
 from bitvec.runtime.predict.cpu.arrays import aligned, constant
-from bitvec.runtime.predict.cpu.soft.soft_walk import NODE, lay_out, soft_sums
+from bitvec.runtime.predict.cpu.soft.soft_traversal import NODE, lay_out, soft_sums
 
 
-def refusal(forest: Forest) -> str | None:
+def unsupported_reason(forest: Forest) -> str | None:
     """Return in a few words why a forest cannot be packed so, or None."""
     tests = forest.tests
     if forest.kernel is None or forest.feature_map is not None or not forest.n_trees:
@@ -35,7 +35,7 @@ class SoftTrees:
     Parameters
     ----------
     forest : Forest
-        One of which `refusal` is None.
+        One of which `unsupported_reason` is None.
     """
 
     name = "soft"
@@ -98,7 +98,7 @@ class SoftTrees:
 
     @property
     def packed_bytes(self) -> int:
-        """Bytes of all arrays that the walk reads, X apart."""
+        """Bytes of all arrays that the traversal reads, X apart."""
         return sum(array.nbytes for array in vars(self).values() if isinstance(array, np.ndarray))
 
     @property

@@ -15,25 +15,25 @@ from bitvec.core.forest import Forest
 from bitvec.runtime.predict.cpu.compiling import inner, kernel
 from bitvec.runtime.predict.cpu.leaves import leaf_sums
 from bitvec.runtime.predict.cpu.traversal import keyed
-from bitvec.runtime.predict.cpu.traversal.key_planes import fill_group, rows_of
+from bitvec.runtime.predict.cpu.traversal.key_columns import fill_group, rows_of
 from bitvec.runtime.predict.cpu.traversal.keyed import (
+    NARROW_COLUMNS,
     NARROW_LEAVES,
-    NARROW_PLANES,
     NARROW_VECTORS,
+    WIDE_COLUMNS,
     WIDE_LEAVES,
-    WIDE_PLANES,
     KeyedTrees,
 )
 
 LANES = 16
 """Rows that walk a tree in step, so that the waits for memory overlap."""
-PLANE_BYTES = 1 << 18
-"""All trees are run for so many bytes of planes at a time, which stay in the second-level cache."""
+KEY_BYTES = 1 << 18
+"""Bytes of key columns for which all trees are run at a time, as fit the second-level cache."""
 MOST_ROWS = 4096
 
 _LANES = np.uint64(LANES)
-_NARROW_MASK, _NARROW_SHIFT = np.uint64((1 << NARROW_PLANES) - 1), np.uint64(32 + NARROW_PLANES)
-_WIDE_MASK, _WIDE_SHIFT = np.uint64((1 << WIDE_PLANES) - 1), np.uint64(WIDE_PLANES)
+_NARROW_MASK, _NARROW_SHIFT = np.uint64((1 << NARROW_COLUMNS) - 1), np.uint64(32 + NARROW_COLUMNS)
+_WIDE_MASK, _WIDE_SHIFT = np.uint64((1 << WIDE_COLUMNS) - 1), np.uint64(WIDE_COLUMNS)
 
 
 class Deep:
@@ -93,9 +93,9 @@ class Deep:
         _sums(rows, trees.arrays, trees.has_vectors, sums.id_of, sums.arrays, total)
 
 
-def refusal(forest: Forest) -> str | None:
+def unsupported_reason(forest: Forest) -> str | None:
     """Return why the kernel cannot take a forest, in a few words, or None."""
-    return keyed.refusal(forest)
+    return keyed.unsupported_reason(forest)
 
 
 def pack(forest: Forest) -> Deep:
@@ -104,98 +104,98 @@ def pack(forest: Forest) -> Deep:
 
 
 @inner
-def _step(nodes, planes, base, lane, at):
+def _step(nodes, key_columns, base, lane, at):
     """Return where a row of a group goes from a position; `itemsize` is known when compiling."""
-    if planes.itemsize == 4:
+    if key_columns.itemsize == 4:
         word = nodes[at]
-        plane = (word >> np.uint64(32)) & _NARROW_MASK
-        right = planes[base + plane * _LANES + np.uint64(lane)] >= np.int32(word)
+        key_column = (word >> np.uint64(32)) & _NARROW_MASK
+        right = key_columns[base + key_column * _LANES + np.uint64(lane)] >= np.int32(word)
         return (word >> _NARROW_SHIFT) + np.uint64(right)
     key, link = nodes[at + at], nodes[at + at + np.uint64(1)]
-    right = planes[base + (link & _WIDE_MASK) * _LANES + np.uint64(lane)] >= np.int64(key)
+    right = key_columns[base + (link & _WIDE_MASK) * _LANES + np.uint64(lane)] >= np.int64(key)
     return (link >> _WIDE_SHIFT) + np.uint64(right)
 
 
 @inner
-def _key_at(nodes, planes, at):
-    return np.int64(np.int32(nodes[at])) if planes.itemsize == 4 else np.int64(nodes[at + at])
+def _key_at(nodes, key_columns, at):
+    return np.int64(np.int32(nodes[at])) if key_columns.itemsize == 4 else np.int64(nodes[at + at])
 
 
 @inner
-def _walk(nodes, planes, n_planes, n_groups, codes):
+def _traverse(nodes, key_columns, n_key_columns, n_groups, codes):
     """Fill `codes` with the key of the leaf that each row of each group reaches in one tree."""
     zero = np.uint64(0)
     for group in range(n_groups):
-        base = np.uint64(group * n_planes * LANES)
+        base = np.uint64(group * n_key_columns * LANES)
         a0 = a1 = a2 = a3 = a4 = a5 = a6 = a7 = zero
         a8 = a9 = a10 = a11 = a12 = a13 = a14 = a15 = zero
         moved = np.uint64(1)
         while moved != zero:
-            b0 = _step(nodes, planes, base, 0, a0)
-            b1 = _step(nodes, planes, base, 1, a1)
-            b2 = _step(nodes, planes, base, 2, a2)
-            b3 = _step(nodes, planes, base, 3, a3)
-            b4 = _step(nodes, planes, base, 4, a4)
-            b5 = _step(nodes, planes, base, 5, a5)
-            b6 = _step(nodes, planes, base, 6, a6)
-            b7 = _step(nodes, planes, base, 7, a7)
-            b8 = _step(nodes, planes, base, 8, a8)
-            b9 = _step(nodes, planes, base, 9, a9)
-            b10 = _step(nodes, planes, base, 10, a10)
-            b11 = _step(nodes, planes, base, 11, a11)
-            b12 = _step(nodes, planes, base, 12, a12)
-            b13 = _step(nodes, planes, base, 13, a13)
-            b14 = _step(nodes, planes, base, 14, a14)
-            b15 = _step(nodes, planes, base, 15, a15)
-            a0 = _step(nodes, planes, base, 0, b0)
-            a1 = _step(nodes, planes, base, 1, b1)
-            a2 = _step(nodes, planes, base, 2, b2)
-            a3 = _step(nodes, planes, base, 3, b3)
-            a4 = _step(nodes, planes, base, 4, b4)
-            a5 = _step(nodes, planes, base, 5, b5)
-            a6 = _step(nodes, planes, base, 6, b6)
-            a7 = _step(nodes, planes, base, 7, b7)
-            a8 = _step(nodes, planes, base, 8, b8)
-            a9 = _step(nodes, planes, base, 9, b9)
-            a10 = _step(nodes, planes, base, 10, b10)
-            a11 = _step(nodes, planes, base, 11, b11)
-            a12 = _step(nodes, planes, base, 12, b12)
-            a13 = _step(nodes, planes, base, 13, b13)
-            a14 = _step(nodes, planes, base, 14, b14)
-            a15 = _step(nodes, planes, base, 15, b15)
+            b0 = _step(nodes, key_columns, base, 0, a0)
+            b1 = _step(nodes, key_columns, base, 1, a1)
+            b2 = _step(nodes, key_columns, base, 2, a2)
+            b3 = _step(nodes, key_columns, base, 3, a3)
+            b4 = _step(nodes, key_columns, base, 4, a4)
+            b5 = _step(nodes, key_columns, base, 5, a5)
+            b6 = _step(nodes, key_columns, base, 6, a6)
+            b7 = _step(nodes, key_columns, base, 7, a7)
+            b8 = _step(nodes, key_columns, base, 8, a8)
+            b9 = _step(nodes, key_columns, base, 9, a9)
+            b10 = _step(nodes, key_columns, base, 10, a10)
+            b11 = _step(nodes, key_columns, base, 11, a11)
+            b12 = _step(nodes, key_columns, base, 12, a12)
+            b13 = _step(nodes, key_columns, base, 13, a13)
+            b14 = _step(nodes, key_columns, base, 14, a14)
+            b15 = _step(nodes, key_columns, base, 15, a15)
+            a0 = _step(nodes, key_columns, base, 0, b0)
+            a1 = _step(nodes, key_columns, base, 1, b1)
+            a2 = _step(nodes, key_columns, base, 2, b2)
+            a3 = _step(nodes, key_columns, base, 3, b3)
+            a4 = _step(nodes, key_columns, base, 4, b4)
+            a5 = _step(nodes, key_columns, base, 5, b5)
+            a6 = _step(nodes, key_columns, base, 6, b6)
+            a7 = _step(nodes, key_columns, base, 7, b7)
+            a8 = _step(nodes, key_columns, base, 8, b8)
+            a9 = _step(nodes, key_columns, base, 9, b9)
+            a10 = _step(nodes, key_columns, base, 10, b10)
+            a11 = _step(nodes, key_columns, base, 11, b11)
+            a12 = _step(nodes, key_columns, base, 12, b12)
+            a13 = _step(nodes, key_columns, base, 13, b13)
+            a14 = _step(nodes, key_columns, base, 14, b14)
+            a15 = _step(nodes, key_columns, base, 15, b15)
             moved = (a0 ^ b0) | (a1 ^ b1) | (a2 ^ b2) | (a3 ^ b3)
             moved |= (a4 ^ b4) | (a5 ^ b5) | (a6 ^ b6) | (a7 ^ b7)
             moved |= (a8 ^ b8) | (a9 ^ b9) | (a10 ^ b10) | (a11 ^ b11)
             moved |= (a12 ^ b12) | (a13 ^ b13) | (a14 ^ b14) | (a15 ^ b15)
         at = np.uint64(group * LANES)
-        codes[at] = _key_at(nodes, planes, a0)
-        codes[at + np.uint64(1)] = _key_at(nodes, planes, a1)
-        codes[at + np.uint64(2)] = _key_at(nodes, planes, a2)
-        codes[at + np.uint64(3)] = _key_at(nodes, planes, a3)
-        codes[at + np.uint64(4)] = _key_at(nodes, planes, a4)
-        codes[at + np.uint64(5)] = _key_at(nodes, planes, a5)
-        codes[at + np.uint64(6)] = _key_at(nodes, planes, a6)
-        codes[at + np.uint64(7)] = _key_at(nodes, planes, a7)
-        codes[at + np.uint64(8)] = _key_at(nodes, planes, a8)
-        codes[at + np.uint64(9)] = _key_at(nodes, planes, a9)
-        codes[at + np.uint64(10)] = _key_at(nodes, planes, a10)
-        codes[at + np.uint64(11)] = _key_at(nodes, planes, a11)
-        codes[at + np.uint64(12)] = _key_at(nodes, planes, a12)
-        codes[at + np.uint64(13)] = _key_at(nodes, planes, a13)
-        codes[at + np.uint64(14)] = _key_at(nodes, planes, a14)
-        codes[at + np.uint64(15)] = _key_at(nodes, planes, a15)
+        codes[at] = _key_at(nodes, key_columns, a0)
+        codes[at + np.uint64(1)] = _key_at(nodes, key_columns, a1)
+        codes[at + np.uint64(2)] = _key_at(nodes, key_columns, a2)
+        codes[at + np.uint64(3)] = _key_at(nodes, key_columns, a3)
+        codes[at + np.uint64(4)] = _key_at(nodes, key_columns, a4)
+        codes[at + np.uint64(5)] = _key_at(nodes, key_columns, a5)
+        codes[at + np.uint64(6)] = _key_at(nodes, key_columns, a6)
+        codes[at + np.uint64(7)] = _key_at(nodes, key_columns, a7)
+        codes[at + np.uint64(8)] = _key_at(nodes, key_columns, a8)
+        codes[at + np.uint64(9)] = _key_at(nodes, key_columns, a9)
+        codes[at + np.uint64(10)] = _key_at(nodes, key_columns, a10)
+        codes[at + np.uint64(11)] = _key_at(nodes, key_columns, a11)
+        codes[at + np.uint64(12)] = _key_at(nodes, key_columns, a12)
+        codes[at + np.uint64(13)] = _key_at(nodes, key_columns, a13)
+        codes[at + np.uint64(14)] = _key_at(nodes, key_columns, a14)
+        codes[at + np.uint64(15)] = _key_at(nodes, key_columns, a15)
 
 
 @inner
-def _block_rows(n_rows, n_planes, itemsize):
-    block = PLANE_BYTES // (n_planes * itemsize) // LANES * LANES
+def _block_rows(n_rows, n_key_columns, itemsize):
+    block = KEY_BYTES // (n_key_columns * itemsize) // LANES * LANES
     block = min(max(block, 4 * LANES), MOST_ROWS)
     return min(block, (n_rows + LANES - 1) // LANES * LANES)
 
 
 @inner
-def _fill(rows, first, n_rows, planes, words, out):
-    """Fill the planes of the rows from `first` on, and return the number of their groups."""
+def _fill(rows, first, n_rows, key_columns, words, out):
+    """Fill the key columns of the rows from `first` on, and return the number of their groups."""
     address, row_stride, column_stride, reading = rows
     n_groups = (n_rows + LANES - 1) // LANES
     keys = np.empty(LANES, np.int64)
@@ -203,26 +203,26 @@ def _fill(rows, first, n_rows, planes, words, out):
         done = group * LANES
         part = (address + (first + done) * row_stride, row_stride, column_stride, reading)
         here = min(LANES, n_rows - done)
-        fill_group(part, here, planes, words, keys, out, done * planes.shape[0])
+        fill_group(part, here, key_columns, words, keys, out, done * key_columns.shape[0])
     return n_groups
 
 
 @kernel
 def _exits(rows, trees, exits):
     """Fill `exits` (batch, n_trees) with leaf numbers within each tree."""
-    nodes, leaf_ptr, planes, words, no_keys = trees
-    n_rows, n_planes = exits.shape[0], planes.shape[0]
-    block = _block_rows(n_rows, n_planes, no_keys.itemsize)
-    keys = np.empty(block * n_planes, no_keys.dtype)
+    nodes, leaf_ptr, key_columns, words, no_keys = trees
+    n_rows, n_key_columns = exits.shape[0], key_columns.shape[0]
+    block = _block_rows(n_rows, n_key_columns, no_keys.itemsize)
+    keys = np.empty(block * n_key_columns, no_keys.dtype)
     codes = np.empty(block, no_keys.dtype)
     words_per_leaf = no_keys.itemsize // 2
     mask = (1 << (NARROW_LEAVES if keys.itemsize == 4 else WIDE_LEAVES)) - 1
     for first in range(0, n_rows, block):
         here = min(block, n_rows - first)
-        n_groups = _fill(rows, first, here, planes, words, keys)
+        n_groups = _fill(rows, first, here, key_columns, words, keys)
         for tree in range(leaf_ptr.shape[0] - 1):
             part = nodes[words_per_leaf * leaf_ptr[tree] : words_per_leaf * leaf_ptr[tree + 1]]
-            _walk(part, keys, n_planes, n_groups, codes)
+            _traverse(part, keys, n_key_columns, n_groups, codes)
             for row in range(here):
                 exits[first + row, tree] = codes[row] & mask
 
@@ -230,21 +230,21 @@ def _exits(rows, trees, exits):
 @kernel
 def _sums(rows, trees, has_vectors, id_of, sums, total):
     """Add the exit leaves' vectors of all trees to `total`, tree by tree."""
-    nodes, leaf_ptr, planes, words, no_keys = trees
-    n_rows, n_planes = total.shape[0], planes.shape[0]
-    block = _block_rows(n_rows, n_planes, no_keys.itemsize)
-    keys = np.empty(block * n_planes, no_keys.dtype)
+    nodes, leaf_ptr, key_columns, words, no_keys = trees
+    n_rows, n_key_columns = total.shape[0], key_columns.shape[0]
+    block = _block_rows(n_rows, n_key_columns, no_keys.itemsize)
+    keys = np.empty(block * n_key_columns, no_keys.dtype)
     codes = np.empty(block, no_keys.dtype)
     words_per_leaf = no_keys.itemsize // 2
     shift = NARROW_LEAVES if keys.itemsize == 4 else WIDE_LEAVES
     mask = (1 << shift) - 1
     for first in range(0, n_rows, block):
         here = min(block, n_rows - first)
-        n_groups = _fill(rows, first, here, planes, words, keys)
+        n_groups = _fill(rows, first, here, key_columns, words, keys)
         for tree in range(leaf_ptr.shape[0] - 1):
             start = leaf_ptr[tree]
             part = nodes[words_per_leaf * start : words_per_leaf * leaf_ptr[tree + 1]]
-            _walk(part, keys, n_planes, n_groups, codes)
+            _traverse(part, keys, n_key_columns, n_groups, codes)
             leaf = codes[:here]
             if has_vectors:
                 for row in range(here):

@@ -1,9 +1,9 @@
-"""Trees whose nodes compare the key of one plane, packed for walking.
+"""Trees whose nodes compare a key of one column, packed for traversal.
 
-A plane is what a node reads of a row: the key of one column, with a missing value replaced by the
-lowest or the highest of all integers, by the node's direction; or 0 or 1, for the outcome of a test
-that is no comparison. Planes are made once for a block of rows, so that a step down a tree is one
-comparison of integers, whatever the node tests.
+A key column is what a node reads of a row: the key of one column, with a missing value replaced by
+the lowest or the highest of all integers, by the node's direction; or 0 or 1, for the outcome of a
+test that is no comparison. Key columns are made once for a block of rows, so that a step down a
+tree is one comparison of integers, whatever the node tests.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ HOT = 6
 """Levels of a tree that stand breadth first; below, subtree after subtree."""
 
 COMPARED, EQUAL, SET = 0, 1, 2
-"""What a plane holds: keys, the outcomes of a test for equality, or for a set."""
+"""What a key column holds: keys, the outcomes of a test for equality, or for a set."""
 
-PLANE = np.dtype(
+KEY_COLUMN = np.dtype(
     [
         (name, np.int64)
         for name in (
-            "column",  # -1: the plane holds `missing` in all rows
+            "column",  # -1: the key column holds `missing` in all rows
             "content",
             "missing_first",  # the keys that count as missing besides NaN
             "missing_last",
-            "missing",  # what the plane holds there
+            "missing",  # what the key column holds there
             "first",  # the keys that equal, or that are codes of the set's range
             "last",
             "rule",
@@ -53,9 +53,9 @@ _NO_KEYS = {
     for narrow, record in ((True, NARROW), (False, WIDE))
 }
 
-NARROW_PLANES = 10
-WIDE_PLANES = 32
-"""Bits of a link that name a plane; those above hold the position of the left child."""
+NARROW_COLUMNS = 10
+WIDE_COLUMNS = 32
+"""Bits of a link that name a key column; those above hold the position of the left child."""
 NARROW_LEAVES = 21
 WIDE_LEAVES = 32
 """Bits of a leaf's key that hold its number in the tree; those above hold its vector."""
@@ -68,8 +68,8 @@ class KeyedTrees:
 
     A tree of k leaves has 2k positions: its root, one that is not used, then the two children of
     each node. A row at a position goes to the position's link, or the one after it if
-    `plane >= key`. A leaf links to itself and reads plane 0, which is below all keys; its key holds
-    its number in the tree, and above that its vector if `has_vectors`.
+    `key_column >= key`. A leaf links to itself and reads key column 0, which is below all keys; its
+    key holds its number in the tree, and above that its vector if `has_vectors`.
 
     Parameters
     ----------
@@ -78,9 +78,9 @@ class KeyedTrees:
         load each.
     leaf_ptr : int64, (n_trees + 1,)
         Half of where each tree's positions begin.
-    planes : records PLANE, (n_planes,)
+    key_columns : records KEY_COLUMN, (n_key_columns,)
     words : uint32, (n_words,)
-        The sets that planes name.
+        The sets that key columns name.
     has_vectors : bool
     is_narrow : bool
         Whether a position takes 8 bytes and not 16.
@@ -88,36 +88,36 @@ class KeyedTrees:
 
     nodes: UInt64[Array, " n"]
     leaf_ptr: Int64[Array, " n_trees_plus_1"]
-    planes: Array
+    key_columns: Array
     words: UInt32[Array, " n_words"]
     has_vectors: bool
     is_narrow: bool
 
     @property
     def arrays(self) -> tuple[Array, ...]:
-        """What the kernels take, and an empty array of the keys' dtype."""
-        return self.nodes, self.leaf_ptr, self.planes, self.words, _NO_KEYS[self.is_narrow]
+        """Arguments of the kernels, and an empty array of the keys' dtype."""
+        return self.nodes, self.leaf_ptr, self.key_columns, self.words, _NO_KEYS[self.is_narrow]
 
     @property
     def n_bytes(self) -> int:
         """Bytes of all arrays."""
-        arrays = (self.nodes, self.leaf_ptr, self.planes, self.words)
+        arrays = (self.nodes, self.leaf_ptr, self.key_columns, self.words)
         return sum(array.nbytes for array in arrays)
 
 
-def refusal(forest: Forest) -> str | None:
+def unsupported_reason(forest: Forest) -> str | None:
     """Return why the nodes of a forest cannot be packed so, in a few words, or None."""
     tests = forest.tests
     if not np.all(tests.is_one_hot):
         return "a node reads more than one column"
-    n_derived = sum(tables[0].size for tables in (_equal_planes(forest), _set_planes(forest)))
+    n_derived = sum(tables[0].size for tables in (_equal_columns(forest), _set_columns(forest)))
     if n_derived > DERIVED:
         return f"more than {DERIVED} distinct tests for equality or for sets"
     return None
 
 
 def pack(forest: Forest, dtype: np.dtype, vectors: Array, n_vectors: int) -> KeyedTrees:
-    """Pack a forest that `refusal` does not refuse, for keys of values of `dtype`.
+    """Pack a forest that `unsupported_reason` does not refuse, for keys of values of `dtype`.
 
     Parameters
     ----------
@@ -127,19 +127,23 @@ def pack(forest: Forest, dtype: np.dtype, vectors: Array, n_vectors: int) -> Key
         The vector of each leaf, which goes into the leaf's key if there is room.
     """
     tests, B = forest.tests, forest.bitvectors
-    plane_of, planes, words = _planes(forest, dtype)
+    column_of, key_columns, words = _key_columns(forest, dtype)
     n_leaves = int(np.diff(B.leaf_ptr).max(initial=0))
     narrow = (
-        dtype == np.float32 and planes.size <= 1 << NARROW_PLANES and n_leaves <= 1 << NARROW_LEAVES
+        dtype == np.float32
+        and key_columns.size <= 1 << NARROW_COLUMNS
+        and n_leaves <= 1 << NARROW_LEAVES
     )
-    plane_bits, leaf_bits = (NARROW_PLANES, NARROW_LEAVES) if narrow else (WIDE_PLANES, WIDE_LEAVES)
+    column_bits, leaf_bits = (
+        (NARROW_COLUMNS, NARROW_LEAVES) if narrow else (WIDE_COLUMNS, WIDE_LEAVES)
+    )
     has_vectors = n_vectors <= 1 << NARROW_VECTORS or not narrow
     record = NARROW if narrow else WIDE
     limits = np.iinfo(record["key"])
     for side, missing in enumerate((limits.min, limits.max)):
-        numeric = (planes["content"] == COMPARED) & (planes["missing"] == side)
-        planes["missing"][numeric] = missing
-    planes["missing"][0] = limits.min
+        numeric = (key_columns["content"] == COMPARED) & (key_columns["missing"] == side)
+        key_columns["missing"][numeric] = missing
+    key_columns["missing"][0] = limits.min
 
     position, leaf_position, child = positions(B)
     nodes = aligned(2 * B.n_leaves * record.itemsize).view(record)
@@ -147,17 +151,17 @@ def pack(forest: Forest, dtype: np.dtype, vectors: Array, n_vectors: int) -> Key
     compared = keys.thresholds(tests.b, tests.relation, dtype)
     is_compared = (tests.kind == Kind.MARGIN) | (tests.kind == Kind.KERNEL)
     nodes["key"][position] = np.where(is_compared, compared, 1)
-    nodes["link"][position] = (child << plane_bits) | plane_of
+    nodes["link"][position] = (child << column_bits) | column_of
     leaf_start = np.repeat(B.leaf_ptr[:-1], np.diff(B.leaf_ptr))
     leaf_key = np.arange(B.n_leaves) - leaf_start
     if has_vectors:
         leaf_key |= np.asarray(vectors, np.int64) << leaf_bits
     nodes["key"][leaf_position] = leaf_key
-    nodes["link"][leaf_position] = (leaf_position - 2 * leaf_start) << plane_bits
+    nodes["link"][leaf_position] = (leaf_position - 2 * leaf_start) << column_bits
     return KeyedTrees(
         constant(nodes.view(np.uint64)),
         constant(B.leaf_ptr),
-        constant(planes),
+        constant(key_columns),
         words,
         has_vectors,
         narrow,
@@ -216,7 +220,7 @@ def _shared(forest: Forest, nodes: Array) -> Array:
     return 2 * pair + tests.missing_right[nodes]
 
 
-def _equal_planes(forest: Forest) -> tuple[Array, Array, Array]:
+def _equal_columns(forest: Forest) -> tuple[Array, Array, Array]:
     """Return one node of each distinct test for equality, the nodes, and which test is theirs."""
     nodes = np.flatnonzero(forest.tests.kind == Kind.EQUAL)
     number = keys.keys(forest.tests.b[nodes] + 0)  # both zeros are one number
@@ -225,7 +229,7 @@ def _equal_planes(forest: Forest) -> tuple[Array, Array, Array]:
     return nodes[first], nodes, which.ravel()
 
 
-def _set_planes(forest: Forest) -> tuple[Array, Array, Array]:
+def _set_columns(forest: Forest) -> tuple[Array, Array, Array]:
     """Return one node of each distinct test for a set, the nodes, and which test is theirs."""
     tests = forest.tests
     nodes = np.flatnonzero(tests.kind == Kind.SET)
@@ -240,25 +244,25 @@ def _set_planes(forest: Forest) -> tuple[Array, Array, Array]:
     return nodes[first], nodes, which
 
 
-def _planes(forest: Forest, dtype: np.dtype) -> tuple[Array, Array, Array]:
-    """Return each node's plane, the planes, and the words of the sets that they name."""
+def _key_columns(forest: Forest, dtype: np.dtype) -> tuple[Array, Array, Array]:
+    """Return each node's key column, the key columns, and the words of the sets that they name."""
     tests = forest.tests
-    plane_of = np.zeros(tests.n_nodes, np.int64)
+    column_of = np.zeros(tests.n_nodes, np.int64)
     compares = np.flatnonzero((tests.kind != Kind.EQUAL) & (tests.kind != Kind.SET))
     _, first, which = np.unique(_shared(forest, compares), return_index=True, return_inverse=True)
-    planes = [np.zeros(1, PLANE)]
-    planes[0]["column"] = -1
+    key_columns = [np.zeros(1, KEY_COLUMN)]
+    key_columns[0]["column"] = -1
     words: list[Array] = [np.zeros(0, np.uint32)]
-    n_planes = 1
+    n_key_columns = 1
     kinds = (
         (COMPARED, (compares[first], compares, which)),
-        (EQUAL, _equal_planes(forest)),
-        (SET, _set_planes(forest)),
+        (EQUAL, _equal_columns(forest)),
+        (SET, _set_columns(forest)),
     )
     for content, (example, nodes, which) in kinds:
-        plane_of[nodes] = n_planes + which
-        n_planes += example.size
-        part = np.zeros(example.size, PLANE)
+        column_of[nodes] = n_key_columns + which
+        n_key_columns += example.size
+        part = np.zeros(example.size, KEY_COLUMN)
         part["column"] = tests.feature[example]
         part["content"] = content
         part["missing_first"], part["missing_last"] = _missing_keys(forest, example, dtype)
@@ -273,8 +277,8 @@ def _planes(forest: Forest, dtype: np.dtype) -> tuple[Array, Array, Array]:
             part["rule"] = tests.code_rule[example]
             part["other"] = tests.other_right[example]
             words += [tests.set_words[tests.set_ptr[i] : tests.set_ptr[i + 1]] for i in example]
-        planes.append(part)
-    return plane_of, np.concatenate(planes), constant(np.concatenate(words))
+        key_columns.append(part)
+    return column_of, np.concatenate(key_columns), constant(np.concatenate(words))
 
 
 def _missing_keys(forest: Forest, nodes: Array, dtype: np.dtype) -> tuple[Array, Array]:

@@ -79,7 +79,7 @@ class Mixed:
             return constant(X.astype(self.forest.dtype, copy=False))
 
 
-def refusal(forest: Forest) -> str | None:
+def unsupported_reason(forest: Forest) -> str | None:
     """Return None: every forest can be walked."""
     return None
 
@@ -108,7 +108,7 @@ def _is_missing(x, missing_rule, scalars):
 
 
 @inner
-def _margin(X, x_row, node, rows, entries, scalars):
+def _oblique_sum(X, x_row, node, rows, entries, scalars):
     """Return z of one node for one row, entry by entry in the order of storage, and if missing."""
     z = scalars.zero
     missing = False
@@ -147,12 +147,12 @@ def _set_code(x, node):
 
 
 @inner
-def _walk(X, nodes, tests, leaf):
+def _traverse(X, nodes, tests, leaf):
     """Fill `leaf` with the leaf number of each row of X in one tree of any tests.
 
     The conventions of `bitvec.core.node_tests`, in full. A child that is a leaf is `~leaf`. Arrays
-    are handed to `_margin` alone: passing one counts references, which would cost more than a node.
-    Cost per row: O(entries of the nodes on its path).
+    are handed to `_oblique_sum` alone: passing one counts references, which would cost more than a
+    node. Cost per row: O(entries of the nodes on its path).
     """
     rows, entries, set_words, constants = tests
     scalars = constants[0]
@@ -164,7 +164,7 @@ def _walk(X, nodes, tests, leaf):
                 z = X[np.uint64(row), np.uint64(node.feature)]
                 missing = _is_missing(z, node.missing_rule, scalars)
             else:
-                z, missing = _margin(X, row, node, rows, entries, scalars)
+                z, missing = _oblique_sum(X, row, node, rows, entries, scalars)
             # z may be NaN without a missing value: infinities of both signs in one row of S.
             if missing or z != z:
                 right = node.missing_right != 0
@@ -190,7 +190,7 @@ def _exits(X, layout, exits):
     nodes, tests, node_ptr = layout
     leaf = np.empty(X.shape[0], np.int32)
     for tree in range(node_ptr.shape[0] - 1):
-        _walk(X, nodes[node_ptr[tree] : node_ptr[tree + 1]], tests, leaf)
+        _traverse(X, nodes[node_ptr[tree] : node_ptr[tree + 1]], tests, leaf)
         for row in range(X.shape[0]):
             exits[row, tree] = leaf[row]
 
@@ -202,7 +202,7 @@ def _sums(X, layout, leaf_ptr, id_of, sums, total):
     leaf = np.empty(X.shape[0], np.int32)
     ids = np.empty(X.shape[0], np.int64)
     for tree in range(leaf_ptr.shape[0] - 1):
-        _walk(X, nodes[node_ptr[tree] : node_ptr[tree + 1]], tests, leaf)
+        _traverse(X, nodes[node_ptr[tree] : node_ptr[tree + 1]], tests, leaf)
         for row in range(X.shape[0]):
             ids[row] = leaf_ptr[tree] + leaf[row]
             if id_of.shape[0]:

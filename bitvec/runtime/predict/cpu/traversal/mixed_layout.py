@@ -1,4 +1,4 @@
-"""Trees of any tests, packed for a walk that evaluates each test where a row meets it."""
+"""Trees of any tests, packed for a traversal that evaluates each test where a row meets it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class MixedTrees:
 
     @property
     def arrays(self) -> tuple[Array, tuple[Array, ...], Array]:
-        """What the kernels take."""
+        """Arguments of the kernels."""
         return self.nodes, self.tests, self.node_ptr
 
     @property

@@ -18,7 +18,7 @@ from bitvec.runtime.predict.cpu.arrays import address_of, constant
 from bitvec.runtime.predict.cpu.compiling import Kernel
 from bitvec.runtime.predict.cpu.leaves import leaf_sums
 from bitvec.runtime.predict.cpu.traversal import keyed
-from bitvec.runtime.predict.cpu.traversal.key_planes import reading_of
+from bitvec.runtime.predict.cpu.traversal.key_columns import reading_of
 from bitvec.runtime.predict.cpu.traversal.onerow_kernels import FIELDS, FILL, LABEL
 
 
@@ -28,7 +28,7 @@ class OneRow:
     Parameters
     ----------
     forest : Forest
-        One that `refusal` does not refuse.
+        One that `unsupported_reason` does not refuse.
     dtype : numpy dtype
         That of X.
     """
@@ -44,7 +44,7 @@ class OneRow:
         self._arrays = {
             "leaf_ptr": trees.leaf_ptr,
             "nodes": trees.nodes,
-            "planes": trees.planes,
+            "key_columns": trees.key_columns,
             "words": trees.words,
             "id_of": sums.id_of[:0] if trees.has_vectors else sums.id_of,
             "entry_ptr": sums.entry_ptr,
@@ -60,7 +60,7 @@ class OneRow:
         self._arrays = {name: constant(array) for name, array in self._arrays.items()}
         numbers = {
             "n_trees": forest.n_trees,
-            "n_planes": trees.planes.size,
+            "n_key_columns": trees.key_columns.size,
             "reading": reading_of(self.dtype, forest.dtype),
             "has_vectors": trees.has_vectors,
             "width": sums.v.shape[1],
@@ -92,25 +92,25 @@ class OneRow:
 
     @property
     def scores_of(self) -> tuple[Kernel, int]:
-        """What fills the raw scores of rows, and the address that it takes: (X, address, out)."""
+        """The kernel of raw scores, (X, address, out), and its address."""
         return self._fill, self._address
 
     @property
     def label_of(self) -> tuple[Kernel, int] | None:
-        """What tells the label of one row, (X, address), negative where the scores leave a doubt.
+        """The kernel of one row's label, (X, address): negative where scores leave a doubt.
 
         None where the raw scores do not tell labels.
         """
         return None if self._label is None else (self._label, self._address)
 
 
-def refusal(forest: Forest) -> str | None:
+def unsupported_reason(forest: Forest) -> str | None:
     """Return why the kernel cannot take a forest, in a few words, or None."""
     if forest.output.aggregate not in (Aggregate.SUM, Aggregate.MEAN):
         return "its trees are not summed"
     if forest.leaves.linear is not None:
         return "its leaves are linear in x"
-    return keyed.refusal(forest)
+    return keyed.unsupported_reason(forest)
 
 
 def _start(output: Output) -> Array:

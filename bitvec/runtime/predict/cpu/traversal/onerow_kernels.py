@@ -9,27 +9,27 @@ from numba import carray
 
 from bitvec.runtime.predict.cpu.arrays import load_float64, load_int32, load_int64, pointer
 from bitvec.runtime.predict.cpu.compiling import inner, kernel
-from bitvec.runtime.predict.cpu.traversal.key_planes import (
+from bitvec.runtime.predict.cpu.traversal.key_columns import (
     SINGLE,
     infinity_key,
-    plane_value,
+    key_column_value,
     read_key,
 )
 from bitvec.runtime.predict.cpu.traversal.keyed import (
     COMPARED,
+    KEY_COLUMN,
+    NARROW_COLUMNS,
     NARROW_LEAVES,
-    NARROW_PLANES,
-    PLANE,
+    WIDE_COLUMNS,
     WIDE_LEAVES,
-    WIDE_PLANES,
 )
 
 FIELDS = (
     "n_trees",
     "leaf_ptr",
     "nodes",
-    "n_planes",
-    "planes",
+    "n_key_columns",
+    "key_columns",
     "words",
     "reading",
     "id_of",
@@ -53,8 +53,8 @@ FIELDS = (
     _N_TREES,
     _LEAF_PTR,
     _NODES,
-    _N_PLANES,
-    _PLANES,
+    _N_KEY_COLUMNS,
+    _KEY_COLUMNS,
     _WORDS,
     _READING,
     _ID_OF,
@@ -74,8 +74,8 @@ FIELDS = (
     _GAP,
 ) = (8 * k for k in range(len(FIELDS)))
 
-_NARROW_MASK, _NARROW_SHIFT = np.uint64((1 << NARROW_PLANES) - 1), np.uint64(32 + NARROW_PLANES)
-_WIDE_MASK, _WIDE_SHIFT = np.uint64((1 << WIDE_PLANES) - 1), np.uint64(WIDE_PLANES)
+_NARROW_MASK, _NARROW_SHIFT = np.uint64((1 << NARROW_COLUMNS) - 1), np.uint64(32 + NARROW_COLUMNS)
+_WIDE_MASK, _WIDE_SHIFT = np.uint64((1 << WIDE_COLUMNS) - 1), np.uint64(WIDE_COLUMNS)
 
 
 @inner
@@ -99,26 +99,26 @@ def _key_at(root, keys, at):
 
 @inner
 def _fill_keys(row, header, keys):
-    """Fill the planes of one row."""
+    """Fill the key columns of one row."""
     reading = load_int64(header + _READING)
     infinity = infinity_key(reading)
     size = 8 if reading != SINGLE else 4
-    planes = carray(pointer(load_int64(header + _PLANES)), (keys.shape[0],), PLANE)
+    key_columns = carray(pointer(load_int64(header + _KEY_COLUMNS)), (keys.shape[0],), KEY_COLUMN)
     words = carray(pointer(load_int64(header + _WORDS)), (1,), np.uint32)
     for p in range(keys.shape[0]):
-        plane = planes[np.uint64(p)]
-        if plane.column < 0:
-            keys[np.uint64(p)] = plane.missing
+        key_column = key_columns[np.uint64(p)]
+        if key_column.column < 0:
+            keys[np.uint64(p)] = key_column.missing
             continue
-        key = read_key(row + plane.column * size, reading)
-        if plane.content == COMPARED and plane.missing_first > plane.missing_last:
-            keys[np.uint64(p)] = plane.missing if (key > infinity) | (key < ~infinity) else key
+        key = read_key(row + key_column.column * size, reading)
+        if key_column.content == COMPARED and key_column.missing_first > key_column.missing_last:
+            keys[np.uint64(p)] = key_column.missing if (key > infinity) | (key < ~infinity) else key
         else:
-            keys[np.uint64(p)] = plane_value(key, plane, words, reading)
+            keys[np.uint64(p)] = key_column_value(key, key_column, words, reading)
 
 
 @inner
-def _walk(leaf_ptr, nodes, tree, last, keys):
+def _traverse(leaf_ptr, nodes, tree, last, keys):
     """Return the keys of the leaves that one row reaches in 8 trees from `tree` on.
 
     Trees beyond the last are the last once more.
@@ -187,7 +187,7 @@ def _add_vectors(header, keys, total):
     is_value = total.shape[0] == 1 and column == 0
     value = total[0]  # of one output: the sum stays in a register
     for tree in range(0, n_trees, 8):
-        leaves = _walk(leaf_ptr, nodes, tree, n_trees - 1, keys)
+        leaves = _traverse(leaf_ptr, nodes, tree, n_trees - 1, keys)
         for j, key in enumerate(leaves):
             if tree + j >= n_trees:
                 continue
@@ -286,40 +286,40 @@ def _winner(X, header, keys, total):
 @kernel
 def _fill_narrow(X, header, scores):
     """Fill `scores` (batch * n_outputs) with raw scores, in trees of 8 bytes a position."""
-    _scores(X, header, np.empty(load_int64(header + _N_PLANES), np.int32), scores)
+    _scores(X, header, np.empty(load_int64(header + _N_KEY_COLUMNS), np.int32), scores)
 
 
 @kernel
 def _fill_wide(X, header, scores):
     """Fill `scores` (batch * n_outputs) with raw scores, in trees of 16 bytes a position."""
-    _scores(X, header, np.empty(load_int64(header + _N_PLANES), np.int64), scores)
+    _scores(X, header, np.empty(load_int64(header + _N_KEY_COLUMNS), np.int64), scores)
 
 
 @kernel
 def _label_narrow_float32(X, header):
     """Return the position of one row's label, or -1: 8 bytes a position, float32 scores."""
-    keys = np.empty(load_int64(header + _N_PLANES), np.int32)
+    keys = np.empty(load_int64(header + _N_KEY_COLUMNS), np.int32)
     return _winner(X, header, keys, np.empty(load_int64(header + _N_OUTPUTS), np.float32))
 
 
 @kernel
 def _label_narrow_float64(X, header):
     """Return the position of one row's label, or -1: 8 bytes a position, float64 scores."""
-    keys = np.empty(load_int64(header + _N_PLANES), np.int32)
+    keys = np.empty(load_int64(header + _N_KEY_COLUMNS), np.int32)
     return _winner(X, header, keys, np.empty(load_int64(header + _N_OUTPUTS), np.float64))
 
 
 @kernel
 def _label_wide_float32(X, header):
     """Return the position of one row's label, or -1: 16 bytes a position, float32 scores."""
-    keys = np.empty(load_int64(header + _N_PLANES), np.int64)
+    keys = np.empty(load_int64(header + _N_KEY_COLUMNS), np.int64)
     return _winner(X, header, keys, np.empty(load_int64(header + _N_OUTPUTS), np.float32))
 
 
 @kernel
 def _label_wide_float64(X, header):
     """Return the position of one row's label, or -1: 16 bytes a position, float64 scores."""
-    keys = np.empty(load_int64(header + _N_PLANES), np.int64)
+    keys = np.empty(load_int64(header + _N_KEY_COLUMNS), np.int64)
     return _winner(X, header, keys, np.empty(load_int64(header + _N_OUTPUTS), np.float64))
 
 

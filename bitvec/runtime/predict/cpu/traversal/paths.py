@@ -24,7 +24,7 @@ from bitvec.core.node_tests import Activation, Kind, Relation
 from bitvec.runtime.predict.cpu.arrays import address_of, aligned, constant
 from bitvec.runtime.predict.cpu.compiling import Kernel, inner, kernel
 from bitvec.runtime.predict.cpu.leaves import leaf_sums
-from bitvec.runtime.predict.cpu.oblique.margin_columns import margin_columns, read_rows, with_runs
+from bitvec.runtime.predict.cpu.oblique.oblique_columns import oblique_columns, read_rows, with_runs
 from bitvec.runtime.predict.cpu.oblique.turning import PART, VECTOR, emitted, turned
 from bitvec.runtime.predict.cpu.target import vectors
 from bitvec.runtime.predict.cpu.vectors import (
@@ -74,7 +74,7 @@ class Paths:
     def __init__(self, forest: Forest) -> None:
         self.forest = forest
         tests, B, dtype = forest.tests, forest.bitvectors, forest.dtype
-        columns = margin_columns(tests, forest.inputs.missing_sentinel)
+        columns = oblique_columns(tests, forest.inputs.missing_sentinel)
         width = int(np.diff(tests.row_ptr).max(initial=0))
         order = columns.read[:width]
         # The records stand in the order in which all rows of S read them.
@@ -128,7 +128,7 @@ def padded(width: int) -> int:
     return max(-(-width // PART) * PART, PART)
 
 
-def refusal(forest: Forest) -> str | None:
+def unsupported_reason(forest: Forest) -> str | None:
     """Return why the kernel cannot take a forest, in a few words, or None."""
     tests = forest.tests
     if vectors() == "none":
@@ -136,7 +136,7 @@ def refusal(forest: Forest) -> str | None:
     if tests.n_nodes == 0:
         return "it has no nodes"
     if not np.all((tests.kind == Kind.MARGIN) | (tests.kind == Kind.KERNEL)):
-        return "a node is no margin test"
+        return "a node is no oblique test"
     if tests.n_rows > tests.n_nodes or np.any(tests.activation != Activation.IDENTITY):
         return "a node has several rows of S, or an activation"
     if np.any(tests.offset != 0) or np.any(tests.r != 1):
@@ -146,7 +146,7 @@ def refusal(forest: Forest) -> str | None:
     width = np.diff(tests.row_ptr)
     if np.any(width != width[0]):
         return "rows of S read different columns"
-    read = margin_columns(tests, forest.inputs.missing_sentinel).read.reshape(-1, width[0])
+    read = oblique_columns(tests, forest.inputs.missing_sentinel).read.reshape(-1, width[0])
     if np.any(read != read[0]):
         return "rows of S read different columns"
     return None

@@ -1,6 +1,6 @@
 """A tree or very few: rows walk straight over X, of which a path reads a few columns only.
 
-What a leaf of a lone tree answers is known beforehand, so that a prediction is its exit leaf and
+What a leaf of a lone tree predicts is known beforehand, so that a prediction is its exit leaf and
 one look into a table.
 """
 
@@ -24,7 +24,7 @@ from bitvec.runtime.predict.cpu.arrays import address_of, constant, pointer
 from bitvec.runtime.predict.cpu.compiling import Kernel, inner, kernel
 from bitvec.runtime.predict.cpu.leaves import leaf_sums
 from bitvec.runtime.predict.cpu.traversal import keyed
-from bitvec.runtime.predict.cpu.traversal.key_planes import DOUBLE, ROUNDED, SINGLE, read_key
+from bitvec.runtime.predict.cpu.traversal.key_columns import DOUBLE, ROUNDED, SINGLE, read_key
 
 LANES = 16
 """Rows that walk a tree in step, so that the waits for memory overlap."""
@@ -70,7 +70,7 @@ class Single:
         self._sums = leaf_sums.pack(forest)
         self._leaf_ptr = constant(forest.bitvectors.leaf_ptr)
         self._trees: dict[np.dtype, DirectTrees] = {}
-        self._answers: tuple[Array, Array] | None = None
+        self._leaf_outputs: tuple[Array, Array] | None = None
 
     def __reduce__(self) -> tuple[Callable[..., Single], tuple[Forest]]:
         return Single, (self.forest,)
@@ -112,25 +112,25 @@ class Single:
         _sums(rows, _like(X), trees.nodes, trees.vector_at, self._leaf_ptr, sums, total)
 
     @property
-    def answers(self) -> tuple[Array, Array]:
+    def leaf_outputs(self) -> tuple[Array, Array]:
         """The raw score of each leaf, and what is predicted of it: of a lone tree.
 
         Its leaves must be constant.
         """
-        if self._answers is None:
+        if self._leaf_outputs is None:
             forest = self.forest
             leaf = np.arange(forest.n_leaves)[:, None]
             X = np.broadcast_to(forest.dtype.type(0), (forest.n_leaves, forest.n_features))
             with np.errstate(over="ignore", invalid="ignore"):  # infinite leaves are legal
                 raw = reference.accumulate(forest, X, leaf)
-                self._answers = raw, transforms.predictions(forest.output, raw)
-        return self._answers
+                self._leaf_outputs = raw, transforms.predictions(forest.output, raw)
+        return self._leaf_outputs
 
     def raw(self, X: Float[Array, "batch n_columns"]) -> Float[Array, "batch n_outputs"]:
         """Return the raw scores of a lone tree with constant leaves."""
         exits = np.empty((len(X), 1), np.int32)
         self.exit_leaves(X, exits)
-        return self.answers[0][exits[:, 0]]
+        return self.leaf_outputs[0][exits[:, 0]]
 
     def way(self, X: Array) -> tuple[Kernel, int, int]:
         """Return what finds the leaf of one row, and the addresses that it takes."""
@@ -154,7 +154,7 @@ def _like(X: Array) -> Array:
     return _LIKE[X.dtype, X.strides[1] == X.itemsize]
 
 
-def refusal(forest: Forest) -> str | None:
+def unsupported_reason(forest: Forest) -> str | None:
     """Return why the kernel cannot take a forest, in a few words, or None."""
     tests = forest.tests
     if not 1 <= forest.n_trees <= MOST_TREES:
@@ -209,7 +209,7 @@ def _step(nodes, like, row, stride, at):
 
 
 @inner
-def _walk(rows, like, n_rows, done, nodes, at_leaf, found):
+def _traverse(rows, like, n_rows, done, nodes, at_leaf, found):
     """Fill `found` with what `at_leaf` holds of the leaves that rows from `done` on reach.
 
     The last row stands in for those beyond it.
@@ -300,7 +300,7 @@ def _exits(rows, like, nodes, leaf_at, leaf_ptr, exits):
         part = slice(2 * leaf_ptr[tree], 2 * leaf_ptr[tree + 1])
         tree_nodes, tree_leaf_at = nodes[part], leaf_at[part]
         for done in range(0, n_rows, LANES):
-            _walk(rows, like, n_rows, done, tree_nodes, tree_leaf_at, found)
+            _traverse(rows, like, n_rows, done, tree_nodes, tree_leaf_at, found)
             for i in range(min(LANES, n_rows - done)):
                 exits[np.uint64(done + i), np.uint64(tree)] = found[np.uint64(i)]
 
@@ -314,7 +314,7 @@ def _sums(rows, like, nodes, vector_at, leaf_ptr, sums, total):
         part = slice(2 * leaf_ptr[tree], 2 * leaf_ptr[tree + 1])
         tree_nodes, tree_vector_at = nodes[part], vector_at[part]
         for done in range(0, n_rows, LANES):
-            _walk(rows, like, n_rows, done, tree_nodes, tree_vector_at, found)
+            _traverse(rows, like, n_rows, done, tree_nodes, tree_vector_at, found)
             leaf_sums.add(found, done, sums, total)
 
 

@@ -1,10 +1,11 @@
-"""Which set tests share a plane, and the tables that fill the planes.
+"""Binned columns of set tests: equal tests share one, and tables fill them.
 
 A set's whole answer is a table of bits by slot: for each code of its column, for any other value,
 and for a missing one, so that sets of one column need not agree in anything but how a code is read.
-Tests with equal tables share a plane. The planes of sets that several trees test are made once for
-a block of rows; those of the others just before their tree is run, in planes that all trees use in
-turn, so that thousands of distinct sets need but as many planes as one tree has.
+Tests with equal tables share a binned column. The binned columns of sets that several trees test
+are made once for a block of rows; those of the others just before their tree is run, in binned
+columns that all trees use in turn, so that thousands of distinct sets need but as many binned
+columns as one tree has.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from bitvec.core.forest import Forest
 from bitvec.core.node_tests import WORD_BITS, ZERO_THRESHOLD, CodeRule, Kind, MissingRule, Relation
 from bitvec.runtime.predict.cpu import keys
 from bitvec.runtime.predict.cpu.arrays import address_of, aligned, constant
-from bitvec.runtime.predict.cpu.bins.makers import MOST_PLANES
+from bitvec.runtime.predict.cpu.bins.binners import MOST_BINNED
 from bitvec.runtime.predict.cpu.bins.set_kernels import (
-    CODE_PLANES,
+    CODE_COLUMNS,
     COLUMN,
-    INDEX_PLANES,
+    INDEX_COLUMNS,
     LOOKUP,
     PART_SLOTS,
     fill_sets,
@@ -32,7 +33,7 @@ from bitvec.runtime.predict.cpu.bins.set_tables import SetColumn, SetTable, dist
 from bitvec.runtime.predict.cpu.target import has_byte_shuffle
 
 MOST_SHARED = 64
-"""Sets that have a plane for the whole block of rows, at most, where a chain reads all from planes.
+"""Sets binned for the whole block of rows, at most, where a chain reads all from binned columns.
 
 More of them fall out of the first-level cache: 282 sets in 4,886 of 12,000 nodes then take no less
 time than made anew for each tree. A chain that looks sets up as it goes gains from none.
@@ -46,8 +47,8 @@ class TreeSets:
 
     Parameters
     ----------
-    first_plane : int
-        The planes of a tree's sets are numbered from here on, in the order of its lookups.
+    first_column : int
+        The binned columns of a tree's sets are numbered from here on, in the order of its lookups.
     tree_ptr : int64, (n_trees + 1,)
         Lookups of each tree: those in tables of bytes, then those in long tables.
     long_ptr : int64, (n_trees,)
@@ -56,7 +57,7 @@ class TreeSets:
     tables : uint8
     """
 
-    first_plane: int
+    first_column: int
     tree_ptr: Int64[Array, " n_trees_plus_1"]
     long_ptr: Int64[Array, " n_trees"]
     lookups: Array
@@ -64,18 +65,18 @@ class TreeSets:
 
     @property
     def arrays(self) -> tuple[Array, ...]:
-        """What it holds."""
+        """All arrays of the tables."""
         return self.tree_ptr, self.long_ptr, self.lookups, self.tables
 
-    def short_lookups(self, plane: Array, tree: Array) -> tuple[Array, Array]:
+    def short_lookups(self, bin_column: Array, tree: Array) -> tuple[Array, Array]:
         """Return which of its tree's lookups each node is, and whether in a table of bytes.
 
         Parameters
         ----------
-        plane, tree : integers, (n,)
-            The plane of each node, and its tree.
+        bin_column, tree : integers, (n,)
+            The binned column of each node, and its tree.
         """
-        number = plane.astype(np.int64) - self.first_plane
+        number = bin_column.astype(np.int64) - self.first_column
         n_short = (self.long_ptr - self.tree_ptr[:-1])[tree]
         return number, (number >= 0) & (number < n_short)
 
@@ -83,7 +84,7 @@ class TreeSets:
 def no_sets(n_trees: int) -> TreeSets:
     """Return those of trees that need none."""
     return TreeSets(
-        MOST_PLANES,
+        MOST_BINNED,
         constant(np.zeros(n_trees + 1, np.int64)),
         constant(np.zeros(n_trees, np.int64)),
         constant(np.zeros(0, LOOKUP)),
@@ -91,16 +92,16 @@ def no_sets(n_trees: int) -> TreeSets:
     )
 
 
-class SetPlanes:
-    """Makes the planes of set tests; see `bitvec.runtime.predict.cpu.bins.makers.PlaneMaker`.
+class SetBinner:
+    """Makes the binned columns of set tests; see `cpu.bins.binners.Binner`.
 
     Parameters
     ----------
     columns : list of SetColumn
-    code_plane : integers
-        The first plane of the codes of each column.
+    code_column : integers
+        The first binned column of the codes of each column.
     lookups : records LOOKUP
-        Those of the planes that are made once for a block.
+        Those of the binned columns that are made once for a block.
     in_trees : TreeSets
         Those that the kernels make; their tables are the tables of all.
     sentinel : float, optional
@@ -111,7 +112,7 @@ class SetPlanes:
     def __init__(
         self,
         columns: list[SetColumn],
-        code_plane: Array,
+        code_column: Array,
         lookups: Array,
         in_trees: TreeSets,
         sentinel: float | None,
@@ -119,7 +120,7 @@ class SetPlanes:
     ) -> None:
         self.in_trees = in_trees
         self._columns = columns
-        self._code_plane = code_plane
+        self._code_column = code_column
         self._lookups = constant(lookups)
         self._sentinel = sentinel
         self._dtype = dtype
@@ -133,8 +134,8 @@ class SetPlanes:
         arrays = [self._lookups, self._maps, *self.in_trees.arrays, *self._records.values()]
         return sum(array.nbytes for array in arrays)
 
-    def fill(self, X: Array, planes: int, n_planes: int, room: int) -> None:
-        """Fill the planes of codes and of shared sets: see `PlaneMaker.fill`."""
+    def fill(self, X: Array, binned: int, n_binned: int, room: int) -> None:
+        """Fill the binned columns of codes and of shared sets: see `Binner.fill`."""
         if not self._columns:
             return
         narrow = np.dtype(np.float32) in (X.dtype, self._dtype)
@@ -149,8 +150,8 @@ class SetPlanes:
             X.strides[1],
             len(X),
             room,
-            n_planes,
-            planes,
+            n_binned,
+            binned,
         )
 
     def _records_for(self, dtype: np.dtype) -> Array:
@@ -158,8 +159,10 @@ class SetPlanes:
         if dtype.name not in self._records:
             records = np.zeros(len(self._columns), COLUMN)
             next_map = 0
-            for record, column, plane in zip(records, self._columns, self._code_plane, strict=True):
-                record["column"], record["code"] = column.feature, plane
+            for record, column, bin_column in zip(
+                records, self._columns, self._code_column, strict=True
+            ):
+                record["column"], record["code"] = column.feature, bin_column
                 record["is_long"] = column.is_long
                 record["is_exact"] = column.code_rule == CodeRule.EXACT
                 record["first"], record["beyond"] = _code_keys(column, dtype)
@@ -195,8 +198,8 @@ def _code_keys(column: SetColumn, dtype: np.dtype) -> tuple[int, int]:
     return int(above if column.code_rule == CodeRule.TRUNCATE else minus_zero), int(beyond)
 
 
-def refusal(forest: Forest) -> str | None:
-    """Return why the set tests of a forest have no planes, or None."""
+def unsupported_reason(forest: Forest) -> str | None:
+    """Return why the set tests of a forest have no binned columns, or None."""
     most = MOST_CODES // WORD_BITS
     sizes = np.diff(forest.tests.set_ptr)[forest.tests.kind == Kind.SET]
     if sizes.max(initial=0) > most:
@@ -204,40 +207,40 @@ def refusal(forest: Forest) -> str | None:
     return None
 
 
-def set_planes(
-    forest: Forest, node: Array, first_plane: int, *, most_shared: int | None = None
-) -> tuple[Array, Array, int, SetPlanes]:
-    """Return plane and least byte of some set nodes, the number of planes, and their maker.
+def bin_sets(
+    forest: Forest, node: Array, first_column: int, *, most_shared: int | None = None
+) -> tuple[Array, Array, int, SetBinner]:
+    """Return binned column and least byte of set nodes, the number of columns, their binner.
 
     Parameters
     ----------
     node : integers, (n,)
-        Set nodes, of a forest for which `refusal` is None.
-    first_plane : int
-        The planes are numbered from here on.
+        Set nodes, of a forest for which `unsupported_reason` is None.
+    first_column : int
+        The binned columns are numbered from here on.
     most_shared : int, optional
-        At most so many sets have a plane for the whole block of rows; chosen if not given.
+        At most so many sets have a binned column for the whole block of rows; chosen if not given.
     """
     if most_shared is None:
         most_shared = 0 if has_byte_shuffle() else MOST_SHARED
     columns, sets, set_of = distinct_sets(forest, node)
-    n_code_planes = [CODE_PLANES if column.is_long else INDEX_PLANES for column in columns]
-    code_plane = first_plane + np.concatenate([[0], np.cumsum(n_code_planes)]).astype(np.int64)
-    lookups, tables = _lookups(columns, sets, code_plane)
+    n_code_columns = [CODE_COLUMNS if column.is_long else INDEX_COLUMNS for column in columns]
+    code_column = first_column + np.concatenate([[0], np.cumsum(n_code_columns)]).astype(np.int64)
+    lookups, tables = _lookups(columns, sets, code_column)
     tree = forest.bitvectors.tree_of_node[node].astype(np.int64)
     tests = tree * len(sets) + set_of
     used = np.unique(tests)
     n_uses = np.bincount(used % max(len(sets), 1), minlength=len(sets))
     shared = np.argsort(-n_uses, kind="stable")[: min(most_shared, int((n_uses > 1).sum()))]
-    lookups["target"][shared] = code_plane[-1] + np.arange(shared.size)
-    plane = lookups["target"][set_of].astype(np.int32)
+    lookups["target"][shared] = code_column[-1] + np.arange(shared.size)
+    bin_column = lookups["target"][set_of].astype(np.int32)
 
     is_own = np.ones(len(sets), bool)
     is_own[shared] = False
     used = used[is_own[used % max(len(sets), 1)]]
     of_tree, own = np.divmod(used, max(len(sets), 1))
     tree_ptr = np.searchsorted(of_tree, np.arange(forest.n_trees + 1))
-    first_own = int(code_plane[-1]) + shared.size
+    first_own = int(code_column[-1]) + shared.size
     target = first_own + np.arange(used.size) - tree_ptr[of_tree]
     in_trees = lookups[own]
     in_trees["target"] = target
@@ -245,21 +248,21 @@ def set_planes(
     n_long = np.bincount(of_tree[is_long], minlength=forest.n_trees)
     long_ptr = tree_ptr[1:] - n_long
     at_own = is_own[set_of]
-    plane[at_own] = target[np.searchsorted(used, tests[at_own])]
-    maker = SetPlanes(
+    bin_column[at_own] = target[np.searchsorted(used, tests[at_own])]
+    binner = SetBinner(
         columns,
-        code_plane[:-1],
+        code_column[:-1],
         lookups[shared],
         TreeSets(first_own, constant(tree_ptr), constant(long_ptr), constant(in_trees), tables),
         forest.inputs.missing_sentinel,
         forest.dtype,
     )
-    n_planes = int(target.max(initial=first_own - 1)) + 1 - first_plane
-    return plane, np.ones(node.size, np.uint8), n_planes, maker
+    n_binned = int(target.max(initial=first_own - 1)) + 1 - first_column
+    return bin_column, np.ones(node.size, np.uint8), n_binned, binner
 
 
 def _lookups(
-    columns: list[SetColumn], sets: list[SetTable], code_plane: Array
+    columns: list[SetColumn], sets: list[SetTable], code_column: Array
 ) -> tuple[Array, Array]:
     """Return a lookup per set, without its target, and all tables."""
     column = np.array([one.column for one in sets], np.int64)
@@ -269,7 +272,7 @@ def _lookups(
     lookups = np.zeros(len(sets), LOOKUP)
     lookups["table"] = np.cumsum(size) - size
     lookups["last"] = last
-    lookups["code"] = code_plane[column]
+    lookups["code"] = code_column[column]
     lookups["parts"] = np.where(is_long, 0, last // PART_SLOTS + 1)
     tables = aligned(int(size.sum()))
     for one, start in zip(sets, lookups["table"].tolist(), strict=True):

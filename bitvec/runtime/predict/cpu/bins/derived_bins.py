@@ -1,4 +1,4 @@
-"""Planes derived from ranks: other bytes where values are missing, ranges, further thresholds."""
+"""Binned columns derived from bins: other bytes for missing values, ranges, further thresholds."""
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, attr-defined, call-arg, unreachable"
 
@@ -30,12 +30,12 @@ _EXPLICIT = vectors() != "none"
 
 
 def _make_derive(bits: int):
-    """Make a plane from ranks of 8 or 16 bits: see `rank_planes.RankPlanes`."""
+    """Make a binned column from bins of 8 or 16 bits: see `threshold_bins.ThresholdBinner`."""
 
     @intrinsic
-    def derive(typing_context, ranks, n, record, target):
+    def derive(typing_context, bins, n, record, target):
         def generate(context, builder, signature, arguments):
-            ranks, n, record, target = arguments
+            bins, n, record, target = arguments
             element, lanes = ir.IntType(bits), 512 // bits
             kind = vector(element, lanes)
             fields = [
@@ -52,19 +52,17 @@ def _make_derive(bits: int):
             tests_range = builder.icmp_unsigned("!=", is_range, zero)
 
             def body(k, _):
-                rank = load(builder, ranks, builder.mul(k, number(bits // 8)), kind)
-                above = builder.sub(rank, offset)
-                below = builder.icmp_unsigned("<", rank, offset)
+                bin = load(builder, bins, builder.mul(k, number(bits // 8)), kind)
+                above = builder.sub(bin, offset)
+                below = builder.icmp_unsigned("<", bin, offset)
                 value = builder.select(below, zero, above)
                 if bits > 8:
                     value = builder.select(builder.icmp_unsigned(">", value, most), most, value)
-                inside = builder.icmp_unsigned("<", builder.sub(rank, first), width)
+                inside = builder.icmp_unsigned("<", builder.sub(bin, first), width)
                 value = builder.select(tests_range, builder.select(inside, one, zero), value)
-                missing = builder.icmp_unsigned(
-                    "<", builder.sub(rank, missing_first), missing_width
-                )
+                missing = builder.icmp_unsigned("<", builder.sub(bin, missing_first), missing_width)
                 value = builder.select(missing, fill, value)
-                nothing = builder.icmp_unsigned("==", rank, zero)
+                nothing = builder.icmp_unsigned("==", bin, zero)
                 value = builder.select(nothing, fill, value)
                 if bits > 8:
                     value = builder.trunc(value, vector(I8, lanes))
@@ -82,26 +80,26 @@ _derive8, _derive16 = _make_derive(8), _make_derive(16)
 
 
 @inner
-def _derive_plain(ranks, n, record, target):
+def _derive_plain(bins, n, record, target):
     offset, is_range, first, width = record[1], record[2], record[3], record[4]
     fill, missing_first, missing_width = record[5], record[6], record[7]
     for k in range(n):
-        rank = np.int64(ranks[k])
-        if rank == 0 or (rank >= missing_first and rank < missing_first + missing_width):
+        bin = np.int64(bins[k])
+        if bin == 0 or (bin >= missing_first and bin < missing_first + missing_width):
             target[k] = fill
         elif is_range:
-            target[k] = rank >= first and rank < first + width
+            target[k] = bin >= first and bin < first + width
         else:
-            target[k] = min(max(rank - offset, 0), 255)
+            target[k] = min(max(bin - offset, 0), 255)
 
 
 @inner
-def derive(ranks, n, record, target):
-    """Fill the plane at `target` from ranks of 8 or 16 bits."""
+def derive(bins, n, record, target):
+    """Fill the binned column at `target` from bins of 8 or 16 bits."""
     if _EXPLICIT:
-        if ranks.itemsize == 1:
-            _derive8(np.int64(ranks.ctypes.data), n, np.int64(record.ctypes.data), target)
+        if bins.itemsize == 1:
+            _derive8(np.int64(bins.ctypes.data), n, np.int64(record.ctypes.data), target)
         else:
-            _derive16(np.int64(ranks.ctypes.data), n, np.int64(record.ctypes.data), target)
+            _derive16(np.int64(bins.ctypes.data), n, np.int64(record.ctypes.data), target)
     else:
-        _derive_plain(ranks, n, record, numba.carray(pointer(target), (n,), np.uint8))
+        _derive_plain(bins, n, record, numba.carray(pointer(target), (n,), np.uint8))

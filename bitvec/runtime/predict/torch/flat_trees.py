@@ -24,7 +24,7 @@ class FlatTrees:
 
     Slots of one tree lie together, in breadth-first order, so the right child of a slot follows its
     left one and a step is `first[slot] + h`. A leaf is its own first child and its threshold is
-    NaN, so that h is 0 there and a walk that has arrived stays.
+    NaN, so that h is 0 there and a traversal that has arrived stays.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class FlatTrees:
     n_moving : tuple of int
         How many trees have a level 0, 1, 2 ...
     columns : two of int32, (n_slots,)
-        Where slots read their values: among all planes, and where no value is missing.
+        Where slots read their values: among all compared columns, and where no value is missing.
     b : F, (n_slots,)
     first : int32, (n_slots,)
     root_columns : two of int32, (n_trees, 1)
@@ -81,7 +81,7 @@ class FlatTrees:
 
         Parameters
         ----------
-        V : F, (batch, n_planes), contiguous
+        V : F, (batch, n_compared), contiguous
         all_present : bool
             Whether V holds the columns only, because no value is missing.
 
@@ -102,7 +102,7 @@ class FlatTrees:
         torch.index_select(values, 0, address, out=x)
         compare(x.view(shape), self.root_b, out=turns)
         torch.add(self.root_first, turns, out=places)
-        # What moves is a prefix of `place` until the walk is narrowed to some of its elements.
+        # What moves is a prefix of `place` until the traversal is narrowed to some of its elements.
         node, narrowed, start = place, None, starts
         for level, n_moving in enumerate(self.n_moving[1:], 1):
             if narrowed is None:
@@ -155,7 +155,7 @@ def flatten(
     B: Bitvectors,
     trees: Array,
     depth: Array,
-    planes: tuple[Array, Array],
+    node_columns: tuple[Array, Array],
     b: Array,
     accepts_equal: bool,
     device: torch.device,
@@ -165,8 +165,8 @@ def flatten(
     Parameters
     ----------
     depth : int, (n_trees of the forest,)
-    planes : two of int, (n_nodes of the forest,)
-        What each node reads: among all planes, and where no value is missing.
+    node_columns : two of int, (n_nodes of the forest,)
+        What each node reads: among all compared columns, and where no value is missing.
     b : F, (n_nodes of the forest,)
     """
     deepest_first = np.argsort(-depth[trees], kind="stable")
@@ -188,7 +188,7 @@ def flatten(
     first = np.arange(n_slots)
     first[slot_of_node] = pair
     columns = np.zeros((2, n_slots), np.int64)
-    columns[:, slot_of_node] = np.stack([plane[order.node] for plane in planes])
+    columns[:, slot_of_node] = np.stack([one[order.node] for one in node_columns])
     threshold = np.full(n_slots, np.nan, b.dtype)
     threshold[slot_of_node] = b[order.node]
     slot_leaf = np.zeros(n_slots, np.int64)

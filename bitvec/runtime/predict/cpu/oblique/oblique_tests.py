@@ -11,19 +11,19 @@ from bitvec.core.arrays import Array, ranges
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Activation, NodeTests, Relation
 from bitvec.runtime.predict.cpu.arrays import constant
-from bitvec.runtime.predict.cpu.oblique.margin_columns import MarginColumns, margin_columns
+from bitvec.runtime.predict.cpu.oblique.oblique_columns import ObliqueColumns, oblique_columns
 from bitvec.runtime.predict.cpu.oblique.sums import CHUNK, TILE
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class MarginTests:
+class ObliqueTests:
     """Distinct tests: first those of one row of S without activation, then the others.
 
     Parameters
     ----------
-    columns : MarginColumns
+    columns : ObliqueColumns
     tiles : int64, (n_tiles, 4)
         Number of rows, where the offsets of their columns begin, their entries, and where their
         weights begin. Tiles of one row but for `TILE` rows of the first kind of tests that read the
@@ -41,7 +41,7 @@ class MarginTests:
     activation : uint8, (n_rows,)
     """
 
-    columns: MarginColumns
+    columns: ObliqueColumns
     tiles: Int64[Array, "n_tiles 4"]
     offsets: Int64[Array, " n_offsets"]
     weights: Float[Array, " n_weights"]
@@ -57,7 +57,7 @@ class MarginTests:
 
     @property
     def arrays(self) -> tuple[Array, ...]:
-        """What the kernel takes, the columns apart."""
+        """Arguments of the kernel, the columns apart."""
         return (
             self.tiles,
             self.offsets,
@@ -74,13 +74,13 @@ class MarginTests:
         return self.columns.records.nbytes + sum(array.nbytes for array in self.arrays)
 
 
-def margin_tests(forest: Forest, node: Array) -> tuple[MarginTests, Array]:
-    """Pack the tests of some margin nodes, and return which of them each node has."""
+def oblique_tests(forest: Forest, node: Array) -> tuple[ObliqueTests, Array]:
+    """Pack the tests of some oblique nodes, and return which of them each node has."""
     tests = forest.tests.take(node)
     dtype = tests.dtype
     n_entries, rows_of_node = np.diff(tests.row_ptr), np.diff(tests.node_ptr)
     node_of_row = np.repeat(np.arange(tests.n_nodes), rows_of_node)
-    columns = margin_columns(tests, forest.inputs.missing_sentinel)
+    columns = oblique_columns(tests, forest.inputs.missing_sentinel)
     way = (tests.relation == Relation.GREATER_EQUAL) + 2 * tests.missing_right.astype(np.int64)
     list_of_row = _alike(tests.row_ptr, columns.read)
     which = _alike_tests(tests, columns.read, way)
@@ -114,9 +114,9 @@ def margin_tests(forest: Forest, node: Array) -> tuple[MarginTests, Array]:
     )
     of_several = rows_of_node[several]
     last = single.size + np.cumsum(of_several)
-    plane = np.empty(tests.n_nodes, np.int64)
-    plane[np.concatenate([single, several])] = np.arange(first.size)
-    packed = MarginTests(
+    bin_column = np.empty(tests.n_nodes, np.int64)
+    bin_column[np.concatenate([single, several])] = np.arange(first.size)
+    packed = ObliqueTests(
         columns,
         constant(tiles.astype(np.int64)),
         constant(offsets.astype(np.int64)),
@@ -127,7 +127,7 @@ def margin_tests(forest: Forest, node: Array) -> tuple[MarginTests, Array]:
         constant(tests.activation[row]),
     )
     assert packed.weights.dtype == dtype
-    return packed, plane[first][which]
+    return packed, bin_column[first][which]
 
 
 def _in_tiles(node: Array, list_of_node: Array) -> tuple[Array, Array]:

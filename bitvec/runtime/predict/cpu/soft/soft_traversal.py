@@ -1,10 +1,10 @@
-"""The walk of a row through the leaves that its law reaches, each tree from left to right.
+"""Traversal of all leaves that a row's density reaches, each tree from left to right.
 
 Memory: a tree's nodes are records in the order in which they are laid out, the two children of one
 beside each other. A node names its column and its slot: the place of the column among those first
-met on its path. For each slot the walk keeps F at both ends of the interval in which x' must lie,
-and their difference; a turn narrows one of them and is undone on the way back. The membership of a
-leaf is the product over the slots of its path, in their order, as the reference's
+met on its path. For each slot the traversal keeps F at both ends of the interval in which x' must
+lie, and their difference; a turn narrows one of them and is undone on the way back. The membership
+of a leaf is the product over the slots of its path, in their order, as the reference's
 `kernel_memberships` takes it, and its vector is added in the order of leaves: the same bits.
 
 Cost: a few ns for each node that is met and for each leaf of a membership above 0.

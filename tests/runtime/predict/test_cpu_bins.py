@@ -1,4 +1,4 @@
-"""Planes of thresholds at the ends of the floats: exact, and made without a word of warning."""
+"""Binned columns of thresholds at the ends of the floats: exact, and made without a warning."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Planes of tests of one column: ranks, and what is derived from them, packed per column.
+"""Binned columns of tests of one column: bins, and what is derived from them, packed per column.
 
-The plane of a one-hot test holds ranks: how many of the column's thresholds a value reaches.
-Everything else about such a test is a matter of ranks too: the values that count as missing, and
-those that equal b, lie between two thresholds; NaN has rank 0, below all. So planes in which
-missing values go the other way, equality planes, and planes of the thresholds beyond the 255th are
-derived from ranks alone, exactly and whatever the dtype of X.
+The binned column of a one-hot test holds bins: how many of the column's thresholds a value reaches.
+Everything else about such a test is a matter of bins too: the values that count as missing, and
+those that equal b, lie between two thresholds; NaN has bin 0, below all. So binned columns in which
+missing values go the other way, equality binned columns, and binned columns of the thresholds
+beyond the 255th are derived from bins alone, exactly and whatever the dtype of X.
 """
 
 from __future__ import annotations
@@ -16,35 +16,35 @@ from bitvec.core.forest import Forest
 from bitvec.core.node_tests import ZERO_THRESHOLD, Kind, MissingRule
 from bitvec.runtime.predict.cpu import keys
 from bitvec.runtime.predict.cpu.arrays import address_of, constant
-from bitvec.runtime.predict.cpu.bins.rank_kernels import FIELDS, fill_ranks
-from bitvec.runtime.predict.cpu.bins.rank_tables import (
+from bitvec.runtime.predict.cpu.bins.bin_kernels import FIELDS, fill_bins
+from bitvec.runtime.predict.cpu.bins.bin_tables import (
     BUCKETS,
-    PER_PLANE,
+    PER_COLUMN,
     TABLES,
-    RankTables,
-    rank_tables,
+    BinTables,
+    bin_tables,
     uses_buckets,
 )
 from bitvec.runtime.predict.cpu.bins.windows import WINDOW
 from bitvec.runtime.predict.cpu.compiling import Kernel
 
 MOST_THRESHOLDS = 65_535
-"""Thresholds of one column whose ranks fit two bytes."""
+"""Thresholds of one column whose bins fit two bytes."""
 
 
-class RankPlanes:
-    """Makes the planes of one-hot margin, kernel and equality tests.
+class ThresholdBinner:
+    """Makes the binned columns of one-hot margin, kernel and equality tests.
 
     Parameters
     ----------
     columns : int64, (n_columns, 9)
-        Per column that is read: its number, the plane of its plain ranks or -1, the number of its
-        thresholds, levels of its search tree, where its tree, its sorted thresholds and its buckets
-        begin, and the first and last of its derived planes.
+        Per column that is read: its number, the binned column of its plain bins or -1, the number
+        of its thresholds, levels of its search tree, where its tree, its sorted thresholds and its
+        buckets begin, and the first and last of its derived binned columns.
     derived : int64, (n_derived, 8)
-        Per derived plane: the plane, what is subtracted from a rank, whether it tests a range of
-        ranks, that range as its first rank and length, the byte of a missing value, and the range
-        of ranks that count as missing besides 0.
+        Per derived binned column: the binned column, what is subtracted from a bin, whether it
+        tests a range of bins, that range as its first bin and length, the byte of a missing value,
+        and the range of bins that count as missing besides 0.
     thresholds : list of arrays
         Per column, its thresholds as keys of the forest's dtype, rising.
     dtype : numpy dtype
@@ -59,7 +59,7 @@ class RankPlanes:
         self._windows = constant(_windows(columns[:, 0]))
         self._thresholds = thresholds
         self._dtype = dtype
-        self._tables: dict[str, RankTables] = {}
+        self._tables: dict[str, BinTables] = {}
         self._bound: dict[int, tuple[Kernel, int, Array]] = {}
 
     @property
@@ -73,13 +73,13 @@ class RankPlanes:
         tables = [array for table in self._tables.values() for array in table.arrays]
         return sum(a.nbytes for a in [self._columns, self._derived, self._windows, *tables])
 
-    def fill(self, X: Array, planes: int, n_planes: int, room: int) -> None:
-        """Fill the planes: see `PlaneMaker.fill`."""
+    def fill(self, X: Array, binned: int, n_binned: int, room: int) -> None:
+        """Fill the binned columns: see `Binner.fill`."""
         if not len(self._columns):
             return
         run, fields, _ = self._bound.get(X.itemsize) or self._bind(X.dtype)
         strides = X.strides
-        run(fields, address_of(X), *strides, len(X), room, n_planes, planes)
+        run(fields, address_of(X), *strides, len(X), room, n_binned, binned)
 
     def _bind(self, dtype: np.dtype) -> tuple[Kernel, int, Array]:
         """Return the kernel for a dtype, and with its address what holds the addresses it reads."""
@@ -96,17 +96,17 @@ class RankPlanes:
         found |= {"columns": address_of(columns), "windows": address_of(windows)}
         found |= {"derived": address_of(derived)}
         fields = constant(np.array([found[name] for name in FIELDS], np.int64))
-        bound = fill_ranks(dtype.itemsize == 8, tables.settle), address_of(fields), fields
+        bound = fill_bins(dtype.itemsize == 8, tables.settle), address_of(fields), fields
         # Of two threads that come here at once, one wins: nothing whose address is in use may go.
         return self._bound.setdefault(dtype.itemsize, bound)
 
-    def _tables_for(self, dtype: np.dtype) -> RankTables:
+    def _tables_for(self, dtype: np.dtype) -> BinTables:
         # A forest of float64 searches float32 values among other keys than float64 ones; one of
         # float32 reads both as float32.
         name = "same" if self._dtype.itemsize == 4 else dtype.name
         if name in self._tables:
             return self._tables[name]
-        tables = rank_tables(self._columns, self._thresholds, self._dtype, dtype)
+        tables = bin_tables(self._columns, self._thresholds, self._dtype, dtype)
         return self._tables.setdefault(name, tables)
 
 
@@ -124,8 +124,8 @@ def _windows(columns: Array) -> Array:
     return np.array(windows, np.int64).reshape(-1, 4)
 
 
-def rank_planes(forest: Forest, node: Array) -> tuple[Array, Array, int, RankPlanes]:
-    """Return plane and least byte of some one-hot nodes, the number of planes, and their maker.
+def bin_thresholds(forest: Forest, node: Array) -> tuple[Array, Array, int, ThresholdBinner]:
+    """Return binned column and least byte of one-hot nodes, the number of columns, their binner.
 
     Parameters
     ----------
@@ -146,73 +146,74 @@ def rank_planes(forest: Forest, node: Array) -> tuple[Array, Array, int, RankPla
     right = tests.missing_right[node]
     lowest = keys.keys(np.array([-np.inf], dtype))[0]
 
-    plane = np.empty(node.size, np.int32)
+    bin_column = np.empty(node.size, np.int32)
     least = np.empty(node.size, np.uint8)
     columns: list[list[int]] = []
     derived: list[list[int]] = []
     thresholds: list[Array] = []
-    n_planes, tree_start, sorted_start, lookup_start = 0, 0, 0, 0
+    n_binned, tree_start, sorted_start, lookup_start = 0, 0, 0, 0
     order = np.argsort(feature, kind="stable")
     for part in np.split(order, np.flatnonzero(np.diff(feature[order])) + 1):
         if not part.size:
             continue
         breaks = [first[part], equal_last[part][equal[part]] + 1]
         if right[part].any() or equal[part].any():
-            breaks.append(np.array([lowest]))  # above NaN, whose rank is then 0 alone
+            breaks.append(np.array([lowest]))  # above NaN, whose bin is then 0 alone
         breaks += [np.array(ranges[value], np.int64) for value in np.unique(rule[part])]
         key = np.unique(np.concatenate(breaks)).astype(keys.integer_type(dtype))
         levels = max(4, int(np.ceil(np.log2(key.size + 1))))
-        rank = np.searchsorted(key, first[part]) + 1
+        bin = np.searchsorted(key, first[part]) + 1
         last = np.searchsorted(key, equal_last[part] + 1) + 1
-        # A plane for each combination of: equality or sub-plane, missing rule, side of missing
-        # values. Where one byte for missing values serves both sides, they share a plane.
-        code = np.where(equal[part], rank + (key.size + 1) * last, -1 - (rank - 1) // PER_PLANE)
-        least[part] = np.where(equal[part], 1, (rank - 1) % PER_PLANE + 1)
+        # A binned column for each combination of: equality or sub-column, missing rule, side of
+        # missing values. Where one byte for missing values serves both sides, they share a binned
+        # column.
+        code = np.where(equal[part], bin + (key.size + 1) * last, -1 - (bin - 1) // PER_COLUMN)
+        least[part] = np.where(equal[part], 1, (bin - 1) % PER_COLUMN + 1)
         byte = _missing_bytes(code, rule[part], least[part], right[part])
         signature = np.stack([code, rule[part], byte], axis=1).astype(np.int64)
         distinct, where, which = np.unique(
             signature, axis=0, return_index=True, return_inverse=True
         )
-        plane[part] = n_planes + which.ravel()
+        bin_column[part] = n_binned + which.ravel()
         own, first_derived = -1, len(derived)
         for position, (code, a_rule, fill) in enumerate(distinct):
-            here, missing, one = n_planes + position, ranges[a_rule], where[position]
-            if code == -1 and fill == 0 and not missing and key.size <= PER_PLANE:
+            here, missing, one = n_binned + position, ranges[a_rule], where[position]
+            if code == -1 and fill == 0 and not missing and key.size <= PER_COLUMN:
                 own = here
                 continue
             span = np.searchsorted(key, missing) + 1 if missing else np.array([0, 0])
-            tested = (rank[one], last[one] - rank[one]) if code >= 0 else (0, 0)
-            offset = 0 if code >= 0 else -(code + 1) * PER_PLANE
+            tested = (bin[one], last[one] - bin[one]) if code >= 0 else (0, 0)
+            offset = 0 if code >= 0 else -(code + 1) * PER_COLUMN
             derived.append([here, offset, code >= 0, *tested, fill, span[0], span[1] - span[0]])
         starts = tree_start, sorted_start, lookup_start
         ends = first_derived, len(derived)
         columns.append([feature[part[0]], own, key.size, levels, *starts, *ends])
         thresholds.append(key)
-        n_planes += len(distinct)
-        tree_start += 1 << levels if key.size <= PER_PLANE else 0
+        n_binned += len(distinct)
+        tree_start += 1 << levels if key.size <= PER_COLUMN else 0
         sorted_start += key.size + 1
         lookup_start += BUCKETS if uses_buckets(key) else 0
-    maker = RankPlanes(
+    binner = ThresholdBinner(
         np.array(columns, np.int64).reshape(-1, 9),
         np.array(derived, np.int64).reshape(-1, 8),
         thresholds,
         dtype,
     )
-    return plane, least, n_planes, maker
+    return bin_column, least, n_binned, binner
 
 
 def _missing_bytes(code: Array, rule: Array, least: Array, right: Array) -> Array:
-    """Return the byte of a missing value in the plane of each node of one column.
+    """Return the byte of a missing value in the binned column of each node of one column.
 
     A node goes right where the byte reaches its least one. If among the nodes of one kind those
     that send a missing value right have lesser bytes than the others, one byte serves them all.
     """
-    byte = np.where(right, np.where(code >= 0, 1, PER_PLANE), 0)
+    byte = np.where(right, np.where(code >= 0, 1, PER_COLUMN), 0)
     _, group = np.unique(np.stack([code, rule], axis=1), axis=0, return_inverse=True)
     group = group.ravel()
     greatest = np.zeros(group.max() + 1, np.int64)
     np.maximum.at(greatest, group[right], least[right])
-    lowest = np.full(group.max() + 1, PER_PLANE + 1)
+    lowest = np.full(group.max() + 1, PER_COLUMN + 1)
     np.minimum.at(lowest, group[~right], least[~right])
     return np.where((greatest < lowest)[group], greatest[group], byte)
 

@@ -1,4 +1,4 @@
-"""Margin planes and paths decide every node as the reference does, bit for bit."""
+"""Margin binned columns and paths decide every node as the reference does, bit for bit."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from bitvec.core.node_tests import Activation, NodeTests
 from bitvec.core.output import Aggregate, Output
 from bitvec.runtime.predict.cpu import choice
 from bitvec.runtime.predict.cpu.arrays import address_of
-from bitvec.runtime.predict.cpu.bins import margin_planes
-from bitvec.runtime.predict.cpu.bins.makers import Planes
+from bitvec.runtime.predict.cpu.bins import oblique_bins
+from bitvec.runtime.predict.cpu.bins.binners import BinnedColumns
 from bitvec.runtime.predict.cpu.bitvector.chain import Chain
 from bitvec.runtime.predict.cpu.leaves import leaf_tables
 from bitvec.runtime.predict.cpu.oblique import polytopes
@@ -36,18 +36,18 @@ def quietly(function, *arguments):
         return function(*arguments)
 
 
-def outcomes(forest, X, first_plane=0, room=128):
-    """Return h of all nodes, from planes that are given a margin of other planes."""
+def outcomes(forest, X, first_column=0, room=128):
+    """Return h of all nodes, from binned columns with others on both sides."""
     node = np.arange(forest.n_nodes)
-    plane, least, n_planes, maker = margin_planes.margin_planes(forest, node, first_plane)
-    every = first_plane + n_planes + 2
+    bin_column, least, n_binned, binner = oblique_bins.bin_oblique(forest, node, first_column)
+    every = first_column + n_binned + 2
     n_blocks = -(-len(X) // room)
-    planes = np.full(n_blocks * every * room, 7, np.uint8)
-    maker.fill(X, address_of(planes), every, room)
-    by_block = planes.reshape(n_blocks, every, room)
-    assert np.all(by_block[:, :first_plane] == 7)
-    assert np.all(by_block[:, first_plane + n_planes :] == 7)
-    byte = by_block[:, plane].transpose(0, 2, 1).reshape(n_blocks * room, -1)
+    binned = np.full(n_blocks * every * room, 7, np.uint8)
+    binner.fill(X, address_of(binned), every, room)
+    by_block = binned.reshape(n_blocks, every, room)
+    assert np.all(by_block[:, :first_column] == 7)
+    assert np.all(by_block[:, first_column + n_binned :] == 7)
+    byte = by_block[:, bin_column].transpose(0, 2, 1).reshape(n_blocks * room, -1)
     assert byte[: len(X)].max(initial=0) <= 1
     return byte[: len(X)] >= least
 
@@ -56,11 +56,11 @@ def expected(forest, X):
     return quietly(reference.hard_tests, forest, quietly(reference.columns, forest, X))
 
 
-def on_planes(forest):
-    plane, least, n_planes, maker = margin_planes.margin_planes(
+def on_bins(forest):
+    bin_column, least, n_binned, binner = oblique_bins.bin_oblique(
         forest, np.arange(forest.n_nodes), 0
     )
-    return Chain(forest, Planes(plane, least, n_planes, (maker,)))
+    return Chain(forest, BinnedColumns(bin_column, least, n_binned, (binner,)))
 
 
 def oblique(n_trees, depth, n_features, dtype, *, per_node=None, seed=0, exact=False, rows=1):
@@ -144,22 +144,22 @@ def rows_at_thresholds(forest, n_rows, seed=2):
     return X
 
 
-# ---- planes are the reference's outcomes
+# ---- binned columns are the reference's outcomes
 
 
 @given(forests_with_rows(kinds=(OBLIQUE, POLYTOPE, AXIS)))
-def test_planes_hold_the_outcomes_of_all_margin_tests(drawn):
+def test_bins_hold_the_outcomes_of_all_oblique_tests(drawn):
     forest, X = drawn
-    assert np.array_equal(outcomes(forest, X, first_plane=3), expected(forest, X))
+    assert np.array_equal(outcomes(forest, X, first_column=3), expected(forest, X))
 
 
 @given(forests_with_rows(kinds=(OBLIQUE, POLYTOPE), aggregates=SUMS, linear=False))
-def test_chains_on_margin_planes_reach_the_leaves_of_the_reference(drawn):
+def test_chains_on_oblique_bins_reach_the_leaves_of_the_reference(drawn):
     forest, X = drawn
-    if leaf_tables.refusal(forest) is not None:
+    if leaf_tables.unsupported_reason(forest) is not None:
         return
     exits = np.empty((len(X), forest.n_trees), np.int32)
-    on_planes(forest).exit_leaves(X, exits)
+    on_bins(forest).exit_leaves(X, exits)
     assert np.array_equal(exits, quietly(reference.exit_leaves, forest, X))
 
 
@@ -191,7 +191,7 @@ def test_polytopes_near_b_are_decided_as_in_the_reference(dtype):
     X = hostile_rows(forest, 200)
     Z = quietly(reference.columns, forest, X)
     row, node = np.divmod(np.arange(len(X) * forest.n_nodes), forest.n_nodes)
-    z, _ = quietly(reference.margins, forest.tests, Z, row, node)
+    z, _ = quietly(reference.oblique, forest.tests, Z, row, node)
     z = z.reshape(len(X), -1)
     for shift in (-2, -1, 0, 1, 2):
         b = z[np.arange(forest.n_nodes) * 3 % len(X), np.arange(forest.n_nodes)].copy()
@@ -228,13 +228,13 @@ def test_every_layout_and_dtype_of_rows_is_read_as_cast_first(dtype, x_dtype, la
     check_paths(forest, X)
 
 
-def test_equal_tests_share_a_plane_and_others_do_not():
+def test_equal_tests_share_a_binned_column_and_others_do_not():
     forest = oblique(1, 3, 4, np.float32, exact=True)
     twice = forest.take([0, 0])
-    plane, _, n_planes, _ = margin_planes.margin_planes(twice, np.arange(twice.n_nodes), 5)
-    assert n_planes == forest.n_nodes
-    assert sorted(set(plane.tolist())) == list(range(5, 5 + n_planes))
-    assert np.array_equal(plane[: forest.n_nodes], plane[forest.n_nodes :])
+    bin_column, _, n_binned, _ = oblique_bins.bin_oblique(twice, np.arange(twice.n_nodes), 5)
+    assert n_binned == forest.n_nodes
+    assert sorted(set(bin_column.tolist())) == list(range(5, 5 + n_binned))
+    assert np.array_equal(bin_column[: forest.n_nodes], bin_column[forest.n_nodes :])
     tests = twice.tests
     for change in (
         {"b": tests.b + np.arange(tests.n_nodes, dtype=np.float32)},
@@ -245,8 +245,8 @@ def test_equal_tests_share_a_plane_and_others_do_not():
         changed = replace(twice, tests=replace(tests, **change))
         X = hostile_rows(changed, 50)
         assert np.array_equal(outcomes(changed, X), expected(changed, X))
-        more = margin_planes.margin_planes(changed, np.arange(changed.n_nodes), 0)[2]
-        assert more > n_planes
+        more = oblique_bins.bin_oblique(changed, np.arange(changed.n_nodes), 0)[2]
+        assert more > n_binned
 
 
 def test_softplus_tails_err_less_than_the_bound_says():
@@ -264,7 +264,7 @@ def test_softplus_tails_err_less_than_the_bound_says():
 @given(forests_with_rows(kinds=(OBLIQUE, AXIS), aggregates=SUMS, linear=False))
 def test_paths_reach_the_leaves_of_the_reference_where_they_are_not_refused(drawn):
     forest, X = drawn
-    if paths.refusal(forest) is not None:
+    if paths.unsupported_reason(forest) is not None:
         return
     check_paths(forest, X)
 
@@ -324,9 +324,9 @@ def test_paths_walk_chains_and_single_leaves():
 
 @pytest.mark.skipif(vectors() == "none", reason="paths needs vectors")
 def test_paths_refuse_what_they_cannot_hold():
-    assert "activation" in paths.refusal(oblique(1, 2, 3, np.float32, rows=2))
+    assert "activation" in paths.unsupported_reason(oblique(1, 2, 3, np.float32, rows=2))
     leaf = oblique(1, 1, 3, np.float32)
-    assert "no nodes" in paths.refusal(
+    assert "no nodes" in paths.unsupported_reason(
         replace(
             leaf,
             tests=leaf.tests.take(np.zeros(0, np.int64)),

@@ -1,4 +1,4 @@
-"""Ranks of values among a column's thresholds: how many of them each value reaches.
+"""Bins of values among a column's thresholds: how many of them each value reaches.
 
 Values are searched in registers where AVX-512 looks 16 of them up at once, else from a table of
 buckets.
@@ -55,9 +55,9 @@ def _make_search(ties: bool):
     """
 
     @intrinsic
-    def search(typing_context, values, n, table, levels, ranks, tied):
+    def search(typing_context, values, n, table, levels, bins, tied):
         def generate(context, builder, signature, arguments):
-            values, n, table, levels, ranks, tied = arguments
+            values, n, table, levels, bins, tied = arguments
             kind = vector(I32, 16)
             pair = intrinsic_function(
                 builder, "llvm.x86.avx512.vpermi2var.d.512", kind, [kind, kind, kind]
@@ -122,8 +122,8 @@ def _make_search(ties: bool):
                             twice = builder.add(index[u], index[u])
                             index[u] = builder.add(twice, builder.zext(right, kind))
                     for u in range(flight):
-                        rank = builder.sub(index[u], same(I32, 16, 1 << depth))
-                        store(builder, builder.trunc(rank, vector(I8, 16)), ranks, at[u])
+                        bin = builder.sub(index[u], same(I32, 16, 1 << depth))
+                        store(builder, builder.trunc(bin, vector(I8, 16)), bins, at[u])
                         if ties:
                             equal = builder.icmp_signed("==", reached[u], keys[u])
                             offset = builder.udiv(at[u], number(8))
@@ -158,8 +158,8 @@ def _key64(bits):
 
 
 @inner
-def search_buckets(values, n, scale, lookup, sorted_keys, buckets, ranks):
-    """Fill `ranks` from a table of buckets: each bucket begins with the rank of those below it.
+def search_buckets(values, n, scale, lookup, sorted_keys, buckets, bins):
+    """Fill `bins` from a table of buckets: each bucket begins with the bin of those below it.
 
     A value's bucket is monotone in the value, so that thresholds of lower buckets are reached;
     those of its own bucket are compared one by one. `sorted_keys` ends with a key above all.
@@ -172,33 +172,33 @@ def search_buckets(values, n, scale, lookup, sorted_keys, buckets, ranks):
         x = x if x < high else high
         buckets[k] = np.int32((x - low) * factor)
     for k in range(n):
-        rank = np.int64(lookup[np.uint64(buckets[k])])
+        bin = np.int64(lookup[np.uint64(buckets[k])])
         key = _key32(bits[k])
-        while key >= sorted_keys[np.uint64(rank)]:
-            rank += 1
-        ranks[k] = rank
+        while key >= sorted_keys[np.uint64(bin)]:
+            bin += 1
+        bins[k] = bin
 
 
 @inner
-def correct(x, row_stride, values, n, sorted32, sorted64, ranks):
-    """Correct the ranks of float64 values whose rounding to float32 equals that of a threshold."""
+def correct(x, row_stride, values, n, sorted32, sorted64, bins):
+    """Correct the bins of float64 values whose rounding to float32 equals that of a threshold."""
     bits = values.view(np.int32)
     for k in range(n):
-        rank = np.int64(ranks[k])
-        if rank > 0 and sorted32[rank - 1] == _key32(bits[k]):
+        bin = np.int64(bins[k])
+        if bin > 0 and sorted32[bin - 1] == _key32(bits[k]):
             key = _key64(load_int64(x + k * row_stride))
-            while rank > 0 and key < sorted64[rank - 1]:
-                rank -= 1
-            ranks[k] = rank
+            while bin > 0 and key < sorted64[bin - 1]:
+                bin -= 1
+            bins[k] = bin
 
 
 @inner
-def correct_marked(x, row_stride, values, n, sorted32, sorted64, tied, ranks):
+def correct_marked(x, row_stride, values, n, sorted32, sorted64, tied, bins):
     """`correct` for the groups of 16 rows in which a bit of `tied` is set."""
     for group in range((n + 15) // 16):
         if tied[group]:
             k = group * 16
             correct(
                 x + k * row_stride, row_stride, values[k:], min(16, n - k), sorted32, sorted64,
-                ranks[k:],
+                bins[k:],
             )  # fmt: skip

@@ -1,4 +1,4 @@
-"""From an engine's raw scores to what a predictor's methods return."""
+"""Raw scores of an engine become the values that a predictor's methods return."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bitvec.core.output import PostTransform
 from bitvec.runtime.predict.engine import Engine
 
 
-class Answers:
+class Predictions:
     """The post-transform and the labels of a forest's output.
 
     Parameters
@@ -38,7 +38,7 @@ class Answers:
 
     @property
     def scores_are_raw(self) -> bool:
-        """Whether the post-transform leaves scores as they are."""
+        """Return whether the post-transform leaves scores as they are."""
         return self.output.post_transform is PostTransform.IDENTITY
 
     @property

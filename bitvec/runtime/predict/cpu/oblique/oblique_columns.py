@@ -1,4 +1,4 @@
-"""What the entries of S read: columns of X, after a node's missing rule, substitute and indicator.
+"""Columns that the entries of S read: X after a node's missing rule, substitute and indicator.
 
 A missing value becomes NaN, unless the entry has a substitute for it. NaN then goes through
 products and sums up to z, and z is NaN in no other way than by infinities of both signs, which go
@@ -25,7 +25,7 @@ _ZERO, _SENTINEL = int(MissingRule.NAN_OR_ZERO), int(MissingRule.NAN_OR_SENTINEL
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class MarginColumns:
+class ObliqueColumns:
     """The distinct things that entries read.
 
     Parameters
@@ -47,7 +47,7 @@ class MarginColumns:
         return self.records.size
 
 
-def margin_columns(tests: NodeTests, sentinel: float | None) -> MarginColumns:
+def oblique_columns(tests: NodeTests, sentinel: float | None) -> ObliqueColumns:
     """Return what the entries of tests read.
 
     Parameters
@@ -95,7 +95,7 @@ def margin_columns(tests: NodeTests, sentinel: float | None) -> MarginColumns:
     records["substitute"] = substitute[first]
     with np.errstate(over="ignore"):
         records["sentinel"] = np.nan if sentinel is None else sentinel
-    return MarginColumns(with_runs(records), read.ravel())
+    return ObliqueColumns(with_runs(records), read.ravel())
 
 
 def _numbered(code: Array) -> tuple[Array, Array]:

@@ -1,4 +1,4 @@
-"""Planes of 0 and 1 for nodes that read more than one column: the outcomes of their tests.
+"""Binned columns of 0 and 1 for nodes that read more than one column: the outcomes of their tests.
 
 Every node is tested for every row, whether or not it is on the row's path, with rows in the lanes
 of vectors: see `bitvec.runtime.predict.cpu.oblique.sums`.
@@ -17,11 +17,11 @@ from bitvec.core.arrays import Array, ranges
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Activation
 from bitvec.runtime.predict.cpu.arrays import address_of, pointer
-from bitvec.runtime.predict.cpu.bins.makers import MOST_PLANES
+from bitvec.runtime.predict.cpu.bins.binners import MOST_BINNED
 from bitvec.runtime.predict.cpu.compiling import Kernel, inner, kernel
 from bitvec.runtime.predict.cpu.oblique import polytopes, sums
-from bitvec.runtime.predict.cpu.oblique.margin_columns import read_columns
-from bitvec.runtime.predict.cpu.oblique.margin_tests import MarginTests, margin_tests
+from bitvec.runtime.predict.cpu.oblique.oblique_columns import read_columns
+from bitvec.runtime.predict.cpu.oblique.oblique_tests import ObliqueTests, oblique_tests
 from bitvec.runtime.predict.cpu.oblique.sums import CHUNK, TILE
 from bitvec.runtime.predict.cpu.target import vectors
 
@@ -34,63 +34,63 @@ _LEVEL = {"avx512": 1.0, "portable": 1.15, "none": 3.0}
 """How much dearer all of them are, by the level of vectors."""
 
 
-class MarginPlanes:
-    """Makes the planes of margin tests; see `bitvec.runtime.predict.cpu.bins.makers.PlaneMaker`.
+class ObliqueBinner:
+    """Makes the binned columns of oblique tests; see `cpu.bins.binners.Binner`.
 
     Parameters
     ----------
-    tests : MarginTests
-    first_plane : int
-        The plane of the first of the tests; the others follow.
+    tests : ObliqueTests
+    first_column : int
+        The binned column of the first of the tests; the others follow.
     """
 
-    def __init__(self, tests: MarginTests, first_plane: int) -> None:
+    def __init__(self, tests: ObliqueTests, first_column: int) -> None:
         self._tests = tests
-        self._first_plane = first_plane
+        self._first_column = first_column
 
     @property
     def packed_bytes(self) -> int:
         """Bytes of the arrays that it reads, X apart."""
         return self._tests.n_bytes
 
-    def fill(self, X: Array, planes: int, n_planes: int, room: int) -> None:
-        """Fill the planes: see `PlaneMaker.fill`."""
+    def fill(self, X: Array, binned: int, n_binned: int, room: int) -> None:
+        """Fill the binned columns: see `Binner.fill`."""
         tests = self._tests
         run = _fill_kernel(tests.weights.dtype.itemsize)
         source = address_of(X), X.strides[0], X.strides[1], len(X)
         records = tests.columns.records
         like = X.dtype.type(0)
-        run(source, like, records, tests.arrays, self._first_plane, planes, n_planes, room)
+        run(source, like, records, tests.arrays, self._first_column, binned, n_binned, room)
 
 
-def margin_planes(
-    forest: Forest, node: Array, first_plane: int
-) -> tuple[Array, Array, int, MarginPlanes]:
-    """Return plane and least byte of some margin nodes, the number of planes, and their maker.
+def bin_oblique(
+    forest: Forest, node: Array, first_column: int
+) -> tuple[Array, Array, int, ObliqueBinner]:
+    """Return binned column and least byte of oblique nodes, the number of columns, their binner.
 
     Parameters
     ----------
     node : integers, (n,)
-        Margin nodes, of any rows of S.
-    first_plane : int
-        The first of their planes; equal tests share one.
+        Oblique nodes, of any rows of S.
+    first_column : int
+        The first of their binned columns; equal tests share one.
     """
-    tests, which = margin_tests(forest, np.asarray(node, np.int64))
-    plane = (first_plane + which).astype(np.int32)
-    least = np.ones(plane.size, np.uint8)
-    return plane, least, tests.n_tests, MarginPlanes(tests, first_plane)
+    tests, which = oblique_tests(forest, np.asarray(node, np.int64))
+    bin_column = (first_column + which).astype(np.int32)
+    least = np.ones(bin_column.size, np.uint8)
+    return bin_column, least, tests.n_tests, ObliqueBinner(tests, first_column)
 
 
-def refusal(forest: Forest) -> str | None:
-    """Return why the margin tests of a forest cannot have planes, in a few words, or None."""
+def unsupported_reason(forest: Forest) -> str | None:
+    """Return why the oblique tests of a forest cannot be binned, in a few words, or None."""
     n_tests = int(np.count_nonzero(~forest.tests.is_one_hot))
-    if n_tests >= MOST_PLANES:
-        return f"{n_tests} nodes read several columns, more than {MOST_PLANES - 1}"
+    if n_tests >= MOST_BINNED:
+        return f"{n_tests} nodes read several columns, more than {MOST_BINNED - 1}"
     return None
 
 
 def cycles(forest: Forest) -> float:
-    """Return about how many cycles a row takes to have all margin tests decided."""
+    """Return about how many cycles a row takes to have all oblique tests decided."""
     tests = forest.tests
     row = ranges(tests.node_ptr[:-1], np.diff(tests.node_ptr) * ~tests.is_one_hot)
     n_entries = int(np.diff(tests.row_ptr)[row].sum())
@@ -137,8 +137,8 @@ def _fill_kernel(size: int) -> Kernel:
     lanes = CHUNK // size
 
     @kernel
-    def fill_margins(source, like, records, tests, first_plane, place, n_planes, room):
-        planes = numba.carray(pointer(place), (1 << 40,), np.uint8)
+    def fill_oblique_bins(source, like, records, tests, first_column, place, n_binned, room):
+        binned = numba.carray(pointer(place), (1 << 40,), np.uint8)
         address, row_stride, column_stride, n_rows = source
         tiles, offsets, weights, terms, single, several, activation = tests
         n_columns, n_slots = records.shape[0] * lanes, TILE
@@ -152,7 +152,7 @@ def _fill_kernel(size: int) -> Kernel:
         for first in range(0, n_rows, lanes):
             part = (address + first * row_stride, row_stride, column_stride)
             read_columns(part, records, min(lanes, n_rows - first), x, like, explicit)
-            start = (first // room * n_planes + first_plane) * room + first % room
+            start = (first // room * n_binned + first_column) * room + first % room
             row = test = 0
             for tile in range(tiles.shape[0]):
                 width, first_offset, n_entries, first_weight = tiles[tile]
@@ -179,10 +179,10 @@ def _fill_kernel(size: int) -> Kernel:
                         way = single[row]
                         at = start + row * room
                         if not explicit:
-                            out = planes[at : at + lanes]
+                            out = binned[at : at + lanes]
                             _plain_compare(z[k * lanes :], terms[row], way, out)
                         else:
-                            to = planes.ctypes.data + at
+                            to = binned.ctypes.data + at
                             value = z.ctypes.data + k * CHUNK
                             term = terms.ctypes.data + row * 3 * size
                             if way == 0:
@@ -199,10 +199,10 @@ def _fill_kernel(size: int) -> Kernel:
                 if row == several[test, 2]:
                     way, first_row, last_row = several[test]
                     at = start + (single.shape[0] + test) * room
-                    out = planes[at : at + lanes]
+                    out = binned[at : at + lanes]
                     part_terms = terms[first_row:last_row]
                     part_activation = activation[first_row:last_row]
                     polytopes.decide(z, part_terms, part_activation, way, bounds, out)
                     test += 1
 
-    return fill_margins
+    return fill_oblique_bins

@@ -1,4 +1,4 @@
-"""Filling planes: from values in memory, of any strides, to the integers that nodes compare."""
+"""Key columns filled: values in memory, of any strides, become the integers that nodes compare."""
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, attr-defined, call-arg, unreachable"
 
@@ -58,9 +58,9 @@ def infinity_key(reading):
 
 
 @inner
-def _is_missing(key, plane, infinity):
+def _is_missing(key, key_column, infinity):
     outside = (key > infinity) | (key < ~infinity)
-    return outside | ((key >= plane.missing_first) & (key <= plane.missing_last))
+    return outside | ((key >= key_column.missing_first) & (key <= key_column.missing_last))
 
 
 @inner
@@ -71,32 +71,32 @@ def _value(key, reading):
 
 
 @inner
-def _in_set(key, plane, words, reading):
+def _in_set(key, key_column, words, reading):
     """Return 1 if the code of the value with this key goes right at a set."""
-    if key < plane.first or key > plane.last:
-        return plane.other
+    if key < key_column.first or key > key_column.last:
+        return key_column.other
     value = _value(key, reading)
     code = np.int64(value)
-    if plane.rule == _FLOOR and key < _MINUS_ZERO:
-        return plane.other
+    if key_column.rule == _FLOOR and key < _MINUS_ZERO:
+        return key_column.other
     # By bits: where subnormal numbers count as zero, they would be whole.
     whole = np.float64(code).view(np.int64) == np.float64(value).view(np.int64)
-    if plane.rule == _EXACT and not whole and key != _MINUS_ZERO:
-        return plane.other
-    word = np.int64(words[np.uint64(plane.word + code // _WORD_BITS)])
+    if key_column.rule == _EXACT and not whole and key != _MINUS_ZERO:
+        return key_column.other
+    word = np.int64(words[np.uint64(key_column.word + code // _WORD_BITS)])
     return (word >> (code % _WORD_BITS)) & 1
 
 
 @inner
-def plane_value(key, plane, words, reading):
-    """Return what a plane holds for a value with this key."""
-    if _is_missing(key, plane, infinity_key(reading)):
-        return plane.missing
-    if plane.content == COMPARED:
+def key_column_value(key, key_column, words, reading):
+    """Return what a key column holds for a value with this key."""
+    if _is_missing(key, key_column, infinity_key(reading)):
+        return key_column.missing
+    if key_column.content == COMPARED:
         return key
-    if plane.content == EQUAL:
-        return np.int64((key >= plane.first) & (key <= plane.last))
-    return _in_set(key, plane, words, reading)
+    if key_column.content == EQUAL:
+        return np.int64((key >= key_column.first) & (key <= key_column.last))
+    return _in_set(key, key_column, words, reading)
 
 
 @inner
@@ -117,8 +117,8 @@ def _column_keys(address, stride, reading, n_rows, keys):
 
 
 @inner
-def fill_group(rows, n_rows, planes, words, keys, out, start):
-    """Fill `out` from `start` on with a group of rows: plane after plane, one value for each key.
+def fill_group(rows, n_rows, key_columns, words, keys, out, start):
+    """Fill `out` from `start` on with a group of rows: column after column, one value for each key.
 
     `keys` is scratch, int64, of the length of a group. A group of fewer rows repeats its last.
     """
@@ -126,22 +126,22 @@ def fill_group(rows, n_rows, planes, words, keys, out, start):
     infinity = infinity_key(reading)
     lanes = keys.shape[0]
     held = -1
-    for p in range(planes.shape[0]):
-        plane = planes[np.uint64(p)]
+    for p in range(key_columns.shape[0]):
+        key_column = key_columns[np.uint64(p)]
         at = np.uint64(start + p * lanes)
-        missing = plane.missing
-        if plane.column < 0:
+        missing = key_column.missing
+        if key_column.column < 0:
             for lane in range(lanes):
                 out[at + np.uint64(lane)] = missing
             continue
-        if plane.column != held:
-            held = plane.column
+        if key_column.column != held:
+            held = key_column.column
             _column_keys(address + held * column_stride, row_stride, reading, n_rows, keys)
-        first, last = plane.missing_first, plane.missing_last
-        if plane.content != COMPARED:
+        first, last = key_column.missing_first, key_column.missing_last
+        if key_column.content != COMPARED:
             for lane in range(lanes):
                 key = keys[np.uint64(lane)]
-                out[at + np.uint64(lane)] = plane_value(key, plane, words, reading)
+                out[at + np.uint64(lane)] = key_column_value(key, key_column, words, reading)
         elif first > last:
             for lane in range(lanes):
                 key = keys[np.uint64(lane)]

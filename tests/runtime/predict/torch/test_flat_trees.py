@@ -17,7 +17,7 @@ from bitvec.core.output import Output
 
 torch = pytest.importorskip("torch")
 
-from bitvec.runtime.predict.torch import TorchEngine, engine, planes, walk  # noqa: E402
+from bitvec.runtime.predict.torch import TorchEngine, compared_columns, engine, flat_trees  # noqa: E402
 
 PLAIN = {"kinds": (AXIS, KERNEL), "missing_rules": (MissingRule.NAN,)}
 
@@ -57,20 +57,20 @@ def test_every_block_and_narrowing_leads_to_the_exit_leaf(data, block, levels):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(engine, "SMALL", 0)
         patch.setattr(engine, "ROWS", block)
-        patch.setattr(walk, "LEVELS", levels)
+        patch.setattr(flat_trees, "LEVELS", levels)
         assert np.array_equal(TorchEngine(forest, form="levels").exit_leaves(X), expected)
 
 
 @settings(max_examples=20)
 @given(forests(max_leaves=20))
-def test_planes_hold_every_node_that_is_decided_ahead(forest):
+def test_compared_columns_hold_every_node_that_is_decided_ahead(forest):
     B = forest.bitvectors
     depth = np.maximum.reduceat(tree_paths.leaf_depth(B), B.leaf_ptr[:-1])
-    found = planes.lay_out(forest, depth, torch.device("cpu"))
+    found = compared_columns.lay_out(forest, depth, torch.device("cpu"))
     V, are_columns = found.values(torch.zeros((3, forest.n_features), dtype=found_dtype(forest)))
-    assert V.shape == (3, forest.n_features if are_columns else found.n_planes)
-    assert found.node_plane[0].max(initial=0) < max(1, found.n_planes)
-    assert found.node_plane[1].max(initial=0) < forest.n_features
+    assert V.shape == (3, forest.n_features if are_columns else found.n_compared)
+    assert found.node_column[0].max(initial=0) < max(1, found.n_compared)
+    assert found.node_column[1].max(initial=0) < forest.n_features
 
 
 def found_dtype(forest):

@@ -1,4 +1,4 @@
-"""What the values of columns are searched in to rank them: sorted keys, search trees, buckets."""
+"""Tables in which values find their bins: sorted keys, search trees, buckets."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from bitvec.runtime.predict.cpu import keys
 from bitvec.runtime.predict.cpu.arrays import constant
 from bitvec.runtime.predict.cpu.target import vectors
 
-PER_PLANE = 255
-"""Thresholds that one plane tells apart."""
+PER_COLUMN = 255
+"""Thresholds that one binned column tells apart."""
 BUCKETS = 4096
 TABLES = ("tree", "sorted32", "sorted64", "scale", "lookup")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RankTables:
-    """What values of one dtype are searched in, for all columns.
+class BinTables:
+    """Tables in which values of one dtype are searched, for all columns.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class RankTables:
     scale : float32, (n_columns, 3)
         Least and greatest value and factor of a column's buckets.
     lookup : uint16
-        Per column and bucket, the rank below the bucket.
+        Per column and bucket, the bin below the bucket.
     settle : bool
         Whether a value that rounds to the float32 of a threshold must be compared in float64.
     """
@@ -49,9 +49,9 @@ class RankTables:
         return tuple(getattr(self, name) for name in TABLES)
 
 
-def rank_tables(
+def bin_tables(
     columns: Array, thresholds: list[Array], forest_dtype: np.dtype, dtype: np.dtype
-) -> RankTables:
+) -> BinTables:
     narrow, wide = np.dtype(np.float32), np.dtype(np.float64)
     settle = forest_dtype == wide and dtype == wide
     none = np.iinfo(np.int32).max
@@ -75,12 +75,12 @@ def rank_tables(
         sorted64.append(np.append(key if settle else [], np.iinfo(np.int64).max))
         if not settle:
             sorted64[-1] = np.zeros(0, np.int64)
-        if key.size <= PER_PLANE:
+        if key.size <= PER_COLUMN:
             trees.append(_search_tree(key32, int(column[3])))
         if uses_buckets(key):
             scale[position], lookup = _buckets(key32)
             lookups.append(lookup)
-    return RankTables(
+    return BinTables(
         constant(np.concatenate(trees).astype(np.int32) if trees else np.zeros(0, np.int32)),
         constant(np.concatenate(sorted32).astype(np.int32)),
         constant(np.concatenate(sorted64).astype(np.int64)),
@@ -91,8 +91,8 @@ def rank_tables(
 
 
 def uses_buckets(key: Array) -> bool:
-    """Whether the kernel searches these thresholds by buckets, not in registers."""
-    return vectors() != "avx512" or key.size > PER_PLANE
+    """Return whether the kernel searches these thresholds by buckets, not in registers."""
+    return vectors() != "avx512" or key.size > PER_COLUMN
 
 
 def _search_tree(sorted_keys: Array, levels: int) -> Array:

@@ -1,8 +1,8 @@
-"""Columns of X into planes of bytes: how many of a column's thresholds each value reaches.
+"""Columns of X into binned columns of bytes: how many of a column's thresholds each value reaches.
 
 A block of rows is transposed 16 columns at a time, so that a column's values stand side by side,
-and each is searched among the column's sorted thresholds. Planes with other answers for missing
-values, and planes of further thresholds, are derived from the ranks.
+and each is searched among the column's sorted thresholds. Binned columns with other answers for
+missing values, and binned columns of further thresholds, are derived from the bins.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, attr-defined, call-arg, unreachable"
@@ -15,14 +15,14 @@ import numba
 import numpy as np
 
 from bitvec.runtime.predict.cpu.arrays import pointer
-from bitvec.runtime.predict.cpu.bins.derived_ranks import derive
-from bitvec.runtime.predict.cpu.bins.rank_search import (
+from bitvec.runtime.predict.cpu.bins.bin_search import (
     correct,
     correct_marked,
     search,
     search_buckets,
     search_ties,
 )
+from bitvec.runtime.predict.cpu.bins.derived_bins import derive
 from bitvec.runtime.predict.cpu.bins.windows import WINDOW, load_window
 from bitvec.runtime.predict.cpu.compiling import Kernel, int64s, kernel, scratch
 from bitvec.runtime.predict.cpu.target import vectors
@@ -44,15 +44,15 @@ _IN_REGISTERS = vectors() == "avx512"
 
 
 @cache
-def fill_ranks(wide: bool, settle: bool) -> Kernel:
-    """Return the kernel that makes the rank planes of blocks of rows of float32 or float64.
+def fill_bins(wide: bool, settle: bool) -> Kernel:
+    """Return the kernel that bins one-hot tests' columns, in blocks of rows of float32 or float64.
 
     With `settle`, float64 values are compared with thresholds in float64. The arguments are those
-    of `rank_planes.RankPlanes.fill`.
+    of `threshold_bins.ThresholdBinner.fill`.
     """
 
     @kernel
-    def fill_rank_planes(fields, x, row_stride, column_stride, n_rows, room, n_planes, planes):
+    def fill_threshold_bins(fields, x, row_stride, column_stride, n_rows, room, n_binned, binned):
         at = int64s(fields, len(FIELDS))
         columns = int64s(at[COLUMNS], at[N_COLUMNS] * 9).reshape(-1, 9)
         windows = int64s(at[WINDOWS], at[N_WINDOWS] * 4).reshape(-1, 4)
@@ -63,14 +63,14 @@ def fill_ranks(wide: bool, settle: bool) -> Kernel:
         sorted64 = int64s(at[SORTED64], at[N_SORTED])
         values = scratch(4 * WINDOW * room).view(np.float32)
         buckets = np.empty(room, np.int32)
-        own_ranks = scratch(room)
-        wide_ranks = scratch(2 * room).view(np.uint16)
+        own_bins = scratch(room)
+        wide_bins = scratch(2 * room).view(np.uint16)
         tied = np.zeros(room // 16 + 16, np.uint16)
         for block in range((n_rows + room - 1) // room):
             n = min(room, n_rows - block * room)
             searched = (n + _STEP - 1) // _STEP * _STEP
             x_block = x + block * room * row_stride
-            q = planes + block * n_planes * room
+            q = binned + block * n_binned * room
             for window in range(windows.shape[0]):
                 first, width = windows[window, 0], windows[window, 1]
                 start = x_block + first * column_stride
@@ -82,33 +82,33 @@ def fill_ranks(wide: bool, settle: bool) -> Kernel:
                     low32 = sorted32[columns[c, 5] :]
                     low64 = sorted64[columns[c, 5] :] if settle else sorted64
                     if n_thresholds < 256:
-                        ranks = own_ranks
+                        bins = own_bins
                         if own >= 0:
-                            ranks = numba.carray(pointer(q + own * room), (room,), np.uint8)
+                            bins = numba.carray(pointer(q + own * room), (room,), np.uint8)
                         if _IN_REGISTERS:
                             table = at[TREE] + columns[c, 4] * 4
-                            source, goal = np.int64(line.ctypes.data), np.int64(ranks.ctypes.data)
+                            source, goal = np.int64(line.ctypes.data), np.int64(bins.ctypes.data)
                             marks = np.int64(tied.ctypes.data)
                             if settle:
                                 search_ties(source, searched, table, columns[c, 3], goal, marks)
                                 correct_marked(
-                                    x_column, row_stride, line, n, low32, low64, tied, ranks
+                                    x_column, row_stride, line, n, low32, low64, tied, bins
                                 )
                             else:
                                 search(source, searched, table, columns[c, 3], goal, marks)
                         else:
                             entries = lookup[columns[c, 6] :]
-                            search_buckets(line, n, scales[c], entries, low32, buckets, ranks)
+                            search_buckets(line, n, scales[c], entries, low32, buckets, bins)
                             if settle:
-                                correct(x_column, row_stride, line, n, low32, low64, ranks)
+                                correct(x_column, row_stride, line, n, low32, low64, bins)
                         for d in range(columns[c, 7], columns[c, 8]):
-                            derive(ranks, searched, derived[d], q + derived[d, 0] * room)
+                            derive(bins, searched, derived[d], q + derived[d, 0] * room)
                     else:
                         entries = lookup[columns[c, 6] :]
-                        search_buckets(line, n, scales[c], entries, low32, buckets, wide_ranks)
+                        search_buckets(line, n, scales[c], entries, low32, buckets, wide_bins)
                         if settle:
-                            correct(x_column, row_stride, line, n, low32, low64, wide_ranks)
+                            correct(x_column, row_stride, line, n, low32, low64, wide_bins)
                         for d in range(columns[c, 7], columns[c, 8]):
-                            derive(wide_ranks, searched, derived[d], q + derived[d, 0] * room)
+                            derive(wide_bins, searched, derived[d], q + derived[d, 0] * room)
 
-    return fill_rank_planes
+    return fill_threshold_bins

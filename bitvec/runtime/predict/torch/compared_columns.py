@@ -1,11 +1,11 @@
-"""What walks and products compare: one plane of values per column, rule or outcome.
+"""Columns that products and traversals compare: one column of values per column, rule or outcome.
 
 A node of a one-hot row compares a column of Z with b, and a missing value goes left of itself,
-since NaN exceeds nothing. Whatever else a node does is done before the walk, once per row: a column
-whose missing values go right is copied with infinity in their place; a column with another missing
-rule is copied with NaN or infinity in theirs; an outcome of a set comes from a table of all its
-codes; the outcome of any other node is decided by the node's own routine. So each tree becomes one
-of plain comparisons of a plane with a threshold.
+since NaN exceeds nothing. Whatever else a node does is done before the traversal, once per row: a
+column whose missing values go right is copied with infinity in their place; a column with another
+missing rule is copied with NaN or infinity in theirs; an outcome of a set comes from a table of all
+its codes; the outcome of any other node is decided by the node's own routine. So each tree becomes
+one of plain comparisons of a column with a threshold.
 """
 
 from __future__ import annotations
@@ -51,26 +51,26 @@ class _Sets:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Planes:
-    """How planes are made from Z, and which plane each node compares with which threshold.
+class ComparedColumns:
+    """Columns made from Z, and the one that each node compares with its threshold.
 
     Parameters
     ----------
-    node_plane : two of int32, (n_nodes,)
-        Among all planes, and among Z's columns alone where no value is missing.
+    node_column : two of int32, (n_nodes,)
+        Among all compared columns, and among Z's columns alone where no value is missing.
     b : F, (n_nodes,)
     accepts_equal : bool, (n_trees,)
         Whether a tree's nodes are x >= b rather than x > b.
     decides_ahead : bool, (n_trees,)
-        Whether a tree's nodes all have a plane; else they are decided on the path.
-    n_planes : int
+        Whether a tree's nodes all have a column; else they are decided on the path.
+    n_compared : int
     """
 
-    node_plane: tuple[Array, Array]
+    node_column: tuple[Array, Array]
     b: Array
     accepts_equal: Array
     decides_ahead: Array
-    n_planes: int
+    n_compared: int
     tests: DeviceTests
     copies: tuple[_Copies, ...]
     sets: tuple[_Sets, ...]
@@ -78,17 +78,17 @@ class Planes:
 
     @property
     def are_columns(self) -> bool:
-        """Whether the planes are the columns of Z, whatever it holds."""
+        """Return whether these are the columns of Z, whatever it holds."""
         return not (self.copies or self.sets or len(self.decided))
 
     @property
     def may_be_columns(self) -> bool:
-        """Whether the planes are the columns of Z where no value is missing."""
+        """Return whether these are the columns of Z where no value is missing."""
         only_nan = all(c.rule == MissingRule.NAN and np.isinf(c.value) for c in self.copies)
         return only_nan and not self.sets and not len(self.decided)
 
     def values(self, Z: Tensor) -> tuple[Tensor, bool]:
-        """Return the planes, F (batch, n_planes), and whether they are Z's columns alone."""
+        """Return the columns, F (batch, n_compared), and whether they are those of Z alone."""
         # A sum with a NaN in it is NaN; so is one of opposite infinities, which costs a copy only.
         if self.are_columns or (self.may_be_columns and not isnan(float(Z.sum()))):
             return Z, True
@@ -120,8 +120,8 @@ def _codes(tests: DeviceTests, sets: _Sets, x: Tensor) -> Tensor:
     return code.masked_fill_(is_missing(tests, x, rule), other + 1)
 
 
-def lay_out(forest: Forest, depth: Array, device: torch.device) -> Planes:
-    """Return the planes of a forest; `depth` is that of each tree, (n_trees,)."""
+def lay_out(forest: Forest, depth: Array, device: torch.device) -> ComparedColumns:
+    """Return the compared columns of a forest; `depth` is that of each tree, (n_trees,)."""
     tests, B = forest.tests, forest.bitvectors
     on_device = to_device(tests, forest.inputs.missing_sentinel, device)
     tree = B.tree_of_node
@@ -140,13 +140,13 @@ def lay_out(forest: Forest, depth: Array, device: torch.device) -> Planes:
     n_columns = forest.n_features
     if forest.feature_map is not None:
         n_columns = forest.feature_map.n_features
-    plane = np.where(compares, feature, 0).astype(np.int32)
-    present = plane.copy()
+    compared_column = np.where(compares, feature, 0).astype(np.int32)
+    present = compared_column.copy()
     b = np.where(compares, tests.b, tests.dtype.type(0.5))
     rule = tests.missing_rule.copy()
     if forest.inputs.missing_sentinel is None:
         rule[rule == MissingRule.NAN_OR_SENTINEL] = MissingRule.NAN
-    n_planes, copies, sets = n_columns, [], []
+    n_compared, copies, sets = n_columns, [], []
     for which in MissingRule:
         for right in (False, True):
             if which == MissingRule.NAN and not right:
@@ -157,22 +157,22 @@ def lay_out(forest: Forest, depth: Array, device: torch.device) -> Planes:
             columns, place = np.unique(feature[at], return_inverse=True)
             if not at.size:
                 continue
-            plane[at] = n_planes + place
-            n_planes += columns.size
+            compared_column[at] = n_compared + place
+            n_compared += columns.size
             index = torch.tensor(columns.astype(np.int64), device=device)
             copies.append(_Copies(which, index, np.inf if right else np.nan))
     for nodes in _by_column(forest, feature, np.flatnonzero(in_table & laid_out)):
-        plane[nodes] = n_planes + np.arange(nodes.size)
-        n_planes += nodes.size
+        compared_column[nodes] = n_compared + np.arange(nodes.size)
+        n_compared += nodes.size
         sets.append(_sets(forest, nodes, int(feature[nodes[0]]), device))
     at = np.flatnonzero(decided & laid_out)
-    plane[at] = n_planes + np.arange(at.size)
-    return Planes(
-        (plane, present),
+    compared_column[at] = n_compared + np.arange(at.size)
+    return ComparedColumns(
+        (compared_column, present),
         b,
         accepts_equal,
         decides_ahead,
-        n_planes + at.size,
+        n_compared + at.size,
         on_device,
         tuple(copies),
         tuple(sets),

@@ -1,0 +1,63 @@
+"""Binned columns, and the protocol of what fills them.
+
+A binned column holds one byte for each row of a block, and a node goes right where its binned
+column's byte reaches the node's own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from jaxtyping import Int32, UInt8
+
+from bitvec.core.arrays import Array
+
+MOST_BINNED = 1 << 16
+"""A node holds the number of its binned column in two bytes."""
+
+
+class Binner(Protocol):
+    """Fills some of the binned columns of blocks of rows."""
+
+    @property
+    def packed_bytes(self) -> int:
+        """Bytes of the arrays that it reads, X apart."""
+        ...
+
+    def fill(self, X: Array, binned: int, n_binned: int, room: int) -> None:
+        """Fill its binned columns for all rows of X.
+
+        `binned` is an address: the byte of row `i` in binned column p stands
+        `((i // room) * n_binned + p) * room + i % room` behind it. `room` is a multiple of 128.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BinnedColumns:
+    """The binned columns of a forest.
+
+    Parameters
+    ----------
+    bin_column : int32, (n_nodes,)
+    least : uint8, (n_nodes,)
+        A node goes right where the byte of its binned column is at least this.
+    n_binned : int
+    binners : tuple of Binner
+    """
+
+    bin_column: Int32[Array, " n_nodes"]
+    least: UInt8[Array, " n_nodes"]
+    n_binned: int
+    binners: tuple[Binner, ...]
+
+    @property
+    def packed_bytes(self) -> int:
+        """Bytes of the arrays that make the binned columns."""
+        return sum(binner.packed_bytes for binner in self.binners)
+
+    def fill(self, X: Array, binned: int, room: int) -> None:
+        """Fill all binned columns: see `Binner.fill`."""
+        for binner in self.binners:
+            binner.fill(X, binned, self.n_binned, room)
