@@ -17,7 +17,7 @@ from pathlib import Path
 
 from benchmarks.report import RESULTS
 from bitvec.converters.formats import FORMATS
-from bitvec.runtime.export.targets import TARGETS
+from bitvec.runtime.export.onnx_targets import TARGETS
 
 ROOT = Path(__file__).parent.parent
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))

@@ -256,7 +256,7 @@ def _written(
     if "version" in options:
         options["version"] = int(options["version"])
     exports.export(forest, target_path, to="onnx", **options)
-    from bitvec.runtime.export.onnx.described import describe, line
+    from bitvec.runtime.export.onnx.description import describe, line
 
     facts = describe(target_path)
     assert facts is not None

@@ -52,7 +52,7 @@ def _exported(path: Path) -> dict[str, Any] | None:
     if path.is_dir():
         return None
     try:
-        from bitvec.runtime.export.onnx.described import describe
+        from bitvec.runtime.export.onnx.description import describe
     except ImportError:
         return None
     return describe(path)
@@ -61,7 +61,7 @@ def _exported(path: Path) -> dict[str, Any] | None:
 def _tell(path: Path, facts: dict[str, Any], as_json: bool) -> None:
     from bitvec.cli.answer import print_json, print_lines
     from bitvec.cli.summary import size_text
-    from bitvec.runtime.export.onnx.described import line
+    from bitvec.runtime.export.onnx.description import line
 
     size = path.stat().st_size
     if as_json:

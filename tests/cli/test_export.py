@@ -10,7 +10,7 @@ import pytest
 import bitvec
 from bitvec.cli import export as command
 from bitvec.runtime.export.onnx_files import FORMS
-from bitvec.runtime.export.targets import TARGETS
+from bitvec.runtime.export.onnx_targets import TARGETS
 
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")

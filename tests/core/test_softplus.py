@@ -16,7 +16,7 @@ from bitvec.core.graph import softplus as graph_softplus
 from bitvec.core.graph.interface import Interface
 from bitvec.core.graph.operators import Graph
 from bitvec.core.softplus import softplus
-from bitvec.runtime.predict.cpu import softplus as cpu_softplus
+from bitvec.runtime.predict.cpu import softplus_kernel as cpu_softplus
 
 DTYPES = [np.float32, np.float64]
 SPECIAL = [

@@ -10,7 +10,7 @@ from bitvec.learners.tao.axis_kernels import best_cut
 from bitvec.learners.tao.candidates import Candidate
 from bitvec.learners.tao.rows import Rows
 from bitvec.learners.tao.tree import NodeKind, Tree
-from bitvec.runtime.predict.cpu.arrays import constant
+from bitvec.runtime.predict.cpu.kernel_arrays import constant
 
 _NO_ORDER, _NO_PLACE = constant(np.zeros((0, 0), np.int64)), constant(np.zeros(0, np.int64))
 

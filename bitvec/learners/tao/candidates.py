@@ -10,7 +10,7 @@ from jaxtyping import Float
 
 from bitvec.core.arrays import Array
 from bitvec.learners.tao.tree import NodeKind, Tree, Walk
-from bitvec.runtime.predict.cpu.arrays import constant
+from bitvec.runtime.predict.cpu.kernel_arrays import constant
 
 
 @dataclass(frozen=True, slots=True, eq=False)

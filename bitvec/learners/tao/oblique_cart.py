@@ -14,8 +14,8 @@ from jaxtyping import Float64, Int64
 
 from bitvec.core.arrays import Array
 from bitvec.learners.tao.tree import Tree, oblique_tree
-from bitvec.runtime.predict.cpu.arrays import constant
 from bitvec.runtime.predict.cpu.compiling import inner, kernel
+from bitvec.runtime.predict.cpu.kernel_arrays import constant
 
 CYCLES = 20
 """Rounds over all coordinates; most descents end after a few."""

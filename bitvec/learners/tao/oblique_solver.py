@@ -12,7 +12,7 @@ from bitvec.learners.tao.candidates import Candidate
 from bitvec.learners.tao.newton import newton_svm
 from bitvec.learners.tao.rows import Rows
 from bitvec.learners.tao.tree import NodeKind, Tree
-from bitvec.runtime.predict.cpu.arrays import constant
+from bitvec.runtime.predict.cpu.kernel_arrays import constant
 
 NEWTON_COLUMNS = 256
 """Columns up to which a Hessian is formed; LIBLINEAR takes over beyond."""

@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Float64, Int64
 from bitvec.core.arrays import Array
 from bitvec.learners.tao import kernels
 from bitvec.learners.tao.tree import Tree, Walk, walk_of
-from bitvec.runtime.predict.cpu.arrays import constant
+from bitvec.runtime.predict.cpu.kernel_arrays import constant
 from bitvec.runtime.predict.threads import for_each_block
 
 BLOCK = 4096

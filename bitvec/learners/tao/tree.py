@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float, Int64, UInt8
 
 from bitvec.converters.native.children import checked_children
 from bitvec.core.arrays import FLOATS, Array, read_only, require, require_codes
-from bitvec.runtime.predict.cpu.arrays import constant
+from bitvec.runtime.predict.cpu.kernel_arrays import constant
 
 
 class NodeKind(IntEnum):

@@ -70,7 +70,7 @@ def export(
         no comparisons. By default the first that holds the forest exactly, and runs on the target.
         Of C: "tables", or "unrolled" for tiny trees.
     target : str, optional
-        The runtime of an ONNX file, one of `bitvec.runtime.export.targets.TARGETS`: it chooses
+        The runtime of an ONNX file, one of `bitvec.runtime.export.onnx_targets.TARGETS`: it chooses
         form, versions and the float32 of runtimes without float64, and refuses what the runtime
         cannot run.
     version : 5 or 3, optional

@@ -12,7 +12,7 @@ from bitvec.core.forest import Forest
 from bitvec.core.graph.interface import Interface
 from bitvec.core.to_float32 import F32, fold_weights, narrow_scores, narrow_tests
 from bitvec.errors import InputError, UnsupportedModelError
-from bitvec.runtime.export.targets import (
+from bitvec.runtime.export.onnx_targets import (
     ALL_FORMS,
     TARGETS,
     TREES,
@@ -40,14 +40,14 @@ NO_QUANTISATION: Final = (
 
 @dataclass(frozen=True, slots=True)
 class OnnxOptions:
-    """What is asked of an ONNX file.
+    """Options of an ONNX file.
 
     Parameters
     ----------
     form : str, optional
         One of `FORMS`; by default the first that holds the forest exactly and that the target runs.
     target : str, optional
-        One of `bitvec.runtime.export.targets.TARGETS`.
+        One of `bitvec.runtime.export.onnx_targets.TARGETS`.
     version : 3 or 5
         Of the operators of the form `tree_ensemble`.
     leaves : bool
@@ -206,7 +206,7 @@ def machine_model(machine: DecisionMachine, options: OnnxOptions) -> Any:
     """
     allowed = OnnxOptions(leaves=options.leaves, interface=options.interface)
     _require_one_form(machine, options, allowed)
-    from bitvec.runtime.export.onnx.machine import to_onnx
+    from bitvec.runtime.export.onnx.machine_form import to_onnx
 
     model = to_onnx(machine, leaves=options.leaves, interface=options.interface)
     return _told(model, "exactly")

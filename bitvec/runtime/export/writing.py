@@ -13,7 +13,7 @@ from bitvec.core.machine import DecisionMachine
 from bitvec.errors import InputError
 from bitvec.files import atomic
 from bitvec.runtime.export.onnx_files import OnnxOptions, machine_model, onnx_model, soft_model
-from bitvec.runtime.export.targets import find
+from bitvec.runtime.export.onnx_targets import find
 
 if TYPE_CHECKING:
     from bitvec.runtime.train.relax.module import SoftForest
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """How a target's files are called, and what writes them."""
+    """Suffixes of a target's files, and the function that writes them."""
 
     suffixes: tuple[str, ...]
     write: Callable[[Forest, Path], Path]

@@ -13,7 +13,7 @@ from bitvec.core.arrays import Array
 from bitvec.core.inputs import Inputs
 from bitvec.errors import InputError
 from bitvec.runtime.predict.code_books import listed
-from bitvec.runtime.predict.columns import Column, column, outside_stacklevel
+from bitvec.runtime.predict.table_columns import Column, column, outside_stacklevel
 
 
 def as_frame(X: Any) -> Any:

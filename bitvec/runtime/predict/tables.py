@@ -30,8 +30,8 @@ import numpy as np
 from bitvec.core.arrays import FLOATS, Array
 from bitvec.core.inputs import Inputs
 from bitvec.errors import InputError
-from bitvec.runtime.predict.columns import Column, column
 from bitvec.runtime.predict.frames import FrameTable, as_frame, column_places, columns_at
+from bitvec.runtime.predict.table_columns import Column, column
 
 PART_BYTES = 1 << 24
 """What is converted is read in parts that are about this large as float64 arrays."""

@@ -17,7 +17,7 @@ from bitvec.core.inputs import Inputs
 from bitvec.core.to_float32 import narrow_tests
 from bitvec.errors import InputError, UnsupportedModelError
 from bitvec.runtime.export.onnx_files import FORMS, OnnxOptions, onnx_model
-from bitvec.runtime.export.targets import TARGETS
+from bitvec.runtime.export.onnx_targets import TARGETS
 
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bitvec.errors import InputError, UnsupportedModelError
-from bitvec.runtime.export.targets import (
+from bitvec.runtime.export.onnx_targets import (
     ALL_FORMS,
     STANDARD,
     TARGETS,

@@ -19,7 +19,7 @@ from bitvec.core.feature_maps import (
     MaxPool2d,
 )
 from bitvec.core.feature_maps.layers import ReLU
-from bitvec.runtime.predict.cpu.networks import ROWS, compiled
+from bitvec.runtime.predict.cpu.layer_kernels import ROWS, compiled
 
 SHAPE = (2, 9, 8)
 N = 2 * 9 * 8
@@ -98,7 +98,7 @@ def test_a_tree_of_networks_is_the_reference_bit_for_bit(n_jobs):
 @pytest.mark.parametrize("mapped", [True, False])
 def test_what_tests_read_is_what_the_reference_says(mapped):
     from bitvec.core import reference
-    from bitvec.runtime.predict.cpu.networks import columns
+    from bitvec.runtime.predict.cpu.layer_kernels import columns
 
     rng = np.random.default_rng(4)
     phi = image_network(rng, np.float64, (1, 1), (0, 0), MaxPool2d((2, 2))) if mapped else None

@@ -17,10 +17,10 @@ from bitvec.core.leaves import Leaves
 from bitvec.core.node_tests import Activation, NodeTests
 from bitvec.core.output import Aggregate, Output
 from bitvec.runtime.predict.cpu import choice
-from bitvec.runtime.predict.cpu.arrays import address_of
 from bitvec.runtime.predict.cpu.bins import oblique_bins
 from bitvec.runtime.predict.cpu.bins.binners import BinnedColumns
 from bitvec.runtime.predict.cpu.bitvector.chain import Chain
+from bitvec.runtime.predict.cpu.kernel_arrays import address_of
 from bitvec.runtime.predict.cpu.leaves import leaf_tables
 from bitvec.runtime.predict.cpu.oblique import polytopes
 from bitvec.runtime.predict.cpu.target import vectors

@@ -21,11 +21,11 @@ from bitvec.core.inputs import Inputs
 from bitvec.core.leaves import Leaves
 from bitvec.core.node_tests import CodeRule, Kind, MissingRule, axis_aligned, set_bits
 from bitvec.core.output import Aggregate, Output
-from bitvec.runtime.predict.cpu.arrays import address_of
 from bitvec.runtime.predict.cpu.bins import set_bins
 from bitvec.runtime.predict.cpu.bins.binners import BinnedColumns
 from bitvec.runtime.predict.cpu.bins.threshold_bins import bin_thresholds
 from bitvec.runtime.predict.cpu.bitvector import chain, perfect
+from bitvec.runtime.predict.cpu.kernel_arrays import address_of
 from bitvec.runtime.predict.cpu.leaves import leaf_tables
 
 SUMS = (Aggregate.SUM, Aggregate.MEAN)

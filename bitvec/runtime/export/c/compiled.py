@@ -21,7 +21,7 @@ from jaxtyping import Float, Int32
 from bitvec.core.arrays import Array
 from bitvec.errors import BitvecError, FileFormatError, InputError
 from bitvec.files import atomic
-from bitvec.runtime.export.c.source import CSource
+from bitvec.runtime.export.c.estimate import CSource
 from bitvec.verify import workers
 from bitvec.verify.oracle import Oracle
 

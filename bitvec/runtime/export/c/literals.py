@@ -1,4 +1,4 @@
-"""How C99 writes types, numbers and texts, and which type is the narrowest for an array."""
+"""Literals of C99: types, numbers and texts, and the narrowest type for an array."""
 
 from __future__ import annotations
 

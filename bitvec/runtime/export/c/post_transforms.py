@@ -110,7 +110,7 @@ _SINGLE = {
 
 
 def needs_math(output: Output) -> bool:
-    """Whether a header needs <math.h> for its predictions."""
+    """Return whether a header needs <math.h> for its predictions."""
     return output.post_transform not in WITHOUT_MATH
 
 

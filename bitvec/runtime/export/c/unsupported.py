@@ -1,4 +1,4 @@
-"""What a header cannot hold exactly, in sentences."""
+"""Forests that a header cannot hold exactly: a sentence for each."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from bitvec.core.graph.interface import Interface
 from bitvec.core.graph.operators import Graph, cast, table
 from bitvec.core.graph.scores import raw_score
 from bitvec.errors import MissingLibraryError, UnsupportedModelError
-from bitvec.runtime.export.onnx import networks
+from bitvec.runtime.export.onnx import layer_operators
 from bitvec.runtime.export.onnx.tensor import exit_leaves
 
 try:
@@ -84,7 +84,7 @@ def _columns(graph: Graph, feature_map: FeatureMap, X: str, dtype: np.dtype) -> 
     if isinstance(feature_map, Identity):
         return X
     if isinstance(feature_map, Layers):
-        return networks.append(graph, [feature_map], X, dtype)
+        return layer_operators.append(graph, [feature_map], X, dtype)
     if isinstance(feature_map, StackedForest):
         return _stacked(graph, feature_map, X, dtype)
     if hasattr(feature_map, "module"):
@@ -100,14 +100,16 @@ def _joined(graph: Graph, joined: Concatenate, X: str, dtype: np.dtype) -> str:
     """Append maps side by side; networks of the same shapes are computed together."""
     groups: dict[Any, list[int]] = {}
     for number, part in enumerate(joined.maps):
-        key = networks.shapes_of(part) if isinstance(part, Layers) else number
+        key = layer_operators.shapes_of(part) if isinstance(part, Layers) else number
         groups.setdefault(key, []).append(number)
     parts = []
     for numbers in groups.values():
         alike = [joined.maps[number] for number in numbers]
         nets = [one for one in alike if isinstance(one, Layers)]
         parts.append(
-            networks.append(graph, nets, X, dtype) if nets else _columns(graph, alike[0], X, dtype)
+            layer_operators.append(graph, nets, X, dtype)
+            if nets
+            else _columns(graph, alike[0], X, dtype)
         )
     phi = parts[0] if len(parts) == 1 else graph.add("Concat", *parts, axis=1, name="phi")
     order = [number for numbers in groups.values() for number in numbers]
@@ -132,10 +134,10 @@ def _places(widths: list[int], order: list[int]) -> Array:
 def _traced(graph: Graph, feature_map: FeatureMap, X: str, dtype: np.dtype) -> str:
     import torch
 
-    from bitvec.runtime.export.onnx.soft import columns, traced
+    from bitvec.runtime.export.onnx.soft import traced, traced_columns
 
     own = torch.tensor(np.zeros(0, dtype)).dtype
-    network = columns.Joined([columns.fixed(feature_map, own)], own)
+    network = traced_columns.Joined([traced_columns.fixed(feature_map, own)], own)
     return traced.append(graph, network, X, dtype, feature_map.n_inputs)
 
 

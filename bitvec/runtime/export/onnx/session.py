@@ -109,7 +109,7 @@ class OnnxEngine:
 
     @property
     def has_leaves(self) -> bool:
-        """Whether the model was exported with `leaves=True`."""
+        """Return whether the model was exported with `leaves=True`."""
         return "leaves" in self._outputs
 
     @property

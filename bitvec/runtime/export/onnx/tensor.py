@@ -19,7 +19,7 @@ from bitvec.core.graph.interface import Interface
 from bitvec.core.graph.operators import Graph, greater, table
 from bitvec.core.graph.scores import raw_score, require_hard
 from bitvec.errors import MissingLibraryError, UnsupportedModelError
-from bitvec.runtime.export.onnx.node_outcomes import outcomes
+from bitvec.runtime.export.onnx.node_operators import outcomes
 
 try:
     import onnx

@@ -1,4 +1,4 @@
-"""What the nodes of a walk read and compare: one row of numbers and one threshold each.
+"""Rows of numbers that the nodes of a traversal compare, with one threshold each.
 
 A missing value that goes left needs nothing: it is NaN, and a comparison with NaN is false. One
 that goes right is read from a copy of its column with +infinity in its place. A node that this
@@ -17,7 +17,7 @@ from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.graph.operators import Graph, cast
 from bitvec.core.node_tests import Kind, MissingRule, Relation
-from bitvec.runtime.export.onnx.node_outcomes import outcomes_of, values
+from bitvec.runtime.export.onnx.node_operators import outcomes_of, values
 
 
 @dataclass(frozen=True, slots=True)

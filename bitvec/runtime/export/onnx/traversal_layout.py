@@ -25,7 +25,7 @@ A position takes 6 to 8 bytes of a file, a leaf of the entries below (with a nod
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where nodes and leaves stand; a node is its number in the forest, a leaf is `~leaf`.
+    """Places of nodes and leaves; a node is its number in the forest, a leaf is `~leaf`.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What the page must know of a forest besides its trees: features, start values and outputs."""
+"""Facts of a forest that a page needs besides its trees: features, start values and outputs."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from bitvec.errors import InputError, UnsupportedModelError
 from bitvec.runtime.export.web import directories
 from bitvec.runtime.export.web.facts import forest_facts
 from bitvec.runtime.export.web.onnxruntime_web import FOLDER, WASM, runtime_files
-from bitvec.runtime.export.web.trees import Json, size, tree_json
+from bitvec.runtime.export.web.tree_json import Json, size, tree_json
 
 MOST_NUMBERS = 500_000
 """Numbers in `forest.json`, about, before trees are left out: 5 MB of text or less."""

@@ -21,7 +21,7 @@ import numpy as np
 from numba import njit
 from numba.core.caching import FunctionCache, IndexDataCacheFile, NullCache
 
-from bitvec.runtime.predict.cpu.arrays import pointer
+from bitvec.runtime.predict.cpu.kernel_arrays import pointer
 from bitvec.runtime.predict.cpu.target import vectors
 
 COMPILES = "bitvec compiles kernels for this processor, which takes seconds"
@@ -151,7 +151,7 @@ class Kernel:
     """A compiled function: compiles, or loads from the cache, at its first call.
 
     Arrays are handed to it contiguous and read-only unless they are filled, so that one compiled
-    version serves all calls; `bitvec.runtime.predict.cpu.arrays.constant` makes them so.
+    version serves all calls; `bitvec.runtime.predict.cpu.kernel_arrays.constant` makes them so.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:

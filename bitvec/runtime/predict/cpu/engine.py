@@ -17,9 +17,9 @@ from bitvec.core import reference
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.output import Aggregate
-from bitvec.runtime.predict.cpu import choice, networks
+from bitvec.runtime.predict.cpu import choice, layer_kernels
 from bitvec.runtime.predict.cpu.few_rows import FewRows
-from bitvec.runtime.predict.cpu.leaves.linear_leaves import LinearLeaves
+from bitvec.runtime.predict.cpu.leaves.linear_terms import LinearLeaves
 from bitvec.runtime.predict.cpu.protocol import TreeKernel
 from bitvec.runtime.predict.cpu.soft import soft_trees
 from bitvec.runtime.predict.cpu.target import vectors
@@ -91,7 +91,7 @@ class NumbaEngine:
         self._adds = forest.output.aggregate in (Aggregate.SUM, Aggregate.MEAN)
         self._soft: soft_trees.SoftTrees | None = None
         if forest.feature_map is not None:
-            self._mapped = networks.compiled(forest.feature_map, forest.dtype)
+            self._mapped = layer_kernels.compiled(forest.feature_map, forest.dtype)
 
     def __reduce__(self) -> tuple[Callable[..., NumbaEngine], tuple[Forest, str | None, int]]:
         # A copy packs its arrays anew: kernels hold addresses, and locks cannot be copied.

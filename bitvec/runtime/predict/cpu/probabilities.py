@@ -24,8 +24,8 @@ from numba.extending import intrinsic, overload
 from bitvec.core import transforms
 from bitvec.core.arrays import Array
 from bitvec.core.output import Output, PostTransform, SoftmaxSum
-from bitvec.runtime.predict.cpu.arrays import constant
 from bitvec.runtime.predict.cpu.compiling import inner, kernel
+from bitvec.runtime.predict.cpu.kernel_arrays import constant
 from bitvec.runtime.predict.threads import for_each_block
 
 BLOCK = 1 << 14

@@ -15,7 +15,7 @@ from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.errors import InputError, UnsupportedModelError
 from bitvec.runtime.predict.threads import for_each_block
-from bitvec.runtime.predict.torch import devices, flushed, forks, forms
+from bitvec.runtime.predict.torch import devices, forms, torch_threads
 from bitvec.runtime.predict.torch.compared_columns import lay_out
 from bitvec.runtime.predict.torch.groups import Group, group_trees
 from bitvec.runtime.predict.torch.matrix import MatrixTrees
@@ -231,7 +231,7 @@ class TorchEngine:
                 compared.may_be_columns and not np.isnan(V.sum())
             )
         if not all_present:
-            forks.check()
+            torch_threads.require_own_threads()
             with torch.inference_mode():
                 values, all_present = compared.values(_as_tensor(V))
                 V = values.numpy()
@@ -252,9 +252,9 @@ class TorchEngine:
         return sums.of_scalars(values)
 
     def _for_each_block(self, work: Callable[[slice], None], n_rows: int) -> None:
-        forks.check()
+        torch_threads.require_own_threads()
         if self._on_cpu:
-            flushed.check()
+            torch_threads.require_subnormals()
 
         def guarded(part: slice) -> None:
             # Both settings belong to a thread.

@@ -12,7 +12,7 @@ from torch import Tensor
 from bitvec.core import structure
 from bitvec.core.arrays import Array
 from bitvec.core.structure import Bitvectors
-from bitvec.runtime.predict.torch.arrays import as_array
+from bitvec.runtime.predict.torch.host_arrays import as_array
 
 LEVELS = 8
 """Levels between two looks at which pairs still move: finding them costs about two levels."""

@@ -9,7 +9,7 @@ import numpy as np
 from bitvec.core.arrays import Array
 from bitvec.core.structure import Bitvectors
 from bitvec.errors import InputError
-from bitvec.runtime.predict.torch import matrix, perfect
+from bitvec.runtime.predict.torch import matrix, padded_trees
 
 MATRIX, PERFECT, LEVELS, PATHS = "matrix", "perfect", "levels", "paths"
 FORMS = ("auto", MATRIX, PERFECT, LEVELS)
@@ -75,11 +75,11 @@ def choose(B: Bitvectors, depth: Array, decides_ahead: Array, asked: str, device
                 form, "asked for" if asked == MATRIX else f"at most {limit} leaves a tree"
             )
     if asked == PERFECT:
-        form[open_trees[depth[open_trees] <= perfect.MAX_DEPTH]] = PERFECT
+        form[open_trees[depth[open_trees] <= padded_trees.MAX_DEPTH]] = PERFECT
     if asked != "auto":
         return Choice(form, "asked for")
     deepest = int(depth[open_trees].max(initial=0))
-    if deepest > perfect.MAX_DEPTH:
+    if deepest > padded_trees.MAX_DEPTH:
         return Choice(form, f"depth {deepest} is too deep to pad")
     if open_trees.size << deepest > MAX_PADDING * int(n_leaves[open_trees].sum()):
         return Choice(form, f"padding to depth {deepest} would hold too many places")

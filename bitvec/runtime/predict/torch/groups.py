@@ -17,8 +17,8 @@ from bitvec.runtime.predict.torch.compared_columns import ComparedColumns
 from bitvec.runtime.predict.torch.flat_trees import FlatTrees, flatten
 from bitvec.runtime.predict.torch.forms import Choice
 from bitvec.runtime.predict.torch.matrix import MatrixTrees, multiply
+from bitvec.runtime.predict.torch.padded_trees import PerfectTrees, pad
 from bitvec.runtime.predict.torch.path_traversal import PathTrees, follow
-from bitvec.runtime.predict.torch.perfect import PerfectTrees, pad
 
 Trees = MatrixTrees | PathTrees | PerfectTrees | FlatTrees
 

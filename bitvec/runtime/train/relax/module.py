@@ -15,7 +15,7 @@ from bitvec.core.forest import Forest, require_forest
 from bitvec.core.node_tests import MissingRule
 from bitvec.errors import InputError
 from bitvec.runtime.predict import tables
-from bitvec.runtime.predict.cpu import networks
+from bitvec.runtime.predict.cpu import layer_kernels
 from bitvec.runtime.predict.torch import devices
 from bitvec.runtime.train.relax import (
     block_scores,
@@ -245,7 +245,7 @@ class SoftForest(nn.Module):
         x = self._inputs(X)
         if len(x) == 0:
             raise InputError("`X` must have at least one row to calibrate on, got none.")
-        Z = networks.columns(self.forest, x)
+        Z = layer_kernels.columns(self.forest, x)
         self._set_scaling(scaling.measure(self.forest, Z, self.device), self.device)
         if self.leaf_functions is not None:
             self.leaf_functions.calibrate(x)

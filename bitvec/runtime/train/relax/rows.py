@@ -12,7 +12,7 @@ from torch import Tensor
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import MissingRule
-from bitvec.runtime.predict.cpu import networks
+from bitvec.runtime.predict.cpu import layer_kernels
 from bitvec.runtime.predict.torch.outcomes import DeviceTests, is_missing, to_device
 from bitvec.runtime.train.relax.leaf_functions import LeafFunctions, LeafRows
 from bitvec.runtime.train.relax.scaling import Scaling
@@ -98,7 +98,7 @@ def prepare(
     if learned:
         x = torch.tensor(X, device=device)
         return Rows(x.T[:0], [], leaves=leaves, x=x)
-    Z = networks.columns(forest, X)
+    Z = layer_kernels.columns(forest, X)
     raw = torch.tensor(np.ascontiguousarray(Z.T), device=device)
     value = None
     if rules:

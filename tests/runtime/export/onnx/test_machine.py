@@ -16,7 +16,7 @@ from bitvec.core.feature_maps import Identity
 from bitvec.core.forest import Forest
 from bitvec.core.machine import ENCODINGS, from_forest, on_grid
 from bitvec.errors import UnsupportedModelError
-from bitvec.runtime.export.onnx.machine import to_onnx
+from bitvec.runtime.export.onnx.machine_form import to_onnx
 from bitvec.runtime.export.onnx.session import OnnxEngine
 
 STANDARD = (AXIS, OBLIQUE, SET, EQUAL, KERNEL)

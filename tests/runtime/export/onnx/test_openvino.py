@@ -18,7 +18,7 @@ from bitvec.core import reference
 from bitvec.core.output import Aggregate
 from bitvec.errors import UnsupportedModelError
 from bitvec.runtime.export.onnx.tensor import to_onnx
-from bitvec.runtime.export.targets import find, require_runs
+from bitvec.runtime.export.onnx_targets import find, require_runs
 
 openvino = pytest.importorskip("openvino")
 ort = pytest.importorskip("onnxruntime")

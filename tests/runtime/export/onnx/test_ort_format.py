@@ -13,7 +13,7 @@ from bitvec.converters.onnx.writer import to_onnx as tree_ensemble
 from bitvec.core import reference
 from bitvec.runtime.export.onnx.session import OnnxEngine
 from bitvec.runtime.export.onnx.tensor import to_onnx as tensor
-from bitvec.runtime.export.targets import STANDARD, TREES
+from bitvec.runtime.export.onnx_targets import STANDARD, TREES
 
 ort = pytest.importorskip("onnxruntime")
 pytest.importorskip("flatbuffers")

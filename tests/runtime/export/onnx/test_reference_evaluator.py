@@ -34,7 +34,7 @@ from bitvec.core.node_tests import Kind
 from bitvec.core.output import Aggregate, Output
 from bitvec.core.to_float32 import narrow_scores
 from bitvec.errors import UnsupportedModelError
-from bitvec.runtime.export.onnx import machine, portable, tensor, traversal
+from bitvec.runtime.export.onnx import machine_form, portable, tensor, traversal
 from bitvec.runtime.export.onnx.session import OnnxEngine
 from bitvec.runtime.export.onnx_files import OnnxOptions, onnx_model
 
@@ -126,7 +126,7 @@ def test_machines_are_the_reference_bit_for_bit(drawn):
     made = machines.from_forest(forest)
     with np.errstate(all="ignore"):
         raw = machines.raw(made, X)
-    answers = evaluated(machine.to_onnx(made, leaves=True), X)
+    answers = evaluated(machine_form.to_onnx(made, leaves=True), X)
     assert_same(answers, machines.exit_leaves(made, X), raw)
 
 

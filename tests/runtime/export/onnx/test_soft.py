@@ -38,8 +38,8 @@ from bitvec.core.output import Aggregate, Output, PostTransform
 from bitvec.core.structure import arrange
 from bitvec.errors import InputError, UnsupportedModelError
 from bitvec.runtime.export.onnx.session import OnnxEngine
-from bitvec.runtime.export.onnx.soft import paths as soft_paths
-from bitvec.runtime.export.onnx.soft.module import TracedForest
+from bitvec.runtime.export.onnx.soft import traced_paths as soft_paths
+from bitvec.runtime.export.onnx.soft.traced_forest import TracedForest
 from bitvec.runtime.train.relax import sparsemax
 from bitvec.runtime.train.relax.module import SoftForest
 from bitvec.runtime.train.relax.relaxations import RELAXATIONS, Relaxation
@@ -47,7 +47,7 @@ from bitvec.runtime.train.relax.torch_map import TorchMap
 
 pytest.importorskip("onnxscript")
 
-from bitvec.runtime.export.onnx.soft.writer import FORM, forest_to_onnx, relaxation_name, to_onnx
+from bitvec.runtime.export.onnx.soft.soft_form import FORM, forest_to_onnx, relaxation_name, to_onnx
 
 SUMMED = (Aggregate.SUM, Aggregate.MEAN)
 FEW = settings(

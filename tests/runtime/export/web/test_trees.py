@@ -14,7 +14,7 @@ from bitvec.core.arrays import Array
 from bitvec.core.node_tests import ZERO_THRESHOLD, CodeRule, Kind, MissingRule, Relation
 from bitvec.core.softplus import softplus
 from bitvec.runtime.export.web.pages import trees_json
-from bitvec.runtime.export.web.trees import size, tree_json
+from bitvec.runtime.export.web.tree_json import size, tree_json
 
 
 def exit_leaf(tree: dict[str, Any], x: Array, sentinel: float | None) -> int:

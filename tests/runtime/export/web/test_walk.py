@@ -16,7 +16,7 @@ from bitvec.core import reference
 from bitvec.core.forest import Forest
 from bitvec.runtime.export.web.facts import forest_facts
 from bitvec.runtime.export.web.pages import trees_json
-from bitvec.runtime.export.web.trees import numbers
+from bitvec.runtime.export.web.tree_json import numbers
 
 pytestmark = pytest.mark.full
 

@@ -1,5 +1,5 @@
 """Soft models as ONNX: relaxed forests, kernels, and forests that a feature map stands before."""
 
-from bitvec.runtime.export.onnx.soft.writer import forest_to_onnx, to_onnx
+from bitvec.runtime.export.onnx.soft.soft_form import forest_to_onnx, to_onnx
 
 __all__ = ["forest_to_onnx", "to_onnx"]

@@ -1,4 +1,4 @@
-"""What traced modules are made of: tensors under readable names, sums by group, softplus."""
+"""Parts of traced modules: tensors under readable names, sums by group, softplus."""
 
 from __future__ import annotations
 

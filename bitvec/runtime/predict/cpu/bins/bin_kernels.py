@@ -14,7 +14,6 @@ from functools import cache
 import numba
 import numpy as np
 
-from bitvec.runtime.predict.cpu.arrays import pointer
 from bitvec.runtime.predict.cpu.bins.bin_search import (
     correct,
     correct_marked,
@@ -25,6 +24,7 @@ from bitvec.runtime.predict.cpu.bins.bin_search import (
 from bitvec.runtime.predict.cpu.bins.derived_bins import derive
 from bitvec.runtime.predict.cpu.bins.windows import WINDOW, load_window
 from bitvec.runtime.predict.cpu.compiling import Kernel, int64s, kernel, scratch
+from bitvec.runtime.predict.cpu.kernel_arrays import pointer
 from bitvec.runtime.predict.cpu.target import vectors
 
 FIELDS = (

@@ -12,8 +12,8 @@ import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
-from bitvec.runtime.predict.cpu.arrays import load_int64
 from bitvec.runtime.predict.cpu.compiling import inner
+from bitvec.runtime.predict.cpu.kernel_arrays import load_int64
 from bitvec.runtime.predict.cpu.vectors import (
     I8,
     I16,

@@ -9,7 +9,7 @@ import numpy as np
 from bitvec.core.arrays import Array
 from bitvec.core.node_tests import Relation
 from bitvec.runtime.predict.cpu import keys
-from bitvec.runtime.predict.cpu.arrays import constant
+from bitvec.runtime.predict.cpu.kernel_arrays import constant
 from bitvec.runtime.predict.cpu.target import vectors
 
 PER_COLUMN = 255

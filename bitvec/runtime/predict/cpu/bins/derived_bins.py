@@ -10,8 +10,8 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from bitvec.runtime.predict.cpu.arrays import pointer
 from bitvec.runtime.predict.cpu.compiling import inner
+from bitvec.runtime.predict.cpu.kernel_arrays import pointer
 from bitvec.runtime.predict.cpu.target import vectors
 from bitvec.runtime.predict.cpu.vectors import (
     I8,

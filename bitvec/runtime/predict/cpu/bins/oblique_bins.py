@@ -1,7 +1,7 @@
 """Binned columns of 0 and 1 for nodes that read more than one column: the outcomes of their tests.
 
 Every node is tested for every row, whether or not it is on the row's path, with rows in the lanes
-of vectors: see `bitvec.runtime.predict.cpu.oblique.sums`.
+of vectors: see `bitvec.runtime.predict.cpu.oblique.oblique_sums`.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, attr-defined, call-arg, unreachable"
@@ -16,13 +16,13 @@ import numpy as np
 from bitvec.core.arrays import Array, ranges
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Activation
-from bitvec.runtime.predict.cpu.arrays import address_of, pointer
 from bitvec.runtime.predict.cpu.bins.binners import MOST_BINNED
 from bitvec.runtime.predict.cpu.compiling import Kernel, inner, kernel
-from bitvec.runtime.predict.cpu.oblique import polytopes, sums
+from bitvec.runtime.predict.cpu.kernel_arrays import address_of, pointer
+from bitvec.runtime.predict.cpu.oblique import oblique_sums, polytopes
 from bitvec.runtime.predict.cpu.oblique.oblique_columns import read_columns
+from bitvec.runtime.predict.cpu.oblique.oblique_sums import CHUNK, TILE
 from bitvec.runtime.predict.cpu.oblique.oblique_tests import ObliqueTests, oblique_tests
-from bitvec.runtime.predict.cpu.oblique.sums import CHUNK, TILE
 from bitvec.runtime.predict.cpu.target import vectors
 
 _ROW, _ENTRY, _SOFTPLUS = 0.45, 0.068, 2.5
@@ -101,7 +101,7 @@ def cycles(forest: Forest) -> float:
 
 @inner
 def _plain_sums(x, offsets, weights, n_rows, z, lanes):
-    """The same as `sums.sums` as loops, for where vectors are not asked for."""
+    """The same as `oblique_sums.sums` as loops, for where vectors are not asked for."""
     for k in range(n_rows):
         part = z[k * lanes : (k + 1) * lanes]
         part[:] = -0.0
@@ -115,7 +115,7 @@ def _plain_sums(x, offsets, weights, n_rows, z, lanes):
 
 @inner
 def _plain_compare(z, terms, way, out):
-    """The same as `sums.compare` as loops."""
+    """The same as `oblique_sums.compare` as loops."""
     offset, r, b = terms[0], terms[1], terms[2]
     for lane in range(out.shape[0]):
         value = r * (z[lane] - offset)
@@ -171,9 +171,9 @@ def _fill_kernel(size: int) -> Kernel:
                     w = weights.ctypes.data + first_weight * size
                     to = z.ctypes.data + slot * CHUNK
                     if width == TILE:
-                        sums.sums(x.ctypes.data, o, w, n_entries, to, TILE, size)
+                        oblique_sums.sums(x.ctypes.data, o, w, n_entries, to, TILE, size)
                     else:
-                        sums.sums(x.ctypes.data, o, w, n_entries, to, 1, size)
+                        oblique_sums.sums(x.ctypes.data, o, w, n_entries, to, 1, size)
                 if row < single.shape[0]:
                     for k in range(width):
                         way = single[row]
@@ -186,13 +186,13 @@ def _fill_kernel(size: int) -> Kernel:
                             value = z.ctypes.data + k * CHUNK
                             term = terms.ctypes.data + row * 3 * size
                             if way == 0:
-                                sums.compare(value, term, to, 0, 0, size)
+                                oblique_sums.compare(value, term, to, 0, 0, size)
                             elif way == 1:
-                                sums.compare(value, term, to, 1, 0, size)
+                                oblique_sums.compare(value, term, to, 1, 0, size)
                             elif way == 2:
-                                sums.compare(value, term, to, 0, 1, size)
+                                oblique_sums.compare(value, term, to, 0, 1, size)
                             else:
-                                sums.compare(value, term, to, 1, 1, size)
+                                oblique_sums.compare(value, term, to, 1, 1, size)
                         row += 1
                     continue
                 row += 1

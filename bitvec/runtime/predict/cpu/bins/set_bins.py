@@ -19,7 +19,6 @@ from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import WORD_BITS, ZERO_THRESHOLD, CodeRule, Kind, MissingRule, Relation
 from bitvec.runtime.predict.cpu import keys
-from bitvec.runtime.predict.cpu.arrays import address_of, aligned, constant
 from bitvec.runtime.predict.cpu.bins.binners import MOST_BINNED
 from bitvec.runtime.predict.cpu.bins.set_kernels import (
     CODE_COLUMNS,
@@ -30,6 +29,7 @@ from bitvec.runtime.predict.cpu.bins.set_kernels import (
     fill_sets,
 )
 from bitvec.runtime.predict.cpu.bins.set_tables import SetColumn, SetTable, distinct_sets
+from bitvec.runtime.predict.cpu.kernel_arrays import address_of, aligned, constant
 from bitvec.runtime.predict.cpu.target import has_byte_shuffle
 
 MOST_SHARED = 64

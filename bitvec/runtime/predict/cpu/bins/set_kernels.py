@@ -19,8 +19,8 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from bitvec.runtime.predict.cpu.arrays import load_float32, load_float64, pointer
 from bitvec.runtime.predict.cpu.compiling import Kernel, inner, kernel
+from bitvec.runtime.predict.cpu.kernel_arrays import load_float32, load_float64, pointer
 from bitvec.runtime.predict.cpu.target import features, has_byte_shuffle, vectors
 from bitvec.runtime.predict.cpu.vectors import (
     I8,

@@ -15,7 +15,6 @@ from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import ZERO_THRESHOLD, Kind, MissingRule
 from bitvec.runtime.predict.cpu import keys
-from bitvec.runtime.predict.cpu.arrays import address_of, constant
 from bitvec.runtime.predict.cpu.bins.bin_kernels import FIELDS, fill_bins
 from bitvec.runtime.predict.cpu.bins.bin_tables import (
     BUCKETS,
@@ -27,6 +26,7 @@ from bitvec.runtime.predict.cpu.bins.bin_tables import (
 )
 from bitvec.runtime.predict.cpu.bins.windows import WINDOW
 from bitvec.runtime.predict.cpu.compiling import Kernel
+from bitvec.runtime.predict.cpu.kernel_arrays import address_of, constant
 
 MOST_THRESHOLDS = 65_535
 """Thresholds of one column whose bins fit two bytes."""

@@ -9,8 +9,8 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from bitvec.runtime.predict.cpu.arrays import load_float32, load_float64
 from bitvec.runtime.predict.cpu.compiling import inner
+from bitvec.runtime.predict.cpu.kernel_arrays import load_float32, load_float64
 from bitvec.runtime.predict.cpu.target import vectors
 from bitvec.runtime.predict.cpu.vectors import (
     F32,

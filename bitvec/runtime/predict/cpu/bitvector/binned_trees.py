@@ -9,9 +9,9 @@ import numpy as np
 
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
-from bitvec.runtime.predict.cpu.arrays import address_of, aligned, constant
 from bitvec.runtime.predict.cpu.bins.binners import BinnedColumns
 from bitvec.runtime.predict.cpu.bins.set_bins import SetBinner, TreeSets, no_sets
+from bitvec.runtime.predict.cpu.kernel_arrays import address_of, aligned, constant
 from bitvec.runtime.predict.cpu.leaves.leaf_tables import LeafTables
 
 STEP = 128

@@ -20,7 +20,6 @@ from numba.extending import intrinsic
 
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
-from bitvec.runtime.predict.cpu.arrays import pointer
 from bitvec.runtime.predict.cpu.bins.binners import BinnedColumns
 from bitvec.runtime.predict.cpu.bins.set_kernels import LOOKUP, look_up, lookup_fields, permuted
 from bitvec.runtime.predict.cpu.bitvector.binned_trees import (
@@ -42,6 +41,7 @@ from bitvec.runtime.predict.cpu.bitvector.binned_trees import (
     BinnedTrees,
 )
 from bitvec.runtime.predict.cpu.compiling import Kernel, inner, int64s, kernel, scratch
+from bitvec.runtime.predict.cpu.kernel_arrays import pointer
 from bitvec.runtime.predict.cpu.leaves import leaf_tables
 from bitvec.runtime.predict.cpu.target import has_byte_shuffle, vectors
 from bitvec.runtime.predict.cpu.vectors import (

@@ -19,7 +19,6 @@ from numba.extending import intrinsic
 from bitvec.core import structure
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
-from bitvec.runtime.predict.cpu.arrays import pointer
 from bitvec.runtime.predict.cpu.bins.binners import BinnedColumns
 from bitvec.runtime.predict.cpu.bins.set_kernels import look_up
 from bitvec.runtime.predict.cpu.bitvector.binned_trees import (
@@ -39,6 +38,7 @@ from bitvec.runtime.predict.cpu.bitvector.binned_trees import (
     BinnedTrees,
 )
 from bitvec.runtime.predict.cpu.compiling import Kernel, int64s, kernel, scratch
+from bitvec.runtime.predict.cpu.kernel_arrays import pointer
 from bitvec.runtime.predict.cpu.leaves import leaf_tables
 from bitvec.runtime.predict.cpu.target import vectors
 from bitvec.runtime.predict.cpu.vectors import (

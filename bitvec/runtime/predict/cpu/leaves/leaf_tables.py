@@ -18,7 +18,7 @@ from numba.extending import intrinsic
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.output import Aggregate
-from bitvec.runtime.predict.cpu.arrays import constant
+from bitvec.runtime.predict.cpu.kernel_arrays import constant
 from bitvec.runtime.predict.cpu.target import vectors
 from bitvec.runtime.predict.cpu.vectors import (
     F32,

@@ -16,8 +16,8 @@ import numpy as np
 
 from bitvec.core.arrays import Array
 from bitvec.core.node_tests import ZERO_THRESHOLD, MissingRule, NodeTests
-from bitvec.runtime.predict.cpu.arrays import constant
 from bitvec.runtime.predict.cpu.compiling import inner
+from bitvec.runtime.predict.cpu.kernel_arrays import constant
 from bitvec.runtime.predict.cpu.oblique.turning import PART, read, size_of, turn_part, turn_square
 
 _MOST_COUNTED = 1 << 20

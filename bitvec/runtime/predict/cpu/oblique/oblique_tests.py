@@ -10,9 +10,9 @@ from jaxtyping import Float, Int64, UInt8
 from bitvec.core.arrays import Array, ranges
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Activation, NodeTests, Relation
-from bitvec.runtime.predict.cpu.arrays import constant
+from bitvec.runtime.predict.cpu.kernel_arrays import constant
 from bitvec.runtime.predict.cpu.oblique.oblique_columns import ObliqueColumns, oblique_columns
-from bitvec.runtime.predict.cpu.oblique.sums import CHUNK, TILE
+from bitvec.runtime.predict.cpu.oblique.oblique_sums import CHUNK, TILE
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 

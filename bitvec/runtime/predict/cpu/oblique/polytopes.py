@@ -12,7 +12,7 @@ import numpy as np
 
 from bitvec.core.node_tests import Activation
 from bitvec.runtime.predict.cpu.compiling import inner
-from bitvec.runtime.predict.cpu.softplus import softplus
+from bitvec.runtime.predict.cpu.softplus_kernel import softplus
 
 _SOFTPLUS = int(Activation.SOFTPLUS)
 

@@ -9,7 +9,7 @@ from bitvec.core import structure
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind, MissingRule, Relation
-from bitvec.runtime.predict.cpu.arrays import aligned, constant
+from bitvec.runtime.predict.cpu.kernel_arrays import aligned, constant
 from bitvec.runtime.predict.cpu.soft.soft_traversal import NODE, lay_out, soft_sums
 
 

@@ -13,7 +13,7 @@ from jaxtyping import Float, Int32
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.runtime.predict.cpu.compiling import inner, kernel
-from bitvec.runtime.predict.cpu.leaves import leaf_sums
+from bitvec.runtime.predict.cpu.leaves import leaf_vectors
 from bitvec.runtime.predict.cpu.traversal import keyed
 from bitvec.runtime.predict.cpu.traversal.key_columns import fill_group, rows_of
 from bitvec.runtime.predict.cpu.traversal.keyed import (
@@ -46,7 +46,7 @@ class Deep:
 
     def __init__(self, forest: Forest) -> None:
         self.forest = forest
-        self._sums = leaf_sums.pack(forest)
+        self._sums = leaf_vectors.pack(forest)
         if self._sums.n_vectors <= 1 << NARROW_VECTORS:
             # All layouts have them in the keys of leaves.
             self._sums = replace(self._sums, id_of=self._sums.id_of[:0])
@@ -59,7 +59,7 @@ class Deep:
         """Return the trees packed for X of a dtype, made when they are asked for first."""
         dtype = min(np.dtype(dtype), self.forest.dtype, key=lambda each: each.itemsize)
         if dtype not in self._trees:
-            sums = leaf_sums.pack(self.forest)
+            sums = leaf_vectors.pack(self.forest)
             vectors = sums.vector_of(self.forest.n_leaves)
             packed = keyed.pack(self.forest, dtype, vectors, sums.n_vectors)
             self._trees.setdefault(dtype, packed)
@@ -255,4 +255,4 @@ def _sums(rows, trees, has_vectors, id_of, sums, total):
             else:
                 for row in range(here):
                     leaf[row] = start + (leaf[row] & mask)
-            leaf_sums.add(leaf, first, sums, total)
+            leaf_vectors.add(leaf, first, sums, total)

@@ -9,8 +9,13 @@ import numpy as np
 from bitvec.core.arrays import Array
 from bitvec.core.node_tests import WORD_BITS as _WORD_BITS
 from bitvec.core.node_tests import CodeRule
-from bitvec.runtime.predict.cpu.arrays import address_of, load_float64, load_int32, load_int64
 from bitvec.runtime.predict.cpu.compiling import inner
+from bitvec.runtime.predict.cpu.kernel_arrays import (
+    address_of,
+    load_float64,
+    load_int32,
+    load_int64,
+)
 from bitvec.runtime.predict.cpu.traversal.keyed import COMPARED, EQUAL
 
 _EXACT, _FLOOR = int(CodeRule.EXACT), int(CodeRule.FLOOR)

@@ -18,7 +18,7 @@ from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import WORD_BITS, ZERO_THRESHOLD, Kind, MissingRule, Relation
 from bitvec.runtime.predict.cpu import keys
-from bitvec.runtime.predict.cpu.arrays import aligned, constant
+from bitvec.runtime.predict.cpu.kernel_arrays import aligned, constant
 
 DERIVED = 256
 """At most so many distinct tests for equality or for a set."""

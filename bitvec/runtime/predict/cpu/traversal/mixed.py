@@ -17,10 +17,10 @@ from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import WORD_BITS as _WORD_BITS
 from bitvec.core.node_tests import Activation, CodeRule, Kind, MissingRule, Relation
-from bitvec.runtime.predict.cpu.arrays import constant
 from bitvec.runtime.predict.cpu.compiling import inner, kernel
-from bitvec.runtime.predict.cpu.leaves import leaf_sums
-from bitvec.runtime.predict.cpu.softplus import softplus
+from bitvec.runtime.predict.cpu.kernel_arrays import constant
+from bitvec.runtime.predict.cpu.leaves import leaf_vectors
+from bitvec.runtime.predict.cpu.softplus_kernel import softplus
 from bitvec.runtime.predict.cpu.traversal import mixed_layout, paths
 
 # Plain integers, which numba freezes into the code.
@@ -45,7 +45,7 @@ class Mixed:
     def __init__(self, forest: Forest) -> None:
         self.forest = forest
         self._trees = mixed_layout.pack(forest)
-        self._sums = leaf_sums.pack(forest)
+        self._sums = leaf_vectors.pack(forest)
         self._leaf_ptr = constant(forest.bitvectors.leaf_ptr)
 
     def __reduce__(self) -> tuple[Callable[..., Mixed], tuple[Forest]]:
@@ -207,4 +207,4 @@ def _sums(X, layout, leaf_ptr, id_of, sums, total):
             ids[row] = leaf_ptr[tree] + leaf[row]
             if id_of.shape[0]:
                 ids[row] = id_of[np.uint64(ids[row])]
-        leaf_sums.add(ids, 0, sums, total)
+        leaf_vectors.add(ids, 0, sums, total)

@@ -10,7 +10,7 @@ from bitvec.core import structure
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import ZERO_THRESHOLD
-from bitvec.runtime.predict.cpu.arrays import constant
+from bitvec.runtime.predict.cpu.kernel_arrays import constant
 
 
 @dataclass(frozen=True, slots=True, eq=False)

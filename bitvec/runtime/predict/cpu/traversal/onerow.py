@@ -14,9 +14,9 @@ from jaxtyping import Float
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.output import Aggregate, Output, PostTransform
-from bitvec.runtime.predict.cpu.arrays import address_of, constant
 from bitvec.runtime.predict.cpu.compiling import Kernel
-from bitvec.runtime.predict.cpu.leaves import leaf_sums
+from bitvec.runtime.predict.cpu.kernel_arrays import address_of, constant
+from bitvec.runtime.predict.cpu.leaves import leaf_vectors
 from bitvec.runtime.predict.cpu.traversal import keyed
 from bitvec.runtime.predict.cpu.traversal.key_columns import reading_of
 from bitvec.runtime.predict.cpu.traversal.onerow_kernels import FIELDS, FILL, LABEL
@@ -38,7 +38,7 @@ class OneRow:
         self.dtype = np.dtype(dtype)
         output = forest.output
         compared = min(self.dtype, forest.dtype, key=lambda each: each.itemsize)
-        sums = leaf_sums.pack(forest)
+        sums = leaf_vectors.pack(forest)
         trees = keyed.pack(forest, compared, sums.vector_of(forest.n_leaves), sums.n_vectors)
         gap = _gap(output)
         self._arrays = {

@@ -7,8 +7,8 @@ from __future__ import annotations
 import numpy as np
 from numba import carray
 
-from bitvec.runtime.predict.cpu.arrays import load_float64, load_int32, load_int64, pointer
 from bitvec.runtime.predict.cpu.compiling import inner, kernel
+from bitvec.runtime.predict.cpu.kernel_arrays import load_float64, load_int32, load_int64, pointer
 from bitvec.runtime.predict.cpu.traversal.key_columns import (
     SINGLE,
     infinity_key,

@@ -21,9 +21,9 @@ from bitvec.core import structure, tree_paths
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Activation, Kind, Relation
-from bitvec.runtime.predict.cpu.arrays import address_of, aligned, constant
 from bitvec.runtime.predict.cpu.compiling import Kernel, inner, kernel
-from bitvec.runtime.predict.cpu.leaves import leaf_sums
+from bitvec.runtime.predict.cpu.kernel_arrays import address_of, aligned, constant
+from bitvec.runtime.predict.cpu.leaves import leaf_vectors
 from bitvec.runtime.predict.cpu.oblique.oblique_columns import oblique_columns, read_rows, with_runs
 from bitvec.runtime.predict.cpu.oblique.turning import PART, VECTOR, emitted, turned
 from bitvec.runtime.predict.cpu.target import vectors
@@ -87,7 +87,7 @@ class Paths:
         self._weights = constant(weights)
         self._nodes, self._root = _positions(forest)
         self._leaf_ptr = constant(B.leaf_ptr)
-        self._sums = leaf_sums.pack(forest)
+        self._sums = leaf_vectors.pack(forest)
 
     def __reduce__(self) -> tuple[Callable[..., Paths], tuple[Forest]]:
         return Paths, (self.forest,)
@@ -381,7 +381,7 @@ def _add(leaf, first_leaf, id_of, first_row, sums, total):
         leaf[k] += first_leaf
         if id_of.shape[0]:
             leaf[k] = id_of[np.uint64(leaf[k])]
-    leaf_sums.add(leaf, first_row, sums, total)
+    leaf_vectors.add(leaf, first_row, sums, total)
 
 
 @inner

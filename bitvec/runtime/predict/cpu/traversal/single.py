@@ -20,9 +20,9 @@ from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind, MissingRule
 from bitvec.runtime.predict.cpu import keys
-from bitvec.runtime.predict.cpu.arrays import address_of, constant, pointer
 from bitvec.runtime.predict.cpu.compiling import Kernel, inner, kernel
-from bitvec.runtime.predict.cpu.leaves import leaf_sums
+from bitvec.runtime.predict.cpu.kernel_arrays import address_of, constant, pointer
+from bitvec.runtime.predict.cpu.leaves import leaf_vectors
 from bitvec.runtime.predict.cpu.traversal import keyed
 from bitvec.runtime.predict.cpu.traversal.key_columns import DOUBLE, ROUNDED, SINGLE, read_key
 
@@ -67,7 +67,7 @@ class Single:
 
     def __init__(self, forest: Forest) -> None:
         self.forest = forest
-        self._sums = leaf_sums.pack(forest)
+        self._sums = leaf_vectors.pack(forest)
         self._leaf_ptr = constant(forest.bitvectors.leaf_ptr)
         self._trees: dict[np.dtype, DirectTrees] = {}
         self._leaf_outputs: tuple[Array, Array] | None = None
@@ -176,7 +176,7 @@ def pack(forest: Forest) -> Single:
     return Single(forest)
 
 
-def _direct(forest: Forest, dtype: np.dtype, sums: leaf_sums.LeafSums) -> DirectTrees:
+def _direct(forest: Forest, dtype: np.dtype, sums: leaf_vectors.LeafSums) -> DirectTrees:
     tests, B = forest.tests, forest.bitvectors
     position, leaf_position, child = keyed.positions(B, tests.missing_right)
     infinity = keys.keys(np.array([np.inf], dtype))[0]
@@ -315,7 +315,7 @@ def _sums(rows, like, nodes, vector_at, leaf_ptr, sums, total):
         tree_nodes, tree_vector_at = nodes[part], vector_at[part]
         for done in range(0, n_rows, LANES):
             _traverse(rows, like, n_rows, done, tree_nodes, tree_vector_at, found)
-            leaf_sums.add(found, done, sums, total)
+            leaf_vectors.add(found, done, sums, total)
 
 
 @inner

@@ -12,8 +12,8 @@ from jaxtyping import Float, Int32, Int64, UInt32
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.output import Output
-from bitvec.runtime.predict.cpu.arrays import constant
 from bitvec.runtime.predict.cpu.compiling import inner
+from bitvec.runtime.predict.cpu.kernel_arrays import constant
 
 SPARSE = 2
 """Leaf vectors are stored without zeros if fewer than one value in this many is another."""

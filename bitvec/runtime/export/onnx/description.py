@@ -1,4 +1,4 @@
-"""What an exported file says of itself: its form, inputs, outputs and metadata.
+"""Description of an exported file: its form, inputs, outputs and metadata.
 
 An `.ort` file is opened by onnxruntime in a child process; see `bitvec.verify.workers`.
 """

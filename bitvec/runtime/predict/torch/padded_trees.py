@@ -12,7 +12,7 @@ from torch import Tensor
 from bitvec.core import structure
 from bitvec.core.arrays import Array
 from bitvec.core.structure import Bitvectors
-from bitvec.runtime.predict.torch.arrays import as_array
+from bitvec.runtime.predict.torch.host_arrays import as_array
 
 MAX_DEPTH = 12
 """Deeper trees are not padded, whoever asks for it."""

@@ -8,17 +8,17 @@ import numpy as np
 
 from bitvec.core import tree_paths
 from bitvec.core.forest import Forest, require_forest
-from bitvec.runtime.export.c.answers import add_answers, n_probabilities
-from bitvec.runtime.export.c.categories import add_categories
+from bitvec.runtime.export.c.category_macros import add_categories
+from bitvec.runtime.export.c.conditions import add_conditions, conditions_of
+from bitvec.runtime.export.c.estimate import CSource, Estimate
 from bitvec.runtime.export.c.header import Header
 from bitvec.runtime.export.c.literals import C_TYPES, comment, unsigned
+from bitvec.runtime.export.c.outputs import add_outputs, n_probabilities
 from bitvec.runtime.export.c.post_transforms import needs_math
-from bitvec.runtime.export.c.questions import add_questions, questions
 from bitvec.runtime.export.c.ranks import Ranks, add_ranks, ranks
-from bitvec.runtime.export.c.scores import add_scores
-from bitvec.runtime.export.c.source import CSource, Estimate
+from bitvec.runtime.export.c.raw_scores import add_scores
+from bitvec.runtime.export.c.tree_code import add_first_leaves, add_tables, add_unrolled
 from bitvec.runtime.export.c.unsupported import require_exact, require_options, require_ranked
-from bitvec.runtime.export.c.walks import add_first_leaves, add_tables, add_unrolled
 
 Form = Literal["tables", "unrolled"]
 Thresholds = Literal["exact", "ranks"]
@@ -75,14 +75,14 @@ def to_c(
     header = Header(name)
     found = ranks(forest) if thresholds == "ranks" else None
     require_ranked(forest, found, thresholds)
-    asked = questions(forest, found)
+    conditions = conditions_of(forest, found)
     add_first_leaves(header, forest)
-    add_questions(header, forest, asked)
+    add_conditions(header, forest, conditions)
     if found is not None:
         add_ranks(header, forest, found)
-    (add_tables if form == "tables" else add_unrolled)(header, forest, asked)
+    (add_tables if form == "tables" else add_unrolled)(header, forest, conditions)
     add_scores(header, forest, ranked=found is not None)
-    add_answers(header, forest.output)
+    add_outputs(header, forest.output)
     opening = Header(name)
     _add_opening(opening, forest, form, thresholds, wide="double" in header.text)
     header.code("#endif /* @@H */\n")

@@ -1,4 +1,4 @@
-"""What nodes ask, as expressions of C: few distinct questions, each with operands of its nodes.
+"""Conditions of nodes as expressions of C: few distinct ones, each with operands of its nodes.
 
 The expressions keep the conventions of `bitvec.core.node_tests`: right is 1, and a comparison with
 NaN is false, so that a missing value goes left by `v > b` and right by `!(v <= b)`.
@@ -23,8 +23,8 @@ _NAN = int(MissingRule.NAN)
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """What some nodes ask alike.
+class Condition:
+    """A condition that some nodes share.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class Question:
 
     @property
     def reads_threshold(self) -> bool:
-        """Whether it has a threshold of its own."""
+        """Return whether it has a threshold of its own."""
         return self.family in (COMPARE, EQUAL)
 
     def expression(self, value: str, threshold: str, operand: str) -> str:
@@ -53,7 +53,7 @@ class Question:
         Parameters
         ----------
         value, threshold, operand : str
-            Expressions of what the question reads; `threshold` only if it reads one, and
+            Expressions of what the condition reads; `threshold` only if it reads one, and
             `operand` if not.
         """
         if self.family == RANK:
@@ -76,16 +76,16 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Questions:
-    """The questions of all nodes of a forest, in its order.
+class Conditions:
+    """The conditions of all nodes of a forest, in its order.
 
     Parameters
     ----------
-    distinct : tuple of Question
+    distinct : tuple of Condition
     which : int64, (n_nodes,)
-        The question of each node.
+        The condition of each node.
     column : int64, (n_nodes,)
-        Of x, or of the ranks at a RANK question; 0 at a ROW question.
+        Of x, or of the ranks at a RANK condition; 0 at a ROW condition.
     operand : int64, (n_nodes,)
         The number of a set, row or rank; of another node, that of its distinct threshold.
     threshold : F, (n_nodes,)
@@ -95,7 +95,7 @@ class Questions:
         The nodes whose sets and rows of S are numbered, in order.
     """
 
-    distinct: tuple[Question, ...]
+    distinct: tuple[Condition, ...]
     which: Int[Array, " n_nodes"]
     column: Int[Array, " n_nodes"]
     operand: Int[Array, " n_nodes"]
@@ -107,7 +107,7 @@ class Questions:
     @property
     def families(self) -> set[str]:
         """The families that occur."""
-        return {question.family for question in self.distinct}
+        return {condition.family for condition in self.distinct}
 
 
 def is_row(forest: Forest) -> Bool[Array, " n_nodes"]:
@@ -115,7 +115,7 @@ def is_row(forest: Forest) -> Bool[Array, " n_nodes"]:
     return (forest.tests.kind == Kind.MARGIN) & ~forest.tests.is_one_hot
 
 
-def questions(forest: Forest, ranks: Ranks | None) -> Questions:
+def conditions_of(forest: Forest, ranks: Ranks | None) -> Conditions:
     """Sort the nodes of a forest by what they ask."""
     tests = forest.tests
     wide, sets = is_row(forest), tests.kind == Kind.SET
@@ -126,11 +126,11 @@ def questions(forest: Forest, ranks: Ranks | None) -> Questions:
         rule[rule == MissingRule.NAN_OR_SENTINEL] = _NAN
     ranked = compares if ranks is not None else np.zeros(forest.n_nodes, bool)
     family = np.select([ranked, wide, sets, equal], [RANK, ROW, SET, EQUAL], COMPARE)
-    distinct: dict[Question, int] = {}
+    distinct: dict[Condition, int] = {}
     which = np.zeros(forest.n_nodes, np.int64)
     for node in range(forest.n_nodes):
         kind = str(family[node])
-        question = Question(
+        condition = Condition(
             kind,
             kind in (COMPARE, ROW) and bool(tests.relation[node] == Relation.GREATER_EQUAL),
             _NAN if kind == RANK else int(rule[node]),
@@ -138,7 +138,7 @@ def questions(forest: Forest, ranks: Ranks | None) -> Questions:
             int(tests.code_rule[node]) if kind == SET else 0,
             kind == SET and bool(tests.other_right[node]),
         )
-        which[node] = distinct.setdefault(question, len(distinct))
+        which[node] = distinct.setdefault(condition, len(distinct))
     own = ~(ranked | wide | sets)
     thresholds, place = _distinct_values(tests.b[own])
     operand = np.zeros(forest.n_nodes, np.int64)
@@ -148,7 +148,7 @@ def questions(forest: Forest, ranks: Ranks | None) -> Questions:
     column = np.maximum(tests.feature.astype(np.int64), 0)
     if ranks is not None:
         column[ranked], operand[ranked] = ranks.channel, ranks.operand
-    return Questions(
+    return Conditions(
         tuple(distinct),
         which,
         column,
@@ -166,10 +166,10 @@ def _distinct_values(values: Float[Array, " n"]) -> tuple[Array, Array]:
     return bits.view(values.dtype), place
 
 
-def add_questions(header: Header, forest: Forest, asked: Questions) -> None:
-    """Append the tables and functions that questions need, except those of one node."""
+def add_conditions(header: Header, forest: Forest, conditions: Conditions) -> None:
+    """Append the tables and functions that conditions need, except those of one node."""
     sentinel = forest.inputs.missing_sentinel
-    if any(q.rule != _NAN or q.family in (SET, ROW) for q in asked.distinct):
+    if any(q.rule != _NAN or q.family in (SET, ROW) for q in conditions.distinct):
         header.code(
             _IS_MISSING,
             zero=number(ZERO_THRESHOLD, forest.dtype),
@@ -177,10 +177,10 @@ def add_questions(header: Header, forest: Forest, asked: Questions) -> None:
             if sentinel is None
             else f" || (rule == 2 && v == {number(sentinel, forest.dtype)})",
         )
-    if SET in asked.families:
-        _add_sets(header, forest, asked.sets)
-    if ROW in asked.families:
-        _add_rows(header, forest, asked.rows)
+    if SET in conditions.families:
+        _add_sets(header, forest, conditions.sets)
+    if ROW in conditions.families:
+        _add_rows(header, forest, conditions.rows)
 
 
 _IS_MISSING = """

@@ -18,8 +18,8 @@ from bitvec.core.arrays import Array
 from bitvec.core.feature_maps import Concatenate, Conv2d, Flatten, Layers, Linear, MaxPool2d, ReLU
 from bitvec.core.features import FeatureMap
 from bitvec.core.forest import Forest
-from bitvec.runtime.predict.cpu.arrays import constant
 from bitvec.runtime.predict.cpu.compiling import kernel
+from bitvec.runtime.predict.cpu.kernel_arrays import constant
 
 ROWS = 32
 """Rows that pass all layers together: what lies between two layers then stays in a core's cache."""

@@ -1,4 +1,4 @@
-"""Where ONNX files run: one static table of runtimes, what each runs, and what keeps it exact.
+"""Targets of ONNX files: a static table of runtimes, what each runs, and what keeps it exact.
 
 A target runs an operator here only if it answers as the standard says, with NaN and infinities too.
 An execution provider of onnxruntime leaves what it does not run to onnxruntime's own kernels: the

@@ -1,4 +1,4 @@
-"""From raw scores to predictions, probabilities and labels, as functions of C."""
+"""Predictions, probabilities and labels from raw scores, as functions of C."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def n_probabilities(output: Output) -> int:
     return sum(2 if size == 1 and labels.size == 2 else size for labels, size in pairs)
 
 
-def add_answers(header: Header, output: Output) -> None:
+def add_outputs(header: Header, output: Output) -> None:
     """Append what follows from raw scores.
 
     Raises

@@ -84,7 +84,7 @@ class _Layer:
 
 @dataclass(frozen=True, slots=True)
 class _Value:
-    """What layers have made of X so far.
+    """Values that layers have made of X so far.
 
     Parameters
     ----------

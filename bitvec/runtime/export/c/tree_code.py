@@ -1,6 +1,6 @@
-"""From a row to the exit leaf of a tree: by tables of nodes, or unrolled into if and else.
+"""Code that leads a row to the exit leaf of a tree: by tables of nodes, or unrolled into if and else.
 
-In the tables a node is its question and the number of leaves on its left, and nothing else: nodes
+In the tables a node is its condition and the number of leaves on its left, and nothing else: nodes
 stand in preorder, so that the left child is the next node and the right child comes after as many
 nodes as there are leaves on the left (a tree of k leaves has k - 1 nodes). The number of the leaf
 grows by the same number at every turn to the right.
@@ -13,9 +13,9 @@ import numpy as np
 from bitvec.core import structure
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
+from bitvec.runtime.export.c.conditions import RANK, ROW, Condition, Conditions
 from bitvec.runtime.export.c.header import Header
 from bitvec.runtime.export.c.literals import narrow_floats, narrow_integers, number, unsigned
-from bitvec.runtime.export.c.questions import RANK, ROW, Question, Questions
 
 PARAMETERS = {False: "const @input *x", True: "const @input *x, const @rank *rank"}
 ARGUMENTS = {False: "x", True: "x, rank"}
@@ -28,9 +28,9 @@ def add_first_leaves(header: Header, forest: Forest) -> None:
     header.table("first_leaf", ptr, "first leaf of each tree; its nodes begin as many trees before")
 
 
-def add_tables(header: Header, forest: Forest, asked: Questions) -> None:
+def add_tables(header: Header, forest: Forest, conditions: Conditions) -> None:
     """Append `exit_leaf` as a walk through tables."""
-    ranked = RANK in asked.families
+    ranked = RANK in conditions.families
     values = {"parameters": PARAMETERS[ranked], "arguments": ARGUMENTS[ranked]}
     if not forest.n_nodes:
         header.code(_ALONE, **values)
@@ -39,19 +39,20 @@ def add_tables(header: Header, forest: Forest, asked: Questions) -> None:
     order = np.lexsort((-B.hi, B.lo, B.tree_of_node))  # preorder
     left = narrow_integers((B.mid - B.lo)[order])
     header.table("left_leaves", left, "leaves on the left of each node; nodes are in preorder")
-    shift = int(asked.column.max()).bit_length()
-    coded = asked.column + (asked.which << shift)
-    many = len(asked.distinct) > 1
-    meaning = f"column of each node{f', and from bit {shift} on its question' if many else ''}"
-    header.table("question", narrow_integers(coded[order]), meaning)
+    shift = int(conditions.column.max()).bit_length()
+    coded = conditions.column + (conditions.which << shift)
+    many = len(conditions.distinct) > 1
+    meaning = f"column of each node{f', and from bit {shift} on its condition' if many else ''}"
+    header.table("condition", narrow_integers(coded[order]), meaning)
     if many:
-        values["column"] = f"@question[node] & {(1 << shift) - 1}U"
+        values["column"] = f"@condition[node] & {(1 << shift) - 1}U"
     else:
-        values["column"] = "@question[node]"
-    threshold = _add_operands(header, asked, order)
-    reads = [_reading(asked, question, threshold) for question in asked.distinct]
+        values["column"] = "@condition[node]"
+    threshold = _add_operands(header, conditions, order)
+    reads = [_reading(conditions, condition, threshold) for condition in conditions.distinct]
     returns = [
-        f"return {question.expression('v', 'b', '@operand[node]')};" for question in asked.distinct
+        f"return {condition.expression('v', 'b', '@operand[node]')};"
+        for condition in conditions.distinct
     ]
     if many:
         cases = [f"    case {i}: {{\n" for i in range(len(reads) - 1)] + ["    default: {\n"]
@@ -59,26 +60,29 @@ def add_tables(header: Header, forest: Forest, asked: Questions) -> None:
             f"{case}{_indented(read, 8)}        {line}\n    }}\n"
             for case, read, line in zip(cases, reads, returns, strict=True)
         )
-        values["body"] = f"    switch (@question[node] >> {shift}) {{\n{body}    }}\n"
+        values["body"] = f"    switch (@condition[node] >> {shift}) {{\n{body}    }}\n"
     else:
         values["body"] = f"{_indented(reads[0], 4)}    {returns[0]}\n"
-    values["unused"] = _unused(asked)
+    values["unused"] = _unused(conditions)
     body = header.filled(values["body"], column=values["column"])
     header.code(_GOES_RIGHT, **{**values, "body": body})
     header.code(_WALK, **values)
 
 
-def _add_operands(header: Header, asked: Questions, order: Array) -> str:
+def _add_operands(header: Header, conditions: Conditions, order: Array) -> str:
     """Append operands and thresholds, and return the expression of a node's threshold."""
-    compares = any(question.reads_threshold for question in asked.distinct)
-    only = all(question.reads_threshold for question in asked.distinct)
-    direct = narrow_floats(asked.threshold[order])
-    shared, operand = narrow_floats(asked.thresholds), narrow_integers(asked.operand[order])
+    compares = any(condition.reads_threshold for condition in conditions.distinct)
+    only = all(condition.reads_threshold for condition in conditions.distinct)
+    direct = narrow_floats(conditions.threshold[order])
+    shared, operand = (
+        narrow_floats(conditions.thresholds),
+        narrow_integers(conditions.operand[order]),
+    )
     if only and direct.nbytes <= shared.nbytes + operand.nbytes:
         header.table("threshold", direct, "threshold of each node")
         return "@threshold[node]"
     meanings = {"set": "its set", "row": "its row of S", "rank": "the rank it compares with"}
-    words = [meanings[family] for family in sorted(asked.families & set(meanings))]
+    words = [meanings[family] for family in sorted(conditions.families & set(meanings))]
     words += ["its threshold"] if compares else []
     header.table("operand", operand, f"of each node {' or '.join(words)}")
     if compares:
@@ -86,14 +90,14 @@ def _add_operands(header: Header, asked: Questions, order: Array) -> str:
     return "@threshold[@operand[node]]"
 
 
-def _reading(asked: Questions, question: Question, threshold: str) -> list[str]:
-    """Return the lines that read what a question needs."""
+def _reading(conditions: Conditions, condition: Condition, threshold: str) -> list[str]:
+    """Return the lines that read what a condition needs."""
     lines = []
-    if question.family == RANK:
+    if condition.family == RANK:
         lines.append("const @rank v = rank[$column];")
-    elif question.family != ROW:
+    elif condition.family != ROW:
         lines.append("const @input v = x[$column];")
-    if question.reads_threshold:
+    if condition.reads_threshold:
         lines.append(f"const @input b = (@input){threshold};")
     return lines
 
@@ -102,8 +106,8 @@ def _indented(lines: list[str], spaces: int) -> str:
     return "".join(f"{' ' * spaces}{line}\n" for line in lines)
 
 
-def _unused(asked: Questions) -> str:
-    return "    (void)x;\n" if asked.families <= {RANK} else ""
+def _unused(conditions: Conditions) -> str:
+    return "    (void)x;\n" if conditions.families <= {RANK} else ""
 
 
 _ALONE = """
@@ -144,9 +148,9 @@ static inline uint32_t @exit_leaf(const uint32_t tree, $parameters)
 """
 
 
-def add_unrolled(header: Header, forest: Forest, asked: Questions) -> None:
+def add_unrolled(header: Header, forest: Forest, conditions: Conditions) -> None:
     """Append `exit_leaf` as one function of nested if and else for each tree."""
-    ranked = RANK in asked.families
+    ranked = RANK in conditions.families
     values = {"parameters": PARAMETERS[ranked], "arguments": ARGUMENTS[ranked]}
     children = structure.children(forest.bitvectors)
     B = forest.bitvectors
@@ -154,10 +158,10 @@ def add_unrolled(header: Header, forest: Forest, asked: Questions) -> None:
     unused = "    (void)x;\n" + ("    (void)rank;\n" if ranked else "")
     for tree, root in enumerate(roots):
         lines: list[str] = []
-        _nest(forest, asked, children, root, int(B.leaf_ptr[tree]), 1, lines)
+        _nest(forest, conditions, children, root, int(B.leaf_ptr[tree]), 1, lines)
         body = header.filled(unused + "\n".join(lines))
         header.code(_TREE, tree=tree, body=body, **values)
-    header.constant_bytes += _literal_bytes(forest, asked)
+    header.constant_bytes += _literal_bytes(forest, conditions)
     cases = [
         f"    case {tree}:\n        return @tree_{tree}({values['arguments']});"
         for tree in range(forest.n_trees - 1)
@@ -166,18 +170,21 @@ def add_unrolled(header: Header, forest: Forest, asked: Questions) -> None:
     header.code(_CHOOSE, cases=header.filled("\n".join([*cases, last])), **values)
 
 
-def _literal_bytes(forest: Forest, asked: Questions) -> int:
+def _literal_bytes(forest: Forest, conditions: Conditions) -> int:
     """Return the bytes of the thresholds that stand in the code."""
-    compares = np.array([question.reads_threshold for question in asked.distinct] or [False])
-    ranked = np.array([question.family == RANK for question in asked.distinct] or [False])
-    rank_bytes = unsigned(int(asked.operand.max(initial=0))).itemsize
-    n_compared, n_ranked = int(compares[asked.which].sum()), int(ranked[asked.which].sum())
+    compares = np.array([condition.reads_threshold for condition in conditions.distinct] or [False])
+    ranked = np.array([condition.family == RANK for condition in conditions.distinct] or [False])
+    rank_bytes = unsigned(int(conditions.operand.max(initial=0))).itemsize
+    n_compared, n_ranked = (
+        int(compares[conditions.which].sum()),
+        int(ranked[conditions.which].sum()),
+    )
     return forest.dtype.itemsize * n_compared + rank_bytes * n_ranked
 
 
 def _nest(
     forest: Forest,
-    asked: Questions,
+    conditions: Conditions,
     children: tuple[Array, Array],
     node: int,
     first_leaf: int,
@@ -189,18 +196,18 @@ def _nest(
     if node < 0:
         lines.append(f"{indent}return {~node - first_leaf};")
         return
-    question = asked.distinct[int(asked.which[node])]
-    source = "rank" if question.family == RANK else "x"
-    test = question.expression(
-        f"{source}[{int(asked.column[node])}]",
-        number(asked.threshold[node], forest.dtype) if question.reads_threshold else "",
-        str(int(asked.operand[node])),
+    condition = conditions.distinct[int(conditions.which[node])]
+    source = "rank" if condition.family == RANK else "x"
+    test = condition.expression(
+        f"{source}[{int(conditions.column[node])}]",
+        number(conditions.threshold[node], forest.dtype) if condition.reads_threshold else "",
+        str(int(conditions.operand[node])),
     )
     left, right = (int(side[node]) for side in children)
     lines.append(f"{indent}if ({test}) {{")
-    _nest(forest, asked, children, right, first_leaf, level + 1, lines)
+    _nest(forest, conditions, children, right, first_leaf, level + 1, lines)
     lines.append(f"{indent}}} else {{")
-    _nest(forest, asked, children, left, first_leaf, level + 1, lines)
+    _nest(forest, conditions, children, left, first_leaf, level + 1, lines)
     lines.append(f"{indent}}}")
 
 

@@ -1,4 +1,4 @@
-"""From exit leaves to raw scores, in the order and dtype of the forest's output."""
+"""Raw scores from exit leaves, in the order and dtype of the forest's output."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from bitvec.core.forest import Forest
 from bitvec.core.graph.scores import tree_output, weighted_leaves
 from bitvec.core.output import Aggregate
 from bitvec.runtime.export.c.header import Header
-from bitvec.runtime.export.c.leaf_tables import add_linear_leaves, add_vectors
 from bitvec.runtime.export.c.literals import narrow_floats, narrow_integers, number
-from bitvec.runtime.export.c.walks import ARGUMENTS
+from bitvec.runtime.export.c.tree_code import ARGUMENTS
+from bitvec.runtime.export.c.vector_tables import add_linear_leaves, add_vectors
 
 EXTREMES = (Aggregate.MIN, Aggregate.MAX)
 

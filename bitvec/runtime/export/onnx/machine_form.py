@@ -17,7 +17,7 @@ from bitvec.core.graph.operators import Graph, cast
 from bitvec.core.graph.scores import raw_score, require_hard
 from bitvec.core.machine import DecisionMachine
 from bitvec.errors import MissingLibraryError
-from bitvec.runtime.export.onnx.node_outcomes import outcomes
+from bitvec.runtime.export.onnx.node_operators import outcomes
 from bitvec.runtime.export.onnx.tensor import FORM, size_classes
 
 try:

@@ -8,8 +8,8 @@ import numpy as np
 
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
-from bitvec.runtime.predict.cpu.arrays import constant
 from bitvec.runtime.predict.cpu.compiling import kernel
+from bitvec.runtime.predict.cpu.kernel_arrays import constant
 
 
 @kernel

@@ -1,4 +1,4 @@
-"""What the exporter returns: the text of a header, and what it will cost on the device."""
+"""The text of a header, and an estimate of what it costs on the device."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bitvec.files import atomic
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What a header costs, counted from the forest and not measured on a device.
+    """Estimate of what a header costs, counted from the forest and not measured on a device.
 
     Parameters
     ----------

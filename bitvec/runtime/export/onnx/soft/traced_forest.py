@@ -11,12 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from bitvec.core.node_tests import MissingRule
-from bitvec.runtime.export.onnx.soft import columns as soft_columns
+from bitvec.runtime.export.onnx.soft import traced_columns as soft_columns
 from bitvec.runtime.export.onnx.soft.fixed import MissingAsNaN
-from bitvec.runtime.export.onnx.soft.leaf_sums import LinearLeaves, WeightedSum
 from bitvec.runtime.export.onnx.soft.margins import NodeMargins
-from bitvec.runtime.export.onnx.soft.paths import memberships
 from bitvec.runtime.export.onnx.soft.traceable import hold
+from bitvec.runtime.export.onnx.soft.traced_leaves import LinearLeaves, WeightedSum
+from bitvec.runtime.export.onnx.soft.traced_paths import memberships
 from bitvec.runtime.train.relax.module import SoftForest
 from bitvec.runtime.train.relax.rows import missing_tests
 from bitvec.runtime.train.relax.soft_leaves import Margins, Setting

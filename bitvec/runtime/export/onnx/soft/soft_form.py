@@ -19,7 +19,7 @@ from bitvec.core.graph.operators import Graph, cast
 from bitvec.errors import InputError, MissingLibraryError, UnsupportedModelError
 from bitvec.runtime.export.onnx import mapped
 from bitvec.runtime.export.onnx.soft import traced
-from bitvec.runtime.export.onnx.soft.module import TracedForest
+from bitvec.runtime.export.onnx.soft.traced_forest import TracedForest
 from bitvec.runtime.train.relax.module import SoftForest
 from bitvec.runtime.train.relax.relaxations import RELAXATIONS, Relaxation
 
