@@ -9,11 +9,11 @@ import numpy as np
 from bitvec.core import tree_paths
 from bitvec.core.forest import Forest, require_forest
 from bitvec.runtime.export.c.category_macros import add_categories
-from bitvec.runtime.export.c.conditions import add_conditions, conditions_of
 from bitvec.runtime.export.c.estimate import CSource, Estimate
 from bitvec.runtime.export.c.header import Header
 from bitvec.runtime.export.c.literals import C_TYPES, comment, unsigned
-from bitvec.runtime.export.c.outputs import add_outputs, n_probabilities
+from bitvec.runtime.export.c.node_conditions import add_conditions, conditions_of
+from bitvec.runtime.export.c.output_functions import add_outputs, n_probabilities
 from bitvec.runtime.export.c.post_transforms import needs_math
 from bitvec.runtime.export.c.ranks import Ranks, add_ranks, ranks
 from bitvec.runtime.export.c.raw_scores import add_scores

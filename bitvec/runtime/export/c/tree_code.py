@@ -1,4 +1,4 @@
-"""Code that leads a row to the exit leaf of a tree: by tables of nodes, or unrolled into if and else.
+"""Code from a row to the exit leaf of a tree: by tables of nodes, or unrolled into if and else.
 
 In the tables a node is its condition and the number of leaves on its left, and nothing else: nodes
 stand in preorder, so that the left child is the next node and the right child comes after as many
@@ -13,9 +13,9 @@ import numpy as np
 from bitvec.core import structure
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
-from bitvec.runtime.export.c.conditions import RANK, ROW, Condition, Conditions
 from bitvec.runtime.export.c.header import Header
 from bitvec.runtime.export.c.literals import narrow_floats, narrow_integers, number, unsigned
+from bitvec.runtime.export.c.node_conditions import RANK, ROW, Condition, Conditions
 
 PARAMETERS = {False: "const @input *x", True: "const @input *x, const @rank *rank"}
 ARGUMENTS = {False: "x", True: "x, rank"}
