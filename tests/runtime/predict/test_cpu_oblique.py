@@ -191,7 +191,7 @@ def test_polytopes_near_b_are_decided_as_in_the_reference(dtype):
     X = hostile_rows(forest, 200)
     Z = quietly(reference.columns, forest, X)
     row, node = np.divmod(np.arange(len(X) * forest.n_nodes), forest.n_nodes)
-    z, _ = quietly(reference.oblique, forest.tests, Z, row, node)
+    z, _ = quietly(reference.margins, forest.tests, Z, row, node)
     z = z.reshape(len(X), -1)
     for shift in (-2, -1, 0, 1, 2):
         b = z[np.arange(forest.n_nodes) * 3 % len(X), np.arange(forest.n_nodes)].copy()

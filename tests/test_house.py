@@ -1,0 +1,309 @@
+"""Rules of the layout: names of files, first sentences and cycles.
+
+Exceptions are listed, and a list that names one too many fails as well.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import pytest
+
+import bitvec
+
+PACKAGE = Path(bitvec.__file__).parent
+ROOT = PACKAGE.parent
+SOURCES = sorted(PACKAGE.rglob("*.py"))
+
+ROLES = {
+    "__init__",
+    "engine",  # each runs forests
+    "format",
+    "kernel",
+    "layout",
+    "oracle",
+    "read",
+    "unsupported",
+    "walker",
+    "write",
+}
+"""Names that say a module's role, so that several folders have one."""
+
+REPEATED: set[str] = {
+    "answers",
+    "categories",
+    "checkpoint",
+    "columns",
+    "cuts",
+    "document",
+    "estimators",
+    "features",
+    "fields",
+    "forests",
+    "frames",
+    "kernels",
+    "leaf_sums",
+    "lift",
+    "losses",
+    "maps",
+    "messages",
+    "mixed",
+    "model",
+    "objectives",
+    "opened",
+    "options",
+    "paths",
+    "progress",
+    "prune",
+    "reader",
+    "records",
+    "relaxations",
+    "retrain",
+    "rows",
+    "schema",
+    "scores",
+    "sklearn",
+    "sklearn_base",
+    "sklearn_forests",
+    "softplus",
+    "summary",
+    "targets",
+    "text",
+    "transforms",
+    "tree",
+    "trees",
+    "workers",
+    "writer",
+}
+"""Other names that several modules still have."""
+
+UNNAMED: set[str] = {
+    "bitvec.cli.answer",
+    "bitvec.cli.failures",
+    "bitvec.converters.catboost.categories",
+    "bitvec.converters.catboost.features",
+    "bitvec.converters.catboost.losses",
+    "bitvec.converters.catboost.nested",
+    "bitvec.converters.catboost.opened",
+    "bitvec.converters.dispatch",
+    "bitvec.converters.formats",
+    "bitvec.converters.lightgbm.categories",
+    "bitvec.converters.lightgbm.objectives",
+    "bitvec.converters.lightgbm.trees",
+    "bitvec.converters.lightgbm.unsupported",
+    "bitvec.converters.native.leaf_values",
+    "bitvec.converters.native.plain_arrays",
+    "bitvec.converters.native.tree",
+    "bitvec.converters.numbering",
+    "bitvec.converters.onnx.graph",
+    "bitvec.converters.onnx.node_ids",
+    "bitvec.converters.onnx.outputs",
+    "bitvec.converters.onnx.schema",
+    "bitvec.converters.onnx.stored_inputs",
+    "bitvec.converters.signatures",
+    "bitvec.converters.sklearn.accepted",
+    "bitvec.converters.sklearn.categories",
+    "bitvec.converters.sklearn.estimators",
+    "bitvec.converters.sklearn.histogram_columns",
+    "bitvec.converters.sklearn.lift",
+    "bitvec.converters.sklearn.supported",
+    "bitvec.converters.sklearn.unsupported",
+    "bitvec.converters.tree_outputs",
+    "bitvec.converters.treelite.model",
+    "bitvec.converters.treelite.unsupported",
+    "bitvec.converters.xgboost.kept",
+    "bitvec.converters.xgboost.objectives",
+    "bitvec.converters.xgboost.unsupported",
+    "bitvec.converters.ydf.answers",
+    "bitvec.converters.ydf.columns",
+    "bitvec.converters.ydf.conditions",
+    "bitvec.converters.ydf.engines",
+    "bitvec.converters.ydf.trees",
+    "bitvec.core.feature_maps.rounding",
+    "bitvec.core.graph.interface",
+    "bitvec.core.inputs",
+    "bitvec.core.node_tests",
+    "bitvec.core.options",
+    "bitvec.core.output",
+    "bitvec.core.reference.leaf_sums",
+    "bitvec.core.reference.node_outcomes",
+    "bitvec.core.source",
+    "bitvec.core.structure",
+    "bitvec.differences",
+    "bitvec.differences.answers",
+    "bitvec.differences.counts",
+    "bitvec.differences.matching",
+    "bitvec.differences.moved",
+    "bitvec.differences.node_changes",
+    "bitvec.differences.report",
+    "bitvec.learners.cpt.sklearn",
+    "bitvec.learners.cpt.tree",
+    "bitvec.learners.draws",
+    "bitvec.learners.e2edt.sklearn",
+    "bitvec.learners.e2edt.sklearn_forests",
+    "bitvec.learners.growth",
+    "bitvec.learners.growth.columns",
+    "bitvec.learners.growth.grow",
+    "bitvec.learners.growth.penalties",
+    "bitvec.learners.growth.refinement",
+    "bitvec.learners.growth.sklearn_base",
+    "bitvec.learners.growth.stump_losses",
+    "bitvec.learners.growth.stump_test",
+    "bitvec.learners.growth.stumps",
+    "bitvec.learners.growth.targets",
+    "bitvec.learners.kddt.answers",
+    "bitvec.learners.kddt.events",
+    "bitvec.learners.kddt.search",
+    "bitvec.learners.kddt.sklearn_forests",
+    "bitvec.learners.kddt.sklearn_trees",
+    "bitvec.learners.kddt.tree",
+    "bitvec.learners.retrained.held_out",
+    "bitvec.learners.retrained.sklearn_base",
+    "bitvec.learners.retrained.sklearn_input",
+    "bitvec.learners.sklearn_base",
+    "bitvec.learners.tao.fit",
+    "bitvec.learners.tao.forest_parts",
+    "bitvec.learners.tao.losses",
+    "bitvec.learners.tao.node_step",
+    "bitvec.learners.tao.oblique_solver",
+    "bitvec.learners.tao.optimise",
+    "bitvec.learners.tao.options",
+    "bitvec.learners.tao.refine",
+    "bitvec.learners.tao.sklearn_base",
+    "bitvec.learners.tao.targets",
+    "bitvec.learners.tao.tree",
+    "bitvec.plots.tree_layout",
+    "bitvec.runtime",
+    "bitvec.runtime.train.pruning",
+    "bitvec.runtime.train.pruning.prune",
+    "bitvec.runtime.train.relax.aggregation",
+    "bitvec.runtime.train.relax.block_scores",
+    "bitvec.runtime.train.relax.feature_layers",
+    "bitvec.runtime.train.relax.kernel_gate",
+    "bitvec.runtime.train.relax.machine_tests",
+    "bitvec.runtime.train.relax.module",
+    "bitvec.runtime.train.relax.options",
+    "bitvec.runtime.train.relax.paths",
+    "bitvec.runtime.train.relax.recomputation",
+    "bitvec.runtime.train.relax.relaxable",
+    "bitvec.runtime.train.relax.relaxations",
+    "bitvec.runtime.train.relax.scaling",
+    "bitvec.runtime.train.relax.soft_leaves",
+    "bitvec.runtime.train.relax.soft_machine",
+    "bitvec.runtime.train.relax.trainable",
+    "bitvec.runtime.train.relax.tree_blocks",
+    "bitvec.runtime.train.retrain.batches",
+    "bitvec.runtime.train.retrain.checkpoint",
+    "bitvec.runtime.train.retrain.described",
+    "bitvec.runtime.train.retrain.distillation",
+    "bitvec.runtime.train.retrain.history",
+    "bitvec.runtime.train.retrain.lbfgs",
+    "bitvec.runtime.train.retrain.objective",
+    "bitvec.runtime.train.retrain.recipe",
+    "bitvec.runtime.train.retrain.regularisers",
+    "bitvec.runtime.train.retrain.result",
+    "bitvec.runtime.train.retrain.schedules",
+    "bitvec.runtime.train.retrain.soft_training",
+    "bitvec.runtime.train.retrain.targets",
+    "bitvec.runtime.train.retrain.workers",
+    "bitvec.verify.certificates.certificate",
+    "bitvec.verify.certificates.footing",
+    "bitvec.verify.certificates.frame_result",
+    "bitvec.verify.certificates.proof",
+    "bitvec.verify.oracle",
+    "bitvec.verify.probing.base_rows",
+    "bitvec.verify.probing.coverage",
+    "bitvec.verify.probing.proofs",
+    "bitvec.verify.probing.regions",
+    "bitvec.verify.probing.relaxations",
+    "bitvec.verify.probing.targets",
+}
+"""Files in which first sentences still begin with a question word."""
+
+CYCLIC: set[frozenset[str]] = {
+    frozenset({"bitvec.differences.report", "bitvec.differences.summary"}),
+    frozenset({"bitvec.learners.tao.oblique_solver", "bitvec.learners.tao.sklearn_svm"}),
+}
+"""Groups of modules that still import each other, be it for their types alone."""
+
+QUESTION_WORD = re.compile(r"(What|Which|Of|Where|How|Whether|Why|Who|When)\b")
+
+
+def module_of(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def test_a_name_of_a_file_is_used_once_except_for_roles() -> None:
+    count = Counter(path.stem for path in SOURCES)
+    assert {name for name, n in count.items() if n > 1} - ROLES == REPEATED
+
+
+def test_no_module_of_the_package_hides_a_public_function() -> None:
+    modules = {path.stem for path in PACKAGE.iterdir() if path.is_dir() or path.suffix == ".py"}
+    assert not modules & set(bitvec.__all__)
+
+
+def test_first_sentences_begin_with_a_noun_or_a_verb() -> None:
+    found = set()
+    for path in SOURCES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            has_docstring = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+            if has_docstring and QUESTION_WORD.match(ast.get_docstring(node) or ""):
+                found.add(module_of(path))
+    assert found == UNNAMED
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    grimp = pytest.importorskip("grimp")
+    graph = grimp.build_graph("bitvec", cache_dir=None)
+    after = {name: graph.find_modules_directly_imported_by(name) for name in graph.modules}
+    assert set(circles(after)) == CYCLIC
+
+
+def circles(after: dict[str, set[str]]) -> list[frozenset[str]]:
+    """Return the sets of several nodes that reach each other: Kosaraju, without recursion."""
+    order: list[str] = []
+    seen: set[str] = set()
+    for root in after:
+        stack = [] if root in seen else [(root, iter(after[root]))]
+        seen.add(root)
+        while stack:
+            node, rest = stack[-1]
+            child = next((one for one in rest if one not in seen), None)
+            if child is None:
+                order.append(stack.pop()[0])
+            else:
+                seen.add(child)
+                stack.append((child, iter(after[child])))
+    before: defaultdict[str, set[str]] = defaultdict(set)
+    for node, children in after.items():
+        for child in children:
+            before[child].add(node)
+    found, seen = [], set()
+    for root in reversed(order):
+        group, stack_of_nodes = set(), [root]
+        while stack_of_nodes:
+            node = stack_of_nodes.pop()
+            if node not in seen:
+                seen.add(node)
+                group.add(node)
+                stack_of_nodes += before[node]
+        if len(group) > 1:
+            found.append(frozenset(group))
+    return found
+
+
+def test_circles_are_found() -> None:
+    after = {
+        "a": {"b"},
+        "b": {"c"},
+        "c": {"a", "d"},
+        "d": {"e"},
+        "e": set(),
+        "f": {"g"},
+        "g": {"f"},
+    }
+    assert set(circles(after)) == {frozenset("abc"), frozenset("fg")}
