@@ -154,7 +154,6 @@ UNNAMED: set[str] = {
     "bitvec.learners.growth.stump_test",
     "bitvec.learners.growth.stumps",
     "bitvec.learners.growth.targets",
-    "bitvec.learners.kddt.answers",
     "bitvec.learners.kddt.events",
     "bitvec.learners.kddt.search",
     "bitvec.learners.kddt.sklearn_forests",
