@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import platform
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -167,36 +165,3 @@ def _shown(value: Any) -> str:
 def everything(report: Report, tables: Iterable[Callable[[Report], str]]) -> str:
     """Return all tables of a run, for a terminal."""
     return "\n\n".join([*(table(report) for table in tables), asked(report)])
-
-
-def parser(description: str) -> argparse.ArgumentParser:
-    """Return the options that every benchmark has."""
-    result = argparse.ArgumentParser(description=description)
-    result.add_argument("--json", action="store_true", help="print one JSON object")
-    result.add_argument("--quick", action="store_true", help="a smaller run, under a minute")
-    result.add_argument("--save", action="store_true", help="keep the run in benchmarks/results")
-    return result
-
-
-def finish(
-    name: str,
-    options: argparse.Namespace,
-    rows: Sequence[Row],
-    targets: Sequence[Target],
-    *,
-    table: Callable[[Report], str],
-) -> None:
-    """Print the run as JSON or as a table, keep it if asked, and exit 1 if a target was missed."""
-    report = {
-        "machine": machine(),
-        "versions": versions(),
-        "command": command(name),
-        "rows": list(rows),
-        "targets": [asdict(target) for target in targets],
-    }
-    text = json.dumps(report, indent=1, allow_nan=False)
-    if options.save:
-        (RESULTS / f"{name}.json").write_text(text + "\n", encoding="utf-8")
-    print(text if options.json else table(report))
-    if any(target.met is False for target in targets):
-        sys.exit(1)

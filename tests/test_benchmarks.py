@@ -95,6 +95,31 @@ def test_a_report_is_kept_a_row_a_line_and_reads_as_it_was():
     assert report["machine"]["vectors"] in ("AVX-512", "AVX2 only", "neither AVX-512 nor AVX2")
 
 
+def test_the_figures_of_a_format_are_those_of_all_its_models():
+    from benchmarks.exactness.summary import figures, frames, table
+
+    one = {
+        "format": "scikit-learn", "options": ["trees"], "trees": 2, "nodes": 6, "coverage": 1.0,
+        "rows_probed": 1000, "leaves_differ": 0, "labels_differ": 0, "exact": True, "raw_ulp": 0,
+        "score_ulp": 1, "score_ulp_allowed": 8, "passed": True, "lift_seconds": 0.5,
+        "stored_difference": None, "write_back": "passed", "write_back_ulp": 0, "seconds": 1.5,
+        "frames_compared": ["pandas"], "frames_differ": 0,
+    }  # fmt: skip
+    other = one | {
+        "rows_probed": 500, "leaves_differ": 2, "coverage": 0.5, "write_back": "no writer",
+        "write_back_ulp": None, "stored_difference": 1e-12, "frames_compared": ["polars"],
+    }  # fmt: skip
+    mutants = {"format": "xgboost", "mutants": 5, "verdicts": {}}
+    rows = figures([one, mutants, other])
+    assert rows[1:] == [mutants]
+    assert rows[0]["stored_difference"] == 1e-12
+    report = {"rows": rows, "machine": {"processor": "p", "cores": 2}, "command": "c"}
+    assert "| scikit-learn | 2 | 1,500 | 0.5 | 2 | 0 | 1 | 1 of 1 |" in table(report)
+    assert "| scikit-learn | 2 | 0 |" in frames(report)
+    older = figures([{k: v for k, v in one.items() if not k.startswith("frames_")}])
+    assert "frames_differ" not in older[0], "nothing is told of what was not measured"
+
+
 def _row(workload, batch, threads, engine, seconds, **told):
     from benchmarks.engine.measure import timed
 

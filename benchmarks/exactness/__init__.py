@@ -1,4 +1,4 @@
-"""Is every lift exact? One row a model, over all options that `bitvec.converters.formats` names.
+"""Is every conversion exact? A row a model, over all options that `converters.formats` names.
 
     python -m benchmarks.exactness --models FOLDER --data FOLDER [--json] [--quick] [--save]
 

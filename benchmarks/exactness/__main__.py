@@ -1,20 +1,22 @@
-"""Run the cases and say whether every figure that is asked for was met."""
+"""Run the cases, and judge every figure that is asked for."""
 
 from __future__ import annotations
 
-import sys
 import tempfile
+from argparse import Namespace
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
+import benchmarks.exactness as package
 from benchmarks.exactness.cases import Case
 from benchmarks.exactness.data import Data
 from benchmarks.exactness.measure import measure, of_mutants
 from benchmarks.exactness.mutant_models import LIBRARIES
 from benchmarks.exactness.of_others import BEFORE_V2, refusals
-from benchmarks.exactness.summary import table, targets
-from benchmarks.report import Target, finish, parser
+from benchmarks.exactness.summary import figures, frames, mutants, table, targets
+from benchmarks.report import Row, Target, judged
+from benchmarks.runner import DATA, MODELS, ONLY, UsageError, run, say
 
 MAKERS = (
     "of_sklearn",
@@ -39,13 +41,10 @@ def cases(data: Path, models: Path) -> Iterator[Case]:
         yield from import_module(f"benchmarks.exactness.{name}").cases(tables, models)
 
 
-def main() -> None:
-    """Run the benchmark."""
-    arguments = parser(__doc__ or "")
-    arguments.add_argument("--data", type=Path, required=True, help="the folder of real data")
-    arguments.add_argument("--models", type=Path, required=True, help="models that others made")
-    arguments.add_argument("--only", default="", help="formats whose name contains this")
-    options = arguments.parse_args()
+def measured(options: Namespace) -> tuple[list[Row], list[Target]]:
+    """Return a row for each model, and one for the mutants of each library."""
+    if options.data is None or options.models is None:
+        raise UsageError("--data and --models must name the folders of data and of models")
     chosen = [
         case
         for case in cases(options.data, options.models)
@@ -55,24 +54,26 @@ def main() -> None:
         chosen = chosen[::8]
     rows = []
     for number, case in enumerate(chosen, 1):
-        print(f"{number}/{len(chosen)} {case.format}: {case.name}", file=sys.stderr, flush=True)
+        say(f"{number}/{len(chosen)} {case.format}: {case.name}")
         with tempfile.TemporaryDirectory() as folder:
             rows.append(measure(case, Path(folder)))
-    libraries = [name for name in LIBRARIES if options.only.lower() in name.lower()]
-    for library in libraries:
-        print(f"mutants of {library}", file=sys.stderr, flush=True)
-        rows.append(of_mutants(library, QUICK_MUTANTS if options.quick else None))
-    whole = not options.quick and not options.only
+    for library in LIBRARIES:
+        if options.only.lower() in library.lower():
+            say(f"mutants of {library}")
+            rows.append(of_mutants(library, QUICK_MUTANTS if options.quick else None))
     refused = sum(message != "" for _, message in refusals(options.models))
     wanted = len(BEFORE_V2)
-    asked = [
-        *targets(rows, whole=whole),
-        Target(
-            "LightGBM texts before v2 that are refused", str(wanted), refused, refused == wanted
-        ),
-    ]
-    finish("exactness", options, rows, asked, table=table)
+    name = "LightGBM texts before v2 that are refused"
+    asked = judged(name, str(wanted), refused, lambda found: found == wanted)
+    return rows, [*targets(rows, whole=options.whole), asked]
 
 
 if __name__ == "__main__":
-    main()
+    run(
+        "exactness",
+        package.__doc__,
+        measured,
+        tables=lambda _: (table, frames, mutants),
+        options={**DATA, **MODELS, **ONLY},
+        figures=figures,
+    )

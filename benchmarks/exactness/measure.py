@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,13 +12,12 @@ import pandas as pd
 import bitvec
 from benchmarks.exactness.cases import Case
 from benchmarks.exactness.verdicts import VERDICTS, WRONG, sampled
+from benchmarks.report import Row
 from bitvec.converters import formats
 from bitvec.core.forest import Forest
 from bitvec.errors import UnsupportedModelError
 from bitvec.runtime.export.writing import WRITERS
 from bitvec.verify.certificates.frame_result import DIFFER, EQUAL
-
-Row = dict[str, Any]
 
 WRITES = {source.name: source.writes for source in formats.FORMATS}
 

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 from benchmarks.exactness.cases import OPTIONS
 from benchmarks.exactness.verdicts import VERDICTS, WRONG
-from benchmarks.report import Target
-
-Row = dict[str, Any]
+from benchmarks.report import (
+    Report,
+    Row,
+    Target,
+    at_least,
+    at_most,
+    below,
+    judged,
+    markdown,
+    measured_by,
+    none,
+)
 
 ORDINARY_ULPS = 8
 """What certificates allow where a source computes exponentials by the usual means."""
@@ -41,93 +49,113 @@ def targets(every: Sequence[Row], *, whole: bool) -> list[Target]:
     ordinary = [row["score_ulp"] for row in rows if row["score_ulp_allowed"] <= ORDINARY_ULPS]
     scores = max(ordinary, default=0)
     failed = sum(not row["passed"] for row in rows)
-    frames = sum(row["frames_differ"] for row in rows)
+    in_frames = sum(row["frames_differ"] for row in rows)
     broken = sum(row["write_back"] == "FAILED" for row in back)
     result = [
-        Target("least coverage", "1", coverage, coverage == 1),
-        Target("leaves that differ", "0", differ, differ == 0),
-        Target("labels that differ", "0", labels, labels == 0),
-        Target("certificates that failed", "0", failed, failed == 0),
-        Target(
-            "largest raw difference, ulp, where sums are deterministic",
-            "0",
-            max(exact),
-            not any(exact),
-        ),
-        Target(
-            "largest difference of probabilities and predictions, ulp", "<= 1", scores, scores <= 1
-        ),
-        Target("rows of data frames that differ", "0", frames, frames == 0),
-        Target("mutants that passed wrongly", "0", passed_wrongly, passed_wrongly == 0),
-        Target("models written back that predict otherwise", "0", broken, broken == 0),
+        judged("least coverage", "1", coverage, lambda found: found == 1),
+        none("leaves that differ", differ),
+        none("labels that differ", labels),
+        none("certificates that failed", failed),
+        none("largest raw difference, ulp, where sums are deterministic", max(exact)),
+        at_most("largest difference of probabilities and predictions, ulp", 1, scores),
+        none("rows of data frames that differ", in_frames),
+        none("mutants that passed wrongly", passed_wrongly),
+        none("models written back that predict otherwise", broken),
     ]
     if stored:
-        worst = max(stored)
-        result.append(
-            Target("largest difference from stored outputs", "< 1e-9", worst, worst < 1e-9)
-        )
+        result.append(below("largest difference from stored outputs", 1e-9, max(stored)))
     if whole:
         result += [
-            Target("mutants", f">= {MUTANTS:,}", n_changed, n_changed >= MUTANTS),
-            Target("models", f">= {MODELS}", len(rows), len(rows) >= MODELS),
-            Target(
-                f"options in fewer than {USES} models", "none", ", ".join(rare) or "none", not rare
+            at_least("mutants", MUTANTS, n_changed),
+            at_least("models", MODELS, len(rows)),
+            judged(
+                f"options in fewer than {USES} models",
+                "none",
+                ", ".join(rare) or "none",
+                lambda found: found == "none",
             ),
         ]
     return result
 
 
-def table(report: dict[str, Any]) -> str:
-    """Return the run as a table by format, in Markdown."""
-    lines = [
-        "| source | models | rows probed | least coverage | leaves that differ | raw scores, ulp | "
-        "probabilities, ulp | written back and equal |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    models = [row for row in report["rows"] if "mutants" not in row]
+def figures(every: Sequence[Row]) -> list[Row]:
+    """Return a row for each format, of all its models, and those of mutants."""
+    found = []
     for name in OPTIONS:
-        rows = [row for row in models if row["format"] == name]
+        rows = [row for row in every if row["format"] == name and "mutants" not in row]
         if not rows:
             continue
-        back = [row for row in rows if row["write_back_ulp"] is not None]
-        equal = sum(row["write_back"] == "passed" for row in back)
-        lines.append(
-            f"| {name} | {len(rows)} | {sum(row['rows_probed'] for row in rows):,} | "
-            f"{min(row['coverage'] for row in rows):g} | "
-            f"{sum(row['leaves_differ'] for row in rows)} | "
-            f"{max(row['raw_ulp'] for row in rows)} | {max(row['score_ulp'] for row in rows)} | "
-            f"{f'{equal} of {len(back)}' if back else '-'} |"
+        stored = [row["stored_difference"] for row in rows if row["stored_difference"] is not None]
+        options = Counter(option for row in rows for option in row["options"])
+        found.append(
+            {
+                "format": name,
+                "models": len(rows),
+                "options": {option: options[option] for option in OPTIONS[name]},
+                "coverage": min(row["coverage"] for row in rows),
+                **{
+                    key: max(row[key] for row in rows)
+                    for key in ("raw_ulp", "score_ulp", "score_ulp_allowed", "lift_seconds")
+                },
+                **{
+                    key: sum(row[key] for row in rows)
+                    for key in ("trees", "nodes", "rows_probed", "leaves_differ", "labels_differ")
+                },
+                "exact": sum(row["exact"] for row in rows),
+                "passed": sum(row["passed"] for row in rows),
+                "stored_difference": max(stored, default=None),
+                "written_back": sum(row["write_back_ulp"] is not None for row in rows),
+                "written_back_equal": sum(row["write_back"] == "passed" for row in rows),
+                **(_of_frames(rows) if "frames_differ" in rows[0] else {}),
+                "seconds": round(sum(row["seconds"] for row in rows), 2),
+            }
         )
-    machine = report["machine"]
-    lines += [
-        "",
-        f"{len(models)} models, on {machine['processor']}, by `{report['command']}`.",
-    ]
-    return "\n".join(lines)
+    return found + [row for row in every if "mutants" in row]
 
 
-def frames(report: dict[str, Any]) -> str:
-    """Return what data frames have shown, by format, in Markdown."""
-    lines = ["| source | kinds of frames compared | rows that differ |", "|---|---|---|"]
-    for name in OPTIONS:
-        rows = [
-            row for row in report["rows"] if row["format"] == name and row.get("frames_compared")
+def _of_frames(rows: Sequence[Row]) -> Row:
+    kinds = {kind for row in rows for kind in row["frames_compared"]}
+    differ = sum(row["frames_differ"] for row in rows)
+    return {"frames_compared": sorted(kinds), "frames_differ": differ}
+
+
+def table(report: Report) -> str:
+    """Return the run as a table by format, in Markdown."""
+    rows = [row for row in report["rows"] if "mutants" not in row]
+    body = [
+        [
+            row["format"],
+            row["models"],
+            f"{row['rows_probed']:,}",
+            f"{row['coverage']:g}",
+            row["leaves_differ"],
+            row["raw_ulp"],
+            row["score_ulp"],
+            f"{row['written_back_equal']} of {row['written_back']}" if row["written_back"] else "-",
         ]
-        if rows:
-            kinds = {kind for row in rows for kind in row["frames_compared"]}
-            differ = sum(row["frames_differ"] for row in rows)
-            lines.append(f"| {name} | {len(kinds)} | {differ:,} |")
-    return "\n".join(lines)
-
-
-def mutants(report: dict[str, Any]) -> str:
-    """Return what became of mutants, by library, in Markdown."""
-    lines = [
-        f"| source | mutants | {' | '.join(VERDICTS)} |",
-        "|---" * (2 + len(VERDICTS)) + "|",
+        for row in rows
     ]
-    for row in report["rows"]:
-        if "mutants" in row:
-            counts = " | ".join(f"{row['verdicts'][verdict]:,}" for verdict in VERDICTS)
-            lines.append(f"| {row['format']} | {row['mutants']:,} | {counts} |")
-    return "\n".join(lines)
+    head = ["source", "models", "rows probed", "least coverage", "leaves that differ"]
+    head += ["raw scores, ulp", "probabilities, ulp", "written back and equal"]
+    n_models = sum(row["models"] for row in rows)
+    return markdown(head, body) + f"\n\n{n_models} models. {measured_by(report)}"
+
+
+def frames(report: Report) -> str:
+    """Return what data frames have shown, by format, in Markdown."""
+    body = [
+        [row["format"], len(row["frames_compared"]), f"{row['frames_differ']:,}"]
+        for row in report["rows"]
+        if row.get("frames_compared")
+    ]
+    return markdown(["source", "kinds of frames compared", "rows that differ"], body)
+
+
+def mutants(report: Report) -> str:
+    """Return what became of mutants, by library, in Markdown."""
+    body = [
+        [row["format"], f"{row['mutants']:,}", *(f"{row['verdicts'][v]:,}" for v in VERDICTS)]
+        for row in report["rows"]
+        if "mutants" in row
+    ]
+    return markdown(["source", "mutants", *VERDICTS], body)
