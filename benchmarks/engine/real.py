@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.engine.synthetic import Trained
-from benchmarks.exactness.data import Data
+from benchmarks.frames import Data
 
 ROWS = 20_000
 

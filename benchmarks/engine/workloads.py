@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from benchmarks.engine import real, synthetic
-from benchmarks.exactness.data import Data
+from benchmarks.frames import Data
 from benchmarks.report import versions
 
 Asks = Literal["values", "labels", "probabilities"]

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import benchmarks.exactness as package
 from benchmarks.exactness.cases import Case
-from benchmarks.exactness.data import Data
 from benchmarks.exactness.measure import measure, of_mutants
 from benchmarks.exactness.mutant_models import LIBRARIES
 from benchmarks.exactness.of_others import BEFORE_V2, refusals
 from benchmarks.exactness.summary import figures, frames, mutants, table, targets
+from benchmarks.frames import Data
 from benchmarks.report import Row, Target, judged
 from benchmarks.runner import DATA, MODELS, ONLY, UsageError, run, say
 

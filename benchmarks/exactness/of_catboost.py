@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.exactness.cases import Case, Made
-from benchmarks.exactness.data import Data, Table
+from benchmarks.frames import Data, Table
 
 ROWS = 3000
 FILES = {".json": "JSON file", ".cbm": "binary file", "": "fitted model"}

@@ -12,7 +12,7 @@ import lightgbm as lgb
 import numpy as np
 
 from benchmarks.exactness.cases import Case, Made
-from benchmarks.exactness.data import Data, Table
+from benchmarks.frames import Data, Table
 
 ROWS = 3000
 HOUSE = ("missing NaN", "categories")

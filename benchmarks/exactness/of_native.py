@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from benchmarks.exactness.cases import Case, Made
-from benchmarks.exactness.data import Data, Table
+from benchmarks.frames import Data, Table
 from bitvec.converters.native import from_cpt, from_e2edf, from_e2edt, from_kddt, from_tao
 from bitvec.core.feature_maps import Layers, Linear, ReLU
 

@@ -26,7 +26,6 @@ from sklearn.tree import DecisionTreeClassifier
 
 import bitvec
 from benchmarks.exactness.cases import Case, Made
-from benchmarks.exactness.data import Data, Table
 from benchmarks.exactness.onnx_operators import (
     AGGREGATES,
     CLASSIFIER,
@@ -40,6 +39,7 @@ from benchmarks.exactness.onnx_operators import (
     model,
     nodes_of,
 )
+from benchmarks.frames import Data, Table
 
 ROWS = 3000
 

@@ -12,7 +12,7 @@ from sklearn.datasets import load_iris
 
 import bitvec
 from benchmarks.exactness.cases import Case, Made
-from benchmarks.exactness.data import Data
+from benchmarks.frames import Data
 from bitvec.errors import BitvecError
 
 ROWS = 500

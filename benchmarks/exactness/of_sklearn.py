@@ -34,7 +34,7 @@ from sklearn.tree import (
 )
 
 from benchmarks.exactness.cases import Case, Made
-from benchmarks.exactness.data import Data, Table
+from benchmarks.frames import Data, Table
 
 ROWS = 3000
 FILE = ("skops file",)

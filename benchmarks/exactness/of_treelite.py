@@ -23,7 +23,7 @@ from sklearn.ensemble import (
 from treelite.model_builder import Metadata, ModelBuilder, PostProcessorFunc, TreeAnnotation
 
 from benchmarks.exactness.cases import Case, Made
-from benchmarks.exactness.data import Data, Table
+from benchmarks.frames import Data, Table
 
 ROWS = 3000
 LISTS = ("category lists of the left child", "category lists of the right child")

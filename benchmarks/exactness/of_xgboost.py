@@ -10,7 +10,7 @@ import numpy as np
 import xgboost as xgb
 
 from benchmarks.exactness.cases import Case, Made
-from benchmarks.exactness.data import Data, Table
+from benchmarks.frames import Data, Table
 
 ROWS = 3000
 SETS = ("categories one-hot", "categories by partition")

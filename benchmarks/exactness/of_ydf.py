@@ -10,7 +10,7 @@ import numpy as np
 import ydf
 
 from benchmarks.exactness.cases import Case, Made
-from benchmarks.exactness.data import Data, Table
+from benchmarks.frames import Data, Table
 
 ROWS = 3000
 BOOSTING: dict[str, Any] = {"num_trees": 8, "max_depth": 5, "validation_ratio": 0.0}

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from benchmarks.exactness.data import Table
+from benchmarks.frames import Table
 
 MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")
 MEMBER = "BRANCH_MEMBER"

@@ -1,4 +1,4 @@
-"""Real data as arrays: numbers, codes of categories, and blanks as NaN."""
+"""Real data as frames: numbers, categories, and blanks as NaN; `datasets` gives them as arrays."""
 
 from __future__ import annotations
 
