@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from bitvec.differences import diff
     from bitvec.errors import BitvecError
     from bitvec.files import load, save
+    from bitvec.learners.converted import as_estimator
     from bitvec.runtime.export.exports import export
     from bitvec.runtime.train.pruning.prune import prune
     from bitvec.runtime.train.relax.harden import from_torch
@@ -38,6 +39,7 @@ _HOME = {
     "Certificate": "bitvec.verify.certificates",
     "DecisionMachine": "bitvec.core.machine",
     "Forest": "bitvec.core.forest",
+    "as_estimator": "bitvec.learners.converted",
     "certify": "bitvec.api",
     "compile": "bitvec.api",
     "convert": "bitvec.converters.dispatch",
@@ -58,6 +60,7 @@ __all__ = [
     "Certificate",
     "DecisionMachine",
     "Forest",
+    "as_estimator",
     "certify",
     "compile",
     "convert",

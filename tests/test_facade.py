@@ -29,6 +29,7 @@ def test_the_public_names_are_these():
         "Certificate",
         "DecisionMachine",
         "Forest",
+        "as_estimator",
         "certify",
         "compile",
         "convert",

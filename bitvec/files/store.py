@@ -89,12 +89,38 @@ def save(forest: Forest | DecisionMachine, path: str | os.PathLike[str]) -> None
     ...     identical(load(f"{folder}/stump.safetensors"), stump)
     True
     """
-    form, tensors, record = _packed(forest)
-    # Wide elements first, so that each array is aligned to its own element size.
-    order = sorted(tensors, key=lambda name: (-tensors[name].itemsize, name))
-    header = _header(form, {name: tensors[name] for name in order}, record)
-    parts: list[bytes | memoryview] = [header, *(_little_endian(tensors[name]) for name in order)]
+    parts = _parts(forest)
     atomic.write(path, lambda stream: stream.writelines(parts))
+
+
+def dumps(forest: Forest | DecisionMachine) -> bytes:
+    """Return the bytes of the file that `save` writes.
+
+    Raises
+    ------
+    UnsupportedModelError
+        As `save` does.
+    """
+    return b"".join(_parts(forest))
+
+
+def loads(data: bytes) -> Forest | DecisionMachine:
+    """Read a forest, or a decision machine, from the bytes of its file.
+
+    Raises
+    ------
+    FileFormatError
+        If they are not those of a whole file.
+    """
+    try:
+        length = int.from_bytes(data[:_PREFIX], "little")
+        if len(data) < _PREFIX or length > min(MAX_HEADER, len(data) - _PREFIX):
+            raise FileFormatError("they are cut short or of another kind.")
+        with reading.sound("the bytes", "hold a whole forest"):
+            form, tensors, record = _parse(data)
+            return _UNPACK[form](tensors, record)
+    except (FileFormatError, InvalidForestError) as error:
+        raise FileFormatError(f"the bytes must hold a whole forest, but {error}") from None
 
 
 def load(path: str | os.PathLike[str]) -> Forest | DecisionMachine:
@@ -164,6 +190,14 @@ def _packed(value: Forest | DecisionMachine) -> tuple[str, Tensors, Record]:
         return MACHINE_FORMAT, *pack_machine(value)
     require_forest(value)
     return FORMAT, *pack(value)
+
+
+def _parts(forest: Forest | DecisionMachine) -> list[bytes | memoryview]:
+    form, tensors, record = _packed(forest)
+    # Wide elements first, so that each array is aligned to its own element size.
+    order = sorted(tensors, key=lambda name: (-tensors[name].itemsize, name))
+    header = _header(form, {name: tensors[name] for name in order}, record)
+    return [header, *(_little_endian(tensors[name]) for name in order)]
 
 
 def _same_bits(a: Array, b: Array) -> bool:
