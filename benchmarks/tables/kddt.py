@@ -267,7 +267,7 @@ def _models(seed: int, bandwidth: dict[str, float]) -> dict[str, Any]:
         "xgboost": XGBClassifier(n_jobs=1, random_state=seed),
     }
     for kind, kernel in (("soft", "same"), ("crisp", None)):
-        options = {"bandwidth": bandwidth[kind], "predict_kernel": kernel}
+        options: dict[str, Any] = {"bandwidth": bandwidth[kind], "predict_kernel": kernel}
         models[kind] = KDDTClassifier(**options, random_state=seed)
         for family, make in forests.items():
             models[f"{family} {kind}"] = make(**options, **own)
