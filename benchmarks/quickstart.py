@@ -37,7 +37,7 @@ from benchmarks.report import (
 from benchmarks.runner import MODELS, run
 
 
-def lift_time(quick: bool) -> Row:
+def conversion_time(quick: bool) -> Row:
     """A RandomForest of 100 unlimited trees fitted on 20,000 rows, 10 classes, 30 features."""
     X, y = datasets.make_classification(20_000, 30, n_informative=15, n_classes=10, random_state=0)
     model = RandomForestClassifier(20 if quick else 100, n_jobs=-1, random_state=0).fit(X, y)
@@ -53,7 +53,7 @@ def lift_time(quick: bool) -> Row:
         if isinstance(array, np.ndarray)
     )
     return {
-        "what": "lift",
+        "what": "convert",
         "model": f"RandomForestClassifier, {forest.n_trees} unlimited trees, 20,000 rows",
         "nodes": forest.n_nodes,
         "seconds": statistics.median(times),
@@ -206,13 +206,13 @@ def help_seconds() -> Row:
 def targets(rows: list[Row]) -> list[Target]:
     """Return one entry for every figure that is asked for."""
     by = {kind: [row for row in rows if row["what"] == kind] for kind in _KINDS}
-    lift, start = by["lift"][0], by["help"][0]
-    certified, size = by["certify"], lift["largest_array_bytes_per_leaf"]
+    built, start = by["convert"][0], by["help"][0]
+    certified, size = by["certify"], built["largest_array_bytes_per_leaf"]
     gain = statistics.mean(r["accuracy_after"] - r["accuracy_before"] for r in by["retrain"])
     worst = max((row["largest_difference"] for row in by["stored outputs"]), default=None)
     coverage = min(row["coverage"] for row in certified)
     return [
-        below("seconds to convert 100 unlimited trees", 2, lift["seconds"]),
+        below("seconds to convert 100 unlimited trees", 2, built["seconds"]),
         judged(
             "bytes of the largest array per leaf",
             "does not grow with nodes",
@@ -228,7 +228,7 @@ def targets(rows: list[Row]) -> list[Target]:
     ]
 
 
-_KINDS = ("lift", "help", "certify", "retrain", "stored outputs")
+_KINDS = ("convert", "help", "certify", "retrain", "stored outputs")
 
 
 def table(report: Report) -> str:
@@ -248,13 +248,13 @@ def table(report: Report) -> str:
         for row in rows
         if row["what"] == "certify"
     ]
-    lift = next(row for row in rows if row["what"] == "lift")
+    built = next(row for row in rows if row["what"] == "convert")
     gained = [row for row in rows if row["what"] == "retrain"]
     before = statistics.mean(row["accuracy_before"] for row in gained)
     after = statistics.mean(row["accuracy_after"] for row in gained)
     text = (
-        f"One thread, 10,000 rows, raw scores. Converting {lift['model']} ({lift['nodes']:,} "
-        f"nodes) takes {lift['seconds']:.2f} s. A CART of depth 8 on digits goes from "
+        f"One thread, 10,000 rows, raw scores. Converting {built['model']} ({built['nodes']:,} "
+        f"nodes) takes {built['seconds']:.2f} s. A CART of depth 8 on digits goes from "
         f"{before:.3f} to {after:.3f} test accuracy by retraining (mean of {len(gained)} seeds, "
         f"{statistics.mean(row['seconds'] for row in gained):.0f} s each). {measured_by(report)}"
     )
@@ -263,7 +263,7 @@ def table(report: Report) -> str:
 
 def measure(options: Namespace) -> tuple[list[Row], list[Target]]:
     """Return the rows of all parts, and the targets."""
-    rows = [lift_time(options.quick), help_seconds()]
+    rows = [conversion_time(options.quick), help_seconds()]
     rows += [certified(*case) for case in models(options.quick)]
     seeds, steps = ((0,), 200) if options.quick else ((0, 1, 2), None)
     rows += [retrained(seed, steps) for seed in seeds]

@@ -72,7 +72,7 @@ def draw() -> None:
 
 
 def formats() -> str:
-    """Return what lifts and what is refused, by source, in Markdown."""
+    """Return what is converted and what is refused, by source, in Markdown."""
     parts = []
     for source in FORMATS:
         lines = [f"### {source.name}", ""]

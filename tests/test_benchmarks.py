@@ -101,7 +101,7 @@ def test_the_figures_of_a_format_are_those_of_all_its_models():
     one = {
         "format": "scikit-learn", "options": ["trees"], "trees": 2, "nodes": 6, "coverage": 1.0,
         "rows_probed": 1000, "leaves_differ": 0, "labels_differ": 0, "exact": True, "raw_ulp": 0,
-        "score_ulp": 1, "score_ulp_allowed": 8, "passed": True, "lift_seconds": 0.5,
+        "score_ulp": 1, "score_ulp_allowed": 8, "passed": True, "convert_seconds": 0.5,
         "stored_difference": None, "write_back": "passed", "write_back_ulp": 0, "seconds": 1.5,
         "frames_compared": ["pandas"], "frames_differ": 0,
     }  # fmt: skip

@@ -158,7 +158,7 @@ def measure(case: Case, folder: Path) -> Row:
         "file_mb": _size(model) / 1e6 if isinstance(model, Path) else None,
         "seconds": whole,
         "parsing_seconds": parsing,
-        "lift_seconds": whole - parsing,
+        "building_seconds": whole - parsing,
         "array_mb": n_bytes / 1e6,
         "peak_over_arrays": peak(case, model) / n_bytes,
     }

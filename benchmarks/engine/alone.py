@@ -45,11 +45,11 @@ def nan(folder: Path) -> dict[str, Any]:
 
     import bitvec
     from benchmarks.engine.engines.calls import read_job
-    from benchmarks.engine.engines.of_bitvec import lifted
+    from benchmarks.engine.engines.of_bitvec import converted
 
     X = np.load(folder / "X.npy")[:BATCH]
     missing = np.where(np.random.default_rng(6).random(X.shape) < 0.1, np.float32(np.nan), X)
-    predict = bitvec.compile(lifted(read_job(folder, "values")), n_jobs=1).predict
+    predict = bitvec.compile(converted(read_job(folder, "values")), n_jobs=1).predict
     return _pairs(lambda: predict(missing), lambda: predict(X))
 
 
@@ -61,10 +61,10 @@ def sets(folder: Path) -> dict[str, Any]:
 
     import bitvec
     from benchmarks.engine.engines.calls import read_job
-    from benchmarks.engine.engines.of_bitvec import lifted
+    from benchmarks.engine.engines.of_bitvec import converted
     from bitvec.core.node_tests import Kind
 
-    forest = lifted(read_job(folder, "values"))
+    forest = converted(read_job(folder, "values"))
     tests = forest.tests
     is_set = tests.kind == Kind.SET
     words = [
@@ -105,7 +105,7 @@ def cycles(folder: Path) -> dict[str, Any]:
 
     import bitvec
     from benchmarks.engine.engines.calls import read_job
-    from benchmarks.engine.engines.of_bitvec import lifted
+    from benchmarks.engine.engines.of_bitvec import converted
 
     @njit
     def chain(n):  # type: ignore[no-untyped-def]
@@ -116,7 +116,7 @@ def cycles(folder: Path) -> dict[str, Any]:
         return x
 
     X = np.load(folder / "X.npy")[:BATCH]
-    predictor = bitvec.compile(lifted(read_job(folder, "values")), n_jobs=1)
+    predictor = bitvec.compile(converted(read_job(folder, "values")), n_jobs=1)
     predictor.predict(X)
     chain(10)
     found = []
@@ -137,9 +137,9 @@ def memory(folder: Path) -> dict[str, Any]:
     """Say how large the packed form is, if the engine tells."""
     import bitvec
     from benchmarks.engine.engines.calls import read_job
-    from benchmarks.engine.engines.of_bitvec import lifted
+    from benchmarks.engine.engines.of_bitvec import converted
 
-    forest = lifted(read_job(folder, "labels"))
+    forest = converted(read_job(folder, "labels"))
     info = bitvec.compile(forest, n_jobs=1, warm=True).info()
     return {"packed_bytes": info.get("packed_bytes"), "nodes": forest.n_nodes, "info": info}
 
@@ -150,9 +150,9 @@ def saved(folder: Path) -> dict[str, Any]:
 
     import bitvec
     from benchmarks.engine.engines.calls import read_job
-    from benchmarks.engine.engines.of_bitvec import lifted
+    from benchmarks.engine.engines.of_bitvec import converted
 
-    forest = lifted(read_job(folder, "values"))
+    forest = converted(read_job(folder, "values"))
     bitvec.save(forest, folder / "forest.safetensors")
     bitvec.compile(forest, warm=True).predict(np.load(folder / "X.npy", mmap_mode="r")[:1])
     return {}

@@ -18,7 +18,7 @@ OPTIONS = {source.name: source.lifts for source in FORMATS}
 class Made(NamedTuple):
     """A trained model and what is asked of it.
 
-    `model` is the object or path that is lifted, `X` rows for its forest. `oracle` answers for the
+    `model` is the object or path to convert, `X` rows for its forest. `oracle` answers for the
     library where that is not `model` itself: a file that its library reads only with another's
     help, say. `stored` are raw scores or predictions that came with the model.
     """

@@ -1,4 +1,4 @@
-"""Lift, certify, compare with stored outputs, write back: one row of the table."""
+"""Convert, certify, compare with stored outputs, write back: one row of the table."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def measure(case: Case, folder: Path) -> Row:
     made = case.make(folder)
     start = time.perf_counter()
     forest = bitvec.convert(made.model)
-    lifted = time.perf_counter() - start
+    converted = time.perf_counter() - start
     other = made.model if made.oracle is None else made.oracle
     certificate = bitvec.certify(forest, other, made.X)
     row: Row = {
@@ -50,7 +50,7 @@ def measure(case: Case, folder: Path) -> Row:
         ),
         "frames_differ": sum(frame.n_mismatches for frame in certificate.frames),
         "passed": certificate.passed,
-        "lift_seconds": round(lifted, 4),
+        "convert_seconds": round(converted, 4),
         "stored_difference": None,
         **_written_back(case, forest, made.X, folder),
         "seconds": 0.0,

@@ -302,7 +302,7 @@ def _trained(
     file: bool = False,
     **rows: Column,
 ) -> Case:
-    """Train on 3,000 rows; of a file, the model is saved and lifted from there."""
+    """Train on 3,000 rows; of a file, the model is saved and converted from there."""
 
     def make(folder: Path) -> Made:
         part = table().head(ROWS)

@@ -57,7 +57,7 @@ def cases(data: Data, models: Path) -> Iterator[Case]:
 def refusals(models: Path) -> list[tuple[str, str]]:
     """Return the files that must be refused, each with the message that it is refused with.
 
-    The message is empty where a file was lifted.
+    The message is empty where a file was converted.
     """
     found = []
     for name in BEFORE_V2:

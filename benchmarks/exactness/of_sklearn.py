@@ -355,7 +355,7 @@ def _trained(
     weight: Column | None = None,
     complete: bool = False,
 ) -> Case:
-    """Train on 3,000 rows, on those without blanks if `complete`; a file is lifted from there."""
+    """Train on 3,000 rows, on those without blanks if `complete`; a file is read from there."""
 
     def make(folder: Path) -> Made:
         part = table().head(ROWS)

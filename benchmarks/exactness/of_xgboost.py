@@ -129,7 +129,7 @@ def _trained(
     file: str = "",
     **rows: Target,
 ) -> Case:
-    """Train on 3,000 rows; `file` has the model saved and lifted from there."""
+    """Train on 3,000 rows; `file` has the model saved and converted from there."""
 
     def make(folder: Path) -> Made:
         part = table().head(ROWS)

@@ -103,7 +103,7 @@ def _trained(
     *,
     saved: bool = False,
 ) -> Case:
-    """Train on 3,000 rows; `saved` has the model saved and lifted from there."""
+    """Train on 3,000 rows; `saved` has the model saved and converted from there."""
     kind, usual = LEARNERS[learner]
     given = usual | (more or {})
 

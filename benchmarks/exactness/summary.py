@@ -95,7 +95,7 @@ def figures(every: Sequence[Row]) -> list[Row]:
                 "coverage": min(row["coverage"] for row in rows),
                 **{
                     key: max(row[key] for row in rows)
-                    for key in ("raw_ulp", "score_ulp", "score_ulp_allowed", "lift_seconds")
+                    for key in ("raw_ulp", "score_ulp", "score_ulp_allowed", "convert_seconds")
                 },
                 **{
                     key: sum(row[key] for row in rows)

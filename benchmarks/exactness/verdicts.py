@@ -42,7 +42,7 @@ _READ_PARAMETER = (
 
 
 def verdict(mutant: Mutant, forest: Forest, oracle: Oracle) -> str:
-    """Return what became of a mutant, whose forest is the exact lift of the oracle's model."""
+    """Return what became of a mutant, whose forest is exactly the oracle's model."""
     try:
         changed = mutant.make()
     except InvalidForestError:

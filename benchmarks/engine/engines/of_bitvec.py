@@ -15,7 +15,7 @@ class Bitvec:
 
     def __init__(self, job: Job) -> None:
         self.job = job
-        self.forest = lifted(job)
+        self.forest = converted(job)
 
     def options(self, threads: int) -> dict[str, Any]:
         """Return what `compile` is given beside the engine."""
@@ -48,7 +48,7 @@ class Torch(Bitvec):
         return {}
 
 
-def lifted(job: Job) -> Any:
+def converted(job: Job) -> Any:
     """Return the forest of a job's model."""
     if job.library == "sklearn":
         from benchmarks.engine.engines.of_native import sklearn_model
