@@ -22,7 +22,7 @@ help:
 	@echo 'make quickstart   lift, certify, retrain, harden and export a model: takes a few minutes'
 	@echo 'make test         the tests, the doctests and the snippets of the docs'
 	@echo 'make test-full    the same and the long tests'
-	@echo 'make test-versions  models of other versions of the libraries: in environments of 8 GB'
+	@echo 'make test-versions  other versions of the libraries and of Python, and a fresh Debian: takes hours'
 	@echo 'make check        format, lint, types, the direction of imports, and shapes of arrays'
 	@echo 'make emulators    compilers and emulators of ARM, from Debian, that some tests of C use'
 	@echo 'make format       format and sort imports in place'
@@ -41,7 +41,9 @@ test-full: $(VENV)/.develops
 	BITVEC_SHAPES=1 BITVEC_HYPOTHESIS=long $(PYTEST) -m 'full or not full'
 
 test-versions: $(VENV)/.develops
-	$(BIN)/python tests/versions/run.py
+	@status=0; for script in versions/run versions/suites systems/run; do \
+	  $(BIN)/python tests/$$script.py || status=1; \
+	done; exit $$status
 
 # Shape annotations are checked on the core's own tests, and on all of them in the long run.
 SHAPED := tests/core tests/converters/test_native.py

@@ -6,12 +6,15 @@
 
 from __future__ import annotations
 
+import platform
 import re
 import sys
 from importlib import metadata
 from typing import Final
 
 NAME: Final = "bitvec-trees"
+PYTHON_BELOW: Final = re.compile(r"""python_version < ["']3\.(\d+)["']""")
+MACHINE_IN: Final = re.compile(r"""platform_machine in ["']([^"']*)["']""")
 
 
 def version() -> str:
@@ -31,11 +34,15 @@ def install_command(extra: str) -> str:
 
 
 def left_out(library: str) -> bool:
-    """Tell whether a marker of the requirements leaves a library out for this version of Python."""
+    """Tell whether a marker of the requirements leaves a library out on this machine."""
     try:
         requirements = metadata.requires(NAME) or []
     except metadata.PackageNotFoundError:
         return False
-    marked = re.compile(rf"{re.escape(library)}\b[^;]*;.*python_version < ['\"]3\.(\d+)['\"]")
-    bounds = [int(found.group(1)) for text in requirements if (found := marked.match(text))]
-    return any(sys.version_info >= (3, bound) for bound in bounds)
+    named = re.compile(rf"{re.escape(library)}\b[^;]*;(.*)")
+    markers = [found.group(1) for text in requirements if (found := named.match(text))]
+    return any(
+        any(sys.version_info >= (3, int(minor)) for minor in PYTHON_BELOW.findall(marker))
+        or any(platform.machine() not in names for names in MACHINE_IN.findall(marker))
+        for marker in markers
+    )

@@ -5,6 +5,7 @@ Each message is one sentence: what must hold, what was got, what to do.
 
 from __future__ import annotations
 
+import platform
 import sys
 
 from bitvec.distribution import install_command, left_out
@@ -35,9 +36,9 @@ class MissingLibraryError(BitvecError, ImportError):
 
     def __init__(self, library: str, extra: str, purpose: str) -> None:
         if left_out(library):
-            python = "Python {}.{}".format(*sys.version_info)
+            machine = "Python {}.{} on {}".format(*sys.version_info[:2], platform.machine())
             problem = (
-                f"had no wheel for {python} when this release was made: run "
+                f"had no wheel for {machine} when this release was made: run "
                 f"`pip install {library}` if one has come since, or use an older Python."
             )
         else:

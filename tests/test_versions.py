@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 
 FOLDER = Path(__file__).resolve().parent / "versions"
-GENERATORS = {path.stem for path in FOLDER.glob("*.py")} - {"check", "run", "saving"}
+GENERATORS = {path.stem for path in FOLDER.glob("*.py")} - {"check", "run", "saving", "suites"}
 
 
-def script(name: str) -> ModuleType:
+def script(path: Path) -> ModuleType:
     """Import a script by its path."""
-    spec = importlib.util.spec_from_file_location(f"versions_{name}", FOLDER / f"{name}.py")
+    spec = importlib.util.spec_from_file_location(f"{path.parent.name}_{path.stem}", path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -29,7 +29,9 @@ def script(name: str) -> ModuleType:
     return module
 
 
-run, check = script("run"), script("check")
+run, check, suites = (script(FOLDER / f"{name}.py") for name in ("run", "check", "suites"))
+systems = script(FOLDER.parent / "systems" / "run.py")
+install = script(FOLDER.parents[1] / ".ci" / "install.py")
 
 
 def test_every_library_of_the_table_has_a_generator_and_every_generator_stands_in_it():
@@ -140,3 +142,114 @@ def test_a_version_that_cannot_be_asked_fails_the_run(tmp_path, monkeypatch, cap
     missing = str(tmp_path / "no-python")
     assert run.main(["--only", "treelite", "--python", missing]) == 1
     assert "not asked" in capsys.readouterr().out
+
+
+# ---- suites in other environments
+
+REPORT = """<testsuites><testsuite>
+<testcase classname="tests.a" name="good"/>
+<testcase classname="tests.a" name="bad"><failure message="1 != 2">trace</failure></testcase>
+<testcase classname="tests.a" name="worse"><error message="no fixture">trace</error></testcase>
+<testcase classname="tests.b" name="left"><skipped message="needs a GPU">where</skipped></testcase>
+<testcase classname="tests.b" name="out"><skipped message="needs a GPU">where</skipped></testcase>
+</testsuite></testsuites>"""
+
+
+def test_a_report_is_counted_and_skips_are_named(tmp_path, capsys):
+    report = tmp_path / "report.xml"
+    report.write_text(REPORT)
+    suite = suites.read(report, "3.14", "pinned")
+    assert (suite.passed, suite.failed) == (1, ("tests.a::bad", "tests.a::worse"))
+    assert suites.show([suite]) == 1
+    printed = capsys.readouterr().out
+    assert re.search(r"^3\.14 +pinned +1 +2 +2 *$", printed, re.MULTILINE)
+    assert "3.14 pinned: 2 skipped: needs a GPU" in printed
+    assert "3.14 pinned: failed: tests.a::worse" in printed
+
+
+def test_a_suite_that_ran_no_test_or_could_not_run_fails_the_run():
+    assert suites.show([suites.Suite("3.14", "newest", passed=3)]) == 0
+    assert suites.show([suites.Suite("3.14", "newest", passed=3), suites.Suite("3.11", "x")]) == 1
+    assert suites.show([suites.Suite("3.14", "newest", trouble="no such Python")]) == 1
+    assert suites.show([]) == 1
+
+
+def test_lowest_versions_are_those_of_the_project_with_the_pinned_torch():
+    asked = suites.requirements("lowest")
+    assert asked[:2] == ["--resolution", "lowest-direct"]
+    assert re.fullmatch(r"torch==[\d.]+", asked[2])
+    assert "--constraints" in suites.requirements("pinned")
+    assert "--constraints" not in suites.requirements("newest")
+
+
+# ---- fresh systems
+
+
+def test_a_system_that_cannot_be_made_here_is_skipped_with_a_word(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setattr(systems.os, "geteuid", lambda: 1000, raising=False)
+    assert systems.main([]) == 0
+    assert "skipped, since it needs root" in capsys.readouterr().out
+    monkeypatch.setattr(systems.os, "geteuid", lambda: 0, raising=False)
+    monkeypatch.setattr(systems.shutil, "which", lambda name: None)
+    assert systems.main([]) == 0
+    assert "skipped, since debootstrap is not installed" in capsys.readouterr().out
+
+
+def test_a_command_that_fails_on_a_system_fails_the_run(monkeypatch, capsys):
+    for name in ("system", "clone"):
+        monkeypatch.setattr(systems, name, lambda *arguments: None)
+    monkeypatch.setattr(systems, "obstacle", lambda: "")
+    monkeypatch.setattr(systems, "entered", lambda folder, command: 2 * (command == "make test"))
+    assert systems.main([]) == 1
+    printed = capsys.readouterr().out
+    assert "make quickstart: passed" in printed
+    assert "make test: failed with 2" in printed
+    assert systems.main(["--command", "make quickstart"]) == 0
+
+
+# ---- the installation
+
+HEARD = """Collecting big>=1
+WARNING: Location '/nowhere' is ignored: it is either a non-existing path or lacks a scheme.
+  Downloading big-1.0-py3-none-any.whl.metadata (2 kB)
+Downloading big-1.0-py3-none-any.whl (526.6 MB)
+Installing collected packages: small, big
+"""
+LOST = """Collecting lost==9
+WARNING: Retrying (Retry(total=0)) after connection broken by 'NewConnectionError': /simple/lost/
+ERROR: Could not find a version that satisfies the requirement lost==9 (from versions: none)
+"""
+
+
+def heard(text: str, **arguments: object) -> object:
+    account = install.Account(**arguments)
+    install.followed(text.splitlines(), account)
+    return account
+
+
+def test_large_downloads_are_said_and_warnings_are_not(capsys):
+    account = heard(HEARD)
+    assert capsys.readouterr().out.splitlines() == [
+        "  Downloading big-1.0-py3-none-any.whl (526.6 MB) ...",
+        "  Unpacking 2 packages ...",
+    ]
+    assert account.errors == []
+
+
+def test_what_lasts_is_said_again(capsys, monkeypatch):
+    monkeypatch.setattr(install.time, "monotonic", lambda: 100.0)
+    account = install.Account(doing="Downloading big", since=60.0, said=95.0)
+    account.beat()
+    assert capsys.readouterr().out == ""
+    account.said = 89.0
+    account.beat()
+    assert capsys.readouterr().out == "  Downloading big, for 40 s ...\n"
+
+
+def test_a_failure_names_the_package_and_the_way_out():
+    told = install.failure(heard(LOST))
+    assert "satisfies the requirement lost==9" in told
+    assert "pip failed at the package lost." in told
+    assert "PIP_INDEX_URL" in told
+    assert "WARNING" not in told

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
+import logging
 from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
@@ -11,7 +13,7 @@ from jaxtyping import Float, Int32
 
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
-from bitvec.errors import InputError, MissingLibraryError
+from bitvec.errors import InputError
 
 OneRow = Callable[[Array], Array]
 """From one row to a new array: what a method of `Predictor` returns for it.
@@ -83,10 +85,7 @@ def _reference(
 
 def _numba(forest: Forest, *, kernel: str | None, n_jobs: int | None, device: str | None) -> Engine:
     _refuse("numba", device=device)
-    try:
-        make = _load("bitvec.runtime.predict.cpu.engine", "NumbaEngine")
-    except ImportError as error:
-        raise MissingLibraryError("numba", "all", "the engine numba") from error
+    make = _load("bitvec.runtime.predict.cpu.engine", "NumbaEngine")
     return make(forest, kernel=kernel, n_jobs=n_jobs)
 
 
@@ -119,8 +118,8 @@ def create(
     Parameters
     ----------
     name : str
-        One of `ENGINES`, or "auto": torch where a device is named, else numba where it can be
-        imported, else the reference.
+        One of `ENGINES`, or "auto": torch where a device is named, else numba, else what there is
+        without it: torch, else the reference, with one warning that says so.
     kernel : str, optional
         Kernel of the engine numba or form of the engine torch, which choose if not given.
     n_jobs : int, optional
@@ -143,8 +142,23 @@ def create(
     elif name == "auto" and importlib.util.find_spec("numba") is not None:
         name, why = "numba", "numba is installed"
     elif name == "auto":
-        name, why, n_jobs = "reference", "numba is not installed", None
+        _refuse("auto without numba", kernel=kernel)
+        return _without_numba(forest), "numba is not installed"
     return _FACTORIES[name](forest, kernel=kernel, n_jobs=n_jobs, device=device), why
+
+
+def _without_numba(forest: Forest) -> Engine:
+    name = "reference" if importlib.util.find_spec("torch") is None else "torch"
+    _warn_once(
+        f"Predictions run in the engine {name}, many times slower than compiled kernels, since "
+        "numba is not installed: run `pip install numba` where it has a wheel."
+    )
+    return _FACTORIES[name](forest, kernel=None, n_jobs=None, device=None)
+
+
+@functools.cache
+def _warn_once(message: str) -> None:
+    logging.getLogger("bitvec").warning(message)
 
 
 def _load(module: str, name: str) -> Callable[..., Engine]:

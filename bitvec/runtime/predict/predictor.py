@@ -52,7 +52,8 @@ def compile(
     ----------
     forest : Forest
     engine : {"auto", "numba", "torch", "reference"}
-        "auto" is torch where a device is named, else numba where it is installed.
+        "auto" is torch where a device is named, else numba; where numba has no wheel, torch or the
+        reference, which are many times slower, as one warning says.
     kernel : str, optional
         The kernel of the engine numba, or the form of the engine torch, by name; the engine chooses
         by the forest if not given, and `info` says which and why.

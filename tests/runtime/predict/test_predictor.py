@@ -22,7 +22,7 @@ from bitvec.core.leaves import Leaves
 from bitvec.core.node_tests import axis_aligned
 from bitvec.core.output import Output, PostTransform
 from bitvec.core.source import Source
-from bitvec.errors import BitvecError, InputError, MissingLibraryError
+from bitvec.errors import BitvecError, InputError
 from bitvec.runtime.predict import tables
 from bitvec.runtime.predict.cpu.bitvector import perfect
 from bitvec.runtime.predict.cpu.leaves import leaf_tables
@@ -330,17 +330,53 @@ def test_options_that_an_engine_has_no_use_for_are_refused(options, match):
         compile(stump(), **options)
 
 
-def test_a_missing_numba_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "bitvec.runtime.predict.cpu.engine", None)
-    with pytest.raises(MissingLibraryError, match="needs the library numba"):
-        compile(stump(), engine="numba")
+WITHOUT_NUMBA = """
+import sys
+for name in ["numba", *sys.argv[1:]]:
+    sys.modules[name] = None
+import importlib.util
+found = importlib.util.find_spec
+importlib.util.find_spec = lambda name: None if name in ["numba", *sys.argv[1:]] else found(name)
+
+import numpy as np
+from bitvec import compile
+from bitvec.core import reference
+from bitvec.core.forest import from_matrices
+from bitvec.errors import MissingLibraryError
+
+stump = from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
+X = np.random.default_rng(0).normal(size=(50, 2))
+for n_jobs in (None, 4):
+    predictor = compile(stump, n_jobs=n_jobs)
+    assert np.array_equal(predictor.raw(X), reference.raw(stump, X))
+print(predictor.info()["engine"])
+for use in (
+    lambda: compile(stump, engine="numba"),
+    lambda: importlib.import_module("bitvec.learners.tao.kernels"),
+):
+    try:
+        use()
+    except MissingLibraryError as error:
+        print(error)
+"""
 
 
-def test_auto_falls_back_on_the_reference_without_numba(monkeypatch):
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    predictor = compile(stump(), n_jobs=4)
-    assert predictor.info()["engine"] == "reference"
-    assert predictor.info()["why"] == "numba is not installed"
+@pytest.mark.parametrize("also_missing", [(), ("torch",)])
+def test_without_numba_other_engines_predict_and_say_once_that_they_are_slow(also_missing):
+    if not also_missing:
+        pytest.importorskip("torch")
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_NUMBA, *also_missing],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    engine = "reference" if also_missing else "torch"
+    assert done.returncode == 0, done.stderr
+    chosen, *refusals = done.stdout.splitlines()
+    assert chosen == engine
+    assert len(refusals) == 2
+    assert all(text.startswith("Compiling kernels needs the library numba") for text in refusals)
+    assert done.stderr.count("many times slower") == 1
+    assert f"the engine {engine}, many times slower than compiled kernels" in done.stderr
 
 
 @pytest.fixture
