@@ -3,7 +3,7 @@
     python tests/systems/run.py [--suite SUITE] [--command COMMAND]
 
 The system is made under `.versions/` by debootstrap, with the packages that the README names and no
-other; Debian's unstable suite has the newest Python. It uses this machine's resolver, certificates,
+other; Debian's unstable suite has the newest Python. It uses this machine's names, certificates,
 and the settings of pip and proxies in the environment. Without root, debootstrap or Linux nothing
 is run, and one line says so. Exits with 1 if a command fails.
 """
@@ -23,7 +23,7 @@ CACHE = ROOT / ".versions"
 MIRROR = "http://deb.debian.org/debian"
 PACKAGES = ("python3", "python3-venv", "make", "git", "ca-certificates")
 COMMANDS = ("make quickstart", "make test")
-HANDED_ON = ("etc/resolv.conf", "etc/ssl/certs/ca-certificates.crt")
+HANDED_ON = ("etc/hosts", "etc/resolv.conf", "etc/ssl/certs/ca-certificates.crt")
 SETTINGS = ("PIP_", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "TORCH_INDEX")
 ENTERED = """
 set -e

@@ -77,16 +77,16 @@ def run(python: str, versions: str, arguments: list[str]) -> Suite:
     """Make the environment anew and run the suite in it."""
     folder = CACHE / f"suite-{python}-{versions}"
     interpreter, report = folder / "bin" / "python", folder / "report.xml"
-    uv = [sys.executable, "-m", "uv"]
+    uv = (sys.executable, "-m", "uv")
     try:
         _quietly(*uv, "venv", "--clear", "--python", python, "--no-python-downloads", folder)
         _quietly(*uv, "pip", "install", "--python", interpreter, *requirements(versions))
     except subprocess.CalledProcessError as error:
         lines = (error.stderr or error.stdout).strip().splitlines()
         return Suite(python, versions, trouble=" ".join(line.strip() for line in lines)[:300])
-    command = [interpreter, "-m", "pytest", "-q", f"--junitxml={report}", *arguments]
+    command: list[str | Path] = [interpreter, "-m", "pytest", "-q", f"--junitxml={report}"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, cwd=ROOT, env=environment, check=False)
+    done = subprocess.run([*command, *arguments], cwd=ROOT, env=environment, check=False)
     if not report.is_file():
         return Suite(python, versions, trouble=f"pytest exited with {done.returncode}")
     return read(report, python, versions)

@@ -58,7 +58,10 @@ class Column:
         if hasattr(native, "to_pylist"):  # narwhals loses the nulls of pyarrow's dictionary columns
             values = native.to_pylist()
         else:
-            objects = series.to_numpy().astype(object)
+            held = series.to_numpy()
+            # NumPy makes whole numbers of times in nanoseconds.
+            is_time = held.dtype.kind in "mM"
+            objects = np.array(series.to_list(), object) if is_time else held.astype(object)
             objects[series.is_null().to_numpy()] = None
             values = objects.tolist()
         is_category = series.dtype in (narwhals.Categorical, narwhals.Enum)
