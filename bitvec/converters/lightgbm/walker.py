@@ -21,6 +21,7 @@ from bitvec.core.node_tests import (
     Relation,
     axis_aligned,
 )
+from bitvec.core.output import PostTransform
 from bitvec.verify.source_trees import SourceTrees
 
 CATEGORICAL: Final = 1
@@ -133,6 +134,19 @@ def _leaves(joined: Any, tree_of_leaf: Array) -> tuple[Array, LinearTerms | None
     return np.where(count > 0, v, constant)[:, None], linear
 
 
+_SUMS = (
+    "regression",
+    "regression_l1",
+    "huber",
+    "fair",
+    "quantile",
+    "mape",
+    "lambdarank",
+    "rank_xendcg",
+)
+"""Objectives whose predictions are the raw scores."""
+
+
 def _stated(
     header: dict[str, str], n_iterations: int, n_outputs: int, model: Any
 ) -> dict[str, Any]:
@@ -141,11 +155,15 @@ def _stated(
         "dtype": np.float64,
         "aggregate": "mean" if averages else "sum",
         "base_score": np.zeros(n_outputs),
+        "base_first": False,
+        "boundary": None,
         "tree_weight": None,
         "scale": None,
         "divisor": np.full(n_outputs, float(max(n_iterations, 1))) if averages else None,
     }
     name, *options = header.get("objective", "custom").split()
+    if name in _SUMS and "sqrt" not in options:
+        stated["post_transform"] = PostTransform.IDENTITY
     for option in options:
         if option.startswith("sigmoid:"):
             stated["parameter"] = float(option.removeprefix("sigmoid:"))

@@ -13,6 +13,7 @@ import numpy as np
 
 from bitvec.core.arrays import Array
 from bitvec.core.node_tests import CodeRule, Kind, MissingRule, Relation, axis_aligned, set_bits
+from bitvec.core.output import PostTransform
 from bitvec.verify.source_trees import SourceTrees
 
 OUT_OF_RANGE: Final = 2**24
@@ -75,9 +76,12 @@ def source_trees(booster: Any, wrapper: Any = None, *, saved: bool = False) -> S
         "parameter": 1.0,
         "aggregate": "sum",
         "base_first": True,
+        "boundary": None,
         "scale": None,
         "tree_weight": None if weights is None else np.array(weights[:n_trees], np.float32),
     }
+    if learner["objective"]["name"].startswith(_SUMS):
+        stated["post_transform"] = PostTransform.IDENTITY
     if n_trees:
         stated["base_score"] = _base_margin(document, n_features)
     if wrapper is not None and int(parameters.get("num_target", "1")) <= 1:
@@ -112,6 +116,16 @@ def source_trees(booster: Any, wrapper: Any = None, *, saved: bool = False) -> S
         n_features=n_features,
         stated=stated,
     )
+
+
+_SUMS = (
+    "reg:squarederror",
+    "reg:absoluteerror",
+    "reg:pseudohubererror",
+    "reg:quantileerror",
+    "rank:",
+)
+"""Objectives whose predictions are the raw scores."""
 
 
 def _use(booster: Any, wrapper: Any, *, saved: bool) -> tuple[float, Any, bool]:
