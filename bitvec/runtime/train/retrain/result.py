@@ -52,13 +52,13 @@ class RetrainResult:
     pruned: PruneResult | None = None
 
     def __repr__(self) -> str:
-        """Return the scores, what moved, and the note."""
-        what = "better" if self.improved else "the start kept"
-        return (
-            f"RetrainResult({what}: {self.metric} {self.start_score:.6g} -> {self.score:.6g}, "
-            f"{', '.join(self.trainable)} moved, {len(self.history)} evaluations"
-            f"{', note: ' + self.note if self.note else ''})"
-        )
+        """Return the scores, what was trained, and the note."""
+        trained = f"by {', '.join(self.trainable)} in {len(self.history)} evaluations"
+        if self.improved:
+            what = f"{self.metric} {self.start_score:.6g} -> {self.score:.6g} {trained}"
+        else:
+            what = f"forest unchanged: {self.metric} {self.start_score:.6g} not raised {trained}"
+        return f"RetrainResult({what}{', note: ' + self.note if self.note else ''})"
 
 
 def result(
