@@ -274,7 +274,7 @@ def rows(draw: st.DrawFn, forest: Forest, max_rows: int = 24, finite: bool = Fal
     feature = forest.tests.feature
     X = np.empty((n_rows, forest.n_features), dtype)
     for column in range(forest.n_features):
-        b = forest.b[feature == column]
+        b = forest.tests.b[feature == column]
         with np.errstate(over="ignore"):
             near = [b, np.nextafter(b, dtype.type(np.inf)), np.nextafter(b, dtype.type(-np.inf))]
         codes = np.array([0, 1, 2, 3, 31, 32, 69, 70, 200, 2.5, -1, -0.5, 1e9], dtype)

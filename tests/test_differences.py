@@ -62,8 +62,10 @@ def test_a_forest_differs_in_nothing_from_itself(data):
 def test_every_forest_has_a_report_that_json_holds_and_reads_back(data):
     forest, X = data.draw(forests_with_rows(kinds=KINDS, max_trees=2, max_leaves=20))
     rng = np.random.default_rng(data.draw(st.integers(0, 99)))
-    v = forest.v + rng.choice([0.0, 1.0, np.nan, np.inf], forest.v.shape).astype(forest.v.dtype)
-    b = forest.b.copy()
+    v = forest.leaves.v + rng.choice([0.0, 1.0, np.nan, np.inf], forest.leaves.v.shape).astype(
+        forest.leaves.v.dtype
+    )
+    b = forest.tests.b.copy()
     b[rng.random(len(b)) < 0.5] += forest.dtype.type(0.5)
     other = replace(forest, tests=replace(forest.tests, b=b), leaves=replace(forest.leaves, v=v))
     for report in (diff(forest, other), diff(forest, other, X)):
@@ -71,10 +73,10 @@ def test_every_forest_has_a_report_that_json_holds_and_reads_back(data):
         assert json.loads(text) == report.as_dict()
         assert str(report) == report.summary()
         assert named(report, "v").moved == int(
-            (~((forest.v == v) | np.isnan(forest.v) & np.isnan(v))).any(axis=1).sum()
+            (~((forest.leaves.v == v) | np.isnan(forest.leaves.v) & np.isnan(v))).any(axis=1).sum()
         )
         compared = forest.tests.kind != Kind.SET
-        assert named(report, "b").moved == int((b != forest.b)[compared].sum())
+        assert named(report, "b").moved == int((b != forest.tests.b)[compared].sum())
         assert named(report, "S").moved == named(report, "r").moved == 0
 
 
@@ -82,7 +84,7 @@ def test_every_forest_has_a_report_that_json_holds_and_reads_back(data):
 @settings(max_examples=20)
 def test_rows_are_counted_as_the_reference_answers_them(data):
     forest, X = data.draw(forests_with_rows(kinds=("axis", "set"), max_trees=3, max_leaves=20))
-    tests = replace(forest.tests, b=forest.b + forest.dtype.type(0.25))
+    tests = replace(forest.tests, b=forest.tests.b + forest.dtype.type(0.25))
     other = replace(forest, tests=tests)
     seen = diff(forest, other, X).rows
     exits = [reference.exit_leaves(each, X) for each in (forest, other)]

@@ -33,7 +33,7 @@ def wrong(forest: Forest, *, missing: bool) -> dict[str, Forest]:
         elif np.isfinite(tests.b[0]):
             above = np.nextafter(tests.b[0], tests.dtype.type(np.inf))
             found["threshold by one ulp"] = replace(forest, tests=put(tests, "b", above))
-    v = np.nextafter(forest.v[0, 0], forest.v.dtype.type(np.inf))
+    v = np.nextafter(forest.leaves.v[0, 0], forest.leaves.v.dtype.type(np.inf))
     found["leaf by one ulp"] = replace(forest, leaves=put(forest.leaves, "v", v, (0, 0)))
     assert output.base_score is not None
     base = np.nextafter(output.base_score[0], output.base_score.dtype.type(np.inf))

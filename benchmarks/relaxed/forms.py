@@ -45,9 +45,9 @@ def dense(forest: Forest, X: Array) -> Step:
     D = torch.tensor(matrices.ternary(forest[0].bitvectors))
     goes_right = (D == 1).float().expand(n_trees, n_leaves, n)
     goes_left = (D == -1).float().expand(n_trees, n_leaves, n)
-    S = torch.tensor(forest.S, requires_grad=True)
-    b = torch.tensor(forest.b, requires_grad=True)
-    v = torch.tensor(forest.v, requires_grad=True)
+    S = torch.tensor(forest.rows.toarray(), requires_grad=True)
+    b = torch.tensor(forest.tests.b, requires_grad=True)
+    v = torch.tensor(forest.leaves.v, requires_grad=True)
     Xt = torch.tensor(X.T.copy())
 
     def step() -> tuple[Tensor, ...]:

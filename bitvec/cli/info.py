@@ -109,9 +109,9 @@ def _tree_record(tree: Forest) -> dict[str, Any]:
         "n_nodes": tree.n_nodes,
         "n_leaves": tree.n_leaves,
         "questions": [ask(node) for node in range(tree.n_nodes)],
-        "b": tree.b,
+        "b": tree.tests.b,
         "B": {"lo": B.lo, "mid": B.mid, "hi": B.hi},
-        "v": tree.v,
+        "v": tree.leaves.v,
         "outputs": output_names(tree),
         "leaf_output": tree.leaves.output,
     }

@@ -9,8 +9,10 @@ import numpy as np
 from bitvec.cli.text import number, plain
 from bitvec.core import structure
 from bitvec.core.arrays import Array
+from bitvec.core.expansion import ColumnKind, ExpandedColumn
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Activation, Kind, Relation, set_codes
+from bitvec.errors import InvalidForestError
 
 MAX_LINES = 400
 """Lines of a drawing; what lies beyond is counted, not drawn."""
@@ -122,7 +124,7 @@ def _set_text(tree: Forest, node: int) -> str:
 
 def leaf_text(tree: Forest, leaf: int) -> str:
     """Return what a leaf holds, with the names of the classes where there are few."""
-    v, names = tree.v[leaf], output_names(tree)
+    v, names = tree.leaves.v[leaf], output_names(tree)
     if tree.leaves.output is not None:
         at = int(tree.leaves.output[leaf])
         text = number(v[0]) if tree.n_outputs == 1 else f"{names[at]} {number(v[0])}"
@@ -151,14 +153,19 @@ def output_names(forest: Forest) -> list[str]:
 
 
 def arrays(tree: Forest) -> Iterator[str]:
-    """Yield the lines of S, b, B and v, or one that says how large they are."""
-    n_columns = tree.n_features if tree.feature_map is None else tree.feature_map.n_features
-    sizes = {
-        "S": (tree.tests.n_rows, n_columns),
-        "b": (tree.n_nodes,),
-        "B": (tree.n_leaves, tree.n_nodes),
-        "v": tree.v.shape,
-    }
+    """Yield the lines of S, b, B and v, or one that says how large they are.
+
+    S and b are those of the equation, with the columns that S reads besides those of X named below.
+    """
+    n_columns, more = tree.n_columns, []
+    try:
+        S, b = tree.S, tree.b
+        sizes = {"S": S.shape, "b": b.shape}
+        more = [_column_text(tree, column) for column in tree.expanded_columns[n_columns:]]
+    except InvalidForestError as error:
+        yield f"S, b: {error}"
+        sizes = {}
+    sizes |= {"B": (tree.n_leaves, tree.n_nodes), "v": tree.leaves.v.shape}
     for name, shape in sizes.items():
         title = f"{name} ({' x '.join(map(str, shape))})"
         if max(shape) > MAX_ARRAY:
@@ -167,7 +174,25 @@ def arrays(tree: Forest) -> Iterator[str]:
             yield f"{title}: empty"
         else:
             yield f"{title}:"
-            yield from _matrix(getattr(tree, name))
+            array = tree.leaves.v if name == "v" else getattr(tree, name)
+            yield from _matrix(np.asarray(array))
+            if name == "S" and more:
+                yield f"  columns from {n_columns} on: {'; '.join(more)}"
+
+
+def _column_text(tree: Forest, column: ExpandedColumn) -> str:
+    if column.kind == ColumnKind.DECIDED:
+        return f"node {column.reads} decided by a value left out"
+    name = column_name(tree, column.reads)
+    bounded = name if column.code < 0 else f"{name} is {column.code}"
+    return {
+        ColumnKind.MISSING_LOW: f"{name}, -max where missing",
+        ColumnKind.MISSING_HIGH: f"{name}, max where missing",
+        ColumnKind.BOUNDED: f"{bounded}, bounded",
+        ColumnKind.MISSING: f"{name} is missing",
+        ColumnKind.EQUAL: f"{name} = {number(column.value)}",
+        ColumnKind.CODE: f"{name} is {column.code}",
+    }[column.kind]
 
 
 def _matrix(array: Array) -> Iterator[str]:

@@ -11,6 +11,8 @@ from jaxtyping import Float, Int8
 
 from bitvec.core import matrices, structure
 from bitvec.core.arrays import Array, ArrayLike, require
+from bitvec.core.csr import CSR
+from bitvec.core.expansion import ExpandedColumn, Expansion, TreeMatrices, expansion
 from bitvec.core.features import FeatureMap
 from bitvec.core.inputs import Inputs
 from bitvec.core.kernels import FeatureKernel
@@ -19,7 +21,7 @@ from bitvec.core.node_tests import Activation, Kind, NodeTests, Relation
 from bitvec.core.output import Output
 from bitvec.core.source import Source
 from bitvec.core.structure import Bitvectors
-from bitvec.errors import InvalidForestError
+from bitvec.errors import InputError
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -223,6 +225,11 @@ class Forest:
         return self.inputs.n_features
 
     @property
+    def n_columns(self) -> int:
+        """Columns of X, or of the feature map where there is one."""
+        return self.n_features if self.feature_map is None else self.feature_map.n_features
+
+    @property
     def n_outputs(self) -> int:
         """Outputs of the raw score."""
         return self.output.n_outputs
@@ -232,35 +239,119 @@ class Forest:
         """The dtype to which X is cast, and in which it is compared."""
         return self.tests.dtype
 
-    @property
-    def S(self) -> Float[Array, "n_rows n_columns"]:
-        """S as a dense matrix, for reading; at a set node the row reads the code's column."""
-        n_columns = self.n_features if self.feature_map is None else self.feature_map.n_features
-        size = self.tests.n_rows * n_columns
-        if size > matrices.DENSE_LIMIT:
-            raise InvalidForestError(
-                f"a dense S must have at most {matrices.DENSE_LIMIT} elements, got "
-                f"{self.tests.n_rows} rows x {n_columns} columns: use forest.tests, or forest[i].S."
+    def _expansion(self) -> Expansion:
+        require(
+            self.kernel is None,
+            "S, b and B decide alone in a forest without a prediction kernel only, got one with "
+            "it: its leaves are weighed by `forest.kernel`; take kernel=None for hard trees.",
+        )
+        return expansion(self.tests, self.n_columns, self.inputs.missing_sentinel)
+
+    def expand(self, X: Array) -> Float[Array, "batch n_expanded"]:
+        """Return φ(X), the finite columns from which S, b and B decide alone.
+
+        For each tree, finite, infinite and missing values alike, the exit leaf is the first
+        maximum of B · (S φ(x) > b).
+
+        Parameters
+        ----------
+        X : numbers, (batch, n_features)
+            Cast to the forest's dtype.
+
+        Returns
+        -------
+        (batch, n_expanded)
+            The columns that `expanded_columns` lists: first each column of X (or of the feature
+            map), cut to finite numbers, then what missing values, categories and infinities need.
+
+        Raises
+        ------
+        InvalidForestError
+            If the forest needs more than S x > b: a polytope, whose node has several rows, or a
+            prediction kernel; or more than 2**20 columns besides those of X.
+        InputError
+            If X is not (batch, n_features).
+
+        Examples
+        --------
+        >>> tree = Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
+        >>> phi = tree.expand(np.array([[0.75, 3], [np.nan, np.inf]]))
+        >>> h = tree.S @ phi.T > tree.b[:, None]
+        >>> tree.v[(tree.B @ h).argmax(axis=0)].ravel().tolist()
+        [20.0, 10.0]
+        """
+        with np.errstate(over="ignore", invalid="ignore"):
+            X = np.asarray(X).astype(self.dtype, copy=False)
+        if X.ndim != 2 or X.shape[1] != self.n_features:
+            raise InputError(
+                f"`X` must be rows of {self.n_features} features, got shape {X.shape}: pass "
+                "x[None] for one row."
             )
-        S = np.zeros((self.tests.n_rows, n_columns), self.dtype)
-        row = np.repeat(np.arange(self.tests.n_rows), np.diff(self.tests.row_ptr))
-        np.add.at(S, (row, self.tests.column), self.tests.weight)
-        return S
+        return self._expansion()(X if self.feature_map is None else self.feature_map(X))
+
+    @property
+    def rows(self) -> CSR:
+        """The rows of S as they are stored, (n_rows, n_columns): part of `tests`, not of S · φ."""
+        tests = self.tests
+        return CSR(tests.row_ptr, tests.column, tests.weight, self.n_columns)
+
+    @property
+    def expanded_columns(self) -> tuple[ExpandedColumn, ...]:
+        """The columns of φ, which are those of S."""
+        return self._expansion().columns
+
+    @property
+    def S(self) -> CSR:
+        """S of all trees, (n_nodes, n_expanded); its stored form is `tests`."""
+        return self._expansion().S
 
     @property
     def b(self) -> Float[Array, " n_nodes"]:
-        """The thresholds."""
-        return self.tests.b
+        """b of all trees, with which S φ(x) is compared; the stored thresholds are `tests.b`."""
+        return self._expansion().b
 
     @property
     def B(self) -> Int8[Array, "n_leaves n_nodes"]:
-        """B as a dense 0/1 matrix, for reading; block-diagonal over trees."""
+        """B of the forest's only tree, as a dense 0/1 matrix."""
+        require(
+            self.n_trees == 1,
+            f"B is a matrix of one tree, got a forest of {self.n_trees}: use forest[i].B, or "
+            "forest.matrices().",
+        )
         return matrices.dense(self.bitvectors)
 
     @property
     def v(self) -> Float[Array, "n_leaves width"]:
-        """The leaf vectors."""
+        """The leaf vectors of all trees."""
+        require(
+            self.leaves.linear is None,
+            "v holds leaves that are constant, got leaves that are linear functions of x: use "
+            "forest.leaves.",
+        )
         return self.leaves.v
+
+    def matrices(self) -> Iterator[TreeMatrices]:
+        """Yield S, b, B and v of each tree; all S read the same φ, that of `expand`.
+
+        Examples
+        --------
+        >>> stump = Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
+        >>> phi = stump.expand(np.array([[0.75, 3]]))
+        >>> for S, b, B, v in stump.matrices():
+        ...     print((B @ (S @ phi.T > b[:, None])).argmax(axis=0))
+        [1]
+        """
+        whole, v = self._expansion(), self.v
+        B = self.bitvectors
+        for tree in range(self.n_trees):
+            first, last = (int(B.node_ptr[tree + k]) for k in (0, 1))
+            leaf = slice(int(B.leaf_ptr[tree]), int(B.leaf_ptr[tree + 1]))
+            yield TreeMatrices(
+                whole.S.part(first, last),
+                whole.b[first:last],
+                matrices.dense(B.tree(tree)),
+                v[leaf],
+            )
 
     def __len__(self) -> int:
         return self.n_trees

@@ -28,9 +28,9 @@ MOST_LEAVES = 64
 
 
 def draw_matrices(forest: Forest, tree: int = 0) -> Figure:
-    """Draw S, b, B and v of one tree of at most 64 leaves, as the equation reads them."""
+    """Draw the stored rows of S, thresholds or sets, B and v of one tree of at most 64 leaves."""
     part = _small(forest, tree)
-    S, B, v = part.S, part.B, part.v
+    S, B, v = part.rows.toarray(), part.B, part.leaves.v
     figure = Figure(figsize=(13, 0.9 + 0.24 * max(S.shape[0], B.shape[0])), layout="constrained")
     widths = [max(4, S.shape[1]), 1.6, max(4, B.shape[1]), max(2.6, min(v.shape[1], 10) * 0.9)]
     axes = figure.subplots(1, 4, width_ratios=widths)
@@ -116,7 +116,7 @@ def draw_path(forest: Forest, x: ArrayLike, tree: int = 0) -> Figure:
     bottom.set_ylabel("B · h")
     bottom.set_xlabel(
         f"leaf, left to right; the exit leaf is the first maximum: leaf {exit_leaf}, "
-        f"v = {np.array2string(part.v[exit_leaf], precision=3, threshold=6)}"
+        f"v = {np.array2string(part.leaves.v[exit_leaf], precision=3, threshold=6)}"
     )
     bottom.set_xticks(range(B.n_leaves))
     bottom.spines[["top", "right"]].set_visible(False)
@@ -189,7 +189,7 @@ def _names(forest: Forest) -> tuple[str, ...]:
 def _threshold(forest: Forest, node: int) -> str:
     if forest.tests.kind[node] == Kind.SET:
         return "{" + ", ".join(map(str, set_codes(forest.tests, node)[:4])) + "}"
-    return f"{forest.b[node]:.4g}"
+    return f"{forest.tests.b[node]:.4g}"
 
 
 def _question(forest: Forest, node: int) -> str:

@@ -225,7 +225,7 @@ def test_a_certificate_that_fails_exits_with_1(run: Run, desk: Path) -> None:
 
     assert run("convert", "cancer.ubj").exit_code == 0
     forest = files.load(desk / "cancer.safetensors")
-    moved = dataclasses.replace(forest.leaves, v=np.nextafter(forest.v, np.float32(9)))
+    moved = dataclasses.replace(forest.leaves, v=np.nextafter(forest.leaves.v, np.float32(9)))
     files.save(dataclasses.replace(forest, leaves=moved), desk / "moved.safetensors")
     result = run("certify", "moved.safetensors", "--model", "cancer.ubj", "-o", "proof.json")
     assert result.exit_code == 1
@@ -247,7 +247,7 @@ def test_convert_writes_nothing_whose_certificate_fails(
 
     def slips(model: Any) -> Any:
         forest = convert(model)
-        moved = dataclasses.replace(forest.leaves, v=forest.v + np.float32(1))
+        moved = dataclasses.replace(forest.leaves, v=forest.leaves.v + np.float32(1))
         return dataclasses.replace(forest, leaves=moved)
 
     monkeypatch.setattr(api, "convert", slips)

@@ -105,7 +105,7 @@ def probes(forest: Forest, n: int = 300) -> np.ndarray:
     rows = rng.normal(size=(n, forest.n_features)).astype(np.float32)
     others = [0, -0.0, 1, 2, 3, 4, 5, 2.5, -1, 1e9, 1e-40, np.nan, np.inf, -np.inf]
     for column in range(forest.n_features):
-        b = forest.b[forest.tests.feature == column]
+        b = forest.tests.b[forest.tests.feature == column]
         with np.errstate(over="ignore"):  # below the least float32 comes -inf
             near = [np.nextafter(b, np.float32(side)) for side in (np.inf, -np.inf)]
         values = np.concatenate([b, *near, np.array(others, np.float32)])
@@ -433,7 +433,7 @@ def test_whole_numbers_are_codes_themselves():
     on_wholes = forest.tests.feature == 4
     assert on_wholes.any()
     assert set(forest.tests.kind[on_wholes]) == {Kind.EQUAL}
-    assert set(forest.b[on_wholes]) <= set(range(5))
+    assert set(forest.tests.b[on_wholes]) <= set(range(5))
     assert forest.inputs.categories is not None
     assert forest.inputs.categories[4] is None
 

@@ -134,7 +134,7 @@ def fuzz(folder: Path, count: int, seed: int) -> None:
         assert np.array_equal(raw, expected["raw"]), index
         assert np.array_equal(exits, expected["ids"]), index
         # CatBoost reads decimals to within 2 ulp, and whole numbers beyond 2**53 as 0.
-        v = np.where(np.abs(forest.v) <= 2.0**53, forest.v, 0).ravel()
+        v = np.where(np.abs(forest.leaves.v) <= 2.0**53, forest.leaves.v, 0).ravel()
         assert np.allclose(np.sort(v), np.sort(expected["own"]), rtol=1e-15, atol=5e-324), index
         compared += 1
     assert compared > 0.9 * len(forests)

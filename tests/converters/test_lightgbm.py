@@ -428,7 +428,7 @@ def test_a_chain_of_a_hundred_thousand_nodes_lifts():
     )
     forest = _lifted(head + tree + "end of trees\n")
     assert forest.n_leaves == depth + 1
-    assert np.array_equal(forest.v[:, 0], np.arange(depth + 1))
+    assert np.array_equal(forest.leaves.v[:, 0], np.arange(depth + 1))
 
 
 def _lifted(text: str) -> Any:

@@ -97,8 +97,8 @@ def test_a_retrained_forest_is_written_back():
         moved = bitvec.retrain(
             moved, X[:300], y[:300], validation=(X[300:], y[300:]), trainable=(name,), steps=60
         ).forest
-    assert not np.array_equal(moved.v, forest.v)
-    assert not np.array_equal(moved.b, forest.b)
+    assert not np.array_equal(moved.leaves.v, forest.leaves.v)
+    assert not np.array_equal(moved.tests.b, forest.tests.b)
     back = loaded(moved)
     assert np.array_equal(raw(back, X, moved), reference.raw(moved, X))
     assert np.array_equal(back.predict(X, num_threads=1), bitvec.compile(moved).predict(X))
@@ -108,11 +108,11 @@ def test_moved_thresholds_and_leaves_are_written_exactly():
     forest = convert(trained())
     rng = np.random.default_rng(0)
     margin = forest.tests.kind == Kind.MARGIN
-    b = np.where(margin, forest.b + rng.normal(size=forest.n_nodes) / 3, forest.b)
+    b = np.where(margin, forest.tests.b + rng.normal(size=forest.n_nodes) / 3, forest.tests.b)
     moved = replace(
         forest,
         tests=_with(forest.tests, b=b),
-        leaves=replace(forest.leaves, v=forest.v * np.pi),
+        leaves=replace(forest.leaves, v=forest.leaves.v * np.pi),
     )
     X = mixed()[0]
     assert np.array_equal(raw(loaded(moved), X, moved), reference.raw(moved, X))

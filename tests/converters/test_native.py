@@ -314,7 +314,7 @@ def test_axis_aligned_tao_is_axis_aligned_in_the_forest() -> None:
     )  # fmt: skip
     forest = convert(tree)
     assert forest.tests.feature.tolist() == [2, 0]
-    assert forest.b.tolist() == [0.1, -3.5]
+    assert forest.tests.b.tolist() == [0.1, -3.5]
     assert bitvec.compile(forest).predict([[0, 0, 0.1]]).tolist() == ["b"]
 
 

@@ -212,13 +212,13 @@ def test_neutral_operators_around_the_trees_are_passed():
     for before in (True, False):
         for kind, attributes in (("Identity", {}), ("Cast", {"to": FLOAT})):
             forest = convert(with_node(operator(V3), kind, before=before, **attributes))
-            assert np.array_equal(forest.v, expected.v)
+            assert np.array_equal(forest.leaves.v, expected.leaves.v)
     labels = {"domain": "ai.onnx.ml", "classlabels_strings": ["a", "b", "c"]}
     assert convert(with_node(operator(KINDS[0]), "ZipMap", **labels)).n_outputs == 3
     reshaped = with_node(operator(V3), "Reshape")
     reshaped.graph.node[1].input.append("shape")
     reshaped.graph.initializer.append(onnx.numpy_helper.from_array(np.array([-1]), "shape"))
-    assert np.array_equal(convert(reshaped).v, expected.v)
+    assert np.array_equal(convert(reshaped).v, expected.leaves.v)
     integers = operator(V3)
     integers.graph.input[0].type.tensor_type.elem_type = onnx.TensorProto.INT64
     assert convert(with_node(integers, "Cast", before=True, to=FLOAT)).dtype == np.float32

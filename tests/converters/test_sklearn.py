@@ -69,7 +69,7 @@ def rows_where_trees_decide(forest: Forest, X: np.ndarray) -> np.ndarray:
     inf = np.float32(np.inf)
     parts = [X]
     for node in nodes:
-        b = forest.b[node]
+        b = forest.tests.b[node]
         values = [b, np.nextafter(b, inf), np.nextafter(b, -inf), np.nan, 0.0, -0.0, 1e-45, -1e-45]
         block = np.repeat(X[rng.integers(len(X), size=1)], len(values), axis=0)
         block[:, forest.tests.feature[node]] = values

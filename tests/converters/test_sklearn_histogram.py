@@ -80,7 +80,7 @@ def test_a_split_of_missing_from_present_sends_infinity_left() -> None:
     x = np.where(rng.random(400) < 0.5, np.nan, 1.0)
     model = HistGradientBoostingRegressor(max_iter=1).fit(x[:, None], np.isnan(x) * 1.0)
     forest = certified(model, x[:, None])
-    assert forest.b.tolist() == [np.inf]
+    assert forest.tests.b.tolist() == [np.inf]
     special = np.array([[np.inf], [-np.inf], [0.0], [np.nan]])
     np.testing.assert_array_equal(bitvec.compile(forest).predict(special), model.predict(special))
 

@@ -149,8 +149,8 @@ def test_a_retrained_forest_of_categories_predicts_there_what_it_predicts() -> N
         base_score=rng.normal(size=1),
         tree_weight=rng.normal(size=forest.n_trees),
     )
-    tests = replace(forest.tests, b=forest.b * (1 + 2**-40))
-    leaves = replace(forest.leaves, v=rng.normal(size=forest.v.shape))
+    tests = replace(forest.tests, b=forest.tests.b * (1 + 2**-40))
+    leaves = replace(forest.leaves, v=rng.normal(size=forest.leaves.v.shape))
     moved = replace(forest, output=output, tests=tests, leaves=leaves)
     written = to_sklearn(moved)
     np.testing.assert_array_equal(written.decision_function(X), bitvec.compile(moved).raw(X)[:, 0])
@@ -183,7 +183,7 @@ def test_a_node_of_at_least_goes_the_same_way_at_the_threshold() -> None:
     X = np.repeat(DIABETES[0].astype(np.float32), 3, axis=0)
     rng = np.random.default_rng(0)
     for row, node in zip(X, rng.integers(forest.n_nodes, size=len(X)), strict=True):
-        b = forest.b[node]
+        b = forest.tests.b[node]
         side = np.float32(rng.choice([-np.inf, np.inf]))
         row[forest.tests.feature[node]] = rng.choice([b, np.nextafter(b, side)])
     np.testing.assert_array_equal(written.predict(X), reference.raw(forest, X)[:, 0])
@@ -229,7 +229,7 @@ def test_tree_weights_base_scores_and_dense_sums_are_folded_in() -> None:
 def test_a_forest_with_moved_thresholds_predicts_in_the_library_what_it_predicts() -> None:
     X, y = CANCER
     forest = convert(RandomForestClassifier(3, max_depth=3, random_state=0).fit(X, y))
-    moved = replace(forest, tests=replace(forest.tests, b=forest.b * np.float32(1.01)))
+    moved = replace(forest, tests=replace(forest.tests, b=forest.tests.b * np.float32(1.01)))
     written = to_sklearn(moved)
     np.testing.assert_array_equal(written.predict_proba(X), bitvec.compile(moved).predict_proba(X))
 

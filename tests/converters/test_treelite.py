@@ -50,9 +50,9 @@ def rows_where_trees_decide(forest: Forest, X: np.ndarray) -> np.ndarray:
     inf, tiny = forest.dtype.type(np.inf), np.finfo(forest.dtype).smallest_subnormal
     parts = [X]
     with np.errstate(over="ignore"):  # beyond the largest finite threshold lies infinity
-        above, below = np.nextafter(forest.b, inf), np.nextafter(forest.b, -inf)
+        above, below = np.nextafter(forest.tests.b, inf), np.nextafter(forest.tests.b, -inf)
     for node in rng.permutation(forest.n_nodes)[:40]:
-        values = [forest.b[node], above[node], below[node], np.nan, 0.0, -0.0, tiny, -tiny]
+        values = [forest.tests.b[node], above[node], below[node], np.nan, 0.0, -0.0, tiny, -tiny]
         block = np.repeat(X[rng.integers(len(X), size=1)], len(values), axis=0)
         block[:, forest.tests.feature[node]] = values
         parts.append(block)

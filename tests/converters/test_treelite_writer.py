@@ -106,7 +106,7 @@ def holdable(draw: st.DrawFn) -> tuple[Forest, Array]:
     forest = replace(
         forest,
         tests=replace(tests, code_rule=np.full(tests.n_nodes, CodeRule.FLOOR, np.uint8)),
-        leaves=Leaves(forest.v.astype(dtype), named),
+        leaves=Leaves(forest.leaves.v.astype(dtype), named),
         output=replace(
             output, dtype=dtype, divisor=divisor, groups=groups, parameter=1.0, scale=None, **narrow
         ),
@@ -292,8 +292,10 @@ def test_a_moved_forest_predicts_what_it_now_predicts() -> None:
     rng = np.random.default_rng(0)
     moved = replace(
         forest,
-        tests=replace(forest.tests, b=forest.b + rng.normal(size=forest.n_nodes).astype("f") / 3),
-        leaves=replace(forest.leaves, v=forest.v * np.pi),
+        tests=replace(
+            forest.tests, b=forest.tests.b + rng.normal(size=forest.n_nodes).astype("f") / 3
+        ),
+        leaves=replace(forest.leaves, v=forest.leaves.v * np.pi),
     )
     assert_predicts(moved, IRIS[0])
 

@@ -119,7 +119,7 @@ def rows_that_decide(forest: Forest, X: np.ndarray) -> np.ndarray:
         block = base.copy()
         for row in block if forest.n_nodes else ():
             node = rng.integers(0, forest.n_nodes, 4)
-            b = forest.b[node]
+            b = forest.tests.b[node]
             row[forest.tests.feature[node]] = (
                 b if toward is None else np.nextafter(b, np.float32(toward))
             )
@@ -163,8 +163,8 @@ def test_a_saved_file_gives_the_same_forest(
         np.testing.assert_array_equal(
             getattr(forest.bitvectors, name), getattr(direct.bitvectors, name)
         )
-    np.testing.assert_array_equal(forest.b, direct.b)
-    np.testing.assert_array_equal(forest.v, direct.v)
+    np.testing.assert_array_equal(forest.tests.b, direct.tests.b)
+    np.testing.assert_array_equal(forest.leaves.v, direct.leaves.v)
     np.testing.assert_array_equal(forest.output.base_score, direct.output.base_score)
     assert forest.output.iteration is not None
     np.testing.assert_array_equal(forest.output.iteration, direct.output.iteration)

@@ -199,8 +199,8 @@ def test_a_retrained_forest_predicts_in_xgboost_what_bitvec_predicts(tmp_path: P
         moved = bitvec.retrain(
             moved, X[:300], y[:300], validation=(X[300:], y[300:]), trainable=(name,), steps=60
         ).forest
-    assert not np.array_equal(moved.v, forest.v)
-    assert not np.array_equal(moved.b, forest.b)
+    assert not np.array_equal(moved.leaves.v, forest.leaves.v)
+    assert not np.array_equal(moved.tests.b, forest.tests.b)
     back = loaded(moved, tmp_path)
     np.testing.assert_array_equal(margins(back, X, moved), reference.raw(moved, X))
     np.testing.assert_array_equal(
@@ -225,9 +225,9 @@ def test_moved_thresholds_leaves_and_base_scores_are_written(
         moved = replace(
             forest,
             tests=replace(
-                forest.tests, b=forest.b + rng.normal(size=forest.n_nodes).astype(np.float32)
+                forest.tests, b=forest.tests.b + rng.normal(size=forest.n_nodes).astype(np.float32)
             ),
-            leaves=replace(forest.leaves, v=forest.v * np.float32(np.pi)),
+            leaves=replace(forest.leaves, v=forest.leaves.v * np.float32(np.pi)),
             output=output,
         )
         back = loaded(moved, tmp_path)
@@ -276,7 +276,7 @@ def holdable(draw: st.DrawFn) -> tuple[Forest, Array]:
             kind=kind.astype(np.uint8),
             code_rule=np.full(tests.n_nodes, CodeRule.FLOOR, np.uint8),
         ),
-        leaves=Leaves(forest.v.astype(np.float32), named),
+        leaves=Leaves(forest.leaves.v.astype(np.float32), named),
         output=replace(
             output,
             dtype=np.dtype(np.float32),

@@ -143,7 +143,7 @@ def test_missing_numbers_go_where_nodes_say_without_global_imputation():
     model = ydf.GradientBoostedTreesLearner(label="two", features=["a", "b"], **options).train(DATA)
     forest = convert(model)
     mean = np.array([c.numerical.mean for c in model.data_spec().columns[1:3]], np.float32)
-    imputed = mean[forest.tests.feature] >= forest.b
+    imputed = mean[forest.tests.feature] >= forest.tests.b
     assert np.any(imputed != forest.tests.missing_right)
     assert bitvec.certify(forest, oracle_of(model), codes()[:, :2]).passed
 

@@ -275,9 +275,9 @@ def test_arrays_lie_aligned_in_the_file(tmp_path):
 
 def _changes():
     forest = rich()
-    v = forest.v.copy()
+    v = forest.leaves.v.copy()
     v[0] = 0.0  # it is -0.0
-    b = forest.b.copy()
+    b = forest.tests.b.copy()
     b[2] = 0.0  # it is the smallest subnormal
     books = forest.inputs.categories
     yield "signed zero", replace(forest, leaves=Leaves(v, forest.leaves.output))

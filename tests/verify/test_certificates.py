@@ -132,7 +132,7 @@ def grid(forest: Forest) -> np.ndarray:
     """Rows of all combinations of every value at which a test of a column may change."""
     pools = []
     for column in range(forest.n_features):
-        b = forest.b[forest.tests.feature == column]
+        b = forest.tests.b[forest.tests.feature == column]
         near = [np.nextafter(b, forest.dtype.type(towards)) for towards in (np.inf, -np.inf)]
         special = [0.0, -0.0, 1e-35, -1e-36, -999.0, np.nan, np.inf, -np.inf, -1.0, -0.5, 2.5, 5.5]
         codes = (

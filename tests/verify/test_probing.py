@@ -309,7 +309,7 @@ def test_oblique_nodes_with_room_are_all_shown_on_both_sides_and_at_their_edge()
     rows, coverage = probe_rows(forest).collect()
     assert coverage.fraction == 1
     assert np.all(coverage.seen & Outcome.EDGE)
-    z = rows @ S.T - forest.b
+    z = rows @ S.T - forest.tests.b
     # The two sides of an edge are neighbours up to the rounding of a sum of 8 products.
     assert np.all(np.nanmin(np.abs(z), axis=0) < 1e-13)
 

@@ -53,7 +53,9 @@ def require_writable(forest: Forest) -> None:
         ),
         "thresholds that do not split |x| <= 1e-35, which it reads as 0": bool(np.any(unread)),
         "thresholds other than x >= -inf": bool(
-            np.any(margin & (tests.relation == Relation.GREATER_EQUAL) & np.isneginf(forest.b))
+            np.any(
+                margin & (tests.relation == Relation.GREATER_EQUAL) & np.isneginf(forest.tests.b)
+            )
         ),
         "a sum or a mean of trees": output.aggregate not in (Aggregate.SUM, Aggregate.MEAN),
         "a mean without base score over the trees of each output": averages
@@ -78,7 +80,7 @@ def require_writable(forest: Forest) -> None:
 
 def strict_thresholds(forest: Forest) -> Float64[Array, " n_nodes"]:
     """Return b such that x > b goes right; x >= b is x > the number below b."""
-    b = forest.b.astype(np.float64)
+    b = forest.tests.b.astype(np.float64)
     with np.errstate(over="ignore"):  # below the least finite number comes -inf
         below = np.nextafter(b, -np.inf)
     return np.where(forest.tests.relation == Relation.GREATER, b, below)

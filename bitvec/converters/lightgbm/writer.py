@@ -78,7 +78,7 @@ def _trees(forest: Forest) -> Iterator[list[tuple[str, Any]]]:
     left, right, words = _sides(forest)
     node_id, leaf_id = _numbering(forest)
     b = strict_thresholds(forest)
-    v = forest.v[:, 0].astype(np.float64)
+    v = forest.leaves.v[:, 0].astype(np.float64)
     if forest.output.tree_weight is not None:
         v = np.repeat(forest.output.tree_weight, np.diff(forest.bitvectors.leaf_ptr)) * v
     B = forest.bitvectors

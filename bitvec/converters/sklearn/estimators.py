@@ -24,7 +24,7 @@ def refusal(must: str) -> UnsupportedModelError:
 def weighted(forest: Forest) -> Array:
     """Return the leaf vectors times the tree weights, rounded as the forest rounds them."""
     output = forest.output
-    v = forest.v.astype(output.dtype, copy=False)
+    v = forest.leaves.v.astype(output.dtype, copy=False)
     if output.tree_weight is None:
         return v
     tree = np.repeat(np.arange(forest.n_trees), np.diff(forest.bitvectors.leaf_ptr))

@@ -176,7 +176,7 @@ def _median(forest: Forest) -> Any:
     if output.post_transform is not PostTransform.IDENTITY or output.classes is not None:
         raise refusal("take the weighted median of values, got classes or a post-transform")
     model = AdaBoostRegressor(n_estimators=forest.n_trees)
-    value = dense(forest, forest.v)[:, :, None]
+    value = dense(forest, forest.leaves.v)[:, :, None]
     model.estimators_ = _estimators(forest, DecisionTreeRegressor, (1,), value)
     model.estimator_ = DecisionTreeRegressor()
     model.estimator_weights_ = np.array(output.tree_weight)

@@ -131,7 +131,7 @@ def thresholds(
     between the least such number and its lower neighbour on; the middle itself rounds to the one
     of even bits.
     """
-    b, reaches = forest.b, forest.tests.relation == Relation.GREATER_EQUAL
+    b, reaches = forest.tests.b, forest.tests.relation == Relation.GREATER_EQUAL
     if not widens(forest):
         return b, reaches
     inf = np.float32(np.inf)
@@ -149,7 +149,7 @@ def thresholds(
 def is_grove(forest: Forest) -> bool:
     """Return whether each tree can add to one output, and need no vector of all of them."""
     output, group = forest.output, output_of_tree(forest)
-    if forest.v.shape[1] != 1 or group is None:
+    if forest.leaves.v.shape[1] != 1 or group is None:
         return False
     if output.aggregate is not Aggregate.MEAN:
         return True

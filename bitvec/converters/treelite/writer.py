@@ -80,7 +80,7 @@ def to_treelite(forest: Forest) -> treelite.Model:
         base = np.zeros_like(base)
     output = forest.output
     n_targets, max_class = len(output.groups), max(output.groups)
-    is_vector = forest.v.shape[1] > 1
+    is_vector = forest.leaves.v.shape[1] > 1
     is_output = np.arange(max_class) < np.array(output.groups)[:, None]
     table = np.zeros(is_output.shape)
     table[is_output] = base
@@ -118,7 +118,7 @@ def to_treelite(forest: Forest) -> treelite.Model:
 
 def _weighted(forest: Forest) -> Forest:
     """Return the forest with tree weights multiplied into its leaves, in the dtype of the sums."""
-    v, weight = forest.v.astype(forest.output.dtype), forest.output.tree_weight
+    v, weight = forest.leaves.v.astype(forest.output.dtype), forest.output.tree_weight
     if weight is not None:
         with np.errstate(over="ignore", invalid="ignore"):
             v = np.repeat(weight, np.diff(forest.bitvectors.leaf_ptr))[:, None] * v
@@ -137,8 +137,8 @@ def _with_vectors(forest: Forest) -> Forest:
     named = forest.leaves.output
     if named is None:
         return forest
-    v = np.zeros((forest.n_leaves, forest.n_outputs), forest.v.dtype)
-    v[np.arange(forest.n_leaves), named] = forest.v[:, 0]
+    v = np.zeros((forest.n_leaves, forest.n_outputs), forest.leaves.v.dtype)
+    v[np.arange(forest.n_leaves), named] = forest.leaves.v[:, 0]
     return replace(forest, leaves=Leaves(v))
 
 
@@ -219,10 +219,10 @@ def _tests(forest: Forest, at: Places, sides: Sides) -> Iterator[tuple[str, dict
 
 
 def _leaves(forest: Forest, is_output: Array) -> Iterator[tuple[str, dict[str, Any], Any]]:
-    values: list[Any] = forest.v[:, 0].tolist()
-    if forest.v.shape[1] > 1:
-        table = np.zeros((forest.n_leaves, is_output.size), forest.v.dtype)
-        table[:, is_output.ravel()] = forest.v
+    values: list[Any] = forest.leaves.v[:, 0].tolist()
+    if forest.leaves.v.shape[1] > 1:
+        table = np.zeros((forest.n_leaves, is_output.size), forest.leaves.v.dtype)
+        table[:, is_output.ravel()] = forest.leaves.v
         values = table.tolist()
     statistics = _statistics(forest.source, leaf_cover="sum_hess")
     for leaf, value in enumerate(values):

@@ -107,7 +107,7 @@ def turned_sets(forest: Forest) -> Bool[Array, " n_nodes"]:
 
 def thresholds(forest: Forest) -> Float32[Array, " n_nodes"]:
     """Return b such that x >= b goes right; x > b is x >= the number above b."""
-    b = forest.b.astype(np.float32, copy=False)
+    b = forest.tests.b.astype(np.float32, copy=False)
     with np.errstate(over="ignore"):  # above the greatest finite number comes inf
         above = np.nextafter(b, np.float32(np.inf))
     return np.where(forest.tests.relation == Relation.GREATER, above, b)

@@ -91,8 +91,8 @@ def to_document(forest: Forest) -> Document:
         score = base_scores.scores_of(objective_named(name), _base(forest))
         assert score is not None
     weights = forest.output.tree_weight
-    is_dart = kept.is_dart(forest) and weights is not None and forest.v.shape[1] == 1
-    v = forest.v.astype(np.float32)
+    is_dart = kept.is_dart(forest) and weights is not None and forest.leaves.v.shape[1] == 1
+    v = forest.leaves.v.astype(np.float32)
     if weights is not None and not is_dart:
         with np.errstate(over="ignore"):
             v = np.repeat(weights, np.diff(forest.bitvectors.leaf_ptr))[:, None] * v

@@ -99,7 +99,7 @@ class StackedForest:
     def n_features(self) -> int:
         """Columns of φ(X)."""
         forest = self.forest
-        added = forest.n_trees * forest.v.shape[1] if self.values else forest.n_leaves
+        added = forest.n_trees * forest.leaves.v.shape[1] if self.values else forest.n_leaves
         return forest.n_features + added
 
     def __call__(self, X: Float[Array, "batch n_inputs"]) -> Float[Array, "batch n_features"]:

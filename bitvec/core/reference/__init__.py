@@ -4,6 +4,7 @@ Nothing here is fast. `outcomes` decides one node for one row; everything else f
 from the dense or interval form of B.
 """
 
+from bitvec.core.directions import margins, turns
 from bitvec.core.reference.exit_leaf_forms import (
     BLOCK,
     exit_leaf_bitvector,
@@ -14,7 +15,7 @@ from bitvec.core.reference.exit_leaf_forms import (
     exit_leaves,
 )
 from bitvec.core.reference.leaf_sums import accumulate, combine, leaf_vectors
-from bitvec.core.reference.node_outcomes import columns, hard_tests, margins, outcomes, turns
+from bitvec.core.reference.node_outcomes import columns, hard_tests, outcomes
 from bitvec.core.reference.raw_score import raw
 from bitvec.core.reference.soft_forms import kernel_memberships, sigmoid_memberships, soft_vectors
 

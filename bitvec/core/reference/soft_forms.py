@@ -9,10 +9,11 @@ from jaxtyping import Bool, Float
 
 from bitvec.core import matrices, tree_paths
 from bitvec.core.arrays import Array
+from bitvec.core.directions import margins
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind
 from bitvec.core.reference.leaf_sums import leaf_vectors
-from bitvec.core.reference.node_outcomes import columns, hard_tests, margins
+from bitvec.core.reference.node_outcomes import columns, hard_tests
 from bitvec.core.structure import Bitvectors
 
 
@@ -45,7 +46,7 @@ def kernel_memberships(forest: Forest, X: Array) -> Float[Array, "batch n_leaves
                 low, high = bounds.get(
                     int(feature[node]), (np.full(len(Z), -np.inf), np.full(len(Z), np.inf))
                 )
-                b = float(forest.b[node])
+                b = float(forest.tests.b[node])
                 if right:
                     low = np.where(soft, np.maximum(low, b), low)
                 else:

@@ -170,8 +170,8 @@ def test_a_seed_is_the_same_forest_in_another_process_and_for_any_number_of_jobs
         E2EDFClassifier(**{**QUICK, "refine": 6, **more}).fit(X, y)
         for more in ({"n_jobs": 1}, {"n_jobs": 2}, {"random_state": 1})
     )
-    assert np.array_equal(one.forest_.S, two.forest_.S)
-    assert one.forest_.S.shape != other.forest_.S.shape or np.any(one.forest_.S != other.forest_.S)
+    assert np.array_equal(one.forest_.rows, two.forest_.rows)
+    assert not np.array_equal(one.forest_.rows, other.forest_.rows)
 
 
 def test_a_clone_and_a_pickle_are_the_same_forest() -> None:
@@ -187,7 +187,7 @@ def test_rows_of_weight_zero_are_not_there() -> None:
     weight[::3] = 0
     model = E2EDFClassifier(**QUICK).fit(X, y, weight)
     without = E2EDFClassifier(**QUICK).fit(X[weight > 0], y[weight > 0])
-    assert np.array_equal(model.forest_.S, without.forest_.S)
+    assert np.array_equal(model.forest_.rows, without.forest_.rows)
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ def test_refinement_moves_the_networks_too_and_no_node_reads_another_nodes(unit:
     assert isinstance(tree.phi, tuple)
     for now, before in zip(again.phi, tree.phi, strict=True):
         assert np.any(now.layers[0].weight != before.layers[0].weight)  # type: ignore[attr-defined]
-    for node, row in enumerate(refined.forest.S):
+    for node, row in enumerate(refined.forest.rows.toarray()):
         assert np.unique(np.flatnonzero(row) // 6).tolist() == [node]
     assert np.array_equal(again.raw(pixels), bitvec.compile(refined.forest).raw(pixels))
 

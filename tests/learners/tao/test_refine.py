@@ -196,13 +196,13 @@ def test_what_may_not_move_comes_back_bit_for_bit():
     nodes = np.arange(0, forest.n_nodes, 3)
     result = tao_refine(forest, X, y, nodes=nodes, leaves=[], max_iter=2)
     assert result.improved
-    assert np.array_equal(np.sort(result.forest.v.ravel()), np.sort(forest.v.ravel()))
+    assert np.array_equal(np.sort(result.forest.leaves.v.ravel()), np.sort(forest.leaves.v.ravel()))
     fixed = np.setdiff1d(np.arange(forest.n_nodes), nodes)
     assert np.all(result.nodes.verdict[fixed] == Verdict.FIXED)
     ids = {id_: k for k, id_ in enumerate(zip(*ids_of(result.forest), strict=True))}
     for node in fixed:
         at = ids[tuple(part[node] for part in ids_of(forest))]
-        assert result.forest.b[at] == forest.b[node]
+        assert result.forest.tests.b[at] == forest.tests.b[node]
         assert result.forest.tests.column[at] == forest.tests.column[node]
 
 
@@ -303,7 +303,7 @@ def test_a_tie_goes_where_the_forest_says():
     forest = bitvec.convert(model)
     forest = replace(
         forest,
-        leaves=replace(forest.leaves, v=np.zeros_like(forest.v)),
+        leaves=replace(forest.leaves, v=np.zeros_like(forest.leaves.v)),
         output=replace(forest.output, base_score=np.zeros(1)),
     )
     result = tao_refine(forest, X, np.ones(len(X), int), loss="zero_one", max_iter=1)
@@ -327,7 +327,7 @@ def test_the_number_of_threads_does_not_matter():
     model, X, y, _ = MODELS["xgboost"]
     forest = bitvec.convert(model)
     one, two = (tao_refine(forest, X, y, max_iter=2, n_jobs=jobs).forest for jobs in (1, 2))
-    assert one.b.tobytes() == two.b.tobytes()
+    assert one.tests.b.tobytes() == two.tests.b.tobytes()
     assert one.v.tobytes() == two.v.tobytes()
 
 

@@ -23,7 +23,7 @@ def _moved(forest: Forest) -> Forest:
     """As after retraining: other thresholds and other leaves."""
     rng = np.random.default_rng(0)
     v = forest.leaves.v + rng.normal(size=forest.leaves.v.shape).astype(forest.leaves.v.dtype)
-    tests = replace(forest.tests, b=forest.b * forest.dtype.type(1.01))
+    tests = replace(forest.tests, b=forest.tests.b * forest.dtype.type(1.01))
     return replace(forest, leaves=Leaves(v, forest.leaves.output), tests=tests)
 
 

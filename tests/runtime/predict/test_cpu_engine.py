@@ -270,7 +270,7 @@ def test_every_batch_size_is_the_reference(n_rows, dtype):
 def test_leaf_vectors_with_zeros_of_both_signs_add_up_as_in_the_reference(width, zeros, base):
     forest = random_forest(width=width, n_trees=4)
     rng = np.random.default_rng(0)
-    v = forest.v.copy()
+    v = forest.leaves.v.copy()
     v[rng.random(v.shape) < zeros] = 0.0
     v[rng.random(v.shape) < zeros / 2] = -0.0
     forest = replace(

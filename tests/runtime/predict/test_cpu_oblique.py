@@ -180,8 +180,8 @@ def test_margins_within_units_in_the_last_place_of_b_go_the_way_of_the_reference
     h = expected(forest, X)
     assert np.array_equal(outcomes(forest, X), h)
     # The rows do what they are for: a sum in another order decides some of them otherwise.
-    z = X @ forest.S.T
-    greater = np.where(forest.tests.relation == 0, z > forest.b, z >= forest.b)
+    z = X @ forest.rows.toarray().T
+    greater = np.where(forest.tests.relation == 0, z > forest.tests.b, z >= forest.tests.b)
     assert np.any(greater != h)
 
 
@@ -282,7 +282,7 @@ def check_paths(forest, X):
     kernel.add_leaves(X, total)
     leaf = want + forest.bitvectors.leaf_ptr[:-1]
     for tree in range(forest.n_trees):
-        v = forest.v[leaf[:, tree]].astype(sums.dtype)
+        v = forest.leaves.v[leaf[:, tree]].astype(sums.dtype)
         if forest.output.tree_weight is not None:
             v = forest.output.tree_weight[tree] * v
         if forest.leaves.output is None:

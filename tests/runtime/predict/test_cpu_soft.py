@@ -69,7 +69,7 @@ def soft_forests(draw: st.DrawFn) -> tuple[Forest, np.ndarray]:
         for _ in range(draw(st.integers(1, 3)))
     ]
     forest = bitvec.convert(from_kddt_forest(trees))
-    b = np.concatenate([forest.b, [0.0]])
+    b = np.concatenate([forest.tests.b, [0.0]])
     X = rng.normal(size=(30, len(kernels)))
     # On thresholds, and where an edge of a kernel lies on one, and an ulp to each side.
     on = rng.choice(b, X.shape)

@@ -244,7 +244,7 @@ def test_shared_and_own_leaf_vectors_add_up_as_in_the_reference(n_values, width)
 def test_zeros_of_both_signs_in_leaf_vectors_add_up_as_in_the_reference(zeros, base):
     forest = random_forest([30, 40, 1, 9], width=12)
     rng = np.random.default_rng(0)
-    v = forest.v.copy()
+    v = forest.leaves.v.copy()
     v[rng.random(v.shape) < zeros] = 0.0
     v[rng.random(v.shape) < zeros / 2] = -0.0
     output = Output(
@@ -362,10 +362,10 @@ def test_leaves_and_sums_that_one_row_does_not_know_are_refused():
     extreme = replace(forest, output=replace(forest.output, aggregate=Aggregate.MAX))
     assert "summed" in onerow.unsupported_reason(extreme)
     terms = LinearTerms(
-        np.zeros(10, np.int64), np.zeros(0, np.int32), np.zeros((0, 3), np.float32), forest.v
+        np.zeros(10, np.int64), np.zeros(0, np.int32), np.zeros((0, 3), np.float32), forest.leaves.v
     )
     assert "linear" in onerow.unsupported_reason(
-        replace(forest, leaves=Leaves(forest.v, linear=terms))
+        replace(forest, leaves=Leaves(forest.leaves.v, linear=terms))
     )
 
 

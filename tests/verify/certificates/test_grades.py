@@ -81,8 +81,8 @@ def test_a_wrong_test_fails_with_a_row_that_shows_it(wedge, grade, name, value):
 @pytest.mark.parametrize("grade", GRADES)
 def test_a_leaf_off_by_one_ulp_fails(wedge, grade):
     forest, oracle = wedge
-    for leaf in range(len(forest.v)):
-        v = forest.v.copy()
+    for leaf in range(len(forest.leaves.v)):
+        v = forest.leaves.v.copy()
         v[leaf] = np.nextafter(v[leaf], np.inf)
         wrong = replace(forest, leaves=replace(forest.leaves, v=v))
         assert not graded(wrong, oracle, grade).passed
@@ -109,7 +109,9 @@ def test_values_only_pass_where_they_are_allowed(wedge):
 
 def test_leaves_that_share_an_id_are_not_told_apart(wedge):
     forest, oracle = wedge
-    same = replace(forest, source=replace(forest.source, leaf_id=np.ones(len(forest.v), int)))
+    same = replace(
+        forest, source=replace(forest.source, leaf_id=np.ones(len(forest.leaves.v), int))
+    )
     alike = replace(oracle, trees=None, leaf_ids=lambda X: np.ones((len(X), 1), int))
     certificate = compare(same, replace(alike, leaf_values=None))
     assert certificate.grade == "values only"

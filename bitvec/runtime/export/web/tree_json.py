@@ -62,7 +62,7 @@ def size(tree: Forest) -> int:
     tests, linear = tree.tests, tree.leaves.linear
     n_summed = int(np.sum(~tests.is_one_hot)) and tests.n_rows + 3 * tests.column.size
     n_linear = 0 if linear is None else linear.weight.size + linear.constant.size
-    return 8 * tree.n_nodes + n_summed + tests.set_words.size + tree.v.size + 1 + n_linear
+    return 8 * tree.n_nodes + n_summed + tests.set_words.size + tree.leaves.v.size + 1 + n_linear
 
 
 def number(value: float) -> float | str:

@@ -97,7 +97,7 @@ def test_a_walk_down_the_json_ends_in_the_references_leaves(drawn):
 def test_leaves_are_written_in_full(forest):
     for tree, facts in zip(forest, trees_json(forest), strict=True):
         again = json.loads(json.dumps(facts, allow_nan=False))
-        assert np.array_equal(np.array(again["v"], np.float64), tree.v)
+        assert np.array_equal(np.array(again["v"], np.float64), tree.leaves.v)
         if tree.leaves.output is not None:
             assert again["output"] == tree.leaves.output.tolist()
 

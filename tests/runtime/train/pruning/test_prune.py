@@ -174,8 +174,8 @@ def test_what_was_kept_is_what_stood_there(forest, seed):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(3, forest.n_features)).astype(forest.dtype)
     result = prune(forest, X)
-    assert np.array_equal(result.forest.b, forest.b[result.kept.node], equal_nan=True)
-    assert np.array_equal(result.forest.v, forest.v[result.kept.leaf])
+    assert np.array_equal(result.forest.tests.b, forest.tests.b[result.kept.node], equal_nan=True)
+    assert np.array_equal(result.forest.leaves.v, forest.leaves.v[result.kept.leaf])
 
 
 @given(forests(kinds=("axis",), max_trees=3), st.integers(0, 2**32 - 1))

@@ -221,7 +221,11 @@ def test_a_soft_stacked_forest_tends_to_the_hard_one(forest, values):
     X = np.random.default_rng(0).normal(size=(8, forest.n_features)).astype(forest.dtype)
     # Thresholds are at most a few, or beyond every row; a margin of 1e-4 is 100 at this gamma.
     Z = reference.columns(forest, X)
-    near = np.abs(Z[:, forest.tests.feature] - forest.b) < 1e-4 if forest.n_nodes else Z[:, :0] > 0
+    near = (
+        np.abs(Z[:, forest.tests.feature] - forest.tests.b) < 1e-4
+        if forest.n_nodes
+        else Z[:, :0] > 0
+    )
     clear = ~near.any(axis=1)
     found = module(torch.tensor(X)).detach().numpy()
     expected = phi(X)
@@ -240,7 +244,7 @@ def test_gradients_reach_the_inner_forest_and_it_comes_back(values):
     with torch.no_grad():
         module.soft.b += 0.25
     moved = from_torch(module, phi, harden=harden)
-    assert moved.forest.b.tolist() == [0.75]
+    assert moved.forest.tests.b.tolist() == [0.75]
     assert moved.values == values
     with pytest.raises(UnsupportedModelError, match="`harden`"):
         from_torch(module, phi)

@@ -141,5 +141,5 @@ def test_a_forest_with_a_kernel_is_refused_by_other_gates_and_keeps_it_when_hard
     with torch.no_grad():
         module.b += 0.25
     hard = harden(module)
-    assert hard.b.tolist() == [0.75]
+    assert hard.tests.b.tolist() == [0.75]
     assert np.allclose(reference.raw(hard, np.array([[0.7]])), module([[0.7]]).detach())

@@ -87,7 +87,7 @@ def test_memberships_are_the_literal_formula(forest, seed):
     n = forest.n_nodes
     row, node = np.divmod(np.arange(len(X) * n), max(n, 1))
     z, missing = reference.margins(forest.tests, X, row, node, SENTINEL)
-    m = (z - forest.b[node]).reshape(len(X), n)
+    m = (z - forest.tests.b[node]).reshape(len(X), n)
     h = reference.hard_tests(forest, X)
     hard = missing.reshape(len(X), n)
     with np.errstate(over="ignore"):

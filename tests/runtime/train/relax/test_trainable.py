@@ -69,8 +69,8 @@ def test_what_may_not_move_keeps_its_bits_whatever_an_optimiser_does(data):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(16, forest.n_features)).astype(forest.dtype)
     hard = harden(trained(forest, trainable, X))
-    assert hard.b[~may["b"]].tobytes() == forest.b[~may["b"]].tobytes()
-    assert hard.v[~may["v"]].tobytes() == forest.v[~may["v"]].tobytes()
+    assert hard.tests.b[~may["b"]].tobytes() == forest.tests.b[~may["b"]].tobytes()
+    assert hard.leaves.v[~may["v"]].tobytes() == forest.leaves.v[~may["v"]].tobytes()
     for node in np.flatnonzero(~may["S"] & ~may["r"]):
         old, new = forest.tests.take(np.array([node])), hard.tests.take(np.array([node]))
         for name in ("column", "weight", "offset", "r", "activation"):

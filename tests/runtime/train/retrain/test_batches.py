@@ -104,7 +104,7 @@ def test_leaves_alone_train_from_a_loader():
     parts = [(X[at : at + 50], y[at : at + 50]) for at in range(0, 300, 50)]
     result = retrain(forest, parts, trainable=("v",), validation=held_out, **RUN)
     assert result.score >= result.start_score
-    assert np.array_equal(result.forest.b, forest.b)
+    assert np.array_equal(result.forest.tests.b, forest.tests.b)
 
 
 @pytest.mark.parametrize(

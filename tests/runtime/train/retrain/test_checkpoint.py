@@ -87,7 +87,7 @@ def test_the_checkpoint_of_another_run_is_refused(tmp_path):
         (forest, X, {**RUN, "steps": 41}),
         (forest, X, {**RUN, "seed": 1}),
         (forest, X + 1, RUN),
-        (replace(forest, leaves=replace(forest.leaves, v=forest.v[::-1].copy())), X, RUN),
+        (replace(forest, leaves=replace(forest.leaves, v=forest.leaves.v[::-1].copy())), X, RUN),
     ]
     for other, rows, run in others:
         with pytest.raises(InputError, match="must be the checkpoint of this very training"):
