@@ -184,11 +184,11 @@ class _Entries:
     def add(
         self,
         node: Array,
-        weight: Array | float,
+        weight: Array | int | float,
         kind: ColumnKind | Array,
         index: Array,
         *,
-        value: Array | float = np.nan,
+        value: Array | int | float = np.nan,
         code: Array | int = -1,
         code_rule: Array | int = 0,
     ) -> None:

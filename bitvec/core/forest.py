@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Self
 
 import numpy as np
 from jaxtyping import Float, Int8
@@ -146,7 +145,7 @@ class Forest:
         v: ArrayLike,
         *,
         relation: Relation = Relation.GREATER,
-    ) -> Self:
+    ) -> Forest:
         """Build a forest of one tree from the paper's four arrays.
 
         Parameters
@@ -196,7 +195,7 @@ class Forest:
             set_ptr=np.zeros(n + 1, np.int64),
             set_words=np.zeros(0, np.uint32),
         )
-        return cls(
+        return Forest(
             tests=tests,
             bitvectors=matrices.from_dense(np.asarray(B)),
             leaves=Leaves(v),

@@ -6,12 +6,13 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 LINE_SECONDS = 30.0
 """How far lines lie apart, and how long nothing is said: short work needs no word."""
 
 
+@runtime_checkable
 class Advance(Protocol):
     """Moves a bar to a fraction from 0 to 1, and may change what stands before it."""
 
