@@ -129,7 +129,6 @@ UNNAMED: set[str] = {
     "bitvec.core.options",
     "bitvec.core.output",
     "bitvec.core.reference.leaf_sums",
-    "bitvec.core.reference.node_outcomes",
     "bitvec.core.source",
     "bitvec.core.structure",
     "bitvec.differences",
