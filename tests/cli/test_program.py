@@ -227,7 +227,9 @@ def test_a_terminal_of_another_encoding_ends_no_command(desk: Path) -> None:
 
 
 HIDDEN = """
+import pathlib
 import sys
+import tempfile
 from importlib.machinery import PathFinder
 
 hidden = sys.argv.pop(1)
@@ -238,8 +240,14 @@ class Finder(PathFinder):
         return None if name.partition(".")[0] == hidden else super().find_spec(name, path, target)
 
 sys.meta_path[sys.meta_path.index(PathFinder)] = Finder
+# The processes that open files are handed the path, on which a module that cannot be imported comes
+# first.
+folder = tempfile.mkdtemp()
+missing = f"raise ModuleNotFoundError('No module named {hidden}', name='{hidden}')"
+pathlib.Path(folder, f"{hidden}.py").write_text(missing)
+sys.path.insert(0, folder)
 """
-"""Makes the library that the first argument names as if it were not installed."""
+"""Makes the library that the first argument names as if it were not installed, in children too."""
 
 MISSING = {
     "onnx": ["export", "stump.safetensors", "-o", "stump.onnx"],

@@ -33,7 +33,7 @@ from bitvec.verify.source_trees import SourceTrees
 
 def catalogue() -> ModuleType:
     """Import the small models of every option that other versions are asked."""
-    path = Path(__file__).resolve().parents[2] / "versions" / "sklearn.py"
+    path = Path(__file__).resolve().parents[1] / "versions" / "sklearn.py"
     spec = importlib.util.spec_from_file_location("sklearn_options", path)
     assert spec is not None
     assert spec.loader is not None

@@ -272,7 +272,7 @@ def test_a_damaged_file_is_refused_in_one_sentence(
     model = DecisionTreeClassifier(random_state=0).fit(IRIS, Y)
     assert model.tree_.node_count == 17
     skops_io.dump(model, path)
-    for reading in (skops.convert, skops.oracle):
+    for reading in (skops.convert, skops.oracle_of):
         with pytest.raises((FileFormatError, InvalidForestError, UnsupportedModelError)) as caught:
             reading(rewritten(path, damage))
         assert str(caught.value).count(". ") == 0

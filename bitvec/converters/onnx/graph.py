@@ -92,7 +92,7 @@ def surroundings(model: Any) -> Surroundings:
         raise UnsupportedModelError(
             "the operator's input must be float32, float64, int32 or int64, or one of these, bool "
             "and narrower integers cast to floats at once, got ONNX types "
-            f"{[onnx.TensorProto.DataType.Name(t) for t in types]}: rounding in between would be "
+            f"{[_type_name(t) for t in types]}: rounding in between would be "
             "lost."
         )
     twice = types[:2] == [onnx.TensorProto.INT64, onnx.TensorProto.DOUBLE]
@@ -185,3 +185,9 @@ def _columns(source: Any) -> int | None:
     if dims[1].dim_value >= LARGEST_FEATURES:
         raise FileFormatError(f"a matrix must have fewer columns than {dims[1].dim_value}.")
     return int(dims[1].dim_value)
+
+
+def _type_name(number: int) -> str:
+    """Return the name of an element type; the number itself where a damaged file has no type."""
+    known = onnx.TensorProto.DataType
+    return str(known.Name(number)) if number in known.values() else str(number)

@@ -19,7 +19,8 @@ from bitvec.converters.ydf.directory import BOOSTED_TREES, ISOLATION_FOREST, RAN
 from bitvec.converters.ydf.model import Lifted, lift, opened
 from bitvec.converters.ydf.walker import source_trees
 from bitvec.core.arrays import Array
-from bitvec.core.node_tests import Relation
+from bitvec.core.forest import Forest
+from bitvec.core.node_tests import Kind, Relation
 from bitvec.core.output import PostTransform
 from bitvec.errors import MissingLibraryError, UnsupportedModelError
 from bitvec.verify.oracle import FrameAnswers, LeafValues, Oracle
@@ -62,6 +63,7 @@ def oracle_of(model: Any) -> Oracle:
         asked = _Asked(lifted, ydf.load_model(str(path)), _raw_model(ydf, path, lifted))
     output = lifted.forest.output
     cut_off = lifted.kind == RANDOM_FOREST and output.is_classifier
+    is_file = isinstance(model, (str, PathLike))
     return Oracle(
         name="ydf",
         version=ydf.__version__,
@@ -74,9 +76,18 @@ def oracle_of(model: Any) -> Oracle:
         n_trees=lifted.forest.n_trees,
         n_features=lifted.forest.n_features,
         n_outputs=lifted.forest.n_outputs,
-        of_frame=None if isinstance(model, (str, PathLike)) else asked.of_frame(),
+        of_frame=None
+        if isinstance(model, (str, PathLike)) or _reads_bare_codes(lifted.forest)
+        else asked.of_frame(),
         notes=_notes(lifted, cut_off=cut_off),
     )
+
+
+def _reads_bare_codes(forest: Forest) -> bool:
+    """Tell whether a set reads codes without a book, which YDF looks up in frames unchecked."""
+    books = forest.inputs.categories or (None,) * forest.n_features
+    columns = np.unique(forest.tests.feature[forest.tests.kind == Kind.SET])
+    return any(books[column] is None for column in columns.tolist())
 
 
 def _require_askable(lifted: Lifted) -> None:

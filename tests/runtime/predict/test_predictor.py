@@ -341,10 +341,10 @@ importlib.util.find_spec = lambda name: None if name in ["numba", *sys.argv[1:]]
 import numpy as np
 from bitvec import compile
 from bitvec.core import reference
-from bitvec.core.forest import from_matrices
+from bitvec.core.forest import Forest
 from bitvec.errors import MissingLibraryError
 
-stump = from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
+stump = Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
 X = np.random.default_rng(0).normal(size=(50, 2))
 for n_jobs in (None, 4):
     predictor = compile(stump, n_jobs=n_jobs)

@@ -113,7 +113,7 @@ def test_only_the_nodes_whose_rows_moved_change():
     with torch.no_grad():
         module.rows.S[1] += 0.5
     hard = harden(module).tests
-    assert hard.tests.b[0] == 0.1
+    assert hard.b[0] == 0.1
     assert hard.weight[:1].tolist() == [1.0]
     assert np.diff(hard.row_ptr).tolist() == [1, 2]
     with torch.no_grad():
