@@ -252,7 +252,7 @@ def test_one_place_starts_python() -> None:
         "runtime/export/c/compiled.py",
         "runtime/predict/torch/engine.py",
     }
-    assert "sys.executable" not in (root / "runtime/c/compiled.py").read_text()
+    assert "sys.executable" not in (root / "runtime/export/c/compiled.py").read_text()
 
 
 def _folders() -> Iterator[str]:

@@ -76,9 +76,7 @@ def oracle_of(model: Any) -> Oracle:
         n_trees=lifted.forest.n_trees,
         n_features=lifted.forest.n_features,
         n_outputs=lifted.forest.n_outputs,
-        of_frame=None
-        if isinstance(model, (str, PathLike)) or _reads_bare_codes(lifted.forest)
-        else asked.of_frame(),
+        of_frame=None if is_file or _reads_bare_codes(lifted.forest) else asked.of_frame(),
         notes=_notes(lifted, cut_off=cut_off),
     )
 
