@@ -214,7 +214,7 @@ def test_the_environment_of_a_child_is_on_a_list() -> None:
         "CONDA_DLL_SEARCH_MODIFICATION_ENABLE": "1",
         "SystemRoot": r"C:\Windows",
         "APPDATA": r"C:\Users\a",
-        "NUMBA_CACHE_DIR": "/tmp/n",
+        "NUMBA_CACHE_DIR": "/var/cache/numba",
         "OMP_NUM_THREADS": "3",
         "LD_LIBRARY_PATH": "/opt/lib",
     }
