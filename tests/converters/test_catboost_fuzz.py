@@ -71,7 +71,7 @@ ASK = """
 import os, signal, sys
 import numpy as np
 import catboost
-from bitvec.converters.catboost import oracle_of, oracles
+from bitvec.converters.catboost import oracle as oracles, oracle_of
 
 folder = sys.argv[1]
 X = np.load(folder + "/X.npy")
