@@ -24,6 +24,7 @@ ROLES = {
     "format",
     "kernel",
     "layout",
+    "open",  # a model, from a file or an object
     "oracle",
     "read",
     "unsupported",
@@ -51,14 +52,11 @@ REPEATED: set[str] = {
     "maps",
     "messages",
     "mixed",
-    "model",
     "objectives",
-    "opened",
     "options",
     "paths",
     "progress",
     "prune",
-    "reader",
     "records",
     "relaxations",
     "retrain",
@@ -76,7 +74,6 @@ REPEATED: set[str] = {
     "tree",
     "trees",
     "workers",
-    "writer",
 }
 """Other names that several modules still have."""
 
@@ -87,7 +84,7 @@ UNNAMED: set[str] = {
     "bitvec.converters.catboost.features",
     "bitvec.converters.catboost.losses",
     "bitvec.converters.catboost.nested",
-    "bitvec.converters.catboost.opened",
+    "bitvec.converters.catboost.open",
     "bitvec.converters.dispatch",
     "bitvec.converters.formats",
     "bitvec.converters.lightgbm.categories",

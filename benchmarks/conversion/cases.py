@@ -10,10 +10,10 @@ from typing import Any, Final
 from benchmarks.conversion import models
 from benchmarks.conversion.measure import Case
 
-_XGBOOST: Final = "bitvec.converters.xgboost.opened:parse"
-_CATBOOST: Final = "bitvec.converters.catboost.opened:parse"
-_TREELITE: Final = "bitvec.converters.treelite.reader:read_checkpoint"
-_ONNX: Final = "bitvec.converters.onnx.reader:read_model"
+_XGBOOST: Final = "bitvec.converters.xgboost.open:parse"
+_CATBOOST: Final = "bitvec.converters.catboost.open:parse"
+_TREELITE: Final = "bitvec.converters.treelite.read:read_checkpoint"
+_ONNX: Final = "bitvec.converters.onnx.read:read_model"
 
 
 def _by_ydf(path: Path) -> Any:

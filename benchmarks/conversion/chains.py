@@ -55,7 +55,7 @@ def _treelite(path: Path, depth: int) -> Any:
 
 
 def _xgboost_binary(path: Path, depth: int) -> Path:
-    from bitvec.converters.xgboost.writer import to_document
+    from bitvec.converters.xgboost.write import to_document
 
     learner = to_document(chain(depth))["learner"]
     path.write_bytes(binary_of(learner["gradient_booster"]["model"]["trees"]))

@@ -13,8 +13,8 @@ import pytest
 
 import bitvec
 from bitvec.converters import lightgbm as converter
-from bitvec.converters.lightgbm.model import forest_of
-from bitvec.converters.lightgbm.opened import Opened
+from bitvec.converters.lightgbm.open import Opened
+from bitvec.converters.lightgbm.read import forest_of
 from bitvec.converters.lightgbm.text import parse
 from bitvec.core import reference, transforms
 from bitvec.core.node_tests import ZERO_THRESHOLD, CodeRule, Kind, MissingRule

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bitvec.converters.lightgbm.model import forest_of
-from bitvec.converters.lightgbm.opened import Opened
+from bitvec.converters.lightgbm.open import Opened
+from bitvec.converters.lightgbm.read import forest_of
 from bitvec.converters.lightgbm.text import parse
 from bitvec.core import reference
 from bitvec.core.forest import Forest

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from strategies import EQUAL, KERNEL, OBLIQUE, ONE_HOT, SET, forests, forests_with_rows
 
-from bitvec.converters.onnx.writer import LARGEST_DEPTH, to_onnx
+from bitvec.converters.onnx.write import LARGEST_DEPTH, to_onnx
 from bitvec.core import reference, structure, transforms
 from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs

@@ -17,7 +17,7 @@ from bitvec import certify
 from bitvec import convert as convert_any
 from bitvec.api import oracle_of as oracle_of_estimator
 from bitvec.converters.onnx import to_onnx
-from bitvec.converters.onnx.reader import convert, oracle_of
+from bitvec.converters.onnx.read import convert, oracle_of
 from bitvec.core import reference, transforms
 from bitvec.core.forest import Forest
 from bitvec.core.leaves import Leaves

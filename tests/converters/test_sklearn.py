@@ -473,6 +473,6 @@ def test_a_missing_library_is_named_with_its_install_command(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "sklearn", None)
-    monkeypatch.delitem(sys.modules, "bitvec.converters.sklearn.model", raising=False)
+    monkeypatch.delitem(sys.modules, "bitvec.converters.sklearn.read", raising=False)
     with pytest.raises(MissingLibraryError, match=r'pip install "bitvec-trees\[sklearn\]"'):
-        importlib.import_module("bitvec.converters.sklearn.model")
+        importlib.import_module("bitvec.converters.sklearn.read")

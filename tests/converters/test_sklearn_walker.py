@@ -22,7 +22,7 @@ from wrong_forests import wrong
 
 from bitvec.converters.sklearn import convert, oracle_of
 from bitvec.converters.sklearn.walker import source_trees
-from bitvec.converters.sklearn.writer import to_sklearn
+from bitvec.converters.sklearn.write import to_sklearn
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind
 from bitvec.core.output import Aggregate

@@ -26,7 +26,7 @@ from strategies import forests, rows
 
 import bitvec
 from bitvec.converters.sklearn import convert
-from bitvec.converters.sklearn.writer import to_sklearn
+from bitvec.converters.sklearn.write import to_sklearn
 from bitvec.core import reference, transforms
 from bitvec.core.forest import Forest
 from bitvec.core.leaves import Leaves

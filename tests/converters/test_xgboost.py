@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import bitvec
-from bitvec.converters.xgboost import model as converter
+from bitvec.converters.xgboost import read as converter
 from bitvec.core import reference, transforms
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind, MissingRule, Relation, set_codes

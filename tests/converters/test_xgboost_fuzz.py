@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from xgboost_binary import N_FEATURES, binary
 
-from bitvec.converters.xgboost import model as converter
+from bitvec.converters.xgboost import read as converter
 from bitvec.core import reference
 from bitvec.core.forest import Forest
 from bitvec.errors import FileFormatError, InvalidForestError, UnsupportedModelError

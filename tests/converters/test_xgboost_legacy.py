@@ -16,7 +16,7 @@ from xgboost_binary import N_FEATURES, binary, header, text
 
 from bitvec.converters.signatures import is_xgboost_binary
 from bitvec.converters.xgboost import legacy
-from bitvec.converters.xgboost import model as converter
+from bitvec.converters.xgboost import read as converter
 from bitvec.core import reference
 from bitvec.errors import FileFormatError, InvalidForestError, UnsupportedModelError
 

@@ -20,7 +20,7 @@ from bitvec.converters import ubjson
 from bitvec.converters.xgboost import base_scores, convert, to_xgboost
 from bitvec.converters.xgboost.document import parse, plain
 from bitvec.converters.xgboost.objectives import OBJECTIVES
-from bitvec.converters.xgboost.writer import to_document
+from bitvec.converters.xgboost.write import to_document
 from bitvec.core import reference
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest

@@ -9,7 +9,7 @@ import pytest
 
 import bitvec
 from bitvec.converters.ydf import convert, oracle_of
-from bitvec.converters.ydf.model import lift
+from bitvec.converters.ydf.read import lift
 from bitvec.core import reference
 from bitvec.core.node_tests import Kind
 from bitvec.errors import FileFormatError, InvalidForestError, UnsupportedModelError

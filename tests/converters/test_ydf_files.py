@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bitvec.converters.ydf.model import convert
+from bitvec.converters.ydf.read import convert
 from bitvec.core import reference
 from bitvec.core.forest import Forest
 from bitvec.errors import BitvecError

@@ -645,7 +645,7 @@ def test_a_forest_of_scikit_learn_is_covered_and_agrees_bit_for_bit():
 
 def test_a_booster_of_xgboost_is_compared_down_to_labels_and_stored_leaves():
     xgboost = pytest.importorskip("xgboost")
-    from bitvec.converters.xgboost import model as converter
+    from bitvec.converters.xgboost import read as converter
 
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 4))

@@ -10,8 +10,8 @@ from typing import Any, Final
 import numpy as np
 
 from bitvec.converters.catboost.categories import Column
-from bitvec.converters.catboost.model import Lifted, lift, spread
-from bitvec.converters.catboost.opened import library, opened_here
+from bitvec.converters.catboost.open import library, opened_here
+from bitvec.converters.catboost.read import Lifted, lift, spread
 from bitvec.converters.catboost.walker import source_trees
 from bitvec.converters.naming import naming
 from bitvec.core.arrays import Array

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from bitvec.converters.lightgbm.model import forest_of
-from bitvec.converters.lightgbm.opened import booster_of, open_model
+from bitvec.converters.lightgbm.open import booster_of, open_model
+from bitvec.converters.lightgbm.read import forest_of
 from bitvec.converters.lightgbm.walker import source_trees
 from bitvec.converters.naming import naming
 from bitvec.core.arrays import Array

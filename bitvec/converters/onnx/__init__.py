@@ -7,7 +7,7 @@ from bitvec.errors import MissingLibraryError
 if find_spec("onnx") is None:
     raise MissingLibraryError("onnx", "onnx", "Reading or writing an ONNX model")
 
-from bitvec.converters.onnx.reader import convert, oracle_of
-from bitvec.converters.onnx.writer import to_onnx
+from bitvec.converters.onnx.read import convert, oracle_of
+from bitvec.converters.onnx.write import to_onnx
 
 __all__ = ["convert", "oracle_of", "to_onnx"]

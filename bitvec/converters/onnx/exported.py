@@ -20,7 +20,7 @@ from bitvec.converters.onnx.operator import Operator, read_by_positions
 from bitvec.converters.onnx.schema import ENSEMBLE, Mode
 from bitvec.converters.onnx.stored_inputs import stored_inputs
 from bitvec.converters.onnx.trees import Trees, lift
-from bitvec.converters.onnx.writer import FORM, to_onnx
+from bitvec.converters.onnx.write import FORM, to_onnx
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import CodeRule, Kind, MissingRule, NodeTests

@@ -9,8 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bitvec.converters.sklearn.model import convert, oracle_of, round_down
-    from bitvec.converters.sklearn.writer import to_sklearn
+    from bitvec.converters.sklearn.read import convert, oracle_of, round_down
+    from bitvec.converters.sklearn.write import to_sklearn
 
 _HOME = {"convert": "model", "round_down": "model", "oracle_of": "model", "to_sklearn": "writer"}
 

@@ -10,7 +10,7 @@ from jaxtyping import Float64
 
 from bitvec.converters.native import tao
 from bitvec.converters.native.estimators import is_estimator, is_fitted
-from bitvec.converters.native.model import convert as lift_native
+from bitvec.converters.native.read import convert as lift_native
 from bitvec.converters.native.tree import NativeTree
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
@@ -177,7 +177,7 @@ def _forest_of(start: Any) -> Forest:
         held: Forest = start.forest_
         return held
     if type(start).__module__.startswith("sklearn."):
-        from bitvec.converters.sklearn.model import convert
+        from bitvec.converters.sklearn.read import convert
 
         lifted: Forest = convert(start)
         return lifted

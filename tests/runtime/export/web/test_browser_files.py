@@ -47,7 +47,7 @@ def test_rows_of_a_file_are_predicted_as_by_predict(browser, iris):
 
 def test_missing_values_of_xgboost_are_predicted_as_by_predict(browser):
     xgboost = pytest.importorskip("xgboost")
-    writer = pytest.importorskip("bitvec.converters.onnx.writer")
+    writer = pytest.importorskip("bitvec.converters.onnx.write")
     data = datasets.load_breast_cancer(as_frame=True)
     X = data.data.mask(np.random.default_rng(0).random(data.data.shape) < 0.2)
     model = xgboost.XGBClassifier(n_estimators=40, max_depth=5).fit(X, data.target)

@@ -61,7 +61,7 @@ def to_sklearn(forest: Forest) -> Any:
 
     Examples
     --------
-    >>> from bitvec.converters.sklearn.model import convert
+    >>> from bitvec.converters.sklearn.read import convert
     >>> tree = DecisionTreeRegressor().fit([[0.0], [1.0]], [10.0, 20.0])
     >>> to_sklearn(convert(tree)).predict([[0.5], [0.75]]).tolist()
     [10.0, 20.0]

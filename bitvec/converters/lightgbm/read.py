@@ -25,7 +25,7 @@ import numpy as np
 
 from bitvec.converters.lightgbm.categories import code_books
 from bitvec.converters.lightgbm.objectives import Link, link_of
-from bitvec.converters.lightgbm.opened import Opened, open_model
+from bitvec.converters.lightgbm.open import Opened, open_model
 from bitvec.converters.lightgbm.text import ModelText, integer
 from bitvec.converters.lightgbm.trees import read_trees
 from bitvec.converters.naming import naming

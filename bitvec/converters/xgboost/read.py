@@ -43,7 +43,7 @@ from bitvec.converters.xgboost.document import (
     require_known,
 )
 from bitvec.converters.xgboost.objectives import Objective, base_margin, objective_named
-from bitvec.converters.xgboost.opened import Opened, open_model
+from bitvec.converters.xgboost.open import Opened, open_model
 from bitvec.converters.xgboost.trees import read_trees
 from bitvec.converters.xgboost.walker import source_trees
 from bitvec.core.arrays import Array

@@ -32,7 +32,7 @@ from bitvec.converters.catboost.categories import Column, columns_of
 from bitvec.converters.catboost.document import Document, member, numbers
 from bitvec.converters.catboost.features import Features, read_features
 from bitvec.converters.catboost.losses import Answer, answer_of, loss_name
-from bitvec.converters.catboost.opened import Opened, open_model
+from bitvec.converters.catboost.open import Opened, open_model
 from bitvec.converters.catboost.trees import read_trees
 from bitvec.converters.category_sets import pack
 from bitvec.converters.naming import naming
