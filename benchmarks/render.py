@@ -16,7 +16,7 @@ from importlib import import_module
 from pathlib import Path
 
 from benchmarks.report import RESULTS
-from bitvec.converters.formats import FORMATS
+from bitvec.converters.dispatch import FORMATS
 from bitvec.runtime.export.onnx_targets import TARGETS
 
 ROOT = Path(__file__).parent.parent
@@ -78,8 +78,8 @@ def formats() -> str:
         lines = [f"### {source.name}", ""]
         if source.made_by:
             lines += [f"A file: `{source.made_by}`.", ""]
-        lines += ["| | |", "|---|---|", f"| lifts | {', '.join(source.lifts)} |"]
-        lines += [f"| refused: {what} | {why} |" for what, why in source.refuses]
+        lines += ["| | |", "|---|---|", f"| lifts | {', '.join(source.supported)} |"]
+        lines += [f"| refused: {what} | {why} |" for what, why in source.unsupported]
         if source.writes:
             lines.append(f'| written back | `bitvec.export(forest, path, to="{source.writes}")` |')
         parts.append("\n".join(lines))

@@ -43,13 +43,13 @@ def _exported(suffix: str, dtype: type = np.float32) -> Callable[[Path, int], Pa
 
 
 def _sklearn(path: Path, depth: int) -> Any:
-    from bitvec.converters.sklearn import to_sklearn
+    from bitvec.converters.sklearn.write import to_sklearn
 
     return to_sklearn(chain(depth))
 
 
 def _treelite(path: Path, depth: int) -> Any:
-    from bitvec.converters.treelite import to_treelite
+    from bitvec.converters.treelite.write import to_treelite
 
     return to_treelite(chain(depth))
 

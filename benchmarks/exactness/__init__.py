@@ -1,4 +1,4 @@
-"""Is every conversion exact? A row a model, over all options that `converters.formats` names.
+"""Is every conversion exact? A row a model, over all options that `converters` name.
 
     python -m benchmarks.exactness --models FOLDER --data FOLDER [--json] [--quick] [--save]
 

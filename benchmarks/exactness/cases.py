@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from bitvec.converters.formats import FORMATS
+from bitvec.converters.dispatch import FORMATS
 
-OPTIONS = {source.name: source.lifts for source in FORMATS}
+OPTIONS = {source.name: source.supported for source in FORMATS}
 
 
 class Made(NamedTuple):
@@ -38,7 +38,7 @@ class Case:
     name : str
         Distinct, for people: what was trained on what.
     format : str
-        Name of an entry of `bitvec.converters.formats.FORMATS`.
+        Name of an entry of `bitvec.converters.dispatch.FORMATS`.
     options : tuple of str
         Among that entry's `lifts`: those that this model really exercises.
     make : callable

@@ -13,13 +13,13 @@ import bitvec
 from benchmarks.exactness.cases import Case
 from benchmarks.exactness.verdicts import VERDICTS, WRONG, sampled
 from benchmarks.report import Row
-from bitvec.converters import formats
+from bitvec.converters.dispatch import FORMATS
 from bitvec.core.forest import Forest
 from bitvec.errors import UnsupportedModelError
 from bitvec.runtime.export.writing import WRITERS
 from bitvec.verify.certificates.frame_result import DIFFER, EQUAL
 
-WRITES = {source.name: source.writes for source in formats.FORMATS}
+WRITES = {source.name: source.writes for source in FORMATS}
 
 
 def measure(case: Case, folder: Path) -> Row:

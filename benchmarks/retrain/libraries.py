@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from benchmarks.retrain.data import Array, Split
-from bitvec.converters.formats import Target
+from bitvec.converters.format import Target
 
 Size = dict[str, Any]
 ROUNDS: Final = 100

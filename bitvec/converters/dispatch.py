@@ -1,20 +1,26 @@
-"""Which converter answers for a model or a file: no library is imported to look.
+"""Choice of a converter for a model or a file: no library is imported to choose.
 
 A source model's file is asked in a child process; see `bitvec.verify.workers`.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
-from typing import Any
+from typing import Any, Final
 
-from bitvec.converters import signatures
-from bitvec.converters.formats import FORMATS, Format
-from bitvec.converters.signatures import Content
+from bitvec.converters.catboost import format as catboost
+from bitvec.converters.format import Content, Format
+from bitvec.converters.lightgbm import format as lightgbm
+from bitvec.converters.native import format as native
+from bitvec.converters.onnx import format as onnx
+from bitvec.converters.sklearn import format as sklearn
+from bitvec.converters.treelite import format as treelite
+from bitvec.converters.xgboost import format as xgboost
+from bitvec.converters.ydf import format as ydf
 from bitvec.core.forest import Forest
 from bitvec.errors import FileFormatError, UnsupportedModelError
 from bitvec.files import load_forest
@@ -22,6 +28,18 @@ from bitvec.files.sound import sound
 from bitvec.verify import workers
 from bitvec.verify.oracle import Oracle
 from bitvec.verify.source_trees import SourceTrees
+
+FORMATS: Final = (
+    *sklearn.FORMATS,
+    *xgboost.FORMATS,
+    *lightgbm.FORMATS,
+    *catboost.FORMATS,
+    *treelite.FORMATS,
+    *onnx.FORMATS,
+    *ydf.FORMATS,
+    *native.FORMATS,
+)
+"""In the order in which a file's content is asked about: the surest signatures first."""
 
 
 def is_path(model: Any) -> bool:
@@ -31,7 +49,7 @@ def is_path(model: Any) -> bool:
 
 def is_forest_file(path: str | Path) -> bool:
     """Return whether a file is what `bitvec.save` writes, by its content."""
-    return signatures.is_forest(Content.of(Path(path)))
+    return _is_forest(Content.of(Path(path)))
 
 
 def format_of(model: Any) -> Format:
@@ -59,7 +77,7 @@ def format_of(model: Any) -> Format:
 
 def _format_of_content(content: Content) -> Format:
     path = content.path
-    if signatures.is_pickle(content):
+    if _is_pickle(content):
         raise UnsupportedModelError(
             f"{path} is a pickle, which is never loaded because it can run code: load it yourself "
             "where you trust it, and pass the model object to bitvec.convert, or save it with "
@@ -68,20 +86,19 @@ def _format_of_content(content: Content) -> Format:
     for candidate in FORMATS:
         if candidate.recognises is not None and candidate.recognises(content):
             return candidate
-    if signatures.is_compressed(content):
+    if _is_compressed(content):
         raise UnsupportedModelError(
             f"{path} must be a model file, got a compressed file: decompress it first, unless it "
             "is a joblib file, which is a pickle and never loaded; pass the model object instead."
         )
-    if content.head.startswith(b"PK\x03\x04") and not content.members:
+    if content.is_zip and not content.members:
         raise FileFormatError(
             f"{path} must be whole, got a damaged zip archive (a .skops file?): copy it again."
         )
-    if signatures.is_lightgbm_dump(content):
-        raise UnsupportedModelError(
-            f"{path} must be a model file, got the JSON of LightGBM's dump_model: save the model "
-            "with booster.save_model('model.txt')."
-        )
+    for candidate in FORMATS:
+        for recognises, what in candidate.mistaken:
+            if recognises(content):
+                raise UnsupportedModelError(f"{path} must be a model file, got {what}.")
     known = "; ".join(f"{f.name}, {f.made_by}" for f in FORMATS if f.made_by)
     begins = "a directory" if path.is_dir() else f"a file that begins with {content.head[:8]!r}"
     raise UnsupportedModelError(
@@ -90,7 +107,7 @@ def _format_of_content(content: Content) -> Format:
 
 
 def convert(model: Any) -> Forest:
-    """Lift a trained model, or the file of one, into a Forest that predicts exactly as it does.
+    """Convert a trained model, or the file of one, into a Forest that predicts exactly as it does.
 
     Parameters
     ----------
@@ -116,17 +133,12 @@ def convert(model: Any) -> Forest:
     Forest(1 tree, 2 nodes, 3 leaves, 4 features -> 3 outputs, float32, from sklearn)
     """
     if not is_path(model):
-        forest: Forest = converter(model).convert(model)
+        forest: Forest = format_of(model).module("read").convert(model)
         return forest
     with sound(model, "be a sound model file"):
-        read = load_forest if is_forest_file(model) else converter(model).convert
+        read = load_forest if is_forest_file(model) else format_of(model).module("read").convert
         forest = read(model)
     return forest
-
-
-def converter(model: Any) -> ModuleType:
-    """Return the converter module of a model or path; it offers `convert` and `oracle`."""
-    return import_module(format_of(model).module)
 
 
 def oracle_of(model: Any) -> Oracle:
@@ -148,7 +160,7 @@ def loaded_oracle(model: Any) -> Oracle:
         except FileFormatError:
             if _is_ort(model):
                 raise
-    result = converter(model).oracle_of(model)
+    result = format_of(model).module("oracle").oracle_of(model)
     # A frame cannot be handed to a file's own process.
     return replace(result, of_frame=None) if is_path(model) else result
 
@@ -165,3 +177,25 @@ def _written(path: Any) -> SourceTrees | None:
 
 def _is_ort(path: str | Path) -> bool:
     return Path(path).suffix == ".ort"
+
+
+def _is_forest(content: Content) -> bool:
+    """Return whether this is safetensors: the length of a JSON header in 8 bytes, then it."""
+    return len(content.head) > 8 and content.head[8:9] == b"{" and content.head[7:8] == b"\0"
+
+
+def _is_pickle(content: Content) -> bool:
+    """Return whether this is a pickle, also within a zip archive or written by joblib or torch."""
+    head = content.head
+    if head[:1] == b"\x80" and len(head) > 1 and head[1] <= 5:
+        return True
+    if any(name.endswith(".pkl") for name in content.members):
+        return True
+    return re.match(rb"(\(dp|\(lp|\(i|c)[\w.]+\n", head) is not None
+
+
+def _is_compressed(content: Content) -> bool:
+    """Return whether this is gzip, bzip2, xz, zlib (joblib's own choice) or zstandard."""
+    head = content.head
+    zlib = head[:1] == b"x" and len(head) > 1 and int.from_bytes(head[:2]) % 31 == 0
+    return zlib or head.startswith((b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd"))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from os import PathLike, fspath
+from typing import Any
 
 from bitvec.errors import FileFormatError, InvalidForestError, UnsupportedModelError
 
@@ -15,3 +17,13 @@ def naming(name: str) -> Iterator[None]:
         yield
     except (FileFormatError, InvalidForestError, UnsupportedModelError) as error:
         raise type(error)(f"{name}: {error}") from error
+
+
+@contextmanager
+def naming_file(model: Any) -> Iterator[None]:
+    """Put the name of a file in front of messages about it; objects have none."""
+    if not isinstance(model, str | PathLike):
+        yield
+        return
+    with naming(str(fspath(model))):
+        yield

@@ -14,9 +14,10 @@ import pytest
 
 import bitvec
 from bitvec.cli.rows import read_rows
-from bitvec.converters import catboost as converter
+from bitvec.converters.catboost.oracle import oracle_of
+from bitvec.converters.catboost.read import convert
 from bitvec.core import reference, transforms
-from bitvec.core.city_hash import text_with_hash
+from bitvec.core.city_hash import category_hash, text_with_hash
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind
 from bitvec.core.output import PostTransform
@@ -116,7 +117,7 @@ def probes(forest: Forest, n: int = 300) -> np.ndarray:
 
 def assert_same(model: Any) -> Forest:
     """The forest of a model and the model agree on leaves, raw scores and labels."""
-    forest, oracle = converter.convert(model), converter.oracle_of(model)
+    forest, oracle = convert(model), oracle_of(model)
     rows = probes(forest)
     exits = reference.exit_leaves(forest, rows)
     raw = reference.raw(forest, rows)
@@ -152,8 +153,8 @@ def test_every_kind_of_tree_answers_alike(policy, loss, tmp_path):
 
 def test_a_binary_file_answers_alike(tmp_path):
     trained("MultiClass", "Lossguide").save_model(str(tmp_path / "m.cbm"))
-    forest = converter.convert(tmp_path / "m.cbm")
-    assert bitvec.certify(forest, converter.oracle_of(tmp_path / "m.cbm")).passed
+    forest = convert(tmp_path / "m.cbm")
+    assert bitvec.certify(forest, oracle_of(tmp_path / "m.cbm")).passed
 
 
 @pytest.mark.parametrize(
@@ -162,8 +163,8 @@ def test_a_binary_file_answers_alike(tmp_path):
 )
 def test_certificates_are_perfect(loss, policy):
     model = trained(loss, policy)
-    forest = converter.convert(model)
-    certificate = bitvec.certify(forest, converter.oracle_of(model))
+    forest = convert(model)
+    certificate = bitvec.certify(forest, oracle_of(model))
     assert certificate.passed, certificate.summary()
 
 
@@ -171,7 +172,7 @@ def test_certificates_are_perfect(loss, policy):
 @pytest.mark.parametrize("policy", ["SymmetricTree", "Lossguide"])
 def test_raw_scores_do_not_depend_on_the_number_of_rows(n, policy):
     model = trained("RMSE", policy, iterations=30, depth=4)
-    forest, oracle = converter.convert(model), converter.oracle_of(model)
+    forest, oracle = convert(model), oracle_of(model)
     rows = probes(forest)
     expected = reference.raw(forest, rows)
     parts = [oracle.raw(rows[at : at + n]) for at in range(0, len(rows), n)]
@@ -220,7 +221,7 @@ def test_a_probability_threshold_moves_the_boundary(tmp_path):
     assert_same(saved(model, tmp_path / "m.json"))
     model.set_probability_threshold(1.0)
     with pytest.raises(UnsupportedModelError, match="between 0 and 1"):
-        converter.convert(model)
+        convert(model)
 
 
 @pytest.mark.parametrize("options", [{"classes_count": 6}, {"class_names": [7, 2, 0, 1]}])
@@ -231,7 +232,7 @@ def test_classes_absent_from_training_have_no_score(options):
     forest = assert_same(model)
     raw = reference.raw(forest, probes(forest))
     assert np.isneginf(raw).all(axis=0).sum() == forest.n_outputs - 3
-    assert bitvec.certify(forest, converter.oracle_of(model)).passed
+    assert bitvec.certify(forest, oracle_of(model)).passed
 
 
 def test_permuted_class_names_permute_the_outputs():
@@ -256,7 +257,7 @@ def test_a_scale_of_zero_is_refused():
     model = trained()
     model.set_scale_and_bias(0.0, [1.0])
     with pytest.raises(UnsupportedModelError, match="scale"):
-        converter.convert(model)
+        convert(model)
 
 
 @pytest.mark.parametrize("mode", ["Min", "Max", "Forbidden"])
@@ -271,7 +272,7 @@ def test_missing_values_go_by_the_nan_mode(mode):
     forest = assert_same(model)
     expected = (forest.tests.feature == 1) & (mode == "Max")
     assert np.array_equal(forest.tests.missing_right, expected)
-    assert bitvec.certify(forest, converter.oracle_of(model)).passed
+    assert bitvec.certify(forest, oracle_of(model)).passed
 
 
 def test_a_model_of_the_best_iterations_holds_these_only():
@@ -295,7 +296,7 @@ def test_a_wrapper_that_answers_otherwise_than_its_loss_is_refused(tmp_path):
     path = saved(trained("Logloss"), tmp_path / "m.json")
     for wrapper in (cb.CatBoostRegressor(), cb.CatBoostRanker()):
         with pytest.raises(UnsupportedModelError, match="plain CatBoost"):
-            converter.convert(wrapper.load_model(str(path), format="json"))
+            convert(wrapper.load_model(str(path), format="json"))
 
 
 class _Squares:
@@ -326,7 +327,7 @@ def test_links_by_catboosts_own_exponential_are_near(loss):
     options = {**QUIET, "iterations": 60, "loss_function": loss}
     y = np.exp(Z[:, 0]) if loss != "MultiClass" else np.digitize(Z[:, 0], [-0.5, 0.5])
     model = cb.CatBoost(options).fit(Z, y)
-    forest, oracle = converter.convert(model), converter.oracle_of(model)
+    forest, oracle = convert(model), oracle_of(model)
     assert any("exponential" in note for note in oracle.notes)
     raw = reference.raw(forest, Z)
     got = transforms.transform(forest.output, raw)
@@ -339,17 +340,17 @@ def test_links_by_catboosts_own_exponential_are_near(loss):
 
 
 def test_the_second_output_of_an_uncertain_regressor_stays_raw():
-    forest = converter.convert(trained("RMSEWithUncertainty"))
+    forest = convert(trained("RMSEWithUncertainty"))
     assert forest.n_outputs == 2
     assert forest.output.post_transform is PostTransform.IDENTITY
-    notes = converter.oracle_of(trained("RMSEWithUncertainty")).notes
+    notes = oracle_of(trained("RMSEWithUncertainty")).notes
     assert any("exp(2x)" in note for note in notes)
 
 
 def test_a_file_holds_the_model_to_the_last_bit(tmp_path):
     model = trained(policy="Depthwise")
     path = saved(model, tmp_path / "m.json")
-    a, b = converter.convert(model), converter.convert(path)
+    a, b = convert(model), convert(path)
     assert np.array_equal(a.v, b.v)
     assert np.array_equal(np.asarray(a.output.base_score), np.asarray(b.output.base_score))
 
@@ -359,11 +360,11 @@ def test_a_file_is_lifted_without_the_library(tmp_path, monkeypatch):
     binary = tmp_path / "m.cbm"
     trained().save_model(str(binary))
     monkeypatch.setitem(sys.modules, "catboost", None)
-    assert converter.convert(path).n_trees == QUIET["iterations"]
+    assert convert(path).n_trees == QUIET["iterations"]
     with pytest.raises(MissingLibraryError):
-        converter.oracle_of(path)
+        oracle_of(path)
     # A binary file is opened by the library in a process of its own.
-    assert converter.convert(binary).n_trees == QUIET["iterations"]
+    assert convert(binary).n_trees == QUIET["iterations"]
 
 
 # Categories
@@ -381,7 +382,7 @@ def test_hashes_are_the_librarys_own(tmp_path):
     found = {entry["value"]: entry["hash"] for entry in info["cat_features_hash"]}
     assert found.keys() == set(texts)
     for text, hashed in found.items():
-        assert converter.category_hash(text) % 2**32 == hashed
+        assert category_hash(text) % 2**32 == hashed
 
 
 @pytest.mark.parametrize("hashed", [0, 1, -1, 2**31 - 1, -(2**31), 123456789])
@@ -389,7 +390,7 @@ def test_texts_of_a_hash_have_it(hashed):
     text = text_with_hash(hashed)
     assert text.isascii()
     assert text.isprintable()
-    assert converter.category_hash(text) == hashed
+    assert category_hash(text) == hashed
 
 
 def test_texts_of_a_frame_find_their_categories(tmp_path):
@@ -407,8 +408,8 @@ def test_texts_of_a_frame_find_their_categories(tmp_path):
     every = {*X[:, 3], *X[:, 5]}
     model.save_model(str(tmp_path / "m.cbm"))
     without = saved(model, tmp_path / "without.json", texts=False)
-    lifted = [converter.convert(each) for each in (path, model, without, tmp_path / "m.cbm")]
-    lifted += [converter.convert(model, categories=texts) for texts in (every, ["x", "1", "new"])]
+    lifted = [convert(each) for each in (path, model, without, tmp_path / "m.cbm")]
+    lifted += [convert(model, categories=texts) for texts in (every, ["x", "1", "new"])]
     assert [forest.inputs.hashed != () for forest in lifted] == [0, 1, 1, 1, 0, 1]
     for forest in lifted:
         with warnings.catch_warnings():
@@ -419,18 +420,18 @@ def test_texts_of_a_frame_find_their_categories(tmp_path):
 
 def test_given_texts_are_those_that_a_file_holds(tmp_path):
     model = trained(policy="Depthwise")
-    a = converter.convert(saved(model, tmp_path / "m.json"))
-    b = converter.convert(model, categories=[*X[:, 3], *X[:, 4], *X[:, 5]])
+    a = convert(saved(model, tmp_path / "m.json"))
+    b = convert(model, categories=[*X[:, 3], *X[:, 4], *X[:, 5]])
     assert a.inputs.categories == b.inputs.categories
     rows = probes(b)
     assert np.array_equal(
-        converter.oracle_of(model, categories={*X[:, 3], *X[:, 5]}).raw(rows),
+        oracle_of(model, categories={*X[:, 3], *X[:, 5]}).raw(rows),
         reference.raw(b, rows),
     )
 
 
 def test_whole_numbers_are_codes_themselves():
-    forest = converter.convert(trained(policy="Depthwise"))
+    forest = convert(trained(policy="Depthwise"))
     on_wholes = forest.tests.feature == 4
     assert on_wholes.any()
     assert set(forest.tests.kind[on_wholes]) == {Kind.EQUAL}
@@ -440,11 +441,11 @@ def test_whole_numbers_are_codes_themselves():
 
 
 def test_hashes_stand_for_texts_that_are_not_known():
-    forest = converter.convert(trained(policy="Depthwise"))
+    forest = convert(trained(policy="Depthwise"))
     assert forest.inputs.categories is not None
     book = forest.inputs.categories[3]
     assert book is not None
-    assert set(book) <= {converter.category_hash(text) for text in ("x", "y", "zé", "")}
+    assert set(book) <= {category_hash(text) for text in ("x", "y", "zé", "")}
 
 
 @pytest.mark.parametrize("kind", ["str", "category"])
@@ -487,7 +488,7 @@ def test_whole_numbers_and_booleans_among_texts_are_hashed_as_catboost_hashes_th
 def test_numbers_of_a_frame_are_not_taken_for_codes_of_texts(tmp_path):
     """A category 1 that tests do not know must not become the text of code 1."""
     pandas = pytest.importorskip("pandas")
-    forest = converter.convert(saved(trained(policy="Depthwise"), tmp_path / "m.json"))
+    forest = convert(saved(trained(policy="Depthwise"), tmp_path / "m.json"))
     frame = pandas.DataFrame({str(j): X[:, j] for j in range(6)})
     for column in ("3", "5"):
         wrong = frame.copy()
@@ -499,7 +500,7 @@ def test_numbers_of_a_frame_are_not_taken_for_codes_of_texts(tmp_path):
 def test_a_text_that_is_a_number_is_the_number(tmp_path):
     pandas = pytest.importorskip("pandas")
     model = trained(policy="Depthwise")
-    forest = converter.convert(saved(model, tmp_path / "m.json"))
+    forest = convert(saved(model, tmp_path / "m.json"))
     frame = pandas.DataFrame({str(j): X[:, j] for j in range(6)})
     texts = frame.assign(**{"5": pandas.Categorical(np.where(X[:, 5] == "1", "1", "2"))})
     numbers = frame.assign(**{"5": pandas.Categorical(np.where(X[:, 5] == "1", 1, 2))})
@@ -541,7 +542,7 @@ def document(**changes: Any) -> dict[str, Any]:
 def lifted(tmp_path: Path, **changes: Any) -> Forest:
     path = tmp_path / "m.json"
     path.write_text(json.dumps(document(**changes)))
-    return converter.convert(path)
+    return convert(path)
 
 
 def test_a_document_is_read_as_it_says(tmp_path):
@@ -570,7 +571,7 @@ def test_trees_of_other_shapes_are_chains_too(tmp_path):
     del changed["oblivious_trees"]
     path = tmp_path / "m.json"
     path.write_text(json.dumps(changed))
-    assert converter.convert(path).n_nodes == 90
+    assert convert(path).n_nodes == 90
 
 
 DAMAGED: dict[str, dict[str, Any]] = {
@@ -630,7 +631,7 @@ def test_what_is_no_document_is_refused(data, tmp_path):
     path = tmp_path / "m.json"
     path.write_bytes(data)
     with pytest.raises((FileFormatError, UnsupportedModelError)):
-        converter.convert(path)
+        convert(path)
 
 
 def test_a_split_must_say_what_its_feature_says(tmp_path):
@@ -645,7 +646,7 @@ def test_statistics_of_categories_are_refused_by_name():
         cb.Pool(X, Y, cat_features=CATEGORIES, feature_names=list("abcdef"))
     )
     with pytest.raises(UnsupportedModelError, match=r"CTR.*'d'"):
-        converter.convert(model)
+        convert(model)
 
 
 @pytest.mark.parametrize("kind", ["text", "embedding"])
@@ -659,17 +660,17 @@ def test_texts_and_embeddings_are_refused_by_name(kind):
     rows = cb.Pool(Z, (Y > 0).astype(int), **{f"{kind}_features": [1]}, feature_names=["a", "b"])
     model = cb.CatBoostClassifier(**{**QUIET, "iterations": 3}).fit(rows)
     with pytest.raises(UnsupportedModelError, match=r"'b'"):
-        converter.convert(model)
+        convert(model)
 
 
 def test_an_unfitted_model_is_refused():
     with pytest.raises(UnsupportedModelError, match="fitted"):
-        converter.convert(cb.CatBoostClassifier())
+        convert(cb.CatBoostClassifier())
 
 
 def test_another_object_is_refused():
     with pytest.raises(UnsupportedModelError, match="CatBoost"):
-        converter.convert(3)
+        convert(3)
 
 
 def test_a_damaged_binary_file_is_refused(tmp_path):
@@ -678,11 +679,11 @@ def test_a_damaged_binary_file_is_refused(tmp_path):
     data = bytearray(path.read_bytes())
     path.write_bytes(data[: len(data) // 2])
     with pytest.raises(FileFormatError, match="catboost"):
-        converter.convert(path)
+        convert(path)
 
 
 def test_rows_of_another_width_are_refused():
-    oracle = converter.oracle_of(trained())
+    oracle = oracle_of(trained())
     with pytest.raises(InputError, match="6 features"):
         oracle.raw(np.zeros((2, 5), np.float32))
 
@@ -690,7 +691,7 @@ def test_rows_of_another_width_are_refused():
 def test_no_rows_have_no_answers():
     for loss in ("RMSE", "MultiClass", "Logloss"):
         model = trained(loss)
-        forest, oracle = converter.convert(model), converter.oracle_of(model)
+        forest, oracle = convert(model), oracle_of(model)
         none = np.zeros((0, 6), np.float32)
         assert oracle.raw(none).shape == reference.raw(forest, none).shape
         assert oracle.leaf_ids is not None

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bitvec.converters import catboost as converter
+from bitvec.converters.catboost.read import convert
 from bitvec.core import reference
 from bitvec.errors import BitvecError
 
@@ -71,7 +71,8 @@ ASK = """
 import os, signal, sys
 import numpy as np
 import catboost
-from bitvec.converters.catboost import oracle as oracles, oracle_of
+from bitvec.converters.catboost import oracle as oracles
+from bitvec.converters.catboost.oracle import oracle_of
 
 folder = sys.argv[1]
 X = np.load(folder + "/X.npy")
@@ -116,7 +117,7 @@ def fuzz(folder: Path, count: int, seed: int) -> None:
         path = folder / f"{index}.fuzzed"
         path.write_bytes(data)
         try:
-            forests[index] = converter.convert(path)
+            forests[index] = convert(path)
         except BitvecError:
             path.unlink()
     assert all(index in forests for index in range(len(originals)))

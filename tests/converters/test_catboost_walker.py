@@ -11,7 +11,8 @@ from walker_laws import assert_walks_to_the_leaves_of, catalogue
 
 cb = pytest.importorskip("catboost")
 
-from bitvec.converters.catboost import convert, oracle_of  # noqa: E402
+from bitvec.converters.catboost.oracle import oracle_of  # noqa: E402
+from bitvec.converters.catboost.read import convert  # noqa: E402
 from bitvec.core.node_tests import Kind  # noqa: E402
 
 MODELS = catalogue("test_catboost")

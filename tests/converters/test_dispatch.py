@@ -15,7 +15,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import bitvec
 from bitvec.converters import dispatch
-from bitvec.converters.formats import FORMATS
+from bitvec.converters.dispatch import FORMATS
 from bitvec.errors import InputError, UnsupportedModelError
 
 X, y = load_iris(return_X_y=True)
@@ -155,9 +155,11 @@ def test_objects_are_recognised_by_class_also_of_subclasses():
             bitvec.convert(thing)
 
 
-def test_every_format_has_a_converter_and_says_what_it_lifts():
+def test_every_format_has_a_converter_and_says_what_it_supports():
     for source in FORMATS:
-        assert importlib.util.find_spec(source.module) is not None, source.module
-        assert source.lifts, source.name
-        assert len(set(source.lifts)) == len(source.lifts)
+        for role in ("read", "oracle"):
+            module = f"bitvec.converters.{source.folder}.{role}"
+            assert importlib.util.find_spec(module) is not None, module
+        assert source.supported, source.name
+        assert len(set(source.supported)) == len(source.supported)
         assert (source.recognises is None) == (not source.made_by)

@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 
 import bitvec
-from bitvec.converters import lightgbm as converter
 from bitvec.converters.lightgbm.open import Opened
-from bitvec.converters.lightgbm.read import forest_of
+from bitvec.converters.lightgbm.oracle import oracle_of
+from bitvec.converters.lightgbm.read import convert, forest_of
 from bitvec.converters.lightgbm.text import parse
+from bitvec.converters.lightgbm.write import to_lightgbm
 from bitvec.core import reference, transforms
 from bitvec.core.node_tests import ZERO_THRESHOLD, CodeRule, Kind, MissingRule
 from bitvec.errors import FileFormatError, MissingLibraryError, UnsupportedModelError
@@ -77,7 +78,7 @@ def probes(n_features: int = 5, n: int = 1500) -> np.ndarray:
 
 def assert_same(model: Any, X: np.ndarray) -> None:
     """The forest of a model and the model agree on leaves and raw scores."""
-    forest, oracle = converter.convert(model), converter.oracle_of(model)
+    forest, oracle = convert(model), oracle_of(model)
     predictor = bitvec.compile(forest, engine="reference")
     exits = predictor.engine.exit_leaves(X)
     assert forest.source is not None
@@ -115,7 +116,7 @@ BOOSTINGS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("objective", ["regression", "binary", "multiclass"])
 def test_raw_scores_of_a_random_forest_are_means_of_which_it_gives_the_sums(objective):
     model, X = trained(objective, **BOOSTINGS["rf"]), probes()
-    forest = converter.convert(model)
+    forest = convert(model)
     sums = model.predict(X, raw_score=True, num_threads=1).reshape(len(X), -1)
     raw = bitvec.compile(forest).raw(X)
     assert np.array_equal(raw, sums / model.current_iteration())
@@ -132,7 +133,7 @@ def test_every_objective_answers_alike(objective, boosting):
     model = trained(objective, **BOOSTINGS[boosting])
     X = probes()
     assert_same(model, X)
-    forest = converter.convert(model)
+    forest = convert(model)
     got = transforms.transform(forest.output, reference.raw(forest, X[:300]))
     expected = model.predict(X[:300], num_threads=1).reshape(got.shape)
     # exp and log1p alone are NumPy's own, which may round otherwise than those of the C library
@@ -180,7 +181,7 @@ def test_wrappers_give_labels_of_any_kind_and_their_probabilities(kind, n_classe
     names = {"text": ["b", "a", "c"], "whole": [7, -3, 12], "real": [4.0, -1.0, 2.0]}
     labels = np.array(names.get(kind, [True, False]))[y]
     model = lgb.LGBMClassifier(n_estimators=4, **QUIET).fit(X, labels)
-    forest, oracle = bitvec.convert(model), converter.oracle_of(model)
+    forest, oracle = bitvec.convert(model), oracle_of(model)
     certificate = bitvec.certify(forest, model, X)
     assert certificate.passed, str(certificate)
     assert "labels" in certificate.compared
@@ -192,15 +193,15 @@ def test_wrappers_give_labels_of_any_kind_and_their_probabilities(kind, n_classe
 
 def test_a_text_of_classes_gives_probabilities_but_no_labels(tmp_path):
     trained("multiclass").save_model(tmp_path / "model.txt")
-    oracle = converter.oracle_of(tmp_path / "model.txt")
+    oracle = oracle_of(tmp_path / "model.txt")
     assert oracle.predict is None
     assert oracle.scores is not None
-    assert converter.oracle_of(trained()).scores is None
+    assert oracle_of(trained()).scores is None
 
 
 def test_leaf_values_are_those_that_the_library_shows():
     model = trained("multiclass")
-    tree, leaf, v = converter.oracle_of(model).leaf_values()
+    tree, leaf, v = oracle_of(model).leaf_values()
     expected = [model.get_leaf_output(int(t), int(i)) for t, i in zip(tree, leaf, strict=True)]
     assert np.array_equal(v[:, 0], expected)
 
@@ -208,7 +209,7 @@ def test_leaf_values_are_those_that_the_library_shows():
 @pytest.mark.parametrize("objective", ["binary", "multiclass", "multiclassova", "cross_entropy"])
 def test_probabilities_equal_the_library_s_bit_for_bit(objective):
     model, X = trained(objective, 20), probes()
-    forest = converter.convert(model)
+    forest = convert(model)
     got = transforms.transform(forest.output, reference.raw(forest, X))
     assert np.array_equal(got, model.predict(X, num_threads=1).reshape(got.shape))
 
@@ -227,7 +228,7 @@ def test_linear_leaves_read_tiny_values_as_zero():
         stump = _with_tree(text, "threshold=0.5\ndecision_type=10", linear)
         model = lgb.Booster(model_str=stump)
         assert_same(model, X)
-        forest = converter.convert(model)
+        forest = convert(model)
         expected = model.predict(X, num_threads=1)
         assert np.array_equal(bitvec.compile(forest).raw(X).ravel(), expected, equal_nan=True)
 
@@ -267,7 +268,7 @@ def test_each_missing_type_and_direction_answers_alike(decision, threshold):
 
 
 def test_codes_in_the_set_go_left_and_all_others_right():
-    forest = converter.convert(trained())
+    forest = convert(trained())
     is_set = forest.tests.kind == Kind.SET
     assert is_set.any()
     assert not is_set.all()
@@ -276,7 +277,7 @@ def test_codes_in_the_set_go_left_and_all_others_right():
 
 
 def test_zero_as_missing_is_a_missing_rule():
-    rules = converter.convert(trained(zero_as_missing=True)).tests.missing_rule
+    rules = convert(trained(zero_as_missing=True)).tests.missing_rule
     assert np.any(rules == MissingRule.NAN_OR_ZERO)
 
 
@@ -285,8 +286,8 @@ def test_models_stop_at_their_best_iteration():
     model = lgb.LGBMClassifier(n_estimators=60, **QUIET, learning_rate=0.5)
     model.fit(X[:300], y[:300], eval_set=[(X[300:], y[300:])], callbacks=[lgb.early_stopping(3)])
     assert model.best_iteration_ < 30
-    assert converter.convert(model).n_trees == model.best_iteration_
-    assert converter.convert(model.booster_).n_trees == model.best_iteration_
+    assert convert(model).n_trees == model.best_iteration_
+    assert convert(model.booster_).n_trees == model.best_iteration_
     assert_same(model, X)
 
 
@@ -305,7 +306,7 @@ def test_a_custom_objective_gives_raw_scores():
     model = lgb.LGBMRegressor(
         objective=lambda label, score: (score - label, np.ones_like(score)), **QUIET
     ).fit(X, y)
-    forest = converter.convert(model)
+    forest = convert(model)
     assert forest.output.classes is None
     assert forest.output.post_transform == "identity"
     assert_same(model, X)
@@ -382,7 +383,7 @@ def test_code_books_go_to_the_columns_they_belong_to_or_to_none(name):
         kind not in ("number", "whole", "constant") for kind in kinds.values()
     )
     assert ("code_books" in metadata) == ("pandas_categorical" in metadata) == (not all_placed)
-    again = lgb.Booster(model_str=converter.to_lightgbm(forest))
+    again = lgb.Booster(model_str=to_lightgbm(forest))
     assert again.pandas_categorical == model.booster_.pandas_categorical
     other, _ = framed(**kinds)
     if not all_placed:
@@ -473,13 +474,13 @@ def test_cycles_and_shared_children_are_refused():
 
 def test_what_is_no_fitted_model_is_refused():
     with pytest.raises(UnsupportedModelError, match="fitted"):
-        converter.convert(lgb.LGBMRegressor())
+        convert(lgb.LGBMRegressor())
     with pytest.raises(UnsupportedModelError, match="Booster"):
-        converter.convert(object())
+        convert(object())
     X, y = real("diabetes")
     model = lgb.LGBMRegressor(n_estimators=2, pred_early_stop=True, **QUIET).fit(X, y)
     with pytest.raises(UnsupportedModelError, match="pred_early_stop"):
-        converter.convert(model)
+        convert(model)
 
 
 def test_a_file_needs_no_lightgbm(tmp_path: Path, monkeypatch):
@@ -488,4 +489,4 @@ def test_a_file_needs_no_lightgbm(tmp_path: Path, monkeypatch):
     monkeypatch.setitem(sys.modules, "lightgbm", None)
     assert bitvec.convert(path).n_trees == 5
     with pytest.raises(MissingLibraryError):
-        converter.oracle_of(path)
+        oracle_of(path)

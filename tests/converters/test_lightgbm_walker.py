@@ -11,7 +11,8 @@ from walker_laws import assert_walks_to_the_leaves_of, catalogue
 
 lgb = pytest.importorskip("lightgbm")
 
-from bitvec.converters.lightgbm import convert, oracle_of  # noqa: E402
+from bitvec.converters.lightgbm.oracle import oracle_of  # noqa: E402
+from bitvec.converters.lightgbm.read import convert  # noqa: E402
 from bitvec.core.node_tests import ZERO_THRESHOLD  # noqa: E402
 from bitvec.verify.certificates.proof import prove  # noqa: E402
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from strategies import AXIS, SET, forests, rows
 
 import bitvec
-from bitvec.converters.lightgbm import convert, to_lightgbm
+from bitvec.converters.lightgbm.read import convert
+from bitvec.converters.lightgbm.write import to_lightgbm
 from bitvec.core import reference
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest

@@ -39,8 +39,8 @@ from bitvec.converters.native import (
     from_kddt,
     from_kddt_forest,
     from_tao,
-    oracle_of,
 )
+from bitvec.converters.native.oracle import oracle_of
 from bitvec.core import reference, structure
 from bitvec.core.feature_maps import Identity, Layers, Linear, ReLU
 from bitvec.core.forest import Forest

@@ -18,8 +18,8 @@ from bitvec.converters.native import (
     from_kddt,
     from_tao,
     gaussian_pieces,
-    oracle_of,
 )
+from bitvec.converters.native.oracle import oracle_of
 from bitvec.core.feature_maps import Identity
 from bitvec.core.kernels import box
 from bitvec.errors import BitvecError, InputError, InvalidForestError

@@ -20,8 +20,8 @@ from bitvec.converters.native import (
     from_e2edt,
     from_kddt,
     from_tao,
-    oracle_of,
 )
+from bitvec.converters.native.oracle import oracle_of
 from bitvec.converters.native.walker import is_walked, source_trees
 from bitvec.core.feature_maps import Layers, Linear
 from bitvec.verify.certificates.proof import prove

@@ -191,9 +191,9 @@ def table():
 
 
 def lifted(model):
-    from bitvec.converters import sklearn
+    from bitvec.converters.sklearn import oracle, read
 
-    return sklearn.convert(model), sklearn.oracle_of(model)
+    return read.convert(model), oracle.oracle_of(model)
 
 
 def certify_by_hand(model, X):
@@ -245,7 +245,7 @@ def test_sklearn_regressors_give_their_own_predictions(table):
 @pytest.mark.parametrize("objective", ["reg:squarederror", "binary:logistic", "multi:softprob"])
 def test_xgboost_models_give_their_own_margins_and_leaves(table, objective):
     xgb = pytest.importorskip("xgboost")
-    from bitvec.converters import xgboost
+    from bitvec.converters.xgboost import oracle, read
     from bitvec.runtime.export.onnx import tensor
 
     X, score = table
@@ -256,7 +256,7 @@ def test_xgboost_models_give_their_own_margins_and_leaves(table, objective):
     if objective == "multi:softprob":
         parameters["num_class"] = 3
     model = xgb.train(parameters, xgb.DMatrix(X, label=y), 20)
-    forest, source = xgboost.convert(model), xgboost.oracle_of(model)
+    forest, source = read.convert(model), oracle.oracle_of(model)
     for form in (to_onnx, tensor.to_onnx):
         exported = oracle_of(form(forest, leaves=True))
         assert np.array_equal(exported.raw(X), source.raw(X))

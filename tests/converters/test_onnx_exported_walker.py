@@ -12,8 +12,8 @@ from strategies import ONE_HOT, forests
 from walker_laws import mutants
 
 from bitvec.api import oracle_of as oracle_of_estimator
-from bitvec.converters.onnx import to_onnx
 from bitvec.converters.onnx.exported_walker import exported_trees
+from bitvec.converters.onnx.write import to_onnx
 from bitvec.core.forest import Forest
 from bitvec.core.to_float32 import narrow_tests
 from bitvec.errors import UnsupportedModelError

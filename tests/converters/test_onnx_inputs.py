@@ -11,7 +11,8 @@ import pytest
 pytest.importorskip("onnx")
 
 import bitvec
-from bitvec.converters.onnx import convert, to_onnx
+from bitvec.converters.onnx.read import convert
+from bitvec.converters.onnx.write import to_onnx
 from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
 from bitvec.errors import FileFormatError, InvalidForestError

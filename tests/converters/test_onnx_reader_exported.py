@@ -16,8 +16,9 @@ from strategies import KERNEL, ONE_HOT, forests, forests_with_rows
 from bitvec import certify
 from bitvec import convert as convert_any
 from bitvec.api import oracle_of as oracle_of_estimator
-from bitvec.converters.onnx import to_onnx
-from bitvec.converters.onnx.read import convert, oracle_of
+from bitvec.converters.onnx.oracle import oracle_of
+from bitvec.converters.onnx.read import convert
+from bitvec.converters.onnx.write import to_onnx
 from bitvec.core import reference, transforms
 from bitvec.core.forest import Forest
 from bitvec.core.leaves import Leaves

@@ -13,8 +13,9 @@ from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier, Rando
 from strategies import EQUAL, ONE_HOT, SET, forests_with_rows
 
 import bitvec
-from bitvec.converters.onnx import convert, to_onnx
 from bitvec.converters.onnx.ensemble3 import classifies
+from bitvec.converters.onnx.read import convert
+from bitvec.converters.onnx.write import to_onnx
 from bitvec.core import reference
 from bitvec.core.forest import Forest
 from bitvec.core.graph.interface import Interface

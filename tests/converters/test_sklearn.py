@@ -39,7 +39,9 @@ from sklearn.tree import (
     ExtraTreeRegressor,
 )
 
-from bitvec.converters.sklearn import convert, oracle_of, round_down
+from bitvec.converters.sklearn.nodes import round_down
+from bitvec.converters.sklearn.oracle import oracle_of
+from bitvec.converters.sklearn.read import convert
 from bitvec.core import reference, transforms
 from bitvec.core.forest import Forest
 from bitvec.errors import InputError, InvalidForestError, MissingLibraryError, UnsupportedModelError
@@ -329,7 +331,7 @@ def test_an_unfitted_model_is_refused(kind: type) -> None:
         convert(kind())
 
 
-@pytest.mark.parametrize("thing", [None, 3, "model", RandomForestClassifier, {"tree_": 1}])
+@pytest.mark.parametrize("thing", [None, 3, b"model", RandomForestClassifier, {"tree_": 1}])
 def test_what_is_no_model_is_refused(thing: object) -> None:
     with pytest.raises(UnsupportedModelError, match="must be one of"):
         convert(thing)
@@ -473,6 +475,6 @@ def test_a_missing_library_is_named_with_its_install_command(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "sklearn", None)
-    monkeypatch.delitem(sys.modules, "bitvec.converters.sklearn.read", raising=False)
+    monkeypatch.delitem(sys.modules, "bitvec.converters.sklearn.oracle", raising=False)
     with pytest.raises(MissingLibraryError, match=r'pip install "bitvec-trees\[sklearn\]"'):
-        importlib.import_module("bitvec.converters.sklearn.read")
+        importlib.import_module("bitvec.converters.sklearn.oracle")

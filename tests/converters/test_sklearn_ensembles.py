@@ -20,7 +20,8 @@ from sklearn.linear_model import LinearRegression
 from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier, ExtraTreeRegressor
 
 import bitvec
-from bitvec.converters.sklearn import convert, oracle_of
+from bitvec.converters.sklearn.oracle import oracle_of
+from bitvec.converters.sklearn.read import convert
 from bitvec.core.float_keys import ulps
 from bitvec.core.forest import Forest
 from bitvec.errors import InvalidForestError, UnsupportedModelError

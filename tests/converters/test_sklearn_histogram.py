@@ -12,7 +12,8 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 from threadpoolctl import threadpool_limits
 
 import bitvec
-from bitvec.converters.sklearn import convert, oracle_of
+from bitvec.converters.sklearn.oracle import oracle_of
+from bitvec.converters.sklearn.read import convert
 from bitvec.core.float_keys import ulps
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind

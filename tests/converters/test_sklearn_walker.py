@@ -20,7 +20,8 @@ from sklearn.ensemble import (
 from source_walks import exit_leaves, leaf_ids
 from wrong_forests import wrong
 
-from bitvec.converters.sklearn import convert, oracle_of
+from bitvec.converters.sklearn.oracle import oracle_of
+from bitvec.converters.sklearn.read import convert
 from bitvec.converters.sklearn.walker import source_trees
 from bitvec.converters.sklearn.write import to_sklearn
 from bitvec.core.forest import Forest

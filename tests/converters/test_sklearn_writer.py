@@ -25,7 +25,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTre
 from strategies import forests, rows
 
 import bitvec
-from bitvec.converters.sklearn import convert
+from bitvec.converters.sklearn.read import convert
 from bitvec.converters.sklearn.write import to_sklearn
 from bitvec.core import reference, transforms
 from bitvec.core.forest import Forest

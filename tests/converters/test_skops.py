@@ -35,8 +35,8 @@ from sklearn.tree import DecisionTreeClassifier
 from threadpoolctl import threadpool_limits
 
 import bitvec
-from bitvec.converters import sklearn
-from bitvec.converters.sklearn import skops
+from bitvec.converters.sklearn.oracle import oracle_of
+from bitvec.converters.sklearn.read import convert
 from bitvec.errors import (
     BitvecError,
     FileFormatError,
@@ -99,8 +99,8 @@ def fitted(name: str) -> Any:
 def test_a_file_lifts_to_the_forest_of_the_model(name: str, tmp_path: Path) -> None:
     model = fitted(name)
     skops_io.dump(model, tmp_path / "model.skops")
-    forest = skops.convert(tmp_path / "model.skops")
-    assert forest_digest(forest) == forest_digest(sklearn.convert(model))
+    forest = convert(tmp_path / "model.skops")
+    assert forest_digest(forest) == forest_digest(convert(model))
     assert forest.source.version == version("scikit-learn")
     assert bitvec.certify(forest, tmp_path / "model.skops", IRIS).passed
 
@@ -112,26 +112,26 @@ def test_a_file_is_lifted_without_skops_and_scikit_learn(
     skops_io.dump(fitted("boosting"), path)
     for module in ("skops", "skops.io", "sklearn"):
         monkeypatch.setitem(sys.modules, module, None)
-    assert skops.convert(path).n_trees == 9
+    assert convert(path).n_trees == 9
     with pytest.raises(MissingLibraryError, match=r'pip install "bitvec-trees\[sklearn\]"'):
-        skops.oracle_of(path)
+        oracle_of(path)
 
 
 def test_a_pickle_under_another_name_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "model.skops"
     path.write_bytes(pickle.dumps({"a": 1}))
     with pytest.raises(FileFormatError, match="must be a skops file"):
-        skops.convert(path)
+        convert(path)
 
 
 def test_another_estimator_is_refused_with_what_to_do(tmp_path: Path) -> None:
     path = tmp_path / "model.skops"
     skops_io.dump(make_pipeline(StandardScaler(), DecisionTreeClassifier()).fit(IRIS, Y), path)
     with pytest.raises(UnsupportedModelError, match=r"model\[-1\]` \(a DecisionTreeClassifier"):
-        skops.convert(path)
+        convert(path)
     skops_io.dump(DummyClassifier().fit(IRIS, Y), path)
     with pytest.raises(UnsupportedModelError, match="got DummyClassifier"):
-        skops.convert(path)
+        convert(path)
 
 
 class Stranger:
@@ -143,7 +143,7 @@ def test_objects_of_other_packages_are_refused_and_not_built(tmp_path: Path) -> 
     model.extra = Stranger()
     skops_io.dump(model, tmp_path / "model.skops")
     with pytest.raises(UnsupportedModelError, match="Stranger"):
-        skops.convert(tmp_path / "model.skops")
+        convert(tmp_path / "model.skops")
 
 
 def test_a_file_begins_at_the_scores_of_the_version_that_wrote_it(tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_a_file_begins_at_the_scores_of_the_version_that_wrote_it(tmp_path: Path
         ) -> None:
             attributes(schema)["_sklearn_version"] |= {"content": json.dumps(said), "__id__": -1}
 
-        starts[release] = float(skops.convert(rewritten(path, of_release)).output.base_score[0])
+        starts[release] = float(convert(rewritten(path, of_release)).output.base_score[0])
     # 1.7 keeps probabilities 2**-23 from 0 and 1, 1.8 keeps them 2**-52 away.
     assert starts["1.5.2"] == starts["1.7.1"] == pytest.approx(np.log(2**23 - 1))
     assert starts["1.8.0"] == starts["1.10.0"] == pytest.approx(np.log(2**52 - 1))
@@ -167,7 +167,7 @@ def test_a_file_begins_at_the_scores_of_the_version_that_wrote_it(tmp_path: Path
         del attributes(schema)["_sklearn_version"]
 
     with pytest.raises(UnsupportedModelError, match="which version of scikit-learn"):
-        skops.convert(rewritten(path, of_none))
+        convert(rewritten(path, of_none))
 
 
 # Damage.
@@ -272,7 +272,7 @@ def test_a_damaged_file_is_refused_in_one_sentence(
     model = DecisionTreeClassifier(random_state=0).fit(IRIS, Y)
     assert model.tree_.node_count == 17
     skops_io.dump(model, path)
-    for reading in (skops.convert, skops.oracle_of):
+    for reading in (convert, oracle_of):
         with pytest.raises((FileFormatError, InvalidForestError, UnsupportedModelError)) as caught:
             reading(rewritten(path, damage))
         assert str(caught.value).count(". ") == 0
@@ -285,11 +285,11 @@ def test_no_schema_and_no_json_are_refused(tmp_path: Path) -> None:
         with zipfile.ZipFile(path, "w") as archive:
             archive.writestr("schema.json", schema)
         with pytest.raises(FileFormatError, match="must be a sound skops file"):
-            skops.convert(path)
+            convert(path)
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("other.json", "{}")
     with pytest.raises(FileFormatError, match="without a schema"):
-        skops.convert(path)
+        convert(path)
 
 
 def test_a_file_that_unpacks_to_an_absurd_size_is_refused(tmp_path: Path) -> None:
@@ -300,7 +300,7 @@ def test_a_file_that_unpacks_to_an_absurd_size_is_refused(tmp_path: Path) -> Non
         archive.writestr("schema.json", "{}")
         archive.writestr("zeros.npy", bytes(LEAST_BUDGET + 1))
     with pytest.raises(FileFormatError, match="unpack to at most"):
-        skops.convert(path)
+        convert(path)
 
 
 def test_objects_that_stand_in_many_places_are_paid_for_in_each(tmp_path: Path) -> None:
@@ -319,7 +319,7 @@ def test_objects_that_stand_in_many_places_are_paid_for_in_each(tmp_path: Path) 
         attributes(schema)["estimators_"] = members
 
     with pytest.raises(FileFormatError, match="unpack to at most"):
-        skops.convert(rewritten(path, doubled))
+        convert(rewritten(path, doubled))
 
 
 def test_a_flipped_byte_or_a_cut_is_refused_or_lifts_to_a_sound_forest(tmp_path: Path) -> None:
@@ -333,7 +333,7 @@ def test_a_flipped_byte_or_a_cut_is_refused_or_lifts_to_a_sound_forest(tmp_path:
         content[rng.integers(len(content), size=rng.integers(1, 4))] = rng.integers(256)
         path.write_bytes(content[: rng.integers(len(content) // 2, 2 * len(content))].tobytes())
         try:
-            skops.convert(path)
+            convert(path)
         except BitvecError as error:
             sentences.append(str(error))
     assert len(sentences) > 100
@@ -358,7 +358,7 @@ def test_an_edited_array_is_refused_or_lifts_to_a_sound_forest(tmp_path: Path) -
     for _ in range(150):
         path.write_bytes(whole)
         try:
-            forest = skops.convert(rewritten(path, edited))
+            forest = convert(rewritten(path, edited))
         except BitvecError:
             continue
         lifted += 1

@@ -24,7 +24,7 @@ from sklearn.ensemble import (
 )
 from sklearn.tree import DecisionTreeRegressor
 
-from bitvec.converters.sklearn import skops
+from bitvec.converters.sklearn.read import convert
 from bitvec.core import reference, transforms
 from bitvec.errors import BitvecError
 
@@ -142,8 +142,8 @@ def mutated(original: Parts, rng: np.random.Generator) -> Parts:
 ASK = """
 import os, signal, sys, warnings
 import numpy as np
-import bitvec.converters.sklearn.oracle, skops.io  # the libraries, once for all children
-from bitvec.converters.sklearn import skops
+import skops.io  # the libraries, once for all children
+from bitvec.converters.sklearn.oracle import oracle_of
 
 folder = sys.argv[1]
 X = np.load(folder + "/X.npy")
@@ -156,7 +156,7 @@ for name in sorted(os.listdir(folder)):
             signal.alarm(10)
             os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
             try:
-                asked = skops.oracle_of(folder + "/" + name)
+                asked = oracle_of(folder + "/" + name)
                 np.savez(folder + "/" + name + ".npz", raw=asked.raw(X), label=asked.predict(X))
             except Exception:
                 pass
@@ -183,7 +183,7 @@ def fuzz(folder: Path, count: int, seed: int) -> None:
         path = folder / f"{index}.skops"
         pack(path, schema, parts)
         try:
-            forests[path] = skops.convert(path)
+            forests[path] = convert(path)
         except BitvecError as error:
             sentences.append(str(error))
             path.unlink()

@@ -35,7 +35,8 @@ from treelite.model_builder import (  # noqa: E402
 )
 
 from bitvec.converters.category_sets import SET_WORDS_LIMIT  # noqa: E402
-from bitvec.converters.treelite import convert, oracle_of  # noqa: E402
+from bitvec.converters.treelite.oracle import oracle_of  # noqa: E402
+from bitvec.converters.treelite.read import convert  # noqa: E402
 
 IRIS = data.load_iris(return_X_y=True)
 CANCER = data.load_breast_cancer(return_X_y=True)

@@ -25,7 +25,7 @@ from treelite.model_builder import (  # noqa: E402
     TreeAnnotation,
 )
 
-from bitvec.converters.treelite import convert  # noqa: E402
+from bitvec.converters.treelite.read import convert  # noqa: E402
 
 FORKS = pytest.mark.skipif(not hasattr(os, "fork"), reason="treelite is asked in forks")
 POOL = [0, 0.5, 1, 2, 2.5, 31, 40, 70, -0.0, -1, -0.5, 1e30, 2.0**24, np.nan, np.inf, -np.inf]

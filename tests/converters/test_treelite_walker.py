@@ -16,7 +16,8 @@ from walker_laws import (
 
 treelite = pytest.importorskip("treelite")
 
-from bitvec.converters.treelite import convert, oracle_of  # noqa: E402
+from bitvec.converters.treelite.oracle import oracle_of  # noqa: E402
+from bitvec.converters.treelite.read import convert  # noqa: E402
 
 MODELS = catalogue("test_treelite")
 

@@ -33,7 +33,9 @@ from bitvec.errors import UnsupportedModelError
 
 treelite = pytest.importorskip("treelite")
 
-from bitvec.converters.treelite import convert, oracle_of, to_treelite  # noqa: E402
+from bitvec.converters.treelite.oracle import oracle_of  # noqa: E402
+from bitvec.converters.treelite.read import convert  # noqa: E402
+from bitvec.converters.treelite.write import to_treelite  # noqa: E402
 
 IRIS = data.load_iris(return_X_y=True)
 CANCER = data.load_breast_cancer(return_X_y=True)

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 import bitvec
-from bitvec.converters.xgboost import read as converter
+from bitvec.converters.xgboost.oracle import oracle_of
+from bitvec.converters.xgboost.read import convert
 from bitvec.core import reference, transforms
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind, MissingRule, Relation, set_codes
@@ -143,8 +144,8 @@ def assert_equal_bits(forest: Forest, oracle: Any, rows: np.ndarray) -> None:
 
 def test_raw_scores_and_leaf_ids_equal_those_of_the_library(fitted: tuple[Any, Any]) -> None:
     model, X = fitted
-    forest = converter.convert(model)
-    assert_equal_bits(forest, converter.oracle_of(model), rows_that_decide(forest, X))
+    forest = convert(model)
+    assert_equal_bits(forest, oracle_of(model), rows_that_decide(forest, X))
 
 
 @pytest.mark.parametrize("suffix", [".json", ".ubj"])
@@ -156,9 +157,9 @@ def test_a_saved_file_gives_the_same_forest(
     model.save_model(path)
     # Content decides, not the suffix.
     path = path.rename(tmp_path / "model.of.odd.name")
-    forest, direct = converter.convert(path), converter.convert(model)
+    forest, direct = convert(path), convert(model)
     rows = rows_that_decide(forest, X)
-    assert_equal_bits(forest, converter.oracle_of(path), rows)
+    assert_equal_bits(forest, oracle_of(path), rows)
     for name in ("lo", "mid", "hi", "leaf_ptr"):
         np.testing.assert_array_equal(
             getattr(forest.bitvectors, name), getattr(direct.bitvectors, name)
@@ -174,7 +175,7 @@ def test_a_saved_file_gives_the_same_forest(
 def test_predictions_of_wrappers_are_labels_or_transformed_scores(name: str) -> None:
     data_set, make = MODELS[name]
     model, (X, _) = make(), data(data_set)
-    forest = converter.convert(model)
+    forest = convert(model)
     rows = rows_that_decide(forest, X)
     got = transforms.predictions(forest.output, reference.raw(forest, rows))
     if forest.output.is_classifier:
@@ -189,7 +190,7 @@ def test_predictions_of_wrappers_are_labels_or_transformed_scores(name: str) -> 
 def test_inplace_prediction_has_the_same_bits_as_the_forest() -> None:
     model = booster("diabetes", 20)
     X, _ = data("diabetes")
-    forest = converter.convert(model)
+    forest = convert(model)
     rows = rows_that_decide(forest, X)
     np.testing.assert_array_equal(
         reference.raw(forest, rows)[:, 0], model.inplace_predict(rows, predict_type="margin")
@@ -200,19 +201,19 @@ def test_a_wrapper_stops_at_its_best_iteration_and_a_booster_does_not(tmp_path: 
     model = early_stopped()
     whole = model.get_booster().num_boosted_rounds()
     assert model.best_iteration + 1 < whole
-    assert converter.convert(model).n_trees == model.best_iteration + 1
-    assert converter.convert(model.get_booster()).n_trees == whole
+    assert convert(model).n_trees == model.best_iteration + 1
+    assert convert(model.get_booster()).n_trees == whole
     model.save_model(tmp_path / "wrapper.json")
     model.get_booster().save_model(tmp_path / "booster.json")
-    assert converter.convert(tmp_path / "wrapper.json").n_trees == model.best_iteration + 1
-    assert converter.convert(tmp_path / "booster.json").n_trees == whole
+    assert convert(tmp_path / "wrapper.json").n_trees == model.best_iteration + 1
+    assert convert(tmp_path / "booster.json").n_trees == whole
 
 
 def test_the_sentinel_of_a_wrapper_is_missing() -> None:
-    forest = converter.convert(MODELS["sentinel"][1]())
+    forest = convert(MODELS["sentinel"][1]())
     assert forest.inputs.missing_sentinel == 0.0
     assert np.all(forest.tests.missing_rule == MissingRule.NAN_OR_SENTINEL)
-    plain = converter.convert(booster("diabetes", 1))
+    plain = convert(booster("diabetes", 1))
     assert plain.inputs.missing_sentinel is None
     assert np.all(plain.tests.missing_rule == MissingRule.NAN)
 
@@ -220,7 +221,7 @@ def test_the_sentinel_of_a_wrapper_is_missing() -> None:
 def test_targets_are_groups_with_labels_of_their_own() -> None:
     X, y = data("breast_cancer")
     model = xgb.XGBClassifier(n_estimators=3, n_jobs=1).fit(X, np.stack([y, 1 - y], axis=1))
-    forest = converter.convert(model)
+    forest = convert(model)
     assert forest.output.groups == (1, 1)
     labels = transforms.predictions(forest.output, reference.raw(forest, X[:50]))
     np.testing.assert_array_equal(labels, model.predict(X[:50]))
@@ -235,9 +236,9 @@ def test_the_wrapper_decides_whether_there_are_classes(suffix: str, tmp_path: Pa
     for model, classifies in ((regressor, False), (classifier, True)):
         path = tmp_path / f"model.{suffix}"
         model.save_model(path)
-        assert converter.convert(model).output.is_classifier is classifies
-        assert converter.convert(path).output.is_classifier is classifies
-    assert converter.convert(regressor.get_booster()).output.is_classifier
+        assert convert(model).output.is_classifier is classifies
+        assert convert(path).output.is_classifier is classifies
+    assert convert(regressor.get_booster()).output.is_classifier
 
 
 # Splits on categories.
@@ -287,17 +288,17 @@ def test_splits_on_categories_send_each_code_where_the_library_does(
     name: str, tmp_path: Path
 ) -> None:
     model = category_booster(**CATEGORICAL[name])
-    forest = converter.convert(model)
+    forest = convert(model)
     is_set = forest.tests.kind == Kind.SET
     sizes = [set_codes(forest.tests, node).size for node in np.flatnonzero(is_set).tolist()]
     assert max(sizes) == 1 if name.startswith("one") else max(sizes) > 1
     assert np.any(~is_set)
     assert forest.inputs.categories is None
-    assert_equal_bits(forest, converter.oracle_of(model), code_rows())
+    assert_equal_bits(forest, oracle_of(model), code_rows())
     for suffix in ("json", "ubj"):
         path = tmp_path / f"model.{suffix}"
         model.save_model(path)
-        assert_equal_bits(converter.convert(path), converter.oracle_of(path), code_rows())
+        assert_equal_bits(convert(path), oracle_of(path), code_rows())
 
 
 def test_a_certificate_shows_every_code_of_every_split_on_categories() -> None:
@@ -319,9 +320,9 @@ def test_a_sentinel_is_missing_before_it_is_a_code() -> None:
             feature_types=types,
             enable_categorical=True,
         ).fit(X, y)
-        forest = converter.convert(model)
+        forest = convert(model)
         assert np.any(forest.tests.kind == Kind.SET)
-        assert_equal_bits(forest, converter.oracle_of(model), code_rows())
+        assert_equal_bits(forest, oracle_of(model), code_rows())
 
 
 def categorical_document() -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
@@ -344,7 +345,7 @@ def test_codes_that_float32_skips_are_in_no_set(tmp_path: Path) -> None:
         tree["categories"] = categories
         tree["categories_sizes"] = [len(categories)]
         path.write_text(json.dumps(document))
-        assert_equal_bits(converter.convert(path), converter.oracle_of(path), X)
+        assert_equal_bits(convert(path), oracle_of(path), X)
 
 
 def frame() -> tuple[Any, np.ndarray]:
@@ -375,7 +376,7 @@ def test_the_categories_of_a_frame_are_code_books(suffix: str, tmp_path: Path) -
     model, table = frame_model()
     path = tmp_path / f"model.{suffix}"
     model.save_model(path)
-    for forest in (converter.convert(model), converter.convert(path)):
+    for forest in (convert(model), convert(path)):
         assert forest.inputs.feature_names == ("text", "plain", "number")
         assert forest.inputs.categories == (("z", "north", "", "a b"), None, (20, 10, -5))
         assert np.any(forest.tests.kind == Kind.SET)
@@ -386,14 +387,14 @@ def test_the_categories_of_a_frame_are_code_books(suffix: str, tmp_path: Path) -
         other = table.assign(text=table["text"].cat.reorder_categories(["", "a b", "z", "north"]))
         np.testing.assert_array_equal(tables.rows(other, forest.inputs, forest.dtype), X)
         np.testing.assert_array_equal(model.predict(other, output_margin=True), want)
-        assert_equal_bits(forest, converter.oracle_of(model), X)
+        assert_equal_bits(forest, oracle_of(model), X)
 
 
 @pytest.mark.parametrize("unseen", ["zzz", "yyy"])
 def test_a_category_that_was_not_trained_on_is_refused_and_in_no_set_if_asked(unseen: str) -> None:
     """xgboost 3.1 and 3.2 refuse "zzz", which no category exceeds, and take "yyy" for "z"."""
     model, table = frame_model()
-    forest = converter.convert(model)
+    forest = convert(model)
     frame = table.assign(text=table["text"].astype(object).fillna(unseen).astype("category"))
     with pytest.raises(InputError, match=f"'text' of .*got '{unseen}'.*refuses_unseen"):
         tables.rows(frame, forest.inputs, forest.dtype)
@@ -409,7 +410,7 @@ def test_a_category_that_was_not_trained_on_is_refused_and_in_no_set_if_asked(un
         X = tables.rows(frame, lenient.inputs, lenient.dtype)
     assert np.all(X[::17, 0] == -1)
     # As a code the library takes it, and sends it where the forest does.
-    assert_equal_bits(lenient, converter.oracle_of(model), X)
+    assert_equal_bits(lenient, oracle_of(model), X)
 
 
 def test_a_book_beyond_ascii_is_left_out_and_codes_still_answer() -> None:
@@ -421,7 +422,7 @@ def test_a_book_beyond_ascii_is_left_out_and_codes_still_answer() -> None:
     )
     model = xgb.XGBRegressor(n_estimators=3, n_jobs=1, enable_categorical=True)
     model.fit(table, np.resize([0.0, 1, 5], 90))
-    forest = converter.convert(model)
+    forest = convert(model)
     assert forest.inputs.categories == (None, ("a", "b"))
     X = np.stack([table[name].cat.codes for name in table], axis=1).astype(np.float32)
     np.testing.assert_array_equal(
@@ -479,18 +480,18 @@ def test_hostile_categories_are_refused_in_one_sentence(
     document, inner, tree = categorical_document()
     path = tmp_path / "hostile.json"
     path.write_text(json.dumps(document))
-    converter.convert(path)
+    convert(path)
     edit(tree, inner)
     path.write_text(json.dumps(document))
     with pytest.raises(FileFormatError, match=r"hostile\.json: .*must") as caught:
-        converter.convert(path)
+        convert(path)
     assert "\n" not in str(caught.value)
 
 
 def test_feature_names_statistics_and_metadata_are_kept() -> None:
     frame, y = datasets.load_wine(return_X_y=True, as_frame=True)
     model = xgb.XGBClassifier(n_estimators=3, n_jobs=1).fit(frame, y)
-    forest = converter.convert(model)
+    forest = convert(model)
     source = forest.source
     assert source is not None
     assert forest.inputs.feature_names == tuple(frame.columns)
@@ -512,7 +513,7 @@ def test_feature_names_statistics_and_metadata_are_kept() -> None:
 
 
 def test_nodes_read_as_the_library_compares() -> None:
-    forest = converter.convert(booster("diabetes", 1, max_depth=2))
+    forest = convert(booster("diabetes", 1, max_depth=2))
     assert forest.dtype == np.float32
     assert np.all(forest.tests.relation == Relation.GREATER_EQUAL)
     assert forest.output.base_first
@@ -525,7 +526,7 @@ def test_deleted_nodes_are_left_out() -> None:
     deleted = sum(int(tree["tree_param"]["num_deleted"]) for tree in trees)
     total = sum(int(tree["tree_param"]["num_nodes"]) for tree in trees)
     assert deleted > 0
-    forest = converter.convert(model)
+    forest = convert(model)
     assert forest.n_nodes + forest.n_leaves == total - deleted
 
 
@@ -579,7 +580,7 @@ def test_base_score_and_transform_follow_the_objective(objective: str, tmp_path:
         count = 3 if objective.startswith("multi:") else 1
         document["learner"]["learner_model_param"]["base_score"] = json.dumps([float(base)] * count)
         path.write_text(json.dumps(document))
-        forest = converter.convert(path)
+        forest = convert(path)
         library = xgb.Booster({"nthread": 1}, model_file=str(path))
         raw = library.predict(rows, output_margin=True).reshape(1, -1)
         assert forest.output.base_score is not None
@@ -632,9 +633,9 @@ def test_models_of_every_objective_answer_as_the_library(objective: str, base: s
     parameters |= {"quantile_alpha": [0.1, 0.5]} if objective == "reg:quantileerror" else {}
     parameters |= {"base_score": 0.3} if base == "given" else {}
     model = xgb.train(parameters, rows, 5)
-    forest = converter.convert(model)
+    forest = convert(model)
     decisive = rows_that_decide(forest, X)
-    assert_equal_bits(forest, converter.oracle_of(model), decisive)
+    assert_equal_bits(forest, oracle_of(model), decisive)
     raw = reference.raw(forest, decisive)
     answer = model.predict(xgb.DMatrix(decisive, nthread=1))
     if objective == "multi:softmax":
@@ -654,9 +655,9 @@ def test_a_base_score_for_each_target_may_be_set() -> None:
     X, y = data("diabetes", 3)
     bases = [0.5, -100.25, 0.1]
     model = xgb.train({"nthread": 1, "base_score": bases}, xgb.DMatrix(X, y), 3)
-    forest = converter.convert(model)
+    forest = convert(model)
     np.testing.assert_array_equal(forest.output.base_score, np.array(bases, np.float32))
-    assert_equal_bits(forest, converter.oracle_of(model), rows_that_decide(forest, X))
+    assert_equal_bits(forest, oracle_of(model), rows_that_decide(forest, X))
 
 
 @pytest.mark.parametrize("kind", [{}, {"num_parallel_tree": 2}, {"booster": "dart"}], ids=str)
@@ -664,7 +665,7 @@ def test_a_range_of_iterations_lifts_as_a_slice_of_the_booster(kind: dict[str, A
     model = booster("diabetes", 6, seed=1, subsample=0.5, **kind)
     X, _ = data("diabetes")
     for first, end in ((0, 3), (2, 5), (5, 6)):
-        forest = converter.convert(model[first:end])
+        forest = convert(model[first:end])
         assert forest.output.iteration is not None
         np.testing.assert_array_equal(np.unique(forest.output.iteration), np.arange(end - first))
         want = model.predict(
@@ -682,7 +683,7 @@ def test_feature_types_are_kept(tmp_path: Path) -> None:
     model = xgb.train({"nthread": 1, "max_depth": 3}, rows, 2)
     for suffix in ("json", "ubj"):
         model.save_model(tmp_path / f"model.{suffix}")
-        forest = converter.convert(tmp_path / f"model.{suffix}")
+        forest = convert(tmp_path / f"model.{suffix}")
         assert forest.inputs.feature_names == tuple(names)
         assert forest.source is not None
         assert forest.source.metadata["learner"]["feature_types"] == types
@@ -697,14 +698,14 @@ def test_base_score_may_be_scalar_or_vector(tmp_path: Path) -> None:
     for text in ("5E-1", "[5E-1,5E-1,5E-1]", "[1E-1,-2.5E0,3E0]"):
         document["learner"]["learner_model_param"]["base_score"] = text
         path.write_text(json.dumps(document))
-        assert_equal_bits(converter.convert(path), converter.oracle_of(path), X[:20])
+        assert_equal_bits(convert(path), oracle_of(path), X[:20])
 
 
 def test_a_document_without_the_newer_members_is_read(tmp_path: Path) -> None:
     model = booster("wine", 4, objective="multi:softprob", num_class=3, base_score=0.5)
     document = json.loads(model.save_raw("json"))
     learner = document["learner"]
-    new = converter.convert(model)
+    new = convert(model)
     for name in ("feature_names", "feature_types", "attributes"):
         del learner[name]
     inner = learner["gradient_booster"]["model"]
@@ -720,7 +721,7 @@ def test_a_document_without_the_newer_members_is_read(tmp_path: Path) -> None:
     document["version"] = [1, 0, 0]
     path = tmp_path / "old.json"
     path.write_text(json.dumps(document, indent=1))
-    old = converter.convert(path)
+    old = convert(path)
     X, _ = data("wine")
     np.testing.assert_array_equal(reference.raw(old, X), reference.raw(new, X))
     assert old.output.iteration is not None
@@ -731,7 +732,7 @@ def test_vector_leaves_from_before_3_2_lift_and_do_not_reach_a_library_that_cras
     tmp_path: Path,
 ) -> None:
     model = MODELS["vector leaves"][1]()
-    new, (X, _) = converter.convert(model), data("diabetes")
+    new, (X, _) = convert(model), data("diabetes")
     document = json.loads(model.get_booster().save_raw("json"))
     for tree in document["learner"]["gradient_booster"]["model"]["trees"]:
         width = int(tree["tree_param"]["size_leaf_vector"])
@@ -743,11 +744,11 @@ def test_vector_leaves_from_before_3_2_lift_and_do_not_reach_a_library_that_cras
         tree["right_children"] = np.where(left < 0, -1, right).tolist()
     path = tmp_path / "old.json"
     path.write_text(json.dumps(document))
-    old = converter.convert(path)
+    old = convert(path)
     np.testing.assert_array_equal(reference.raw(old, X), reference.raw(new, X))
     if xgb.__version__ >= "3.2":
         with pytest.raises(UnsupportedModelError, match=r"before 3\.2"):
-            converter.oracle_of(path)
+            oracle_of(path)
 
 
 def test_files_are_read_without_the_library(
@@ -755,14 +756,14 @@ def test_files_are_read_without_the_library(
 ) -> None:
     booster("diabetes", 2).save_model(tmp_path / "model.ubj")
     monkeypatch.setitem(sys.modules, "xgboost", None)
-    assert converter.convert(str(tmp_path / "model.ubj")).n_trees == 2
+    assert convert(str(tmp_path / "model.ubj")).n_trees == 2
     with pytest.raises(MissingLibraryError, match=r"bitvec-trees\[xgboost\]"):
-        converter.oracle_of(tmp_path / "model.ubj")
+        oracle_of(tmp_path / "model.ubj")
 
 
 def test_an_empty_batch_has_empty_answers() -> None:
     model = wrapper("XGBClassifier", "wine", n_estimators=1)
-    oracle = converter.oracle_of(model)
+    oracle = oracle_of(model)
     empty = np.zeros((0, 13), np.float32)
     assert oracle.raw(empty).shape == (0, 3)
     assert oracle.leaf_ids is not None
@@ -772,19 +773,19 @@ def test_an_empty_batch_has_empty_answers() -> None:
 
 def test_a_linear_booster_is_refused() -> None:
     with pytest.raises(UnsupportedModelError, match="gblinear"):
-        converter.convert(booster("diabetes", 1, booster="gblinear"))
+        convert(booster("diabetes", 1, booster="gblinear"))
 
 
 def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="Booster"):
-        converter.convert(object())
+        convert(object())
     for content in (b"", b"binf\0\0", b"tree\n", b"\0\0\0?\x04\0\0\0", b"{", b"{}", b'{"a": 1}'):
         path = tmp_path / "model.bin"
         path.write_bytes(content)
         with pytest.raises(FileFormatError, match=r"model\.bin"):
-            converter.convert(path)
+            convert(path)
     with pytest.raises(FileNotFoundError):
-        converter.convert(tmp_path / "absent.json")
+        convert(tmp_path / "absent.json")
 
 
 DOCUMENT = json.loads(booster("diabetes", 2, max_depth=2).save_raw("json"))
@@ -863,7 +864,7 @@ def test_hostile_files_are_refused_in_one_sentence_that_names_them(
     with pytest.raises(
         (FileFormatError, InvalidForestError, UnsupportedModelError), match=r"hostile\.json: "
     ) as caught:
-        converter.convert(path)
+        convert(path)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert "\n" not in str(caught.value)
@@ -874,7 +875,7 @@ def test_hostile_files_are_refused_in_one_sentence_that_names_them(
 def test_a_document_left_alone_is_read(tmp_path: Path) -> None:
     path = tmp_path / "sound.json"
     path.write_text(json.dumps(DOCUMENT))
-    assert converter.convert(path).n_trees == 2
+    assert convert(path).n_trees == 2
 
 
 @pytest.mark.parametrize(
@@ -892,7 +893,7 @@ def test_hostile_syntax_is_refused(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "hostile.ubj"
     path.write_bytes(content)
     with pytest.raises(FileFormatError, match=r"hostile\.ubj: .*must"):
-        converter.convert(path)
+        convert(path)
 
 
 def test_damaged_bytes_are_read_or_refused(tmp_path: Path) -> None:
@@ -906,7 +907,7 @@ def test_damaged_bytes_are_read_or_refused(tmp_path: Path) -> None:
             damaged[at] = rng.integers(0, 256)
         path.write_bytes(damaged)
         try:
-            converter.convert(path)
+            convert(path)
         except BitvecError:
             refused += 1
     assert 0 < refused < 150
@@ -914,7 +915,7 @@ def test_damaged_bytes_are_read_or_refused(tmp_path: Path) -> None:
 
 def test_an_unfitted_wrapper_is_refused() -> None:
     with pytest.raises(UnsupportedModelError, match="XGBRegressor: the model must be fitted"):
-        converter.convert(xgb.XGBRegressor())
+        convert(xgb.XGBRegressor())
 
 
 def test_a_booster_without_trees_lifts_only_with_a_base_score_of_its_own() -> None:
@@ -922,17 +923,17 @@ def test_a_booster_without_trees_lifts_only_with_a_base_score_of_its_own() -> No
     rows = xgb.DMatrix(X, (X[:, 0] > 0.7).astype(int))
     fixed = xgb.train({"objective": "binary:logistic", "base_score": 0.2}, rows, 0)
     assert np.array_equal(
-        bitvec.compile(converter.convert(fixed)).raw(X)[:, 0],
+        bitvec.compile(convert(fixed)).raw(X)[:, 0],
         fixed.predict(rows, output_margin=True),
     )
     with pytest.raises(UnsupportedModelError, match="must have trees"):
-        converter.convert(xgb.train({"objective": "binary:logistic"}, rows, 0))
+        convert(xgb.train({"objective": "binary:logistic"}, rows, 0))
 
 
 def test_rows_of_another_width_do_not_reach_the_library() -> None:
     X = np.random.default_rng(0).random((50, 3), np.float32)
     model = xgb.XGBRegressor(n_estimators=2).fit(X, X[:, 0])
-    answers = converter.oracle_of(model)
+    answers = oracle_of(model)
     for ask in (answers.raw, answers.leaf_ids):
         with pytest.raises(InputError, match="3 features"):
             ask(np.zeros((4, 5), np.float32))

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from xgboost_binary import N_FEATURES, binary
 
-from bitvec.converters.xgboost import read as converter
+from bitvec.converters.xgboost.read import convert
 from bitvec.core import reference
 from bitvec.core.forest import Forest
 from bitvec.errors import FileFormatError, InvalidForestError, UnsupportedModelError
@@ -140,7 +140,7 @@ for name in sorted(os.listdir(folder)):
 def lifted(path: Path) -> Forest | None:
     """Lift a damaged file, or refuse it by an error that bitvec raises on purpose."""
     try:
-        return converter.convert(path)
+        return convert(path)
     except (FileFormatError, InvalidForestError, UnsupportedModelError):
         return None
 

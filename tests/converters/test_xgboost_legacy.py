@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 from xgboost_binary import N_FEATURES, binary, header, text
 
-from bitvec.converters.signatures import is_xgboost_binary
 from bitvec.converters.xgboost import legacy
-from bitvec.converters.xgboost import read as converter
+from bitvec.converters.xgboost.format import is_xgboost_binary
+from bitvec.converters.xgboost.oracle import oracle_of
+from bitvec.converters.xgboost.read import convert
 from bitvec.core import reference
 from bitvec.errors import FileFormatError, InvalidForestError, UnsupportedModelError
 
@@ -54,10 +55,10 @@ def test_a_file_of_0_90_answers_as_the_versions_that_read_it(tmp_path: Path) -> 
     expected = np.frombuffer(zlib.decompress(base64.b85decode(ANSWERS)), "<f4")
     for content in (data, legacy.MAGIC + data.removeprefix(legacy.MAGIC)):
         path.write_bytes(content)
-        forest = converter.convert(path)
+        forest = convert(path)
         assert forest.n_trees == 3
         np.testing.assert_array_equal(reference.raw(forest, rows())[:, 0], expected)
-        np.testing.assert_array_equal(converter.oracle_of(path).raw(rows())[:, 0], expected)
+        np.testing.assert_array_equal(oracle_of(path).raw(rows())[:, 0], expected)
 
 
 def trained(rounds: int = 5, n_labels: int = 1, **parameters: Any) -> Any:
@@ -104,12 +105,12 @@ def test_a_binary_model_is_its_json_twin(name: str, tmp_path: Path) -> None:
     twin, path = tmp_path / "model.json", tmp_path / "model.bin"
     model.save_model(twin)
     path.write_bytes(binary(json.loads(twin.read_text())))
-    forest, of_twin = converter.convert(path), converter.convert(twin)
+    forest, of_twin = convert(path), convert(twin)
     if name == "deleted nodes":
         trees = json.loads(twin.read_text())["learner"]["gradient_booster"]["model"]["trees"]
         assert any(int(tree["tree_param"]["num_deleted"]) for tree in trees)
     X = near(rows())
-    np.testing.assert_array_equal(reference.raw(forest, X), converter.oracle_of(twin).raw(X))
+    np.testing.assert_array_equal(reference.raw(forest, X), oracle_of(twin).raw(X))
     for part in ("tests", "bitvectors", "leaves", "output"):
         for field in getattr(forest, part).__dataclass_fields__:
             got, want = (getattr(getattr(f, part), field) for f in (forest, of_twin))
@@ -127,7 +128,7 @@ def test_the_library_reads_a_binary_model_through_its_document(name: str, tmp_pa
     path = tmp_path / "model.bin"
     document = json.loads(getattr(MODELS[name](), "get_booster", MODELS[name])().save_raw("json"))
     path.write_bytes(binary(document))
-    forest, oracle = converter.convert(path), converter.oracle_of(path)
+    forest, oracle = convert(path), oracle_of(path)
     X = near(rows())
     np.testing.assert_array_equal(reference.raw(forest, X), oracle.raw(X))
     if forest.n_trees:
@@ -166,19 +167,17 @@ def test_a_base_score_before_1_0_is_a_margin(
     path = tmp_path / "old.model"
     head = header(objective, base_score=saved, version=(0, 0))
     path.write_bytes(head + struct.pack("<ii152x", 0, 1))
-    base = converter.convert(path).output.base_score
+    base = convert(path).output.base_score
     assert base is not None
     assert base.tobytes() == np.float32(float.fromhex(expected)).tobytes()  # -0.0 is not 0.0
-    assert converter.oracle_of(path).raw(rows()[:1]).tobytes() == base.tobytes()
+    assert oracle_of(path).raw(rows()[:1]).tobytes() == base.tobytes()
 
 
 def test_a_base_score_of_classes_is_never_a_margin(tmp_path: Path) -> None:
     path = tmp_path / "old.model"
     head = header("multi:softprob", base_score=0.7, n_classes=3, version=(0, 0))
     path.write_bytes(head + struct.pack("<ii152x", 0, 1))
-    np.testing.assert_array_equal(
-        converter.convert(path).output.base_score, np.full(3, 0.7, np.float32)
-    )
+    np.testing.assert_array_equal(convert(path).output.base_score, np.full(3, 0.7, np.float32))
 
 
 def test_the_document_holds_what_json_holds_besides_the_trees(tmp_path: Path) -> None:
@@ -186,7 +185,7 @@ def test_the_document_holds_what_json_holds_besides_the_trees(tmp_path: Path) ->
     document["learner"]["attributes"] = {"note": "a \u00e4"}
     path = tmp_path / "model.bin"
     path.write_bytes(binary(document))
-    source = converter.convert(path).source
+    source = convert(path).source
     assert source is not None
     learner = json.loads(json.dumps(source.metadata))["learner"]
     assert learner["attributes"] == {"note": "a \u00e4"}
@@ -206,7 +205,7 @@ def test_every_truncation_is_refused(tmp_path: Path) -> None:
     for stop in range(0, len(SMALL), 7):
         path.write_bytes(SMALL[:stop])
         with pytest.raises(FileFormatError, match=r"cut\.bin: .*must"):
-            converter.convert(path)
+            convert(path)
 
 
 def test_what_follows_the_attributes_is_not_read(tmp_path: Path) -> None:
@@ -214,7 +213,7 @@ def test_what_follows_the_attributes_is_not_read(tmp_path: Path) -> None:
     answers = []
     for content in (SMALL, SMALL + text("rmse")):
         path.write_bytes(content)
-        answers.append(reference.raw(converter.convert(path), rows()))
+        answers.append(reference.raw(convert(path), rows()))
     np.testing.assert_array_equal(*answers)
 
 
@@ -266,7 +265,7 @@ def test_hostile_files_are_refused_in_one_sentence(
     with pytest.raises(
         (FileFormatError, InvalidForestError, UnsupportedModelError), match=r"hostile\.bin: .*must"
     ) as caught:
-        converter.convert(path)
+        convert(path)
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 1000
 

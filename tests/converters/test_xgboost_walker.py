@@ -12,7 +12,8 @@ from walker_laws import assert_walks_to_the_leaves_of, catalogue
 
 xgb = pytest.importorskip("xgboost")
 
-from bitvec.converters.xgboost import convert, oracle_of  # noqa: E402
+from bitvec.converters.xgboost.oracle import oracle_of  # noqa: E402
+from bitvec.converters.xgboost.read import convert  # noqa: E402
 
 MODELS = catalogue("test_xgboost")
 

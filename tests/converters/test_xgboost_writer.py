@@ -17,10 +17,11 @@ from strategies import AXIS, SET, forests, rows
 import bitvec
 from bitvec import files
 from bitvec.converters import ubjson
-from bitvec.converters.xgboost import base_scores, convert, to_xgboost
+from bitvec.converters.xgboost import base_scores
 from bitvec.converters.xgboost.document import parse, plain
 from bitvec.converters.xgboost.objectives import OBJECTIVES
-from bitvec.converters.xgboost.write import to_document
+from bitvec.converters.xgboost.read import convert
+from bitvec.converters.xgboost.write import to_document, to_xgboost
 from bitvec.core import reference
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import bitvec
-from bitvec.converters.ydf import convert, oracle_of
-from bitvec.converters.ydf.read import lift
+from bitvec.converters.ydf.oracle import oracle_of
+from bitvec.converters.ydf.read import convert, lift
 from bitvec.core import reference
 from bitvec.core.node_tests import Kind
 from bitvec.errors import FileFormatError, InvalidForestError, UnsupportedModelError

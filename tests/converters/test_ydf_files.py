@@ -76,7 +76,7 @@ ASK = """
 import os, signal, sys
 import numpy as np
 import ydf
-from bitvec.converters.ydf import oracle_of
+from bitvec.converters.ydf.oracle import oracle_of
 
 folder = sys.argv[1]
 X = np.load(folder + "/X.npy")

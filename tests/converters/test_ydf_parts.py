@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bitvec.converters.ydf import convert, directory
+from bitvec.converters.ydf import directory
+from bitvec.converters.ydf.read import convert
 from bitvec.core.forest import Forest
 
 ydf = pytest.importorskip("ydf")

@@ -17,7 +17,8 @@ from walker_laws import (
 
 ydf = pytest.importorskip("ydf")
 
-from bitvec.converters.ydf import convert, oracle_of  # noqa: E402
+from bitvec.converters.ydf.oracle import oracle_of  # noqa: E402
+from bitvec.converters.ydf.read import convert  # noqa: E402
 
 MODELS = catalogue("test_ydf")
 ISOLATION = {"isolation": {}, "oblique isolation": MODELS.OBLIQUE}

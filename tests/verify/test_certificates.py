@@ -631,11 +631,11 @@ def test_a_forest_of_scikit_learn_is_covered_and_agrees_bit_for_bit():
     datasets = pytest.importorskip("sklearn.datasets")
     from sklearn.ensemble import RandomForestClassifier
 
-    from bitvec.converters import sklearn
+    from bitvec.converters.sklearn import oracle, read
 
     X, y = datasets.load_digits(return_X_y=True)
     model = RandomForestClassifier(5, random_state=0).fit(X, y)
-    certificate = compare(sklearn.convert(model), sklearn.oracle_of(model), X=X)
+    certificate = compare(read.convert(model), oracle.oracle_of(model), X=X)
     assert certificate.passed, certificate.summary()
     assert certificate.coverage == 1
     assert certificate.n_unreachable == 0
@@ -645,7 +645,7 @@ def test_a_forest_of_scikit_learn_is_covered_and_agrees_bit_for_bit():
 
 def test_a_booster_of_xgboost_is_compared_down_to_labels_and_stored_leaves():
     xgboost = pytest.importorskip("xgboost")
-    from bitvec.converters.xgboost import read as converter
+    from bitvec.converters.xgboost import oracle, read
 
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 4))
@@ -655,7 +655,7 @@ def test_a_booster_of_xgboost_is_compared_down_to_labels_and_stored_leaves():
     softmax = xgboost.XGBClassifier(n_estimators=4, objective="multi:softmax").fit(X, y)
     two = xgboost.XGBClassifier(n_estimators=4, booster="dart").fit(X, y > 0)
     for each in (model, model.get_booster(), softmax, softmax.get_booster(), two):
-        check_every_part(converter.convert(each), converter.oracle_of(each), X)
+        check_every_part(read.convert(each), oracle.oracle_of(each), X)
 
 
 def test_a_model_of_treelite_is_compared_down_to_labels_and_stored_leaves():
@@ -663,13 +663,13 @@ def test_a_model_of_treelite_is_compared_down_to_labels_and_stored_leaves():
     datasets = pytest.importorskip("sklearn.datasets")
     from sklearn.ensemble import RandomForestClassifier
 
-    from bitvec.converters import treelite as converter
+    from bitvec.converters.treelite import oracle, read
 
     X, y = datasets.load_iris(return_X_y=True)
     for labels in (y, y > 0, np.stack([y, y % 2], axis=1)):
         fitted = RandomForestClassifier(4, max_depth=3, random_state=0).fit(X, labels)
         model = treelite.sklearn.import_model(fitted)
-        check_every_part(converter.convert(model), converter.oracle_of(model), X)
+        check_every_part(read.convert(model), oracle.oracle_of(model), X)
 
 
 def test_an_exported_file_is_compared_down_to_labels(tmp_path):

@@ -119,7 +119,7 @@ def test_leaves_shifted_by_a_hundred_thousandth_are_beyond_the_bound(n_trees):
 def test_forests_of_scikit_learn_pass_narrowed_and_not_shifted(name):
     ensemble = pytest.importorskip("sklearn.ensemble")
     datasets = pytest.importorskip("sklearn.datasets")
-    from bitvec.converters import sklearn
+    from bitvec.converters.sklearn.read import convert
 
     X, y = datasets.load_diabetes(return_X_y=True)
     model = {
@@ -128,7 +128,7 @@ def test_forests_of_scikit_learn_pass_narrowed_and_not_shifted(name):
         "Gradient": ensemble.GradientBoostingRegressor(n_estimators=20, random_state=0),
     }[name]
     model.fit(X, y > 140 if "Classifier" in name else y)
-    forest = sklearn.convert(model)
+    forest = convert(model)
     narrow = narrow_scores(fold_weights(forest))
     X = X.astype(F32)
     assert compare(forest, inexact(narrow), X=X).passed

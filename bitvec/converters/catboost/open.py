@@ -11,19 +11,17 @@ from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from bitvec.converters.catboost.document import Document, parse
+from bitvec.converters.catboost.format import MAGIC
 from bitvec.converters.catboost.nested import Nested
 from bitvec.converters.naming import naming
 from bitvec.core.arrays import Array
 from bitvec.errors import FileFormatError, MissingLibraryError, UnsupportedModelError
 from bitvec.verify import workers
-
-MAGIC: Final = b"CBM1"
-"""How CatBoost's binary files begin."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from bitvec.converters.native.kddt import (
     from_kddt_forest,
     gaussian_pieces,
 )
-from bitvec.converters.native.read import convert, oracle_of
+from bitvec.converters.native.read import convert
 from bitvec.converters.native.tao import TAO, from_tao
 
 __all__ = [
@@ -27,5 +27,4 @@ __all__ = [
     "from_kddt_forest",
     "from_tao",
     "gaussian_pieces",
-    "oracle_of",
 ]

@@ -1,4 +1,4 @@
-"""ONNX models around one tree operator (ai.onnx.ml), lifted as onnxruntime 1.31 runs them.
+"""ONNX models around one tree operator (ai.onnx.ml), converted as onnxruntime 1.31 runs them.
 
 `TreeEnsembleClassifier` and `TreeEnsembleRegressor` of versions 1 to 4 and `TreeEnsemble` of
 version 5 are read, as skl2onnx and onnxmltools write them. What the standard leaves open is taken
@@ -7,17 +7,19 @@ from the runtime; see `bitvec.converters.onnx.answers`. Nothing of a file is exe
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
-from os import PathLike, fspath
+from importlib.util import find_spec
 from typing import Any
+
+from bitvec.errors import MissingLibraryError
+
+if find_spec("onnx") is None:
+    raise MissingLibraryError("onnx", "onnx", "Reading or writing an ONNX model")
 
 import onnx
 
+from bitvec.converters.naming import naming_file
 from bitvec.converters.onnx import exported as onnx_exported
 from bitvec.converters.onnx.answers import answers
-from bitvec.converters.onnx.exported_walker import exported_trees
 from bitvec.converters.onnx.file import attributes, read_model
 from bitvec.converters.onnx.graph import Surroundings, surroundings
 from bitvec.converters.onnx.node_ids import read_by_ids
@@ -25,15 +27,13 @@ from bitvec.converters.onnx.operator import Operator, read_by_positions
 from bitvec.converters.onnx.schema import ENSEMBLE
 from bitvec.converters.onnx.stored_inputs import stored_inputs
 from bitvec.converters.onnx.trees import lift
-from bitvec.converters.onnx.walker import source_trees
 from bitvec.core.forest import Forest
 from bitvec.core.source import Source
-from bitvec.errors import FileFormatError, InvalidForestError, UnsupportedModelError
-from bitvec.verify.oracle import Oracle
+from bitvec.errors import FileFormatError
 
 
 def convert(model: Any) -> Forest:
-    """Lift an ONNX model whose graph is one tree operator.
+    """Convert an ONNX model whose graph is one tree operator.
 
     Parameters
     ----------
@@ -56,44 +56,15 @@ def convert(model: Any) -> Forest:
     OSError
         If it cannot be read.
     """
-    with _naming(model):
+    with naming_file(model):
         message = read_model(model)
         if onnx_exported.form_of(message) is not None:
             return onnx_exported.read(message)
-        return _forest(message)[0]
+        return read_operator(message)[0]
 
 
-def oracle_of(model: Any) -> Oracle:
-    """Return the model in onnxruntime, on one thread.
-
-    Raises
-    ------
-    UnsupportedModelError, FileFormatError
-        As `convert`: nothing is run before the model is known to be sound.
-    """
-    from bitvec.converters.onnx.onnxruntime import exported_answers, operator_answers
-
-    with _naming(model):
-        message = read_model(model)
-        if onnx_exported.form_of(message) is not None:
-            answering = exported_answers(message, onnx_exported.read(message))
-            return replace(answering, written=lambda: exported_trees(message))
-        answering = operator_answers(*_forest(message))
-        return replace(answering, trees=lambda: source_trees(message))
-
-
-@contextmanager
-def _naming(model: Any) -> Iterator[None]:
-    """Put the name of a file in front of messages about it."""
-    try:
-        yield
-    except (FileFormatError, InvalidForestError, UnsupportedModelError) as error:
-        if not isinstance(model, str | PathLike):
-            raise
-        raise type(error)(f"{fspath(model)}: {error}") from error
-
-
-def _forest(message: Any) -> tuple[Forest, Operator, Surroundings]:
+def read_operator(message: Any) -> tuple[Forest, Operator, Surroundings]:
+    """Convert a message around a tree operator, and return the operator and what is around it."""
     around = surroundings(message)
     kind = around.node.op_type
     given = attributes(around.node)

@@ -5,14 +5,17 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Callable
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
 
 from bitvec.converters.sklearn import supported as models
 from bitvec.converters.sklearn.categories import encoder_of
 from bitvec.converters.sklearn.nodes import tree_columns
+from bitvec.converters.sklearn.read import convert
+from bitvec.converters.sklearn.skops import load
 from bitvec.converters.sklearn.walker import source_trees
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
@@ -21,9 +24,28 @@ from bitvec.verify.oracle import FrameAnswers, LeafValues, Oracle
 
 Answer = Callable[[Array], Array]
 
+try:
+    import sklearn
+    from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
+except ImportError as error:
+    raise MissingLibraryError("scikit-learn", "sklearn", "asking a scikit-learn model") from error
 
-def oracle_of_estimator(model: Any, forest: Forest, version: str) -> Oracle:
-    """Return the oracle of a model whose forest shows that its arrays are sound."""
+
+def oracle_of(model: Any) -> Oracle:
+    """Return the model as the other side of a comparison; skops builds that of a file.
+
+    `raw` is the library's public prediction function where it returns what `convert` calls the raw
+    score, of a shallow copy with `n_jobs=1`: with more threads scikit-learn adds the trees in the
+    order in which they finish.
+
+    Raises
+    ------
+    UnsupportedModelError, InvalidForestError, FileFormatError
+        As `convert`: nothing is run before its arrays are known to be sound.
+    """
+    if isinstance(model, str | PathLike):
+        model = load(Path(model))
+    forest = convert(model)
     kind = models.kind_of(model)
     answering = _alone(model)
     raw, leaf_ids = _ANSWERS[kind](answering, kind)
@@ -63,7 +85,7 @@ def oracle_of_estimator(model: Any, forest: Forest, version: str) -> Oracle:
     shows_trees = shows_leaves or not isinstance(model.init_, str)
     return Oracle(
         "sklearn",
-        version,
+        sklearn.__version__,
         asked,
         checked(leaf_ids),
         ids="source",

@@ -1,27 +1,55 @@
-"""scikit-learn's tree models, lifted exactly, and the library's own answers to compare with."""
+"""Conversion of scikit-learn's tree models, by a table of their classes; none is imported.
+
+A .skops file is converted from its schema and arrays alone: neither skops nor scikit-learn is
+needed, and nothing of the file is run. Pickles are refused, whatever they hold.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+from typing import Any, Final
 
-from bitvec.converters.sklearn.lift import lift
-from bitvec.converters.sklearn.nodes import round_down as round_down
+import numpy as np
+
+from bitvec.converters.sklearn.adaboost import lift_adaboost
+from bitvec.converters.sklearn.boosting import lift_boosting
+from bitvec.converters.sklearn.forests import lift_bagging, lift_forest
+from bitvec.converters.sklearn.histogram import lift_histogram
+from bitvec.converters.sklearn.isolation import lift_isolation
+from bitvec.converters.sklearn.records import Record
+from bitvec.converters.sklearn.skops_schema import read
+from bitvec.converters.sklearn.supported import (
+    ADABOOST,
+    BAGGING,
+    BOOSTING,
+    FORESTS,
+    HISTOGRAMS,
+    ISOLATION,
+    TREES,
+    kind_of,
+)
 from bitvec.core.forest import Forest
-from bitvec.errors import MissingLibraryError
-from bitvec.verify.oracle import Oracle
+from bitvec.files.sound import sound
 
-try:
-    import sklearn
-except ImportError as error:
-    raise MissingLibraryError("scikit-learn", "sklearn", "lifting a scikit-learn model") from error
+_CONVERTERS: Final[dict[str, Callable[[Any, str], Forest]]] = {
+    **dict.fromkeys((*TREES, *FORESTS), lift_forest),
+    **dict.fromkeys(BAGGING, lift_bagging),
+    **dict.fromkeys(BOOSTING, lift_boosting),
+    **dict.fromkeys(HISTOGRAMS, lift_histogram),
+    **dict.fromkeys(ADABOOST, lift_adaboost),
+    **dict.fromkeys(ISOLATION, lift_isolation),
+}
 
 
 def convert(model: Any) -> Forest:
-    """Lift a fitted tree model of scikit-learn.
+    """Convert a fitted tree model of scikit-learn, or a .skops file of one.
 
     Parameters
     ----------
-    model : estimator
+    model : estimator, or path of a .skops file
         DecisionTree, ExtraTree, RandomForest, ExtraTrees, GradientBoosting, HistGradientBoosting,
         Bagging or AdaBoost (over trees), classifier or regressor, or IsolationForest. A subclass is
         accepted if it inherits the methods that predict.
@@ -40,6 +68,10 @@ def convert(model: Any) -> Forest:
         If the model is of another class, not fitted, or answers in its own way.
     InvalidForestError
         If its arrays do not describe trees, as those of a damaged model may not.
+    FileNotFoundError
+        If there is no such file.
+    FileFormatError
+        If the file is no skops file (a pickle, say), damaged, or unpacks to an absurd size.
 
     Examples
     --------
@@ -49,21 +81,48 @@ def convert(model: Any) -> Forest:
     >>> convert(DecisionTreeClassifier(max_depth=2, random_state=0).fit(X, y))
     Forest(1 tree, 2 nodes, 3 leaves, 4 features -> 3 outputs, float32, from sklearn)
     """
-    return lift(model)
+    if not isinstance(model, str | PathLike):
+        return _converted(model)
+    path = Path(model)
+    with sound(path.name, "hold a model as scikit-learn leaves it"):
+        return _converted(read(path))
 
 
-def oracle_of(model: Any) -> Oracle:
-    """Return the model as the other side of a comparison.
+def _converted(model: Any) -> Forest:
+    """Convert a live estimator or the record of one."""
+    kind = kind_of(model)
+    forest = _CONVERTERS[kind](model, kind)
+    assert forest.source is not None
+    metadata = {**forest.source.metadata, **_refused(model, kind)}
+    return replace(forest, source=replace(forest.source, metadata=metadata))
 
-    `raw` is the library's public prediction function where it returns what `convert` calls the raw
-    score, of a shallow copy with `n_jobs=1`: with more threads scikit-learn adds the trees in the
-    order in which they finish.
 
-    Raises
-    ------
-    UnsupportedModelError, InvalidForestError
-        As `convert`: nothing is run before its arrays are known to be sound.
+def _refused(model: Any, kind: str) -> dict[str, bool]:
+    """Return marks of the values that a model refuses to predict from, for the metadata.
+
+    HistGradientBoosting and IsolationForest refuse nothing. Boosting over trees refuses NaN and
+    infinities. Trees, and what averages them, refuse infinities, and NaN by what the tree says of
+    itself; a record says nothing, and then NaN is not refused.
     """
-    from bitvec.converters.sklearn.oracle import oracle_of_estimator
+    if kind in (*BOOSTING, *ADABOOST):
+        return {"refuses_missing": True, "refuses_infinite": True}
+    if kind not in (*TREES, *FORESTS, *BAGGING):
+        return {}
+    trees = [model] if kind in TREES else model.estimators_
+    if kind in BAGGING and not _reads_all(model):
+        return {}  # a column that no tree reads may hold anything
+    marks = {"refuses_infinite": True}
+    if not isinstance(model, Record) and not all(map(_accepts_missing, trees)):
+        marks["refuses_missing"] = True
+    return marks
 
-    return oracle_of_estimator(model, lift(model), sklearn.__version__)
+
+def _reads_all(model: Any) -> bool:
+    read = np.unique(np.concatenate([np.asarray(part) for part in model.estimators_features_]))
+    return bool(read.size == model.n_features_in_)
+
+
+def _accepts_missing(tree: Any) -> bool:
+    # Older versions, whose trees have no such method, refuse NaN.
+    asked = getattr(tree, "_support_missing_values", None)
+    return asked is not None and bool(asked(np.zeros((1, 1), np.float32)))

@@ -1,8 +1,8 @@
-"""scikit-learn models from .skops files; pickles are refused, whatever they hold.
+"""Estimators in .skops files, built and saved by skops.
 
-A file is lifted from its schema and arrays alone (`skops_schema`). The library's own answers need
-the library's own objects: only `oracle` has skops build them, of a file whose lift has succeeded
-and whose types are all on a list.
+A conversion reads the schema alone (`skops_schema`). The library's own answers need the library's
+own objects: skops builds them of a file whose conversion has succeeded and whose types are all on a
+list.
 """
 
 from __future__ import annotations
@@ -10,12 +10,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from bitvec.converters.sklearn.lift import lift
-from bitvec.converters.sklearn.skops_schema import read
-from bitvec.core.forest import Forest
+from bitvec.converters.sklearn.read import convert
 from bitvec.errors import FileFormatError, MissingLibraryError, UnsupportedModelError
-from bitvec.files.sound import reason, sound
-from bitvec.verify.oracle import Oracle
+from bitvec.files.sound import reason
 
 _LOSS = "sklearn._loss."
 TRUSTED = frozenset(
@@ -54,32 +51,7 @@ TRUSTED = frozenset(
         ),
     }
 )
-"""Types that `oracle` lets skops build, besides those that skops itself trusts."""
-
-
-def convert(path: str | Path) -> Forest:
-    """Lift the model in a .skops file; see `bitvec.converters.sklearn.convert`.
-
-    Neither skops nor scikit-learn is needed, and nothing of the file is run.
-
-    Parameters
-    ----------
-    path : str or Path
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such file.
-    FileFormatError
-        If the file is no skops file (a pickle, say), damaged, or unpacks to an absurd size.
-    UnsupportedModelError
-        If the model is not one that is lifted.
-    InvalidForestError
-        If its arrays do not describe trees.
-    """
-    path = Path(path)
-    with sound(path.name, "hold a model as scikit-learn leaves it"):
-        return lift(read(path))
+"""Types that `load` lets skops build, besides those that skops itself trusts."""
 
 
 def load(path: str | Path) -> Any:
@@ -114,14 +86,6 @@ def load(path: str | Path) -> Any:
         f"{path.name} must hold only types of scikit-learn's trees, got others "
         f"({', '.join(sorted(needed - TRUSTED)[:5])}): save the plain model with skops."
     )
-
-
-def oracle_of(path: str | Path) -> Oracle:
-    """Return the model in a .skops file as the other side of a comparison."""
-    model = load(path)
-    from bitvec.converters import sklearn
-
-    return sklearn.oracle_of(model)
 
 
 def dumps(estimator: Any) -> bytes:

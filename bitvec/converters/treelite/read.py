@@ -1,4 +1,4 @@
-"""treelite models (format 4), lifted with the semantics of GTIL, treelite's own inference.
+"""treelite models (format 4), converted with the semantics of GTIL, treelite's own inference.
 
 GTIL compares and adds in the model's one dtype, tree by tree from 0; then it divides an average by
 the number of trees that answer for an output and adds the base scores in float64, rounding once. A
@@ -12,9 +12,7 @@ it is lifted without treelite, which believes what a file says.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
-from os import PathLike, fspath
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +20,7 @@ import numpy as np
 from jaxtyping import Int64, UInt32
 
 from bitvec.converters.category_sets import pack
+from bitvec.converters.naming import naming_file
 from bitvec.converters.treelite.answers import leaves, output
 from bitvec.converters.treelite.checkpoint import read_checkpoint
 from bitvec.converters.treelite.model import (
@@ -45,17 +44,11 @@ from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
 from bitvec.core.node_tests import CodeRule, Kind, NodeTests, Relation, axis_aligned
 from bitvec.core.source import Source
-from bitvec.errors import (
-    FileFormatError,
-    InvalidForestError,
-    MissingLibraryError,
-    UnsupportedModelError,
-)
-from bitvec.verify.oracle import Oracle
+from bitvec.errors import MissingLibraryError, UnsupportedModelError
 
 
 def convert(model: Any) -> Forest:
-    """Lift a treelite model, wherever it was imported from.
+    """Convert a treelite model, wherever it was imported from.
 
     Parameters
     ----------
@@ -87,47 +80,12 @@ def convert(model: Any) -> Forest:
     >>> convert(treelite.sklearn.import_model(model))
     Forest(10 trees, 20 nodes, 30 leaves, 4 features -> 3 outputs, float64, from treelite)
     """
-    with _naming(model):
-        return lift(_opened(model))
+    with naming_file(model):
+        return lift(opened(model))
 
 
-def oracle_of(model: Any) -> Oracle:
-    """Return the model, as GTIL with one thread answers for it.
-
-    GTIL gives probabilities and leaves the label to its caller: here it is the number of the
-    largest, or of a single one whether it exceeds one half. Leaf values are read from the model.
-
-    Raises
-    ------
-    UnsupportedModelError, InvalidForestError, FileFormatError
-        As `convert`: nothing is run before the model is known to be sound.
-    MissingLibraryError
-        If treelite is not installed.
-    """
-    with _naming(model):
-        if not isinstance(model, str | PathLike):
-            opened, data = _opened(model), None
-        else:
-            data = Path(model).read_bytes()
-            opened = read_checkpoint(data)
-        lifted, header = lift(opened), read_header(opened)
-        from bitvec.converters.treelite.gtil import answers_of, deserialized
-
-        return answers_of(model if data is None else deserialized(data), lifted, header)
-
-
-@contextmanager
-def _naming(model: Any) -> Iterator[None]:
-    """Put the name of a file in front of messages about it."""
-    try:
-        yield
-    except (FileFormatError, InvalidForestError, UnsupportedModelError) as error:
-        if not isinstance(model, str | PathLike):
-            raise
-        raise type(error)(f"{fspath(model)}: {error}") from error
-
-
-def _opened(model: Any) -> Source4:
+def opened(model: Any) -> Source4:
+    """Return a model whose parts can be read one by one."""
     if isinstance(model, str | PathLike):
         return read_checkpoint(Path(model).read_bytes())
     try:
@@ -135,8 +93,8 @@ def _opened(model: Any) -> Source4:
     except ImportError as error:
         raise MissingLibraryError("treelite", "treelite", "Lifting a treelite model") from error
     if isinstance(model, treelite.Model):
-        opened: Source4 = model
-        return opened
+        found: Source4 = model
+        return found
     raise UnsupportedModelError(
         f"the model must be a treelite.Model or the path of a checkpoint, got "
         f"{type(model).__name__}: import it with treelite.frontend first."

@@ -8,8 +8,8 @@ from typing import Any, TypeAlias, TypeVar, cast
 import numpy as np
 
 from bitvec.converters import ubjson
-from bitvec.converters.signatures import is_xgboost_binary
 from bitvec.converters.xgboost import legacy
+from bitvec.converters.xgboost.format import is_xgboost_binary
 from bitvec.core.arrays import Array
 from bitvec.errors import FileFormatError, UnsupportedModelError
 

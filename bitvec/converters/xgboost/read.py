@@ -1,4 +1,4 @@
-"""Lift xgboost's gbtree and dart models, from files or from the library's own objects.
+"""Conversion of xgboost's gbtree and dart models, from files or from the library's own objects.
 
 Files are read without the library: JSON by the standard module, UBJSON by `converters.ubjson`, the
 old binary format by `legacy`. An object is saved to memory in UBJSON and read the same way.
@@ -23,14 +23,11 @@ old binary format by `legacy`. An object is saved to memory in UBJSON and read t
 from __future__ import annotations
 
 import json
-from os import PathLike
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 from bitvec.converters.naming import naming
-from bitvec.converters.signatures import is_xgboost_binary
 from bitvec.converters.xgboost.categories import code_books
 from bitvec.converters.xgboost.document import (
     Document,
@@ -45,7 +42,6 @@ from bitvec.converters.xgboost.document import (
 from bitvec.converters.xgboost.objectives import Objective, base_margin, objective_named
 from bitvec.converters.xgboost.open import Opened, open_model
 from bitvec.converters.xgboost.trees import read_trees
-from bitvec.converters.xgboost.walker import source_trees
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
@@ -54,8 +50,7 @@ from bitvec.core.node_tests import CodeRule, Kind, MissingRule, Relation, axis_a
 from bitvec.core.output import Output
 from bitvec.core.source import Source
 from bitvec.core.structure import arrange
-from bitvec.errors import FileFormatError, InputError, MissingLibraryError, UnsupportedModelError
-from bitvec.verify.oracle import FrameAnswers, LeafValues, Oracle
+from bitvec.errors import FileFormatError, UnsupportedModelError
 
 MOST_FEATURES: Final = 2**31 - 1
 NEWEST_MAJOR: Final = 3
@@ -75,7 +70,7 @@ MOST_OUTPUTS: Final = 2**16
 
 
 def convert(model: Any) -> Forest:
-    """Lift an xgboost model.
+    """Convert an xgboost model.
 
     Parameters
     ----------
@@ -110,9 +105,9 @@ def convert(model: Any) -> Forest:
 def _forest(opened: Opened) -> Forest:
     learner = opened.learner
     objective = objective_named(member(member(learner, "objective", dict), "name", str))
-    model, weights = _booster(learner)
-    n_features, n_outputs = _sizes(learner, model)
-    n_trees, iteration = _used_iterations(opened, model, n_outputs)
+    model, weights = booster_of(learner)
+    n_features, n_outputs = sizes_of(learner, model)
+    n_trees, iteration = used_iterations(opened, model, n_outputs)
     trees = read_trees(member(model, "trees", list)[:n_trees], n_features, n_outputs)
     group = integers(model.get("tree_info"), "tree_info", 0, n_outputs)[:n_trees]
     bitvectors, order = arrange(trees.left, trees.right, trees.roots)
@@ -154,7 +149,7 @@ def _forest(opened: Opened) -> Forest:
             base_first=True,
             tree_weight=None if weights is None else weights[:n_trees],
             post_transform=objective.post_transform,
-            classes=_classes(opened, objective, n_outputs),
+            classes=classes_of(opened, objective, n_outputs),
             groups=_groups(learner, n_outputs),
             iteration=iteration,
             labels_from_raw=objective.labels_from_raw,
@@ -181,7 +176,7 @@ def _forest(opened: Opened) -> Forest:
     )
 
 
-def _booster(learner: Document) -> tuple[Document, Array | None]:
+def booster_of(learner: Document) -> tuple[Document, Array | None]:
     """Return the `model` of a gbtree, and the weights of its trees if it is a dart."""
     require_known(learner, _LEARNER, "the learner")
     booster = member(learner, "gradient_booster", dict)
@@ -205,7 +200,8 @@ def _booster(learner: Document) -> tuple[Document, Array | None]:
     return model, weights
 
 
-def _sizes(learner: Document, model: Document) -> tuple[int, int]:
+def sizes_of(learner: Document, model: Document) -> tuple[int, int]:
+    """Return the number of features and of outputs."""
     parameters = member(learner, "learner_model_param", dict)
     n_features = integer(parameters, "num_feature")
     n_outputs = max(
@@ -221,7 +217,7 @@ def _sizes(learner: Document, model: Document) -> tuple[int, int]:
     return n_features, n_outputs
 
 
-def _used_iterations(opened: Opened, model: Document, n_outputs: int) -> tuple[int, Array]:
+def used_iterations(opened: Opened, model: Document, n_outputs: int) -> tuple[int, Array]:
     """Return how many trees answer, and the boosting iteration of each."""
     n_trees = len(member(model, "trees", list))
     if "iteration_indptr" in model:
@@ -266,7 +262,8 @@ def _groups(learner: Document, n_outputs: int) -> tuple[int, ...]:
     return (1,) * n_outputs if n_targets > 1 else (n_outputs,)
 
 
-def _classes(opened: Opened, objective: Objective, n_outputs: int) -> tuple[Array, ...] | None:
+def classes_of(opened: Opened, objective: Objective, n_outputs: int) -> tuple[Array, ...] | None:
+    """Return the labels of each output group, or None for a regressor."""
     classifies = objective.classifies if opened.classifies is None else opened.classifies
     if not classifies:
         return None
@@ -303,135 +300,3 @@ def _metadata(document: Document) -> Document:
 
     stripped: Document = without_trees(document)
     return stripped
-
-
-def _has_old_vectors(model: Document) -> bool:
-    """Return whether a tree has vector leaves as xgboost before 3.2 wrote them."""
-    return any(
-        integer(member(tree, "tree_param", dict), "size_leaf_vector", default=1) > 1
-        and "leaf_weights" not in tree
-        for tree in member(model, "trees", list)
-    )
-
-
-def _release(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split(".")[:2])
-
-
-def oracle_of(model: Any) -> Oracle:
-    """Return xgboost's own answers to a model that `convert` accepts.
-
-    Parameters
-    ----------
-    model : path, Booster, or scikit-learn wrapper
-
-    Returns
-    -------
-    Oracle
-        Raw scores, node ids and predictions through `Booster.predict` on a DMatrix, which refuses
-        infinities; the trees and missing values that `convert` takes. Labels are those of a
-        wrapper's own `predict`; a Booster, a file and a dart (which wrappers round differently)
-        have them by the rule of `XGBClassifier.predict`. A file of the old binary format, which
-        xgboost 3.1 no longer reads, is handed to it as JSON.
-
-    Raises
-    ------
-    MissingLibraryError
-        If xgboost is not installed.
-    UnsupportedModelError
-        If the xgboost that is installed cannot read the file.
-    """
-    try:
-        import xgboost
-    except ImportError as error:
-        raise MissingLibraryError("xgboost", "xgboost", "asking an xgboost model") from error
-    opened = open_model(model)
-    with naming(opened.name):
-        trees_of_model, weights = _booster(opened.learner)
-        n_features, n_outputs = _sizes(opened.learner, trees_of_model)
-        n_trees, iteration = _used_iterations(opened, trees_of_model, n_outputs)
-        objective = objective_named(member(member(opened.learner, "objective", dict), "name", str))
-        classes = _classes(opened, objective, n_outputs)
-        if _has_old_vectors(trees_of_model) and _release(xgboost.__version__) >= (3, 2):
-            raise UnsupportedModelError(
-                f"an xgboost before 3.2 must be asked about leaf vectors that one of them wrote, "
-                f"got {xgboost.__version__}, which crashes on them: install an older one."
-            )
-    is_file = isinstance(model, (str, PathLike))
-    if is_file:
-        data = Path(model).read_bytes()
-        if is_xgboost_binary(data[:256]):
-            data = json.dumps(plain(opened.document)).encode()
-        booster = xgboost.Booster(model_file=bytearray(data))
-    else:
-        booster = model.get_booster() if opened.wrapped else model
-    wrapper = model if opened.wrapped and not is_file else None
-    end = int(iteration[-1]) + 1 if iteration.size else 0
-
-    def checked(X: Array) -> Array:
-        if X.ndim != 2 or X.shape[1] != n_features:  # pred_leaf would read past the columns
-            raise InputError(f"`X` must have {n_features} features, got shape {X.shape}.")
-        return X
-
-    def answer(X: Array, width: int, **kind: bool) -> Array:
-        if not len(checked(X)):  # a DMatrix must have rows
-            return np.zeros((0, width), np.float32)
-        rows = xgboost.DMatrix(X, missing=opened.missing)
-        values = booster.predict(rows, iteration_range=(0, end), validate_features=False, **kind)
-        return np.asarray(values).reshape(len(X), width)
-
-    def values(X: Array) -> Array:
-        return answer(X, n_outputs)
-
-    asks_wrapper = weights is None and wrapper is not None
-    only_labels = objective.labels_from_raw  # multi:softmax
-
-    def probabilities(X: Array) -> Array:
-        if not only_labels or not len(checked(X)):
-            return values(X)
-        return np.asarray(model.predict_proba(X, validate_features=False))
-
-    def labels(X: Array) -> Array:
-        assert classes is not None
-        if asks_wrapper and len(checked(X)):
-            return np.asarray(model.predict(X, validate_features=False))
-        if only_labels:
-            index = answer(X, 1)
-        elif n_outputs > 1 and len(classes) == 1:
-            index = values(X).argmax(axis=1)[:, None]
-        else:
-            index = values(X) > np.float32(0.5)
-        return np.asarray(classes[0][index.astype(np.intp)])
-
-    def of_frame(frame: Any, **kind: bool) -> Array:
-        rows = xgboost.DMatrix(frame, missing=opened.missing, enable_categorical=True, nthread=1)
-        return np.asarray(booster.predict(rows, iteration_range=(0, end), **kind))
-
-    def leaf_values() -> LeafValues:
-        trees = read_trees(member(trees_of_model, "trees", list)[:n_trees], n_features, n_outputs)
-        leaf = np.flatnonzero(trees.left < 0)
-        tree = np.searchsorted(trees.roots, leaf, side="right") - 1
-        return LeafValues(tree, trees.node_id(leaf), trees.v[leaf])
-
-    return Oracle(
-        name="xgboost",
-        version=xgboost.__version__,
-        raw=lambda X: answer(X, n_outputs, output_margin=True),
-        leaf_ids=lambda X: answer(X, n_trees, pred_leaf=True).astype(np.int64),
-        ids="source",
-        accepts_infinite=False,
-        predict=values if classes is None else labels,
-        scores=probabilities if classes is not None and (asks_wrapper or not only_labels) else None,
-        leaf_values=leaf_values,
-        trees=lambda: source_trees(booster, wrapper, saved=is_file),
-        n_trees=n_trees,
-        n_features=n_features,
-        n_outputs=n_outputs,
-        of_frame=None
-        if is_file or not n_trees
-        else FrameAnswers(
-            raw=lambda frame: of_frame(frame, output_margin=True),
-            leaf_ids=lambda frame: of_frame(frame, pred_leaf=True),
-            labels=model.predict if classes is not None and asks_wrapper else None,
-        ),
-    )

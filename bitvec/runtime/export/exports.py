@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from bitvec.converters.formats import Target
+from bitvec.converters.format import Target
 from bitvec.core.forest import Forest, require_forest
 from bitvec.core.graph.interface import Interface, batch_of, dtype_of, is_text, outputs_of
 from bitvec.core.machine import DecisionMachine

@@ -342,7 +342,7 @@ def _require_normal(forest: Forest, target: ExportTarget) -> None:
 def _tree_ensemble(
     forest: Forest, options: OnnxOptions, interface: Interface, target: ExportTarget
 ) -> Any:
-    from bitvec.converters.onnx import to_onnx
+    from bitvec.converters.onnx.write import to_onnx
 
     return to_onnx(forest, leaves=options.leaves, interface=interface, version=options.version)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from bitvec.converters.formats import Target
+from bitvec.converters.format import Target
 from bitvec.core.forest import Forest
 from bitvec.core.machine import DecisionMachine
 from bitvec.errors import InputError
@@ -46,26 +46,26 @@ def to_onnx(model: Forest | DecisionMachine | SoftForest, path: Path, options: O
 
 
 def _to_xgboost(forest: Forest, path: Path) -> Path:
-    from bitvec.converters.xgboost import to_xgboost
+    from bitvec.converters.xgboost.write import to_xgboost
 
     return to_xgboost(forest, path)
 
 
 def _to_lightgbm(forest: Forest, path: Path) -> Path:
-    from bitvec.converters.lightgbm import to_lightgbm
+    from bitvec.converters.lightgbm.write import to_lightgbm
 
     return atomic.write(path, to_lightgbm(forest).encode())
 
 
 def _to_treelite(forest: Forest, path: Path) -> Path:
-    from bitvec.converters.treelite import to_treelite
+    from bitvec.converters.treelite.write import to_treelite
 
     return atomic.write(path, bytes(to_treelite(forest).serialize_bytes()))
 
 
 def _to_sklearn(forest: Forest, path: Path) -> Path:
-    from bitvec.converters.sklearn import to_sklearn
     from bitvec.converters.sklearn.skops import dumps
+    from bitvec.converters.sklearn.write import to_sklearn
 
     return atomic.write(path, dumps(to_sklearn(forest)))
 

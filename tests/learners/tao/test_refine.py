@@ -21,7 +21,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from strategies import forests_with_rows
 
 import bitvec
-from bitvec.converters.sklearn import to_sklearn
+from bitvec.converters.sklearn.write import to_sklearn
 from bitvec.core import reference, structure
 from bitvec.core.output import Aggregate
 from bitvec.errors import InputError, UnsupportedModelError

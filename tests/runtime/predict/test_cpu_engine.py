@@ -642,7 +642,7 @@ def digits():
 @pytest.mark.parametrize("name", ["RandomForestClassifier", "ExtraTreesRegressor"])
 def test_scikit_learn_forests_answer_with_the_same_bits(digits, name):
     ensemble = pytest.importorskip("sklearn.ensemble")
-    from bitvec.converters.sklearn import convert
+    from bitvec.converters.sklearn.read import convert
 
     X, y = digits
     model = getattr(ensemble, name)(30, random_state=0, n_jobs=1).fit(X[::2], y[::2])

@@ -47,7 +47,7 @@ def test_scikit_learns_trees_answer_through_a_machine_as_they_do():
     from sklearn.datasets import load_iris
     from sklearn.ensemble import RandomForestClassifier
 
-    from bitvec.converters.sklearn import convert
+    from bitvec.converters.sklearn.read import convert
 
     X, y = load_iris(return_X_y=True)
     model = RandomForestClassifier(5, max_depth=4, random_state=0).fit(X, y)

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from sklearn.ensemble import IsolationForest
 from strategies import AXIS, KERNEL, forests, forests_with_rows
 
-from bitvec.converters.sklearn import convert
+from bitvec.converters.sklearn.read import convert
 from bitvec.core import reference, structure, transforms
 from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
@@ -163,7 +163,7 @@ def test_decision_path_has_scikit_learns_nodes_and_shape(n_trees):
     from sklearn.ensemble import RandomForestClassifier
     from sklearn.tree import DecisionTreeClassifier
 
-    from bitvec.converters.sklearn import convert
+    from bitvec.converters.sklearn.read import convert
 
     X, y = load_iris(return_X_y=True)
     made = DecisionTreeClassifier() if n_trees is None else RandomForestClassifier(n_trees)
@@ -241,7 +241,7 @@ def test_absent_entries_of_a_sparse_matrix_read_as_the_inputs_say(missing, expec
 
 def test_xgboost_itself_agrees_on_sparse_rows():
     xgboost, sparse = pytest.importorskip("xgboost"), pytest.importorskip("scipy.sparse")
-    from bitvec.converters.xgboost import convert
+    from bitvec.converters.xgboost.read import convert
 
     rng = np.random.default_rng(0)
     X = sparse.random(500, 8, density=0.4, random_state=0, format="csr", dtype=np.float32)
@@ -253,7 +253,7 @@ def test_xgboost_itself_agrees_on_sparse_rows():
 
 def test_xgboost_itself_agrees_on_frames_or_the_frame_is_refused():
     pd, xgboost = pytest.importorskip("pandas"), pytest.importorskip("xgboost")
-    from bitvec.converters.xgboost import convert
+    from bitvec.converters.xgboost.read import convert
 
     rng = np.random.default_rng(0)
     codes, a = rng.choice([5, 7, 9], 300), rng.normal(size=300)

@@ -11,7 +11,8 @@ from sklearn import ensemble, tree
 from sklearn.datasets import load_iris
 
 from bitvec import files
-from bitvec.converters.sklearn import convert, oracle_of
+from bitvec.converters.sklearn.oracle import oracle_of
+from bitvec.converters.sklearn.read import convert
 from bitvec.errors import InputError
 from bitvec.runtime.predict.predictor import VERBS, compile
 

@@ -21,8 +21,9 @@ from sklearn import datasets, ensemble
 from strategies import AXIS, EQUAL, KERNEL, OBLIQUE, POLYTOPE, SET, forests, forests_with_rows, rows
 
 import bitvec
-from bitvec.converters.onnx import convert, to_onnx
 from bitvec.converters.onnx.ensemble3 import classifies
+from bitvec.converters.onnx.read import convert
+from bitvec.converters.onnx.write import to_onnx
 from bitvec.core import machine as machines
 from bitvec.core import reference
 from bitvec.core.feature_maps import Layers, Linear, ReLU

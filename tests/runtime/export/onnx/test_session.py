@@ -198,7 +198,7 @@ def test_a_model_of_two_gibibytes_is_refused(tmp_path):
     ("library", "module"),
     [
         ("onnx", "bitvec.runtime.export.onnx.tensor"),
-        ("onnx", "bitvec.converters.onnx"),
+        ("onnx", "bitvec.converters.onnx.read"),
         ("onnxruntime", "bitvec.runtime.export.onnx.session"),
     ],
 )

@@ -351,7 +351,7 @@ def test_letting_B_move_lowers_the_loss_and_the_hard_machine_holds():
     from sklearn.datasets import load_digits
     from sklearn.tree import DecisionTreeClassifier
 
-    from bitvec.converters.sklearn import convert
+    from bitvec.converters.sklearn.read import convert
 
     X, y = load_digits(return_X_y=True)
     train, test = slice(0, None, 2), slice(1, None, 2)

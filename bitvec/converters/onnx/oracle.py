@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import onnx
 from jaxtyping import Float
 
+from bitvec.converters.naming import naming_file
+from bitvec.converters.onnx import exported
+from bitvec.converters.onnx.exported_walker import exported_trees
+from bitvec.converters.onnx.file import read_model
 from bitvec.converters.onnx.graph import Surroundings
 from bitvec.converters.onnx.operator import Operator
+from bitvec.converters.onnx.read import read_operator
 from bitvec.converters.onnx.schema import CLASSIFIER, DOMAIN, ENSEMBLE
+from bitvec.converters.onnx.walker import source_trees
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.output import PostTransform
@@ -30,7 +37,24 @@ IR_VERSION, OPSET = 8, 17
 """Pinned to what runtimes load; the operator keeps its own version."""
 
 
-def operator_answers(forest: Forest, operator: Operator, around: Surroundings) -> Oracle:
+def oracle_of(model: Any) -> Oracle:
+    """Return the model in onnxruntime, on one thread.
+
+    Raises
+    ------
+    UnsupportedModelError, FileFormatError
+        As `convert`: nothing is run before the model is known to be sound.
+    """
+    with naming_file(model):
+        message = read_model(model)
+        if exported.form_of(message) is not None:
+            answering = _exported_answers(message, exported.read(message))
+            return replace(answering, written=lambda: exported_trees(message))
+        answering = _operator_answers(*read_operator(message))
+        return replace(answering, trees=lambda: source_trees(message))
+
+
+def _operator_answers(forest: Forest, operator: Operator, around: Surroundings) -> Oracle:
     """Return the model's operator as an oracle, on one thread.
 
     The operator runs in a graph of its own, followed by the Div and Exp that the model has behind
@@ -98,7 +122,7 @@ def _incomparable(forest: Forest, around: Surroundings) -> str:
     return ""
 
 
-def exported_answers(model: Any, forest: Forest) -> Oracle:
+def _exported_answers(model: Any, forest: Forest) -> Oracle:
     """Return a file that bitvec wrote as an oracle: its outputs on one thread."""
     session = _session(model)
     output = forest.output

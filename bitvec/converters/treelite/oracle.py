@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int64
 
-from bitvec.converters.treelite.model import BINARY, Header
+from bitvec.converters.naming import naming_file
+from bitvec.converters.treelite.checkpoint import read_checkpoint
+from bitvec.converters.treelite.model import BINARY, Header, read_header
+from bitvec.converters.treelite.read import lift, opened
 from bitvec.converters.treelite.walker import source_trees
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
@@ -25,7 +30,26 @@ _NARROW = (
 )
 
 
-def deserialized(data: bytes) -> Any:
+def oracle_of(model: Any) -> Oracle:
+    """Return the model, as GTIL with one thread answers for it.
+
+    GTIL gives probabilities and leaves the label to its caller: here it is the number of the
+    largest, or of a single one whether it exceeds one half. Leaf values are read from the model.
+
+    Raises
+    ------
+    UnsupportedModelError, InvalidForestError, FileFormatError
+        As `convert`: nothing is run before the model is known to be sound.
+    """
+    with naming_file(model):
+        is_file = isinstance(model, str | PathLike)
+        data = Path(model).read_bytes() if is_file else b""
+        source = read_checkpoint(data) if is_file else opened(model)
+        lifted, header = lift(source), read_header(source)
+        return _answers_of(_deserialized(data) if is_file else model, lifted, header)
+
+
+def _deserialized(data: bytes) -> Any:
     """Return the treelite.Model of a checkpoint, whose fields `read_checkpoint` has found whole.
 
     Raises
@@ -42,7 +66,7 @@ def deserialized(data: bytes) -> Any:
         ) from error
 
 
-def answers_of(opened: Any, lifted: Forest, header: Header) -> Oracle:
+def _answers_of(opened: Any, lifted: Forest, header: Header) -> Oracle:
     """Return a treelite.Model that lifted to a forest as the oracle of a certificate.
 
     GTIL follows links and column numbers without a look at their range: `lifted` shows that they

@@ -1,0 +1,73 @@
+"""scikit-learn: estimators, .skops files, and the options that convert exactly."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from bitvec.converters.format import Content, Format
+
+
+def is_skops(content: Content) -> bool:
+    """Return whether this is a zip archive with a schema."""
+    return "schema.json" in content.members
+
+
+FORMATS: Final = (
+    Format(
+        name="scikit-learn",
+        folder="sklearn",
+        packages=("sklearn",),
+        supported=(
+            "DecisionTree",
+            "ExtraTree",
+            "RandomForest",
+            "ExtraTrees",
+            "GradientBoosting",
+            "GradientBoosting loss log_loss",
+            "GradientBoosting loss exponential",
+            "GradientBoosting loss squared_error",
+            "GradientBoosting loss absolute_error",
+            "GradientBoosting loss huber",
+            "GradientBoosting loss quantile",
+            "GradientBoosting constant init",
+            "HistGradientBoosting",
+            "HistGradientBoosting loss log_loss",
+            "HistGradientBoosting loss squared_error",
+            "HistGradientBoosting loss absolute_error",
+            "HistGradientBoosting loss poisson",
+            "HistGradientBoosting loss gamma",
+            "HistGradientBoosting loss quantile",
+            "HistGradientBoosting NaN",
+            "HistGradientBoosting integer categories",
+            "HistGradientBoosting string categories",
+            "IsolationForest",
+            "AdaBoostClassifier",
+            "AdaBoostRegressor",
+            "Bagging",
+            "Bagging feature subsets",
+            "NaN",
+            "multi-output",
+            "multi-label",
+            "labels of text",
+            "labels of bool",
+            "labels of float",
+            "sample weights",
+            "monotonic constraints",
+        ),
+        unsupported=(
+            ("a Pipeline, search or calibration", "its other steps are no trees: convert the step"),
+            ("GradientBoosting with an `init` that is no constant", "it is another model"),
+            ("AdaBoost and Bagging over other models", "they are no trees"),
+            ("AdaBoost by SAMME.R, before 1.6", "it adds logarithms that no leaf can hold"),
+        ),
+        writes="sklearn",
+    ),
+    Format(
+        name="scikit-learn file",
+        folder="sklearn",
+        recognises=is_skops,
+        made_by="skops.io.dump(model, path)",
+        supported=("skops file",),
+        unsupported=(("a pickle or joblib file", "loading it can run any code"),),
+    ),
+)
