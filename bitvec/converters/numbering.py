@@ -19,7 +19,7 @@ Sides: TypeAlias = tuple[Int64[Array, " n_nodes"], Int64[Array, " n_nodes"]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Places:
-    """Where the nodes and leaves of a forest stand when trees follow each other by their own ids.
+    """Places of the nodes and leaves of a forest, when trees follow each other by their own ids.
 
     Parameters
     ----------

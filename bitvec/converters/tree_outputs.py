@@ -1,4 +1,4 @@
-"""Which output each tree adds to, for formats that say so of trees and not of leaves."""
+"""Output that each tree adds to, for formats that say so of trees and not of leaves."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bitvec.converters.native import children
-from bitvec.converters.native.tree import NativeTree
+from bitvec.converters.native.native_tree import NativeTree
 from bitvec.core.arrays import Array
 
 

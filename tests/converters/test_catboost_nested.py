@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bitvec.converters.catboost.document import parse
-from bitvec.converters.catboost.features import read_features
+from bitvec.converters.catboost.model_features import read_features
+from bitvec.converters.catboost.model_json import parse
 from bitvec.converters.catboost.trees import Trees, read_trees
 from bitvec.core.structure import arrange
 from bitvec.errors import BitvecError

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import bitvec
+from bitvec.converters.lightgbm.model_text import parse
 from bitvec.converters.lightgbm.open import Opened
 from bitvec.converters.lightgbm.oracle import oracle_of
 from bitvec.converters.lightgbm.read import convert, forest_of
-from bitvec.converters.lightgbm.text import parse
 from bitvec.converters.lightgbm.write import to_lightgbm
 from bitvec.core import reference, transforms
 from bitvec.core.node_tests import ZERO_THRESHOLD, CodeRule, Kind, MissingRule

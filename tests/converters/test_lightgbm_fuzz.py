@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bitvec.converters.lightgbm.model_text import parse
 from bitvec.converters.lightgbm.open import Opened
 from bitvec.converters.lightgbm.read import forest_of
-from bitvec.converters.lightgbm.text import parse
 from bitvec.core import reference
 from bitvec.core.forest import Forest
 from bitvec.errors import FileFormatError, InvalidForestError, UnsupportedModelError

@@ -10,7 +10,7 @@ import pytest
 onnx = pytest.importorskip("onnx")
 
 from bitvec.converters.onnx.node_ids import read_by_ids  # noqa: E402
-from bitvec.converters.onnx.schema import REGRESSOR  # noqa: E402
+from bitvec.converters.onnx.operator_schema import REGRESSOR  # noqa: E402
 from bitvec.errors import FileFormatError  # noqa: E402
 
 FLOAT = np.dtype(np.float32)

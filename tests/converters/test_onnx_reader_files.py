@@ -405,7 +405,7 @@ def test_a_few_leaves_of_many_targets_allocate_little():
 
 
 def test_leaf_vectors_without_end_are_refused(monkeypatch):
-    monkeypatch.setattr("bitvec.converters.onnx.answers.LARGEST_LEAVES", 3)
+    monkeypatch.setattr("bitvec.converters.onnx.operator_output.LARGEST_LEAVES", 3)
     convert(operator(V3))
     with pytest.raises(UnsupportedModelError, match="at most 3 numbers, got 2 leaves x 3"):
         convert(operator(KINDS[0]))

@@ -1,4 +1,4 @@
-"""How numbers of X stand for the categories of a CatBoost model.
+"""Numbers of X that stand for the categories of a CatBoost model.
 
 CatBoost compares hashes. A column of X is one of three kinds, by what is known of its texts:
 
@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from bitvec.converters.catboost.features import Features
+from bitvec.converters.catboost.model_features import Features
 from bitvec.core.city_hash import category_hash, text_with_hash, whole_number, whole_numbers
 from bitvec.core.inputs import Label
 from bitvec.errors import FileFormatError
@@ -31,7 +31,7 @@ HIGHEST: Final = 2**24
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """What the numbers of one column of categories mean.
+    """Meaning of the numbers of one column of categories.
 
     Parameters
     ----------

@@ -15,7 +15,7 @@ NODE: Final = frozenset({"split", "left", "right"})
 
 
 class At(int):
-    """Where a node stands in the lists, or `~leaf`; no JSON value is of this type."""
+    """Place of a node in the lists, or `~leaf`; no JSON value is of this type."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""What a CatBoost model is opened from: a JSON file, a fitted object, or a binary file.
+"""Opening of CatBoost models: JSON files, fitted objects and binary files.
 
 An object writes its own JSON into a private folder, and so does the object that the library makes
 of a binary file. For `convert` it does that in a child process (`bitvec.verify.workers`): its
@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from bitvec.converters.catboost.document import Document, parse
 from bitvec.converters.catboost.format import MAGIC
+from bitvec.converters.catboost.model_json import Document, parse
 from bitvec.converters.catboost.nested import Nested
 from bitvec.converters.naming import naming
 from bitvec.core.arrays import Array
@@ -26,7 +26,7 @@ from bitvec.verify import workers
 
 @dataclass(frozen=True, slots=True)
 class Grown:
-    """What an object holds of trees that are not oblivious, whose leaves keep the order of growth.
+    """Arrays of an object's trees that are not oblivious, whose leaves keep the order of growth.
 
     `steps` and `named`, one array for each tree, are None of a CatBoost that does not show them.
     """

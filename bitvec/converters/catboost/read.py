@@ -29,9 +29,9 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from bitvec.converters.catboost.categories import Column, columns_of
-from bitvec.converters.catboost.document import Document, member, numbers
-from bitvec.converters.catboost.features import Features, read_features
-from bitvec.converters.catboost.losses import Answer, answer_of, loss_name
+from bitvec.converters.catboost.loss_functions import Answer, answer_of, loss_name
+from bitvec.converters.catboost.model_features import Features, read_features
+from bitvec.converters.catboost.model_json import Document, member, numbers
 from bitvec.converters.catboost.open import Opened, open_model
 from bitvec.converters.catboost.trees import read_trees
 from bitvec.converters.category_sets import pack

@@ -15,8 +15,8 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from jaxtyping import Float64, Int64
 
-from bitvec.converters.catboost.document import Document, as_object, items, numbers
-from bitvec.converters.catboost.features import Features
+from bitvec.converters.catboost.model_features import Features
+from bitvec.converters.catboost.model_json import Document, as_object, items, numbers
 from bitvec.converters.catboost.nested import LEAF, NODE, At, Nested
 from bitvec.core.arrays import Array
 from bitvec.errors import FileFormatError

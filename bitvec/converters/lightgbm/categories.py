@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64, UInt32
 
 from bitvec.converters.category_sets import SET_WORDS_LIMIT
-from bitvec.converters.lightgbm.text import ModelText, integers, one_each, per_tree
+from bitvec.converters.lightgbm.model_text import ModelText, integers, one_each, per_tree
 from bitvec.core.arrays import Array, ranges
 from bitvec.core.inputs import Label
 from bitvec.errors import FileFormatError, UnsupportedModelError
@@ -102,7 +102,7 @@ def code_books(text: ModelText, n_features: int) -> tuple[Books | None, dict[str
 
 
 class _Column(NamedTuple):
-    """What `feature_infos` says of a feature."""
+    """Return what `feature_infos` says of a feature."""
 
     is_set: bool
     may_be_codes: bool

@@ -7,7 +7,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from bitvec.converters.lightgbm.text import ModelText, parse
+from bitvec.converters.lightgbm.model_text import ModelText, parse
 from bitvec.converters.naming import naming
 from bitvec.core.arrays import Array
 from bitvec.errors import UnsupportedModelError

@@ -24,9 +24,9 @@ from typing import Any, Final
 import numpy as np
 
 from bitvec.converters.lightgbm.categories import code_books
-from bitvec.converters.lightgbm.objectives import Link, link_of
+from bitvec.converters.lightgbm.model_text import ModelText, integer
+from bitvec.converters.lightgbm.objective_links import Link, link_of
 from bitvec.converters.lightgbm.open import Opened, open_model
-from bitvec.converters.lightgbm.text import ModelText, integer
 from bitvec.converters.lightgbm.trees import read_trees
 from bitvec.converters.naming import naming
 from bitvec.core.arrays import Array, ranges

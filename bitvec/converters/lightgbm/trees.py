@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int32, Int64, UInt32
 
 from bitvec.converters.lightgbm.categories import left_sets
-from bitvec.converters.lightgbm.text import floats, integers, one_each, per_tree
+from bitvec.converters.lightgbm.model_text import floats, integers, one_each, per_tree
 from bitvec.core.arrays import Array
 from bitvec.core.leaves import LinearTerms
 from bitvec.core.node_tests import ZERO_THRESHOLD
@@ -100,12 +100,12 @@ class Trees:
 
     @property
     def leaf_ptr(self) -> Int64[Array, " n_trees_plus_1"]:
-        """Where each tree's leaves begin."""
+        """Place at which each tree's leaves begin."""
         return np.concatenate([[0], np.cumsum(self.n_leaves)]).astype(np.int64)
 
     @property
     def node_ptr(self) -> Int64[Array, " n_trees_plus_1"]:
-        """Where each tree's nodes begin."""
+        """Place at which each tree's nodes begin."""
         return self.leaf_ptr - np.arange(self.n_leaves.size + 1)
 
     @property

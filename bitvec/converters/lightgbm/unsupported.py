@@ -1,4 +1,4 @@
-"""Which forests LightGBM can hold exactly."""
+"""Checks that LightGBM can hold a forest exactly."""
 
 from __future__ import annotations
 

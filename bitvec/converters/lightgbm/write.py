@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 from jaxtyping import Int64
 
-from bitvec.converters.lightgbm.objectives import link_of, objective_text
+from bitvec.converters.lightgbm.objective_links import link_of, objective_text
 from bitvec.converters.lightgbm.trees import (
     CATEGORICAL,
     DEFAULT_LEFT,

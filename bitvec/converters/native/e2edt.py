@@ -9,12 +9,12 @@ import numpy as np
 from jaxtyping import Bool, Float, Int64
 
 from bitvec.converters.native.children import checked_children, root
+from bitvec.converters.native.forest_arrays import forest_of, margin_tests, oracle_of_estimator
 from bitvec.converters.native.leaf_values import as_columns, pi_or_mean
-from bitvec.converters.native.lift import forest_of, margin_tests, oracle_of_estimator
 from bitvec.converters.native.mean_forest import MeanForest
+from bitvec.converters.native.native_tree import NativeTree, rows
 from bitvec.converters.native.plain_arrays import finite, float_dtype, floats, integers
 from bitvec.converters.native.sparse_rows import SparseRows, sparse_rows, sum_in_order
-from bitvec.converters.native.tree import NativeTree, rows
 from bitvec.core.arrays import Array, ArrayLike, require
 from bitvec.core.feature_maps import Concatenate, Identity
 from bitvec.core.features import FeatureMap

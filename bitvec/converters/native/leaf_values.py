@@ -1,4 +1,4 @@
-"""What the leaves of a native tree hold: distributions over classes, or plain vectors."""
+"""Leaf values of native trees: distributions over classes, or plain vectors."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import ClassVar, Generic, TypeVar
 import numpy as np
 from jaxtyping import Float, Int64
 
-from bitvec.converters.native.tree import NativeTree, predictions
+from bitvec.converters.native.native_tree import NativeTree, predictions
 from bitvec.core.arrays import Array, ArrayLike, require
 
 Tree = TypeVar("Tree", bound=NativeTree)

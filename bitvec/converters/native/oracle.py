@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-from bitvec.converters.native import cpt, e2edt, estimators, kddt, tao
+from bitvec.converters.native import cpt, e2edt, fitted_estimators, kddt, tao
 from bitvec.converters.native.read import entry
 from bitvec.converters.native.walker import is_walked, source_trees
 from bitvec.verify.oracle import Oracle
@@ -32,7 +32,7 @@ def oracle_of(model: Any) -> Oracle:
     UnsupportedModelError
         As `convert`.
     """
-    if estimators.is_estimator(model):
-        return estimators.oracle_of_estimator(model, oracle_of)
+    if fitted_estimators.is_estimator(model):
+        return fitted_estimators.oracle_of_estimator(model, oracle_of)
     answering = entry(_ORACLES, model)(model)
     return replace(answering, trees=partial(source_trees, model) if is_walked(model) else None)

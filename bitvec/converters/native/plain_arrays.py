@@ -1,4 +1,4 @@
-"""What callers hand in, as arrays: lists and integers are converted, floats keep their dtype."""
+"""Arrays of what callers pass: lists and integers are converted, floats keep their dtype."""
 
 from __future__ import annotations
 

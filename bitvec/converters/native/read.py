@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
-from bitvec.converters.native import cpt, e2edt, estimators, kddt, tao
+from bitvec.converters.native import cpt, e2edt, fitted_estimators, kddt, tao
 from bitvec.core.forest import Forest
 from bitvec.errors import UnsupportedModelError
 
@@ -40,8 +40,8 @@ def convert(model: Any) -> Forest:
     >>> convert(from_tao(W=[[1, 1]], bias=[-1], left=[-1], right=[-2], V=[3, 4]))
     Forest(1 tree, 1 nodes, 2 leaves, 2 features -> 1 outputs, float64, from tao)
     """
-    if estimators.is_estimator(model):
-        return estimators.held_forest(model)
+    if fitted_estimators.is_estimator(model):
+        return fitted_estimators.held_forest(model)
     return entry(_CONVERTERS, model)(model)
 
 

@@ -9,11 +9,11 @@ import numpy as np
 from jaxtyping import Bool, Float, Int64
 
 from bitvec.converters.native.children import checked_children
+from bitvec.converters.native.forest_arrays import forest_of, margin_tests, oracle_of_estimator
 from bitvec.converters.native.leaf_values import as_columns, checked_classes, checked_vectors
-from bitvec.converters.native.lift import forest_of, margin_tests, oracle_of_estimator
+from bitvec.converters.native.native_tree import NativeTree
 from bitvec.converters.native.plain_arrays import finite, floats, integers
 from bitvec.converters.native.sparse_rows import SparseRows, sparse_rows, sum_in_order
-from bitvec.converters.native.tree import NativeTree
 from bitvec.core.arrays import Array, ArrayLike, require, require_codes
 from bitvec.core.forest import Forest
 from bitvec.core.leaves import LinearTerms

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bitvec.converters.onnx.schema import Mode
+from bitvec.converters.onnx.operator_schema import Mode
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import WORD_BITS, Kind, Relation, set_codes

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from bitvec.converters.onnx.branches import branches
-from bitvec.converters.onnx.schema import CLASSIFIER, DOMAIN, LEAF, REGRESSOR, Mode
+from bitvec.converters.onnx.operator_schema import CLASSIFIER, DOMAIN, LEAF, REGRESSOR, Mode
 from bitvec.core import structure
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest

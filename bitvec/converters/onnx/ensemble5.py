@@ -19,7 +19,12 @@ from typing import Any
 import numpy as np
 
 from bitvec.converters.onnx.branches import branches
-from bitvec.converters.onnx.schema import AGGREGATE_SUM, DOMAIN, ENSEMBLE, POST_TRANSFORM_NONE
+from bitvec.converters.onnx.operator_schema import (
+    AGGREGATE_SUM,
+    DOMAIN,
+    ENSEMBLE,
+    POST_TRANSFORM_NONE,
+)
 from bitvec.core import structure
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest

@@ -17,7 +17,7 @@ import onnx
 from bitvec.converters.onnx.exported_answers import answers, candidates
 from bitvec.converters.onnx.file import attributes, tensor, text
 from bitvec.converters.onnx.operator import Operator, read_by_positions
-from bitvec.converters.onnx.schema import ENSEMBLE, Mode
+from bitvec.converters.onnx.operator_schema import ENSEMBLE, Mode
 from bitvec.converters.onnx.stored_inputs import stored_inputs
 from bitvec.converters.onnx.trees import Trees, lift
 from bitvec.converters.onnx.write import FORM, to_onnx

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from bitvec.converters.onnx.schema import (
+from bitvec.converters.onnx.operator_schema import (
     ATTRIBUTES,
     INTEGER,
     INTEGERS,

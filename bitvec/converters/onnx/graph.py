@@ -1,4 +1,4 @@
-"""What stands around the tree operator in an ONNX graph, and whether it changes anything.
+"""Operators around the tree operator in an ONNX graph, and whether they change anything.
 
 The operator must read the graph's one input, through Identity and Cast at most; what may stand
 behind it is told in `bitvec.converters.onnx.outputs`. Any other operator is refused by its name.
@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import onnx
 
+from bitvec.converters.onnx.operator_schema import CLASSIFIER, DOMAIN, ENSEMBLE, OPERATORS
 from bitvec.converters.onnx.outputs import FLOATS, Behind, behind, cast_target, is_standard, refusal
-from bitvec.converters.onnx.schema import CLASSIFIER, DOMAIN, ENSEMBLE, OPERATORS
 from bitvec.errors import FileFormatError, UnsupportedModelError
 
 _INTEGERS = (onnx.TensorProto.INT64, onnx.TensorProto.INT32)
@@ -58,7 +58,7 @@ class Surroundings:
 
     @property
     def rounds(self) -> bool:
-        """Whether the operator answers in a narrower dtype than it sums in."""
+        """Tell whether the operator answers in a narrower dtype than it sums in."""
         return self.node.op_type != ENSEMBLE and self.threshold_dtype == np.float64
 
 

@@ -16,7 +16,7 @@ from bitvec.converters.onnx.operator import (
     numbers,
     require_one_length,
 )
-from bitvec.converters.onnx.schema import CLASSIFIER, LEAF, Mode
+from bitvec.converters.onnx.operator_schema import CLASSIFIER, LEAF, Mode
 from bitvec.core.arrays import Array
 from bitvec.errors import FileFormatError, UnsupportedModelError
 
@@ -112,7 +112,7 @@ def _owners(
 
 
 class _Places:
-    """Where the node of a tree id and a node id stands in the file.
+    """Places in the file of the nodes of tree ids and node ids.
 
     Exporters number the nodes of a tree from 0, so a table of the ids between a tree's least and
     greatest is small. Ids that lie farther apart are first replaced by their ranks among all ids,

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int32, Int64
 
-from bitvec.converters.onnx.schema import AGGREGATES, TRANSFORMS, Mode
+from bitvec.converters.onnx.operator_schema import AGGREGATES, TRANSFORMS, Mode
 from bitvec.core.arrays import Array
 from bitvec.errors import FileFormatError, UnsupportedModelError
 

@@ -15,8 +15,8 @@ from bitvec.converters.onnx.exported_walker import exported_trees
 from bitvec.converters.onnx.file import read_model
 from bitvec.converters.onnx.graph import Surroundings
 from bitvec.converters.onnx.operator import Operator
+from bitvec.converters.onnx.operator_schema import CLASSIFIER, DOMAIN, ENSEMBLE
 from bitvec.converters.onnx.read import read_operator
-from bitvec.converters.onnx.schema import CLASSIFIER, DOMAIN, ENSEMBLE
 from bitvec.converters.onnx.walker import source_trees
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest

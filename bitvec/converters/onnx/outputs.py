@@ -1,4 +1,4 @@
-"""What stands behind the tree operator of an ONNX graph, and whether it changes anything.
+"""Operators behind the tree operator of an ONNX graph, and whether they change anything.
 
 Neutral are Identity, a Cast that keeps the values, ZipMap, Mul by 1, Slice of one class's column,
 and a Reshape of one column. Two operators change a regressor's scores in a way that a forest holds:
@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 
 from bitvec.converters.onnx.file import tensor
-from bitvec.converters.onnx.schema import CLASSIFIER, DOMAIN
+from bitvec.converters.onnx.operator_schema import CLASSIFIER, DOMAIN
 from bitvec.core.arrays import Array
 from bitvec.errors import FileFormatError, UnsupportedModelError
 
@@ -29,7 +29,7 @@ _STANDARD = ("", "ai.onnx")
 
 @dataclass(frozen=True, slots=True)
 class Behind:
-    """What becomes of the operator's outputs.
+    """Steps between the operator's outputs and the graph's.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class Behind:
 
     @property
     def is_exponential(self) -> bool:
-        """Whether the last step is an Exp."""
+        """Tell whether the last step is an Exp."""
         return bool(self.steps) and self.steps[-1].op_type == "Exp"
 
 

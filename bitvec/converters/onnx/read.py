@@ -2,7 +2,7 @@
 
 `TreeEnsembleClassifier` and `TreeEnsembleRegressor` of versions 1 to 4 and `TreeEnsemble` of
 version 5 are read, as skl2onnx and onnxmltools write them. What the standard leaves open is taken
-from the runtime; see `bitvec.converters.onnx.answers`. Nothing of a file is executed.
+from the runtime; see `bitvec.converters.onnx.operator_output`. Nothing of a file is executed.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ import onnx
 
 from bitvec.converters.naming import naming_file
 from bitvec.converters.onnx import exported as onnx_exported
-from bitvec.converters.onnx.answers import answers
 from bitvec.converters.onnx.file import attributes, read_model
 from bitvec.converters.onnx.graph import Surroundings, surroundings
 from bitvec.converters.onnx.node_ids import read_by_ids
 from bitvec.converters.onnx.operator import Operator, read_by_positions
-from bitvec.converters.onnx.schema import ENSEMBLE
+from bitvec.converters.onnx.operator_output import answers
+from bitvec.converters.onnx.operator_schema import ENSEMBLE
 from bitvec.converters.onnx.stored_inputs import stored_inputs
 from bitvec.converters.onnx.trees import lift
 from bitvec.core.forest import Forest

@@ -1,4 +1,4 @@
-"""What a file of bitvec's says of the columns of X: their names and the codes of categories."""
+"""Columns of X as a file of bitvec's states them: names and the codes of categories."""
 
 from __future__ import annotations
 

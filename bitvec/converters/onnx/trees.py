@@ -17,7 +17,7 @@ from jaxtyping import Bool, Int64
 
 from bitvec.converters.category_sets import pack
 from bitvec.converters.onnx.operator import Operator
-from bitvec.converters.onnx.schema import Mode
+from bitvec.converters.onnx.operator_schema import Mode
 from bitvec.core import structure
 from bitvec.core.arrays import Array
 from bitvec.core.node_tests import CodeRule, Kind, NodeTests, Relation, axis_aligned

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from bitvec.converters.sklearn import nodes as sklearn_nodes
-from bitvec.converters.sklearn.supported import (
+from bitvec.converters.sklearn.unsupported import (
     classes_of,
     inputs_of,
     is_classifier,

@@ -12,9 +12,9 @@ import numpy as np
 from jaxtyping import Float64
 
 from bitvec.converters.sklearn import nodes as sklearn_nodes
-from bitvec.converters.sklearn.losses import link, start
-from bitvec.converters.sklearn.records import class_name
-from bitvec.converters.sklearn.supported import (
+from bitvec.converters.sklearn.attribute_records import class_name
+from bitvec.converters.sklearn.boosting_losses import link, start
+from bitvec.converters.sklearn.unsupported import (
     classes_of,
     inputs_of,
     is_classifier,

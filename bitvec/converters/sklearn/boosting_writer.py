@@ -15,7 +15,7 @@ from sklearn._loss.loss import (
 from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor
 from sklearn.tree import DecisionTreeRegressor
 
-from bitvec.converters.sklearn.estimators import (
+from bitvec.converters.sklearn.new_estimators import (
     columns_of_outputs,
     named,
     refusal,

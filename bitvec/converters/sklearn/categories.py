@@ -27,7 +27,7 @@ ENCODED = 256
 
 @dataclass(frozen=True, slots=True)
 class Categories:
-    """What the model's own columns are.
+    """Categories of the model's own columns.
 
     Parameters
     ----------

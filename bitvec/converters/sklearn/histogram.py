@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Int64
 
+from bitvec.converters.sklearn.attribute_records import class_name
+from bitvec.converters.sklearn.boosting_losses import link
 from bitvec.converters.sklearn.categories import Categories, categories_of, set_words
-from bitvec.converters.sklearn.losses import link
-from bitvec.converters.sklearn.records import class_name
-from bitvec.converters.sklearn.supported import (
+from bitvec.converters.sklearn.unsupported import (
     classes_of,
     inputs_of,
     is_classifier,

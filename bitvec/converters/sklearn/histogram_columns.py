@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Bool, Int64
 
 from bitvec.converters.sklearn.categories import encoder_of
-from bitvec.converters.sklearn.estimators import refusal
+from bitvec.converters.sklearn.new_estimators import refusal
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import WORD_BITS, CodeRule, Kind, set_codes
@@ -24,7 +24,7 @@ MOST = 255
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Where the model keeps what the forest reads.
+    """Places in which the model keeps what the forest reads.
 
     Parameters
     ----------

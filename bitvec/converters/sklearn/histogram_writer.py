@@ -19,14 +19,14 @@ from sklearn.ensemble._hist_gradient_boosting.common import PREDICTOR_RECORD_DTY
 from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
 
 from bitvec.converters.sklearn.categories import encoder_of
-from bitvec.converters.sklearn.estimators import (
+from bitvec.converters.sklearn.histogram_columns import Columns, fit_columns
+from bitvec.converters.sklearn.new_estimators import (
     columns_of_outputs,
     named,
     refusal,
     require_raw_labels,
     set_classes,
 )
-from bitvec.converters.sklearn.histogram_columns import Columns, fit_columns
 from bitvec.converters.sklearn.tree_arrays import covers, greater, numbering
 from bitvec.core import structure, tree_paths
 from bitvec.core.arrays import Array

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from bitvec.converters.sklearn import nodes as sklearn_nodes
-from bitvec.converters.sklearn.supported import (
+from bitvec.converters.sklearn.unsupported import (
     inputs_of,
     members,
     numbers,

@@ -8,8 +8,8 @@ import numpy as np
 from sklearn.ensemble import IsolationForest
 from sklearn.tree import ExtraTreeRegressor
 
-from bitvec.converters.sklearn.estimators import dense, named, refusal, weighted
 from bitvec.converters.sklearn.isolation import average_path_length, highest_inlier
+from bitvec.converters.sklearn.new_estimators import dense, named, refusal, weighted
 from bitvec.converters.sklearn.tree_arrays import depths, new_tree, node_arrays
 from bitvec.core.forest import Forest
 from bitvec.core.output import Output

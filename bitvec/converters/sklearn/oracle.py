@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from bitvec.converters.sklearn import supported as models
+from bitvec.converters.sklearn import unsupported as models
 from bitvec.converters.sklearn.categories import encoder_of
 from bitvec.converters.sklearn.nodes import tree_columns
 from bitvec.converters.sklearn.read import convert

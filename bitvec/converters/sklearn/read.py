@@ -15,13 +15,13 @@ from typing import Any, Final
 import numpy as np
 
 from bitvec.converters.sklearn.adaboost import lift_adaboost
+from bitvec.converters.sklearn.attribute_records import Record
+from bitvec.converters.sklearn.averaged_trees import lift_bagging, lift_forest
 from bitvec.converters.sklearn.boosting import lift_boosting
-from bitvec.converters.sklearn.forests import lift_bagging, lift_forest
 from bitvec.converters.sklearn.histogram import lift_histogram
 from bitvec.converters.sklearn.isolation import lift_isolation
-from bitvec.converters.sklearn.records import Record
 from bitvec.converters.sklearn.skops_schema import read
-from bitvec.converters.sklearn.supported import (
+from bitvec.converters.sklearn.unsupported import (
     ADABOOST,
     BAGGING,
     BOOSTING,

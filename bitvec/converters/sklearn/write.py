@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from bitvec.converters.sklearn import boosting_writer, histogram_writer, isolation_writer
-from bitvec.converters.sklearn.estimators import dense, named, refusal, set_classes, weighted
+from bitvec.converters.sklearn.new_estimators import dense, named, refusal, set_classes, weighted
 from bitvec.converters.sklearn.tree_arrays import depths, new_tree, node_arrays
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest

@@ -1,4 +1,4 @@
-"""What is read from a treelite model, checked before any of it is followed.
+"""Fields of a treelite model, checked before any of them is followed.
 
 Field names and codes are those of treelite's serialization format 4. GTIL follows child links and
 column numbers without a look at their range, so it is not run on a model that has not passed here.
@@ -59,7 +59,7 @@ class Source4(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a model says of all its trees."""
+    """Fields of a model that concern all of its trees."""
 
     dtype: np.dtype
     n_features: int
@@ -84,7 +84,7 @@ class Header:
 
     @property
     def first_output(self) -> Int64[Array, " n_targets"]:
-        """Where each target's outputs begin."""
+        """Place at which each target's outputs begin."""
         first: Array = np.cumsum(self.num_class) - self.num_class
         return first
 
@@ -95,7 +95,7 @@ class Header:
 
     @property
     def is_output(self) -> Bool[Array, "n_targets max_class"]:
-        """Which places of a padded table are outputs."""
+        """Mark the places of a padded table that are outputs."""
         mask: Array = np.arange(self.max_class) < self.num_class[:, None]
         return mask
 

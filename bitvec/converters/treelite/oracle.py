@@ -10,9 +10,9 @@ import numpy as np
 from jaxtyping import Float, Int64
 
 from bitvec.converters.naming import naming_file
-from bitvec.converters.treelite.checkpoint import read_checkpoint
 from bitvec.converters.treelite.model import BINARY, Header, read_header
 from bitvec.converters.treelite.read import lift, opened
+from bitvec.converters.treelite.serialized import read_checkpoint
 from bitvec.converters.treelite.walker import source_trees
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest

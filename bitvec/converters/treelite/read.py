@@ -21,8 +21,7 @@ from jaxtyping import Int64, UInt32
 
 from bitvec.converters.category_sets import pack
 from bitvec.converters.naming import naming_file
-from bitvec.converters.treelite.answers import leaves, output
-from bitvec.converters.treelite.checkpoint import read_checkpoint
+from bitvec.converters.treelite.gtil_output import leaves, output
 from bitvec.converters.treelite.model import (
     CATEGORICAL,
     EQ,
@@ -38,6 +37,7 @@ from bitvec.converters.treelite.model import (
     gather,
     read_header,
 )
+from bitvec.converters.treelite.serialized import read_checkpoint
 from bitvec.core import structure
 from bitvec.core.arrays import Array, ranges
 from bitvec.core.forest import Forest

@@ -1,4 +1,4 @@
-"""Which forests treelite can hold so that GTIL answers exactly, and how its thresholds must lie."""
+"""Checks that treelite can hold a forest so that GTIL answers exactly, and its thresholds."""
 
 from __future__ import annotations
 

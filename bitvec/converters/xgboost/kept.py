@@ -1,4 +1,4 @@
-"""What a forest keeps of the xgboost model that it was lifted from, as far as it still holds."""
+"""Metadata that a forest keeps of the xgboost model it came from, as far as it still holds."""
 
 from __future__ import annotations
 

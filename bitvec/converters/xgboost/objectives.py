@@ -1,4 +1,4 @@
-"""What xgboost's objectives do around the trees: link `base_score`, transform the answer."""
+"""xgboost's objectives around the trees: links of `base_score`, transforms of answers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CLIPPING_SINCE: Final = (3, 2)
 
 
 class Objective(NamedTuple):
-    """How one objective turns margins into answers, and `base_score` into a margin."""
+    """Transform of margins into answers, and of `base_score` into a margin, by one objective."""
 
     post_transform: PostTransform
     margin: Callable[[np.float32], np.float32]

@@ -1,4 +1,4 @@
-"""Which forests xgboost can hold exactly, and what of them must be said in another way there."""
+"""Checks that xgboost can hold a forest exactly, and what of it is stated in another way there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the nodes of a YDF model test."""
+"""Conditions that the nodes of a YDF model test."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 from jaxtyping import Bool, Float32, Float64, Int64, UInt8
 
 from bitvec.converters.ydf import schema
-from bitvec.converters.ydf.columns import Columns, ColumnType
-from bitvec.converters.ydf.messages import Messages
+from bitvec.converters.ydf.data_spec import Columns, ColumnType
+from bitvec.converters.ydf.protobuf import Messages
 from bitvec.core.arrays import Array, ranges
 from bitvec.errors import FileFormatError, UnsupportedModelError
 
@@ -82,7 +82,7 @@ class Conditions:
 
     @property
     def is_set(self) -> Bool[Array, " n_nodes"]:
-        """Which nodes test whether a category is in a set."""
+        """Mark the nodes that test whether a category is in a set."""
         return (self.test == ConditionType.CONTAINS) | (self.test == ConditionType.CONTAINS_BITMAP)
 
 

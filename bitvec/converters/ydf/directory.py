@@ -12,7 +12,7 @@ from jaxtyping import Int64, UInt8
 
 from bitvec.converters.ydf import schema
 from bitvec.converters.ydf.blobs import FORMATS, opened, records
-from bitvec.converters.ydf.messages import Messages, Schema
+from bitvec.converters.ydf.protobuf import Messages, Schema
 from bitvec.converters.ydf.wire import padded
 from bitvec.core.arrays import Array
 from bitvec.errors import FileFormatError, UnsupportedModelError

@@ -1,4 +1,4 @@
-"""Which of YDF's engines answers `model.predict`, and where it sends missing values.
+"""Choice of the YDF engine that answers `model.predict`, and its rule for missing values.
 
 `predict` takes the first engine that fits a model; the slow one must be asked for. They route every
 row alike that misses nothing, and differ in two ways otherwise.
@@ -21,8 +21,8 @@ from typing import Final
 import numpy as np
 from jaxtyping import Bool, Float32
 
-from bitvec.converters.ydf.columns import Columns
 from bitvec.converters.ydf.conditions import Conditions, ConditionType
+from bitvec.converters.ydf.data_spec import Columns
 from bitvec.core.arrays import Array
 from bitvec.errors import UnsupportedModelError
 
@@ -33,7 +33,7 @@ QUICK_SCORER_TREES: Final = 65535
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Missing:
-    """Where the default engine sends missing values.
+    """Rule of the default engine for missing values.
 
     Parameters
     ----------

@@ -13,10 +13,10 @@ import numpy as np
 from jaxtyping import Float32, Int64
 
 from bitvec.converters.ydf import schema
-from bitvec.converters.ydf.answers import Loss, Task
-from bitvec.converters.ydf.columns import Columns, ColumnType
+from bitvec.converters.ydf.data_spec import Columns, ColumnType
 from bitvec.converters.ydf.directory import BOOSTED_TREES, ISOLATION_FOREST, RANDOM_FOREST
 from bitvec.converters.ydf.read import Lifted, lift, opened
+from bitvec.converters.ydf.tasks import Loss, Task
 from bitvec.converters.ydf.walker import source_trees
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest

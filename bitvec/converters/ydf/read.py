@@ -33,7 +33,12 @@ from jaxtyping import Bool, Int64
 
 from bitvec.converters.naming import naming
 from bitvec.converters.ydf import schema
-from bitvec.converters.ydf.answers import (
+from bitvec.converters.ydf.conditions import Conditions, ConditionType, joined, read_conditions
+from bitvec.converters.ydf.data_spec import Columns, read_columns
+from bitvec.converters.ydf.directory import BOOSTED_TREES, ISOLATION_FOREST, Directory, read
+from bitvec.converters.ydf.engines import Missing, missing_of, takes_quick_scorer
+from bitvec.converters.ydf.routing import node_tests
+from bitvec.converters.ydf.tasks import (
     POISSON_BOUND,
     Answers,
     Loss,
@@ -42,11 +47,6 @@ from bitvec.converters.ydf.answers import (
     read_answers,
     read_leaves,
 )
-from bitvec.converters.ydf.columns import Columns, read_columns
-from bitvec.converters.ydf.conditions import Conditions, ConditionType, joined, read_conditions
-from bitvec.converters.ydf.directory import BOOSTED_TREES, ISOLATION_FOREST, Directory, read
-from bitvec.converters.ydf.engines import Missing, missing_of, takes_quick_scorer
-from bitvec.converters.ydf.routing import node_tests
 from bitvec.converters.ydf.trees import shape_of
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest

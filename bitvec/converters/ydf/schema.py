@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from bitvec.converters.ydf.messages import BLOB, BOOL, DOUBLE, FLOAT, INT, Entry, Schema
+from bitvec.converters.ydf.protobuf import BLOB, BOOL, DOUBLE, FLOAT, INT, Entry, Schema
 
 MODEL: Final = Schema(
     "header.pb",

@@ -13,7 +13,7 @@ from bitvec.errors import FileFormatError
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shape:
-    """How the nodes hang together.
+    """Children of the nodes.
 
     Parameters
     ----------

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from bitvec.converters.native.cpt import CPT
-from bitvec.converters.native.tree import NativeTree
+from bitvec.converters.native.native_tree import NativeTree
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.errors import MissingLibraryError

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from bitvec.converters.native.e2edt import E2EDT
-from bitvec.converters.native.tree import NativeTree
+from bitvec.converters.native.native_tree import NativeTree
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.errors import InputError, MissingLibraryError

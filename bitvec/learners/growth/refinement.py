@@ -14,7 +14,7 @@ from jaxtyping import Float64, Int64
 
 from bitvec.converters import native
 from bitvec.converters.native.mean_forest import MeanForest
-from bitvec.converters.native.tree import NativeTree
+from bitvec.converters.native.native_tree import NativeTree
 from bitvec.core import structure
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest

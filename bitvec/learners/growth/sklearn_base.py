@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from torch.utils.data import DataLoader
 
-from bitvec.converters.native.tree import NativeTree
+from bitvec.converters.native.native_tree import NativeTree
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.errors import InputError, MissingLibraryError

@@ -9,9 +9,9 @@ import numpy as np
 from jaxtyping import Float64
 
 from bitvec.converters.native import tao
-from bitvec.converters.native.estimators import is_estimator, is_fitted
+from bitvec.converters.native.fitted_estimators import is_estimator, is_fitted
+from bitvec.converters.native.native_tree import NativeTree
 from bitvec.converters.native.read import convert as lift_native
-from bitvec.converters.native.tree import NativeTree
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.errors import InputError, UnsupportedModelError

@@ -1,4 +1,4 @@
-"""What any written estimator needs: leaf values with their weights, names, classes, refusals."""
+"""Parts of every written estimator: leaf values with their weights, names, classes, refusals."""
 
 from __future__ import annotations
 

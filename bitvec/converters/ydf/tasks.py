@@ -9,9 +9,9 @@ import numpy as np
 from jaxtyping import Float32, Float64, Int64
 
 from bitvec.converters.ydf import schema
-from bitvec.converters.ydf.columns import Columns, ColumnType
+from bitvec.converters.ydf.data_spec import Columns, ColumnType
 from bitvec.converters.ydf.directory import BOOSTED_TREES, ISOLATION_FOREST, Directory
-from bitvec.converters.ydf.messages import Messages, Schema
+from bitvec.converters.ydf.protobuf import Messages, Schema
 from bitvec.core.arrays import Array
 from bitvec.core.output import PostTransform
 from bitvec.errors import FileFormatError, UnsupportedModelError
@@ -44,7 +44,7 @@ class Loss(IntEnum):
 
 
 class Link(NamedTuple):
-    """What a loss is used for, and what it does to raw scores."""
+    """Task of a loss, and its transform of raw scores."""
 
     tasks: tuple[Task, ...]
     post_transform: PostTransform = PostTransform.IDENTITY
@@ -71,7 +71,7 @@ _HELD: Final = ("classifier", "regressor", "uplift", "anomaly_detection")
 
 
 class Answers(NamedTuple):
-    """What becomes of the sum of leaves; `width` is 1 where each tree adds to one output."""
+    """Answers made of a sum of leaves; `width` is 1 where each tree adds to one output."""
 
     n_outputs: int
     width: int

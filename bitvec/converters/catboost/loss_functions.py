@@ -1,4 +1,4 @@
-"""What CatBoost's losses make of raw scores: links, classes and their labels."""
+"""CatBoost's losses: links of raw scores, classes and their labels."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from bitvec.converters.catboost.document import Document, items, member, numbers
+from bitvec.converters.catboost.model_json import Document, items, member, numbers
 from bitvec.core.arrays import Array
 from bitvec.core.output import PostTransform
 from bitvec.errors import FileFormatError, UnsupportedModelError
@@ -42,7 +42,7 @@ MOST_CLASSES: Final = 2**16
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """How a model answers.
+    """Links and labels of a model.
 
     Parameters
     ----------

@@ -12,7 +12,7 @@ from jaxtyping import Float32, Float64, Int64
 from bitvec.converters.category_sets import SET_WORDS_LIMIT
 from bitvec.converters.ydf import schema
 from bitvec.converters.ydf.directory import Directory
-from bitvec.converters.ydf.messages import Messages
+from bitvec.converters.ydf.protobuf import Messages
 from bitvec.core.arrays import Array
 from bitvec.core.inputs import Inputs, Label
 from bitvec.errors import FileFormatError, UnsupportedModelError
@@ -77,7 +77,7 @@ class Columns:
 
     @property
     def stand_in(self) -> Float32[Array, " n_columns"]:
-        """What stands in for a missing number, in the engines' dtype."""
+        """Replacement of missing numbers, in the engines' dtype."""
         with np.errstate(over="ignore"):  # infinite where it overflows, as a cast in C++ is
             return self.mean.astype(np.float32)
 

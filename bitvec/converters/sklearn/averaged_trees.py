@@ -12,8 +12,8 @@ import numpy as np
 from jaxtyping import Float64
 
 from bitvec.converters.sklearn import nodes as sklearn_nodes
-from bitvec.converters.sklearn.records import Record
-from bitvec.converters.sklearn.supported import (
+from bitvec.converters.sklearn.attribute_records import Record
+from bitvec.converters.sklearn.unsupported import (
     TREES,
     class_labels,
     classes_of,

@@ -10,7 +10,7 @@ from bitvec.errors import FileFormatError, UnsupportedModelError
 
 
 class Link(NamedTuple):
-    """What an objective does to raw scores."""
+    """Answer of an objective to raw scores."""
 
     post_transform: PostTransform
     classifies: bool = False

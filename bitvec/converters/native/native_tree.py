@@ -1,4 +1,4 @@
-"""What every native tree can do: answer for itself, row by row, without a Forest."""
+"""Base of native trees: each answers for itself, row by row, without a Forest."""
 
 from __future__ import annotations
 

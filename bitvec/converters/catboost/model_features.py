@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 from jaxtyping import Bool, Float32, Int32, Int64
 
-from bitvec.converters.catboost.document import Document, as_object, items, member, numbers, whole
+from bitvec.converters.catboost.model_json import Document, as_object, items, member, numbers, whole
 from bitvec.core.arrays import Array
 from bitvec.errors import FileFormatError, UnsupportedModelError
 
@@ -41,7 +41,7 @@ _NAN_RIGHT: Final = {"AsIs": False, "AsFalse": False, "AsTrue": True}
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """What a model knows of its columns.
+    """Columns of a model.
 
     Parameters
     ----------

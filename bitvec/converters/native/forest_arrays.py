@@ -9,8 +9,8 @@ import numpy as np
 from jaxtyping import Float, Int64
 
 from bitvec.converters.native import children
+from bitvec.converters.native.native_tree import NativeTree, predictions
 from bitvec.converters.native.sparse_rows import SparseRows
-from bitvec.converters.native.tree import NativeTree, predictions
 from bitvec.core import structure
 from bitvec.core.arrays import Array
 from bitvec.core.features import FeatureMap

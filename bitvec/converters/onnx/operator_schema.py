@@ -12,7 +12,7 @@ OPERATORS = (CLASSIFIER, REGRESSOR, ENSEMBLE)
 
 
 class Mode(IntEnum):
-    """How a node compares x with its value; the true branch is taken where the comparison holds."""
+    """Comparison of x with a node's value; the true branch is taken where it holds."""
 
     BRANCH_LEQ = 0
     BRANCH_LT = 1
