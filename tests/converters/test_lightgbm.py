@@ -383,7 +383,7 @@ def test_code_books_go_to_the_columns_they_belong_to_or_to_none(name):
         kind not in ("number", "whole", "constant") for kind in kinds.values()
     )
     assert ("code_books" in metadata) == ("pandas_categorical" in metadata) == (not all_placed)
-    again = lgb.Booster(model_str=to_lightgbm(forest))
+    again = to_lightgbm(forest)
     assert again.pandas_categorical == model.booster_.pandas_categorical
     other, _ = framed(**kinds)
     if not all_placed:

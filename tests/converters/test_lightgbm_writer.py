@@ -13,7 +13,7 @@ from strategies import AXIS, SET, forests, rows
 
 import bitvec
 from bitvec.converters.lightgbm.read import convert
-from bitvec.converters.lightgbm.write import to_lightgbm
+from bitvec.converters.lightgbm.write import to_lightgbm, to_text
 from bitvec.core import reference
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
@@ -47,7 +47,7 @@ def trained(**options: Any) -> Any:
 
 
 def loaded(forest: Forest) -> Any:
-    return lgb.Booster(model_str=to_lightgbm(forest))
+    return to_lightgbm(forest)
 
 
 def raw(model: Any, X: Array, forest: Forest) -> Array:
@@ -85,7 +85,7 @@ def test_what_is_lifted_and_written_back_predicts_bit_for_bit(name):
         expected = model.predict(X, num_threads=1, **kind)
         assert np.array_equal(back.predict(X, num_threads=1, **kind), expected, equal_nan=True)
     again = convert(back)
-    assert to_lightgbm(again) == to_lightgbm(forest)
+    assert to_text(again) == to_text(forest)
 
 
 def test_a_retrained_forest_is_written_back():
@@ -240,7 +240,7 @@ def refused(name: str) -> Forest:
 )
 def test_what_lightgbm_cannot_hold_is_refused_with_the_reason(name):
     with pytest.raises(UnsupportedModelError, match=name):
-        to_lightgbm(refused(name))
+        to_text(refused(name))
 
 
 def test_forests_of_float32_libraries_are_refused():
@@ -249,4 +249,4 @@ def test_forests_of_float32_libraries_are_refused():
 
     forest = bitvec.convert(RandomForestClassifier(2, random_state=0).fit(X, y))
     with pytest.raises(UnsupportedModelError, match="float64"):
-        to_lightgbm(forest)
+        to_text(forest)

@@ -21,7 +21,7 @@ from bitvec.converters.xgboost import base_scores
 from bitvec.converters.xgboost.document import parse, plain
 from bitvec.converters.xgboost.objectives import OBJECTIVES
 from bitvec.converters.xgboost.read import convert
-from bitvec.converters.xgboost.write import to_document, to_xgboost
+from bitvec.converters.xgboost.write import save, to_document, to_xgboost
 from bitvec.core import reference
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
@@ -104,8 +104,10 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 
 def loaded(forest: Forest, folder: Path, suffix: str = "ubj") -> Any:
-    path = to_xgboost(forest, folder / f"model.{suffix}")
-    return xgb.Booster({"nthread": 1}, model_file=path)
+    path = save(forest, folder / f"model.{suffix}")
+    booster = xgb.Booster({"nthread": 1}, model_file=path)
+    assert to_xgboost(forest).save_raw("ubj") == booster.save_raw("ubj")
+    return booster
 
 
 def margins(booster: Any, X: Array, forest: Forest) -> Array:
@@ -155,7 +157,7 @@ def test_wrappers_load_what_is_written(name: str, tmp_path: Path) -> None:
     model.save_model(saved)
     X = mixed()[0]
     for source in (model, saved):
-        path = to_xgboost(convert(source), tmp_path / "written.json")
+        path = save(convert(source), tmp_path / "written.json")
         back = type(model)()
         back.load_model(path)
         np.testing.assert_array_equal(back.predict(X), model.predict(X))
@@ -181,7 +183,7 @@ def test_names_types_and_code_books_survive_writing(suffix: str, tmp_path: Path)
     model = xgb.XGBRegressor(n_estimators=4, n_jobs=1, enable_categorical=True).fit(frame, y)
     forest = convert(model)
     assert forest.inputs.categories is not None
-    path = to_xgboost(forest, tmp_path / f"model.{suffix}")
+    path = save(forest, tmp_path / f"model.{suffix}")
     assert convert(path).inputs == forest.inputs
     back = xgb.XGBRegressor()
     back.load_model(path)
@@ -294,7 +296,7 @@ def holdable(draw: st.DrawFn) -> tuple[Forest, Array]:
 def assert_predicts(forest: Forest, X: Array, folder: Path) -> None:
     with np.errstate(over="ignore"):
         X = X.astype(np.float32)
-    path = to_xgboost(forest, folder / "model.ubj")
+    path = save(forest, folder / "model.ubj")
     expected = reference.raw(forest, X)
     again = convert(path)
     np.testing.assert_array_equal(reference.raw(again, X), expected)
@@ -373,12 +375,12 @@ def test_the_document_is_of_the_oldest_version_that_holds_the_forest() -> None:
 def test_a_file_is_json_or_ubjson_by_its_suffix_and_appears_whole(tmp_path: Path) -> None:
     forest = convert(trained())
     for suffix in ("json", "ubj", "UBJ"):
-        path = to_xgboost(forest, tmp_path / f"model.{suffix}")
+        path = save(forest, tmp_path / f"model.{suffix}")
         assert files.identical(convert(path), convert(tmp_path / "model.json"))
     assert plain(parse((tmp_path / "model.ubj").read_bytes())) == plain(to_document(forest))
     assert json.loads((tmp_path / "model.json").read_text())["version"] == [1, 7, 0]
     with pytest.raises(InputError, match=r"must end in \.json or \.ubj"):
-        to_xgboost(forest, tmp_path / "model.model")
+        save(forest, tmp_path / "model.model")
     assert len([*tmp_path.iterdir()]) == 3
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -23,28 +24,61 @@ from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind, MissingRule
 from bitvec.core.output import Aggregate
 from bitvec.core.structure import children
-from bitvec.errors import UnsupportedModelError
+from bitvec.errors import MissingLibraryError, UnsupportedModelError
+from bitvec.files import atomic
+from bitvec.files.atomic import StrPath
 
 VERSION: Final = "v4"
 
 
-def to_lightgbm(forest: Forest) -> str:
-    """Return the text of a LightGBM model that predicts what the forest predicts.
+def to_lightgbm(forest: Forest) -> Any:
+    """Return a forest as a Booster of the text that `to_text` makes.
 
-    Load it with `lightgbm.Booster(model_str=...)`, or write it to a file. On dense float rows, raw
-    scores are equal bit for bit, and `predict` answers with the forest's post-transform. A forest
-    that was lifted from LightGBM keeps its node and leaf ids. A base score becomes an iteration of
-    constant trees. Labels of classes are not held by a Booster.
+    Returns
+    -------
+    lightgbm.Booster
 
     Raises
     ------
     UnsupportedModelError
         If LightGBM cannot hold the forest exactly; the message says what and why.
+    MissingLibraryError
+        If lightgbm is not installed.
 
     Examples
     --------
-    >>> import lightgbm  # doctest: +SKIP
-    >>> lightgbm.Booster(model_str=to_lightgbm(forest))  # doctest: +SKIP
+    >>> booster = to_lightgbm(forest)  # doctest: +SKIP
+    """
+    try:
+        import lightgbm
+    except (ImportError, OSError) as error:  # OSError where the OpenMP runtime is missing
+        raise MissingLibraryError("lightgbm", "lightgbm", "making a Booster") from error
+    return lightgbm.Booster(model_str=to_text(forest))
+
+
+def save(forest: Forest, path: StrPath) -> Path:
+    """Write a forest as a text file of LightGBM, which replaces a file that is there.
+
+    Raises
+    ------
+    UnsupportedModelError
+        As `to_lightgbm`.
+    """
+    return atomic.write(path, to_text(forest).encode())
+
+
+def to_text(forest: Forest) -> str:
+    """Return the text of a LightGBM model that predicts what the forest predicts.
+
+    It is made without the library. On dense float rows, raw scores are equal bit for bit, and
+    `predict` answers with the forest's post-transform. A forest that was converted from LightGBM
+    keeps its node and leaf ids. A base score becomes an iteration of constant trees. Labels of
+    classes are not held by a Booster.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If LightGBM cannot hold the forest exactly; the message says what and why.
     """
     require_writable(forest)
     trees = [*_trees(forest)]

@@ -8,6 +8,7 @@ in float64 becomes a HistGradientBoosting model.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,15 @@ from jaxtyping import Float64
 
 from bitvec.converters.sklearn import boosting_writer, histogram_writer, isolation_writer
 from bitvec.converters.sklearn.new_estimators import dense, named, refusal, set_classes, weighted
+from bitvec.converters.sklearn.skops import dumps
 from bitvec.converters.sklearn.tree_arrays import depths, new_tree, node_arrays
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind, MissingRule, Relation
 from bitvec.core.output import Aggregate, PostTransform
 from bitvec.errors import MissingLibraryError
+from bitvec.files import atomic
+from bitvec.files.atomic import StrPath
 
 try:
     from sklearn.ensemble import (
@@ -90,6 +94,17 @@ def to_sklearn(forest: Forest) -> Any:
         f"answer with the mean, sum or weighted median of its trees, got {output.aggregate} with "
         f"{output.post_transform}"
     )
+
+
+def save(forest: Forest, path: StrPath) -> Path:
+    """Write a forest as a .skops file, which replaces a file that is there.
+
+    Raises
+    ------
+    UnsupportedModelError
+        As `to_sklearn`.
+    """
+    return atomic.write(path, dumps(to_sklearn(forest)))
 
 
 def _require_tests(forest: Forest) -> None:

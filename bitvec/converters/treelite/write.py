@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,6 +29,8 @@ from bitvec.core.node_tests import Kind
 from bitvec.core.output import Aggregate
 from bitvec.core.structure import children
 from bitvec.errors import MissingLibraryError
+from bitvec.files import atomic
+from bitvec.files.atomic import StrPath
 
 if TYPE_CHECKING:
     import treelite
@@ -114,6 +117,17 @@ def to_treelite(forest: Forest) -> treelite.Model:
     # The builder reads its numbers from JSON, to within an ulp of float64 only.
     model.get_header_accessor().set_field("base_scores", table.ravel())
     return model
+
+
+def save(forest: Forest, path: StrPath) -> Path:
+    """Write a forest as a checkpoint of treelite, which replaces a file that is there.
+
+    Raises
+    ------
+    UnsupportedModelError
+        As `to_treelite`.
+    """
+    return atomic.write(path, bytes(to_treelite(forest).serialize_bytes()))
 
 
 def _weighted(forest: Forest) -> Forest:

@@ -7,7 +7,6 @@ base scores that differ between outputs and categories of a data frame (3.1).
 from __future__ import annotations
 
 import json
-from os import PathLike
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,22 +23,48 @@ from bitvec.converters.xgboost.unsupported import objective_of, require_writable
 from bitvec.converters.xgboost.written_trees import written_trees
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
-from bitvec.errors import InputError
+from bitvec.errors import InputError, MissingLibraryError
 from bitvec.files import atomic
+from bitvec.files.atomic import StrPath
 
 OLDEST, WITH_VECTORS, WITH_LISTS = (1, 7, 0), (2, 0, 0), (3, 1, 0)
 """Versions of the document: the oldest written, that of leaf vectors, and that of categories and of
 a `base_score` for each output."""
 
 
-def to_xgboost(forest: Forest, path: str | PathLike[str]) -> Path:
-    """Write a forest as a file of xgboost, which predicts from it what the forest predicts.
+def to_xgboost(forest: Forest) -> Any:
+    """Return a forest as a Booster, which predicts what the forest predicts.
 
-    Load it with `xgboost.Booster(model_file=...)`. Margins on dense rows without infinities (which
-    xgboost refuses) are equal bit for bit, and `predict` answers with the forest's post-transform.
-    A forest that was lifted from xgboost keeps its node ids, objective, attributes and feature
-    types; labels of other classifiers, and code books of other libraries, are not held. A base
-    score that no `base_score` gives becomes an iteration of constant trees.
+    Margins on dense rows without infinities (which xgboost refuses) are equal bit for bit, and
+    `predict` answers with the forest's post-transform. A forest that was converted from xgboost
+    keeps its node ids, objective, attributes and feature types; labels of other classifiers, and
+    code books of other libraries, are not held. A base score that no `base_score` gives becomes an
+    iteration of constant trees.
+
+    Returns
+    -------
+    xgboost.Booster
+
+    Raises
+    ------
+    UnsupportedModelError
+        If xgboost cannot hold the forest exactly; the message says what and why.
+    MissingLibraryError
+        If xgboost is not installed.
+
+    Examples
+    --------
+    >>> booster = to_xgboost(forest)  # doctest: +SKIP
+    """
+    try:
+        import xgboost
+    except ImportError as error:
+        raise MissingLibraryError("xgboost", "xgboost", "making a Booster") from error
+    return xgboost.Booster(model_file=bytearray(ubjson.encode(to_document(forest))))
+
+
+def save(forest: Forest, path: StrPath) -> Path:
+    """Write a forest as a file of xgboost, without the library; `to_xgboost` says what it holds.
 
     Parameters
     ----------
@@ -47,21 +72,12 @@ def to_xgboost(forest: Forest, path: str | PathLike[str]) -> Path:
     path : path
         Ends in .json or .ubj, which chooses the format. A file that is there is replaced whole.
 
-    Returns
-    -------
-    Path
-        The path.
-
     Raises
     ------
     UnsupportedModelError
-        If xgboost cannot hold the forest exactly; the message says what and why.
+        As `to_xgboost`.
     InputError
         If the path has another suffix.
-
-    Examples
-    --------
-    >>> to_xgboost(forest, "retrained.ubj")  # doctest: +SKIP
     """
     suffix = Path(path).suffix.lower()
     if suffix not in _FORMATS:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -11,7 +12,6 @@ from bitvec.converters.format import Target
 from bitvec.core.forest import Forest
 from bitvec.core.machine import DecisionMachine
 from bitvec.errors import InputError
-from bitvec.files import atomic
 from bitvec.runtime.export.onnx_files import OnnxOptions, machine_model, onnx_model, soft_model
 from bitvec.runtime.export.onnx_targets import find
 
@@ -45,29 +45,14 @@ def to_onnx(model: Forest | DecisionMachine | SoftForest, path: Path, options: O
     return save(made, path)
 
 
-def _to_xgboost(forest: Forest, path: Path) -> Path:
-    from bitvec.converters.xgboost.write import to_xgboost
+def _converter(library: str) -> Callable[[Forest, Path], Path]:
+    """Return a writer that calls the library's converter, imported when it is used."""
 
-    return to_xgboost(forest, path)
+    def write(forest: Forest, path: Path) -> Path:
+        written: Path = import_module(f"bitvec.converters.{library}.write").save(forest, path)
+        return written
 
-
-def _to_lightgbm(forest: Forest, path: Path) -> Path:
-    from bitvec.converters.lightgbm.write import to_lightgbm
-
-    return atomic.write(path, to_lightgbm(forest).encode())
-
-
-def _to_treelite(forest: Forest, path: Path) -> Path:
-    from bitvec.converters.treelite.write import to_treelite
-
-    return atomic.write(path, bytes(to_treelite(forest).serialize_bytes()))
-
-
-def _to_sklearn(forest: Forest, path: Path) -> Path:
-    from bitvec.converters.sklearn.skops import dumps
-    from bitvec.converters.sklearn.write import to_sklearn
-
-    return atomic.write(path, dumps(to_sklearn(forest)))
+    return write
 
 
 def _to_onnx(forest: Forest, path: Path) -> Path:
@@ -82,10 +67,10 @@ def _to_c(forest: Forest, path: Path) -> Path:
 
 WRITERS: Final[dict[Target, Writer]] = {
     "onnx": Writer((".onnx", ".ort"), _to_onnx),
-    "xgboost": Writer((".ubj", ".json"), _to_xgboost),
-    "lightgbm": Writer((".txt",), _to_lightgbm),
-    "treelite": Writer((".tl",), _to_treelite),
-    "sklearn": Writer((".skops",), _to_sklearn),
+    "xgboost": Writer((".ubj", ".json"), _converter("xgboost")),
+    "lightgbm": Writer((".txt",), _converter("lightgbm")),
+    "treelite": Writer((".tl",), _converter("treelite")),
+    "sklearn": Writer((".skops",), _converter("sklearn")),
     "c": Writer((".h",), _to_c),
 }
 SUFFIXES: Final = tuple(suffix for writer in WRITERS.values() for suffix in writer.suffixes)
