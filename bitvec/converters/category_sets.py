@@ -1,4 +1,16 @@
-"""Lists of category codes, node by node, as the bits of set nodes, and back."""
+"""Lists of category codes, node by node, as the bits of set nodes, and back.
+
+-1, which `cat.codes` of a pandas column has for a missing category, is in a column of categories:
+
+============ ===================================================================
+xgboost      in no set: it goes left, and not where a missing value goes
+LightGBM     missing: it goes where NaN goes at a test of categories
+scikit-learn no category of a HistGradientBoosting model, and so missing
+CatBoost     the category "-1", like any other whole number
+treelite     in no list: it goes with all that is not listed
+YDF          missing to YDF; to the forest no code, as 99 may be: put NaN there
+============ ===================================================================
+"""
 
 from __future__ import annotations
 

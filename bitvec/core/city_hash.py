@@ -1,7 +1,7 @@
-"""The hash by which CatBoost tells categories apart, and texts of a given hash.
+"""CityHash64 of categories that are known by their hashes alone, and texts of a given hash.
 
-CatBoost keeps of a category only the lower 32 bits of CityHash64 (version 1.0) of its UTF-8 text,
-signed; a whole number is hashed as its decimals. Two texts of one hash are one category.
+A model may keep of a category only the lower 32 bits of CityHash64 (version 1.0) of its UTF-8
+text, signed; a whole number is hashed as its decimals. Two texts of one hash are one category.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ WHOLE_NUMBERS: Final = 2**16
 
 
 def category_hash(category: str | int) -> int:
-    """Return the signed 32-bit number that CatBoost keeps of a category.
+    """Return the signed 32-bit number that is kept of a category.
 
     Examples
     --------
@@ -40,7 +40,7 @@ def category_hash(category: str | int) -> int:
 
 
 def city_hash64(data: bytes) -> int:
-    """Return CityHash64 of version 1.0, as it stands in CatBoost's sources."""
+    """Return CityHash64 of version 1.0."""
     n = len(data)
     if n <= 16:
         return _hash_to_16(data)

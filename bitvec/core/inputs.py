@@ -44,16 +44,16 @@ class Inputs:
     absent_is_missing : bool
         Whether an entry that a sparse matrix does not hold is missing (xgboost, treelite) or 0.
     hashed : tuple of int
-        The columns whose categories are known by their hashes (CatBoost): a whole number in their
+        The columns whose categories are known by their hashes: a whole number in their
         code books is the `bitvec.core.city_hash.category_hash` of a category whose text is not
         known.
     whole_numbers : tuple of int
         The columns without a code book whose categories are whole numbers that stand for
-        themselves (CatBoost, HistGradientBoosting), so that X holds them and not codes.
+        themselves, so that X holds them and not codes.
     decimals : tuple of int
         The columns in which a whole number of a data frame is the category of its decimals: with a
         code book of texts (YDF), where a truth value is "true" or "false", or among
-        `whole_numbers` (CatBoost), where the text "3" is the number 3.
+        `whole_numbers`, where the text "3" is the number 3.
     refuses_unseen : bool
         Whether a category of a data frame that the code book does not hold is refused, as the
         source library would refuse it or take it for another (xgboost). To have it go where each
@@ -62,18 +62,8 @@ class Inputs:
     Notes
     -----
     An array holds codes. -1, which `cat.codes` of a pandas column has for a missing category, is in
-    a column of categories:
-
-    ============ ===================================================================
-    xgboost      in no set: it goes left, and not where a missing value goes
-    LightGBM     missing: it goes where NaN goes at a test of categories
-    scikit-learn no category of a HistGradientBoosting model, and so missing
-    CatBoost     the category "-1", like any other whole number
-    treelite     in no list: it goes with all that is not listed
-    YDF          missing to YDF; to the forest no code, as 99 may be: put NaN there
-    ============ ===================================================================
-
-    In a column of numbers -1 is -1 everywhere.
+    a column of categories what the source library takes it for; `bitvec.converters.category_sets`
+    lists that. In a column of numbers -1 is -1 everywhere.
     """
 
     n_features: int

@@ -81,7 +81,7 @@ class Output:
         and the result rounded once (treelite); it cannot stand first.
     base_first : bool
     scale : F, (n_outputs,), optional
-        Multiplies a sum over trees before the base score is added (CatBoost).
+        Multiplies a sum over trees before the base score is added.
     tree_weight : F, (n_trees,), optional
         Multiplies a tree's leaf vectors, rounded to `dtype` before it is added.
     post_transform : PostTransform

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from bitvec.core.arrays import Array
+from bitvec.errors import InputError
 from bitvec.verify.source_trees import SourceTrees
 
 
@@ -122,3 +123,16 @@ class Oracle:
     rounds_columns: bool = False
     of_frame: FrameAnswers | None = None
     notes: tuple[str, ...] = ()
+
+
+def require_columns(X: Array, n_features: int) -> None:
+    """Check that rows have the columns of the training, before a library reads past them.
+
+    Raises
+    ------
+    InputError
+    """
+    if X.ndim != 2 or X.shape[1] != n_features:
+        raise InputError(
+            f"`X` must have {n_features} features, got shape {X.shape}: pass the training columns."
+        )

@@ -18,8 +18,7 @@ from bitvec.core.arrays import Array
 from bitvec.core.city_hash import category_hash
 from bitvec.core.forest import Forest
 from bitvec.core.output import PostTransform
-from bitvec.errors import InputError
-from bitvec.verify.oracle import FrameAnswers, LeafValues, Oracle
+from bitvec.verify.oracle import FrameAnswers, LeafValues, Oracle, require_columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +33,7 @@ class _Asked:
     categorical: tuple[int, ...]
 
     def rows(self, X: Array) -> Any:
-        n_features = self.forest.n_features
-        if X.ndim != 2 or X.shape[1] != n_features:
-            raise InputError(
-                f"`X` must have {n_features} features, got shape {X.shape}: pass the training "
-                "columns."
-            )
+        require_columns(X, self.forest.n_features)
         with np.errstate(over="ignore", invalid="ignore"):
             X = np.ascontiguousarray(X, np.float32)
         if not self.categorical:

@@ -21,8 +21,8 @@ from bitvec.converters.onnx.walker import source_trees
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.output import PostTransform
-from bitvec.errors import FileFormatError, InputError, MissingLibraryError
-from bitvec.verify.oracle import Oracle
+from bitvec.errors import FileFormatError, MissingLibraryError
+from bitvec.verify.oracle import Oracle, require_columns
 
 try:
     import onnxruntime
@@ -163,11 +163,7 @@ def _scores(session: Any, X: Array, forest: Forest) -> Float[Array, "batch n_sco
 
 
 def _rows(X: Array, forest: Forest) -> Array:
-    if X.ndim != 2 or X.shape[1] != forest.n_features:
-        raise InputError(
-            f"`X` must have {forest.n_features} features, got shape {X.shape}: pass the "
-            "training columns."
-        )
+    require_columns(X, forest.n_features)
     rows: Array = np.ascontiguousarray(X, forest.dtype)
     return rows
 

@@ -19,8 +19,8 @@ from bitvec.converters.sklearn.skops import load
 from bitvec.converters.sklearn.walker import source_trees
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
-from bitvec.errors import InputError, MissingLibraryError
-from bitvec.verify.oracle import FrameAnswers, LeafValues, Oracle
+from bitvec.errors import MissingLibraryError
+from bitvec.verify.oracle import FrameAnswers, LeafValues, Oracle, require_columns
 
 Answer = Callable[[Array], Array]
 
@@ -58,11 +58,7 @@ def oracle_of(model: Any) -> Oracle:
 
     def checked(answer: Answer) -> Answer:
         def asked(X: Array) -> Array:
-            if X.ndim != 2 or X.shape[1] != n_features:
-                raise InputError(
-                    f"`X` must have {n_features} features, got shape {X.shape}: pass the training "
-                    "columns."
-                )
+            require_columns(X, n_features)
             X = np.ascontiguousarray(X, dtype=forest.dtype)
             with warnings.catch_warnings():
                 # Rows come as plain arrays in training order; members may have seen names.

@@ -16,8 +16,8 @@ from bitvec.converters.treelite.serialized import read_checkpoint
 from bitvec.converters.treelite.walker import source_trees
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
-from bitvec.errors import FileFormatError, InputError, MissingLibraryError
-from bitvec.verify.oracle import LeafValues, Oracle
+from bitvec.errors import FileFormatError, MissingLibraryError
+from bitvec.verify.oracle import LeafValues, Oracle, require_columns
 
 try:
     import treelite
@@ -79,11 +79,7 @@ def _answers_of(opened: Any, lifted: Forest, header: Header) -> Oracle:
     stored = LeafValues(tree, source.leaf_id, lifted.leaves.v)
 
     def checked(X: Array) -> Array:
-        if X.ndim != 2 or X.shape[1] != header.n_features:
-            raise InputError(
-                f"`X` must have {header.n_features} features, got shape {X.shape}: pass the "
-                "training columns."
-            )
+        require_columns(X, header.n_features)
         rows: Array = np.ascontiguousarray(X, header.dtype)
         return rows
 

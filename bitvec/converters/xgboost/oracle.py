@@ -18,8 +18,8 @@ from bitvec.converters.xgboost.read import booster_of, classes_of, sizes_of, use
 from bitvec.converters.xgboost.trees import read_trees
 from bitvec.converters.xgboost.walker import source_trees
 from bitvec.core.arrays import Array
-from bitvec.errors import InputError, MissingLibraryError, UnsupportedModelError
-from bitvec.verify.oracle import FrameAnswers, LeafValues, Oracle
+from bitvec.errors import MissingLibraryError, UnsupportedModelError
+from bitvec.verify.oracle import FrameAnswers, LeafValues, Oracle, require_columns
 
 
 def _has_old_vectors(model: Document) -> bool:
@@ -86,8 +86,7 @@ def oracle_of(model: Any) -> Oracle:
     end = int(iteration[-1]) + 1 if iteration.size else 0
 
     def checked(X: Array) -> Array:
-        if X.ndim != 2 or X.shape[1] != n_features:  # pred_leaf would read past the columns
-            raise InputError(f"`X` must have {n_features} features, got shape {X.shape}.")
+        require_columns(X, n_features)  # pred_leaf would read past the columns
         return X
 
     def answer(X: Array, width: int, **kind: bool) -> Array:
