@@ -95,3 +95,5 @@ ATTRIBUTES: dict[str, dict[str, int]] = {
     },
 }
 """The attributes of each operator and what they hold."""
+LARGEST_FILE = 2**31 - 1
+"""Bytes that one protobuf message may have."""

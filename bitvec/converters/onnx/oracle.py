@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import Any
+
+from bitvec.errors import FileFormatError, MissingLibraryError
+
+if find_spec("onnx") is None:
+    raise MissingLibraryError("onnx", "onnx", "Running an ONNX model")
+if find_spec("onnxruntime") is None:
+    raise MissingLibraryError("onnxruntime", "onnx", "Running an ONNX model")
 
 import numpy as np
 import onnx
+import onnxruntime
 from jaxtyping import Float
 
 from bitvec.converters.naming import naming_file
@@ -21,13 +30,7 @@ from bitvec.converters.onnx.walker import source_trees
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.output import PostTransform
-from bitvec.errors import FileFormatError, MissingLibraryError
 from bitvec.verify.oracle import Oracle, require_columns
-
-try:
-    import onnxruntime
-except ImportError as error:
-    raise MissingLibraryError("onnxruntime", "onnx", "Running ONNX files") from error
 
 ONE_CLASS = (
     "labels of a classifier of one class are not compared: onnxruntime writes 1 whatever the class "

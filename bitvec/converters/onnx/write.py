@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from bitvec.converters.onnx import ensemble3, ensemble5
+from bitvec.converters.onnx.model_proto import model_proto
 from bitvec.converters.onnx.treated_columns import treated_columns
 from bitvec.core import tree_paths
 from bitvec.core.forest import Forest
@@ -20,12 +21,7 @@ from bitvec.core.graph.interface import Interface
 from bitvec.core.graph.operators import Graph, cast
 from bitvec.core.graph.scores import raw_score, require_hard
 from bitvec.core.to_float32 import fold_weights, narrow_scores, narrow_tests
-from bitvec.errors import MissingLibraryError, UnsupportedModelError
-
-try:
-    import onnx
-except ImportError as error:
-    raise MissingLibraryError("onnx", "onnx", "Writing ONNX files") from error
+from bitvec.errors import UnsupportedModelError
 
 FORM = "tree_ensemble"
 Version = Literal[3, 5]
@@ -78,7 +74,7 @@ def to_onnx(
         _add_version_3(graph, forest, leaves=leaves)
     else:
         _add_version_5(graph, forest, leaves=leaves)
-    return graph.model(onnx, forest, name=name, form=FORM)
+    return model_proto(graph, forest, name=name, form=FORM)
 
 
 def _add_version_5(graph: Graph, forest: Forest, *, leaves: bool) -> None:

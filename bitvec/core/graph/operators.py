@@ -1,21 +1,17 @@
 """A computation as plain data: standard operators, constants, inputs and outputs, no library named.
 
-The ONNX forms are written as such a graph; the module that writes a file hands its `onnx` to
-`Graph.model`, so that the core describes graphs without importing anything.
+The ONNX forms are written as such a graph; `bitvec.converters.onnx.model_proto` makes a file of it.
 """
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from bitvec.core.arrays import Array
-from bitvec.core.forest import Forest
 from bitvec.core.graph.interface import ML_OPSET, Interface
-from bitvec.distribution import version
 from bitvec.errors import InputError, UnsupportedModelError
 
 TENSOR_TYPE = {
@@ -23,9 +19,6 @@ TENSOR_TYPE = {
     "float64": 11,
 }  # fmt: skip
 """Numbers of the ONNX standard for the element types that Cast is asked for here."""
-
-LARGEST_FILE = 2**31 - 1
-"""Bytes that one protobuf message may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,60 +103,16 @@ class Graph:
         self._taken[name] = count + 1
         return name if count == 0 else self._fresh(f"{name}_{count}")
 
-    def model(self, onnx: Any, forest: Forest, *, name: str, form: str) -> Any:
-        """Return the graph as an `onnx.ModelProto`, checked; `onnx` is the imported library.
+    def finish(self) -> None:
+        """Drop the outputs that are not asked for, and the Identity of each that is.
 
         Raises
         ------
-        UnsupportedModelError
-            If the model would not fit in one file.
         InputError
             If the interface asks for an output that there is not.
         """
         self._keep_outputs()
         self._name_outputs()
-        size = sum(array.nbytes for array in self.constants.values())
-        if size > LARGEST_FILE:
-            raise UnsupportedModelError(
-                f"an ONNX file must be smaller than 2 GiB, got {size / 2**30:.1f} GiB of arrays: "
-                "save the forest itself, or export fewer trees with forest.take."
-            )
-        helper, columns = onnx.helper, _columns(forest)
-        graph = helper.make_graph(
-            [
-                helper.make_node(
-                    operator.kind,
-                    operator.inputs,
-                    operator.outputs,
-                    name=operator.name,
-                    domain=operator.domain,
-                    **{k: _attribute(onnx, k, v) for k, v in operator.attributes.items()},
-                )
-                for operator in self.operators
-            ],
-            name,
-            [_value(onnx, *item, columns) for item in self.inputs.items()],
-            [_value(onnx, *item, columns) for item in self.outputs.items()],
-            [onnx.numpy_helper.from_array(_plain(a), k) for k, a in self.constants.items()],
-        )
-        domains = [("", self.interface.opset)]
-        if any(operator.domain for operator in self.operators):
-            domains.append(("ai.onnx.ml", self.ml_opset))
-        model = helper.make_model(
-            graph,
-            opset_imports=[helper.make_opsetid(*domain) for domain in domains],
-            ir_version=self.interface.ir_version,
-            producer_name="bitvec",
-            producer_version=version(),
-        )
-        helper.set_model_props(model, metadata(forest, form))
-        if model.ByteSize() > LARGEST_FILE:
-            raise UnsupportedModelError(
-                f"an ONNX file must be smaller than 2 GiB, got {model.ByteSize() / 2**30:.1f} GiB: "
-                "save the forest itself, or export fewer trees with forest.take."
-            )
-        onnx.checker.check_model(model, full_check=True)
-        return model
 
     def _keep_outputs(self) -> None:
         """Drop the outputs that are not asked for, and what nothing else needs."""
@@ -205,34 +154,6 @@ class Graph:
         ]
 
 
-def metadata(forest: Forest, form: str) -> dict[str, str]:
-    """Return what an exported file says of its forest: strings, and JSON where the name says so."""
-    facts = {
-        "bitvec.version": version(),
-        "bitvec.form": form,
-        "bitvec.post_transform": forest.output.post_transform.value,
-    }
-    if forest.inputs.feature_names is not None:
-        facts["bitvec.feature_names.json"] = json.dumps(forest.inputs.feature_names)
-    inputs = forest.inputs
-    if inputs.categories is not None or inputs.whole_numbers:
-        kept = ("whole_numbers", "decimals", "refuses_unseen")
-        books = {
-            "books": inputs.categories or (None,) * inputs.n_features,
-            "hashed": inputs.hashed,
-            **{name: value for name in kept if (value := getattr(inputs, name))},
-        }
-        facts["bitvec.categories.json"] = json.dumps(books, default=np.generic.item)
-    if forest.output.classes is not None:
-        labels = [labels.tolist() for labels in forest.output.classes]
-        facts["bitvec.classes.json"] = json.dumps(labels)
-    if forest.source is not None:
-        source = forest.source.library, forest.source.version, forest.source.model
-        told = " ".join(filter(None, source))
-        facts["bitvec.core.source"] = told.encode(errors="backslashreplace").decode()
-    return facts
-
-
 def _require_kept(kind: str, constant: Array) -> None:
     """Refuse a number that onnxruntime 1.31 takes for 1 or 0, and drops its operator.
 
@@ -249,45 +170,6 @@ def _require_kept(kind: str, constant: Array) -> None:
             f"a scale, divisor or base score must not round to {nothing:g} in float32, got "
             f"{number!r}: onnxruntime would leave it out; predict with bitvec."
         )
-
-
-def _plain(array: Array) -> Array:
-    # Strings go into ONNX as objects; everything else contiguous as it is.
-    return array.astype(object) if array.dtype.kind == "U" else np.require(array, requirements="C")
-
-
-def _attribute(onnx: Any, name: str, value: Any) -> Any:
-    return onnx.numpy_helper.from_array(value, name) if isinstance(value, np.ndarray) else value
-
-
-def _columns(forest: Forest) -> str:
-    """Return what the columns of X are, for a person."""
-    names, most = forest.inputs.feature_names, 100
-    if names is None:
-        return f"{forest.inputs.n_features} columns as in training"
-    shown = ", ".join(names[:most]).encode(errors="backslashreplace").decode()
-    return shown if len(names) <= most else f"{shown}, and {len(names) - most} more"
-
-
-_MEANINGS = {
-    "X": "Rows to predict, one value for each of: {}.",
-    "present": "1 where the value in X is known, 0 where it is missing; X holds any finite number "
-    "there.",
-    "raw": "The raw score of each output, before any post-transform.",
-    "prediction": "The predicted value of each output.",
-    "label": "The predicted class.",
-    "probabilities": "The probability of each class.",
-    "leaves": "The exit leaf in each tree, numbered from left to right.",
-}
-"""What inputs and outputs are, for those who open the file in a viewer."""
-
-
-def _value(onnx: Any, name: str, spec: tuple[np.dtype, tuple[str | int, ...]], columns: str) -> Any:
-    dtype, shape = spec
-    kind = np.dtype(object) if dtype.kind == "U" else dtype
-    element = onnx.helper.np_dtype_to_tensor_dtype(kind)
-    meaning = _MEANINGS.get(name.split("_")[0], "").format(columns)
-    return onnx.helper.make_tensor_value_info(name, element, shape, doc_string=meaning)
 
 
 def cast(graph: Graph, value: str, dtype: np.dtype, name: str) -> str:

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from bitvec.core.graph.operators import LARGEST_FILE
+from bitvec.converters.onnx.operator_schema import LARGEST_FILE
 from bitvec.errors import FileFormatError, MissingLibraryError
 from bitvec.files import atomic
 

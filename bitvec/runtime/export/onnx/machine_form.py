@@ -10,20 +10,15 @@ from typing import Any
 
 import numpy as np
 
+from bitvec.converters.onnx.model_proto import model_proto
 from bitvec.core.arrays import Array
 from bitvec.core.graph.answers import add_answers
 from bitvec.core.graph.interface import Interface
 from bitvec.core.graph.operators import Graph, cast
 from bitvec.core.graph.scores import raw_score, require_hard
 from bitvec.core.machine import DecisionMachine
-from bitvec.errors import MissingLibraryError
 from bitvec.runtime.export.onnx.node_operators import outcomes
 from bitvec.runtime.export.onnx.tensor import FORM, size_classes
-
-try:
-    import onnx
-except ImportError as error:
-    raise MissingLibraryError("onnx", "onnx", "Writing ONNX files") from error
 
 
 def to_onnx(
@@ -70,7 +65,7 @@ def to_onnx(
     add_answers(graph, frame, raw_score(graph, frame, X, leaf))
     if leaves:
         graph.output("leaves", local, np.dtype(np.int64), ("batch", machine.n_trees))
-    return graph.model(onnx, frame, name=name, form=FORM)
+    return model_proto(graph, frame, name=name, form=FORM)
 
 
 def _exit_leaves(graph: Graph, machine: DecisionMachine, X: str) -> str:

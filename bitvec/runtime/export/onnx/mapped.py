@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from bitvec.converters.onnx.model_proto import model_proto
 from bitvec.core.arrays import Array
 from bitvec.core.feature_maps import Concatenate, Identity, Layers, StackedForest
 from bitvec.core.features import FeatureMap
@@ -18,14 +19,9 @@ from bitvec.core.graph.answers import add_answers
 from bitvec.core.graph.interface import Interface
 from bitvec.core.graph.operators import Graph, cast, table
 from bitvec.core.graph.scores import raw_score
-from bitvec.errors import MissingLibraryError, UnsupportedModelError
+from bitvec.errors import UnsupportedModelError
 from bitvec.runtime.export.onnx import layer_operators
 from bitvec.runtime.export.onnx.tensor import exit_leaves
-
-try:
-    import onnx
-except ImportError as error:
-    raise MissingLibraryError("onnx", "onnx", "Writing ONNX files") from error
 
 FORM = "mapped"
 
@@ -74,7 +70,7 @@ def to_onnx(
     add_answers(graph, forest, raw_score(graph, forest, X, leaf))
     if leaves:
         graph.output("leaves", local, np.dtype(np.int64), ("batch", forest.n_trees))
-    return graph.model(onnx, forest, name=name, form=FORM)
+    return model_proto(graph, forest, name=name, form=FORM)
 
 
 def _columns(graph: Graph, feature_map: FeatureMap, X: str, dtype: np.dtype) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from bitvec.converters.onnx.model_proto import model_proto
 from bitvec.core import matrices
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
@@ -21,14 +22,9 @@ from bitvec.core.graph.interface import Interface
 from bitvec.core.graph.operators import Graph, cast
 from bitvec.core.graph.scores import SUMS, require_hard, weighted_leaves
 from bitvec.core.output import Aggregate
-from bitvec.errors import MissingLibraryError, UnsupportedModelError
+from bitvec.errors import UnsupportedModelError
 from bitvec.runtime.export.onnx.portable_steps import Steps, node_steps
 from bitvec.runtime.predict.unsupported import refused_values
-
-try:
-    import onnx
-except ImportError as error:
-    raise MissingLibraryError("onnx", "onnx", "Writing ONNX files") from error
 
 FORM = "portable"
 LARGEST_MATRICES = 1 << 28
@@ -102,7 +98,7 @@ def to_onnx(
     if leaves:
         local = _leaf_numbers(graph, forest, X, exits)
         graph.output("leaves", local, np.dtype(np.int64), ("batch", forest.n_trees))
-    return graph.model(onnx, forest, name=name, form=FORM)
+    return model_proto(graph, forest, name=name, form=FORM)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,19 +12,15 @@ from typing import Any
 
 import numpy as np
 
+from bitvec.converters.onnx.model_proto import model_proto
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.graph.answers import add_answers
 from bitvec.core.graph.interface import Interface
 from bitvec.core.graph.operators import Graph, greater, table
 from bitvec.core.graph.scores import raw_score, require_hard
-from bitvec.errors import MissingLibraryError, UnsupportedModelError
+from bitvec.errors import UnsupportedModelError
 from bitvec.runtime.export.onnx.node_operators import outcomes
-
-try:
-    import onnx
-except ImportError as error:
-    raise MissingLibraryError("onnx", "onnx", "Writing ONNX files") from error
 
 FORM = "tensor"
 INT32, INT64 = np.dtype(np.int32), np.dtype(np.int64)
@@ -76,7 +72,7 @@ def to_onnx(
     add_answers(graph, forest, raw_score(graph, forest, X, leaf))
     if leaves:
         graph.output("leaves", local, np.dtype(np.int64), ("batch", forest.n_trees))
-    return graph.model(onnx, forest, name=name, form=FORM)
+    return model_proto(graph, forest, name=name, form=FORM)
 
 
 def exit_leaves(graph: Graph, forest: Forest, X: str) -> str:

@@ -12,20 +12,16 @@ from typing import Any
 
 import numpy as np
 
+from bitvec.converters.onnx.model_proto import model_proto
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.graph.answers import add_answers
 from bitvec.core.graph.interface import Interface
 from bitvec.core.graph.operators import Graph, cast, greater, table
 from bitvec.core.graph.scores import raw_score, require_hard
-from bitvec.errors import MissingLibraryError, UnsupportedModelError
+from bitvec.errors import UnsupportedModelError
 from bitvec.runtime.export.onnx.traversal_columns import Reads, read_rows
 from bitvec.runtime.export.onnx.traversal_layout import Layout, arrange
-
-try:
-    import onnx
-except ImportError as error:
-    raise MissingLibraryError("onnx", "onnx", "Writing ONNX files") from error
 
 FORM = "traversal"
 WHOLE_LEVELS = 4
@@ -89,7 +85,7 @@ def to_onnx(
     if leaves:
         local = graph.add("Sub", leaf, forest.bitvectors.leaf_ptr[:-1], name="exit_leaf")
         graph.output("leaves", local, np.dtype(np.int64), ("batch", forest.n_trees))
-    return graph.model(onnx, forest, name=name, form=FORM)
+    return model_proto(graph, forest, name=name, form=FORM)
 
 
 def _exit_leaves(graph: Graph, forest: Forest, X: str, layout: Layout) -> str:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -93,13 +92,14 @@ def forest_behind(phi: Any, X: Array) -> Forest:
 
 def phi_of(forest: Forest, dtype: Any) -> Any:
     """Return φ as onnxruntime computes it."""
+    from bitvec.converters.onnx.model_proto import model_proto
     from bitvec.core.graph.operators import Graph
 
     graph = Graph()
     X = graph.input("X", np.dtype(dtype), ("batch", forest.n_features))
     Z = mapped._columns(graph, forest.feature_map, X, np.dtype(dtype))
     graph.output("raw", Z, np.dtype(dtype), ("batch", forest.feature_map.n_features))
-    return OnnxEngine(graph.model(onnx, forest, name="phi", form="mapped"))
+    return OnnxEngine(model_proto(graph, forest, name="phi", form="mapped"))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -199,6 +199,9 @@ def test_a_model_of_two_gibibytes_is_refused(tmp_path):
     [
         ("onnx", "bitvec.runtime.export.onnx.tensor"),
         ("onnx", "bitvec.converters.onnx.read"),
+        ("onnx", "bitvec.converters.onnx.write"),
+        ("onnx", "bitvec.converters.onnx.oracle"),
+        ("onnxruntime", "bitvec.converters.onnx.oracle"),
         ("onnxruntime", "bitvec.runtime.export.onnx.session"),
     ],
 )

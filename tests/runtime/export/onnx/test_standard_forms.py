@@ -173,12 +173,12 @@ def test_unoptimised_sessions_answer_alike(form, drawn):
 
 
 def test_a_model_too_large_for_one_file_is_refused(form, monkeypatch):
-    from bitvec.core.graph import operators
+    from bitvec.converters.onnx import model_proto
 
     forest = chains([9])
     size = form.to_onnx(forest).ByteSize()
-    monkeypatch.setattr(operators, "LARGEST_FILE", size - 1)
+    monkeypatch.setattr(model_proto, "LARGEST_FILE", size - 1)
     with pytest.raises(UnsupportedModelError, match="smaller than 2 GiB"):
         form.to_onnx(forest)
-    monkeypatch.setattr(operators, "LARGEST_FILE", size)
+    monkeypatch.setattr(model_proto, "LARGEST_FILE", size)
     form.to_onnx(forest)

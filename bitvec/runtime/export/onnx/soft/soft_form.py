@@ -12,21 +12,17 @@ from typing import Any
 import numpy as np
 import torch
 
+from bitvec.converters.onnx.model_proto import model_proto
 from bitvec.core.forest import Forest
 from bitvec.core.graph.answers import add_answers
 from bitvec.core.graph.interface import Interface
 from bitvec.core.graph.operators import Graph, cast
-from bitvec.errors import InputError, MissingLibraryError, UnsupportedModelError
+from bitvec.errors import InputError, UnsupportedModelError
 from bitvec.runtime.export.onnx import mapped
 from bitvec.runtime.export.onnx.soft import traced
 from bitvec.runtime.export.onnx.soft.traced_forest import TracedForest
 from bitvec.runtime.train.relax.module import SoftForest
 from bitvec.runtime.train.relax.relaxations import RELAXATIONS, Relaxation
-
-try:
-    import onnx
-except ImportError as error:
-    raise MissingLibraryError("onnx", "onnx", "Writing ONNX files") from error
 
 FORM = "soft"
 LARGEST_DEPTH = 512
@@ -81,7 +77,7 @@ def to_onnx(
     if soft.dtype != torch.tensor(np.zeros(0, forest.output.dtype)).dtype:
         raw = cast(graph, raw, forest.output.dtype, "raw_in_output_dtype")
     add_answers(graph, forest, raw)
-    model = graph.model(onnx, forest, name=name, form=FORM)
+    model = model_proto(graph, forest, name=name, form=FORM)
     facts = {"relaxation": relaxation_name(soft.relaxation), "gamma": repr(float(soft.gamma))}
     for key, fact in facts.items():
         model.metadata_props.add(key=f"bitvec.{key}", value=fact)
