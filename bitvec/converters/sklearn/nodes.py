@@ -6,6 +6,7 @@ rounded down to float32 once: no float32 lies between the two, and every x takes
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -153,7 +154,7 @@ def _arrays(
     if got != (n_features, *n_classes) or tree.n_outputs != len(n_classes):
         raise InvalidForestError(
             f"tree {index} must read {n_features} features and have {n_classes} classes per "
-            f"target, got {got[0]} and {got[1:]}: the model is damaged."
+            f"target, got {got[0]} and {reprlib.repr(got[1:])}: the model is damaged."
         )
     _require_fields(index, nodes)
     shape = (len(nodes), len(n_classes), max(n_classes))
