@@ -18,6 +18,7 @@ import numpy as np
 from bitvec.core.arrays import Array
 from bitvec.core.city_hash import category_hash
 from bitvec.core.node_tests import Kind, NodeTests, axis_aligned, set_bits
+from bitvec.core.output import PostTransform, SoftmaxSum
 from bitvec.verify.source_trees import SourceTrees
 
 Texts = Mapping[int, Mapping[float, str]]
@@ -164,12 +165,23 @@ def _stated(fitted: Any, document: dict[str, Any], place: Array, n: int) -> dict
         "scale": None if scale == 1 else np.full(n, float(scale)),
         "base_score": base,
     }
-    if not _is_multilabel(document["model_info"]):
-        labels = np.asarray(fitted.classes_)
-        stated["classes"] = (labels,) if labels.size else None
+    info = document["model_info"]
+    if _is_multilabel(info):
+        stated["post_transform"] = PostTransform.SIGMOID
+    elif (labels := np.asarray(fitted.classes_)).size:
+        alone = n == 1 or "MultiClassOneVsAll" in _loss(info)
+        link = PostTransform.SIGMOID if alone else PostTransform.SOFTMAX
+        stated |= {"classes": (labels,), "post_transform": link, "softmax_sum": SoftmaxSum.WIDE}
+    else:
+        grows = any(name in _loss(info) for name in ("Poisson", "Tweedie"))
+        link = PostTransform.EXPONENTIAL if grows else PostTransform.IDENTITY
+        stated |= {"classes": None, "post_transform": link}
     return stated
 
 
+def _loss(info: dict[str, Any]) -> str:
+    return f"{(info.get('params') or {}).get('loss_function')} {info.get('loss_function')}"
+
+
 def _is_multilabel(info: dict[str, Any]) -> bool:
-    loss = f"{(info.get('params') or {}).get('loss_function')} {info.get('loss_function')}"
-    return "MultiLogloss" in loss or "MultiCrossEntropy" in loss
+    return "MultiLogloss" in _loss(info) or "MultiCrossEntropy" in _loss(info)

@@ -21,7 +21,7 @@ from bitvec.core.node_tests import (
     Relation,
     axis_aligned,
 )
-from bitvec.core.output import PostTransform
+from bitvec.core.output import PostTransform, SoftmaxSum
 from bitvec.verify.source_trees import SourceTrees
 
 CATEGORICAL: Final = 1
@@ -134,17 +134,26 @@ def _leaves(joined: Any, tree_of_leaf: Array) -> tuple[Array, LinearTerms | None
     return np.where(count > 0, v, constant)[:, None], linear
 
 
-_SUMS = (
-    "regression",
-    "regression_l1",
-    "huber",
-    "fair",
-    "quantile",
-    "mape",
-    "lambdarank",
-    "rank_xendcg",
-)
-"""Objectives whose predictions are the raw scores."""
+_LINKS = {
+    **dict.fromkeys(
+        (
+            "regression",
+            "regression_l1",
+            "huber",
+            "fair",
+            "quantile",
+            "mape",
+            "lambdarank",
+            "rank_xendcg",
+        ),
+        PostTransform.IDENTITY,
+    ),
+    **dict.fromkeys(("binary", "multiclassova", "cross_entropy"), PostTransform.SIGMOID),
+    **dict.fromkeys(("poisson", "gamma", "tweedie"), PostTransform.EXPONENTIAL),
+    "multiclass": PostTransform.SOFTMAX,
+    "cross_entropy_lambda": PostTransform.LOGARITHM_ONE_PLUS_EXP,
+}
+"""What objectives make of raw scores."""
 
 
 def _stated(
@@ -162,8 +171,8 @@ def _stated(
         "divisor": np.full(n_outputs, float(max(n_iterations, 1))) if averages else None,
     }
     name, *options = header.get("objective", "custom").split()
-    if name in _SUMS and "sqrt" not in options:
-        stated["post_transform"] = PostTransform.IDENTITY
+    if name in _LINKS and "sqrt" not in options:
+        stated |= {"post_transform": _LINKS[name], "softmax_sum": SoftmaxSum.IN_ORDER_C}
     for option in options:
         if option.startswith("sigmoid:"):
             stated["parameter"] = float(option.removeprefix("sigmoid:"))

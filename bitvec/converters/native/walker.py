@@ -18,7 +18,7 @@ from bitvec.converters.native.tao import TAO
 from bitvec.core.arrays import Array
 from bitvec.core.leaves import LinearTerms
 from bitvec.core.node_tests import Activation, Kind, NodeTests, Relation
-from bitvec.core.output import Aggregate
+from bitvec.core.output import Aggregate, PostTransform
 from bitvec.verify.source_trees import SourceTrees
 
 
@@ -77,6 +77,7 @@ def source_trees(model: Any) -> SourceTrees:
             "dtype": values.dtype,
             "aggregate": Aggregate.SUM if first is model else Aggregate.MEAN,
             "base_score": np.zeros(first.n_outputs, values.dtype),
+            "post_transform": PostTransform.IDENTITY,
             **dict.fromkeys(("scale", "tree_weight", "divisor")),
             "classes": None if first.classes is None else (first.classes,),
         },

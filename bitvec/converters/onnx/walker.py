@@ -16,6 +16,7 @@ import onnx
 
 from bitvec.core.arrays import Array
 from bitvec.core.node_tests import CodeRule, Kind, NodeTests, Relation, axis_aligned, set_bits
+from bitvec.core.output import PostTransform, SoftmaxSum
 from bitvec.verify.source_trees import SourceTrees
 
 _DOMAIN = "ai.onnx.ml"
@@ -29,6 +30,14 @@ _MODES = (
     "BRANCH_MEMBER",
 )
 _LEQ, _LT, _GTE, _GT, _EQ, _NEQ, _MEMBER = range(7)
+_LINKS = {
+    "NONE": PostTransform.IDENTITY,
+    "SOFTMAX": PostTransform.SOFTMAX,
+    "LOGISTIC": PostTransform.LOGISTIC,
+    "SOFTMAX_ZERO": PostTransform.SOFTMAX_ZERO,
+    "PROBIT": PostTransform.PROBIT,
+}
+"""Post-transforms by name; TreeEnsemble numbers them in this order."""
 _AGGREGATES = {"AVERAGE": "mean", "SUM": "sum", "MIN": "min", "MAX": "max"}
 _FEW = 30
 _LARGEST_CODE = 1 << 24
@@ -240,6 +249,8 @@ def _answers(
     n_leaves = nodes.leaf_id.size
     weighed = np.unique(target)
     base = _reals(given, "base_values", weight.dtype)
+    name = given.get("post_transform", "NONE")
+    link = _LINKS[name if isinstance(name, str) else tuple(_LINKS)[name]]
     stated: dict[str, Any] = {
         "dtype": weight.dtype,
         "parameter": 1.0,
@@ -256,6 +267,8 @@ def _answers(
         if step.op_type == "Div":
             divisor = onnx.numpy_helper.to_array(constants[step.input[1]]).ravel()
             stated |= {"aggregate": "mean", "divisor": np.repeat(divisor, n_targets)}
+        if step.op_type == "Exp" and wanted & set(step.output):
+            link = PostTransform.EXPONENTIAL
     label_used = bool(labels) and node.output[0] in wanted
     if label_used:
         stated["classes"] = (np.array(labels),)
@@ -265,10 +278,16 @@ def _answers(
         second = weighed[0] == 1
         base = base if base.size else np.zeros(1, weight.dtype)
         negative = _reals(given, "class_weights", weight.dtype) < 0
+        plain = link not in (PostTransform.LOGISTIC, PostTransform.PROBIT)
         if not second and not np.any(negative):
+            stated["post_transform"] = PostTransform.IDENTITY if plain else PostTransform.LOGISTIC
             return score, None, stated | {"base_score": base}
+        stated["post_transform"] = PostTransform.IDENTITY if plain and not second else link
         both = np.concatenate([np.zeros_like(score) if second else -score, score], axis=1)
         return both, None, stated | {"base_score": np.concatenate([-base, base])}
+    if n_targets == 1 and link not in (PostTransform.PROBIT, PostTransform.EXPONENTIAL):
+        link = PostTransform.IDENTITY  # onnxruntime leaves it out
+    stated |= {"post_transform": link, "softmax_sum": SoftmaxSum.IN_ORDER_C}
     stated["base_score"] = base if base.size else np.zeros(n_targets, weight.dtype)
     if not labels:  # onnxruntime answers 0 for a target without weights, whatever its base
         stated["base_score"] = np.where(

@@ -15,6 +15,7 @@ from jaxtyping import Bool, Int64, UInt32
 from bitvec.converters.sklearn.walked_positions import boosting, joined
 from bitvec.core.arrays import Array
 from bitvec.core.node_tests import Kind, axis_aligned
+from bitvec.core.output import SoftmaxSum
 from bitvec.verify.source_trees import SourceTrees
 
 
@@ -52,6 +53,7 @@ def binned(model: Any) -> SourceTrees:
         nodes["value"][:, None],
         row_dtype=np.float64,
         n_outputs=len(model._predictors[0]),
+        softmax_sum=SoftmaxSum.IN_ORDER,
         **boosting(model, 0.0 + model._baseline_prediction[0]),
     )
 

@@ -72,6 +72,7 @@ def joined(
             "dtype": np.dtype(np.float64),
             "aggregate": Aggregate.SUM,
             "base_score": np.zeros(width),
+            "post_transform": PostTransform.IDENTITY,
             **dict.fromkeys(("scale", "tree_weight", "divisor", "classes")),
             **stated,
         },

@@ -20,7 +20,7 @@ from bitvec.converters.sklearn.histogram_walker import binned
 from bitvec.converters.sklearn.walked_positions import boosting, joined, labels
 from bitvec.core.arrays import Array
 from bitvec.core.node_tests import axis_aligned
-from bitvec.core.output import Aggregate, PostTransform
+from bitvec.core.output import Aggregate, PostTransform, SoftmaxSum
 from bitvec.verify.source_trees import SourceTrees
 
 
@@ -77,7 +77,13 @@ def _boosted(model: Any) -> SourceTrees:
     start = model._raw_predict_init(np.zeros((1, model.n_features_in_), np.float32))[0]
     n_outputs = model.estimators_.shape[1]
     return _carts(
-        model, members, values, nan_right=True, n_outputs=n_outputs, **boosting(model, start)
+        model,
+        members,
+        values,
+        nan_right=True,
+        n_outputs=n_outputs,
+        softmax_sum=SoftmaxSum.WIDE,
+        **boosting(model, start),
     )
 
 
@@ -104,6 +110,7 @@ def _voted(model: Any) -> SourceTrees:
         labels_from_raw=True,
         post_transform=PostTransform.SOFTMAX if several else PostTransform.SOFTMAX_OF_HALVES,
         parameter=float(n - 1),
+        softmax_sum=SoftmaxSum.IN_ORDER,
     )
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from bitvec.core.arrays import Array
 from bitvec.core.node_tests import CodeRule, Kind, Relation, axis_aligned, set_bits
+from bitvec.core.output import PostTransform, SoftmaxSum
 from bitvec.verify.source_trees import SourceTrees
 
 _DTYPES: dict[int, np.dtype[Any]] = {2: np.dtype(np.float32), 3: np.dtype(np.float64)}
@@ -21,6 +22,18 @@ _LARGEST_CODE = {2: 1 << 24, 3: (1 << 32) - 1}
 _LEAF, _CATEGORICAL = 0, 2
 _EQ, _LT, _GT, _GE = 1, 2, 4, 5
 _BINARY, _MULTICLASS = 0, 2
+_LINKS = {
+    "identity": PostTransform.IDENTITY,
+    "identity_multiclass": PostTransform.IDENTITY,
+    "sigmoid": PostTransform.SIGMOID,
+    "multiclass_ova": PostTransform.SIGMOID,
+    "softmax": PostTransform.SOFTMAX,
+    "exponential": PostTransform.EXPONENTIAL,
+    "exponential_standard_ratio": PostTransform.EXPONENTIAL_STANDARD_RATIO,
+    "logarithm_one_plus_exp": PostTransform.LOGARITHM_ONE_PLUS_EXP,
+    "signed_square": PostTransform.SIGNED_SQUARE,
+    "hinge": PostTransform.HINGE,
+}
 _PARAMETERS = {
     "sigmoid": "sigmoid_alpha",
     "multiclass_ova": "sigmoid_alpha",
@@ -149,6 +162,8 @@ def _stated(head: Any, is_output: Array, slots: list[Array], dtype: np.dtype) ->
     if task in (_BINARY, _MULTICLASS) and not (margins and np.any(n_class == 1)):
         least = 2 if task == _BINARY else 1
         stated["classes"] = tuple(np.arange(max(n, least)) for n in n_class.tolist())
+    if isinstance(name, str) and name in _LINKS:
+        stated |= {"post_transform": _LINKS[name], "softmax_sum": SoftmaxSum.WIDE}
     if isinstance(name, str) and name in _PARAMETERS:
         stated["parameter"] = float(head(_PARAMETERS[name])[0])
     return stated

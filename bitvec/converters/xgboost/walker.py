@@ -13,7 +13,7 @@ import numpy as np
 
 from bitvec.core.arrays import Array
 from bitvec.core.node_tests import CodeRule, Kind, MissingRule, Relation, axis_aligned, set_bits
-from bitvec.core.output import PostTransform
+from bitvec.core.output import PostTransform, SoftmaxSum
 from bitvec.verify.source_trees import SourceTrees
 
 OUT_OF_RANGE: Final = 2**24
@@ -80,8 +80,9 @@ def source_trees(booster: Any, wrapper: Any = None, *, saved: bool = False) -> S
         "scale": None,
         "tree_weight": None if weights is None else np.array(weights[:n_trees], np.float32),
     }
-    if learner["objective"]["name"].startswith(_SUMS):
-        stated["post_transform"] = PostTransform.IDENTITY
+    for names, transform in _LINKS.items():
+        if learner["objective"]["name"].startswith(names):
+            stated |= {"post_transform": transform, "softmax_sum": SoftmaxSum.WIDE}
     if n_trees:
         stated["base_score"] = _base_margin(document, n_features)
     if wrapper is not None and int(parameters.get("num_target", "1")) <= 1:
@@ -118,14 +119,19 @@ def source_trees(booster: Any, wrapper: Any = None, *, saved: bool = False) -> S
     )
 
 
-_SUMS = (
-    "reg:squarederror",
-    "reg:absoluteerror",
-    "reg:pseudohubererror",
-    "reg:quantileerror",
-    "rank:",
-)
-"""Objectives whose predictions are the raw scores."""
+_LINKS = {
+    (
+        "reg:squarederror",
+        "reg:absoluteerror",
+        "reg:pseudohubererror",
+        "reg:quantileerror",
+        "rank:",
+    ): PostTransform.IDENTITY,
+    ("reg:logistic", "binary:logistic"): PostTransform.SIGMOID,
+    ("multi:softprob", "multi:softmax"): PostTransform.SOFTMAX,
+    ("count:poisson", "reg:gamma", "reg:tweedie", "survival:"): PostTransform.EXPONENTIAL,
+}
+"""What objectives, by how their names begin, make of raw scores."""
 
 
 def _use(booster: Any, wrapper: Any, *, saved: bool) -> tuple[float, Any, bool]:

@@ -14,6 +14,7 @@ import numpy as np
 
 from bitvec.core.arrays import Array
 from bitvec.core.node_tests import WORD_BITS, CodeRule, Kind, NodeTests, Relation, set_bits
+from bitvec.core.output import PostTransform
 from bitvec.verify.source_trees import SourceTrees
 
 _F32 = np.float32
@@ -85,6 +86,14 @@ class _Walk:
             ):
                 return False
         return True
+
+    def adds_to_base(self) -> bool:
+        """Return whether YDF's QuickScorer answers, which adds trees of one output to the base."""
+        fields = ("na_condition", "oblique_condition")
+        taken = not any(
+            one.condition.HasField(field) for one in self.conditions for field in fields
+        )
+        return taken and len(self.root) < 1 << 16 and max(np.bincount(self.tree), default=0) <= 64
 
     def tests(self) -> NodeTests:
         """Return what the nodes test: a row goes right where its condition is true."""
@@ -208,10 +217,16 @@ def _answers(model: Any, walk: _Walk) -> tuple[Array, dict[str, Any]]:
         "classes": (np.array(classes),) if classes else None,
     }
     if hasattr(model, "initial_predictions"):
-        stated["base_score"] = np.array(model.initial_predictions(), _F32)
+        base = np.array(model.initial_predictions(), _F32)
+        stated |= {"base_score": base, "base_first": base.size == 1 and walk.adds_to_base()}
+        if classes:
+            several = len(classes) > 2
+            link = PostTransform.SOFTMAX_UNSHIFTED if several else PostTransform.SIGMOID
+            stated["post_transform"] = PostTransform.IDENTITY if model.output_logits() else link
         return _numbers(walk), stated
     if hasattr(model, "num_examples_per_tree"):
         stated["parameter"] = float(_path_length(model.num_examples_per_tree()))
+        stated["post_transform"] = PostTransform.EXPONENTIAL_STANDARD_RATIO
         v = [
             (_F32(depth) + _path_length(leaf.anomaly_detection.num_examples_without_weight))
             / n_trees
@@ -219,7 +234,7 @@ def _answers(model: Any, walk: _Walk) -> tuple[Array, dict[str, Any]]:
         ]
         return np.array(v, _F32)[:, None], stated
     if not classes:
-        return _numbers(walk) / n_trees, stated
+        return _numbers(walk) / n_trees, stated | {"post_transform": PostTransform.IDENTITY}
     shares = np.zeros((len(walk.leaves), len(classes)), _F32)
     for share, leaf in zip(shares, walk.leaves, strict=True):
         held = leaf.classifier
@@ -230,7 +245,7 @@ def _answers(model: Any, walk: _Walk) -> tuple[Array, dict[str, Any]]:
             share[:] = np.array(held.distribution.counts[1:]) / total
     shares = shares[:, 1:] if len(classes) == 2 else shares
     stated["base_score"] = np.zeros(shares.shape[1], _F32)
-    return shares, stated
+    return shares, stated | {"post_transform": PostTransform.AT_MOST_ONE}
 
 
 def _numbers(walk: _Walk) -> Array:

@@ -103,7 +103,9 @@ at (0, 0.5)
     return Proof((*found, *more), refused, tuple(sorted(_BY_ROWS - trees.stated.keys())))
 
 
-_BY_ROWS = {"base_score", "tree_weight", "scale", "divisor", "aggregate", "classes"}
+_BY_ROWS = {
+    *("base_score", "tree_weight", "scale", "divisor", "aggregate", "classes", "post_transform"),
+}
 
 
 def _sizes(forest: Forest, own: SourceTrees, trees: SourceTrees) -> list[Difference]:
