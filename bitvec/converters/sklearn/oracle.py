@@ -16,7 +16,6 @@ from bitvec.converters.sklearn.categories import encoder_of
 from bitvec.converters.sklearn.nodes import tree_columns
 from bitvec.converters.sklearn.read import convert
 from bitvec.converters.sklearn.skops import load
-from bitvec.converters.sklearn.walker import source_trees
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.errors import MissingLibraryError
@@ -27,6 +26,8 @@ Answer = Callable[[Array], Array]
 try:
     import sklearn
     from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
+
+    from bitvec.converters.sklearn.walker import source_trees
 except ImportError as error:
     raise MissingLibraryError("scikit-learn", "sklearn", "asking a scikit-learn model") from error
 
