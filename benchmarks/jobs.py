@@ -1,4 +1,4 @@
-"""What a parent and the program of another library leave for each other in a folder.
+"""Files that a parent and the program of another library leave for each other in a folder.
 
 It is imported in environments of other libraries: it needs NumPy alone. A program's first answer
 (see `benchmarks.worker`) is what it has to tell; its arrays are the answers of this folder.

@@ -191,7 +191,7 @@ def test_no_module_of_the_package_hides_a_public_function() -> None:
 
 def test_first_sentences_begin_with_a_noun_or_a_verb() -> None:
     found = set()
-    for path in SOURCES:
+    for path in (*SOURCES, *sorted((ROOT / "benchmarks").rglob("*.py"))):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             has_docstring = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
             if has_docstring and QUESTION_WORD.match(ast.get_docstring(node) or ""):

@@ -1,4 +1,4 @@
-"""How long does a conversion take, with how much memory? A row a format, 100 trees, 556,000 leaves.
+"""Time and memory of conversions: a row a format, 100 trees, 556,000 leaves.
 
     python -m benchmarks.conversion [--json] [--quick] [--save]
 

@@ -195,7 +195,7 @@ def treelite_numbers(path: Path, times: int, leaves: int) -> Path:
 
 
 def _onnx_v3(path: Path, times: int, model: Any) -> Path:
-    """What skl2onnx writes of the grown trees, its lists repeated with other tree numbers."""
+    """Write the grown trees by skl2onnx, lists repeated with other tree numbers."""
     import onnx
     import skl2onnx
     from skl2onnx.common.data_types import FloatTensorType

@@ -1,4 +1,4 @@
-"""What the measured rows amount to: the targets, and a table."""
+"""Targets and table of the measured rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How fast is the engine, and how fast are the others? A row a workload, batch, threads, engine.
+"""Speed of the engine beside the others: a row a workload, batch, threads, engine.
 
     python -m benchmarks.engine [--json] [--quick] [--save] [--data FOLDER] [--baselines-dir DIR]
 

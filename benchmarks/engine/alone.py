@@ -1,4 +1,4 @@
-"""What is measured of bitvec alone, each figure in a process of its own.
+"""Figures of bitvec alone, each in a process of its own.
 
     python -m benchmarks.engine.alone WHAT FOLDER
 

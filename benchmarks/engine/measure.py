@@ -38,7 +38,7 @@ PAUSE: Final = 0.03
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How a run measures.
+    """Settings of a run.
 
     Parameters
     ----------

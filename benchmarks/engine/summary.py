@@ -1,4 +1,4 @@
-"""What the rows amount to: ratios to the best baseline, and the figures that are asked for."""
+"""Ratios to the best baseline, and the targets."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _AVX2: Final = {"W1": 2.5, "W2": 12.0, "W4": 2.5}
 
 
 def is_baseline(engine: str) -> bool:
-    """Whether an engine is another's."""
+    """Return whether an engine is another's."""
     return not engine.startswith(OURS)
 
 
@@ -137,7 +137,7 @@ def _torch(cells: dict[Cell, dict[str, Row]]) -> Target:
 
 
 def _exact(cells: dict[Cell, dict[str, Row]]) -> list[Target]:
-    """Whether every engine of ours that was timed gave the library's own raw scores."""
+    """Return whether every engine of ours that was timed gave the library's own raw scores."""
     ours = [
         row
         for engines in cells.values()

@@ -57,7 +57,7 @@ class Workload:
 
     @property
     def what(self) -> str:
-        """What the model is, in a sentence."""
+        """The model in a sentence."""
         return (self.make.__doc__ or "").strip()
 
 

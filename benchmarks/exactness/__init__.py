@@ -1,4 +1,4 @@
-"""Is every conversion exact? A row a model, over all options that `converters` name.
+"""Exactness of conversions: a row a model, over all options that `converters` name.
 
     python -m benchmarks.exactness --models FOLDER --data FOLDER [--json] [--quick] [--save]
 

@@ -18,7 +18,7 @@ MOST_BITS = 8
 
 
 class Mutant(NamedTuple):
-    """What is changed, and how the forest is made; making one may raise InvalidForestError."""
+    """A change of a forest, and how the forest is made; making one may raise InvalidForestError."""
 
     name: str
     make: Callable[[], Forest]

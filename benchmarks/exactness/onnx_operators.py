@@ -36,7 +36,7 @@ class Nodes:
 
     @property
     def is_leaf(self) -> np.ndarray:
-        """Which of them are leaves."""
+        """Mark those that are leaves."""
         return self.mode == "LEAF"
 
 

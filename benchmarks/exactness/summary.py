@@ -1,4 +1,4 @@
-"""What the rows show: the figures that are asked for, and a table by source."""
+"""Targets, and a table by source."""
 
 from __future__ import annotations
 

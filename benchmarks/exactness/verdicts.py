@@ -64,7 +64,7 @@ def verdict(mutant: Mutant, forest: Forest, oracle: Oracle) -> str:
 
 
 def equivalent(one: Forest, other: Forest, oracle: Oracle, *, score_ulps: int = 0) -> bool:
-    """Whether two forests give equal answers to every row that the oracle accepts.
+    """Return whether two forests give equal answers to every row that the oracle accepts.
 
     All cells of the columns are enumerated where they are few, and a proof must not disagree; else
     a proof decides, with equal outputs or all combinations of leaves.
@@ -89,7 +89,7 @@ def equivalent(one: Forest, other: Forest, oracle: Oracle, *, score_ulps: int = 
 
 
 def _same_on_leaves(one: Forest, other: Forest, score_ulps: int) -> bool:
-    """Whether forests of equal trees give equal answers at every combination of their leaves."""
+    """Return whether forests of equal trees answer alike at every combination of their leaves."""
     sizes = np.diff(one.bitvectors.leaf_ptr)
     same_trees = np.array_equal(sizes, np.diff(other.bitvectors.leaf_ptr))
     if not same_trees or one.leaves.linear is not None or prod(sizes.tolist()) > MOST_CELLS:
@@ -173,7 +173,7 @@ def _of(forest: Forest, X: Any, exits: Any) -> tuple[Any, ...]:
 
 
 def _equal(ours: tuple[Any, ...], theirs: tuple[Any, ...], score_ulps: int) -> bool:
-    """Whether leaf ids and raw scores are equal, and scores and predictions up to some ulps."""
+    """Return whether ids and raw scores are equal, and scores and predictions up to some ulps."""
     exact = all(_same(a, b) for a, b in zip(ours[:2], theirs[:2], strict=True))
     return exact and all(
         _same(a, b)
@@ -213,7 +213,7 @@ def _same_output(one: Forest, other: Forest) -> bool:
 
 
 def _same_ids(one: Forest, other: Forest) -> bool:
-    """Whether the source's ids are the same leaf by leaf, unless the trees are others."""
+    """Return whether the source's ids are the same leaf by leaf, unless the trees are others."""
     if one.source is None or other.source is None or one.tests is not other.tests:
         return True
     a, b = one.source.leaf_id, other.source.leaf_id

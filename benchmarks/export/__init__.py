@@ -1,4 +1,4 @@
-"""What a forest costs once it is exported, and whether it still answers alike; beside other files.
+"""Cost of exported forests beside other files, and whether they still answer alike.
 
     python -m benchmarks.export [--quick] [--json] [--save] [--baselines-dir FOLDER]
 

@@ -31,7 +31,7 @@ MOST_COMPLETE: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """What another exporter made: a session, or the answers themselves where it is C."""
+    """Work of another exporter: a session, or the answers themselves where it is C."""
 
     session: Session | None
     answers: dict[str, Array]

@@ -41,7 +41,7 @@ SHARE: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How much is measured: the share of trees, rows to probe with, turns of the clock."""
+    """Extent of a run: the share of trees, rows to probe with, turns of the clock."""
 
     share: float
     rows: int
@@ -53,7 +53,7 @@ FULL, QUICK = Size(1.0, 100_000, 61), Size(0.1, 4_000, 5)
 
 @dataclass(slots=True)
 class _Work:
-    """What is measured of one model, and its rows so far; those in `loaded` are timed."""
+    """Measurements of one model, and its rows so far; those in `loaded` are timed."""
 
     model: Model
     grown: Grown

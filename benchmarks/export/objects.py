@@ -1,4 +1,4 @@
-"""How many bytes of flash a piece of C takes: code and constants of its object file."""
+"""Bytes of flash that a piece of C takes: code and constants of its object file."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ BLOCK: Final = 2000
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What the forest answers.
+    """Answers of the forest.
 
     Parameters
     ----------

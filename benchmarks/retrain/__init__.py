@@ -1,4 +1,4 @@
-"""What does retraining gain? Test scores of hard forests before and after, on real data.
+"""Gain of retraining: test scores of hard forests before and after, on real data.
 
     python -m benchmarks.retrain --data FOLDER [--baselines-dir FOLDER] [--seeds 3] [--quick]
                                  [--json] [--only NAME] [--save]

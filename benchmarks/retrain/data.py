@@ -36,7 +36,7 @@ class Split:
 
     @property
     def is_classifier(self) -> bool:
-        """Whether y holds class numbers."""
+        """Tell whether y holds class numbers."""
         return self.fit[1].dtype.kind == "i"
 
     def ordinal(self) -> Split:

@@ -1,4 +1,4 @@
-"""What the rows amount to: the figures that are asked for, and how often selection was wrong."""
+"""Targets, and how often selection was wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the fits of Convex Polytope Trees amount to: targets, and tables beside the paper's."""
+"""Targets of the fits of Convex Polytope Trees, and tables beside the paper's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the fits of End-to-End Decision Trees amount to: targets, and tables beside the papers'."""
+"""Targets of the fits of End-to-End Decision Trees, and tables beside the papers'."""
 
 from __future__ import annotations
 

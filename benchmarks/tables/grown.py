@@ -1,4 +1,4 @@
-"""What the tables of trees that grow by stumps share: units of one fit each, and their records.
+"""Units of one fit each, and their records, for the tables of trees that grow by stumps.
 
 Settings are chosen by rows held out of the training rows, `held_out` in a record. Each setting's
 test accuracy is kept beside it, and only that of the chosen one is shown. Trees are hard.

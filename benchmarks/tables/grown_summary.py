@@ -1,4 +1,4 @@
-"""What the fits of trees that grow by stumps amount to: rows and tables for each part."""
+"""Rows and tables of the fits of trees that grow by stumps, for each part."""
 
 from __future__ import annotations
 

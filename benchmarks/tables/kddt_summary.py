@@ -1,4 +1,4 @@
-"""What the folds amount to: mean, deviation and the paper's figure of each method and data set."""
+"""Mean and deviation over folds, and the paper's figure, of each method and data set."""
 
 from __future__ import annotations
 

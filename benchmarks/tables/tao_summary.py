@@ -1,4 +1,4 @@
-"""What the fits of TAO amount to: rows, targets, and a table for each part."""
+"""Rows, targets and tables of the fits of TAO, for each part."""
 
 from __future__ import annotations
 

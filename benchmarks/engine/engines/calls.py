@@ -1,4 +1,4 @@
-"""What an engine is given and what it gives back."""
+"""Calls of an engine: what it is given, and what it gives back."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Job:
 
     @property
     def regression(self) -> bool:
-        """Whether the model answers with numbers."""
+        """Tell whether the model answers with numbers."""
         return self.asks == "values"
 
     def rows(self) -> np.ndarray:
@@ -45,7 +45,7 @@ def read_job(folder: Path, asks: str) -> Job:
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """What can be called with rows.
+    """Functions to call with rows.
 
     Parameters
     ----------

@@ -37,7 +37,7 @@ class _Hummingbird:
 
     @property
     def bytes(self) -> float:
-        """Of the largest of its arrays, about."""
+        """Bytes of the largest of its arrays, about."""
         return 0.0
 
     def calls(self, threads: int) -> Calls:
@@ -61,7 +61,7 @@ class Gemm(_Hummingbird):
 
     @property
     def bytes(self) -> float:
-        """Of the matrices of paths."""
+        """Bytes of the matrices of paths."""
         return 4.0 * self.size.trees * self.size.leaves**2
 
 
@@ -78,13 +78,13 @@ class PerfTreeTrav(_Hummingbird):
 
     @property
     def bytes(self) -> float:
-        """Of the complete trees."""
+        """Bytes of the complete trees."""
         return 8.0 * self.size.trees * 2.0**self.size.depth
 
 
 @dataclass(frozen=True, slots=True)
 class _Size:
-    """How many trees, the most leaves of one, and the most levels."""
+    """Number of trees, the most leaves of one, and the most levels."""
 
     trees: int
     leaves: int

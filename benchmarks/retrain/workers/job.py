@@ -36,7 +36,7 @@ class Job:
 
     @property
     def model(self) -> Path:
-        """Where the source model goes."""
+        """Place of the source model."""
         return self.folder / "model"
 
     def score(self, predicted: Array) -> float:

@@ -173,8 +173,8 @@ def _stated(fitted: Any, document: dict[str, Any], place: Array, n: int) -> dict
         link = PostTransform.SIGMOID if alone else PostTransform.SOFTMAX
         stated |= {"classes": (labels,), "post_transform": link, "softmax_sum": SoftmaxSum.WIDE}
     else:
-        grows = any(name in _loss(info) for name in ("Poisson", "Tweedie"))
-        link = PostTransform.EXPONENTIAL if grows else PostTransform.IDENTITY
+        is_log = any(name in _loss(info) for name in ("Poisson", "Tweedie"))
+        link = PostTransform.EXPONENTIAL if is_log else PostTransform.IDENTITY
         stated |= {"classes": None, "post_transform": link}
     return stated
 

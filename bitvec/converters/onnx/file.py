@@ -18,6 +18,7 @@ from bitvec.converters.onnx.operator_schema import (
     ATTRIBUTES,
     INTEGER,
     INTEGERS,
+    LARGEST_FILE,
     REAL,
     REALS,
     STRING,
@@ -32,9 +33,6 @@ try:
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 except ImportError as error:
     raise MissingLibraryError("onnx", "onnx", "Reading ONNX files") from error
-
-LARGEST_FILE = 2**31 - 1
-"""Bytes that one protobuf message may have."""
 
 _PROTO = onnx.AttributeProto
 _KINDS = {

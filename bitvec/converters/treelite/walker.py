@@ -144,6 +144,7 @@ def _stated(head: Any, is_output: Array, slots: list[Array], dtype: np.dtype) ->
     """Return how GTIL adds leaves; its labels are 0, 1, ..., and none where it gives margins."""
     average, n_class = bool(head("average_tree_output")[0]), is_output.sum(axis=1)
     name = head("postprocessor")
+    name = name if isinstance(name, str) else ""
     base = np.array(head("base_scores"), np.float64).reshape(is_output.shape)
     stated: dict[str, Any] = {
         "dtype": dtype,
@@ -158,12 +159,12 @@ def _stated(head: Any, is_output: Array, slots: list[Array], dtype: np.dtype) ->
         answering = np.concatenate(slots)
         stated["divisor"] = np.bincount(answering[answering >= 0]).astype(dtype)
     task = int(head("task_type")[0])
-    margins = isinstance(name, str) and name == "identity" and not average
+    margins = name == "identity" and not average
     if task in (_BINARY, _MULTICLASS) and not (margins and np.any(n_class == 1)):
         least = 2 if task == _BINARY else 1
         stated["classes"] = tuple(np.arange(max(n, least)) for n in n_class.tolist())
-    if isinstance(name, str) and name in _LINKS:
+    if name in _LINKS:
         stated |= {"post_transform": _LINKS[name], "softmax_sum": SoftmaxSum.WIDE}
-    if isinstance(name, str) and name in _PARAMETERS:
+    if name in _PARAMETERS:
         stated["parameter"] = float(head(_PARAMETERS[name])[0])
     return stated
