@@ -99,7 +99,7 @@ def metadata(forest: Forest, form: str) -> dict[str, str]:
     if forest.source is not None:
         source = forest.source.library, forest.source.version, forest.source.model
         told = " ".join(filter(None, source))
-        facts["bitvec.core.source"] = told.encode(errors="backslashreplace").decode()
+        facts["bitvec.source"] = told.encode(errors="backslashreplace").decode()
     return facts
 
 

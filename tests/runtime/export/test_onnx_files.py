@@ -123,7 +123,7 @@ def test_the_metadata_tells_what_a_person_and_a_certificate_need(boosters, tmp_p
     facts = metadata(onnx.load(path))
     assert facts["bitvec.forest"] == bitvec.certify(named, path).digest
     assert facts["bitvec.classes.json"] == "[[0, 1]]"
-    assert facts["bitvec.core.source"].startswith("lightgbm")
+    assert facts["bitvec.source"].startswith("lightgbm")
     assert '"f 29"' in facts["bitvec.feature_names.json"]
     assert facts["bitvec.adds"] == "exactly"
     assert "quantise" in facts["bitvec.note"]

@@ -107,7 +107,7 @@ def test_text_that_no_file_can_hold_is_refused_or_escaped():
     with pytest.raises(UnsupportedModelError, match="must be text that UTF-8 can hold"):
         onnx_model(labelled(np.array(["a", lone])), OnnxOptions())
     named = replace(stump(), source=Source("library", "1", f"model {lone}"))
-    assert metadata(onnx_model(named, OnnxOptions()))["bitvec.core.source"].endswith(
+    assert metadata(onnx_model(named, OnnxOptions()))["bitvec.source"].endswith(
         "model \\ud800"
     )
 
