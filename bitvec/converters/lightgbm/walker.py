@@ -171,8 +171,9 @@ def _stated(
         "divisor": np.full(n_outputs, float(max(n_iterations, 1))) if averages else None,
     }
     name, *options = header.get("objective", "custom").split()
-    if name in _LINKS and "sqrt" not in options:
-        stated |= {"post_transform": _LINKS[name], "softmax_sum": SoftmaxSum.IN_ORDER_C}
+    if name in _LINKS:
+        link = PostTransform.SIGNED_SQUARE if "sqrt" in options else _LINKS[name]
+        stated |= {"post_transform": link, "softmax_sum": SoftmaxSum.IN_ORDER_C}
     for option in options:
         if option.startswith("sigmoid:"):
             stated["parameter"] = float(option.removeprefix("sigmoid:"))

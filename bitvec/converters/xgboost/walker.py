@@ -122,14 +122,18 @@ def source_trees(booster: Any, wrapper: Any = None, *, saved: bool = False) -> S
 _LINKS = {
     (
         "reg:squarederror",
+        "reg:squaredlogerror",
+        "reg:linear",
         "reg:absoluteerror",
         "reg:pseudohubererror",
         "reg:quantileerror",
         "rank:",
+        "binary:logitraw",
     ): PostTransform.IDENTITY,
     ("reg:logistic", "binary:logistic"): PostTransform.SIGMOID,
     ("multi:softprob", "multi:softmax"): PostTransform.SOFTMAX,
     ("count:poisson", "reg:gamma", "reg:tweedie", "survival:"): PostTransform.EXPONENTIAL,
+    ("binary:hinge",): PostTransform.HINGE,
 }
 """What objectives, by how their names begin, make of raw scores."""
 

@@ -107,9 +107,7 @@ def test_text_that_no_file_can_hold_is_refused_or_escaped():
     with pytest.raises(UnsupportedModelError, match="must be text that UTF-8 can hold"):
         onnx_model(labelled(np.array(["a", lone])), OnnxOptions())
     named = replace(stump(), source=Source("library", "1", f"model {lone}"))
-    assert metadata(onnx_model(named, OnnxOptions()))["bitvec.source"].endswith(
-        "model \\ud800"
-    )
+    assert metadata(onnx_model(named, OnnxOptions()))["bitvec.source"].endswith("model \\ud800")
 
 
 def test_a_boundary_that_float32_does_not_hold_is_refused_with_a_remedy():
