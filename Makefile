@@ -19,7 +19,7 @@ XGBOOST := "xgboost-cpu; sys_platform != 'darwin'" "xgboost; sys_platform == 'da
 PYTEST := $(BIN)/pytest $(PYTEST_FLAGS) --doctest-modules tests bitvec
 
 help:
-	@echo 'make quickstart   lift, certify, retrain, harden and export a model: takes a few minutes'
+	@echo 'make quickstart   convert, certify, retrain, harden and export a model: takes a few minutes'
 	@echo 'make test         the tests, the doctests and the snippets of the docs'
 	@echo 'make test-full    the same and the long tests'
 	@echo 'make test-versions  other versions of the libraries and of Python, and a fresh Debian: takes hours'

@@ -54,9 +54,7 @@ def _run(name: str, part: str) -> str:
     module = name if of_paper == name else f"tables.{of_paper}_summary"
     table: str = getattr(import_module(f"benchmarks.{module}"), part)(report)
     has_rows = len(table.splitlines()) > 2 or not table.startswith("|")
-    return (
-        table if has_rows else f"Nothing of this is run yet: `python -m benchmarks.{command}` does."
-    )
+    return table if has_rows else f"Not in the kept run: `python -m benchmarks.{command}` does it."
 
 
 def draw() -> None:
@@ -78,7 +76,7 @@ def formats() -> str:
         lines = [f"### {source.name}", ""]
         if source.made_by:
             lines += [f"A file: `{source.made_by}`.", ""]
-        lines += ["| | |", "|---|---|", f"| lifts | {', '.join(source.supported)} |"]
+        lines += ["| | |", "|---|---|", f"| converts | {', '.join(source.supported)} |"]
         lines += [f"| refused: {what} | {why} |" for what, why in source.unsupported]
         if source.writes:
             lines.append(f'| written back | `bitvec.export(forest, path, to="{source.writes}")` |')

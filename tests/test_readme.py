@@ -17,7 +17,6 @@ ROOT = Path(__file__).resolve().parent.parent
         ("docs/after-hardening.md", 40),
         ("docs/c99.md", 15),
         ("docs/export.md", 30),
-        ("docs/what-lifts.md", 4),
         ("docs/cpt.md", 12),
         ("docs/decision-machines.md", 25),
         ("docs/e2edt.md", 35),
@@ -25,6 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
         ("docs/kddt.md", 30),
         ("docs/relaxations.md", 15),
         ("docs/retraining.md", 15),
+        ("docs/supported-models.md", 4),
         ("docs/tao.md", 40),
     ],
     ids=str,
@@ -56,6 +56,6 @@ def test_every_page_is_tried():
         "relaxations.md",
         "retraining-figures.md",
         "retraining.md",
+        "supported-models.md",
         "tao.md",
-        "what-lifts.md",
     ]

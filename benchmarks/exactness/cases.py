@@ -40,7 +40,7 @@ class Case:
     format : str
         Name of an entry of `bitvec.converters.dispatch.FORMATS`.
     options : tuple of str
-        Among that entry's `lifts`: those that this model really exercises.
+        Among that entry's `supported`: those that this model really exercises.
     make : callable
         Called with a folder to write files to.
     """
