@@ -23,7 +23,7 @@ from bitvec.converters.xgboost import format as xgboost
 from bitvec.converters.ydf import format as ydf
 from bitvec.core.forest import Forest
 from bitvec.errors import FileFormatError, UnsupportedModelError
-from bitvec.files import load_forest
+from bitvec.files import load
 from bitvec.files.sound import sound
 from bitvec.verify import workers
 from bitvec.verify.oracle import Oracle
@@ -136,7 +136,7 @@ def convert(model: Any) -> Forest:
         forest: Forest = format_of(model).module("read").convert(model)
         return forest
     with sound(model, "be a sound model file"):
-        read = load_forest if is_forest_file(model) else format_of(model).module("read").convert
+        read = load if is_forest_file(model) else format_of(model).module("read").convert
         forest = read(model)
     return forest
 

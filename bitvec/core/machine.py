@@ -10,6 +10,7 @@ then exact in the dtype of B, in any order, in any library, and so are their tie
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -137,6 +138,46 @@ class DecisionMachine:
         size = n_leaves * (n_leaves - 1)
         block = self.B[start : start + size].reshape(n_leaves, n_leaves - 1)
         return block, self.c[first:last]
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> DecisionMachine:
+        """Read a machine from a file that `save` wrote.
+
+        Raises
+        ------
+        FileFormatError
+            If the file is truncated, damaged, of another kind, or made by a newer bitvec; that of
+            a forest is read by `bitvec.load`.
+        OSError
+            If there is no such file, or it cannot be read.
+        """
+        from bitvec.files import load_machine  # a room above, which imports this class
+
+        return load_machine(path)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the machine to one `.safetensors` file, as `bitvec.save` writes a forest.
+
+        Raises
+        ------
+        UnsupportedModelError
+            If its feature map is not one of `bitvec.core.feature_maps`, its metadata are not JSON,
+            or names, categories, classes and metadata do not fit in 32 MiB.
+        OSError
+            If the path cannot be written; a file that was there is then still whole.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> machine = from_forest(Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20]))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     machine.save(f"{folder}/machine.safetensors")
+        ...     DecisionMachine.load(f"{folder}/machine.safetensors")
+        DecisionMachine(1 block, 1 tests, 2 leaves, 2 features -> 1 outputs, B in float64)
+        """
+        from bitvec.files import save
+
+        save(self, path)
 
     def __repr__(self) -> str:
         plural = "block" if self.n_trees == 1 else "blocks"

@@ -19,7 +19,7 @@ import os
 import stat
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import safetensors.numpy
@@ -35,8 +35,22 @@ from bitvec.files.fields import Record, Tensors
 from bitvec.files.machines import pack_machine, unpack_machine
 from bitvec.files.records import pack, unpack
 
+Stored = TypeVar("Stored", Forest, DecisionMachine)
+
+
+class Kind(NamedTuple):
+    """Content of a file of one format, and the call that reads it."""
+
+    noun: str
+    reader: str
+
+
 FORMAT = "bitvec.forest"
 MACHINE_FORMAT = "bitvec.machine"
+KINDS = {
+    FORMAT: Kind("forest", "bitvec.load"),
+    MACHINE_FORMAT: Kind("decision machine", "bitvec.DecisionMachine.load"),
+}
 VERSION = 1
 """Of both formats."""
 MAX_HEADER = 1 << 25
@@ -104,27 +118,26 @@ def dumps(forest: Forest | DecisionMachine) -> bytes:
     return b"".join(_parts(forest))
 
 
-def loads(data: bytes) -> Forest | DecisionMachine:
-    """Read a forest, or a decision machine, from the bytes of its file.
+def loads(data: bytes) -> Forest:
+    """Read a forest from the bytes of its file.
 
     Raises
     ------
     FileFormatError
-        If they are not those of a whole file.
+        If they are not those of a whole file, or hold a decision machine.
     """
     try:
         length = int.from_bytes(data[:_PREFIX], "little")
         if len(data) < _PREFIX or length > min(MAX_HEADER, len(data) - _PREFIX):
             raise FileFormatError("they are cut short or of another kind.")
         with reading.sound("the bytes", "hold a whole forest"):
-            form, tensors, record = _parse(data)
-            return _UNPACK[form](tensors, record)
+            return unpack(*_parse(data, FORMAT))
     except (FileFormatError, InvalidForestError) as error:
         raise FileFormatError(f"the bytes must hold a whole forest, but {error}") from None
 
 
-def load(path: str | os.PathLike[str]) -> Forest | DecisionMachine:
-    """Read a forest, or a decision machine, from a file: what the file says that it holds.
+def load(path: str | os.PathLike[str]) -> Forest:
+    """Read a forest from a file; that of a decision machine is read by `DecisionMachine.load`.
 
     A hostile or damaged file costs about twice its size in memory.
 
@@ -135,31 +148,32 @@ def load(path: str | os.PathLike[str]) -> Forest | DecisionMachine:
     OSError
         If there is no such file, or it cannot be read.
     """
-    data = _read(path)
-    try:
-        with reading.sound(path, "hold a whole forest"):
-            form, tensors, record = _parse(data)
-            del data  # the arrays are copies of it: never hold both while the forest is checked
-            return _UNPACK[form](tensors, record)
-    except (FileFormatError, InvalidForestError) as error:
-        raise FileFormatError(f"{os.fspath(path)} must hold a whole forest, but {error}") from None
+    return _load(path, FORMAT, unpack)
 
 
-def load_forest(path: str | os.PathLike[str]) -> Forest:
-    """Read a forest from a file, which must hold one and no decision machine.
+def load_machine(path: str | os.PathLike[str]) -> DecisionMachine:
+    """Read a decision machine from a file, as `DecisionMachine.load` does.
 
     Raises
     ------
     FileFormatError, OSError
-        As `load` does, and where the file holds a machine.
+        As `load` does.
     """
-    loaded = load(path)
-    if isinstance(loaded, DecisionMachine):
-        raise FileFormatError(
-            f"{os.fspath(path)} must hold a forest, got a decision machine: read it with "
-            "bitvec.load, and use it as what it is."
-        )
-    return loaded
+    return _load(path, MACHINE_FORMAT, unpack_machine)
+
+
+def _load(
+    path: str | os.PathLike[str], form: str, build: Callable[[Tensors, Record], Stored]
+) -> Stored:
+    what = KINDS[form].noun
+    data = _read(path, what)
+    try:
+        with reading.sound(path, f"hold a whole {what}"):
+            tensors, record = _parse(data, form)
+            del data  # the arrays are copies of it: never hold both while the forest is checked
+            return build(tensors, record)
+    except (FileFormatError, InvalidForestError) as error:
+        raise FileFormatError(f"{os.fspath(path)} must hold a whole {what}, but {error}") from None
 
 
 def identical(a: Forest | DecisionMachine, b: Forest | DecisionMachine) -> bool:
@@ -177,12 +191,6 @@ def identical(a: Forest | DecisionMachine, b: Forest | DecisionMachine) -> bool:
         and tensors.keys() == others.keys()
         and all(_same_bits(array, others[name]) for name, array in tensors.items())
     )
-
-
-_UNPACK: dict[str, Callable[[Tensors, Record], Forest | DecisionMachine]] = {
-    FORMAT: unpack,
-    MACHINE_FORMAT: unpack_machine,
-}
 
 
 def _packed(value: Forest | DecisionMachine) -> tuple[str, Tensors, Record]:
@@ -237,7 +245,7 @@ def _little_endian(array: Array) -> memoryview:
     return little.reshape(-1).view(np.uint8).data
 
 
-def _read(path: str | os.PathLike[str]) -> bytes:
+def _read(path: str | os.PathLike[str], what: str) -> bytes:
     """Read a whole file, after its size and its first bytes allow that it is a safetensors file."""
     with atomic.one_sentence(path, "read"):
         mode = Path(path).stat().st_mode
@@ -253,20 +261,21 @@ def _read(path: str | os.PathLike[str]) -> bytes:
     kind = next((kind for mark, kind in _OTHER_KINDS if head.startswith(mark)), None)
     if kind is None or length <= MAX_HEADER:
         kind = f"{size} bytes that are cut short or of another kind" if size else "an empty file"
-    raise FileFormatError(f"{os.fspath(path)} must be a forest saved by bitvec, got {kind}.")
+    raise FileFormatError(f"{os.fspath(path)} must be a {what} saved by bitvec, got {kind}.")
 
 
-def _parse(data: bytes) -> tuple[str, Tensors, Record]:
+def _parse(data: bytes, form: str) -> tuple[Tensors, Record]:
     length = int.from_bytes(data[:_PREFIX], "little")
     header = _object(data[_PREFIX : _PREFIX + length], "header")
     metadata = header.pop("__metadata__", None)
     if not isinstance(metadata, dict) or not str(metadata.get("format")).startswith("bitvec."):
         raise FileFormatError("it is a safetensors file that bitvec did not write.")
-    form: str = metadata["format"]
-    if form not in _UNPACK:
-        raise FileFormatError(
-            f"it holds a {form[:60]!r}, not a {FORMAT!r} or a {MACHINE_FORMAT!r}."
-        )
+    found: str = metadata["format"]
+    if found not in KINDS:
+        raise FileFormatError(f"it holds a {found[:60]!r}, not a {form!r}.")
+    if found != form:
+        noun, reader = KINDS[found]
+        raise FileFormatError(f"it holds a {noun}: read it with {reader}.")
     _require_version(metadata.get("version"))
     known = _DTYPES.values()
     for name, entry in header.items():
@@ -276,7 +285,7 @@ def _parse(data: bytes) -> tuple[str, Tensors, Record]:
     if not isinstance(record, str):
         raise FileFormatError("`forest` must be there, a text.")
     tensors = _tensors(data)
-    return form, tensors, _object(record.encode("utf-8", "surrogatepass"), "forest")
+    return tensors, _object(record.encode("utf-8", "surrogatepass"), "forest")
 
 
 def _require_version(version: Any) -> None:

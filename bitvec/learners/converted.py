@@ -16,7 +16,7 @@ from bitvec.converters.dispatch import convert
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.output import PostTransform
-from bitvec.errors import FileFormatError, MissingLibraryError, UnsupportedModelError
+from bitvec.errors import MissingLibraryError, UnsupportedModelError
 from bitvec.files import dumps, loads
 from bitvec.runtime.predict.predictor import Predictor, compile
 
@@ -88,10 +88,6 @@ class ConvertedModel(BaseEstimator):  # type: ignore[misc]
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         forest = loads(state["forest"])
-        if not isinstance(forest, Forest):
-            raise FileFormatError(
-                "an estimator's bytes must hold a forest, got a decision machine."
-            )
         self.forest, self.n_jobs = forest, state["n_jobs"]
 
 

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import AXIS, KERNEL, forests, forests_with_rows
 
+from bitvec.converters.dispatch import convert
 from bitvec.core import reference, tree_paths
 from bitvec.core.feature_maps import StackedForest
 from bitvec.core.forest import Forest
@@ -31,7 +32,7 @@ from bitvec.core.machine import (
 from bitvec.core.node_tests import axis_aligned
 from bitvec.core.output import Output
 from bitvec.errors import FileFormatError, InputError, InvalidForestError, UnsupportedModelError
-from bitvec.files import identical, load, load_forest, save, store
+from bitvec.files import identical, load, loads, save, store
 from bitvec.files.machines import pack_machine
 
 NAMES = list(ENCODINGS)
@@ -259,8 +260,8 @@ def test_parts_that_do_not_fit_are_refused():
 def test_a_loaded_machine_is_the_saved_one(tmp_path_factory, forest, encoding, dtype):
     path = tmp_path_factory.getbasetemp() / "machine.safetensors"
     machine = from_forest(forest, encoding, dtype=dtype)
-    save(machine, path)
-    again = load(path)
+    machine.save(path)
+    again = DecisionMachine.load(path)
     assert isinstance(again, DecisionMachine)
     assert identical(machine, again)
     assert again.B.tobytes() == machine.B.tobytes()
@@ -276,19 +277,25 @@ def test_a_machine_is_not_identical_to_another_or_to_its_forest():
 
 
 def test_the_file_says_what_it_is_and_holds_no_intervals(tmp_path):
-    save(free_machine([3, 1, 2]), tmp_path / "f")
-    form, tensors, _ = store._parse((tmp_path / "f").read_bytes())
-    assert form == "bitvec.machine"
+    free_machine([3, 1, 2]).save(tmp_path / "f")
+    tensors, _ = store._parse((tmp_path / "f").read_bytes(), "bitvec.machine")
     assert {"machine.B", "machine.c", "bitvectors.leaf_ptr", "leaves.v"} < set(tensors)
     assert not {"bitvectors.lo", "bitvectors.mid", "bitvectors.hi"} & set(tensors)
 
 
-def test_where_a_forest_is_wanted_the_file_of_a_machine_is_refused(tmp_path):
-    save(free_machine([3]), tmp_path / "f")
-    with pytest.raises(FileFormatError, match="must hold a forest, got a decision machine"):
-        load_forest(tmp_path / "f")
-    save(three_leaves(), tmp_path / "g")
-    assert identical(load_forest(tmp_path / "g"), three_leaves())
+def test_a_file_of_the_other_kind_is_refused_by_the_name_of_its_reader(tmp_path):
+    f, g = tmp_path / "f", tmp_path / "g"
+    free_machine([3]).save(f)
+    save(three_leaves(), g)
+    assert identical(load(g), three_leaves())
+    machine = "must hold a whole forest, but it holds a decision machine: read it with bitvec"
+    for read in (load, convert, lambda path: loads(path.read_bytes())):
+        with pytest.raises(FileFormatError, match=rf"{machine}\.DecisionMachine\.load\.$"):
+            read(f)
+    with pytest.raises(
+        FileFormatError, match=r"but it holds a forest: read it with bitvec\.load\.$"
+    ):
+        DecisionMachine.load(g)
     with pytest.raises(TypeError, match="Forest"):
         save(object(), tmp_path / "h")
 
@@ -337,21 +344,21 @@ def _drop(name):
 def test_a_damaged_machine_fails_in_one_sentence(tmp_path, change, message):
     path = _damaged(tmp_path, change)
     with pytest.raises(FileFormatError, match=message) as caught:
-        load(path)
+        DecisionMachine.load(path)
     assert str(caught.value).startswith(str(path))
 
 
 def test_every_cut_of_a_machines_file_is_refused(tmp_path):
-    save(free_machine([2]), tmp_path / "f")
+    free_machine([2]).save(tmp_path / "f")
     data = (tmp_path / "f").read_bytes()
     for size in range(0, len(data), 37):
         (tmp_path / "cut").write_bytes(data[:size])
-        with pytest.raises(FileFormatError):
-            load(tmp_path / "cut")
+        with pytest.raises(FileFormatError, match="decision machine"):
+            DecisionMachine.load(tmp_path / "cut")
 
 
 def test_a_machine_of_a_later_version_is_refused(tmp_path):
-    save(free_machine([2]), tmp_path / "f")
+    free_machine([2]).save(tmp_path / "f")
     data = (tmp_path / "f").read_bytes()
     length = int.from_bytes(data[:8], "little")
     header = json.loads(data[8 : 8 + length])
@@ -359,7 +366,7 @@ def test_a_machine_of_a_later_version_is_refused(tmp_path):
     text = json.dumps(header).encode()
     (tmp_path / "f").write_bytes(len(text).to_bytes(8, "little") + text + data[8 + length :])
     with pytest.raises(FileFormatError, match="newer bitvec, in version 2"):
-        load(tmp_path / "f")
+        DecisionMachine.load(tmp_path / "f")
 
 
 @settings(max_examples=20)

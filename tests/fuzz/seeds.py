@@ -152,7 +152,7 @@ def _own(folder: Path) -> None:
     for name in ("tree", "forest", "histogram"):
         bitvec.save(forests[name], folder / f"load-{name}.safetensors")
         bitvec.save(forests[name], folder / f"convert-{name}.safetensors")
-    bitvec.save(from_forest(forests["tree"]), folder / "load-machine.safetensors")
+    from_forest(forests["tree"]).save(folder / "machine-tree.safetensors")
     for name in ("tree", "forest"):
         certified = bitvec.certify(forests[name], models[name], X[:5], engine="reference")
         certified.save(folder / f"certificate-{name}.json")

@@ -42,6 +42,10 @@ def load(path: Path) -> None:
     _answer(bitvec.load(path))
 
 
+def machine(path: Path) -> None:
+    bitvec.DecisionMachine.load(path)
+
+
 def _answer(read: Any) -> None:
     """Let a forest that was read answer for two rows: it must be as sound as any other."""
     if isinstance(read, Forest) and read.n_features <= 1000:
@@ -75,6 +79,7 @@ def oracle_of(path: Path) -> None:
 READERS: dict[str, Callable[[Path], None]] = {
     "convert": convert,
     "load": load,
+    "machine": machine,
     "certificate": certificate,
     "rows": rows,
     "certify": certify,
