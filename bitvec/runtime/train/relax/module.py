@@ -14,7 +14,6 @@ from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest, require_forest
 from bitvec.core.node_tests import MissingRule
 from bitvec.errors import InputError
-from bitvec.runtime.predict import tables
 from bitvec.runtime.predict.cpu import layer_kernels
 from bitvec.runtime.predict.torch import devices
 from bitvec.runtime.train.relax import (
@@ -35,7 +34,7 @@ from bitvec.runtime.train.relax.recomputation import Part
 from bitvec.runtime.train.relax.relaxable import require_relaxable
 from bitvec.runtime.train.relax.relaxations import Relaxation
 from bitvec.runtime.train.relax.rows import Rows as Rows
-from bitvec.runtime.train.relax.rows import prepare
+from bitvec.runtime.train.relax.rows import host_rows, prepare
 from bitvec.runtime.train.relax.trainable import find as find_trainable
 from bitvec.runtime.train.relax.trainable import require_range
 from bitvec.runtime.train.relax.tree_blocks import TreeBlock
@@ -236,6 +235,7 @@ class SoftForest(nn.Module):
         """Where the parameters are."""
         return self.v.device
 
+    @torch.no_grad()
     def calibrate(self, X: Any) -> SoftForest:
         """Measure the units of columns and margins on rows, and start S, r and b from the forest.
 
@@ -343,9 +343,7 @@ class SoftForest(nn.Module):
         return self._blocks[place]
 
     def _inputs(self, X: Any) -> Array:
-        if isinstance(X, Tensor):
-            X = X.detach().cpu().numpy()
-        return tables.rows(X, self.forest.inputs, self.forest.dtype)
+        return host_rows(X, self.forest.inputs, self.forest.dtype)
 
     def _rules(self) -> list[MissingRule]:
         return [] if self.rows is None else self.rows.rules

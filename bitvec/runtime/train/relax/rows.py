@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -11,7 +11,10 @@ from torch import Tensor
 
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
+from bitvec.core.inputs import Inputs
 from bitvec.core.node_tests import MissingRule
+from bitvec.errors import InputError
+from bitvec.runtime.predict import tables
 from bitvec.runtime.predict.cpu import layer_kernels
 from bitvec.runtime.predict.torch.outcomes import DeviceTests, is_missing, to_device
 from bitvec.runtime.train.relax.leaf_functions import LeafFunctions, LeafRows
@@ -68,6 +71,24 @@ class Rows:
         if len(self) <= size:
             return [self]
         return [self.take(slice(start, start + size)) for start in range(0, len(self), size)]
+
+
+def host_rows(X: Any, inputs: Inputs, dtype: np.dtype) -> Array:
+    """Return rows of any kind as an array in a dtype.
+
+    Raises
+    ------
+    InputError
+        If they do not fit, or are a tensor whose gradient would be lost.
+    """
+    if isinstance(X, Tensor):
+        if X.requires_grad and torch.is_grad_enabled():
+            raise InputError(
+                "`X` must not require a gradient here, got a tensor that does and whose gradient "
+                "would be lost: pass X.detach(), or call under torch.no_grad()."
+            )
+        X = X.detach().cpu().numpy()
+    return tables.rows(X, inputs, dtype)
 
 
 def prepare(

@@ -23,7 +23,6 @@ from bitvec.core.machine import DecisionMachine, from_forest, on_grid
 from bitvec.core.output import Aggregate
 from bitvec.core.source import retrained_source
 from bitvec.errors import InputError, InvalidForestError, UnsupportedModelError
-from bitvec.runtime.predict import tables
 from bitvec.runtime.predict.torch import devices
 from bitvec.runtime.predict.torch.outcomes import DeviceTests, decide, to_device
 from bitvec.runtime.train.relax import options, score_maps
@@ -38,6 +37,7 @@ from bitvec.runtime.train.relax.machine_tests import (
     tests_hard,
 )
 from bitvec.runtime.train.relax.moments import deviation
+from bitvec.runtime.train.relax.rows import host_rows
 from bitvec.runtime.train.relax.score_blocks import ScoreBlocks
 
 TRAINABLE = ("S", "b", "v", "B", "c")
@@ -187,6 +187,7 @@ class SoftMachine(nn.Module):
         """Where the parameters are."""
         return self.B.device
 
+    @torch.no_grad()
     def calibrate(self, X: Any) -> SoftMachine:
         """Measure the units of margins and columns on rows, and start all parameters anew.
 
@@ -289,9 +290,7 @@ class SoftMachine(nn.Module):
 
     def _rows(self, X: Any) -> tuple[Array, Array]:
         """Return X and what S reads, in the dtype of comparison."""
-        if isinstance(X, Tensor):
-            X = X.detach().cpu().numpy()
-        rows = tables.rows(X, self.origin.inputs, self.origin.tests.dtype)
+        rows = host_rows(X, self.origin.inputs, self.origin.tests.dtype)
         return rows, reference.columns(self.origin.frame, rows)
 
     def _decided(self, Z: Array) -> tuple[Tensor, Tensor, Tensor]:
