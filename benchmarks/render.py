@@ -1,10 +1,10 @@
 """Write the tables of the README and the docs: `python -m benchmarks.render [--check]`.
 
 A block between `<!-- table: NAME -->` and `<!-- end -->` is made from the kept run of the benchmark
-NAME, or, for `formats` and `targets`, from the tables that dispatch. A benchmark with several
-tables names one as `NAME.TABLE`, as do the tables of papers, `tables-PAPER.TABLE`. Pages that show
-`engine.svg`, `kddt.svg` and `tao.svg` have them drawn from the same runs; those of `EXAMPLES` show
-models that are fitted on the spot.
+NAME, of `highlights` from several runs, and of `formats` and `targets` from the tables that
+dispatch. A benchmark with several tables names one as `NAME.TABLE`, as do the tables of papers,
+`tables-PAPER.TABLE`. Pages that show `engine.svg`, `kddt.svg` and `tao.svg` have them drawn from
+the same runs; those of `EXAMPLES` show models that are fitted on the spot.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
+from benchmarks import highlights
 from benchmarks.report import RESULTS
 from bitvec.converters.dispatch import FORMATS
 from bitvec.runtime.export.onnx_targets import TARGETS
@@ -37,7 +38,7 @@ def rendered(text: str) -> str:
 
     def block(match: re.Match[str]) -> str:
         head, name, part, end = match.groups()
-        static = {"formats": formats, "targets": targets}
+        static = {"formats": formats, "highlights": highlights.table, "targets": targets}
         table = static[name]() if name in static else _run(name, part or "table")
         return head + table + "\n" + end
 
