@@ -51,7 +51,7 @@ ENGINES = ("auto", "numba", "torch", "reference")
     help="What computes the answer; all engines give the same.",
 )
 @click.option(
-    "--jobs", type=int, metavar="N", help="Threads of the numba engine; all cores by default."
+    "--n-jobs", type=int, metavar="N", help="Threads of the numba engine; all cores by default."
 )
 @header_option
 @json_option
@@ -61,7 +61,7 @@ def command(
     target: Path | None,
     kind: str,
     engine: str,
-    jobs: int | None,
+    n_jobs: int | None,
     header: bool | None,
     as_json: bool,
 ) -> None:
@@ -83,7 +83,7 @@ def command(
         writable(target, SUFFIXES, replace=True, inputs=(path, data))
     forest = open_forest(path)
     rows = read_rows(data, forest, header)
-    predictor = compile(forest, engine=engine, n_jobs=jobs)
+    predictor = compile(forest, engine=engine, n_jobs=n_jobs)
     answers = KINDS[kind](predictor, rows)
     n_rows = len(next(iter(answers.values())))
     if target is not None:

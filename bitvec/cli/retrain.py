@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from bitvec.cli.option_types import Pair, Parts
 from bitvec.cli.options import PATH, debug_option, header_option, json_option, seed_option
 from bitvec.cli.paths import open_forest, readable, writable
 from bitvec.cli.rows import read_target
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from bitvec.runtime.train.retrain.result import RetrainResult
     from bitvec.runtime.train.retrain.selection import Evaluation
 
-TRAINABLE = ("S", "b", "v", "r", "base_score", "phi")
 RELAXATIONS = (
     "sigmoid",
     "noisy_or",
@@ -39,37 +39,8 @@ RELAXATIONS = (
     "sparsemax_ternary",
     "entmax15_ternary",
 )
+OPTIMIZERS = ("adamw", "adam", "nadam", "rmsprop", "sgd")
 LOSSES = ("auto", "squared", "absolute", "huber", "quantile", "poisson")
-
-
-class Pair(click.ParamType):  # type: ignore[type-arg]
-    """Two numbers, as `1,4`."""
-
-    name = "pair"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[float, float]:
-        try:
-            first, last = (float(part) for part in str(value).split(","))
-        except ValueError:
-            self.fail(f"must be two numbers, as 1,4, got {value!r}.", param, ctx)
-        return first, last
-
-
-class Parts(click.ParamType):  # type: ignore[type-arg]
-    """A list of what may move, as `S,b,v`."""
-
-    name = "parts"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, ...]:
-        parts = tuple(part.strip() for part in str(value).split(","))
-        for part in parts:
-            if part not in TRAINABLE:
-                self.fail(f"must list some of {', '.join(TRAINABLE)}, got {part!r}.", param, ctx)
-        return parts
 
 
 @debug_option
@@ -141,12 +112,42 @@ class Parts(click.ParamType):  # type: ignore[type-arg]
     help="Rows in each step.",
 )
 @click.option(
+    "--metric",
+    default="auto",
+    show_default=True,
+    metavar="NAME",
+    help="What the held-out rows judge by: accuracy or log_loss of a classifier, a loss by name of "
+    "a regressor.",
+)
+@click.option(
+    "--optimizer",
+    type=click.Choice(OPTIMIZERS),
+    default="adamw",
+    show_default=True,
+    help="What makes the steps.",
+)
+@click.option(
     "--learning-rate",
     type=click.FloatRange(min=0, min_open=True),
     default=0.03,
     show_default=True,
     metavar="RATE",
-    help="Of AdamW; it falls to 0 along a cosine.",
+    help="Of the optimizer, after --warmup and before --rate-schedule lowers it.",
+)
+@click.option(
+    "--rate-schedule",
+    type=click.Choice(["cosine", "linear", "constant"]),
+    default="cosine",
+    show_default=True,
+    help="How the learning rate falls to 0.",
+)
+@click.option(
+    "--warmup",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Steps over which the learning rate rises.",
 )
 @click.option(
     "--gamma",
@@ -155,10 +156,41 @@ class Parts(click.ParamType):  # type: ignore[type-arg]
     help="Steepness at the start and the end, in standard deviations of each node's margin.",
 )
 @click.option(
+    "--gamma-schedule",
+    type=click.Choice(["linear", "exponential", "cosine", "constant"]),
+    default="linear",
+    show_default=True,
+    help="How the steepness goes from FIRST to LAST.",
+)
+@click.option(
+    "--evaluations",
+    type=click.IntRange(min=1),
+    default=15,
+    show_default=True,
+    metavar="N",
+    help="How often the forest is hardened and judged on the held-out rows.",
+)
+@click.option(
     "--patience",
     type=click.IntRange(min=1),
     metavar="N",
     help="Stop after N evaluations in a row at which the hard forest was not clearly better.",
+)
+@click.option(
+    "--weight-decay",
+    type=click.FloatRange(min=0),
+    default=0.1,
+    show_default=True,
+    metavar="STRENGTH",
+    help="Of the optimizer.",
+)
+@click.option(
+    "--l2",
+    type=click.FloatRange(min=0),
+    default=0.0,
+    show_default=True,
+    metavar="STRENGTH",
+    help="Penalty on the squares of S.",
 )
 @click.option(
     "--l1",
@@ -168,12 +200,12 @@ class Parts(click.ParamType):  # type: ignore[type-arg]
     help="Pull the weights of S to exactly 0, so that tests read few features.",
 )
 @click.option(
-    "--prune",
+    "--prune-dead",
     is_flag=True,
     help="Remove branches that no row reaches and subtrees of equal leaves.",
 )
 @click.option(
-    "--checkpoint",
+    "--checkpoint-path",
     type=PATH,
     metavar="FILE.safetensors",
     help="Keep the state there, and go on from it if it is there already.",
@@ -195,12 +227,20 @@ def command(
     relaxation: str,
     steps: int | None,
     batch_size: int,
+    metric: str,
+    optimizer: str,
     learning_rate: float,
+    rate_schedule: str,
+    warmup: int,
     gamma: tuple[float, float] | None,
+    gamma_schedule: str,
+    evaluations: int,
     patience: int | None,
+    weight_decay: float,
+    l2: float,
     l1: float,
-    prune: bool,
-    checkpoint: Path | None,
+    prune_dead: bool,
+    checkpoint_path: Path | None,
     plot: Path | None,
     device: str | None,
     seed: int,
@@ -221,8 +261,8 @@ def command(
     held_out = None if share is not None else readable(Path(validation))
     inputs = (path, data) if held_out is None else (path, data, held_out)
     writable(out, (".safetensors",), replace=True, inputs=inputs)
-    if checkpoint is not None:
-        writable(checkpoint, (".safetensors",), replace=True, inputs=(*inputs, out))
+    if checkpoint_path is not None:
+        writable(checkpoint_path, (".safetensors",), replace=True, inputs=(*inputs, out))
     if plot is not None:
         writable(plot, (".png", ".svg", ".pdf"), replace=True, inputs=(*inputs, out))
     forest = open_forest(path)
@@ -244,12 +284,20 @@ def command(
             relaxation=relaxation,
             steps=steps,
             batch_size=batch_size,
+            metric=metric,
+            optimizer=optimizer,
             learning_rate=learning_rate,
+            rate_schedule=rate_schedule,
+            warmup=warmup,
             gamma=gamma,
+            gamma_schedule=gamma_schedule,
+            evaluations=evaluations,
             patience=patience,
+            weight_decay=weight_decay,
+            l2=l2,
             l1=l1,
-            prune_dead=prune,
-            checkpoint_path=checkpoint,
+            prune_dead=prune_dead,
+            checkpoint_path=checkpoint_path,
             device=device,
             seed=seed,
             progress=told,

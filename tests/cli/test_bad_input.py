@@ -54,7 +54,7 @@ BAD: dict[str, tuple[tuple[str, ...], str]] = {
     "a header only": (("predict", STUMP, "header.csv"), "a header only"),
     "no rows in an array": (("predict", STUMP, "none.npy"), "must hold rows, got none"),
     "a pipe": (("predict", STUMP, "pipe.csv"), "got a device or a pipe"),
-    "no threads": (("predict", STUMP, "stump.csv", "--jobs", "0"), "n_jobs"),
+    "no threads": (("predict", STUMP, "stump.csv", "--n-jobs", "0"), "n_jobs"),
     "a cube": (("predict", STUMP, "cube.npy"), "must hold a matrix of numbers"),
     "an archive of arrays": (("predict", STUMP, "rows.npz"), "must end in"),
     "no parquet": (("predict", STUMP, "garbage.parquet"), "must be a parquet file"),
@@ -80,7 +80,7 @@ BAD: dict[str, tuple[tuple[str, ...], str]] = {
         "--output probabilities needs a classifier, got a regressor: use --output labels, raw or",
     ),
     "threads of torch": (
-        ("predict", STUMP, "stump.csv", "--engine", "torch", "--jobs", "2"),
+        ("predict", STUMP, "stump.csv", "--engine", "torch", "--n-jobs", "2"),
         "`n_jobs` must be None",
     ),
     "no such tree": (("info", STUMP, "--tree", "1"), "--tree must be below 1, got 1"),
@@ -173,7 +173,7 @@ def test_bad_input_is_one_sentence_and_leaves_no_file(case: str, run: Run, spoil
             "S,q",
         ),
         ("certify", STUMP, "--model", "cancer.ubj", "--artefact", "a.onnx"),
-        ("predict", STUMP, "stump.csv", "--jobs", "many"),
+        ("predict", STUMP, "stump.csv", "--n-jobs", "many"),
     ],
     ids=" ".join,
 )

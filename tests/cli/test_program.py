@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from bitvec import api
-from bitvec.cli import predict, program, retrain
+from bitvec.cli import option_types, predict, program, retrain
 from bitvec.cli.program import COMMANDS
 
 BITVEC = "from bitvec.cli import main; main()"
@@ -93,9 +93,11 @@ def test_the_choices_of_the_help_are_those_of_the_engines() -> None:
 def test_the_choices_of_the_help_are_those_of_retraining() -> None:
     from bitvec.runtime.train.relax.relaxations import RELAXATIONS
     from bitvec.runtime.train.relax.trainable import TRAINABLE
+    from bitvec.runtime.train.retrain import optimizers
 
     assert tuple(RELAXATIONS) == retrain.RELAXATIONS
-    assert retrain.TRAINABLE == TRAINABLE
+    assert option_types.TRAINABLE == TRAINABLE
+    assert set(retrain.OPTIMIZERS) == optimizers.OPTIMIZERS.keys()
 
 
 def invoke(*arguments: object) -> Result:

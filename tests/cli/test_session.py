@@ -338,8 +338,10 @@ def test_a_retraining_is_drawn_pruned_and_told_apart(run: Run, desk: Path) -> No
     assert run("convert", "tree.skops", "-o", "tree.safetensors").exit_code == 0
     arguments = (
         "retrain", "tree.safetensors", "iris-y.csv", "--target", "species", "--steps", 60,
-        "--gamma", "1,4", "--prune", "--validation", "iris-y.csv", "-o", "new.safetensors",
-        "--checkpoint", "run.safetensors", "--plot", "history.png",
+        "--gamma", "1,4", "--prune-dead", "--validation", "iris-y.csv", "-o", "new.safetensors",
+        "--checkpoint-path", "run.safetensors", "--plot", "history.png",
+        "--metric", "log_loss", "--optimizer", "adam", "--rate-schedule", "linear", "--warmup", 5,
+        "--gamma-schedule", "cosine", "--evaluations", 4, "--weight-decay", 0.01, "--l2", 0.001,
     )  # fmt: skip
     first = answer(run(*arguments, "--json"))
     assert (desk / "history.png").stat().st_size > 5_000

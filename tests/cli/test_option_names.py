@@ -1,0 +1,107 @@
+"""Options of the command line and parameters of Python: one name for each pair, one default."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import click
+import pytest
+
+import bitvec
+from bitvec.cli.program import COMMANDS
+from bitvec.converters.dispatch import convert
+
+CALLS: dict[str, Callable[..., Any]] = {
+    "convert": convert,
+    "certify": bitvec.certify,
+    "predict": bitvec.compile,
+    "retrain": bitvec.retrain,
+    "diff": bitvec.diff,
+    "prune": bitvec.prune,
+    "export": bitvec.export,
+}
+"""The call that a command makes with its options."""
+
+COMMON = {
+    "--out": "the file that is written",
+    "--data": "the file of rows that X is read from",
+    "--header": "how a text file is read",
+    "--json": "how the answer is printed",
+    "--debug": "how an error is printed",
+}
+"""Options of files and of the terminal, which no call has, with the reason."""
+
+OWN = {
+    "convert": {
+        "--force": "whether a file may be replaced",
+        "--certify": "a call of its own, bitvec.certify",
+        "--allow-values-only": "of the call that --certify makes",
+    },
+    "certify": {
+        "--artefact": "`model` with exported=True",
+        "--again": "a saved certificate to compare with",
+    },
+    "predict": {"--output": "the method of the predictor that is called"},
+    "retrain": {
+        "--target": "the column of DATA that y is read from",
+        "--plot": "a call of its own, History.plot",
+    },
+    "diff": {},
+    "prune": {},
+    "export": {
+        "--certify": "a call of its own, bitvec.certify",
+        "--allow-values-only": "of the call that --certify makes",
+    },
+}
+"""Further options that no parameter has, with the reason."""
+
+PYTHON_ONLY = {
+    "sample_weight": "an array",
+    "teacher": "an array or a model",
+    "teacher_weight": "of the teacher",
+    "temperature": "of the teacher",
+    "spatial": "of the neighbours that the next two give",
+    "spatial_shape": "of images, whose rows files of tables seldom hold",
+    "spatial_matrix": "a matrix",
+    "progress": "a function, which the command line has itself",
+}
+"""Keywords of `retrain` that a command line cannot hold, with the reason."""
+
+
+def options(command: str) -> dict[str, click.Parameter]:
+    found = import_module(COMMANDS[command]).command.params
+    return {
+        next(name for name in option.opts if name.startswith("--")): option
+        for option in found
+        if isinstance(option, click.Option)
+    }
+
+
+@pytest.mark.parametrize("command", CALLS)
+def test_an_option_has_the_name_of_its_parameter(command: str) -> None:
+    parameters = set(inspect.signature(CALLS[command]).parameters)
+    unpaired = {name for name in options(command) if name[2:].replace("-", "_") not in parameters}
+    assert unpaired - COMMON.keys() == OWN[command].keys()
+
+
+def test_retrain_offers_every_keyword_that_a_command_line_can_hold() -> None:
+    signature = inspect.signature(bitvec.retrain).parameters
+    keywords = {name for name, p in signature.items() if p.kind is p.KEYWORD_ONLY}
+    offered = {name[2:].replace("-", "_") for name in options("retrain")}
+    assert keywords - offered == PYTHON_ONLY.keys()
+
+
+@pytest.mark.parametrize("command", ["certify", "predict", "retrain", "export"])
+def test_an_option_has_the_default_of_its_parameter(command: str) -> None:
+    parameters = inspect.signature(CALLS[command]).parameters
+    compared = 0
+    for name, option in options(command).items():
+        parameter = parameters.get(name[2:].replace("-", "_"))
+        default = option.to_info_dict()["default"]
+        if parameter is not None and isinstance(default, str | int | float):
+            assert str(parameter.default) == str(default), name
+            compared += 1
+    assert compared
