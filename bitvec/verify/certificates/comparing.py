@@ -38,7 +38,7 @@ from bitvec.verify.certificates.footing import (
     rounding_bound,
 )
 from bitvec.verify.certificates.near_ties import Settled
-from bitvec.verify.certificates.proof import Proof, prove
+from bitvec.verify.certificates.proof import Proof, prove, unseen_leaves
 from bitvec.verify.oracle import Oracle
 from bitvec.verify.probing import LONG_RUN, MAGNITUDE, Coverage, has_long_runs, probe_rows
 from bitvec.verify.source_trees import SourceTrees
@@ -49,6 +49,8 @@ FRAMES_NOTE = (
 )
 DENSE_NOTE = "absent entries of sparse input were not compared"
 """What is left of that note where frames were compared."""
+LEAVES_NAMED = 10
+"""Leaves that a note names; it counts the others."""
 
 
 def compare(
@@ -134,7 +136,7 @@ def compare(
         allowed_difference = rounding_bound(forest, *tally.raw_dtypes)
     places = _places(forest, coverage)
     source = forest.source
-    grade, doubts = _grade(proof, tally)
+    grade, doubts = _grade(proof, tally, trees)
     return Certificate(
         grade=grade,
         allow_values_only=allow_values_only,
@@ -208,19 +210,35 @@ def _proof(forest: Forest, oracle: Oracle) -> tuple[SourceTrees | None, Proof]:
     return trees, proof
 
 
-def _grade(proof: Proof, tally: Tally) -> tuple[str, tuple[str, ...]]:
+def _grade(proof: Proof, tally: Tally, trees: SourceTrees | None) -> tuple[str, tuple[str, ...]]:
     """Return the grade of a comparison, and why it is no better one."""
     if proof.holds:
         by_rows = f"known by answers to rows alone: {listing(proof.unstated)}"
         return PROVED, (by_rows,) if proof.unstated else ()
     doubts = [f"not proved: {proof.refused}"] if proof.refused else []
-    if tally.oracle.leaf_ids is None:
+    oracle = tally.oracle
+    if oracle.leaf_ids is None:
         return VALUES_ONLY, tuple(doubts)
     tree = np.repeat(np.arange(tally.forest.n_trees), np.diff(tally.forest.bitvectors.leaf_ptr))
     names = np.stack([tree, tally.leaf_id])[:, tally.seen]
     if np.unique(names, axis=1).shape[1] < names.shape[1]:
         return VALUES_ONLY, (*doubts, "several leaves share a leaf id")
-    return TWO_SIDED, tuple(doubts)
+    if trees is None:
+        return TWO_SIDED, tuple(doubts)
+    limits = {"missing": oracle.accepts_missing, "infinite": oracle.accepts_infinite}
+    met, empty = unseen_leaves(trees, names, **limits)
+    if empty:
+        doubts.append(f"empty in {oracle.name}'s own boxes: {_leaf_names(empty)}")
+    if met:
+        doubts.append(f"never seen, though not empty in {oracle.name}'s boxes: {_leaf_names(met)}")
+    return VALUES_ONLY if met else TWO_SIDED, tuple(doubts)
+
+
+def _leaf_names(leaves: list[tuple[int, int]]) -> str:
+    """Return "leaf 3 of tree 0, leaf 5 of tree 0, and 12 more"."""
+    texts = [f"leaf {leaf} of tree {tree}" for tree, leaf in leaves[:LEAVES_NAMED]]
+    rest = len(leaves) - len(texts)
+    return ", ".join([*texts, *([f"and {rest} more"] if rest else [])])
 
 
 def _answers(

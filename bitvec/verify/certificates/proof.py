@@ -108,6 +108,30 @@ _BY_ROWS = {
 }
 
 
+def unseen_leaves(
+    trees: SourceTrees, seen: Int64[Array, "2 n_seen"], *, missing: bool, infinite: bool
+) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """Return the leaves (tree, leaf id) that were not seen: those that rows may reach, and others.
+
+    The others are empty in the boxes of their paths. A leaf below tests of several columns counts
+    as reachable, unless the same test stands on its path both ways.
+    """
+    tree, known = trees.tree_of_leaf, set(zip(*seen.tolist(), strict=True))
+    name = list(zip(tree.tolist(), trees.leaf_id.tolist(), strict=True))
+    unseen = [leaf for leaf, of in enumerate(name) if of[0] >= 0 and of not in known]
+    own = cuts(trees, top_key(trees.row_dtype, infinite=infinite), {})
+    met: set[int] = set()
+    for root in trees.root[np.unique(tree[unseen])].tolist():
+        space = Space((own, own), (_subtree(trees, root), []), trees.n_features, missing=missing)
+        steps = [STEPS]
+        pairs = shared_leaves(space, (trees, trees), (root, ~0), {}, steps)
+        met.update(leaf for leaf, _, _ in pairs)
+        if steps[0] < 0:
+            met.update(unseen)
+    reached, empty = ([name[k] for k in unseen if (k in met) is want] for want in (True, False))
+    return reached, empty
+
+
 def _sizes(forest: Forest, own: SourceTrees, trees: SourceTrees) -> list[Difference]:
     pairs: dict[str, tuple[Any, Any]] = {
         "{} trees": (trees.root.size, own.root.size),

@@ -9,11 +9,15 @@ import pytest
 from sklearn.tree import DecisionTreeRegressor
 
 import bitvec
+from bitvec.api import oracle_of
 from bitvec.core.forest import Forest
+from bitvec.core.node_tests import axis_aligned
+from bitvec.core.source import Source
 from bitvec.errors import UnsupportedModelError
-from bitvec.verify.certificates import Certificate, compare, load
+from bitvec.verify.certificates import Certificate, compare, comparing, load, proof
+from bitvec.verify.certificates.proof import Proof
 from bitvec.verify.oracle import Oracle
-from bitvec.verify.source_trees import of_forest
+from bitvec.verify.source_trees import SourceTrees, of_forest
 
 GRADES = ("proved", "two-sided")
 
@@ -25,7 +29,7 @@ def wedge() -> tuple[Forest, Oracle]:
     y = np.where(X[:, 0] < 0, 0, np.where(X[:, 1] < -1, 5, 9))
     model = DecisionTreeRegressor(max_depth=2, random_state=0).fit(X, y)
     forest = bitvec.convert(model)
-    oracle = bitvec.api.oracle_of(model)
+    oracle = oracle_of(model)
     # The converted forest is right, so its own trees stand for the library's.
     trees = replace(of_forest(forest), leaf_id=forest.source.leaf_id)
     stated = {"base_score": forest.output.base_score, "aggregate": forest.output.aggregate}
@@ -128,3 +132,48 @@ def test_trees_that_cannot_be_read_lower_the_grade_and_say_why(wedge):
     assert certificate.passed
     assert certificate.grade == "two-sided"
     assert any("the dump must hold nodes" in note for note in certificate.exclusions)
+
+
+def chain(column: list[int], thresholds: list[float]) -> SourceTrees:
+    """A tree that asks one test after the other; leaf 0, 1, 1, ... on their left, 2 at the end."""
+    n = len(thresholds)
+    return SourceTrees(
+        tests=axis_aligned(np.array(column), np.array(thresholds)),
+        left=np.array([~0, *[~1] * (n - 1)]),
+        right=np.array([*range(1, n), ~2]),
+        root=np.zeros(1, int),
+        leaf_id=np.arange(3),
+        v=np.array([[10.0], [20.0], [20.0]]),
+        row_dtype=np.float64,
+        n_features=40,
+    )
+
+
+@pytest.mark.parametrize(
+    ("column", "thresholds", "ids", "grade", "note"),
+    [
+        # 40 columns must lie on one side at once: no row is drawn there.
+        (list(range(40)), [0.5] * 40, [0, 1], "values only", "never seen, though not empty in"),
+        # What lies above .5 lies above .2: nothing goes left at the second test.
+        ([0, 0], [0.5, 0.2], [0, 2], "two-sided", "empty in stub's own boxes: leaf 1 of tree 0"),
+    ],
+)
+def test_leaves_that_only_the_source_has_are_looked_for(
+    monkeypatch, column, thresholds, ids, grade, note
+):
+    trees = chain(column, thresholds)
+    stump = Forest.from_matrices(np.eye(1, 40), [0.5], [[0], [1]], [10.0, 20.0])
+    stump = replace(stump, source=Source("stub", "1", leaf_id=np.array(ids)))
+    oracle = Oracle(
+        "stub",
+        "1",
+        raw=lambda X: trees.v[proof.exits(trees, X, 0)],
+        leaf_ids=lambda X: proof.exits(trees, X, 0)[:, None],
+        ids="source",
+        trees=lambda: trees,
+    )
+    monkeypatch.setattr(comparing, "prove", lambda *_, **__: Proof(refused="rows are to decide"))
+    certificate = compare(stump, oracle)
+    assert certificate.n_leaf_mismatches == 0
+    assert (certificate.grade, certificate.passed) == (grade, grade == "two-sided")
+    assert any(note in text for text in certificate.exclusions)
