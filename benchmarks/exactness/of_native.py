@@ -14,8 +14,16 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from benchmarks.exactness.cases import Case, Made
 from benchmarks.frames import Data, Table
-from bitvec.converters.native import from_cpt, from_e2edf, from_e2edt, from_kddt, from_tao
+from bitvec.converters.native import (
+    from_cpt,
+    from_e2edf,
+    from_e2edt,
+    from_kddt,
+    from_kddt_forest,
+    from_tao,
+)
 from bitvec.core.feature_maps import Layers, Linear, ReLU
+from bitvec.learners.kddt import KDDTRandomForestClassifier
 
 ROWS = 3000
 Fitted = Callable[[np.ndarray, np.ndarray], tuple[Any, np.ndarray]]
@@ -59,6 +67,7 @@ def cases(data: Data, models: Path) -> Iterator[Case]:
         ("KDDT", "one-feature tests", "bandwidths"),
     )
     for name, table in (("higgs", higgs), ("letter", letter)):
+        yield _case(f"KDDT forest, {name}", table, _kddt_forest, ("KDDTForest", "bandwidths"))
         yield _case(f"E2EDT behind a layer, {name}", table, _deep, ("E2EDT", "feature maps"))
     for name, table in (("higgs", higgs), ("covtype", cover)):
         yield _case(f"E2EDF, {name}", table, _e2edf, ("E2EDF", "oblique tests"))
@@ -181,6 +190,11 @@ def _kddt(dtype: type, h: float | None) -> Callable[[Table], Any]:
         )
 
     return make
+
+
+def _kddt_forest(part: Table) -> Any:
+    model = KDDTRandomForestClassifier(n_estimators=5, max_depth=5, bandwidth=0.2, random_state=0)
+    return from_kddt_forest(model.fit(np.nan_to_num(part.codes), part.y).trees_)
 
 
 def _facets(X: np.ndarray, y: np.ndarray) -> tuple[Any, np.ndarray]:

@@ -81,3 +81,11 @@ def test_no_other_forest_is_proved(monkeypatch):
     for kind in FILES.KINDS:
         model = FILES.operator(kind)
         assert_mutants_refuted(convert(model), oracle_of(model))
+
+
+@pytest.mark.parametrize("ml", [1, 3, 5])
+@pytest.mark.parametrize("transform", ["NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO", "PROBIT"])
+def test_the_link_of_every_version_is_the_forests(transform, ml):
+    values = np.array([[0.25, 0.5], [0.75, 0.125]], np.float32)
+    model = MODELS.table_of(values, transform, ml)
+    assert_proved(convert(model), oracle_of(model))

@@ -32,12 +32,12 @@ _MODES = (
 _LEQ, _LT, _GTE, _GT, _EQ, _NEQ, _MEMBER = range(7)
 _LINKS = {
     "NONE": PostTransform.IDENTITY,
-    "SOFTMAX": PostTransform.SOFTMAX,
     "LOGISTIC": PostTransform.LOGISTIC,
+    "SOFTMAX": PostTransform.SOFTMAX,
     "SOFTMAX_ZERO": PostTransform.SOFTMAX_ZERO,
     "PROBIT": PostTransform.PROBIT,
 }
-"""Post-transforms by name; TreeEnsemble numbers them in this order."""
+"""Post-transforms by name; onnxruntime's TreeEnsemble numbers them in this order."""
 _AGGREGATES = {"AVERAGE": "mean", "SUM": "sum", "MIN": "min", "MAX": "max"}
 _FEW = 30
 _LARGEST_CODE = 1 << 24
