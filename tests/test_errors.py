@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import platform
+import re
 import sys
 from importlib import metadata
+from pathlib import Path
 
 import pytest
 
+import bitvec
 from bitvec.errors import MissingLibraryError
 
 REQUIRES = [
@@ -51,3 +55,18 @@ def test_a_checkout_that_is_not_installed_names_the_extra(monkeypatch):
 
     monkeypatch.setattr(metadata, "requires", nowhere)
     assert "bitvec-trees[ydf]" in str(MissingLibraryError("ydf", "ydf", "Reading"))
+
+
+def test_a_sentence_begins_with_a_capital_or_with_the_name_that_is_used():
+    checked = 0
+    for path in Path(bitvec.__file__).parent.rglob("*.py"):
+        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+                continue
+            if call.func.id not in ("MissingLibraryError", "library") or not call.args:
+                continue
+            purpose = getattr(call.args[-1], "value", None)
+            if isinstance(purpose, str):
+                assert purpose[0].isupper() or re.fullmatch(r"[\w.`]+", purpose), (path, purpose)
+                checked += 1
+    assert checked > 40

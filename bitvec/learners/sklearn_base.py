@@ -21,7 +21,7 @@ try:
     from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import assert_all_finite, check_array, check_is_fitted
 except ImportError as error:
-    raise MissingLibraryError("scikit-learn", "sklearn", "the learners") from error
+    raise MissingLibraryError("scikit-learn", "sklearn", "The learners") from error
 
 try:
     from sklearn.utils.validation import validate_data

@@ -119,7 +119,7 @@ def exported(path: str) -> tuple[Any, ...]:
 
 
 def _loaded(path: Path) -> Any:
-    catboost = library("reading a binary CatBoost model")
+    catboost = library("Reading a binary CatBoost model")
     try:
         return catboost.CatBoost().load_model(str(path), format="cbm")
     except catboost.CatBoostError as error:
@@ -151,7 +151,7 @@ def _opened(name: str, model: Any) -> Opened:
 
 def _json(model: Any) -> bytes:
     _refuse_texts(model)
-    catboost = library("saving a CatBoost model")
+    catboost = library("Saving a CatBoost model")
     with TemporaryDirectory() as folder:
         path = Path(folder) / "model.json"
         try:

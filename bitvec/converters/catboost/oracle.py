@@ -142,7 +142,7 @@ def oracle_of(model: Any, *, categories: Iterable[str | int] = ()) -> Oracle:
     MissingLibraryError
         If catboost is not installed.
     """
-    catboost = library("asking a CatBoost model")
+    catboost = library("Asking a CatBoost model")
     opened = opened_here(model)
     with naming(opened.name):
         lifted = lift(opened, categories)

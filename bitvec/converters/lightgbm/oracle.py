@@ -52,7 +52,7 @@ def oracle_of(model: Any) -> Oracle:
     try:
         import lightgbm
     except (ImportError, OSError) as error:  # OSError where the OpenMP runtime is missing
-        raise MissingLibraryError("lightgbm", "lightgbm", "asking a LightGBM model") from error
+        raise MissingLibraryError("lightgbm", "lightgbm", "Asking a LightGBM model") from error
     opened = open_model(model)
     with naming(opened.name):
         forest = forest_of(opened)

@@ -52,7 +52,7 @@ def to_lightgbm(forest: Forest) -> Any:
     try:
         import lightgbm
     except (ImportError, OSError) as error:  # OSError where the OpenMP runtime is missing
-        raise MissingLibraryError("lightgbm", "lightgbm", "making a Booster") from error
+        raise MissingLibraryError("lightgbm", "lightgbm", "Making a Booster") from error
     return lightgbm.Booster(model_str=to_text(forest))
 
 

@@ -123,6 +123,6 @@ def _score(p: Float64[Array, " n_classes"], loss: str) -> Float64[Array, " n_out
     try:
         from scipy.special import logit
     except ImportError as error:
-        raise MissingLibraryError("scipy", "sklearn", "lifting a boosted classifier") from error
+        raise MissingLibraryError("scipy", "sklearn", "Converting a boosted classifier") from error
     score: Array = logit(p[1:2])
     return 0.5 * score if loss == "ExponentialLoss" else score

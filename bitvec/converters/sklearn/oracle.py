@@ -29,7 +29,7 @@ try:
 
     from bitvec.converters.sklearn.walker import source_trees
 except ImportError as error:
-    raise MissingLibraryError("scikit-learn", "sklearn", "asking a scikit-learn model") from error
+    raise MissingLibraryError("scikit-learn", "sklearn", "Asking a scikit-learn model") from error
 
 
 def oracle_of(model: Any) -> Oracle:
@@ -232,7 +232,7 @@ def _decoder(model: Any) -> Callable[[Array], Any]:
     try:
         import pandas as pd
     except ImportError as error:
-        raise MissingLibraryError("pandas", "sklearn", "asking a model of named categories") from (
+        raise MissingLibraryError("pandas", "sklearn", "Asking a model of named categories") from (
             error
         )
 

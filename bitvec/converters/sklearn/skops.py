@@ -69,7 +69,7 @@ def load(path: str | Path) -> Any:
     try:
         import skops.io
     except ImportError as error:
-        raise MissingLibraryError("skops", "sklearn", "asking the model in a .skops file") from (
+        raise MissingLibraryError("skops", "sklearn", "Asking the model in a .skops file") from (
             error
         )
     # skops answers damage with exceptions of many kinds; each means that the file is not good.
@@ -99,6 +99,6 @@ def dumps(estimator: Any) -> bytes:
     try:
         import skops.io
     except ImportError as error:
-        raise MissingLibraryError("skops", "sklearn", "writing a .skops file") from error
+        raise MissingLibraryError("skops", "sklearn", "Writing a .skops file") from error
     content: bytes = skops.io.dumps(estimator)
     return content

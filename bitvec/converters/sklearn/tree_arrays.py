@@ -17,7 +17,7 @@ from bitvec.errors import MissingLibraryError
 try:
     from sklearn.tree._tree import NODE_DTYPE, Tree
 except ImportError as error:
-    raise MissingLibraryError("scikit-learn", "sklearn", "writing a scikit-learn model") from error
+    raise MissingLibraryError("scikit-learn", "sklearn", "Writing a scikit-learn model") from error
 
 LEAF = -1
 UNDEFINED = -2

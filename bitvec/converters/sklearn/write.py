@@ -34,7 +34,7 @@ try:
     )
     from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 except ImportError as error:
-    raise MissingLibraryError("scikit-learn", "sklearn", "writing a scikit-learn model") from error
+    raise MissingLibraryError("scikit-learn", "sklearn", "Writing a scikit-learn model") from error
 
 
 def to_sklearn(forest: Forest) -> Any:

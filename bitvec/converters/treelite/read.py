@@ -91,7 +91,7 @@ def opened(model: Any) -> Source4:
     try:
         import treelite
     except ImportError as error:
-        raise MissingLibraryError("treelite", "treelite", "Lifting a treelite model") from error
+        raise MissingLibraryError("treelite", "treelite", "Converting a treelite model") from error
     if isinstance(model, treelite.Model):
         found: Source4 = model
         return found

@@ -71,7 +71,7 @@ def to_treelite(forest: Forest) -> treelite.Model:
     try:
         from treelite import model_builder
     except ImportError as error:
-        raise MissingLibraryError("treelite", "treelite", "writing a treelite model") from error
+        raise MissingLibraryError("treelite", "treelite", "Writing a treelite model") from error
     require_writable(forest)
     base = forest.output.base_score
     assert base is not None

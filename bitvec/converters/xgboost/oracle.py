@@ -61,7 +61,7 @@ def oracle_of(model: Any) -> Oracle:
     try:
         import xgboost
     except ImportError as error:
-        raise MissingLibraryError("xgboost", "xgboost", "asking an xgboost model") from error
+        raise MissingLibraryError("xgboost", "xgboost", "Asking an xgboost model") from error
     opened = open_model(model)
     with naming(opened.name):
         trees_of_model, weights = booster_of(opened.learner)

@@ -59,7 +59,7 @@ def to_xgboost(forest: Forest) -> Any:
     try:
         import xgboost
     except ImportError as error:
-        raise MissingLibraryError("xgboost", "xgboost", "making a Booster") from error
+        raise MissingLibraryError("xgboost", "xgboost", "Making a Booster") from error
     return xgboost.Booster(model_file=bytearray(ubjson.encode(to_document(forest))))
 
 

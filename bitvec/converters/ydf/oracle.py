@@ -56,7 +56,7 @@ def oracle_of(model: Any) -> Oracle:
     try:
         import ydf
     except ImportError as error:
-        raise MissingLibraryError("ydf", "ydf", "asking a YDF model") from error
+        raise MissingLibraryError("ydf", "ydf", "Asking a YDF model") from error
     with opened(model) as path:
         lifted = lift(path)
         _require_askable(lifted)

@@ -46,7 +46,7 @@ from bitvec.runtime.train.retrain.schedules import steepness
 try:
     from sklearn.utils import check_random_state, column_or_1d
 except ImportError as error:
-    raise MissingLibraryError("scikit-learn", "sklearn", "the learners") from error
+    raise MissingLibraryError("scikit-learn", "sklearn", "The learners") from error
 
 SEEDS = np.iinfo(np.int32).max
 NOT_OF_STUMPS = {

@@ -16,7 +16,7 @@ try:
     import sklearn
     from sklearn.svm import LinearSVC
 except ImportError as error:
-    raise MissingLibraryError("scikit-learn", "sklearn", "an l1 penalty in TAO") from error
+    raise MissingLibraryError("scikit-learn", "sklearn", "An l1 penalty in TAO") from error
 
 if TYPE_CHECKING:
     from bitvec.learners.tao.oblique_solver import Svm

@@ -273,7 +273,7 @@ def _write_npy(stream: IO[bytes], columns: Mapping[str, Array]) -> None:
 def _write_parquet(stream: IO[bytes], columns: Mapping[str, Array]) -> None:
     library = installed(LIBRARIES)
     if library is None:
-        raise InputError("writing a .parquet file needs polars: run `pip install polars`.")
+        raise InputError("Writing a .parquet file needs polars: run `pip install polars`.")
     # By way of memory: of a full disk each library raises its own.
     buffer = io.BytesIO()
     nw.from_dict(dict(columns), backend=library).write_parquet(buffer)  # type: ignore[arg-type]
