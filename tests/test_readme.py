@@ -27,6 +27,7 @@ ROOT = Path(__file__).resolve().parent.parent
         ("docs/kddt.md", 30),
         ("docs/relaxations.md", 15),
         ("docs/retraining.md", 15),
+        ("docs/scikit-learn.md", 15),
         ("docs/supported-models.md", 4),
         ("docs/tao.md", 40),
     ],
@@ -60,6 +61,7 @@ def test_every_page_is_tried():
         "relaxations.md",
         "retraining-figures.md",
         "retraining.md",
+        "scikit-learn.md",
         "supported-models.md",
         "tao.md",
     ]
