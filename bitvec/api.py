@@ -283,7 +283,9 @@ def to_torch(
     Returns
     -------
     SoftForest
-        Calling it on rows returns raw scores, (batch, n_outputs), differentiable in its parameters.
+        Calling it on rows returns raw scores, (batch, n_outputs), differentiable in its parameters,
+        and in rows that are a tensor which requires a gradient, as after a layer that trains. What
+        would lose such a gradient, as a feature map that stays, is refused.
 
     Raises
     ------

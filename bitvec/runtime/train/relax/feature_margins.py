@@ -1,7 +1,7 @@
 """Margins as differentiable functions of φ(x): what S reads of columns that are learned.
 
 A node's z is the sum over its rows of r · activation(S φ(x) − offset), whatever its rows hold: one
-column, several, or several rows. Missing values, set and equality tests, and what is not finite
+column, several, or several rows. Missing values, set and equality tests, and a z that is not finite
 pass hard, without gradient.
 """
 
@@ -88,11 +88,17 @@ def margins(rows: MarginRows, Zt: Tensor) -> tuple[Tensor, Tensor]:
     if tests.indicator is not None:
         code = tests.indicator[:, None]
         x = torch.where(code >= 0, (x.detach() == code.to(x.dtype)).to(x.dtype), x)
-    # 0 · inf is NaN, in the gradient too, so that it is never formed.
-    blocked = absent | ~x.isfinite()
-    terms = tests.weight.to(x.dtype)[:, None] * torch.where(blocked, 0.0, x)
+    # 0 · inf is NaN, in the gradient too, so that a sum with an infinite term is taken without one:
+    # a softplus makes 0 of minus infinity, and what stays infinite passes hard.
+    infinite = x.isinf() & ~absent
+    weight = tests.weight.to(x.dtype)[:, None]
+    terms = weight * torch.where(absent | infinite, 0.0, x)
     shape = (len(rows.row_node), Zt.shape[1])
     value = terms.new_zeros(shape).index_add(0, rows.entry_row, terms)
+    with torch.no_grad():
+        whole = torch.where(infinite, weight * x, 0.0)
+        whole = whole.new_zeros(shape).index_add(0, rows.entry_row, whole)
+    value = torch.where(whole != 0, whole, value)
     value = value - tests.offset.to(x.dtype)[:, None]
     # torch's softplus is x itself above 20: off by 2e-9, which is much in float64.
     softplus = torch.logaddexp(value, value.new_zeros(()))
@@ -100,8 +106,8 @@ def margins(rows: MarginRows, Zt: Tensor) -> tuple[Tensor, Tensor]:
     value = tests.r.to(x.dtype)[:, None] * value
     shape = (len(rows.compares), Zt.shape[1])
     z = value.new_zeros(shape).index_add(0, rows.row_node, value)
-    n_blocked = value.new_zeros(shape).index_add(0, rows.entry_node, blocked.to(value.dtype))
-    hard = (n_blocked > 0) | ~rows.compares[:, None] | ~z.isfinite()
+    n_absent = value.new_zeros(shape).index_add(0, rows.entry_node, absent.to(value.dtype))
+    hard = (n_absent > 0) | ~rows.compares[:, None] | ~z.isfinite()
     return torch.where(hard, 0.0, z), hard
 
 

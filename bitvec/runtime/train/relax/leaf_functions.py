@@ -178,6 +178,25 @@ class LeafFunctions(nn.Module):
         value = torch.tensor(np.nan_to_num(scaled, nan=0.0, posinf=np.inf, neginf=-np.inf).T)
         return LeafRows(value.to(device, self.dtype), missing, not bool(np.isinf(x).any()))
 
+    def standardise(self, x: Tensor) -> LeafRows:
+        """Return what `prepare` does of a tensor, (batch, n_features), differentiable in it."""
+        linear, dtype = self.leaves.linear, self.leaves.v.dtype
+        columns = torch.tensor(self.columns, device=x.device)
+        own = x[:, columns].T.to(torch.float64 if dtype == np.float64 else torch.float32)
+        if linear is not None and linear.zero_threshold:
+            small = own.detach().abs() <= own.new_tensor(linear.zero_threshold)
+            own = own.masked_fill(small, 0.0)
+        center, spread = (
+            torch.tensor(unit, device=x.device)[:, None] for unit in (self.center, self.spread)
+        )
+        wide = own.to(torch.float64)
+        finite, absent = wide.isfinite(), wide.isnan()
+        largest = torch.finfo(self.dtype).max
+        scaled = ((torch.where(finite, wide, center) - center) / spread).clamp(-largest, largest)
+        scaled = torch.where(finite, scaled, torch.where(absent, 0.0, wide.detach()))
+        missing = absent if bool(absent.any()) else None
+        return LeafRows(scaled.to(self.dtype), missing, not bool(wide.isinf().any()))
+
     def forward(self, rows: LeafRows) -> Tensor:
         """Return F_l(x), (n_leaves, batch, width): for reading, as large as it says."""
         shape = (self.leaves.n_leaves, len(rows), self.v.shape[1])

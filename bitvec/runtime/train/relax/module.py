@@ -34,7 +34,7 @@ from bitvec.runtime.train.relax.recomputation import Part
 from bitvec.runtime.train.relax.relaxable import require_relaxable
 from bitvec.runtime.train.relax.relaxations import Relaxation
 from bitvec.runtime.train.relax.rows import Rows as Rows
-from bitvec.runtime.train.relax.rows import host_rows, prepare
+from bitvec.runtime.train.relax.rows import differentiable, host_rows, prepare
 from bitvec.runtime.train.relax.trainable import find as find_trainable
 from bitvec.runtime.train.relax.trainable import require_range
 from bitvec.runtime.train.relax.tree_blocks import TreeBlock
@@ -61,7 +61,8 @@ class SoftForest(nn.Module):
 
     Where only a part of a parameter may move, the rest is read as it started, whatever an optimiser
     makes of it. Missing values, set tests and equality tests pass hard, without gradient; an
-    infinite margin does too. Gradients are with respect to parameters, not to X.
+    infinite margin does too. Gradients are with respect to parameters, and to X where it is a
+    tensor that requires one; codes and missing values have none.
 
     Trees are computed in runs (`tree_blocks`); where many are, the backward pass computes each run
     again, so that memory does not grow with the forest.
@@ -119,7 +120,7 @@ class SoftForest(nn.Module):
             )
         if self.phi is not None or self.leaf_functions is not None:
             self.routing = "dense"
-        self._blocks: dict[tuple[torch.device, bool], list[TreeBlock]] = {}
+        self._blocks: dict[tuple[torch.device, bool, bool], list[TreeBlock]] = {}
         v, base_score = self.start()
         constant = self.leaf_functions is None
         self.v = nn.Parameter(v, requires_grad="v" in self.trainable and constant)
@@ -271,17 +272,19 @@ class SoftForest(nn.Module):
         """Return soft raw scores, (batch, n_outputs)."""
         rows = self._ready(X)
         plan, total = self.plan(), None
-        if block_scores.may_be_sparse(plan):
+        # Pairs that are visited alone have no gradient to columns; the recursion scores the same.
+        if block_scores.may_be_sparse(plan) and not rows.raw.requires_grad:
             total = block_scores.sparse_total(plan, self.whole(), rows)
         if total is None:
             again = self.tree_chunk is not None
-            total = block_scores.total(plan, list(self.parts()), rows, always_again=again)
+            total = block_scores.total(plan, list(self.parts(rows)), rows, always_again=again)
         return self._finish(total)
 
     def memberships(self, X: Any) -> Tensor:
         """Return u, (batch, n_leaves): each tree's sum is 1."""
         rows = self._ready(X)
-        return block_scores.of_leaves(soft_leaves.memberships, self.plan(), self.parts(), rows).T
+        found = block_scores.of_leaves(soft_leaves.memberships, self.plan(), self.parts(rows), rows)
+        return found.T
 
     def log_memberships(self, X: Any) -> Tensor:
         """Return log u, (n_leaves, batch), not by way of u where the relaxation has logarithms.
@@ -290,7 +293,9 @@ class SoftForest(nn.Module):
         is not reached is therefore lost here, and only here: form its mixtures of `memberships`.
         """
         rows = self._ready(X)
-        return block_scores.of_leaves(soft_leaves.log_memberships, self.plan(), self.parts(), rows)
+        return block_scores.of_leaves(
+            soft_leaves.log_memberships, self.plan(), self.parts(rows), rows
+        )
 
     @torch.no_grad()
     def exit_leaves(self, X: Any) -> Tensor:
@@ -299,7 +304,7 @@ class SoftForest(nn.Module):
 
     def hard(self, X: Any) -> Tensor:
         """Return raw scores, (batch, n_outputs), hard routing, in this module's arithmetic."""
-        rows = self._ready(X)
+        rows = self._ready(X if isinstance(X, Rows) else self.prepare(X))
         leaf = self.exit_leaves(rows)
         u = torch.zeros((self.forest.n_leaves, leaf.shape[1]), dtype=self.dtype, device=self.device)
         return self.combine(u.scatter_(0, leaf, 1.0), rows)
@@ -324,9 +329,12 @@ class SoftForest(nn.Module):
         every = slice(0, self.forest.n_leaves)
         return self._finish(block_scores.sum_of(self.plan(), u, self._vectors(), every))
 
-    def blocks(self, *, whole: bool = False) -> list[TreeBlock]:
-        """Return the runs of trees that are computed together, or one of all trees."""
-        place = (self.device, whole)
+    def blocks(self, *, whole: bool = False, learned: bool = False) -> list[TreeBlock]:
+        """Return the runs of trees that are computed together, or one of all trees.
+
+        `learned` says that columns have a gradient, as they always do where φ moves.
+        """
+        place = (self.device, whole, learned or self.phi is not None)
         if place not in self._blocks:
             starts = [0, self.forest.n_trees]
             if not whole:
@@ -337,7 +345,7 @@ class SoftForest(nn.Module):
                 self.scaling,
                 starts=starts,
                 with_kernel=self.relaxation.gate == "kernel",
-                learned=self.phi is not None,
+                learned=place[2],
                 device=self.device,
             )
         return self._blocks[place]
@@ -349,7 +357,21 @@ class SoftForest(nn.Module):
         return [] if self.rows is None else self.rows.rules
 
     def _ready(self, X: Any) -> Rows:
-        rows = X if isinstance(X, Rows) else self.prepare(X)
+        if isinstance(X, Rows):
+            rows = X
+        elif isinstance(X, Tensor) and X.requires_grad and torch.is_grad_enabled():
+            rows = differentiable(
+                self.forest,
+                X,
+                self.scaling,
+                self._rules(),
+                dtype=self.dtype,
+                device=self.device,
+                functions=self.leaf_functions,
+                learned=self.phi is not None,
+            )
+        else:
+            rows = self.prepare(X)
         if self.phi is None:
             return rows
         columns: Rows = self.phi(rows, self.scaling, self._rules(), gamma=self.gamma)
@@ -378,9 +400,10 @@ class SoftForest(nn.Module):
         (part,) = self._with_parameters(self.blocks(whole=True))
         return part
 
-    def parts(self) -> Iterator[Part]:
-        """Yield each block with its part of the parameters."""
-        return self._with_parameters(self.blocks())
+    def parts(self, rows: Rows | None = None) -> Iterator[Part]:
+        """Yield each block with its part of the parameters, for rows that may have a gradient."""
+        learned = rows is not None and rows.raw.requires_grad
+        return self._with_parameters(self.blocks(learned=learned))
 
     def _with_parameters(self, blocks: list[TreeBlock]) -> Iterator[Part]:
         rows = None if self.rows is None else self.rows.read()

@@ -17,6 +17,7 @@ from bitvec.errors import InputError
 from bitvec.runtime.predict import tables
 from bitvec.runtime.predict.cpu import layer_kernels
 from bitvec.runtime.predict.torch.outcomes import DeviceTests, is_missing, to_device
+from bitvec.runtime.train.relax import feature_margins
 from bitvec.runtime.train.relax.leaf_functions import LeafFunctions, LeafRows
 from bitvec.runtime.train.relax.scaling import Scaling
 
@@ -127,6 +128,45 @@ def prepare(
             scaled = (Z.astype(np.float64) - units.center) / units.spread
         scaled = np.clip(np.nan_to_num(scaled, nan=0.0), -units.limit, units.limit)
         value = torch.tensor(scaled.T, dtype=dtype, device=device)
+    return assembled(raw, value, missing_tests(forest, device), rules, leaves)
+
+
+def differentiable(
+    forest: Forest,
+    X: Tensor,
+    units: Scaling,
+    rules: list[MissingRule],
+    *,
+    dtype: torch.dtype,
+    device: torch.device,
+    functions: LeafFunctions | None,
+    learned: bool,
+) -> Rows:
+    """Standardise rows of a tensor by operations of torch alone: as `prepare`, with a gradient.
+
+    Raises
+    ------
+    InputError
+        If the tensor does not fit the forest or its device, or a feature map that stays would lose
+        the gradient.
+    """
+    n = forest.n_features
+    if X.ndim != 2 or X.shape[1] != n or X.device != device:
+        raise InputError(
+            f"`X` must be a tensor of shape (batch, {n}) on {device}, got shape {tuple(X.shape)} "
+            f"on {X.device}: pass the training columns, and move either with `.to`."
+        )
+    x = X.to(torch.float64 if forest.dtype == np.float64 else torch.float32)
+    leaves = None if functions is None else functions.standardise(x)
+    if learned:
+        return Rows(x.T[:0], [], leaves=leaves, x=x)
+    if forest.feature_map is not None:
+        raise InputError(
+            "`X` must not require a gradient where the feature map stays, which would lose it: "
+            'relax the forest with "phi" in `trainable`, or pass X.detach().'
+        )
+    raw = x.T
+    value = feature_margins.standardise(raw, units, dtype) if rules else None
     return assembled(raw, value, missing_tests(forest, device), rules, leaves)
 
 
