@@ -23,7 +23,7 @@ from bitvec.converters.native import (
     from_tao,
 )
 from bitvec.core.feature_maps import Layers, Linear, ReLU
-from bitvec.learners.kddt import KDDTRandomForestClassifier
+from bitvec.learners import KDDTRandomForestClassifier
 
 ROWS = 3000
 Fitted = Callable[[np.ndarray, np.ndarray], tuple[Any, np.ndarray]]
