@@ -30,6 +30,7 @@ from bitvec.converters.onnx.walker import source_trees
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.output import PostTransform
+from bitvec.files.sound import reason
 from bitvec.verify.oracle import Oracle, require_columns
 
 ONE_CLASS = (
@@ -234,7 +235,7 @@ def _session(model: Any) -> Any:
             model.SerializeToString(), options, providers=["CPUExecutionProvider"]
         )
     except Exception as error:  # onnxruntime's exceptions have no common base but this
-        reason = str(error).strip().splitlines()[0][:300]
         raise FileFormatError(
-            f"the model must be one that onnxruntime {onnxruntime.__version__} loads, got: {reason}"
+            f"the model must be one that onnxruntime {onnxruntime.__version__} loads, got "
+            f"{reason(error)}."
         ) from None

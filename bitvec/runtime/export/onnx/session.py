@@ -12,6 +12,7 @@ from jaxtyping import Float, Int32
 
 from bitvec.core.arrays import Array
 from bitvec.errors import FileFormatError, InputError, MissingLibraryError
+from bitvec.files.sound import reason
 from bitvec.runtime.export.onnx.files import save as save
 from bitvec.verify.oracle import Oracle
 
@@ -241,9 +242,9 @@ def open_session(model: Any, n_threads: int) -> Any:
     try:
         return onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime's exceptions have no common base but this
-        reason = str(error).strip().splitlines()[0][:300]
         raise FileFormatError(
-            f"the model must be one that onnxruntime {onnxruntime.__version__} loads, got: {reason}"
+            f"the model must be one that onnxruntime {onnxruntime.__version__} loads, got "
+            f"{reason(error)}."
         ) from None
 
 
