@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import pkgutil
+from dataclasses import replace
 
 import jaxtyping
 import numpy as np
@@ -107,6 +108,102 @@ def test_slices_take_trees_and_single_indices_one():
     assert bitvec.files.identical(tree[:1], tree[0])
     with pytest.raises(IndexError, match="below 1"):
         tree[1]
+
+
+@pytest.fixture(scope="module")
+def results():
+    """Return a result of each type that a public function returns, of one tree of 4 nodes."""
+    for library in ("torch", "sklearn"):
+        pytest.importorskip(library)
+    from sklearn.datasets import load_iris
+    from sklearn.tree import DecisionTreeClassifier
+
+    from bitvec.core.machine import from_forest
+    from bitvec.learners.tao.fit import fit_tao
+    from bitvec.runtime.train.retrain.history import History
+    from bitvec.runtime.train.retrain.result import RetrainResult
+
+    X, y = load_iris(return_X_y=True)
+    model = DecisionTreeClassifier(max_depth=3, random_state=0).fit(X, y)
+    forest = bitvec.convert(model)
+    changed = replace(forest, output=replace(forest.output, base_score=np.array([0.0, 0.0, 9.0])))
+    passed, failed = (bitvec.certify(f, model, progress=False) for f in (forest, changed))
+    retrained = RetrainResult(
+        forest, True, "accuracy", 0.5, 0.75, ("S", "v"), History([], "accuracy")
+    )
+    return {
+        "forest": forest,
+        "machine": from_forest(forest),
+        "predictor": bitvec.compile(forest),
+        "predictor of a machine": bitvec.compile(from_forest(forest)),
+        "estimator": bitvec.as_estimator(model),
+        "certificate": replace(passed, oracle_version="1.0"),
+        "failed certificate": replace(failed, oracle_version="1.0"),
+        "diff": bitvec.diff(forest, changed, X),
+        "diff of equals": bitvec.diff(forest, forest),
+        "diff of others": bitvec.diff(forest, forest.take([0, 0])),
+        "prune": bitvec.prune(forest, X),
+        "retrain": retrained,
+        "retrain in vain": replace(retrained, improved=False, score=0.5),
+        "refine": bitvec.learners.tao_refine(forest, X, y),
+        "refine in vain": bitvec.learners.tao_refine(forest, X, y, max_iter=0),
+        "tao": fit_tao(X, y, depth=1, n_jobs=1),
+        "soft": bitvec.to_torch(forest),
+    }
+
+
+FOREST = "Forest(1 tree, 4 nodes, 5 leaves, 4 features -> 3 outputs, float32, from sklearn)"
+MACHINE = "DecisionMachine(1 block, 4 tests, 5 leaves, 4 features -> 3 outputs, B in float64)"
+COMPARED = "forest against sklearn 1.0, leaf ids, leaf values, raw scores, transformed scores"
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("forest", FOREST),
+        ("machine", MACHINE),
+        ("predictor", f"Predictor({FOREST}, engine='numba')"),
+        ("predictor of a machine", f"MachinePredictor({MACHINE})"),
+        ("estimator", f"ConvertedClassifier(forest={FOREST})"),
+        ("certificate", f"Certificate(PASSED, proved: {COMPARED} and labels)"),
+        ("failed certificate", f"Certificate(FAILED, two-sided: {COMPARED} and labels)"),
+        (
+            "diff",
+            "Diff(trees: 1, nodes: 4, leaves: 5; moved: base_score 1 of 3; "
+            "predictions changed: 98 of 150 rows)",
+        ),
+        ("diff of equals", "Diff(trees: 1, nodes: 4, leaves: 5; nothing moved)"),
+        (
+            "diff of others",
+            "Diff(trees: 1 -> 2, nodes: 4 -> 8, leaves: 5 -> 10; no node can be paired)",
+        ),
+        (
+            "prune",
+            "PruneResult(0 of 4 nodes removed: 0 that rows pass one way only, 0 that every row "
+            "passes one way only, 0 over equal leaves; raw scores equal on the rows given, "
+            "bit for bit)",
+        ),
+        ("retrain", "RetrainResult(accuracy 0.5 -> 0.75 by S, v in 0 evaluations)"),
+        (
+            "retrain in vain",
+            "RetrainResult(forest unchanged: accuracy 0.5 not raised by S, v in 0 evaluations)",
+        ),
+        ("refine", "RefineResult(zero_one loss 4 -> 3 in 2 rounds, on the training rows)"),
+        (
+            "refine in vain",
+            "RefineResult(forest unchanged: zero_one loss 4 not lowered in 0 rounds, on the "
+            "training rows)",
+        ),
+        ("tao", "TAOResult(1 nodes, 1 weights, objective 50 -> 50 in 2 passes)"),
+        (
+            "soft",
+            f"SoftForest(\n  {FOREST}, Relaxation(gate='sigmoid', leaf_map='product', score=None), "
+            "gamma=1, trainable: S, b, v\n  (rows): DenseRows()\n)",
+        ),
+    ],
+)
+def test_a_result_labels_its_numbers_and_does_not_contradict_itself(results, name, said):
+    assert repr(results[name]) == said
 
 
 def test_dir_lists_what_users_may_use():

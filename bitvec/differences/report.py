@@ -18,7 +18,7 @@ from bitvec.differences.matching import match
 from bitvec.differences.moved import Change, between, by_leaf, change
 from bitvec.differences.node_changes import NodeChange
 from bitvec.differences.spreads import in_units, of_columns
-from bitvec.differences.summary import lines
+from bitvec.differences.summary import headline, lines
 from bitvec.errors import InputError
 from bitvec.runtime.predict import tables
 
@@ -77,6 +77,9 @@ class Diff:
     def summary(self) -> str:
         """Return the report as text."""
         return "\n".join(lines(self))
+
+    def __repr__(self) -> str:
+        return f"Diff({headline(self)})"
 
     def __str__(self) -> str:
         return self.summary()

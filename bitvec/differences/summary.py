@@ -14,9 +14,27 @@ FEATURES = 10
 """Features that are listed by name."""
 
 
-def lines(report: Diff) -> Iterator[str]:
-    """Yield the lines of the report."""
-    sizes = (
+def headline(report: Diff) -> str:
+    """Return one line: the sizes, how many of each array moved, and how many answers changed."""
+    moved = [f"{c.name} {c.moved} of {c.compared}" for c in report.changes if c.moved]
+    if report.rules:
+        moved.append(f"rules of {report.rules} nodes")
+    told = [_sizes(report)]
+    if report.matched == "nothing":
+        told.append("no node can be paired")
+    elif not moved and not report.others:
+        told.append("nothing moved")
+    if moved:
+        told.append(f"moved: {', '.join(moved)}")
+    if report.others:
+        told.append(f"other parts that differ: {', '.join(report.others)}")
+    if report.rows is not None:
+        told.append(f"predictions changed: {report.rows.predictions} of {report.rows.rows} rows")
+    return "; ".join(told)
+
+
+def _sizes(report: Diff) -> str:
+    return ", ".join(
         f"{what}: {was}" if was == now else f"{what}: {was} -> {now}"
         for what, (was, now) in (
             ("trees", report.trees),
@@ -24,7 +42,11 @@ def lines(report: Diff) -> Iterator[str]:
             ("leaves", report.leaves),
         )
     )
-    yield ", ".join(sizes)
+
+
+def lines(report: Diff) -> Iterator[str]:
+    """Yield the lines of the report."""
+    yield _sizes(report)
     if report.matched == "nothing":
         yield "the trees are others: no node can be paired with another"
     elif report.matched == "source ids":

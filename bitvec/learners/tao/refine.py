@@ -51,11 +51,12 @@ class RefineResult:
 
     def __repr__(self) -> str:
         """Return the objectives."""
-        what = "better" if self.improved else "the start kept"
-        return (
-            f"RefineResult({what}: {self.loss} {self.start_objective:.6g} -> {self.objective:.6g}, "
-            f"{len(self.history) - 1} rounds)"
-        )
+        rounds = f"in {len(self.history) - 1} rounds"
+        if self.improved:
+            what = f"{self.loss} loss {self.start_objective:.6g} -> {self.objective:.6g}"
+        else:
+            what = f"forest unchanged: {self.loss} loss {self.objective:.6g} not lowered"
+        return f"RefineResult({what} {rounds}, on the training rows)"
 
 
 def tao_refine(

@@ -213,6 +213,9 @@ class Certificate:
             name for name in names if repr(getattr(self, name)) != repr(getattr(again, name))
         )
 
+    def __repr__(self) -> str:
+        return f"Certificate({self._headline()})"
+
     def __str__(self) -> str:
         return self.summary()
 
@@ -222,8 +225,7 @@ class Certificate:
             "1" if self.n_covered == self.n_reachable else f"{min(self.coverage, 0.9999):.4f}"
         )
         lines = [
-            f"{'PASSED' if self.passed else 'FAILED'}, {self.grade}: forest against {self.oracle} "
-            f"{self.oracle_version}, {self.compared}",
+            self._headline(),
             f"coverage {coverage}: {self.n_covered} of {self.n_reachable} reachable nodes showed "
             f"every outcome, {self.n_unreachable} of {self.n_nodes} cannot be reached",
             f"rows: {self.n_probes} made for the nodes, {self.n_rows} given",
@@ -249,6 +251,12 @@ class Certificate:
         ]
         lines += [f"note: {sentence}" for sentence in self.exclusions]
         return "\n".join(lines)
+
+    def _headline(self) -> str:
+        return (
+            f"{'PASSED' if self.passed else 'FAILED'}, {self.grade}: forest against {self.oracle} "
+            f"{self.oracle_version}, {self.compared}"
+        )
 
     def _findings(self) -> list[str]:
         """Return a line for each part that was compared."""

@@ -53,6 +53,9 @@ class PruneResult:
         """Number of nodes removed; each took one leaf with it."""
         return self.empty + self.unreachable + self.equal
 
+    def __repr__(self) -> str:
+        return f"PruneResult({self})"
+
     def __str__(self) -> str:
         n_nodes = self.forest.n_nodes + self.removed
         where = "on the rows given, bit for bit" if self.certified else "not compared on any row"

@@ -142,6 +142,11 @@ class SoftForest(nn.Module):
         for name, table in buffers.items():
             self.register_buffer(name, table, persistent=False)
 
+    def extra_repr(self) -> str:
+        """Return what torch prints before the submodules."""
+        trainable = ", ".join(self.trainable) or "nothing"
+        return f"{self.forest}, {self.relaxation}, gamma={self.gamma:g}, trainable: {trainable}"
+
     @classmethod
     def from_forest(
         cls,
