@@ -100,7 +100,7 @@ def targets() -> str:
             versions,
             "yes" if target.float64 else "no",
             "fixed" if target.fixed_batch else "any",
-            target.measured or "no",
+            target.measured or "not run",
             " ".join([target.settings, *(f"`{f}`: {text}" for f, text in target.form_settings)]),
             target.source,
         ]

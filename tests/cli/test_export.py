@@ -39,6 +39,7 @@ def test_a_target_is_written_certified_and_told(run, stump, tmp_path):
     assert result.exit_code == 0, result.output
     assert "settings: Set ModelFormat MLProgram" in result.stdout
     assert "PASSED, values only: " in result.stdout
+    assert "forest against onnxruntime in place of coreml" in result.stdout
     assert "  form portable; X, present -> raw; opset 18; batch 2\n" in result.stdout
     proof = json.loads((tmp_path / "stump.onnx.certificate.json").read_text())
     says = "coreml, which the file is for, was not run: onnxruntime answered in its place"

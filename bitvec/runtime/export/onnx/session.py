@@ -261,6 +261,7 @@ def oracle_of(model: Any) -> Oracle:
     names = [name for name in width if name.startswith("probabilities")]
     form = engine.metadata.get("bitvec.form", "")
     transform = engine.metadata.get("bitvec.post_transform", "")
+    target = engine.metadata.get("bitvec.target", engine.runtime)
 
     def scores(X: Array) -> Array:
         parts = [engine.run(name, X) for name in names]
@@ -272,7 +273,7 @@ def oracle_of(model: Any) -> Oracle:
     # Groups of one output beside others of several cannot be told apart here.
     told_apart = width["raw"] in (len(names), sum(width[name] or 0 for name in names))
     return Oracle(
-        name=engine.runtime,
+        name=engine.runtime if target == engine.runtime else f"{engine.runtime} in place of {target}",
         version=engine.runtime_version,
         accepts_missing=form != "portable" or engine.masked,
         accepts_infinite=form != "portable",
@@ -287,13 +288,12 @@ def oracle_of(model: Any) -> Oracle:
         n_features=engine.n_features,
         n_outputs=width["raw"],
         rounds_columns=form == MAPPED,
-        notes=tuple(_notes(engine, form, transform)),
+        notes=tuple(_notes(engine, target, form, transform)),
     )
 
 
-def _notes(engine: OnnxEngine, form: str, transform: str) -> Iterator[str]:
+def _notes(engine: OnnxEngine, target: str, form: str, transform: str) -> Iterator[str]:
     """Yield what a reader of a certificate must know."""
-    target = engine.metadata.get("bitvec.target", engine.runtime)
     if target != engine.runtime:
         yield (
             f"{target}, which the file is for, was not run: {engine.runtime} answered in its place"
