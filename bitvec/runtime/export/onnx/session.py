@@ -273,7 +273,9 @@ def oracle_of(model: Any) -> Oracle:
     # Groups of one output beside others of several cannot be told apart here.
     told_apart = width["raw"] in (len(names), sum(width[name] or 0 for name in names))
     return Oracle(
-        name=engine.runtime if target == engine.runtime else f"{engine.runtime} in place of {target}",
+        name=engine.runtime
+        if target == engine.runtime
+        else f"{engine.runtime} in place of {target}",
         version=engine.runtime_version,
         accepts_missing=form != "portable" or engine.masked,
         accepts_infinite=form != "portable",
