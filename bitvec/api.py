@@ -125,8 +125,8 @@ def certify(
     ----------
     forest : Forest
     model : object, path or Oracle
-        The model that the forest was lifted from, its file, or a file that it was exported to. Of
-        an estimator of this package its trees' own walks and its own answers are compared.
+        The model that the forest was converted from, its file, or a file that it was exported to.
+        Of an estimator of this package its trees' own walks and its own answers are compared.
     X : (batch, n_features), optional
         Rows to compare on as well; a data frame is handed to `model` as it is, besides frames that
         are made of its rows, where `model` is an object of a library that takes frames.

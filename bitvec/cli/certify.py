@@ -26,7 +26,7 @@ from bitvec.errors import InputError
     "--model",
     type=PATH,
     metavar="MODEL",
-    help="The model file that FOREST was lifted from.",
+    help="The model file that FOREST was converted from.",
 )
 @click.option(
     "--artefact",
@@ -76,7 +76,7 @@ def command(
     --allow-values-only is given.
 
     For each node there are rows that really reach it with a value on its threshold, one ulp to
-    each side, missing, infinite, and of each category. A MODEL file alone is lifted and compared
+    each side, missing, infinite, and of each category. A MODEL file alone is converted and compared
     with itself. Exit status 0: passed; 1: failed; 2: wrong input.
 
     \b
@@ -94,7 +94,7 @@ def command(
 
         if is_forest_file(readable(path, directory=True)):
             raise InputError(
-                f"{path} does not hold the model that it was lifted from: "
+                f"{path} does not hold the model that it was converted from: "
                 "name it with --model, or an exported file with --artefact."
             )
         other = path

@@ -1,4 +1,4 @@
-"""`bitvec convert`: lift a model file into a forest file."""
+"""`bitvec convert`: convert a model file into a forest file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FOREST = ".safetensors"
 
 
 @debug_option
-@click.command("convert", short_help="Lift a model file into a forest file.")
+@click.command("convert", short_help="Convert a model file into a forest file.")
 @click.argument("model", metavar="MODEL", type=PATH)
 @click.option(
     "-o",
@@ -44,9 +44,9 @@ def command(
     allow_values_only: bool,
     as_json: bool,
 ) -> None:
-    """Lift a trained model into a forest file that predicts exactly as it does.
+    """Convert a trained model into a forest file that predicts exactly as it does.
 
-    MODEL is recognised by its content, whatever its name is. What cannot be lifted exactly is
+    MODEL is recognised by its content, whatever its name is. What cannot be converted exactly is
     refused. To make such a file:
 
     \b

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 def command(path: Path, index: int | None, as_json: bool) -> None:
     """Describe a forest, or draw one of its trees.
 
-    FOREST is a file that `bitvec convert` wrote; a MODEL file is lifted first. An .onnx or .ort
-    file that bitvec exported in a form that cannot be lifted is shown as it describes itself.
+    FOREST is a file that `bitvec convert` wrote; a MODEL file is converted first. An .onnx or .ort
+    file that bitvec exported in a form that cannot be converted is shown as it describes itself.
 
     \b
     Examples:

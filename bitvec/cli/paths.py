@@ -68,7 +68,7 @@ def writable(
 
 
 def open_forest(path: Path) -> Forest:
-    """Return a saved forest, or the forest of a model file, lifted."""
+    """Return a saved forest, or the forest of a model file, converted."""
     from bitvec import api
 
     return api.convert(readable(path, directory=True))

@@ -71,14 +71,14 @@ def _version(ctx: click.Context, parameter: click.Parameter, wanted: bool) -> No
     help="Show the version and exit.",
 )
 def program() -> None:
-    """Turn trained trees into four arrays: lifted exactly, proved equal, run, retrained, exported.
+    """Convert trained trees exactly into four arrays; prove, run, retrain and export them.
 
     \b
     A first look, with models that it trains itself:
         bitvec quickstart
     \b
     With a model of your own:
-        bitvec convert model.ubj                      lift it into model.safetensors
+        bitvec convert model.ubj                      write model.safetensors
         bitvec certify model.safetensors --model model.ubj     prove that they agree
         bitvec info model.safetensors                 see what is in it
         bitvec predict model.safetensors rows.csv     run it

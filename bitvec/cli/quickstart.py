@@ -23,7 +23,7 @@ from bitvec.cli.options import PATH, debug_option, seed_option
 )
 @seed_option("the training")
 def command(directory: Path, seed: int) -> None:
-    """Train, lift, certify, run, retrain and export small models; takes minutes.
+    """Train, convert, certify, run, retrain and export small models; takes minutes.
 
     Needs scikit-learn, xgboost, torch and onnxruntime: pip install "bitvec-trees[all]".
 

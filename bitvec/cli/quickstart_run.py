@@ -117,7 +117,7 @@ def cases(seed: int, n_trees: int) -> list[Case]:
 
 
 def visit(case: Case, directory: Path) -> tuple[Row, Forest]:
-    """Lift, certify, time, save and export one model."""
+    """Convert, certify, time, save and export one model."""
     forest = api.convert(case.model)
     certificate = api.certify(forest, case.model, case.X_test)
     predictor = api.compile(forest, n_jobs=1)
@@ -271,7 +271,7 @@ def run(directory: Path, *, seed: int = 0, n_trees: int = 100) -> Report:
         trained = cases(seed, n_trees)
         forests = {}
         for case in trained:
-            step(f"lifting, certifying, exporting: {case.title}")
+            step(f"converting, certifying, exporting: {case.title}")
             row, forests[case.stem] = visit(case, directory)
             report.rows.append(row)
         step("retraining the digits tree end to end")

@@ -400,7 +400,7 @@ def require_forest(value: object) -> None:
         remedy = {
             "SoftForest": "harden it with bitvec.from_torch",
             "DecisionMachine": "turn it into one with bitvec.core.machine.to_forest",
-        }.get(given.__name__, "lift a model with bitvec.convert")
+        }.get(given.__name__, "convert a model with bitvec.convert")
         raise TypeError(
             f"a bitvec Forest must be given, got {given.__module__}.{given.__qualname__}: "
             f"{remedy} first."

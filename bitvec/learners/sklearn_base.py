@@ -1,4 +1,4 @@
-"""What the estimators of native trees share: input, labels, and prediction by the lifted forest."""
+"""Base of the estimators of native trees: input, labels, prediction by the converted forest."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class NativeEstimator(BaseEstimator):  # type: ignore[misc]
     _predictor: Predictor
 
     def _hold(self, model: Any) -> None:
-        """Lift a native tree or forest and keep what predicts by it."""
+        """Convert a native tree or forest and keep what predicts by it."""
         forest = native.convert(model)
         names = getattr(self, "feature_names_in_", None)
         if names is not None:

@@ -64,7 +64,7 @@ class Oracle:
     leaf_ids : callable, optional
         X to leaf ids, (batch, n_trees); None where the library exposes none.
     ids : "source" or "leaf number"
-        What these ids are: those of the library that the forest was lifted from, as in
+        What these ids are: those of the library that the forest was converted from, as in
         `source.leaf_id`, or numbers of leaves within their trees, from left to right.
     accepts_missing, accepts_infinite : bool
         Whether NaN and infinities may be handed to these functions.

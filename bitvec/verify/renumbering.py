@@ -17,15 +17,15 @@ from bitvec.verify.oracle import Oracle
 from bitvec.verify.source_trees import SourceTrees
 
 
-def renumbered(forest: Forest, oracle: Oracle, lifted: Callable[[], Forest]) -> Oracle:
+def renumbered(forest: Forest, oracle: Oracle, converted: Callable[[], Forest]) -> Oracle:
     """Return an oracle that numbers leaves as the forest does, from left to right in each tree.
 
     Parameters
     ----------
     oracle : Oracle
         Of what the forest was exported to.
-    lifted : callable
-        Called where the oracle answers with ids of its own; returns the export, lifted again. If
+    converted : callable
+        Called where the oracle answers with ids of its own; returns the export, converted again. If
         its trees are not those of the forest (a base score may become a tree, as a target's format
         asks), leaf ids say nothing about the forest and only scores are compared.
     """
@@ -33,7 +33,7 @@ def renumbered(forest: Forest, oracle: Oracle, lifted: Callable[[], Forest]) -> 
         return oracle
     # Equal answers may lie in other trees and other leaf values there.
     oracle = replace(oracle, trees=None)
-    again = lifted()
+    again = converted()
     if forest.output.is_classifier and not _same_labels(forest, again):
         note = f"{oracle.name} does not hold the labels of classes: they were not compared"
         oracle = replace(oracle, predict=None, notes=(*oracle.notes, note))

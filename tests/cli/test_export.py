@@ -76,7 +76,7 @@ def test_what_was_written_is_told_and_why(run, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["a.onnx", "a.ort"])
-def test_a_file_that_cannot_be_lifted_describes_itself(run, stump, name, tmp_path):
+def test_a_file_that_cannot_be_converted_describes_itself(run, stump, name, tmp_path):
     out = tmp_path / name
     options = ("--form", "portable", "--target", "onnxruntime-mobile", "--batch", 2)
     assert run("export", stump, "-o", out, *options).exit_code == 0

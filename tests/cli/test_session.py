@@ -45,10 +45,10 @@ def test_convert_certify_predict_export_xgboost(
     run: Run, desk: Path, models: dict[str, Any]
 ) -> None:
     booster, X = models["booster"], models["cancer"]
-    lifted = answer(run("convert", "cancer.ubj", "--certify", "--json"))
-    assert lifted["file"] == "cancer.safetensors"
-    assert lifted["trees"] == 12
-    proof = certificates.load(desk / lifted["certificate"])
+    converted = answer(run("convert", "cancer.ubj", "--certify", "--json"))
+    assert converted["file"] == "cancer.safetensors"
+    assert converted["trees"] == 12
+    proof = certificates.load(desk / converted["certificate"])
     assert proof.passed
     assert proof.matches(files.load(desk / "cancer.safetensors"))
 

@@ -1,4 +1,4 @@
-"""Laws of lifting CatBoost models: the forest answers as the library does, bit for bit."""
+"""Laws of converting CatBoost models: the forest answers as the library does, bit for bit."""
 
 from __future__ import annotations
 
@@ -355,7 +355,7 @@ def test_a_file_holds_the_model_to_the_last_bit(tmp_path):
     assert np.array_equal(np.asarray(a.output.base_score), np.asarray(b.output.base_score))
 
 
-def test_a_file_is_lifted_without_the_library(tmp_path, monkeypatch):
+def test_a_file_is_converted_without_the_library(tmp_path, monkeypatch):
     path = saved(trained(), tmp_path / "m.json")
     binary = tmp_path / "m.cbm"
     trained().save_model(str(binary))
@@ -408,10 +408,10 @@ def test_texts_of_a_frame_find_their_categories(tmp_path):
     every = {*X[:, 3], *X[:, 5]}
     model.save_model(str(tmp_path / "m.cbm"))
     without = saved(model, tmp_path / "without.json", texts=False)
-    lifted = [convert(each) for each in (path, model, without, tmp_path / "m.cbm")]
-    lifted += [convert(model, categories=texts) for texts in (every, ["x", "1", "new"])]
-    assert [forest.inputs.hashed != () for forest in lifted] == [0, 1, 1, 1, 0, 1]
-    for forest in lifted:
+    converted = [convert(each) for each in (path, model, without, tmp_path / "m.cbm")]
+    converted += [convert(model, categories=texts) for texts in (every, ["x", "1", "new"])]
+    assert [forest.inputs.hashed != () for forest in converted] == [0, 1, 1, 1, 0, 1]
+    for forest in converted:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of unseen categories
             rows = bitvec.compile(forest).rows(frame)
@@ -539,14 +539,14 @@ def document(**changes: Any) -> dict[str, Any]:
     }
 
 
-def lifted(tmp_path: Path, **changes: Any) -> Forest:
+def converted(tmp_path: Path, **changes: Any) -> Forest:
     path = tmp_path / "m.json"
     path.write_text(json.dumps(document(**changes)))
     return convert(path)
 
 
 def test_a_document_is_read_as_it_says(tmp_path):
-    forest = lifted(tmp_path)
+    forest = converted(tmp_path)
     rows = np.array([[0.5], [np.nextafter(np.float32(0.5), np.float32(1))], [np.nan]], np.float32)
     assert reference.raw(forest, rows).ravel().tolist() == [2.25, 4.25, 2.25]
     assert forest.inputs.feature_names == ("a",)
@@ -554,7 +554,7 @@ def test_a_document_is_read_as_it_says(tmp_path):
 
 def test_a_constant_tree_is_one_leaf(tmp_path):
     tree = {"leaf_values": [1.5], "splits": None}
-    forest = lifted(tmp_path, oblivious_trees=[tree])
+    forest = converted(tmp_path, oblivious_trees=[tree])
     assert reference.raw(forest, np.zeros((1, 1))).item() == 1.75
 
 
@@ -601,7 +601,7 @@ DAMAGED: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", DAMAGED)
 def test_damage_is_refused(name, tmp_path):
     with pytest.raises(FileFormatError):
-        lifted(tmp_path, **DAMAGED[name])
+        converted(tmp_path, **DAMAGED[name])
 
 
 FEATURE = document()["features_info"]["float_features"][0]
@@ -620,7 +620,7 @@ UNKNOWN: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", UNKNOWN)
 def test_unknown_meanings_are_refused(name, tmp_path):
     with pytest.raises(UnsupportedModelError):
-        lifted(tmp_path, **UNKNOWN[name])
+        converted(tmp_path, **UNKNOWN[name])
 
 
 @pytest.mark.parametrize(
@@ -638,7 +638,7 @@ def test_a_split_must_say_what_its_feature_says(tmp_path):
     tree = json.loads(json.dumps(document()["oblivious_trees"][0]))
     tree["splits"][0]["border"] = 0.75
     with pytest.raises(FileFormatError, match="split"):
-        lifted(tmp_path, oblivious_trees=[tree])
+        converted(tmp_path, oblivious_trees=[tree])
 
 
 def test_statistics_of_categories_are_refused_by_name():

@@ -77,11 +77,11 @@ from bitvec.converters.catboost.oracle import oracle_of
 folder = sys.argv[1]
 X = np.load(folder + "/X.npy")
 plain = oracles._loaded
-def loaded(library, path, lifted):
+def loaded(library, path, converted):
     # What CatBoost itself reads, before it is given the decimals to the last bit.
     global own
     own = np.asarray(library.CatBoost().load_model(str(path), format="json").get_leaf_values())
-    return plain(library, path, lifted)
+    return plain(library, path, converted)
 oracles._loaded = loaded
 for name in sorted(os.listdir(folder)):
     if name.endswith(".fuzzed"):
@@ -103,7 +103,7 @@ for name in sorted(os.listdir(folder)):
 
 
 def fuzz(folder: Path, count: int, seed: int) -> None:
-    """Lift damaged documents; where CatBoost reads them too, it must answer as the forests do."""
+    """Convert damaged documents; where CatBoost reads them too, it must answer as the forests."""
     rng = np.random.default_rng(seed)
     X = (rng.normal(size=(40, 4)) * 2).astype(np.float32)
     X[:, 2:] = rng.integers(-1, 6, (40, 2))
@@ -142,11 +142,11 @@ def fuzz(folder: Path, count: int, seed: int) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="CatBoost is asked in forks")
-def test_damaged_documents_are_refused_or_lift_exactly(tmp_path):
+def test_damaged_documents_are_refused_or_convert_exactly(tmp_path):
     fuzz(tmp_path, 100, 0)
 
 
 @pytest.mark.full
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="CatBoost is asked in forks")
-def test_thousands_of_damaged_documents_are_refused_or_lift_exactly(tmp_path):
+def test_thousands_of_damaged_documents_are_refused_or_convert_exactly(tmp_path):
     fuzz(tmp_path, 3000, 1)

@@ -1,4 +1,4 @@
-"""Laws of lifting LightGBM models: the forest answers as the library does, bit for bit."""
+"""Laws of converting LightGBM models: the forest answers as the library does, bit for bit."""
 
 from __future__ import annotations
 
@@ -402,14 +402,14 @@ def test_code_books_go_to_the_columns_they_belong_to_or_to_none(name):
 def test_a_text_of_some_iterations_holds_these():
     model, X = trained("multiclass", 8), probes(n=200)
     part = {"start_iteration": 2, "num_iteration": 3}
-    forest = _lifted(model.model_to_string(**part))
+    forest = _converted(model.model_to_string(**part))
     assert forest.n_trees == 9
     expected = model.predict(X, raw_score=True, num_threads=1, **part)
     assert np.array_equal(reference.raw(forest, X), expected)
 
 
 @pytest.mark.full
-def test_a_chain_of_a_hundred_thousand_nodes_lifts():
+def test_a_chain_of_a_hundred_thousand_nodes_converts():
     depth = 100_000
 
     def joined(values: Any) -> str:
@@ -427,12 +427,12 @@ def test_a_chain_of_a_hundred_thousand_nodes_lifts():
         "max_feature_idx=0\nfeature_names=Column_0\nfeature_infos=none\n"
         f"tree_sizes={len(tree)}\n\n"
     )
-    forest = _lifted(head + tree + "end of trees\n")
+    forest = _converted(head + tree + "end of trees\n")
     assert forest.n_leaves == depth + 1
     assert np.array_equal(forest.leaves.v[:, 0], np.arange(depth + 1))
 
 
-def _lifted(text: str) -> Any:
+def _converted(text: str) -> Any:
     return forest_of(Opened("text", parse(text.encode())))
 
 
@@ -459,7 +459,7 @@ def test_edited_texts_are_refused_with_the_reason(edit):
     text = trained().model_to_string()
     assert old in text
     with pytest.raises(error, match=message):
-        _lifted(text.replace(old, new, 1))
+        _converted(text.replace(old, new, 1))
 
 
 def test_cycles_and_shared_children_are_refused():
@@ -469,7 +469,7 @@ def test_cycles_and_shared_children_are_refused():
     for value in (children[1], "0", "-1"):
         edited = " ".join([children[0], *[value] * (len(children) - 1)])
         with pytest.raises(FileFormatError, match="one parent"):
-            _lifted(text.replace(line, "left_child=" + edited))
+            _converted(text.replace(line, "left_child=" + edited))
 
 
 def test_what_is_no_fitted_model_is_refused():

@@ -82,8 +82,8 @@ for name in sorted(os.listdir(folder)):
 """
 
 
-def lifted(data: bytes) -> Forest | None:
-    """Lift a damaged text, or refuse it by an error that bitvec raises on purpose."""
+def converted(data: bytes) -> Forest | None:
+    """Convert a damaged text, or refuse it by an error that bitvec raises on purpose."""
     try:
         return forest_of(Opened("text", parse(data)))
     except (FileFormatError, InvalidForestError, UnsupportedModelError):
@@ -91,7 +91,7 @@ def lifted(data: bytes) -> Forest | None:
 
 
 def fuzz(folder: Path, count: int, seed: int) -> None:
-    """Lift damaged texts; where LightGBM reads them too, it must answer as the forests do."""
+    """Convert damaged texts; where LightGBM reads them too, it must answer as the forests do."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(40, 3)) * 2
     X[:, 2] = rng.integers(-1, 45, 40)
@@ -101,7 +101,7 @@ def fuzz(folder: Path, count: int, seed: int) -> None:
     damaged = [mutated(originals[i % len(originals)], rng) for i in range(count)]
     forests = {}
     for index, data in enumerate([*originals, *damaged]):
-        forest = lifted(data)
+        forest = converted(data)
         if forest is not None:
             forests[index] = forest
             (folder / f"{index}.txt").write_bytes(data)
@@ -124,11 +124,11 @@ def fuzz(folder: Path, count: int, seed: int) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="LightGBM is asked in forks")
-def test_damaged_texts_are_refused_or_lift_exactly(tmp_path):
+def test_damaged_texts_are_refused_or_convert_exactly(tmp_path):
     fuzz(tmp_path, 150, 0)
 
 
 @pytest.mark.full
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="LightGBM is asked in forks")
-def test_thousands_of_damaged_texts_are_refused_or_lift_exactly(tmp_path):
+def test_thousands_of_damaged_texts_are_refused_or_convert_exactly(tmp_path):
     fuzz(tmp_path, 3000, 1)

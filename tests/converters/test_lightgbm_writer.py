@@ -74,7 +74,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", OPTIONS)
-def test_what_is_lifted_and_written_back_predicts_bit_for_bit(name):
+def test_what_is_converted_and_written_back_predicts_bit_for_bit(name):
     model = trained(**OPTIONS[name])
     forest = convert(model)
     back = loaded(forest)

@@ -1,4 +1,4 @@
-"""Native trees of the papers: the lift answers as the paper's own recursion, bit for bit."""
+"""Native trees of the papers: the conversion answers as the paper's own recursion, bit for bit."""
 
 from __future__ import annotations
 
@@ -60,12 +60,14 @@ def same(a: np.ndarray, b: np.ndarray) -> bool:
     return a.dtype == b.dtype and np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
 
 
-# The lift answers as the native tree does.
+# The conversion answers as the native tree does.
 
 
 @EXAMPLES
 @given(st.data(), natives)
-def test_lift_equals_the_papers_recursion_on_every_kind_of_row(data: Any, native: Any) -> None:
+def test_conversion_equals_the_papers_recursion_on_every_kind_of_row(
+    data: Any, native: Any
+) -> None:
     forest = convert(native)
     X = data.draw(rows(forest))
     exits = np.stack([tree.decide(X) for tree in trees_of(native)], axis=1)
@@ -77,7 +79,7 @@ def test_lift_equals_the_papers_recursion_on_every_kind_of_row(data: Any, native
 
 @EXAMPLES
 @given(st.data(), general_natives)
-def test_lift_with_general_weights_equals_the_recursion_on_every_engine(
+def test_conversion_with_general_weights_equals_the_recursion_on_every_engine(
     data: Any, native: Any
 ) -> None:
     forest = convert(native)
@@ -126,7 +128,7 @@ def test_saved_forest_of_a_native_tree_loads_as_it_was(native: Any) -> None:
 
 @EXAMPLES
 @given(natives)
-def test_lift_keeps_the_tree_and_the_native_numbers(native: Any) -> None:
+def test_conversion_keeps_the_tree_and_the_native_numbers(native: Any) -> None:
     forest = convert(native)
     left, right = structure.children(forest.bitvectors)
     source = forest.source
@@ -141,8 +143,8 @@ def test_lift_keeps_the_tree_and_the_native_numbers(native: Any) -> None:
         nodes = slice(first, int(forest.bitvectors.node_ptr[number + 1]))
         swap = getattr(tree, "inside_right", np.zeros(tree.n_nodes, bool))
         inside, outside = np.where(swap, [tree.right, tree.left], [tree.left, tree.right])
-        for own, lifted in ((inside, left[nodes]), (outside, right[nodes])):
-            assert np.array_equal(own[source.node_id[nodes]], own_number(lifted))
+        for own, converted in ((inside, left[nodes]), (outside, right[nodes])):
+            assert np.array_equal(own[source.node_id[nodes]], own_number(converted))
 
 
 # The recursion is the paper's rule, in arithmetic of another kind.
@@ -262,7 +264,7 @@ def test_kddt_with_bandwidth_zero_is_crisp() -> None:
     assert tree.predict([[1.0], [above]]).tolist() == [0.0, 8.0]
 
 
-def test_cpt_with_tau_beyond_every_q_below_one_lifts_exactly() -> None:
+def test_cpt_with_tau_beyond_every_q_below_one_converts_exactly() -> None:
     tree = from_cpt([[[1, 0]]], [[1]], tau=[50.0], left=[-1], right=[-2], mean=[1, 2])
     assert tree.q.tolist() == [1.0]
     forest = convert(tree)
@@ -347,7 +349,7 @@ def convert_and_predict(native: Any, X: np.ndarray) -> list[float]:
     return list(bitvec.compile(convert(native)).predict(X).tolist())
 
 
-def test_chain_of_five_thousand_nodes_lifts_without_recursion() -> None:
+def test_chain_of_five_thousand_nodes_converts_without_recursion() -> None:
     n = 5_000
     left, right = np.arange(1, n + 1), ~np.arange(n)
     left[-1] = ~n
@@ -358,7 +360,7 @@ def test_chain_of_five_thousand_nodes_lifts_without_recursion() -> None:
     assert tree.predict(X).tolist() == convert_and_predict(tree, X) == [n, n, n - 1.0, 1.0, 0.0]
 
 
-# What the rest of the package does with a lifted native tree.
+# What the rest of the package does with a converted native tree.
 
 
 @settings(max_examples=10)

@@ -1,4 +1,4 @@
-"""Estimators of this package: lifting returns their forest, certifying asks their own predict."""
+"""Estimators of this package: converting returns their forest, certifying calls their predict."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ REGRESSORS = {
 
 
 @pytest.mark.parametrize("make", CLASSIFIERS.values(), ids=CLASSIFIERS)
-def test_a_classifier_is_lifted_to_its_forest_and_certified(make: Any) -> None:
+def test_a_classifier_is_converted_to_its_forest_and_certified(make: Any) -> None:
     X, y = IRIS
     words = np.array(["setosa", "versicolor", "virginica"], dtype=object)[y]
     model = make().fit(X, words)
@@ -63,7 +63,7 @@ def test_a_classifier_is_lifted_to_its_forest_and_certified(make: Any) -> None:
 
 
 @pytest.mark.parametrize("make", REGRESSORS.values(), ids=REGRESSORS)
-def test_a_regressor_is_lifted_to_its_forest_and_certified(make: Any) -> None:
+def test_a_regressor_is_converted_to_its_forest_and_certified(make: Any) -> None:
     X, y = DIABETES
     model = make().fit(X, y)
     forest = bitvec.convert(model)
@@ -120,7 +120,7 @@ def test_a_subclass_that_answers_in_its_own_way_is_refused() -> None:
         bitvec.convert(Shifted(max_depth=1, random_state=0).fit(X, y))
 
 
-def test_a_retrained_estimator_is_lifted_to_its_forest() -> None:
+def test_a_retrained_estimator_is_converted_to_its_forest() -> None:
     pytest.importorskip("torch")
     X, y = IRIS
     model = bitvec.learners.RetrainedClassifier(retrain_options={"steps": 5}, random_state=0).fit(

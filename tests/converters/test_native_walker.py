@@ -1,4 +1,4 @@
-"""Laws of native trees as they are walked for proofs, apart from the lift."""
+"""Laws of native trees as they are walked for proofs, apart from the conversion."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_walked_trees_leave_where_the_papers_recursion_leaves(data: Any, native:
 
 @EXAMPLES
 @given(walked)
-def test_the_lift_is_proved_by_the_walked_trees(native: Any) -> None:
+def test_the_conversion_is_proved_by_the_walked_trees(native: Any) -> None:
     forest, trees = convert(native), source_trees(native)
     result = prove(forest, trees, missing=True, infinite=True)
     assert result.holds, result

@@ -178,7 +178,7 @@ def test_trees_deeper_than_runtimes_descend_are_refused():
         to_onnx(forest)
 
 
-# Lifted models.
+# Converted models.
 
 
 @pytest.fixture(scope="module")
@@ -190,17 +190,17 @@ def table():
     return X, known[:, 0] + known[:, 1] * known[:, 2]
 
 
-def lifted(model):
+def converted(model):
     from bitvec.converters.sklearn import oracle, read
 
     return read.convert(model), oracle.oracle_of(model)
 
 
 def certify_by_hand(model, X):
-    """Lift, export in both forms, and compare both files with the source itself."""
+    """Convert, export in both forms, and compare both files with the source itself."""
     from bitvec.runtime.export.onnx import tensor
 
-    forest, source = lifted(model)
+    forest, source = converted(model)
     for form in (to_onnx, tensor.to_onnx):
         exported = oracle_of(form(forest, leaves=True))
         assert np.array_equal(exported.raw(X), source.raw(X))

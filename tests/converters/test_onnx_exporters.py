@@ -1,4 +1,4 @@
-"""Laws of ONNX files of skl2onnx and onnxmltools: they lift, and certify with labels and scores."""
+"""Laws of ONNX files of skl2onnx and onnxmltools: converted, certified with labels and scores."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def run(model: Any, X: np.ndarray) -> list[Any]:
 
 
 def assert_certified(model: Any, X: np.ndarray) -> Forest:
-    """The lift passes, with what the post-transform allows to compare; return it."""
+    """The conversion passes, with what the post-transform allows to compare; return it."""
     forest = convert(model)
     certificate = certify(forest, model, X.astype(forest.dtype))
     assert certificate.passed, certificate.summary()

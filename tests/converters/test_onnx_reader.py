@@ -1,4 +1,4 @@
-"""Laws of lifted ONNX operators: what onnxruntime answers is what the forest answers."""
+"""Laws of converted ONNX operators: what onnxruntime answers is what the forest answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Damaged and hostile ONNX files: one sentence or an exact lift."""
+"""Damaged and hostile ONNX files: one sentence or an exact conversion."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ UNHELD = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_stumps_lift_and_equal_onnxruntime(kind):
+def test_the_stumps_convert_and_equal_onnxruntime(kind):
     pytest.importorskip("onnxruntime")
     model = operator(kind)
     X = np.array([[2, 0], [40.5, 1], [3, 0.5], [np.nan, np.nan]], np.float32)
@@ -281,7 +281,7 @@ STEPS = {
 
 @pytest.mark.parametrize("kind", [V3, V5])
 @pytest.mark.parametrize("name", STEPS)
-def test_a_division_and_an_exponential_behind_the_trees_are_lifted(name, kind):
+def test_a_division_and_an_exponential_behind_the_trees_are_converted(name, kind):
     ort = pytest.importorskip("onnxruntime")
     constants = {"k": np.float32(7), "one": np.float32([1])}
     changes = {"base_values": None} if kind == V3 else {}
@@ -423,7 +423,7 @@ def test_other_bytes_are_no_model(data, tmp_path):
         convert([1])
 
 
-def test_a_chain_of_20000_nodes_lifts_in_seconds():
+def test_a_chain_of_20000_nodes_converts_in_seconds():
     n = 20_000
     mode = np.zeros(n, np.uint8)
     model = operator(
@@ -493,7 +493,7 @@ def edited(kind: str, rng: np.random.Generator):
     return model.SerializeToString()
 
 
-def assert_clear_error_or_exact_lift(data: bytes) -> bool:
+def assert_clear_error_or_exact_conversion(data: bytes) -> bool:
     try:
         forest = convert(data)
         answer = oracle_of(data)
@@ -524,20 +524,20 @@ def assert_clear_error_or_exact_lift(data: bytes) -> bool:
 def fuzz(n: int, seed: int) -> int:
     rng = np.random.default_rng(seed)
     sound = [operator(kind).SerializeToString() for kind in KINDS]
-    lifted = 0
+    converted = 0
     for count in range(n):
         which = count % len(KINDS)
         data = mutated(sound[which], rng) if count % 2 else edited(KINDS[which], rng)
-        lifted += assert_clear_error_or_exact_lift(data)
-    return lifted
+        converted += assert_clear_error_or_exact_conversion(data)
+    return converted
 
 
-def test_mutated_files_give_a_clear_error_or_an_exact_lift():
+def test_mutated_files_give_a_clear_error_or_an_exact_conversion():
     pytest.importorskip("onnxruntime")
     assert fuzz(400, 0) > 40
 
 
 @pytest.mark.full
-def test_many_mutated_files_give_a_clear_error_or_an_exact_lift():
+def test_many_mutated_files_give_a_clear_error_or_an_exact_conversion():
     pytest.importorskip("onnxruntime")
     assert fuzz(6000, 1) > 600

@@ -155,7 +155,7 @@ def test_a_mean_is_within_its_rounding():
     np.testing.assert_allclose(found, model.predict(X), rtol=31 * 2.0**-24)
 
 
-def test_a_file_of_version_3_lifts_again():
+def test_a_file_of_version_3_converts_again():
     X, y = datasets.load_iris(return_X_y=True)
     model = RandomForestClassifier(9, max_depth=4, random_state=0).fit(X, y)
     forest, (label, _) = classified(model, X)

@@ -25,7 +25,7 @@ CHAINS = [[2], [2, 3], [0, 1], [31, 32, 33], [5, 100, 7, 64, 1000]]
 
 
 def drawn(law: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The models that one of the reader's laws draws from a seed, of those that lift."""
+    """The models that one of the reader's laws draws from a seed, of those that convert."""
     built: list[Any] = []
     make = MODELS.graph_of
 
@@ -35,10 +35,10 @@ def drawn(law: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
     monkeypatch.setattr(MODELS, "graph_of", keep)
     LAWS[law].hypothesis.inner_test(seed)
-    return [model for model in built if _lifts(model)]
+    return [model for model in built if _converts(model)]
 
 
-def _lifts(model: Any) -> bool:
+def _converts(model: Any) -> bool:
     try:
         convert(model)
     except UnsupportedModelError:

@@ -1,4 +1,4 @@
-"""Laws of the scikit-learn lift: the library itself answers, bit for bit."""
+"""Laws of the scikit-learn conversion: the library itself answers, bit for bit."""
 
 from __future__ import annotations
 
@@ -114,19 +114,19 @@ def one_job(model: object) -> object:
 
 @pytest.mark.parametrize("name", CLASSIFICATION)
 @pytest.mark.parametrize("kind", [*TREE_CLASSIFIERS, *FOREST_CLASSIFIERS])
-def test_a_lifted_classifier_equals_predict_proba_and_apply(kind: type, name: str) -> None:
+def test_a_converted_classifier_equals_predict_proba_and_apply(kind: type, name: str) -> None:
     X, y = CLASSIFICATION[name]
     assert_equal_to_source(new(kind).fit(X, y), X)
 
 
 @pytest.mark.parametrize("kind", [*TREE_REGRESSORS, *FOREST_REGRESSORS])
-def test_a_lifted_regressor_equals_predict_and_apply(kind: type) -> None:
+def test_a_converted_regressor_equals_predict_and_apply(kind: type) -> None:
     assert_equal_to_source(new(kind).fit(*DIABETES), DIABETES[0])
 
 
 @pytest.mark.filterwarnings("ignore:.*friedman_mse:FutureWarning")
 @pytest.mark.parametrize("criterion", ["friedman_mse", "absolute_error", "poisson"])
-def test_every_regression_criterion_is_lifted(criterion: str) -> None:
+def test_every_regression_criterion_is_converted(criterion: str) -> None:
     X, y = DIABETES
     model = DecisionTreeRegressor(criterion=criterion, max_depth=5, random_state=0)
     assert_equal_to_source(model.fit(X, y), X)
@@ -179,7 +179,7 @@ def test_string_labels_of_several_targets_come_back() -> None:
     assert_equal_to_source(RandomForestClassifier(5, random_state=0).fit(X, Y), X)
 
 
-def test_sample_weights_and_balanced_classes_are_lifted() -> None:
+def test_sample_weights_and_balanced_classes_are_converted() -> None:
     X, y = CLASSIFICATION["breast_cancer"]
     weight = np.random.default_rng(0).random(len(y)) * (y + 0.1)
     for model in (
@@ -193,7 +193,7 @@ def test_sample_weights_and_balanced_classes_are_lifted() -> None:
     assert np.all(forest.source.gain > -1e-9)
 
 
-def test_monotonic_constraints_are_lifted() -> None:
+def test_monotonic_constraints_are_converted() -> None:
     X, y = DIABETES
     constraint = [1, -1, *([0] * 8)]
     for kind in (DecisionTreeRegressor, ExtraTreesRegressor):
@@ -207,7 +207,7 @@ def test_a_forest_with_many_jobs_has_the_order_of_one() -> None:
     assert model.n_jobs == 2
 
 
-def test_one_class_and_single_leaves_are_lifted() -> None:
+def test_one_class_and_single_leaves_are_converted() -> None:
     X, y = CLASSIFICATION["iris"]
     for kind in (DecisionTreeClassifier, RandomForestClassifier):
         forest = assert_equal_to_source(new(kind).fit(X, np.full(len(X), "only")), X)
@@ -216,7 +216,7 @@ def test_one_class_and_single_leaves_are_lifted() -> None:
     assert_equal_to_source(RandomForestClassifier(3, max_leaf_nodes=2).fit(X, y), X)
 
 
-def test_pruned_trees_are_lifted() -> None:
+def test_pruned_trees_are_converted() -> None:
     X, y = CLASSIFICATION["breast_cancer"]
     assert_equal_to_source(DecisionTreeClassifier(ccp_alpha=0.01, random_state=0).fit(X, y), X)
 
@@ -346,7 +346,7 @@ class Cautious(DecisionTreeClassifier):
         return super().predict_proba(X, check_input) * 0.5
 
 
-def test_a_subclass_is_lifted_only_if_it_answers_as_its_base() -> None:
+def test_a_subclass_is_converted_only_if_it_answers_as_its_base() -> None:
     X, y = CLASSIFICATION["iris"]
     assert_equal_to_source(Renamed(3, random_state=0).fit(X, y), X)
     with pytest.raises(UnsupportedModelError, match="must inherit `predict_proba`"):
@@ -436,7 +436,7 @@ def test_a_tree_of_no_nodes_is_refused() -> None:
 
 
 @pytest.mark.parametrize("kind", [RandomForestClassifier, RandomForestRegressor])
-def test_a_large_forest_is_lifted_in_time_and_memory_of_its_own_size(kind: type) -> None:
+def test_a_large_forest_is_converted_in_time_and_memory_of_its_own_size(kind: type) -> None:
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(4000, 10)), rng.integers(0, 10, 4000)
     model = kind(30, random_state=0, n_jobs=1).fit(X, y)

@@ -1,4 +1,4 @@
-"""Laws of the GradientBoosting lift: the library's own scores, bit for bit."""
+"""Laws of the GradientBoosting conversion: the library's own scores, bit for bit."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_a_constant_initial_regressor_is_the_base_score(init: Any) -> None:
     certified(GradientBoostingRegressor(init=init, n_estimators=2).fit(X, y), X)
 
 
-def test_weights_early_stopping_and_leaf_limits_are_lifted() -> None:
+def test_weights_early_stopping_and_leaf_limits_are_converted() -> None:
     X, y = CANCER
     weight = np.random.default_rng(0).random(len(y))
     model = GradientBoostingClassifier(

@@ -1,4 +1,4 @@
-"""Laws of the Bagging, AdaBoost and IsolationForest lifts: the library's scores, bit for bit."""
+"""Laws of converting Bagging, AdaBoost and IsolationForest: the library's scores, bit for bit."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_the_votes_of_many_classes_are_those_of_the_library(kind: type, depth: i
         assert ulps(predictor.predict_proba(X), model.predict_proba(X)).max() <= 4
 
 
-def test_votes_of_weighted_rows_and_stopped_rounds_are_lifted() -> None:
+def test_votes_of_weighted_rows_and_stopped_rounds_are_converted() -> None:
     X, y = IRIS
     weight = np.random.default_rng(0).random(len(y)) * (y + 0.1)
     certified(voting(n_estimators=6, learning_rate=0.5).fit(X, y, sample_weight=weight), X)

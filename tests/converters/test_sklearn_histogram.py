@@ -1,4 +1,4 @@
-"""Laws of the HistGradientBoosting lift: the library's own leaves and scores, bit for bit."""
+"""Laws of the HistGradientBoosting conversion: the library's own leaves and scores, bit for bit."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_strings_of_an_object_array_become_code_books(frame: Any) -> None:
     assert bitvec.certify(forest, model).passed
 
 
-def test_categories_from_the_dtype_of_a_frame_are_lifted(frame: Any) -> None:
+def test_categories_from_the_dtype_of_a_frame_are_converted(frame: Any) -> None:
     X, y = frame
     model = HistGradientBoostingClassifier(max_iter=3, categorical_features="from_dtype")
     assert bitvec.certify(convert(model.fit(X, y)), model).passed
@@ -176,7 +176,7 @@ def test_categories_that_are_no_codes_are_refused(numbers: list[float]) -> None:
         convert(model)
 
 
-def test_monotonic_interaction_and_weighted_models_are_lifted() -> None:
+def test_monotonic_interaction_and_weighted_models_are_converted() -> None:
     X, y = DIABETES
     model = HistGradientBoostingRegressor(
         max_iter=5,
@@ -188,7 +188,7 @@ def test_monotonic_interaction_and_weighted_models_are_lifted() -> None:
     certified(model, X)
 
 
-def test_single_leaves_are_lifted() -> None:
+def test_single_leaves_are_converted() -> None:
     X, _ = IRIS
     forest = certified(HistGradientBoostingRegressor(max_iter=3).fit(X, np.ones(len(X))), X)
     assert forest.n_nodes == 0

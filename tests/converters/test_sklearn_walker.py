@@ -1,4 +1,4 @@
-"""Laws of scikit-learn's own trees as they are walked for proofs, apart from the lift."""
+"""Laws of scikit-learn's own trees as they are walked for proofs, apart from the conversion."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_walked_trees_leave_where_the_library_leaves_and_hold_what_it_adds(case:
 
 
 @pytest.mark.parametrize("case", EVERY)
-def test_the_lift_is_proved_by_the_walked_trees(case: Any) -> None:
+def test_the_conversion_is_proved_by_the_walked_trees(case: Any) -> None:
     _, model, _ = fitted(case)
     result = proof(convert(model), model)
     assert result.holds, result

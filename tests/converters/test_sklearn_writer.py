@@ -91,8 +91,8 @@ def test_a_model_written_back_predicts_as_the_model(name: str) -> None:
             ):
                 np.testing.assert_array_equal(other, one)
     # The numbering of the nodes is kept, so leaf ids agree with the first forest as well.
-    for lifted in (forest, convert(written)):
-        certificate = bitvec.certify(lifted, written, X)
+    for converted in (forest, convert(written)):
+        certificate = bitvec.certify(converted, written, X)
         assert certificate.passed, certificate.summary()
 
 
@@ -116,8 +116,8 @@ def test_categories_are_written_back() -> None:
     forest = convert(model)
     written = to_sklearn(forest)
     np.testing.assert_array_equal(written.decision_function(X), model.decision_function(X))
-    for lifted in (forest, convert(written)):
-        certificate = bitvec.certify(lifted, written, X)
+    for converted in (forest, convert(written)):
+        certificate = bitvec.certify(converted, written, X)
         assert certificate.passed, certificate.summary()
 
 

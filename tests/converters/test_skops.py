@@ -1,4 +1,4 @@
-"""Laws of .skops files: the plain data of a file lifts to the forest of the model itself."""
+"""Laws of .skops files: the plain data of a file converts to the forest of the model itself."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def fitted(name: str) -> Any:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_a_file_lifts_to_the_forest_of_the_model(name: str, tmp_path: Path) -> None:
+def test_a_file_converts_to_the_forest_of_the_model(name: str, tmp_path: Path) -> None:
     model = fitted(name)
     skops_io.dump(model, tmp_path / "model.skops")
     forest = convert(tmp_path / "model.skops")
@@ -105,7 +105,7 @@ def test_a_file_lifts_to_the_forest_of_the_model(name: str, tmp_path: Path) -> N
     assert bitvec.certify(forest, tmp_path / "model.skops", IRIS).passed
 
 
-def test_a_file_is_lifted_without_skops_and_scikit_learn(
+def test_a_file_is_converted_without_skops_and_scikit_learn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "model.skops"
@@ -322,7 +322,7 @@ def test_objects_that_stand_in_many_places_are_paid_for_in_each(tmp_path: Path) 
         convert(rewritten(path, doubled))
 
 
-def test_a_flipped_byte_or_a_cut_is_refused_or_lifts_to_a_sound_forest(tmp_path: Path) -> None:
+def test_a_flipped_byte_or_a_cut_is_refused_or_converts_to_a_sound_forest(tmp_path: Path) -> None:
     path = tmp_path / "model.skops"
     skops_io.dump(fitted("histogram of categories"), path)
     whole = np.frombuffer(path.read_bytes(), np.uint8)
@@ -340,7 +340,7 @@ def test_a_flipped_byte_or_a_cut_is_refused_or_lifts_to_a_sound_forest(tmp_path:
     assert all(sentence.count(". ") == 0 for sentence in sentences)
 
 
-def test_an_edited_array_is_refused_or_lifts_to_a_sound_forest(tmp_path: Path) -> None:
+def test_an_edited_array_is_refused_or_converts_to_a_sound_forest(tmp_path: Path) -> None:
     path = tmp_path / "model.skops"
     skops_io.dump(fitted("histogram of categories"), path)
     whole = path.read_bytes()
@@ -354,13 +354,13 @@ def test_an_edited_array_is_refused_or_lifts_to_a_sound_forest(tmp_path: Path) -
             content[at] = rng.integers(256)
         parts[name] = bytes(content)
 
-    lifted = 0
+    converted = 0
     for _ in range(150):
         path.write_bytes(whole)
         try:
             forest = convert(rewritten(path, edited))
         except BitvecError:
             continue
-        lifted += 1
+        converted += 1
         assert bitvec.compile(forest, engine="reference").raw(IRIS[:3]).shape == (3, 3)
-    assert 0 < lifted < 150
+    assert 0 < converted < 150

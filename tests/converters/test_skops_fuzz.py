@@ -166,7 +166,7 @@ for name in sorted(os.listdir(folder)):
 
 
 def fuzz(folder: Path, count: int, seed: int) -> None:
-    """Lift damaged files; where scikit-learn answers for them, it must answer as the forests do."""
+    """Convert damaged files; where scikit-learn answers for them, it must answer as the forests."""
     rng = np.random.default_rng(seed)
     X = np.concatenate([IRIS[::9], np.round(IRIS[::7]), rng.normal(3, 3, (20, 4))])
     X = X.astype(np.float32).astype(np.float64)
@@ -210,11 +210,11 @@ def fuzz(folder: Path, count: int, seed: int) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="scikit-learn is asked in forks")
-def test_damaged_files_are_refused_or_lift_exactly(tmp_path: Path) -> None:
+def test_damaged_files_are_refused_or_convert_exactly(tmp_path: Path) -> None:
     fuzz(tmp_path, 50, 0)
 
 
 @pytest.mark.full
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="scikit-learn is asked in forks")
-def test_thousands_of_damaged_files_are_refused_or_lift_exactly(tmp_path: Path) -> None:
+def test_thousands_of_damaged_files_are_refused_or_convert_exactly(tmp_path: Path) -> None:
     fuzz(tmp_path, 2500, 1)

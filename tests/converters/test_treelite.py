@@ -1,4 +1,4 @@
-"""Laws of the treelite lift: GTIL, treelite's own inference, answers bit for bit."""
+"""Laws of the treelite conversion: GTIL, treelite's own inference, answers bit for bit."""
 
 from __future__ import annotations
 

@@ -136,8 +136,8 @@ for name in sorted(os.listdir(folder)):
 """
 
 
-def lifted(path: Path) -> Forest | None:
-    """Lift a damaged file, or refuse it by an error that bitvec raises on purpose."""
+def converted(path: Path) -> Forest | None:
+    """Convert a damaged file, or refuse it by an error that bitvec raises on purpose."""
     try:
         return convert(path)
     except (FileFormatError, InvalidForestError, UnsupportedModelError):
@@ -145,7 +145,7 @@ def lifted(path: Path) -> Forest | None:
 
 
 def fuzz(folder: Path, count: int, seed: int) -> None:
-    """Lift damaged files; treelite, asked in a child process, must answer as the forests do."""
+    """Convert damaged files; treelite, asked in a child process, must answer as the forests do."""
     rng = np.random.default_rng(seed)
     originals = checkpoints()
     damaged = [mutated(originals[i % len(originals)], rng) for i in range(count)]
@@ -153,7 +153,7 @@ def fuzz(folder: Path, count: int, seed: int) -> None:
     for index, data in enumerate([*originals, *damaged]):
         path = folder / f"{index}.tl"
         path.write_bytes(data)
-        forest = lifted(path)
+        forest = converted(path)
         if forest is None or forest.n_features > 1000:
             path.unlink()
         else:
@@ -180,15 +180,15 @@ def fuzz(folder: Path, count: int, seed: int) -> None:
         assert forest.source.leaf_id is not None
         assert np.array_equal(forest.source.leaf_id[exits], expected["leaf"]), index
         compared += 1
-    assert compared > 0.9 * len(forests), "treelite must read what lifts"
+    assert compared > 0.9 * len(forests), "treelite must read what converts"
 
 
 @FORKS
-def test_damaged_checkpoints_are_refused_or_lift_exactly(tmp_path):
+def test_damaged_checkpoints_are_refused_or_convert_exactly(tmp_path):
     fuzz(tmp_path, 250, 0)
 
 
 @FORKS
 @pytest.mark.full
-def test_thousands_of_damaged_checkpoints_are_refused_or_lift_exactly(tmp_path):
+def test_thousands_of_damaged_checkpoints_are_refused_or_convert_exactly(tmp_path):
     fuzz(tmp_path, 4000, 1)

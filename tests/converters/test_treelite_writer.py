@@ -52,7 +52,7 @@ def raw(model: Any, forest: Forest, X: Array) -> Array:
 
 
 def assert_predicts(forest: Forest, X: Array) -> Forest:
-    """Compare GTIL with the reference bit for bit, and the model lifted again with both."""
+    """Compare GTIL with the reference bit for bit, and the model converted again with both."""
     model = to_treelite(forest)
     expected = reference.raw(forest, X)
     answer = raw(model, forest, X)
@@ -66,7 +66,7 @@ def assert_predicts(forest: Forest, X: Array) -> Forest:
     own = again.source.leaf_id[exits + again.bitvectors.leaf_ptr[:-1]]
     np.testing.assert_array_equal(own, oracle_of(model).leaf_ids(X.astype(again.dtype)))
     # Constant trees of a base score stand first; the others exit where the forest's do. A set whose
-    # unnamed codes go right is lifted with its sides changed.
+    # unnamed codes go right is converted with its sides changed.
     n_constant = again.n_trees - forest.n_trees
     if not np.any((forest.tests.kind == Kind.SET) & forest.tests.other_right):
         np.testing.assert_array_equal(exits[:, n_constant:], reference.exit_leaves(forest, X))

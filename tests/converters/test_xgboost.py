@@ -1,4 +1,4 @@
-"""Laws of lifting xgboost models: the forest answers as the library does, bit for bit."""
+"""Laws of converting xgboost models: the forest answers as the library does, bit for bit."""
 
 from __future__ import annotations
 
@@ -661,7 +661,7 @@ def test_a_base_score_for_each_target_may_be_set() -> None:
 
 
 @pytest.mark.parametrize("kind", [{}, {"num_parallel_tree": 2}, {"booster": "dart"}], ids=str)
-def test_a_range_of_iterations_lifts_as_a_slice_of_the_booster(kind: dict[str, Any]) -> None:
+def test_a_range_of_iterations_converts_as_a_slice_of_the_booster(kind: dict[str, Any]) -> None:
     model = booster("diabetes", 6, seed=1, subsample=0.5, **kind)
     X, _ = data("diabetes")
     for first, end in ((0, 3), (2, 5), (5, 6)):
@@ -728,7 +728,7 @@ def test_a_document_without_the_newer_members_is_read(tmp_path: Path) -> None:
     np.testing.assert_array_equal(old.output.iteration, new.output.iteration)
 
 
-def test_vector_leaves_from_before_3_2_lift_and_do_not_reach_a_library_that_crashes(
+def test_vector_leaves_from_before_3_2_convert_and_do_not_reach_a_library_that_crashes(
     tmp_path: Path,
 ) -> None:
     model = MODELS["vector leaves"][1]()
@@ -918,7 +918,7 @@ def test_an_unfitted_wrapper_is_refused() -> None:
         convert(xgb.XGBRegressor())
 
 
-def test_a_booster_without_trees_lifts_only_with_a_base_score_of_its_own() -> None:
+def test_a_booster_without_trees_converts_only_with_a_base_score_of_its_own() -> None:
     X = np.random.default_rng(0).random((50, 3), np.float32)
     rows = xgb.DMatrix(X, (X[:, 0] > 0.7).astype(int))
     fixed = xgb.train({"objective": "binary:logistic", "base_score": 0.2}, rows, 0)

@@ -137,8 +137,8 @@ for name in sorted(os.listdir(folder)):
 """
 
 
-def lifted(path: Path) -> Forest | None:
-    """Lift a damaged file, or refuse it by an error that bitvec raises on purpose."""
+def converted(path: Path) -> Forest | None:
+    """Convert a damaged file, or refuse it by an error that bitvec raises on purpose."""
     try:
         return convert(path)
     except (FileFormatError, InvalidForestError, UnsupportedModelError):
@@ -153,7 +153,7 @@ def leaf_ids(forest: Forest, X: np.ndarray) -> np.ndarray:
 
 
 def fuzz(folder: Path, suffix: str, count: int, seed: int) -> None:
-    """Lift damaged files; where the library reads them too, it must answer as the forests do."""
+    """Convert damaged files; where the library reads them too, it must answer as the forests do."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(40, N_FEATURES)).astype(np.float32)
     X[:, 2] = rng.integers(-1, 14, 40)
@@ -165,7 +165,7 @@ def fuzz(folder: Path, suffix: str, count: int, seed: int) -> None:
     for index, data in enumerate([*sound, *damaged]):
         path = folder / f"{index}.model"
         path.write_bytes(data)
-        forest = lifted(path)
+        forest = converted(path)
         if forest is None or forest.inputs.n_features != N_FEATURES:
             path.unlink()  # nothing to compare, or no rows of that width
         if forest is not None:
@@ -195,14 +195,14 @@ def ready(suffix: str) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["json", "ubj", "bin"])
-def test_damaged_files_are_refused_or_lift_exactly(suffix: str, tmp_path: Path) -> None:
+def test_damaged_files_are_refused_or_convert_exactly(suffix: str, tmp_path: Path) -> None:
     ready(suffix)
     fuzz(tmp_path, suffix, 100, 0)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("suffix", ["json", "ubj", "bin"])
-def test_thousands_of_damaged_files_are_refused_or_lift_exactly(
+def test_thousands_of_damaged_files_are_refused_or_convert_exactly(
     suffix: str, tmp_path: Path
 ) -> None:
     ready(suffix)

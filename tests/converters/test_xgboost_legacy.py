@@ -1,4 +1,4 @@
-"""Laws of the old binary format: it lifts to what the same model lifts to as JSON."""
+"""Laws of the old binary format: it converts to what the same model converts to as JSON."""
 
 from __future__ import annotations
 

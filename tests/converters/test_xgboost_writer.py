@@ -118,7 +118,7 @@ def margins(booster: Any, X: Array, forest: Forest) -> Array:
 
 @pytest.mark.parametrize("suffix", ["json", "ubj"])
 @pytest.mark.parametrize("name", OPTIONS)
-def test_what_is_lifted_and_written_back_predicts_bit_for_bit(
+def test_what_is_converted_and_written_back_predicts_bit_for_bit(
     name: str, suffix: str, tmp_path: Path
 ) -> None:
     model = trained(**OPTIONS[name])

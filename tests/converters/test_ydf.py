@@ -1,4 +1,4 @@
-"""Laws of the YDF converter: a lifted model answers as YDF's default engine does."""
+"""Laws of the YDF converter: a converted model answers as YDF's default engine does."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 import bitvec
 from bitvec.converters.ydf.oracle import oracle_of
-from bitvec.converters.ydf.read import convert, lift
+from bitvec.converters.ydf.read import convert, convert_directory
 from bitvec.core import reference
 from bitvec.core.node_tests import Kind
 from bitvec.errors import FileFormatError, InvalidForestError, UnsupportedModelError
@@ -121,7 +121,7 @@ def codes(n: int = 200, seed: int = 1) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_a_lifted_model_is_certified_against_ydf(name):
+def test_a_converted_model_is_certified_against_ydf(name):
     model = train(name)
     forest = convert(model)
     quick = "QuickScorer" in model.list_compatible_engines()[0]
@@ -239,7 +239,7 @@ def test_an_initial_prediction_of_each_class_is_added(tmp_path):
 
 
 @pytest.mark.parametrize("format_", list(ydf.NodeFormat))
-def test_a_directory_lifts_as_the_model_does(tmp_path, format_):
+def test_a_directory_converts_as_the_model_does(tmp_path, format_):
     model = train("oblique boosting")
     model.set_node_format(format_)
     model.save(str(tmp_path / "m"))
@@ -263,7 +263,7 @@ def test_nodes_in_several_files_are_one_sequence(tmp_path):
     assert np.array_equal(oracle_of(path).raw(codes()), oracle_of(model).raw(codes()))
 
 
-def test_a_tree_of_one_leaf_lifts():
+def test_a_tree_of_one_leaf_converts():
     data = {"a": np.zeros(50, np.float32), "label": np.arange(50) % 2 == 0}
     model = ydf.RandomForestLearner(label="label", num_trees=3, features=["a"]).train(data)
     forest = convert(model)
@@ -311,7 +311,7 @@ def test_a_directory_without_one_of_its_files_is_refused(tmp_path, missing):
         convert(tmp_path / "m")
 
 
-def test_a_deep_chain_lifts_without_recursion(tmp_path):
+def test_a_deep_chain_converts_without_recursion(tmp_path):
     train("votes").save(str(tmp_path / "m"))
     path = tmp_path / "m"
 
@@ -330,7 +330,7 @@ def test_a_deep_chain_lifts_without_recursion(tmp_path):
     (path / "nodes-00000-of-00001").write_bytes(b"BS\x01" + bytes(5) + records)
     header = path / "random_forest_header.pb"
     header.write_bytes(b"\x08\x01\x10\x01\x3a\x0dBLOB_SEQUENCE")
-    forest = lift(path).forest
+    forest = convert_directory(path).forest
     assert forest.n_leaves == depth + 1
     shutil.rmtree(path)
 

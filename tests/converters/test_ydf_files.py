@@ -94,8 +94,8 @@ for name in sorted(os.listdir(folder)):
 """
 
 
-def lifted(path: Path) -> Forest | None:
-    """Lift a damaged directory, or refuse it by an error that bitvec raises on purpose."""
+def converted(path: Path) -> Forest | None:
+    """Convert a damaged directory, or refuse it by an error that bitvec raises on purpose."""
     try:
         return convert(path)
     except BitvecError:
@@ -103,7 +103,7 @@ def lifted(path: Path) -> Forest | None:
 
 
 def fuzz(folder: Path, count: int, asked: int, seed: int) -> None:
-    """Lift damaged directories; where YDF reads them too, it must answer as the forests do."""
+    """Convert damaged directories; where YDF reads them too, it must answer as the forests do."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(60, 4)).astype(np.float32)
     X[:, 2], X[:, 3] = rng.integers(-1, 7, 60), rng.random(60) < 0.5
@@ -119,7 +119,7 @@ def fuzz(folder: Path, count: int, asked: int, seed: int) -> None:
             files = mutated(files, rng)
         for name, content in files.items():
             (path / name).write_bytes(content)
-        forest = lifted(path)
+        forest = converted(path)
         assert forest is not None or index >= len(originals)
         if forest is not None and len(forests) < asked:
             forests[path.name] = forest
@@ -141,11 +141,11 @@ def fuzz(folder: Path, count: int, asked: int, seed: int) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="YDF is asked in forks")
-def test_damaged_directories_are_refused_or_lift_exactly(tmp_path):
+def test_damaged_directories_are_refused_or_convert_exactly(tmp_path):
     fuzz(tmp_path, 150, 40, 0)
 
 
 @pytest.mark.full
 @pytest.mark.skipif(sys.platform == "win32", reason="YDF is asked in forks")
-def test_thousands_of_damaged_directories_are_refused_or_lift_exactly(tmp_path):
+def test_thousands_of_damaged_directories_are_refused_or_convert_exactly(tmp_path):
     fuzz(tmp_path, 3_000, 1_000, 1)

@@ -71,7 +71,7 @@ def certify(path: Path) -> None:
 
 
 def oracle_of(path: Path) -> None:
-    """Ask a file that is only run, and lifted by nothing."""
+    """Ask a file that is only run, and converted by nothing."""
     asked = api.oracle_of(path)
     asked.raw(np.zeros((2, asked.n_features or 0), asked.input_dtype))
 

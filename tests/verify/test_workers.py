@@ -143,7 +143,7 @@ def test_answers_over_the_pipe_are_those_of_this_process(save: Any, tmp_path: Pa
     assert "\n" not in str(caught.value)
 
 
-def test_a_binary_catboost_file_lifts_as_its_model_does(tmp_path: Path) -> None:
+def test_a_binary_catboost_file_converts_as_its_model_does(tmp_path: Path) -> None:
     catboost = pytest.importorskip("catboost")
     _catboost(tmp_path / "m.cbm")
     model = catboost.CatBoost().load_model(str(tmp_path / "m.cbm"))

@@ -1,4 +1,4 @@
-"""Lift the models of manifests, and compare their answers with those saved beside them.
+"""Convert the models of manifests, and compare their answers with those saved beside them.
 
     python tests/versions/check.py [--json] FOLDER...
 
@@ -43,7 +43,7 @@ class Row:
     equal : bool
         Whether the differences are allowed.
     refusal : str
-        Why the model was not lifted.
+        Why the model was not converted.
     """
 
     model: str

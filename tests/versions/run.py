@@ -1,10 +1,10 @@
-"""Lift the models that other versions of the libraries train, and compare the answers.
+"""Convert the models that other versions of the libraries train, and compare the answers.
 
     python tests/versions/run.py [--only LIBRARY] [--jobs N] [--python PYTHON]
 
 For each version of the table an environment is made under `.versions/`, and used again until its
 requirements change. In it the library's generator trains models and saves them with the library's
-own answers; here `check.py` lifts and compares them. Exits with 1 if a model differs, or if a
+own answers; here `check.py` converts and compares them. Exits with 1 if a model differs, or if a
 version could not be asked.
 """
 
@@ -138,7 +138,7 @@ def environment(folder: Path, requirements: tuple[str, ...], python: str) -> Pat
 
 
 def measured(library: str, version: str, *, python: str) -> Result:
-    """Train with one version, and compare what is lifted."""
+    """Train with one version, and compare what is converted."""
     folder = CACHE / f"{library}-{version}"
     models = folder / "models"
     try:

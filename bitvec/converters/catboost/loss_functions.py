@@ -124,7 +124,7 @@ def answer_of(info: Document, dimension: int, *, labels: bool | None) -> Answer:
         return plain
     raise UnsupportedModelError(
         f"the loss must be one whose link is known, got {str(loss)[:80]!r}: the model cannot be "
-        "lifted exactly."
+        "converted exactly."
     )
 
 

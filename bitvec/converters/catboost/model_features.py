@@ -86,7 +86,7 @@ class Features:
         if kind not in ("FloatFeature", "OneHotFeature"):
             raise UnsupportedModelError(
                 "a split must compare a number with a border or a category with another, got "
-                f"{str(kind)[:40]!r}: such features cannot be lifted."
+                f"{str(kind)[:40]!r}: such features cannot be converted."
             )
         is_float = kind == "FloatFeature"
         as_object(split, "a split", _FLOAT_SPLIT if is_float else _ONE_HOT_SPLIT)

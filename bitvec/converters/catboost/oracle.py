@@ -11,7 +11,7 @@ import numpy as np
 
 from bitvec.converters.catboost.categories import Column
 from bitvec.converters.catboost.open import library, opened_here
-from bitvec.converters.catboost.read import Lifted, lift, spread
+from bitvec.converters.catboost.read import Converted, convert_opened, spread
 from bitvec.converters.catboost.walker import source_trees
 from bitvec.converters.naming import naming
 from bitvec.core.arrays import Array
@@ -145,12 +145,12 @@ def oracle_of(model: Any, *, categories: Iterable[str | int] = ()) -> Oracle:
     catboost = library("Asking a CatBoost model")
     opened = opened_here(model)
     with naming(opened.name):
-        lifted = lift(opened, categories)
-    forest, columns = lifted.forest, lifted.columns
+        converted = convert_opened(opened, categories)
+    forest, columns = converted.forest, converted.columns
     notes = []
     fitted = opened.fitted
     if fitted is None:
-        fitted = _loaded(catboost, model, lifted)
+        fitted = _loaded(catboost, model, converted)
         notes.append(
             "CatBoost reads the decimals of a JSON file to within 2 ulp: the leaves and bias that "
             "the file says were set after loading it."
@@ -163,8 +163,8 @@ def oracle_of(model: Any, *, categories: Iterable[str | int] = ()) -> Oracle:
             at: {float(code): text for code, text in column.texts().items()}
             for at, column in columns.items()
         },
-        {at: _unseen(columns.get(at)) for at in lifted.categorical},
-        lifted.categorical,
+        {at: _unseen(columns.get(at)) for at in converted.categorical},
+        converted.categorical,
     )
     if forest.source is not None and forest.source.model == "RMSEWithUncertainty":
         notes.append(
@@ -199,7 +199,7 @@ def oracle_of(model: Any, *, categories: Iterable[str | int] = ()) -> Oracle:
         predict=asked.labels if is_classifier else values,
         scores=asked.scores if is_classifier and not absent else None,
         score_ulps=MOST_ULPS if approximates else None,
-        leaf_values=None if ids is None else lambda: _stored(fitted, lifted),
+        leaf_values=None if ids is None else lambda: _stored(fitted, converted),
         trees=lambda: source_trees(fitted, asked.texts),
         n_trees=forest.n_trees,
         n_features=forest.n_features,
@@ -209,11 +209,11 @@ def oracle_of(model: Any, *, categories: Iterable[str | int] = ()) -> Oracle:
     )
 
 
-def _loaded(catboost: Any, path: Any, lifted: Lifted) -> Any:
+def _loaded(catboost: Any, path: Any, converted: Converted) -> Any:
     """Return the library's model of a JSON file, with the leaves and bias that the file says."""
     fitted = catboost.CatBoost().load_model(str(path), format="json")
-    fitted.set_leaf_values(lifted.v.ravel())
-    fitted.set_scale_and_bias(lifted.scale, lifted.bias.tolist())
+    fitted.set_leaf_values(converted.v.ravel())
+    fitted.set_scale_and_bias(converted.scale, converted.bias.tolist())
     return fitted
 
 
@@ -225,8 +225,8 @@ def _unseen(column: Column | None) -> str:
     return text
 
 
-def _stored(fitted: Any, lifted: Lifted) -> LeafValues:
-    leaf_ptr = lifted.forest.bitvectors.leaf_ptr
+def _stored(fitted: Any, converted: Converted) -> LeafValues:
+    leaf_ptr = converted.forest.bitvectors.leaf_ptr
     tree = np.repeat(np.arange(leaf_ptr.size - 1), np.diff(leaf_ptr))
     v = np.asarray(fitted.get_leaf_values(), np.float64).reshape(tree.size, -1)
-    return LeafValues(tree, np.arange(tree.size) - leaf_ptr[tree], spread(v, lifted.answer))
+    return LeafValues(tree, np.arange(tree.size) - leaf_ptr[tree], spread(v, converted.answer))

@@ -1,4 +1,4 @@
-"""Lift CatBoost's models, from JSON files, binary files or the library's own objects.
+"""Convert CatBoost's models, from JSON files, binary files or the library's own objects.
 
 * A row passes a test, and goes right, where float32(x) > border, or where its category is the
   test's. NaN passes the borders of a feature that had NaN in training under `nan_mode='Max'`, and
@@ -52,7 +52,7 @@ MOST_VALUES: Final = 2**28
 
 
 @dataclass(frozen=True, slots=True)
-class Lifted:
+class Converted:
     """A forest and what it was made of."""
 
     forest: Forest
@@ -66,7 +66,7 @@ class Lifted:
 
 
 def convert(model: Any, *, categories: Iterable[str | int] = ()) -> Forest:
-    """Lift a CatBoost model.
+    """Convert a CatBoost model.
 
     Parameters
     ----------
@@ -99,10 +99,10 @@ def convert(model: Any, *, categories: Iterable[str | int] = ()) -> Forest:
     """
     opened = open_model(model)
     with naming(opened.name):
-        return lift(opened, categories).forest
+        return convert_opened(opened, categories).forest
 
 
-def lift(opened: Opened, categories: Iterable[str | int] = ()) -> Lifted:
+def convert_opened(opened: Opened, categories: Iterable[str | int] = ()) -> Converted:
     """Return the forest of an opened model, and what it was made of."""
     document = opened.document
     info = member(document, "model_info", dict)
@@ -163,7 +163,7 @@ def lift(opened: Opened, categories: Iterable[str | int] = ()) -> Lifted:
             },
         ),
     )
-    return Lifted(forest, columns, features.categorical, v, answer, scale, bias)
+    return Converted(forest, columns, features.categorical, v, answer, scale, bias)
 
 
 def _tests(

@@ -1,4 +1,4 @@
-"""Lift LightGBM's models, from text files or from the library's own objects.
+"""Convert LightGBM's models, from text files or from the library's own objects.
 
 Texts are read without the library; an object is written to a text in memory and read the same way.
 
@@ -44,7 +44,7 @@ MOST_OUTPUTS: Final = 2**16
 
 
 def convert(model: Any) -> Forest:
-    """Lift a LightGBM model.
+    """Convert a LightGBM model.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def convert(model: Any) -> Forest:
 
 
 def forest_of(opened: Opened) -> Forest:
-    """Lift an opened model."""
+    """Convert an opened model."""
     text = opened.text
     n_features, n_outputs = sizes_of(text)
     link = link_of(text.header.get("objective"), n_outputs)

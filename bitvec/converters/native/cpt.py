@@ -158,7 +158,7 @@ def from_cpt(
     mean: ArrayLike | None = None,
     classes: ArrayLike | None = None,
 ) -> CPT:
-    """Build a Convex Polytope Tree from the paper's arrays; `bitvec.convert` lifts it.
+    """Build a Convex Polytope Tree from the paper's arrays, for `bitvec.convert`.
 
     A node of K facets computes f(x) = 1 − exp(−sum_k r_k ln(1 + exp(β_k · [x; 1]))). A row with
     f > q goes right, one inside the convex set {f <= q} left.
@@ -253,8 +253,8 @@ def _tau(q: ArrayLike | None, tau: ArrayLike | None, dtype: np.dtype) -> Array:
     return -np.log1p(-q)
 
 
-def lift(tree: CPT) -> Forest:
-    """Lift a Convex Polytope Tree: a row of S and a softplus for each facet, and b is τ.
+def convert_tree(tree: CPT) -> Forest:
+    """Convert a Convex Polytope Tree: a row of S and a softplus for each facet, and b is τ.
 
     The children of a node marked `inside_right` change places.
     """
@@ -285,5 +285,5 @@ def lift(tree: CPT) -> Forest:
 
 
 def oracle_of(tree: CPT) -> Oracle:
-    """Return what a lifted tree is compared with: the tree's own walk."""
+    """Return what a converted tree is compared with: the tree's own walk."""
     return oracle_of_estimator([tree], tree.raw, model="CPT")

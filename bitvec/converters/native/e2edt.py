@@ -178,7 +178,7 @@ def from_e2edt(
     mean: ArrayLike | None = None,
     classes: ArrayLike | None = None,
 ) -> E2EDT:
-    """Build an End-to-End Decision Tree from the paper's arrays; `bitvec.convert` lifts it.
+    """Build an End-to-End Decision Tree from the paper's arrays, for `bitvec.convert`.
 
     A row goes right at a node where θ · φ(x) + bias > 0.
 
@@ -285,7 +285,7 @@ def _joined_map(
     return Concatenate(tuple(parts)), starts
 
 
-def _lift(trees: Sequence[E2EDT], model: str, aggregate: Aggregate) -> Forest:
+def _convert_trees(trees: Sequence[E2EDT], model: str, aggregate: Aggregate) -> Forest:
     phi, starts = _joined_map(trees)
     S = [sparse_rows("theta", tree.theta) for tree in trees]
     n_entries = np.concatenate([[0], *(np.diff(part.ptr) for part in S)])
@@ -306,25 +306,25 @@ def _lift(trees: Sequence[E2EDT], model: str, aggregate: Aggregate) -> Forest:
     return replace(forest, source=replace(forest.source, metadata=gammas))
 
 
-def lift(tree: E2EDT) -> Forest:
-    """Lift an End-to-End Decision Tree: S is θ and b is −bias.
+def convert_tree(tree: E2EDT) -> Forest:
+    """Convert an End-to-End Decision Tree: S is θ and b is −bias.
 
     z > −bias says z + bias > 0 for every sum that is not NaN: a difference of floats is 0 only
     where they are equal.
     """
-    return _lift([tree], "E2EDT", Aggregate.SUM)
+    return _convert_trees([tree], "E2EDT", Aggregate.SUM)
 
 
-def lift_forest(forest: E2EDF) -> Forest:
-    """Lift a forest of End-to-End Decision Trees, whose answers it averages."""
-    return _lift(forest.trees, "E2EDF", Aggregate.MEAN)
+def convert_forest(forest: E2EDF) -> Forest:
+    """Convert a forest of End-to-End Decision Trees, whose answers it averages."""
+    return _convert_trees(forest.trees, "E2EDF", Aggregate.MEAN)
 
 
 def oracle_of(tree: E2EDT) -> Oracle:
-    """Return what a lifted tree is compared with: the tree's own walk."""
+    """Return what a converted tree is compared with: the tree's own walk."""
     return oracle_of_estimator([tree], tree.raw, model="E2EDT")
 
 
 def oracle_of_forest(forest: E2EDF) -> Oracle:
-    """Return what a lifted forest is compared with: its trees' own walks."""
+    """Return what a converted forest is compared with: its trees' own walks."""
     return oracle_of_estimator(forest.trees, forest.raw, model="E2EDF")

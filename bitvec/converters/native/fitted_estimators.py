@@ -42,7 +42,7 @@ def held_forest(model: Any) -> Forest:
     beside = getattr(model, "_beside_forest", None)
     if beside is not None:
         raise UnsupportedModelError(
-            f"a {type(model).__name__} must answer by its forest alone to be lifted, got one "
+            f"a {type(model).__name__} must answer by its forest alone to be converted, got one "
             f"{beside}: take `model.forest_`, which predicts the same labels."
         )
     forest: Forest = model.forest_

@@ -245,7 +245,7 @@ def from_kddt(
     kernel: str | Sequence[FeatureKernel | None] = "box",
     classes: ArrayLike | None = None,
 ) -> KDDT:
-    """Build a Kernel Density Decision Tree from the paper's arrays; `bitvec.convert` lifts it.
+    """Build a Kernel Density Decision Tree from the paper's arrays, for `bitvec.convert`.
 
     A row goes right at a node where x_j > τ. With bandwidths, the answer is the expectation of the
     tree at x', which lies around x by the kernel.
@@ -359,8 +359,8 @@ def from_kddt_forest(trees: Sequence[KDDT]) -> KDDTForest:
     return KDDTForest(tuple(trees))
 
 
-def _lift(trees: Sequence[KDDT], model: str, aggregate: Aggregate) -> Forest:
-    """Lift trees of one kernel: S is one-hot and b is τ."""
+def _convert_trees(trees: Sequence[KDDT], model: str, aggregate: Aggregate) -> Forest:
+    """Convert trees of one kernel: S is one-hot and b is τ."""
     kernel = trees[0].kernel
     kind = Kind.MARGIN if kernel is None else Kind.KERNEL
     tests = axis_aligned(
@@ -371,21 +371,21 @@ def _lift(trees: Sequence[KDDT], model: str, aggregate: Aggregate) -> Forest:
     return forest_of(trees, tests, model=model, kernel=kernel, aggregate=aggregate)
 
 
-def lift(tree: KDDT) -> Forest:
-    """Lift a Kernel Density Decision Tree."""
-    return _lift([tree], "KDDT", Aggregate.SUM)
+def convert_tree(tree: KDDT) -> Forest:
+    """Convert a Kernel Density Decision Tree."""
+    return _convert_trees([tree], "KDDT", Aggregate.SUM)
 
 
-def lift_forest(forest: KDDTForest) -> Forest:
-    """Lift a forest of Kernel Density Decision Trees."""
-    return _lift(forest.trees, "KDDTForest", Aggregate.MEAN)
+def convert_forest(forest: KDDTForest) -> Forest:
+    """Convert a forest of Kernel Density Decision Trees."""
+    return _convert_trees(forest.trees, "KDDTForest", Aggregate.MEAN)
 
 
 def oracle_of(tree: KDDT) -> Oracle:
-    """Return what a lifted tree is compared with: the tree's own walk."""
+    """Return what a converted tree is compared with: the tree's own walk."""
     return oracle_of_estimator([tree], tree.raw, model="KDDT")
 
 
 def oracle_of_forest(forest: KDDTForest) -> Oracle:
-    """Return what a lifted forest is compared with: its trees' own walks."""
+    """Return what a converted forest is compared with: its trees' own walks."""
     return oracle_of_estimator(forest.trees, forest.raw, model="KDDTForest")

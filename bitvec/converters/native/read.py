@@ -12,12 +12,12 @@ from bitvec.errors import UnsupportedModelError
 T = TypeVar("T")
 
 _CONVERTERS: Final[dict[type, Callable[[Any], Forest]]] = {
-    cpt.CPT: cpt.lift,
-    e2edt.E2EDT: e2edt.lift,
-    e2edt.E2EDF: e2edt.lift_forest,
-    kddt.KDDT: kddt.lift,
-    kddt.KDDTForest: kddt.lift_forest,
-    tao.TAO: tao.lift,
+    cpt.CPT: cpt.convert_tree,
+    e2edt.E2EDT: e2edt.convert_tree,
+    e2edt.E2EDF: e2edt.convert_forest,
+    kddt.KDDT: kddt.convert_tree,
+    kddt.KDDTForest: kddt.convert_forest,
+    tao.TAO: tao.convert_tree,
 }
 
 

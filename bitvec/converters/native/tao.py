@@ -140,7 +140,7 @@ def from_tao(
     fallback: ArrayLike | None = None,
     classes: ArrayLike | None = None,
 ) -> TAO:
-    """Build a tree as TAO trains it from plain arrays; `bitvec.convert` lifts it.
+    """Build a tree as TAO trains it from plain arrays, for `bitvec.convert`.
 
     Its nodes are axis-aligned, given by `feature`, `threshold` and `n_features`, or oblique, given
     by `W` and `bias`. A row goes right where x_feature > threshold, or where w · x + bias > 0.
@@ -237,8 +237,8 @@ def _oblique(
     return SparseRows(ptr, column.astype(np.int32), one, n_columns), -t
 
 
-def lift(tree: TAO) -> Forest:
-    """Lift a tree of TAO: S is W and b is −bias.
+def convert_tree(tree: TAO) -> Forest:
+    """Convert a tree of TAO: S is W and b is −bias.
 
     z > −bias says z + bias > 0 for every sum that is not NaN: a difference of floats is 0 only
     where they are equal. So one-hot rows are compared with their threshold.
@@ -255,5 +255,5 @@ def _linear_terms(tree: TAO, U: Float[Array, "n_leaves n_outputs n_features"]) -
 
 
 def oracle_of(tree: TAO) -> Oracle:
-    """Return what a lifted tree is compared with: the tree's own walk."""
+    """Return what a converted tree is compared with: the tree's own walk."""
     return oracle_of_estimator([tree], tree.raw, model="TAO")

@@ -1,6 +1,6 @@
 """The trees of the papers, node by node, from the arrays that a native tree holds.
 
-Independent of the lift. A sum that is no number exceeds no threshold, so that it goes left.
+Independent of the conversion. A sum that is no number exceeds no threshold, so that it goes left.
 """
 
 from __future__ import annotations

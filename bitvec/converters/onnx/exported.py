@@ -19,7 +19,7 @@ from bitvec.converters.onnx.file import attributes, tensor, text
 from bitvec.converters.onnx.operator import Operator, read_by_positions
 from bitvec.converters.onnx.operator_schema import ENSEMBLE, Mode
 from bitvec.converters.onnx.stored_inputs import stored_inputs
-from bitvec.converters.onnx.trees import Trees, lift
+from bitvec.converters.onnx.trees import Trees, trees_of
 from bitvec.converters.onnx.write import FORM, to_onnx
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
@@ -63,13 +63,13 @@ def read(message: Any) -> Forest:
     form = form_of(message)
     if form != FORM:
         raise UnsupportedModelError(
-            f"an ONNX file of bitvec must have the form `{FORM}` to be lifted, got `{form}`, which "
-            "holds matrices instead of trees: convert the forest's own file or its source."
+            f"an ONNX file of bitvec must have the form `{FORM}` to be converted, got `{form}`, "
+            "which holds matrices instead of trees: convert the forest's own file or its source."
         )
     if "raw" not in {value.name for value in message.graph.output}:
         raise UnsupportedModelError(
-            "an ONNX file of bitvec must have the output `raw` to be lifted, got others: convert "
-            "the forest's own file or its source."
+            "an ONNX file of bitvec must have the output `raw` to be converted, got others: "
+            "convert the forest's own file or its source."
         )
     try:
         forest = _forest(message)
@@ -109,7 +109,7 @@ def _forest(message: Any) -> Forest | None:
         first = ~operator.roots[:n_outputs]
         base = operator.weight[first]
         operator = replace(operator, roots=operator.roots[n_outputs:])
-    trees = lift(operator, dtype, whole=False)
+    trees = trees_of(operator, dtype, whole=False)
     tests, sentinel = _tests(parts, operator, trees, n_features)
     leaves, output = answers(
         parts, operator if summed else None, trees, n_outputs, output_dtype, base

@@ -26,7 +26,7 @@ from bitvec.converters.onnx.operator import Operator, read_by_positions
 from bitvec.converters.onnx.operator_output import answers
 from bitvec.converters.onnx.operator_schema import ENSEMBLE
 from bitvec.converters.onnx.stored_inputs import stored_inputs
-from bitvec.converters.onnx.trees import lift
+from bitvec.converters.onnx.trees import trees_of
 from bitvec.core.forest import Forest
 from bitvec.core.source import Source
 from bitvec.errors import FileFormatError
@@ -72,7 +72,7 @@ def read_operator(message: Any) -> tuple[Forest, Operator, Surroundings]:
         operator = read_by_positions(given, around.threshold_dtype)
     else:
         operator = read_by_ids(kind, given, around.threshold_dtype)
-    trees = lift(operator, around.dtype, whole=kind != ENSEMBLE)
+    trees = trees_of(operator, around.dtype, whole=kind != ENSEMBLE)
     leaves, output = answers(
         operator,
         trees.bitvectors,

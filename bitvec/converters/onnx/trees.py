@@ -69,7 +69,7 @@ class _Tests:
     head: Array
 
 
-def lift(operator: Operator, dtype: np.dtype, *, whole: bool) -> Trees:
+def trees_of(operator: Operator, dtype: np.dtype, *, whole: bool) -> Trees:
     """Return the trees with thresholds in `dtype`, the dtype of the graph's narrowest value.
 
     `whole` says whether each node and leaf must be reached from a root.

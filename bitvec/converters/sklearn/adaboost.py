@@ -23,8 +23,8 @@ from bitvec.core.output import Aggregate, Output, PostTransform, SoftmaxSum
 from bitvec.errors import InvalidForestError, UnsupportedModelError
 
 
-def lift_adaboost(model: Any, kind: str) -> Forest:
-    """Lift an AdaBoost model whose members are trees.
+def convert_adaboost(model: Any, kind: str) -> Forest:
+    """Convert an AdaBoost model whose members are trees.
 
     Notes
     -----
@@ -47,15 +47,15 @@ def lift_adaboost(model: Any, kind: str) -> Forest:
             f"{weight.size}: the model is damaged."
         )
     if not is_classifier(kind):
-        lifted = sklearn_nodes.lift(model, trees, inputs.n_features, [(1,)] * len(trees))
+        arranged = sklearn_nodes.arrange_trees(model, trees, inputs.n_features, [(1,)] * len(trees))
         output = Output(
             1,
             np.dtype(np.float64),
             aggregate=Aggregate.WEIGHTED_MEDIAN,
             tree_weight=weight[: len(trees)],
         )
-        leaves = Leaves(lifted.value[:, 0])
-        return Forest(lifted.tests, lifted.bitvectors, leaves, output, inputs, lifted.source)
+        leaves = Leaves(arranged.value[:, 0])
+        return Forest(arranged.tests, arranged.bitvectors, leaves, output, inputs, arranged.source)
     if getattr(model, "algorithm", None) == "SAMME.R":
         raise UnsupportedModelError(
             "an AdaBoostClassifier must use the algorithm SAMME, got SAMME.R, which adds the "
@@ -68,11 +68,13 @@ def lift_adaboost(model: Any, kind: str) -> Forest:
             "its trees say: fit it with rows of another class."
         )
     known = [_places(tree, classes) for tree in trees]
-    lifted = sklearn_nodes.lift(model, trees, inputs.n_features, [(part.size,) for part in known])
-    says = np.zeros(lifted.leaf.size, np.intp)
+    arranged = sklearn_nodes.arrange_trees(
+        model, trees, inputs.n_features, [(part.size,) for part in known]
+    )
+    says = np.zeros(arranged.leaf.size, np.intp)
     for index, part in enumerate(known):
-        of_tree = lifted.tree == index
-        value = lifted.value[of_tree, 0, : part.size]
+        of_tree = arranged.tree == index
+        value = arranged.value[of_tree, 0, : part.size]
         says[of_tree] = part[value.argmax(axis=1)]
     output = Output(
         1 if classes.size == 2 else classes.size,
@@ -87,8 +89,8 @@ def lift_adaboost(model: Any, kind: str) -> Forest:
         labels_from_raw=True,
         softmax_sum=SoftmaxSum.IN_ORDER,
     )
-    leaves = Leaves(_votes(says, weight[lifted.tree], classes.size))
-    return Forest(lifted.tests, lifted.bitvectors, leaves, output, inputs, lifted.source)
+    leaves = Leaves(_votes(says, weight[arranged.tree], classes.size))
+    return Forest(arranged.tests, arranged.bitvectors, leaves, output, inputs, arranged.source)
 
 
 def _votes(

@@ -29,8 +29,8 @@ from bitvec.core.output import Aggregate, Output
 from bitvec.errors import InvalidForestError, UnsupportedModelError
 
 
-def lift_forest(model: Any, kind: str) -> Forest:
-    """Lift a tree, or a forest that averages its trees."""
+def convert_forest(model: Any, kind: str) -> Forest:
+    """Convert a tree, or a forest that averages its trees."""
     trees = members(model, kind)
     inputs = inputs_of(model)
     classes = class_labels(model) if is_classifier(kind) else None
@@ -39,8 +39,10 @@ def lift_forest(model: Any, kind: str) -> Forest:
         if classes is None
         else tuple(labels.size for labels in classes)
     )
-    lifted = sklearn_nodes.lift(model, trees, inputs.n_features, [per_target] * len(trees))
-    v = _side_by_side(lifted.value, classes)
+    arranged = sklearn_nodes.arrange_trees(
+        model, trees, inputs.n_features, [per_target] * len(trees)
+    )
+    v = _side_by_side(arranged.value, classes)
     output = Output(
         v.shape[1],
         np.dtype(np.float64),
@@ -48,11 +50,11 @@ def lift_forest(model: Any, kind: str) -> Forest:
         classes=None if classes is None else tuple(classes),
         groups=() if classes is None else per_target,
     )
-    return Forest(lifted.tests, lifted.bitvectors, Leaves(v), output, inputs, lifted.source)
+    return Forest(arranged.tests, arranged.bitvectors, Leaves(v), output, inputs, arranged.source)
 
 
-def lift_bagging(model: Any, kind: str) -> Forest:
-    """Lift a bagging model over trees, which may read some of the columns and know some classes.
+def convert_bagging(model: Any, kind: str) -> Forest:
+    """Convert a bagging model over trees, which may read some of the columns and know some classes.
 
     scikit-learn fits the members on class numbers, adds a member's probabilities to those of the
     classes that it knows, and divides by `n_estimators`.
@@ -72,14 +74,16 @@ def lift_bagging(model: Any, kind: str) -> Forest:
     else:
         known = [_known(tree, classes.size) for tree in trees]
         n_classes = [(part.size,) for part in known]
-    lifted = sklearn_nodes.lift(model, trees, inputs.n_features, n_classes, columns=columns)
-    value = lifted.value
+    arranged = sklearn_nodes.arrange_trees(
+        model, trees, inputs.n_features, n_classes, columns=columns
+    )
+    value = arranged.value
     if classes is None or known is None:
         v = value[:, :, 0]
     else:
         v = np.zeros((len(value), classes.size))
         for index, part in enumerate(known):
-            rows = np.flatnonzero(lifted.tree == index)
+            rows = np.flatnonzero(arranged.tree == index)
             v[rows[:, None], part] = value[rows, 0, : part.size]
     output = Output(
         v.shape[1],
@@ -87,7 +91,7 @@ def lift_bagging(model: Any, kind: str) -> Forest:
         aggregate=Aggregate.MEAN,
         classes=None if classes is None else (classes,),
     )
-    return Forest(lifted.tests, lifted.bitvectors, Leaves(v), output, inputs, lifted.source)
+    return Forest(arranged.tests, arranged.bitvectors, Leaves(v), output, inputs, arranged.source)
 
 
 def _n_targets(tree: Any) -> int:

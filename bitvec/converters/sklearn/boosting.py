@@ -29,8 +29,8 @@ from bitvec.core.output import Output, PostTransform
 from bitvec.errors import InvalidForestError, UnsupportedModelError
 
 
-def lift_boosting(model: Any, kind: str) -> Forest:
-    """Lift a GradientBoosting model."""
+def convert_boosting(model: Any, kind: str) -> Forest:
+    """Convert a GradientBoosting model."""
     stages = getattr(model, "estimators_", None)
     if not isinstance(stages, np.ndarray) or stages.ndim != 2:
         raise UnsupportedModelError(
@@ -52,7 +52,7 @@ def lift_boosting(model: Any, kind: str) -> Forest:
     inputs = inputs_of(model)
     rate = real_number(model, "learning_rate")
     # Its loop compares x <= t and nothing else, so NaN, if it came through, would go right.
-    lifted = sklearn_nodes.lift(
+    arranged = sklearn_nodes.arrange_trees(
         model, trees, inputs.n_features, [(1,)] * len(trees), missing_right=True
     )
     transform, parameter = link(model) if classes is not None else (PostTransform.IDENTITY, 1.0)
@@ -69,6 +69,6 @@ def lift_boosting(model: Any, kind: str) -> Forest:
         tie_to_second=classes is not None,
     )
     with np.errstate(over="ignore"):
-        v: Float64[Array, "n_leaves 1"] = rate * lifted.value[:, 0]
-    leaves = Leaves(v, output=(lifted.tree % n_outputs).astype(np.int32))
-    return Forest(lifted.tests, lifted.bitvectors, leaves, output, inputs, lifted.source)
+        v: Float64[Array, "n_leaves 1"] = rate * arranged.value[:, 0]
+    leaves = Leaves(v, output=(arranged.tree % n_outputs).astype(np.int32))
+    return Forest(arranged.tests, arranged.bitvectors, leaves, output, inputs, arranged.source)

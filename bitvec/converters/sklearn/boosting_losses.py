@@ -73,7 +73,7 @@ def start(model: Any, n_outputs: int, classes: Array | None) -> Float64[Array, "
     raise UnsupportedModelError(
         "the `init` of a boosted model must be 'zero', a DummyRegressor or a DummyClassifier, "
         f"whose scores are constants, got {kind}, whose score depends on the row: fit with "
-        "`init=None`, or lift the trees with `init='zero'`."
+        "`init=None`, or convert the trees with `init='zero'`."
     )
 
 

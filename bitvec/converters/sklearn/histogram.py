@@ -50,8 +50,8 @@ FIELDS = {
 """What is read of a node record, and the kinds of numbers that it may be."""
 
 
-def lift_histogram(model: Any, kind: str) -> Forest:
-    """Lift a HistGradientBoosting model."""
+def convert_histogram(model: Any, kind: str) -> Forest:
+    """Convert a HistGradientBoosting model."""
     stages = _stages(model)
     baseline: Any = getattr(model, "_baseline_prediction", None)
     n_outputs = len(stages[0])

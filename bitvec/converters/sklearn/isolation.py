@@ -30,8 +30,8 @@ from bitvec.core.output import Output, PostTransform
 from bitvec.errors import InvalidForestError, UnsupportedModelError
 
 
-def lift_isolation(model: Any, kind: str) -> Forest:
-    """Lift an isolation forest.
+def convert_isolation(model: Any, kind: str) -> Forest:
+    """Convert an isolation forest.
 
     Returns
     -------
@@ -56,10 +56,10 @@ def lift_isolation(model: Any, kind: str) -> Forest:
             "an IsolationForest must have seen at least 2 rows per tree, got `max_samples` = 1, "
             "for which every score is the same: fit it with more rows."
         )
-    lifted = sklearn_nodes.lift(
+    arranged = sklearn_nodes.arrange_trees(
         model, trees, inputs.n_features, [(1,)] * len(trees), columns=columns
     )
-    depth = _depths(model, np.diff(lifted.start))
+    depth = _depths(model, np.diff(arranged.start))
     scale, offset = float(len(trees) * expected), real_number(model, "offset_")
     output = Output(
         1,
@@ -70,9 +70,9 @@ def lift_isolation(model: Any, kind: str) -> Forest:
         labels_from_raw=True,
         boundary=highest_inlier(scale, offset),
     )
-    source = replace(lifted.source, metadata={**lifted.source.metadata, "offset": offset})
-    v = -depth[lifted.leaf][:, None]
-    return Forest(lifted.tests, lifted.bitvectors, Leaves(v), output, inputs, source)
+    source = replace(arranged.source, metadata={**arranged.source.metadata, "offset": offset})
+    v = -depth[arranged.leaf][:, None]
+    return Forest(arranged.tests, arranged.bitvectors, Leaves(v), output, inputs, source)
 
 
 def highest_inlier(scale: float, offset: float) -> float:

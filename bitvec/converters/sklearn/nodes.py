@@ -54,7 +54,7 @@ class Trees:
     source: Source
 
 
-def lift(
+def arrange_trees(
     model: Any,
     trees: list[Any],
     n_features: int,

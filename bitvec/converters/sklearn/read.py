@@ -14,12 +14,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from bitvec.converters.sklearn.adaboost import lift_adaboost
+from bitvec.converters.sklearn.adaboost import convert_adaboost
 from bitvec.converters.sklearn.attribute_records import Record
-from bitvec.converters.sklearn.averaged_trees import lift_bagging, lift_forest
-from bitvec.converters.sklearn.boosting import lift_boosting
-from bitvec.converters.sklearn.histogram import lift_histogram
-from bitvec.converters.sklearn.isolation import lift_isolation
+from bitvec.converters.sklearn.averaged_trees import convert_bagging, convert_forest
+from bitvec.converters.sklearn.boosting import convert_boosting
+from bitvec.converters.sklearn.histogram import convert_histogram
+from bitvec.converters.sklearn.isolation import convert_isolation
 from bitvec.converters.sklearn.skops_schema import read
 from bitvec.converters.sklearn.unsupported import (
     ADABOOST,
@@ -35,12 +35,12 @@ from bitvec.core.forest import Forest
 from bitvec.files.sound import sound
 
 _CONVERTERS: Final[dict[str, Callable[[Any, str], Forest]]] = {
-    **dict.fromkeys((*TREES, *FORESTS), lift_forest),
-    **dict.fromkeys(BAGGING, lift_bagging),
-    **dict.fromkeys(BOOSTING, lift_boosting),
-    **dict.fromkeys(HISTOGRAMS, lift_histogram),
-    **dict.fromkeys(ADABOOST, lift_adaboost),
-    **dict.fromkeys(ISOLATION, lift_isolation),
+    **dict.fromkeys((*TREES, *FORESTS), convert_forest),
+    **dict.fromkeys(BAGGING, convert_bagging),
+    **dict.fromkeys(BOOSTING, convert_boosting),
+    **dict.fromkeys(HISTOGRAMS, convert_histogram),
+    **dict.fromkeys(ADABOOST, convert_adaboost),
+    **dict.fromkeys(ISOLATION, convert_isolation),
 }
 
 

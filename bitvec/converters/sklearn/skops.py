@@ -55,7 +55,7 @@ TRUSTED = frozenset(
 
 
 def load(path: str | Path) -> Any:
-    """Have skops build the estimator in a .skops file that `convert` can lift.
+    """Have skops build the estimator in a .skops file that `convert` accepts.
 
     Raises
     ------

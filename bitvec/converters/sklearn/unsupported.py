@@ -111,7 +111,7 @@ def _refusal(model: Any, supported: tuple[str, ...]) -> UnsupportedModelError:
     if name.endswith("Pipeline") and isinstance(steps, list) and steps:
         last = class_name(steps[-1][-1])
         return UnsupportedModelError(
-            f"a {name} cannot be lifted, because its other steps change the columns that the "
+            f"a {name} cannot be converted, because its other steps change the columns that the "
             f"trees read: convert its last step, `model[-1]` (a {last}), and give it the rows "
             "that `model[:-1].transform(X)` returns."
         )

@@ -1,7 +1,7 @@
 """Trees whose nodes and leaves stand together at positions, as scikit-learn's do, and what a model
 states besides.
 
-Part of the walkers, which share nothing with the lift.
+Part of the walkers, which share nothing with the conversion.
 """
 
 from __future__ import annotations

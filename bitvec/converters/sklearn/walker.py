@@ -1,7 +1,7 @@
 """scikit-learn's own trees, node by node, as its prediction code walks them.
 
-Read from the arrays of the estimators, and independent of the lift. What scikit-learn does with
-them is said by `Tree._apply_dense` in `sklearn/tree/_tree.pyx`, and in `sklearn/ensemble` by
+Read from the arrays of the estimators, and independent of the conversion. What scikit-learn does
+with them is said by `Tree._apply_dense` in `sklearn/tree/_tree.pyx`, and in `sklearn/ensemble` by
 `predict_stages` in `_gradient_boosting.pyx`, `_parallel_predict_proba` in `_bagging.py`,
 `decision_function` in `_weight_boosting.py` and `_compute_score_samples` in `_iforest.py`.
 """

@@ -11,7 +11,7 @@ from jaxtyping import Float, Int64
 
 from bitvec.converters.naming import naming_file
 from bitvec.converters.treelite.model import BINARY, Header, read_header
-from bitvec.converters.treelite.read import lift, opened
+from bitvec.converters.treelite.read import forest_of, opened
 from bitvec.converters.treelite.serialized import read_checkpoint
 from bitvec.converters.treelite.walker import source_trees
 from bitvec.core.arrays import Array
@@ -45,8 +45,8 @@ def oracle_of(model: Any) -> Oracle:
         is_file = isinstance(model, str | PathLike)
         data = Path(model).read_bytes() if is_file else b""
         source = read_checkpoint(data) if is_file else opened(model)
-        lifted, header = lift(source), read_header(source)
-        return _answers_of(_deserialized(data) if is_file else model, lifted, header)
+        converted, header = forest_of(source), read_header(source)
+        return _answers_of(_deserialized(data) if is_file else model, converted, header)
 
 
 def _deserialized(data: bytes) -> Any:
@@ -66,17 +66,17 @@ def _deserialized(data: bytes) -> Any:
         ) from error
 
 
-def _answers_of(opened: Any, lifted: Forest, header: Header) -> Oracle:
-    """Return a treelite.Model that lifted to a forest as the oracle of a certificate.
+def _answers_of(opened: Any, converted: Forest, header: Header) -> Oracle:
+    """Return a treelite.Model, already converted to a forest, as the oracle of a certificate.
 
-    GTIL follows links and column numbers without a look at their range: `lifted` shows that they
+    GTIL follows links and column numbers without a look at their range: `converted` shows that they
     are in range.
     """
-    source = lifted.source
+    source = converted.source
     assert source is not None
     assert source.leaf_id is not None
-    tree = np.repeat(np.arange(lifted.n_trees), np.diff(lifted.bitvectors.leaf_ptr))
-    stored = LeafValues(tree, source.leaf_id, lifted.leaves.v)
+    tree = np.repeat(np.arange(converted.n_trees), np.diff(converted.bitvectors.leaf_ptr))
+    stored = LeafValues(tree, source.leaf_id, converted.leaves.v)
 
     def checked(X: Array) -> Array:
         require_columns(X, header.n_features)
@@ -112,7 +112,7 @@ def _answers_of(opened: Any, lifted: Forest, header: Header) -> Oracle:
 
     narrow = header.postprocessor == "softmax" and header.dtype == np.float64
     comparable = header.postprocessor != "max_index" and not narrow
-    classifies = lifted.output.classes is not None
+    classifies = converted.output.classes is not None
     return Oracle(
         "treelite",
         treelite.__version__,
@@ -123,7 +123,7 @@ def _answers_of(opened: Any, lifted: Forest, header: Header) -> Oracle:
         scores=scores if classifies and comparable else None,
         leaf_values=lambda: stored,
         trees=lambda: source_trees(opened),
-        n_trees=lifted.n_trees,
+        n_trees=converted.n_trees,
         n_features=header.n_features,
         n_outputs=header.n_outputs,
         notes=(_NARROW,) if narrow else (),

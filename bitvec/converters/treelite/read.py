@@ -6,7 +6,7 @@ test that holds goes to the left child, so `>`, `>=`, `==` and category lists of
 change the children's sides.
 
 A model object is trusted to be one that treelite built; a checkpoint file (.tl, .treelite) is not:
-it is lifted without treelite, which believes what a file says.
+it is converted without treelite, which believes what a file says.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def convert(model: Any) -> Forest:
     Forest(10 trees, 20 nodes, 30 leaves, 4 features -> 3 outputs, float64, from treelite)
     """
     with naming_file(model):
-        return lift(opened(model))
+        return forest_of(opened(model))
 
 
 def opened(model: Any) -> Source4:
@@ -101,7 +101,7 @@ def opened(model: Any) -> Source4:
     )
 
 
-def lift(model: Source4) -> Forest:
+def forest_of(model: Source4) -> Forest:
     """Return the forest of an open model."""
     header = read_header(model)
     nodes, start = gather(model, header)

@@ -27,7 +27,7 @@ def parse(data: bytes) -> Document:
     FileFormatError
         If it is none of them, truncated, or nested too deeply.
     UnsupportedModelError
-        If the old binary format holds what cannot be lifted.
+        If the old binary format holds what cannot be converted.
     """
     head = data[:64].lstrip()
     if not head.startswith(b"{"):

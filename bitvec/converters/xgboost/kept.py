@@ -100,8 +100,8 @@ def base_score(forest: Forest, objective: str) -> Float32[Array, " n_outputs"] |
 def attributes(forest: Forest, *, same_trees: bool) -> dict[str, str]:
     """Return the model's attributes, with a best iteration that means the trees that are there.
 
-    A scikit-learn wrapper predicts up to its best iteration, which are the trees that were lifted;
-    a Booster has it for information, which other trees outdate.
+    A scikit-learn wrapper predicts up to its best iteration, which are the trees that were
+    converted; a Booster has it for information, which other trees outdate.
     """
     kept = {
         name: text

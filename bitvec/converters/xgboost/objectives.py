@@ -119,7 +119,7 @@ def objective_named(name: str) -> Objective:
     if name not in OBJECTIVES:
         raise UnsupportedModelError(
             f"the objective must be one of {', '.join(sorted(OBJECTIVES))}, got {name[:80]!r}: its "
-            "link functions are not known, so it cannot be lifted exactly."
+            "link functions are not known, so it cannot be converted exactly."
         )
     return OBJECTIVES[name]
 

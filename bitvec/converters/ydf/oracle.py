@@ -15,7 +15,7 @@ from jaxtyping import Float32, Int64
 from bitvec.converters.ydf import schema
 from bitvec.converters.ydf.data_spec import Columns, ColumnType
 from bitvec.converters.ydf.directory import BOOSTED_TREES, ISOLATION_FOREST, RANDOM_FOREST
-from bitvec.converters.ydf.read import Lifted, lift, opened
+from bitvec.converters.ydf.read import Converted, convert_directory, opened
 from bitvec.converters.ydf.tasks import Loss, Task
 from bitvec.converters.ydf.walker import source_trees
 from bitvec.core.arrays import Array
@@ -58,26 +58,26 @@ def oracle_of(model: Any) -> Oracle:
     except ImportError as error:
         raise MissingLibraryError("ydf", "ydf", "Asking a YDF model") from error
     with opened(model) as path:
-        lifted = lift(path)
-        _require_askable(lifted)
-        asked = _Asked(lifted, ydf.load_model(str(path)), _raw_model(ydf, path, lifted))
-    output = lifted.forest.output
-    cut_off = lifted.kind == RANDOM_FOREST and output.is_classifier
+        converted = convert_directory(path)
+        _require_askable(converted)
+        asked = _Asked(converted, ydf.load_model(str(path)), _raw_model(ydf, path, converted))
+    output = converted.forest.output
+    cut_off = converted.kind == RANDOM_FOREST and output.is_classifier
     is_file = isinstance(model, (str, PathLike))
     return Oracle(
         name="ydf",
         version=ydf.__version__,
         raw=asked.raw,
-        leaf_ids=asked.leaves if lifted.missing.as_leaves else None,
+        leaf_ids=asked.leaves if converted.missing.as_leaves else None,
         predict=asked.labels if output.is_classifier else asked.values,
         scores=asked.probabilities if output.is_classifier else None,
-        leaf_values=asked.leaf_values if lifted.kind == BOOSTED_TREES else None,
+        leaf_values=asked.leaf_values if converted.kind == BOOSTED_TREES else None,
         trees=lambda: source_trees(asked.model),
-        n_trees=lifted.forest.n_trees,
-        n_features=lifted.forest.n_features,
-        n_outputs=lifted.forest.n_outputs,
-        of_frame=None if is_file or _reads_bare_codes(lifted.forest) else asked.of_frame(),
-        notes=_notes(lifted, cut_off=cut_off),
+        n_trees=converted.forest.n_trees,
+        n_features=converted.forest.n_features,
+        n_outputs=converted.forest.n_outputs,
+        of_frame=None if is_file or _reads_bare_codes(converted.forest) else asked.of_frame(),
+        notes=_notes(converted, cut_off=cut_off),
     )
 
 
@@ -88,13 +88,13 @@ def _reads_bare_codes(forest: Forest) -> bool:
     return any(books[column] is None for column in columns.tolist())
 
 
-def _require_askable(lifted: Lifted) -> None:
-    if lifted.kind == ISOLATION_FOREST and not lifted.missing.as_leaves:
+def _require_askable(converted: Converted) -> None:
+    if converted.kind == ISOLATION_FOREST and not converted.missing.as_leaves:
         raise UnsupportedModelError(
             "an isolation forest must send missing values alike in `predict` and `predict_leaves`: "
             "its scores cannot be compared otherwise."
         )
-    tests, columns = lifted.forest.tests, lifted.columns
+    tests, columns = converted.forest.tests, converted.columns
     boolean = columns.type[columns.features] == ColumnType.BOOLEAN
     absent = np.isposinf(tests.b) & (tests.relation == Relation.GREATER) & tests.is_one_hot
     if np.any(boolean[tests.feature[absent]]):
@@ -104,14 +104,14 @@ def _require_askable(lifted: Lifted) -> None:
         )
 
 
-def _notes(lifted: Lifted, *, cut_off: bool) -> tuple[str, ...]:
-    columns = lifted.columns
+def _notes(converted: Converted, *, cut_off: bool) -> tuple[str, ...]:
+    columns = converted.columns
     notes = {
         "predictions are those of the engine that YDF takes by itself": True,
         "YDF cuts probabilities off at 1, which a sum may exceed by rounding: where it does so, "
         "the sum was made from the leaves that predict_leaves names": cut_off,
         "predict_leaves sends missing values elsewhere than predict does, so no leaf ids were "
-        "compared": not lifted.missing.as_leaves,
+        "compared": not converted.missing.as_leaves,
         "ydf takes no missing truth values from arrays: they were put as the most frequent": bool(
             np.any(columns.type[columns.features] == ColumnType.BOOLEAN)
         ),
@@ -119,9 +119,9 @@ def _notes(lifted: Lifted, *, cut_off: bool) -> tuple[str, ...]:
     return tuple(note for note, holds in notes.items() if holds)
 
 
-def _raw_model(ydf: Any, path: Path, lifted: Lifted) -> Any:
+def _raw_model(ydf: Any, path: Path, converted: Converted) -> Any:
     """Load a copy whose predictions are raw scores, as far as YDF has such."""
-    if lifted.forest.output.post_transform is PostTransform.EXPONENTIAL:
+    if converted.forest.output.post_transform is PostTransform.EXPONENTIAL:
         # YDF offers no scores of a Poisson regression; under another loss it gives their sums.
         with TemporaryDirectory() as folder:
             copy = Path(folder) / "model"
@@ -130,30 +130,30 @@ def _raw_model(ydf: Any, path: Path, lifted: Lifted) -> Any:
                 header.write(_SQUARED_ERROR)
             return ydf.load_model(str(copy))
     model = ydf.load_model(str(path))
-    if lifted.kind == BOOSTED_TREES and lifted.task == Task.CLASSIFICATION:
+    if converted.kind == BOOSTED_TREES and converted.task == Task.CLASSIFICATION:
         model.set_output_logits(True)
-        if lifted.forest.n_outputs > 1:
+        if converted.forest.n_outputs > 1:
             # Versions differ in whether logits hold the initial predictions of several classes.
-            model.set_initial_predictions(np.zeros(lifted.forest.n_outputs, np.float32))
+            model.set_initial_predictions(np.zeros(converted.forest.n_outputs, np.float32))
     return model
 
 
 class _Asked:
     """A model of ydf, asked in the forest's terms: rows of numbers and codes."""
 
-    def __init__(self, lifted: Lifted, model: Any, raw_model: Any) -> None:
-        self.lifted, self.model, self.raw_model = lifted, model, raw_model
+    def __init__(self, converted: Converted, model: Any, raw_model: Any) -> None:
+        self.converted, self.model, self.raw_model = converted, model, raw_model
 
     def raw(self, X: Array) -> Float32[Array, "batch n_outputs"]:
-        output = self.lifted.forest.output
-        if self.lifted.kind == BOOSTED_TREES:
+        output = self.converted.forest.output
+        if self.converted.kind == BOOSTED_TREES:
             raw = self._ask(self.raw_model, X)
             return raw if output.n_outputs == 1 else raw + output.base_score
-        if self.lifted.kind == ISOLATION_FOREST:
+        if self.converted.kind == ISOLATION_FOREST:
             return self._sum_of_leaves(X)
         raw = self._ask(self.model, X)
         cut = np.flatnonzero(np.any(raw == 1, axis=1))
-        if output.is_classifier and cut.size and self.lifted.missing.as_leaves:
+        if output.is_classifier and cut.size and self.converted.missing.as_leaves:
             total = self._sum_of_leaves(X)[cut]
             agrees = np.all(np.minimum(total, np.float32(1)) == raw[cut], axis=1)
             raw[cut[agrees]] = total[agrees]
@@ -161,13 +161,13 @@ class _Asked:
 
     def of_frame(self) -> FrameAnswers:
         """Return answers to frames, which the library reads itself."""
-        columns = self.lifted.columns
+        columns = self.converted.columns
         boolean = columns.type[columns.features] == ColumnType.BOOLEAN
-        ids = self.lifted.missing.as_leaves
+        ids = self.converted.missing.as_leaves
         return FrameAnswers(
             raw=lambda frame: self.raw(self._completed(frame)),
             leaf_ids=(lambda frame: self.leaves(self._completed(frame))) if ids else None,
-            labels=self.labels if self.lifted.forest.output.is_classifier else None,
+            labels=self.labels if self.converted.forest.output.is_classifier else None,
             truths=tuple(np.flatnonzero(boolean).tolist()),
         )
 
@@ -178,7 +178,7 @@ class _Asked:
         return self._ask(self.model, X)[:, 0]
 
     def labels(self, X: Array) -> Array:
-        classes = self.lifted.forest.output.classes
+        classes = self.converted.forest.output.classes
         assert classes is not None
         if not len(X):
             return classes[0][:0]
@@ -186,7 +186,7 @@ class _Asked:
 
     def leaves(self, X: Array) -> Int64[Array, "batch n_trees"]:
         if not len(X):
-            return np.zeros((0, self.lifted.forest.n_trees), np.int64)
+            return np.zeros((0, self.converted.forest.n_trees), np.int64)
         return np.asarray(self.model.predict_leaves(self._table(X))).astype(np.int64)
 
     def leaf_values(self) -> LeafValues:
@@ -205,14 +205,14 @@ class _Asked:
         return LeafValues(np.array(tree), np.array(leaf), np.array(value, np.float32)[:, None])
 
     def _ask(self, model: Any, X: Array) -> Array:
-        width = self.lifted.forest.n_outputs
+        width = self.converted.forest.n_outputs
         if not len(X):
             return np.zeros((0, width), np.float32)
         answer = model.predict(self._table(X), num_threads=1)
         return np.array(answer, np.float32).reshape(len(X), width)
 
     def _sum_of_leaves(self, X: Array) -> Array:
-        forest = self.lifted.forest
+        forest = self.converted.forest
         v, first = forest.leaves.v, forest.bitvectors.leaf_ptr[:-1]
         total = np.zeros((len(X), forest.n_outputs), np.float32)
         for tree, leaf in enumerate(self.leaves(X).T):
@@ -221,7 +221,7 @@ class _Asked:
 
     def _completed(self, frame: Any) -> Any:
         """Return a frame with made-up columns that ydf asks for beside the features."""
-        columns = self.lifted.columns
+        columns = self.converted.columns
         table = narwhals.from_native(frame, eager_only=True)
         others = sorted(set(range(len(columns.names))) - set(columns.features.tolist()))
         made_up = [
@@ -232,9 +232,10 @@ class _Asked:
         return table.with_columns(*made_up).to_native()
 
     def _made_up(self, column: int) -> Any:
-        words = self.lifted.columns.words.get(column)
+        columns = self.converted.columns
+        words = columns.words.get(column)
         made_up: Any = 0 if words is None else words[-1]
-        return bool(made_up) if self.lifted.columns.type[column] == ColumnType.BOOLEAN else made_up
+        return bool(made_up) if columns.type[column] == ColumnType.BOOLEAN else made_up
 
     def _table(self, X: Any) -> Any:
         """Return rows as the columns that ydf reads; columns that it only asks for are made up.
@@ -243,7 +244,7 @@ class _Asked:
         """
         if not isinstance(X, np.ndarray):
             return X
-        columns = self.lifted.columns
+        columns = self.converted.columns
         table: dict[str, Array] = {}
         for column, name in enumerate(columns.names):
             table[name] = np.full(len(X), self._made_up(column))

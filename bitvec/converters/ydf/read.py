@@ -1,8 +1,8 @@
-"""Lift YDF's models, from model directories or from the library's own objects.
+"""Convert YDF's models, from model directories or from the library's own objects.
 
 Directories are read without the library; an object is saved to a temporary directory, and read the
-same way. What is lifted is what `model.predict` computes by the engine that it takes by itself (see
-`engines`), not by one that `force_engine` or `use_slow_engine` asks for.
+same way. What is converted is what `model.predict` computes by the engine that it takes by itself
+(see `engines`), not by one that `force_engine` or `use_slow_engine` asks for.
 
 * A row goes right (to the positive child) where a number is >= the threshold, a truth value is
   true, or a category is in the set. YDF compares and adds in float32.
@@ -64,7 +64,7 @@ _BELOW_HALF: Final = float(np.nextafter(np.float32(0.5), np.float32(0)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Lifted:
+class Converted:
     """A forest, and what is needed to ask the library about it."""
 
     forest: Forest
@@ -77,7 +77,7 @@ class Lifted:
 
 
 def convert(model: Any) -> Forest:
-    """Lift a YDF model.
+    """Convert a YDF model.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def convert(model: Any) -> Forest:
     >>> forest = convert("model_directory")  # doctest: +SKIP
     """
     with opened(model) as path:
-        return lift(path).forest
+        return convert_directory(path).forest
 
 
 @contextmanager
@@ -124,8 +124,8 @@ def opened(model: Any) -> Iterator[Path]:
         yield path
 
 
-def lift(path: Path) -> Lifted:
-    """Read and lift a model directory."""
+def convert_directory(path: Path) -> Converted:
+    """Read and convert a model directory."""
     directory = read(path)
     columns = read_columns(directory)
     answers = read_answers(directory, columns)
@@ -163,7 +163,7 @@ def lift(path: Path) -> Lifted:
         ),
     )
     label = int(directory.model.ints("label_col_idx", -1)[0])
-    return Lifted(forest, columns, missing, directory.kind, task, label)
+    return Converted(forest, columns, missing, directory.kind, task, label)
 
 
 def _read_nodes(

@@ -63,7 +63,7 @@ def of_growth(grown: GrownTree, leaf_values: Array, n_features: int, *, labels: 
 
 
 def of_forest(forest: Forest, before: CPT) -> CPT:
-    """Return the tree of a forest that was lifted from another one and refined.
+    """Return the tree of a forest that was converted from another one and refined.
 
     As g is never negative, all rows go right at a node whose τ has become negative; refinement has
     removed such nodes with the branch that no row reaches.

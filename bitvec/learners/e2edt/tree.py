@@ -47,7 +47,7 @@ def _rule(rule: Rule) -> LinearRule | NetworkRule:
 
 
 def of_forest(forest: Forest, before: E2EDT) -> E2EDT:
-    """Return the tree of a forest that was lifted from another one and refined.
+    """Return the tree of a forest that was converted from another one and refined.
 
     Each node of it reads the columns of one part of φ, as it did before.
     """

@@ -15,8 +15,8 @@ from bitvec.runtime.predict.cpu.compiling import kernel
 def answers(tree: GrownTree, densities: Densities) -> Float[Array, "n_rows n_outputs"]:
     """Return the expectation of a tree's values under the density of each row.
 
-    Equal to that of its lifted forest but for rounding: a row's masses are multiplied node by node,
-    all rows of a node at once, where the forest's engine follows row by row.
+    Equal to that of its converted forest but for rounding: a row's masses are multiplied node by
+    node, all rows of a node at once, where the forest's engine follows row by row.
     """
     n_features, n_rows, n_edges = densities.at.shape
     return expected(

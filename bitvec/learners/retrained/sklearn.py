@@ -27,12 +27,12 @@ def _model_has(name: str) -> Callable[[Any], bool]:
 
 
 class RetrainedClassifier(ClassifierMixin, Retrained):  # type: ignore[misc]
-    """A classifier of trees: fitted, lifted, and retrained end to end, chosen by rows held out.
+    """A classifier of trees: fitted, converted, and retrained end to end, chosen by rows held out.
 
     Parameters
     ----------
     model : estimator, optional
-        A classifier that `bitvec.convert` lifts, unfitted: of scikit-learn, xgboost, LightGBM or
+        A classifier that `bitvec.convert` accepts, unfitted: of scikit-learn, xgboost, LightGBM or
         CatBoost. By default a decision tree of 8 levels grown by entropy, whose topology retrains
         best. Seeds that it does not set itself are drawn from `random_state`.
     trainable : names or mapping, optional
@@ -92,7 +92,7 @@ class RetrainedClassifier(ClassifierMixin, Retrained):  # type: ignore[misc]
 
 
 class RetrainedRegressor(RegressorMixin, Retrained):  # type: ignore[misc]
-    """A regressor of trees: fitted, lifted, and retrained end to end, chosen by rows held out.
+    """A regressor of trees: fitted, converted, and retrained end to end, chosen by rows held out.
 
     Parameters and attributes are those of `RetrainedClassifier`, without classes; the default model
     is a decision tree of 8 levels.

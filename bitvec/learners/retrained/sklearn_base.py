@@ -1,4 +1,4 @@
-"""The estimator that both tasks share: hold rows out, fit on the rest, lift, and retrain."""
+"""The estimator that both tasks share: hold rows out, fit on the rest, convert, and retrain."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Retrained(BaseEstimator):  # type: ignore[misc]
         InputError
             If X, y, weights or a parameter is out of place.
         UnsupportedModelError
-            If the model cannot be lifted, or its forest not be relaxed.
+            If the model cannot be converted, or its forest not be relaxed.
 
         Warns
         -----

@@ -39,7 +39,7 @@ class TAOResult:
     Parameters
     ----------
     tree : TAO
-        The native tree; `bitvec.convert` lifts it. A classifier's leaf holds 1 for its label.
+        The native tree, for `bitvec.convert`. A classifier's leaf holds 1 for its label.
     objective : float
         Of the tree before pruning, which changes no training row's prediction.
     history : tuple of Iteration

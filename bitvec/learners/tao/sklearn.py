@@ -40,7 +40,7 @@ class TAOClassifier(NativeClassifier, TAOEstimator):
     start : "auto", "cart", "oblique_cart", "random", TAO or Forest
         "auto" is "cart" for axis-aligned trees and "random" for oblique ones. "oblique_cart" takes
         the best of coordinate descents from `restarts` random hyperplanes; "random" is complete.
-        A tree of another library is lifted first, by `bitvec.convert`, and of an estimator its
+        A tree of another library is converted first, by `bitvec.convert`, and of an estimator its
         `forest_` is passed, which clones keep.
     penalty : "l1" or "l2"
         Of the support vector machines at oblique nodes; "l1" gives sparse ones.
@@ -206,7 +206,7 @@ class TAORegressor(RegressorMixin, TAOEstimator):  # type: ignore[misc]
     start : "auto", "cart", "oblique_cart", "random", TAO or Forest
         "auto" is "cart" for axis-aligned trees and "random" for oblique ones. "oblique_cart" takes
         the best of coordinate descents from `restarts` random hyperplanes; "random" is complete.
-        A tree of another library is lifted first, by `bitvec.convert`, and of an estimator its
+        A tree of another library is converted first, by `bitvec.convert`, and of an estimator its
         `forest_` is passed, which clones keep.
     penalty : "l1" or "l2"
         Of the support vector machines at oblique nodes; "l1" gives sparse ones.

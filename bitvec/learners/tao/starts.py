@@ -11,7 +11,7 @@ from jaxtyping import Float64
 from bitvec.converters.native import tao
 from bitvec.converters.native.fitted_estimators import is_estimator, is_fitted
 from bitvec.converters.native.native_tree import NativeTree
-from bitvec.converters.native.read import convert as lift_native
+from bitvec.converters.native.read import convert as convert_native
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.errors import InputError, UnsupportedModelError
@@ -165,9 +165,9 @@ def _forest_of(start: Any) -> Forest:
     if isinstance(start, Forest):
         return start
     if isinstance(start, tao.TAO):
-        return tao.lift(start)
+        return tao.convert_tree(start)
     if isinstance(start, NativeTree):
-        return lift_native(start)
+        return convert_native(start)
     if is_estimator(start):
         if not is_fitted(start):
             raise InputError(
@@ -179,11 +179,11 @@ def _forest_of(start: Any) -> Forest:
     if type(start).__module__.startswith("sklearn."):
         from bitvec.converters.sklearn.read import convert
 
-        lifted: Forest = convert(start)
-        return lifted
+        converted: Forest = convert(start)
+        return converted
     raise InputError(
         f"`start` must be one of {', '.join(STARTS)}, a TAO tree, a Forest or a fitted "
-        f"scikit-learn tree, got {type(start).__name__}: lift other models with bitvec.convert."
+        f"scikit-learn tree, got {type(start).__name__}: convert other models with bitvec.convert."
     )
 
 

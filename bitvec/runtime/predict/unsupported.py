@@ -1,4 +1,4 @@
-"""Values that the source library refuses, and a forest lifted from it therefore too.
+"""Values that the source library refuses, and a forest converted from it therefore too.
 
 A converter marks them in `source.metadata`: "refuses_missing" and "refuses_infinite" (scikit-learn;
 its check runs on X as cast to the forest's dtype).
@@ -74,15 +74,16 @@ class RefusedValues:
             return
         if self.missing and math.isnan(least):
             raise InputError(
-                f"Input X contains NaN: {self.model}, which the forest was lifted from, does not "
-                "accept missing values, so fill them in first."
+                f"Input X contains NaN: {self.model}, which the forest was converted from, does "
+                "not accept missing values, so fill them in first."
             )
         with np.errstate(over="ignore"):
             infinite = self.infinite and bool(np.isinf(X.astype(self.dtype, copy=False)).any())
         if infinite:
             raise InputError(
                 f"Input X contains infinity or a value too large for {self.dtype}: {self.model}, "
-                "which the forest was lifted from, does not accept it, so clip or drop such rows."
+                "which the forest was converted from, does not accept it, so clip or drop such "
+                "rows."
             )
 
     @property

@@ -62,7 +62,7 @@ class Certificate:
     oracle, oracle_version : str
         The library that answered.
     source, source_version : str or None
-        The library that the forest was lifted from, as it was at the lift.
+        The library that the forest was converted from, as it was then.
     exact : bool
         Whether raw scores must be equal bit for bit.
     allowed_difference : float or None

@@ -29,7 +29,7 @@ def require_same_sizes(forest: Forest, oracle: Oracle) -> None:
         if other is not None and other != own:
             raise InputError(
                 f"the {oracle.name} model must have as many {name} as the forest, {own}, got "
-                f"{other}: pass the model that the forest was lifted from or exported to."
+                f"{other}: pass the model that the forest was converted from or exported to."
             )
 
 

@@ -33,7 +33,7 @@ def annulus(n: int, seed: int) -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize("refine", [0, 40])
-def test_the_lifted_forest_is_certified_and_predicts_what_the_tree_predicts(refine: int) -> None:
+def test_the_converted_forest_is_certified_and_predicts_what_the_tree_predicts(refine: int) -> None:
     X, y = WINE
     for model, target in (
         (CPTClassifier(**{**QUICK, "refine": refine}), NAMES[y]),
@@ -132,7 +132,7 @@ def test_a_ring_is_learned_with_and_without_the_prior(prior: str) -> None:
     assert model.score(X, y) > 0.9
 
 
-def test_the_tree_of_a_lifted_forest_is_the_tree() -> None:
+def test_the_tree_of_a_converted_forest_is_the_tree() -> None:
     X, y = WINE
     tree = CPTClassifier(**QUICK).fit(X, y).tree_
     again = of_forest(bitvec.convert(tree), tree)

@@ -55,7 +55,7 @@ def test_passes_the_checks_of_scikit_learn(estimator: Any, check: Any) -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"refine": 15}, {"joint": 15}, {"bootstrap": True}])
-def test_the_lifted_forest_is_certified_and_is_the_mean_of_its_trees(options: Any) -> None:
+def test_the_converted_forest_is_certified_and_is_the_mean_of_its_trees(options: Any) -> None:
     X, y = WINE
     for model, target in (
         (E2EDFClassifier(**{**QUICK, **options}), NAMES[y]),

@@ -26,7 +26,7 @@ NAMES = np.array(["a", "b", "c"])
 
 
 @pytest.mark.parametrize("refine", [0, 40])
-def test_the_lifted_forest_is_certified_and_predicts_what_the_tree_predicts(refine: int) -> None:
+def test_the_converted_forest_is_certified_and_predicts_what_the_tree_predicts(refine: int) -> None:
     X, y = WINE
     for model, target in (
         (E2EDTClassifier(**{**QUICK, "refine": refine}), NAMES[y]),
@@ -81,7 +81,7 @@ def test_refinement_gains_where_greedy_growth_falls_short() -> None:
     assert model.tree_.gamma > 1
 
 
-def test_the_tree_of_a_lifted_forest_is_the_tree() -> None:
+def test_the_tree_of_a_converted_forest_is_the_tree() -> None:
     X, y = WINE
     tree = E2EDTClassifier(**QUICK).fit(X, y).tree_
     again = of_forest(bitvec.convert(tree), tree)

@@ -1,4 +1,4 @@
-"""Nodes that ask a network: lifted as a feature map, exact, refined with it, saved with it."""
+"""Nodes that ask a network: converted as a feature map, exact, refined with it, saved with it."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ SPLITS: dict[str, Any] = {
 
 @pytest.mark.parametrize("refine", [0, 12])
 @pytest.mark.parametrize("split", SPLITS.values(), ids=SPLITS)
-def test_the_tree_decides_bit_for_bit_as_its_lifted_forest(split: Any, refine: int) -> None:
+def test_the_tree_decides_bit_for_bit_as_its_converted_forest(split: Any, refine: int) -> None:
     for make, target in ((E2EDTClassifier, y), (E2EDTRegressor, X[:, 20] * y)):
         if make is E2EDTRegressor and refine:
             continue

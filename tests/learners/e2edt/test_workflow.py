@@ -92,7 +92,7 @@ each_network = among(NETWORKS)
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """A model, the rows it was fitted to, its native tree or forest, and its lifted forest."""
+    """A model, the rows it was fitted to, its native tree or forest, and its converted forest."""
 
     model: Any
     X: Array
@@ -120,7 +120,7 @@ def rows(X: Array, seed: int = 0) -> Array:
 
 
 @each_model
-def test_the_lifted_forest_is_certified(name: str) -> None:
+def test_the_converted_forest_is_certified(name: str) -> None:
     one = fitted(name)
     certificate = bitvec.certify(one.forest, one.native, one.X)
     assert certificate.passed, certificate.summary()

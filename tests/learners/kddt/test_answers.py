@@ -1,4 +1,4 @@
-"""The answers that score bandwidths are those of the lifted tree."""
+"""The answers that score bandwidths are those of the converted tree."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bitvec.learners.kddt.tree import Limits, grow_tree, native
 
 @given(samples(densities=("constant", "by location")), st.booleans())
 @settings(max_examples=20)
-def test_answers_are_those_of_the_lifted_tree(sample, soft):
+def test_answers_are_those_of_the_converted_tree(sample, soft):
     tree = grow_tree(
         sample.densities,
         events_of(sample.densities),

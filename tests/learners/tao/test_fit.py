@@ -28,7 +28,7 @@ def objectives(result):
 
 
 @pytest.mark.parametrize(("start", "oblique"), [*STARTS, ("oblique_cart", True)])
-def test_the_lifted_tree_predicts_what_the_native_one_does(start, oblique):
+def test_the_converted_tree_predicts_what_the_native_one_does(start, oblique):
     x, y = IRIS
     result = fit_tao(x, y, depth=3, start=start, oblique=oblique)
     rows = np.concatenate([x, x + 0.05, np.random.default_rng(0).standard_normal((50, 4)) * 3])

@@ -190,7 +190,7 @@ def test_verbose_prints_each_pass(capsys):
     assert f"objective {model.objective_ / 150:.6g} a row" in told[-1]
 
 
-def test_a_lifted_tree_and_a_fitted_one_are_starts():
+def test_a_converted_tree_and_a_fitted_one_are_starts():
     X, y = WINE
     cart = DecisionTreeClassifier(max_depth=2, random_state=0).fit(X, y)
     model = TAOClassifier(start=bitvec.convert(cart)).fit(X, y)

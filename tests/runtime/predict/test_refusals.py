@@ -1,4 +1,4 @@
-"""What scikit-learn refuses to predict from, a forest lifted from it refuses too, and no more."""
+"""Input that scikit-learn refuses: a forest converted from it refuses the same, and no more."""
 
 from __future__ import annotations
 

@@ -176,7 +176,7 @@ def stump(b, relation: Relation, v=(1.0, 2.0), dtype=np.float64) -> SourceTrees:
     )
 
 
-def lifted(b: float, relation: Relation, ids=(3, 4)) -> Forest:
+def converted(b: float, relation: Relation, ids=(3, 4)) -> Forest:
     forest = Forest.from_matrices([[1.0]], [0.0], [[0], [1]], [1.0, 2.0])
     tests = axis_aligned([0], np.array([b], np.float32), relation=relation)
     return replace(forest, tests=tests, source=Source("a", "1", leaf_id=np.array(ids)))
@@ -200,7 +200,7 @@ def test_wide_thresholds_are_compared_as_narrow_rows_meet_them(
     wide, relation, narrow, narrow_relation
 ):
     trees = stump(wide, relation)
-    assert proved(lifted(narrow, narrow_relation), trees).holds
+    assert proved(converted(narrow, narrow_relation), trees).holds
     near = np.float32(narrow) + np.float32(0)
     ulps = [near]
     for towards in (-np.inf, np.inf):
@@ -209,12 +209,12 @@ def test_wide_thresholds_are_compared_as_narrow_rows_meet_them(
     X = np.array([*ulps, -np.inf, np.inf, np.nan], np.float32)[:, None]
     for other in Relation:
         for b in ulps:
-            forest = lifted(float(b), other)
+            forest = converted(float(b), other)
             assert proved(forest, trees).holds == (not differs(forest, trees, X).any())
 
 
 def test_leaf_ids_are_part_of_the_proof_unless_left_out():
-    trees, forest = stump(0.5, Relation.GREATER), lifted(0.5, Relation.GREATER, ids=(4, 3))
+    trees, forest = stump(0.5, Relation.GREATER), converted(0.5, Relation.GREATER, ids=(4, 3))
     found = proved(forest, trees).differences
     assert [difference.expected for difference in found] == [
         "node 0, x0 > 0.5; leaf 3: [1.]",
@@ -237,7 +237,7 @@ def test_leaf_ids_are_part_of_the_proof_unless_left_out():
     ],
 )
 def test_what_the_library_states_is_compared_bit_by_bit(name, right, wrong):
-    forest, trees = lifted(0.5, Relation.GREATER), stump(0.5, Relation.GREATER)
+    forest, trees = converted(0.5, Relation.GREATER), stump(0.5, Relation.GREATER)
     assert proved(forest, replace(trees, stated={name: right})).holds
     (difference,) = proved(forest, replace(trees, stated={name: wrong})).differences
     assert difference.expected.startswith(name)
@@ -245,7 +245,7 @@ def test_what_the_library_states_is_compared_bit_by_bit(name, right, wrong):
 
 
 def test_labels_of_three_kinds_are_three_labels():
-    forest, trees = lifted(0.5, Relation.GREATER), stump(0.5, Relation.GREATER)
+    forest, trees = converted(0.5, Relation.GREATER), stump(0.5, Relation.GREATER)
     kinds = [np.array([0, 1]), np.array([False, True]), np.array(["0", "1"]), np.array([0.0, 1.0])]
     for ours in kinds:
         labelled = replace(forest, output=replace(forest.output, classes=(ours,)))
@@ -265,7 +265,7 @@ def test_labels_of_three_kinds_are_three_labels():
 )
 def test_other_sizes_are_differences(change, word):
     trees = replace(stump(0.5, Relation.GREATER), **change)
-    (difference,) = proved(lifted(0.5, Relation.GREATER), trees).differences
+    (difference,) = proved(converted(0.5, Relation.GREATER), trees).differences
     assert difference.expected == word
 
 
@@ -276,7 +276,7 @@ def test_trees_that_take_too_long_to_compare_are_refused(monkeypatch):
     trees = replace(
         stump(0.5, Relation.GREATER), tests=asked, left=np.array([~0, ~0]), right=np.array([1, ~1])
     )
-    forest = lifted(0.5, Relation.GREATER)
+    forest = converted(0.5, Relation.GREATER)
     assert "more than 0 steps" in str(proved(forest, trees).refused)
     monkeypatch.setattr(proof, "STEPS", 100)
     assert proved(forest, trees).holds
@@ -284,11 +284,11 @@ def test_trees_that_take_too_long_to_compare_are_refused(monkeypatch):
 
 def test_a_cycle_in_the_source_ends_in_a_refusal():
     trees = replace(stump(0.5, Relation.GREATER), right=np.array([0]))
-    result = proved(lifted(0.5, Relation.GREATER), trees)
+    result = proved(converted(0.5, Relation.GREATER), trees)
     assert not result.holds
     assert "steps" in str(result.refused)
 
 
 def test_a_forest_without_trees_is_proved():
-    none = lifted(0.5, Relation.GREATER).take([])
+    none = converted(0.5, Relation.GREATER).take([])
     assert proved(none, of_forest(none)).holds

@@ -75,7 +75,7 @@ def test_ties_and_weights_of_any_forest_are_the_references(form, drawn, seed):
         assert raw.tobytes() == expected.tobytes()
 
 
-def test_a_file_of_the_operator_lifts_again(boosted):
+def test_a_file_of_the_operator_converts_again(boosted):
     model, X = boosted
     forest = bitvec.convert(onnx_model(bitvec.convert(model), OnnxOptions(form="tree_ensemble")))
     assert forest.output.aggregate is Aggregate.WEIGHTED_MEDIAN
