@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
@@ -28,6 +27,7 @@ from bitvec.verify.progress import progress as bar
 from bitvec.verify.renumbering import renumbered, with_written_trees
 
 if TYPE_CHECKING:
+    from bitvec.runtime.predict.torch.hard_forest import HardForest
     from bitvec.runtime.train.relax.module import SoftForest
     from bitvec.runtime.train.relax.relaxations import Relaxation
 
@@ -235,41 +235,81 @@ def _narrowed(forest: Forest, other: Oracle) -> tuple[Forest, Oracle]:
     return narrow_tests(forest), replace(other, notes=(*other.notes, note))
 
 
+@overload
 def to_torch(
     forest: Forest,
-    relaxation: str | Relaxation = "sigmoid",
+    relaxation: None = None,
     *,
-    trainable: Iterable[str] | Mapping[str, Any] = ("S", "b", "v"),
-    gamma: float = 1.0,
-    dtype: Any = None,
-    leaves: Literal["values", "logits"] = "values",
+    output: Literal["raw", "probabilities", "label", "leaves"] = "raw",
+    form: Literal["auto", "matrix", "perfect", "levels"] = "auto",
     device: Any = None,
-    routing: Literal["auto", "dense", "sparse"] = "auto",
+) -> HardForest: ...
+
+
+@overload
+def to_torch(
+    forest: Forest,
+    relaxation: str | Relaxation,
+    *,
+    trainable: Iterable[str] | Mapping[str, Any] | None = None,
+    gamma: float | None = None,
+    dtype: Any = None,
+    leaves: Literal["values", "logits"] | None = None,
+    device: Any = None,
+    routing: Literal["auto", "dense", "sparse"] | None = None,
     tree_chunk: int | None = None,
-) -> SoftForest:
-    """Relax a forest into a torch module whose parameters are its arrays.
+) -> SoftForest: ...
+
+
+def to_torch(
+    forest: Forest,
+    relaxation: str | Relaxation | None = None,
+    *,
+    output: str = "raw",
+    form: str = "auto",
+    trainable: Iterable[str] | Mapping[str, Any] | None = None,
+    gamma: float | None = None,
+    dtype: Any = None,
+    leaves: str | None = None,
+    device: Any = None,
+    routing: str | None = None,
+    tree_chunk: int | None = None,
+) -> HardForest | SoftForest:
+    """Make a torch module of a forest: its exact answers, or a relaxation that can be trained.
+
+    Without a relaxation the module is hard: it takes tensors in the forest's dtype and gives the
+    answers of `compile(forest)`, leaves and raw scores bit for bit, without a gradient, and
+    `torch.compile` and `torch.export` take it. `output` and `form` are options of this module,
+    `device` of both, all others of relaxations.
 
     Parameters
     ----------
-    relaxation : str or Relaxation
+    relaxation : str or Relaxation, optional
         A gate for the tests with the product along each path: "sigmoid", "smooth_step",
         "noisy_or", "kernel", "straight_through"; or a map of the leaves' scores: "softmax",
         "sparsemax" and "entmax15", of two-sided margins or, with "_ternary" behind the name, of
         D(2s − 1) − depth, and "index_sparsemax". A `bitvec.runtime.train.relax.Relaxation` names
         gate, map and score apart. Each tends to the hard forest as gamma rises.
+    output : "raw", "probabilities", "label" or "leaves"
+        Answers of a hard module: raw scores (batch, n_outputs); probabilities (batch, n_classes)
+        and labels (batch,) of a classifier, texts by their index in the module's `classes`; or leaf
+        numbers within each tree, int64 (batch, n_trees).
+    form : "auto", "matrix", "perfect" or "levels"
+        How trees run in a hard module: by products with B, padded to one depth, or level by level.
     trainable : names among "S", "b", "v", "r", "base_score", "phi", or a mapping from them
-        What may move; all else comes back from `from_torch` bit for bit. While S may not move,
-        axis-aligned tests stay axis-aligned; "phi" is the feature map. In a mapping, "all",
-        {"levels": depths} or {"nodes": mask or positions} of S, b and r, and {"leaves": mask or
-        positions} of v.
+        What may move, S, b and v if not given; all else comes back from `from_torch` bit for bit.
+        While S may not move, axis-aligned tests stay axis-aligned; "phi" is the feature map. In a
+        mapping, "all", {"levels": depths} or {"nodes": mask or positions} of S, b and r, and
+        {"leaves": mask or positions} of v.
     gamma : float
-        Steepness, in units of each node's margin standard deviation once `calibrate(X)` has
-        measured it, else of the margin itself.
+        Steepness, 1 if not given, in units of each node's margin standard deviation once
+        `calibrate(X)` has measured it, else of the margin itself.
     dtype : torch.dtype, optional
         In which the module computes: torch.float32 if not given, torch.float64, or torch.bfloat16,
         whose parameters and sums over leaves are float32.
     leaves : "values" or "logits"
-        What the parameter `v` holds; with logits, leaf vectors are their softmax.
+        What the parameter `v` holds, values if not given; with logits, leaf vectors are their
+        softmax.
     device : torch.device or str, optional
         The CPU if not given.
     routing : "auto", "dense" or "sparse"
@@ -282,17 +322,17 @@ def to_torch(
 
     Returns
     -------
-    SoftForest
-        Calling it on rows returns raw scores, (batch, n_outputs), differentiable in its parameters,
-        and in rows that are a tensor which requires a gradient, as after a layer that trains. What
-        would lose such a gradient, as a feature map that stays, is refused.
+    HardForest or SoftForest
+        Calling a SoftForest on rows returns raw scores, (batch, n_outputs), differentiable in its
+        parameters, and in rows that are a tensor which requires a gradient, as after a layer that
+        trains. What would lose such a gradient, as a feature map that stays, is refused.
 
     Raises
     ------
     InputError
         If an option is out of place, or parts of a relaxation do not go together.
     UnsupportedModelError
-        If the forest cannot be relaxed.
+        If the forest cannot be relaxed, or tensor operations do not hold it.
     MissingLibraryError
         If torch is not installed.
 
@@ -300,7 +340,10 @@ def to_torch(
     --------
     >>> from bitvec.core.forest import Forest
     >>> stump = Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
-    >>> to_torch(stump)([[0.5, 9.0], [1.5, 9.0]]).tolist()
+    >>> import torch
+    >>> to_torch(stump)(torch.tensor([[0.5, 9.0], [1.5, 9.0]], dtype=torch.float64)).tolist()
+    [[10.0], [20.0]]
+    >>> to_torch(stump, "sigmoid")([[0.5, 9.0], [1.5, 9.0]]).tolist()
     [[15.0], [17.3106]]
 
     Beyond its band a smooth step is the hard test, and what may not move has no gradient:
@@ -319,18 +362,30 @@ def to_torch(
     >>> to_torch(stump, sharp, tree_chunk=1).memberships([[0.7, 9.0]]).tolist()
     [[0.6, 0.4]]
     """
+    soft = {
+        "trainable": trainable,
+        "gamma": gamma,
+        "dtype": dtype,
+        "leaves": leaves,
+        "routing": routing,
+        "tree_chunk": tree_chunk,
+    }
+    given = {name: value for name, value in soft.items() if value is not None}
+    if relaxation is None:
+        require_forest(forest)
+        if given:
+            raise InputError(
+                f"`{next(iter(given))}` must be left out without a relaxation, got "
+                f'{next(iter(given.values()))!r}: name one, as in to_torch(forest, "sigmoid").'
+            )
+        from bitvec.runtime.predict.torch.hard_forest import HardForest
+
+        return HardForest(forest, output=output, form=form, device=device)
+    for name, value, only in (("output", output, "raw"), ("form", form, "auto")):
+        if value != only:
+            raise InputError(
+                f"`{name}` must be {only!r} with a relaxation, got {value!r}: leave it out."
+            )
     from bitvec.runtime.train.relax.module import SoftForest
 
-    relax = SoftForest.from_forest
-    if dtype is not None:
-        relax = partial(relax, dtype=dtype)
-    return relax(
-        forest,
-        relaxation,
-        trainable=trainable,
-        gamma=gamma,
-        leaves=leaves,
-        device=device,
-        routing=routing,
-        tree_chunk=tree_chunk,
-    )
+    return SoftForest.from_forest(forest, relaxation, device=device, **given)

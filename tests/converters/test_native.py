@@ -370,7 +370,7 @@ def test_relaxed_and_hardened_native_tree_is_what_it_was(native: Any) -> None:
     forest = convert(native)
     if forest.leaves.linear is not None:
         return
-    hard = bitvec.from_torch(bitvec.to_torch(forest))
+    hard = bitvec.from_torch(bitvec.to_torch(forest, "sigmoid"))
     assert bitvec.files.identical(dataclasses.replace(hard, source=forest.source), forest)
 
 

@@ -82,7 +82,7 @@ def test_a_machine_or_soft_forest_where_a_forest_must_be_is_told_how_to_become_o
     except ImportError:
         pass
     else:
-        models.append(bitvec.to_torch(stump()))
+        models.append(bitvec.to_torch(stump(), "sigmoid"))
     remedies = {"DecisionMachine": "core.machine.to_forest", "SoftForest": "from_torch"}
     for model in models:
         name = type(model).__name__

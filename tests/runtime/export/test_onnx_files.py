@@ -209,7 +209,7 @@ def test_soft_models_and_machines_are_exported_too(tmp_path, boosters):
     pytest.importorskip("onnxscript")
     forest = boosters["float32"]
     X = np.random.default_rng(0).normal(size=(5, forest.n_features)).astype(F32) * 20
-    soft = bitvec.to_torch(forest, gamma=2.0).calibrate(X)
+    soft = bitvec.to_torch(forest, "sigmoid", gamma=2.0).calibrate(X)
     path = bitvec.export(soft, tmp_path / "soft.onnx", outputs=["raw"])
     facts = metadata(onnx.load(path))
     assert (facts["bitvec.form"], facts["bitvec.gamma"]) == ("soft", "2.0")

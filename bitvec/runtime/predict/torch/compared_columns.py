@@ -120,8 +120,13 @@ def _codes(tests: DeviceTests, sets: _Sets, x: Tensor) -> Tensor:
     return code.masked_fill_(is_missing(tests, x, rule), other + 1)
 
 
-def lay_out(forest: Forest, depth: Array, device: torch.device) -> ComparedColumns:
-    """Return the compared columns of a forest; `depth` is that of each tree, (n_trees,)."""
+def lay_out(
+    forest: Forest, depth: Array, device: torch.device, *, all_ahead: bool = False
+) -> ComparedColumns:
+    """Return the compared columns of a forest; `depth` is that of each tree, (n_trees,).
+
+    With `all_ahead`, every node has a column, whatever it costs.
+    """
     tests, B = forest.tests, forest.bitvectors
     on_device = to_device(tests, forest.inputs.missing_sentinel, device)
     tree = B.tree_of_node
@@ -135,7 +140,7 @@ def lay_out(forest: Forest, depth: Array, device: torch.device) -> ComparedColum
     in_table = _fits_a_table(forest, feature)
     decided = ~(compares | in_table)
     n_decided = np.bincount(tree, decided, minlength=B.n_trees)
-    decides_ahead = n_decided <= DECIDED * depth
+    decides_ahead = (n_decided <= DECIDED * depth) | all_ahead
     laid_out = decides_ahead[tree]
     n_columns = forest.n_features
     if forest.feature_map is not None:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
+from bitvec.core.structure import Bitvectors
 from bitvec.runtime.predict.torch import forms
 from bitvec.runtime.predict.torch.compared_columns import ComparedColumns
 from bitvec.runtime.predict.torch.flat_trees import FlatTrees, flatten
@@ -20,7 +21,9 @@ from bitvec.runtime.predict.torch.matrix import MatrixTrees, multiply
 from bitvec.runtime.predict.torch.padded_trees import PerfectTrees, pad
 from bitvec.runtime.predict.torch.path_traversal import PathTrees, follow
 
-Trees = MatrixTrees | PathTrees | PerfectTrees | FlatTrees
+Tables = MatrixTrees | PerfectTrees | FlatTrees
+"""Trees of plain comparisons of compared columns."""
+Trees = Tables | PathTrees
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +88,33 @@ class Group:
         return self.slot_value.numpy()
 
 
+def build(
+    B: Bitvectors,
+    depth: Array,
+    compared: ComparedColumns,
+    choice: Choice,
+    device: torch.device,
+) -> list[Tables]:
+    """Return the tables of all trees but those that are followed node by node."""
+    node_column, b = compared.node_column, compared.b
+    parts: list[Tables] = []
+    for accepts_equal in (False, True):
+        alike = compared.accepts_equal == accepts_equal
+
+        def of(form: str, alike: Array = alike) -> Array:
+            trees = choice.trees(form)
+            return trees[alike[trees]]
+
+        trees = of(forms.MATRIX)
+        if trees.size:
+            parts += multiply(B, trees, node_column, b, accepts_equal, device)
+        for form, make in ((forms.PERFECT, pad), (forms.LEVELS, flatten)):
+            trees = of(form)
+            if trees.size:
+                parts.append(make(B, trees, depth, node_column, b, accepts_equal, device))
+    return parts
+
+
 def group_trees(
     forest: Forest,
     depth: Array,
@@ -101,22 +131,8 @@ def group_trees(
     scalars : callable, optional
         What slots add, given their leaves: see `Sums.scalars`.
     """
-    B, node_column, b = forest.bitvectors, compared.node_column, compared.b
-    parts: list[Trees] = []
-    for accepts_equal in (False, True):
-        alike = compared.accepts_equal == accepts_equal
-
-        def of(form: str, alike: Array = alike) -> Array:
-            trees = choice.trees(form)
-            return trees[alike[trees]]
-
-        trees = of(forms.MATRIX)
-        if trees.size:
-            parts += multiply(B, trees, node_column, b, accepts_equal, device)
-        for form, build in ((forms.PERFECT, pad), (forms.LEVELS, flatten)):
-            trees = of(form)
-            if trees.size:
-                parts.append(build(B, trees, depth, node_column, b, accepts_equal, device))
+    B = forest.bitvectors
+    parts: list[Trees] = [*build(B, depth, compared, choice, device)]
     trees = choice.trees(forms.PATHS)
     if trees.size:
         parts.append(follow(B, trees, compared.tests, device))

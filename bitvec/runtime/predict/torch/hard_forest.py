@@ -1,0 +1,184 @@
+"""A hard forest as a torch module: tensors in, exact answers out, for compilers of graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from bitvec.core import tree_paths
+from bitvec.core.forest import Forest, require_forest
+from bitvec.errors import InputError, UnsupportedModelError
+from bitvec.runtime.predict.torch import devices, forms
+from bitvec.runtime.predict.torch.compared_columns import lay_out
+from bitvec.runtime.predict.torch.groups import build
+from bitvec.runtime.predict.torch.hard_columns import HardColumns
+from bitvec.runtime.predict.torch.hard_links import Labels, Probabilities
+from bitvec.runtime.predict.torch.hard_sums import HardSums
+from bitvec.runtime.predict.torch.hard_trees import HardTrees
+
+OUTPUTS = ("raw", "probabilities", "label", "leaves")
+
+
+class HardForest(nn.Module):
+    """A hard forest over tensors, whose raw scores and leaves are the reference's bit for bit.
+
+    All that it holds are buffers, and no step depends on the values of rows, so that
+    `torch.compile(fullgraph=True)` and `torch.export.export` with a dynamic batch take it.
+
+    Parameters
+    ----------
+    forest : Forest
+        Without a prediction kernel or a feature map.
+    output : {"raw", "probabilities", "label", "leaves"}
+        Raw scores F (batch, n_outputs); probabilities (batch, n_classes) of a classifier; its
+        labels (batch,), where texts are given by their index in `classes`; or int64
+        (batch, n_trees), leaf numbers within each tree.
+    form : {"auto", "matrix", "perfect", "levels"}
+        How trees run: as products with B, padded to a full depth, or level by level. Trees that
+        the form cannot hold run level by level.
+    device : torch.device or str, optional
+        The CPU if not given.
+
+    Attributes
+    ----------
+    dtype : torch.dtype
+        Of rows, the one in which the forest compares; `.half()`, `.double()` and the like move the
+        module but do not round it.
+    classes : numpy array or None
+        Labels of a classifier of one target.
+
+    Raises
+    ------
+    InputError
+        If an option is unknown, or the forest is no classifier where it must be.
+    UnsupportedModelError
+        If tensor operations do not hold the forest.
+
+    Notes
+    -----
+    Probabilities are within a few units in the last place of the source's, whose exponential
+    differs from torch's; so a label that rests on probabilities may differ where two of them are
+    as close. Compiled for a GPU, products and sums may be fused, which rounds once instead of
+    twice: answers of oblique and polytope nodes, linear leaves and scaled sums may differ there.
+    Threads that take subnormal numbers for zero (`torch.set_flush_denormal(True)`) decide
+    otherwise about them.
+
+    Examples
+    --------
+    >>> stump = Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
+    >>> HardForest(stump)(torch.tensor([[0.0, 9.0], [1.0, 9.0]], dtype=torch.float64)).tolist()
+    [[10.0], [20.0]]
+    """
+
+    first_leaf: Tensor
+
+    def __init__(
+        self,
+        forest: Forest,
+        *,
+        output: str = "raw",
+        form: str = "auto",
+        device: torch.device | str | None = None,
+    ) -> None:
+        super().__init__()
+        require_forest(forest)
+        if output not in OUTPUTS:
+            raise InputError(
+                f"`output` must be one of {', '.join(OUTPUTS)}, got {output!r}: choose one of them."
+            )
+        _require_held(forest)
+        place, cpu = devices.find(device), torch.device("cpu")
+        B = forest.bitvectors
+        depth = np.zeros(0, np.int64)
+        if B.n_trees:
+            depth = np.maximum.reduceat(tree_paths.leaf_depth(B), B.leaf_ptr[:-1])
+        compared = lay_out(forest, depth, cpu, all_ahead=True)
+        choice = forms.choose(B, depth, compared.decides_ahead, form, place.type)
+        self.output, self.n_features = output, forest.n_features
+        self.dtype: torch.dtype = getattr(torch, str(forest.dtype))
+        classes = forest.output.classes
+        self.classes = classes[0] if classes is not None and len(classes) == 1 else None
+        self.columns = HardColumns(forest, compared)
+        self.trees = HardTrees(build(B, depth, compared, choice, cpu))
+        self.register_buffer("first_leaf", torch.tensor(B.leaf_ptr[:-1])[:, None])
+        self.sums = None if output == "leaves" else HardSums(forest)
+        self.link: nn.Module | None = None
+        if output in ("probabilities", "label"):
+            self.link = (Probabilities if output == "probabilities" else Labels)(forest.output)
+        self.to(place)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the answers for rows.
+
+        Parameters
+        ----------
+        x : Tensor, F (batch, n_features)
+            Of the module's dtype, on its device, without a gradient.
+
+        Raises
+        ------
+        InputError
+            If it is another.
+        """
+        self._require_rows(x)
+        leaf = self.trees(self.columns(x))
+        if self.sums is None:
+            return (leaf - self.first_leaf).T
+        raw: Tensor = self.sums(leaf, x)
+        return raw if self.link is None else self.link(raw)
+
+    def _require_rows(self, x: Tensor) -> None:
+        if not isinstance(x, Tensor):
+            raise InputError(
+                f"rows must be a torch tensor, got {type(x).__name__}: make one first."
+            )
+        if x.ndim != 2 or x.shape[1] != self.n_features:
+            raise InputError(
+                f"rows must have shape (batch, {self.n_features}), got {tuple(x.shape)}: "
+                "pass the training columns."
+            )
+        if x.dtype != self.dtype:
+            raise InputError(
+                f"rows must be {self.dtype}, in which the forest compares, got {x.dtype}: "
+                f"pass x.to({self.dtype})."
+            )
+        if x.device != self.first_leaf.device:
+            raise InputError(
+                f"rows must be on the module's device {self.first_leaf.device}, got {x.device}: "
+                "move one of them by .to(device)."
+            )
+        if x.requires_grad and torch.is_grad_enabled():
+            raise InputError(
+                "rows must not require a gradient, which a hard forest does not have: pass "
+                "x.detach(), or name a relaxation to train through the forest."
+            )
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
+        # Rounding a threshold or a leaf would change answers, so that only devices are followed.
+        def move(tensor: Tensor) -> Tensor:
+            moved = fn(tensor)
+            return moved if moved.dtype == tensor.dtype else tensor.to(moved.device)
+
+        return super()._apply(move, recurse)  # type: ignore[no-untyped-call]
+
+    def extra_repr(self) -> str:
+        """Return what `print` shows of the module."""
+        return f"n_features={self.n_features}, dtype={self.dtype}, output={self.output!r}"
+
+
+def _require_held(forest: Forest) -> None:
+    if forest.kernel is not None and forest.n_trees:
+        raise UnsupportedModelError(
+            "a hard forest in torch must have no prediction kernel, whose scores are soft: "
+            'take `to_torch(forest, "kernel")`, or drop `kernel` from the forest.'
+        )
+    if forest.feature_map is not None:
+        raise UnsupportedModelError(
+            "a hard forest in torch must read its rows, got the feature map "
+            f"{type(forest.feature_map).__name__}: compute its columns by the map first, and drop "
+            "it from the forest."
+        )

@@ -1,0 +1,252 @@
+"""A hard forest as a torch module is the reference, bit for bit: eager, compiled and exported."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import AXIS, EQUAL, SET, forests, rows, special_values
+
+import bitvec
+from bitvec.core import reference
+from bitvec.core.feature_maps.maps import Identity
+from bitvec.core.forest import Forest
+from bitvec.core.kernels import box
+from bitvec.core.node_tests import Kind
+from bitvec.core.output import Aggregate, Output
+from bitvec.core.transforms import predictions, probabilities, transform
+from bitvec.errors import InputError, UnsupportedModelError
+
+torch = pytest.importorskip("torch")
+
+from bitvec.runtime.predict.torch import compared_columns  # noqa: E402
+from bitvec.runtime.predict.torch.forms import FORMS  # noqa: E402
+
+has_compiler = pytest.mark.skipif(
+    not any(shutil.which(name) for name in ("c++", "g++", "clang++")),
+    reason="inductor needs a C++ compiler",
+)
+in_every_form = pytest.mark.parametrize("form", FORMS)
+STUMP = Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
+
+
+def assert_same_bits(got, expected):
+    got = got.numpy()
+    assert (got.dtype, got.shape) == (expected.dtype, expected.shape)
+    nan = np.isnan(expected)  # a NaN's payload is nobody's promise
+    assert np.array_equal(np.isnan(got), nan)
+    assert got[~nan].tobytes() == expected[~nan].tobytes()
+
+
+def expected_raw(forest, X):
+    with np.errstate(all="ignore"):
+        return reference.raw(forest, X)
+
+
+def exported(module, x):
+    """Return the module as exported with a dynamic batch from two rows."""
+    batch = torch.export.Dim("batch")
+    program = torch.export.export(module, (x[:2],), dynamic_shapes=({0: batch},))
+    return program.module()
+
+
+@in_every_form
+@settings(max_examples=20)
+@given(data=st.data())
+def test_raw_scores_and_leaves_are_the_references(form, data):
+    forest = data.draw(forests(max_leaves=data.draw(st.sampled_from([8, 70]))))
+    X = data.draw(rows(forest))
+    x = torch.tensor(X)
+    raw, leaves = (bitvec.to_torch(forest, output=o, form=form) for o in ("raw", "leaves"))
+    assert np.array_equal(leaves(x).numpy(), reference.exit_leaves(forest, X))
+    expected = expected_raw(forest, X)
+    for n in (len(x), 1, 0):
+        assert_same_bits(raw(x[:n]), expected[:n])
+
+
+@settings(max_examples=10)
+@given(data=st.data())
+def test_sets_that_no_table_holds_are_read_from_their_words(data):
+    forest = data.draw(forests(kinds=(SET, EQUAL, AXIS), max_leaves=20))
+    X = data.draw(rows(forest))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compared_columns, "TABLE", 0)
+        leaves = bitvec.to_torch(forest, output="leaves")
+    assert np.array_equal(leaves(torch.tensor(X)).numpy(), reference.exit_leaves(forest, X))
+
+
+@settings(max_examples=10)
+@given(data=st.data())
+def test_a_weighted_median_is_the_references(data):
+    forest = data.draw(forests(max_leaves=8, max_trees=5, aggregates=(Aggregate.MEAN,)))
+    weight = np.array(data.draw(st.lists(st.sampled_from([0.25, 0.3, 1, 2.5]), min_size=5)))
+    output = replace(
+        forest.output,
+        aggregate=Aggregate.WEIGHTED_MEDIAN,
+        tree_weight=weight[: forest.n_trees].astype(forest.output.dtype),
+        divisor=None,
+    )
+    forest = replace(forest, output=output)
+    X = data.draw(rows(forest))
+    assert_same_bits(bitvec.to_torch(forest)(torch.tensor(X)), expected_raw(forest, X))
+
+
+@settings(max_examples=25)
+@given(data=st.data())
+def test_probabilities_are_within_ulps_and_labels_follow_them(data):
+    forest = data.draw(forests(kinds=(AXIS,), max_leaves=8, classifier=True))
+    X = data.draw(rows(forest, finite=True))
+    x, output, raw = torch.tensor(X), forest.output, expected_raw(forest, X)
+    expected = probabilities(output, raw)[0]
+    got = bitvec.to_torch(forest, output="probabilities")(x).numpy()
+    assert (got.dtype, got.shape) == (expected.dtype, expected.shape)
+    # Each exponential, sum and quotient is a unit or two in the last place off; 1 - p is as far.
+    eps = 16 * np.finfo(got.dtype).eps
+    np.testing.assert_allclose(got, expected, rtol=eps, atol=eps)
+    module = bitvec.to_torch(forest, output="label")
+    labels, names = module(x).numpy(), module.classes
+    value = raw if output.labels_from_raw else transform(output, raw)
+    top = np.sort(value, axis=1)
+    at = output.second_above if value.shape[1] == 1 else top[:, -2]
+    clear = (np.abs(top[:, -1] - at) > eps) | output.labels_from_raw
+    if names.dtype.kind == "U":
+        assert labels.dtype == np.int64
+        labels = names[labels]
+    assert np.array_equal(labels[clear], predictions(output, raw)[clear])
+
+
+def example():
+    """A forest that adds to signed zeros and subnormals, and rows with every special value."""
+    S, b, B = [[1, 0], [0, 1], [1, -1]], [-0.0, 1e-310, 0.0], 1 - np.eye(4, 3)
+    forest = Forest.from_matrices(S, b, B, [-0.0, 0.1, 5e-324, -0.3])
+    special = np.append(special_values(np.dtype(np.float64)), [np.nan, np.inf, -np.inf])
+    X = np.stack(np.meshgrid(special, special), axis=-1).reshape(-1, 2)
+    base = np.array([-0.0])
+    output = Output(1, np.float64, base_score=base, base_first=True)
+    return replace(forest, output=output), X
+
+
+def test_exported_with_a_dynamic_batch_it_gives_the_same_bits():
+    forest, X = example()
+    x, expected = torch.tensor(X), expected_raw(forest, X)
+    run = exported(bitvec.to_torch(forest), x)
+    for n in (len(x), 1, 0):
+        assert_same_bits(run(x[:n]), expected[:n])
+
+
+@has_compiler
+def test_compiled_as_one_graph_it_gives_the_same_bits():
+    forest, X = example()
+    run = torch.compile(bitvec.to_torch(forest), fullgraph=True, dynamic=True)
+    assert_same_bits(run(torch.tensor(X)), expected_raw(forest, X))
+
+
+@pytest.mark.full
+@in_every_form
+@settings(max_examples=10)
+@given(data=st.data())
+def test_exported_forests_of_all_kinds_are_the_reference(form, data):
+    forest = data.draw(forests(max_leaves=20))
+    X = data.draw(rows(forest))
+    x, expected = torch.tensor(X), expected_raw(forest, X)
+    run = exported(bitvec.to_torch(forest, form=form), torch.zeros_like(x[:1]).expand(2, -1))
+    for n in (len(x), 1, 0):
+        assert_same_bits(run(x[:n]), expected[:n])
+
+
+@pytest.mark.full
+@has_compiler
+@pytest.mark.parametrize("form", ["matrix", "perfect", "levels"])
+@settings(max_examples=2)
+@given(data=st.data())
+def test_compiled_forests_of_all_kinds_are_the_reference(form, data):
+    forest = data.draw(forests(max_leaves=8))
+    X = data.draw(rows(forest))
+    torch._dynamo.reset()
+    run = torch.compile(bitvec.to_torch(forest, form=form), fullgraph=True, dynamic=True)
+    x, expected = torch.tensor(X), expected_raw(forest, X)
+    for n in (len(x), 1, 0):
+        assert_same_bits(run(x[:n]), expected[:n])
+
+
+def test_it_is_the_predictor_in_every_copy():
+    forest, X = example()
+    x, expected = torch.tensor(X), bitvec.compile(forest).raw(X)
+    module = bitvec.to_torch(forest)
+    assert not list(module.parameters())
+    other = bitvec.to_torch(replace(forest, leaves=replace(forest.leaves, v=-forest.leaves.v)))
+    other.load_state_dict(module.state_dict())
+    for one in (module, copy.deepcopy(module), pickle.loads(pickle.dumps(module)), other):
+        assert_same_bits(one(x), expected)
+
+
+@in_every_form
+@pytest.mark.parametrize("move", ["half", "float", "double", "bfloat16"])
+def test_a_cast_of_the_network_around_it_does_not_round_it(form, move):
+    forest, X = example()
+    network = torch.nn.Sequential(bitvec.to_torch(forest, form=form))
+    getattr(network, move)()
+    assert_same_bits(network(torch.tensor(X)), expected_raw(forest, X))
+
+
+def test_counts_of_leaves_are_exact_under_autocast():
+    n = 600
+    forest = Forest.from_matrices(
+        np.ones((n, 1)), np.arange(n), 1 - np.eye(n + 1, n), np.arange(n + 1)
+    )
+    X = np.arange(-1.0, n)[:, None]
+    module = bitvec.to_torch(forest, form="matrix")
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        got = module(torch.tensor(X))
+    assert_same_bits(got, expected_raw(forest, X))
+
+
+@pytest.mark.parametrize(
+    ("x", "must"),
+    [
+        ([[0.0, 9.0]], "rows must be a torch tensor, got list"),
+        (torch.zeros(3, 3, dtype=torch.float64), r"shape \(batch, 2\), got \(3, 3\)"),
+        (torch.zeros(2, dtype=torch.float64), r"shape \(batch, 2\), got \(2,\)"),
+        (torch.zeros(3, 2), r"must be torch.float64, .* got torch.float32"),
+        (torch.zeros(3, 2, dtype=torch.float64, device="meta"), "device cpu, got meta"),
+        (torch.zeros(3, 2, dtype=torch.float64, requires_grad=True), "must not require a gradient"),
+    ],
+)
+def test_rows_that_do_not_fit_are_refused_in_one_sentence(x, must):
+    with pytest.raises(InputError, match=must) as caught:
+        bitvec.to_torch(STUMP)(x)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "must"),
+    [
+        ({"gamma": 2.0}, "`gamma` must be left out without a relaxation"),
+        ({"dtype": torch.float64}, "`dtype` must be left out without a relaxation"),
+        ({"output": "scores"}, "`output` must be one of raw"),
+        ({"output": "label"}, "forest that is no classifier"),
+        ({"form": "trees"}, "form of the engine torch must be one of"),
+        ({"relaxation": "sigmoid", "output": "leaves"}, "`output` must be 'raw' with a relaxation"),
+        ({"relaxation": "sigmoid", "form": "levels"}, "`form` must be 'auto' with a relaxation"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused_in_one_sentence(options, must):
+    with pytest.raises(InputError, match=must) as caught:
+        bitvec.to_torch(STUMP, **options)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_tensor_operations_do_not_hold_is_refused_by_name():
+    tests = replace(STUMP.tests, kind=np.array([Kind.KERNEL], np.uint8))
+    soft = replace(STUMP, tests=tests, kernel=(box(0.5), None))
+    with pytest.raises(UnsupportedModelError, match="prediction kernel"):
+        bitvec.to_torch(soft)
+    mapped = replace(STUMP, feature_map=Identity(2))
+    with pytest.raises(UnsupportedModelError, match="feature map Identity"):
+        bitvec.to_torch(mapped)
