@@ -43,7 +43,6 @@ def mutants(forest: Forest, trees: SourceTrees) -> dict[str, Forest]:
     if forest.n_trees > 1 and forest.n_nodes:
         found["order of trees"] = forest[::-1]
     base = output.base_score
-    assert base is not None
     base = np.where(np.isinf(base), 1, np.nextafter(base, base.dtype.type(np.inf)))
     weight = np.ones(forest.n_trees) if output.tree_weight is None else output.tree_weight.copy()
     weight[:1] *= 0.5

@@ -77,11 +77,35 @@ follow_imports = silent
 """
 
 
+PUBLIC_TYPES = """
+import numpy as np
+import torch
+
+import bitvec
+import bitvec.learners
+
+
+def base_of(forest: bitvec.Forest) -> np.ndarray:
+    return forest.output.base_score
+
+
+def scores_of(forest: bitvec.Forest, X: np.ndarray) -> torch.Tensor:
+    return bitvec.to_torch(forest)(X)
+
+
+def fitted(X: np.ndarray, y: np.ndarray) -> bitvec.learners.TAOClassifier:
+    return bitvec.learners.TAOClassifier().fit(X, y)
+
+
+"""
+
+
 @pytest.mark.full
 def test_the_readme_passes_mypy_strict_in_a_project_of_its_own(tmp_path):
     pytest.importorskip("mypy")
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    source = "".join(example.source for example in doctest.DocTestParser().get_examples(text))
+    examples = doctest.DocTestParser().get_examples(text)
+    source = PUBLIC_TYPES + "".join(example.source for example in examples)
     assert "bitvec.retrain(" in source
     (tmp_path / "snippets.py").write_text(source, encoding="utf-8")
     (tmp_path / "mypy.ini").write_text(STRICT, encoding="utf-8")

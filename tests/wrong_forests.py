@@ -35,7 +35,6 @@ def wrong(forest: Forest, *, missing: bool) -> dict[str, Forest]:
             found["threshold by one ulp"] = replace(forest, tests=put(tests, "b", above))
     v = np.nextafter(forest.leaves.v[0, 0], forest.leaves.v.dtype.type(np.inf))
     found["leaf by one ulp"] = replace(forest, leaves=put(forest.leaves, "v", v, (0, 0)))
-    assert output.base_score is not None
     base = np.nextafter(output.base_score[0], output.base_score.dtype.type(np.inf))
     found["base score by one ulp"] = replace(forest, output=put(output, "base_score", base))
     if output.tree_weight is not None:

@@ -224,7 +224,6 @@ def _sums(forest: Forest) -> Iterator[Mutant]:
     """Yield what changes how leaf values are added up."""
     output, n_trees = forest.output, forest.n_trees
     one, trees = np.ones(forest.n_outputs, output.dtype), np.ones(n_trees, output.dtype)
-    assert output.base_score is not None
     arrays = {"base_score": output.base_score}
     if output.aggregate is Aggregate.SUM and not output.base_first:
         arrays["scale"] = one if output.scale is None else output.scale

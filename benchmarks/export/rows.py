@@ -127,7 +127,6 @@ def _bound(forest: Forest, leaves: Array) -> Array:
         total += weight * size[first + leaves[:, tree]]
     if output.aggregate is Aggregate.MEAN:
         total /= forest.n_trees
-    assert output.base_score is not None
     return (total + np.abs(output.base_score)) * forest.n_trees * UNIT
 
 

@@ -25,7 +25,6 @@ def base_as_trees(forest: Forest) -> Forest:
     """
     output, leaves, B, source = forest.output, forest.leaves, forest.bitvectors, forest.source
     base = output.base_score
-    assert base is not None
     base = base.astype(leaves.v.dtype)
     v = base[None, :] if leaves.output is None else base[:, None]
     count = len(v)

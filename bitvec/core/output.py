@@ -8,7 +8,7 @@ from enum import StrEnum
 import numpy as np
 from jaxtyping import Float, Int32
 
-from bitvec.core.arrays import FLOATS, Array, read_only, require
+from bitvec.core.arrays import FLOATS, Array, ArrayLike, read_only, require
 
 
 class Aggregate(StrEnum):
@@ -111,7 +111,7 @@ class Output:
     n_outputs: int
     dtype: np.dtype
     aggregate: Aggregate = Aggregate.SUM
-    base_score: Float[Array, " n_outputs"] | None = None
+    base_score: Float[Array, " n_outputs"] = None  # type: ignore[assignment] # becomes zeros
     base_first: bool = False
     scale: Float[Array, " n_outputs"] | None = None
     tree_weight: Float[Array, " n_trees"] | None = None
@@ -139,7 +139,7 @@ class Output:
             sum(self.groups) == self.n_outputs and min(self.groups) >= 1,
             f"`groups` must sum to {self.n_outputs}, got {self.groups}.",
         )
-        base = np.zeros(self.n_outputs, self.dtype) if self.base_score is None else self.base_score
+        base = _or_zeros(self.base_score, self.n_outputs, self.dtype)
         wide = np.asarray(base).dtype == np.float64 and not self.base_first
         base_dtype = np.dtype(np.float64) if wide else self.dtype
         put(self, "base_score", read_only("base_score", base, base_dtype, (self.n_outputs,)))
@@ -215,6 +215,10 @@ class Output:
     def is_classifier(self) -> bool:
         """Whether `predict` returns labels."""
         return self.classes is not None
+
+
+def _or_zeros(base_score: ArrayLike | None, n_outputs: int, dtype: np.dtype) -> ArrayLike:
+    return np.zeros(n_outputs, dtype) if base_score is None else base_score
 
 
 def _labels(labels: Array) -> Array:

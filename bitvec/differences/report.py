@@ -160,8 +160,6 @@ def _leaf_changes(
     one = np.ones(before.n_outputs)
     absolute, moved = by_leaf(before, after, leaves, one)
     v = change("v", "leaves", absolute, moved)
-    assert before.output.base_score is not None
-    assert after.output.base_score is not None
     base_absolute, base_moved = between(before.output.base_score, after.output.base_score)
     base = change("base_score", "outputs", base_absolute, base_moved)
     if unit is not None:

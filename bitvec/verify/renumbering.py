@@ -101,7 +101,6 @@ def as_written(forest: Forest, trees: SourceTrees) -> SourceTrees | None:
     """
     B, extra = forest.bitvectors, trees.root.size - forest.n_trees
     base = forest.output.base_score
-    assert base is not None
     if extra > 0:
         root = trees.root[extra:] if forest.output.base_first else trees.root[:-extra]
         alone = trees.root[:extra] if forest.output.base_first else trees.root[-extra:]

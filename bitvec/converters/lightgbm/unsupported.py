@@ -89,5 +89,4 @@ def strict_thresholds(forest: Forest) -> Float64[Array, " n_nodes"]:
 def base_score64(forest: Forest) -> Float64[Array, " n_outputs"]:
     """Return the base score in LightGBM's dtype."""
     base = forest.output.base_score
-    assert base is not None
     return base.astype(np.float64)

@@ -86,7 +86,7 @@ def _is_share(forest: Forest) -> bool:
         and forest.output.post_transform is PostTransform.IDENTITY
         and forest.output.aggregate is Aggregate.MEAN
         and forest.output.divisor is None
-        and not forest.output.base_score.any()  # type: ignore[union-attr]
+        and not forest.output.base_score.any()
         and bool((vectors >= 0).all())
         # Shares are rounded to float32 at the least.
         and bool(np.allclose(vectors.sum(axis=1), 1, rtol=0, atol=1e-6))
@@ -149,7 +149,6 @@ def _scoring(forest: Forest, feature: Array, prefix: str, weights: Array) -> dic
     """Return the attributes of trees that score; the base score is a tree of one leaf."""
     nodes, leaves = _nodes(forest, feature), _leaves(forest, *_terms(forest, weights))
     base, first = forest.output.base_score, forest.output.base_first
-    assert base is not None
     if base.any():
         alone: dict[str, Any] = {"treeids": -1 if first else forest.n_trees, "modes": LEAF}
         nodes = {

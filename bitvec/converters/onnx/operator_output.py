@@ -110,7 +110,7 @@ def answers(
         operator.n_targets,
         dtype,
         aggregate=Aggregate.MEAN if divided else _AGGREGATES[operator.aggregate],
-        base_score=base if n_base and not divided else None,
+        base_score=base if n_base and not divided else np.zeros(operator.n_targets, dtype),
         post_transform=PostTransform.EXPONENTIAL
         if after.is_exponential
         else _TRANSFORMS[transform],

@@ -98,7 +98,6 @@ def _stages(forest: Forest) -> list[list[Any]]:
     output = forest.output
     nodes, depth = node_arrays(forest), depths(forest)
     columns: list[list[Any]] = []
-    assert output.base_score is not None
     for base, additions in zip(output.base_score, columns_of_outputs(forest), strict=True):
         column: list[Any] = []
         for tree, added in additions:

@@ -59,7 +59,6 @@ def summed(forest: Forest) -> Any:
     model, loss = _regressor(forest) if output.classes is None else _classifier(forest)
     n_classes = 0 if output.classes is None else output.classes[0].size
     columns = fit_columns(model, forest, n_classes)
-    assert output.base_score is not None
     model._predictors = _stages(forest, columns)
     model._baseline_prediction = np.array(output.base_score, np.float64)[None, :]
     model._loss = loss

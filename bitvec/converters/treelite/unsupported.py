@@ -54,8 +54,6 @@ def require_writable(forest: Forest) -> None:
     is_set, is_equal = tests.kind == Kind.SET, tests.kind == Kind.EQUAL
     wide = widens(forest)
     code, _ = listed_codes(forest)
-    base = output.base_score
-    assert base is not None
     refusals = {
         "at least one tree": forest.n_trees == 0,
         "no feature map": forest.feature_map is not None,

@@ -74,7 +74,6 @@ def to_treelite(forest: Forest) -> treelite.Model:
         raise MissingLibraryError("treelite", "treelite", "Writing a treelite model") from error
     require_writable(forest)
     base = forest.output.base_score
-    assert base is not None
     forest = _weighted(forest)
     if not is_grove(forest):
         forest = _with_vectors(forest)

@@ -93,7 +93,6 @@ def base_score(forest: Forest, objective: str) -> Float32[Array, " n_outputs"] |
     except (ValueError, TypeError, RecursionError):
         return None
     base = forest.output.base_score
-    assert base is not None
     return score if np.array_equal(margin, base) else None
 
 

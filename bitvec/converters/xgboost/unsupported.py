@@ -46,7 +46,6 @@ def require_writable(forest: Forest) -> None:
     margin, is_set = np.isin(tests.kind, (Kind.MARGIN, Kind.KERNEL)), tests.kind == Kind.SET
     names = forest.inputs.feature_names or ()
     base = output.base_score
-    assert base is not None
     with np.errstate(over="ignore"):
         base_fits = np.array_equal(base.astype(np.float32), base, equal_nan=True)
     refusals = {

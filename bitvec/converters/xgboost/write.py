@@ -144,7 +144,6 @@ def to_document(forest: Forest) -> Document:
 
 
 def _base(forest: Forest) -> Float32[Array, " n_outputs"]:
-    assert forest.output.base_score is not None
     return forest.output.base_score.astype(np.float32)
 
 

@@ -83,7 +83,6 @@ def finish(graph: Graph, forest: Forest, total: str) -> str:
 
 
 def _add_base(graph: Graph, output: Output, total: str) -> str:
-    assert output.base_score is not None
     if output.base_score.dtype == output.dtype:
         return graph.add("Add", total, output.base_score, name="raw_score")
     wide = cast(graph, total, output.base_score.dtype, "score_wide")
@@ -181,7 +180,6 @@ def _ordered_sum(graph: Graph, forest: Forest, vectors: str) -> str:
         vectors = graph.add("Squeeze", vectors, np.array([2]), name="leaf_value")
         vectors = graph.add("Gather", vectors, pick, axis=1, name="leaf_value_by_output")
     # The reference starts from 0, or from the base score: one of them is added to the first term.
-    assert output.base_score is not None
     start = np.full((n_terms, output.n_outputs), -0.0, output.dtype)
     start[0] = output.base_score + 0.0 if output.base_first else 0.0
     total = graph.add("Add", vectors, start, name="term_by_tree")

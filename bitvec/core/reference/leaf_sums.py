@@ -57,7 +57,6 @@ def combine(
     """
     output, leaves = forest.output, forest.leaves
     n_rows = len(leaf) if leaf is not None else (len(vectors[0]) if vectors else 0)
-    assert output.base_score is not None
     total = np.zeros((n_rows, output.n_outputs), output.dtype)
     if output.base_first:
         total[:] = output.base_score  # not added to 0, which would lose a base score of -0.0

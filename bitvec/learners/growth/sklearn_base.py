@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from abc import abstractmethod
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from torch.utils.data import DataLoader
@@ -121,7 +121,7 @@ class GrownEstimator(NativeEstimator):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Grow the tree, refine it, and fill its leaves by hard routing.
 
         Parameters

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from jaxtyping import Float
@@ -115,7 +115,7 @@ class KernelTrees(NativeEstimator):
         """Trees of a forest; None for a single tree."""
         return None
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, uncertainty: Any = None) -> Any:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, uncertainty: Any = None) -> Self:
         """Grow on the density of the rows.
 
         Parameters

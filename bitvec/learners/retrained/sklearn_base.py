@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from jaxtyping import Int64
@@ -71,7 +71,7 @@ class Retrained(BaseEstimator):  # type: ignore[misc]
         self.retrain_options = retrain_options
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the model on some of the rows and retrain it, chosen by the others.
 
         Parameters

@@ -91,7 +91,6 @@ def fill_tree_contributions(
 ) -> None:
     """Fill `out` with what each tree adds to each output, in the dtype in which it is added."""
     output, leaves, B = forest.output, forest.leaves, forest.bitvectors
-    assert output.base_score is not None
     # Where the sum starts at -0.0, adding 0.0 to an output that a tree leaves alone would show.
     starts_below = output.base_first and bool(
         np.any((output.base_score == 0) & np.signbit(output.base_score))

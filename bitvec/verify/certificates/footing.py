@@ -53,7 +53,6 @@ def rounding_bound(forest: Forest, *dtypes: np.dtype) -> float | None:
     if forest.leaves.linear is not None:
         return None
     output, B, v = forest.output, forest.bitvectors, np.abs(forest.leaves.v.astype(np.float64))
-    assert output.base_score is not None
     v[~np.isfinite(v)] = 0
     largest = _by_tree(forest, np.maximum, v)
     n_terms, magnitude = np.count_nonzero(largest, axis=0), _scaled(forest, largest)

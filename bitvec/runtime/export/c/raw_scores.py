@@ -102,7 +102,6 @@ def _finish(header: Header, forest: Forest) -> str:
         scale = _per_output(header, "scale", output.scale, output.dtype)
         lines.append(f"raw[k] = @product(raw[k], {scale});")
     if not output.base_first:
-        assert output.base_score is not None
         wide = output.base_score.dtype
         base = _per_output(header, "base", output.base_score, wide)
         total = "(double)raw[k]" if wide != output.dtype else "raw[k]"

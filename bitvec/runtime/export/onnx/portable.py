@@ -118,7 +118,6 @@ def _sees_missing(forest: Forest) -> bool:
 
 def _require_portable(forest: Forest, instead: str) -> None:
     require_hard(forest, FORM)
-    assert forest.output.base_score is not None
     wide = int((~forest.tests.is_one_hot).sum())
     adds = forest.output.aggregate in SUMS
     with np.errstate(over="ignore", invalid="ignore"):
@@ -255,7 +254,6 @@ def _product(graph: Graph, left: str, matrix: Array, dtype: np.dtype, name: str)
 def _raw_score(graph: Graph, forest: Forest, X: str, exits: list[str | None]) -> str:
     """Append the sum over the trees, in their order, and what makes it the raw score."""
     output, B = forest.output, forest.bitvectors
-    assert output.base_score is not None
     v = weighted_leaves(forest)
     if forest.leaves.output is not None:
         v = v * (forest.leaves.output[:, None] == np.arange(forest.n_outputs))
@@ -299,7 +297,6 @@ def _finish(graph: Graph, forest: Forest, total: str) -> str:
         total = graph.add("MatMul", total, np.diag(factor), name="score_scaled")
     if output.base_first:
         return total
-    assert output.base_score is not None
     if output.base_score.dtype == output.dtype:
         return _plus(graph, total, output.base_score, "raw_score")
     wide = cast(graph, total, output.base_score.dtype, "score_wide")

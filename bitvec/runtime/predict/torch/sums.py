@@ -86,7 +86,6 @@ class Sums:
                 if not self.on_host:
                     self._members = [self._put(rows) for rows in self._members]
         base = output.base_score
-        assert base is not None
         self._base = self._put(base)
         divisor = output.dtype.type(B.n_trees) if output.divisor is None else output.divisor
         # As a tensor: torch multiplies by the inverse of a number where a GPU divides by one.
@@ -132,7 +131,7 @@ class Sums:
         first = self.forest.output.base_first
         if not isinstance(values, Tensor):
             base = self.forest.output.base_score
-            values[0] = base[output] if first and base is not None else 0
+            values[0] = base[output] if first else 0
             return in_order(values)
         total = values[0]
         total.copy_(self._base[output]) if first else total.zero_()

@@ -10,7 +10,6 @@ import torch
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind, NodeTests
-from bitvec.core.output import Output
 from bitvec.core.source import retrained_source
 from bitvec.errors import InvalidForestError
 from bitvec.runtime.train.relax.dense_rows import DenseRows
@@ -53,7 +52,7 @@ def harden(module: SoftForest) -> Forest:
             v = v.astype(leaves.v.dtype)
             leaves = replace(leaves, v=_moved("v", leaves.v, v, moved))
         if "base_score" in trainable:
-            base, moved = _base_score(output), _differs(module.base_score, start_base)
+            base, moved = output.base_score, _differs(module.base_score, start_base)
             new = module.base_score.detach().cpu().numpy().astype(base.dtype)
             output = replace(output, base_score=_moved("base_score", base, new, moved))
         tests = _tests(module)
@@ -68,11 +67,6 @@ def harden(module: SoftForest) -> Forest:
 
 
 from_torch = harden
-
-
-def _base_score(output: Output) -> Array:
-    assert output.base_score is not None
-    return output.base_score
 
 
 def _differs(parameter: torch.Tensor, start: Array) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -141,6 +141,10 @@ class SoftForest(nn.Module):
         }
         for name, table in buffers.items():
             self.register_buffer(name, table, persistent=False)
+
+    if TYPE_CHECKING:
+
+        def __call__(self, X: Any) -> Tensor: ...
 
     def extra_repr(self) -> str:
         """Return what torch prints before the submodules."""

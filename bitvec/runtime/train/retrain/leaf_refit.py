@@ -77,7 +77,6 @@ class LeafLoss:
         target: Array,
         sample_weight: Array,
     ) -> None:
-        assert forest.output.base_score is not None
         self.table, self._goal = table, goal
         self._base = forest.output.base_score.astype(np.float64)
         self._target = torch.tensor(target)
@@ -147,7 +146,6 @@ def ridge(
     Penalties are `PENALTIES`, in rows. Conjugate gradients on the normal equations,
     preconditioned by their diagonal, in float64.
     """
-    assert forest.output.base_score is not None
     old = forest.leaves.v.astype(np.float64)
     w = sample_weight[:, None] / sample_weight.mean()
     with np.errstate(over="ignore", invalid="ignore"):

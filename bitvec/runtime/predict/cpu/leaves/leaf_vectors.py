@@ -96,7 +96,7 @@ def pack(forest: Forest) -> LeafSums:
 def _starts_below_zero(output: Output) -> bool:
     """Return whether a sum starts at -0.0, which adding a zero would change."""
     base = output.base_score
-    return output.base_first and base is not None and bool(np.any((base == 0) & np.signbit(base)))
+    return output.base_first and bool(np.any((base == 0) & np.signbit(base)))
 
 
 def _distinct(v: Array, output: Array | None) -> tuple[Array, Array]:
