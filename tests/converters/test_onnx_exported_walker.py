@@ -13,8 +13,10 @@ from walker_laws import mutants
 
 from bitvec.api import oracle_of as oracle_of_estimator
 from bitvec.converters.onnx.exported_walker import exported_trees
+from bitvec.converters.onnx.read import convert
 from bitvec.converters.onnx.write import to_onnx
 from bitvec.core.forest import Forest
+from bitvec.core.node_tests import Kind
 from bitvec.core.to_float32 import narrow_tests
 from bitvec.errors import UnsupportedModelError
 from bitvec.verify.certificates.proof import prove
@@ -77,3 +79,22 @@ def test_a_file_whose_constants_were_renamed_states_no_trees() -> None:
     for constant in model.graph.initializer:
         constant.name += "_"
     assert exported_trees(model) is None
+
+
+def test_a_copy_without_nan_sends_a_missing_value_left_whatever_the_operator_says() -> None:
+    stump = Forest.from_matrices([[1.0, 0.0]], [0.5], [[0], [1]], [10.0, 20.0])
+    codes = np.array([1, 1 << 8], np.uint32)  # 0 and 40
+    tests = replace(
+        stump.tests, kind=[Kind.SET], set_ptr=[0, 2], set_words=codes, missing_right=[False]
+    )
+    forest = replace(stump, tests=tests)
+    model = to_onnx(forest)
+    node = next(node for node in model.graph.node if node.op_type == "TreeEnsemble")
+    flags = next(a for a in node.attribute if a.name == "nodes_missing_value_tracks_true")
+    flags.ints[-1] = 1
+    assert proved(forest, model)
+    with pytest.raises(UnsupportedModelError, match="it was changed"):
+        convert(model)
+    marked = next(c for c in model.graph.initializer if c.name == "missing_is_no_code.1")
+    marked.CopyFrom(onnx.numpy_helper.from_array(np.array([False]), marked.name))
+    assert proved(forest, model) is False

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from bitvec.converters.onnx.branches import branches
+from bitvec.converters.onnx.branches import Branches, branches
 from bitvec.converters.onnx.operator_schema import CLASSIFIER, DOMAIN, LEAF, REGRESSOR, Mode
 from bitvec.core import structure
 from bitvec.core.arrays import Array
@@ -39,7 +39,7 @@ def require_version_3(forest: Forest) -> None:
     ------
     UnsupportedModelError
     """
-    sets = np.flatnonzero(branches(forest, forest.tests.feature).mode == Mode.BRANCH_MEMBER)
+    sets = np.flatnonzero(branches(forest).mode == Mode.BRANCH_MEMBER)
     reasons = (
         (sets.size > 0, f"no category sets of several codes, got {sets.size} nodes of them"),
         (forest.leaves.linear is not None, "constant leaves, got linear ones"),
@@ -93,7 +93,7 @@ def _is_share(forest: Forest) -> bool:
     )
 
 
-def raw_score(graph: Graph, forest: Forest, columns: str, feature: Array) -> str:
+def raw_score(graph: Graph, forest: Forest, columns: str, nodes: Branches) -> str:
     """Append a TreeEnsembleRegressor; the raw score, float32, (batch, n_outputs)."""
     return graph.add(
         REGRESSOR,
@@ -102,11 +102,11 @@ def raw_score(graph: Graph, forest: Forest, columns: str, feature: Array) -> str
         domain=DOMAIN,
         n_targets=forest.n_outputs,
         post_transform="NONE",
-        **_scoring(forest, feature, "target", forest.leaves.v),
+        **_scoring(forest, nodes, "target", forest.leaves.v),
     )
 
 
-def leaf_numbers(graph: Graph, forest: Forest, columns: str, feature: Array) -> str:
+def leaf_numbers(graph: Graph, forest: Forest, columns: str, nodes: Branches) -> str:
     """Append a TreeEnsembleRegressor; the exit leaves of each tree, float32, (batch, n_trees)."""
     sizes = np.diff(forest.bitvectors.leaf_ptr)
     leaf, tree = np.arange(forest.n_leaves), np.repeat(np.arange(forest.n_trees), sizes)
@@ -118,12 +118,12 @@ def leaf_numbers(graph: Graph, forest: Forest, columns: str, feature: Array) -> 
         domain=DOMAIN,
         n_targets=forest.n_trees,
         post_transform="NONE",
-        **_attributes(_nodes(forest, feature), "nodes"),
+        **_attributes(_nodes(forest, nodes), "nodes"),
         **_attributes(_leaves(forest, leaf, tree, number.astype(F32)), "target"),
     )
 
 
-def add_classifier(graph: Graph, forest: Forest, columns: str, feature: Array) -> None:
+def add_classifier(graph: Graph, forest: Forest, columns: str, nodes: Branches) -> None:
     """Append a TreeEnsembleClassifier with the outputs `label` and `probabilities`."""
     output = forest.output
     assert output.classes is not None
@@ -131,7 +131,7 @@ def add_classifier(graph: Graph, forest: Forest, columns: str, feature: Array) -
     if output.n_outputs == 2:  # one share says both
         weights = weights[:, 1:]
     text = labels.dtype.kind == "U"
-    attributes = _scoring(forest, feature, "class", weights)
+    attributes = _scoring(forest, nodes, "class", weights)
     attributes["classlabels_strings" if text else "classlabels_int64s"] = labels.tolist()
     label, probabilities = graph.split(
         CLASSIFIER,
@@ -145,9 +145,9 @@ def add_classifier(graph: Graph, forest: Forest, columns: str, feature: Array) -
     graph.output("probabilities", probabilities, F32, ("batch", int(labels.size)))
 
 
-def _scoring(forest: Forest, feature: Array, prefix: str, weights: Array) -> dict[str, Any]:
+def _scoring(forest: Forest, tests: Branches, prefix: str, weights: Array) -> dict[str, Any]:
     """Return the attributes of trees that score; the base score is a tree of one leaf."""
-    nodes, leaves = _nodes(forest, feature), _leaves(forest, *_terms(forest, weights))
+    nodes, leaves = _nodes(forest, tests), _leaves(forest, *_terms(forest, weights))
     base, first = forest.output.base_score, forest.output.base_first
     if base.any():
         alone: dict[str, Any] = {"treeids": -1 if first else forest.n_trees, "modes": LEAF}
@@ -193,9 +193,9 @@ def _terms(forest: Forest, weights: Array) -> tuple[Array, Array, Array]:
     return leaf[kept], output[kept], value[kept]
 
 
-def _nodes(forest: Forest, feature: Array) -> dict[str, Array]:
+def _nodes(forest: Forest, tests: Branches) -> dict[str, Array]:
     """Return the columns of nodes: of each tree its tests, then its leaves."""
-    B, tests = forest.bitvectors, branches(forest, feature)
+    B = forest.bitvectors
     left, right = structure.children(B)
     n_nodes = np.diff(B.node_ptr)
     size = n_nodes + np.diff(B.leaf_ptr)

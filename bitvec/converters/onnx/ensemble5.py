@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from bitvec.converters.onnx.branches import branches
+from bitvec.converters.onnx.branches import Branches
 from bitvec.converters.onnx.operator_schema import (
     AGGREGATE_SUM,
     DOMAIN,
@@ -45,7 +45,7 @@ def sums_in_operator(forest: Forest) -> bool:
     )
 
 
-def summed_in_operator(graph: Graph, forest: Forest, columns: str, feature: Array) -> str:
+def summed_in_operator(graph: Graph, forest: Forest, columns: str, nodes: Branches) -> str:
     """Append the raw score, (batch, n_outputs), summed by the operator."""
     output = forest.output
     weights = weighted_leaves(forest)[:, 0]
@@ -56,19 +56,19 @@ def summed_in_operator(graph: Graph, forest: Forest, columns: str, feature: Arra
         columns = cast(graph, columns, output.dtype, "X_as_output")
     base = output.base_score if output.base_first else None
     total = _ensemble(
-        graph, forest, columns, feature, weights, targets, output.n_outputs, base, "score"
+        graph, forest, columns, nodes, weights, targets, output.n_outputs, base, "score"
     )
     return finish(graph, forest, total)
 
 
-def leaf_numbers(graph: Graph, forest: Forest, columns: str, feature: Array) -> str:
+def leaf_numbers(graph: Graph, forest: Forest, columns: str, nodes: Branches) -> str:
     """Append the exit leaves as numbers within each tree, int64, (batch, n_trees)."""
     sizes = np.diff(forest.bitvectors.leaf_ptr)
     number = np.arange(forest.n_leaves) - np.repeat(forest.bitvectors.leaf_ptr[:-1], sizes)
     tree = np.repeat(np.arange(forest.n_trees), sizes)
     weights = number.astype(forest.dtype)
     found = _ensemble(
-        graph, forest, columns, feature, weights, tree, forest.n_trees, None, "leaf_number"
+        graph, forest, columns, nodes, weights, tree, forest.n_trees, None, "leaf_number"
     )
     return cast(graph, found, np.dtype(np.int64), "exit_leaf")
 
@@ -77,7 +77,7 @@ def _ensemble(
     graph: Graph,
     forest: Forest,
     columns: str,
-    feature: Array,
+    nodes: Branches,
     weights: Array,
     targets: Array,
     n_targets: int,
@@ -87,7 +87,6 @@ def _ensemble(
     """Append one TreeEnsemble; `base` becomes single-leaf trees ahead of the others."""
     dtype = weights.dtype
     B = forest.bitvectors
-    nodes = branches(forest, feature)
     left, right = structure.children(B)
     true = np.where(nodes.true_right, right, left)
     false = np.where(nodes.true_right, left, right)

@@ -103,9 +103,15 @@ def _untreated(tests: NodeTests, constants: dict[str, Array], n_features: int) -
     if np.any(np.isfinite(tests.b[plain])) or np.any(tests.kind[plain] != Kind.MARGIN):
         raise ValueError("a column of codes must be read by sets only.")
     is_set = copied & (tests.kind == Kind.SET)
+    # Such a copy holds -1 for a missing value, which goes left from a set, as no member of it.
+    no_nan = constants.get("missing_is_no_code.1", np.zeros(source.size)) != 0
+    to_left = copied & no_nan[copy]
+    if np.any(to_left & ~is_set):
+        raise ValueError("a copy without NaN must be read by sets only.")
     return replace(
         tests,
         column=np.where(copied, source[copy], tests.column).astype(np.int32),
         missing_rule=np.where(copied, rules[copy], tests.missing_rule),
+        missing_right=tests.missing_right & ~to_left,
         code_rule=np.where(is_set, codes[copy], tests.code_rule).astype(np.uint8),
     )

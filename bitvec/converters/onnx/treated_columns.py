@@ -3,14 +3,16 @@
 The operators know NaN as missing. A column that a node reads by another rule, and the column of
 every set, is read from a copy behind X: NaN where the rule says missing, and for a set the code, -1
 where the value is none. Sets would not need that by the standard, but onnxruntime 1.31 truncates
-2.5 to member 2.
+2.5 to member 2. Where it could look NaN up as member 0, the copy holds -1 in its place.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from bitvec.core.arrays import Array
+from bitvec.converters.onnx.branches import Branches
 from bitvec.core.forest import Forest
 from bitvec.core.graph.operators import Graph
 from bitvec.core.node_tests import ZERO_THRESHOLD, CodeRule, Kind, MissingRule
@@ -19,8 +21,8 @@ _AS_IT_IS = 0
 """A column that no set reads; a set's is 1 + its CodeRule."""
 
 
-def treated_columns(graph: Graph, forest: Forest, X: str) -> tuple[str, Array]:
-    """Append what the operator reads, (batch, n_columns), and return the column of each node."""
+def treated_columns(graph: Graph, forest: Forest, X: str, nodes: Branches) -> tuple[str, Branches]:
+    """Append what the operator reads, (batch, n_columns), and return the nodes on its columns."""
     tests, dtype = forest.tests, forest.dtype
     sentinel = forest.inputs.missing_sentinel
     rule = tests.missing_rule.astype(np.int64)
@@ -28,13 +30,13 @@ def treated_columns(graph: Graph, forest: Forest, X: str) -> tuple[str, Array]:
         rule[rule == MissingRule.NAN_OR_SENTINEL] = MissingRule.NAN
     is_set = tests.kind == Kind.SET
     reading = np.where(is_set, 1 + tests.code_rule.astype(np.int64), _AS_IT_IS)
-    feature = tests.feature.astype(np.int64)
-    wanted = np.stack([rule, reading, feature], axis=1)
+    feature = nodes.feature.copy()
+    wanted = np.stack([rule, reading, feature, nodes.nan_is_code_0], axis=1)
     copied = (rule != MissingRule.NAN) | is_set
     copies, which = np.unique(wanted[copied], axis=0, return_inverse=True)
     feature[copied] = forest.n_features + which.ravel()
     if not len(copies):
-        return X, feature
+        return X, nodes
     x = graph.add("Gather", X, copies[:, 2], axis=1, name="column_copy")
     nan, zero = np.array(np.nan, dtype), np.zeros((), dtype)
     if np.any(copies[:, 0] == MissingRule.NAN_OR_ZERO):
@@ -60,4 +62,8 @@ def treated_columns(graph: Graph, forest: Forest, X: str) -> tuple[str, Array]:
         flooring = copies[:, 1] == 1 + CodeRule.FLOOR
         code = graph.add("Where", flooring, down, code, name="code")
         x = graph.add("Where", copies[:, 1] != _AS_IT_IS, code, x, name="column_treated")
-    return graph.add("Concat", X, x, axis=1, name="X_treated"), feature
+        if np.any(copies[:, 3]):
+            no_code = graph.add("And", nan_too, copies[:, 3] != 0, name="missing_is_no_code")
+            x = graph.add("Where", no_code, np.array(-1, dtype), x, name="column_without_nan")
+    X = graph.add("Concat", X, x, axis=1, name="X_treated")
+    return X, replace(nodes, feature=feature)

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from bitvec.converters.onnx import ensemble3, ensemble5
+from bitvec.converters.onnx.branches import branches
 from bitvec.converters.onnx.model_proto import model_proto
 from bitvec.converters.onnx.treated_columns import treated_columns
 from bitvec.core import tree_paths
@@ -79,13 +80,13 @@ def to_onnx(
 
 def _add_version_5(graph: Graph, forest: Forest, *, leaves: bool) -> None:
     X = graph.input("X", forest.dtype, ("batch", forest.n_features))
-    columns, feature = treated_columns(graph, forest, X)
+    columns, nodes = treated_columns(graph, forest, X, branches(forest))
     sums = ensemble5.sums_in_operator(forest)
     local = ""
     if leaves or not sums:
-        local = ensemble5.leaf_numbers(graph, forest, columns, feature)
+        local = ensemble5.leaf_numbers(graph, forest, columns, nodes)
     if sums:
-        raw = ensemble5.summed_in_operator(graph, forest, columns, feature)
+        raw = ensemble5.summed_in_operator(graph, forest, columns, nodes)
     else:
         leaf = graph.add("Add", local, forest.bitvectors.leaf_ptr[:-1], name="leaf")
         raw = raw_score(graph, forest, X, leaf)
@@ -104,13 +105,13 @@ def _add_version_3(graph: Graph, forest: Forest, *, leaves: bool) -> None:
     forest = narrow_scores(fold_weights(forest))
     graph.ml_opset = ensemble3.VERSION
     X = graph.input("X", forest.dtype, ("batch", forest.n_features))
-    columns, feature = treated_columns(graph, forest, X)
+    columns, nodes = treated_columns(graph, forest, X, branches(forest))
     if at_once:
-        ensemble3.add_classifier(graph, forest, columns, feature)
+        ensemble3.add_classifier(graph, forest, columns, nodes)
     else:
-        add_answers(graph, forest, ensemble3.raw_score(graph, forest, columns, feature))
+        add_answers(graph, forest, ensemble3.raw_score(graph, forest, columns, nodes))
     if leaves:
-        number = ensemble3.leaf_numbers(graph, forest, columns, feature)
+        number = ensemble3.leaf_numbers(graph, forest, columns, nodes)
         local = cast(graph, number, np.dtype(np.int64), "exit_leaf")
         graph.output("leaves", local, np.dtype(np.int64), ("batch", forest.n_trees))
 

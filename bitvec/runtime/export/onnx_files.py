@@ -250,10 +250,6 @@ def _built(forest: Forest, form: str, target: ExportTarget, options: OnnxOptions
         )
     require_reads(target, options.interface.input_dtype)
     held = _for_target(forest, target)
-    if form == TREE_FORM and target.nan_is_code_0:
-        from bitvec.runtime.export.onnx import nan_codes
-
-        nan_codes.require_read(held, target.name)
     interface = _without_labels(held, form, target, options)
     if options.target is not None:
         interface = replace(interface, opset=target.opset, ir_version=target.ir_version)

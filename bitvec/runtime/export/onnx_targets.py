@@ -56,8 +56,6 @@ class ExportTarget:
         Operator types that it loads and answers otherwise than the standard says, and how.
     source : str
         Where this is written.
-    nan_is_code_0 : bool
-        Whether large sets of TreeEnsemble read NaN as code 0.
     """
 
     name: str
@@ -78,7 +76,6 @@ class ExportTarget:
     wrong: tuple[tuple[str, str], ...]
     source: str
     form_settings: tuple[tuple[str, str], ...] = ()
-    nan_is_code_0: bool = False
 
     def settings_of(self, form: str) -> str:
         """Return what the user must set for a file of a form."""
@@ -185,7 +182,6 @@ TARGETS: Final[dict[str, ExportTarget]] = {
                 _ONE_THREAD,
                 ("tensor", "Convert without optimisation, which would expand B in the file."),
             ),
-            nan_is_code_0=True,  # by 64-bit ARM's conversion to integers; not measured
         ),
         ExportTarget(
             name="onnxruntime-web",
@@ -206,11 +202,10 @@ TARGETS: Final[dict[str, ExportTarget]] = {
             "operators and no float64.",
             wrong=(),
             source="README of onnxruntime-web 1.24.3: its wasm backend is the native CPU engine, "
-            "with all operators; NaN as code 0 measured in 1.24.3 and 1.30.0",
+            "with all operators",
             form_settings=(
                 ("tree_ensemble", f"Set ort.env.wasm.numThreads to 1. {_ONE_THREAD[1]}"),
             ),
-            nan_is_code_0=True,
         ),
         ExportTarget(
             name="openvino",

@@ -23,6 +23,7 @@ from strategies import AXIS, EQUAL, KERNEL, OBLIQUE, POLYTOPE, SET, forests, for
 import bitvec
 from bitvec.converters.onnx.ensemble3 import classifies
 from bitvec.converters.onnx.read import convert
+from bitvec.converters.onnx.walker import attributes, by_positions
 from bitvec.converters.onnx.write import to_onnx
 from bitvec.core import machine as machines
 from bitvec.core import reference
@@ -71,6 +72,25 @@ def test_version_5_is_the_reference_bit_for_bit(drawn):
     forest, X = drawn
     assume(len(X))
     assert_the_references(to_onnx(forest, leaves=True), forest, X)
+
+
+@settings(max_examples=25)
+@given(forests_with_rows(kinds=(AXIS, SET), max_leaves=20))
+def test_no_runtime_has_to_look_nan_up_in_a_set_of_code_0(drawn):
+    """It may become 0 before the runtime asks for it, unless the set compares with each member."""
+    forest, X = drawn
+    model = to_onnx(forest)
+    node = next(node for node in model.graph.node if node.op_type == "TreeEnsemble")
+    nodes = by_positions(attributes(node), forest.dtype)
+    at = list(model.graph.node).index(node)
+    del model.graph.node[at:], model.graph.output[:]
+    model.graph.output.add().name = node.input[0]
+    columns = evaluated(model, X)[node.input[0]] if at else X
+    for column, members, missing in zip(
+        nodes.column, nodes.members, nodes.missing_true, strict=True
+    ):
+        if 0 in members and not missing and (members.size > 30 or members.max() > 30):
+            assert not np.isnan(columns[:, column]).any()
 
 
 @settings(max_examples=25)

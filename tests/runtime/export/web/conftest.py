@@ -40,19 +40,35 @@ def node() -> str:
 
 @pytest.fixture(scope="module")
 def node_modules(node: str, request: pytest.FixtureRequest) -> Path:
-    named = os.environ.get("BITVEC_NODE_MODULES")
-    if named:
-        return Path(named)
-    folder = Path(request.config.cache.mkdir("npm"))
-    if not all((folder / "node_modules" / name).is_dir() for name in PACKAGES):
+    modules = _node_modules(request.config)
+    if os.environ.get("BITVEC_NODE_MODULES"):
+        return modules
+    if not all((modules / name).is_dir() for name in PACKAGES):
         npm = shutil.which("npm")
         if npm is None:
             pytest.skip("npm is not installed")
-        command = [npm, "install", "--prefix", str(folder), "--no-audit", "--no-fund", *PACKAGES]
+        command = [npm, "install", "--prefix", str(modules.parent), "--no-audit", "--no-fund"]
+        command += PACKAGES
         done = subprocess.run(command, capture_output=True, text=True, timeout=300)
         if done.returncode:
             pytest.skip(f"npm cannot install {', '.join(PACKAGES)}: {done.stderr[-300:]}")
-    return folder / "node_modules"
+    return modules
+
+
+def _node_modules(config: pytest.Config) -> Path:
+    named = os.environ.get("BITVEC_NODE_MODULES")
+    return Path(named) if named else Path(config.cache.mkdir("npm")) / "node_modules"
+
+
+@pytest.fixture
+def onnxruntime_web(node: str, request: pytest.FixtureRequest) -> Path:
+    """The folder of the npm package, which only long tests install."""
+    if request.node.get_closest_marker("full"):
+        request.getfixturevalue("node_modules")
+    package = _node_modules(request.config) / "onnxruntime-web"
+    if not package.is_dir():
+        pytest.skip(f"the npm package onnxruntime-web is not in {package.parent}")
+    return package
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 import subprocess
 from pathlib import Path
@@ -15,15 +16,13 @@ pytest.importorskip("onnx")
 import bitvec
 from bitvec.core import reference
 from bitvec.core.forest import Forest
-from bitvec.errors import UnsupportedModelError
-from bitvec.runtime.export.onnx.nan_codes import n_misread
-from bitvec.runtime.export.onnx_files import OnnxOptions, onnx_model, page_model
+from bitvec.runtime.export.onnx_files import page_model
 
 HERE = Path(__file__).parent
 
 
 @pytest.fixture
-def in_wasm(node, node_modules, tmp_path):
+def in_wasm(node, onnxruntime_web, tmp_path):
     """From a model and rows to an output's array."""
 
     def run(model, X, *outputs):
@@ -32,7 +31,7 @@ def in_wasm(node, node_modules, tmp_path):
         data = base64.b64encode(np.ascontiguousarray(X).tobytes()).decode()
         inputs = {"X": {"type": X.dtype.name, "dims": X.shape, "data": data}}
         asked = "".join(json.dumps({"output": o, "inputs": inputs}) + "\n" for o in outputs)
-        command = [node, str(HERE / "wasm.mjs"), str(node_modules / "onnxruntime-web"), str(path)]
+        command = [node, str(HERE / "wasm.mjs"), str(onnxruntime_web), str(path)]
         done = subprocess.run(command, input=asked, capture_output=True, text=True, timeout=120)
         head, *answers = map(json.loads, done.stdout.splitlines())
         assert "error" not in head, head
@@ -73,43 +72,23 @@ def rows_of(forest: Forest, n_codes: int) -> np.ndarray:
     return np.stack(np.meshgrid(c, x), axis=-1).reshape(-1, 2).astype(forest.dtype)
 
 
-def form_of(model) -> str:
-    return next(p.value for p in model.metadata_props if p.key == "bitvec.form")
+ALWAYS = ("lightgbm", 40)
+CASES = [
+    pytest.param(*case, marks=() if case == ALWAYS else pytest.mark.full)
+    for case in itertools.product(
+        ["lightgbm", "xgboost"], [1, 2, 30, 31, 32, 33, 40, 64, 300, 1000]
+    )
+]
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("n_codes", [1, 2, 30, 31, 32, 33, 40, 64, 300, 1000])
-@pytest.mark.parametrize("library", ["lightgbm", "xgboost"])
+@pytest.mark.parametrize(("library", "n_codes"), CASES)
 def test_leaves_and_raw_scores_are_the_references(in_wasm, library, n_codes):
     forest = trained(library, n_codes)
     X = rows_of(forest, n_codes)
     model = page_model(forest)
-    assert form_of(model) == ("traversal" if n_misread(forest) else "tree_ensemble")
-    assert n_codes > 31 or not n_misread(forest)
+    assert any(node.op_type == "TreeEnsemble" for node in model.graph.node)
+    held = any(node.name == "missing_is_no_code" for node in model.graph.node)
+    assert held == (31 < n_codes < 1000)  # of 1000, code 0 is in no set without NaN
     leaves, raw = in_wasm(model, X, "leaves", "raw")
     assert np.array_equal(leaves, reference.exit_leaves(forest, X))
     assert np.array_equal(raw, reference.raw(forest, X))
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("library", ["lightgbm", "xgboost"])
-def test_the_refused_form_is_wrong_for_missing_values_alone(in_wasm, library):
-    """Once this fails, the runtime was mended: then the target has to follow."""
-    forest = trained(library, 40)
-    X = rows_of(forest, 40)
-    (leaves,) = in_wasm(onnx_model(forest, OnnxOptions("tree_ensemble", leaves=True)), X, "leaves")
-    wrong = np.any(leaves != reference.exit_leaves(forest, X), axis=1)
-    assert wrong.any()
-    assert np.isnan(X[wrong, 0]).all()
-
-
-@pytest.mark.parametrize("target", ["onnxruntime-web", "onnxruntime-mobile"])
-@pytest.mark.parametrize("library", ["lightgbm", "xgboost"])
-def test_the_form_that_reads_nan_as_code_0_is_refused_by_name(library, target):
-    forest = trained(library, 40)
-    with pytest.raises(UnsupportedModelError, match="NaN as code 0 there, so use the form trav"):
-        onnx_model(forest, OnnxOptions("tree_ensemble", target=target))
-    model = onnx_model(forest, OnnxOptions(target=target))
-    assert form_of(model) == "traversal"
-    assert any(p.key == "bitvec.instead_of" for p in model.metadata_props)
-    assert form_of(onnx_model(trained(library, 20), OnnxOptions(target=target))) == "tree_ensemble"
