@@ -148,7 +148,7 @@ def results():
         "refine": bitvec.learners.tao_refine(forest, X, y),
         "refine in vain": bitvec.learners.tao_refine(forest, X, y, max_iter=0),
         "tao": fit_tao(X, y, depth=1, n_jobs=1),
-        "soft": bitvec.to_torch(forest),
+        "soft": bitvec.to_torch(forest, "sigmoid"),
     }
 
 

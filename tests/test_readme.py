@@ -90,7 +90,11 @@ def base_of(forest: bitvec.Forest) -> np.ndarray:
 
 
 def scores_of(forest: bitvec.Forest, X: np.ndarray) -> torch.Tensor:
-    return bitvec.to_torch(forest)(X)
+    return bitvec.to_torch(forest, "sigmoid")(X)
+
+
+def hard_scores_of(forest: bitvec.Forest, x: torch.Tensor) -> torch.Tensor:
+    return bitvec.to_torch(forest)(x)
 
 
 def fitted(X: np.ndarray, y: np.ndarray) -> bitvec.learners.TAOClassifier:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -110,6 +110,10 @@ class HardForest(nn.Module):
         if output in ("probabilities", "label"):
             self.link = (Probabilities if output == "probabilities" else Labels)(forest.output)
         self.to(place)
+
+    if TYPE_CHECKING:
+
+        def __call__(self, x: Tensor) -> Tensor: ...
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the answers for rows.

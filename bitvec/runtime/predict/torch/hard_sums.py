@@ -50,7 +50,6 @@ class HardSums(nn.Module):
             if adds and output.tree_weight is not None:  # rounded once, as the product in the sum
                 with np.errstate(over="ignore", invalid="ignore"):
                     v *= np.repeat(output.tree_weight, np.diff(B.leaf_ptr))[:, None]
-        assert output.base_score is not None
         zeros = np.zeros(output.n_outputs, output.dtype)
         divisor = np.full(output.n_outputs, B.n_trees, output.dtype)
         self._put(
