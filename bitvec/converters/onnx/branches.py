@@ -19,8 +19,8 @@ class Branches:
 
     `nan_is_code_0` are the sets in which a build of onnxruntime may take NaN for code 0: large ones
     that hold code 0 and not a missing value. It looks x up as an integer before it asks for NaN,
-    which is 0 in WebAssembly (measured in onnxruntime-web 1.24.3 and 1.30.0), and on 64-bit ARM by
-    its instruction set (not run).
+    which is 0 in WebAssembly (measured in onnxruntime-web 1.24.3 and 1.30.0) and on 64-bit ARM
+    (onnxruntime 1.30.0, emulated).
     """
 
     mode: Array
