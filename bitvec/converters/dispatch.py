@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,7 +25,6 @@ from bitvec.files import load
 from bitvec.files.sound import sound
 from bitvec.verify import workers
 from bitvec.verify.oracle import Oracle
-from bitvec.verify.source_trees import SourceTrees
 
 FORMATS: Final = (
     *sklearn.FORMATS,
@@ -145,38 +142,15 @@ def oracle_of(model: Any) -> Oracle:
     """Return what a forest is compared with, of a model object, or of a file in a child process."""
     if not is_path(model):
         return loaded_oracle(model)
-    library = "onnxruntime" if _is_ort(model) else format_of(model).name
-    result: Oracle = workers.opened(model, library, __name__, "loaded_oracle")
+    result: Oracle = workers.opened(model, format_of(model).name, __name__, "loaded_oracle")
     return result
 
 
 def loaded_oracle(model: Any) -> Oracle:
     """Return what a forest is compared with, in this process, which may open a file for it."""
-    if is_path(model) and (_is_ort(model) or format_of(model).name == "ONNX"):
-        exported = import_module("bitvec.runtime.export.onnx.session")
-        try:
-            result: Oracle = exported.oracle_of(model)
-            return replace(result, written=partial(_written, model))
-        except FileFormatError:
-            if _is_ort(model):
-                raise
-    result = format_of(model).module("oracle").oracle_of(model)
+    result: Oracle = format_of(model).module("oracle").oracle_of(model)
     # A frame cannot be handed to a file's own process.
     return replace(result, of_frame=None) if is_path(model) else result
-
-
-def _written(path: Any) -> SourceTrees | None:
-    """Return the trees that an exported file states, where onnx is there to read them."""
-    try:
-        walker = import_module("bitvec.converters.onnx.exported_walker")
-    except ImportError:
-        return None
-    trees: SourceTrees | None = None if _is_ort(path) else walker.exported_trees(path)
-    return trees
-
-
-def _is_ort(path: str | Path) -> bool:
-    return Path(path).suffix == ".ort"
 
 
 def _is_forest(content: Content) -> bool:

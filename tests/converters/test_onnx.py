@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from strategies import EQUAL, KERNEL, OBLIQUE, ONE_HOT, SET, forests, forests_with_rows
 
+from bitvec.converters.onnx.session import OnnxEngine, oracle_of
 from bitvec.converters.onnx.write import LARGEST_DEPTH, to_onnx
 from bitvec.core import reference, structure, transforms
 from bitvec.core.forest import Forest
@@ -18,7 +19,6 @@ from bitvec.core.leaves import Leaves
 from bitvec.core.node_tests import CodeRule, Kind, axis_aligned, set_bits
 from bitvec.core.output import Output
 from bitvec.errors import UnsupportedModelError
-from bitvec.runtime.export.onnx.session import OnnxEngine, oracle_of
 
 HELD = (*ONE_HOT, KERNEL)
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bitvec import certify
-from bitvec.converters.onnx.oracle import oracle_of
+from bitvec.converters.onnx.model_oracle import oracle_of
 from bitvec.converters.onnx.read import convert
 from bitvec.core import reference, transforms
 from bitvec.core.node_tests import Kind

@@ -16,7 +16,7 @@ from strategies import KERNEL, ONE_HOT, forests, forests_with_rows
 from bitvec import certify
 from bitvec import convert as convert_any
 from bitvec.api import oracle_of as oracle_of_estimator
-from bitvec.converters.onnx.oracle import oracle_of
+from bitvec.converters.onnx.model_oracle import oracle_of
 from bitvec.converters.onnx.read import convert
 from bitvec.converters.onnx.write import to_onnx
 from bitvec.core import reference, transforms
@@ -101,7 +101,7 @@ def test_the_tensor_form_is_refused_by_its_name_and_still_is_a_oracle(tmp_path):
     from sklearn.tree import DecisionTreeClassifier
 
     from bitvec.runtime.export.onnx import tensor
-    from bitvec.runtime.export.onnx.session import save
+    from bitvec.runtime.export.onnx.files import save
 
     X = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
     forest = convert_any(DecisionTreeClassifier(max_depth=3).fit(X, X[:, 0] > 0))

@@ -10,7 +10,7 @@ import onnx
 import pytest
 
 from bitvec import certify
-from bitvec.converters.onnx.oracle import oracle_of
+from bitvec.converters.onnx.model_oracle import oracle_of
 from bitvec.converters.onnx.read import convert
 from bitvec.core import reference, transforms
 from bitvec.errors import BitvecError, FileFormatError, UnsupportedModelError

@@ -15,6 +15,7 @@ from strategies import EQUAL, ONE_HOT, SET, forests_with_rows
 import bitvec
 from bitvec.converters.onnx.ensemble3 import classifies
 from bitvec.converters.onnx.read import convert
+from bitvec.converters.onnx.session import OnnxEngine
 from bitvec.converters.onnx.write import to_onnx
 from bitvec.core import reference
 from bitvec.core.forest import Forest
@@ -23,7 +24,6 @@ from bitvec.core.leaves import Leaves
 from bitvec.core.output import Output, PostTransform
 from bitvec.core.to_float32 import narrow_scores
 from bitvec.errors import UnsupportedModelError
-from bitvec.runtime.export.onnx.session import OnnxEngine
 
 onnxruntime = pytest.importorskip("onnxruntime")
 

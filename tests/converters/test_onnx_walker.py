@@ -10,7 +10,7 @@ from walker_laws import assert_mutants_refuted, assert_proved, catalogue, rows_a
 
 pytest.importorskip("onnxruntime")
 
-from bitvec.converters.onnx.oracle import oracle_of
+from bitvec.converters.onnx.model_oracle import oracle_of
 from bitvec.converters.onnx.read import convert
 from bitvec.errors import UnsupportedModelError
 

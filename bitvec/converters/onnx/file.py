@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from bitvec.converters.onnx.format import ORT
 from bitvec.converters.onnx.operator_schema import (
     ATTRIBUTES,
     INTEGER,
@@ -62,7 +63,7 @@ def read_model(model: Any) -> Any:
     FileFormatError
         If it is too large or no ONNX model.
     UnsupportedModelError
-        If `model` is of another type.
+        If `model` is of another type, or in onnxruntime's own format.
     """
     if isinstance(model, onnx.ModelProto):
         return model
@@ -78,6 +79,11 @@ def read_model(model: Any) -> Any:
         raise UnsupportedModelError(
             "the model must be a path, bytes or an onnx.ModelProto, got "
             f"{type(model).__name__}: save it as ONNX first."
+        )
+    if model[4:8] == ORT:
+        raise UnsupportedModelError(
+            "a model must be in the ONNX format, got one in onnxruntime's own (.ort), which cannot "
+            "be read as trees: convert the forest's own file or its source."
         )
     try:
         message = onnx.ModelProto.FromString(bytes(model))

@@ -6,10 +6,18 @@ from typing import Final
 
 from bitvec.converters.format import Content, Format
 
+ORT: Final = b"ORTM"
+"""Bytes 4 to 8 of an .ort file."""
+
 
 def is_onnx(content: Content) -> bool:
     """Return whether this is a protobuf message whose first field is a small number, a version."""
     return len(content.head) > 2 and content.head[0] == 0x08 and 0 < content.head[1] < 0x40
+
+
+def is_ort(content: Content) -> bool:
+    """Return whether this is onnxruntime's own format, a flat buffer, by its identifier."""
+    return content.head[4:8] == ORT
 
 
 FORMATS: Final = (
@@ -17,7 +25,7 @@ FORMATS: Final = (
         name="ONNX",
         folder="onnx",
         packages=("onnx",),
-        recognises=is_onnx,
+        recognises=lambda content: is_onnx(content) or is_ort(content),
         made_by="onnx.save(model, path)",
         supported=(
             "TreeEnsembleClassifier v1",

@@ -17,13 +17,13 @@ from sklearn.datasets import load_digits
 from torch import nn
 
 import bitvec
+from bitvec.converters.onnx.session import OnnxEngine
 from bitvec.core import reference
 from bitvec.core.arrays import Array
 from bitvec.errors import InputError, UnsupportedModelError
 from bitvec.learners.cpt.sklearn import CPTClassifier, CPTRegressor
 from bitvec.learners.e2edt.sklearn import E2EDTClassifier, E2EDTRegressor
 from bitvec.learners.e2edt.sklearn_forests import E2EDFClassifier, E2EDFRegressor
-from bitvec.runtime.export.onnx.session import OnnxEngine
 from bitvec.verify.certificates.digest import forest_digest
 from bitvec.verify.certificates.near_ties import near_ties
 

@@ -15,14 +15,14 @@ from bitvec.core.forest import Forest
 from bitvec.core.graph.interface import Interface
 from bitvec.core.inputs import Inputs
 from bitvec.core.to_float32 import narrow_tests
-from bitvec.errors import InputError, UnsupportedModelError
+from bitvec.errors import FileFormatError, InputError, UnsupportedModelError
 from bitvec.runtime.export.onnx_files import FORMS, OnnxOptions, onnx_model
 from bitvec.runtime.export.onnx_targets import TARGETS
 
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
-from bitvec.runtime.export.onnx.session import OnnxEngine  # noqa: E402
+from bitvec.converters.onnx.session import OnnxEngine  # noqa: E402
 
 F32, F64 = np.float32, np.float64
 
@@ -157,7 +157,13 @@ def test_a_file_of_onnxruntimes_own_format_is_certified(boosters, tmp_path):
     forest = boosters["float32"]
     path = bitvec.export(forest, tmp_path / "forest.ort", leaves=True)
     assert path.read_bytes()[4:8] == b"ORTM"
+    path = path.rename(tmp_path / "forest")  # it is recognised by its content
     assert bitvec.certify(forest, path, allow_values_only=True).passed
+    with pytest.raises(UnsupportedModelError, match=r"onnxruntime's own \(\.ort\)"):
+        bitvec.convert(path)
+    path.write_bytes(path.read_bytes()[:99])
+    with pytest.raises(FileFormatError, match=r"one that onnxruntime .* loads"):
+        bitvec.certify(forest, path)
 
 
 def test_a_file_that_reads_float16_is_not_certified(boosters, tmp_path):

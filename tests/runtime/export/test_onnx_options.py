@@ -19,7 +19,7 @@ from bitvec.runtime.export.onnx_files import FORMS, OnnxOptions, onnx_model, pag
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
-from bitvec.runtime.export.onnx.session import OnnxEngine  # noqa: E402
+from bitvec.converters.onnx.session import OnnxEngine  # noqa: E402
 
 F32 = np.float32
 

@@ -10,9 +10,10 @@ from typing import Any
 
 import onnx
 
+from bitvec.converters.onnx.format import ORT
+from bitvec.converters.onnx.session import open_session
 from bitvec.errors import FileFormatError
 from bitvec.files.sound import sound
-from bitvec.runtime.export.onnx.session import open_session
 from bitvec.verify import workers
 
 ELEMENTS = {1: "float32", 7: "int64", 8: "string", 9: "bool", 10: "float16", 11: "float64"}
@@ -38,7 +39,7 @@ def describe(path: Path) -> dict[str, Any] | None:
     """
     content = path.read_bytes()
     with sound(path, "be a sound ONNX file"):
-        if content[4:8] == b"ORTM":
+        if content[4:8] == ORT:
             facts = workers.opened(path, "onnxruntime", __name__, "_of_onnxruntime")
         else:
             facts = _of_onnx(content)

@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 from typing import Any
 
+from bitvec.converters.onnx.session import OnnxEngine, any_batch, oracle_of
 from bitvec.core.arrays import Array
 from bitvec.errors import FileFormatError, MissingLibraryError
-from bitvec.runtime.export.onnx.session import OnnxEngine, any_batch, oracle_of
 from bitvec.verify import workers
 from bitvec.verify.oracle import Oracle
 

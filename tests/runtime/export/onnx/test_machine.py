@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import AXIS, EQUAL, KERNEL, OBLIQUE, SET, forests, forests_with_rows
 
+from bitvec.converters.onnx.session import OnnxEngine
 from bitvec.core import machine as machines
 from bitvec.core.feature_maps import Identity
 from bitvec.core.forest import Forest
 from bitvec.core.machine import ENCODINGS, from_forest, on_grid
 from bitvec.errors import UnsupportedModelError
 from bitvec.runtime.export.onnx.machine_form import to_onnx
-from bitvec.runtime.export.onnx.session import OnnxEngine
 
 STANDARD = (AXIS, OBLIQUE, SET, EQUAL, KERNEL)
 DTYPES = [np.float32, np.float64]

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import bitvec
 from bitvec.converters.native import from_e2edt
+from bitvec.converters.onnx.session import OnnxEngine
 from bitvec.core import reference
 from bitvec.core.arrays import Array
 from bitvec.core.feature_maps import (
@@ -30,7 +31,6 @@ from bitvec.core.feature_maps.rounding import with_bounds
 from bitvec.core.forest import Forest
 from bitvec.errors import UnsupportedModelError
 from bitvec.runtime.export.onnx import mapped
-from bitvec.runtime.export.onnx.session import OnnxEngine
 from bitvec.verify.certificates.near_ties import near_ties
 
 IMAGE = (2, 7, 6)

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from strategies import AXIS, EQUAL, OBLIQUE, SET, forests_with_rows
 
 import bitvec
+from bitvec.converters.onnx.session import OnnxEngine
 from bitvec.converters.onnx.write import to_onnx as tree_ensemble
 from bitvec.core import reference
-from bitvec.runtime.export.onnx.session import OnnxEngine
 from bitvec.runtime.export.onnx.tensor import to_onnx as tensor
 from bitvec.runtime.export.onnx_targets import STANDARD, TREES
 

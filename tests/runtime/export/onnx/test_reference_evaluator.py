@@ -23,6 +23,7 @@ from strategies import AXIS, EQUAL, KERNEL, OBLIQUE, POLYTOPE, SET, forests, for
 import bitvec
 from bitvec.converters.onnx.ensemble3 import classifies
 from bitvec.converters.onnx.read import convert
+from bitvec.converters.onnx.session import OnnxEngine
 from bitvec.converters.onnx.walker import attributes, by_positions
 from bitvec.converters.onnx.write import to_onnx
 from bitvec.core import machine as machines
@@ -37,7 +38,6 @@ from bitvec.core.output import Aggregate, Output
 from bitvec.core.to_float32 import narrow_scores
 from bitvec.errors import UnsupportedModelError
 from bitvec.runtime.export.onnx import machine_form, portable, tensor, traversal
-from bitvec.runtime.export.onnx.session import OnnxEngine
 from bitvec.runtime.export.onnx_files import OnnxOptions, onnx_model
 
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)

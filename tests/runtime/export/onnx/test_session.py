@@ -9,12 +9,12 @@ import sys
 import numpy as np
 import pytest
 
+from bitvec.converters.onnx.session import OnnxEngine, any_batch, oracle_of
 from bitvec.core import reference
 from bitvec.core.forest import Forest
 from bitvec.core.graph.interface import Interface
 from bitvec.errors import FileFormatError, InputError
 from bitvec.runtime.export.onnx.files import save
-from bitvec.runtime.export.onnx.session import OnnxEngine, any_batch, oracle_of
 from bitvec.runtime.export.onnx.tensor import to_onnx
 from bitvec.runtime.export.onnx_files import OnnxOptions, onnx_model
 from bitvec.runtime.predict.engine import Engine
@@ -200,9 +200,10 @@ def test_a_model_of_two_gibibytes_is_refused(tmp_path):
         ("onnx", "bitvec.runtime.export.onnx.tensor"),
         ("onnx", "bitvec.converters.onnx.read"),
         ("onnx", "bitvec.converters.onnx.write"),
-        ("onnx", "bitvec.converters.onnx.oracle"),
+        ("onnx", "bitvec.converters.onnx.model_oracle"),
         ("onnxruntime", "bitvec.converters.onnx.oracle"),
-        ("onnxruntime", "bitvec.runtime.export.onnx.session"),
+        ("onnxruntime", "bitvec.converters.onnx.model_oracle"),
+        ("onnxruntime", "bitvec.converters.onnx.session"),
     ],
 )
 def test_a_missing_library_is_named_with_its_command(library, module):

@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from strategies import KERNEL, SET, forests, forests_with_rows, rows
 
+from bitvec.converters.onnx.session import OnnxEngine
 from bitvec.core import reference, transforms
 from bitvec.core.feature_maps import (
     Concatenate,
@@ -37,7 +38,6 @@ from bitvec.core.node_tests import axis_aligned
 from bitvec.core.output import Aggregate, Output, PostTransform
 from bitvec.core.structure import arrange
 from bitvec.errors import InputError, UnsupportedModelError
-from bitvec.runtime.export.onnx.session import OnnxEngine
 from bitvec.runtime.export.onnx.soft import traced_paths as soft_paths
 from bitvec.runtime.export.onnx.soft.traced_forest import TracedForest
 from bitvec.runtime.train.relax import sparsemax

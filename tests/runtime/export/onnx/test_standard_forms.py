@@ -11,13 +11,13 @@ from chain_forests import chains
 from hypothesis import given, settings
 from strategies import AXIS, EQUAL, KERNEL, OBLIQUE, POLYTOPE, SET, forests, forests_with_rows, rows
 
+from bitvec.converters.onnx.session import OnnxEngine
 from bitvec.core import reference, transforms
 from bitvec.core.forest import Forest
 from bitvec.core.leaves import Leaves
 from bitvec.core.output import Aggregate, Output, PostTransform
 from bitvec.errors import UnsupportedModelError
 from bitvec.runtime.export.onnx import tensor, traversal
-from bitvec.runtime.export.onnx.session import OnnxEngine
 
 STANDARD = (AXIS, OBLIQUE, POLYTOPE, SET, EQUAL, KERNEL)
 

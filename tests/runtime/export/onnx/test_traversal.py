@@ -9,6 +9,7 @@ import pytest
 from chain_forests import chains
 from strategies import AXIS, EQUAL, KERNEL, OBLIQUE, SET
 
+from bitvec.converters.onnx.session import OnnxEngine
 from bitvec.core import reference
 from bitvec.core.forest import Forest
 from bitvec.core.leaves import Leaves
@@ -16,7 +17,6 @@ from bitvec.core.node_tests import Relation, axis_aligned
 from bitvec.core.output import Output
 from bitvec.errors import UnsupportedModelError
 from bitvec.runtime.export.onnx import tensor, traversal
-from bitvec.runtime.export.onnx.session import OnnxEngine
 from bitvec.runtime.export.onnx.traversal import LARGEST_DEPTH, to_onnx
 
 STANDARD = (AXIS, OBLIQUE, SET, EQUAL, KERNEL)

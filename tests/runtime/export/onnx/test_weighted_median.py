@@ -14,12 +14,12 @@ from sklearn.ensemble import AdaBoostRegressor
 from strategies import AXIS, forests_with_rows
 
 import bitvec
+from bitvec.converters.onnx.session import OnnxEngine
 from bitvec.core import reference
 from bitvec.core.forest import Forest
 from bitvec.core.machine import from_forest
 from bitvec.core.output import Aggregate
 from bitvec.errors import UnsupportedModelError
-from bitvec.runtime.export.onnx.session import OnnxEngine
 from bitvec.runtime.export.onnx_files import OnnxOptions, machine_model, onnx_model
 
 FORMS = ("tree_ensemble", "traversal", "tensor")

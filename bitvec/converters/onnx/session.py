@@ -13,7 +13,6 @@ from jaxtyping import Float, Int32
 from bitvec.core.arrays import Array
 from bitvec.errors import FileFormatError, InputError, MissingLibraryError
 from bitvec.files.sound import reason
-from bitvec.runtime.export.onnx.files import save as save
 from bitvec.verify.oracle import Oracle
 
 try:
