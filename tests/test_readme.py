@@ -30,6 +30,7 @@ ROOT = Path(__file__).resolve().parent.parent
         ("docs/scikit-learn.md", 15),
         ("docs/supported-models.md", 4),
         ("docs/tao.md", 40),
+        ("docs/torch.md", 15),
     ],
     ids=str,
 )
@@ -64,6 +65,7 @@ def test_every_page_is_tried():
         "scikit-learn.md",
         "supported-models.md",
         "tao.md",
+        "torch.md",
     ]
 
 

@@ -64,7 +64,8 @@ class HardForest(nn.Module):
     differs from torch's; so a label that rests on probabilities may differ where two of them are
     as close. Compiled for a GPU, products and sums may be fused, which rounds once instead of
     twice: answers of oblique and polytope nodes, linear leaves and scaled sums may differ there.
-    Threads that take subnormal numbers for zero (`torch.set_flush_denormal(True)`) decide
+    Intermediate results are of size n_trees · batch, so that large tables are better handed over in
+    parts. Threads that take subnormal numbers for zero (`torch.set_flush_denormal(True)`) decide
     otherwise about them.
 
     Examples
