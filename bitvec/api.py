@@ -175,6 +175,7 @@ def certify(
         exported = forest.source is None or not other.name.startswith(forest.source.library)
     if exported and not isinstance(model, Oracle):
         other = renumbered(forest, other, lambda: convert(model))
+    own_model = not exported and not isinstance(model, Oracle)
     other = with_written_trees(forest, other)
     rows = None if X is None else predictor.rows(X)
     with bar("certifying", quiet=progress is not None, lines=False) as advance:
@@ -185,6 +186,7 @@ def certify(
             scores=predictor.scores,
             predict=predictor.predict,
             oracle=other,
+            inputs=convert(model).inputs if own_model else None,
             X=rows,
             seed=seed,
             allow_values_only=allow_values_only,

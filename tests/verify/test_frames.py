@@ -347,3 +347,32 @@ def test_minus_one_is_missing_to_ydf_and_no_code_to_the_forest() -> None:
     asked = np.array([0, 0, -1, 0, 2, 4], np.int32)
     expected = model.predict({"x": ROWS[:, 0], "c": asked})
     np.testing.assert_array_equal(got, expected)
+
+
+@pytest.mark.parametrize("make", [xgboost, lightgbm, catboost, sklearn, ydf])
+def test_columns_of_another_name_or_code_book_fail(make: Any, tmp_path: Any) -> None:
+    """A frame is read by names and code books, which arrays of numbers show nothing of."""
+    model = make()
+    right = bitvec.convert(model)
+    inputs = right.inputs
+    assert inputs.feature_names is not None
+    changes = {
+        "names exchanged": {"feature_names": inputs.feature_names[::-1]},
+        "another name": {"feature_names": ("foo", *inputs.feature_names[1:])},
+    }
+    books = inputs.categories or ()
+    for column in [column for column, book in enumerate(books) if book and len(book) > 1]:
+        for what, book in {
+            "one category less": books[column][:-1],
+            "two exchanged": books[column][1::-1] + books[column][2:],
+        }.items():
+            other = (*books[:column], book, *books[column + 1 :])
+            changes[f"{what} in column {column}"] = {"categories": other}
+    for what, change in changes.items():
+        wrong = replace(right, inputs=replace(inputs, refuses_unseen=False, **change))
+        certificate = bitvec.certify(wrong, model, progress=False)
+        assert not certificate.passed, what
+        assert any(next(iter(change)) in str(d) for d in certificate.differences), what
+        assert load(certificate.save(tmp_path / "a.json")) == certificate
+    lenient = replace(right, inputs=replace(inputs, refuses_unseen=False))
+    assert bitvec.certify(lenient, model, progress=False).passed

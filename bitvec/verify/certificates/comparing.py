@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 from bitvec.core import reference, transforms
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
+from bitvec.core.inputs import Inputs
 from bitvec.distribution import version
 from bitvec.errors import UnsupportedModelError
 from bitvec.verify.certificates.certificate import (
@@ -33,12 +35,13 @@ from bitvec.verify.certificates.comparison import Answer, Answers, Tally, score_
 from bitvec.verify.certificates.digest import array_digest, forest_digest
 from bitvec.verify.certificates.footing import (
     accepted_rows,
+    columns_differ,
     numbering,
     require_same_sizes,
     rounding_bound,
 )
 from bitvec.verify.certificates.near_ties import Settled
-from bitvec.verify.certificates.proof import Proof, prove, unseen_leaves
+from bitvec.verify.certificates.proof import EXAMPLES, Proof, prove, unseen_leaves
 from bitvec.verify.oracle import Oracle
 from bitvec.verify.probing import LONG_RUN, MAGNITUDE, Coverage, has_long_runs, probe_rows
 from bitvec.verify.source_trees import SourceTrees
@@ -61,6 +64,7 @@ def compare(
     raw: Answer | None = None,
     scores: Answer | None = None,
     predict: Answer | None = None,
+    inputs: Inputs | None = None,
     X: Array | None = None,
     seed: int = 0,
     allowed_difference: float | None = None,
@@ -79,6 +83,8 @@ def compare(
     scores, predict : callable, optional
         The same for scores after the post-transform, (batch, n_outputs), and for labels or values
         as a `Predictor` returns them. What `bitvec.core.transforms` makes of `raw` if not given.
+    inputs : Inputs, optional
+        The columns of the source: names and code books that the forest's must equal.
     X : (n, n_features), optional
         Rows to compare on as well, and from which columns off a node's path are taken.
     seed : int
@@ -100,6 +106,9 @@ def compare(
     require_same_sizes(forest, oracle)
     rows, n_left_out = accepted_rows(forest, oracle, X)
     trees, proof = _proof(forest, oracle)
+    if inputs is not None:
+        found = (*columns_differ(forest.inputs, inputs), *proof.differences)
+        proof = replace(proof, differences=found[:EXAMPLES])
     settled = Settled(forest)
     if oracle.rounds_columns:
         rows = settled(rows)

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import numpy as np
 from jaxtyping import Int
 
 from bitvec.core import tree_paths
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
+from bitvec.core.inputs import Inputs
 from bitvec.core.output import Aggregate
 from bitvec.errors import InputError
+from bitvec.verify.certificates.difference import Difference
 from bitvec.verify.oracle import Oracle
 
 ROUNDINGS = 6
 """Of a term besides its additions, at most: leaf, weight and their product; divisor or scale, and
 the quotient or product with it; the sum with the base score."""
+
+LETTERS = 200
+"""Of a name or a code book that are shown."""
 
 
 def require_same_sizes(forest: Forest, oracle: Oracle) -> None:
@@ -139,6 +146,26 @@ def accepted_rows(forest: Forest, oracle: Oracle, X: Array | None) -> tuple[Arra
     if not oracle.accepts_infinite:
         accepted &= ~np.isinf(X).any(axis=1)
     return X[accepted], int(np.sum(~accepted))
+
+
+def columns_differ(own: Inputs, theirs: Inputs) -> tuple[Difference, ...]:
+    """Return where two models read other columns out of a data frame, or other codes.
+
+    Names and categories that only the first has select columns where the second takes them by
+    position; what becomes of unseen categories is the user's choice.
+    """
+    found = []
+    for name in [field.name for field in fields(Inputs) if field.name != "refuses_unseen"]:
+        expected, got = getattr(theirs, name), getattr(own, name)
+        if repr(expected) == repr(got) or (name == "feature_names" and expected is None):
+            continue
+        while isinstance(expected, tuple) and isinstance(got, tuple) and len(expected) == len(got):
+            differs = [repr(a) != repr(b) for a, b in zip(expected, got, strict=True)]
+            at = differs.index(True)
+            name, expected, got = f"{name}[{at}]", expected[at], got[at]
+        texts = [f"{name} {value!r}"[:LETTERS] for value in (expected, got)]
+        found.append(Difference("structure", 0, texts[0], texts[1], ()))
+    return tuple(found)
 
 
 def numbering(forest: Forest, oracle: Oracle) -> Int[Array, " n_leaves"]:
