@@ -34,13 +34,13 @@ TARGETS = (
     required=True,
     metavar="OUT",
     help="The file, named .onnx, .ort (onnxruntime's own format), .h (C), .ubj or .json (xgboost), "
-    ".txt (LightGBM), .tl (treelite) or .skops (scikit-learn); replaced if it exists. Of --to web "
-    "a directory.",
+    ".txt (LightGBM), .tl (treelite), .skops (scikit-learn) or .pt2 (torch.export); replaced if it "
+    "exists. Of --to web a directory.",
 )
 @click.option(
     "--to",
     "format_",
-    type=click.Choice(["onnx", "c", "web", "xgboost", "lightgbm", "treelite", "sklearn"]),
+    type=click.Choice(["onnx", "c", "web", "xgboost", "lightgbm", "treelite", "sklearn", "torch"]),
     help="By default what OUT's name says.",
 )
 @click.option(
@@ -103,9 +103,10 @@ TARGETS = (
     "proves",
     is_flag=True,
     help="Compare OUT with the forest, and write OUT.certificate.json. A C header is compiled and "
-    "run for that, a library's model runs in its library, and ONNX in onnxruntime; for the target "
-    "openvino in OpenVINO where that is installed. Other targets are not run, as the certificate "
-    "then says. An ONNX file without --leaves shows values only: see --allow-values-only.",
+    "run for that, a library's model runs in its library, .pt2 in torch, and ONNX in onnxruntime; "
+    "for the target openvino in OpenVINO where that is installed. Other targets are not run, as "
+    "the certificate then says. An ONNX file without --leaves shows values only: see "
+    "--allow-values-only.",
 )
 @values_only_option
 @json_option
@@ -158,6 +159,10 @@ def command(
             from bitvec.runtime.export.c.compiled import oracle_of
 
             other = oracle_of(target_path, classes=forest.output.classes)
+        elif kind == "torch":
+            from bitvec.runtime.export import torch_programs
+
+            other = torch_programs.oracle_of(target_path)
         elif options.get("target") == "openvino" and find_spec("openvino") is not None:
             from bitvec.runtime.export.onnx.openvino import certified
 

@@ -58,12 +58,13 @@ def export(
         each, with the options `outputs`, `input_dtype` and `batch` only, a machine also `leaves`.
     path : path
         Written aside and renamed, so that it is never half-written.
-    to : "onnx", "xgboost", "lightgbm", "treelite", "sklearn", "c" or "web", optional
+    to : "onnx", "xgboost", "lightgbm", "treelite", "sklearn", "c", "torch" or "web", optional
         By default the one whose files end as the path does: `.onnx`, or `.ort` in onnxruntime's own
         format; `.ubj` or `.json` (xgboost); `.txt` (LightGBM); `.tl` (treelite); `.skops`
         (scikit-learn); `.h` (a C header). There the file predicts bit for bit what the forest
-        predicts. "web" is a static page that predicts in a browser: `path` is then a directory, in
-        which an earlier page is replaced and anything else refused.
+        predicts. So do raw scores and leaves of `.pt2`, a program of torch.export that returns a
+        dict of answers for any batch. "web" is a static page that predicts in a browser: `path` is
+        then a directory, in which an earlier page is replaced and anything else refused.
     form : "tree_ensemble", "traversal", "tensor" or "portable", optional
         Of ONNX. `tree_ensemble` (ai.onnx.ml) is small and fast. The others need standard operators
         only: `traversal` walks the trees, `tensor` is v[argmax(B · σ(Sx − b))], `portable` needs

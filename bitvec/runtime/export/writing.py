@@ -65,6 +65,12 @@ def _to_c(forest: Forest, path: Path) -> Path:
     return to_c(forest).save(path)
 
 
+def _to_torch(forest: Forest, path: Path) -> Path:
+    from bitvec.runtime.export.torch_programs import save
+
+    return save(forest, path)
+
+
 WRITERS: Final[dict[Target, Writer]] = {
     "onnx": Writer((".onnx", ".ort"), _to_onnx),
     "xgboost": Writer((".ubj", ".json"), _converter("xgboost")),
@@ -72,6 +78,7 @@ WRITERS: Final[dict[Target, Writer]] = {
     "treelite": Writer((".tl",), _converter("treelite")),
     "sklearn": Writer((".skops",), _converter("sklearn")),
     "c": Writer((".h",), _to_c),
+    "torch": Writer((".pt2",), _to_torch),
 }
 SUFFIXES: Final = tuple(suffix for writer in WRITERS.values() for suffix in writer.suffixes)
 

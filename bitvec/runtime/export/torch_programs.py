@@ -1,0 +1,100 @@
+"""Forests as programs of torch.export, which torch alone loads and runs."""
+
+from __future__ import annotations
+
+import io
+import json
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from bitvec.core.arrays import Array
+from bitvec.core.forest import Forest
+from bitvec.errors import MissingLibraryError, UnsupportedModelError
+from bitvec.files import atomic
+from bitvec.verify.oracle import Oracle
+
+if find_spec("torch") is None:
+    raise MissingLibraryError("torch", "torch", "bitvec.runtime.export.torch_programs")
+
+import torch
+from torch import Tensor, nn
+
+from bitvec.runtime.predict.torch.hard_forest import HardForest
+from bitvec.runtime.predict.torch.hard_links import Labels, Probabilities
+
+FACTS: Final = "bitvec.json"
+"""The extra file of a program: its features, their dtype, its outputs and classes."""
+
+
+class _Answers(nn.Module):
+    """All answers of a forest that tensor operations hold, by name."""
+
+    def __init__(self, forest: Forest) -> None:
+        super().__init__()
+        self.hard = HardForest(forest)
+        self.links = nn.ModuleDict()
+        if forest.output.classes is not None and len(forest.output.classes) == 1:
+            for name, link in (("probabilities", Probabilities), ("label", Labels)):
+                try:
+                    self.links[name] = link(forest.output)
+                except UnsupportedModelError:
+                    continue
+
+    def forward(self, x: Tensor) -> dict[str, Tensor]:
+        leaf = self.hard.trees(self.hard.columns(x))
+        assert self.hard.sums is not None
+        raw = self.hard.sums(leaf, x)
+        answers = {"raw": raw, "leaves": (leaf - self.hard.first_leaf).T}
+        return answers | {name: link(raw) for name, link in self.links.items()}
+
+
+def save(forest: Forest, path: Path) -> Path:
+    """Write a .pt2 file of any batch: rows (batch, n_features) to a dict of answers.
+
+    These are `raw`, `leaves` and, of a classifier of one target, `probabilities` if its link is
+    held, and `label`, as in `HardForest`. An extra file, `bitvec.json`, names features and classes.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If tensor operations do not hold the forest.
+    """
+    module = _Answers(forest).eval()
+    x = torch.zeros((2, forest.n_features), dtype=module.hard.dtype)
+    batch = torch.export.Dim("batch")
+    program = torch.export.export(module, (x,), dynamic_shapes=({0: batch},))
+    classes = module.hard.classes
+    names = forest.inputs.feature_names
+    facts = {
+        "n_features": forest.n_features,
+        "feature_names": None if names is None else list(names),
+        "dtype": str(forest.dtype),
+        "outputs": ["raw", "leaves", *module.links],
+        "classes": None if classes is None else classes.tolist(),
+    }
+    stream = io.BytesIO()
+    torch.export.save(program, stream, extra_files={FACTS: json.dumps(facts)})
+    return atomic.write(path, stream.getvalue())
+
+
+def oracle_of(path: Path) -> Oracle:
+    """Return a file that `save` has written as the oracle of a certificate, run by torch."""
+    extra = {FACTS: ""}
+    program: Any = torch.export.load(io.BytesIO(path.read_bytes()), extra_files=extra).module()
+    facts = json.loads(extra[FACTS])
+
+    def answers(name: str, X: Array) -> Array:
+        found: Array = program(torch.tensor(np.asarray(X, facts["dtype"])))[name].numpy()
+        return found
+
+    return Oracle(
+        name="torch",
+        version=torch.__version__,
+        raw=lambda X: answers("raw", X),
+        leaf_ids=lambda X: answers("leaves", X),
+        n_features=facts["n_features"],
+        notes=("raw scores and leaves were compared, not probabilities and labels",),
+    )
