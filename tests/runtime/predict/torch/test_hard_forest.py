@@ -186,6 +186,18 @@ def test_it_is_the_predictor_in_every_copy():
         assert_same_bits(one(x), expected)
 
 
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
+@in_every_form
+@settings(max_examples=15)
+@given(data=st.data())
+def test_moved_to_a_gpu_it_is_the_reference(form, data):
+    forest = data.draw(forests(max_leaves=20))
+    X = data.draw(rows(forest))
+    module = bitvec.to_torch(forest, form=form).to("cuda")
+    assert_same_bits(module(torch.tensor(X, device="cuda")).cpu(), expected_raw(forest, X))
+
+
 @in_every_form
 @pytest.mark.parametrize("move", ["half", "float", "double", "bfloat16"])
 def test_a_cast_of_the_network_around_it_does_not_round_it(form, move):
