@@ -154,7 +154,10 @@ def test_products_beyond_the_range_of_their_dtype_are_refused(v, weight):
         forest,
         leaves=replace(forest.leaves, v=forest.leaves.v.astype(dtype)),
         output=replace(
-            forest.output, dtype=dtype, base_score=None, tree_weight=np.array([weight], dtype)
+            forest.output,
+            dtype=dtype,
+            base_score=np.zeros(forest.n_outputs, dtype),
+            tree_weight=np.array([weight], dtype),
         ),
     )
     with pytest.raises(UnsupportedModelError, match="must be 0 or from"):

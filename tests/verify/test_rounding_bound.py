@@ -157,7 +157,7 @@ def test_a_score_that_the_narrower_dtype_cannot_hold_is_a_difference(tmp_path):
         forest = Forest.from_matrices([[1.0]], [0.5], [[0], [1]], [low, high])
         v = forest.leaves.v.astype(F32) if abs(high) < 1 else np.sign(forest.leaves.v) * np.inf
         narrow = Leaves(v.astype(F32))
-        output = replace(forest.output, dtype=F32, base_score=None)
+        output = replace(forest.output, dtype=F32, base_score=np.zeros(forest.n_outputs, F32))
         oracle = inexact(replace(forest, leaves=narrow, output=output))
         for other in (oracle, replace(oracle, exact=True)):
             certificate = compare(forest, other, allow_values_only=True)

@@ -100,7 +100,12 @@ def test_hard_memberships_give_the_references_raw_score_to_rounding(drawn):
     found = functions.combine(torch.tensor(u), functions.prepare(X)).detach().numpy()
     plain = replace(
         forest,
-        output=replace(forest.output, base_score=None, base_first=False, scale=None),
+        output=replace(
+            forest.output,
+            base_score=np.zeros(forest.n_outputs, forest.output.dtype),
+            base_first=False,
+            scale=None,
+        ),
     )
     with np.errstate(all="ignore"):
         expected = reference.raw(plain, X)

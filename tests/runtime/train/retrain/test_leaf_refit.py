@@ -85,8 +85,8 @@ def test_the_design_is_the_map_from_leaves_to_scores(data):
         forests(linear=False, aggregates=(Aggregate.SUM, Aggregate.MEAN), max_leaves=6)
     )
     X = data.draw(rows(forest))
-    wide = replace(forest.output, dtype=F64, base_score=None, tree_weight=None, scale=None,
-                   divisor=None, base_first=False)  # fmt: skip
+    wide = replace(forest.output, dtype=F64, base_score=np.zeros(forest.n_outputs))
+    wide = replace(wide, tree_weight=None, scale=None, divisor=None, base_first=False)
     rng = np.random.default_rng(0)
     if data.draw(st.booleans()):
         wide = replace(wide, tree_weight=rng.uniform(0.5, 2, forest.n_trees))
@@ -335,7 +335,9 @@ def test_leaves_of_a_regressor_gain(dtype):
     forest = grown(X[:400], y[:400], n_trees=12, depth=3)
     forest = replace(
         forest,
-        output=replace(forest.output, dtype=np.dtype(dtype), base_score=None),
+        output=replace(
+            forest.output, dtype=np.dtype(dtype), base_score=np.zeros(forest.n_outputs, dtype)
+        ),
         leaves=Leaves(forest.leaves.v.astype(dtype)),
     )
     chosen, note = refit(forest, X, y, 400)
