@@ -85,8 +85,8 @@ def test_the_design_is_the_map_from_leaves_to_scores(data):
         forests(linear=False, aggregates=(Aggregate.SUM, Aggregate.MEAN), max_leaves=6)
     )
     X = data.draw(rows(forest))
-    wide = replace(forest.output, dtype=F64, base_score=np.zeros(forest.n_outputs))
-    wide = replace(wide, tree_weight=None, scale=None, divisor=None, base_first=False)
+    wide = replace(forest.output, tree_weight=None, scale=None, divisor=None, base_first=False)
+    wide = replace(wide, dtype=F64, base_score=np.zeros(forest.n_outputs))
     rng = np.random.default_rng(0)
     if data.draw(st.booleans()):
         wide = replace(wide, tree_weight=rng.uniform(0.5, 2, forest.n_trees))
