@@ -13,9 +13,10 @@ from bitvec.converters import dispatch
 from bitvec.converters.dispatch import convert as convert
 from bitvec.core.arrays import Array, ArrayLike
 from bitvec.core.forest import Forest, require_forest
+from bitvec.core.inputs import Inputs
 from bitvec.core.machine import DecisionMachine
 from bitvec.core.to_float32 import narrow_tests
-from bitvec.errors import InputError
+from bitvec.errors import InputError, UnsupportedModelError
 from bitvec.runtime.predict import machine_predictor, predictor
 from bitvec.runtime.predict.frames import native_frame
 from bitvec.runtime.predict.predictor import Predictor
@@ -186,7 +187,7 @@ def certify(
             scores=predictor.scores,
             predict=predictor.predict,
             oracle=other,
-            inputs=convert(model).inputs if own_model else None,
+            inputs=_inputs_of(model) if own_model else None,
             X=rows,
             seed=seed,
             allow_values_only=allow_values_only,
@@ -204,6 +205,14 @@ def certify(
     return with_frames(
         certificate, compare_frames(forest, other, own, frames, allowed=allowed), other
     )
+
+
+def _inputs_of(model: Any) -> Inputs | None:
+    """Return the columns of a source; none of what answers by more than its forest."""
+    try:
+        return convert(model).inputs
+    except UnsupportedModelError:
+        return None
 
 
 def _frames(

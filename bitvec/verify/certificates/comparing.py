@@ -84,7 +84,7 @@ def compare(
         The same for scores after the post-transform, (batch, n_outputs), and for labels or values
         as a `Predictor` returns them. What `bitvec.core.transforms` makes of `raw` if not given.
     inputs : Inputs, optional
-        The columns of the source: names and code books that the forest's must equal.
+        The columns of the source, whose names and code books the forest's must equal.
     X : (n, n_features), optional
         Rows to compare on as well, and from which columns off a node's path are taken.
     seed : int
@@ -107,7 +107,7 @@ def compare(
     rows, n_left_out = accepted_rows(forest, oracle, X)
     trees, proof = _proof(forest, oracle)
     if inputs is not None:
-        found = (*columns_differ(forest.inputs, inputs), *proof.differences)
+        found = (*columns_differ(forest, inputs), *proof.differences)
         proof = replace(proof, differences=found[:EXAMPLES])
     settled = Settled(forest)
     if oracle.rounds_columns:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-
 import numpy as np
 from jaxtyping import Int
 
@@ -148,24 +146,33 @@ def accepted_rows(forest: Forest, oracle: Oracle, X: Array | None) -> tuple[Arra
     return X[accepted], int(np.sum(~accepted))
 
 
-def columns_differ(own: Inputs, theirs: Inputs) -> tuple[Difference, ...]:
-    """Return where two models read other columns out of a data frame, or other codes.
+def columns_differ(forest: Forest, source: Inputs) -> tuple[Difference, ...]:
+    """Return where a forest reads other columns or codes out of a data frame than its source.
 
-    Names and categories that only the first has select columns where the second takes them by
-    position; what becomes of unseen categories is the user's choice.
+    A source without names takes columns by position; of columns that no test reads the names count
+    alone. What becomes of unseen categories is the user's choice.
     """
-    found = []
-    for name in [field.name for field in fields(Inputs) if field.name != "refuses_unseen"]:
-        expected, got = getattr(theirs, name), getattr(own, name)
-        if repr(expected) == repr(got) or (name == "feature_names" and expected is None):
-            continue
-        while isinstance(expected, tuple) and isinstance(got, tuple) and len(expected) == len(got):
-            differs = [repr(a) != repr(b) for a, b in zip(expected, got, strict=True)]
-            at = differs.index(True)
-            name, expected, got = f"{name}[{at}]", expected[at], got[at]
-        texts = [f"{name} {value!r}"[:LETTERS] for value in (expected, got)]
-        found.append(Difference("structure", 0, texts[0], texts[1], ()))
-    return tuple(found)
+    theirs, own = _columns(forest, source), _columns(forest, forest.inputs)
+    pairs = [(what, expected, own[what]) for what, expected in theirs.items()]
+    if source.feature_names is not None:
+        names = forest.inputs.feature_names or (None,) * source.n_features
+        named = enumerate(zip(source.feature_names, names, strict=True))
+        pairs += [(f"column {k}'s name", *pair) for k, pair in named]
+    return tuple(
+        Difference("structure", 0, f"{what} {a!r}"[:LETTERS], f"{what} {b!r}"[:LETTERS], ())
+        for what, a, b in pairs
+        if repr(a) != repr(b)
+    )
+
+
+def _columns(forest: Forest, inputs: Inputs) -> dict[str, object]:
+    """Return what decides which codes and entries a column has that some test reads."""
+    found: dict[str, object] = {"absent_is_missing": inputs.absent_is_missing}
+    for k in np.unique(forest.tests.column).tolist():
+        found[f"column {k}'s categories"] = inputs.book(k)
+        for rule in ("hashed", "whole_numbers", "decimals"):
+            found[f"column {k} among {rule}"] = k in getattr(inputs, rule)
+    return found
 
 
 def numbering(forest: Forest, oracle: Oracle) -> Int[Array, " n_leaves"]:
