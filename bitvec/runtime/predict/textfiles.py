@@ -231,8 +231,8 @@ def _settled(
 ) -> Rows:
     """Make columns of numbers that a library took for text numeric; without names, all must be."""
     settled = {}
-    for position, name in enumerate(frame.columns):
-        series = frame[name]
+    for position, series in enumerate(frame.iter_columns()):
+        name = series.name
         # NumPy has no whole numbers of 128 bits, and older narwhals no name for them.
         is_wide = str(series.dtype) in ("Int128", "UInt128")
         is_numeric = series.dtype.is_numeric() or series.dtype == nw.Boolean
@@ -259,7 +259,7 @@ def _settled(
     )
     if names is not None:
         return (frame.to_native(), names)
-    columns = [frame[name].cast(nw.Float64).to_numpy() for name in frame.columns]
+    columns = [series.cast(nw.Float64).to_numpy() for series in frame.iter_columns()]
     return (np.stack(columns, axis=1).astype(np.float64), None)
 
 
