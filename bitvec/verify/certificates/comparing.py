@@ -32,6 +32,7 @@ from bitvec.verify.certificates.certificate import (
     listing,
 )
 from bitvec.verify.certificates.comparison import Answer, Answers, Tally, score_bound
+from bitvec.verify.certificates.cuts import unseen_leaves
 from bitvec.verify.certificates.digest import array_digest, forest_digest
 from bitvec.verify.certificates.footing import (
     accepted_rows,
@@ -41,7 +42,7 @@ from bitvec.verify.certificates.footing import (
     rounding_bound,
 )
 from bitvec.verify.certificates.near_ties import Settled
-from bitvec.verify.certificates.proof import EXAMPLES, Proof, prove, unseen_leaves
+from bitvec.verify.certificates.proof import EXAMPLES, STEPS, Proof, prove
 from bitvec.verify.oracle import Oracle
 from bitvec.verify.probing import LONG_RUN, MAGNITUDE, Coverage, has_long_runs, probe_rows
 from bitvec.verify.source_trees import SourceTrees
@@ -234,8 +235,13 @@ def _grade(proof: Proof, tally: Tally, trees: SourceTrees | None) -> tuple[str, 
         return VALUES_ONLY, (*doubts, "several leaves share a leaf id")
     if trees is None:
         return TWO_SIDED, tuple(doubts)
-    limits = {"missing": oracle.accepts_missing, "infinite": oracle.accepts_infinite}
-    met, empty = unseen_leaves(trees, names, **limits)
+    met, empty = unseen_leaves(
+        trees,
+        names,
+        most_steps=STEPS,
+        missing=oracle.accepts_missing,
+        infinite=oracle.accepts_infinite,
+    )
     if empty:
         doubts.append(f"empty in {oracle.name}'s own boxes: {_leaf_names(empty)}")
     if met:

@@ -219,3 +219,44 @@ def shared_leaves(
                 region = {**region, variable: left}
             at[side] = int((trees[side].left if left else trees[side].right)[node])
         yield ~at[0], ~at[1], region
+
+
+def unseen_leaves(
+    trees: SourceTrees,
+    seen: Int64[Array, "2 n_seen"],
+    *,
+    most_steps: int,
+    missing: bool,
+    infinite: bool,
+) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """Return the leaves (tree, leaf id) that were not seen: those that rows may reach, and others.
+
+    The others are empty in the boxes of their paths. A leaf below tests of several columns counts
+    as reachable, unless the same test stands on its path both ways, and so do all leaves of a tree
+    that takes more than `most_steps` to walk.
+    """
+    tree, known = trees.tree_of_leaf, set(zip(*seen.tolist(), strict=True))
+    name = list(zip(tree.tolist(), trees.leaf_id.tolist(), strict=True))
+    unseen = [leaf for leaf, of in enumerate(name) if of[0] >= 0 and of not in known]
+    own = cuts(trees, top_key(trees.row_dtype, infinite=infinite), {})
+    met: set[int] = set()
+    for root in trees.root[np.unique(tree[unseen])].tolist():
+        space = Space((own, own), (subtree(trees, root), []), trees.n_features, missing=missing)
+        steps = [most_steps]
+        pairs = shared_leaves(space, (trees, trees), (root, ~0), {}, steps)
+        met.update(leaf for leaf, _, _ in pairs)
+        if steps[0] < 0:
+            met.update(unseen)
+    reached, empty = ([name[k] for k in unseen if (k in met) is want] for want in (True, False))
+    return reached, empty
+
+
+def subtree(trees: SourceTrees, start: int) -> list[int]:
+    """Return the nodes at and below a child, each once."""
+    met, todo = set(), [start]
+    while todo:
+        node = todo.pop()
+        if node >= 0 and node not in met:
+            met.add(node)
+            todo += [int(trees.left[node]), int(trees.right[node])]
+    return list(met)

@@ -20,7 +20,15 @@ from bitvec.core.forest import Forest
 from bitvec.core.leaves import LinearTerms
 from bitvec.core.node_tests import Kind, Relation, set_codes
 from bitvec.core.reference import turns
-from bitvec.verify.certificates.cuts import Region, Space, cuts, same_tests, shared_leaves, top_key
+from bitvec.verify.certificates.cuts import (
+    Region,
+    Space,
+    cuts,
+    same_tests,
+    shared_leaves,
+    subtree,
+    top_key,
+)
 from bitvec.verify.certificates.difference import Difference
 from bitvec.verify.source_trees import SourceTrees, of_forest
 
@@ -106,30 +114,6 @@ at (0, 0.5)
 _BY_ROWS = {
     *("base_score", "tree_weight", "scale", "divisor", "aggregate", "classes", "post_transform"),
 }
-
-
-def unseen_leaves(
-    trees: SourceTrees, seen: Int64[Array, "2 n_seen"], *, missing: bool, infinite: bool
-) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    """Return the leaves (tree, leaf id) that were not seen: those that rows may reach, and others.
-
-    The others are empty in the boxes of their paths. A leaf below tests of several columns counts
-    as reachable, unless the same test stands on its path both ways.
-    """
-    tree, known = trees.tree_of_leaf, set(zip(*seen.tolist(), strict=True))
-    name = list(zip(tree.tolist(), trees.leaf_id.tolist(), strict=True))
-    unseen = [leaf for leaf, of in enumerate(name) if of[0] >= 0 and of not in known]
-    own = cuts(trees, top_key(trees.row_dtype, infinite=infinite), {})
-    met: set[int] = set()
-    for root in trees.root[np.unique(tree[unseen])].tolist():
-        space = Space((own, own), (_subtree(trees, root), []), trees.n_features, missing=missing)
-        steps = [STEPS]
-        pairs = shared_leaves(space, (trees, trees), (root, ~0), {}, steps)
-        met.update(leaf for leaf, _, _ in pairs)
-        if steps[0] < 0:
-            met.update(unseen)
-    reached, empty = ([name[k] for k in unseen if (k in met) is want] for want in (True, False))
-    return reached, empty
 
 
 def _sizes(forest: Forest, own: SourceTrees, trees: SourceTrees) -> list[Difference]:
@@ -278,9 +262,9 @@ class _Comparison:
         named: tuple[int, int],
     ) -> list[Difference]:
         trees, own = self.trees, self.own
-        below = _subtree(trees, start[0]) + [node for node, _ in path]
+        below = subtree(trees, start[0]) + [node for node, _ in path]
         space = Space(
-            self.cuts, (below, _subtree(own, start[1])), trees.n_features, missing=self.missing
+            self.cuts, (below, subtree(own, start[1])), trees.n_features, missing=self.missing
         )
         region: Region = {}
         for node, right in reversed(path):
@@ -366,16 +350,6 @@ def exits(trees: SourceTrees, X: Array, tree: int) -> Int64[Array, " n_rows"]:
             return ~at
         right = turns(trees.tests, Z, row, at[row], sentinel)
         at[row] = np.where(right, trees.right[at[row]], trees.left[at[row]])
-
-
-def _subtree(trees: SourceTrees, start: int) -> list[int]:
-    met, todo = set(), [start]
-    while todo:
-        node = todo.pop()
-        if node >= 0 and node not in met:
-            met.add(node)
-            todo += [int(trees.left[node]), int(trees.right[node])]
-    return list(met)
 
 
 def _same_bits(x: Array, y: Array) -> Array:

@@ -25,6 +25,7 @@ from bitvec.core.node_tests import (
 )
 from bitvec.core.softplus import ARTANH, EXP, FAR, LN2_HIGH, LN2_LOW, LOG2_E, POWERS
 from bitvec.runtime.predict.torch.compared_columns import ComparedColumns
+from bitvec.runtime.predict.torch.host_arrays import register
 
 
 class HardColumns(nn.Module):
@@ -62,7 +63,7 @@ class HardColumns(nn.Module):
         if groups:
             order[first:] = first + np.argsort(np.concatenate(groups))
         self.in_order = bool(np.all(order == np.arange(order.size)))
-        _put(self, order=order)
+        register(self, order=order)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return F (batch, n_compared) of rows F (batch, n_features)."""
@@ -70,13 +71,6 @@ class HardColumns(nn.Module):
             return x
         V = torch.cat([x, *(part(x) for part in self.parts)], dim=1)
         return V if self.in_order else V.index_select(1, self.order)
-
-
-def _put(module: nn.Module, **arrays: Array | Tensor) -> None:
-    for name, array in arrays.items():
-        module.register_buffer(
-            name, torch.tensor(array) if isinstance(array, np.ndarray) else array
-        )
 
 
 def _alike(tests: NodeTests, nodes: Array) -> list[Array]:
@@ -102,7 +96,7 @@ class _Missing(nn.Module):
         self.sentinel = sentinel
         zero, marked = rules == MissingRule.NAN_OR_ZERO, rules == MissingRule.NAN_OR_SENTINEL
         self.has_zero, self.has_sentinel = bool(zero.any()), bool(marked.any())
-        _put(self, is_zero_rule=zero, is_sentinel_rule=marked)
+        register(self, is_zero_rule=zero, is_sentinel_rule=marked)
 
     def forward(self, x: Tensor) -> Tensor:
         missing = torch.isnan(x)
@@ -124,7 +118,7 @@ class _Copies(nn.Module):
         super().__init__()
         self.value = value
         self.missing = _Missing(np.array([rule]), sentinel)
-        _put(self, columns=columns)
+        register(self, columns=columns)
 
     def forward(self, x: Tensor) -> Tensor:
         x = x.index_select(1, self.columns)
@@ -158,7 +152,7 @@ class _TableSets(nn.Module):
         super().__init__()
         self.column, self.code_rule, self.other = column, code_rule, len(table) - 2
         self.missing = _Missing(np.array([rule]), sentinel)
-        _put(self, table=table)
+        register(self, table=table)
 
     def forward(self, x: Tensor) -> Tensor:
         x = x[:, self.column]
@@ -182,7 +176,7 @@ class _WordSets(nn.Module):
     def __init__(self, tests: NodeTests, nodes: Array, sentinel: float | None) -> None:
         super().__init__()
         self.missing = _Missing(tests.missing_rule[nodes], sentinel)
-        _put(
+        register(
             self,
             feature=tests.feature[nodes].astype(np.int64),
             n_codes=np.diff(tests.set_ptr)[nodes] * float(WORD_BITS),
@@ -219,7 +213,7 @@ class _Margins(nn.Module):
         self.rows = nn.ModuleList(_Rows(tests, nodes, k, sentinel) for k in range(n_rows))
         kind = tests.kind[nodes]
         self.has_equal = bool(np.any(kind == Kind.EQUAL))
-        _put(
+        register(
             self,
             b=tests.b[nodes],
             accepts_equal=tests.relation[nodes] == Relation.GREATER_EQUAL,
@@ -265,7 +259,7 @@ class _Rows(nn.Module):
         self.has_indicators = tests.indicator is not None
         is_soft = tests.activation[row] == Activation.SOFTPLUS
         self.has_soft = bool(is_soft.any())
-        _put(
+        register(
             self,
             column=tests.column[entry].astype(np.int64),
             weight=tests.weight[entry],
@@ -275,11 +269,11 @@ class _Rows(nn.Module):
             is_soft=is_soft,
         )
         if tests.substitute is not None:
-            _put(self, substitute=tests.substitute[entry])
+            register(self, substitute=tests.substitute[entry])
         if tests.indicator is not None:
-            _put(self, indicator=tests.indicator[entry].astype(tests.dtype))
+            register(self, indicator=tests.indicator[entry].astype(tests.dtype))
         if self.has_soft:
-            _put(self, powers=POWERS)
+            register(self, powers=POWERS)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         total, missing = self._term(x, 0)

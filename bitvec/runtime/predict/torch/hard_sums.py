@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.leaves import LinearTerms
 from bitvec.core.output import Aggregate
+from bitvec.runtime.predict.torch.host_arrays import register
 
 
 class HardSums(nn.Module):
@@ -52,28 +52,25 @@ class HardSums(nn.Module):
                     v *= np.repeat(output.tree_weight, np.diff(B.leaf_ptr))[:, None]
         zeros = np.zeros(output.n_outputs, output.dtype)
         divisor = np.full(output.n_outputs, B.n_trees, output.dtype)
-        self._put(
+        register(
+            self,
             v=v,
             start=output.base_score if output.base_first else zeros,
             base=output.base_score,
             divisor=divisor if output.divisor is None else output.divisor,
         )
         if output.scale is not None:
-            self._put(scale=output.scale)
+            register(self, scale=output.scale)
         if output.tree_weight is not None:
-            self._put(weight=output.tree_weight)
+            register(self, weight=output.tree_weight)
         # The output that each tree adds to, where its leaves name but one, as in boosters.
         self.output_of_tree: list[int] | None = None
         self.is_named = leaves.output is not None
         if leaves.output is not None:
-            self._put(leaf_output=leaves.output.astype(np.int64))
+            register(self, leaf_output=leaves.output.astype(np.int64))
             first = leaves.output[B.leaf_ptr[:-1]]
             if np.array_equal(np.repeat(first, np.diff(B.leaf_ptr)), leaves.output):
                 self.output_of_tree = first.tolist()
-
-    def _put(self, **arrays: Array) -> None:
-        for name, array in arrays.items():
-            self.register_buffer(name, torch.tensor(array))
 
     def forward(self, leaf: Tensor, x: Tensor) -> Tensor:
         """Return the raw scores of leaf indices in the forest; x is F (batch, n_features)."""
@@ -149,14 +146,14 @@ class _LinearTerms(nn.Module):
         self.n_terms = int(count.max(initial=0))
         dtype = linear.constant.dtype
         self.zero_threshold = float(dtype.type(linear.zero_threshold))
-        for name, array in {
-            "start": linear.leaf_ptr[:-1],
-            "count": count,
-            "column": linear.column.astype(np.int64),
-            "weight": linear.weight,
-            "constant": linear.constant,
-        }.items():
-            self.register_buffer(name, torch.tensor(array))
+        register(
+            self,
+            start=linear.leaf_ptr[:-1],
+            count=count,
+            column=linear.column.astype(np.int64),
+            weight=linear.weight,
+            constant=linear.constant,
+        )
 
     def forward(self, v: Tensor, leaf: Tensor, x: Tensor) -> Tensor:
         """Return (n_trees, batch, width); v is what a leaf holds where a value is missing."""

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from bitvec.runtime.predict.torch.flat_trees import FlatTrees
 from bitvec.runtime.predict.torch.groups import Tables
+from bitvec.runtime.predict.torch.host_arrays import register
 from bitvec.runtime.predict.torch.matrix import MatrixTrees
 from bitvec.runtime.predict.torch.padded_trees import PerfectTrees
 
@@ -27,7 +28,7 @@ class HardTrees(nn.Module):
         self.parts = nn.ModuleList(_MODULES[type(part)](part) for part in parts)
         trees = np.concatenate([np.zeros(0, np.int64), *(part.trees for part in parts)])
         self.in_order = bool(np.all(trees == np.arange(trees.size)))
-        self.register_buffer("order", torch.tensor(np.argsort(trees)))
+        register(self, order=np.argsort(trees))
 
     def forward(self, V: Tensor) -> Tensor:
         """Return the forest's leaf index of every tree and row."""
@@ -49,11 +50,14 @@ class _Product(nn.Module):
     def __init__(self, trees: MatrixTrees) -> None:
         super().__init__()
         self.accepts_equal = trees.accepts_equal
-        self.register_buffer("columns", trees.columns[0])
-        self.register_buffer("b", trees.b.view(-1))
-        self.register_buffer("B", trees.B)
-        self.register_buffer("first_leaf", trees.first_leaf)
-        self.register_buffer("number", torch.arange(trees.B.shape[1], dtype=torch.float32)[:, None])
+        register(
+            self,
+            columns=trees.columns[0],
+            b=trees.b.view(-1),
+            B=trees.B,
+            first_leaf=trees.first_leaf,
+            number=torch.arange(trees.B.shape[1], dtype=torch.float32)[:, None],
+        )
 
     def forward(self, V: Tensor) -> Tensor:
         x = V.index_select(1, self.columns)
@@ -79,10 +83,8 @@ class _Padded(nn.Module):
         super().__init__()
         self.accepts_equal, self.n_levels = trees.accepts_equal, trees.n_levels
         for level, (column, b) in enumerate(zip(trees.columns[0], trees.b, strict=True)):
-            self.register_buffer(f"column_{level}", column)
-            self.register_buffer(f"b_{level}", b)
-        self.register_buffer("first", trees.first)
-        self.register_buffer("leaf", torch.tensor(trees.slot_leaf))
+            register(self, **{f"column_{level}": column, f"b_{level}": b})
+        register(self, first=trees.first, leaf=trees.slot_leaf)
 
     def forward(self, V: Tensor) -> Tensor:
         values, start = _flat(V)
@@ -109,13 +111,16 @@ class _Levels(nn.Module):
     def __init__(self, trees: FlatTrees) -> None:
         super().__init__()
         self.accepts_equal, self.n_moving = trees.accepts_equal, trees.n_moving
-        self.register_buffer("root_column", trees.root_columns[0])
-        self.register_buffer("root_b", trees.root_b)
-        self.register_buffer("root_first", trees.root_first)
-        self.register_buffer("column", trees.columns[0])
-        self.register_buffer("b", trees.b)
-        self.register_buffer("first", trees.first)
-        self.register_buffer("leaf", torch.tensor(trees.slot_leaf))
+        register(
+            self,
+            root_column=trees.root_columns[0],
+            root_b=trees.root_b,
+            root_first=trees.root_first,
+            column=trees.columns[0],
+            b=trees.b,
+            first=trees.first,
+            leaf=trees.slot_leaf,
+        )
 
     def forward(self, V: Tensor) -> Tensor:
         values, start = _flat(V)

@@ -1,9 +1,10 @@
-"""Tables of a CPU's tensors as arrays."""
+"""Arrays of the host as tensors of a module, and tables of a CPU's tensors as arrays."""
 
 from __future__ import annotations
 
 import numpy as np
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
 from bitvec.core.arrays import Array
 
@@ -15,3 +16,10 @@ def as_array(tensor: Tensor) -> Array:
     """
     array: Array = tensor.numpy()
     return array.astype(np.intp) if array.dtype.kind == "i" else array
+
+
+def register(module: nn.Module, **tables: Array | Tensor) -> None:
+    """Hold tables as buffers of a module, by their names."""
+    for name, table in tables.items():
+        tensor = torch.tensor(table) if isinstance(table, np.ndarray) else table
+        module.register_buffer(name, tensor)
