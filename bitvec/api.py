@@ -176,7 +176,8 @@ def certify(
         exported = forest.source is None or not other.name.startswith(forest.source.library)
     if exported and not isinstance(model, Oracle):
         other = renumbered(forest, other, lambda: convert(model))
-    own_model = not exported and not isinstance(model, Oracle)
+    if not exported and not isinstance(model, Oracle):
+        other = replace(other, inputs=_inputs_of(model))
     other = with_written_trees(forest, other)
     rows = None if X is None else predictor.rows(X)
     with bar("certifying", quiet=progress is not None, lines=False) as advance:
@@ -187,7 +188,6 @@ def certify(
             scores=predictor.scores,
             predict=predictor.predict,
             oracle=other,
-            inputs=_inputs_of(model) if own_model else None,
             X=rows,
             seed=seed,
             allow_values_only=allow_values_only,

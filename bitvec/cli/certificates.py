@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +23,17 @@ def compare(
     rows: Any = None,
     *,
     exported: bool = False,
+    just_converted: bool = False,
     seed: int = 0,
     allow_values_only: bool = False,
     quiet: bool = False,
 ) -> Certificate:
-    """Compare a forest with a model file or an exported one, with a progress bar."""
+    """Compare a forest with a model file or an exported one, with a progress bar.
+
+    A forest that was `just_converted` from the file shows its columns: it is not converted again.
+    """
+    if just_converted:
+        other = replace(api.oracle_of(other), inputs=forest.inputs)
     with progress("comparing", quiet=quiet) as advance:
         return api.certify(
             forest,

@@ -119,6 +119,7 @@ def command(
         other,
         rows,
         exported=artefact is not None,
+        just_converted=other is path,
         seed=seed,
         allow_values_only=allow_values_only,
         quiet=as_json,

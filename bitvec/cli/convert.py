@@ -81,7 +81,11 @@ def command(
     certificate = None
     if proves:
         certificate = certificates.compare(
-            forest, model, allow_values_only=allow_values_only, quiet=as_json
+            forest,
+            model,
+            just_converted=True,
+            allow_values_only=allow_values_only,
+            quiet=as_json,
         )
         if not certificate.passed:
             certificates.show(certificate, as_json=as_json)

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from bitvec.core.arrays import Array
+from bitvec.core.inputs import Inputs
 from bitvec.errors import InputError
 from bitvec.verify.source_trees import SourceTrees
 
@@ -98,6 +99,8 @@ class Oracle:
         within rounding of a threshold may exit elsewhere.
     of_frame : FrameAnswers, optional
         The same model's answers to data frames.
+    inputs : Inputs, optional
+        Its columns, whose names and code books the forest's must equal.
     notes : tuple of str
         What a reader of the certificate must know about these answers, in sentences.
     """
@@ -122,6 +125,7 @@ class Oracle:
     n_outputs: int | None = None
     rounds_columns: bool = False
     of_frame: FrameAnswers | None = None
+    inputs: Inputs | None = None
     notes: tuple[str, ...] = ()
 
 

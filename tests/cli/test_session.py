@@ -236,6 +236,18 @@ def test_a_certificate_that_fails_exits_with_1(run: Run, desk: Path) -> None:
     assert json.loads(result.stdout)["passed"] is False
 
 
+def test_a_model_is_converted_once_to_be_certified(
+    run: Run, desk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from bitvec import api
+
+    convert, converted = api.convert, []
+    monkeypatch.setattr(api, "convert", lambda model: converted.append(model) or convert(model))
+    assert run("certify", "cancer.ubj").exit_code == 0
+    assert run("convert", "cancer.ubj", "--certify").exit_code == 0
+    assert converted == [Path("cancer.ubj")] * 2
+
+
 def test_convert_writes_nothing_whose_certificate_fails(
     run: Run, desk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -545,6 +545,7 @@ def _put(name, index, value):
         (_put("tests.relation", 0, 255), "`relation` must lie in"),
         (_put("tests.weight", 0, np.inf), "`weight` must be finite"),
         (_put("tests.row_ptr", 1, 2**62), "`row_ptr` must rise"),
+        (_put("tests.row_ptr", 1, 0), "each row of S must have at least one entry"),
         (_put("tests.node_ptr", 1, -(2**62)), "`node_ptr` must rise"),
         (_put("bitvectors.lo", 1, 0), "overlap, leave gaps"),
         (_put("bitvectors.mid", 0, 3), "0 <= lo < mid < hi"),

@@ -160,7 +160,7 @@ def joined(forest: Forest, trees: Sequence[Tree | None]) -> Forest:
 
 def _moved_tests(tests: NodeTests, moved: dict[int, tuple[Tree, int]]) -> NodeTests:
     """Return tests with the one row of S, the threshold and relation of nodes that have moved."""
-    b, relation = tests.b.copy(), tests.relation.copy()
+    b, relation, missing_right = tests.b.copy(), tests.relation.copy(), tests.missing_right.copy()
     feature = tests.feature
     rows: dict[int, tuple[Array, Array]] = {}
     for node, (tree, at) in moved.items():
@@ -172,10 +172,13 @@ def _moved_tests(tests: NodeTests, moved: dict[int, tuple[Tree, int]]) -> NodeTe
         row = int(tests.node_ptr[node])
         if kind == NodeKind.OBLIQUE:
             column = np.flatnonzero(tree.W[at])
+            if not column.size:  # a row of zeros still needs an entry, and missing values a side
+                column = tests.column[tests.row_ptr[row] :][:1]
+                missing_right[node] = b[node] < 0 or (b[node] == 0 and tree.at_least[at])
             rows[row] = column, tree.W[at, column]
         elif feature[node] != tree.feature[at]:
             rows[row] = tree.feature[at : at + 1], np.ones(1, tests.dtype)
-    return replace(_with_rows(tests, rows), b=b, relation=relation)
+    return replace(_with_rows(tests, rows), b=b, relation=relation, missing_right=missing_right)
 
 
 def _with_rows(tests: NodeTests, rows: dict[int, tuple[Array, Array]]) -> NodeTests:

@@ -14,7 +14,6 @@ import numpy as np
 from bitvec.core import reference, transforms
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
-from bitvec.core.inputs import Inputs
 from bitvec.distribution import version
 from bitvec.errors import UnsupportedModelError
 from bitvec.verify.certificates.certificate import (
@@ -65,7 +64,6 @@ def compare(
     raw: Answer | None = None,
     scores: Answer | None = None,
     predict: Answer | None = None,
-    inputs: Inputs | None = None,
     X: Array | None = None,
     seed: int = 0,
     allowed_difference: float | None = None,
@@ -84,8 +82,6 @@ def compare(
     scores, predict : callable, optional
         The same for scores after the post-transform, (batch, n_outputs), and for labels or values
         as a `Predictor` returns them. What `bitvec.core.transforms` makes of `raw` if not given.
-    inputs : Inputs, optional
-        The columns of the source, whose names and code books the forest's must equal.
     X : (n, n_features), optional
         Rows to compare on as well, and from which columns off a node's path are taken.
     seed : int
@@ -107,8 +103,8 @@ def compare(
     require_same_sizes(forest, oracle)
     rows, n_left_out = accepted_rows(forest, oracle, X)
     trees, proof = _proof(forest, oracle)
-    if inputs is not None:
-        found = (*columns_differ(forest, inputs), *proof.differences)
+    if oracle.inputs is not None:
+        found = (*columns_differ(forest, oracle.inputs), *proof.differences)
         proof = replace(proof, differences=found[:EXAMPLES])
     settled = Settled(forest)
     if oracle.rounds_columns:

@@ -23,9 +23,10 @@ from strategies import forests_with_rows
 import bitvec
 from bitvec.converters.sklearn.write import to_sklearn
 from bitvec.core import reference, structure
+from bitvec.core.forest import Forest
 from bitvec.core.output import Aggregate
 from bitvec.errors import InputError, UnsupportedModelError
-from bitvec.learners.tao import Verdict, tao_refine
+from bitvec.learners.tao import Verdict, forest_trees, tao_refine
 from bitvec.learners.tao.forest_trees import fixed_outcomes, joined, kinds_of, tree_of
 from bitvec.learners.tao.rows import make_rows, route
 from bitvec.learners.tao.tree import NodeKind
@@ -188,6 +189,19 @@ def test_the_tree_that_is_optimised_routes_as_the_forest_and_joins_to_it(given_f
     for name in ("b", "relation", "row_ptr", "column", "weight", "missing_right"):
         old, new = getattr(forest.tests, name), getattr(again.tests, name)
         assert old.tobytes() == new.tobytes()
+
+
+@pytest.mark.parametrize("right", [False, True])
+def test_a_test_that_becomes_constant_sends_missing_values_along(right):
+    forest = Forest.from_matrices([[0, 2, 1]], [0.5], [[0], [1]], [10, 20])
+    tree = tree_of(forest)
+    threshold = np.full(1, -1.0 if right else 1.0)
+    tree = replace(tree, W=np.zeros_like(tree.W), threshold=threshold)
+    tests = forest_trees._moved_tests(forest.tests, {0: (tree, 0)})
+    assert (tests.column.tolist(), tests.weight.tolist()) == ([1], [0.0])
+    X = np.array([[0.0, value, 0.0] for value in (1.0, np.nan, np.inf)])
+    exits = reference.exit_leaves(replace(forest, tests=tests), X)
+    assert exits.ravel().tolist() == [int(right)] * 3
 
 
 def test_what_may_not_move_comes_back_bit_for_bit():
