@@ -56,7 +56,6 @@ def test_every_page_is_tried():
         "decision-machines.md",
         "e2edt.md",
         "engine.md",
-        "export-figures.md",
         "export.md",
         "kddt.md",
         "relaxations.md",

@@ -105,8 +105,8 @@ TARGETS = (
     help="Compare OUT with the forest, and write OUT.certificate.json. A C header is compiled and "
     "run for that, a library's model runs in its library, .pt2 in torch, and ONNX in onnxruntime; "
     "for the target openvino in OpenVINO where that is installed. Other targets are not run, as "
-    "the certificate then says. An ONNX file without --leaves shows values only: see "
-    "--allow-values-only.",
+    "the certificate then says. An ONNX file whose form is not tree_ensemble shows values only "
+    "without --leaves: see --allow-values-only.",
 )
 @values_only_option
 @json_option
