@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
     ("page", "at_least"),
     [
         ("README.md", 15),
-        ("docs/after-hardening.md", 40),
+        ("docs/after-hardening.md", 30),
         ("docs/c99.md", 15),
         ("docs/export.md", 30),
         ("docs/cpt.md", 12),
@@ -59,7 +59,6 @@ def test_every_page_is_tried():
         "export.md",
         "kddt.md",
         "relaxations.md",
-        "retraining-figures.md",
         "retraining.md",
         "scikit-learn.md",
         "supported-models.md",
