@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from benchmarks.engine.summary import OURS, by_cell
-from benchmarks.report import RESULTS, Report, Row, markdown
+from benchmarks.old_report import RESULTS, Report, Row, markdown
 
 WORKLOADS = {
     "W1": "xgboost, 100 trees of depth 6",

@@ -24,7 +24,7 @@ from sklearn.tree import DecisionTreeClassifier
 from xgboost import XGBClassifier, XGBRegressor
 
 import bitvec
-from benchmarks.report import (
+from benchmarks.old_report import (
     Report,
     Row,
     Target,
@@ -34,7 +34,7 @@ from benchmarks.report import (
     measured_by,
     none,
 )
-from benchmarks.runner import MODELS, run
+from benchmarks.old_runner import MODELS, run
 
 
 def conversion_time(quick: bool) -> Row:

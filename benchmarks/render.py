@@ -53,7 +53,10 @@ def _run(name: str, part: str) -> str:
         return f"No run is kept yet: `python -m benchmarks.{command} --save` keeps one."
     report = json.loads(path.read_text(encoding="utf-8"))
     module = name if of_paper == name else f"tables.{of_paper}_summary"
-    table: str = getattr(import_module(f"benchmarks.{module}"), part)(report)
+    found = import_module(f"benchmarks.{module}")
+    if hasattr(found, "BENCHMARK"):
+        return found.BENCHMARK.tables[part](report)
+    table: str = getattr(found, part)(report)
     has_rows = len(table.splitlines()) > 2 or not table.startswith("|")
     return table if has_rows else f"Not in the kept run: `python -m benchmarks.{command}` does it."
 

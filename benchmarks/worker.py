@@ -1,7 +1,9 @@
-"""A process that measures, from its own side: it answers each request by a line of JSON.
+"""A process that measures, from its own side: `python -m benchmarks.worker MODULE:NAME ARGUMENTS`.
 
-It runs in environments of other libraries too, so this module imports nothing but Python's own.
-The first answer needs no request; `{"reason": ...}` says why there is none.
+It calls what is named with the arguments, a list in JSON, and answers with one line of JSON: the
+dictionary that it gives, or `ready` of the object that it makes, whose methods then answer requests
+of the standard input. `{"reason": ...}` says why there is no answer. It runs in environments of
+other libraries too, so this module imports nothing but Python's own.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -18,38 +21,38 @@ class CannotRunError(Exception):
     """A worker cannot do what it is asked for; the message says why."""
 
 
-def serve(
-    start: Callable[[], Any],
-    asked: Callable[[dict[str, Any]], Any] | None = None,
-    *,
-    after: Callable[[], None] = lambda: None,
-) -> None:
-    """Answer with what `start` returns, and each request of the standard input by `asked`.
-
-    `after` is called when a request has been answered.
-    """
+def main(place: str, arguments: str) -> None:
+    """Answer by what is named, once or until the input ends."""
     # What libraries print must not come between the answers.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
+    served: list[Any] = []
 
-    def answered(work: Callable[[], Any]) -> bool:
+    def answer(work: Callable[[], Any]) -> None:
         try:
-            answer, worked = work(), True
+            found = work()
         except Exception as error:
-            answer, worked = {"reason": _reason(error)}, False
-        answers.write(json.dumps(answer, default=str) + "\n")
+            found = {"reason": reason(error)}
+        answers.write(json.dumps(found, default=str) + "\n")
         answers.flush()
-        return worked
 
-    if not answered(start) or asked is None:
-        return
-    for line in sys.stdin:
+    def start() -> Any:
+        module, _, name = place.partition(":")
+        made = getattr(import_module(module), name)(*json.loads(arguments))
+        if isinstance(made, dict):
+            return made
+        served.append(made)
+        return made.ready
+
+    answer(start)
+    for line in sys.stdin if served else ():
         request = json.loads(line)
-        answered(lambda: asked(request))  # noqa: B023 - called at once
-        after()
+        method = getattr(served[0], request.pop("do"))
+        answer(lambda: method(**request))  # noqa: B023 - called at once
 
 
-def _reason(error: Exception) -> str:
+def reason(error: Exception) -> str:
+    """Return in a line why something failed."""
     text = " ".join(str(error).split())[:300]
     if isinstance(error, CannotRunError):
         return text
@@ -70,3 +73,8 @@ def held(name: str = "VmHWM") -> int:
         if line.startswith(f"{name}:"):
             return 1024 * int(line.split()[1])
     raise OSError(f"/proc/self/status must tell {name}.")
+
+
+if __name__ == "__main__":
+    # Under its own name, whose exceptions are those that the workers raise.
+    import_module("benchmarks.worker").main(*sys.argv[1:])

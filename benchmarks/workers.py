@@ -1,4 +1,7 @@
-"""Processes that measure, from the parent's side: ask, wait no longer than is reasonable."""
+"""Processes that measure, from the parent's side: made, asked, and waited for within reason.
+
+Other libraries have environments of their own, each made from its file of requirements.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,11 @@ import subprocess
 import sys
 import tempfile
 import threading
+import venv
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.environments import interpreter
 from benchmarks.report import ROOT
 from benchmarks.worker import CannotRunError
 
@@ -23,13 +26,16 @@ THREADS: Final = (
     "MKL_NUM_THREADS",
     "NUMBA_NUM_THREADS",
 )
+PYTHON: Final = Path("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
 
 
 class Worker:
-    """A process of `python -m module`, which starts at once; the first answer is `answer()`.
+    """A process that serves what `place` names, `module:name`; it starts at once.
 
     Parameters
     ----------
+    arguments
+        Of what is named, as JSON has them; a path becomes a string.
     python : Path, optional
         The interpreter, if not the running one.
     variables : dict, optional
@@ -40,15 +46,16 @@ class Worker:
 
     def __init__(
         self,
-        module: str,
-        *arguments: str,
+        place: str,
+        *arguments: Any,
         python: Path | None = None,
         variables: Mapping[str, str] | None = None,
         folder: Path = ROOT,
     ) -> None:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
+        given = json.dumps(arguments, default=str)
         self._process = subprocess.Popen(
-            [str(python or sys.executable), "-m", module, *arguments],
+            [str(python or sys.executable), "-m", "benchmarks.worker", place, given],
             cwd=folder,
             env=dict(os.environ) | {"PYTHONPATH": str(ROOT)} | dict(variables or {}),
             stdin=subprocess.PIPE,
@@ -66,12 +73,12 @@ class Worker:
         self._answers.put(None)
 
     def ask(self, do: str, *, within: float, **request: Any) -> dict[str, Any]:
-        """Return the answer to a request.
+        """Return what a method of the served object answers to a request.
 
         Raises
         ------
         CannotRunError
-            If there is none, with the reason; the process is over then.
+            If there is no answer, with the reason; the process is over then.
         """
         assert self._process.stdin is not None
         try:
@@ -82,7 +89,7 @@ class Worker:
         return self.answer(within)
 
     def answer(self, within: float | None = None) -> dict[str, Any]:
-        """Wait so many seconds for the next answer; raises as `ask` does."""
+        """Wait so many seconds for the next answer, the first unasked; raises as `ask` does."""
         try:
             line = self._answers.get(timeout=within)
         except queue.Empty:
@@ -117,10 +124,10 @@ class Worker:
 
 
 def alone(
-    module: str, *arguments: str, within: float | None = None, **options: Any
+    place: str, *arguments: Any, within: float | None = None, **options: Any
 ) -> dict[str, Any]:
-    """Return the one answer of a process of its own; raises and takes options as `Worker` does."""
-    worker = Worker(module, *arguments, **options)
+    """Return the first answer of a process of its own; raises and takes options as `Worker`."""
+    worker = Worker(place, *arguments, **options)
     try:
         return worker.answer(within)
     finally:
@@ -128,14 +135,52 @@ def alone(
 
 
 def in_environment(
-    module: str, folder: Path, *, baselines: Path | None, baseline: str, within: float
+    place: str, folder: Path, *, baselines: Path | None, baseline: str, within: float
 ) -> dict[str, Any]:
-    """Run the job of a folder in a library's environment, on one thread; return what it tells."""
+    """Do the job of a folder in a library's environment, on one thread; return what it tells."""
     return alone(
-        module,
-        str(folder),
+        place,
+        folder,
         within=within,
         python=interpreter(baselines, baseline),
         variables=dict.fromkeys(THREADS, "1"),
         folder=folder,  # some leave files where they run
     )
+
+
+def make_environments(baselines: Path, requirements: Path) -> None:
+    """Make the environments that are not made yet, by pip; keep in `failed` why one was not."""
+    for path in sorted(requirements.glob("*.txt")):
+        folder = baselines / path.stem
+        if (folder / "made").exists():
+            continue
+        print(f"making {folder}", file=sys.stderr, flush=True)
+        venv.create(folder, with_pip=True, clear=True)
+        command = [str(folder / PYTHON), "-m", "pip", "install", "--quiet", "-r", str(path)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            lines = done.stderr.strip().splitlines() or ["no reason was given"]
+            told = [line for line in lines if line.startswith("ERROR")] or lines
+            (folder / "failed").write_text(told[-1][:300], encoding="utf-8")
+        else:
+            (folder / "made").touch()
+
+
+def interpreter(baselines: Path | None, baseline: str) -> Path:
+    """Return the Python of a library's environment.
+
+    Raises
+    ------
+    CannotRunError
+        If it is not there.
+    """
+    if baselines is None:
+        raise CannotRunError("needs --baselines-dir")
+    folder = baselines / baseline
+    if (folder / "made").exists():
+        # Not resolved: the link is what tells Python its environment.
+        return folder.absolute() / PYTHON
+    if (folder / "failed").exists():
+        reason = (folder / "failed").read_text(encoding="utf-8")
+        raise CannotRunError(f"could not be installed: {reason}")
+    raise CannotRunError("its environment is not made: run with --make-baselines")

@@ -36,6 +36,23 @@ def test_a_kept_run_says_how_it_was_made_and_whether_it_met_its_goals(path):
     assert "--quick" not in report["command"], "the kept run is the full one"
 
 
+def _ported():
+    from benchmarks.runner import load
+
+    for path in KEPT:
+        try:
+            yield path, load(path.stem)
+        except (AttributeError, ImportError):
+            continue
+
+
+def test_targets_of_kept_runs_are_those_of_their_figures():
+    for path, benchmark in _ported():
+        report = json.loads(path.read_text(encoding="utf-8"))
+        assert benchmark.figures(report["rows"]) == report["rows"]
+        assert benchmark.targets(report["rows"], whole=True) == report["targets"]
+
+
 @pytest.mark.full
 def test_the_quickstart_benchmark_runs_quickly():
     command = [sys.executable, "-m", "benchmarks.quickstart", "--quick", "--json"]
@@ -49,15 +66,23 @@ def test_the_quickstart_benchmark_runs_quickly():
 
 WORKER = """
 import os, sys
-from benchmarks.worker import CannotRunError, serve
-
-def asked(request):
-    if request["do"] == "end":
-        sys.exit(3)
-    raise CannotRunError("too many rows") if request["do"] == "refuse" else KeyError("x")
+from benchmarks.worker import CannotRunError
 
 os.write(2, b"a library's own words")
-serve(lambda: print("noise") or {"ready": sys.argv[1]}, asked)
+
+class Served:
+    def __init__(self, given):
+        print("noise")
+        self.ready = {"ready": given}
+
+    def end(self):
+        os._exit(3)
+
+    def refuse(self):
+        raise CannotRunError("too many rows")
+
+    def fail(self):
+        raise KeyError("x")
 """
 
 
@@ -70,12 +95,34 @@ def test_a_worker_answers_or_says_why_not(tmp_path, monkeypatch, do, reason):
     from benchmarks.workers import Worker, alone
 
     (tmp_path / "a_worker.py").write_text(WORKER, encoding="utf-8")
-    worker = Worker("a_worker", "an argument", folder=tmp_path)
-    assert worker.answer(60) == {"ready": "an argument"}
+    worker = Worker("a_worker:Served", ["an argument"], folder=tmp_path)
+    assert worker.answer(60) == {"ready": ["an argument"]}
     with pytest.raises(CannotRunError, match=reason):
         worker.ask(do, within=60)
     with pytest.raises(CannotRunError, match="no_such_module"):
-        alone("no_such_module")
+        alone("no_such_module:main")
+
+
+def _judged(benchmark, rows):
+    """Return which of the goals that these rows can judge are met; none are in part of a run."""
+    figures = benchmark.figures(rows)
+    assert {target["met"] for target in benchmark.targets(figures, whole=False)} <= {None}
+    found = {target["name"]: target["met"] for target in benchmark.targets(figures, whole=True)}
+    return {name: met for name, met in found.items() if met is not None}
+
+
+def _texts(benchmark, rows):
+    """Return all tables, of figures that were kept as JSON."""
+    figures = json.loads(json.dumps(benchmark.figures(rows)))
+    report = {
+        "machine": {"processor": "a processor", "cores": 2},
+        "command": "python",
+        "rows": figures,
+        "targets": benchmark.targets(figures, whole=True),
+    }
+    from benchmarks.report import asked
+
+    return "\n\n".join(table(report) for table in (*benchmark.tables.values(), asked))
 
 
 def test_a_report_is_kept_a_row_a_line_and_reads_as_it_was():
@@ -222,7 +269,7 @@ def test_the_tables_and_the_picture_of_the_engine_are_made_of_any_rows(tmp_path)
     from benchmarks.engine.picture import draw
     from benchmarks.engine.summary import targets, with_ratios
     from benchmarks.engine.tables import TABLES
-    from benchmarks.report import everything
+    from benchmarks.old_report import everything
 
     pytest.importorskip("matplotlib")
     cell = {"largest_difference": 0.5, "warm_up_seconds": 1.5}
@@ -391,7 +438,7 @@ def test_a_target_of_retraining_is_judged_by_its_own_case_only():
 
 
 def test_the_tables_of_retraining_are_made_of_any_rows():
-    from benchmarks.report import everything
+    from benchmarks.old_report import everything
     from benchmarks.retrain.tables import TABLES
 
     reason = {"part": "baselines", "case": "adult, ydf", "moved": "", "seed": 0, "reason": "a|b"}
@@ -412,7 +459,7 @@ def test_the_tables_of_retraining_are_made_of_any_rows():
 
 
 def test_a_job_of_another_library_reads_as_it_was_written(tmp_path):
-    from benchmarks.jobs import read_answers, write_answers
+    from benchmarks.old_jobs import read_answers, write_answers
     from benchmarks.retrain.workers.job import Job, read
 
     X, y = np.arange(12.0).reshape(6, 2), np.arange(6)
@@ -467,23 +514,22 @@ def test_the_benchmark_of_retraining_runs_quickly(tmp_path):
 
 def test_forms_that_are_timed_against_each_other_give_one_answer_and_one_gradient():
     pytest.importorskip("torch")
-    from benchmarks.relaxed import forests, forms
-    from benchmarks.relaxed.measure import require_equal
+    from benchmarks import relaxed
 
-    forest, X = forests.complete(3, 4), forests.rows()
-    ours, dense = forms.ours(forest, X, "sigmoid"), forms.dense(forest, X)
-    assert require_equal(ours, dense) < 1e-4
+    forest, X = relaxed.complete(3, 4), relaxed.rows()
+    ours, dense = relaxed.ours(forest, X, "sigmoid"), relaxed.dense(forest, X)
+    assert relaxed.require_equal(ours, dense) < 1e-4
 
     def wrong():
         raw, *gradients = dense()
         return raw, gradients[0] * 1.001, *gradients[1:]
 
     with pytest.raises(ArithmeticError, match="gradients of S differ"):
-        require_equal(wrong, dense)
+        relaxed.require_equal(wrong, dense)
 
 
 def test_a_target_of_relaxing_is_judged_by_its_own_depth_only():
-    from benchmarks.relaxed.summary import table, targets
+    from benchmarks.relaxed import BENCHMARK
 
     def step(depth, seconds, mb, dense=None, dense_mb=None):
         return {
@@ -497,18 +543,15 @@ def test_a_target_of_relaxing_is_judged_by_its_own_depth_only():
         for form, times in (("softmax", 1.0), ("sparsemax", 5.0), ("entmax15", 7.0))
     ]
     rows = [step(6, 1.0, 10, 0.9, 20), step(10, 1.0, 10, 3.0, 9), step(14, 9.0, 2048), *maps]
-    found = {target.name: (target.value, target.met) for target in targets(rows, whole=True)}
-    assert found == {
-        "depth 6, dense seconds / ours": (0.9, False),
-        "depth 10, dense seconds / ours": (3.0, True),
-        "depth 10, our memory / dense": (1.111, False),
-        "depth 14, memory in GiB": (2.0, True),
-        "sparsemax / softmax at 1024 leaves, forward and backward": (5.0, True),
-        "entmax15 / softmax at 1024 leaves, forward and backward": (7.0, False),
+    assert _judged(BENCHMARK, rows) == {
+        "depth 6, dense seconds / ours": False,
+        "depth 10, dense seconds / ours": True,
+        "depth 10, our memory / dense": False,
+        "depth 14, memory in GiB": True,
+        "sparsemax / softmax at 1024 leaves, forward and backward": True,
+        "entmax15 / softmax at 1024 leaves, forward and backward": False,
     }
-    assert {target.met for target in targets(rows, whole=False)} == {None}
-    machine = {"processor": "p", "cores": 2}
-    text = table({"rows": rows, "machine": machine, "command": "c"})
+    text = _texts(BENCHMARK, rows)
     assert "| sigmoid | 1 s, 10 MB | 1 s, 10 MB | 9 s, 2,048 MB |" in text
 
 
@@ -519,8 +562,8 @@ def test_the_benchmark_of_relaxing_runs_quickly():
         command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=180
     )
     report = json.loads(result.stdout)
-    assert {row["depth"] for row in report["rows"] if row["what"] == "step"} == {4, 6}
-    assert all(row["seconds"] > 0 for row in report["rows"])
+    assert {row.get("depth") for row in report["rows"]} == {4, 6, None}
+    assert all(row.get("seconds", row.get("of_softmax")) > 0 for row in report["rows"])
 
 
 def _expected_of(n=4, **changed):
@@ -720,7 +763,7 @@ def test_a_target_of_exporting_is_judged_by_its_own_file_only():
 def test_the_tables_of_exporting_are_made_of_any_rows():
     from benchmarks.export.summary import targets
     from benchmarks.export.tables import TABLES
-    from benchmarks.report import everything
+    from benchmarks.old_report import everything
 
     for rows in ([], _exported_rows()):
         report = {

@@ -12,8 +12,8 @@ from benchmarks.conversion.chains import CHAINS, measure_chain
 from benchmarks.conversion.measure import measure
 from benchmarks.conversion.models import GROWN, LEAVES
 from benchmarks.conversion.summary import DEPTH, table, targets
-from benchmarks.report import Row, Target
-from benchmarks.runner import ONLY, run, say
+from benchmarks.old_report import Row, Target
+from benchmarks.old_runner import ONLY, run, say
 
 TREES = 100
 

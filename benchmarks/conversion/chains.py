@@ -12,7 +12,7 @@ import numpy as np
 
 import bitvec
 from benchmarks.conversion.models import N_FEATURES, binary_of, one_operator, ydf_forest
-from benchmarks.report import Row
+from benchmarks.old_report import Row
 from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
 from bitvec.core.leaves import Leaves

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import bitvec
-from benchmarks.report import Row
+from benchmarks.old_report import Row
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from benchmarks.report import (
+from benchmarks.old_report import (
     Report,
     Row,
     Target,

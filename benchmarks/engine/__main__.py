@@ -14,8 +14,8 @@ from benchmarks.engine.summary import OURS, figures, targets, with_ratios
 from benchmarks.engine.tables import TABLES
 from benchmarks.engine.workers import REQUIREMENTS
 from benchmarks.engine.workloads import BATCHES, WORKLOADS, default_cache, made
-from benchmarks.report import Row, Target, undecided
-from benchmarks.runner import DATA, Options, UsageError, count, run
+from benchmarks.old_report import Row, Target, undecided
+from benchmarks.old_runner import DATA, Options, UsageError, count, run
 
 QUICK = ("W1", "W5")
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.worker import serve
+from benchmarks.old_worker import serve
 
 BATCH: Final = 10_000
 PAIRS: Final = 41

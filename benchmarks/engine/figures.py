@@ -12,10 +12,10 @@ from typing import Any, Final
 import numpy as np
 
 from benchmarks.engine.measure import rounded
-from benchmarks.report import Row
-from benchmarks.runner import say
-from benchmarks.worker import CannotRunError
-from benchmarks.workers import alone
+from benchmarks.old_report import Row
+from benchmarks.old_runner import say
+from benchmarks.old_worker import CannotRunError
+from benchmarks.old_workers import alone
 
 SECONDS: Final = 300.0
 RESAMPLES: Final = 2000

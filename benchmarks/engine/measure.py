@@ -16,10 +16,10 @@ from benchmarks.engine.engines import ENGINES, NATIVE, Engine
 from benchmarks.engine.summary import OURS, is_baseline
 from benchmarks.engine.workers import CALL_SECONDS, START_SECONDS, started
 from benchmarks.engine.workloads import Workload
-from benchmarks.report import Row
-from benchmarks.runner import say
-from benchmarks.worker import CannotRunError
-from benchmarks.workers import Worker
+from benchmarks.old_report import Row
+from benchmarks.old_runner import say
+from benchmarks.old_worker import CannotRunError
+from benchmarks.old_workers import Worker
 
 CHECKED_ROWS: Final = 10_000
 SLOW: Final = 4.0

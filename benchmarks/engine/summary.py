@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from benchmarks.report import Row, Target, at_least, none
+from benchmarks.old_report import Row, Target, at_least, none
 
 Cell = tuple[str, int, int]
 """Workload, batch, threads."""

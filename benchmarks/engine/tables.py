@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from benchmarks.engine.summary import OURS, by_cell
-from benchmarks.report import Report, Row, markdown, measured_by
+from benchmarks.old_report import Report, Row, markdown, measured_by
 
 
 def _in_order(names: Any) -> list[Any]:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.engine.engines.calls import Calls, read_job
-from benchmarks.worker import serve
+from benchmarks.old_worker import serve
 
 PARTS = 512
 """Slices of the rows that small batches go through, so that no branch can be learnt by heart."""

@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from benchmarks import environments
+from benchmarks import old_environments as environments
 from benchmarks.engine.engines import Engine
-from benchmarks.worker import CannotRunError
-from benchmarks.workers import THREADS, Worker
+from benchmarks.old_worker import CannotRunError
+from benchmarks.old_workers import THREADS, Worker
 
 REQUIREMENTS: Final = Path(__file__).parent / "requirements"
 START_SECONDS: Final = 240.0

@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks.engine import real, synthetic
 from benchmarks.frames import Data
-from benchmarks.report import versions
+from benchmarks.old_report import versions
 
 Asks = Literal["values", "labels", "probabilities"]
 SMALL: Final = (1, 100, 10_000)

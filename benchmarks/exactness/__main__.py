@@ -15,8 +15,8 @@ from benchmarks.exactness.mutant_models import LIBRARIES
 from benchmarks.exactness.of_others import BEFORE_V2, refusals
 from benchmarks.exactness.summary import figures, frames, mutants, table, targets
 from benchmarks.frames import Data
-from benchmarks.report import Row, Target, judged
-from benchmarks.runner import DATA, MODELS, ONLY, UsageError, run, say
+from benchmarks.old_report import Row, Target, judged
+from benchmarks.old_runner import DATA, MODELS, ONLY, UsageError, run, say
 
 MAKERS = (
     "of_sklearn",

@@ -12,7 +12,7 @@ import pandas as pd
 import bitvec
 from benchmarks.exactness.cases import Case
 from benchmarks.exactness.verdicts import VERDICTS, WRONG, sampled
-from benchmarks.report import Row
+from benchmarks.old_report import Row
 from bitvec.converters.dispatch import FORMATS
 from bitvec.core.forest import Forest
 from bitvec.errors import UnsupportedModelError

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from benchmarks.exactness.cases import OPTIONS
 from benchmarks.exactness.verdicts import VERDICTS, WRONG
-from benchmarks.report import (
+from benchmarks.old_report import (
     Report,
     Row,
     Target,

@@ -15,8 +15,8 @@ from benchmarks.export.models import MODELS
 from benchmarks.export.models import QUICK as QUICK_MODELS
 from benchmarks.export.summary import targets
 from benchmarks.export.tables import TABLES
-from benchmarks.report import Row, Target
-from benchmarks.runner import ONLY, UsageError, run
+from benchmarks.old_report import Row, Target
+from benchmarks.old_runner import ONLY, UsageError, run
 
 
 def everything(options: Namespace) -> tuple[list[Row], list[Target]]:

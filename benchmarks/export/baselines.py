@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks import jobs
+from benchmarks import old_jobs as jobs
 from benchmarks.export.models import Grown, Model
 from benchmarks.export.objects import object_bytes
 from benchmarks.export.runtimes import Session
-from benchmarks.workers import in_environment
+from benchmarks.old_workers import in_environment
 from bitvec.core.arrays import Array
 
 REQUIREMENTS: Final = Path(__file__).parent / "requirements"

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.export.models import values
-from benchmarks.worker import held, reset_peak, serve
-from benchmarks.workers import alone
+from benchmarks.old_worker import held, reset_peak, serve
+from benchmarks.old_workers import alone
 
 TREES: Final = 1000
 DEPTH: Final = 10

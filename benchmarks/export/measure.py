@@ -27,8 +27,8 @@ from benchmarks.export.rows import (
     probing,
 )
 from benchmarks.export.runtimes import Loaded
-from benchmarks.report import Row
-from benchmarks.worker import CannotRunError
+from benchmarks.old_report import Row
+from benchmarks.old_worker import CannotRunError
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.errors import BitvecError

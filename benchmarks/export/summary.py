@@ -9,7 +9,7 @@ from benchmarks.export import forms
 from benchmarks.export.emulators import PROCESSORS
 from benchmarks.export.measure import BATCHES, compared, name_of
 from benchmarks.export.models import MODELS, TEN, TWO, VALUES, XGBOOST, XGBOOST_VALUES
-from benchmarks.report import Row, Target, at_most, below, none, undecided
+from benchmarks.old_report import Row, Target, at_most, below, none, undecided
 
 MOST_OF_PEERS_TIME: Final = 1.05
 MOST_OF_PEERS_BYTES: Final = 0.9

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from benchmarks.report import Report, Row, markdown, measured_by
+from benchmarks.old_report import Report, Row, markdown, measured_by
 
 
 def _number(row: Row, key: str, form: str = ".3g") -> str:

@@ -6,13 +6,13 @@ from argparse import Namespace
 from typing import Final
 
 import benchmarks.retrain as package
-from benchmarks.report import Row, Target
+from benchmarks.old_report import Row, Target
+from benchmarks.old_runner import DATA, ONLY, Options, UsageError, count, run
 from benchmarks.retrain import work
 from benchmarks.retrain.baselines import REQUIREMENTS
 from benchmarks.retrain.rows import figures, with_means
 from benchmarks.retrain.summary import selection, targets
 from benchmarks.retrain.tables import TABLES
-from benchmarks.runner import DATA, ONLY, Options, UsageError, count, run
 
 QUICK = ("segment, depth 8", "banknote, depth 4", "california, RandomForest")
 LEAST_SEEDS = 3

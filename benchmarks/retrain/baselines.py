@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any, Final
 
 import bitvec
-from benchmarks.jobs import read_answers
-from benchmarks.report import Row
+from benchmarks.old_jobs import read_answers
+from benchmarks.old_report import Row
+from benchmarks.old_worker import CannotRunError
+from benchmarks.old_workers import in_environment
 from benchmarks.retrain.data import Split, split
 from benchmarks.retrain.forests import ALL, stages
 from benchmarks.retrain.rows import gain, parameters, rounded, score, score_of, without
 from benchmarks.retrain.workers.job import Job
-from benchmarks.worker import CannotRunError
-from benchmarks.workers import in_environment
 
 REQUIREMENTS: Final = Path(__file__).parent / "requirements"
 SECONDS: Final = 1800.0

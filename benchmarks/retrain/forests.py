@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional
 
 import bitvec
-from benchmarks.report import Row
+from benchmarks.old_report import Row
 from benchmarks.retrain.data import Array, Split, split
 from benchmarks.retrain.libraries import LIBRARIES, Library, Size
 from benchmarks.retrain.rows import gain, parameters, rounded, score, score_of

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 import bitvec
-from benchmarks.report import Row
+from benchmarks.old_report import Row
 from benchmarks.retrain.data import Array
 from bitvec.core.forest import Forest
 

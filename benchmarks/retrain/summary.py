@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from benchmarks.report import Row, Target, at_least, at_most, judged, none, undecided
+from benchmarks.old_report import Row, Target, at_least, at_most, judged, none, undecided
 from benchmarks.retrain import baselines, forests, trees
 from benchmarks.retrain.rows import means
 

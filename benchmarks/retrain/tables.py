@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.report import Report, Row, markdown, measured_by
+from benchmarks.old_report import Report, Row, markdown, measured_by
 
 
 def _number(row: Row, key: str) -> str:

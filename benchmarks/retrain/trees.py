@@ -10,7 +10,7 @@ from typing import Any, Final
 from sklearn.tree import DecisionTreeClassifier
 
 import bitvec
-from benchmarks.report import Row
+from benchmarks.old_report import Row
 from benchmarks.retrain.data import Split, split
 from benchmarks.retrain.rows import gain, parameters, rounded, score_of
 

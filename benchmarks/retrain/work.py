@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.datasets import READERS
-from benchmarks.report import Row
+from benchmarks.old_report import Row
+from benchmarks.old_runner import say
+from benchmarks.old_workers import THREADS
 from benchmarks.retrain import baselines, forests, trees
 from benchmarks.retrain.rows import without
-from benchmarks.runner import say
-from benchmarks.workers import THREADS
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.report import RESULTS, Row, Target
-from benchmarks.runner import DATA, ONLY, Options, UsageError, run, say
+from benchmarks.old_report import RESULTS, Row, Target
+from benchmarks.old_runner import DATA, ONLY, Options, UsageError, run, say
 from benchmarks.tables.records import done, kept
 
 RECORDS: Final = RESULTS / "records"

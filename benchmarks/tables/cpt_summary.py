@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from benchmarks.report import Target
+from benchmarks.old_report import Target
 from benchmarks.tables import grown_summary
 from benchmarks.tables.grown import DTSEMNET
 from benchmarks.tables.grown_summary import at_least, in_time

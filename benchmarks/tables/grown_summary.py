@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.report import Target
+from benchmarks.old_report import Target
 from benchmarks.tables.grown import BASELINES, DTSEMNET
 
 Record = dict[str, Any]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.report import Target
+from benchmarks.old_report import Target
 from benchmarks.tables.kddt import GROWTH, LETTER, METHODS, PAPER, REGRESSION
 
 Record = dict[str, Any]

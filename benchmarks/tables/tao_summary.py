@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from benchmarks.report import Target
+from benchmarks.old_report import Target
 from benchmarks.tables.tao import OBLIQUE, PAPER, VALUES
 
 Record = dict[str, Any]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from benchmarks import jobs
+from benchmarks import old_jobs as jobs
 
 
 class Job:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.export.workers.job import Job
-from benchmarks.worker import serve
+from benchmarks.old_worker import serve
 
 LEAF_BITS = 8
 """The finest that emlearn has; its default is a vote of whole trees."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from benchmarks.export.workers.job import Job
 from benchmarks.hummingbird import readable
-from benchmarks.worker import serve
+from benchmarks.old_worker import serve
 
 
 def main() -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from benchmarks.export.workers.job import Job
-from benchmarks.worker import serve
+from benchmarks.old_worker import serve
 
 PARTS: Final = 50
 """Files of C: a compiler takes far longer for all trees in one."""

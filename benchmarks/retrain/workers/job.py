@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks import jobs
-from benchmarks.jobs import Array
+from benchmarks import old_jobs as jobs
+from benchmarks.old_jobs import Array
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,9 @@ import numpy as np
 import torch
 import treegrad
 
-from benchmarks.jobs import Array, write_answers
+from benchmarks.old_jobs import Array, write_answers
+from benchmarks.old_worker import serve
 from benchmarks.retrain.workers.job import Job, read
-from benchmarks.worker import serve
 
 SETTINGS: Final[tuple[dict[str, Any], ...]] = (
     {},  # its own: steps of 0.05, 1000 of them, batches of 32

@@ -19,9 +19,9 @@ import numpy as np
 import optax
 import ydf
 
-from benchmarks.jobs import Array, write_answers
+from benchmarks.old_jobs import Array, write_answers
+from benchmarks.old_worker import serve
 from benchmarks.retrain.workers.job import Job, read
-from benchmarks.worker import serve
 
 RATES: Final = (1e-2, 1e-3, 1e-4)
 EPOCHS: Final = 10

@@ -8,7 +8,7 @@ import venv
 from pathlib import Path
 from typing import Final
 
-from benchmarks.worker import CannotRunError
+from benchmarks.old_worker import CannotRunError
 
 PYTHON: Final = Path("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
 
