@@ -11,25 +11,9 @@ import numpy as np
 from bitvec.converters.onnx.operator import Operator
 from bitvec.converters.onnx.trees import Trees
 from bitvec.core.arrays import Array
+from bitvec.core.graph.transforms import PARAMETER
 from bitvec.core.leaves import Leaves, LinearTerms
 from bitvec.core.output import Aggregate, Output, PostTransform
-
-_TRANSFORMS = {
-    "sigmoid": PostTransform.SIGMOID,
-    "logistic": PostTransform.LOGISTIC,
-    "softmax_of_halves": PostTransform.SOFTMAX_OF_HALVES,
-    "softmax_unshifted": PostTransform.SOFTMAX_UNSHIFTED,
-    "softmax_zero": PostTransform.SOFTMAX_ZERO,
-    "probit": PostTransform.PROBIT,
-    "softmax": PostTransform.SOFTMAX,
-    "exponential": PostTransform.EXPONENTIAL,
-    "power_of_two": PostTransform.EXPONENTIAL_STANDARD_RATIO,
-    "softplus": PostTransform.LOGARITHM_ONE_PLUS_EXP,
-    "signed_square": PostTransform.SIGNED_SQUARE,
-    "hinge": PostTransform.HINGE,
-    "at_most_one": PostTransform.AT_MOST_ONE,
-}
-"""By the name of the operator that computes it."""
 
 
 def answers(
@@ -132,9 +116,9 @@ def candidates(parts: Any, output: Output) -> Iterator[Output]:
     """Yield outputs that may answer as the graph does."""
     operators, constants = parts.operators, parts.constants
     transform = next(
-        (value for name, value in _TRANSFORMS.items() if name in operators), PostTransform.IDENTITY
+        (link for link in PostTransform if str(link) in operators), PostTransform.IDENTITY
     )
-    parameter = constants.get("scaled.1", constants.get("ratio.1"))
+    parameter = constants.get(PARAMETER)
     output = replace(
         output,
         post_transform=transform,

@@ -18,7 +18,7 @@ from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.graph.interface import is_text
 from bitvec.core.graph.operators import Graph, cast, greater
-from bitvec.core.graph.transforms import TRANSFORMS, columns, transform
+from bitvec.core.graph.transforms import columns, transform, transform_group
 from bitvec.core.output import Output
 from bitvec.errors import UnsupportedModelError
 
@@ -36,7 +36,7 @@ def add_answers(graph: Graph, forest: Forest, raw: str) -> None:
     for group, (names, size) in enumerate(zip(output.classes, output.groups, strict=True)):
         part = columns(graph, raw, start, size, output.n_outputs)
         start += size
-        probability = TRANSFORMS[output.post_transform](graph, output, part)
+        probability = transform_group(graph, output, part)
         if size == 1 and names.size == 2:
             score = part if output.labels_from_raw else probability
             boundary = _boundary(output)

@@ -9,13 +9,13 @@ from jaxtyping import Float64
 
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
+from bitvec.core.links import SOFTMAXES
 from bitvec.core.output import Aggregate, PostTransform
 from bitvec.errors import InputError, UnsupportedModelError
 from bitvec.learners.sizes import require_moderate_values
 from bitvec.learners.tao.score_losses import Link
 
 _SIGMOIDS = (PostTransform.SIGMOID, PostTransform.LOGISTIC)
-_SOFTMAXES = (PostTransform.SOFTMAX, PostTransform.SOFTMAX_UNSHIFTED)
 
 
 def factors(forest: Forest) -> Float64[Array, "n_trees n_outputs"]:
@@ -76,7 +76,7 @@ def link_of(forest: Forest) -> Link | None:
     elif kind in _SIGMOIDS and size == 1:
         name = "sigmoid"
         slope = output.parameter if kind is PostTransform.SIGMOID else 1.0
-    elif kind in _SOFTMAXES and size > 1:
+    elif kind in SOFTMAXES and size > 1:
         name, slope = "softmax", 1.0 / output.parameter
     if name:
         labelling = (output.second_above, output.labels_from_raw, output.tie_to_second)

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from jaxtyping import Bool, Float, Int, UInt64
 
+from bitvec.core import links
 from bitvec.core.arrays import Array
 from bitvec.core.float_keys import ulps
 from bitvec.core.forest import Forest
-from bitvec.core.output import PostTransform
 from bitvec.errors import InputError
 from bitvec.verify.certificates.difference import Difference
 from bitvec.verify.oracle import Oracle
@@ -28,13 +28,6 @@ and its like to within 1 or 2 ulp, and the sum and the quotient around it add on
 both sides of the comparison."""
 MOST_SCORE_ULPS = 512
 """How far they may lie apart at most, where an oracle says that its post-transform approximates."""
-EXACT_TRANSFORMS = (
-    PostTransform.IDENTITY,
-    PostTransform.HINGE,
-    PostTransform.SIGNED_SQUARE,
-    PostTransform.AT_MOST_ONE,
-)
-"""At most one product: equal raw scores give equal answers, bit for bit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +213,7 @@ class Tally:
 
 def score_bound(forest: Forest, oracle: Oracle) -> int:
     """Return by how many ulps predictions from equal raw scores may differ."""
-    if forest.output.post_transform in EXACT_TRANSFORMS:
+    if forest.output.post_transform in links.EXACT:
         return 0
     return SCORE_ULPS if oracle.score_ulps is None else min(oracle.score_ulps, MOST_SCORE_ULPS)
 

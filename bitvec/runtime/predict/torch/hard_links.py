@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from bitvec.core.output import Output, PostTransform, SoftmaxSum
+from bitvec.core.links import FLOAT32, LINKS, Operations
+from bitvec.core.output import Output
 from bitvec.errors import InputError, UnsupportedModelError
 
 
@@ -19,11 +20,6 @@ class Probabilities(nn.Module):
     ----------
     output : Output
         A classifier's, of one output group.
-
-    Raises
-    ------
-    UnsupportedModelError
-        If its post-transform is not one of `LINKS`.
     """
 
     def __init__(self, output: Output) -> None:
@@ -99,69 +95,56 @@ def _first_argmax(value: Tensor) -> Tensor:
 
 
 class _Values(nn.Module):
-    """A post-transform of raw scores."""
+    """A post-transform of raw scores, within a few units in the last place of the source's."""
 
     def __init__(self, output: Output) -> None:
         super().__init__()
         one_group(output)
-        if output.post_transform not in LINKS:
-            raise UnsupportedModelError(
-                f"a link in torch must be one of {', '.join(LINKS)}, got "
-                f'{output.post_transform}: take `output="raw"`.'
-            )
-        self.link, self.parameter = output.post_transform, output.parameter
-        self.is_wide = output.softmax_sum is SoftmaxSum.WIDE
+        self.output = output
 
     def forward(self, raw: Tensor) -> Tensor:
-        return LINKS[self.link](self, raw)
+        value: Tensor = LINKS[self.output.post_transform](_Operations(self.output, raw.dtype), raw)
+        return value
 
 
-def _identity(link: _Values, raw: Tensor) -> Tensor:
-    return raw
+class _Operations(Operations):
+    """Operations of torch."""
 
+    exp = c_exp = staticmethod(torch.exp)
+    log1p = staticmethod(torch.log1p)
+    copysign, where = staticmethod(torch.copysign), staticmethod(torch.where)
 
-def _sigmoid(link: _Values, raw: Tensor) -> Tensor:
-    scaled = raw * link.parameter if link.parameter != 1.0 else raw
-    if raw.dtype == torch.float32:
-        scaled = torch.clamp(scaled, min=float(np.float32(-88.7)))
-    return 1 / (torch.exp(-scaled) + 1)
+    @property
+    def parameter(self) -> float:
+        return float(self.output.dtype.type(self.output.parameter))
 
+    def finite(self, x: Tensor) -> Tensor:
+        bound = float(np.float32(-88.7))
+        return torch.clamp(x, min=bound) if x.dtype == torch.float32 else x
 
-def _softmax(link: _Values, raw: Tensor) -> Tensor:
-    scaled = raw / link.parameter if link.parameter != 1.0 else raw
-    exp = torch.exp(scaled - scaled.amax(dim=1, keepdim=True))
-    total = _sum(exp.to(torch.float64) if link.is_wide else exp).to(raw.dtype)
-    return exp / total
+    def log(self, x: Tensor) -> Tensor:
+        return torch.log(x.to(torch.float64)).to(x.dtype)
 
+    def sqrt(self, x: Tensor) -> Tensor:
+        return torch.sqrt(x.to(torch.float64)).to(x.dtype)  # of float32 it is not always rounded
 
-def _softmax_of_halves(link: _Values, raw: Tensor) -> Tensor:
-    exp = torch.exp(-raw.abs())
-    return torch.where(raw < 0, exp, 1) / (exp + 1)
+    def power(self, base: float, x: Tensor) -> Tensor:
+        return torch.pow(base, x)
 
+    def minimum(self, x: Tensor, bound: float) -> Tensor:
+        return torch.clamp(x, max=bound)
 
-def _softmax_unshifted(link: _Values, raw: Tensor) -> Tensor:
-    exp = torch.exp(raw)
-    return exp * (1 / _sum(exp))
+    def indicator(self, condition: Tensor) -> Tensor:
+        return self.cast(condition, self.dtype)
 
+    def cast(self, x: Tensor, dtype: Any) -> Tensor:
+        return x.to(torch.float32 if dtype is FLOAT32 else dtype)
 
-def _at_most_one(link: _Values, raw: Tensor) -> Tensor:
-    return torch.clamp(raw, max=1)
+    def largest(self, x: Tensor) -> Tensor:
+        return x.amax(dim=1, keepdim=True)
 
-
-def _sum(terms: Tensor) -> Tensor:
-    """Return the sums of rows, (batch, 1), one after the other."""
-    total, *others = terms.unbind(dim=1)
-    for other in others:
-        total = total + other
-    return total[:, None]
-
-
-LINKS: dict[str, Callable[[_Values, Tensor], Tensor]] = {
-    PostTransform.IDENTITY: _identity,
-    PostTransform.SIGMOID: _sigmoid,
-    PostTransform.SOFTMAX: _softmax,
-    PostTransform.SOFTMAX_OF_HALVES: _softmax_of_halves,
-    PostTransform.SOFTMAX_UNSHIFTED: _softmax_unshifted,
-    PostTransform.AT_MOST_ONE: _at_most_one,
-}
-"""Links that the module computes, within a few units in the last place of the source's."""
+    def total(self, x: Tensor, *, wide: bool) -> Tensor:
+        total, *others = (x.to(torch.float64) if wide else x).unbind(dim=1)
+        for other in others:
+            total = total + other
+        return total[:, None].to(x.dtype)

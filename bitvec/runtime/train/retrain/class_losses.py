@@ -8,14 +8,15 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from bitvec.core.links import SIGMOIDS, SOFTMAXES
 from bitvec.core.output import Output, PostTransform
-from bitvec.runtime.train.retrain import links
+from bitvec.runtime.train.retrain import smooth_links
 
 SMALLEST = 1e-6
 """Below it the logarithm of a probability goes on as its tangent, so that a row still has a
 gradient there."""
 
-_BINARY = (*links.SIGMOIDS, PostTransform.HINGE)
+_BINARY = (*SIGMOIDS, PostTransform.HINGE)
 _PLAIN = (PostTransform.IDENTITY, PostTransform.AT_MOST_ONE)
 
 
@@ -55,20 +56,20 @@ def log_probabilities(
             # The two probabilities are p and 1 - p, whose difference is twice that to one half.
             logit = 2 * sharpness * (raw - output.second_above)
         else:
-            p = links.value(output, raw)
+            p = smooth_links.value(output, raw)
             return log(torch.cat([1 - p, p], dim=1))
         return torch.cat([F.logsigmoid(-logit), F.logsigmoid(logit)], dim=1)
-    if kind in links.SOFTMAXES:
+    if kind in SOFTMAXES:
         return torch.log_softmax(raw / output.parameter, dim=1)
     if kind in _PLAIN and (are_scores or sharpness is not None):
         factor = 1.0 if are_scores or sharpness is None else sharpness
         return torch.log_softmax(raw * factor, dim=1)
-    return log(links.value(output, raw))
+    return log(smooth_links.value(output, raw))
 
 
 def are_independent(output: Output, raw: Tensor) -> bool:
     """Return whether a group holds one sigmoid for each of several classes."""
-    return output.post_transform in links.SIGMOIDS and raw.shape[1] > 1
+    return output.post_transform in SIGMOIDS and raw.shape[1] > 1
 
 
 def of_each_class(output: Output, raw: Tensor) -> tuple[Tensor, Tensor]:

@@ -13,7 +13,7 @@ from torch import Tensor
 from bitvec.core.arrays import Array
 from bitvec.errors import InputError
 from bitvec.runtime.train.relax import options
-from bitvec.runtime.train.retrain import class_losses, links
+from bitvec.runtime.train.retrain import class_losses, smooth_links
 from bitvec.runtime.train.retrain.objective import Objective
 from bitvec.runtime.train.retrain.targets import probabilities
 
@@ -55,7 +55,7 @@ class Distillation:
         """
         output, teacher = self.goal.output, teacher.to(raw.dtype)
         if output.classes is None:
-            error = (links.value(output, raw) - teacher) / self.goal.deviation
+            error = (smooth_links.value(output, raw) - teacher) / self.goal.deviation
             return error.square().sum(dim=1)
         total, start = raw.new_zeros(len(raw)), 0
         parts = torch.split(raw, list(output.groups), 1)

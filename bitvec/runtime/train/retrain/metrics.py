@@ -8,7 +8,8 @@ import numpy as np
 
 from bitvec.core import transforms
 from bitvec.core.arrays import Array
-from bitvec.core.output import Output, PostTransform
+from bitvec.core.links import SIGMOIDS, SOFTMAXES
+from bitvec.core.output import Output
 from bitvec.errors import InputError
 from bitvec.runtime.train.retrain.value_losses import Shape
 
@@ -63,11 +64,11 @@ def log_likelihood(output: Output, raw: Array, target: Array) -> Array:
 
 def _log_probabilities(output: Output, raw: Array, n_classes: int) -> Array:
     kind = output.post_transform
-    if kind in (PostTransform.SOFTMAX, PostTransform.SOFTMAX_UNSHIFTED) and raw.shape[1] > 1:
+    if kind in SOFTMAXES and raw.shape[1] > 1:
         below = raw / output.parameter
         below = below - below.max(axis=1, keepdims=True)
         return below - np.log(np.exp(below).sum(axis=1, keepdims=True))
-    if kind in (PostTransform.SIGMOID, PostTransform.LOGISTIC, PostTransform.SOFTMAX_OF_HALVES):
+    if kind in SIGMOIDS:
         logit = raw * output.parameter
         log_p = -np.logaddexp(0.0, -logit)
         return np.concatenate([log_p - logit, log_p], axis=1) if raw.shape[1] == 1 else log_p

@@ -17,9 +17,9 @@ from bitvec.errors import InputError, UnsupportedModelError
 from bitvec.runtime.train.relax import options
 from bitvec.runtime.train.retrain import (
     class_losses,
-    links,
     metrics,
     probability_leaves,
+    smooth_links,
     value_losses,
 )
 from bitvec.runtime.train.retrain.targets import targets
@@ -312,7 +312,7 @@ def _require_custom(output: Output) -> None:
 def _require_link(output: Output) -> None:
     kind = output.post_transform
     if not output.is_classifier:
-        if kind not in links.LINKS:
+        if kind not in smooth_links.LINKS:
             raise UnsupportedModelError(
                 f"the post-transform must have a gradient, got {kind}: this forest cannot be "
                 "retrained."

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from bitvec.core.output import Output, PostTransform
-from bitvec.runtime.train.retrain import links
+from bitvec.runtime.train.retrain import smooth_links
 
 SMALLEST_MEAN = 1e-6
 """In units of the mean target: below it a predicted mean goes on as an exponential, which is
@@ -46,7 +46,7 @@ class Shape:
 
 
 def _squared(output: Output, raw: Tensor, target: Tensor, shape: Shape) -> Tensor:
-    return ((links.value(output, raw) - target) / shape.deviation).square()
+    return ((smooth_links.value(output, raw) - target) / shape.deviation).square()
 
 
 def _length(error: Tensor, smoothing: float) -> Tensor:
@@ -57,17 +57,17 @@ def _length(error: Tensor, smoothing: float) -> Tensor:
 
 
 def _absolute(output: Output, raw: Tensor, target: Tensor, shape: Shape) -> Tensor:
-    return _length(links.value(output, raw) - target, shape.smoothing) / shape.deviation
+    return _length(smooth_links.value(output, raw) - target, shape.smoothing) / shape.deviation
 
 
 def _huber(output: Output, raw: Tensor, target: Tensor, shape: Shape) -> Tensor:
-    size = (links.value(output, raw) - target).abs() / shape.deviation
+    size = (smooth_links.value(output, raw) - target).abs() / shape.deviation
     delta = shape.delta / shape.deviation
     return torch.where(size <= delta, size.square() / 2, delta * (size - delta / 2))
 
 
 def _quantile(output: Output, raw: Tensor, target: Tensor, shape: Shape) -> Tensor:
-    error = target - links.value(output, raw)
+    error = target - smooth_links.value(output, raw)
     tilt = torch.tensor(shape.quantile, dtype=raw.dtype, device=raw.device) - 0.5
     return (_length(error, shape.smoothing) / 2 + tilt * error) / shape.deviation
 
@@ -76,7 +76,7 @@ def _mean(output: Output, raw: Tensor, shape: Shape) -> tuple[Tensor, Tensor]:
     """Return the predicted mean and its logarithm."""
     if output.post_transform is PostTransform.EXPONENTIAL:
         return raw.exp(), raw
-    mean = links.value(output, raw)
+    mean = smooth_links.value(output, raw)
     least = SMALLEST_MEAN * shape.mean
     low = math.log(least) + mean.clamp_max(least) / least - 1
     is_low = mean < least

@@ -19,7 +19,7 @@ from bitvec.core.feature_maps.maps import Identity
 from bitvec.core.forest import Forest
 from bitvec.core.kernels import box
 from bitvec.core.node_tests import Kind
-from bitvec.core.output import Aggregate, Output
+from bitvec.core.output import Aggregate, Output, PostTransform, SoftmaxSum
 from bitvec.core.transforms import predictions, probabilities, transform
 from bitvec.errors import InputError, UnsupportedModelError
 
@@ -27,6 +27,7 @@ torch = pytest.importorskip("torch")
 
 from bitvec.runtime.predict.torch import compared_columns  # noqa: E402
 from bitvec.runtime.predict.torch.forms import FORMS  # noqa: E402
+from bitvec.runtime.predict.torch.hard_links import Probabilities  # noqa: E402
 
 has_compiler = pytest.mark.skipif(
     not any(shutil.which(name) for name in ("c++", "g++", "clang++")),
@@ -119,6 +120,33 @@ def test_probabilities_are_within_ulps_and_labels_follow_them(data):
         assert labels.dtype == np.int64
         labels = names[labels]
     assert np.array_equal(labels[clear], predictions(output, raw)[clear])
+
+
+@pytest.mark.parametrize("parameter", [1.0, 0.3])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("link", list(PostTransform))
+def test_every_link_is_within_ulps_of_the_references(link, dtype, parameter):
+    rng = np.random.default_rng(0)
+    raw = np.concatenate([rng.normal(size=(200, 4)) * size for size in (0.1, 1, 10, 30)])
+    raw = np.concatenate([raw, [[0.0, -0.0, 1e-8, 0.25]]]).astype(dtype)
+    if link is PostTransform.PROBIT:
+        raw = rng.random((200, 4)).astype(dtype)
+    for order in SoftmaxSum if link is PostTransform.SOFTMAX else (SoftmaxSum.WIDE,):
+        output = Output(
+            4,
+            np.dtype(dtype),
+            post_transform=link,
+            parameter=parameter,
+            classes=(np.arange(4),),
+            softmax_sum=order,
+        )
+        (expected,) = probabilities(output, raw)
+        got = Probabilities(output)(torch.tensor(raw)).numpy()
+        assert got.dtype == expected.dtype
+        # As above; logarithms, powers and exponentials are of two libraries.
+        narrow = link in (PostTransform.LOGISTIC, PostTransform.PROBIT)
+        eps = 16 * np.finfo(np.float32 if narrow else dtype).eps
+        np.testing.assert_allclose(got, expected, rtol=eps, atol=np.finfo(dtype).tiny)
 
 
 def example():

@@ -10,9 +10,6 @@ from torch.nn import functional as F
 
 from bitvec.core.output import Output, PostTransform
 
-SIGMOIDS = (PostTransform.SIGMOID, PostTransform.LOGISTIC, PostTransform.SOFTMAX_OF_HALVES)
-SOFTMAXES = (PostTransform.SOFTMAX, PostTransform.SOFTMAX_UNSHIFTED)
-
 
 def _softmax(output: Output, raw: Tensor) -> Tensor:
     groups = torch.split(raw / output.parameter, list(output.groups), 1)
