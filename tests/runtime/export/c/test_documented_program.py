@@ -1,4 +1,4 @@
-"""The program in the docs compiles without a warning and predicts what bitvec predicts."""
+"""Programs in the docs compile without a warning and predict what bitvec predicts."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_iris
+from sklearn.ensemble import RandomForestClassifier
 
 import bitvec
 from bitvec.runtime.export.c import to_c
@@ -52,3 +54,23 @@ def test_the_documented_program_reads_categories_and_empty_cells(tmp_path):
     expected = bitvec.compile(forest).predict(frame)
     assert [float(line) for line in got.stdout.split()] == expected.ravel().tolist()
     assert len(set(expected.ravel().tolist())) == len(asked)
+
+
+def test_the_documented_calls_name_the_class(tmp_path):
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("no C compiler")
+    iris = load_iris()
+    labels = iris.target_names[iris.target]
+    model = RandomForestClassifier(10, max_depth=4, random_state=0).fit(iris.data, labels)
+    bitvec.export(bitvec.convert(model), tmp_path / "iris.h", name="iris")
+    text = (ROOT / "docs" / "c99.md").read_text(encoding="utf-8")
+    include, calls = re.search(r"```c\n(#include \"iris.h\"\n)(.*?)```", text, re.DOTALL).groups()
+    main = f"#include <stdio.h>\n{include}int main(void) {{\n{calls}return 0;\n}}\n"
+    (tmp_path / "main.c").write_text(main)
+    built = tmp_path / "iris"
+    command = [compiler, "-std=c99", *WARNINGS, "-o", str(built), str(tmp_path / "main.c")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    got = subprocess.run([str(built)], capture_output=True, text=True, check=True)
+    assert got.stdout.strip() == model.predict([[5.1, 3.5, 1.4, 0.2]])[0]
