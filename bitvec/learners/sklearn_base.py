@@ -6,18 +6,20 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int64
+from jaxtyping import Float, Int64, Shaped
 
 from bitvec.converters import native
 from bitvec.core import options
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.errors import InputError, MissingLibraryError
-from bitvec.runtime.predict.predictor import Predictor, compile
+from bitvec.learners.parameters import attribute, estimator, parameter
+from bitvec.runtime.predict.predictor import compile
+from bitvec.runtime.predict.threads import effective_jobs
 
 try:
-    from sklearn.base import BaseEstimator, ClassifierMixin
-    from sklearn.utils import check_consistent_length, column_or_1d
+    from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+    from sklearn.utils import check_consistent_length, check_random_state, column_or_1d
     from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import assert_all_finite, check_array, check_is_fitted
 except ImportError as error:
@@ -29,13 +31,26 @@ except ImportError:  # scikit-learn 1.5, where estimators have it as a method of
     validate_data = None
 
 
-class NativeEstimator(BaseEstimator):  # type: ignore[misc]
-    """An estimator whose fitted model is a native tree, or several, and the Forest of it."""
+SEEDS = np.iinfo(np.int32).max
+"""Seeds are drawn below this."""
 
-    forest_: Forest
-    n_features_in_: int
-    _native: Any
-    _predictor: Predictor
+
+@estimator
+class NativeEstimator(BaseEstimator):  # type: ignore[misc]
+    """Base of the estimators whose fitted model is a native tree, or several, and its Forest."""
+
+    forest_: Forest = attribute("The unified forest, to certify, compile, retrain or export.")
+    n_features_in_: int = attribute("Columns of X.")
+    feature_names_in_: Shaped[Array, " n_features"] = attribute(
+        "Names of the columns, where X has names."
+    )
+    random_state: int | np.random.RandomState | None = parameter(
+        "Seed of all that is drawn.", default=None
+    )
+    n_jobs: int | None = parameter("Threads, 1 if not given, all cores if −1.", default=None)
+    verbose: bool = parameter("Show progress on standard error.", default=False)
+
+    _is_classifier = False
 
     def _hold(self, model: Any) -> None:
         """Convert a native tree or forest and keep what predicts by it."""
@@ -45,11 +60,11 @@ class NativeEstimator(BaseEstimator):  # type: ignore[misc]
             inputs = replace(forest.inputs, feature_names=tuple(str(name) for name in names))
             forest = replace(forest, inputs=inputs)
         self.forest_, self._native = forest, model
-        self._predictor = compile(forest, n_jobs=getattr(self, "n_jobs", None) or 1)
+        self._predictor = compile(forest, n_jobs=self.n_jobs or 1)
 
     @property
     def _beside_forest(self) -> str | None:
-        """How the estimator comes to answer otherwise than its forest, None where it does not."""
+        """Reason why the estimator answers otherwise than its forest, None where it does not."""
         return None
 
     def predict(self, X: Any) -> Array:
@@ -84,14 +99,23 @@ class NativeEstimator(BaseEstimator):  # type: ignore[misc]
             )
         return rows
 
+    def _seed(self) -> int:
+        return int(check_random_state(self.random_state).randint(SEEDS))
+
+    def _threads(self) -> int:
+        return effective_jobs(1 if self.n_jobs is None else self.n_jobs)
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_predictor")
 
 
+@estimator
 class NativeClassifier(ClassifierMixin, NativeEstimator):  # type: ignore[misc]
-    """A classifier of native trees."""
+    """Base of the classifiers of native trees."""
 
-    classes_: Array
+    classes_: Shaped[Array, " n_classes"] = attribute("Labels, ascending.")
+
+    _is_classifier = True
 
     def predict(self, X: Any) -> Array:
         """Return the label of each row, the first of those that are most probable.
@@ -107,6 +131,18 @@ class NativeClassifier(ClassifierMixin, NativeEstimator):  # type: ignore[misc]
         """Return the probabilities of `classes_`."""
         rows = self._rows(X)
         return self._predictor.predict_proba(rows)
+
+
+class NativeRegressor(RegressorMixin, NativeEstimator):  # type: ignore[misc]
+    """Base of the regressors of native trees, of one output or several."""
+
+    def _more_tags(self) -> dict[str, Any]:  # scikit-learn 1.5
+        return {"multioutput": True}
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
 
 
 def labels(y: Any) -> tuple[Array, Int64[Array, " n_rows"]]:

@@ -34,7 +34,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from bitvec.learners import RetrainedClassifier, RetrainedRegressor
-from bitvec.learners.retrained.held_out import held_out
+from bitvec.learners.held_out import held_out
 
 FEW = {"steps": 5, "evaluations": 1}
 
@@ -424,11 +424,14 @@ def test_weights_are_refused_where_the_model_takes_none():
 )
 def test_each_class_gives_its_share_and_keeps_a_row(classes, share, seed):
     codes = np.unique(classes, return_inverse=True)[1]
-    drawn = held_out(len(codes), share, np.random.RandomState(seed), codes)
+    drawn = held_out(len(codes), share, np.random.RandomState(seed), codes, least=0)
     count, taken = np.bincount(codes), np.bincount(codes[drawn], minlength=codes.max() + 1)
     assert np.all(taken < count)
     assert np.all((np.abs(taken - share * count) < 1) | (taken == count - 1))
     kept = np.minimum(np.ceil(share * count), count - 1).sum()
     assert drawn.sum() <= min(round(share * len(codes)), kept)
-    everything = held_out(len(codes), share, np.random.RandomState(seed))
+    parts = held_out(len(codes), share, np.random.RandomState(seed), codes)
+    enough = 2 <= drawn.sum() <= len(codes) - 2
+    assert np.array_equal(parts, drawn if enough else np.zeros(len(codes), bool))
+    everything = held_out(len(codes), share, np.random.RandomState(seed), least=0)
     assert everything.sum() == min(round(share * len(codes)), len(codes) - 1)

@@ -6,7 +6,7 @@ import copy
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -19,94 +19,74 @@ from bitvec.learners.e2edt.tree import of_forest
 from bitvec.learners.growth.columns import Columns, columns_of
 from bitvec.learners.growth.grow import GrowthStep
 from bitvec.learners.growth.refinement import Refinement, leaves_of, refine, threads
-from bitvec.learners.growth.sklearn_base import SEEDS
 from bitvec.learners.growth.targets import Target
+from bitvec.learners.parameters import attribute, estimator, parameter
 from bitvec.learners.progress import counter
-from bitvec.runtime.predict.threads import effective_jobs
+from bitvec.learners.sklearn_base import SEEDS
 from bitvec.runtime.train.relax import options
 from bitvec.runtime.train.retrain import RetrainResult, checkpoint
 
 
-class _Forest(E2EDTEstimator):
-    """What the forests share: trees of their own seeds, and all of them refined together."""
+@estimator
+class E2EDFEstimator(E2EDTEstimator):
+    """Base of the forests: trees of their own seeds, and all of them refined together."""
 
-    native_: E2EDF
-    trees_: tuple[E2EDT, ...]
-    growths_: tuple[tuple[GrowthStep, ...], ...]
-    refinements_: tuple[RetrainResult | None, ...]
-
-    def __init__(
-        self,
-        *,
-        n_estimators: int = 70,
-        max_depth: int | None = 10,
-        max_leaves: int | None = None,
-        growth: str = "level",
-        max_features: Any = 0.5,
-        patch_shape: Any = None,
-        split: Any = "linear",
-        hidden: int = 32,
-        image_shape: Any = None,
-        bootstrap: bool = False,
-        stump_loss: str | None = None,
-        steps: int = 100,
-        learning_rate: float = 0.05,
-        gamma: Any = (1.0, 8.0),
-        gamma_schedule: str = "linear",
-        restarts: int = 1,
-        batch_size: int = 4096,
-        weight_decay: float = 0.0,
-        min_rows: int = 2,
-        min_gain: float = 0.0,
-        refine: int = 300,
-        refine_learning_rate: float = 0.03,
-        refine_gamma: Any = None,
-        joint: int = 0,
-        validation: Any = 0.15,
-        smoothing: float = 0.0,
-        spatial: float = 0.0,
-        spatial_shape: Any = None,
-        checkpoint_path: Any = None,
-        device: Any = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-    ) -> None:
-        super().__init__(
-            max_depth=max_depth,
-            max_leaves=max_leaves,
-            growth=growth,
-            split=split,
-            hidden=hidden,
-            image_shape=image_shape,
-            stump_loss=stump_loss,
-            steps=steps,
-            learning_rate=learning_rate,
-            gamma=gamma,
-            gamma_schedule=gamma_schedule,
-            restarts=restarts,
-            batch_size=batch_size,
-            weight_decay=weight_decay,
-            min_rows=min_rows,
-            min_gain=min_gain,
-            refine=refine,
-            refine_learning_rate=refine_learning_rate,
-            refine_gamma=refine_gamma,
-            validation=validation,
-            smoothing=smoothing,
-            spatial=spatial,
-            spatial_shape=spatial_shape,
-            checkpoint_path=checkpoint_path,
-            device=device,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
-        self.n_estimators = n_estimators
-        self.max_features = max_features
-        self.patch_shape = patch_shape
-        self.bootstrap = bootstrap
-        self.joint = joint
+    tree_ = growth_ = attribute("")
+    native_: E2EDF = attribute("The forest in the paper's symbols.")
+    trees_: tuple[E2EDT, ...] = attribute("Its trees.")
+    growths_: tuple[tuple[GrowthStep, ...], ...] = attribute(
+        "Nodes, leaves and mean impurity of each tree on its way, before any refinement."
+    )
+    refinements_: tuple[RetrainResult | None, ...] = attribute(
+        "Results of `bitvec.retrain` for each tree; None where it was not refined."
+    )
+    refinement_ = attribute("Result of `bitvec.retrain` for the forest as a whole.")
+    n_estimators: int = parameter("Trees.", default=70)
+    max_depth = 10
+    max_features: int | float | Literal["sqrt", "log2"] | None = parameter(
+        "Columns that each node reads, drawn anew: so many, such a share of them, or all.",
+        default=0.5,
+    )
+    patch_shape: tuple[int, int] | None = parameter(
+        "(height, width) of a random patch of the image that each node reads in place of "
+        "`max_features`, in all channels; every place in the image, the last rows and columns too, "
+        "is equally likely.",
+        default=None,
+    )
+    bootstrap: bool = parameter(
+        "Fit each tree to as many rows as there are, drawn with replacement.", default=False
+    )
+    steps = 100
+    restarts = 1
+    min_rows = parameter("Rows of a node that is split.", default=2)
+    refine = parameter(
+        "Steps of the refinement of each tree alone by `bitvec.retrain`, 0 for none.", default=300
+    )
+    joint: int = parameter(
+        "Steps of a refinement of all trees together, by their mean answer, 0 for none. Leaves are "
+        "counted on hard routes after it.",
+        default=0,
+    )
+    validation = parameter(
+        "Rows that refined trees, and the forest refined as a whole, are chosen by, (X, y) or "
+        "(X, y, sample_weight); or the share of the rows that a tree does not grow on, of all "
+        "trees alike where they are refined together."
+    )
+    spatial = parameter(
+        "Penalty on θ that is not smooth as an image of `spatial_shape`, where pixels that a node "
+        "does not read count as 0. In `joint` each tree has its share of the loss, and of the "
+        "penalty."
+    )
+    checkpoint_path = parameter(
+        "File where the refinement of the whole writes its state, and goes on from if it is there; "
+        'trees do so beside it, in `checkpoint_path` + ".0", ".0.growth" and so on. They are files '
+        "of one fit: remove them after."
+    )
+    random_state = parameter(
+        "Seed: the same one gives the same forest in every process and for every `n_jobs`."
+    )
+    n_jobs = parameter("Threads that trees are fitted by, 1 if not given, all cores if −1.")
+    verbose = parameter("Show the trees done on standard error.")
 
     def _columns(self) -> Columns | None:
         n_features = self.n_features_in_
@@ -121,7 +101,7 @@ class _Forest(E2EDTEstimator):
         bootstrap = flag("bootstrap", self.bootstrap)
         if self.checkpoint_path is not None:
             checkpoint.at(self.checkpoint_path, "")  # that of the whole, before any tree's
-        jobs = effective_jobs(1 if self.n_jobs is None else self.n_jobs)
+        jobs = self._threads()
         refines = options.whole("joint", self.joint, least=0) > 0
         kept, validation = self._parts(X, target, weight, seed, refines=refines)
         Z, aim, w = X[kept], target.take(kept), weight[kept]
@@ -190,101 +170,9 @@ class _Forest(E2EDTEstimator):
         return finished if moved else replace(finished, gamma=tree.gamma)
 
 
-class E2EDFClassifier(_Forest, E2EDTClassifier):
+@estimator
+class E2EDFClassifier(E2EDFEstimator, E2EDTClassifier):
     """A forest of End-to-End Decision Trees, which classifies by their mean leaf distribution.
-
-    Parameters
-    ----------
-    n_estimators : int
-        Trees.
-    max_depth, max_leaves : int, optional
-        Where the growth of each tree ends.
-    growth : "level" or "best"
-        Whole levels at a time, or the leaf of largest gain first.
-    max_features : int, float, "sqrt", "log2" or None
-        Columns that each node reads, drawn anew: so many, such a share of them, or all.
-    patch_shape : (height, width), optional
-        Let each node read a random patch of the image in place of `max_features`, in all channels;
-        every place in the image, the last rows and columns too, is equally likely.
-    split : "linear", "mlp", "cnn" or callable
-        What a node asks, see `E2EDTClassifier`.
-    hidden : int
-        Hidden units of "mlp".
-    image_shape : tuple of int, optional
-        The image that the columns are, (height, width) or (n_channels, height, width).
-    bootstrap : bool
-        Whether each tree is fitted to as many rows as there are, drawn with replacement.
-    stump_loss : "likelihood", "em" or "information", optional
-        What a node is trained by: the likelihood of its two leaves, with the leaves refreshed at
-        each step, if not given; the same by expectation maximisation; or the entropy of its sides.
-    steps : int
-        Of Adam, for each level.
-    learning_rate : float
-        Of margins of deviation 1.
-    gamma : (first, last) or callable
-        Steepness γ on the way, in units of margins; or a function of the part of the way.
-    gamma_schedule : "linear", "exponential", "cosine" or "constant"
-    restarts : int
-        Starts of each node, trained side by side on the same columns; the least exact impurity
-        wins.
-    batch_size : int
-        Rows of a step, all nodes of a level together, though at least 256 of each node.
-    weight_decay : float
-        Of stumps, decoupled from the gradient, in the units of standardised columns.
-    min_rows : int
-        Of a node that is split.
-    min_gain : float
-        Decrease of the mean impurity, over all rows, that a split must exceed.
-    refine : int
-        Steps of the refinement of each tree alone by `bitvec.retrain`, 0 for none.
-    refine_learning_rate : float
-    refine_gamma : (first, last) or callable, optional
-        See `gamma` of `bitvec.retrain`.
-    joint : int
-        Steps of a refinement of all trees together, by their mean answer, 0 for none. Leaves are
-        counted on hard routes after it.
-    validation : float, (X, y) or (X, y, sample_weight)
-        What refined trees, and the forest refined as a whole, are chosen by: rows, or the share of
-        the rows that a tree does not grow on, of all trees alike where they are refined together.
-    smoothing : float
-        Added to the weight of each class at each leaf before shares are taken.
-    spatial : float
-        Penalty on θ that is not smooth as an image of `spatial_shape`, (height, width) or
-        (n_channels, height, width), where pixels that a node does not read count as 0. In `joint`
-        each tree has its share of the loss, and of the penalty.
-    spatial_shape : tuple of int, optional
-    checkpoint_path : path, optional
-        Where the refinement of the whole writes its state, and goes on from if it is there; trees
-        do so beside it, in `checkpoint_path` + ".0", ".0.growth" and so on. They are files of one
-        fit: remove them after.
-    device : torch.device or str, optional
-        What trains, the CPU if not given: stumps and the refinement. Cuts are scanned, leaves
-        counted and rows answered on the CPU.
-    random_state : int, RandomState or None
-        A seed gives the same forest in every process and for every `n_jobs`.
-    n_jobs : int, optional
-        Threads that trees are fitted by, 1 if not given, all cores if −1.
-    verbose : bool
-        Show the trees done on standard error.
-
-    Attributes
-    ----------
-    forest_ : Forest
-        The unified forest, to certify, compile, retrain or export.
-    native_ : E2EDF
-        The forest in the paper's symbols.
-    trees_ : tuple of E2EDT
-        Its trees.
-    growths_ : tuple of tuple of GrowthStep
-        Nodes, leaves and mean impurity of each tree on its way, before any refinement.
-    refinements_ : tuple of RetrainResult or None
-        What `bitvec.retrain` returned for each tree; None where it was not refined.
-    refinement_ : RetrainResult or None
-        What it returned for the forest as a whole.
-    classes_ : (n_classes,)
-    n_features_in_ : int
-    feature_names_in_ : (n_features,)
-        Where X has names.
 
     Examples
     --------
@@ -303,100 +191,9 @@ class E2EDFClassifier(_Forest, E2EDTClassifier):
     """
 
 
-class E2EDFRegressor(_Forest, E2EDTRegressor):
+@estimator
+class E2EDFRegressor(E2EDFEstimator, E2EDTRegressor):
     """A forest of End-to-End Decision Trees, which predicts by the mean of their means.
-
-    Parameters
-    ----------
-    n_estimators : int
-        Trees.
-    max_depth, max_leaves : int, optional
-        Where the growth of each tree ends.
-    growth : "level" or "best"
-        Whole levels at a time, or the leaf of largest gain first.
-    max_features : int, float, "sqrt", "log2" or None
-        Columns that each node reads, drawn anew: so many, such a share of them, or all.
-    patch_shape : (height, width), optional
-        Let each node read a random patch of the image in place of `max_features`, in all channels;
-        every place in the image, the last rows and columns too, is equally likely.
-    split : "linear", "mlp", "cnn" or callable
-        What a node asks, see `E2EDTClassifier`.
-    hidden : int
-        Hidden units of "mlp".
-    image_shape : tuple of int, optional
-        The image that the columns are, (height, width) or (n_channels, height, width).
-    bootstrap : bool
-        Whether each tree is fitted to as many rows as there are, drawn with replacement.
-    stump_loss : "variance", "likelihood" or "em", optional
-        What a node is trained by: squared errors about its two means, if not given; or the
-        likelihood of two Gaussian leaves of one deviation, directly or by expectation maximisation.
-    steps : int
-        Of Adam, for each level.
-    learning_rate : float
-        Of margins of deviation 1.
-    gamma : (first, last) or callable
-        Steepness γ on the way, in units of margins; or a function of the part of the way.
-    gamma_schedule : "linear", "exponential", "cosine" or "constant"
-    restarts : int
-        Starts of each node, trained side by side on the same columns; the least exact impurity
-        wins.
-    batch_size : int
-        Rows of a step, all nodes of a level together, though at least 256 of each node.
-    weight_decay : float
-        Of stumps, decoupled from the gradient, in the units of standardised columns.
-    min_rows : int
-        Of a node that is split.
-    min_gain : float
-        Decrease of the mean impurity, over all rows, that a split must exceed.
-    refine : int
-        Steps of the refinement of each tree alone by `bitvec.retrain`, 0 for none.
-    refine_learning_rate : float
-    refine_gamma : (first, last) or callable, optional
-        See `gamma` of `bitvec.retrain`.
-    joint : int
-        Steps of a refinement of all trees together, by their mean answer, 0 for none. Leaves are
-        counted on hard routes after it.
-    validation : float, (X, y) or (X, y, sample_weight)
-        What refined trees, and the forest refined as a whole, are chosen by: rows, or the share of
-        the rows that a tree does not grow on, of all trees alike where they are refined together.
-    smoothing : float
-        Rows of the mean of all that are added to each leaf.
-    spatial : float
-        Penalty on θ that is not smooth as an image of `spatial_shape`, (height, width) or
-        (n_channels, height, width), where pixels that a node does not read count as 0. In `joint`
-        each tree has its share of the loss, and of the penalty.
-    spatial_shape : tuple of int, optional
-    checkpoint_path : path, optional
-        Where the refinement of the whole writes its state, and goes on from if it is there; trees
-        do so beside it, in `checkpoint_path` + ".0", ".0.growth" and so on. They are files of one
-        fit: remove them after.
-    device : torch.device or str, optional
-        What trains, the CPU if not given: stumps and the refinement. Cuts are scanned, leaves
-        counted and rows answered on the CPU.
-    random_state : int, RandomState or None
-        A seed gives the same forest in every process and for every `n_jobs`.
-    n_jobs : int, optional
-        Threads that trees are fitted by, 1 if not given, all cores if −1.
-    verbose : bool
-        Show the trees done on standard error.
-
-    Attributes
-    ----------
-    forest_ : Forest
-        The unified forest, to certify, compile, retrain or export.
-    native_ : E2EDF
-        The forest in the paper's symbols.
-    trees_ : tuple of E2EDT
-        Its trees.
-    growths_ : tuple of tuple of GrowthStep
-        Nodes, leaves and mean impurity of each tree on its way, before any refinement.
-    refinements_ : tuple of RetrainResult or None
-        What `bitvec.retrain` returned for each tree; None where it was not refined.
-    refinement_ : RetrainResult or None
-        What it returned for the forest as a whole.
-    n_features_in_ : int
-    feature_names_in_ : (n_features,)
-        Where X has names.
 
     Examples
     --------

@@ -26,8 +26,6 @@ ROWS_AT_ONCE = 8192
 """Rows that a tree is walked by at a time."""
 PACE = 0.1
 """What φ moves by where all else moves by 1."""
-LEAST_ROWS = 2
-"""Rows that are needed to train on and rows that are needed to choose by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,23 +142,6 @@ def _optimizer(how: Refinement) -> str | Callable[[list[dict[str, Any]]], torch.
 def _size(part: torch.Tensor) -> float:
     """Return the root mean square of a parameter, 1 of zeros."""
     return float(part.detach().double().square().mean().sqrt()) or 1.0
-
-
-def held_out(
-    n_rows: int, share: float, seed: int
-) -> tuple[Int64[Array, " n_grown"], Int64[Array, " n_held_out"]]:
-    """Draw the rows to grow on and the rows to choose by, none where there are too few rows.
-
-    Examples
-    --------
-    >>> [part.size for part in held_out(100, 0.15, 0)], [part.size for part in held_out(3, 0.5, 0)]
-    ([85, 15], [3, 0])
-    """
-    n = max(round(n_rows * share), LEAST_ROWS)
-    if n_rows - n < LEAST_ROWS:
-        return np.arange(n_rows), np.arange(0)
-    order = np.random.default_rng(seed).permutation(n_rows)
-    return np.sort(order[n:]), np.sort(order[:n])
 
 
 def children_of(forest: Forest) -> tuple[Array, Array]:

@@ -1,10 +1,11 @@
-"""What the scikit-learn estimators of grown trees share: options, growth, refinement, leaves."""
+"""Base of the scikit-learn estimators of grown trees: growth, refinement, leaves."""
 
 from __future__ import annotations
 
 import os
 import sys
 from abc import abstractmethod
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -15,40 +16,36 @@ from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.errors import InputError, MissingLibraryError
 from bitvec.learners.growth.checkpoints import GrowthCheckpoint, digest
-from bitvec.learners.growth.columns import Columns
 from bitvec.learners.growth.grow import GrownTree, GrowthOptions, GrowthStep, grow
 from bitvec.learners.growth.loaders import gathered
-from bitvec.learners.growth.penalties import Penalty
-from bitvec.learners.growth.refinement import Refinement, held_out, leaves_of, refine, threads
-from bitvec.learners.growth.stump_losses import LOSSES
-from bitvec.learners.growth.stump_test import Kind
-from bitvec.learners.growth.stumps import StumpTraining
+from bitvec.learners.growth.refinement import leaves_of, refine, threads
+from bitvec.learners.growth.sklearn_parameters import GrowthParameters
 from bitvec.learners.growth.targets import Labels, Target, Values
+from bitvec.learners.held_out import LEAST_ROWS, held_out
+from bitvec.learners.parameters import attribute, estimator, parameter
 from bitvec.learners.sizes import (
     require_moderate,
     require_moderate_columns,
     require_moderate_values,
 )
 from bitvec.learners.sklearn_base import (
+    NativeClassifier,
     NativeEstimator,
+    NativeRegressor,
     forest_labels,
     labels,
     require_rows,
     row_weights,
     values,
 )
-from bitvec.runtime.predict.threads import effective_jobs
-from bitvec.runtime.predict.torch import devices
 from bitvec.runtime.train.relax import options
-from bitvec.runtime.train.retrain import Evaluation, RetrainResult
-from bitvec.runtime.train.retrain.schedules import steepness
+from bitvec.runtime.train.retrain import RetrainResult
 
 try:
-    from sklearn.utils import check_random_state, column_or_1d
+    from sklearn.utils import column_or_1d
 except ImportError as error:
     raise MissingLibraryError("scikit-learn", "sklearn", "The learners") from error
 
-SEEDS = np.iinfo(np.int32).max
 NOT_OF_STUMPS = {
     "max_depth", "refine", "refine_learning_rate", "refine_gamma", "validation", "smoothing",
     "checkpoint_path", "random_state", "n_jobs", "verbose", "n_estimators", "joint",
@@ -62,64 +59,21 @@ NO_WEIGHT = 1e-100
 """Of the largest weight; a row of no more is left out."""
 
 
-class GrownEstimator(NativeEstimator):
-    """What grows by stumps, is refined as a whole, and answers as one native tree.
+@estimator
+class GrownEstimator(GrowthParameters):
+    """Base of the estimators that grow by stumps, are refined as a whole, and make one native tree.
 
-    A kind of tree says what its nodes ask and how its native tree is put together; growth,
+    A kind of tree says what its nodes test and how its native tree is put together; growth,
     refinement and leaves are the same for all.
     """
 
-    tree_: NativeTree
-    _exponent: int
-    growth_: tuple[GrowthStep, ...]
-    refinement_: RetrainResult | None
-
-    def __init__(
-        self,
-        *,
-        max_depth: int | None = 6,
-        max_leaves: int | None = None,
-        growth: str = "level",
-        steps: int = 200,
-        learning_rate: float = 0.05,
-        gamma: Any = (1.0, 8.0),
-        gamma_schedule: str = "linear",
-        restarts: int = 2,
-        batch_size: int = 4096,
-        min_rows: int | None = None,
-        min_gain: float = 0.0,
-        refine: int | None = None,
-        refine_learning_rate: float = 0.03,
-        refine_gamma: Any = None,
-        validation: Any = 0.15,
-        smoothing: float = 0.0,
-        checkpoint_path: Any = None,
-        device: Any = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.max_depth = max_depth
-        self.max_leaves = max_leaves
-        self.growth = growth
-        self.steps = steps
-        self.learning_rate = learning_rate
-        self.gamma = gamma
-        self.gamma_schedule = gamma_schedule
-        self.restarts = restarts
-        self.batch_size = batch_size
-        self.min_rows = min_rows
-        self.min_gain = min_gain
-        self.refine = refine
-        self.refine_learning_rate = refine_learning_rate
-        self.refine_gamma = refine_gamma
-        self.validation = validation
-        self.smoothing = smoothing
-        self.checkpoint_path = checkpoint_path
-        self.device = device
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    tree_: Any = attribute("The native tree in the paper's symbols.")
+    growth_: tuple[GrowthStep, ...] = attribute(
+        "Nodes, leaves and mean impurity after each level or split, before the refinement."
+    )
+    refinement_: RetrainResult | None = attribute(
+        "Result of `bitvec.retrain`; None where nothing was refined."
+    )
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Grow the tree, refine it, and fill its leaves by hard routing.
@@ -157,7 +111,7 @@ class GrownEstimator(NativeEstimator):
         require_rows(X, target.told)
         weight = row_weights(X, sample_weight)
         require_moderate_columns("X", X)
-        seed = int(check_random_state(self.random_state).randint(SEEDS))
+        seed = self._seed()
         # Sums and squares of weights far from 1 are no numbers; what is far below all others is 0.
         exponent = int(np.frexp(weight.max())[1])
         self._exponent = exponent if abs(exponent) > FAR_FROM_1 else 0
@@ -217,13 +171,6 @@ class GrownEstimator(NativeEstimator):
         with np.errstate(over="ignore"):
             return float(min(np.ldexp(smoothing, -self._exponent), MOST_SMOOTHING))
 
-    def _threads(self) -> int:
-        return effective_jobs(1 if self.n_jobs is None else self.n_jobs)
-
-    @abstractmethod
-    def _kind(self) -> Kind:
-        """Return what nodes ask."""
-
     @abstractmethod
     def _tree(self, grown: GrownTree, leaf_values: Array) -> NativeTree:
         """Return the native tree of a grown one, whose classes are numbers."""
@@ -233,109 +180,45 @@ class GrownEstimator(NativeEstimator):
         """Return the native tree of a refined forest, of the same kind as before."""
 
     @abstractmethod
-    def _finished(self, tree: Any, leaf_values: Array, X: Array, weight: Array) -> NativeTree:
+    def _finished(self, tree: Any, leaf_values: Array, X: Array, weight: Array) -> Any:
         """Return the tree with its last leaves, and keep what is reported of it."""
+
+    @abstractmethod
+    def _with_leaves(self, tree: Any, leaf_values: Array) -> Any:
+        """Return the tree with shares of classes, or means, at its leaves."""
 
     @abstractmethod
     def _target(self, y: Any) -> Target:
         """Return what is to be learned."""
-
-    @abstractmethod
-    def _loss(self) -> str:
-        """Return the name of the stumps' loss."""
-
-    def _penalties(self) -> tuple[Penalty, ...]:
-        return ()
-
-    def _columns(self) -> Columns | None:
-        """Return how the columns that a node reads are drawn; None where it reads all."""
-        return None
-
-    def _training(self) -> StumpTraining:
-        return StumpTraining(
-            self._kind(),
-            LOSSES[self._loss()],
-            options.whole("steps", self.steps),
-            options.whole("restarts", self.restarts),
-            options.whole("batch_size", self.batch_size),
-            options.positive("learning_rate", self.learning_rate),
-            steepness(self.gamma, self.gamma_schedule),
-            self._penalties(),
-            self._columns(),
-            device=devices.find(self.device),
-        )
-
-    def _growth(self, target: Target, seed: int) -> GrowthOptions:
-        options.among("growth", self.growth, ("level", "best"))
-        most = {"max_depth": self.max_depth, "max_leaves": self.max_leaves}
-        for name, value in most.items():
-            if value is not None:
-                options.whole(name, value)
-        if self.max_depth is None and self.max_leaves is None and self.growth == "best":
-            raise InputError(
-                "`max_leaves` or `max_depth` must be given where the best leaf is split first, got "
-                "neither: say where growth ends."
-            )
-        least = (
-            target.min_rows if self.min_rows is None else options.whole("min_rows", self.min_rows)
-        )
-        return GrowthOptions(
-            best_first=self.growth == "best",
-            max_depth=self.max_depth,
-            max_leaves=self.max_leaves,
-            min_rows=least,
-            min_gain=options.positive("min_gain", self.min_gain, or_zero=True),
-            retries=2,
-            seed=seed,
-        )
-
-    def _refinement(self, seed: int) -> Refinement:
-        if self.refine_gamma is not None:
-            steepness(self.refine_gamma, "linear", name="refine_gamma")
-        return Refinement(
-            trainable=("S", "b", "v"),
-            steps=self.refine,
-            learning_rate=options.positive("refine_learning_rate", self.refine_learning_rate),
-            gamma=self.refine_gamma,
-            spatial=0.0,
-            spatial_shape=None,
-            checkpoint_path=self.checkpoint_path,
-            seed=seed,
-            progress=_print_refinement if self.verbose else None,
-            device=devices.find(self.device),
-        )
 
     def _parts(
         self, X: Array, target: Target, weight: Array, seed: int, *, refines: bool
     ) -> tuple[Array, tuple[Array, Array, Array] | None]:
         """Return the rows to grow on, and what to choose by if the tree is refined."""
         everything = np.arange(len(X))
-        if not isinstance(self.validation, (tuple, list)):
-            share = self.validation
-            if not isinstance(share, (float, np.floating)) or not 0 < share < 1:
-                raise InputError(
-                    "`validation` must be a share above 0 and below 1, (X, y) or "
-                    f"(X, y, sample_weight), got {self.validation!r}."
-                )
-            if not refines:
-                return everything, None
-            grown_on, chosen_by = held_out(len(X), float(share), seed)
-            if not chosen_by.size:
-                return everything, None
-            y = target.take(chosen_by).told
-            return grown_on, (X[chosen_by], y, weight[chosen_by])
-        if len(self.validation) not in (2, 3):
+        validation: Any = self.validation
+        is_rows = isinstance(validation, (tuple, list))
+        is_share = isinstance(validation, (float, np.floating)) and 0 < validation < 1
+        if not is_share and not (is_rows and len(validation) in (2, 3)):
+            got = f"{len(validation)} parts" if is_rows else repr(validation)
             raise InputError(
                 "`validation` must be a share above 0 and below 1, (X, y) or "
-                f"(X, y, sample_weight), got {len(self.validation)} parts."
+                f"(X, y, sample_weight), got {got}."
             )
         if not refines:
             return everything, None
-        Z, y, *w = self.validation
-        Z = _validation_rows(self, Z)
-        said = self._held_out_target(y)
-        require_rows(Z, said)
-        return everything, (Z, said, row_weights(Z, w[0] if w else None))
+        if is_rows:
+            Z, y, *w = validation
+            Z = _validation_rows(self, Z)
+            said = self._held_out_target(y)
+            require_rows(Z, said)
+            return everything, (Z, said, row_weights(Z, w[0] if w else None))
+        share = max(float(validation), LEAST_ROWS / len(X))
+        drawn = held_out(len(X), share, np.random.default_rng(seed))
+        if not drawn.any():
+            return everything, None
+        rows = np.flatnonzero(drawn)
+        return np.flatnonzero(~drawn), (X[rows], target.take(rows).told, weight[rows])
 
     @abstractmethod
     def _held_out_target(self, y: Any) -> Array:
@@ -349,10 +232,13 @@ class GrownEstimator(NativeEstimator):
         print(line, file=sys.stderr, flush=True)
 
 
-class GrownClassifier(GrownEstimator):
-    """Labels as class numbers, and back."""
+@estimator
+class GrownClassifier(NativeClassifier, GrownEstimator):
+    """Base of the grown classifiers: labels as class numbers, and back."""
 
-    classes_: Array
+    smoothing = parameter(
+        "Added to the weight of each class at each leaf before shares are taken; 1 is Laplace's."
+    )
 
     def _target(self, y: Any) -> Labels:
         self.classes_, codes = labels(y)
@@ -367,9 +253,15 @@ class GrownClassifier(GrownEstimator):
             )
         return np.searchsorted(self.classes_, y)
 
+    def _with_leaves(self, tree: Any, leaf_values: Array) -> Any:
+        return replace(tree, pi=leaf_values, classes=self._labels)
 
-class GrownRegressor(GrownEstimator):
-    """Values of one output or several."""
+
+@estimator
+class GrownRegressor(NativeRegressor, GrownEstimator):
+    """Base of the grown regressors: values of one output or several."""
+
+    smoothing = parameter("Rows of the mean of all that are added to each leaf.")
 
     def _target(self, y: Any) -> Values:
         Y = values(y)
@@ -381,13 +273,8 @@ class GrownRegressor(GrownEstimator):
         require_moderate_values("validation[1]", Y)
         return Y
 
-    def _more_tags(self) -> dict[str, Any]:  # scikit-learn 1.5
-        return {"multioutput": True}
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
+    def _with_leaves(self, tree: Any, leaf_values: Array) -> Any:
+        return replace(tree, mean=leaf_values)
 
 
 def _validation_rows(estimator: NativeEstimator, X: Any) -> Array:
@@ -405,9 +292,3 @@ def _validation_rows(estimator: NativeEstimator, X: Any) -> Array:
         )
     require_moderate("validation[0]", rows)
     return rows
-
-
-def _print_refinement(done: Evaluation) -> None:
-    mark = ", kept" if done.accepted else ""
-    line = f"{done.stage} {done.step}/{done.steps}: validation {done.score:.6g}{mark}"
-    print(line, file=sys.stderr, flush=True)

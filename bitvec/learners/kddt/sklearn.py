@@ -2,74 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from bitvec.errors import MissingLibraryError
 from bitvec.learners.kddt.sklearn_trees import KernelClassifier, SingleTree
-
-try:
-    from sklearn.base import RegressorMixin
-except ImportError as error:
-    raise MissingLibraryError("scikit-learn", "sklearn", "KDDTClassifier") from error
+from bitvec.learners.parameters import estimator
+from bitvec.learners.sklearn_base import NativeRegressor
 
 
+@estimator
 class KDDTClassifier(KernelClassifier, SingleTree):
     """A Kernel Density Decision Tree that classifies: CART on the density of the rows.
-
-    Parameters
-    ----------
-    criterion : "gini" or "entropy"
-    kernel : "box", "gaussian", FeatureKernel, or one FeatureKernel per feature
-        The density of x' around each training value x; see `bitvec.core.kernels.FeatureKernel` for
-        asymmetric kernels and for bandwidths that depend on x, which `bandwidth` multiplies.
-    bandwidth : number, (n_features,) numbers, "cv", "silverman" or "likelihood"
-        Half the width of a box, the standard deviation of a Gaussian, in each feature's own units;
-        None is 0, and the tree is CART. "cv" cross-validates the whole tree over `bandwidths`,
-        with one factor for all features; "silverman" and "likelihood" go by feature.
-    n_pieces : int
-        Pieces that stand for a Gaussian, cut at 3 standard deviations.
-    predict_kernel : "same", None, or like `kernel`
-        The density of x' around a row to predict; None predicts crisply, by one leaf.
-    predict_bandwidth : number or (n_features,) numbers, optional
-        Of the prediction kernel; `bandwidth_` if not given.
-    bandwidths : (n_bandwidths,), optional
-        What "cv" and "likelihood" try, in standard deviations of each feature; 7 from 0.01 to 1 if
-        not given.
-    cv : int
-        Folds of the cross-validation, drawn by `random_state`.
-    max_depth : int, optional
-    min_weight : float
-        Least weight of a leaf, in rows of weight 1.
-    min_gain : float
-        Least decrease of the mean loss by a split.
-    max_features : int, float, "sqrt" or "log2", optional
-        Features that each node looks at, drawn anew; all if not given.
-    ccp_alpha : float
-        Price of a leaf in minimal cost-complexity pruning; 0 prunes nothing.
-    merge_leaves : bool
-        Merge sibling leaves of equal label (classifiers; crisp labels stay as they are) or value.
-    n_jobs : int, optional
-        Threads for folds and trees, 1 if not given, all cores if −1.
-    random_state : int, RandomState or None
-    verbose : bool
-        Show progress on standard error.
-
-    Attributes
-    ----------
-    forest_ : Forest
-        The unified forest, to certify, compile, retrain or export.
-    tree_ : KDDT
-        The tree in the paper's symbols.
-    bandwidth_ : (n_features,)
-        In each feature's own units.
-    search_ : Search or None
-        What each bandwidth scored, of "cv".
-    feature_importances_ : (n_features,)
-        Shares of the decrease of the loss.
-    classes_ : (n_classes,)
-    n_features_in_ : int
-    feature_names_in_ : (n_features,)
-        Where X has names.
 
     Examples
     --------
@@ -86,103 +26,10 @@ class KDDTClassifier(KernelClassifier, SingleTree):
     the left mass for the right, this follows Algorithm 2.
     """
 
-    def __init__(
-        self,
-        *,
-        criterion: str = "gini",
-        kernel: Any = "box",
-        bandwidth: Any = "cv",
-        n_pieces: int = 24,
-        predict_kernel: Any = "same",
-        predict_bandwidth: Any = None,
-        bandwidths: Any = None,
-        cv: int = 5,
-        max_depth: int | None = None,
-        min_weight: float = 1.0,
-        min_gain: float = 0.0,
-        max_features: Any = None,
-        ccp_alpha: float = 0.0,
-        merge_leaves: bool = False,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        super().__init__(
-            kernel=kernel,
-            bandwidth=bandwidth,
-            n_pieces=n_pieces,
-            predict_kernel=predict_kernel,
-            predict_bandwidth=predict_bandwidth,
-            bandwidths=bandwidths,
-            cv=cv,
-            max_depth=max_depth,
-            min_weight=min_weight,
-            min_gain=min_gain,
-            max_features=max_features,
-            ccp_alpha=ccp_alpha,
-            merge_leaves=merge_leaves,
-            n_jobs=n_jobs,
-            random_state=random_state,
-            verbose=verbose,
-        )
-        self.criterion = criterion
 
-
-class KDDTRegressor(RegressorMixin, SingleTree):  # type: ignore[misc]
+@estimator
+class KDDTRegressor(NativeRegressor, SingleTree):
     """A Kernel Density Decision Tree that predicts means, of one output or several.
-
-    Parameters
-    ----------
-    kernel : "box", "gaussian", FeatureKernel, or one FeatureKernel per feature
-        The density of x' around each training value x; see `bitvec.core.kernels.FeatureKernel` for
-        asymmetric kernels and for bandwidths that depend on x, which `bandwidth` multiplies.
-    bandwidth : number, (n_features,) numbers, "cv", "silverman" or "likelihood"
-        Half the width of a box, the standard deviation of a Gaussian, in each feature's own units;
-        None is 0, and the tree is CART. "cv" cross-validates the whole tree over `bandwidths`,
-        with one factor for all features; "silverman" and "likelihood" go by feature.
-    n_pieces : int
-        Pieces that stand for a Gaussian, cut at 3 standard deviations.
-    predict_kernel : "same", None, or like `kernel`
-        The density of x' around a row to predict; None predicts crisply, by one leaf.
-    predict_bandwidth : number or (n_features,) numbers, optional
-        Of the prediction kernel; `bandwidth_` if not given.
-    bandwidths : (n_bandwidths,), optional
-        What "cv" and "likelihood" try, in standard deviations of each feature; 7 from 0.01 to 1 if
-        not given.
-    cv : int
-        Folds of the cross-validation, drawn by `random_state`.
-    max_depth : int, optional
-    min_weight : float
-        Least weight of a leaf, in rows of weight 1.
-    min_gain : float
-        Least decrease of the mean loss by a split.
-    max_features : int, float, "sqrt" or "log2", optional
-        Features that each node looks at, drawn anew; all if not given.
-    ccp_alpha : float
-        Price of a leaf in minimal cost-complexity pruning; 0 prunes nothing.
-    merge_leaves : bool
-        Merge sibling leaves of equal label (classifiers; crisp labels stay as they are) or value.
-    n_jobs : int, optional
-        Threads for folds and trees, 1 if not given, all cores if −1.
-    random_state : int, RandomState or None
-    verbose : bool
-        Show progress on standard error.
-
-    Attributes
-    ----------
-    forest_ : Forest
-        The unified forest, to certify, compile, retrain or export.
-    tree_ : KDDT
-        The tree in the paper's symbols.
-    bandwidth_ : (n_features,)
-        In each feature's own units.
-    search_ : Search or None
-        What each bandwidth scored, of "cv".
-    feature_importances_ : (n_features,)
-        Shares of the decrease of the loss.
-    n_features_in_ : int
-    feature_names_in_ : (n_features,)
-        Where X has names.
 
     Examples
     --------

@@ -1,14 +1,15 @@
-"""What the scikit-learn estimators of kernel density trees share: kernels, bandwidths, growth."""
+"""Base of the scikit-learn estimators of kernel density trees: kernels, bandwidths, growth."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from jaxtyping import Float
+from numpy.typing import ArrayLike
 
 from bitvec.converters.native import KDDT, from_kddt_forest
 from bitvec.core import options
@@ -24,6 +25,7 @@ from bitvec.learners.kddt.rules import GRID, likelihood, silverman, spread
 from bitvec.learners.kddt.scan import LABELS
 from bitvec.learners.kddt.search import Search, search
 from bitvec.learners.kddt.shapes import kernel_shapes, scaled
+from bitvec.learners.kddt.sklearn_rows import probabilities, rows_of, uncertainties, weighing
 from bitvec.learners.kddt.tree import (
     DEEPEST,
     GrownTree,
@@ -37,9 +39,11 @@ from bitvec.learners.kddt.tree import (
     share_targets,
     stopping,
 )
+from bitvec.learners.parameters import attribute, estimator, parameter
 from bitvec.learners.progress import counter
 from bitvec.learners.sizes import require_finite_sum, require_moderate, require_moderate_values
 from bitvec.learners.sklearn_base import (
+    SEEDS,
     NativeClassifier,
     NativeEstimator,
     forest_labels,
@@ -48,67 +52,74 @@ from bitvec.learners.sklearn_base import (
     row_weights,
     values,
 )
-from bitvec.runtime.predict.threads import effective_jobs
 
 try:
     from sklearn.base import clone
-    from sklearn.utils import check_array, check_random_state
+    from sklearn.utils import check_random_state
 except ImportError as error:
     raise MissingLibraryError("scikit-learn", "sklearn", "KDDTClassifier") from error
 
-SEEDS = np.iinfo(np.int32).max
-SHARES = 1e-6
-"""How far the probabilities of a row's classes may sum from 1."""
 
-
+@estimator
 class KernelTrees(NativeEstimator):
-    """What all estimators of this module share: kernels, bandwidths, growth."""
+    """Base of single trees and forests: kernels, bandwidths, growth."""
 
-    _is_classifier = False
+    trees_: tuple[KDDT, ...] = attribute("The trees in the paper's symbols.")
+    bandwidth_: Float[Array, " n_features"] = attribute("In each feature's own units.")
+    search_: Search | None = attribute('Scores of the bandwidths, of "cv".')
+    feature_importances_: Float[Array, " n_features"] = attribute(
+        "Shares of the decrease of the loss."
+    )
+    kernel: Literal["box", "gaussian"] | FeatureKernel | Sequence[FeatureKernel] = parameter(
+        "Density of x' around each training value x, one for all features or one each; see "
+        "`bitvec.core.kernels.FeatureKernel` for asymmetric kernels and for bandwidths that depend "
+        "on x, which `bandwidth` multiplies.",
+        default="box",
+    )
+    bandwidth: ArrayLike | Literal["cv", "silverman", "likelihood"] | None = parameter(
+        "Half the width of a box, the standard deviation of a Gaussian, in each feature's own "
+        'units, one number or (n_features,); None is 0, and the tree is CART. "cv" cross-validates '
+        'the whole tree over `bandwidths`, with one factor for all features; "silverman" and '
+        '"likelihood" go by feature.',
+        default="cv",
+    )
+    n_pieces: int = parameter(
+        "Pieces that stand for a Gaussian, cut at 3 standard deviations.", default=24
+    )
+    predict_kernel: (
+        Literal["same", "box", "gaussian"] | FeatureKernel | Sequence[FeatureKernel] | None
+    ) = parameter(
+        "Density of x' around a row to predict; None predicts crisply, by one leaf.",
+        default="same",
+    )
+    predict_bandwidth: ArrayLike | None = parameter(
+        "Bandwidth of the prediction kernel, a number or (n_features,); `bandwidth_` if not given.",
+        default=None,
+    )
+    bandwidths: ArrayLike | None = parameter(
+        'Bandwidths that "cv" and "likelihood" try, in standard deviations of each feature; 7 from '
+        "0.01 to 1 if not given.",
+        default=None,
+    )
+    cv: int = parameter("Folds of the cross-validation, drawn by `random_state`.", default=5)
+    max_depth: int | None = parameter("Most levels.", default=None)
+    min_weight: float = parameter("Least weight of a leaf, in rows of weight 1.", default=1.0)
+    min_gain: float = parameter("Least decrease of the mean loss by a split.", default=0.0)
+    max_features: int | float | Literal["sqrt", "log2"] | None = parameter(
+        "Features that each node looks at, drawn anew; all if not given.", default=None
+    )
+    ccp_alpha: float = parameter(
+        "Price of a leaf in minimal cost-complexity pruning; 0 prunes nothing.", default=0.0
+    )
+    merge_leaves: bool = parameter(
+        "Merge sibling leaves of equal label (classifiers; crisp labels stay as they are) or "
+        "value.",
+        default=False,
+    )
+    n_jobs = parameter("Threads for folds and trees, 1 if not given, all cores if −1.")
+
     _bootstrap = False
     _random_thresholds = False
-    criterion: Any = None
-    trees_: tuple[KDDT, ...]
-    bandwidth_: Float[Array, " n_features"]
-    search_: Search | None
-    feature_importances_: Float[Array, " n_features"]
-
-    def __init__(
-        self,
-        *,
-        kernel: Any = "box",
-        bandwidth: Any = "cv",
-        n_pieces: int = 24,
-        predict_kernel: Any = "same",
-        predict_bandwidth: Any = None,
-        bandwidths: Any = None,
-        cv: int = 5,
-        max_depth: int | None = None,
-        min_weight: float = 1.0,
-        min_gain: float = 0.0,
-        max_features: Any = None,
-        ccp_alpha: float = 0.0,
-        merge_leaves: bool = False,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.kernel = kernel
-        self.bandwidth = bandwidth
-        self.n_pieces = n_pieces
-        self.predict_kernel = predict_kernel
-        self.predict_bandwidth = predict_bandwidth
-        self.bandwidths = bandwidths
-        self.cv = cv
-        self.max_depth = max_depth
-        self.min_weight = min_weight
-        self.min_gain = min_gain
-        self.max_features = max_features
-        self.ccp_alpha = ccp_alpha
-        self.merge_leaves = merge_leaves
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
 
     @property
     def _n_trees(self) -> int | None:
@@ -153,8 +164,8 @@ class KernelTrees(NativeEstimator):
             )
         bootstrap = options.flag("bootstrap", self._bootstrap)
         shapes = kernel_shapes(self.kernel, n_features, self.n_pieces)
-        widths = _uncertainties(uncertainty, X)
-        X, targets, weight, widths = _weighing(X, targets, weight, widths)
+        widths = uncertainties(uncertainty, X)
+        X, targets, weight, widths = weighing(X, targets, weight, widths)
         random = check_random_state(self.random_state)
         chosen = self._chosen(X, targets, weight, shapes, random, widths)
         densities = densities_of(X, scaled(shapes, chosen.bandwidth), widths)
@@ -167,7 +178,7 @@ class KernelTrees(NativeEstimator):
 
         seeds = random.randint(SEEDS, size=self._n_trees or 1).tolist()
         with (
-            ThreadPoolExecutor(self._jobs()) as pool,
+            ThreadPoolExecutor(self._threads()) as pool,
             stopping() as stop,
             counter("trees", shown=bool(self.verbose) and len(seeds) > 1) as told,
         ):
@@ -217,7 +228,7 @@ class KernelTrees(NativeEstimator):
             return Chosen(silverman(X, weight, shapes))
         grid = checked_grid(GRID if self.bandwidths is None else self.bandwidths)
         if self.bandwidth == "likelihood":
-            Y = _rows_of(targets)
+            Y = rows_of(targets)
             return Chosen(
                 likelihood(X, Y, weight, shapes, is_classifier=self._is_classifier, grid=grid)
             )
@@ -241,7 +252,7 @@ class KernelTrees(NativeEstimator):
         random: Any,
     ) -> Search:
         n_folds = options.whole("cv", self.cv, least=2)
-        Y = _rows_of(targets)
+        Y = rows_of(targets)
 
         crisp = np.zeros(X.shape[1])
 
@@ -264,7 +275,7 @@ class KernelTrees(NativeEstimator):
                 score=score,
                 most_per_row=1.0 if self._is_classifier else 0.0,
                 finish=self._finished,
-                n_jobs=self._jobs(),
+                n_jobs=self._threads(),
                 progress=told,
             )
 
@@ -310,46 +321,42 @@ class KernelTrees(NativeEstimator):
             bandwidth = given_bandwidth("predict_bandwidth", self.predict_bandwidth, len(shapes))
         return scaled(shapes, bandwidth)
 
-    def _jobs(self) -> int:
-        return effective_jobs(1 if self.n_jobs is None else self.n_jobs)
 
-    def _more_tags(self) -> dict[str, Any]:  # scikit-learn 1.5
-        return {"multioutput": not self._is_classifier}
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = not self._is_classifier
-        return tags
-
-
+@estimator
 class KernelClassifier(NativeClassifier, KernelTrees):
-    """What the classifiers share."""
+    """Base of the classifiers: labels, or the probabilities of classes."""
 
-    _is_classifier = True
+    criterion: Literal["gini", "entropy"] = parameter("Impurity of a node.", default="gini")
 
     def _class_targets(self, y: Any) -> tuple[Targets, Array]:
-        if not isinstance(self.criterion, str) or self.criterion not in ("gini", "entropy"):
+        criterion: Any = self.criterion
+        if not isinstance(criterion, str) or criterion not in ("gini", "entropy"):
             raise InputError(
-                f"`criterion` must be 'gini' or 'entropy', got {self.criterion!r}: choose one."
+                f"`criterion` must be 'gini' or 'entropy', got {criterion!r}: choose one."
             )
         names, y = getattr(y, "columns", None), np.asarray(y)
         if y.ndim == 2 and y.shape[1] > 1:
-            share = _shares(y)
+            share = probabilities(y)
             n_classes = share.shape[1]
             self.classes_ = np.arange(n_classes) if names is None else np.array(list(names))
-            return share_targets(share, self.criterion), forest_labels(self.classes_)
+            return share_targets(share, criterion), forest_labels(self.classes_)
         self.classes_, codes = labels(y)
-        targets = class_targets(codes, self.classes_.size, self.criterion)
+        targets = class_targets(codes, self.classes_.size, criterion)
         return targets, forest_labels(self.classes_)
 
 
+@estimator
 class SingleTree(KernelTrees):
-    """What the single trees share."""
+    """Base of the single trees."""
 
-    @property
-    def tree_(self) -> KDDT:
-        """The tree in the paper's symbols: j, tau, V, and its prediction kernel."""
-        return self.trees_[0]
+    tree_: KDDT = attribute(
+        "The tree in the paper's symbols: j, tau, V, and its prediction kernel."
+    )
+    trees_ = attribute("")
+
+    def _hold(self, model: KDDT) -> None:
+        super()._hold(model)
+        self.tree_ = model
 
     def cost_complexity_pruning_path(
         self, X: Any, y: Any, sample_weight: Any = None
@@ -362,7 +369,7 @@ class SingleTree(KernelTrees):
 
     def _pruning_path(self, X: Any, y: Any, sample_weight: Any) -> PruningPath:
         X, targets, weight, _ = self._training(X, y, sample_weight)
-        X, targets, weight, _ = _weighing(X, targets, weight, None)
+        X, targets, weight, _ = weighing(X, targets, weight, None)
         shapes = kernel_shapes(self.kernel, X.shape[1], self.n_pieces)
         random = check_random_state(self.random_state)
         chosen = self._chosen(X, targets, weight, shapes, random, None)
@@ -374,50 +381,7 @@ class SingleTree(KernelTrees):
         )
 
 
-def _weighing(
-    X: Array, targets: Targets, weight: Array, widths: Array | None
-) -> tuple[Array, Targets, Array, Array | None]:
-    """Return the rows that have a weight: the others are as if they were not there."""
-    if np.all(weight > 0):
-        return X, targets, weight, widths
-    kept = np.flatnonzero(weight)
-    rows = np.ascontiguousarray(X[kept])
-    return rows, targets.take(kept), weight[kept], None if widths is None else widths[kept]
-
-
 def _counted(items: Iterable[Any], n: int, told: Any) -> Iterable[Any]:
     for done, item in enumerate(items, 1):
         told(done, n)
         yield item
-
-
-def _rows_of(targets: Targets) -> Float[Array, "n_rows n_outputs"]:
-    """Return shares of classes, or values."""
-    if targets.criterion == LABELS:
-        return np.eye(targets.n_outputs)[targets.codes]
-    return targets.Y + targets.centre
-
-
-def _shares(y: Any) -> Float[Array, "n_rows n_classes"]:
-    share = check_array(y, dtype=np.float64, input_name="y")
-    if np.any(share < 0) or np.any(np.abs(share.sum(axis=1) - 1) > SHARES):
-        row = int(np.argmax(np.any(share < 0, axis=1) | (np.abs(share.sum(axis=1) - 1) > SHARES)))
-        raise InputError(
-            "each row of `y` must hold the probabilities of the classes, which sum to 1, got "
-            f"{share[row].tolist()} in row {row}: pass labels in one column, or divide by the sum."
-        )
-    return share
-
-
-def _uncertainties(uncertainty: Any, X: Array) -> Float[Array, "n_rows n_features"] | None:
-    if uncertainty is None:
-        return None
-    found = options.numbers(uncertainty)
-    fits = found is not None and found.shape == X.shape
-    if found is None or not fits or not np.all(np.isfinite(found)) or np.any(found < 0):
-        got = "text or other objects" if found is None else f"shape {found.shape}"
-        raise InputError(
-            f"`uncertainty` must hold one finite number that is not negative for each of {X.shape} "
-            f"values, got {got}: pass the bandwidth of each training value."
-        )
-    return found

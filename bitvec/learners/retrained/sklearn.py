@@ -6,10 +6,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 
 from bitvec.core.arrays import Array
 from bitvec.errors import MissingLibraryError
+from bitvec.learners.parameters import attribute, estimator
 from bitvec.learners.retrained.sklearn_base import Retrained
 from bitvec.learners.retrained.sklearn_input import checked_rows
 
@@ -26,42 +27,9 @@ def _model_has(name: str) -> Callable[[Any], bool]:
     return lambda estimator: hasattr(estimator._template(), name)
 
 
+@estimator
 class RetrainedClassifier(ClassifierMixin, Retrained):  # type: ignore[misc]
     """A classifier of trees: fitted, converted, and retrained end to end, chosen by rows held out.
-
-    Parameters
-    ----------
-    model : estimator, optional
-        A classifier that `bitvec.convert` accepts, unfitted: of scikit-learn, xgboost, LightGBM or
-        CatBoost. By default a decision tree of 8 levels grown by entropy, whose topology retrains
-        best. Seeds that it does not set itself are drawn from `random_state`.
-    trainable : names or mapping, optional
-        What may move, as `bitvec.retrain` takes it: by default S, b and v of a single tree, and v
-        of several.
-    validation : float, (X, y) or (X, y, sample_weight)
-        The share of each class to hold out and choose by; or the rows to choose by, and none are
-        held out.
-    prefit : bool
-        Whether `model` is fitted already (or the path of a model's file): `fit` then retrains it
-        by rows that it should not have seen. `sklearn.frozen.FrozenEstimator(model)` says the same
-        and survives cloning, as in a search.
-    retrain_options : dict, optional
-        Further arguments of `bitvec.retrain`, for example {"steps": 500}.
-    random_state : int, RandomState or None
-        Decides the rows held out, the model's seeds and those of retraining.
-
-    Attributes
-    ----------
-    model_ : estimator
-        The model, fitted on the rows that were not held out; one of xgboost by numbers of labels.
-    forest_ : Forest
-        What predicts; on the rows held out never worse than the model.
-    retrain_result_ : RetrainResult or None
-        None where there were too few rows to retrain.
-    classes_ : (n_classes,)
-    n_features_in_ : int
-    feature_names_in_ : (n_features,)
-        Where X has names.
 
     Examples
     --------
@@ -71,6 +39,8 @@ class RetrainedClassifier(ClassifierMixin, Retrained):  # type: ignore[misc]
     >>> tree.score(X, y) > 0.9
     True
     """
+
+    classes_: Shaped[Array, " n_classes"] = attribute("Labels, ascending.")
 
     _default = staticmethod(partial(DecisionTreeClassifier, criterion="entropy"))
 
@@ -91,11 +61,9 @@ class RetrainedClassifier(ClassifierMixin, Retrained):  # type: ignore[misc]
         return self._predictor.decision_function(rows)
 
 
+@estimator
 class RetrainedRegressor(RegressorMixin, Retrained):  # type: ignore[misc]
     """A regressor of trees: fitted, converted, and retrained end to end, chosen by rows held out.
-
-    Parameters and attributes are those of `RetrainedClassifier`, without classes; the default model
-    is a decision tree of 8 levels.
 
     Examples
     --------

@@ -1,22 +1,24 @@
-"""The estimator that both tasks share: hold rows out, fit on the rest, convert, and retrain."""
+"""Base of the retraining estimators: hold rows out, fit on the rest, convert, and retrain."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from jaxtyping import Int64
+from jaxtyping import Int64, Shaped
 
 from bitvec.converters.dispatch import convert
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.errors import InputError, MissingLibraryError
-from bitvec.learners.retrained.held_out import held_out
+from bitvec.learners.held_out import held_out
+from bitvec.learners.parameters import attribute, estimator, parameter
 from bitvec.learners.retrained.sklearn_input import checked_rows, input_tags, taken, training_rows
-from bitvec.runtime.predict.predictor import Predictor, compile
+from bitvec.learners.sklearn_base import SEEDS
+from bitvec.runtime.predict.predictor import compile
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin, clone
@@ -37,39 +39,56 @@ WANT_CODES = ("xgboost",)
 """Packages whose classifiers take no labels but 0 ... k − 1."""
 OWN_ARGUMENTS = ("trainable", "sample_weight", "validation", "seed")
 """Arguments of `bitvec.retrain` that the estimator gives itself."""
-FEWEST = 2
-"""Rows that must be held out, and rows that must be left, to retrain."""
 DEPTH = 8
 """Most levels of the tree that is grown where no model is given."""
-SEEDS = np.iinfo(np.int32).max
 
 
+@estimator
 class Retrained(BaseEstimator):  # type: ignore[misc]
-    """What the classifier and the regressor share; see `RetrainedClassifier`."""
+    """Base of the classifier and the regressor."""
 
-    model_: Any
-    forest_: Forest
-    retrain_result_: RetrainResult | None
-    classes_: Array
-    _predictor: Predictor
-    _default: Callable[..., Any]
+    model_: Any = attribute(
+        "The model, fitted on the rows that were not held out; one of xgboost by numbers of labels."
+    )
+    forest_: Forest = attribute("The forest that predicts; on the rows held out never worse.")
+    retrain_result_: RetrainResult | None = attribute(
+        "Result of `bitvec.retrain`; None where there were too few rows to retrain."
+    )
+    n_features_in_: int = attribute("Columns of X.")
+    feature_names_in_: Shaped[Array, " n_features"] = attribute(
+        "Names of the columns, where X has names."
+    )
+    model: Any = parameter(
+        "Estimator that `bitvec.convert` accepts, unfitted: of scikit-learn, xgboost, LightGBM or "
+        "CatBoost. By default a decision tree of 8 levels, of a classifier grown by entropy, whose "
+        "topology retrains best. Seeds that it does not set itself are drawn from `random_state`.",
+        default=None,
+        kw_only=False,
+    )
+    trainable: Any = parameter(
+        "Names, or a mapping, of what may move, as `bitvec.retrain` takes it: by default S, b and "
+        "v of a single tree, and v of several.",
+        default=None,
+    )
+    validation: float | tuple[Any, ...] = parameter(
+        "Share of the rows, and of each class, to hold out and choose by; or rows to choose by, "
+        "(X, y) or (X, y, sample_weight), and none are held out.",
+        default=0.15,
+    )
+    prefit: bool = parameter(
+        "Whether `model` is fitted already (or the path of a model's file): `fit` then retrains it "
+        "by rows that it should not have seen. `sklearn.frozen.FrozenEstimator(model)` says the "
+        "same and survives cloning, as in a search.",
+        default=False,
+    )
+    retrain_options: dict[str, Any] | None = parameter(
+        'Further arguments of `bitvec.retrain`, for example {"steps": 500}.', default=None
+    )
+    random_state: int | np.random.RandomState | None = parameter(
+        "Seed of the rows held out, of the model and of retraining.", default=None
+    )
 
-    def __init__(
-        self,
-        model: Any = None,
-        *,
-        trainable: Any = None,
-        validation: Any = 0.15,
-        prefit: Any = False,
-        retrain_options: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.model = model
-        self.trainable = trainable
-        self.validation = validation
-        self.prefit = prefit
-        self.retrain_options = retrain_options
-        self.random_state = random_state
+    _default: ClassVar[Callable[..., Any]]
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the model on some of the rows and retrain it, chosen by the others.
@@ -155,7 +174,8 @@ class Retrained(BaseEstimator):  # type: ignore[misc]
         self, X: Any, y: Array, weight: Array | None, random: Any
     ) -> tuple[tuple[Any, ...], tuple[Any, ...] | None]:
         """Return the rows to fit on, and the rows to choose by, None where there are none."""
-        rows, share = (X, y, weight), self.validation
+        rows = (X, y, weight)
+        share: Any = self.validation
         if isinstance(share, (tuple, list)):
             return rows, tuple(share)
         is_number = isinstance(share, (float, int, np.floating, np.integer))
@@ -165,7 +185,7 @@ class Retrained(BaseEstimator):  # type: ignore[misc]
                 f"(X, y, sample_weight), got {share!r}: pass one of them."
             )
         drawn = held_out(len(y), float(share), random, _codes(y) if self._is_classifier else None)
-        if min(np.count_nonzero(drawn), np.count_nonzero(~drawn)) < FEWEST:
+        if not drawn.any():
             warnings.warn(
                 f"a share of {share} of {len(y)} rows is too little to choose by: the model is "
                 "fitted on all rows and not retrained. Pass more rows or a larger `validation`.",

@@ -1,4 +1,4 @@
-"""What the estimators are given, checked as scikit-learn 1.5 and later check it."""
+"""Checks of rows, targets and weights, as scikit-learn 1.5 and later make them; rows of frames."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from jaxtyping import Float, Int64
 
 from bitvec.core.arrays import Array
 from bitvec.errors import InputError, MissingLibraryError
-from bitvec.learners.retrained.held_out import is_frame, take_rows
+from bitvec.runtime.predict.frames import as_frame
 
 try:
     from sklearn.utils import check_consistent_length, column_or_1d
@@ -82,6 +82,20 @@ def input_tags(model: Any) -> dict[str, bool]:
 def taken(parts: tuple[Any, ...], rows: Int64[Array, " n"]) -> tuple[Any, ...]:
     """Return some rows of each part that there is."""
     return tuple(None if part is None else take_rows(part, rows) for part in parts)
+
+
+def is_frame(X: Any) -> bool:
+    """Return whether X is a data frame, whose columns have names and may hold categories."""
+    if isinstance(X, (np.ndarray, list, tuple)) or hasattr(X, "tocsr"):
+        return False
+    return as_frame(X) is not None
+
+
+def take_rows(X: Any, rows: Int64[Array, " n"]) -> Any:
+    """Return some rows of an array, a CSR matrix or a data frame, in a container of its kind."""
+    if is_frame(X):
+        return as_frame(X)[rows].to_native()
+    return X[rows]
 
 
 def _weights(weight: Any, n_rows: int) -> Float[Array, " n_rows"]:

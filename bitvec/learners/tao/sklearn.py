@@ -3,95 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Float, Float64, Int64
+from numpy.typing import ArrayLike
 
 from bitvec.converters import native
 from bitvec.converters.native.tao import TAO
 from bitvec.core import options
 from bitvec.core.arrays import Array
-from bitvec.errors import MissingLibraryError
-from bitvec.learners.sklearn_base import NativeClassifier, forest_labels, labels, values
+from bitvec.learners.parameters import attribute, estimator, parameter
+from bitvec.learners.sklearn_base import (
+    NativeClassifier,
+    NativeRegressor,
+    forest_labels,
+    labels,
+    values,
+)
 from bitvec.learners.tao.fit import TAOResult
-from bitvec.learners.tao.optimise import MAX_ITER
 from bitvec.learners.tao.sklearn_base import TAOEstimator
-from bitvec.runtime.predict.predictor import Predictor, compile
-
-try:
-    from sklearn.base import RegressorMixin
-except ImportError as error:
-    raise MissingLibraryError("scikit-learn", "sklearn", "TAOClassifier") from error
+from bitvec.runtime.predict.predictor import compile
 
 
+@estimator
 class TAOClassifier(NativeClassifier, TAOEstimator):
     """A tree that classifies, axis-aligned or oblique, by tree alternating optimisation.
 
     It makes the number of wrong labels small, or their cost, over the whole tree at once: each node
     in turn is solved anew for the rows that its two sides would label differently.
-
-    Parameters
-    ----------
-    max_depth : int
-        Of the start, unless that is a tree.
-    oblique : bool
-        Test w · x + bias > 0, instead of one column.
-    start : "auto", "cart", "oblique_cart", "random", TAO or Forest
-        "auto" is "cart" for axis-aligned trees and "random" for oblique ones. "oblique_cart" takes
-        the best of coordinate descents from `restarts` random hyperplanes; "random" is complete.
-        A tree of another library is converted first, by `bitvec.convert`, and of an estimator its
-        `forest_` is passed, which clones keep.
-    penalty : "l1" or "l2"
-        Of the support vector machines at oblique nodes; "l1" gives sparse ones.
-    C : float
-        Of "l2": what squared hinges count, for weights of mean 1.
-    lambda_ : float
-        Of "l1": what Σ |w_j| · s_j of a node counts, in rows; s_j is the deviation of column j.
-    cost : (n_classes, n_classes), optional
-        Of a row of class k that is labelled l: cost[k, l], in the order of `classes_`.
-    smoothing : float
-        Added to the weight of each class at each leaf before shares are taken; 1 is Laplace's.
-    monotone : bool
-        Whether an oblique node must not raise the objective. Else that is asked only where no tree
-        on the way is better than the start; the best one is returned either way.
-    tol : float, optional
-        Passes end where one lowers the objective, by row, by less; 5e-4 for oblique trees if not
-        given, and 0 for others: until nothing changes.
-    max_iter : int
-        Passes at most.
-    prune : bool
-        Remove what decides no training row's label.
-    restarts : int
-        Random hyperplanes at each node of "oblique_cart". Of "random", starts that get two passes;
-        the first of least objective is fitted in full.
-    random_state : int, RandomState or None
-    n_jobs : int, optional
-        Threads, 1 if not given, all cores if −1; the tree does not depend on it.
-    verbose : bool
-        Print the objective of each pass on standard error, of each tree that is fitted.
-
-    Attributes
-    ----------
-    forest_ : Forest
-        The unified forest, to certify, compile, retrain or export.
-    tree_ : TAO
-        The tree in the paper's symbols; V holds what `predict_proba` says, or with `cost` 1 for the
-        label.
-    result_ : TAOResult
-        What `fit_tao` returned: sizes, operations, leaf weights.
-    objective_ : float
-        Weight, or cost, of wrongly labelled training rows, and the penalty of "l1".
-    n_iter_ : int
-        Passes that were made.
-    history_ : tuple of Iteration
-        The objective at the start and after each pass.
-    node_statistics_ : NodeStatistics
-        Rows and care rows of each node, and what became of it, at the last pass.
-    classes_ : (n_classes,)
-    n_features_in_ : int
-    feature_names_in_ : (n_features,)
-        Where X has names.
 
     Examples
     --------
@@ -112,52 +52,28 @@ class TAOClassifier(NativeClassifier, TAOEstimator):
     which may not be the most probable: then `forest_` holds labels and `predict_proba` shares.
     """
 
-    _shares: Predictor
+    tree_: TAO = attribute(
+        "The tree in the paper's symbols; V holds what `predict_proba` says, or with `cost` 1 for "
+        "the label."
+    )
+    objective_ = attribute(
+        'Weight, or cost, of wrongly labelled training rows, and the penalty of "l1".'
+    )
+    cost: ArrayLike | None = parameter(
+        "Costs, (n_classes, n_classes): cost[k, l] of a row of class k that is labelled l, in the "
+        "order of `classes_`.",
+        default=None,
+    )
+    smoothing: float = parameter(
+        "Added to the weight of each class at each leaf before shares are taken; 1 is Laplace's.",
+        default=0.0,
+    )
 
     @property
     def _beside_forest(self) -> str | None:
         if self.cost is None:
             return None
         return "with `cost`, whose probabilities are shares where the forest holds labels"
-
-    def __init__(
-        self,
-        *,
-        max_depth: int = 6,
-        oblique: bool = False,
-        start: Any = "auto",
-        penalty: str = "l2",
-        C: float = 1.0,
-        lambda_: float = 1.0,
-        cost: Any = None,
-        smoothing: float = 0.0,
-        monotone: bool = False,
-        tol: float | None = None,
-        max_iter: int = MAX_ITER,
-        prune: bool = True,
-        restarts: int = 5,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-    ) -> None:
-        super().__init__(
-            max_depth=max_depth,
-            oblique=oblique,
-            start=start,
-            penalty=penalty,
-            C=C,
-            lambda_=lambda_,
-            monotone=monotone,
-            tol=tol,
-            max_iter=max_iter,
-            prune=prune,
-            restarts=restarts,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
-        self.cost = cost
-        self.smoothing = smoothing
 
     def predict_proba(self, X: Any) -> Float[Array, "n_rows n_classes"]:
         """Return the share of each of `classes_` in the training weight at the leaf of each row.
@@ -190,68 +106,9 @@ class TAOClassifier(NativeClassifier, TAOEstimator):
         return named
 
 
-class TAORegressor(RegressorMixin, TAOEstimator):  # type: ignore[misc]
+@estimator
+class TAORegressor(NativeRegressor, TAOEstimator):
     """A tree that predicts values, by tree alternating optimisation of squared errors.
-
-    Parameters
-    ----------
-    max_depth : int
-        Of the start, unless that is a tree.
-    oblique : bool
-        Test w · x + bias > 0, instead of one column.
-    leaves : "constant" or "linear"
-        Linear leaves are ridge regressions on all columns.
-    ridge : float
-        Of linear leaves: times the squared weights, of columns of deviation 1.
-    start : "auto", "cart", "oblique_cart", "random", TAO or Forest
-        "auto" is "cart" for axis-aligned trees and "random" for oblique ones. "oblique_cart" takes
-        the best of coordinate descents from `restarts` random hyperplanes; "random" is complete.
-        A tree of another library is converted first, by `bitvec.convert`, and of an estimator its
-        `forest_` is passed, which clones keep.
-    penalty : "l1" or "l2"
-        Of the support vector machines at oblique nodes; "l1" gives sparse ones.
-    C : float
-        Of "l2": what squared hinges count, for weights of mean 1.
-    lambda_ : float
-        Of "l1": what Σ |w_j| · s_j of a node counts, in squared units of y.
-    monotone : bool
-        Whether an oblique node must not raise the objective. Else that is asked only where no tree
-        on the way is better than the start; the best one is returned either way.
-    tol : float, optional
-        Passes end where one lowers the objective, by row, by less; 5e-4 for oblique trees if not
-        given, and 0 for others: until nothing changes.
-    max_iter : int
-        Passes at most.
-    prune : bool
-        Remove what decides nothing for the training rows.
-    restarts : int
-        Random hyperplanes at each node of "oblique_cart". Of "random", starts that get two passes;
-        the first of least objective is fitted in full.
-    random_state : int, RandomState or None
-    n_jobs : int, optional
-        Threads, 1 if not given, all cores if −1; the tree does not depend on it.
-    verbose : bool
-        Print the objective of each pass on standard error, of each tree that is fitted.
-
-    Attributes
-    ----------
-    forest_ : Forest
-        The unified forest, to certify, compile, retrain or export.
-    tree_ : TAO
-        The tree in the paper's symbols.
-    result_ : TAOResult
-        What `fit_tao` returned: sizes, operations, leaf weights.
-    objective_ : float
-        Squared errors of the training rows, and the penalty of "l1".
-    n_iter_ : int
-        Passes that were made.
-    history_ : tuple of Iteration
-        The objective at the start and after each pass.
-    node_statistics_ : NodeStatistics
-        Rows and care rows of each node, and what became of it, at the last pass.
-    n_features_in_ : int
-    feature_names_in_ : (n_features,)
-        Where X has names.
 
     Examples
     --------
@@ -267,44 +124,13 @@ class TAORegressor(RegressorMixin, TAOEstimator):  # type: ignore[misc]
     its two sides differ (Carreira-Perpiñán and Tavallali, 2018).
     """
 
-    def __init__(
-        self,
-        *,
-        max_depth: int = 6,
-        oblique: bool = False,
-        leaves: str = "constant",
-        ridge: float = 1e-3,
-        start: Any = "auto",
-        penalty: str = "l2",
-        C: float = 1.0,
-        lambda_: float = 1.0,
-        monotone: bool = False,
-        tol: float | None = None,
-        max_iter: int = MAX_ITER,
-        prune: bool = True,
-        restarts: int = 5,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-    ) -> None:
-        super().__init__(
-            max_depth=max_depth,
-            oblique=oblique,
-            start=start,
-            penalty=penalty,
-            C=C,
-            lambda_=lambda_,
-            monotone=monotone,
-            tol=tol,
-            max_iter=max_iter,
-            prune=prune,
-            restarts=restarts,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
-        self.leaves = leaves
-        self.ridge = ridge
+    objective_ = attribute('Squared errors of the training rows, and the penalty of "l1".')
+    leaves: Literal["constant", "linear"] = parameter(
+        "Linear leaves are ridge regressions on all columns.", default="constant"
+    )
+    ridge: float = parameter(
+        "Factor of the squared weights of linear leaves, of columns of deviation 1.", default=1e-3
+    )
 
     def _target(self, y: Any) -> Float64[Array, "n_rows n_outputs"]:
         return values(y)
@@ -316,14 +142,6 @@ class TAORegressor(RegressorMixin, TAOEstimator):  # type: ignore[misc]
 
     def _told(self, result: TAOResult) -> TAO:
         return result.tree
-
-    def _more_tags(self) -> dict[str, Any]:  # scikit-learn 1.5
-        return {"multioutput": True}
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
 
 
 def class_shares(

@@ -1,17 +1,17 @@
-"""What the scikit-learn estimators of TAO share: options, the fit, the path, what is kept of it."""
+"""Base of the scikit-learn estimators of TAO: options, the fit, the path."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any, Self
-
-import numpy as np
+from typing import Any, Literal, Self
 
 from bitvec.converters.native.tao import TAO
 from bitvec.core import options
 from bitvec.core.arrays import Array
+from bitvec.core.forest import Forest
 from bitvec.errors import InputError, MissingLibraryError
+from bitvec.learners.parameters import attribute, estimator, parameter
 from bitvec.learners.sklearn_base import NativeEstimator, require_rows, row_weights
 from bitvec.learners.tao.fit import DEEPEST, TAOResult, fit_tao
 from bitvec.learners.tao.node_step import NodeStatistics
@@ -20,55 +20,62 @@ from bitvec.learners.tao.path import tao_path
 
 try:
     from sklearn.base import clone
-    from sklearn.utils import check_random_state
 except ImportError as error:
     raise MissingLibraryError("scikit-learn", "sklearn", "TAOClassifier") from error
 
-SEEDS = np.iinfo(np.int32).max
 
-
+@estimator
 class TAOEstimator(NativeEstimator):
-    """What classifiers and regressors share."""
+    """Base of the classifier and the regressor: options, the fit, the path."""
 
-    result_: TAOResult
-    tree_: TAO
-    objective_: float
-    n_iter_: int
-    history_: tuple[Iteration, ...]
-    node_statistics_: NodeStatistics
-
-    def __init__(
-        self,
-        *,
-        max_depth: int = 6,
-        oblique: bool = False,
-        start: Any = "auto",
-        penalty: str = "l2",
-        C: float = 1.0,
-        lambda_: float = 1.0,
-        monotone: bool = False,
-        tol: float | None = None,
-        max_iter: int = MAX_ITER,
-        prune: bool = True,
-        restarts: int = 5,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.max_depth = max_depth
-        self.oblique = oblique
-        self.start = start
-        self.penalty = penalty
-        self.C = C
-        self.lambda_ = lambda_
-        self.monotone = monotone
-        self.tol = tol
-        self.max_iter = max_iter
-        self.prune = prune
-        self.restarts = restarts
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    tree_: TAO = attribute("The tree in the paper's symbols.")
+    result_: TAOResult = attribute("Result of `fit_tao`: sizes, operations, leaf weights.")
+    objective_: float = attribute('Loss of the training rows, and the penalty of "l1".')
+    n_iter_: int = attribute("Passes that were made.")
+    history_: tuple[Iteration, ...] = attribute("Objective at the start and after each pass.")
+    node_statistics_: NodeStatistics = attribute(
+        "Rows and care rows of each node, and what became of it, at the last pass."
+    )
+    max_depth: int = parameter("Depth of the start, unless that is a tree.", default=6)
+    oblique: bool = parameter("Test w · x + bias > 0, instead of one column.", default=False)
+    start: Literal["auto", "cart", "oblique_cart", "random"] | TAO | Forest = parameter(
+        'Tree to begin with: "auto" is "cart" for axis-aligned trees and "random" for oblique '
+        'ones. "oblique_cart" takes the best of coordinate descents from `restarts` random '
+        'hyperplanes; "random" is complete. A tree of another library is converted first, by '
+        "`bitvec.convert`, and of an estimator its `forest_` is passed, which clones keep.",
+        default="auto",
+    )
+    penalty: Literal["l1", "l2"] = parameter(
+        'Penalty of the support vector machines at oblique nodes; "l1" gives sparse ones.',
+        default="l2",
+    )
+    C: float = parameter('Factor of squared hinges under "l2", for weights of mean 1.', default=1.0)
+    lambda_: float = parameter(
+        'Factor of Σ |w_j| · s_j of a node under "l1", in rows for labels and in squared units of '
+        "y for values; s_j is the deviation of column j.",
+        default=1.0,
+    )
+    monotone: bool = parameter(
+        "Whether an oblique node must not raise the objective. Else that is asked only where no "
+        "tree on the way is better than the start; the best one is returned either way.",
+        default=False,
+    )
+    tol: float | None = parameter(
+        "Passes end where one lowers the objective, by row, by less; 5e-4 for oblique trees if not "
+        "given, and 0 for others: until nothing changes.",
+        default=None,
+    )
+    max_iter: int = parameter("Most passes.", default=MAX_ITER)
+    prune: bool = parameter("Remove what decides nothing for the training rows.", default=True)
+    restarts: int = parameter(
+        'Random hyperplanes at each node of "oblique_cart". Of "random", starts that get two '
+        "passes; the first of least objective is fitted in full.",
+        default=5,
+    )
+    n_jobs = parameter("Threads, 1 if not given, all cores if −1; the tree does not depend on it.")
+    verbose = parameter(
+        "Print the objective of each pass on standard error, of each tree that is fitted."
+    )
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the tree.
@@ -143,7 +150,7 @@ class TAOEstimator(NativeEstimator):
 
     def _options(self, weight: Array) -> dict[str, Any]:
         """Return what `fit_tao` and `tao_path` both take."""
-        start = self.start
+        start: Any = self.start
         for name in ("oblique", "monotone", "prune"):
             options.flag(name, getattr(self, name))
         if isinstance(start, str) and start == "auto":
@@ -163,7 +170,7 @@ class TAOEstimator(NativeEstimator):
             "max_iter": options.whole("max_iter", self.max_iter, least=0),
             "prune": self.prune,
             "restarts": options.whole("restarts", self.restarts),
-            "seed": int(check_random_state(self.random_state).randint(SEEDS)),
+            "seed": self._seed(),
             "n_jobs": 1 if self.n_jobs is None else self.n_jobs,
             "progress": _printed(float(weight.sum())) if self.verbose else None,
         }

@@ -21,9 +21,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bitvec
 from bitvec.errors import InputError
+from bitvec.learners.sklearn_base import SEEDS
 from bitvec.learners.tao import Verdict, fit_tao
 from bitvec.learners.tao.sklearn import TAOClassifier, TAORegressor, class_shares, with_labels
-from bitvec.learners.tao.sklearn_base import SEEDS
 
 IRIS = load_iris(return_X_y=True)
 WINE = load_wine(return_X_y=True)
