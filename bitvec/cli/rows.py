@@ -17,8 +17,7 @@ def read_rows(path: Path, forest: Forest, header: bool | None) -> Any:
     """Read a file of rows as what a predictor takes."""
     from bitvec.runtime.predict.datafiles import read
 
-    table = read(readable(path), header=header, inputs=forest.inputs)
-    return table.features(forest.inputs.feature_names)
+    return read(readable(path), header=header, inputs=forest.inputs).data
 
 
 def read_target(
@@ -45,5 +44,4 @@ def read_target(
             f"the column {target!r} of {path} must hold numbers, as the forest's answers are, "
             f"got {str(y[0])[:40]!r}."
         )
-    X = rows(table.features(forest.inputs.feature_names), forest.inputs, forest.dtype)
-    return X, y
+    return rows(table.data, forest.inputs, forest.dtype), y

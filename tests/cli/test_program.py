@@ -257,6 +257,7 @@ MISSING = {
     "torch": ["retrain", "cancer.ubj", "cancer-y.csv", "--target", "y", "-o", "new.safetensors"],
     "skops": ["certify", "tree.skops"],
     "sklearn": ["certify", "tree.skops"],
+    "polars": ["predict", "stump.safetensors", "stump.csv"],
 }
 
 

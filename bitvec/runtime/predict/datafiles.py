@@ -16,7 +16,6 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
-import narwhals as nw
 import numpy as np
 
 from bitvec.core.arrays import Array
@@ -24,8 +23,7 @@ from bitvec.core.inputs import Inputs
 from bitvec.errors import InputError
 from bitvec.files import atomic
 from bitvec.files.sound import sound
-from bitvec.runtime.predict.text_parsers import LIBRARIES, installed
-from bitvec.runtime.predict.textfiles import SEPARATORS, Rows, read_text
+from bitvec.runtime.predict.textfiles import SEPARATORS, Rows, read_text, require_polars
 
 SUFFIXES = (*SEPARATORS, ".parquet", ".npy")
 LEAST_CELLS = 1 << 24
@@ -41,7 +39,7 @@ class Table:
     Parameters
     ----------
     data : dataframe or array, (n_rows, n_columns)
-        A polars, pandas or pyarrow table, or a float64 matrix.
+        A polars table, or a matrix where the file has no names.
     names : tuple of str, optional
         The names of the columns; None where the file has none.
     """
@@ -71,41 +69,18 @@ class Table:
         elif column not in self.names:
             known = ", ".join(self.names[:8]) + (", ..." if len(self.names) > 8 else "")
             raise InputError(f"the column {column!r} must be in the data, got {known}.")
-        elif isinstance(self.data, np.ndarray):
-            at = self.names.index(column)
-            names = self.names[:at] + self.names[at + 1 :]
-            values, rest = self.data[:, at], Table(np.delete(self.data, at, axis=1), names)
         else:
-            frame = nw.from_native(self.data, eager_only=True)
-            series = frame[column]
-            if series.is_null().any():
+            series = self.data[column]
+            if series.null_count():
                 raise InputError(f"each row must have a value of {column!r}, got missing ones.")
             values = series.to_numpy()
             if values.dtype == object:
                 values = np.array(series.to_list())
             names = tuple(name for name in self.names if name != column)
-            rest = Table(frame.drop(column).to_native(), names)
+            rest = Table(self.data.drop(column), names)
         if values.dtype.kind == "f" and np.isnan(values).any():
             raise InputError(f"each row must have a value of {column!r}, got missing ones.")
         return rest, np.ascontiguousarray(values)
-
-    def features(self, names: tuple[str, ...] | None) -> Any:
-        """Return what a predictor takes: the table, or the matrix in the order of `names`.
-
-        Raises
-        ------
-        InputError
-            If a column of `names` is missing from a matrix that has names.
-        """
-        if self.names is None or names is None or not isinstance(self.data, np.ndarray):
-            return self.data
-        absent = [name for name in names if name not in self.names]
-        if absent:
-            raise InputError(
-                f"the data must have the column {absent[0]!r}, which the forest was trained with "
-                f"({len(absent)} of {len(names)} are missing)."
-            )
-        return self.data[:, [self.names.index(name) for name in names]]
 
 
 def read(
@@ -178,26 +153,11 @@ def _read_parquet(
     text: Collection[str],
     target: str | None,
 ) -> Rows:
-    # pandas reads parquet through pyarrow, so it is asked last.
-    library = installed(("polars", "pyarrow", "pandas"))
-    if library is None:
-        raise InputError(f"reading {path} needs polars or pyarrow: run `pip install polars`.")
-    _require_size(path, *_parquet_size(path, library))
-    frame = nw.read_parquet(str(path), backend=library)  # type: ignore[arg-type]
-    return frame.to_native(), tuple(frame.columns)
-
-
-def _parquet_size(path: Path, library: str) -> tuple[int, int]:
-    """Return the rows and columns that a parquet file states, without unpacking any."""
-    if library == "polars":
-        import polars
-
-        frame = polars.scan_parquet(path)
-        return int(frame.select(polars.len()).collect().item()), len(frame.collect_schema())
-    from pyarrow.parquet import read_metadata
-
-    stated = read_metadata(path)
-    return int(stated.num_rows), int(stated.num_columns)
+    polars = require_polars(f"Reading {path}")
+    stated = polars.scan_parquet(path)  # which unpacks nothing
+    names = tuple(stated.collect_schema().names())
+    _require_size(path, int(stated.select(polars.len()).collect().item()), len(names))
+    return polars.read_parquet(path), names
 
 
 def _require_size(path: Path, n_rows: int, n_columns: int) -> None:
@@ -271,12 +231,10 @@ def _write_npy(stream: IO[bytes], columns: Mapping[str, Array]) -> None:
 
 
 def _write_parquet(stream: IO[bytes], columns: Mapping[str, Array]) -> None:
-    library = installed(LIBRARIES)
-    if library is None:
-        raise InputError("Writing a .parquet file needs polars: run `pip install polars`.")
-    # By way of memory: of a full disk each library raises its own.
+    polars = require_polars("Writing a .parquet file")
+    # By way of memory: of a full disk polars raises its own.
     buffer = io.BytesIO()
-    nw.from_dict(dict(columns), backend=library).write_parquet(buffer)  # type: ignore[arg-type]
+    polars.DataFrame(dict(columns)).write_parquet(buffer)
     stream.write(buffer.getbuffer())
 
 

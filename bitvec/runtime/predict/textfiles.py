@@ -3,40 +3,64 @@
 A header row is one in which no cell is a number, or one that holds the names of all columns that
 are wanted. Where names are numbers, so that they may as well be values, the caller has to say which
 (`_is_header`). Cells that are empty or one of `MISSING` are missing, unless the column has a
-category of just that text. Tables are read by the first library of
-`bitvec.runtime.predict.text_parsers` that is installed, and without any of them by NumPy. What they
-would pass over in silence (rows of unequal length, repeated names, a number that one of them takes
-for text) is settled here, so that all of them read the same.
+category of just that text.
+
+A block of lines is one long series of cells, row after row, so that time grows with the cells,
+however many columns they make; every cell stays text until whole columns are known to be numbers.
+polars makes the series and the numbers. It would fill a row that is cut short and pass over blank
+lines in silence, and it reads quotes in a way of its own: a block whose separators and line ends do
+not alternate as they must, or with quotes, is read by the csv module from there on, row by row,
+which says what is wrong and where (`_rows`).
 """
 
 from __future__ import annotations
 
+import codecs
 import csv
-import math
-from collections.abc import Collection, Iterable, Iterator, Set
+import io
+from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import partial
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
-import narwhals as nw
 import numpy as np
 
-from bitvec.core.arrays import Array
 from bitvec.core.inputs import Inputs
-from bitvec.errors import InputError
+from bitvec.errors import InputError, MissingLibraryError
 from bitvec.runtime.predict.code_books import CodeBook, book_of
-from bitvec.runtime.predict.text_parsers import LIBRARIES, MISSING, PARSERS, Source, installed
+
+if TYPE_CHECKING:
+    import polars
+
+    Blocks: TypeAlias = Callable[[], Iterable[polars.Series]]
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
+
+MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL")
+"""Cells of a text file that stand for a missing value."""
+
+BLOCK = 1 << 24
+"""Bytes of text that are split at a time."""
+CELLS = 1 << 20
+"""Cells that the csv module reads at a time."""
 
 Rows: TypeAlias = tuple[Any, tuple[str, ...] | None]
 """A dataframe, or a float64 matrix; and the names of its columns, if it has names."""
 
-_NO_TEXT = "must be text in UTF-8 with one row per line."
 
+def require_polars(purpose: str) -> Any:
+    """Return polars.
 
-def first_line(error: BaseException) -> str:
-    """Return an exception's first line as the end of a sentence."""
-    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".") + "."
+    Raises
+    ------
+    MissingLibraryError
+    """
+    try:
+        import polars
+    except ImportError as error:
+        raise MissingLibraryError("polars", "cli", purpose) from error
+    return polars
 
 
 def read_text(
@@ -47,84 +71,161 @@ def read_text(
     target: str | None,
 ) -> Rows:
     """Return the rows of a .csv or .tsv file; see `bitvec.runtime.predict.datafiles.read`."""
+    polars = require_polars(f"Reading {path}")
     separator = SEPARATORS[path.suffix.lower()]
-    first, n_lines, line_end = _survey(path, separator)
+    first = _first_row(path, separator)
     if header is None:
         header = _is_header(path, first, None if inputs is None else inputs.feature_names)
-    n_rows = n_lines - header
-    if n_rows == 0:
-        raise InputError(f"{path} must hold rows, got a header only.")
     if header and len(set(first)) < len(first):
         twice = next(name for name in first if first.count(name) > 1)
         raise InputError(f"{path}: column names must be distinct, got {twice!r} twice.")
     names = tuple(first) if header else None
+    columns = names or tuple(map(str, range(len(first))))
+    blocks: Blocks = partial(_blocks, path, separator, len(first), header)
+    held = list(islice(blocks(), 2))
+    if not held:
+        raise InputError(f"{path} must hold rows, got a header only.")
+    if len(held) == 1:  # else each pass splits the file again, in bounded memory
+        blocks = partial(iter, held)
     books = _books(inputs, None if names is None else tuple(n for n in names if n != target))
-    numeric = frozenset(name for name, book in books.items() if book is None)
-    holding = {name: frozenset(filter(book.holds, MISSING)) for name, book in books.items() if book}
-    missing_labels = {name: known for name, known in holding.items() if known}
-    labels = missing_labels.keys() | {
-        name for name, book in books.items() if book and _needs_text(book)
+    labels = {n for n in columns if (book := books.get(n)) and _needs_text(book)}
+    kinds = _kinds(blocks, len(first))
+    for at, name in enumerate(columns):
+        if name in text or name in labels:
+            kinds[at] = "text"
+        elif kinds[at] == "text" and (names is None or books.get(name, True) is None):
+            remedy = "the forest has no categories for it."
+            if names is None:
+                remedy = "a file with text needs a first row of names, none of which is a number."
+            raise InputError(
+                f"{path}: column {at if names is None else repr(name)} must hold numbers, got "
+                f"{_not_a_number(blocks, at, len(first))[:40]!r}: {remedy}"
+            )
+    absent = {
+        name: [cell for cell in MISSING if not book.holds(cell)]
+        for name, book in books.items()
+        if book is not None and name in labels
     }
-    library = installed(LIBRARIES)
-    if library is None:
-        return _read_with_numpy(path, separator, names, n_rows, labels)
-    text = (frozenset(text) | labels) & frozenset(names or ())
-    # A carriage return alone ends a line to some of the libraries only.
-    source: Source = path.read_bytes().replace(b"\r", b"\n") if line_end == "\r" else path
-    try:
-        native = PARSERS[library](source, separator, header, text)
-        frame = nw.from_native(native, eager_only=True)
-    except Exception as error:  # each library raises its own
-        raise InputError(f"{path} cannot be read as a table: {first_line(error)}") from None
-    if len(frame) < n_rows or len(frame.columns) != len(first):
-        raise InputError(f"{path}: all lines must end alike, in \\n, in \\r\\n or in \\r.")
-    frame = frame.rename(dict(zip(frame.columns, first, strict=True))) if header else frame
-    frame = frame.head(n_rows)
-    frame = _with_missing_labels(path, separator, frame, missing_labels)
-    return _settled(path, frame, names, text, numeric)
+    frame = polars.concat([_typed(cells, columns, kinds, absent) for cells in blocks()])
+    if names is None:
+        return frame.cast(polars.Float64).to_numpy(), None
+    return frame, names
 
 
-def _survey(path: Path, separator: str) -> tuple[list[str], int, Any]:
-    """Return the first row, the number of rows, and what ends the lines (several: a tuple).
+# ---- lines to cells of text
 
-    Each row must have as many cells as the first.
-    """
-    first: list[str] = []
-    n_lines = blank = 0
-    try:
-        # utf-8-sig: Excel puts a byte order mark in front.
-        with path.open(newline="", encoding="utf-8-sig") as stream:
-            reader = csv.reader(_without_nul(path, stream), delimiter=separator)
-            for cells in reader:
-                if not cells:
-                    blank = blank or reader.line_num
-                    continue
-                first = first or cells
-                if blank:
-                    raise InputError(
-                        f"{path}: line {blank} is blank; write nan for a missing value."
-                    )
-                if len(cells) != len(first):
-                    raise InputError(
-                        f"{path}: each row must have {len(first)} cells as the first one does, "
-                        f"got {len(cells)} in line {reader.line_num}."
-                    )
-                n_lines += 1
-            line_end = stream.newlines
-    except (UnicodeDecodeError, csv.Error):
-        raise InputError(f"{path} {_NO_TEXT}") from None
-    if not first:
+
+def _first_row(path: Path, separator: str) -> list[str]:
+    with path.open("rb") as stream:
+        first = next(_rows(path, stream, separator), None)
+    if first is None:
         raise InputError(f"{path} must hold rows, got blank lines only.")
     if len(first) == 1 and ";" in first[0]:
         raise InputError(f"{path}: cells must be separated by {separator!r}, got ';'.")
-    return first, n_lines, line_end
+    return first
 
 
-def _without_nul(path: Path, lines: Iterable[str]) -> Iterator[str]:
-    for number, line in enumerate(lines, 1):
+def _blocks(path: Path, separator: str, width: int, header: bool) -> Iterator[polars.Series]:
+    """Yield the cells of rows as text, row after row, in blocks of whole rows."""
+    import polars
+
+    with path.open("rb") as stream:
+        n_lines = 0
+        while block := stream.read(BLOCK) + stream.readline():
+            cells = _split(block, separator, width, is_first=n_lines == 0)
+            if cells is None:
+                break
+            body = cells[width:] if header and n_lines == 0 else cells
+            n_lines += len(cells) // width
+            if len(body):
+                yield body
+        if not block:
+            return
+        stream.seek(-len(block), io.SEEK_CUR)
+        rows = _rows(path, stream, separator, n_lines, width)
+        if header and n_lines == 0:
+            next(rows)
+        while part := list(islice(rows, 1 + CELLS // width)):
+            yield polars.Series(list(chain.from_iterable(part)), dtype=polars.String)
+
+
+def _split(block: bytes, separator: str, width: int, *, is_first: bool) -> polars.Series | None:
+    """Return the cells of some lines; None where they might be read in another way."""
+    import polars
+
+    if is_first:  # Excel puts a byte order mark in front
+        block = block.removeprefix(codecs.BOM_UTF8)
+    if b"\r" in block:
+        block = block.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    if not block.endswith(b"\n"):
+        block += b"\n"
+    if any(mark in block for mark in (b'"', b"\0", b"\n\n")):
+        return None
+    if block.startswith((b"\n", codecs.BOM_UTF8)):
+        return None
+    marks = np.frombuffer(block, np.uint8)
+    is_end = marks[(marks == ord(separator)) | (marks == ord("\n"))] == ord("\n")
+    if is_end.size % width or not np.array_equal(
+        np.flatnonzero(is_end), np.arange(width - 1, is_end.size, width)
+    ):
+        return None
+    try:
+        frame = polars.read_csv(
+            block.replace(b"\n", separator.encode()),
+            has_header=False,
+            separator="\n",
+            eol_char=separator,
+            quote_char=None,
+            schema={"cells": polars.String},
+        )
+    except polars.exceptions.PolarsError:  # no UTF-8
+        return None
+    return frame["cells"].fill_null("") if len(frame) == is_end.size else None
+
+
+def _rows(
+    path: Path, stream: IO[bytes], separator: str, n_lines: int = 0, width: int | None = None
+) -> Iterator[list[str]]:
+    """Yield the cells of each row from here on, before which there are so many lines.
+
+    Each row must have as many cells as the first.
+    """
+    blank = 0
+    try:
+        lines = io.TextIOWrapper(stream, "utf-8" if n_lines else "utf-8-sig", newline="")
+        reader = csv.reader(_without_nul(path, lines, n_lines), delimiter=separator, strict=True)
+        for cells in reader:
+            line = n_lines + reader.line_num
+            if not cells:
+                blank = blank or line
+                continue
+            width = width or len(cells)
+            if blank:
+                raise InputError(f"{path}: line {blank} is blank; write nan for a missing value.")
+            if len(cells) != width:
+                raise InputError(
+                    f"{path}: each row must have {width} cells as the first one does, "
+                    f"got {len(cells)} in line {line}."
+                )
+            yield cells
+    except UnicodeDecodeError:
+        raise InputError(f"{path} {_NO_TEXT}.") from None
+    except csv.Error as error:
+        at = n_lines + reader.line_num
+        raise InputError(f"{path} {_NO_TEXT}, got in line {at}: {error}.") from None
+
+
+_NO_TEXT = "must be text in UTF-8 with one row per line"
+
+
+def _without_nul(path: Path, lines: Iterable[str], n_lines: int) -> Iterator[str]:
+    for number, line in enumerate(lines, n_lines + 1):
         if "\0" in line:
-            raise InputError(f"{path} {_NO_TEXT[:-1]}, got a null character in line {number}.")
+            raise InputError(f"{path} {_NO_TEXT}, got a null character in line {number}.")
         yield line
+
+
+# ---- names or values
 
 
 def _is_header(path: Path, first: list[str], wanted: tuple[str, ...] | None) -> bool:
@@ -164,13 +265,16 @@ def _is_whole(cell: str) -> bool:
 
 def is_number(cell: str) -> bool:
     """Return whether a cell is a number, in decimal digits; 1_000 and 0x10 are text."""
-    if "_" in cell:  # which Python alone allows
+    if "_" in cell or not cell.isascii():  # which Python alone allows
         return False
     try:
         float(cell)
     except ValueError:
         return False
     return True
+
+
+# ---- cells of text to columns
 
 
 def _books(inputs: Inputs | None, names: tuple[str, ...] | None) -> dict[str, CodeBook | None]:
@@ -187,10 +291,11 @@ def _books(inputs: Inputs | None, names: tuple[str, ...] | None) -> dict[str, Co
 
 
 def _needs_text(book: CodeBook) -> bool:
-    """Return whether there may be a category such as "1" or "true", which a reader would change."""
+    """Return whether there may be a category such as "1", "nan" or "true"."""
     return (
         book.hashed
         or book.decimals
+        or any(map(book.holds, MISSING))
         or any(
             isinstance(label, str) and (is_number(label) or label.lower() in ("true", "false"))
             for label in book.labels
@@ -198,118 +303,73 @@ def _needs_text(book: CodeBook) -> bool:
     )
 
 
-def _with_missing_labels(
-    path: Path, separator: str, frame: nw.DataFrame[Any], columns: dict[str, frozenset[str]]
-) -> nw.DataFrame[Any]:
-    """Read columns again whose categories include texts that are missing elsewhere.
+def _numbers(cells: polars.Series, kind: Any) -> polars.Series:
+    """Return cells as numbers of a polars dtype, rounded to the nearest; null what is none."""
+    return cells.str.strip_chars().cast(kind, strict=False)
 
-    The libraries cannot be told what is missing for each column apart.
+
+def _is_text(cells: polars.Series) -> polars.Series:
+    import polars
+
+    return _is_given(cells) & _numbers(cells, polars.Float64).is_null()
+
+
+def _is_given(cells: polars.Series) -> polars.Series:
+    return ~cells.str.strip_chars().is_in(MISSING)
+
+
+def _kinds(blocks: Blocks, width: int) -> list[str]:
+    """Return what all cells of a column are: "whole" or "float" numbers, "truth" or "text"."""
+    import polars
+
+    found = np.zeros((4, width), bool)
+    for cells in blocks():
+        given = _is_given(cells)
+        tests = (
+            given,
+            given & _numbers(cells, polars.Int64).is_null(),
+            given & _numbers(cells, polars.Float64).is_null(),
+            ~cells.is_in((*MISSING, "true", "false")),
+        )
+        for row, test in zip(found, tests, strict=True):
+            row |= test.to_numpy().reshape(-1, width).any(axis=0)
+    has_given, has_fraction, has_text, has_other = found
+    number = np.where(has_given & ~has_fraction, "whole", "float")
+    kinds: list[str] = np.where(has_text, np.where(has_other, "text", "truth"), number).tolist()
+    return kinds
+
+
+def _not_a_number(blocks: Blocks, at: int, width: int) -> str:
+    columns = (cells.gather_every(width, at) for cells in blocks())
+    return next(cell for cells in columns for cell in cells.filter(_is_text(cells)))
+
+
+def _typed(
+    cells: polars.Series,
+    columns: tuple[str, ...],
+    kinds: list[str],
+    absent: dict[str, list[str]],
+) -> polars.DataFrame:
+    """Return a block as a table, each column as its kind.
+
+    Of labels `absent` says which cells are null.
     """
-    cells: dict[str, list[str | None]] = {name: [] for name in frame.columns if name in columns}
-    if not cells:
-        return frame
-    with path.open(newline="", encoding="utf-8-sig") as stream:
-        lines = filter(None, csv.reader(stream, delimiter=separator))
-        header = next(lines)
-        read = [(header.index(name), values, columns[name]) for name, values in cells.items()]
-        for line in lines:
-            for at, values, known in read:
-                cell = line[at]
-                values.append(None if cell in MISSING and cell not in known else cell)
-    return frame.with_columns(
-        nw.new_series(name, values, nw.String, backend=frame.implementation)
-        for name, values in cells.items()
+    import polars
+
+    makers: dict[str, Callable[[], polars.Series]] = {
+        "whole": lambda: _numbers(cells, polars.Int64),
+        "float": lambda: _numbers(cells, polars.Float64),
+        "truth": lambda: cells.replace_strict(["true", "false"], [True, False], default=None),
+        "text": lambda: cells.replace(MISSING, None),
+        "label": lambda: cells,
+    }
+    kinds = ["label" if name in absent else kind for name, kind in zip(columns, kinds, strict=True)]
+    # One series of rows, whose fields are the columns: the time for a column is next to nothing.
+    tables = {
+        kind: makers[kind]().reshape((-1, len(columns))).arr.to_struct(columns).struct.unnest()
+        for kind in set(kinds)
+    }
+    table = polars.DataFrame([tables[kind].to_series(at) for at, kind in enumerate(kinds)])
+    return table.with_columns(
+        polars.col(name).replace(cells, None) for name, cells in absent.items() if cells
     )
-
-
-def _settled(
-    path: Path,
-    frame: nw.DataFrame[Any],
-    names: tuple[str, ...] | None,
-    text: frozenset[str],
-    numeric: frozenset[str],
-) -> Rows:
-    """Make columns of numbers that a library took for text numeric; without names, all must be."""
-    settled = {}
-    for position, series in enumerate(frame.iter_columns()):
-        name = series.name
-        # NumPy has no whole numbers of 128 bits, and older narwhals no name for them.
-        is_wide = str(series.dtype) in ("Int128", "UInt128")
-        is_numeric = series.dtype.is_numeric() or series.dtype == nw.Boolean
-        if name in text or (is_numeric and not is_wide):
-            continue
-        cells = series.to_list()
-        values = _as_numbers(cells)
-        if values is not None:
-            settled[name] = values
-        elif names is None or name in numeric:
-            cell = next(cell for cell in cells if _as_numbers([cell]) is None)
-            raise InputError(
-                f"{path}: column {position if names is None else repr(name)} must hold numbers, "
-                f"got {str(cell)[:40]!r}: "
-                + (
-                    "a file with text needs a first row of names, none of which is a number."
-                    if names is None
-                    else "the forest has no categories for it."
-                )
-            )
-    frame = frame.with_columns(
-        nw.new_series(name, values, nw.Float64, backend=frame.implementation)
-        for name, values in settled.items()
-    )
-    if names is not None:
-        return (frame.to_native(), names)
-    columns = [series.cast(nw.Float64).to_numpy() for series in frame.iter_columns()]
-    return (np.stack(columns, axis=1).astype(np.float64), None)
-
-
-def _as_numbers(cells: list[Any]) -> list[float] | None:
-    """Return the cells as numbers, or None if one of them is none."""
-    numbers = []
-    for cell in cells:
-        if cell is None or (isinstance(cell, str) and cell.strip() in MISSING):
-            numbers.append(math.nan)
-        elif not isinstance(cell, str | int | float) or (
-            isinstance(cell, str) and not is_number(cell)
-        ):
-            return None
-        else:
-            # By its text, since a whole number beyond the range of float64 is infinite.
-            numbers.append(float(str(cell) if isinstance(cell, int) else cell))
-    return numbers
-
-
-def _read_with_numpy(
-    path: Path,
-    separator: str,
-    names: tuple[str, ...] | None,
-    n_rows: int,
-    labels: Set[str],
-) -> Rows:
-    """Read a matrix; the columns `labels` hold categories, which it cannot."""
-    is_label = [name in labels for name in names or ()]
-    matrix: Array | None = None
-    with path.open(newline="", encoding="utf-8-sig") as stream:
-        reader = csv.reader(stream, delimiter=separator)
-        if names is not None:
-            next(reader)
-        row = 0
-        for cells in reader:
-            if not cells:
-                continue
-            if matrix is None:
-                matrix = np.empty((n_rows, len(cells)))
-            values = None if any(is_label) else _as_numbers(cells)
-            if values is None:
-                at = next(
-                    at
-                    for at, cell in enumerate(cells)
-                    if (names and is_label[at]) or _as_numbers([cell]) is None
-                )
-                raise InputError(
-                    f"{path}: column {at if names is None else repr(names[at])} must hold numbers, "
-                    f"got {cells[at][:40]!r}; for columns of text run `pip install polars`."
-                )
-            matrix[row] = values
-            row += 1
-    return (matrix, names)

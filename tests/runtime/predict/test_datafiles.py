@@ -1,34 +1,28 @@
-"""Files of rows: written ones read back, all libraries read the same, damage is one sentence."""
+"""Files of rows: written ones read back, blocks read as the csv module does, damage is told."""
 
 from __future__ import annotations
 
+import csv
 import errno
 import io
+import sys
 import warnings
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
+import polars
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from bitvec.core.city_hash import category_hash
 from bitvec.core.inputs import Inputs
-from bitvec.errors import InputError
-from bitvec.runtime.predict import datafiles, text_parsers
+from bitvec.errors import InputError, MissingLibraryError
+from bitvec.runtime.predict import datafiles, textfiles
 from bitvec.runtime.predict.datafiles import read, write, write_text
 from bitvec.runtime.predict.tables import rows
-from bitvec.runtime.predict.text_parsers import LIBRARIES, MISSING
-
-READERS = (*LIBRARIES, "numpy")
-
-
-@pytest.fixture(params=READERS)
-def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Make one library the only one that is installed."""
-    name: str = request.param
-    monkeypatch.setattr(text_parsers, "find_spec", lambda wanted: wanted == name or None)
-    return name
+from bitvec.runtime.predict.textfiles import MISSING
 
 
 def matrix(path: Path, names: tuple[str, ...] | None = None) -> np.ndarray:
@@ -36,7 +30,7 @@ def matrix(path: Path, names: tuple[str, ...] | None = None) -> np.ndarray:
     table = read(path)
     names = names or table.names
     inputs = Inputs(table.data.shape[1] if names is None else len(names), names)
-    return rows(table.features(names), inputs, np.dtype(np.float64))
+    return rows(table.data, inputs, np.dtype(np.float64))
 
 
 def put(tmp_path: Path, text: str | bytes, name: str = "rows.csv") -> Path:
@@ -45,20 +39,20 @@ def put(tmp_path: Path, text: str | bytes, name: str = "rows.csv") -> Path:
     return path
 
 
-def test_a_header_row_names_the_columns(library: str, tmp_path: Path) -> None:
+def test_a_header_row_names_the_columns(tmp_path: Path) -> None:
     table = read(put(tmp_path, "a,b c\n1,2.5\n3,-4e-3\n"))
     assert table.names == ("a", "b c")
     assert len(table) == 2
     assert matrix(tmp_path / "rows.csv").tolist() == [[1, 2.5], [3, -0.004]]
 
 
-def test_a_first_row_with_a_number_is_a_row(library: str, tmp_path: Path) -> None:
+def test_a_first_row_with_a_number_is_a_row(tmp_path: Path) -> None:
     table = read(put(tmp_path, "1,2\n3,4\n"))
     assert table.names is None
     assert table.data.tolist() == [[1, 2], [3, 4]]
 
 
-def test_the_caller_may_say_whether_there_is_a_header(library: str, tmp_path: Path) -> None:
+def test_the_caller_may_say_whether_there_is_a_header(tmp_path: Path) -> None:
     path = put(tmp_path, "0,1,2\n5,6,7\n")
     with pytest.raises(InputError, match="may be names or values"):
         read(path)
@@ -67,12 +61,12 @@ def test_the_caller_may_say_whether_there_is_a_header(library: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize("cell", ["", "NA", "NaN", "nan", "null"])
-def test_each_spelling_of_missing_is_nan(library: str, tmp_path: Path, cell: str) -> None:
+def test_each_spelling_of_missing_is_nan(tmp_path: Path, cell: str) -> None:
     got = matrix(put(tmp_path, f"a,b\n1,{cell}\n{cell},2\n"))
     assert np.array_equal(got, [[1, np.nan], [np.nan, 2]], equal_nan=True)
 
 
-def test_an_empty_column_is_all_nan(library: str, tmp_path: Path) -> None:
+def test_an_empty_column_is_all_nan(tmp_path: Path) -> None:
     got = matrix(put(tmp_path, "a,b\n,1\n,2\n"))
     assert np.array_equal(got, [[np.nan, 1], [np.nan, 2]], equal_nan=True)
 
@@ -89,6 +83,8 @@ def test_an_empty_column_is_all_nan(library: str, tmp_path: Path) -> None:
         "a,b\n1e0,+2\n3.,4\n",
         "a,b\r1,2\r3,4\r",
         "\ufeffa,b\r1,2\r3,4",
+        "a,b\r1,2\n3,4\n",
+        'a,"b"\r1,2\n3,4\n',
     ],
     ids=[
         "crlf",
@@ -100,35 +96,24 @@ def test_an_empty_column_is_all_nan(library: str, tmp_path: Path) -> None:
         "forms",
         "cr",
         "cr and bom",
+        "several ends",
+        "several ends and quotes",
     ],
 )
-def test_ways_to_write_a_table_read_the_same(library: str, tmp_path: Path, text: str) -> None:
+def test_ways_to_write_a_table_read_the_same(tmp_path: Path, text: str) -> None:
     assert matrix(put(tmp_path, text)).tolist() == [[1, 2], [3, 4]]
-
-
-def test_lines_that_end_in_several_ways_are_read_whole_or_refused(
-    library: str, tmp_path: Path
-) -> None:
-    path = put(tmp_path, "a,b\r1,2\n3,4\n")
-    if library == "polars":  # which takes the first two lines for one
-        with pytest.raises(InputError, match="all lines must end alike"):
-            read(path)
-    else:
-        assert matrix(path).tolist() == [[1, 2], [3, 4]]
 
 
 @pytest.mark.parametrize(
     "whole", [2**63, 2**64 - 1, -(2**63) - 1, 2**64, 2**100 + 1, 10**60, 10**400]
 )
 @pytest.mark.parametrize("head", ["a,b\n", "0.5,1\n"])
-def test_whole_numbers_of_any_size_are_read(
-    library: str, tmp_path: Path, whole: int, head: str
-) -> None:
+def test_whole_numbers_of_any_size_are_read(tmp_path: Path, whole: int, head: str) -> None:
     got = matrix(put(tmp_path, f"{head}{whole},2\n-1,4\n"))
     assert got[-2:].tolist() == [[float(str(whole)), 2], [-1, 4]]
 
 
-def test_what_a_column_of_numbers_must_not_hold_is_named(library: str, tmp_path: Path) -> None:
+def test_what_a_column_of_numbers_must_not_hold_is_named(tmp_path: Path) -> None:
     inputs = Inputs(2, ("a", "b"))
     rows = {" 1 ,2\nred,3\n": "red", " 1 ,2\n0x10,3\n": "0x10", "1_000,2\n3,4\n": "1_000"}
     for text, culprit in rows.items():
@@ -138,10 +123,7 @@ def test_what_a_column_of_numbers_must_not_hold_is_named(library: str, tmp_path:
                 read(path, inputs=known)
 
 
-@pytest.mark.parametrize("library", list(LIBRARIES), indirect=True)
-def test_categories_that_look_like_dates_or_hexadecimals_stay_text(
-    library: str, tmp_path: Path
-) -> None:
+def test_categories_that_look_like_dates_or_hexadecimals_stay_text(tmp_path: Path) -> None:
     path = put(tmp_path, "day,code,size\n2020-01-01,0x10,1\n2020-01-02,0x11,2\n")
     table = read(path)
     assert table.split("day")[1].tolist() == ["2020-01-01", "2020-01-02"]
@@ -163,7 +145,7 @@ def test_categories_that_look_like_dates_or_hexadecimals_stay_text(
     ],
 )
 def test_a_first_row_with_the_forests_names_is_the_header(
-    library: str, tmp_path: Path, names: tuple[str, ...], first: str
+    tmp_path: Path, names: tuple[str, ...], first: str
 ) -> None:
     header = first.split(",")
     path = put(tmp_path, f"{first}\n{','.join(str(4 + at) for at in range(len(header)))}\n")
@@ -187,7 +169,7 @@ def test_a_first_row_with_the_forests_names_is_the_header(
     ],
 )
 def test_a_first_row_that_may_be_names_or_values_is_refused(
-    library: str, tmp_path: Path, names: tuple[str, ...], first: str
+    tmp_path: Path, names: tuple[str, ...], first: str
 ) -> None:
     path = put(tmp_path, f"{first}\n{first}\n")
     inputs = Inputs(len(names), names)
@@ -207,23 +189,70 @@ def test_a_first_row_that_may_be_names_or_values_is_refused(
     ],
 )
 def test_a_first_row_that_can_be_values_only_is_a_row(
-    library: str, tmp_path: Path, names: tuple[str, ...] | None, first: str
+    tmp_path: Path, names: tuple[str, ...] | None, first: str
 ) -> None:
     table = read(put(tmp_path, f"{first}\n4,4,4\n"), inputs=Inputs(3, names))
     assert table.names is None
     assert len(table) == 2
 
 
-def test_tabs_separate_the_cells_of_tsv(library: str, tmp_path: Path) -> None:
+def test_tabs_separate_the_cells_of_tsv(tmp_path: Path) -> None:
     assert matrix(put(tmp_path, "a\tb\n1\t2\n", "rows.tsv")).tolist() == [[1, 2]]
 
 
-def test_infinities_read_in_any_spelling(library: str, tmp_path: Path) -> None:
+def test_infinities_read_in_any_spelling(tmp_path: Path) -> None:
     got = matrix(put(tmp_path, "a,b\ninf,-Infinity\n-inf,1\n"))
     assert got.tolist() == [[np.inf, -np.inf], [-np.inf, 1]]
 
 
-def test_a_written_float_reads_back_bit_for_bit(library: str, tmp_path: Path) -> None:
+@given(st.lists(st.text("0123456789.eE+-_ \txdinfatyNA١", max_size=24) | st.floats().map(str)))
+def test_a_cell_is_the_number_that_python_reads(cells: list[str]) -> None:
+    numbers = [float(cell) if textfiles.is_number(cell) else None for cell in cells]
+    series = polars.Series(cells, dtype=polars.String)
+    assert str(textfiles._numbers(series, polars.Float64).to_list()) == str(numbers)
+
+
+def read_in_blocks(path: Path, size: int, width: int) -> list[str] | str:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(textfiles, "BLOCK", size)
+        patch.setattr(textfiles, "CELLS", size)
+        try:
+            blocks = list(textfiles._blocks(path, ",", width, header=False))
+        except InputError as error:
+            return str(error)
+    assert all(len(block) % width == 0 for block in blocks)
+    return [cell for block in blocks for cell in block]
+
+
+@given(
+    st.lists(st.lists(st.text('a0 ",\n', max_size=3), min_size=2, max_size=2), min_size=1),
+    st.sampled_from(["\n", "\r\n", "\r"]),
+    st.integers(1, 40),
+)
+def test_rows_in_blocks_of_any_size_are_those_that_were_written(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[list[str]], end: str, size: int
+) -> None:
+    assume(end != "\r" or not any("\n" in cell for cell in chain.from_iterable(lines)))
+    stream = io.StringIO()
+    csv.writer(stream, lineterminator=end).writerows(lines)
+    path = put(tmp_path_factory.mktemp("blocks"), stream.getvalue())
+    assert read_in_blocks(path, size, 2) == list(chain.from_iterable(lines))
+
+
+@given(st.text('a,\n"\0', max_size=30), st.integers(1, 40), st.integers(1, 3))
+def test_damage_is_told_alike_in_blocks_of_any_size(
+    tmp_path_factory: pytest.TempPathFactory, text: str, size: int, width: int
+) -> None:
+    path = put(tmp_path_factory.mktemp("blocks"), text)
+    with path.open("rb") as stream:
+        try:
+            rows = list(chain.from_iterable(textfiles._rows(path, stream, ",", 0, width)))
+        except InputError as error:
+            rows = str(error)
+    assert read_in_blocks(path, size, width) == rows
+
+
+def test_a_written_float_reads_back_bit_for_bit(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     bits = rng.integers(0, 2**64, 500, dtype=np.uint64, endpoint=False)
     values = bits.view(np.float64)
@@ -243,18 +272,14 @@ def test_float32_text_is_the_shortest_that_reads_back(values: list[float]) -> No
     assert np.array([float(c) for c in cells]).astype(np.float32).tobytes() == column.tobytes()
 
 
-@pytest.mark.parametrize("library", list(LIBRARIES), indirect=True)
-def test_text_columns_stay_text_beside_numbers(library: str, tmp_path: Path) -> None:
+def test_text_columns_stay_text_beside_numbers(tmp_path: Path) -> None:
     table = read(put(tmp_path, "colour,size\nred,1\nblue,2\n"))
     rest, colours = table.split("colour")
     assert colours.tolist() == ["red", "blue"]
     assert rest.names == ("size",)
 
 
-@pytest.mark.parametrize("library", list(LIBRARIES), indirect=True)
-def test_named_text_columns_keep_categories_that_look_like_numbers(
-    library: str, tmp_path: Path
-) -> None:
+def test_named_text_columns_keep_categories_that_look_like_numbers(tmp_path: Path) -> None:
     path = put(tmp_path, "code,size\n01,1\n2,2\n")
     assert read(path, text=["code", "not there"]).split("code")[1].tolist() == ["01", "2"]
     assert read(path).split("code")[1].tolist() == [1, 2]
@@ -267,11 +292,10 @@ def codes(path: Path, inputs: Inputs) -> list[list[float]]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of unseen categories
         table = read(path, inputs=inputs)
-        got = rows(table.features(inputs.feature_names), inputs, np.dtype(np.float32))
+        got = rows(table.data, inputs, np.dtype(np.float32))
     return [[str(x) if x != x else x for x in row] for row in got.tolist()]
 
 
-@pytest.mark.parametrize("library", list(LIBRARIES), indirect=True)
 @pytest.mark.parametrize("names", [("size", "colour"), None])
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize(
@@ -287,7 +311,7 @@ def codes(path: Path, inputs: Inputs) -> list[list[float]]:
     ],
 )
 def test_a_cell_is_missing_only_where_no_category_is_just_that_text(
-    library: str, tmp_path: Path, names: tuple[str, ...] | None, end: str, book: tuple[str, ...]
+    tmp_path: Path, names: tuple[str, ...] | None, end: str, book: tuple[str, ...]
 ) -> None:
     """Also in the first column of numbers, where the same cells are missing as ever."""
     known = {label: float(code) for code, label in enumerate(book)}
@@ -299,10 +323,9 @@ def test_a_cell_is_missing_only_where_no_category_is_just_that_text(
     assert codes(path, inputs) == [[float(k), x] for k, x in enumerate(wanted)] + last
 
 
-@pytest.mark.parametrize("library", list(LIBRARIES), indirect=True)
 @pytest.mark.parametrize("cells", [["nan", "nan"], ["NA", "1"], ["true", "true"], ["7", "8"], [""]])
 def test_a_column_of_cells_that_look_otherwise_holds_categories(
-    library: str, tmp_path: Path, cells: list[str]
+    tmp_path: Path, cells: list[str]
 ) -> None:
     path = put(tmp_path, "\n".join(["size,colour", *(f"1,{cell}" for cell in cells), ""]))
     labels = ("x", *dict.fromkeys(cells))
@@ -312,45 +335,36 @@ def test_a_column_of_cells_that_look_otherwise_holds_categories(
     assert codes(path, Inputs(2, ("size", "colour"), (None, hashes), hashed=(1,))) == expected
 
 
-@pytest.mark.parametrize("library", list(LIBRARIES), indirect=True)
-def test_columns_without_names_are_counted_beside_the_target(library: str, tmp_path: Path) -> None:
+def test_a_file_without_a_column_of_labels_is_read(tmp_path: Path) -> None:
+    inputs = Inputs(2, ("size", "colour"), (None, ("red", "NA")))
+    assert read(put(tmp_path, "size\n1\n"), inputs=inputs).names == ("size",)
+
+
+def test_columns_without_names_are_counted_beside_the_target(tmp_path: Path) -> None:
     path = put(tmp_path, "colour,y,code\nNA,1,2\n,0,1\n")
     inputs = Inputs(2, categories=(("red", "NA"), ("2", "1")))
     table, y = read(path, inputs=inputs, target="y").split("y")
     assert y.tolist() == [1, 0]
     assert np.array_equal(
-        rows(table.features(None), inputs, np.dtype(np.float64)),
+        rows(table.data, inputs, np.dtype(np.float64)),
         [[1, 0], [np.nan, 1]],
         equal_nan=True,
     )
 
 
-@pytest.mark.parametrize("library", list(LIBRARIES), indirect=True)
-def test_text_in_a_file_where_all_categories_are_numbers_is_refused(
-    library: str, tmp_path: Path
-) -> None:
+def test_text_in_a_file_where_all_categories_are_numbers_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"'colour' of .*0, 1, 2.*got the text 'red'"):
         codes(put(tmp_path, "colour\nred\n1\n"), Inputs(1, ("colour",), ((0, 1, 2),)))
 
 
-@pytest.mark.parametrize("book", [("", "x"), ("1", "2")])
-def test_numpy_alone_takes_no_category_for_a_number(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, book: tuple[str, ...]
-) -> None:
-    monkeypatch.setattr(text_parsers, "find_spec", lambda wanted: None)
-    path = put(tmp_path, f"size,colour\n1,{book[0]}\n")
-    with pytest.raises(InputError, match=rf"'colour' must hold numbers, got '{book[0]}'; .*polars"):
-        codes(path, Inputs(2, ("size", "colour"), (None, book)))
-
-
-def test_split_takes_the_target_out(library: str, tmp_path: Path) -> None:
+def test_split_takes_the_target_out(tmp_path: Path) -> None:
     rest, y = read(put(tmp_path, "a,y,b\n1,0,2\n3,1,4\n")).split("y")
     assert rest.names == ("a", "b")
     assert y.tolist() == [0, 1]
-    assert rest.features(("a", "b")).shape == (2, 2)
+    assert rest.data.shape == (2, 2)
 
 
-def test_split_counts_columns_of_a_file_without_names(library: str, tmp_path: Path) -> None:
+def test_split_counts_columns_of_a_file_without_names(tmp_path: Path) -> None:
     table = read(put(tmp_path, "1,0,2\n3,1,4\n"))
     rest, y = table.split("1")
     assert rest.data.tolist() == [[1, 2], [3, 4]]
@@ -359,19 +373,12 @@ def test_split_counts_columns_of_a_file_without_names(library: str, tmp_path: Pa
         table.split("label")
 
 
-def test_a_target_must_be_there_in_each_row(library: str, tmp_path: Path) -> None:
+def test_a_target_must_be_there_in_each_row(tmp_path: Path) -> None:
     table = read(put(tmp_path, "a,y\n1,0\n3,\n"))
     with pytest.raises(InputError, match="each row must have a value of 'y'"):
         table.split("y")
     with pytest.raises(InputError, match="column 'z' must be in the data"):
         table.split("z")
-
-
-def test_columns_of_a_named_matrix_are_found_by_name(tmp_path: Path) -> None:
-    table = datafiles.Table(np.array([[1.0, 2.0]]), ("a", "b"))
-    assert table.features(("b", "a")).tolist() == [[2.0, 1.0]]
-    with pytest.raises(InputError, match="must have the column 'c'"):
-        table.features(("a", "c"))
 
 
 DAMAGED = {
@@ -395,22 +402,24 @@ DAMAGED = {
 
 
 @pytest.mark.parametrize("damage", DAMAGED)
-def test_a_damaged_text_file_is_one_sentence(library: str, tmp_path: Path, damage: str) -> None:
+def test_a_damaged_text_file_is_one_sentence(tmp_path: Path, damage: str) -> None:
     content, match = DAMAGED[damage]
     with pytest.raises(InputError, match=match) as caught:
         read(put(tmp_path, content))
     assert "\n" not in str(caught.value)
 
 
-def test_numpy_alone_asks_for_a_library_where_it_meets_text(
+def test_without_polars_text_and_parquet_are_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(text_parsers, "find_spec", lambda wanted: None)
-    with pytest.raises(InputError, match=r"column 'colour' must hold numbers.*pip install polars"):
-        read(put(tmp_path, "size,colour\n1,red\n"))
-    with pytest.raises(InputError, match="pip install polars"):
-        read(put(tmp_path, "x", "rows.parquet"))
-    with pytest.raises(InputError, match="pip install polars"):
+    monkeypatch.setitem(sys.modules, "polars", None)
+    says = (
+        r'needs the library polars, which is not installed: run `pip install "bitvec-trees\[cli\]'
+    )
+    for name in ("rows.csv", "rows.tsv", "rows.parquet"):
+        with pytest.raises(MissingLibraryError, match=says):
+            read(put(tmp_path, "size,colour\n1,red\n", name))
+    with pytest.raises(MissingLibraryError, match=says):
         write(tmp_path / "out.parquet", {"a": np.zeros(2)})
     assert [path.name for path in tmp_path.iterdir() if "out" in path.name] == []
 
@@ -441,8 +450,7 @@ def test_an_npy_header_that_claims_terabytes_allocates_nothing(tmp_path: Path) -
         read(path)
 
 
-@pytest.mark.parametrize("library", list(LIBRARIES), indirect=True)
-def test_parquet_reads_back(library: str, tmp_path: Path) -> None:
+def test_parquet_reads_back(tmp_path: Path) -> None:
     path = write(tmp_path / "rows.parquet", {"a": np.array([1.5, np.nan]), "b": np.array([3, 4])})
     assert np.array_equal(matrix(path), [[1.5, 3], [np.nan, 4]], equal_nan=True)
     put(tmp_path, b"no parquet at all", "rows.parquet")
