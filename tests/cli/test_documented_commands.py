@@ -5,13 +5,17 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
+from click.testing import Result
 
 from bitvec.cli import program
 
+Run = Callable[..., Result]
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 COMMAND = re.compile(r"^ {4}bitvec (.*?)(?: +#.*)?$|`bitvec ((?:\w+ )[^`]*)`", re.MULTILINE)
@@ -22,7 +26,7 @@ def commands(page: Path) -> list[str]:
     return [" ".join((a or b).split()) for a, b in COMMAND.findall(text)]
 
 
-def test_the_session_of_the_readme_runs(run, desk, models):
+def test_the_session_of_the_readme_runs(run: Run, desk: Path, models: dict[str, Any]) -> None:
     shutil.copy("cancer.ubj", "model.ubj")
     models["cancer"].assign(label=models["cancer_y"]).to_csv("rows.csv", index=False)
     session = [line for line in commands(ROOT / "README.md") if line.split()[0].islower()]
@@ -33,7 +37,7 @@ def test_the_session_of_the_readme_runs(run, desk, models):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_documented_options_exist(page):
+def test_documented_options_exist(page: Path) -> None:
     for line in commands(page):
         name, *words = shlex.split(line)
         if name == "COMMAND":
