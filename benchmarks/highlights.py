@@ -50,7 +50,7 @@ def _ratio(engines: dict[str, Row], name: str) -> str:
 
 
 def _others() -> str:
-    models = [row for row in _kept("exactness")["rows"] if "mutants" not in row]
+    models = [row for row in _kept("exactness")["rows"] if "models" in row]
     total = {key: sum(row[key] for row in models) for key in ("models", "rows_probed")}
     differ = sum(row["leaves_differ"] for row in models)
     tree = _one(_kept("retrain"), part="trees", case="letter, depth 8")

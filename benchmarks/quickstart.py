@@ -12,9 +12,9 @@ import subprocess
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from sklearn import datasets
@@ -24,17 +24,20 @@ from sklearn.tree import DecisionTreeClassifier
 from xgboost import XGBClassifier, XGBRegressor
 
 import bitvec
-from benchmarks.old_report import (
+from benchmarks.report import (
+    Column,
+    Goal,
     Report,
     Row,
-    Target,
-    below,
-    judged,
-    markdown,
+    Table,
+    groups,
+    means,
     measured_by,
-    none,
+    one,
+    six_digits,
+    where,
 )
-from benchmarks.old_runner import MODELS, run
+from benchmarks.runner import MODELS, Benchmark, run
 
 
 def conversion_time(quick: bool) -> Row:
@@ -46,12 +49,9 @@ def conversion_time(quick: bool) -> Row:
         start = time.perf_counter()
         forest = bitvec.convert(model)
         times.append(time.perf_counter() - start)
-    largest = max(
-        array.nbytes
-        for part in (forest.tests, forest.bitvectors, forest.leaves)
-        for array in (getattr(part, name) for name in part.__slots__)
-        if isinstance(array, np.ndarray)
-    )
+    parts = (forest.tests, forest.bitvectors, forest.leaves)
+    arrays = [getattr(part, name) for part in parts for name in part.__slots__]
+    largest = max(array.nbytes for array in arrays if isinstance(array, np.ndarray))
     return {
         "what": "convert",
         "model": f"RandomForestClassifier, {forest.n_trees} unlimited trees, 20,000 rows",
@@ -61,49 +61,38 @@ def conversion_time(quick: bool) -> Row:
     }
 
 
-def models(
-    quick: bool,
-) -> Iterator[tuple[str, Any, np.ndarray, Callable[[np.ndarray], np.ndarray]]]:
-    """Real models on the data that scikit-learn carries, with the call that gives raw scores."""
-    n_trees = 20 if quick else 100
-    digits = datasets.load_digits()
-    forest = RandomForestClassifier(n_trees, random_state=0).fit(digits.data, digits.target)
-    yield (
-        f"RandomForest, {n_trees} unlimited trees, digits",
-        forest,
-        digits.data,
-        forest.predict_proba,
-    )
+Model = tuple[str, Any, np.ndarray, Callable[[np.ndarray], np.ndarray]]
+"""Name, model, rows, and the call that gives raw scores."""
 
-    diabetes = datasets.load_diabetes()
-    regressor = RandomForestRegressor(n_trees, random_state=0).fit(diabetes.data, diabetes.target)
-    yield f"RandomForest, {n_trees} trees, diabetes", regressor, diabetes.data, regressor.predict
 
-    cancer = datasets.load_breast_cancer()
-    holes = np.random.default_rng(0).random(cancer.data.shape) < 0.1
-    with_nan = np.where(holes, np.nan, cancer.data)
-    booster = XGBClassifier(n_estimators=n_trees, max_depth=6, n_jobs=1).fit(
-        with_nan, cancer.target
+def models(quick: bool) -> Iterator[Model]:
+    """Yield real models on the data that scikit-learn carries."""
+    n = 20 if quick else 100
+    digits, diabetes, cancer = (
+        (data.data, data.target)
+        for data in (
+            datasets.load_digits(),
+            datasets.load_diabetes(),
+            datasets.load_breast_cancer(),
+        )
     )
-    yield (
-        f"xgboost, {n_trees} trees depth 6, breast cancer with NaN",
-        booster,
-        with_nan,
-        lambda X: booster.predict(X, output_margin=True),
-    )
-    ten = XGBClassifier(n_estimators=n_trees // 2, max_depth=4, n_jobs=1).fit(
-        digits.data, digits.target
-    )
-    yield (
-        f"xgboost, {n_trees // 2} x 10 trees depth 4, digits",
-        ten,
-        digits.data,
-        lambda X: ten.predict(X, output_margin=True),
-    )
-    linear = XGBRegressor(n_estimators=n_trees, max_depth=6, n_jobs=1).fit(
-        diabetes.data, diabetes.target
-    )
-    yield f"xgboost, {n_trees} trees depth 6, diabetes", linear, diabetes.data, linear.predict
+    holes = np.random.default_rng(0).random(cancer[0].shape) < 0.1
+    cancer = np.where(holes, np.nan, cancer[0]), cancer[1]
+
+    def margin(model: Any) -> Callable[[np.ndarray], np.ndarray]:
+        return lambda X: model.predict(X, output_margin=True)
+
+    forest = RandomForestClassifier(n, random_state=0).fit(*digits)
+    yield f"RandomForest, {n} unlimited trees, digits", forest, digits[0], forest.predict_proba
+    values = RandomForestRegressor(n, random_state=0).fit(*diabetes)
+    yield f"RandomForest, {n} trees, diabetes", values, diabetes[0], values.predict
+    two = XGBClassifier(n_estimators=n, max_depth=6, n_jobs=1).fit(*cancer)
+    name = f"xgboost, {n} trees depth 6, breast cancer with NaN"
+    yield name, two, cancer[0], margin(two)
+    ten = XGBClassifier(n_estimators=n // 2, max_depth=4, n_jobs=1).fit(*digits)
+    yield f"xgboost, {n // 2} x 10 trees depth 4, digits", ten, digits[0], margin(ten)
+    numbers = XGBRegressor(n_estimators=n, max_depth=6, n_jobs=1).fit(*diabetes)
+    yield f"xgboost, {n} trees depth 6, diabetes", numbers, diabetes[0], numbers.predict
 
 
 def certified(
@@ -203,74 +192,75 @@ def help_seconds() -> Row:
     return {"what": "help", "model": "bitvec --help", "seconds": min(times)}
 
 
-def targets(rows: list[Row]) -> list[Target]:
-    """Return one entry for every figure that is asked for."""
-    by = {kind: [row for row in rows if row["what"] == kind] for kind in _KINDS}
-    built, start = by["convert"][0], by["help"][0]
-    certified, size = by["certify"], built["largest_array_bytes_per_leaf"]
-    gain = statistics.mean(r["accuracy_after"] - r["accuracy_before"] for r in by["retrain"])
-    worst = max((row["largest_difference"] for row in by["stored outputs"]), default=None)
-    coverage = min(row["coverage"] for row in certified)
+CASES: Final[dict[str, Callable[[Namespace], Iterator[Row]]]] = {
+    "convert": lambda options: iter([conversion_time(options.quick)]),
+    "help": lambda _: iter([help_seconds()]),
+    "certify": lambda options: (certified(*model) for model in models(options.quick)),
+    "retrain": lambda options: (
+        retrained(seed, 200 if options.quick else None)
+        for seed in ((0,) if options.quick else (0, 1, 2))
+    ),
+    "stored outputs": lambda options: (
+        stored_outputs(options.models) if options.models else iter(())
+    ),
+}
+
+
+def goals(rows: Sequence[Row]) -> list[Goal]:
+    """Return what converting, certifying, retraining and starting have to reach."""
+    by = {key: found for (key,), found in groups(rows, "what").items()}
+    built, start = one(rows, what="convert"), one(rows, what="help")
+    certificates, again = by.get("certify", []), by.get("retrain", [])
+    gained = [row["accuracy_after"] - row["accuracy_before"] for row in again]
+    stored = [row["largest_difference"] for row in by.get("stored outputs", [])]
+    least = min((row["coverage"] for row in certificates), default=None)
+    differ = sum(row["leaves_differ"] for row in certificates) if certificates else None
+    ulp = max((row["max_ulp"] for row in certificates), default=None)
+    size = built.get("largest_array_bytes_per_leaf")
+    mean = statistics.mean(gained) if gained else None
     return [
-        below("seconds to convert 100 unlimited trees", 2, built["seconds"]),
-        judged(
-            "bytes of the largest array per leaf",
-            "does not grow with nodes",
-            size,
-            lambda found: found < 1024,
-        ),
-        judged("least coverage of a certificate", "1", coverage, lambda found: found == 1),
-        none("leaves that differ", sum(row["leaves_differ"] for row in certified)),
-        none("largest difference of raw scores in ulps", max(row["max_ulp"] for row in certified)),
-        judged("stored outputs reproduced", "1e-9", worst, lambda found: found <= 1e-9),
-        judged("test accuracy gained by retraining, mean", "> 0", gain, lambda found: found > 0),
-        below("seconds of bitvec --help", 0.3, start["seconds"]),
+        Goal("seconds to convert 100 unlimited trees", "< 2", built.get("seconds")),
+        Goal("bytes of the largest array per leaf, whatever the nodes", "< 1024", size, True),
+        Goal("least coverage of a certificate", "1", least, True),
+        Goal("leaves that differ", "0", differ, True),
+        Goal("largest difference of raw scores in ulps", "0", ulp, True),
+        Goal("largest difference from stored outputs", "<= 1e-9", max(stored, default=None), True),
+        Goal("test accuracy gained by retraining, mean", "> 0", mean),
+        Goal("seconds of bitvec --help", "< 0.3", start.get("seconds")),
     ]
 
 
-_KINDS = ("convert", "help", "certify", "retrain", "stored outputs")
-
-
-def table(report: Report) -> str:
-    """Return the run as Markdown."""
-    head = ["model", "nodes", "probe rows", "coverage", "leaves that differ", "raw scores, ulp"]
-    rows = report["rows"]
-    body = [
-        [
-            row["model"],
-            f"{row['nodes']:,}",
-            f"{row['probe_rows']:,}",
-            f"{row['coverage']:g}",
-            row["leaves_differ"],
-            f"{row['max_ulp']:g}",
-            f"{row['times_faster_at_10k']:.1f}",
-        ]
-        for row in rows
-        if row["what"] == "certify"
-    ]
-    built = next(row for row in rows if row["what"] == "convert")
-    gained = [row for row in rows if row["what"] == "retrain"]
-    before = statistics.mean(row["accuracy_before"] for row in gained)
-    after = statistics.mean(row["accuracy_after"] for row in gained)
-    text = (
+def _after(report: Report) -> str:
+    built = one(report["rows"], what="convert")
+    again = where(report["rows"], what="retrain")
+    mean = means(again, ("accuracy_before", "accuracy_after", "seconds"), digits=6)
+    return (
         f"One thread, 10,000 rows, raw scores. Converting {built['model']} ({built['nodes']:,} "
         f"nodes) takes {built['seconds']:.2f} s. A CART of depth 8 on digits goes from "
-        f"{before:.3f} to {after:.3f} test accuracy by retraining (mean of {len(gained)} seeds, "
-        f"{statistics.mean(row['seconds'] for row in gained):.0f} s each). {measured_by(report)}"
+        f"{mean['accuracy_before']:.3f} to {mean['accuracy_after']:.3f} test accuracy by "
+        f"retraining (mean of {len(again)} seeds, {mean['seconds']:.0f} s each). "
+        f"{measured_by(report)}"
     )
-    return markdown([*head, "times faster than its library"], body) + "\n\n" + text
 
 
-def measure(options: Namespace) -> tuple[list[Row], list[Target]]:
-    """Return the rows of all parts, and the targets."""
-    rows = [conversion_time(options.quick), help_seconds()]
-    rows += [certified(*case) for case in models(options.quick)]
-    seeds, steps = ((0,), 200) if options.quick else ((0, 1, 2), None)
-    rows += [retrained(seed, steps) for seed in seeds]
-    if options.models is not None:
-        rows += stored_outputs(options.models)
-    return rows, targets(rows)
-
+_COLUMNS: Final = (
+    Column("model", "model"),
+    Column("nodes", "nodes", ","),
+    Column("probe rows", "probe_rows", ","),
+    Column("coverage", "coverage", "g"),
+    Column("leaves that differ", "leaves_differ", ","),
+    Column("raw scores, ulp", "max_ulp", "g"),
+    Column("times faster than its library", "times_faster_at_10k", ".1f"),
+)
+BENCHMARK: Final = Benchmark(
+    "quickstart",
+    lambda _: CASES,
+    lambda case, options: CASES[case](options),
+    goals,
+    {"table": Table(_COLUMNS, {"what": "certify"}, after=_after)},
+    figures=lambda rows: [six_digits(row) for row in rows],
+    options=MODELS,
+)
 
 if __name__ == "__main__":
-    run("quickstart", __doc__, measure, tables=lambda _: [table], options=MODELS)
+    run(BENCHMARK, __doc__)

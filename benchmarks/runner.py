@@ -11,6 +11,7 @@ import time
 from argparse import ArgumentTypeError, Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
@@ -82,7 +83,7 @@ class Benchmark:
 
     name: str
     cases: Callable[[Namespace], Iterable[Any]]
-    measure: Callable[..., Iterable[Row]]
+    measure: Callable[[Any, Namespace], Iterable[Row]]
     goals: Callable[[Sequence[Row]], Iterable[Goal]]
     tables: Mapping[str, Callable[[Report], str]]
     figures: Callable[[Sequence[Row]], list[Row]] = list
@@ -113,7 +114,8 @@ def run(benchmark: Benchmark, about: str | None) -> None:
         make_environments(chosen.baselines_dir, benchmark.requirements or Path())
         return
     try:
-        rows = _measured(benchmark, chosen)
+        with _nothing_printed():
+            rows = _measured(benchmark, chosen)
     except UsageError as error:
         parser.error(str(error))
     figures = benchmark.figures(rows)
@@ -131,6 +133,20 @@ def run(benchmark: Benchmark, about: str | None) -> None:
     print(in_json(report) if chosen.json else "\n\n".join([*tables, asked(short)]))
     if any(target["met"] is False for target in report["targets"]):
         sys.exit(1)
+
+
+@contextmanager
+def _nothing_printed() -> Iterator[None]:
+    """Have what libraries print go to the errors: the report stands alone."""
+    sys.stdout.flush()
+    output = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(output, 1)
+        os.close(output)
 
 
 def _parsed(benchmark: Benchmark, parser: argparse.ArgumentParser) -> Namespace:
@@ -166,7 +182,7 @@ def _measured(benchmark: Benchmark, chosen: Namespace) -> list[Row]:
     if not cases:
         known = ", ".join(dict.fromkeys(map(str, every)))
         raise UsageError(f"--only must be part of one of: {known}; got {chosen.only}")
-    work = partial(benchmark.measure, options=chosen)
+    work = partial(_rows, benchmark.measure, chosen)
     if benchmark.kept:
         folder = chosen.work or (Path(tempfile.mkdtemp()) if chosen.quick else RECORDS)
         path = folder / f"{benchmark.name.rpartition('-')[2]}{'-quick' * chosen.quick}.jsonl"
@@ -179,7 +195,7 @@ def _measured(benchmark: Benchmark, chosen: Namespace) -> list[Row]:
 
 
 def _each(
-    cases: Sequence[Any], work: Callable[[Any], Iterable[Row]], limits: Sequence[str]
+    cases: Sequence[Any], work: Callable[[Any], list[Row]], limits: Sequence[str]
 ) -> Iterator[tuple[int, list[Row]]]:
     """Yield the number of each case and its rows, as they come.
 
@@ -187,18 +203,20 @@ def _each(
     """
     if not limits:
         for number, case in enumerate(cases):
-            yield number, [*work(case)]
+            yield number, work(case)
         return
     with ProcessPoolExecutor(
         machine()["cores"], get_context("spawn"), one_thread, (limits,)
     ) as pool:
-        waiting = {pool.submit(_listed, work, case): n for n, case in enumerate(cases)}
+        waiting = {pool.submit(work, case): n for n, case in enumerate(cases)}
         for future in as_completed(waiting):
             yield waiting[future], future.result()
 
 
-def _listed(work: Callable[[Any], Iterable[Row]], case: Any) -> list[Row]:
-    return [*work(case)]
+def _rows(
+    measure: Callable[[Any, Namespace], Iterable[Row]], options: Namespace, case: Any
+) -> list[Row]:
+    return [*measure(case, options)]
 
 
 def one_thread(variables: Sequence[str] = THREADS) -> None:
@@ -210,7 +228,7 @@ def one_thread(variables: Sequence[str] = THREADS) -> None:
 
 
 def _kept(
-    cases: Sequence[Any], work: Callable[[Any], Iterable[Row]], path: Path, chosen: Namespace
+    cases: Sequence[Any], work: Callable[[Any], list[Row]], path: Path, chosen: Namespace
 ) -> list[Row]:
     """Measure the cases that a file of JSON lines does not hold yet; return the rows of all.
 

@@ -61,7 +61,7 @@ def test_the_quickstart_benchmark_runs_quickly():
     )
     report = json.loads(result.stdout)
     exact = ("least coverage of a certificate", "leaves that differ")
-    assert all(target["met"] for target in report["targets"] if target["name"] in exact)
+    assert [target["met"] for target in report["targets"] if target["name"] in exact] == [True] * 2
 
 
 WORKER = """
@@ -143,28 +143,39 @@ def test_a_report_is_kept_a_row_a_line_and_reads_as_it_was():
 
 
 def test_the_figures_of_a_format_are_those_of_all_its_models():
-    from benchmarks.exactness.summary import figures, frames, table
+    from benchmarks.exactness import BENCHMARK
 
     one = {
-        "format": "scikit-learn", "options": ["trees"], "trees": 2, "nodes": 6, "coverage": 1.0,
-        "rows_probed": 1000, "leaves_differ": 0, "labels_differ": 0, "exact": True, "raw_ulp": 0,
-        "score_ulp": 1, "score_ulp_allowed": 8, "passed": True, "convert_seconds": 0.5,
-        "stored_difference": None, "write_back": "passed", "write_back_ulp": 0, "seconds": 1.5,
-        "frames_compared": ["pandas"], "frames_differ": 0,
+        "format": "scikit-learn", "options": ["trees"], "coverage": 1.0, "rows_probed": 1000,
+        "leaves_differ": 0, "labels_differ": 0, "exact": True, "raw_ulp": 0, "score_ulp": 1,
+        "score_ulp_allowed": 8, "passed": True, "stored_difference": None, "write_back": "passed",
+        "write_back_ulp": 0, "seconds": 1.5, "frames_compared": ["pandas"], "frames_differ": 0,
     }  # fmt: skip
     other = one | {
         "rows_probed": 500, "leaves_differ": 2, "coverage": 0.5, "write_back": "no writer",
         "write_back_ulp": None, "stored_difference": 1e-12, "frames_compared": ["polars"],
+        "raw_ulp": 3, "exact": False, "score_ulp": 100, "score_ulp_allowed": 512,
     }  # fmt: skip
-    mutants = {"format": "xgboost", "mutants": 5, "verdicts": {}}
-    rows = figures([one, mutants, other])
+    verdicts = ("caught", "equivalent", "within ulps", "wrongly passed", "not asked", "no forest")
+    mutants = {"format": "xgboost", "mutants": 5, "verdicts": dict.fromkeys(verdicts, 1)}
+    rows = BENCHMARK.figures([one, mutants, other])
     assert rows[1:] == [mutants]
     assert rows[0]["stored_difference"] == 1e-12
-    report = {"rows": rows, "machine": {"processor": "p", "cores": 2}, "command": "c"}
-    assert "| scikit-learn | 2 | 1,500 | 0.5 | 2 | 0 | 1 | 1 of 1 |" in table(report)
-    assert "| scikit-learn | 2 | 0 |" in frames(report)
-    older = figures([{k: v for k, v in one.items() if not k.startswith("frames_")}])
-    assert "frames_differ" not in older[0], "nothing is told of what was not measured"
+    found = {target["name"]: target["met"] for target in BENCHMARK.targets(rows, whole=False)}
+    assert [name for name, met in found.items() if met is False] == [
+        "least coverage",
+        "leaves that differ",
+        "mutants that passed wrongly",
+    ]
+    assert [name for name, met in found.items() if met is None] == [
+        "mutants",
+        "models",
+        "options in fewer than 2 models",
+        "LightGBM texts before v2 that are refused",
+    ]
+    text = _texts(BENCHMARK, rows)
+    assert "| scikit-learn | 2 | 1,500 | 0.5 | 2 | 3 | 100 | 1 of 1 |" in text
+    assert "| scikit-learn | 2 | 0 |" in text
 
 
 def _row(workload, batch, threads, engine, seconds, **told):
@@ -365,7 +376,6 @@ def _retrained(part, case, moved, seed, start, score, **told):
     return {
         "part": part,
         "case": case,
-        "data": case.split(",")[0],
         "source": "a forest",
         "moved": moved,
         "measure": "accuracy",
@@ -380,17 +390,10 @@ def _retrained(part, case, moved, seed, start, score, **told):
     } | told
 
 
-def _summed_up(rows):
-    from benchmarks.retrain.rows import with_means
-    from benchmarks.retrain.summary import selection, targets
-
-    rows = with_means(rows)
-    rows.append(selection(rows))
-    return rows, {target.name: target for target in targets(rows, whole=True)}
-
-
 def test_a_mean_of_retrained_models_is_over_the_seeds_of_its_own_case():
-    rows, _ = _summed_up(
+    from benchmarks.retrain import BENCHMARK
+
+    rows = BENCHMARK.figures(
         [
             _retrained("trees", "letter, depth 8", "S, b, v", 0, 0.70, 0.86),
             _retrained("trees", "letter, depth 8", "S, b, v", 1, 0.70, 0.90),
@@ -403,26 +406,24 @@ def test_a_mean_of_retrained_models_is_over_the_seeds_of_its_own_case():
     # Half the distance of two numbers, times the root of two; six digits are kept.
     assert found["letter, depth 8"]["score_deviation"] == pytest.approx(0.02 * 2**0.5, rel=1e-5)
     assert found["letter, depth 6"]["score_deviation"] == 0
-    assert sum(row.get("seed") is not None for row in rows) == 3
 
 
 def test_a_target_of_retraining_is_judged_by_its_own_case_only():
+    from benchmarks.retrain import BENCHMARK
+
     leaves = "v, then b and v"
-    _, found = _summed_up(
-        [
-            _retrained("trees", "letter, depth 10", "S, b, v", 0, 0.79, 0.93, leaves=463),
-            _retrained("trees", "letter, depth 10", "S, b, v", 1, 0.79, 0.93, leaves=464),
-            _retrained("trees", "letter, depth 8", "S, b, v", 0, 0.70, 0.86),
-            _retrained("trees", "segmentation, depth 8", "S, b, v", 0, 0.88, 0.90),
-            _retrained("trees", "segmentation, depth 8", "S, b, v", 1, 0.90, 0.89),
-            _retrained("forests", "satimage, xgboost", leaves, 0, 0.90, 0.90, file_differences=0),
-            _retrained("forests", "satimage, RandomForest", "v", 0, 0.88, 0.90),
-            _retrained("baselines", "adult, treegrad", leaves, 0, 0.86, 0.87, ahead=0.0),
-            {"part": "baselines", "case": "adult, ydf", "moved": "", "seed": 0, "reason": "a|b"},
-        ]
-    )
-    judged = {name: target.met for name, target in found.items() if target.met is not None}
-    assert judged == {
+    rows = [
+        _retrained("trees", "letter, depth 10", "S, b, v", 0, 0.79, 0.93, leaves=463),
+        _retrained("trees", "letter, depth 10", "S, b, v", 1, 0.79, 0.93, leaves=464),
+        _retrained("trees", "letter, depth 8", "S, b, v", 0, 0.70, 0.86),
+        _retrained("trees", "segmentation, depth 8", "S, b, v", 0, 0.88, 0.90),
+        _retrained("trees", "segmentation, depth 8", "S, b, v", 1, 0.90, 0.89),
+        _retrained("forests", "satimage, xgboost", leaves, 0, 0.90, 0.90, file_differences=0),
+        _retrained("forests", "satimage, RandomForest", "v", 0, 0.88, 0.90),
+        _retrained("baselines", "adult, treegrad", leaves, 0, 0.86, 0.87, ahead=0.0),
+        {"part": "baselines", "case": "adult, ydf", "seed": 0, "reason": "a|b"},
+    ]
+    assert _judged(BENCHMARK, rows) == {
         "letter, depth 10: test accuracy": True,
         "letter, depth 10: most leaves": False,
         "letter, depth 8: test accuracy": False,
@@ -432,48 +433,45 @@ def test_a_target_of_retraining_is_judged_by_its_own_case_only():
         "satimage, xgboost: rows that the library answers otherwise from the written file": True,
         "adult, treegrad: ours ahead of theirs, both hard": True,
     }
+    found = {t["name"]: t["value"] for t in BENCHMARK.targets(BENCHMARK.figures(rows), whole=True)}
     # What moved the leaves only is another row than the one that is asked for.
-    assert found["satimage, RandomForest: mean gain on test"].value is None
-    assert found["accepted retrainings that were worse on test"].value == "1 of 8"
+    assert found["satimage, RandomForest: mean gain on test"] is None
+    assert found["accepted retrainings that were worse on test"] == "1 of 8"
 
 
 def test_the_tables_of_retraining_are_made_of_any_rows():
-    from benchmarks.old_report import everything
-    from benchmarks.retrain.tables import TABLES
+    from benchmarks.retrain import BENCHMARK
 
-    reason = {"part": "baselines", "case": "adult, ydf", "moved": "", "seed": 0, "reason": "a|b"}
+    reason = {"part": "baselines", "case": "adult, ydf", "seed": 0, "reason": "a|b"}
     one = _retrained("trees", "letter, depth 8", "S, b, v", 0, 0.7, 0.86, published=0.9)
     worse = _retrained("baselines", "adult, ydf", "v, then b and v", 1, 0.8, 0.7, theirs=0.75)
     for rows in ([], [reason], [one, reason], [one, worse]):
-        rows, found = _summed_up(rows)
-        report = {
-            "machine": {"processor": "a processor", "cores": 2},
-            "command": "python",
-            "rows": rows,
-            "targets": [asdict(target) for target in found.values()],
-        }
-        text = everything(report, TABLES)
+        text = _texts(BENCHMARK, rows)
         assert ("a\\|b" in text) == (reason in rows)
         assert ("0.8600 ± 0.0000 | 0.9000" in text) == (one in rows)
         assert ("1 of these were worse" in text) == (worse in rows)
 
 
 def test_a_job_of_another_library_reads_as_it_was_written(tmp_path):
-    from benchmarks.old_jobs import read_answers, write_answers
-    from benchmarks.retrain.workers.job import Job, read
+    from benchmarks.foreign.held_out import held_out_score
+    from benchmarks.jobs import read
+    from benchmarks.retrain.baselines import write_job
+    from benchmarks.retrain.data import Split
 
     X, y = np.arange(12.0).reshape(6, 2), np.arange(6)
-    job = Job(tmp_path, (X[:3], y[:3]), (X[3:5], y[3:5]), X[5:], True, seed=3, trees=4, leaves=5)
-    job.write()
+    rows = Split("a table", (X[:3], y[:3]), (X[3:5], y[3:5]), (X[5:], y[5:]))
+    job = write_job(tmp_path, rows, seed=3)
     found = read(tmp_path)
-    assert np.array_equal(found.fit[0], X[:3])
-    assert np.array_equal(found.held_out[1], y[3:5])
-    assert np.array_equal(found.test, X[5:])
-    assert (found.seed, found.trees, found.leaves, found.is_classifier) == (3, 4, 5, True)
-    assert found.score(np.array([3, 0])) == 0.5
-    assert read_answers(tmp_path) == {}
-    write_answers(tmp_path, hard=y)
-    assert np.array_equal(read_answers(tmp_path)["hard"], y)
+    assert found.facts == job.facts == {"model": "model", "is_classifier": True, "seed": 3}
+    assert np.array_equal(found.rows["X"], X[:3])
+    assert np.array_equal(found.rows["held_out_y"], y[3:5])
+    assert np.array_equal(found.rows["test_X"], X[5:])
+    assert "test_y" not in found.rows
+    assert found.path == tmp_path / "model"
+    assert held_out_score(found, np.array([3, 0])) == 0.5
+    assert found.answers == {}
+    found.answer(hard=y)
+    assert np.array_equal(job.answers["hard"], y)
 
 
 @pytest.mark.parametrize("is_classifier", [True, False])

@@ -12,7 +12,7 @@ import numpy as np
 
 import bitvec
 from benchmarks.conversion.models import N_FEATURES, binary_of, one_operator, ydf_forest
-from benchmarks.old_report import Row
+from benchmarks.report import Row
 from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
 from bitvec.core.leaves import Leaves
@@ -159,9 +159,9 @@ CHAINS: Final[dict[str, Callable[[Path, int], Any]]] = {
 """By format; CatBoost is not there, whose trees are at most 16 deep."""
 
 
-def measure_chain(name: str, depth: int, folder: Path) -> Row:
+def measure_chain(name: str, make: Callable[[Path], Any], folder: Path) -> Row:
     """Return the row of a chain: whether it is converted to the chain, and CPU seconds."""
-    model = CHAINS[name](folder / "chain", depth)
+    model = make(folder / "chain")
     start = time.process_time()
     forest = bitvec.convert(model)
     seconds = time.process_time() - start

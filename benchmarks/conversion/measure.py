@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import bitvec
-from benchmarks.old_report import Row
+from benchmarks.report import Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +25,9 @@ class Case:
 
     Parameters
     ----------
-    format : str
+    format, what : str
     make : callable
-        Takes a path to write; returns what to convert, the path or an object.
-    what : str
+        Takes a path to write and a size; returns what to convert, the path or an object.
     parser : str, optional
         "module:function" of the converter that turns a file into a document, by json, protobuf or
         code of its own; what comes behind it is the rest.
@@ -37,10 +36,14 @@ class Case:
     """
 
     format: str
-    make: Callable[[Path], Any]
     what: str
+    make: Callable[..., Any]
     parser: str | None = None
     own: Callable[[Path], Any] | None = None
+
+    def __str__(self) -> str:
+        """Return the name of the case."""
+        return f"{self.format}, {self.what}"
 
 
 @contextmanager
@@ -106,7 +109,7 @@ def peak(case: Case, model: Any) -> int:
 
     with _replaced(case.parser, keeping):
         bitvec.convert(model)
-    converter = import_module(case.parser.split(":")[0].rpartition(".")[0])
+    converter = import_module(f"{case.parser.split(':')[0].rpartition('.')[0]}.read")
     empty = model.with_name(f"empty{model.suffix}")
     empty.touch()
     with _replaced(case.parser, lambda _: lambda *_: document[0]):
@@ -139,9 +142,9 @@ def array_bytes(part: Any) -> int:
     return 0
 
 
-def measure(case: Case, folder: Path) -> Row:
+def measure_model(case: Case, folder: Path, *, times: int, leaves: int) -> Row:
     """Return the row of a case: the median of three conversions, and one more for its memory."""
-    model = case.make(folder / "model")
+    model = case.make(folder / "model", times=times, leaves=leaves)
     runs = []
     for _ in range(3):
         forest, whole, parsing = seconds(case, model)

@@ -12,7 +12,7 @@ import pandas as pd
 import bitvec
 from benchmarks.exactness.cases import Case
 from benchmarks.exactness.verdicts import VERDICTS, WRONG, sampled
-from benchmarks.old_report import Row
+from benchmarks.report import Row
 from bitvec.converters.dispatch import FORMATS
 from bitvec.core.forest import Forest
 from bitvec.errors import UnsupportedModelError
@@ -22,21 +22,17 @@ from bitvec.verify.certificates.frame_result import DIFFER, EQUAL
 WRITES = {source.name: source.writes for source in FORMATS}
 
 
-def measure(case: Case, folder: Path) -> Row:
+def measure_model(case: Case, folder: Path) -> Row:
     """Return the row of one case; files are written to `folder`."""
     made = case.make(folder)
     start = time.perf_counter()
     forest = bitvec.convert(made.model)
-    converted = time.perf_counter() - start
     other = made.model if made.oracle is None else made.oracle
     certificate = bitvec.certify(forest, other, made.X)
     row: Row = {
         "model": case.name,
         "format": case.format,
         "options": list(case.options),
-        "trees": forest.n_trees,
-        "nodes": forest.n_nodes,
-        "compared": certificate.compared,
         "rows_probed": certificate.n_probes + certificate.n_rows,
         "coverage": certificate.coverage,
         "leaves_differ": certificate.n_leaf_mismatches + certificate.n_value_mismatches,
@@ -50,7 +46,6 @@ def measure(case: Case, folder: Path) -> Row:
         ),
         "frames_differ": sum(frame.n_mismatches for frame in certificate.frames),
         "passed": certificate.passed,
-        "convert_seconds": round(converted, 4),
         "stored_difference": None,
         **_written_back(case, forest, made.X, folder),
         "seconds": 0.0,

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import tempfile
+from argparse import Namespace
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import bitvec
-from benchmarks.old_jobs import read_answers
-from benchmarks.old_report import Row
-from benchmarks.old_worker import CannotRunError
-from benchmarks.old_workers import in_environment
+from benchmarks import jobs
+from benchmarks.jobs import Job
+from benchmarks.report import Row
 from benchmarks.retrain.data import Split, split
 from benchmarks.retrain.forests import ALL, stages
-from benchmarks.retrain.rows import gain, parameters, rounded, score, score_of, without
-from benchmarks.retrain.workers.job import Job
+from benchmarks.retrain.scores import score, score_of, told
+from benchmarks.workers import in_environment
 
-REQUIREMENTS: Final = Path(__file__).parent / "requirements"
 SECONDS: Final = 1800.0
 
 
@@ -48,79 +47,51 @@ CASES: Final = tuple(
 )
 
 
-def measure(case: BaselineCase, data: Path, seed: int, *, baselines: Path | None) -> list[Row]:
-    """Return the row of one case and one seed, or why there is none."""
-    try:
-        return _measured(case, data, seed, baselines)
-    except CannotRunError as error:
-        return [without("baselines", case.name, str(error), seed)]
+def write_job(folder: Path, rows: Split, **facts: Any) -> Job:
+    """Leave the rows for another library; the labels to test on stay here."""
+    facts = {"model": "model", "is_classifier": rows.is_classifier, **facts}
+    (X, y), (held_out_X, held_out_y) = rows.fit, rows.held_out
+    return jobs.write(
+        folder, facts, X=X, y=y, held_out_X=held_out_X, held_out_y=held_out_y, test_X=rows.test[0]
+    )
 
 
-def _measured(case: BaselineCase, data: Path, seed: int, baselines: Path | None) -> list[Row]:
-    rows = split(data, case.data, seed).ordinal()
+def measure(case: BaselineCase, seed: int, options: Namespace) -> list[Row]:
+    """Return the row of one case and one seed; raises CannotRunError where theirs cannot run."""
+    rows = split(options.data, case.data, seed).ordinal()
     with tempfile.TemporaryDirectory() as place:
-        job = Job(
-            Path(place),
-            rows.fit,
-            rows.held_out,
-            rows.test[0],
-            is_classifier=rows.is_classifier,
-            seed=seed,
-            trees=case.trees,
-            leaves=case.leaves,
-        )
-        job.write()
-        told = in_environment(
-            f"benchmarks.retrain.workers.of_{case.baseline}",
+        job = write_job(Path(place), rows, seed=seed, trees=case.trees, leaves=case.leaves)
+        answer = in_environment(
+            f"benchmarks.foreign.{case.baseline}:run",
             job.folder,
-            baselines=baselines,
+            baselines=options.baselines_dir,
             baseline=case.baseline,
             within=SECONDS,
         )
-        return [_compared(case, rows, job, told)]
+        return [_compared(case, rows, job, answer)]
 
 
-def _compared(case: BaselineCase, rows: Split, job: Job, told: dict[str, Any]) -> Row:
-    predicted, seed = read_answers(job.folder), job.seed
-    forest = bitvec.convert(job.model)
+def _compared(case: BaselineCase, rows: Split, job: Job, answer: dict[str, Any]) -> Row:
+    forest = bitvec.convert(job.path)
     classes = forest.output.classes
     own = rows if classes is None or classes[0].dtype.kind == "i" else rows.named()
-    *_, last = stages(forest, own, seed)
-    is_classifier, y = rows.is_classifier, rows.test[1]
-
-    def scored(name: str) -> float | None:
-        if name not in predicted:
-            return None
-        return rounded(score(y, predicted[name], is_classifier=is_classifier))
-
-    start, ours = score_of(forest, own.test), score_of(last.forest, own.test)
-    theirs, soft = scored("hard"), scored("soft")
-    assert theirs is not None
-    better: dict[str, Any] = {
-        "ahead": rounded(gain(theirs, ours, is_classifier=is_classifier)),
-        "gain": rounded(gain(start, ours, is_classifier=is_classifier)),
+    *_, last = stages(forest, own, job.facts["seed"])
+    is_classifier = rows.is_classifier
+    theirs = {
+        name: score(rows.test[1], predicted, is_classifier=is_classifier)
+        for name, predicted in job.answers.items()
     }
-    return better | {
-        "part": "baselines",
-        "case": case.name,
-        "data": case.data,
+    ours = score_of(last.forest, own.test)
+    return {
         "source": case.source,
-        "moved": ALL,
-        "measure": "accuracy" if is_classifier else "RMSE",
-        "seed": seed,
-        "start": rounded(start),
-        "score": rounded(ours),
-        "theirs_start": scored("start"),
-        "theirs": theirs,
-        "theirs_transferred": scored("transferred"),
-        "theirs_soft": soft,
-        "theirs_settings": told["hard"]["settings"],
-        "held_out_start": rounded(last.start_score),
-        "held_out_gain": rounded(last.score - last.start_score),
+        **told(ALL, last.forest, score_of(forest, own.test), ours, last.seconds),
+        "ahead": ours - theirs["hard"] if is_classifier else theirs["hard"] - ours,
+        "theirs_start": theirs.get("start"),
+        "theirs": theirs["hard"],
+        "theirs_transferred": theirs.get("transferred"),
+        "theirs_soft": theirs.get("soft"),
+        "theirs_settings": answer["hard"]["settings"],
+        "held_out_gain": last.score - last.start_score,
         "improved": last.improved,
-        "start_leaves": forest.n_leaves,
-        "leaves": last.forest.n_leaves,
-        "parameters": parameters(last.forest),
-        "seconds": rounded(last.seconds),
-        "theirs_seconds": rounded(told["seconds"]),
+        "theirs_seconds": answer["seconds"],
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
+from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,10 +15,10 @@ from torch import Tensor
 from torch.nn import functional
 
 import bitvec
-from benchmarks.old_report import Row
+from benchmarks.report import Row
 from benchmarks.retrain.data import Array, Split, split
-from benchmarks.retrain.libraries import LIBRARIES, Library, Size
-from benchmarks.retrain.rows import gain, parameters, rounded, score, score_of
+from benchmarks.retrain.libraries import LIBRARIES, Library
+from benchmarks.retrain.scores import score, score_of, told
 from bitvec.core.forest import Forest
 from bitvec.runtime.train.retrain.probability_leaves import has_probability_leaves
 
@@ -116,62 +117,29 @@ def stages(forest: Forest, rows: Split, seed: int, *, quick: bool = False) -> It
         yield Stage(moved, forest, improved, first, result.score, seconds)
 
 
-def measure(case: ForestCase, data: Path, seed: int, *, quick: bool) -> list[Row]:
-    """Return the rows of one case and one seed."""
-    rows, library = split(data, case.data, seed), case.library
-    told = {
-        "part": "forests",
-        "case": case.name,
-        "data": case.data,
-        "source": library.source,
-        "measure": "accuracy" if rows.is_classifier else "RMSE",
-        "seed": seed,
-    }
+def measure(case: ForestCase, seed: int, options: Namespace) -> Iterator[Row]:
+    """Yield the rows of one case and one seed; the last stage is written back too."""
+    rows, library = split(options.data, case.data, seed), case.library
+    source = {"source": library.source}
     forest = bitvec.convert(library.grow(rows, seed, library.size))
     before = score_of(forest, rows.test)
-    measured: list[Row] = []
-    for stage in stages(forest, rows, seed, quick=quick):
+    for stage in stages(forest, rows, seed, quick=options.quick):
         after = score_of(stage.forest, rows.test)
-        measured.append(
-            told
-            | {
-                "moved": stage.moved,
-                "start": rounded(before),
-                "score": rounded(after),
-                "gain": rounded(gain(before, after, is_classifier=rows.is_classifier)),
-                "held_out_start": rounded(stage.start_score),
-                "held_out_gain": rounded(stage.score - stage.start_score),
-                "improved": stage.improved,
-                "start_leaves": forest.n_leaves,
-                "leaves": stage.forest.n_leaves,
-                "parameters": parameters(stage.forest),
-                "seconds": rounded(stage.seconds),
-            }
-        )
-        retrained = stage.forest
-    measured[-1] |= written_back(retrained, library, rows)
-    return measured + [
-        told | _instead(library, name, size, rows, seed, before)
-        for name, size in (() if quick else library.others)
-    ]
-
-
-def _instead(library: Library, name: str, size: Size, rows: Split, seed: int, before: float) -> Row:
-    """Return what another model of the same library scores, in its own hands."""
-    start = time.process_time()
-    model = library.grow(rows, seed, size)
-    seconds = time.process_time() - start
-    after = score(rows.test[1], model.predict(rows.test[0]), is_classifier=rows.is_classifier)
-    forest = bitvec.convert(model)
-    return {
-        "moved": f"grown instead: {name}",
-        "start": rounded(before),
-        "score": rounded(after),
-        "gain": rounded(gain(before, after, is_classifier=rows.is_classifier)),
-        "leaves": forest.n_leaves,
-        "parameters": parameters(forest),
-        "seconds": rounded(seconds),
-    }
+        yield {
+            **source,
+            **told(stage.moved, stage.forest, before, after, stage.seconds),
+            "held_out_gain": stage.score - stage.start_score,
+            "improved": stage.improved,
+            **(written_back(stage.forest, library, rows) if stage.moved == ALL else {}),
+        }
+    # Other models of the same library, in its own hands.
+    for name, size in () if options.quick else library.others:
+        start = time.process_time()
+        model = library.grow(rows, seed, size)
+        seconds = time.process_time() - start
+        after = score(rows.test[1], model.predict(rows.test[0]), is_classifier=rows.is_classifier)
+        grown = bitvec.convert(model)
+        yield source | told(f"grown instead: {name}", grown, before, after, seconds)
 
 
 def written_back(forest: Forest, library: Library, rows: Split) -> dict[str, Any]:
@@ -184,7 +152,7 @@ def written_back(forest: Forest, library: Library, rows: Split) -> dict[str, Any
     our_scores = predictor.predict_proba(rows.test[0]) if rows.is_classifier else ours
     other = _differ(ours, theirs) | _differ(our_scores, their_scores)
     return {
-        "file_score": rounded(score(rows.test[1], theirs, is_classifier=rows.is_classifier)),
+        "file_score": score(rows.test[1], theirs, is_classifier=rows.is_classifier),
         "file_differences": int(np.count_nonzero(other)),
     }
 

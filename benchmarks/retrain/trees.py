@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import time
+from argparse import Namespace
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 from sklearn.tree import DecisionTreeClassifier
 
 import bitvec
-from benchmarks.old_report import Row
+from benchmarks.report import Row
 from benchmarks.retrain.data import Split, split
-from benchmarks.retrain.rows import gain, parameters, rounded, score_of
+from benchmarks.retrain.scores import score_of, told
 
 MOVED: Final = "S, b, v"
 MANY_ROWS: Final = 10_000
@@ -84,41 +84,27 @@ CASES: Final = (
 )
 
 
-def measure(case: TreeCase, data: Path, seed: int, *, quick: bool) -> list[Row]:
+def measure(case: TreeCase, seed: int, options: Namespace) -> list[Row]:
     """Return the row of one case and one seed."""
-    rows = split(data, case.data, seed)
+    rows = split(options.data, case.data, seed)
     # Entropy, because retraining keeps the topology: a tree that Gini grew ends points below.
-    options = {"criterion": "entropy", "random_state": seed} | dict(case.size)
-    forest = bitvec.convert(DecisionTreeClassifier(**options).fit(*rows.fit))
+    model = DecisionTreeClassifier(criterion="entropy", random_state=seed, **dict(case.size))
+    forest = bitvec.convert(model.fit(*rows.fit))
     start = time.process_time()
-    tried = ({"steps": 100},) if quick else recipes(len(rows.fit[0]))
+    tried = ({"steps": 100},) if options.quick else recipes(len(rows.fit[0]))
     results = [_retrained(forest, rows, seed, recipe) for recipe in tried]
     seconds = time.process_time() - start
     # The first of equals.
     best = max(range(len(results)), key=lambda number: results[number].score)
     result = results[best]
     before, after = (score_of(tree, rows.test) for tree in (forest, result.forest))
-    held_out = rounded(result.score - result.start_score)
     return [
         {
-            "part": "trees",
-            "case": case.name,
-            "data": case.data,
             "source": "DecisionTreeClassifier, entropy",
-            "moved": MOVED,
-            "measure": "accuracy",
-            "seed": seed,
-            "start": rounded(before),
-            "score": rounded(after),
-            "gain": rounded(gain(before, after, is_classifier=True)),
-            "held_out_start": rounded(result.start_score),
-            "held_out_gain": held_out,
+            **told(MOVED, result.forest, before, after, seconds),
+            "held_out_gain": result.score - result.start_score,
             "improved": result.improved,
-            "start_leaves": forest.n_leaves,
             "leaves_unpruned": forest.n_leaves,
-            "leaves": result.forest.n_leaves,
-            "parameters": parameters(result.forest),
-            "seconds": rounded(seconds),
             "recipe": best,
             "published": case.published,
         }

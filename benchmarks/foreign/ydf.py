@@ -1,16 +1,12 @@
 """YDF: leaf values of its boosted trees, fine-tuned in JAX and put back into the model.
 
-    python -m benchmarks.retrain.workers.of_ydf FOLDER
-
 Adam by optax at a few rates; the rows held out choose the rate and the epoch.
 """
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Final
 
 import jax
@@ -19,9 +15,8 @@ import numpy as np
 import optax
 import ydf
 
-from benchmarks.old_jobs import Array, write_answers
-from benchmarks.old_worker import serve
-from benchmarks.retrain.workers.job import Job, read
+from benchmarks.foreign.held_out import held_out_score
+from benchmarks.jobs import Array, Job, read
 
 RATES: Final = (1e-2, 1e-3, 1e-4)
 EPOCHS: Final = 10
@@ -35,18 +30,21 @@ def columns(X: Array) -> dict[str, Array]:
 
 def trained(job: Job) -> Any:
     """Return the source model; the rows held out stop its growth."""
-    task = ydf.Task.CLASSIFICATION if job.is_classifier else ydf.Task.REGRESSION
+    task = ydf.Task.CLASSIFICATION if job.facts["is_classifier"] else ydf.Task.REGRESSION
+    facts, rows = job.facts, job.rows
     learner = ydf.GradientBoostedTreesLearner(
-        label="y", task=task, num_trees=job.trees, random_seed=job.seed, num_threads=1
+        label="y", task=task, num_trees=facts["trees"], random_seed=facts["seed"], num_threads=1
     )
-    fit, held_out = (columns(X) | {"y": y} for X, y in (job.fit, job.held_out))
+    fit, held_out = (
+        columns(rows[f"{part}X"]) | {"y": rows[f"{part}y"]} for part in ("", "held_out_")
+    )
     return learner.train(fit, valid=held_out, verbose=0)
 
 
 def answers(job: Job, model: Any, X: Array) -> Array:
     """Return labels, or a regressor's numbers, as the library itself predicts them."""
     predicted = np.asarray(model.predict(columns(X)))
-    if not job.is_classifier:
+    if not job.facts["is_classifier"]:
         return predicted
     if predicted.ndim == 1:
         place = (predicted > 0.5).astype(int)
@@ -57,11 +55,11 @@ def answers(job: Job, model: Any, X: Array) -> Array:
 
 def loss_of(job: Job, model: Any, predict: Callable[..., Any]) -> Callable[..., Any]:
     """Return the loss of parameters on rows and targets."""
-    one_score = job.is_classifier and len(model.label_classes()) == 2
+    one_score = job.facts["is_classifier"] and len(model.label_classes()) == 2
 
     def loss(params: Any, rows: Any, target: Any) -> Any:
         raw = predict(rows, params)
-        if not job.is_classifier:
+        if not job.facts["is_classifier"]:
             return jnp.mean(jnp.square(raw.reshape(-1) - target))
         if one_score:
             return jnp.mean(optax.sigmoid_binary_cross_entropy(raw.reshape(-1), target))
@@ -70,19 +68,21 @@ def loss_of(job: Job, model: Any, predict: Callable[..., Any]) -> Callable[..., 
     return loss
 
 
-def main() -> dict[str, Any]:
+def run(folder: str) -> dict[str, Any]:
     """Run the job of a folder; return what is to be told of it."""
-    job = read(Path(sys.argv[1]))
+    job = read(folder)
+    given = job.rows
+    held_out_X, test = given["held_out_X"], given["test_X"]
     model = trained(job)
-    model.save(str(job.model))
-    predicted = {"start": answers(job, model, job.test)}
-    best = job.score(answers(job, model, job.held_out[0]))
+    model.save(str(job.path))
+    predicted = {"start": answers(job, model, test)}
+    best = held_out_score(job, answers(job, model, held_out_X))
     told: dict[str, Any] = {"start": {"held_out": best}}
     chosen: tuple[float, Any, dict[str, Any]] = best, None, {}
-    X, y = job.fit
+    X, y = given["X"], given["y"]
     rows = {name: jnp.asarray(values) for name, values in columns(X).items()}
     target = jnp.asarray(y)
-    if job.is_classifier:
+    if job.facts["is_classifier"]:
         # The library numbers classes by how often they occur.
         place = {int(name): number for number, name in enumerate(model.label_classes())}
         target = jnp.asarray([place[int(label)] for label in y])
@@ -100,22 +100,18 @@ def main() -> dict[str, Any]:
             return optax.apply_updates(params, updates), state
 
         params, state = tuned.params, optimizer.init(tuned.params)
-        drawn = np.random.default_rng(job.seed)
+        drawn = np.random.default_rng(job.facts["seed"])
         for epoch in range(EPOCHS):
             order = drawn.permutation(len(X))
             for at in range(0, len(order) - BATCH + 1, BATCH):
                 params, state = step(params, state, order[at : at + BATCH])
             model.update_with_jax_params(params)
-            held_out = job.score(answers(job, model, job.held_out[0]))
+            held_out = held_out_score(job, answers(job, model, held_out_X))
             if held_out > chosen[0]:
                 chosen = held_out, params, {"rate": rate, "epochs": epoch + 1}
     told["seconds"] = time.process_time() - start
     model.update_with_jax_params(tuned.params if chosen[1] is None else chosen[1])
-    predicted["hard"] = answers(job, model, job.test)
+    predicted["hard"] = answers(job, model, test)
     told["hard"] = {"held_out": chosen[0], "settings": chosen[2]}
-    write_answers(job.folder, **predicted)
+    job.answer(**predicted)
     return told
-
-
-if __name__ == "__main__":
-    serve(main)

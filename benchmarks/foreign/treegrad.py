@@ -1,25 +1,20 @@
 """treegrad: LightGBM's trees as a soft torch model that moves S's scales, b and v.
 
-    python -m benchmarks.retrain.workers.of_treegrad FOLDER
-
 Of a few step sizes and ends of the temperature, the rows held out choose one, for the soft model
 and for the hard one apart. The hard one routes by the signs of the trained margins.
 """
 
 from __future__ import annotations
 
-import sys
 import time
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import torch
 import treegrad
 
-from benchmarks.old_jobs import Array, write_answers
-from benchmarks.old_worker import serve
-from benchmarks.retrain.workers.job import Job, read
+from benchmarks.foreign.held_out import held_out_score
+from benchmarks.jobs import Array, Job, read
 
 SETTINGS: Final[tuple[dict[str, Any], ...]] = (
     {},  # its own: steps of 0.05, 1000 of them, batches of 32
@@ -48,7 +43,7 @@ def hard_scores(model: Any, X: Array) -> Array:
 
 def answers(job: Job, scores: Array) -> Array:
     """Return labels, or a regressor's numbers, of raw scores of (batch, n_outputs)."""
-    if not job.is_classifier:
+    if not job.facts["is_classifier"]:
         return scores[:, 0]
     return (scores[:, 0] > 0).astype(int) if scores.shape[1] == 1 else scores.argmax(axis=1)
 
@@ -64,39 +59,38 @@ def soft_scores(model: Any, X: Array) -> Array:
 
 def tuned(job: Job, source: Any, settings: dict[str, Any]) -> tuple[Any, float]:
     """Return the soft model of the source's trees, trained, and the CPU seconds it took."""
-    torch.manual_seed(job.seed)
+    torch.manual_seed(job.facts["seed"])
     source.autograd_config = settings
     source.is_partial = False  # or it goes on with the model that it trained last
     start = time.process_time()
-    source.partial_fit(*job.fit)
+    rows = job.rows
+    source.partial_fit(rows["X"], rows["y"])
     return source.model_, time.process_time() - start
 
 
-def main() -> dict[str, Any]:
+def run(folder: str) -> dict[str, Any]:
     """Run the job of a folder; return what is to be told of it."""
-    job = read(Path(sys.argv[1]))
+    job = read(folder)
+    facts, rows = job.facts, job.rows
+    test = rows["test_X"]
     torch.set_num_threads(1)
-    made = treegrad.TGDClassifier if job.is_classifier else treegrad.TGDRegressor
-    source = made(num_leaves=job.leaves, n_estimators=job.trees)
-    source.fit(*job.fit)
-    source.base_model_.booster_.save_model(job.model)
+    made = treegrad.TGDClassifier if job.facts["is_classifier"] else treegrad.TGDRegressor
+    source = made(num_leaves=facts["leaves"], n_estimators=facts["trees"])
+    source.fit(rows["X"], rows["y"])
+    source.base_model_.booster_.save_model(job.path)
     transferred, _ = tuned(job, source, UNTRAINED)
     predicted = {
-        "start": np.asarray(source.base_model_.predict(job.test)),
-        "transferred": answers(job, soft_scores(transferred, job.test)),
+        "start": np.asarray(source.base_model_.predict(test)),
+        "transferred": answers(job, soft_scores(transferred, test)),
     }
     told: dict[str, Any] = {"seconds": 0.0}
     for settings in SETTINGS:
         model, seconds = tuned(job, source, settings)
         told["seconds"] += seconds
         for kind, scores in (("soft", soft_scores), ("hard", hard_scores)):
-            held_out = job.score(answers(job, scores(model, job.held_out[0])))
+            held_out = held_out_score(job, answers(job, scores(model, rows["held_out_X"])))
             if kind not in told or held_out > told[kind]["held_out"]:
                 told[kind] = {"held_out": held_out, "settings": settings}
-                predicted[kind] = answers(job, scores(model, job.test))
-    write_answers(job.folder, **predicted)
+                predicted[kind] = answers(job, scores(model, test))
+    job.answer(**predicted)
     return told
-
-
-if __name__ == "__main__":
-    serve(main)

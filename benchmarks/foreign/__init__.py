@@ -1,0 +1,1 @@
+"""Programs for environments of other libraries: they import NumPy and that library only."""
