@@ -1,4 +1,4 @@
-"""What a command answers: one JSON object for a script, or lines for a person."""
+"""Output of a command: one JSON object for a script, or lines for a person."""
 
 from __future__ import annotations
 

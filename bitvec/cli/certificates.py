@@ -1,4 +1,4 @@
-"""Certificates as the commands make, write and show them."""
+"""Certificates in commands: made, written and shown."""
 
 from __future__ import annotations
 

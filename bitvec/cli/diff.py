@@ -1,4 +1,4 @@
-"""`bitvec diff`: what moved between two forests."""
+"""`bitvec diff`: report what changed between two forests."""
 
 from __future__ import annotations
 

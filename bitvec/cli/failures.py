@@ -1,4 +1,4 @@
-"""What goes wrong becomes one sentence on stderr and an exit status, never a traceback.
+"""Errors of a command as one sentence on stderr and an exit status, never a traceback.
 
 2 is wrong input (click's own usage errors are 2 already), 70 a bug (EX_SOFTWARE of sysexits.h), 130
 an interruption, 141 a reader that went away (128 + SIGPIPE).

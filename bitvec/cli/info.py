@@ -1,4 +1,4 @@
-"""`bitvec info`: what a person wants to know of a forest."""
+"""`bitvec info`: describe a forest, or draw one of its trees."""
 
 from __future__ import annotations
 

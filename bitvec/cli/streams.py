@@ -1,4 +1,4 @@
-"""The standard streams as a command needs them, open or not."""
+"""Standard streams, open or not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One tree as text: its questions, line by line, and its four arrays if they are small."""
+"""Drawing of a tree as text: its tests, line by line, and its four arrays if they are small."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a forest reads: how many columns, their names, and the category code books."""
+"""Inputs of a forest: the number of columns, their names, and the category code books."""
 
 from __future__ import annotations
 

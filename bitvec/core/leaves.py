@@ -1,4 +1,4 @@
-"""v: what the leaves hold."""
+"""v: the leaf vectors of a forest."""
 
 from __future__ import annotations
 

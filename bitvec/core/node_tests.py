@@ -1,4 +1,4 @@
-"""S, b and what else decides which way a row goes at a node.
+"""Node tests: S, b and the rules that decide a row's side at a node.
 
 Conventions, stated here and nowhere else:
 

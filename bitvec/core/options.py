@@ -1,4 +1,4 @@
-"""What a user hands in beside rows: numbers and names, checked before any work is done."""
+"""Checks of a user's options, numbers and names, before any work is done."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How leaf vectors become an answer: aggregate, base score, post-transform, classes."""
+"""Output of a forest: aggregate of leaf vectors, base score, post-transform, classes."""
 
 from __future__ import annotations
 

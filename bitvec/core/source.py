@@ -1,4 +1,4 @@
-"""Where a forest came from: what write-back, `apply` parity and explanations need."""
+"""Source of a forest: facts that write-back, leaf ids and explanations need."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What moved between two forests: `diff`."""
+"""Differences between two forests: `diff`."""
 
 from bitvec.differences.report import Diff, diff
 

@@ -1,4 +1,4 @@
-"""How two forests answer the same rows."""
+"""Comparison of the predictions of two forests for the same rows."""
 
 from __future__ import annotations
 

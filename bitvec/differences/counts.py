@@ -1,4 +1,4 @@
-"""What is counted in each of two forests, and which other parts of them differ."""
+"""Counts of the parts of two forests, and which other parts of them differ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which node and leaf of one forest is which of another."""
+"""Matching of the nodes and leaves of two forests."""
 
 from __future__ import annotations
 

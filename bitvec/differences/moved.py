@@ -1,4 +1,4 @@
-"""How far S, b, v, r and the base score moved, where two forests have a part in common."""
+"""Changes of S, b, v, r and the base score, where two forests have a part in common."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far the tests of paired nodes moved: S, b and r, and which nodes moved most."""
+"""Changes of the tests of matched nodes in S, b and r, and the nodes that changed most."""
 
 from __future__ import annotations
 

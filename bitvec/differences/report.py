@@ -1,4 +1,4 @@
-"""The report of what moved between two forests."""
+"""Report of the differences between two forests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is drawn for each tree or node: rows with replacement, and how many columns."""
+"""Random draws for each tree or node: rows with replacement, and the number of columns."""
 
 from __future__ import annotations
 

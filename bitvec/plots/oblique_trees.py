@@ -1,4 +1,4 @@
-"""A tree as it stands: θ of its nodes as images, or its nodes and what its leaves hold."""
+"""Plots of a tree: θ of its nodes as images, or its nodes with their leaves."""
 
 from __future__ import annotations
 

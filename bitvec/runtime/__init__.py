@@ -1,1 +1,1 @@
-"""What one does with a Forest: run it, relax and retrain it, export it."""
+"""Use of a Forest: predict, relax, retrain and export."""

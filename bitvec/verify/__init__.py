@@ -1,1 +1,1 @@
-"""Certificates: what answers for a model, rows that reach every node, and proofs."""
+"""Verification: oracles of models, rows that reach every node, proofs and certificates."""

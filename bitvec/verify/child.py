@@ -1,4 +1,4 @@
-"""The other end of `bitvec.verify.workers`: a process that answers questions over its pipes."""
+"""Child process of `bitvec.verify.workers`: it answers requests over its pipes."""
 
 from __future__ import annotations
 

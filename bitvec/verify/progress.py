@@ -1,4 +1,4 @@
-"""Progress on stderr: a bar where stderr is a terminal, else a line now and then."""
+"""Progress on stderr: a bar where stderr is a terminal, else a line at times."""
 
 from __future__ import annotations
 

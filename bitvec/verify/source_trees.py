@@ -1,4 +1,4 @@
-"""The trees of a model as its own library states them, node by node: what a proof compares with.
+"""Trees of a model as its own library states them, node by node, for proofs.
 
 A converter's `walker.py` reads them from the library's own dump or attributes and shares no code
 with the rest of the converter, so that one mistake cannot be made on both sides.

@@ -1,4 +1,4 @@
-"""Python processes that open files of strangers: isolated, limited, and the only ones started here.
+"""Child processes that open untrusted files: isolated and limited in time and memory.
 
 A library written in C++ believes what a file says; a damaged one may crash it, hang it, or have it
 ask for any amount of memory. So a *file* is opened by such a library in a child process, which

@@ -1,4 +1,4 @@
-"""CPT: the Convex Polytope Tree, whose nodes ask whether x lies in a soft polytope.
+"""CPT: the Convex Polytope Tree, whose nodes test whether x lies in a soft polytope.
 
 A node computes f(x) = 1 − exp(−g(x)), g(x) = sum over facets k of r_k · ln(1 + exp(β_k · [x; 1])).
 The set {f <= q} is convex. As f is 1 in floating point once g exceeds 37, g is compared with

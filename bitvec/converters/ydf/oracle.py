@@ -1,4 +1,4 @@
-"""Ask YDF itself about a model."""
+"""YDF's own predictions for a model."""
 
 from __future__ import annotations
 

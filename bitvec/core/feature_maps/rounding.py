@@ -1,4 +1,4 @@
-"""How far φ(x), summed in another order, may lie from the reference's.
+"""Bounds on the distance of φ(x), summed in another order, from the reference's.
 
 A sum of n products and a bias, each rounded, is within γ = (n + 2)·u / (1 − (n + 2)·u) of the sum
 of magnitudes of its true value in every order, with fused multiply-adds or without, u the unit

@@ -1,1 +1,1 @@
-"""Computations as plain data: what the ONNX forms are written as before a file is made of them."""
+"""Computations as plain data, in which ONNX forms are written before a file is made of them."""

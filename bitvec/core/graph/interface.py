@@ -1,4 +1,4 @@
-"""What the caller of an exported graph hands in and gets back, and the versions it has."""
+"""Inputs, outputs and versions of an exported graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the exit leaves of a row add up to, in the source's order and dtype."""
+"""Sums of the exit leaves of a row, in the source's order and dtype."""
 
 from __future__ import annotations
 

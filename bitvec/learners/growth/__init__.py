@@ -1,1 +1,1 @@
-"""What End-to-End Decision Trees and Convex Polytope Trees share: growth by trained stumps."""
+"""Growth by trained stumps, shared by End-to-End Decision Trees and Convex Polytope Trees."""

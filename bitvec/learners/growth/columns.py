@@ -1,4 +1,4 @@
-"""Which columns a node reads: as many at random, or the pixels of a random patch of an image."""
+"""Columns that a node reads: a number of random ones, or the pixels of a random patch."""
 
 from __future__ import annotations
 

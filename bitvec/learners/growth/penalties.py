@@ -1,4 +1,4 @@
-"""What is added to the loss of stumps: a prior of facets, and the roughness of weights."""
+"""Penalties on the loss of stumps: a prior of facets, and the roughness of weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""After growth: all nodes and leaves of a tree refined together, by `bitvec.retrain`."""
+"""Refinement after growth: all nodes and leaves trained together, by `bitvec.retrain`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Networks that nodes may ask: an MLP, the paper's CNN, or a torch module of the user's."""
+"""Networks as splits: an MLP, the paper's CNN, or a torch module of the user's."""
 
 from __future__ import annotations
 

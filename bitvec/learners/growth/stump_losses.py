@@ -1,4 +1,4 @@
-"""What stumps minimise: impurity, or minus the likelihood, directly or by EM.
+"""Losses of stumps: impurity, or minus the likelihood, directly or by EM.
 
 All take γ · margin of blocks of rows and return one loss for each restart and node, a mean over the
 node's weight. A loss is shared by all stumps of a level and knows nothing of what their nodes ask.

@@ -1,4 +1,4 @@
-"""What a node asks: the protocols that linear and polytope nodes fill in, and nothing else does."""
+"""Protocols of a node's test, implemented by linear and polytope nodes only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a tree is grown for: labels, whose entropy falls, or values, whose squared error falls.
+"""Targets of growth: labels, whose entropy falls, or values, whose squared error falls.
 
 A target says the same thing twice: exactly, in float64, for thresholds and stop rules, and softly,
 in torch, for training. Both speak of sums over rows, one per side of a split.

@@ -1,4 +1,4 @@
-"""Where the density of each training row changes: the events that a split scan walks along.
+"""Events, where the density of a training row changes: a split scan passes over them.
 
 Around each value x_ij lies a density of x'_ij = x_ij + H_ij · u, where u has the piecewise-constant
 density of the feature's kernel. Its density changes at x_ij + H_ij · edge, for each edge. These

@@ -1,4 +1,4 @@
-"""What callers hand in, checked."""
+"""Checks of the options of TAO."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trees to start from: CART, oblique CART, random complete trees, and trees that are there."""
+"""Trees to start from: CART, oblique CART, random complete trees, and given trees."""
 
 from __future__ import annotations
 

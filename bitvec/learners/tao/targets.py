@@ -1,4 +1,4 @@
-"""What a forest is refined towards, and how its trees' vectors become its answer."""
+"""Targets of a refinement, and the sum of a forest's trees into its prediction."""
 
 from __future__ import annotations
 

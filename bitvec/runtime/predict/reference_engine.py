@@ -1,4 +1,4 @@
-"""The equation itself as an engine: slow, and what every other engine is held to."""
+"""Engine of the equation itself: slow, and the oracle of every other engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Certificates: what was compared with what, on which rows, and what came of it."""
+"""Certificates: the two sides of a comparison, its rows and its result."""
 
 from bitvec.verify.certificates.certificate import Certificate
 from bitvec.verify.certificates.comparing import compare

@@ -1,4 +1,4 @@
-"""A fingerprint of everything in a forest that decides its answers."""
+"""Digest of everything in a forest that decides its predictions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a comparison stands on: sizes that fit, rows that both accept, ids, a bound on rounding."""
+"""Conditions of a comparison: sizes that fit, rows that both accept, ids, a bound on rounding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one data frame has shown of a forest and its source."""
+"""Result of comparing a forest and its source on one data frame."""
 
 from __future__ import annotations
 

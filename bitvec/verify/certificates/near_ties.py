@@ -1,4 +1,4 @@
-"""Rows that another order of the sums in a feature map may send another way."""
+"""Rows that another order of the sums in a feature map may send to another leaf."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the columns of a probing row come from that its node leaves open."""
+"""Values of the columns of a probing row that its node leaves open."""
 
 from __future__ import annotations
 

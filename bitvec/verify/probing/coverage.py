@@ -1,4 +1,4 @@
-"""What rows have shown at each node of a forest, against what they could."""
+"""Coverage: outcomes that rows have shown at each node, against those that are possible."""
 
 from __future__ import annotations
 

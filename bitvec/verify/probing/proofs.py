@@ -1,4 +1,4 @@
-"""Proofs that no row comes by a node below tests of several columns, or rows that do.
+"""Proofs that no row reaches a node below tests of several columns, or rows that do.
 
 The path's tests of one column bound a box, and those of several columns are settled within it.
 """

@@ -1,4 +1,4 @@
-"""What the path to each node admits: per column a set of values, and whether it may be missing.
+"""Regions of nodes: per column a set of values on the path, and whether it may be missing.
 
 The usual test sends one upper interval of values right (with a negative weight, left), so its paths
 admit one interval per node and column. Every other axis-aligned test (set, equal, a missing rule

@@ -1,4 +1,4 @@
-"""What one side of a test of several columns implies in a box, as linear inequalities.
+"""Linear inequalities that one side of a test of several columns implies in a box.
 
 A side is a sum of linear and softplus terms that must be large enough. Softplus is convex: where it
 helps the sum it lies below its chord, where it hurts above its tangents. A chord is as tight as the

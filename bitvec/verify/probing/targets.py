@@ -1,4 +1,4 @@
-"""What is to be seen at each node: the outcomes of its test, and values at which it could err."""
+"""Targets of probing at each node: outcomes of its test, and values at which it could err."""
 
 from __future__ import annotations
 

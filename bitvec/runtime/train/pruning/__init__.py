@@ -1,4 +1,4 @@
-"""What no row needs: branches that nothing reaches and subtrees of equal leaves."""
+"""Pruning of branches that no row reaches and of subtrees of equal leaves."""
 
 from bitvec.runtime.train.pruning.prune import PruneResult, prune
 

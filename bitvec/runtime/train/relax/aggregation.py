@@ -1,4 +1,4 @@
-"""How the trees' vectors become raw scores."""
+"""Aggregation of the trees' vectors into raw scores."""
 
 from __future__ import annotations
 

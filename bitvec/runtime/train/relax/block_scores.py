@@ -1,4 +1,4 @@
-"""What runs of trees add to the raw scores, run by run."""
+"""Contributions of runs of trees to the raw scores, run by run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a soft forest back to a hard one, in the units and the dtype of inference."""
+"""Hardening of a soft forest, in the units and the dtype of inference."""
 
 from __future__ import annotations
 

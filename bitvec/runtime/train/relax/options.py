@@ -1,4 +1,4 @@
-"""What a user hands in to relax a forest, beside rows; see `bitvec.core.options`."""
+"""Checks of a relaxation's options; see `bitvec.core.options`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where nodes and leaves stand level by level, and sums along the paths from root to leaf.
+"""Positions of nodes and leaves by level, and sums along the paths from root to leaf.
 
 Level by level a sum along all paths costs one addition per node and row, where a product with the
 dense D or B costs one per leaf, node and row.

@@ -1,4 +1,4 @@
-"""Which forests can be relaxed."""
+"""Check that a forest can be relaxed."""
 
 from __future__ import annotations
 

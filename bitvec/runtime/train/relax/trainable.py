@@ -1,4 +1,4 @@
-"""What of a soft forest may move, node by node and leaf by leaf."""
+"""Selection of the trainable parts of a soft forest, node by node and leaf by leaf."""
 
 from __future__ import annotations
 

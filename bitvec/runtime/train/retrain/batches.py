@@ -1,4 +1,4 @@
-"""Where the rows of each step come from: arrays in memory, or a loader of batches."""
+"""Batches of rows for each step: from arrays in memory, or from a loader."""
 
 from __future__ import annotations
 

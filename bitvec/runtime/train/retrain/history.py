@@ -1,4 +1,4 @@
-"""What was seen on the way of a retraining."""
+"""History of the evaluations of a retraining."""
 
 from __future__ import annotations
 

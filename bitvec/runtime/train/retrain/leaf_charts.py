@@ -1,4 +1,4 @@
-"""Coordinates for leaf vectors, and the pull toward the old ones, each strictly convex."""
+"""Coordinates of leaf vectors, and the pull towards the old ones, each strictly convex."""
 
 from __future__ import annotations
 

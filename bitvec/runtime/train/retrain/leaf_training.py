@@ -1,4 +1,4 @@
-"""Offers of new leaves for the tests as they are."""
+"""New leaf vectors for unchanged tests, as candidates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a forest is trained towards: a differentiable loss, and the score that counts."""
+"""Objective of training: a differentiable loss, and the score by which forests are chosen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long, how fast and how steeply to train."""
+"""Recipe of a training: its length, rates and steepness."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked of the parameters beside a small loss: few features, small numbers, smooth rows."""
+"""Penalties on parameters: few features, small numbers, smooth rows."""
 
 from __future__ import annotations
 

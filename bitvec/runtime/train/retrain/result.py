@@ -1,4 +1,4 @@
-"""What retraining returns."""
+"""Result of a retraining."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How steepness rises and learning rates fall on the way."""
+"""Schedules of the steepness, which rises, and the learning rate, which falls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The promise of retraining: a hard forest is taken only if it is clearly better on validation."""
+"""Selection of the hard forest: one is taken only if it is clearly better on validation rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a forest is trained towards, read from what a caller hands in."""
+"""Targets of training, read from labels, values or a loader."""
 
 from __future__ import annotations
 

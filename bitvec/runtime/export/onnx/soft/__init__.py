@@ -1,4 +1,4 @@
-"""Soft models as ONNX: relaxed forests, kernels, and forests that a feature map stands before."""
+"""Soft models as ONNX: relaxed forests, kernels, and forests behind a feature map."""
 
 from bitvec.runtime.export.onnx.soft.soft_form import forest_to_onnx, to_onnx
 

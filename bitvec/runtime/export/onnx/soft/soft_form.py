@@ -1,4 +1,4 @@
-"""The ONNX form `soft`: a relaxed forest as it is, and forests that a feature map stands before.
+"""The ONNX form `soft`: a relaxed forest as it is, and forests behind a feature map.
 
 The computation is a torch module that torch's own exporter traces. Its answers are operators of
 `bitvec.core.graph.answers`, as in every other form.
