@@ -18,6 +18,7 @@ from bitvec.core.forest import Forest
 from bitvec.core.output import PostTransform
 from bitvec.errors import MissingLibraryError, UnsupportedModelError
 from bitvec.files import dumps, loads
+from bitvec.learners.parameters import estimator, parameter
 from bitvec.runtime.predict.predictor import Predictor, compile
 
 try:
@@ -27,12 +28,12 @@ except ImportError as error:
     raise MissingLibraryError("scikit-learn", "sklearn", "as_estimator") from error
 
 
+@estimator
 class ConvertedModel(BaseEstimator):  # type: ignore[misc]
-    """The estimator that both tasks share; see `as_estimator`."""
+    """Base of the classifier and the regressor; see `as_estimator`."""
 
-    def __init__(self, forest: Forest, *, n_jobs: int | None = None) -> None:
-        self.forest = forest
-        self.n_jobs = n_jobs
+    forest: Forest = parameter("The forest that predicts.", kw_only=False)
+    n_jobs: int | None = parameter("Threads, 1 if not given, all cores if −1.", default=None)
 
     @property
     def n_features_in_(self) -> int:
@@ -97,6 +98,7 @@ def _has_decision(estimator: Any) -> bool:
     return output.post_transform is not PostTransform.IDENTITY or output.labels_from_raw
 
 
+@estimator
 class ConvertedClassifier(ClassifierMixin, ConvertedModel):  # type: ignore[misc]
     """A converted classifier; made by `as_estimator`."""
 
@@ -117,6 +119,7 @@ class ConvertedClassifier(ClassifierMixin, ConvertedModel):  # type: ignore[misc
         return self._predictor().decision_function(X)
 
 
+@estimator
 class ConvertedRegressor(RegressorMixin, ConvertedModel):  # type: ignore[misc]
     """A converted regressor; made by `as_estimator`."""
 

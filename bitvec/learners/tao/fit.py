@@ -205,7 +205,8 @@ def fit_tao(
         raise InputError(f"`depth` must lie in 0 ... {DEEPEST}, got {depth}.")
     for name, value in {"oblique": oblique, "monotone": monotone, "prune": prune}.items():
         options.flag(name, value)
-    options.positive("ridge", ridge, or_zero=True)
+    ridge = options.positive("ridge", ridge, or_zero=True)
+    lambda_ = options.positive("lambda_", lambda_)
     options.whole("max_iter", max_iter, least=0)
     options.whole("restarts", restarts)
     options.whole("seed", seed, least=0)

@@ -93,8 +93,7 @@ class TAOClassifier(NativeClassifier, TAOEstimator):
 
     def _options(self, weight: Array) -> dict[str, Any]:
         options.positive("smoothing", self.smoothing, or_zero=True)
-        own = {"n_classes": self.classes_.size, "cost": self.cost}
-        return super()._options(weight) | own
+        return super()._options(weight) | {"n_classes": self.classes_.size}
 
     def _told(self, result: TAOResult) -> TAO:
         named = replace(result.tree, classes=forest_labels(self.classes_))
@@ -134,11 +133,6 @@ class TAORegressor(NativeRegressor, TAOEstimator):
 
     def _target(self, y: Any) -> Float64[Array, "n_rows n_outputs"]:
         return values(y)
-
-    def _options(self, weight: Array) -> dict[str, Any]:
-        ridge = options.positive("ridge", self.ridge, or_zero=True)
-        own = {"leaves": self.leaves, "ridge": ridge}
-        return super()._options(weight) | own
 
     def _told(self, result: TAOResult) -> TAO:
         return result.tree

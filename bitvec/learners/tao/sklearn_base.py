@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from inspect import signature
 from typing import Any, Literal, Self
 
 from bitvec.converters.native.tao import TAO
@@ -100,12 +101,7 @@ class TAOEstimator(NativeEstimator):
             If X or y is what scikit-learn's checks refuse, NaN for one.
         """
         X, target, weight = self._training(X, y, sample_weight)
-        chosen = self._options(weight) | {
-            "oblique": self.oblique,
-            "penalty": self.penalty,
-            "lambda_": options.positive("lambda_", self.lambda_),
-        }
-        return self._keep(fit_tao(X, target, **chosen))
+        return self._keep(fit_tao(X, target, **self._options(weight)))
 
     def path(self, X: Any, y: Any, lambdas: Any, sample_weight: Any = None) -> tuple[Any, ...]:
         """Fit sparse oblique trees for rising penalties, each started from the one before.
@@ -131,8 +127,11 @@ class TAOEstimator(NativeEstimator):
         """
         base = clone(self).set_params(oblique=True, penalty="l1")
         Z, target, weight = base._training(X, y, sample_weight)
+        chosen = base._options(weight)
+        for name in ("oblique", "penalty", "lambda_"):
+            del chosen[name]
         fitted = []
-        for point in tao_path(Z, target, lambdas, **base._options(weight)):
+        for point in tao_path(Z, target, lambdas, **chosen):
             model = clone(base).set_params(lambda_=point.lambda_)
             model._training(X, y, sample_weight)
             fitted.append(model._keep(point.result))
@@ -149,27 +148,19 @@ class TAOEstimator(NativeEstimator):
         raise NotImplementedError
 
     def _options(self, weight: Array) -> dict[str, Any]:
-        """Return what `fit_tao` and `tao_path` both take."""
+        """Return the arguments of `fit_tao`, most of which have the names of parameters."""
+        own = self.get_params(deep=False)
+        same = {name: own[name] for name in signature(fit_tao).parameters if name in own}
         start: Any = self.start
-        for name in ("oblique", "monotone", "prune"):
-            options.flag(name, getattr(self, name))
         if isinstance(start, str) and start == "auto":
             start = "random" if self.oblique else "cart"
         depth = options.whole("max_depth", self.max_depth)
         if depth > DEEPEST:
             raise InputError(f"`max_depth` must be at most {DEEPEST}, got {depth}.")
-        if self.tol is not None:
-            options.positive("tol", self.tol, or_zero=True)
-        return {
+        return same | {
             "depth": depth,
             "start": start,
             "sample_weight": weight,
-            "C": options.positive("C", self.C),
-            "monotone": self.monotone,
-            "tol": self.tol,
-            "max_iter": options.whole("max_iter", self.max_iter, least=0),
-            "prune": self.prune,
-            "restarts": options.whole("restarts", self.restarts),
             "seed": self._seed(),
             "n_jobs": 1 if self.n_jobs is None else self.n_jobs,
             "progress": _printed(float(weight.sum())) if self.verbose else None,
