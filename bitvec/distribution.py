@@ -9,7 +9,6 @@ from __future__ import annotations
 import platform
 import re
 import sys
-from importlib import metadata
 from typing import Final
 
 NAME: Final = "bitvec-trees"
@@ -19,6 +18,8 @@ MACHINE_IN: Final = re.compile(r"""platform_machine in ["']([^"']*)["']""")
 
 def version() -> str:
     """Return the version that is installed."""
+    from importlib import metadata  # which takes longer to import than all of click
+
     return metadata.version(NAME)
 
 
@@ -35,6 +36,8 @@ def install_command(extra: str) -> str:
 
 def left_out(library: str) -> bool:
     """Tell whether a marker of the requirements leaves a library out on this machine."""
+    from importlib import metadata
+
     try:
         requirements = metadata.requires(NAME) or []
     except metadata.PackageNotFoundError:

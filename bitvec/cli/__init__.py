@@ -2,5 +2,17 @@
 
 from __future__ import annotations
 
-from bitvec.cli.program import main as main
-from bitvec.cli.program import program as program
+
+def main() -> None:
+    """Run the command line; an interruption is one line from the first import on."""
+    try:
+        from bitvec.cli.program import run
+
+        run()
+    except KeyboardInterrupt:
+        import sys
+
+        from bitvec.cli.streams import HALTED, INTERRUPTED
+
+        print(f"Error: {HALTED}", file=sys.stderr)
+        sys.exit(INTERRUPTED)

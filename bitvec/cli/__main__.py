@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from bitvec.cli.program import main
+from bitvec.cli import main
 
 main()

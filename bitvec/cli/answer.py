@@ -1,15 +1,12 @@
-"""Output of a command: one JSON object for a script, or lines for a person."""
+"""Output of a command: one JSON object for a script, or lines that a terminal may show."""
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import click
-
-from bitvec.cli.text import plain
 
 
 def json_value(value: Any) -> Any:
@@ -27,6 +24,8 @@ def json_value(value: Any) -> Any:
 
 def print_json(answer: Mapping[str, Any]) -> None:
     """Print one JSON object on stdout."""
+    import json
+
     click.echo(json.dumps(json_value(answer), allow_nan=False))
 
 
@@ -49,3 +48,24 @@ def count(number: int, thing: str) -> str:
     """
     plural = {"leaf": "leaves", "class": "classes"}.get(thing, f"{thing}s")
     return f"{number:,} {thing if number == 1 else plural}"
+
+
+def plain(text: str) -> str:
+    """Return text on one line, with control characters (colours, cursor moves) made visible.
+
+    >>> plain("a\\n  b \\x1b[31m")
+    'a b \\\\x1b[31m'
+    """
+    line = " ".join(text.split())
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
+
+
+def number(value: float) -> str:
+    """Return a number in few characters: whole numbers in full, others with six digits.
+
+    >>> number(3.0), number(0.1234567), number(1234567.0)
+    ('3', '0.123457', '1234567')
+    """
+    if float(value).is_integer() and abs(value) < 1e15:
+        return str(int(value))
+    return f"{float(value):.6g}"

@@ -10,8 +10,7 @@ from typing import Any
 import click
 
 from bitvec import api
-from bitvec.cli.answer import print_json
-from bitvec.cli.text import plain
+from bitvec.cli.answer import plain, print_json
 from bitvec.core.forest import Forest
 from bitvec.verify.certificates import Certificate
 from bitvec.verify.progress import progress
@@ -49,12 +48,6 @@ def compare(
 def beside(path: Path) -> Path:
     """Return where the certificate of a file is kept."""
     return path.with_name(f"{path.name}.certificate.json")
-
-
-def write(certificate: Certificate, path: Path) -> Path:
-    """Write a certificate and return the path."""
-    certificate.save(path)
-    return path
 
 
 def show(certificate: Certificate, *, as_json: bool) -> None:

@@ -6,22 +6,22 @@ from pathlib import Path
 
 import click
 
+from bitvec.cli.given_files import open_forest, read_rows, readable, writable
 from bitvec.cli.options import (
     PATH,
-    debug_option,
+    as_command,
+    data_option,
+    forest_argument,
     header_option,
-    json_option,
+    out_option,
     seed_option,
     values_only_option,
 )
-from bitvec.cli.paths import open_forest, readable, writable
-from bitvec.cli.rows import read_rows
 from bitvec.errors import InputError
 
 
-@debug_option
-@click.command("certify", short_help="Prove that a forest equals its source.")
-@click.argument("path", metavar="FOREST|MODEL", type=PATH)
+@as_command("certify", "Prove that a forest equals its source.")
+@forest_argument
 @click.option(
     "--model",
     type=PATH,
@@ -35,15 +35,10 @@ from bitvec.errors import InputError
     help="An .onnx or .ort file that FOREST was exported to. It runs in onnxruntime, whatever its "
     "target is, as the certificate then says; of a C header use `bitvec export --certify`.",
 )
-@click.option("--data", type=PATH, metavar="DATA", help="Rows to compare on as well.")
+@data_option(help="Rows to compare on as well.")
 @header_option
-@click.option(
-    "-o",
-    "--out",
-    "target",
-    type=PATH,
-    metavar="CERT",
-    help="Write the certificate to CERT, a .json file; replaced if it exists.",
+@out_option(
+    metavar="CERT", help="Write the certificate to CERT, a .json file; replaced if it exists."
 )
 @click.option(
     "--again",
@@ -51,9 +46,8 @@ from bitvec.errors import InputError
     metavar="CERT",
     help="Make the comparison of this certificate again, and fail if it finds something else.",
 )
-@seed_option("the built rows")
+@seed_option(help="Of the built rows.")
 @values_only_option
-@json_option
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -62,7 +56,7 @@ def command(
     artefact: Path | None,
     data: Path | None,
     header: bool | None,
-    target: Path | None,
+    out: Path | None,
     again: Path | None,
     seed: int,
     allow_values_only: bool,
@@ -104,16 +98,16 @@ def command(
             f"{artefact} must be an .onnx file to be certified here, got a C header: run `bitvec "
             f"export {path} -o {artefact} --certify`, which writes it anew, compiles and runs it."
         )
-    if target is not None:
+    if out is not None:
         inputs = tuple(p for p in (path, other, data) if p is not None)
-        writable(target, (".json",), replace=True, inputs=inputs)
+        writable(out, (".json",), replace=True, inputs=inputs)
     from bitvec.cli import certificates
     from bitvec.verify.certificates import load
 
     before = None if again is None else load(readable(again))
     seed = seed if before is None else before.seed
     forest = open_forest(path)
-    rows = None if data is None else read_rows(data, forest, header)
+    rows = read_rows(data, forest, header)
     certificate = certificates.compare(
         forest,
         other,
@@ -124,8 +118,8 @@ def command(
         allow_values_only=allow_values_only,
         quiet=as_json,
     )
-    if target is not None:
-        certificates.write(certificate, target)
+    if out is not None:
+        certificate.save(out)
     certificates.show(certificate, as_json=as_json)
     changes = () if before is None else before.changes(certificate)
     if "rows_digest" in changes:

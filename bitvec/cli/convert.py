@@ -6,39 +6,27 @@ from pathlib import Path
 
 import click
 
-from bitvec.cli.options import PATH, debug_option, json_option, values_only_option
-from bitvec.cli.paths import readable, writable
+from bitvec.cli.given_files import readable, writable
+from bitvec.cli.options import PATH, as_command, certify_option, out_option, values_only_option
 from bitvec.errors import InputError
 
 FOREST = ".safetensors"
 
 
-@debug_option
-@click.command("convert", short_help="Convert a model file into a forest file.")
+@as_command("convert", "Convert a model file into a forest file.")
 @click.argument("model", metavar="MODEL", type=PATH)
-@click.option(
-    "-o",
-    "--out",
-    "target",
-    type=PATH,
-    metavar="OUT",
-    help="The forest file; by default MODEL's name with .safetensors, in this directory.",
-)
+@out_option(help="The forest file; by default MODEL's name with .safetensors, in this directory.")
 @click.option("--force", is_flag=True, help="Replace OUT if it exists.")
-@click.option(
-    "--certify",
-    "proves",
-    is_flag=True,
+@certify_option(
     help="Compare the forest with MODEL first, and write it only if it passes, with its proof "
-    "OUT.certificate.json.",
+    "OUT.certificate.json."
 )
 @values_only_option
-@json_option
 @click.pass_context
 def command(
     ctx: click.Context,
     model: Path,
-    target: Path | None,
+    out: Path | None,
     force: bool,
     proves: bool,
     allow_values_only: bool,
@@ -71,7 +59,7 @@ def command(
             f"{model} is a forest file already: see `bitvec info` and `bitvec export`."
         )
     target = writable(
-        target or Path(f"{model.stem}{FOREST}"), (FOREST,), replace=force, inputs=(model,)
+        out or Path(f"{model.stem}{FOREST}"), (FOREST,), replace=force, inputs=(model,)
     )
     from bitvec import api, files
     from bitvec.cli import certificates
@@ -100,8 +88,7 @@ def command(
         "outputs": forest.n_outputs,
     }
     if certificate is not None:
-        certificates.write(certificate, certificates.beside(target))
-        facts["certificate"] = str(certificates.beside(target))
+        facts["certificate"] = str(certificate.save(certificates.beside(target)))
     if as_json:
         print_json(facts)
         return

@@ -6,23 +6,15 @@ from pathlib import Path
 
 import click
 
-from bitvec.cli.options import PATH, debug_option, header_option, json_option
-from bitvec.cli.paths import open_forest
-from bitvec.cli.rows import read_rows
+from bitvec.cli.given_files import open_forest, read_rows
+from bitvec.cli.options import PATH, as_command, data_option, header_option
 
 
-@debug_option
-@click.command("diff", short_help="Say what moved between two forests.")
+@as_command("diff", "Say what moved between two forests.")
 @click.argument("before", metavar="BEFORE", type=PATH)
 @click.argument("after", metavar="AFTER", type=PATH)
-@click.option(
-    "--data",
-    type=PATH,
-    metavar="DATA",
-    help="Rows on which exit leaves and answers are compared as well.",
-)
+@data_option(help="Rows on which exit leaves and answers are compared as well.")
 @header_option
-@json_option
 def command(
     before: Path, after: Path, data: Path | None, header: bool | None, as_json: bool
 ) -> None:
@@ -37,7 +29,7 @@ def command(
     from bitvec.cli.answer import print_json
 
     first, second = open_forest(before), open_forest(after)
-    X = None if data is None else read_rows(data, first, header)
+    X = read_rows(data, first, header)
     report = bitvec.diff(first, second, X)
     if as_json:
         print_json(report.as_dict())

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from bitvec.cli.options import PATH, debug_option, json_option, values_only_option
-from bitvec.cli.paths import open_forest, writable
+from bitvec.cli.given_files import open_forest, writable
+from bitvec.cli.options import (
+    PATH,
+    as_command,
+    certify_option,
+    forest_argument,
+    out_option,
+    values_only_option,
+)
 
 if TYPE_CHECKING:
     from bitvec.core.forest import Forest
@@ -23,16 +29,10 @@ TARGETS = (
 )  # fmt: skip
 
 
-@debug_option
-@click.command("export", short_help="Write a forest as ONNX, C, a web page or a library's model.")
-@click.argument("path", metavar="FOREST|MODEL", type=PATH)
-@click.option(
-    "-o",
-    "--out",
-    "target_path",
-    type=PATH,
+@as_command("export", "Write a forest as ONNX, C, a web page or a library's model.")
+@forest_argument
+@out_option(
     required=True,
-    metavar="OUT",
     help="The file, named .onnx, .ort (onnxruntime's own format), .h (C), .ubj or .json (xgboost), "
     ".txt (LightGBM), .tl (treelite), .skops (scikit-learn) or .pt2 (torch.export); replaced if it "
     "exists. Of --to web a directory.",
@@ -98,10 +98,7 @@ TARGETS = (
 @click.option(
     "--tree", type=click.IntRange(min=0), help="Of --to web: the tree that the page shows first."
 )
-@click.option(
-    "--certify",
-    "proves",
-    is_flag=True,
+@certify_option(
     help="Compare OUT with the forest, and write OUT.certificate.json. A C header is compiled and "
     "run for that, a library's model runs in its library, .pt2 in torch, and ONNX in onnxruntime; "
     "for the target openvino in OpenVINO where that is installed. Other targets are not run, as "
@@ -109,13 +106,12 @@ TARGETS = (
     "without --leaves: see --allow-values-only.",
 )
 @values_only_option
-@json_option
 @click.pass_context
 def command(
     ctx: click.Context,
     /,
     path: Path,
-    target_path: Path,
+    out: Path,
     proves: bool,
     allow_values_only: bool,
     as_json: bool,
@@ -137,40 +133,39 @@ def command(
         bitvec export retrained.safetensors -o model.ubj --certify
     """
     from bitvec.cli import certificates
-    from bitvec.cli.answer import print_json
+    from bitvec.cli.answer import plain, print_json
     from bitvec.cli.summary import size_text
-    from bitvec.cli.text import plain
 
-    kind = _kind(target_path, given.pop("format_"), path)
+    kind = _kind(out, given.pop("format_"), path)
     options = _options(kind, given)
     if proves:
         _require_comparable(kind, options)
     forest = open_forest(path)
     if kind == "web":
-        _page(forest, target_path, options, as_json=as_json)
+        _page(forest, out, options, as_json=as_json)
         return
-    facts = _written(forest, target_path, kind, options)
-    facts = {"file": str(target_path), "bytes": target_path.stat().st_size, **facts}
+    facts = _written(forest, out, kind, options)
+    facts = {"file": str(out), "bytes": out.stat().st_size, **facts}
     lines = facts.pop("lines")
     certificate = None
     if proves:
-        other: Any = target_path
+        other: Any = out
         if kind == "c":
             from bitvec.runtime.export.c.compiled import oracle_of
 
-            other = oracle_of(target_path, classes=forest.output.classes)
+            other = oracle_of(out, classes=forest.output.classes)
         elif kind == "torch":
             from bitvec.runtime.export import torch_programs
 
-            other = torch_programs.oracle_of(target_path)
+            other = torch_programs.oracle_of(out)
         elif options.get("target") == "openvino" and find_spec("openvino") is not None:
             from bitvec.runtime.export.onnx.openvino import certified
 
-            other = certified(target_path)
+            other = certified(out)
         certificate = certificates.compare(
             forest, other, exported=True, allow_values_only=allow_values_only, quiet=as_json
         )
-        proof = certificates.write(certificate, certificates.beside(target_path))
+        proof = certificate.save(certificates.beside(out))
         facts |= {
             "certificate": str(proof),
             "passed": certificate.passed,
@@ -179,7 +174,7 @@ def command(
     if as_json:
         print_json({"certificate": None, **facts})
     else:
-        click.echo(f"{path} -> {target_path} ({size_text(target_path.stat().st_size)})")
+        click.echo(f"{path} -> {out} ({size_text(out.stat().st_size)})")
         for line in lines:
             click.echo(f"  {plain(line)}")
         if certificate is not None:
@@ -188,15 +183,15 @@ def command(
         ctx.exit(1)
 
 
-def _kind(target_path: Path, to: str | None, path: Path) -> str:
+def _kind(out: Path, to: str | None, path: Path) -> str:
     """Return what is to be written, after a look at where."""
     from bitvec.runtime.export.writing import SUFFIXES, target_of
 
     if to == "web":
         return to
-    kind = None if to is None else target_of(target_path, to)  # type: ignore[arg-type]
-    writable(target_path, SUFFIXES, replace=True, inputs=(path,))
-    return kind or target_of(target_path, None)
+    kind = None if to is None else target_of(out, to)  # type: ignore[arg-type]
+    writable(out, SUFFIXES, replace=True, inputs=(path,))
+    return kind or target_of(out, None)
 
 
 def _options(kind: str, given: dict[str, Any]) -> dict[str, Any]:
@@ -241,9 +236,7 @@ def _names(outputs: str) -> list[str]:
     return [name.strip() for name in outputs.split(",")]
 
 
-def _written(
-    forest: Forest, target_path: Path, kind: str, options: dict[str, Any]
-) -> dict[str, Any]:
+def _written(forest: Forest, out: Path, kind: str, options: dict[str, Any]) -> dict[str, Any]:
     """Write the file, and return what is to be told of it."""
     from bitvec.runtime.export import exports
 
@@ -251,19 +244,19 @@ def _written(
         from bitvec.runtime.export.c import to_c
 
         source = to_c(forest, **options)
-        source.save(target_path)
+        source.save(out)
         return {"estimate": str(source.estimate), "lines": [f"estimate: {source.estimate}"]}
     if kind != "onnx":
-        exports.export(forest, target_path, to=kind)  # type: ignore[arg-type]
+        exports.export(forest, out, to=kind)  # type: ignore[arg-type]
         return {"lines": []}
     if "outputs" in options:
         options["outputs"] = _names(options["outputs"])
     if "version" in options:
         options["version"] = int(options["version"])
-    exports.export(forest, target_path, to="onnx", **options)
+    exports.export(forest, out, to="onnx", **options)
     from bitvec.runtime.export.onnx.description import describe, line
 
-    facts = describe(target_path)
+    facts = describe(out)
     assert facts is not None
     told = facts.pop("metadata")
     facts |= {name: told.get(name, "") for name in ("instead_of", "settings")}
@@ -273,18 +266,20 @@ def _written(
     return {**facts, "lines": lines}
 
 
-def _page(forest: Forest, target_path: Path, options: dict[str, Any], *, as_json: bool) -> None:
+def _page(forest: Forest, out: Path, options: dict[str, Any], *, as_json: bool) -> None:
     from bitvec.cli.answer import print_json
     from bitvec.runtime.export.exports import export
 
-    export(forest, target_path, to="web", **options)
+    export(forest, out, to="web", **options)
     if as_json:
-        print_json(_page_facts(target_path))
+        print_json(_page_facts(out))
     else:
-        click.echo(f"{target_path}: serve it with `python -m http.server -d {target_path}`")
+        click.echo(f"{out}: serve it with `python -m http.server -d {out}`")
 
 
 def _page_facts(directory: Path) -> dict[str, Any]:
+    import json
+
     shown = json.loads((directory / "forest.json").read_bytes())
     sizes = [path.stat().st_size for path in directory.rglob("*") if path.is_file()]
     return {

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import sys
-import traceback
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,11 +15,11 @@ from typing import Any
 
 import click
 
-from bitvec.cli.streams import STDOUT, discard_stdout
-from bitvec.cli.text import plain
+from bitvec.cli.answer import plain
+from bitvec.cli.streams import HALTED, INTERRUPTED, STDOUT, discard_stdout
 from bitvec.errors import BitvecError
 
-INPUT, BUG, INTERRUPTED, NO_READER = 2, 70, 130, 141
+INPUT, BUG, NO_READER = 2, 70, 141
 DEBUG = "bitvec.debug"
 """Key of `ctx.meta` that says whether tracebacks are wanted."""
 
@@ -50,7 +49,7 @@ def reported(ctx: click.Context) -> Iterator[None]:
         raise
     except KeyboardInterrupt:
         _show_traceback(ctx)
-        raise Failure("interrupted; nothing was left half-written.", INTERRUPTED) from None
+        raise Failure(HALTED, INTERRUPTED) from None
     except BrokenPipeError:
         discard_stdout()
         raise click.exceptions.Exit(NO_READER) from None
@@ -94,6 +93,8 @@ def _of_the_system(error: OSError) -> str:
 
 def _show_traceback(ctx: click.Context) -> None:
     if ctx.meta.get(DEBUG):
+        import traceback
+
         click.echo(traceback.format_exc(), err=True, nl=False)
 
 

@@ -7,19 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bitvec.cli.options import PATH, debug_option, json_option
-from bitvec.cli.paths import open_forest
+from bitvec.cli.given_files import open_forest
+from bitvec.cli.options import as_command, forest_argument
 from bitvec.errors import FileFormatError, InputError, UnsupportedModelError
 
 if TYPE_CHECKING:
     from bitvec.core.forest import Forest
 
 
-@debug_option
-@click.command("info", short_help="Describe a forest, or draw one tree.")
-@click.argument("path", metavar="FOREST|MODEL", type=PATH)
+@as_command("info", "Describe a forest, or draw one tree.")
+@forest_argument
 @click.option("--tree", "index", type=int, metavar="I", help="Draw tree I (-1 is the last).")
-@json_option
 def command(path: Path, index: int | None, as_json: bool) -> None:
     """Describe a forest, or draw one of its trees.
 

@@ -1,18 +1,19 @@
-"""Options and types of parameters that several commands share."""
+"""Options that several commands share, each declared once, and the types of option values."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from bitvec.cli.failures import DEBUG
 from bitvec.errors import InputError
 
-Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+TRAINABLE = ("S", "b", "v", "r", "base_score", "phi")
 
 
 class _Path(click.Path):
@@ -31,14 +32,73 @@ class _Path(click.Path):
         return super().convert(value, param, ctx)
 
 
+class Pair(click.ParamType):  # type: ignore[type-arg]
+    """Two numbers, as `1,4`."""
+
+    name = "pair"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[float, float]:
+        try:
+            first, last = (float(part) for part in str(value).split(","))
+        except ValueError:
+            self.fail(f"must be two numbers, as 1,4, got {value!r}.", param, ctx)
+        return first, last
+
+
+class Parts(click.ParamType):  # type: ignore[type-arg]
+    """A list of what may move, as `S,b,v`."""
+
+    name = "parts"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        parts = tuple(part.strip() for part in str(value).split(","))
+        for part in parts:
+            if part not in TRAINABLE:
+                self.fail(f"must list some of {', '.join(TRAINABLE)}, got {part!r}.", param, ctx)
+        return parts
+
+
 PATH = _Path(path_type=Path, readable=False)
-"""A path; whether it can be read or written is said by `bitvec.cli.paths`."""
+"""A path; whether it can be read or written is said by `bitvec.cli.given_files`."""
 
 
 def _remember_debug(ctx: click.Context, parameter: click.Parameter, wanted: bool) -> None:
     ctx.meta[DEBUG] = wanted
 
 
+forest_argument = click.argument("path", metavar="FOREST|MODEL", type=PATH)
+rows_argument = click.argument("data", metavar="DATA", type=PATH)
+
+# What a command says of them itself is added where it declares them.
+out_option = partial(click.option, "-o", "--out", type=PATH, metavar="OUT")
+data_option = partial(click.option, "--data", type=PATH, metavar="DATA")
+certify_option = partial(click.option, "--certify", "proves", is_flag=True)
+device_option = partial(click.option, "--device", metavar="DEVICE")
+seed_option = partial(
+    click.option,
+    "--seed",
+    type=click.IntRange(0, 2**32 - 1),
+    default=0,
+    show_default=True,
+    metavar="N",
+)
+
+header_option = click.option(
+    "--header/--no-header",
+    default=None,
+    help="Whether the first row of a text file holds names; it does if no cell is a number, or if "
+    "it holds the names that the forest knows.",
+)
+values_only_option = click.option(
+    "--allow-values-only",
+    is_flag=True,
+    help="Let the certificate pass on values alone where neither trees nor leaf ids are shown.",
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 debug_option = click.option(
     "--debug",
     is_flag=True,
@@ -48,29 +108,14 @@ debug_option = click.option(
     help="Show the traceback of an error.",
 )
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
-values_only_option = click.option(
-    "--allow-values-only",
-    is_flag=True,
-    help="Let the certificate pass on values alone where neither trees nor leaf ids are shown.",
-)
+def as_command(
+    name: str, short_help: str, *, json: bool = True
+) -> Callable[[Callable[..., Any]], click.Command]:
+    """Return a decorator that makes a command of a function, with `--json` and `--debug`."""
 
-header_option = click.option(
-    "--header/--no-header",
-    default=None,
-    help="Whether the first row of a text file holds names; it does if no cell is a number, or if "
-    "it holds the names that the forest knows.",
-)
+    def made(function: Callable[..., Any]) -> click.Command:
+        made = click.command(name, short_help=short_help)(function)
+        return debug_option(json_option(made) if json else made)
 
-
-def seed_option(of: str) -> Callable[[Decorated], Decorated]:
-    """Return `--seed`, with a word on what it is the seed of."""
-    return click.option(
-        "--seed",
-        type=click.IntRange(0, 2**32 - 1),
-        default=0,
-        show_default=True,
-        metavar="N",
-        help=f"Of {of}.",
-    )
+    return made

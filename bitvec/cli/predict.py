@@ -9,9 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bitvec.cli.options import PATH, debug_option, header_option, json_option
-from bitvec.cli.paths import open_forest, writable
-from bitvec.cli.rows import read_rows
+from bitvec.cli.given_files import open_forest, read_rows, writable
+from bitvec.cli.options import (
+    as_command,
+    device_option,
+    forest_argument,
+    header_option,
+    out_option,
+    rows_argument,
+)
 from bitvec.errors import InputError
 
 if TYPE_CHECKING:
@@ -22,17 +28,11 @@ if TYPE_CHECKING:
 ENGINES = ("auto", "numba", "torch", "reference")
 
 
-@debug_option
-@click.command("predict", short_help="Run a forest on a file of rows.")
-@click.argument("path", metavar="FOREST|MODEL", type=PATH)
-@click.argument("data", metavar="DATA", type=PATH)
-@click.option(
-    "-o",
-    "--out",
-    "target",
-    type=PATH,
-    metavar="OUT",
-    help="Write to OUT (.csv, .tsv, .npy or .parquet) instead of stdout; replaced if it exists.",
+@as_command("predict", "Run a forest on a file of rows.")
+@forest_argument
+@rows_argument
+@out_option(
+    help="Write to OUT (.csv, .tsv, .npy or .parquet) instead of stdout; replaced if it exists."
 )
 @click.option(
     "--output",
@@ -51,17 +51,24 @@ ENGINES = ("auto", "numba", "torch", "reference")
     help="What computes the answer; all engines give the same.",
 )
 @click.option(
+    "--kernel",
+    metavar="NAME",
+    help="Of the engine numba, or the form of the engine torch; by default chosen by the forest.",
+)
+@click.option(
     "--n-jobs", type=int, metavar="N", help="Threads of the numba engine; all cores by default."
 )
+@device_option(help='Where torch runs, for example "cuda".')
 @header_option
-@json_option
 def command(
     path: Path,
     data: Path,
-    target: Path | None,
+    out: Path | None,
     kind: str,
     engine: str,
+    kernel: str | None,
     n_jobs: int | None,
+    device: str | None,
     header: bool | None,
     as_json: bool,
 ) -> None:
@@ -79,24 +86,24 @@ def command(
     from bitvec.runtime.predict.datafiles import SUFFIXES, write, write_text
     from bitvec.runtime.predict.predictor import compile
 
-    if target is not None:
-        writable(target, SUFFIXES, replace=True, inputs=(path, data))
+    if out is not None:
+        writable(out, SUFFIXES, replace=True, inputs=(path, data))
     forest = open_forest(path)
     rows = read_rows(data, forest, header)
-    predictor = compile(forest, engine=engine, n_jobs=n_jobs)
+    predictor = compile(forest, engine=engine, kernel=kernel, n_jobs=n_jobs, device=device)
     answers = KINDS[kind](predictor, rows)
     n_rows = len(next(iter(answers.values())))
-    if target is not None:
-        write(target, answers)
+    if out is not None:
+        write(out, answers)
     if as_json:
         from bitvec.cli.answer import print_json
 
         facts = {"rows": n_rows, "output": kind, "engine": predictor.engine.name}
-        print_json({**facts, **({"columns": answers} if target is None else {"file": str(target)})})
-    elif target is None:
+        print_json({**facts, **({"columns": answers} if out is None else {"file": str(out)})})
+    elif out is None:
         write_text(sys.stdout.buffer, answers)
     else:
-        click.echo(f"{n_rows:,} rows of {kind} -> {target}")
+        click.echo(f"{n_rows:,} rows of {kind} -> {out}")
 
 
 def _labels(predictor: Predictor, rows: Any) -> dict[str, Array]:

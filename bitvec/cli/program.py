@@ -94,7 +94,7 @@ def program() -> None:
     """
 
 
-def main() -> None:
+def run() -> None:
     """Run the command line."""
     prepare()
     program.main(prog_name="bitvec")

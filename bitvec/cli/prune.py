@@ -6,32 +6,18 @@ from pathlib import Path
 
 import click
 
-from bitvec.cli.options import PATH, debug_option, header_option, json_option
-from bitvec.cli.paths import open_forest, writable
-from bitvec.cli.rows import read_rows
+from bitvec.cli.given_files import open_forest, read_rows, writable
+from bitvec.cli.options import as_command, data_option, forest_argument, header_option, out_option
 
 
-@debug_option
-@click.command("prune", short_help="Remove the nodes that decide nothing.")
-@click.argument("path", metavar="FOREST|MODEL", type=PATH)
-@click.option(
-    "-o",
-    "--out",
-    "out",
-    type=PATH,
-    required=True,
-    metavar="OUT",
-    help="The .safetensors file of the new forest; replaced if it exists.",
-)
-@click.option(
-    "--data",
-    type=PATH,
-    metavar="DATA",
+@as_command("prune", "Remove the nodes that decide nothing.")
+@forest_argument
+@out_option(required=True, help="The .safetensors file of the new forest; replaced if it exists.")
+@data_option(
     help="Rows, as a rule the training rows: branches that none of them reaches go too, and the "
     "answers on them are certified to stay the same.",
 )
 @header_option
-@json_option
 def command(path: Path, out: Path, data: Path | None, header: bool | None, as_json: bool) -> None:
     """Merge equal leaves and drop what no row can reach; with DATA also what none of it reaches.
 
@@ -43,7 +29,7 @@ def command(path: Path, out: Path, data: Path | None, header: bool | None, as_js
     inputs = (path,) if data is None else (path, data)
     writable(out, (".safetensors",), replace=True, inputs=inputs)
     forest = open_forest(path)
-    X = None if data is None else read_rows(data, forest, header)
+    X = read_rows(data, forest, header)
     import bitvec
     from bitvec import files
     from bitvec.cli.answer import count, print_json

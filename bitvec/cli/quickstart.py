@@ -4,25 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import click
-
-from bitvec.cli.options import PATH, debug_option, seed_option
+from bitvec.cli.options import as_command, out_option, seed_option
 
 
-@debug_option
-@click.command("quickstart", short_help="See the whole workflow on small models.")
-@click.option(
-    "-o",
-    "--out",
-    "directory",
-    type=PATH,
+@as_command("quickstart", "See the whole workflow on small models.", json=False)
+@out_option(
     default=Path("quickstart"),
     show_default=True,
     metavar="DIR",
     help="Where the models, certificates and plots go.",
 )
-@seed_option("the training")
-def command(directory: Path, seed: int) -> None:
+@seed_option(help="Of the training.")
+def command(out: Path, seed: int) -> None:
     """Train, convert, certify, run, retrain and export small models; takes minutes.
 
     Needs scikit-learn, xgboost, torch and onnxruntime: pip install "bitvec-trees[all]".
@@ -34,4 +27,4 @@ def command(directory: Path, seed: int) -> None:
     """
     from bitvec.cli.quickstart_run import run
 
-    run(directory, seed=seed)
+    run(out, seed=seed)

@@ -12,10 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bitvec.cli.option_types import Pair, Parts
-from bitvec.cli.options import PATH, debug_option, header_option, json_option, seed_option
-from bitvec.cli.paths import open_forest, readable, writable
-from bitvec.cli.rows import read_target
+from bitvec.cli.given_files import open_forest, read_target, readable, writable
+from bitvec.cli.options import (
+    PATH,
+    Pair,
+    Parts,
+    as_command,
+    device_option,
+    forest_argument,
+    header_option,
+    out_option,
+    rows_argument,
+    seed_option,
+)
 from bitvec.errors import InputError
 
 if TYPE_CHECKING:
@@ -43,25 +52,16 @@ OPTIMIZERS = ("adamw", "adam", "nadam", "rmsprop", "sgd")
 LOSSES = ("auto", "squared", "absolute", "huber", "quantile", "poisson")
 
 
-@debug_option
-@click.command("retrain", short_help="Train a forest end to end on new data.")
-@click.argument("path", metavar="FOREST|MODEL", type=PATH)
-@click.argument("data", metavar="DATA", type=PATH)
+@as_command("retrain", "Train a forest end to end on new data.")
+@forest_argument
+@rows_argument
 @click.option(
     "--target",
     required=True,
     metavar="COLUMN",
     help="The column of DATA to learn: its name, or its number from 0 if DATA has no names.",
 )
-@click.option(
-    "-o",
-    "--out",
-    "out",
-    type=PATH,
-    required=True,
-    metavar="OUT",
-    help="The .safetensors file of the new forest; replaced if it exists.",
-)
+@out_option(required=True, help="The .safetensors file of the new forest; replaced if it exists.")
 @click.option(
     "--validation",
     default="0.15",
@@ -211,10 +211,9 @@ LOSSES = ("auto", "squared", "absolute", "huber", "quantile", "poisson")
     help="Keep the state there, and go on from it if it is there already.",
 )
 @click.option("--plot", type=PATH, metavar="FILE", help="Draw scores, losses and steepness there.")
-@click.option("--device", metavar="DEVICE", help='Where torch trains, for example "cuda".')
-@seed_option("the held-out rows and the batches")
+@device_option(help='Where torch trains, for example "cuda".')
+@seed_option(help="Of the held-out rows and the batches.")
 @header_option
-@json_option
 def command(
     path: Path,
     data: Path,

@@ -8,6 +8,8 @@ import sys
 from contextlib import suppress
 from typing import Any, TextIO
 
+INTERRUPTED, HALTED = 130, "interrupted; nothing was left half-written."
+"""The exit status of an interrupted command, and its last word on stderr."""
 STDOUT = "stdout"
 """What an OSError of writing to stdout names as its file."""
 

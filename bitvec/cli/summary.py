@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bitvec.cli.answer import count
-from bitvec.cli.text import number
+from bitvec.cli.answer import count, number
 from bitvec.cli.tree_text import column_name
 from bitvec.core import tree_paths
 from bitvec.core.arrays import Array

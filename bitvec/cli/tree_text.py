@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from bitvec.cli.text import number, plain
+from bitvec.cli.answer import number, plain
 from bitvec.core import structure
 from bitvec.core.arrays import Array
 from bitvec.core.expansion import ColumnKind, ExpandedColumn

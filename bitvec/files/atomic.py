@@ -46,11 +46,7 @@ def write(path: StrPath, content: bytes | Callable[[IO[bytes]], object]) -> Path
     'whole'
     """
     with one_sentence(path, "written"):
-        target = Path(os.path.realpath(path))
-        if target.is_symlink():  # `realpath` follows all links but those that lead in a circle
-            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
-        if target.exists() and not target.is_file():
-            raise OSError("it is a directory or a device")
+        target = _target(path)
         _remove_abandoned(target.parent)
         with _aside(target.parent) as (stream, name):
             if callable(content):
@@ -62,6 +58,24 @@ def write(path: StrPath, content: bytes | Callable[[IO[bytes]], object]) -> Path
             name().replace(target)
         _flush_directory(target.parent)
     return Path(path)
+
+
+def require_writable(path: StrPath) -> None:
+    """Raise an OSError as `write` does where nothing could be written now, and leave nothing."""
+    with one_sentence(path, "written"):
+        stream, name = _opened(_target(path).parent)
+        stream.close()
+        if name is not None:
+            name.unlink()
+
+
+def _target(path: StrPath) -> Path:
+    target = Path(os.path.realpath(path))
+    if target.is_symlink():  # `realpath` follows all links but those that lead in a circle
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+    if target.exists() and not target.is_file():
+        raise OSError("it is a directory or a device")
+    return target
 
 
 _ABANDONED = re.compile(r"\.bitvec-[0-9a-f]{16}\.tmp")

@@ -17,7 +17,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 from bitvec import files
-from bitvec.cli import program
+from bitvec.cli.program import program
 from bitvec.core.forest import Forest
 
 Run = Callable[..., Result]

@@ -11,6 +11,8 @@ import pandas as pd
 import pytest
 from click.testing import Result
 
+from bitvec import api
+
 Run = Callable[..., Result]
 
 STUMP = "stump.safetensors"
@@ -82,6 +84,11 @@ BAD: dict[str, tuple[tuple[str, ...], str]] = {
     "threads of torch": (
         ("predict", STUMP, "stump.csv", "--engine", "torch", "--n-jobs", "2"),
         "`n_jobs` must be None",
+    ),
+    "no such kernel": (("predict", STUMP, "stump.csv", "--kernel", "x"), "`kernel` must be one of"),
+    "no device to predict on": (
+        ("predict", STUMP, "stump.csv", "--device", "abacus"),
+        "`device` must be one",
     ),
     "no such tree": (("info", STUMP, "--tree", "1"), "--tree must be below 1, got 1"),
     "no target": ((*RETRAIN, "--target", "z"), "the column 'z' must be in the data"),
@@ -198,9 +205,10 @@ PROC = Path("/proc/self")
     ],
     ids=lambda arguments: arguments[0],
 )
-def test_a_folder_that_takes_no_file_is_one_sentence(
-    arguments: tuple[object, ...], run: Run, desk: Path
+def test_a_folder_that_takes_no_file_is_one_sentence_before_any_work(
+    arguments: tuple[object, ...], run: Run, desk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(api, "convert", pytest.fail)
     result = run(*arguments)
     assert result.exit_code == 2, result.output
     assert result.stderr.count("\n") == 1

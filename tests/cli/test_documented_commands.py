@@ -13,7 +13,7 @@ import click
 import pytest
 from click.testing import Result
 
-from bitvec.cli import program
+from bitvec.cli.program import program
 
 Run = Callable[..., Result]
 ROOT = Path(__file__).resolve().parents[2]

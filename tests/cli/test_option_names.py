@@ -94,6 +94,11 @@ def test_retrain_offers_every_keyword_that_a_command_line_can_hold() -> None:
     assert keywords - offered == PYTHON_ONLY.keys()
 
 
+def test_predict_offers_every_keyword_of_compile_but_one_that_a_run_needs_not() -> None:
+    keywords = set(inspect.signature(bitvec.compile).parameters) - {"forest", "warm"}
+    assert keywords <= {name[2:].replace("-", "_") for name in options("predict")}
+
+
 @pytest.mark.parametrize("command", ["certify", "predict", "retrain", "export"])
 def test_an_option_has_the_default_of_its_parameter(command: str) -> None:
     parameters = inspect.signature(CALLS[command]).parameters

@@ -14,8 +14,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from bitvec import api
-from bitvec.cli import option_types, predict, program, retrain
-from bitvec.cli.program import COMMANDS
+from bitvec.cli import options, predict, retrain
+from bitvec.cli.program import COMMANDS, program
 
 BITVEC = "from bitvec.cli import main; main()"
 
@@ -55,7 +55,7 @@ def test_each_example_of_a_help_page_parses() -> None:
 
 def test_help_imports_no_numpy() -> None:
     script = (
-        "import sys; from bitvec.cli import program\n"
+        "import sys; from bitvec.cli.program import program\n"
         f"for name in [[], *([c] for c in {list(COMMANDS)!r})]:\n"
         "    program.main([*name, '--help'], standalone_mode=False)\n"
         "print(sorted({'numpy', 'rich', 'torch', 'sklearn', 'narwhals'} & set(sys.modules)))"
@@ -96,7 +96,7 @@ def test_the_choices_of_the_help_are_those_of_retraining() -> None:
     from bitvec.runtime.train.retrain import optimizers
 
     assert tuple(RELAXATIONS) == retrain.RELAXATIONS
-    assert option_types.TRAINABLE == TRAINABLE
+    assert options.TRAINABLE == TRAINABLE
     assert set(retrain.OPTIMIZERS) == optimizers.OPTIMIZERS.keys()
 
 
@@ -158,6 +158,19 @@ def test_an_interrupted_command_leaves_nothing(desk: Path) -> None:
     assert process.returncode == 130
     assert err == "Error: interrupted; nothing was left half-written.\n"
     assert sorted(path.name for path in desk.iterdir()) == before
+
+
+def test_an_interruption_of_the_first_import_is_one_line() -> None:
+    script = (
+        "import sys\n"
+        "class Interrupts:\n"
+        "    def find_spec(name, *rest):\n"
+        "        if name == 'click': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupts)\n" + BITVEC
+    )
+    process = bitvec("--help", script=script)
+    assert process.communicate() == ("", "Error: interrupted; nothing was left half-written.\n")
+    assert process.returncode == 130
 
 
 @pytest.mark.skipif(os.name == "nt", reason="pipes of POSIX")

@@ -173,9 +173,18 @@ def test_a_drawing_asks_what_the_rows_answer(run: Run, desk: Path) -> None:
     assert record["v"] == [[10.0], [20.0]]
 
 
-@pytest.mark.parametrize("engine", ["numba", "torch", "reference"])
-def test_engines_answer_alike(run: Run, engine: str, desk: Path) -> None:
-    result = run("predict", "stump.safetensors", "stump.csv", "--engine", engine)
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--engine", "numba"),
+        ("--engine", "torch"),
+        ("--engine", "reference"),
+        ("--kernel", "single"),
+        ("--device", "cpu"),
+    ],
+)
+def test_engines_answer_alike(run: Run, options: tuple[str, ...], desk: Path) -> None:
+    result = run("predict", "stump.safetensors", "stump.csv", *options)
     assert result.stdout == "prediction\n10.0\n20.0\n"
 
 

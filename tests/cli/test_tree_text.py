@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import forests
 
-from bitvec.cli.answer import json_value
+from bitvec.cli.answer import json_value, plain
 from bitvec.cli.summary import lines, node_kinds, summary, tree_depths
-from bitvec.cli.text import plain
 from bitvec.cli.tree_text import MAX_LINES, arrays, column_name, draw, questions
 from bitvec.core import tree_paths
 from bitvec.core.forest import Forest

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import bitvec
-from bitvec.cli.rows import read_rows
+from bitvec.cli.given_files import read_rows
 from bitvec.converters.catboost.oracle import oracle_of
 from bitvec.converters.catboost.read import convert
 from bitvec.core import reference, transforms

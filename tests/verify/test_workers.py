@@ -24,7 +24,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 import bitvec
 from bitvec import api, errors
-from bitvec.cli import program
+from bitvec.cli.program import program
 from bitvec.converters import dispatch
 from bitvec.core.forest import Forest
 from bitvec.errors import FileFormatError, InputError

@@ -51,7 +51,7 @@ def test_a_program_holds_all_answers_and_the_names_of_features_and_classes(tmp_p
 
 
 def test_the_command_line_writes_a_program_and_certifies_its_leaves(tmp_path):
-    from bitvec.cli import program
+    from bitvec.cli.program import program
 
     source, out = tmp_path / "f.safetensors", tmp_path / "f.pt2"
     bitvec.save(STUMP, source)

@@ -1,13 +1,14 @@
-"""Paths that a command is given, checked before any long work begins."""
+"""Files that a command is given, checked before any long work begins, and read."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bitvec.errors import InputError
 
 if TYPE_CHECKING:
+    from bitvec.core.arrays import Array
     from bitvec.core.forest import Forest
 
 
@@ -43,14 +44,18 @@ def readable(path: Path, *, directory: bool = False) -> Path:
 def writable(
     path: Path, suffixes: tuple[str, ...], *, replace: bool, inputs: tuple[Path, ...]
 ) -> Path:
-    """Return a path to which a file can be written, as far as can be told beforehand.
+    """Return a path to which a file can be written now.
 
     Raises
     ------
     InputError
         If the path ends in none of `suffixes`, is a directory or one of the `inputs`, lies in a
         directory that does not exist, or exists and `replace` is false.
+    OSError
+        If nothing may be written there.
     """
+    from bitvec.files import atomic
+
     if path.suffix.lower() not in suffixes:
         raise InputError(f"the output must end in {' or '.join(suffixes)}, got {path}.")
     if path.is_dir():
@@ -64,6 +69,7 @@ def writable(
             raise InputError(
                 f"{path} exists: give another name with -o, or replace it with --force."
             )
+    atomic.require_writable(path)
     return path
 
 
@@ -72,3 +78,39 @@ def open_forest(path: Path) -> Forest:
     from bitvec import api
 
     return api.convert(readable(path, directory=True))
+
+
+def read_rows(path: Path | None, forest: Forest, header: bool | None) -> Any:
+    """Read a file of rows, if one is given, as what a predictor takes."""
+    if path is None:
+        return None
+    from bitvec.runtime.predict.datafiles import read
+
+    return read(readable(path), header=header, inputs=forest.inputs).data
+
+
+def read_target(
+    path: Path, forest: Forest, header: bool | None, target: str
+) -> tuple[Array, Array]:
+    """Read X, in the forest's dtype, and y, the column `target`, with the classes' own dtype.
+
+    Raises
+    ------
+    InputError
+        If the column is not there, or holds text where the forest answers with numbers.
+    """
+    from bitvec.runtime.predict.datafiles import read
+    from bitvec.runtime.predict.tables import rows
+
+    classes = forest.output.classes
+    named = classes is not None and classes[0].dtype.kind == "U"
+    text = (target,) if named else ()
+    table, y = read(
+        readable(path), header=header, inputs=forest.inputs, text=text, target=target
+    ).split(target)
+    if not named and y.dtype.kind not in "biuf":
+        raise InputError(
+            f"the column {target!r} of {path} must hold numbers, as the forest's answers are, "
+            f"got {str(y[0])[:40]!r}."
+        )
+    return rows(table.data, forest.inputs, forest.dtype), y
