@@ -29,10 +29,10 @@ def header(
     return struct.pack("<fIiiiIIIi100x", *numbers) + text(objective) + text(booster)
 
 
-def tree_bytes(tree: dict[str, Any]) -> bytes:
+def tree_bytes(tree: dict[str, Any], n_features: int) -> bytes:
     size = int(tree["tree_param"]["num_nodes"])
     deleted = int(tree["tree_param"]["num_deleted"])
-    data = struct.pack("<iiiiii124x", 1, size, deleted, 0, N_FEATURES, 0)
+    data = struct.pack("<iiiiii124x", 1, size, deleted, 0, n_features, 0)
     for i in range(size):
         test = tree["split_indices"][i] | tree["default_left"][i] << 31
         if tree["parents"][i] == 2**31 - 1 and i:
@@ -59,10 +59,12 @@ def binary(document: dict[str, Any], version: tuple[int, int] = (3, 0)) -> bytes
     model = booster["gbtree" if booster["name"] == "dart" else "model"]
     model = model["model"] if booster["name"] == "dart" else model
     (base_score,) = set(json.loads(parameters["base_score"]))
+    n_features = int(parameters["num_feature"])
     data = header(
         learner["objective"]["name"],
         booster["name"],
         base_score=base_score,
+        n_features=n_features,
         n_classes=int(parameters["num_class"]),
         has_attributes=True,
         version=version,
@@ -70,7 +72,7 @@ def binary(document: dict[str, Any], version: tuple[int, int] = (3, 0)) -> bytes
     )
     shape = (len(model["trees"]), int(model["gbtree_model_param"]["num_parallel_tree"]))
     data += struct.pack("<ii152x", *shape)
-    data += b"".join(tree_bytes(tree) for tree in model["trees"])
+    data += b"".join(tree_bytes(tree, n_features) for tree in model["trees"])
     data += struct.pack(f"<{shape[0]}i", *model["tree_info"])
     if booster["name"] == "dart" and shape[0]:
         weights = booster["weight_drop"]

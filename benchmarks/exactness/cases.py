@@ -10,9 +10,20 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from benchmarks.frames import Data
 from bitvec.converters.dispatch import FORMATS
+from tests.models.samples import Sample
 
 OPTIONS = {source.name: source.supported for source in FORMATS}
+
+TABLES = {
+    "class": ("covtype", "letter"),
+    "two": ("adult", "mushroom"),
+    "grade": ("higgs", "covtype"),
+}
+NUMBERS = ("california", "adult")
+"""Names of real data, by the label of a catalogue's model; of numbers, if none is named."""
+ROWS = 3000
 
 
 class Made(NamedTuple):
@@ -54,3 +65,15 @@ class Case:
         unknown = set(self.options) - set(OPTIONS[self.format])
         if unknown:
             raise ValueError(f"{self.name}: {self.format} has no options {sorted(unknown)}.")
+
+
+def name_of_table(label: str, number: int) -> str:
+    """Return the data for a model's label; the models of a catalogue take turns."""
+    names = TABLES.get(label, NUMBERS)
+    return names[number % len(names)]
+
+
+def sample(data: Data, table: str) -> Sample:
+    """Return 3,000 rows, categories by code."""
+    part = getattr(data, table)().head(ROWS)
+    return Sample(part.codes, part.y, tuple(part.categorical))

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from tests.models.samples import Sample
+
 Maker = Callable[[], Any]
 
 
@@ -107,56 +109,33 @@ def _of_sklearn() -> dict[str, Maker]:
 
 
 def _of_xgboost() -> dict[str, Maker]:
-    import xgboost as xgb
+    from tests.models.xgboost import MODELS, train
 
-    def train(y: Any, **options: Any) -> Any:
-        kinds = ["q", "q", "c"]
-        matrix = xgb.DMatrix(rows()[0], y, feature_types=kinds, enable_categorical=True)
-        return xgb.train({"max_depth": 2, "nthread": 1, **options}, matrix, 3)
-
-    _, y = rows()
-    both = np.stack([y, -y], axis=1)
-    vectors = {"multi_strategy": "multi_output_tree"}
+    names = (
+        *("both", "one category", "sets, logistic", "forests of classes", "dart"),
+        *("reg:gamma, base score estimated", "vectors", "classifier of two"),
+    )
+    sample = Sample(*rows(), (2,))
     return {
-        "sums": partial(train, y),
-        "one category": partial(train, y % 3, max_cat_to_onehot=100),
-        "sets, logistic": partial(train, y > 6, objective="binary:logistic", max_cat_to_onehot=1),
-        "softmax": partial(train, _classes(y), objective="multi:softprob", num_class=3),
-        "dart": partial(train, y, booster="dart", rate_drop=0.5),
-        "gamma": partial(train, y + 1, objective="reg:gamma"),
-        "vector leaves": lambda: xgb.train(
-            {"max_depth": 2, "nthread": 1, **vectors}, xgb.DMatrix(rows()[0], both), 2
-        ),
-        "classifier": lambda: xgb.XGBClassifier(n_estimators=2, max_depth=2, n_jobs=1).fit(
-            rows()[0], _classes(y, 2)
-        ),
+        name: partial(train, MODELS[name]._replace(rounds=2), sample, max_depth=2) for name in names
     }
 
 
 def _of_lightgbm() -> dict[str, Maker]:
-    import lightgbm as lgb
+    from tests.models.lightgbm import MODELS, train
 
-    def train(y: Any, categories: Any = (2,), **options: Any) -> Any:
-        data = lgb.Dataset(rows()[0], y, categorical_feature=list(categories))
-        small = {"num_leaves": 4, "min_data_in_leaf": 5, "min_data_per_group": 5, "cat_smooth": 1}
-        fixed = {"verbose": -1, "num_threads": 1, "seed": 0}
-        return lgb.train({**small, **fixed, **options}, data, 3)
+    names = (
+        *("regression", "regression, zero as missing", "binary", "multiclass", "regression, rf"),
+        *("regression, dart", "regression, linear", "classifier of two"),
+    )
+    sample = Sample(*rows(), (2,))
 
-    _, y = rows()
-    bags = {"boosting": "rf", "bagging_freq": 1, "bagging_fraction": 0.7}
-    return {
-        "sums": partial(train, y),
-        "no categories": partial(train, y, ()),
-        "zero as missing": partial(train, y, (), zero_as_missing=True),
-        "binary": partial(train, y > 6, objective="binary"),
-        "three classes": partial(train, _classes(y), objective="multiclass", num_class=3),
-        "random forest": partial(train, y, **bags),
-        "dart": partial(train, y, boosting="dart", drop_rate=0.5),
-        "linear": partial(train, y, linear_tree=True),
-        "classifier": lambda: lgb.LGBMClassifier(
-            n_estimators=2, num_leaves=4, verbose=-1, n_jobs=1
-        ).fit(rows()[0], np.array(["a", "b"])[_classes(y, 2)]),
-    }
+    def small(name: str, categorical: tuple[int, ...] = (2,)) -> Any:
+        data = sample._replace(categorical=categorical)
+        return train(MODELS[name]._replace(rounds=2), data, num_leaves=4)
+
+    plain = {"no categories": partial(small, "regression", ())}
+    return {**{name: partial(small, name) for name in names}, **plain}
 
 
 def _of_catboost() -> dict[str, Maker]:
@@ -223,7 +202,7 @@ def _of_treelite() -> dict[str, Maker]:
         "forest classifier": lambda: treelite.sklearn.import_model(sklearn["forest classifier"]()),
         "gradient boosting": lambda: treelite.sklearn.import_model(sklearn["gradient boosting"]()),
         "isolation forest": lambda: treelite.sklearn.import_model(sklearn["isolation forest"]()),
-        "softmax": lambda: treelite.frontend.from_xgboost(boosted["softmax"]()),
+        "softmax": lambda: treelite.frontend.from_xgboost(boosted["forests of classes"]()),
     }
 
 

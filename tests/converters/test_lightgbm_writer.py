@@ -24,26 +24,10 @@ from bitvec.errors import UnsupportedModelError
 lgb = pytest.importorskip("lightgbm")
 datasets = pytest.importorskip("sklearn.datasets")
 
+from tests.models.lightgbm import MODELS, probes, trained  # noqa: E402
+from tests.models.samples import small  # noqa: E402
+
 QUIET = {"verbose": -1, "num_threads": 1, "num_leaves": 8, "min_data_in_leaf": 5}
-
-
-def mixed(n: int = 400) -> tuple[Array, Array]:
-    """Rows with codes, zeros and missing values."""
-    rng = np.random.default_rng(1)
-    X = rng.normal(size=(n, 3))
-    X[:, 0] = np.where(rng.random(n) < 0.5, 0.0, X[:, 0])
-    X[:, 2] = rng.integers(0, 40, n)
-    y = 1 + np.abs(X[:, 1]) + (X[:, 2] % 3 == 2)
-    X[rng.random(X.shape) < 0.1] = np.nan
-    return X, y
-
-
-def trained(**options: Any) -> Any:
-    X, y = mixed()
-    if options.get("num_class") or options.get("objective") == "binary":
-        y = np.digitize(y, np.quantile(y, [0.3, 0.6][: options.get("num_class", 2) - 1]))
-    rows_of = lgb.Dataset(X, y, categorical_feature=[2])
-    return lgb.train({**QUIET, **options}, rows_of, 4)
 
 
 def loaded(forest: Forest) -> Any:
@@ -57,30 +41,14 @@ def raw(model: Any, X: Array, forest: Forest) -> Array:
     return np.asarray(answer)
 
 
-OPTIONS: dict[str, dict[str, Any]] = {
-    "regression": {},
-    "sqrt": {"reg_sqrt": True},
-    "poisson": {"objective": "poisson"},
-    "binary": {"objective": "binary", "sigmoid": 0.7},
-    "multiclass": {"objective": "multiclass", "num_class": 3},
-    "one against all": {"objective": "multiclassova", "num_class": 3},
-    "dart": {"boosting": "dart"},
-    "random forest": {"boosting": "rf", "bagging_freq": 1, "bagging_fraction": 0.5},
-    "zero as missing": {"zero_as_missing": True},
-    "no missing": {"use_missing": False},
-    "linear": {"linear_tree": True},
-    "monotone": {"monotone_constraints": [0, 1, 0]},
-}
-
-
-@pytest.mark.parametrize("name", OPTIONS)
+@pytest.mark.parametrize("name", [name for name, about in MODELS.items() if not about.wrapper])
 def test_what_is_converted_and_written_back_predicts_bit_for_bit(name):
-    model = trained(**OPTIONS[name])
+    model = trained(name)
     forest = convert(model)
     back = loaded(forest)
-    X = np.concatenate([mixed()[0], [[0.0, -0.0, -1.0], [1e-35, np.inf, 2.7], [np.nan] * 3]])
+    X = np.concatenate([small().X, probes(100)])
     kinds: list[dict[str, bool]] = [{}, {"raw_score": True}, {"pred_leaf": True}]
-    kinds += [] if name == "linear" else [{"pred_contrib": True}]
+    kinds += [] if "linear" in name else [{"pred_contrib": True}]
     for kind in kinds:
         expected = model.predict(X, num_threads=1, **kind)
         assert np.array_equal(back.predict(X, num_threads=1, **kind), expected, equal_nan=True)
@@ -106,7 +74,7 @@ def test_a_retrained_forest_is_written_back():
 
 
 def test_moved_thresholds_and_leaves_are_written_exactly():
-    forest = convert(trained())
+    forest = convert(trained("regression"))
     rng = np.random.default_rng(0)
     margin = forest.tests.kind == Kind.MARGIN
     b = np.where(margin, forest.tests.b + rng.normal(size=forest.n_nodes) / 3, forest.tests.b)
@@ -115,7 +83,7 @@ def test_moved_thresholds_and_leaves_are_written_exactly():
         tests=_with(forest.tests, b=b),
         leaves=replace(forest.leaves, v=forest.leaves.v * np.pi),
     )
-    X = mixed()[0]
+    X = small().X
     assert np.array_equal(raw(loaded(moved), X, moved), reference.raw(moved, X))
 
 
@@ -180,13 +148,13 @@ def test_any_forest_that_can_be_held_predicts_bit_for_bit(case):
 
 
 def test_outputs_in_turn_and_base_scores_are_written():
-    forest = convert(trained(objective="multiclass", num_class=3))
+    forest = convert(trained("multiclass"))
     for first in (False, True):
         output = replace(
             forest.output, base_score=np.array([0.1, -0.2, 0.3]), base_first=first, classes=None
         )
         moved = replace(forest, output=output)
-        X = mixed()[0]
+        X = small().X
         assert np.array_equal(raw(loaded(moved), X, moved), reference.raw(moved, X))
 
 
@@ -203,7 +171,7 @@ def test_code_books_survive_writing():
 
 
 def refused(name: str) -> Forest:
-    forest = convert(trained())
+    forest = convert(trained("regression"))
     tests, output = forest.tests, forest.output
     is_set = tests.kind == Kind.SET
     margin = np.flatnonzero(~is_set)

@@ -21,18 +21,17 @@ from bitvec.converters.xgboost.read import convert
 from bitvec.core import reference
 from bitvec.errors import FileFormatError, InvalidForestError, UnsupportedModelError
 
-xgb = pytest.importorskip("xgboost")
+pytest.importorskip("xgboost")
+
+from tests.models.samples import around, small
+from tests.models.xgboost import MODELS as CATALOGUE
+from tests.models.xgboost import Model, train, trained
 
 
 def rows() -> np.ndarray:
     """A grid, its neighbours one ulp away, and missing values; some are thresholds."""
     grid = np.array([-2, -1.5, -1, -0.5, 0, 0.5, 1, 1.5, np.nan], np.float32)
     return np.stack(np.meshgrid(grid[::2], grid, grid[::4]), axis=-1).reshape(-1, N_FEATURES)
-
-
-def near(X: np.ndarray) -> np.ndarray:
-    sides = [np.nextafter(X, np.float32(side)) for side in (np.inf, -np.inf)]
-    return np.concatenate([X, *sides, np.full_like(X[:1], np.nan), np.zeros_like(X[:1])])
 
 
 # A logistic model with base_score 0.3 that xgboost 0.90 wrote, and the raw scores that xgboost
@@ -61,55 +60,26 @@ def test_a_file_of_0_90_answers_as_the_versions_that_read_it(tmp_path: Path) -> 
         np.testing.assert_array_equal(oracle_of(path).raw(rows())[:, 0], expected)
 
 
-def trained(rounds: int = 5, n_labels: int = 1, **parameters: Any) -> Any:
-    rng = np.random.default_rng(0)
-    X = np.resize(rows(), (300, N_FEATURES))
-    y = np.nan_to_num(X @ np.array([1.0, -2, 1])) + rng.normal(size=len(X))
-    label = {
-        "multi:softprob": np.digitize(y, (-1, 1)),
-        "binary:logistic": y > 0,
-        "count:poisson": np.exp(y / 3).round(),
-    }.get(parameters.get("objective", ""), y)
-    if n_labels > 1:
-        label = np.stack([y, -y], axis=1)
-    return xgb.train({"nthread": 1, "max_depth": 4, **parameters}, xgb.DMatrix(X, label), rounds)
+def is_held(about: Model) -> bool:
+    """Whether the old format holds it: one base score, and neither categories nor vectors."""
+    vectors = about.n_bases == "vector" or "multi_strategy" in about.parameters
+    return not about.categories and not vectors and about.parameters.get("base_score") != 0
 
 
-def stopped() -> Any:
-    X = np.resize(rows(), (300, N_FEATURES))
-    y = np.nan_to_num(X @ np.array([1.0, -2, 1])) + np.random.default_rng(0).normal(size=300)
-    model = xgb.XGBRegressor(n_estimators=40, early_stopping_rounds=2, n_jobs=1)
-    model.fit(X[:150], y[:150], eval_set=[(X[150:], y[150:])], verbose=False)
-    assert model.best_iteration + 1 < model.get_booster().num_boosted_rounds()
-    return model
-
-
-MODELS: dict[str, Callable[[], Any]] = {
-    "regression": trained,
-    "logistic": lambda: trained(objective="binary:logistic", base_score=0.3),
-    "counts": lambda: trained(objective="count:poisson"),
-    "classes": lambda: trained(objective="multi:softprob", num_class=3, base_score=0.5),
-    "targets": lambda: trained(n_labels=2, base_score=0.25),
-    "dart": lambda: trained(booster="dart", rate_drop=0.5, seed=1),
-    "forests": lambda: trained(num_parallel_tree=3, subsample=0.5),
-    "deleted nodes": lambda: trained(tree_method="exact", gamma=20),
-    "no trees": lambda: trained(0, base_score=0.5),
-    "dart without trees": lambda: trained(0, booster="dart", base_score=0.5),
-    "early stopped": stopped,
-}
+MODELS = [name for name, about in CATALOGUE.items() if is_held(about)]
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_a_binary_model_is_its_json_twin(name: str, tmp_path: Path) -> None:
-    model = MODELS[name]()
+    model = trained(name)
     twin, path = tmp_path / "model.json", tmp_path / "model.bin"
     model.save_model(twin)
     path.write_bytes(binary(json.loads(twin.read_text())))
     forest, of_twin = convert(path), convert(twin)
-    if name == "deleted nodes":
+    if name == "pruned":
         trees = json.loads(twin.read_text())["learner"]["gradient_booster"]["model"]["trees"]
         assert any(int(tree["tree_param"]["num_deleted"]) for tree in trees)
-    X = near(rows())
+    X = around(small().X.astype(np.float32))
     np.testing.assert_array_equal(reference.raw(forest, X), oracle_of(twin).raw(X))
     for part in ("tests", "bitvectors", "leaves", "output"):
         for field in getattr(forest, part).__dataclass_fields__:
@@ -126,10 +96,12 @@ def test_a_binary_model_is_its_json_twin(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", MODELS)
 def test_the_library_reads_a_binary_model_through_its_document(name: str, tmp_path: Path) -> None:
     path = tmp_path / "model.bin"
-    document = json.loads(getattr(MODELS[name](), "get_booster", MODELS[name])().save_raw("json"))
+    document = json.loads(
+        getattr(trained(name), "get_booster", lambda: trained(name))().save_raw("json")
+    )
     path.write_bytes(binary(document))
     forest, oracle = convert(path), oracle_of(path)
-    X = near(rows())
+    X = around(small().X.astype(np.float32))
     np.testing.assert_array_equal(reference.raw(forest, X), oracle.raw(X))
     if forest.n_trees:
         assert forest.source is not None
@@ -181,7 +153,7 @@ def test_a_base_score_of_classes_is_never_a_margin(tmp_path: Path) -> None:
 
 
 def test_the_document_holds_what_json_holds_besides_the_trees(tmp_path: Path) -> None:
-    document = json.loads(trained(objective="count:poisson", max_delta_step=0.6).save_raw("json"))
+    document = json.loads(trained("count:poisson, base score estimated").save_raw("json"))
     document["learner"]["attributes"] = {"note": "a \u00e4"}
     path = tmp_path / "model.bin"
     path.write_bytes(binary(document))
@@ -191,13 +163,13 @@ def test_the_document_holds_what_json_holds_besides_the_trees(tmp_path: Path) ->
     assert learner["attributes"] == {"note": "a \u00e4"}
     assert learner["objective"] == document["learner"]["objective"]
     assert learner["gradient_booster"]["name"] == "gbtree"
-    assert learner["learner_model_param"]["num_feature"] == "3"
+    assert learner["learner_model_param"]["num_feature"] == "4"
     given = learner["learner_model_param"]["base_score"]
     (expected,) = json.loads(document["learner"]["learner_model_param"]["base_score"])
     assert np.float32(given) == np.float32(expected)
 
 
-SMALL = binary(json.loads(trained(2, max_depth=2).save_raw("json")))
+SMALL = binary(json.loads(train(Model(rounds=2), max_depth=2).save_raw("json")))
 
 
 def test_every_truncation_is_refused(tmp_path: Path) -> None:
@@ -213,7 +185,7 @@ def test_what_follows_the_attributes_is_not_read(tmp_path: Path) -> None:
     answers = []
     for content in (SMALL, SMALL + text("rmse")):
         path.write_bytes(content)
-        answers.append(reference.raw(convert(path), rows()))
+        answers.append(reference.raw(convert(path), small().X.astype(np.float32)))
     np.testing.assert_array_equal(*answers)
 
 
@@ -246,7 +218,7 @@ HOSTILE: dict[str, Callable[[bytearray], None]] = {
     "child below -1": at(NODES + 8, "<i", -2),
     "cycle": at(NODES + 4, "<i", 0),
     "shared child": at(NODES + 4, "<i", 2),
-    "feature out of range": at(NODES + 12, "<I", N_FEATURES),
+    "feature out of range": at(NODES + 12, "<I", 4),
     "NaN threshold": at(NODES + 16, "<f", np.nan),
     "NaN base score": at(4, "<f", np.nan),
     "no features": at(8, "<I", 0),

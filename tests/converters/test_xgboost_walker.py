@@ -3,41 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from proof_laws import assert_proved, some_in_full
-from walker_laws import assert_walks_to_the_leaves_of, catalogue
+from walker_laws import assert_walks_to_the_leaves_of
 
-xgb = pytest.importorskip("xgboost")
+pytest.importorskip("xgboost")
 
-from bitvec.converters.xgboost.oracle import oracle_of  # noqa: E402
-from bitvec.converters.xgboost.read import convert  # noqa: E402
-
-MODELS = catalogue("test_xgboost")
-
-
-def of_categories(parameters: dict[str, Any]) -> Callable[[], Any]:
-    return lambda: MODELS.category_booster(**parameters)
-
-
-def of_objective(objective: str) -> Callable[[], Any]:
-    def make() -> Any:
-        parameters: dict[str, Any] = {"objective": objective, "nthread": 1, "max_depth": 3}
-        parameters |= {"num_class": 3} if objective.startswith("multi:") else {}
-        parameters |= {"quantile_alpha": [0.1, 0.5]} if objective == "reg:quantileerror" else {}
-        return xgb.train(parameters, MODELS.labelled(objective)[1], 3)
-
-    return make
-
+from bitvec.converters.xgboost.oracle import oracle_of
+from bitvec.converters.xgboost.read import convert
+from tests.models.xgboost import MODELS, Model, of_frame, train, trained
 
 FITTED: dict[str, Callable[[], Any]] = {
-    **{name: make for name, (_, make) in MODELS.MODELS.items()},
-    **{f"categories, {name}": of_categories(more) for name, more in MODELS.CATEGORICAL.items()},
-    **{name: of_objective(name) for name in (*MODELS.LINKED, "reg:quantileerror")},
-    "categories of a frame": lambda: MODELS.frame_model()[0],
-    "a slice": lambda: MODELS.booster("diabetes", 6, booster="dart", rate_drop=0.5)[2:5],
+    **{name: partial(trained, name) for name in MODELS},
+    "categories of a frame": lambda: of_frame()[0],
 }
 
 
@@ -56,7 +38,7 @@ def test_trees_lead_to_the_leaves_of_the_library_and_prove_the_conversion(
 def test_a_stopped_wrapper_its_booster_and_its_file_state_the_trees_that_answer(
     tmp_path: Path,
 ) -> None:
-    model = MODELS.early_stopped()
+    model = trained("stopped")
     model.save_model(tmp_path / "model.json")
     whole = assert_proved(convert(model.get_booster()), oracle_of(model.get_booster()))
     for stopped in (model, tmp_path / "model.json"):
@@ -66,7 +48,6 @@ def test_a_stopped_wrapper_its_booster_and_its_file_state_the_trees_that_answer(
 
 def test_a_base_score_is_the_margin_that_the_library_adds(tmp_path: Path) -> None:
     for base in (0.5, 0.1, 0.9, 1e-7):
-        rows = MODELS.labelled("binary:logistic")[1]
-        model = xgb.train({"objective": "binary:logistic", "base_score": base}, rows, 1)
+        model = train(Model({"objective": "binary:logistic", "base_score": base}, "two", 1))
         got, want = oracle_of(model).trees().stated["base_score"], convert(model).output.base_score
         assert got.tobytes() == want.tobytes()

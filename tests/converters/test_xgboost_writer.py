@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,76 +30,23 @@ from bitvec.core.output import Aggregate, PostTransform
 from bitvec.errors import InputError, UnsupportedModelError
 
 xgb = pytest.importorskip("xgboost")
+
+from tests.models.samples import of_codes, small  # noqa: E402
+from tests.models.xgboost import MODELS, VECTORS, Model, of_frame, train, trained  # noqa: E402
+
 datasets = pytest.importorskip("sklearn.datasets")
-
-CODES = [0, 0.5, -0.0, -0.5, -1, 1, 2.7, 5, 31, 32, 63.9, 64, 89, 90, 1e6, 2.0**24, 3e38, np.nan]
-
-
-def mixed(n: int = 400) -> tuple[Array, Array]:
-    """Rows with many codes, few codes, a number and missing values."""
-    rng = np.random.default_rng(0)
-    X = np.stack([rng.integers(0, 90, n), rng.integers(0, 5, n), rng.normal(size=n)], axis=1)
-    y = np.isin(X[:, 0] % 7, (1, 3)) * 2.0 + X[:, 1] * X[:, 2]
-    X[rng.random(X.shape) < 0.05] = np.nan
-    return X.astype(np.float32), y
 
 
 def hard_rows() -> Array:
-    """Rows of `mixed` with every kind of code in them."""
-    X = np.repeat(mixed()[0][:10], len(CODES), axis=0)
-    X[:, 0] = np.resize(CODES, len(X))
-    X[::2, 1] = np.random.default_rng(1).choice(CODES, len(X[::2]))
-    return np.concatenate([X, mixed()[0]])
+    """Rows of the sample, and such with every kind of code."""
+    return np.concatenate([of_codes(small()), small().X]).astype(np.float32)
 
 
-def trained(rounds: int = 5, categories: bool = False, **options: Any) -> Any:
-    X, y = mixed()
-    objective = options.get("objective", "")
-    if "num_class" in options:
-        y = np.digitize(y, np.quantile(y, [0.3, 0.6]))
-    elif objective.startswith(("binary", "reg:logistic")):
-        y = y > 1
-    elif objective not in ("", "reg:quantileerror", "reg:pseudohubererror"):
-        y = np.abs(y) + 0.5
-    if options.pop("targets", 1) > 1:
-        y = np.stack([y, -y], axis=1)
-    types = ["c", "c", "q"] if categories else None
-    D = xgb.DMatrix(X, y, feature_types=types, enable_categorical=categories)
-    return xgb.train({"nthread": 1, "max_depth": 4, **options}, D, rounds)
-
-
-OPTIONS: dict[str, dict[str, Any]] = {
-    "regression": {},
-    "one category against the others": {"categories": True, "max_cat_to_onehot": 100},
-    "sets of categories": {"categories": True, "max_cat_to_onehot": 1},
-    "dart": {"booster": "dart", "rate_drop": 0.5, "rounds": 8},
-    "dart with categories": {"booster": "dart", "rate_drop": 0.5, "categories": True},
-    "boosted forests": {"num_parallel_tree": 3, "subsample": 0.5},
-    "two targets": {"targets": 2},
-    "vector leaves": {"targets": 2, "multi_strategy": "multi_output_tree"},
-    "vector leaves of classes": {
-        "num_class": 3,
-        "objective": "multi:softprob",
-        "multi_strategy": "multi_output_tree",
-    },
-    "pruned": {"tree_method": "exact", "gamma": 5, "max_depth": 6},
-    "single leaves": {"gamma": 1e12},
-    "no trees": {"rounds": 0},
-    "base score given": {"base_score": 0.25},
-    "base score of probability": {"base_score": 0.1, "objective": "binary:logistic"},
-    "clipped base score": {"base_score": 0.0, "objective": "binary:logistic"},
-    "logistic": {"objective": "binary:logistic"},
-    "logistic regression": {"objective": "reg:logistic"},
-    "logitraw": {"objective": "binary:logitraw"},
-    "hinge": {"objective": "binary:hinge"},
-    "softmax": {"objective": "multi:softmax", "num_class": 3},
-    "softprob": {"objective": "multi:softprob", "num_class": 3},
-    "poisson": {"objective": "count:poisson", "max_delta_step": 0.9},
-    "gamma": {"objective": "reg:gamma"},
-    "tweedie": {"objective": "reg:tweedie", "tweedie_variance_power": 1.3},
-    "quantiles": {"objective": "reg:quantileerror", "quantile_alpha": [0.2, 0.7]},
-    "huber": {"objective": "reg:pseudohubererror", "huber_slope": 1.2},
-}
+BOOSTERS = [name for name, about in MODELS.items() if not about.wrapper]
+WRAPPERS = [name for name, about in MODELS.items() if about.wrapper]
+SENTINELS = [name for name in WRAPPERS if "missing" in MODELS[name].parameters]
+POISSON = "count:poisson, base score estimated"
+PLAIN = "reg:squarederror, base score estimated"
 
 
 def loaded(forest: Forest, folder: Path, suffix: str = "ubj") -> Any:
@@ -116,71 +62,56 @@ def margins(booster: Any, X: Array, forest: Forest) -> Array:
     return np.asarray(answer).reshape(len(X), forest.n_outputs)
 
 
-@pytest.mark.parametrize("suffix", ["json", "ubj"])
-@pytest.mark.parametrize("name", OPTIONS)
-def test_what_is_converted_and_written_back_predicts_bit_for_bit(
-    name: str, suffix: str, tmp_path: Path
-) -> None:
-    model = trained(**OPTIONS[name])
+@pytest.mark.parametrize("name", BOOSTERS)
+def test_what_is_converted_and_written_back_predicts_bit_for_bit(name: str, tmp_path: Path) -> None:
+    model = trained(name)
     forest = convert(model)
-    back = loaded(forest, tmp_path, suffix)
     D = xgb.DMatrix(hard_rows(), nthread=1)
     kinds: list[dict[str, bool]] = [{}, {"output_margin": True}, {"pred_leaf": True}]
     kinds += [] if name.startswith("vector") else [{"pred_contribs": True}]
-    for kind in kinds:
-        expected = model.predict(D, validate_features=False, **kind)
-        np.testing.assert_array_equal(back.predict(D, validate_features=False, **kind), expected)
-    assert back.num_boosted_rounds() == model.num_boosted_rounds()
-    again = convert(tmp_path / f"model.{suffix}")
-    assert plain(to_document(again)) == plain(to_document(forest))
-
-
-WRAPPERS: dict[str, Callable[[Array, Array], Any]] = {
-    "classifier": lambda X, y: xgb.XGBClassifier(n_estimators=4, n_jobs=1).fit(X, y > 1),
-    "random forest": lambda X, y: xgb.XGBRFRegressor(n_estimators=4, n_jobs=1).fit(X, y),
-    "early stopped": lambda X, y: xgb.XGBRegressor(
-        n_estimators=60, learning_rate=0.9, early_stopping_rounds=2, n_jobs=1
-    ).fit(X[:200], y[:200], eval_set=[(X[200:], y[200:])], verbose=False),
-    "two labels": lambda X, y: xgb.XGBClassifier(n_estimators=4, n_jobs=1).fit(
-        X, np.stack([y > 1, y < 0], axis=1)
-    ),
-    "ranker": lambda X, y: xgb.XGBRanker(n_estimators=4, n_jobs=1).fit(
-        X, np.clip(y, 0, 3).astype(int), group=[len(y)]
-    ),
-}
+    expected = [model.predict(D, validate_features=False, **kind) for kind in kinds]
+    for suffix in ("json", "ubj"):
+        back = loaded(forest, tmp_path, suffix)
+        for kind, answer in zip(kinds, expected, strict=True):
+            got = back.predict(D, validate_features=False, **kind)
+            np.testing.assert_array_equal(got, answer)
+        assert back.num_boosted_rounds() == model.num_boosted_rounds()
+        again = convert(tmp_path / f"model.{suffix}")
+        assert plain(to_document(again)) == plain(to_document(forest))
 
 
 @pytest.mark.parametrize("name", WRAPPERS)
 def test_wrappers_load_what_is_written(name: str, tmp_path: Path) -> None:
-    model = WRAPPERS[name](*mixed())
+    model = trained(name)
+    if name in SENTINELS:
+        with pytest.raises(UnsupportedModelError, match="missing values that are NaN"):
+            save(convert(model), tmp_path / "written.json")
+        return
     saved = tmp_path / "saved.json"
     model.save_model(saved)
-    X = mixed()[0]
+    X = small().X
+    unsaved = {
+        key: value
+        for key, value in model.get_params().items()
+        if key in ("missing", "feature_types", "enable_categorical")
+    }
     for source in (model, saved):
         path = save(convert(source), tmp_path / "written.json")
-        back = type(model)()
+        back = type(model)(**unsaved)
         back.load_model(path)
         np.testing.assert_array_equal(back.predict(X), model.predict(X))
         assert (
             to_document(convert(path))["learner"]["attributes"]
             == (to_document(convert(source))["learner"]["attributes"])
         )
-    if name == "early stopped":
+    if name.startswith("stopped"):
         assert back.get_booster().num_boosted_rounds() == model.best_iteration + 1
 
 
 @pytest.mark.parametrize("suffix", ["json", "ubj"])
 def test_names_types_and_code_books_survive_writing(suffix: str, tmp_path: Path) -> None:
-    pd = pytest.importorskip("pandas")
-    X, y = mixed()
-    frame = pd.DataFrame(
-        {
-            "town": pd.Categorical(np.array([*"abcd"])[np.nan_to_num(X[:, 1]).astype(int) % 4]),
-            "size": X[:, 2],
-            "year": pd.Categorical(np.nan_to_num(X[:, 0]).astype(np.int64) % 9 - 3),
-        }
-    )
-    model = xgb.XGBRegressor(n_estimators=4, n_jobs=1, enable_categorical=True).fit(frame, y)
+    pytest.importorskip("pandas")
+    model, frame = of_frame()
     forest = convert(model)
     assert forest.inputs.categories is not None
     path = save(forest, tmp_path / f"model.{suffix}")
@@ -211,12 +142,14 @@ def test_a_retrained_forest_predicts_in_xgboost_what_bitvec_predicts(tmp_path: P
     )
 
 
-@pytest.mark.parametrize("name", ["regression", "logistic", "softprob", "poisson", "vector leaves"])
+@pytest.mark.parametrize(
+    "name", ["dart", "sets, logistic", "forests of classes", POISSON, "vectors"]
+)
 @pytest.mark.parametrize("base_first", [True, False])
 def test_moved_thresholds_leaves_and_base_scores_are_written(
     name: str, base_first: bool, tmp_path: Path
 ) -> None:
-    forest = convert(trained(**OPTIONS[name]))
+    forest = convert(trained(name))
     rng = np.random.default_rng(0)
     # Few margins near 0 are those of a probability, so that constant trees are needed too.
     for base in (0.0123456, 3.75, -40.0, 1e-20, 0.0):
@@ -362,18 +295,18 @@ def test_a_base_score_is_found_for_each_margin_that_has_one(name: str) -> None:
 
 def test_the_document_is_of_the_oldest_version_that_holds_the_forest() -> None:
     for name, version in (
-        ("regression", [1, 7, 0]),
-        ("sets of categories", [1, 7, 0]),
-        ("vector leaves", [3, 1, 0]),
-        ("softprob", [3, 1, 0]),
+        (PLAIN, [1, 7, 0]),
+        ("sets", [1, 7, 0]),
+        ("vectors", [3, 1, 0]),
+        ("sets, targets", [3, 1, 0]),
     ):
-        assert to_document(convert(trained(**OPTIONS[name])))["version"] == version
-    forest = convert(trained(targets=2, multi_strategy="multi_output_tree", base_score=0.5))
+        assert to_document(convert(trained(name)))["version"] == version
+    forest = convert(train(Model({**VECTORS, "base_score": 0.5}, "targets")))
     assert to_document(forest)["version"] == [2, 0, 0]
 
 
 def test_a_file_is_json_or_ubjson_by_its_suffix_and_appears_whole(tmp_path: Path) -> None:
-    forest = convert(trained())
+    forest = convert(trained(PLAIN))
     for suffix in ("json", "ubj", "UBJ"):
         path = save(forest, tmp_path / f"model.{suffix}")
         assert files.identical(convert(path), convert(tmp_path / "model.json"))
@@ -385,13 +318,13 @@ def test_a_file_is_json_or_ubjson_by_its_suffix_and_appears_whole(tmp_path: Path
 
 
 def test_damaged_metadata_is_not_believed(tmp_path: Path) -> None:
-    forest = convert(trained(categories=True))
+    forest = convert(trained("both"))
     assert forest.source is not None
     X = hard_rows()
     for metadata in (
         {},
         {"learner": 3},
-        {"learner": {"attributes": [1], "feature_types": "ccq", "gradient_booster": {"model": 0}}},
+        {"learner": {"attributes": [1], "feature_types": "ccqq", "gradient_booster": {"model": 0}}},
         {"learner": {"learner_model_param": {"base_score": "[" * 9999, "num_class": "x"}}},
         {"learner": {"learner_model_param": {"base_score": "0.125"}, "objective": {"name": 3}}},
     ):
@@ -424,7 +357,7 @@ def test_a_right_child_comes_right_behind_its_left_one(case: tuple[Forest, Array
 
 
 def refused(name: str) -> Forest:
-    forest = convert(trained(categories=True))
+    forest = convert(trained("both"))
     tests, output = forest.tests, forest.output
     every = np.ones(tests.n_nodes, np.uint8)
     is_set = tests.kind == Kind.SET
@@ -452,7 +385,7 @@ def refused(name: str) -> Forest:
             "output": replace(output, base_first=False, base_score=np.array([0.1]))
         },
         "feature names without": {
-            "inputs": replace(forest.inputs, feature_names=("a", "b[1]", "c"))
+            "inputs": replace(forest.inputs, feature_names=("a", "b[1]", "c", "d"))
         },
         "one column": {"tests": replace(tests, kind=every * np.uint8(Kind.EQUAL))},
     }

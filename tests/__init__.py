@@ -1,0 +1,1 @@
+"""Tests of bitvec, and the models that they share with the benchmarks."""
