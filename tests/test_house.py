@@ -130,6 +130,13 @@ CYCLIC: set[frozenset[str]] = {
 }
 """Groups of modules that still import each other, be it for their types alone."""
 
+LIBRARY = re.compile(
+    "catboost|lightgbm|onnx|openvino|pandas|polars|scikit|sklearn|treelite|xgboost|ydf|yggdrasil|"
+    "torch[.]nn",
+    re.IGNORECASE,
+)
+"""Names of other libraries and of their format, of which the core knows none."""
+
 QUESTION_WORD = re.compile(r"(What|Which|Of|Where|How|Whether|Why|Who|When)\b")
 
 
@@ -155,6 +162,15 @@ def test_first_sentences_begin_with_a_noun_or_a_verb() -> None:
             if has_docstring and QUESTION_WORD.match(ast.get_docstring(node) or ""):
                 found.add(module_of(path))
     assert found == UNNAMED
+
+
+def test_the_core_names_no_other_library() -> None:
+    found = {
+        f"{path.name}: {name}"
+        for path in (PACKAGE / "core").rglob("*.py")
+        for name in LIBRARY.findall(path.read_text(encoding="utf-8"))
+    }
+    assert not found
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:

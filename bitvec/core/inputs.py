@@ -42,7 +42,7 @@ class Inputs:
     missing_sentinel : float, optional
         The value that `MissingRule.NAN_OR_SENTINEL` counts as missing, besides NaN.
     absent_is_missing : bool
-        Whether an entry that a sparse matrix does not hold is missing (xgboost, treelite) or 0.
+        Whether an entry that a sparse matrix does not hold is missing, or else 0.
     hashed : tuple of int
         The columns whose categories are known by their hashes: a whole number in their
         code books is the `bitvec.core.city_hash.category_hash` of a category whose text is not
@@ -52,17 +52,17 @@ class Inputs:
         themselves, so that X holds them and not codes.
     decimals : tuple of int
         The columns in which a whole number of a data frame is the category of its decimals: with a
-        code book of texts (YDF), where a truth value is "true" or "false", or among
+        code book of texts, where a truth value is "true" or "false", or among
         `whole_numbers`, where the text "3" is the number 3.
     refuses_unseen : bool
         Whether a category of a data frame that the code book does not hold is refused, as the
-        source library would refuse it or take it for another (xgboost). To have it go where each
-        node sends an unknown category, replace it by False.
+        source library would refuse it or take it for another. To have it go where each node sends
+        an unknown category, replace it by False.
 
     Notes
     -----
-    An array holds codes. -1, which `cat.codes` of a pandas column has for a missing category, is in
-    a column of categories what the source library takes it for; `bitvec.converters.category_sets`
+    An array holds codes. -1, which data frames have for a missing category, is in a column of
+    categories what the source library takes it for; `bitvec.converters.category_sets`
     lists that. In a column of numbers -1 is -1 everywhere.
     """
 

@@ -15,7 +15,7 @@ class LinearTerms:
     """Leaves that are linear in x: `constant + sum of weight · x[column]`.
 
     A leaf without terms keeps its constant vector from `Leaves.v`; a leaf with terms falls back on
-    that vector for a row in which any of its columns is NaN (LightGBM `linear_tree`).
+    that vector for a row in which any of its columns is NaN.
 
     Parameters
     ----------
@@ -24,7 +24,7 @@ class LinearTerms:
     weight : F, (n_terms, width)
     constant : F, (n_leaves, width)
     zero_threshold : float
-        |x| at most this counts as 0 (LightGBM).
+        |x| at most this counts as 0.
     """
 
     leaf_ptr: Int64[Array, " n_leaves_plus_1"]

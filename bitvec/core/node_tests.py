@@ -56,13 +56,13 @@ class MissingRule(IntEnum):
 
     NAN = 0
     NAN_OR_ZERO = 1
-    """NaN or |x| <= 1e-35 (LightGBM's zero_as_missing)."""
+    """NaN or |x| <= 1e-35."""
     NAN_OR_SENTINEL = 2
     """NaN or the forest's `inputs.missing_sentinel`."""
 
 
 ZERO_THRESHOLD = float(np.float32(1e-35))
-"""LightGBM's kZeroThreshold, a double holding a float: what MissingRule.NAN_OR_ZERO calls zero."""
+"""A double holding a float: what MissingRule.NAN_OR_ZERO calls zero."""
 
 
 class CodeRule(IntEnum):
@@ -71,9 +71,9 @@ class CodeRule(IntEnum):
     EXACT = 0
     """The value must be a whole number; anything else is outside the set's range."""
     TRUNCATE = 1
-    """The value is truncated toward zero: 2.7 is code 2, -0.5 is code 0 (LightGBM)."""
+    """The value is truncated toward zero: 2.7 is code 2, -0.5 is code 0."""
     FLOOR = 2
-    """The value is rounded down: 2.7 is code 2, -0.5 is outside (xgboost, treelite)."""
+    """The value is rounded down: 2.7 is code 2, -0.5 is outside."""
 
 
 class Activation(IntEnum):

@@ -14,7 +14,7 @@ LARGEST = float(np.finfo(np.float32).max)
 
 
 def whole(name: str, value: Any, least: int = 1) -> int:
-    """Return a whole number from `least` on that NumPy and torch can count to."""
+    """Return a whole number from `least` on that arrays can count to."""
     is_whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
     if not is_whole or not least <= value < 2**63:
         raise InputError(f"`{name}` must be a whole number from {least} on, got {value!r}.")

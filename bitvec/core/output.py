@@ -22,23 +22,23 @@ class Aggregate(StrEnum):
 
 
 class PostTransform(StrEnum):
-    """What is applied to the raw score (treelite's names); `parameter` is alpha or the ratio c."""
+    """What is applied to the raw score; `parameter` is alpha or the ratio c."""
 
     IDENTITY = "identity"
     SIGMOID = "sigmoid"
     """1 / (1 + exp(-parameter · x)), each output on its own."""
     LOGISTIC = "logistic"
-    """1 / (1 + exp(-|x|)), or one minus that where x < 0, in float32 (ONNX's onnxruntime)."""
+    """1 / (1 + exp(-|x|)), or one minus that where x < 0, in float32."""
     SOFTMAX = "softmax"
     """Of x / parameter, over the outputs of a group."""
     SOFTMAX_OF_HALVES = "softmax_of_halves"
-    """The second of the softmax of -x / 2 and x / 2 (scikit-learn's AdaBoost of two classes)."""
+    """The second of the softmax of -x / 2 and x / 2, as boosting of two classes by votes has it."""
     SOFTMAX_UNSHIFTED = "softmax_unshifted"
-    """The same as exp(x) · (1 / sum of exp(x)), which overflows above 88 in float32 (YDF)."""
+    """The same as exp(x) · (1 / sum of exp(x)), which overflows above 88 in float32."""
     SOFTMAX_ZERO = "softmax_zero"
-    """The same, but a score of 0 (|x| <= 1e-7) stays 0 (ONNX, as onnxruntime computes it)."""
+    """The same, but a score of 0 (|x| <= 1e-7) stays 0."""
     PROBIT = "probit"
-    """The quantile function of the normal distribution (ONNX, as onnxruntime approximates it)."""
+    """The quantile function of the normal distribution, by an approximation in float32."""
     EXPONENTIAL = "exponential"
     EXPONENTIAL_STANDARD_RATIO = "exponential_standard_ratio"
     """2 ** (-x / parameter)."""
@@ -47,18 +47,18 @@ class PostTransform(StrEnum):
     HINGE = "hinge"
     """1 where x > 0, else 0."""
     AT_MOST_ONE = "at_most_one"
-    """The lesser of x and 1 (YDF's shares of votes, whose sums may exceed 1 by rounding)."""
+    """The lesser of x and 1 (shares of votes, whose sums may exceed 1 by rounding)."""
 
 
 class SoftmaxSum(StrEnum):
     """Whose exponentials a softmax adds, and how: the last bits differ."""
 
     WIDE = "wide"
-    """In float64, by pairs (xgboost, scikit-learn's GradientBoosting)."""
+    """In float64, by pairs."""
     IN_ORDER = "in_order"
-    """One after the other, in the dtype of the scores (HistGradientBoosting, AdaBoost)."""
+    """One after the other, in the dtype of the scores."""
     IN_ORDER_C = "in_order_c"
-    """The same, of the C library's exponentials (LightGBM, onnxruntime)."""
+    """The same, of the C library's exponentials."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,7 +78,7 @@ class Output:
     aggregate : Aggregate
     base_score : F or float64, (n_outputs,), optional
         Zeros if not given; F is `dtype`. A float64 base score of float32 sums is added in float64
-        and the result rounded once (treelite); it cannot stand first.
+        and the result rounded once; it cannot stand first.
     base_first : bool
     scale : F, (n_outputs,), optional
         Multiplies a sum over trees before the base score is added.
@@ -95,13 +95,13 @@ class Output:
     iteration : int32, (n_trees,), optional
         The boosting iteration that each tree belongs to.
     divisor : F, (n_outputs,), optional
-        What a mean divides by; the number of trees if not given (LightGBM's random forests divide
-        by the trees of a class).
+        What a mean divides by, for example the trees that add to an output; the number of all
+        trees if not given.
     labels_from_raw : bool
         Labels are the argmax of raw scores instead of probabilities, which can tie by rounding; a
         single output of 2 classes then takes the second where its raw score is positive.
     tie_to_second : bool
-        Such an output takes the second class at a raw score of 0 too (GradientBoosting).
+        Such an output takes the second class at a raw score of 0 too.
     boundary : float, optional
         What a single output of 2 classes must exceed for the second, instead of one half of a
         probability or 0 of a raw score.

@@ -18,7 +18,7 @@ class Source:
     Parameters
     ----------
     library, version : str
-        For example "sklearn", "1.9.1".
+        Its name, as it is imported, and its version.
     model : str
         The source's class or objective, for people.
     leaf_id, node_id : int64, (n_leaves,) and (n_nodes,), optional

@@ -6,11 +6,11 @@ import numpy as np
 from jaxtyping import Float64
 
 from bitvec.converters.lightgbm.trees import BELOW_ZERO
+from bitvec.converters.writable import require_rules
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import ZERO_THRESHOLD, CodeRule, Kind, MissingRule, Relation
 from bitvec.core.output import Aggregate
-from bitvec.errors import UnsupportedModelError
 
 
 def require_writable(forest: Forest) -> None:
@@ -29,7 +29,7 @@ def require_writable(forest: Forest) -> None:
     has_base = bool(np.any(base_score64(forest) != 0))
     in_turn = np.repeat(np.arange(forest.n_trees) % forest.n_outputs, np.diff(B.leaf_ptr))
     named = in_turn if forest.leaves.output is None else forest.leaves.output
-    refusals = {
+    is_broken = {
         "no feature map": forest.feature_map is not None,
         "no prediction kernel": forest.kernel is not None,
         f"rows that are compared in float64 (the forest compares in {forest.dtype})": (
@@ -71,11 +71,7 @@ def require_writable(forest: Forest) -> None:
             linear is not None and linear.zero_threshold != ZERO_THRESHOLD
         ),
     }
-    broken = [rule for rule, refused in refusals.items() if refused]
-    if broken:
-        raise UnsupportedModelError(
-            f"LightGBM must have {'; '.join(broken)}: the forest cannot be written as its text."
-        )
+    require_rules("LightGBM", is_broken, written="its text")
 
 
 def strict_thresholds(forest: Forest) -> Float64[Array, " n_nodes"]:

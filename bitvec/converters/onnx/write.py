@@ -68,7 +68,7 @@ def to_onnx(
     UnsupportedModelError
         If the form cannot hold the forest.
     """
-    require_hard(forest, FORM)
+    require_hard(forest, f"the ONNX form `{FORM}`")
     _require_one_column_tests(forest)
     graph = Graph(interface or Interface())
     if version == 3:

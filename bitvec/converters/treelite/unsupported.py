@@ -8,12 +8,11 @@ import numpy as np
 from jaxtyping import Bool, Float, Int64
 
 from bitvec.converters.category_sets import reads_floor, right_codes
-from bitvec.converters.tree_outputs import output_of_tree
+from bitvec.converters.writable import output_of_tree, require_rules
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind, MissingRule, Relation
 from bitvec.core.output import Aggregate, PostTransform
-from bitvec.errors import UnsupportedModelError
 
 MOST_CODE: Final = {np.dtype(np.float32): 1 << 24, np.dtype(np.float64): (1 << 32) - 1}
 """The greatest category code that GTIL matches, by the model's dtype."""
@@ -54,7 +53,7 @@ def require_writable(forest: Forest) -> None:
     is_set, is_equal = tests.kind == Kind.SET, tests.kind == Kind.EQUAL
     wide = widens(forest)
     code, _ = listed_codes(forest)
-    refusals = {
+    is_broken = {
         "at least one tree": forest.n_trees == 0,
         "no feature map": forest.feature_map is not None,
         "no prediction kernel": forest.kernel is not None,
@@ -92,11 +91,7 @@ def require_writable(forest: Forest) -> None:
             and float(np.float32(output.parameter)) != output.parameter
         ),
     }
-    broken = [rule for rule, refused in refusals.items() if refused]
-    if broken:
-        raise UnsupportedModelError(
-            f"treelite must have {'; '.join(broken)}: the forest cannot be written as its model."
-        )
+    require_rules("treelite", is_broken, written="its model")
 
 
 def widens(forest: Forest) -> bool:

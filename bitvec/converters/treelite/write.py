@@ -12,7 +12,6 @@ from jaxtyping import Float
 
 from bitvec.converters.constant_trees import base_as_trees
 from bitvec.converters.numbering import Places, Sides, places
-from bitvec.converters.tree_outputs import output_of_tree
 from bitvec.converters.treelite.model import TASKS
 from bitvec.converters.treelite.unsupported import (
     PARAMETRIC,
@@ -22,6 +21,7 @@ from bitvec.converters.treelite.unsupported import (
     require_writable,
     thresholds,
 )
+from bitvec.converters.writable import output_of_tree
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.leaves import Leaves

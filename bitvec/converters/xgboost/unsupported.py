@@ -8,14 +8,13 @@ import numpy as np
 from jaxtyping import Bool, Float32
 
 from bitvec.converters.category_sets import reads_floor, right_codes
-from bitvec.converters.tree_outputs import output_of_tree
+from bitvec.converters.writable import output_of_tree, require_rules
 from bitvec.converters.xgboost.objectives import OBJECTIVES
 from bitvec.converters.xgboost.trees import OUT_OF_RANGE_CODE
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind, MissingRule, Relation
 from bitvec.core.output import Aggregate, PostTransform
-from bitvec.errors import UnsupportedModelError
 
 FORBIDDEN_IN_NAMES: Final = ("[", "]", "<")
 """What xgboost refuses in the name of a feature."""
@@ -48,7 +47,7 @@ def require_writable(forest: Forest) -> None:
     base = output.base_score
     with np.errstate(over="ignore"):
         base_fits = np.array_equal(base.astype(np.float32), base, equal_nan=True)
-    refusals = {
+    is_broken = {
         "at least one feature": forest.n_features == 0,
         "no feature map": forest.feature_map is not None,
         "no prediction kernel": forest.kernel is not None,
@@ -83,11 +82,7 @@ def require_writable(forest: Forest) -> None:
             objective_of(forest) is None
         ),
     }
-    broken = [rule for rule, refused in refusals.items() if refused]
-    if broken:
-        raise UnsupportedModelError(
-            f"xgboost must have {'; '.join(broken)}: the forest cannot be written as its model."
-        )
+    require_rules("xgboost", is_broken, written="its model")
 
 
 def _sets_fit(forest: Forest) -> bool:

@@ -15,7 +15,7 @@ from jaxtyping import Float32, Int64
 
 from bitvec.converters import ubjson
 from bitvec.converters.constant_trees import base_as_trees
-from bitvec.converters.tree_outputs import output_of_tree
+from bitvec.converters.writable import output_of_tree
 from bitvec.converters.xgboost import base_scores, kept
 from bitvec.converters.xgboost.document import Document
 from bitvec.converters.xgboost.objectives import objective_named

@@ -35,7 +35,7 @@ def _checked_parameters(layer: Linear | Conv2d, n_axes: int) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Linear:
-    """x -> weight · x + bias (torch.nn.Linear).
+    """x -> weight · x + bias.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ class Linear:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Conv2d:
-    """Cross-correlation with zero padding (torch.nn.Conv2d with one group and no dilation).
+    """Cross-correlation with zero padding, in one group and without dilation.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ class Conv2d:
 
 @dataclass(frozen=True, slots=True)
 class MaxPool2d:
-    """The largest value of each window (torch.nn.MaxPool2d); NaN wins, padding never does.
+    """The largest value of each window; NaN wins, padding never does.
 
     Parameters
     ----------

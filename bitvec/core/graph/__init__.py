@@ -1,1 +1,1 @@
-"""Computations as plain data, in which ONNX forms are written before a file is made of them."""
+"""Computations as plain data, from which files of a graph are made."""

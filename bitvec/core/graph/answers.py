@@ -1,6 +1,6 @@
 """From raw scores to predictions, probabilities and labels, as operators of a graph.
 
-All ONNX forms answer alike, with tensors only (no ZipMap):
+All exported graphs answer alike, with tensors only:
 
 * `raw`, (batch, n_outputs), in the output's dtype;
 * a regressor: `prediction`, (batch, n_outputs), the post-transform of `raw`;

@@ -15,14 +15,14 @@ INPUT_DTYPES: Final = (np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.f
 OPSET: Final = 21
 ML_OPSET: Final = 5
 IR_VERSION: Final = 10
-"""Pinned, since the onnx library writes newer versions by default than runtimes load."""
+"""Pinned, since newer versions are written by default than runtimes load."""
 LARGEST_BATCH: Final = 2**31 - 1
 """Rows that runtimes can count in the sizes of a tensor."""
 
 
 @dataclass(frozen=True, slots=True)
 class Interface:
-    """The inputs, outputs and versions of an ONNX file.
+    """The inputs, outputs and versions of an exported graph.
 
     Parameters
     ----------

@@ -1,6 +1,7 @@
 """A computation as plain data: standard operators, constants, inputs and outputs, no library named.
 
-The ONNX forms are written as such a graph; `bitvec.converters.onnx.model_proto` makes a file of it.
+Operators, their attributes and the numbers of element types are those of the open standard for
+exchanging networks, whose files the converters make of such a graph.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ TENSOR_TYPE = {
     "float32": 1, "uint8": 2, "int8": 3, "int32": 6, "int64": 7, "bool": 9, "float16": 10,
     "float64": 11,
 }  # fmt: skip
-"""Numbers of the ONNX standard for the element types that Cast is asked for here."""
+"""Numbers of the standard for the element types that Cast is asked for here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +156,7 @@ class Graph:
 
 
 def _require_kept(kind: str, constant: Array) -> None:
-    """Refuse a number that onnxruntime 1.31 takes for 1 or 0, and drops its operator.
+    """Refuse a number that a runtime takes for 1 or 0, and drops its operator.
 
     It rounds a single number of float64 to float32 to see whether the operator changes anything.
     """
@@ -168,7 +169,7 @@ def _require_kept(kind: str, constant: Array) -> None:
     if dropped:
         raise UnsupportedModelError(
             f"a scale, divisor or base score must not round to {nothing:g} in float32, got "
-            f"{number!r}: onnxruntime would leave it out; predict with bitvec."
+            f"{number!r}: a runtime would leave it out; predict with bitvec."
         )
 
 
@@ -178,7 +179,7 @@ def cast(graph: Graph, value: str, dtype: np.dtype, name: str) -> str:
 
 
 def greater(graph: Graph, a: str | Array, b: str | Array, name: str, *, equal: bool = False) -> str:
-    """Append a > b, or a >= b, as b < a or b <= a: OpenVINO calls NaN greater than anything."""
+    """Append a > b, or a >= b, as b < a or b <= a: to one runtime NaN is greater than anything."""
     return graph.add("LessOrEqual" if equal else "Less", b, a, name=name)
 
 

@@ -20,8 +20,8 @@ SUMS: Final = (Aggregate.SUM, Aggregate.MEAN)
 """Aggregates that add, and so weigh, the trees' vectors."""
 
 
-def require_hard(forest: Forest, form: str) -> None:
-    """Refuse what no ONNX form here holds: no trees, soft prediction, a feature map.
+def require_hard(forest: Forest, who: str) -> None:
+    """Refuse, in the name of `who`, what no graph here holds: no trees, soft prediction, a map.
 
     Raises
     ------
@@ -42,7 +42,7 @@ def require_hard(forest: Forest, form: str) -> None:
     )
     for refused, sentence in reasons:
         if refused:
-            raise UnsupportedModelError(f"the ONNX form `{form}` needs {sentence}.")
+            raise UnsupportedModelError(f"{who} needs {sentence}.")
 
 
 def raw_score(graph: Graph, forest: Forest, X: str, leaf: str) -> str:

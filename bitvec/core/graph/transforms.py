@@ -55,7 +55,7 @@ class _Value(Symbol):
 
 
 class _Operations(Writing):
-    """Operations of the ONNX standard."""
+    """Operations of the standard of `bitvec.core.graph.operators`."""
 
     def __init__(self, graph: Graph, output: Output) -> None:
         super().__init__(output, output.dtype)
@@ -74,7 +74,7 @@ class _Operations(Writing):
         return x  # infinity becomes the same 0, but for subnormal numbers
 
     def copysign(self, size: _Value, x: _Value) -> _Value:
-        return x.write("Sign", x) * size  # by Where, onnxruntime loses the sign of -0
+        return x.write("Sign", x) * size  # a choice that is made by a sum loses the sign of -0
 
     def indicator(self, condition: _Value) -> _Value:
         return self.cast(condition, self.dtype, always=True)
@@ -94,8 +94,8 @@ class _Operations(Writing):
         return x.write("Softmax", x, axis=1)
 
     def softplus(self, x: _Value) -> Any:
-        # Correct to a few units in the last place, and NaN of NaN: the operator Softplus is missing
-        # for float64 in onnxruntime and loses small results in float32. log1p(u) is
+        # Correct to a few units in the last place, and NaN of NaN: runtimes lack the operator
+        # Softplus for float64 and lose small results in float32. log1p(u) is
         # log(w) · u / (w − 1) with w the rounded 1 + u, and u itself where w is 1.
         u = self.exp(-abs(x))
         w = u + 1

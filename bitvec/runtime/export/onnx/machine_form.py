@@ -57,7 +57,7 @@ def to_onnx(
     Eq. (7), Zhang, "Yet Another Representation of Binary Decision Trees" (2021).
     """
     frame = machine.frame
-    require_hard(frame, FORM)
+    require_hard(frame, f"the ONNX form `{FORM}`")
     graph = Graph(interface or Interface())
     X = graph.input("X", frame.dtype, ("batch", frame.n_features))
     local = _exit_leaves(graph, machine, X)

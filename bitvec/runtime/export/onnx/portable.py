@@ -117,7 +117,7 @@ def _sees_missing(forest: Forest) -> bool:
 
 
 def _require_portable(forest: Forest, instead: str) -> None:
-    require_hard(forest, FORM)
+    require_hard(forest, f"the ONNX form `{FORM}`")
     wide = int((~forest.tests.is_one_hot).sum())
     adds = forest.output.aggregate in SUMS
     with np.errstate(over="ignore", invalid="ignore"):

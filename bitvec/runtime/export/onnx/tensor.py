@@ -64,7 +64,7 @@ def to_onnx(
     Eq. (5) of Zhang, "Yet Another Representation of Binary Decision Trees" (2021). Cost per row and
     tree is n_leaves x n_nodes; `tree_ensemble` walks instead.
     """
-    require_hard(forest, FORM)
+    require_hard(forest, f"the ONNX form `{FORM}`")
     graph = Graph(interface or Interface())
     X = graph.input("X", forest.dtype, ("batch", forest.n_features))
     local = exit_leaves(graph, forest, X)

@@ -68,7 +68,7 @@ def to_onnx(
     Cost per row and tree is its depth, plus all nodes of the forest that are not comparisons of
     one column (sets, equality, oblique and polytope nodes): their outcomes are computed first.
     """
-    require_hard(forest, FORM)
+    require_hard(forest, f"the ONNX form `{FORM}`")
     layout = arrange(forest.bitvectors)
     depth = len(layout.levels) + layout.n_further
     if depth > LARGEST_DEPTH:

@@ -1,12 +1,29 @@
-"""Output that each tree adds to, for formats that say so of trees and not of leaves."""
+"""Rules that a forest must keep to be written as a model of another library."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import numpy as np
 from jaxtyping import Int64
 
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
+from bitvec.errors import UnsupportedModelError
+
+
+def require_rules(library: str, is_broken: Mapping[str, bool | np.bool], *, written: str) -> None:
+    """Refuse a forest that breaks a rule of a library, naming all that it breaks.
+
+    Raises
+    ------
+    UnsupportedModelError
+    """
+    broken = [rule for rule, is_so in is_broken.items() if is_so]
+    if broken:
+        raise UnsupportedModelError(
+            f"{library} must have {'; '.join(broken)}: the forest cannot be written as {written}."
+        )
 
 
 def output_of_tree(forest: Forest) -> Int64[Array, " n_trees"] | None:
