@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
-from benchmarks.engine.summary import OURS, by_cell
-from benchmarks.old_report import RESULTS, Report, Row, markdown
+from benchmarks.engine import OURS, by_cell
+from benchmarks.report import RESULTS, Column, Report, Row, one
+from benchmarks.report import table as in_markdown
 
 WORKLOADS = {
     "W1": "xgboost, 100 trees of depth 6",
@@ -26,22 +26,20 @@ def _kept(name: str) -> Report:
 
 def table() -> str:
     """Return speed by workload, then exactness, retraining and exports, in Markdown."""
-    engine = _kept("engine")
-    cells = by_cell(engine["rows"])
-    body = [
-        [
-            title,
-            *(_ratio(cells[workload, batch, 1], OURS) for batch in (1, 100, 10_000)),
-            _ratio(cells[workload, 10_000, 1], AVX2),
-        ]
-        for workload, title in WORKLOADS.items()
-    ]
-    head = ["times faster than the best other engine", "1 row", "100 rows", "10,000 rows"]
-    machine = engine["machine"]
+    engine_run = _kept("engine")
+    cells = by_cell(engine_run["rows"])
+    columns = [Column("times faster than the best other engine", lambda row: row[1])]
+    for head, batch, engine in (
+        ("1 row", 1, OURS),
+        ("100 rows", 100, OURS),
+        ("10,000 rows", 10_000, OURS),
+        ("10,000 rows, AVX2", 10_000, AVX2),
+    ):
+        columns.append(Column(head, lambda row, b=batch, e=engine: _ratio(cells[row[0], b, 1], e)))
+    machine = engine_run["machine"]
     where = f"{machine['processor']} with AVX-512, one thread of {machine['cores']} cores"
-    return "\n\n".join(
-        [markdown([*head, "10,000 rows, AVX2"], body), f"Measured on {where}.", _others()]
-    )
+    body = in_markdown(WORKLOADS.items(), columns)
+    return "\n\n".join([body, f"Measured on {where}.", _others()])
 
 
 def _ratio(engines: dict[str, Row], name: str) -> str:
@@ -53,7 +51,7 @@ def _others() -> str:
     models = [row for row in _kept("exactness")["rows"] if "models" in row]
     total = {key: sum(row[key] for row in models) for key in ("models", "rows_probed")}
     differ = sum(row["leaves_differ"] for row in models)
-    tree = _one(_kept("retrain"), part="trees", case="letter, depth 8")
+    tree = one(_kept("retrain")["rows"], part="trees", case="letter, depth 8")
     files = [row for row in _kept("export")["rows"] if row.get("is_compared")]
     sizes = [row["bytes_ratio"] for row in files]
     slow = [row["ratio_1"] for row in files]
@@ -67,10 +65,4 @@ def _others() -> str:
             f"skl2onnx and onnxmltools, and take {min(slow):.2f} to {max(slow):.2f} times as long "
             "for one row.",
         ]
-    )
-
-
-def _one(report: Report, **values: Any) -> Row:
-    return next(
-        row for row in report["rows"] if all(row.get(key) == v for key, v in values.items())
     )

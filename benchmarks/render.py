@@ -17,6 +17,7 @@ from pathlib import Path
 
 from benchmarks import highlights
 from benchmarks.report import RESULTS
+from benchmarks.runner import load
 from bitvec.converters.dispatch import FORMATS
 from bitvec.runtime.export.onnx_targets import TARGETS
 
@@ -52,11 +53,7 @@ def _run(name: str, part: str) -> str:
     if not path.exists():
         return f"No run is kept yet: `python -m benchmarks.{command} --save` keeps one."
     report = json.loads(path.read_text(encoding="utf-8"))
-    module = name if of_paper == name else f"tables.{of_paper}_summary"
-    found = import_module(f"benchmarks.{module}")
-    if hasattr(found, "BENCHMARK"):
-        return found.BENCHMARK.tables[part](report)
-    table: str = getattr(found, part)(report)
+    table = load(name).tables[part](report)
     has_rows = len(table.splitlines()) > 2 or not table.startswith("|")
     return table if has_rows else f"Not in the kept run: `python -m benchmarks.{command}` does it."
 

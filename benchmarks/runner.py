@@ -57,7 +57,8 @@ class Benchmark:
     Parameters
     ----------
     name : str
-        `benchmarks.NAME` is the module, where a hyphen stands for a dot; and the file of results.
+        Of the file of results, and of the module: `benchmarks.NAME`, `tables.PAPER_summary` of a
+        paper's table, which is called tables-PAPER.
     cases : callable
         From the options; `--only` picks those with such a text in their `str`.
     measure : callable
@@ -100,7 +101,8 @@ class Benchmark:
 
 def load(name: str) -> Benchmark:
     """Return the benchmark of a name."""
-    found: Benchmark = import_module(f"benchmarks.{name.replace('-', '.')}").BENCHMARK
+    module = f"{name.replace('-', '.')}_summary" if "-" in name else name
+    found: Benchmark = import_module(f"benchmarks.{module}").BENCHMARK
     return found
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -36,21 +35,13 @@ def test_a_kept_run_says_how_it_was_made_and_whether_it_met_its_goals(path):
     assert "--quick" not in report["command"], "the kept run is the full one"
 
 
-def _ported():
+@pytest.mark.parametrize("path", KEPT, ids=lambda path: path.stem)
+def test_targets_of_a_kept_run_are_those_of_its_figures(path):
     from benchmarks.runner import load
 
-    for path in KEPT:
-        try:
-            yield path, load(path.stem)
-        except (AttributeError, ImportError):
-            continue
-
-
-def test_targets_of_kept_runs_are_those_of_their_figures():
-    for path, benchmark in _ported():
-        report = json.loads(path.read_text(encoding="utf-8"))
-        assert benchmark.figures(report["rows"]) == report["rows"]
-        assert benchmark.targets(report["rows"], whole=True) == report["targets"]
+    report, benchmark = json.loads(path.read_text(encoding="utf-8")), load(path.stem)
+    assert benchmark.figures(report["rows"]) == report["rows"]
+    assert benchmark.targets(report["rows"], whole=True) == report["targets"]
 
 
 @pytest.mark.full
@@ -188,9 +179,9 @@ def _row(workload, batch, threads, engine, seconds, **told):
 
 
 def test_the_ratio_of_an_engine_is_to_the_best_baseline_that_runs_the_same_model():
-    from benchmarks.engine.summary import with_ratios
+    from benchmarks.engine import BENCHMARK, by_cell
 
-    rows = with_ratios(
+    rows = BENCHMARK.figures(
         [
             _row("W1", 100, 1, "bitvec", 2.0),
             _row("W1", 100, 1, "bitvec torch", 0.5),
@@ -200,38 +191,35 @@ def test_the_ratio_of_an_engine_is_to_the_best_baseline_that_runs_the_same_model
             {"workload": "W1", "batch": None, "threads": None, "engine": "x", "reason": "absent"},
         ]
     )
-    ratios = {(row["engine"], row["threads"]): row.get("ratio") for row in rows}
+    cells = by_cell(rows)
+    ratios = {(e, cell[2]): row["ratio"] for cell, told in cells.items() for e, row in told.items()}
     assert ratios == {
         ("bitvec", 1): 4.0,
         ("bitvec torch", 1): 16.0,
         ("xgboost", 1): 1.0,
         ("other", 1): 8.0,
         ("xgboost", 2): 1.0,
-        ("x", None): None,
     }
-    assert {row["best_baseline"] for row in rows if "seconds" in row} == {"xgboost"}
-    assert rows[0]["spread"] == pytest.approx(0.1)
+    best = {row["best_baseline"] for told in cells.values() for row in told.values()}
+    assert best == {"xgboost"}
+    assert _row("W1", 100, 1, "bitvec", 2.0)["spread"] == pytest.approx(0.1)
 
 
 def test_a_target_of_the_engine_is_judged_by_its_own_cell_only():
-    from benchmarks.engine.summary import targets, with_ratios
+    from benchmarks.engine import BENCHMARK
 
-    rows = with_ratios(
-        [
-            _row("W4", 20_000, 1, "bitvec", 1.0),
-            _row("W4", 20_000, 1, "xgboost", 2.0),
-            _row("W4", 10_000, 2, "bitvec", 1.0),
-            _row("W4", 10_000, 2, "xgboost", 4.5),
-            _row("W4", 10_000, 2, "bitvec torch", 2.0, raw_bits_differ=3),
-            _row("W4", 10_000, 2, "hummingbird gemm", 8.0),
-            _row("W4", 10_000, 2, "hummingbird tree_trav", 1.5),
-            {"workload": "W1", "figure": "nan", "ratio": 1.02, "low": 1.0, "high": 1.06},
-            {"workload": "W1", "figure": "cycles", "reason": "failed"},
-        ]
-    )
-    found = {target.name: target for target in targets(rows)}
-    judged = {name: target.met for name, target in found.items() if target.met is not None}
-    assert judged == {
+    rows = [
+        _row("W4", 20_000, 1, "bitvec", 1.0),
+        _row("W4", 20_000, 1, "xgboost", 2.0),
+        _row("W4", 10_000, 2, "bitvec", 1.0),
+        _row("W4", 10_000, 2, "xgboost", 4.5),
+        _row("W4", 10_000, 2, "bitvec torch", 2.0, raw_bits_differ=3),
+        _row("W4", 10_000, 2, "hummingbird gemm", 8.0),
+        _row("W4", 10_000, 2, "hummingbird tree_trav", 1.5),
+        {"workload": "W1", "figure": "nan", "ratio": 1.02, "low": 1.0, "high": 1.06},
+        {"workload": "W1", "figure": "cycles", "reason": "failed"},
+    ]
+    assert _judged(BENCHMARK, rows) == {
         "floor: W4, largest batch, 1 thread": False,
         "floor: W4, 10,000 rows, 2 threads": False,
         "aim: W4, 10,000 rows, 2 threads": False,
@@ -240,10 +228,11 @@ def test_a_target_of_the_engine_is_judged_by_its_own_cell_only():
         "raw scores that differ from the library's own, torch": False,
         "NaN present, time over that without (95 % interval)": True,
     }
-    assert found["floor: W4, largest batch, 1 thread"].value == 2.0
+    found = {t["name"]: t["value"] for t in BENCHMARK.targets(BENCHMARK.figures(rows), whole=True)}
+    assert found["floor: W4, largest batch, 1 thread"] == 2.0
     # The best baseline at two threads is hummingbird, not xgboost.
-    assert found["aim: W4, 10,000 rows, 2 threads"].value == 1.5
-    assert found["cycles a row, W1, 10,000 rows"].value is None
+    assert found["aim: W4, 10,000 rows, 2 threads"] == 1.5
+    assert found["cycles a row, W1, 10,000 rows"] is None
 
 
 def test_an_answer_is_compared_with_the_librarys_own():
@@ -267,7 +256,7 @@ def test_an_answer_is_compared_with_the_librarys_own():
 
 
 def test_the_interval_of_a_ratio_holds_the_ratio():
-    from benchmarks.engine.figures import interval
+    from benchmarks.engine.alone import interval
 
     noise = np.random.default_rng(0).normal(1, 0.02, (41, 2))
     ratio, low, high = interval(noise * [1.5, 1.0])
@@ -277,10 +266,8 @@ def test_the_interval_of_a_ratio_holds_the_ratio():
 
 
 def test_the_tables_and_the_picture_of_the_engine_are_made_of_any_rows(tmp_path):
+    from benchmarks.engine import BENCHMARK
     from benchmarks.engine.picture import draw
-    from benchmarks.engine.summary import targets, with_ratios
-    from benchmarks.engine.tables import TABLES
-    from benchmarks.old_report import everything
 
     pytest.importorskip("matplotlib")
     cell = {"largest_difference": 0.5, "warm_up_seconds": 1.5}
@@ -291,16 +278,8 @@ def test_the_tables_and_the_picture_of_the_engine_are_made_of_any_rows(tmp_path)
         [_row("W1", 10_000, 1, "bitvec", 1e-6, **cell)],
         [_row("W1", 10_000, 1, e, 1.0, **cell) for e in ("bitvec", "xgboost")] + [reason],
     ):
-        rows = with_ratios(rows)
-        report = {
-            "machine": {"processor": "a processor", "cores": 2},
-            "command": "python",
-            "rows": rows,
-            "targets": [asdict(target) for target in targets(rows)],
-        }
-        text = everything(report, TABLES)
-        assert ("a\\|b" in text) == (reason in rows)
-        draw(report, tmp_path / "engine.svg")
+        assert ("a\\|b" in _texts(BENCHMARK, rows)) == (reason in rows)
+        draw({"rows": BENCHMARK.figures(rows)}, tmp_path / "engine.svg")
         assert "</svg>" in (tmp_path / "engine.svg").read_text(encoding="utf-8")
 
 
@@ -733,12 +712,10 @@ def _exported_rows():
 
 
 def test_a_target_of_exporting_is_judged_by_its_own_file_only():
-    from benchmarks.export.summary import targets
+    from benchmarks.export import BENCHMARK
 
-    found = {target.name: target for target in targets(_exported_rows(), whole=True)}
-    judged = {name: target.met for name, target in found.items() if target.met is not None}
     versus = "RandomForest, 10 classes: tree_ensemble 3 / skl2onnx"
-    assert judged == {
+    assert _judged(BENCHMARK, _exported_rows()) == {
         f"{versus}, latency at 1 row": True,
         f"{versus}, bytes": False,
         "tree_ensemble 5, onnxruntime: rows that differ, all models": False,
@@ -754,23 +731,15 @@ def test_a_target_of_exporting_is_judged_by_its_own_file_only():
         "1,000 trees of depth 10, tree_ensemble 5: load s": True,
         "1,000 trees of depth 10, tree_ensemble 5: memory / file": True,
     }
-    assert found["C99 on Cortex-M: emulator tests that fail"].value == "gcc is not installed"
-    assert {target.met for target in targets(_exported_rows(), whole=False)} == {None}
+    found = {goal.name: goal.value for goal in BENCHMARK.goals(_exported_rows())}
+    assert found["C99 on Cortex-M: emulator tests that fail"] == "gcc is not installed"
 
 
 def test_the_tables_of_exporting_are_made_of_any_rows():
-    from benchmarks.export.summary import targets
-    from benchmarks.export.tables import TABLES
-    from benchmarks.old_report import everything
+    from benchmarks.export import BENCHMARK
 
     for rows in ([], _exported_rows()):
-        report = {
-            "machine": {"processor": "a processor", "cores": 2},
-            "command": "python",
-            "rows": rows,
-            "targets": [asdict(target) for target in targets(rows, whole=True)],
-        }
-        text = everything(report, TABLES)
+        text = _texts(BENCHMARK, rows)
         assert ("| emlearn | a\\|b |" in text) == bool(rows)
         assert ("1.00 (0.90 to 1.10)" in text) == bool(rows)
 

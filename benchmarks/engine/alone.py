@@ -1,48 +1,32 @@
 """Figures of bitvec alone, each in a process of its own.
 
-    python -m benchmarks.engine.alone WHAT FOLDER
-
-The parent (`figures`) starts these processes.
+`nan`, `sets`, ... are what such a process does in a workload's folder; `figure` starts them.
 """
 
 from __future__ import annotations
 
-import sys
+import statistics
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.old_worker import serve
+import numpy as np
+
+from benchmarks.engine import digits
+from benchmarks.report import Row
+from benchmarks.worker import CannotRunError
+from benchmarks.workers import alone
 
 BATCH: Final = 10_000
 PAIRS: Final = 41
 CHAIN: Final = 1_000_000
 
 
-def first(folder: Path) -> dict[str, float]:
-    """Load a saved forest and predict one row; the parent measures from before the process."""
-    import numpy as np
-
-    start = time.perf_counter()
-    import bitvec
-
-    forest = bitvec.load(folder / "forest.safetensors")
-    loaded = time.perf_counter()
-    predictor = bitvec.compile(forest)
-    X = np.load(folder / "X.npy", mmap_mode="r")[:1]
-    predictor.predict(np.ascontiguousarray(X))
-    return {
-        "load_seconds": loaded - start,
-        "first_seconds": time.perf_counter() - loaded,
-        "at": time.time(),
-    }
-
-
-def nan(folder: Path) -> dict[str, Any]:
+def nan(place: str) -> dict[str, Any]:
     """Time rows of which a tenth is NaN against the same rows without, in pairs."""
-    import numpy as np
-
+    folder = Path(place)
     import bitvec
     from benchmarks.engine.engines.calls import read_job
     from benchmarks.engine.engines.of_bitvec import converted
@@ -53,11 +37,10 @@ def nan(folder: Path) -> dict[str, Any]:
     return _pairs(lambda: predict(missing), lambda: predict(X))
 
 
-def sets(folder: Path) -> dict[str, Any]:
+def sets(place: str) -> dict[str, Any]:
     """Time a forest with categorical sets against the same trees with numeric tests instead."""
+    folder = Path(place)
     import dataclasses
-
-    import numpy as np
 
     import bitvec
     from benchmarks.engine.engines.calls import read_job
@@ -94,13 +77,13 @@ def sets(folder: Path) -> dict[str, Any]:
     return found | _pairs(lambda: ours(X), lambda: numeric(X))
 
 
-def cycles(folder: Path) -> dict[str, Any]:
+def cycles(place: str) -> dict[str, Any]:
     """Count cycles a row by CPU time and a clock that is measured in between.
 
     The clock is that of a chain of four dependent one-cycle operations. A guest system seldom has
     a counter of cycles, so none is used.
     """
-    import numpy as np
+    folder = Path(place)
     from numba import njit
 
     import bitvec
@@ -133,8 +116,9 @@ def cycles(folder: Path) -> dict[str, Any]:
     }
 
 
-def memory(folder: Path) -> dict[str, Any]:
+def memory(place: str) -> dict[str, Any]:
     """Say how large the packed form is, if the engine tells."""
+    folder = Path(place)
     import bitvec
     from benchmarks.engine.engines.calls import read_job
     from benchmarks.engine.engines.of_bitvec import converted
@@ -144,10 +128,9 @@ def memory(folder: Path) -> dict[str, Any]:
     return {"packed_bytes": info.get("packed_bytes"), "nodes": forest.n_nodes, "info": info}
 
 
-def saved(folder: Path) -> dict[str, Any]:
+def saved(place: str) -> dict[str, Any]:
     """Keep the forest of the model, for `first`, and fill numba's cache."""
-    import numpy as np
-
+    folder = Path(place)
     import bitvec
     from benchmarks.engine.engines.calls import read_job
     from benchmarks.engine.engines.of_bitvec import converted
@@ -180,9 +163,99 @@ def _pairs(one: Callable[[], Any], other: Callable[[], Any]) -> dict[str, Any]:
     return {"pairs": found}
 
 
-WHAT: Final[dict[str, Callable[[Path], dict[str, Any]]]] = {
-    work.__name__: work for work in (first, nan, sets, cycles, memory, saved)
-}
+SECONDS: Final = 300.0
+RESAMPLES: Final = 2000
+PROCESSES: Final = 7
 
-if __name__ == "__main__":
-    serve(lambda: WHAT[sys.argv[1]](Path(sys.argv[2])))
+# Who measures what, on which workload.
+FIGURES: Final = (
+    ("nan", "W1"),
+    ("few sets", "few sets"),
+    ("many sets", "many sets"),
+    ("cycles", "W1"),
+    ("memory", "W3"),
+    ("first prediction", "W1"),
+)
+
+
+def figure(what: str, workload: str, folder: Path) -> Row:
+    """Return the row of one figure, or one with the reason why there is none."""
+    row: Row = {"workload": workload, "figure": what}
+    try:
+        return row | _MEASURES[what](folder)
+    except CannotRunError as error:
+        return row | {"reason": str(error)}
+
+
+def _alone(what: str, folder: Path, **variables: str) -> dict[str, Any]:
+    module = "foreign.first" if what == "first" else "engine.alone"
+    place = f"benchmarks.{module}:{what}"
+    return alone(place, folder, within=SECONDS, variables=variables)
+
+
+def interval(pairs: np.ndarray) -> tuple[float, float, float]:
+    """Return the median ratio of pairs and its 95 % interval by bootstrap."""
+    ratios = pairs[:, 0] / pairs[:, 1]
+    drawn = np.random.default_rng(0).integers(0, len(ratios), (RESAMPLES, len(ratios)))
+    low, high = np.quantile(np.median(ratios[drawn], axis=1), (0.025, 0.975))
+    return digits(float(np.median(ratios))), digits(float(low)), digits(float(high))
+
+
+def _ratio(what: str) -> Callable[[Path], Row]:
+    def measured(folder: Path) -> Row:
+        found = _alone(what, folder)
+        ratio, low, high = interval(np.array(found.pop("pairs")))
+        return found | {"ratio": ratio, "low": low, "high": high}
+
+    return measured
+
+
+def _cycles(folder: Path) -> Row:
+    found = _alone("cycles", folder)
+    method = "CPU time x a clock measured by a chain of dependent operations"
+    return {
+        "cycles": digits(found["cycles"]),
+        "least_cycles": digits(found["least_cycles"]),
+        "gigahertz": digits(found["gigahertz"]),
+        "method": method,
+        "info": found["info"],
+    }
+
+
+def _memory(folder: Path) -> Row:
+    found = _alone("memory", folder)
+    packed = found["packed_bytes"]
+    each = None if packed is None else digits(packed / found["nodes"])
+    return {"nodes": found["nodes"], "packed_bytes": packed, "bytes_a_node": each}
+
+
+def _first(folder: Path) -> Row:
+    """Time processes from before they start until they have predicted one row."""
+
+    def once(cache: str) -> dict[str, float]:
+        start = time.time()
+        found = _alone("first", folder, NUMBA_CACHE_DIR=cache)
+        return found | {"seconds": found["at"] - start}
+
+    with tempfile.TemporaryDirectory() as cache:
+        _alone("saved", folder, NUMBA_CACHE_DIR=cache)
+        warm = [once(cache) for _ in range(PROCESSES)]
+    with tempfile.TemporaryDirectory() as cache:
+        cold = once(cache)
+    return {
+        "seconds": digits(statistics.median(w["seconds"] for w in warm)),
+        "least_seconds": digits(min(w["seconds"] for w in warm)),
+        "load_seconds": digits(statistics.median(w["load_seconds"] for w in warm)),
+        "first_seconds": digits(statistics.median(w["first_seconds"] for w in warm)),
+        "cold_seconds": digits(cold["seconds"]),
+    }
+
+
+_MEASURES: Final[dict[str, Callable[[Path], Row]]] = {
+    "nan": _ratio("nan"),
+    "few sets": _ratio("sets"),
+    "many sets": _ratio("sets"),
+    "cycles": _cycles,
+    "memory": _memory,
+    "first prediction": _first,
+}

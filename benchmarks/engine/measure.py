@@ -6,21 +6,24 @@ import statistics
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
+from benchmarks.engine import OURS, digits, is_baseline
 from benchmarks.engine.engines import ENGINES, NATIVE, Engine
-from benchmarks.engine.summary import OURS, is_baseline
-from benchmarks.engine.workers import CALL_SECONDS, START_SECONDS, started
 from benchmarks.engine.workloads import Workload
-from benchmarks.old_report import Row
-from benchmarks.old_runner import say
-from benchmarks.old_worker import CannotRunError
-from benchmarks.old_workers import Worker
+from benchmarks.report import Row
+from benchmarks.runner import say
+from benchmarks.worker import CannotRunError
+from benchmarks.workers import THREADS, Worker, interpreter
 
+START_SECONDS: Final = 240.0
+"""To import, load, convert and compile."""
+CALL_SECONDS: Final = 60.0
 CHECKED_ROWS: Final = 10_000
 SLOW: Final = 4.0
 """Times the best baseline's time beyond which an engine is timed once, not `repeats` times."""
@@ -44,6 +47,8 @@ class Plan:
     ----------
     seconds : float
         Of one turn: calls are repeated for about so long.
+    cold : bool
+        Whether a start with nothing compiled is timed too.
     """
 
     repeats: int
@@ -51,6 +56,7 @@ class Plan:
     threads: tuple[int, ...]
     batches: tuple[int, ...]
     baselines: Path | None
+    cold: bool
 
 
 def compare(workload: Workload, folder: Path, engines: Sequence[Engine], plan: Plan) -> list[Row]:
@@ -83,7 +89,9 @@ def compare(workload: Workload, folder: Path, engines: Sequence[Engine], plan: P
                 ready[engine.name] = worker.answer(START_SECONDS)
             except CannotRunError as error:
                 lost(engine.name, str(error))
-        cold = {"cold_seconds": _cold(workload, folder, plan)} if OURS in workers else {}
+        cold = (
+            {"cold_seconds": _cold(workload, folder, plan)} if plan.cold and OURS in workers else {}
+        )
         n_rows = len(np.load(folder / "X.npy", mmap_mode="r"))
         batches = sorted({min(b, n_rows) for b in plan.batches if b in workload.batches})
         for threads in plan.threads:
@@ -146,14 +154,14 @@ def timed(workload: str, batch: int, threads: int, engine: str, turns: list[Row]
         "batch": batch,
         "threads": threads,
         "engine": engine,
-        "seconds": rounded(middle),
-        "spread": rounded(deviation / middle),
+        "seconds": digits(middle),
+        "spread": digits(deviation / middle),
         "repeats": len(turns),
         "calls": sum(turn["calls"] for turn in turns),
-        "cpu_over_wall": rounded(
+        "cpu_over_wall": digits(
             statistics.median(turn["cpu_seconds"] / turn["seconds"] for turn in turns)
         ),
-        "idle_cpu": rounded(max(turn["idle_cpu"] for turn in turns)),
+        "idle_cpu": digits(max(turn["idle_cpu"] for turn in turns)),
     }
 
 
@@ -172,7 +180,7 @@ def _cold(workload: Workload, folder: Path, plan: Plan) -> float | None:
             return None
         finally:
             worker.close()
-    return rounded(_seconds(said))
+    return digits(_seconds(said))
 
 
 def _seconds(said: dict[str, Any]) -> float:
@@ -180,12 +188,38 @@ def _seconds(said: dict[str, Any]) -> float:
 
 
 def _said(said: dict[str, Any]) -> Row:
-    return {"warm_up_seconds": rounded(_seconds(said)), "info": said["info"]}
+    return {"warm_up_seconds": digits(_seconds(said)), "info": said["info"]}
 
 
-def rounded(value: float) -> float:
-    """Return four significant digits, to keep the file small."""
-    return float(f"{value:.4g}")
+def avx2() -> str:
+    """Return this processor's features without those of AVX-512, as numba takes them."""
+    from llvmlite import binding
+
+    features = binding.get_host_cpu_features().flatten().split(",")
+    return ",".join("-" + f[1:] if f[1:].startswith(("avx512", "evex512")) else f for f in features)
+
+
+def started(
+    engine: Engine, folder: Path, asks: str, *, baselines: Path | None, threads: int
+) -> Worker:
+    """Start an engine's process, whose first answer says that it has loaded the model.
+
+    It has the interpreter of this one where its environment is not made.
+    """
+    variables = dict.fromkeys(THREADS, str(threads))
+    variables |= {k: avx2() if value == "AVX2" else value for k, value in engine.variables}
+    python = None
+    if engine.environment:
+        with suppress(CannotRunError):
+            python = interpreter(baselines, engine.environment)
+    return Worker(
+        "benchmarks.engine.worker:Process",
+        engine.path,
+        folder,
+        asks,
+        python=python,
+        variables=variables,
+    )
 
 
 def _turns(
@@ -292,7 +326,7 @@ def difference(
     # Of two classes some answer with one column, others with two.
     width = min(ours.shape[1], theirs.shape[1])
     apart = np.abs(ours[:, -width:] - theirs[:, -width:])
-    found["largest_difference"] = rounded(float(apart.max()))
+    found["largest_difference"] = digits(float(apart.max()))
     if "raw" in answer and "raw" in native:
         a, b = _columns(answer["raw"]), _columns(native["raw"])
         found["raw_bits_differ"] = int(np.count_nonzero(a != b)) if a.shape == b.shape else a.size

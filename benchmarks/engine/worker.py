@@ -1,6 +1,4 @@
-"""The process of one engine: reads requests from its standard input, a line of JSON each.
-
-    python -m benchmarks.engine.worker MODULE:CLASS FOLDER ASKS
+"""The process of one engine, which `benchmarks.worker` serves.
 
 It runs in environments of other libraries, so it imports nothing but NumPy and that engine.
 """
@@ -8,7 +6,6 @@ It runs in environments of other libraries, so it imports nothing but NumPy and 
 from __future__ import annotations
 
 import gc
-import sys
 import time
 from importlib import import_module
 from pathlib import Path
@@ -17,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from benchmarks.engine.engines.calls import Calls, read_job
-from benchmarks.old_worker import serve
 
 PARTS = 512
 """Slices of the rows that small batches go through, so that no branch can be learnt by heart."""
@@ -26,12 +22,12 @@ PARTS = 512
 class Process:
     """An engine, its calls for one number of threads, and the rows."""
 
-    def __init__(self, path: str, folder: Path, asks: str) -> None:
+    def __init__(self, path: str, folder: str, asks: str) -> None:
         start = time.perf_counter()
         module, _, name = path.partition(":")
         made = import_module(f"benchmarks.engine.engines.{module}")
         imported = time.perf_counter()
-        job = read_job(folder, asks)
+        job = read_job(Path(folder), asks)
         self.engine: Any = getattr(made, name)(job)
         self.ready = {
             "import_seconds": imported - start,
@@ -56,6 +52,7 @@ class Process:
         self._parts = {}
         self.calls.predict(self.calls.rows(self.X[:100]))
         first = time.perf_counter() - start
+        self.rest()
         return {"first_seconds": first, "info": self.calls.info, "most_rows": self.calls.most_rows}
 
     def _limit(self, threads: int) -> None:
@@ -73,6 +70,7 @@ class Process:
         if self.calls.raw is not None:
             answers["raw"] = self.calls.raw(X)
         np.savez(to, **{name: np.asarray(value) for name, value in answers.items()})
+        self.rest()
         return {}
 
     def time(self, batch: int, seconds: float) -> dict[str, Any]:
@@ -84,6 +82,7 @@ class Process:
         if wall < seconds:
             calls = max(1, int(seconds / wall))
             wall, cpu = self._timed([parts[i % len(parts)] for i in range(calls)])
+        self.rest()
         return {
             "seconds": wall / calls,
             "cpu_seconds": cpu / calls,
@@ -107,22 +106,3 @@ class Process:
             starts = np.arange(0, len(self.X) - batch + 1, batch)[:PARTS]
             self._parts = {batch: [self.calls.rows(self.X[s : s + batch]) for s in starts]}
         return self._parts[batch]
-
-
-def main() -> None:
-    """Answer until the input ends."""
-    made: list[Process] = []
-
-    def start() -> dict[str, Any]:
-        made.append(Process(sys.argv[1], Path(sys.argv[2]), sys.argv[3]))
-        return made[0].ready
-
-    def asked(request: dict[str, Any]) -> dict[str, Any]:
-        answer: dict[str, Any] = getattr(made[0], request.pop("do"))(**request)
-        return answer
-
-    serve(start, asked, after=lambda: made[0].rest())
-
-
-if __name__ == "__main__":
-    main()

@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks.engine import real, synthetic
 from benchmarks.frames import Data
-from benchmarks.old_report import versions
+from benchmarks.report import versions
 
 Asks = Literal["values", "labels", "probabilities"]
 SMALL: Final = (1, 100, 10_000)
@@ -86,8 +86,8 @@ WORKLOADS: Final = (
 )
 
 
-def default_cache() -> Path:
-    """Return the folder for this benchmark's models under the user's caches."""
+def cache_of_user() -> Path:
+    """Return the folder of the user's caches."""
     home = Path.home()
     if sys.platform == "darwin":
         base = home / "Library" / "Caches"
@@ -95,7 +95,7 @@ def default_cache() -> Path:
         base = Path(os.environ.get("LOCALAPPDATA", home / "AppData" / "Local"))
     else:
         base = Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache")
-    return base / "bitvec" / "benchmarks"
+    return base
 
 
 def made(workload: Workload, cache: Path, data: Path | None, *, small: bool) -> Path:

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks import old_jobs as jobs
+from benchmarks import jobs
 from benchmarks.export.models import Grown, Model
 from benchmarks.export.objects import object_bytes
 from benchmarks.export.runtimes import Session
-from benchmarks.old_workers import in_environment
+from benchmarks.workers import in_environment
 from bitvec.core.arrays import Array
 
-REQUIREMENTS: Final = Path(__file__).parent / "requirements"
 SECONDS: Final = {"hummingbird": 60.0, "tl2cgen": 90.0, "emlearn": 30.0}
 """The longest that each may take for a model; emlearn's export is quadratic in the leaves."""
 TAKES: Final = {
@@ -89,9 +88,9 @@ def exported_apart(
     """
     with tempfile.TemporaryDirectory(dir=folder) as place:
         job = Path(place)
-        _write_job(job, model, grown, X)
+        left = _write_job(job, model, grown, X)
         told = in_environment(
-            f"benchmarks.export.workers.of_{baseline}",
+            f"benchmarks.foreign.{baseline}:run",
             job,
             baselines=baselines,
             baseline=baseline,
@@ -100,7 +99,7 @@ def exported_apart(
         if (job / "exported.onnx").exists():
             session, more = _loaded(job / "exported.onnx", grown)
             return Exported(session, {}, told | more)
-        answers = jobs.read_answers(job)
+        answers = left.answers
         if (job / "use.c").exists():
             told["object_bytes"] = object_bytes((job / "use.c").read_text("ascii"), job)
         told["outputs"] = ", ".join("probabilities" if n == "scores" else n for n in answers)
@@ -117,14 +116,17 @@ def _loaded(path: Path, grown: Grown) -> tuple[Session, dict[str, Any]]:
     return session, told | {"outputs": ", ".join(names)}
 
 
-def _write_job(job: Path, model: Model, grown: Grown, X: Array) -> None:
+def _write_job(job: Path, model: Model, grown: Grown, X: Array) -> jobs.Job:
     if model.library == "sklearn":
         import skops.io
 
-        skops.io.dump(grown.estimator, job / "model.skops")
+        name = "model.skops"
+        skops.io.dump(grown.estimator, job / name)
     elif model.library == "xgboost":
-        grown.estimator.save_model(job / "model.ubj")
+        name = "model.ubj"
+        grown.estimator.save_model(job / name)
     else:
-        grown.estimator.booster_.save_model(job / "model.txt")
-    facts = {"library": model.library, "is_classifier": grown.is_classifier}
-    jobs.write(job, facts, X=X)
+        name = "model.txt"
+        grown.estimator.booster_.save_model(job / name)
+    facts = {"library": model.library, "model": name, "is_classifier": grown.is_classifier}
+    return jobs.write(job, facts, X=X)

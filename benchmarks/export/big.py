@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.export.models import values
-from benchmarks.old_worker import held, reset_peak, serve
-from benchmarks.old_workers import alone
+from benchmarks.worker import held, reset_peak
+from benchmarks.workers import alone
 
 TREES: Final = 1000
 DEPTH: Final = 10
@@ -46,16 +45,16 @@ def measured(share: float) -> list[dict[str, Any]]:
                 "form": f"tree_ensemble {version}",
                 "trees": forest.n_trees,
                 "nodes": forest.n_nodes,
-                **alone("benchmarks.export.big", "export", str(saved), str(path), str(version)),
+                **alone("benchmarks.export.big:export", saved, path, version),
             }
             row["bytes"] = path.stat().st_size
-            row |= alone("benchmarks.export.big", "load", str(path))
+            row |= alone("benchmarks.export.big:load", path)
             row["times_file"] = row["load_bytes"] / row["bytes"]
             rows.append(row)
     return rows
 
 
-def _export(saved: str, path: str, version: str) -> dict[str, Any]:
+def export(saved: str, path: str, version: int) -> dict[str, Any]:
     """Export a saved forest; the peak is of the whole process, with Python and its libraries."""
     import bitvec
     from bitvec.core.forest import Forest
@@ -67,14 +66,14 @@ def _export(saved: str, path: str, version: str) -> dict[str, Any]:
         forest,
         path,
         form="tree_ensemble",
-        version=3 if version == "3" else 5,
+        version=3 if version == 3 else 5,
         outputs=("prediction",),
     )
     seconds = time.perf_counter() - start
     return {"export_seconds": seconds, "export_peak_bytes": held()}
 
 
-def _load(path: str) -> dict[str, Any]:
+def load(path: str) -> dict[str, Any]:
     """Load a file; its memory is what the peak of the process rises by."""
     import numpy as np
     import onnxruntime
@@ -89,8 +88,3 @@ def _load(path: str) -> dict[str, Any]:
     (given,) = session.get_inputs()
     session.run(None, {given.name: np.zeros((1, given.shape[1]), np.float32)})
     return {"load_seconds": seconds, "load_bytes": peak, "loaded_bytes": stays}
-
-
-if __name__ == "__main__":
-    work, *given = sys.argv[1:]
-    serve(lambda: _export(*given) if work == "export" else _load(*given))

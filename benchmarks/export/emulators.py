@@ -9,7 +9,7 @@ import subprocess
 import sys
 from typing import Any, Final
 
-from benchmarks.old_report import ROOT
+from benchmarks.report import ROOT
 
 TESTS: Final = "tests/runtime/export/c/test_emulators.py"
 PROCESSORS: Final = {

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 import tempfile
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -27,13 +25,13 @@ from benchmarks.export.rows import (
     probing,
 )
 from benchmarks.export.runtimes import Loaded
-from benchmarks.old_report import Row
-from benchmarks.old_worker import CannotRunError
+from benchmarks.report import Row
+from benchmarks.runner import say
+from benchmarks.worker import CannotRunError
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.errors import BitvecError
 
-_START: Final = time.perf_counter()
 BATCHES: Final = (1, 1000)
 SHARE: Final = 10
 """Of the file that is shipped one row in so many is compared, where its form is slow."""
@@ -82,11 +80,6 @@ def measured(model: Model, size: Size, *, environments: Path | None) -> list[Row
         _theirs(work, environments)
         _time(work, size.turns)
     return [_facts(model, forest, probes), *work.rows]
-
-
-def say(text: str) -> None:
-    """Tell how far it is, and when."""
-    print(f"{time.perf_counter() - _START:6.0f} s  {text}", file=sys.stderr, flush=True)
 
 
 def _facts(model: Model, forest: Forest, probes: Probing) -> Row:

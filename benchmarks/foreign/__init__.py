@@ -1,1 +1,1 @@
-"""Programs for environments of other libraries: they import NumPy and that library only."""
+"""Programs of processes apart, which import what they measure and little else."""

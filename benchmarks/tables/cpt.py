@@ -57,7 +57,7 @@ SETTINGS: Final[dict[str, list[Settings]]] = {
 """By data set; what is not named is as it is by default."""
 
 
-def units(*, quick: bool, only: str = "") -> list[Unit]:
+def units(*, quick: bool) -> list[Unit]:
     """Return all that is to be measured: first what has a goal, and the smaller first."""
     names = QUICK if quick else tuple(reversed(DTSEMNET))
     found = grown.fits("annulus", "annulus", 2 if quick else ANNULUS_SEEDS, *SETTINGS["annulus"])
@@ -74,7 +74,7 @@ def units(*, quick: bool, only: str = "") -> list[Unit]:
         found += grown.fits("tree", "usps", None, *SETTINGS["usps"])
         found += grown.regressions("california", SETTINGS["california"])
         found += grown.fits("tree", "fashion_mnist", None, *SETTINGS["fashion_mnist"])
-    return [unit for unit in found if only in unit[1]]
+    return found
 
 
 def measured(unit: Unit, data: Path) -> Record:

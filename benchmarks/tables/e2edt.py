@@ -77,7 +77,7 @@ N_TREES: Final = 5
 """Of the forests whose steepness rises by each of these: the paper has 70 and 100."""
 
 
-def units(*, quick: bool, only: str = "") -> list[Unit]:
+def units(*, quick: bool) -> list[Unit]:
     """Return all that is to be measured: first what has a goal, and the smaller first."""
     names = QUICK if quick else tuple(reversed(DTSEMNET))
     found: list[Unit] = []
@@ -103,7 +103,7 @@ def units(*, quick: bool, only: str = "") -> list[Unit]:
                 found += grown.fits("steepness", name, 1, *rises)
         found += grown.fits("tree", "fashion_mnist", None, *SETTINGS["fashion_mnist"])
         found += grown.fits("tree", "connect-4", None, *SETTINGS["connect-4"])
-    return [unit for unit in found if only in unit[1]]
+    return found
 
 
 def measured(unit: Unit, data: Path) -> Record:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Sequence
 from typing import Any, Final
 
-from benchmarks.old_report import Target
-from benchmarks.tables import grown_summary
+from benchmarks.report import Goal
+from benchmarks.runner import DATA, Benchmark
+from benchmarks.tables import e2edt, grown_summary
 from benchmarks.tables.e2edt import EPOCHS, RISES
 from benchmarks.tables.grown import DTSEMNET
 from benchmarks.tables.grown_summary import at_least, in_time
@@ -38,10 +40,14 @@ TABLE_1: Final = {
 SECONDS: Final = 90
 
 
-def targets(records: Sequence[Row], *, whole: bool) -> list[Target]:
-    """Return one entry for each figure that is asked for."""
-    found = rows(records)
-    asked = [
+def measure(unit: tuple[Any, ...], options: Namespace) -> list[Row]:
+    """Return the record of a unit."""
+    return [e2edt.measured(unit, options.data)]
+
+
+def goals(found: Sequence[Row]) -> list[Goal]:
+    """Return the accuracy and time that are asked for."""
+    return [
         *at_least(found, "tree", "letter", 0.92),
         *at_least(found, "forest", "letter", 0.955),
         *at_least(found, "forest", "usps", 0.955),
@@ -50,9 +56,8 @@ def targets(records: Sequence[Row], *, whole: bool) -> list[Target]:
         *at_least(found, "cnn", "mnist", 0.98),
         grown_summary.beside_dtsemnet(found),
         *in_time(found, SECONDS),
-        grown_summary.hours(records),
+        grown_summary.in_hours(found),
     ]
-    return grown_summary.undecided(asked, whole=whole)
 
 
 def table(report: Row) -> str:
@@ -120,3 +125,16 @@ def steepness(report: Row) -> str:
                     f"{row['leaves']:,.0f} | {row['seconds']:.0f} | {paper} |"
                 )
     return "\n".join(lines)
+
+
+BENCHMARK: Final = Benchmark(
+    "tables-e2edt",
+    lambda options: e2edt.units(quick=options.quick),
+    measure,
+    goals,
+    {"table": table, "forests": forests, "steepness": steepness, "values": values},
+    rows,
+    options=DATA,
+    needs=("data",),
+    kept=True,
+)

@@ -87,22 +87,22 @@ SIZES: Final = tuple(1 << power for power in range(10, 18))
 """Rows of drawn data, on which trees of one depth are timed."""
 
 
-def units(*, quick: bool, only: str = "") -> list[tuple[Any, ...]]:
+def units(*, quick: bool) -> list[tuple[Any, ...]]:
     """Return (name, seed, fold) of all that is to be measured: small sets first, seed by seed.
 
     A run that is stopped has every set, with fewer seeds. Of growth the last number is the number
     of rows.
     """
     sizes = SIZES[:4] if quick else SIZES
-    found = [(GROWTH, 0, n_rows) for n_rows in sizes if only in GROWTH]
+    found = [(GROWTH, 0, n_rows) for n_rows in sizes]
     if not quick:
-        found += [(LETTER, 0, 0)] if only in LETTER else []
-        found += [(REGRESSION, seed, 0) for seed in range(REGRESSION_SEEDS) if only in REGRESSION]
+        found += [(LETTER, 0, 0)]
+        found += [(REGRESSION, seed, 0) for seed in range(REGRESSION_SEEDS)]
     return found + [
         (name, seed, fold)
         for seed in range(1 if quick else SEEDS)
         for name in PAPER
-        if only in name and (not quick or name in QUICK) and (seed == 0 or name not in LARGE)
+        if (not quick or name in QUICK) and (seed == 0 or name not in LARGE)
         for fold in range(N_FOLDS)
     ]
 

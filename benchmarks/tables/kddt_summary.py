@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
-from benchmarks.old_report import Target
+from benchmarks.report import Goal, one
+from benchmarks.runner import DATA, Benchmark
+from benchmarks.tables import kddt
 from benchmarks.tables.kddt import GROWTH, LETTER, METHODS, PAPER, REGRESSION
 
 Record = dict[str, Any]
@@ -20,7 +23,9 @@ MARGIN = 1.0
 
 
 def rows(records: Sequence[Record]) -> list[dict[str, Any]]:
-    """Return one row for each data set and method."""
+    """Return one row for each data set and method, and the hours of all."""
+    if not any("unit" in record for record in records):
+        return [*records]
     found = []
     for name in PAPER:
         own = [record for record in records if record["unit"][0] == name]
@@ -28,7 +33,9 @@ def rows(records: Sequence[Record]) -> list[dict[str, Any]]:
             continue
         for method, paper in zip(METHODS, PAPER[name], strict=True):
             found.append(_row(name, method, paper, own))
-    return found + _others(records)
+    spent = sum(sum(record["seconds"].values()) for record in records)
+    hours = {"data": "hours", "method": "all", "hours": round(spent / 3600 / 2, 2)}
+    return [*found, *_others(records), hours]
 
 
 def _others(records: Sequence[Record]) -> list[dict[str, Any]]:
@@ -104,64 +111,42 @@ def _accuracy(own: Sequence[Record], method: str) -> np.ndarray[Any, Any]:
     return 100 * np.array([record["accuracy"][method] for record in own])
 
 
-def targets(records: Sequence[Record], *, whole: bool) -> list[Target]:
-    """Return one entry for each figure that is asked for."""
-    of = {(row["data"], row["method"]): row for row in rows(records)}
+def measure(unit: tuple[Any, ...], options: Namespace) -> list[Record]:
+    """Return the record of a unit."""
+    return [kddt.measured(unit, options.data)]
+
+
+def goals(found: Sequence[Record]) -> list[Goal]:
+    """Return how many figures have to be near the paper's, and what growth may take."""
+    of = {(row["data"], row["method"]): row for row in found}
     names = [name for name in PAPER if (name, "soft") in of]
-    n = len(names)
 
-    def count(method: str, holds: Any) -> int:
-        return sum(bool(holds(of[name, method])) for name in names)
+    def count(method: str, holds: Any) -> str:
+        return f"{sum(bool(holds(of[name, method])) for name in names)} of {len(names)}"
 
-    found = []
-    for method, least in (("soft", 10), ("crisp", 9)):
-        passing = count(method, lambda row: row["passes"])
-        found.append(
-            Target(
-                f"{method} tree near the paper's",
-                f">= {least} of 12",
-                f"{passing} of {n}",
-                passing >= least,
-            )
-        )
-    for method in ("rf soft", "rf crisp", "et soft", "et crisp"):
-        passing = count(method, lambda row: row["passes"])
-        found.append(Target(f"{method} near the paper's", "of 12", f"{passing} of {n}", None))
+    asked = [
+        Goal(f"{method} tree near the paper's", goal, count(method, lambda row: row["passes"]))
+        for method, goal in (("soft", ">= 10 of 12"), ("crisp", ">= 9 of 12"))
+    ]
+    asked += [
+        Goal(f"{method} near the paper's", "told", count(method, lambda row: row["passes"]))
+        for method in ("rf soft", "rf crisp", "et soft", "et crisp")
+    ]
     above = count("soft", lambda row: row["over_scikit_learn"] > 0)
-    found.append(
-        Target(
-            "soft tree above scikit-learn's tuned tree",
-            ">= 10 of 12",
-            f"{above} of {n}",
-            above >= 10,
-        )
-    )
     worse = count("soft", lambda row: row["over_scikit_learn"] < -2 * row["standard_error"])
-    found.append(
-        Target("soft tree significantly below scikit-learn's tuned tree", "0", worse, worse == 0)
-    )
-    growth = [(row["n_rows"], row["seconds"]) for row in _others(records) if row["data"] == GROWTH]
+    asked += [
+        Goal("soft tree above scikit-learn's tuned tree", ">= 10 of 12", above),
+        Goal("soft tree significantly below scikit-learn's tuned tree", "0", worse),
+    ]
+    growth = rises({"rows": found})
     if len(growth) > 1:
         n, seconds = np.array(growth, float).T
         power = float(np.polyfit(np.log(n * np.log(n)), np.log(seconds), 1)[0])
-        found.append(
-            Target("seconds as a power of n log n", "<= 1.1", round(power, 3), power <= 1.1)
-        )
-    found += [
-        Target(
-            "seconds on letter at bandwidth 0.1, one core",
-            "< 20",
-            row["seconds"],
-            row["seconds"] < 20,
-        )
-        for row in _others(records)
-        if row["data"] == LETTER
-    ]
-    hours = sum(sum(record["seconds"].values()) for record in records) / 3600 / 2
-    found.append(Target("hours on 2 cores", "<= 8", round(hours, 2), hours <= 8))
-    if whole:
-        return found
-    return [Target(target.name, target.goal, target.value, None) for target in found]
+        asked.append(Goal("seconds as a power of n log n", "<= 1.1", round(power, 3)))
+    letter, hours = one(found, data=LETTER), one(found, data="hours")
+    name = "seconds on letter at bandwidth 0.1, one core"
+    asked += [Goal(name, "< 20", letter["seconds"])] if letter else []
+    return [*asked, Goal("hours on 2 cores", "<= 8", hours.get("hours"))]
 
 
 def table(report: dict[str, Any]) -> str:
@@ -208,3 +193,16 @@ def regressions(report: dict[str, Any]) -> str:
             error = f"{row['rmse']:.3f} ± {row['deviation_of_seeds']:.3f}"
             lines.append(f"| {row['method']} | {error} | {leaves} | {row['seconds']:.1f} |")
     return "\n".join(lines)
+
+
+BENCHMARK: Final = Benchmark(
+    "tables-kddt",
+    lambda options: kddt.units(quick=options.quick),
+    measure,
+    goals,
+    {"table": table, "sizes": sizes, "regressions": regressions},
+    rows,
+    options=DATA,
+    needs=("data",),
+    kept=True,
+)

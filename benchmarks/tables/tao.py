@@ -87,7 +87,7 @@ VALUES: Final = {
 QUICK: Final = ("balance", "banknote", "blood")
 
 
-def units(*, quick: bool, only: str = "") -> list[tuple[Any, ...]]:
+def units(*, quick: bool) -> list[tuple[Any, ...]]:
     """Return (part, name, ...) of all that is to be measured, the longest first."""
     found: list[tuple[Any, ...]] = []
     if not quick:
@@ -99,7 +99,7 @@ def units(*, quick: bool, only: str = "") -> list[tuple[Any, ...]]:
         if not quick or name in QUICK:
             splits = range(3 if quick else SPLITS)
             found += [("supplement", name, depth, seed) for seed in splits]
-    return [unit for unit in found if only in unit[1]]
+    return found
 
 
 def measured(unit: tuple[Any, ...], data: Path) -> Record:

@@ -10,7 +10,7 @@ import torch
 
 from benchmarks.engine.engines.calls import Calls, Job, chosen, single_precision
 from benchmarks.hummingbird import readable
-from benchmarks.old_worker import CannotRunError
+from benchmarks.worker import CannotRunError
 
 MOST_BYTES = 4e9
 """Of one intermediate tensor of the gemm strategy."""

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import functools
-import sys
 import time
 import warnings
 from typing import Any
 
-from benchmarks.export.workers.job import Job
 from benchmarks.hummingbird import readable
-from benchmarks.old_worker import serve
+from benchmarks.jobs import read
 
 
-def main() -> dict[str, Any]:
+def run(folder: str) -> dict[str, Any]:
     """Export the model of a job."""
     import torch
 
@@ -21,16 +19,12 @@ def main() -> dict[str, Any]:
     torch.onnx.export = functools.partial(torch.onnx.export, dynamo=False)
     from hummingbird.ml import convert
 
-    job = Job(sys.argv[1])
-    model, X = job.model(), job.X[:10]
-    if job.library == "xgboost":
+    job = read(folder)
+    model, X = job.model(), job.rows["X"][:10]
+    if job.facts["library"] == "xgboost":
         readable(model)
     warnings.simplefilter("ignore")
     start = time.perf_counter()
     exported = convert(model, "onnx", X).model.SerializeToString()
     (job.folder / "exported.onnx").write_bytes(exported)
     return {"export_seconds": time.perf_counter() - start}
-
-
-if __name__ == "__main__":
-    serve(main)

@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from benchmarks.export.workers.job import Job
-from benchmarks.old_worker import serve
+from benchmarks.jobs import Job, read
 
 PARTS: Final = 50
 """Files of C: a compiler takes far longer for all trees in one."""
 FLAGS: Final = ("-std=c99", "-O2", "-fPIC")
 
 
-def main() -> dict[str, Any]:
+def run(folder: str) -> dict[str, Any]:
     """Export the model of a job, compile it, and answer the rows."""
     import tl2cgen
 
-    job = Job(sys.argv[1])
+    job = read(folder)
     model, code = _treelite(job), job.folder / "code"
     start = time.perf_counter()
     tl2cgen.generate_c_code(model, str(code), params={"parallel_comp": PARTS})
@@ -32,9 +30,9 @@ def main() -> dict[str, Any]:
     object_bytes = _compiled(code)
     compile_seconds = time.perf_counter() - start
     predictor = tl2cgen.Predictor(str(code / "predictor.so"), nthread=1)
-    scores = predictor.predict(tl2cgen.DMatrix(job.X, dtype="float32"))
+    scores = predictor.predict(tl2cgen.DMatrix(job.rows["X"], dtype="float32"))
     scores = scores.reshape(len(scores), -1)
-    if job.is_classifier and scores.shape[1] == 1:
+    if job.facts["is_classifier"] and scores.shape[1] == 1:
         scores = np.concatenate([1 - scores, scores], axis=1)
     job.answer(scores=scores)
     return {
@@ -63,12 +61,8 @@ def _treelite(job: Job) -> Any:
     import treelite
 
     model = job.model()
-    if job.library == "sklearn":
+    if job.facts["library"] == "sklearn":
         return treelite.sklearn.import_model(model)
-    if job.library == "xgboost":
+    if job.facts["library"] == "xgboost":
         return treelite.frontend.from_xgboost(model.get_booster())
     return treelite.frontend.from_lightgbm(model)
-
-
-if __name__ == "__main__":
-    serve(main)

@@ -1,1 +1,0 @@
-"""Programs that run in environments of other libraries, each with what its library needs."""
