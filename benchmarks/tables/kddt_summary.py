@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
 
-from benchmarks.report import Goal, one
+from benchmarks.report import Column, Goal, Table, one
 from benchmarks.runner import DATA, Benchmark
 from benchmarks.tables import kddt
 from benchmarks.tables.kddt import GROWTH, LETTER, METHODS, PAPER, REGRESSION
@@ -149,58 +149,55 @@ def goals(found: Sequence[Record]) -> list[Goal]:
     return [*asked, Goal("hours on 2 cores", "<= 8", hours.get("hours"))]
 
 
-def table(report: dict[str, Any]) -> str:
-    """Return the table in Markdown: ours, with the paper's figure in brackets."""
-    found = {(row["data"], row["method"]): row for row in report["rows"]}
+def _by_method(rows: Sequence[Record]) -> list[Record]:
+    """Return a row for each data set, which holds those of all methods."""
+    found = {(row["data"], row["method"]): row for row in rows}
     names = [name for name in PAPER if (name, "soft") in found]
-    lines = [f"| data | {' | '.join(METHODS)} |", f"|---|{'---:|' * len(METHODS)}"]
-    for name in names:
-        cells = [
-            f"{found[name, method]['mean']:.1f} ({found[name, method]['paper']:.1f})"
-            for method in METHODS
-        ]
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+    return [{"data": name} | {m: found[name, m] for m in METHODS} for name in names]
 
 
-def sizes(report: dict[str, Any]) -> str:
-    """Return leaves, bandwidths and seconds of the single trees, in Markdown."""
-    found = {(row["data"], row["method"]): row for row in report["rows"]}
-    names = [name for name in PAPER if (name, "soft") in found]
-    lines = [
-        "| data | leaves of CART | soft | crisp | bandwidth, soft | crisp | seconds, soft |"
-        " 100 trees, rf soft | over CART, points |",
-        f"|---|{'---:|' * 8}",
-    ]
-    for name in names:
-        cart, soft, crisp = (found[name, method] for method in ("cart", "soft", "crisp"))
-        error = 2 * soft["standard_error"]
-        lines.append(
-            f"| {name} | {cart['leaves']:.0f} | {soft['leaves']:.0f} | {crisp['leaves']:.0f} | "
-            f"{soft['bandwidth']:.2g} | {crisp['bandwidth']:.2g} | {soft['seconds']:.2f} | "
-            f"{found[name, 'rf soft']['seconds']:.1f} | "
-            f"{soft['over_scikit_learn']:+.1f} ± {error:.1f} |"
-        )
-    return "\n".join(lines)
+def _of(method: str, key: str) -> Callable[[Record], Any]:
+    return lambda row: row[method][key]
 
 
-def regressions(report: dict[str, Any]) -> str:
-    """Return the errors of regressors on california, in Markdown."""
-    lines = ["| model | RMSE | leaves | seconds |", "|---|---:|---:|---:|"]
-    for row in report["rows"]:
-        if row["data"] == REGRESSION:
-            leaves = "" if row["leaves"] is None else f"{row['leaves']:.0f}"
-            error = f"{row['rmse']:.3f} ± {row['deviation_of_seeds']:.3f}"
-            lines.append(f"| {row['method']} | {error} | {leaves} | {row['seconds']:.1f} |")
-    return "\n".join(lines)
+def _beside(method: str) -> Callable[[Record], str]:
+    return lambda row: f"{row[method]['mean']:.1f} ({row[method]['paper']:.1f})"
 
 
+def _over_cart(row: Record) -> str:
+    soft = row["soft"]
+    return f"{soft['over_scikit_learn']:+.1f} ± {2 * soft['standard_error']:.1f}"
+
+
+_ACCURACY: Final = (Column("data", "data"), *(Column(m, _beside(m)) for m in METHODS))
+_SIZES: Final = (
+    Column("data", "data"),
+    Column("leaves of CART", _of("cart", "leaves"), ".0f"),
+    Column("soft", _of("soft", "leaves"), ".0f"),
+    Column("crisp", _of("crisp", "leaves"), ".0f"),
+    Column("bandwidth, soft", _of("soft", "bandwidth"), ".2g"),
+    Column("crisp", _of("crisp", "bandwidth"), ".2g"),
+    Column("seconds, soft", _of("soft", "seconds"), ".2f"),
+    Column("100 trees, rf soft", _of("rf soft", "seconds"), ".1f"),
+    Column("over CART, points", _over_cart),
+)
+_REGRESSIONS: Final = (
+    Column("model", "method"),
+    Column("RMSE", lambda row: f"{row['rmse']:.3f} ± {row['deviation_of_seeds']:.3f}"),
+    Column("leaves", "leaves", ".0f"),
+    Column("seconds", "seconds", ".1f"),
+)
+TABLES: Final = {
+    "table": Table(_ACCURACY, _by_method),
+    "sizes": Table(_SIZES, _by_method),
+    "regressions": Table(_REGRESSIONS, {"data": REGRESSION}),
+}
 BENCHMARK: Final = Benchmark(
     "tables-kddt",
     lambda options: kddt.units(quick=options.quick),
     measure,
     goals,
-    {"table": table, "sizes": sizes, "regressions": regressions},
+    TABLES,
     rows,
     options=DATA,
     needs=("data",),

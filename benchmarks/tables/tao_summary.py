@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
 
-from benchmarks.report import Goal
+from benchmarks.report import Column, Goal, Table
 from benchmarks.runner import DATA, Benchmark
 from benchmarks.tables import tao
 from benchmarks.tables.tao import OBLIQUE, PAPER, VALUES
@@ -200,88 +200,95 @@ def _of(found: Sequence[Row], part: str) -> list[Row]:
     return [row for row in found if row["part"] == part]
 
 
-def table(report: Row) -> str:
-    """Return the supplement's table in Markdown: training (test), ours beside the paper's."""
-    lines = [
-        "| data | depth | CART | TAO | paper: OCT | CART | TAO | passes | seconds |",
-        f"|---|{'---:|' * 8}",
+def _accuracy(part: str) -> Callable[[Row], str]:
+    """Return training (test) accuracy of ours or of the paper's, in percent."""
+
+    def cell(row: Row) -> str:
+        if part in row["paper"]:
+            test = row["paper"][part]
+            train = row["paper"].get(part.replace("test", "train"), "")
+            return f"{train} ({test})".strip()
+        own = row[part]
+        spread = f" ± {own['test_deviation']:.1f}" if part == "tao" else ""
+        return f"{own['train']:.1f} ({own['test']:.1f}{spread})"
+
+    return cell
+
+
+def _trees(rows: Sequence[Row]) -> list[Row]:
+    """Return the oblique trees, and the chosen one of the path, whose figures are errors."""
+    found = [
+        row | {"spread": f"{100 * row['test']:.1f} ± {100 * np.std(row['test_by_seed']):.1f}"}
+        for row in _of(rows, "oblique")
     ]
-    for row in _of(report["rows"], "supplement"):
-        cart, tao, paper = row["cart"], row["tao"], row["paper"]
-        lines.append(
-            f"| {row['data']} | {row['depth']} | {cart['train']:.1f} ({cart['test']:.1f}) | "
-            f"{tao['train']:.1f} ({tao['test']:.1f} ± {tao['test_deviation']:.1f}) | "
-            f"({paper['oct_test']}) | {paper['cart_train']} ({paper['cart_test']}) | "
-            f"{paper['tao_train']} ({paper['tao_test']}) | {row['passes']:.1f} | "
-            f"{row['seconds']:.3f} |"
-        )
-    return "\n".join(lines)
+    for row in _of(rows, "path"):
+        if row.get("chosen"):
+            told = {"data": f"{row['data']}, sparse", "spread": f"{100 - 100 * row['test']:.1f}"}
+            seconds = f"{row['seconds']:.0f}, the whole path"
+            found.append(row | told | {"train": 1 - row["train"], "seconds": seconds})
+    return found
 
 
-def oblique(report: Row) -> str:
-    """Return the oblique trees in Markdown, the chosen one of the path on mnist among them."""
-    lines = [
-        "| data | test | training | leaves | parameters | operations a row | CART: test | leaves |"
-        " seconds | published |",
-        f"|---|{'---:|' * 8}---|",
-    ]
-    for row in _of(report["rows"], "oblique"):
-        spread = 100 * np.std(row["test_by_seed"])
-        lines.append(
-            f"| {row['data']} | {100 * row['test']:.1f} ± {spread:.1f} | "
-            f"{100 * row['train']:.1f} | {row['leaves']:.0f} | {row['parameters']:,.0f} | "
-            f"{row['operations']:.0f} | {100 * row['cart']:.1f} | {row['cart_leaves']:,.0f} | "
-            f"{row['seconds']:.1f} | {PUBLISHED[row['data']]} |"
-        )
-    lines += [
-        f"| {row['data']}, sparse | {100 - 100 * row['test']:.1f} | "
-        f"{100 - 100 * row['train']:.1f} | {row['leaves']} | {row['parameters']:,} | "
-        f"{row['operations']:.0f} | | | {row['seconds']:.0f}, the whole path | "
-        f"{PUBLISHED[row['data']]} |"
-        for row in _of(report["rows"], "path")
-        if row.get("chosen")
-    ]
-    return "\n".join(lines)
+_SUPPLEMENT: Final = (
+    Column("data", "data"),
+    Column("depth", "depth", "d"),
+    Column("CART", _accuracy("cart")),
+    Column("TAO", _accuracy("tao")),
+    Column("paper: OCT", _accuracy("oct_test")),
+    Column("CART", _accuracy("cart_test")),
+    Column("TAO", _accuracy("tao_test")),
+    Column("passes", "passes", ".1f"),
+    Column("seconds", "seconds", ".3f"),
+)
+_TREES: Final = (
+    Column("data", "data"),
+    Column("test", "spread"),
+    Column("training", lambda row: 100 * row["train"], ".1f"),
+    Column("leaves", "leaves", ".0f"),
+    Column("parameters", "parameters", ",.0f"),
+    Column("operations a row", "operations", ".0f"),
+    Column("CART: test", lambda row: 100 * row["cart"] if "cart" in row else None, ".1f"),
+    Column("leaves", "cart_leaves", ",.0f"),
+    Column("seconds", "seconds", ".1f"),
+    Column("published", lambda row: PUBLISHED[row["data"].partition(",")[0]]),
+)
 
 
-def path(report: Row) -> str:
-    """Return the points of the path in Markdown."""
-    lines = [
-        "| λ, rows | test error, % | training | held out | leaves | weights | parameters |"
-        " operations a row |",
-        f"|{'---:|' * 8}",
-    ]
-    for row in _of(report["rows"], "path"):
-        bold = "**" if row.get("chosen") else ""
-        lines.append(
-            f"| {row['lambda']:g} | {bold}{100 * row['test']:.2f}{bold} | "
-            f"{100 * row['train']:.2f} | {100 * row['held_out']:.2f} | {row['leaves']} | "
-            f"{row['weights']:,} | {row['parameters']:,} | {row['operations']:.0f} |"
-        )
-    return "\n".join(lines)
+def _error(row: Row) -> str:
+    bold = "**" if row.get("chosen") else ""
+    return f"{bold}{100 * row['test']:.2f}{bold}"
 
 
-def values(report: Row) -> str:
-    """Return the trees of values in Markdown."""
-    lines = [
-        "| tree | RMSE | leaves | parameters | seconds, choosing and fitting |",
-        f"|---|{'---:|' * 4}",
-    ]
-    for row in _of(report["rows"], "values"):
-        method = "CART, pruned by cross-validation" if row["method"] == "CART" else row["method"]
-        lines.append(
-            f"| {method} | {row['rmse']:.3f} ± {row['rmse_deviation']:.3f} | "
-            f"{row['leaves']:.0f} | {row['parameters']:,.0f} | {row['seconds']:.0f} |"
-        )
-    return "\n".join(lines)
-
-
+_PATH: Final = (
+    Column("λ, rows", "lambda", "g"),
+    Column("test error, %", _error),
+    Column("training", lambda row: 100 * row["train"], ".2f"),
+    Column("held out", lambda row: 100 * row["held_out"], ".2f"),
+    Column("leaves", "leaves", "d"),
+    Column("weights", "weights", ","),
+    Column("parameters", "parameters", ","),
+    Column("operations a row", "operations", ".0f"),
+)
+_CART: Final = "CART, pruned by cross-validation"
+_VALUES: Final = (
+    Column("tree", lambda row: _CART if row["method"] == "CART" else row["method"]),
+    Column("RMSE", lambda row: f"{row['rmse']:.3f} ± {row['rmse_deviation']:.3f}"),
+    Column("leaves", "leaves", ".0f"),
+    Column("parameters", "parameters", ",.0f"),
+    Column("seconds, choosing and fitting", "seconds", ".0f"),
+)
+TABLES: Final = {
+    "table": Table(_SUPPLEMENT, {"part": "supplement"}),
+    "oblique": Table(_TREES, _trees),
+    "path": Table(_PATH, {"part": "path"}),
+    "values": Table(_VALUES, {"part": "values"}),
+}
 BENCHMARK: Final = Benchmark(
     "tables-tao",
     lambda options: tao.units(quick=options.quick),
     measure,
     goals,
-    {"table": table, "oblique": oblique, "path": path, "values": values},
+    TABLES,
     rows,
     options=DATA,
     needs=("data",),
