@@ -104,6 +104,8 @@ class Forest:
                 )
 
     def _check_columns(self) -> None:
+        every_row = np.all(np.diff(self.tests.row_ptr) >= 1)
+        require(every_row, "each row of S must have at least one entry.")
         n_columns = self.inputs.n_features
         if self.feature_map is not None:
             require(

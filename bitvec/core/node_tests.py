@@ -182,7 +182,6 @@ class NodeTests:
         require_offsets("node_ptr", self.node_ptr, n_rows)
         require_offsets("row_ptr", self.row_ptr, n_entries)
         require_offsets("set_ptr", self.set_ptr, n_words)
-        require(np.all(np.diff(self.row_ptr) >= 1), "each row of S must have at least one entry.")
         require_codes("kind", self.kind, len(Kind))
         require_codes("relation", self.relation, len(Relation))
         require_codes("missing_rule", self.missing_rule, len(MissingRule))
