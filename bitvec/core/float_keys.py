@@ -1,7 +1,9 @@
 """Floats as integers in the same order, so that one ulp is 1 and intervals of floats are exact.
 
 The key of a float is its bit pattern read as sign and magnitude: it rises with the value, both
-zeros have key 0, neighbours differ by 1, and the infinities are the two ends. NaN has no key.
+zeros have key 0, neighbours differ by 1, and the infinities are the two ends, beyond which NaN
+lies. Comparing keys is exact in every mode of the processor, also where subnormal numbers count as
+zero.
 """
 
 from __future__ import annotations
@@ -41,6 +43,26 @@ def floats(key: Int64[Array, "..."], dtype: np.dtype) -> Float[Array, "..."]:
     return value
 
 
+def neighbours(
+    b: Float[Array, "..."], dtype: np.dtype
+) -> tuple[Int64[Array, "..."], Int64[Array, "..."]]:
+    """Return the keys of the greatest float of `dtype` that is at most b, and the least at least b.
+
+    They differ if b is none of these floats.
+
+    >>> below, above = neighbours(np.array([0.0, 0.1, 1.5]), np.dtype(np.float32))
+    >>> (above - below).tolist()
+    [0, 1, 0]
+    """
+    with np.errstate(over="ignore"):
+        near = b.astype(dtype)
+    key = keys(near)
+    if dtype.itemsize >= b.dtype.itemsize:
+        return key, key
+    wide, exact = keys(near.astype(b.dtype)), keys(b)
+    return key - (wide > exact), key + (wide < exact)
+
+
 def key_of(value: float, dtype: np.dtype) -> int:
     """Return the key of one number, rounded to `dtype`."""
     with np.errstate(over="ignore"):
@@ -49,10 +71,7 @@ def key_of(value: float, dtype: np.dtype) -> int:
 
 def first_at_least(value: Float[Array, " n"], dtype: np.dtype) -> Int64[Array, " n"]:
     """Return the key of the smallest float of `dtype` that is not below `value` (float64)."""
-    value = np.asarray(value, np.float64)
-    with np.errstate(over="ignore"):
-        rounded = value.astype(dtype)
-    return keys(rounded) + (rounded.astype(np.float64) < value)
+    return neighbours(np.asarray(value, np.float64), dtype)[1]
 
 
 def ulps(a: Float[Array, "..."], b: Float[Array, "..."]) -> UInt64[Array, "..."]:

@@ -14,6 +14,7 @@ from numba.extending import intrinsic
 
 from bitvec.runtime.predict.cpu.compiling import inner
 from bitvec.runtime.predict.cpu.kernel_arrays import load_int64
+from bitvec.runtime.predict.cpu.keys import key_of_bits
 from bitvec.runtime.predict.cpu.vectors import (
     I8,
     I16,
@@ -38,6 +39,7 @@ def _keys(builder, bits, lanes: int):
     """Return the keys of float32 bits; NaN has the lowest."""
     sign = builder.ashr(bits, same(I32, lanes, 31))
     key = builder.xor(bits, builder.and_(sign, same(I32, lanes, _SIGNLESS)))
+    key = builder.sub(key, sign)
     magnitude = builder.and_(bits, same(I32, lanes, _SIGNLESS))
     missing = builder.icmp_signed(">", magnitude, same(I32, lanes, _INFINITY))
     return builder.select(missing, same(I32, lanes, _LOWEST), key)
@@ -147,14 +149,14 @@ search_ties = _make_search(ties=True)
 def _key32(bits):
     if (bits & np.int32(_SIGNLESS)) > np.int32(_INFINITY):
         return np.int32(_LOWEST)
-    return np.int32(bits ^ np.int32(_SIGNLESS)) if bits < 0 else np.int32(bits)
+    return np.int32(key_of_bits(bits, np.int32(31), np.int32(_SIGNLESS)))
 
 
 @inner
 def _key64(bits):
     if (bits & np.int64(0x7FFFFFFFFFFFFFFF)) > np.int64(0x7FF0000000000000):
         return np.int64(-0x8000000000000000)
-    return bits ^ np.int64(0x7FFFFFFFFFFFFFFF) if bits < 0 else bits
+    return key_of_bits(bits, 63, np.int64(0x7FFFFFFFFFFFFFFF))
 
 
 @inner

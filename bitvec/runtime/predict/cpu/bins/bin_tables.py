@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bitvec.core import float_keys
 from bitvec.core.arrays import Array
+from bitvec.core.float_keys import floats
 from bitvec.core.node_tests import Relation
 from bitvec.runtime.predict.cpu import keys
 from bitvec.runtime.predict.cpu.kernel_arrays import constant
@@ -63,10 +65,10 @@ def bin_tables(
         elif settle:
             # A threshold that no value reaches reads as NaN, and NaN is put behind all keys below.
             with np.errstate(over="ignore", invalid="ignore"):
-                rounded = keys.values(key).astype(np.float32)
-            key32 = np.where(np.isnan(rounded), none, keys.keys(rounded)).astype(np.int32)
+                rounded = floats(key, forest_dtype).astype(np.float32)
+            key32 = np.where(np.isnan(rounded), none, float_keys.keys(rounded)).astype(np.int32)
         else:
-            value = keys.values(key)
+            value = floats(key, forest_dtype)
             beyond = np.isnan(value)
             relation = np.full(key.size, Relation.GREATER_EQUAL)
             at = keys.thresholds(np.where(beyond, 0.0, value), relation, narrow)
@@ -110,7 +112,7 @@ def _search_tree(sorted_keys: Array, levels: int) -> Array:
 def _buckets(key32: Array) -> tuple[Array, Array]:
     """Return (low, high, factor) of buckets and the number of thresholds below each bucket."""
     with np.errstate(invalid="ignore"):
-        value = keys.values(key32)
+        value = floats(key32, np.dtype(np.float32))
     value = np.where(np.isnan(value), np.float32(np.inf), value)
     finite = value[np.isfinite(value)]
     low, high = (finite.min(), finite.max()) if finite.size else (np.float32(0), np.float32(0))

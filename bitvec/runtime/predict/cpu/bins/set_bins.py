@@ -194,8 +194,7 @@ def _code_keys(column: SetColumn, dtype: np.dtype) -> tuple[int, int]:
     bounds = np.array([-1.0, float(column.n_codes)])
     relation = np.array([Relation.GREATER, Relation.GREATER_EQUAL])
     above, beyond = keys.thresholds(bounds, relation, dtype)
-    minus_zero = -1
-    return int(above if column.code_rule == CodeRule.TRUNCATE else minus_zero), int(beyond)
+    return int(above) if column.code_rule == CodeRule.TRUNCATE else 0, int(beyond)
 
 
 def unsupported_reason(forest: Forest) -> str | None:

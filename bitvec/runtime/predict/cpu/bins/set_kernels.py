@@ -21,6 +21,7 @@ from numba.extending import intrinsic
 
 from bitvec.runtime.predict.cpu.compiling import Kernel, inner, kernel
 from bitvec.runtime.predict.cpu.kernel_arrays import load_float32, load_float64, pointer
+from bitvec.runtime.predict.cpu.keys import key_of_bits
 from bitvec.runtime.predict.cpu.target import features, has_byte_shuffle, vectors
 from bitvec.runtime.predict.cpu.vectors import (
     I8,
@@ -263,12 +264,12 @@ def fill_sets(wide: bool, narrow: bool) -> Kernel:
                 missing_beyond = key_type(column.missing_beyond)
                 for k in range(n):
                     b = bits[k]
-                    key = key_type(b ^ ((b >> key_type(sign)) & magnitude))
+                    key = key_type(key_of_bits(b, key_type(sign), magnitude))
                     inside = (key >= first) & (key < beyond)
                     code = np.int32(values[k] if inside else float_type(0))
                     # Whole numbers are told by their bits: in some modes of the processor 1e-40
-                    # equals 0. The key of -0.0 is -1.
-                    whole = (float_type(code).view(key_type) == b) | (key == key_type(-1))
+                    # equals 0. The key of -0.0 is 0.
+                    whole = (float_type(code).view(key_type) == b) | (key == key_type(0))
                     readable = inside & (whole | (not is_exact))
                     missing = (b & magnitude) > key_type(infinity)
                     missing |= (key >= missing_first) & (key < missing_beyond)

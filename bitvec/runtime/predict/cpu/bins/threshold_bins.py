@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from bitvec.core.arrays import Array
+from bitvec.core.float_keys import key_of
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import ZERO_THRESHOLD, Kind, MissingRule
 from bitvec.runtime.predict.cpu import keys
@@ -144,7 +145,7 @@ def bin_thresholds(forest: Forest, node: Array) -> tuple[Array, Array, int, Thre
     adds = np.array([bool(ranges[int(each)]) for each in MissingRule])
     rule = np.where(adds[tests.missing_rule[node]], tests.missing_rule[node], MissingRule.NAN)
     right = tests.missing_right[node]
-    lowest = keys.keys(np.array([-np.inf], dtype))[0]
+    lowest = key_of(-np.inf, dtype)
 
     bin_column = np.empty(node.size, np.int32)
     least = np.empty(node.size, np.uint8)
@@ -160,7 +161,7 @@ def bin_thresholds(forest: Forest, node: Array) -> tuple[Array, Array, int, Thre
         if right[part].any() or equal[part].any():
             breaks.append(np.array([lowest]))  # above NaN, whose bin is then 0 alone
         breaks += [np.array(ranges[value], np.int64) for value in np.unique(rule[part])]
-        key = np.unique(np.concatenate(breaks)).astype(keys.integer_type(dtype))
+        key = np.unique(np.concatenate(breaks)).astype(f"i{dtype.itemsize}")
         levels = max(4, int(np.ceil(np.log2(key.size + 1))))
         bin = np.searchsorted(key, first[part]) + 1
         last = np.searchsorted(key, equal_last[part] + 1) + 1

@@ -16,12 +16,12 @@ from bitvec.runtime.predict.cpu.kernel_arrays import (
     load_int32,
     load_int64,
 )
+from bitvec.runtime.predict.cpu.keys import bits_of_key, rank_of_bits
 from bitvec.runtime.predict.cpu.traversal.keyed import COMPARED, EQUAL
 
 _EXACT, _FLOOR = int(CodeRule.EXACT), int(CodeRule.FLOOR)
 _INFINITY_32, _INFINITY_64 = 0x7F800000, 0x7FF0000000000000
 _REST_32, _REST_64 = 0x7FFFFFFF, 0x7FFFFFFFFFFFFFFF
-_MINUS_ZERO = -1
 
 SINGLE, ROUNDED, DOUBLE = 0, 1, 2
 """How a value is read: a float32; a float64 rounded to float32; a float64."""
@@ -44,16 +44,22 @@ def reading_of(dtype: np.dtype, forest_dtype: np.dtype) -> int:
 
 
 @inner
-def read_key(address, reading):
-    """Return the key of the value at an address."""
+def read_rank(address, reading):
+    """Return the rank of the value at an address, as `keys.rank_of_bits` has it."""
     if reading == DOUBLE:
-        bits = load_int64(address)
-        return bits ^ ((bits >> 63) & _REST_64)
+        return rank_of_bits(load_int64(address), 63, _REST_64)
     if reading == SINGLE:
         bits = np.int64(load_int32(address))
     else:
         bits = np.int64(np.float32(load_float64(address)).view(np.int32))
-    return bits ^ ((bits >> 63) & _REST_32)
+    return rank_of_bits(bits, 63, _REST_32)
+
+
+@inner
+def read_key(address, reading):
+    """Return the key of the value at an address."""
+    rank = read_rank(address, reading)
+    return rank - (rank >> 63)
 
 
 @inner
@@ -64,15 +70,15 @@ def infinity_key(reading):
 
 @inner
 def _is_missing(key, key_column, infinity):
-    outside = (key > infinity) | (key < ~infinity)
+    outside = (key > infinity) | (key < -infinity)
     return outside | ((key >= key_column.missing_first) & (key <= key_column.missing_last))
 
 
 @inner
 def _value(key, reading):
     if reading == DOUBLE:
-        return np.int64(key ^ ((key >> 63) & _REST_64)).view(np.float64)
-    return np.float64(np.int32(key ^ ((key >> 63) & _REST_32)).view(np.float32))
+        return np.int64(bits_of_key(key, 63, _REST_64)).view(np.float64)
+    return np.float64(np.int32(bits_of_key(key, 63, _REST_32)).view(np.float32))
 
 
 @inner
@@ -82,11 +88,11 @@ def _in_set(key, key_column, words, reading):
         return key_column.other
     value = _value(key, reading)
     code = np.int64(value)
-    if key_column.rule == _FLOOR and key < _MINUS_ZERO:
+    if key_column.rule == _FLOOR and key < 0:
         return key_column.other
     # By bits: where subnormal numbers count as zero, they would be whole.
     whole = np.float64(code).view(np.int64) == np.float64(value).view(np.int64)
-    if key_column.rule == _EXACT and not whole and key != _MINUS_ZERO:
+    if key_column.rule == _EXACT and not whole:
         return key_column.other
     word = np.int64(words[np.uint64(key_column.word + code // _WORD_BITS)])
     return (word >> (code % _WORD_BITS)) & 1
@@ -150,10 +156,10 @@ def fill_group(rows, n_rows, key_columns, words, keys, out, start):
         elif first > last:
             for lane in range(lanes):
                 key = keys[np.uint64(lane)]
-                outside = (key > infinity) | (key < ~infinity)
+                outside = (key > infinity) | (key < -infinity)
                 out[at + np.uint64(lane)] = missing if outside else key
         else:
             for lane in range(lanes):
                 key = keys[np.uint64(lane)]
-                outside = (key > infinity) | (key < ~infinity) | ((key >= first) & (key <= last))
+                outside = (key > infinity) | (key < -infinity) | ((key >= first) & (key <= last))
                 out[at + np.uint64(lane)] = missing if outside else key

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Int64, UInt32, UInt64
 
-from bitvec.core import structure
+from bitvec.core import float_keys, structure
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import WORD_BITS, ZERO_THRESHOLD, Kind, MissingRule, Relation
@@ -223,8 +223,8 @@ def _shared(forest: Forest, nodes: Array) -> Array:
 def _equal_columns(forest: Forest) -> tuple[Array, Array, Array]:
     """Return one node of each distinct test for equality, the nodes, and which test is theirs."""
     nodes = np.flatnonzero(forest.tests.kind == Kind.EQUAL)
-    number = keys.keys(forest.tests.b[nodes] + 0)  # both zeros are one number
-    tests = np.stack([_shared(forest, nodes), number.astype(np.int64)], axis=1)
+    number = float_keys.keys(forest.tests.b[nodes])
+    tests = np.stack([_shared(forest, nodes), number], axis=1)
     _, first, which = np.unique(tests, axis=0, return_index=True, return_inverse=True)
     return nodes[first], nodes, which.ravel()
 
@@ -300,6 +300,6 @@ def _code_keys(sizes: Array, dtype: np.dtype) -> tuple[Array, Array]:
     least = keys.thresholds(np.array([-1.0]), np.array([Relation.GREATER]), dtype)[0]
     beyond = sizes.astype(np.float64) * WORD_BITS
     at_least = np.full(sizes.size, Relation.GREATER_EQUAL)
-    past = keys.thresholds(beyond, at_least, dtype).astype(np.int64)
+    past = keys.thresholds(beyond, at_least, dtype)
     last = np.where(sizes > 0, past - 1, np.iinfo(np.int64).min)
     return np.full(sizes.size, int(least)), last

@@ -112,7 +112,7 @@ def _fill_keys(row, header, keys):
             continue
         key = read_key(row + key_column.column * size, reading)
         if key_column.content == COMPARED and key_column.missing_first > key_column.missing_last:
-            keys[np.uint64(p)] = key_column.missing if (key > infinity) | (key < ~infinity) else key
+            keys[np.uint64(p)] = key_column.missing if (key > infinity) | (key < -infinity) else key
         else:
             keys[np.uint64(p)] = key_column_value(key, key_column, words, reading)
 

@@ -17,6 +17,7 @@ from numba import carray
 
 from bitvec.core import reference, transforms
 from bitvec.core.arrays import Array
+from bitvec.core.float_keys import key_of
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind, MissingRule
 from bitvec.runtime.predict.cpu import keys
@@ -24,7 +25,7 @@ from bitvec.runtime.predict.cpu.compiling import Kernel, inner, kernel
 from bitvec.runtime.predict.cpu.kernel_arrays import address_of, constant, pointer
 from bitvec.runtime.predict.cpu.leaves import leaf_vectors
 from bitvec.runtime.predict.cpu.traversal import keyed
-from bitvec.runtime.predict.cpu.traversal.key_columns import DOUBLE, ROUNDED, SINGLE, read_key
+from bitvec.runtime.predict.cpu.traversal.key_columns import DOUBLE, ROUNDED, SINGLE, read_rank
 
 LANES = 16
 """Rows that walk a tree in step, so that the waits for memory overlap."""
@@ -40,8 +41,8 @@ class DirectTrees:
     ----------
     nodes : uint32, (2 * n_leaves, 4) or uint64, (2 * n_leaves, 4)
         `low`, `width`, the column, and the first child. A row goes to the second child, the one
-        after it, if `key - low < width`, unsigned: NaN has keys outside those of both infinities,
-        so that a range of keys excludes it. Where missing values go right, the second child is the
+        after it, if `rank - low < width`, unsigned: NaN has ranks outside those of both infinities,
+        so that a range of ranks excludes it. Where missing values go right, the second child is the
         left one. A leaf is its own first child and has no width.
     leaf_at, vector_at : int32, (2 * n_leaves,)
         Of a position that is a leaf, its number in the tree, and its vector.
@@ -179,14 +180,14 @@ def pack(forest: Forest) -> Single:
 def _direct(forest: Forest, dtype: np.dtype, sums: leaf_vectors.LeafSums) -> DirectTrees:
     tests, B = forest.tests, forest.bitvectors
     position, leaf_position, child = keyed.positions(B, tests.missing_right)
-    infinity = keys.keys(np.array([np.inf], dtype))[0]
+    infinity = key_of(np.inf, dtype)
     least = keys.thresholds(tests.b, tests.relation, dtype)
-    first = np.where(tests.missing_right, ~infinity, least)
-    beyond = np.where(tests.missing_right, least, infinity + 1)
+    first = keys.rank_of_threshold(np.where(tests.missing_right, -infinity, least))
+    beyond = keys.rank_of_threshold(np.where(tests.missing_right, least, infinity + 1))
     leaf_start = np.repeat(B.leaf_ptr[:-1], np.diff(B.leaf_ptr))
     nodes = np.zeros((2 * B.n_leaves, 4), f"u{dtype.itemsize}")
-    nodes[position, 0] = first.view(nodes.dtype)
-    nodes[position, 1] = (beyond - first).view(nodes.dtype)  # modulo 2 ** 32 or 2 ** 64
+    nodes[position, 0] = first.astype(nodes.dtype)
+    nodes[position, 1] = (beyond - first).astype(nodes.dtype)  # modulo 2 ** 32 or 2 ** 64
     nodes[position, 2] = tests.feature
     nodes[position, 3] = child
     nodes[leaf_position, 3] = leaf_position - 2 * leaf_start
@@ -202,10 +203,10 @@ def _step(nodes, like, row, stride, at):
     column = np.int64(nodes[at, 2]) * (like.itemsize if like.ndim == 2 else stride)
     first = np.uint64(nodes[at, 3])
     if nodes.itemsize == 4:
-        key = read_key(row + column, SINGLE if like.itemsize == 4 else ROUNDED)
-        return first + np.uint64(np.uint32(key - np.int64(nodes[at, 0])) < nodes[at, 1])
-    key = read_key(row + column, DOUBLE)
-    return first + np.uint64(np.uint64(key) - nodes[at, 0] < nodes[at, 1])
+        rank = read_rank(row + column, SINGLE if like.itemsize == 4 else ROUNDED)
+        return first + np.uint64(np.uint32(rank - np.int64(nodes[at, 0])) < nodes[at, 1])
+    rank = read_rank(row + column, DOUBLE)
+    return first + np.uint64(np.uint64(rank) - nodes[at, 0] < nodes[at, 1])
 
 
 @inner
