@@ -92,7 +92,6 @@ UNNAMED: set[str] = {
     "bitvec.runtime.train.relax.feature_layers",
     "bitvec.runtime.train.relax.kernel_gate",
     "bitvec.runtime.train.relax.machine_tests",
-    "bitvec.runtime.train.relax.module",
     "bitvec.runtime.train.relax.paths",
     "bitvec.runtime.train.relax.recomputation",
     "bitvec.runtime.train.relax.relaxations",

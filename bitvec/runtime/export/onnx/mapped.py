@@ -130,11 +130,11 @@ def _places(widths: list[int], order: list[int]) -> Array:
 def _traced(graph: Graph, feature_map: FeatureMap, X: str, dtype: np.dtype) -> str:
     import torch
 
-    from bitvec.runtime.export.onnx.soft import traced, traced_columns
+    from bitvec.runtime.export.onnx.soft import traced
+    from bitvec.runtime.train.relax.feature_layers import FixedMap
 
     own = torch.tensor(np.zeros(0, dtype)).dtype
-    network = traced_columns.Joined([traced_columns.fixed(feature_map, own)], own)
-    return traced.append(graph, network, X, dtype, feature_map.n_inputs)
+    return traced.append(graph, FixedMap(feature_map, own), X, dtype, feature_map.n_inputs)
 
 
 def _stacked(graph: Graph, phi: StackedForest, X: str, dtype: np.dtype) -> str:

@@ -20,6 +20,7 @@ from bitvec.runtime.train.relax.recomputation import Part, recomputed
 from bitvec.runtime.train.relax.relaxations import PRODUCT, Relaxation
 from bitvec.runtime.train.relax.rows import Rows
 from bitvec.runtime.train.relax.soft_leaves import Margins, Setting
+from bitvec.runtime.train.relax.tracing import is_traced
 from bitvec.runtime.train.relax.tree_blocks import BlockParameters, TreeBlock
 
 RECOMPUTE_BEYOND = 1 << 25
@@ -90,13 +91,20 @@ def total(plan: Plan, parts: list[Part], rows: Rows, *, always_again: bool) -> T
     always_again : bool
         Whether the backward pass computes blocks again even where they are small.
     """
+    if is_traced():
+        if plan.functions is not None:
+            return sum_of_functions(
+                plan, of_leaves(soft_leaves.memberships, plan, parts, rows), rows
+            )
+        found = [block_scores(plan, block, parameters, rows) for block, parameters in parts]
+        return sum(found[1:], start=found[0])
     if plan.functions is not None:
         return _total_of_functions(plan, parts, rows, always_again=always_again)
     pieces = [rows.pieces(_rows_at_once(block, rows.raw.device)) for block, _ in parts]
     pairs = sum(block.layout.n_nodes for block, _ in parts) * len(rows)
     again = pairs > RECOMPUTE_BEYOND or (always_again and len(parts) > 1)
     scores: Callable[..., Tensor] = partial(block_scores, plan)
-    if again and _recomputes():
+    if again and torch.is_grad_enabled():
         if not rows.raw.requires_grad:
             return recomputed(scores, parts, pieces)
         scores = _again(scores)  # `recomputed` has a gradient for parameters only
@@ -123,7 +131,7 @@ def _total_of_functions(plan: Plan, parts: list[Part], rows: Rows, *, always_aga
         u = of_leaves(soft_leaves.memberships, plan, parts, piece)
         return sum_of_functions(plan, u, piece)
 
-    if again and _recomputes():
+    if again and torch.is_grad_enabled():
         scores = _again(scores)
     return torch.cat([scores(piece) for piece in pieces], dim=1)
 
@@ -133,11 +141,6 @@ def sum_of_functions(plan: Plan, u: Tensor, rows: Rows) -> Tensor:
     assert plan.functions is not None
     assert rows.leaves is not None
     return plan.functions.combine(u * plan.leaf_weight[:, None], rows.leaves).T
-
-
-def _recomputes() -> bool:
-    # A compiled graph sees to its own memory.
-    return torch.is_grad_enabled() and not torch.compiler.is_compiling()
 
 
 def _again(compute: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -161,10 +164,8 @@ def block_scores(plan: Plan, block: TreeBlock, parameters: BlockParameters, rows
 def may_be_sparse(plan: Plan) -> bool:
     """Return whether leaves that are not reached may be left out."""
     has_zeros = plan.relaxation.gate == "smooth_step" and plan.relaxation.leaf_map == PRODUCT
-    # What is reached is known from values alone, which a compiled graph does not read.
-    return has_zeros and not (
-        plan.routing == "dense" or (plan.routing == "auto" and torch.compiler.is_compiling())
-    )
+    # What is reached is known from values alone.
+    return has_zeros and plan.routing != "dense" and not is_traced()
 
 
 def sparse_total(plan: Plan, part: Part, rows: Rows) -> Tensor | None:
@@ -209,7 +210,7 @@ def _reached_scores(
 def sum_of(plan: Plan, u: Tensor, vectors: Tensor, leaves: slice) -> Tensor:
     """Return the sum over some leaves of u · v, (n_outputs, batch)."""
     infinite = plan.infinite
-    if infinite is not None:
+    if infinite is not None and vectors.shape[0] < len(plan.leaf_weight):
         inside = (infinite >= leaves.start) & (infinite < leaves.stop)
         infinite = infinite[inside] - leaves.start
     output = None if plan.leaf_output is None else plan.leaf_output[leaves]

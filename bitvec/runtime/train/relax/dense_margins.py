@@ -9,12 +9,13 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
-from torch.nn import functional as F
 
 from bitvec.core.arrays import Array
 from bitvec.core.node_tests import MissingRule
 from bitvec.runtime.train.relax.dense_rows import DenseRows, RowParameters
+from bitvec.runtime.train.relax.feature_margins import softplus
 from bitvec.runtime.train.relax.rows import StandardColumns
+from bitvec.runtime.train.relax.tracing import sums
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,13 +27,23 @@ class RuleRows:
     rule : MissingRule
     rows : int64, (n,), optional
         All rows if not given.
-    blocks : bool, (n, n_columns)
-        The columns whose missing values make a row missing.
+    patterns : bool, (n_patterns, n_columns)
+        Columns whose missing values make a row missing.
+    pattern : int64, (n,)
+        That of each row.
     """
 
     rule: MissingRule
     rows: Tensor | None
-    blocks: Tensor
+    patterns: Tensor
+    pattern: Tensor
+
+    def missing(self, standard: StandardColumns, dtype: torch.dtype) -> Tensor | None:
+        """Return where these rows are missing, bool (n, batch), if anything is."""
+        if standard.missing is None:
+            return None
+        hits = self.patterns.to(dtype) @ standard.missing.to(dtype)
+        return (hits > 0).index_select(0, self.pattern)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,6 +60,8 @@ class DenseBlock:
     centred, softplus : bool, (n_rows,)
     plain : bool, (n_rows,), or None where all are
     rules : list of RuleRows
+    back : int64, (n_rows,), or None where all rows have one rule
+        Where each row stands when those of one rule follow those of another.
     missing_right : bool, (n_nodes, 1)
     """
 
@@ -60,6 +73,7 @@ class DenseBlock:
     softplus: Tensor
     plain: Tensor | None
     rules: list[RuleRows]
+    back: Tensor | None
     missing_right: Tensor
 
 
@@ -87,8 +101,15 @@ def dense_block(dense: DenseRows, nodes: Array, device: torch.device) -> DenseBl
     for rule in np.unique(rule_of_row):
         at = np.flatnonzero(rule_of_row == rule)
         every = len(at) == len(row)
-        blocks = put(dense.missing_columns(row[at]))
-        rules.append(RuleRows(MissingRule(int(rule)), None if every else put(at), blocks))
+        patterns, pattern = np.unique(dense.missing_columns(row[at]), axis=0, return_inverse=True)
+        rules.append(
+            RuleRows(
+                MissingRule(int(rule)),
+                None if every else put(at),
+                put(patterns),
+                put(pattern.ravel()),
+            )
+        )
     return DenseBlock(
         put(row - (start[nodes.min()] if len(nodes) else 0)),
         put(np.repeat(np.arange(len(nodes)), n_rows)),
@@ -98,6 +119,7 @@ def dense_block(dense: DenseRows, nodes: Array, device: torch.device) -> DenseBl
         put(dense.softplus[row]),
         None if plain.all() else put(plain),
         rules,
+        None if len(rules) == 1 else put(np.argsort(np.argsort(rule_of_row, kind="stable"))),
         put(dense.missing_right[nodes])[:, None],
     )
 
@@ -141,35 +163,29 @@ def margins(
     start = _offset(parameters, block, shift)
     if plain:
         start = start - b
-    value: Tensor | None = None
-    missing: Tensor | None = None
+    values, absent = [], []
     for part in block.rules:
-        standard = by_rule[part.rule]
-        if part.rows is None:
-            value = torch.addmm(start[:, None], parameters.S, standard.value)
-        else:
-            own = parameters.S.index_select(0, part.rows)
-            product = torch.addmm(start[part.rows][:, None], own, standard.value)
-            if value is None:
-                value = product.new_zeros((len(start), product.shape[1]))
-            value = value.index_copy(0, part.rows, product)
-        if standard.missing is not None:
-            absent = (part.blocks.to(shift.dtype) @ standard.missing.to(shift.dtype)) > 0
-            if part.rows is None:
-                missing = absent
-            else:
-                if missing is None:
-                    shape = (len(start), absent.shape[1])
-                    missing = torch.zeros(shape, dtype=torch.bool, device=absent.device)
-                missing = missing.index_copy(0, part.rows, absent)
-    assert value is not None
+        standard, own, begin = by_rule[part.rule], parameters.S, start
+        if part.rows is not None:
+            own, begin = own.index_select(0, part.rows), begin.index_select(0, part.rows)
+        values.append(torch.addmm(begin[:, None], own, standard.value))
+        absent.append(part.missing(standard, shift.dtype))
+    value, missing = values[0], absent[0]
+    if block.back is not None:
+        value = torch.cat(values).index_select(0, block.back)
+        if any(one is not None for one in absent):
+            parts = zip(absent, values, strict=True)
+            masks = [
+                like.new_zeros(like.shape, dtype=torch.bool) if one is None else one
+                for one, like in parts
+            ]
+            missing = torch.cat(masks).index_select(0, block.back)
     if plain:
         return value, missing
-    shape = (len(block.n_rows), value.shape[1])
-    z = value.new_zeros(shape).index_add(0, block.node, _shaped(value, parameters, block, None))
+    n_nodes = len(block.n_rows)
+    z = sums(_shaped(value, parameters, block, None), block.node, n_nodes)
     if missing is not None:
-        count = value.new_zeros(shape).index_add(0, block.node, missing.to(value.dtype))
-        missing = count > 0
+        missing = sums(missing.to(value.dtype), block.node, n_nodes) > 0
     return z - b[:, None], missing
 
 
@@ -186,7 +202,7 @@ def _shaped(
         return parts[:, None] if row is None else parts[row]
 
     moved = value - of(parameters.offset)
-    moved = torch.where(of(block.softplus), F.softplus(moved), moved)
+    moved = torch.where(of(block.softplus), softplus(moved), moved)
     return torch.where(of(block.plain), value, of(parameters.r) * moved)
 
 
@@ -250,10 +266,11 @@ def pair_margins(
         value = value + dot if own is None else value.index_add(0, own, dot)
         if standard.missing is not None:
             line = its_row if part.rows is None else torch.searchsorted(part.rows, its_row)
-            absent = (part.blocks[line] & standard.missing.T[its_at]).any(dim=1)
+            blocks = part.patterns[part.pattern[line]]
+            gone = (blocks & standard.missing.T[its_at]).any(dim=1)
             if missing is None:
                 missing = torch.zeros(len(row), dtype=torch.bool, device=row.device)
-            missing = absent if own is None else missing.index_copy(0, own, absent)
+            missing = gone if own is None else missing.index_copy(0, own, gone)
     if pair is not None:
         shaped = _shaped(value, parameters, block, row)
         value = value.new_zeros(len(node)).index_add(0, pair, shaped)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 
 from bitvec.core.arrays import Array, ranges
 from bitvec.core.node_tests import Activation, Kind, MissingRule, NodeTests
+from bitvec.runtime.train.relax.dtypes import OfDtype
 from bitvec.runtime.train.relax.scaling import Scaling
 from bitvec.runtime.train.relax.trainable import Trainable
 
@@ -62,7 +64,7 @@ def may_turn_dense(tests: NodeTests, scaling: Scaling) -> Array:
     return may
 
 
-class DenseRows(nn.Module):
+class DenseRows(OfDtype):
     """The rows of S of some nodes as a dense matrix over standardised columns.
 
     A plain node's row is divided by the node's margin scale; any other node's r is. So every z is
@@ -86,6 +88,8 @@ class DenseRows(nn.Module):
     plain_row, centred, softplus : bool, (n_rows,)
         Whether the row is a plain node's; whether it reads columns less their centers; whether it
         is activated.
+    rules : list of MissingRule
+        The missing rules among these nodes.
     own : bool, (n_rows, n_columns)
         The columns that the row reads in the forest.
     """
@@ -104,7 +108,8 @@ class DenseRows(nn.Module):
         trainable: Trainable,
         dtype: torch.dtype,
     ) -> None:
-        super().__init__()
+        super().__init__(dtype)
+        self._made = partial(DenseRows, tests, nodes, scaling, trainable=trainable)
         n_rows = np.diff(tests.node_ptr)[nodes]
         self.nodes, self.n_nodes = nodes, len(nodes)
         self.rows = ranges(tests.node_ptr[nodes], n_rows)
@@ -132,6 +137,7 @@ class DenseRows(nn.Module):
         ) / margin
         self.any_shaped = not plain.all()
         self.rule_of_row = tests.missing_rule[nodes][row_node]
+        self.rules = [MissingRule(int(rule)) for rule in np.unique(self.rule_of_row)]
         self.missing_right = tests.missing_right[nodes]
         self.softplus = tests.activation[self.rows] == Activation.SOFTPLUS
         self.imputed = scaling.imputed
@@ -154,6 +160,12 @@ class DenseRows(nn.Module):
             buffers[f"start_{name}"] = getattr(self, name).detach().clone()
         for name, value in buffers.items():
             self.register_buffer(name, value, persistent=False)
+
+    def starts(self) -> dict[str, Tensor]:
+        """Return the exact numbers that parameters and buffers started from."""
+        exact = self._made(dtype=torch.float64)
+        names = ("S", "offset", "r", "start_S", "start_offset", "start_r", "shift")
+        return {name: getattr(exact, name).detach() for name in names}
 
     def read(self) -> RowParameters:
         """Return the parameters; where they may not move, what they started at."""
@@ -192,11 +204,6 @@ class DenseRows(nn.Module):
         count = np.bincount(self.row_node, row, minlength=self.n_nodes)
         moved: Array = (count > 0) | (b != started)
         return moved
-
-    @property
-    def rules(self) -> list[MissingRule]:
-        """The missing rules among these nodes."""
-        return [MissingRule(int(rule)) for rule in np.unique(self.rule_of_row)]
 
     @torch.no_grad()
     def keep_signs(self) -> None:

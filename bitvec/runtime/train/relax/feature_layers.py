@@ -10,6 +10,8 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from functools import partial
+from itertools import chain
 from typing import Any, Protocol
 
 import numpy as np
@@ -31,7 +33,9 @@ from bitvec.core.feature_maps.layers import Layer
 from bitvec.core.features import FeatureMap
 from bitvec.core.forest import Forest
 from bitvec.errors import InvalidForestError, UnsupportedModelError
+from bitvec.runtime.train.relax.dtypes import OfDtype
 from bitvec.runtime.train.relax.torch_map import TorchMap
+from bitvec.runtime.train.relax.tracing import Unrounded, is_traced, sums
 
 
 class RelaxedForest(Protocol):
@@ -115,25 +119,56 @@ def from_torch(
     return _PARTS[type(feature_map)].read(module, feature_map, harden)
 
 
-class HardMap(nn.Module):
+class HardMap(OfDtype):
     """Any feature map as it is, without gradient."""
 
     def __init__(self, feature_map: FeatureMap, dtype: torch.dtype) -> None:
-        super().__init__()
-        self.feature_map, self.dtype = feature_map, dtype
+        super().__init__(dtype)
+        self.feature_map = feature_map
 
     def forward(self, X: Tensor) -> Tensor:
-        """Return φ(X)."""
+        """Return φ(X).
+
+        Raises
+        ------
+        UnsupportedModelError
+            If torch traces the map, or would lose a gradient.
+        """
+        if is_traced() or (X.requires_grad and torch.is_grad_enabled()):
+            self.refuse()
         value = self.feature_map(X.detach().cpu().numpy())
         return torch.tensor(value, dtype=self.dtype, device=X.device)
 
+    def refuse(self) -> None:
+        """Raise UnsupportedModelError: torch follows no map of arrays."""
+        raise UnsupportedModelError(
+            "a feature map in front of a soft forest must be Layers, TorchMap, Identity or a "
+            "Concatenate of them to be traced, exported or to pass a gradient, got "
+            f"{type(self.feature_map).__name__}: let it move (trainable=('phi', ...)), or pass "
+            "X.detach() to the module itself."
+        )
 
-class _Passed(nn.Module):
-    """Identity, in the dtype of the module."""
 
-    def __init__(self, dtype: torch.dtype) -> None:
+class FixedMap(Unrounded):
+    """A feature map that stays, in front of a forest, of buffers in their own dtypes."""
+
+    def __init__(self, feature_map: FeatureMap, dtype: torch.dtype) -> None:
         super().__init__()
-        self.dtype = dtype
+        self.map, self.dtype = to_torch(feature_map, trainable=False, dtype=dtype), dtype
+        for part in self.map.modules():
+            for name, held in list(part.named_parameters(recurse=False)):
+                delattr(part, name)
+                part.register_buffer(name, held.detach())
+            part._non_persistent_buffers_set.update(part._buffers)
+
+    def forward(self, X: Tensor) -> Tensor:
+        """Return φ(X), in the dtype in which the forest reads X."""
+        value: Tensor = self.map(X)
+        return value.to(self.dtype)
+
+
+class _Passed(OfDtype):
+    """Identity, in the dtype of the module."""
 
     def forward(self, X: Tensor) -> Tensor:
         return X.to(self.dtype)
@@ -145,21 +180,34 @@ def quick_images(x: Tensor) -> Tensor:
     On a CPU torch has the gradient of the weights in a third of the time where one channel is laid
     out as channels last.
     """
-    if x.ndim == 4 and x.shape[1] == 1 and torch.is_grad_enabled() and x.device.type == "cpu":
+    trained = torch.is_grad_enabled() and not is_traced()
+    if trained and x.ndim == 4 and x.shape[1] == 1 and x.device.type == "cpu":
         return x.to(memory_format=torch.channels_last)
     return x
 
 
-class _Network(nn.Module):
+class _Network(OfDtype):
     """Layers, row by row; a row that is not finite gives no gradient, for 0 · NaN is NaN."""
 
-    def __init__(self, body: nn.Module, input_shape: tuple[int, ...], dtype: torch.dtype) -> None:
-        super().__init__()
-        self.body, self.input_shape, self.dtype = body, input_shape, dtype
+    def __init__(
+        self, make: Callable[[], nn.Module], input_shape: tuple[int, ...], dtype: torch.dtype
+    ) -> None:
+        super().__init__(dtype)
+        self._make, self.body, self.input_shape = make, make(), input_shape
+
+    def starts(self) -> dict[str, Tensor]:
+        held = self._make().named_parameters()
+        return {f"body.{name}": value.detach().to(torch.float64) for name, value in held}
 
     def forward(self, X: Tensor) -> Tensor:
-        rows = X.to(self.dtype)
-        finite = rows.isfinite().all(dim=1)
+        held = chain(self.body.parameters(), self.body.buffers(), [self.like])
+        rows = X.to(next(tensor.dtype for tensor in held if tensor.is_floating_point()))
+        if not torch.is_grad_enabled():
+            return self._run(rows)
+        finite = (rows.abs() < torch.inf).all(dim=1)
+        if is_traced():
+            value = self._run(torch.where(finite[:, None], rows, 0.0))
+            return torch.where(finite[:, None], value, self._run(rows).detach())
         if bool(finite.all()):
             return self._run(rows)
         with torch.no_grad():
@@ -168,8 +216,9 @@ class _Network(nn.Module):
         return value.index_copy(0, at, self._run(rows[at]))
 
     def _run(self, rows: Tensor) -> Tensor:
-        value: Tensor = self.body(quick_images(rows.reshape(len(rows), *self.input_shape)))
-        return value.flatten(1)
+        images = rows.reshape(rows.shape[0], *self.input_shape)
+        value: Tensor = self.body(quick_images(images))
+        return value.flatten(1).to(self.dtype)
 
 
 class _Joined(nn.Module):
@@ -183,14 +232,14 @@ class _Joined(nn.Module):
         return torch.cat([part(X) for part in self.maps], dim=1)
 
 
-class _SoftStack(nn.Module):
+class _SoftStack(OfDtype):
     """[x; u] or [x; sum over a tree's leaves of u · v for each tree]."""
 
     tree_of_leaf: Tensor
 
     def __init__(self, phi: StackedForest, soft: nn.Module, dtype: torch.dtype) -> None:
-        super().__init__()
-        self.soft, self.values, self.dtype = soft, phi.values, dtype
+        super().__init__(dtype)
+        self.soft, self.values = soft, phi.values
         self.n_trees = phi.forest.n_trees
         count = np.diff(phi.forest.bitvectors.leaf_ptr)
         tree = torch.tensor(np.repeat(np.arange(self.n_trees), count))
@@ -202,10 +251,9 @@ class _SoftStack(nn.Module):
         if not self.values:
             return torch.cat([X.to(self.dtype), u], dim=1)
         vectors: Tensor = soft.leaf_vectors().to(self.dtype)
-        terms = u.T[:, :, None] * vectors[:, None, :]
-        total = terms.new_zeros((self.n_trees, *terms.shape[1:]))
-        total = total.index_add(0, self.tree_of_leaf, terms)
-        return torch.cat([X.to(self.dtype), total.transpose(0, 1).reshape(len(X), -1)], dim=1)
+        means = [sums(u.T * v[:, None], self.tree_of_leaf, self.n_trees) for v in vectors.unbind(1)]
+        total = torch.stack(means, dim=2)
+        return torch.cat([X.to(self.dtype), total.transpose(0, 1).flatten(1)], dim=1)
 
 
 # One pair of functions per class of map: to a module, and back.
@@ -289,8 +337,13 @@ def _same(a: Any, b: Any) -> bool:
 def _make_layers(
     phi: Layers, trainable: bool, dtype: torch.dtype, relax: Relax | None
 ) -> nn.Module:
-    body = nn.Sequential(*(_LAYERS[type(layer)](layer) for layer in phi.layers)).to(dtype)
-    return _Network(body.requires_grad_(trainable), phi.input_shape, dtype)
+    network = _Network(partial(_body, phi), phi.input_shape, dtype)
+    network.body.to(dtype).requires_grad_(trainable)
+    return network
+
+
+def _body(phi: Layers) -> nn.Module:
+    return nn.Sequential(*(_LAYERS[type(layer)](layer) for layer in phi.layers))
 
 
 def _read_layers(module: _Network, phi: Layers, harden: Harden | None) -> FeatureMap:
@@ -359,8 +412,11 @@ _LAYERS: dict[type, Callable[[Any], nn.Module]] = {
 def _make_torch(
     phi: TorchMap, trainable: bool, dtype: torch.dtype, relax: Relax | None
 ) -> nn.Module:
-    body = copy.deepcopy(phi.module).to(dtype)
-    return _Network(body.requires_grad_(trainable), (phi.n_inputs,), dtype)
+    network = _Network(partial(copy.deepcopy, phi.module), (phi.n_inputs,), dtype)
+    if trainable:
+        network.body.to(dtype)
+    network.body.requires_grad_(trainable)
+    return network
 
 
 def _read_torch(module: _Network, phi: TorchMap, harden: Harden | None) -> FeatureMap:

@@ -93,11 +93,12 @@ def margins(
     if block.is_simple and rows.plain and not decided:
         z = rows.raw.index_select(0, tests.feature)
         return ((z - tests.b[:, None]) / block.scale).to(dtype), None, None
-    z, right, undefined = decide(tests, rows.raw, block.node)
-    if block.learned is not None:
-        z, undefined = feature_margins.margins(block.learned, rows.raw)
+    if block.learned is None:
+        z, right, undefined = decide(tests, rows.raw, block.node)
+    else:
+        z, undefined, right = feature_margins.margins(block.learned, rows.raw)
     margin = ((z - tests.b[:, None]) / block.scale).to(dtype)
-    hard = undefined | ~margin.isfinite()
+    hard = undefined | ~(margin.abs() < torch.inf)
     if block.passes_hard is not None:
         hard = hard | block.passes_hard
     return torch.where(hard, 0.0, margin), hard, right

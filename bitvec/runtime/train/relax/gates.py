@@ -17,6 +17,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from bitvec.errors import InputError
+from bitvec.runtime.train.relax.tracing import is_traced
 
 BAND = 6.0
 """Width of smooth-step's support: its slope at 0, 1.5 / 6, is then the sigmoid's 1/4."""
@@ -77,6 +78,8 @@ class _SmoothTurns(torch.autograd.Function):
 
 def smooth_turns(m: Tensor) -> Tensor:
     """Return smooth_step(−m) and smooth_step(m) side by side, (n_nodes, 2, batch)."""
+    if is_traced():
+        return smooth_step(torch.stack((-m, m), dim=1))
     result: Tensor = _SmoothTurns.apply(m)  # type: ignore[no-untyped-call]
     return result
 
@@ -99,6 +102,8 @@ class _LogSigmoidTurns(torch.autograd.Function):
 
 def log_sigmoid_turns(m: Tensor) -> Tensor:
     """Return log sigmoid(−m) and log sigmoid(m) side by side, (n_nodes, 2, batch)."""
+    if is_traced():
+        return F.logsigmoid(torch.stack((-m, m), dim=1))
     result: Tensor = _LogSigmoidTurns.apply(m)  # type: ignore[no-untyped-call]
     return result
 
@@ -113,16 +118,6 @@ def relu_squared(m: Tensor) -> Tensor:
     return F.relu(m).square()
 
 
-class _Replace(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, soft: Tensor, hard: Tensor) -> Tensor:
-        return hard.clone()
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
-        return grads[0], None
-
-
 def straight_through(soft: Tensor, hard: Tensor) -> Tensor:
     """Return `hard`, with the gradient of `soft`.
 
@@ -130,8 +125,7 @@ def straight_through(soft: Tensor, hard: Tensor) -> Tensor:
     -----
     The straight-through estimator (Bengio, Léonard and Courville 2013), of a whole path product.
     """
-    result: Tensor = _Replace.apply(soft, hard)  # type: ignore[no-untyped-call]
-    return result
+    return hard + (soft - soft.detach())
 
 
 SHARES: dict[str, Callable[[Tensor], Tensor]] = {

@@ -26,6 +26,7 @@ from bitvec.core.node_tests import Kind
 from bitvec.core.structure import Bitvectors
 from bitvec.runtime.train.relax.paths import PathLayout
 from bitvec.runtime.train.relax.scaling import Scaling
+from bitvec.runtime.train.relax.tracing import is_traced
 
 HALF_WIDTH = 2.0
 """Of the box kernel, in margin scales: its slope at 0 is then the sigmoid's 1/4."""
@@ -271,7 +272,7 @@ def left_mass(gate: KernelGate, margin: Tensor, raw: Tensor, gamma: float) -> Te
 
 def _passed(line: Tensor, value: Tensor) -> Tensor:
     """Return how many entries of each rising line are at most each value, (n_boxes, batch)."""
-    if torch.compiler.is_compiling():  # exported graphs have no search
+    if is_traced():  # exported graphs have no search
         return (line[:, :, None] <= value[:, None]).sum(dim=1)
     return torch.searchsorted(line, value, right=True)
 

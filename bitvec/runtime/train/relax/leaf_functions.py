@@ -7,7 +7,9 @@ each column's spread once `calibrate` has measured it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,7 +18,11 @@ from torch import Tensor, nn
 from bitvec.core.arrays import Array
 from bitvec.core.leaves import Leaves
 from bitvec.errors import InputError, InvalidForestError, UnsupportedModelError
+from bitvec.runtime.train.relax.dtypes import OfDtype
+from bitvec.runtime.train.relax.feature_margins import ColumnUnits
+from bitvec.runtime.train.relax.leaf_sums import sum_of_leaves
 from bitvec.runtime.train.relax.moments import deviation
+from bitvec.runtime.train.relax.tracing import is_traced, sums
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,7 +45,7 @@ class LeafRows:
         return LeafRows(self.value[:, rows], missing, self.finite)
 
 
-class LeafFunctions(nn.Module):
+class LeafFunctions(OfDtype):
     """F_l(x) of all leaves of a forest, differentiable in its numbers.
 
     Cost of `combine` is one multiplication per row and linear term, beside those of constant
@@ -72,17 +78,22 @@ class LeafFunctions(nn.Module):
     v: nn.Parameter
     constant: nn.Parameter
     weight: nn.Parameter
+    column: Tensor
     term_leaf: Tensor
     term_column: Tensor
     has_terms: Tensor
     output: Tensor | None
+    infinite: Tensor | None
 
     def __init__(
         self, leaves: Leaves, n_outputs: int, *, moves: bool, dtype: torch.dtype = torch.float32
     ) -> None:
-        super().__init__()
-        self.leaves, self.n_outputs, self.moves, self.dtype = leaves, n_outputs, moves, dtype
+        super().__init__(dtype)
+        self.leaves, self.n_outputs, self.moves = leaves, n_outputs, moves
         linear = leaves.linear
+        self._read_dtype = torch.tensor(leaves.v[:0]).dtype
+        threshold = 0.0 if linear is None else linear.zero_threshold
+        self._zero = float(leaves.v.dtype.type(threshold))
         count = np.zeros(leaves.n_leaves, np.int64)
         column = np.zeros(0, np.int64)
         if linear is not None:
@@ -95,6 +106,7 @@ class LeafFunctions(nn.Module):
         self.columns, term_column = np.unique(column, return_inverse=True)
         self.center, self.spread = np.zeros(self.columns.size), np.ones(self.columns.size)
         tables = {
+            "column": self.columns.astype(np.int64),
             "term_leaf": np.repeat(np.arange(leaves.n_leaves), count),
             "term_column": term_column.astype(np.int64),
             "has_terms": count > 0,
@@ -108,6 +120,24 @@ class LeafFunctions(nn.Module):
     def _begin(self, device: torch.device) -> None:
         for name, values in self.start().items():
             self.register_parameter(name, nn.Parameter(values.to(device), self.moves))
+        self.units = ColumnUnits(self.center, self.spread).to(device)
+        self._find_infinite()
+
+    def _find_infinite(self) -> None:
+        infinite = ~(self.v.isfinite() & self.constant.isfinite()).all(dim=1)
+        at = torch.nonzero(infinite)[:, 0] if bool(infinite.any()) else None
+        self.register_buffer("infinite", at, persistent=False)
+
+    def starts(self) -> dict[str, Tensor]:
+        """Return the exact numbers that the parameters started from."""
+        return {name: torch.tensor(values) for name, values in self._exact().items()}
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
+        before = self.dtype
+        super()._apply(fn, recurse)
+        if self.dtype != before:
+            self._find_infinite()
+        return self
 
     def start(self) -> dict[str, Tensor]:
         """Return where the parameters start, on the CPU.
@@ -117,16 +147,8 @@ class LeafFunctions(nn.Module):
         InputError
             If a finite number that may move overflows in the module's dtype.
         """
-        v, linear = self.leaves.v.astype(np.float64), self.leaves.linear
-        width = v.shape[1]
-        weight, constant = np.zeros((0, width)), np.zeros_like(v)
-        if linear is not None:
-            at = self.term_column.cpu().numpy()
-            weight = linear.weight * self.spread[at, None]
-            constant = linear.constant.astype(np.float64)
-            np.add.at(constant, self.term_leaf.cpu().numpy(), linear.weight * self.center[at, None])
         found = {}
-        for name, values in (("v", v), ("constant", constant), ("weight", weight)):
+        for name, values in self._exact().items():
             found[name] = torch.tensor(values, dtype=self.dtype)
             if self.moves and np.any(np.isfinite(values) & ~np.isfinite(found[name].numpy())):
                 raise InputError(
@@ -135,6 +157,17 @@ class LeafFunctions(nn.Module):
                     "or relax in torch.float64."
                 )
         return found
+
+    def _exact(self) -> dict[str, Array]:
+        v, linear = self.leaves.v.astype(np.float64), self.leaves.linear
+        width = v.shape[1]
+        weight, constant = np.zeros((0, width)), np.zeros_like(v)
+        if linear is not None:
+            at = self.term_column.cpu().numpy()
+            weight = linear.weight * self.spread[at, None]
+            constant = linear.constant.astype(np.float64)
+            np.add.at(constant, self.term_leaf.cpu().numpy(), linear.weight * self.center[at, None])
+        return {"v": v, "constant": constant, "weight": weight}
 
     def calibrate(self, X: Array) -> LeafFunctions:
         """Measure the columns that leaves read, and start the parameters from the leaves.
@@ -180,22 +213,14 @@ class LeafFunctions(nn.Module):
 
     def standardise(self, x: Tensor) -> LeafRows:
         """Return what `prepare` does of a tensor, (batch, n_features), differentiable in it."""
-        linear, dtype = self.leaves.linear, self.leaves.v.dtype
-        columns = torch.tensor(self.columns, device=x.device)
-        own = x[:, columns].T.to(torch.float64 if dtype == np.float64 else torch.float32)
-        if linear is not None and linear.zero_threshold:
-            small = own.detach().abs() <= own.new_tensor(linear.zero_threshold)
-            own = own.masked_fill(small, 0.0)
-        center, spread = (
-            torch.tensor(unit, device=x.device)[:, None] for unit in (self.center, self.spread)
-        )
-        wide = own.to(torch.float64)
-        finite, absent = wide.isfinite(), wide.isnan()
-        largest = torch.finfo(self.dtype).max
-        scaled = ((torch.where(finite, wide, center) - center) / spread).clamp(-largest, largest)
-        scaled = torch.where(finite, scaled, torch.where(absent, 0.0, wide.detach()))
-        missing = absent if bool(absent.any()) else None
-        return LeafRows(scaled.to(self.dtype), missing, not bool(wide.isinf().any()))
+        own = x.T.index_select(0, self.column)
+        own = own.to(self._read_dtype)
+        if self._zero:
+            own = torch.where(own.detach().abs() <= self._zero, 0.0, own)
+        value = self.units.scaled(own, torch.finfo(self.dtype).max).to(self.dtype)
+        missing, known = own.isnan(), not is_traced()
+        finite = known and not bool((own.abs() == torch.inf).any())
+        return LeafRows(value, None if known and not bool(missing.any()) else missing, finite)
 
     def forward(self, rows: LeafRows) -> Tensor:
         """Return F_l(x), (n_leaves, batch, width): for reading, as large as it says."""
@@ -217,18 +242,22 @@ class LeafFunctions(nn.Module):
         """
         if rows.missing is None:
             base = torch.where(self.has_terms[:, None], self.constant, self.v)
-            total, reached = self._sum(u, base, None), u
+            total, reached = self._sum(u, base), u
         else:
             linear = self._linear(rows)
             reached = torch.where(linear, u, 0.0)
-            total = self._sum(reached, self.constant, None)
-            total = total + self._sum(torch.where(linear, 0.0, u), self.v, None)
+            total = self._sum(reached, self.constant)
+            total = total + self._sum(torch.where(linear, 0.0, u), self.v)
         if not len(self.term_leaf):
-            return total
+            return total.T
         x, share = rows.value[self.term_column], reached[self.term_leaf]
         if not rows.finite:
-            x = torch.where((share == 0) & ~x.isfinite(), 0.0, x)
-        return total + self._sum(share * x, self.weight, self.term_leaf)
+            x = torch.where((share == 0) & (x.abs() == torch.inf), 0.0, x)
+        output = None if self.output is None else self.output[self.term_leaf]
+        return (total + sum_of_leaves(share * x, self.weight, output, self.n_outputs, None)).T
+
+    def _sum(self, share: Tensor, vectors: Tensor) -> Tensor:
+        return sum_of_leaves(share, vectors, self.output, self.n_outputs, self.infinite)
 
     def _linear(self, rows: LeafRows) -> Tensor:
         """Return which leaves are linear for which rows, (n_leaves, batch)."""
@@ -236,35 +265,7 @@ class LeafFunctions(nn.Module):
         if rows.missing is None:
             return has_terms.expand(-1, len(rows))
         absent = rows.missing[self.term_column].to(self.dtype)
-        count = absent.new_zeros((self.leaves.n_leaves, len(rows)))
-        return has_terms & (count.index_add(0, self.term_leaf, absent) == 0)
-
-    def _sum(self, share: Tensor, values: Tensor, leaf: Tensor | None) -> Tensor:
-        """Return the sum of share · values per output, (batch, n_outputs).
-
-        `share` is (n, batch) and `values` (n, width); element i belongs to leaf i, or to leaf[i].
-        """
-        if self.output is not None:
-            output = self.output if leaf is None else self.output[leaf]
-            terms = _products(share, values)[:, :, 0]
-            total = terms.new_zeros((self.n_outputs, share.shape[1]))
-            return total.index_add(0, output, terms).T
-        infinite = ~values.isfinite().all(dim=1)
-        if not bool(infinite.any()):
-            return share.T @ values
-        total = share.T @ torch.where(infinite[:, None], 0.0, values)
-        return total + _products(share[infinite], values[infinite]).sum(dim=0)
-
-
-def _products(share: Tensor, values: Tensor) -> Tensor:
-    """Return share · values, (n, batch, width), 0 where the share is 0 and the value is not finite.
-
-    0 · inf is NaN, in the gradient too, so that it is never formed.
-    """
-    spread = values[:, None, :]
-    if not bool(values.isfinite().all()):
-        spread = torch.where((share == 0)[:, :, None] & ~spread.isfinite(), 0.0, spread)
-    return share[:, :, None] * spread
+        return has_terms & (sums(absent, self.term_leaf, self.leaves.n_leaves) == 0)
 
 
 def to_leaves(functions: LeafFunctions) -> Leaves:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from bitvec.runtime.train.relax.tracing import sums
+
 
 def sum_of_leaves(
     u: Tensor, vectors: Tensor, output: Tensor | None, n_outputs: int, infinite: Tensor | None
@@ -16,6 +18,7 @@ def sum_of_leaves(
     Parameters
     ----------
     u : float, (n_leaves, batch)
+        Memberships, times weights of trees if vectors do not hold these.
     vectors : float, (n_leaves, width)
     output : int64, (n_leaves,), optional
         The one output that each leaf adds to.
@@ -31,16 +34,16 @@ def sum_of_leaves(
     if output is None:
         total = vectors.T @ u
         return total if rest is None else total + rest.sum(dim=0)
-    total = u.new_zeros((n_outputs, u.shape[1])).index_add(0, output, vectors * u)
+    total = sums(vectors * u, output, n_outputs)
     if rest is not None and infinite is not None:
-        total = total.index_add(0, output.index_select(0, infinite), rest[:, 0])
+        total = total + sums(rest[:, 0], output.index_select(0, infinite), n_outputs)
     return total
 
 
 def _products(u: Tensor, vectors: Tensor) -> Tensor:
     """Return u · v, (n, width, batch), 0 where u is 0."""
     share, spread = u[:, None, :], vectors[:, :, None]
-    return torch.where(share > 0, share * torch.where(share > 0, spread, 0.0), 0.0)
+    return torch.where(share != 0, share * torch.where(share != 0, spread, 0.0), 0.0)
 
 
 def sum_of_reached(

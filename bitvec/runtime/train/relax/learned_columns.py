@@ -13,12 +13,12 @@ from bitvec.core.features import FeatureMap
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import MissingRule
 from bitvec.runtime.train.relax import feature_layers
-from bitvec.runtime.train.relax.feature_margins import standardise
-from bitvec.runtime.train.relax.rows import MissingTests, Rows, assembled, missing_tests
-from bitvec.runtime.train.relax.scaling import Scaling
+from bitvec.runtime.train.relax.dtypes import OfDtype
+from bitvec.runtime.train.relax.feature_margins import ColumnUnits, standardise
+from bitvec.runtime.train.relax.rows import Rows, assembled, reading
 
 
-class LearnedColumns(nn.Module):
+class LearnedColumns(OfDtype):
     """The feature map of a forest as a module, which makes columns of rows of X.
 
     Parameters
@@ -33,9 +33,9 @@ class LearnedColumns(nn.Module):
     """
 
     def __init__(self, forest: Forest, *, dtype: torch.dtype, relax: feature_layers.Relax) -> None:
-        super().__init__()
+        super().__init__(dtype)
         assert forest.feature_map is not None
-        self.forest, self.dtype = forest, dtype
+        self.forest, self.reading = forest, reading(forest)
         inner: list[Any] = []
 
         def relaxed(stacked: Forest) -> nn.Module:
@@ -46,18 +46,25 @@ class LearnedColumns(nn.Module):
             forest.feature_map, trainable=True, dtype=dtype, relax=relaxed
         )
         self._inner = inner
-        self._missing: tuple[torch.device, MissingTests] | None = None
 
     def forward(
-        self, rows: Rows, units: Scaling, rules: list[MissingRule], *, gamma: float
+        self,
+        rows: Rows,
+        units: ColumnUnits,
+        rules: list[MissingRule],
+        *,
+        limit: float,
+        gamma: float,
     ) -> Rows:
         """Return rows with the columns that φ makes of them now; as they are if they have them.
 
         Parameters
         ----------
-        units : Scaling
+        units : ColumnUnits
         rules : list of MissingRule
             Those of nodes that read standardised columns; without any, none are made.
+        limit : float
+            Of standardised values.
         gamma : float
         """
         if rows.x is None:
@@ -65,10 +72,8 @@ class LearnedColumns(nn.Module):
         for soft in self._inner:
             soft.gamma = gamma
         Zt = self.map(rows.x).T.to(rows.x.dtype).contiguous()
-        if self._missing is None or self._missing[0] != Zt.device:
-            self._missing = Zt.device, missing_tests(self.forest, Zt.device)
-        value = standardise(Zt, units, self.dtype) if rules else None
-        return assembled(Zt, value, self._missing[1], rules, rows.leaves)
+        value = standardise(Zt, units, limit, self.dtype) if rules else None
+        return assembled(Zt, value, self.reading, rules, rows.leaves)
 
     def calibrate(self, X: Array) -> None:
         """Measure the units of the forests inside of φ."""

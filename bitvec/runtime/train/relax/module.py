@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest, require_forest
@@ -18,34 +17,26 @@ from bitvec.runtime.predict.cpu import layer_kernels
 from bitvec.runtime.predict.torch import devices
 from bitvec.runtime.train.relax import (
     block_scores,
-    kernel_gate,
     options,
     relaxations,
     scaling,
     soft_leaves,
     tree_blocks,
 )
-from bitvec.runtime.train.relax.aggregation import divisor
 from bitvec.runtime.train.relax.block_scores import Plan, Routing
-from bitvec.runtime.train.relax.dense_rows import DenseRows, is_plain, may_turn_dense
-from bitvec.runtime.train.relax.leaf_functions import LeafFunctions
-from bitvec.runtime.train.relax.learned_columns import LearnedColumns
 from bitvec.runtime.train.relax.recomputation import Part
 from bitvec.runtime.train.relax.relaxable import require_relaxable
 from bitvec.runtime.train.relax.relaxations import Relaxation
 from bitvec.runtime.train.relax.rows import Rows as Rows
 from bitvec.runtime.train.relax.rows import differentiable, host_rows, prepare
+from bitvec.runtime.train.relax.soft_parameters import LeafForm, SoftParameters
+from bitvec.runtime.train.relax.tracing import is_traced
 from bitvec.runtime.train.relax.trainable import find as find_trainable
 from bitvec.runtime.train.relax.trainable import require_range
 from bitvec.runtime.train.relax.tree_blocks import TreeBlock
 
-SMALLEST_LOGIT = 1e-6
-"""What a probability of 0 counts as when leaves become logits."""
 
-LeafForm = Literal["values", "logits"]
-
-
-class SoftForest(nn.Module):
+class SoftForest(SoftParameters):
     """A relaxed forest: raw = base score + sum over leaves of u(x) · v, differentiable.
 
     Made by `from_forest`. Parameters that may move require a gradient:
@@ -64,6 +55,9 @@ class SoftForest(nn.Module):
     infinite margin does too. Gradients are with respect to parameters, and to X where it is a
     tensor that requires one; codes and missing values have none.
 
+    Compilers, exporters and transforms of torch take the module as it is, on tensors: what is then
+    computed are the same formulas, of all trees at once.
+
     Trees are computed in runs (`tree_blocks`); where many are, the backward pass computes each run
     again, so that memory does not grow with the forest.
 
@@ -72,15 +66,6 @@ class SoftForest(nn.Module):
     gamma : float
         Steepness, in units of each node's margin standard deviation (after `calibrate`).
     """
-
-    leaf_weight: Tensor
-    divisor: Tensor
-    leaf_output: Tensor | None
-    infinite_leaves: Tensor | None
-    b_moves: Tensor
-    v_moves: Tensor
-    start_b: Tensor
-    start_v: Tensor
 
     def __init__(
         self,
@@ -94,53 +79,20 @@ class SoftForest(nn.Module):
         routing: Routing = "auto",
         tree_chunk: int | None = None,
     ) -> None:
-        super().__init__()
-        self.forest, self.gamma = forest, gamma
-        self.relaxation, self.leaves = relaxation, leaves
-        self.routing, self.tree_chunk = routing, tree_chunk
-        self.compute_dtype = dtype
-        self.dtype = torch.float32 if dtype == torch.bfloat16 else dtype
-        self.may_move = find_trainable(trainable, forest)
-        self.trainable = self.may_move.names
-        self._partial = {
-            name: name in self.trainable and not bool(getattr(self.may_move, name).all())
-            for name in ("b", "v")
-        }
-        n_columns = forest.n_features
-        if forest.feature_map is not None:
-            n_columns = forest.feature_map.n_features
-        self.phi: LearnedColumns | None = None
-        if "phi" in self.trainable:
-            inner = partial(SoftForest.from_forest, relaxation=relaxation, gamma=gamma, dtype=dtype)
-            self.phi = LearnedColumns(forest, dtype=self.dtype, relax=inner)
-        self.leaf_functions: LeafFunctions | None = None
-        if forest.leaves.linear is not None:
-            self.leaf_functions = LeafFunctions(
-                forest.leaves, forest.n_outputs, moves="v" in self.trainable, dtype=self.dtype
-            )
-        if self.phi is not None or self.leaf_functions is not None:
-            self.routing = "dense"
         self._blocks: dict[tuple[torch.device, bool, bool], list[TreeBlock]] = {}
-        v, base_score = self.start()
-        constant = self.leaf_functions is None
-        self.v = nn.Parameter(v, requires_grad="v" in self.trainable and constant)
-        self.base_score = nn.Parameter(base_score, requires_grad="base_score" in self.trainable)
-        self._set_scaling(scaling.unit(n_columns, forest.n_nodes))
-        weight = np.ones(forest.n_trees)
-        if forest.output.tree_weight is not None:
-            weight = forest.output.tree_weight.astype(np.float64)
-        B, output = forest.bitvectors, forest.leaves.output
-        infinite = ~np.isfinite(forest.leaves.v).all(axis=1)
-        buffers = {
-            "leaf_weight": torch.tensor(np.repeat(weight, np.diff(B.leaf_ptr)), dtype=self.dtype),
-            "divisor": torch.tensor(divisor(forest), dtype=self.dtype),
-            "leaf_output": None if output is None else torch.tensor(output.astype(np.int64)),
-            "v_moves": torch.tensor(self.may_move.v),
-            "start_v": v.clone(),
-            "infinite_leaves": torch.tensor(np.flatnonzero(infinite)) if infinite.any() else None,
-        }
-        for name, table in buffers.items():
-            self.register_buffer(name, table, persistent=False)
+        narrow = dtype == torch.bfloat16
+        super().__init__(
+            forest,
+            relaxation,
+            trainable=trainable,
+            dtype=torch.float32 if narrow else dtype,
+            leaves=leaves,
+            relax=partial(SoftForest.from_forest, relaxation=relaxation, gamma=gamma, dtype=dtype),
+        )
+        self.gamma, self.tree_chunk = gamma, tree_chunk
+        self._narrow = dtype if narrow else None
+        is_dense = self.phi is not None or self.leaf_functions is not None
+        self.routing: Routing = "dense" if is_dense else routing
 
     if TYPE_CHECKING:
 
@@ -232,19 +184,6 @@ class SoftForest(nn.Module):
                 require_range(name, given, getattr(module, name).detach().numpy())
         return module.to(place)
 
-    def start(self) -> tuple[Tensor, Tensor]:
-        """Return where `v` and `base_score` start, on the CPU."""
-        v = self.forest.leaves.v.astype(np.float64)
-        if self.leaves == "logits":
-            v = np.log(np.maximum(v, SMALLEST_LOGIT))
-        base_score = torch.tensor(self.forest.output.base_score, dtype=self.dtype)
-        return torch.tensor(v, dtype=self.dtype), base_score
-
-    @property
-    def device(self) -> torch.device:
-        """Where the parameters are."""
-        return self.v.device
-
     @torch.no_grad()
     def calibrate(self, X: Any) -> SoftForest:
         """Measure the units of columns and margins on rows, and start S, r and b from the forest.
@@ -256,7 +195,7 @@ class SoftForest(nn.Module):
         if len(x) == 0:
             raise InputError("`X` must have at least one row to calibrate on, got none.")
         Z = layer_kernels.columns(self.forest, x)
-        self._set_scaling(scaling.measure(self.forest, Z, self.device), self.device)
+        self._set_scaling(scaling.measure(self.forest, Z, self.device))
         if self.leaf_functions is not None:
             self.leaf_functions.calibrate(x)
         if self.phi is not None:
@@ -279,7 +218,7 @@ class SoftForest(nn.Module):
 
     def forward(self, X: Any) -> Tensor:
         """Return soft raw scores, (batch, n_outputs)."""
-        rows = self._ready(X)
+        rows = self.ready(X)
         plan, total = self.plan(), None
         # Pairs that are visited alone have no gradient to columns; the recursion scores the same.
         if block_scores.may_be_sparse(plan) and not rows.raw.requires_grad:
@@ -287,11 +226,11 @@ class SoftForest(nn.Module):
         if total is None:
             again = self.tree_chunk is not None
             total = block_scores.total(plan, list(self.parts(rows)), rows, always_again=again)
-        return self._finish(total)
+        return self.finish(total)
 
     def memberships(self, X: Any) -> Tensor:
         """Return u, (batch, n_leaves): each tree's sum is 1."""
-        rows = self._ready(X)
+        rows = self.ready(X)
         found = block_scores.of_leaves(soft_leaves.memberships, self.plan(), self.parts(rows), rows)
         return found.T
 
@@ -301,7 +240,7 @@ class SoftForest(nn.Module):
         Where u is 0 it is −inf, without gradient. What a straight-through u is worth to a leaf that
         is not reached is therefore lost here, and only here: form its mixtures of `memberships`.
         """
-        rows = self._ready(X)
+        rows = self.ready(X)
         return block_scores.of_leaves(
             soft_leaves.log_memberships, self.plan(), self.parts(rows), rows
         )
@@ -309,34 +248,21 @@ class SoftForest(nn.Module):
     @torch.no_grad()
     def exit_leaves(self, X: Any) -> Tensor:
         """Return the hard exits in this module's arithmetic, as forest leaves (n_trees, batch)."""
-        return block_scores.exit_leaves(self.plan(), self.parts(), self._ready(X))
+        return block_scores.exit_leaves(self.plan(), self.parts(), self.ready(X))
 
     def hard(self, X: Any) -> Tensor:
         """Return raw scores, (batch, n_outputs), hard routing, in this module's arithmetic."""
-        rows = self._ready(X if isinstance(X, Rows) else self.prepare(X))
+        rows = self.ready(X if isinstance(X, Rows) else self.prepare(X))
         leaf = self.exit_leaves(rows)
         u = torch.zeros((self.forest.n_leaves, leaf.shape[1]), dtype=self.dtype, device=self.device)
         return self.combine(u.scatter_(0, leaf, 1.0), rows)
 
-    def thresholds(self) -> Tensor:
-        """Return b, (n_nodes,), as it is read: what may not move is where it started."""
-        if not self._partial["b"]:
-            return self.b
-        return torch.where(self.b_moves, self.b, self.start_b)
-
-    def leaf_vectors(self) -> Tensor:
-        """Return v, (n_leaves, width): the parameter, or the softmax of logits."""
-        v: Tensor = self.v
-        if self._partial["v"]:
-            v = torch.where(self.v_moves[:, None], v, self.start_v)
-        return torch.softmax(v, dim=1) if self.leaves == "logits" else v
-
     def combine(self, u: Tensor, rows: Rows) -> Tensor:
         """Return raw scores, (batch, n_outputs), from memberships (n_leaves, batch) of rows."""
         if self.leaf_functions is not None:
-            return self._finish(block_scores.sum_of_functions(self.plan(), u, rows))
+            return self.finish(block_scores.sum_of_functions(self.plan(), u, rows))
         every = slice(0, self.forest.n_leaves)
-        return self._finish(block_scores.sum_of(self.plan(), u, self._vectors(), every))
+        return self.finish(block_scores.sum_of(self.plan(), u, self._vectors(), every))
 
     def blocks(self, *, whole: bool = False, learned: bool = False) -> list[TreeBlock]:
         """Return the runs of trees that are computed together, or one of all trees.
@@ -365,25 +291,30 @@ class SoftForest(nn.Module):
     def _rules(self) -> list[MissingRule]:
         return [] if self.rows is None else self.rows.rules
 
-    def _ready(self, X: Any) -> Rows:
+    def ready(self, X: Any) -> Rows:
+        """Return rows with their columns, by tensor operations where these are to be followed."""
+        rules, limit = self._rules(), self.scaling.limit
         if isinstance(X, Rows):
             rows = X
-        elif isinstance(X, Tensor) and X.requires_grad and torch.is_grad_enabled():
+        elif isinstance(X, Tensor) and (
+            is_traced() or (X.requires_grad and torch.is_grad_enabled())
+        ):
             rows = differentiable(
-                self.forest,
+                self.reading,
                 X,
-                self.scaling,
-                self._rules(),
+                self.units,
+                rules,
+                limit=limit,
                 dtype=self.dtype,
-                device=self.device,
                 functions=self.leaf_functions,
+                columns=self.columns,
                 learned=self.phi is not None,
             )
         else:
             rows = self.prepare(X)
         if self.phi is None:
             return rows
-        columns: Rows = self.phi(rows, self.scaling, self._rules(), gamma=self.gamma)
+        columns: Rows = self.phi(rows, self.units, rules, limit=limit, gamma=self.gamma)
         return columns
 
     def _vectors(self) -> Tensor:
@@ -394,7 +325,7 @@ class SoftForest(nn.Module):
         return Plan(
             self.relaxation,
             self.gamma,
-            self.compute_dtype,
+            self._narrow or self.dtype,
             self.routing,
             self.b if self.rows is None else self.rows.shift,
             self.leaf_output,
@@ -404,13 +335,15 @@ class SoftForest(nn.Module):
             self.leaf_weight,
         )
 
-    def whole(self) -> Part:
-        """Return all trees as one block, with the parameters."""
-        (part,) = self._with_parameters(self.blocks(whole=True))
+    def whole(self, *, learned: bool = False) -> Part:
+        """Return all trees as one block, with the parameters; `learned` as of `blocks`."""
+        (part,) = self._with_parameters(self.blocks(whole=True, learned=learned))
         return part
 
     def parts(self, rows: Rows | None = None) -> Iterator[Part]:
         """Yield each block with its part of the parameters, for rows that may have a gradient."""
+        if is_traced():
+            return self._with_parameters(self.blocks(whole=True, learned=True))
         learned = rows is not None and rows.raw.requires_grad
         return self._with_parameters(self.blocks(learned=learned))
 
@@ -418,32 +351,16 @@ class SoftForest(nn.Module):
         rows = None if self.rows is None else self.rows.read()
         return tree_blocks.with_parameters(blocks, self.thresholds(), rows, self._vectors())
 
-    def _finish(self, total: Tensor) -> Tensor:
+    def finish(self, total: Tensor) -> Tensor:
+        """Return raw scores, (batch, n_outputs), of what all leaves add, (n_outputs, batch)."""
         return total.T / self.divisor + self.base_score
 
-    def _set_scaling(self, units: scaling.Scaling, device: torch.device | None = None) -> None:
-        tests, moves = self.forest.tests, self.may_move
-        self.scaling, self._blocks = units, {}
-        dense = may_turn_dense(tests, units) & (moves.S | (moves.r & ~is_plain(tests)))
-        if self.relaxation.gate == "kernel":
-            dense &= ~kernel_gate.box_nodes(self.forest)
-        b = np.zeros(tests.n_nodes)
-        self.rows: DenseRows | None = None
-        if dense.any():
-            self.rows = DenseRows(
-                tests, np.flatnonzero(dense), units, trainable=moves, dtype=self.dtype
-            )
-            b[dense] = self.rows.start_b
-        start = torch.tensor(b, dtype=self.dtype)
-        self.b = nn.Parameter(start.clone(), requires_grad="b" in self.trainable)
-        buffers = {
-            "is_fixed": torch.tensor(~dense),
-            "start_b": start,
-            "b_moves": torch.tensor(moves.b),
-        }
-        for name, table in buffers.items():
-            self.register_buffer(name, table, persistent=False)
-        if device is not None:
-            self.to(device)
+    def _set_scaling(self, units: scaling.Scaling) -> None:
+        self._blocks = {}
+        super()._set_scaling(units)
 
-    is_fixed: Tensor
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
+        super()._apply(fn, recurse)
+        if self.device.type != "meta":
+            self.blocks(whole=True, learned=True)  # a tracer finds made what it cannot make
+        return self

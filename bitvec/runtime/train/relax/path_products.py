@@ -13,28 +13,14 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from bitvec.runtime.train.relax.paths import PathLayout, below
-
-
-def _products(turns: Tensor, layout: PathLayout) -> Tensor:
-    """Return the product of the turns above each slot, (n_slots, batch)."""
-    batch = turns.shape[2]
-    product = turns.new_empty((layout.n_slots, batch))
-    product[: layout.n_trees] = 1
-    for level, (first, last) in enumerate(layout.levels):
-        start, stop = layout.children(level)
-        torch.mul(
-            layout.parents(product, level)[:, None],
-            turns[first:last],
-            out=product[start:stop].view(last - first, 2, batch),
-        )
-    return product
+from bitvec.runtime.train.relax.paths import PathLayout, at_slots, below
+from bitvec.runtime.train.relax.tracing import is_traced
 
 
 class _PathProduct(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, turns: Tensor, layout: PathLayout) -> Tensor:
-        product = _products(turns, layout)
+        product = at_slots(turns, layout, torch.mul, 1)
         ctx.save_for_backward(turns, product)
         ctx.layout = layout
         return layout.leaves(product)
@@ -70,6 +56,8 @@ def path_product(turns: Tensor, layout: PathLayout) -> Tensor:
     float, (n_leaves, batch)
         In the order of the layout's trees. Cost: O(n_nodes · batch), forward and backward.
     """
+    if is_traced():
+        return layout.leaves(at_slots(turns, layout, torch.mul, 1))
     result: Tensor = _PathProduct.apply(turns, layout)  # type: ignore[no-untyped-call]
     return result
 
@@ -78,7 +66,7 @@ class _SigmoidPaths(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, m: Tensor, layout: PathLayout) -> Tensor:
         turns = torch.stack((-m, m), dim=1).sigmoid_()
-        u = layout.leaves(_products(turns, layout))
+        u = layout.leaves(at_slots(turns, layout, torch.mul, 1))
         ctx.save_for_backward(turns, u)
         ctx.layout = layout
         return u
@@ -107,5 +95,7 @@ def sigmoid_paths(m: Tensor, layout: PathLayout) -> Tensor:
     -------
     float, (n_leaves, batch)
     """
+    if is_traced():
+        return path_product(torch.stack((-m, m), dim=1).sigmoid(), layout)
     result: Tensor = _SigmoidPaths.apply(m, layout)  # type: ignore[no-untyped-call]
     return result

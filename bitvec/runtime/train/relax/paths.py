@@ -6,6 +6,7 @@ dense D or B costs one per leaf, node and row.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -18,6 +19,7 @@ from torch.autograd.function import once_differentiable
 from bitvec.core import structure, tree_paths
 from bitvec.core.arrays import Array
 from bitvec.core.structure import Bitvectors
+from bitvec.runtime.train.relax.tracing import is_traced
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,6 +112,11 @@ class PathLayout:
         self.size_classes = [] if same else _size_classes(B.leaf_ptr, device)
         members = [part.leaf.index_select(0, part.inside) for part in self.size_classes]
         self.class_place = torch.argsort(torch.cat(members)) if members else self.tree_of_leaf
+        self._above = []
+        for level, (first, last) in enumerate(self.levels):
+            begin, run = self.children(level - 1)[0] if level else 0, self._level_runs[level]
+            above = put(node_slot[first:last] - begin)
+            self._above.append((None if run is None else run - begin, above))
 
     def by_level(self, values: Tensor) -> Tensor:
         """Put per-node values, first axis in the order of B, into level order."""
@@ -127,6 +134,11 @@ class PathLayout:
         if start is not None:
             return slots[start : start + last - first]
         return slots.index_select(0, self.node_slot[first:last])
+
+    def parents_above(self, values: Tensor, level: int) -> Tensor:
+        """Return `parents` from the slots of the children of the level above alone."""
+        (first, last), (start, index) = self.levels[level], self._above[level]
+        return values.index_select(0, index) if start is None else values[start:][: last - first]
 
     def leaves(self, slots: Tensor) -> Tensor:
         """Return what the slots of the leaves hold, (n_leaves, batch)."""
@@ -204,21 +216,43 @@ def _run(index: Array) -> int | None:
     return None
 
 
+def at_slots(
+    turns: Tensor, layout: PathLayout, combine: Callable[..., Tensor], start: float
+) -> Tensor:
+    """Return what the turns above each slot combine to, (n_slots, batch).
+
+    Parameters
+    ----------
+    turns : float, (n_nodes, 2, batch)
+        In level order.
+    combine : torch.add or torch.mul
+    start : float
+        What a path without a turn has.
+    """
+    batch = turns.shape[2]
+    if is_traced():
+        slots = [turns.new_full((layout.n_trees, batch), start)]
+        for level, (first, last) in enumerate(layout.levels):
+            above = layout.parents_above(slots[-1], level)
+            slots.append(combine(above[:, None], turns[first:last]).flatten(0, 1))
+        return torch.cat(slots)
+    total = turns.new_empty((layout.n_slots, batch))
+    total[: layout.n_trees] = start
+    for level, (first, last) in enumerate(layout.levels):
+        begin, end = layout.children(level)
+        combine(
+            layout.parents(total, level)[:, None],
+            turns[first:last],
+            out=total[begin:end].view(last - first, 2, batch),
+        )
+    return total
+
+
 class _PathSum(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, turns: Tensor, layout: PathLayout) -> Tensor:
-        batch = turns.shape[2]
-        total = turns.new_empty((layout.n_slots, batch))
-        total[: layout.n_trees] = 0
-        for level, (first, last) in enumerate(layout.levels):
-            start, stop = layout.children(level)
-            torch.add(
-                layout.parents(total, level)[:, None],
-                turns[first:last],
-                out=total[start:stop].view(last - first, 2, batch),
-            )
         ctx.layout = layout
-        return layout.leaves(total)
+        return layout.leaves(at_slots(turns, layout, torch.add, 0))
 
     @staticmethod
     @once_differentiable
@@ -262,5 +296,7 @@ def path_sum(turns: Tensor, layout: PathLayout) -> Tensor:
     float, (n_leaves, batch)
         In the order of B. Cost: O(n_nodes · batch), forward and backward.
     """
+    if is_traced():
+        return layout.leaves(at_slots(turns, layout, torch.add, 0))
     result: Tensor = _PathSum.apply(turns, layout)  # type: ignore[no-untyped-call]
     return result

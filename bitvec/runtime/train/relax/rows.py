@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -12,14 +13,15 @@ from torch import Tensor
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
-from bitvec.core.node_tests import MissingRule
+from bitvec.core.node_tests import ZERO_THRESHOLD, MissingRule
 from bitvec.errors import InputError
 from bitvec.runtime.predict import tables
 from bitvec.runtime.predict.cpu import layer_kernels
-from bitvec.runtime.predict.torch.outcomes import DeviceTests, is_missing, to_device
 from bitvec.runtime.train.relax import feature_margins
+from bitvec.runtime.train.relax.feature_margins import ColumnUnits
 from bitvec.runtime.train.relax.leaf_functions import LeafFunctions, LeafRows
 from bitvec.runtime.train.relax.scaling import Scaling
+from bitvec.runtime.train.relax.tracing import is_traced
 
 LARGEST_PLAIN = 1e30
 """Rows without a value beyond this, and without a missing one, are plain."""
@@ -128,87 +130,114 @@ def prepare(
             scaled = (Z.astype(np.float64) - units.center) / units.spread
         scaled = np.clip(np.nan_to_num(scaled, nan=0.0), -units.limit, units.limit)
         value = torch.tensor(scaled.T, dtype=dtype, device=device)
-    return assembled(raw, value, missing_tests(forest, device), rules, leaves)
+    return assembled(raw, value, reading(forest), rules, leaves)
 
 
 def differentiable(
-    forest: Forest,
+    how: Reading,
     X: Tensor,
-    units: Scaling,
+    units: ColumnUnits,
     rules: list[MissingRule],
     *,
+    limit: float,
     dtype: torch.dtype,
-    device: torch.device,
     functions: LeafFunctions | None,
+    columns: Callable[[Tensor], Tensor] | None,
     learned: bool,
 ) -> Rows:
     """Standardise rows of a tensor by operations of torch alone: as `prepare`, with a gradient.
 
+    Parameters
+    ----------
+    limit : float
+        Of standardised values.
+    columns : callable, optional
+        φ where it stays.
+
     Raises
     ------
     InputError
-        If the tensor does not fit the forest or its device, or a feature map that stays would lose
-        the gradient.
+        If the tensor does not fit the forest or its device.
     """
-    n = forest.n_features
+    n, device = how.n_features, units.center.device
     if X.ndim != 2 or X.shape[1] != n or X.device != device:
         raise InputError(
             f"`X` must be a tensor of shape (batch, {n}) on {device}, got shape {tuple(X.shape)} "
             f"on {X.device}: pass the training columns, and move either with `.to`."
         )
-    x = X.to(torch.float64 if forest.dtype == np.float64 else torch.float32)
+    x = X.to(how.dtype)
     leaves = None if functions is None else functions.standardise(x)
     if learned:
         return Rows(x.T[:0], [], leaves=leaves, x=x)
-    if forest.feature_map is not None:
-        raise InputError(
-            "`X` must not require a gradient where the feature map stays, which would lose it: "
-            'relax the forest with "phi" in `trainable`, or pass X.detach().'
-        )
-    raw = x.T
-    value = feature_margins.standardise(raw, units, dtype) if rules else None
-    return assembled(raw, value, missing_tests(forest, device), rules, leaves)
+    raw = (x if columns is None else columns(x)).T
+    value = feature_margins.standardise(raw, units, limit, dtype) if rules else None
+    return assembled(raw, value, how, rules, leaves)
 
 
 def assembled(
     raw: Tensor,
     value: Tensor | None,
-    tests: MissingTests,
+    how: Reading,
     rules: list[MissingRule],
     leaves: LeafRows | None,
 ) -> Rows:
     """Return rows of raw columns and, if any rule reads them, standardised ones."""
-    missing = tests.missing(raw.detach())
-    plain = not any(bool(part.any()) for part in missing.values())
+    missing, known = how.missing(raw.detach()), not is_traced()
+    plain = known and not any(bool(part.any()) for part in missing.values())
     plain = plain and bool((raw.detach().abs() <= LARGEST_PLAIN).all())
     standard = []
     if value is not None:
         for rule in rules:
             absent = missing[rule]
-            if bool(absent.any()):
-                standard.append(StandardColumns(rule, value.masked_fill(absent, 0.0), absent))
-            else:
+            if known and not bool(absent.any()):
                 standard.append(StandardColumns(rule, value, None))
+            else:
+                standard.append(StandardColumns(rule, value.masked_fill(absent, 0.0), absent))
     return Rows(raw, standard, plain, leaves)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class MissingTests:
-    """The missing rules that a forest's nodes use, and one test of each on a device."""
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Width, dtype and missing rules by which a forest reads rows, without arrays, for tracers.
 
+    Parameters
+    ----------
+    n_features : int
+    dtype : torch.dtype
+        In which the forest compares.
+    rules : list of MissingRule
+        Those that nodes use.
+    zero, sentinel : float
+        What the rules compare with, in the forest's dtype.
+    """
+
+    n_features: int
+    dtype: torch.dtype
     rules: list[MissingRule]
-    tests: DeviceTests
+    zero: float
+    sentinel: float | None
 
     def missing(self, raw: Tensor) -> dict[MissingRule, Tensor]:
         """Return which values are missing, by rule."""
-        return {
-            rule: is_missing(self.tests, raw, torch.tensor(int(rule), device=raw.device))
-            for rule in self.rules
-        }
+        return {rule: self._missing(raw, rule) for rule in self.rules}
+
+    def _missing(self, raw: Tensor, rule: MissingRule) -> Tensor:
+        missing = raw.isnan()
+        if rule == MissingRule.NAN_OR_ZERO:
+            return missing | (raw.abs() <= self.zero)
+        if rule == MissingRule.NAN_OR_SENTINEL and self.sentinel is not None:
+            return missing | (raw == self.sentinel)
+        return missing
 
 
-def missing_tests(forest: Forest, device: torch.device) -> MissingTests:
-    """Return the missing rules of a forest."""
-    rules, first = np.unique(forest.tests.missing_rule, return_index=True)
-    tests = to_device(forest.tests.take(first), forest.inputs.missing_sentinel, device)
-    return MissingTests([MissingRule(int(rule)) for rule in rules], tests)
+def reading(forest: Forest) -> Reading:
+    """Return how a forest reads rows."""
+    rules, own = np.unique(forest.tests.missing_rule), forest.tests.dtype.type
+    sentinel = forest.inputs.missing_sentinel
+    return Reading(
+        forest.n_features,
+        torch.tensor(forest.tests.b[:0]).dtype,
+        [MissingRule(int(rule)) for rule in rules],
+        float(own(ZERO_THRESHOLD)),
+        None if sentinel is None else float(own(sentinel)),
+    )

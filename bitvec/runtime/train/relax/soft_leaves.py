@@ -114,9 +114,13 @@ def _kernel(margins: Margins, setting: Setting) -> Tensor:
 
 def _straight_through(margins: Margins, setting: Setting) -> Tensor:
     assert margins.right is not None
-    soft = _sigmoid(margins, setting)
-    leaf = setting.layout.exit_leaves(margins.right)
-    return gates.straight_through(soft, torch.zeros_like(soft).scatter_(0, leaf, 1.0))
+    layout = setting.layout
+    leaf = layout.exit_leaves(margins.right)
+    shape = (layout.n_leaves, leaf.shape[1])
+    hard = margins.value.new_zeros(shape, dtype=setting.dtype).scatter(0, leaf, 1.0)
+    if not torch.is_grad_enabled():
+        return hard
+    return gates.straight_through(_sigmoid(margins, setting), hard)
 
 
 _PRODUCTS: dict[str, Callable[[Margins, Setting], Tensor]] = {

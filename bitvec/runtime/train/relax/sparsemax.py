@@ -15,6 +15,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from bitvec.runtime.train.relax.tracing import is_traced
+
 MOST_STEPS = 100
 """Of Newton's method; about six are taken, and a slice that holds NaN never ends."""
 CACHED = 1 << 20
@@ -39,17 +41,6 @@ def threshold(x: Tensor, power: int) -> Tensor:
         return _start_and_newton(x, power)
     parts = (x[start : start + most] for start in range(0, n, most))
     return torch.cat([_start_and_newton(part, power) for part in parts])
-
-
-# How many steps are taken depends on values, which a compiled graph does not read: to it this is
-# one operation. Elsewhere the plain function is called, since the first call of such an operation
-# takes a second.
-_operation = torch.library.custom_op("bitvec::simplex_threshold", threshold, mutates_args=())
-
-
-@_operation.register_fake
-def _(x: Tensor, power: int) -> Tensor:
-    return x.new_empty((x.shape[0], 1, x.shape[2]))
 
 
 def _start_and_newton(x: Tensor, power: int) -> Tensor:
@@ -87,8 +78,7 @@ class _Projection(torch.autograd.Function):
         x = score - score.amax(dim=1, keepdim=True)
         if power == 2:
             x.mul_(0.5)
-        find = _operation if torch.compiler.is_compiling() else threshold
-        rest = x.sub_(find(x, power)).clamp_min_(0)
+        rest = x.sub_(threshold(x, power)).clamp_min_(0)
         ctx.save_for_backward(rest)
         ctx.power = power
         return rest.square() if power == 2 else rest
@@ -96,12 +86,54 @@ class _Projection(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
-        # dp/dx = diag(w) − w wᵀ / sum w, with w = 1 on the support (k = 1) or sqrt(p) (k = 2).
         (rest,) = ctx.saved_tensors
-        w = rest.sign() if ctx.power == 1 else rest
-        weighted = w * grads[0]
-        mean = weighted.sum(dim=1, keepdim=True) / w.sum(dim=1, keepdim=True)
-        return weighted.addcmul_(w, mean, value=-1), None
+        return _derivative(rest, ctx.power, grads[0]), None
+
+
+def sorted_threshold(x: Tensor, power: int) -> Tensor:
+    """Return `threshold` but for rounding, by sorting: how many steps are taken is known ahead.
+
+    Newton's last steps bring back digits, of which the difference of two squares loses half.
+    """
+    ranked = x.sort(dim=1, descending=True).values
+    number = torch.arange(1, x.shape[1] + 1, dtype=x.dtype, device=x.device)[:, None]
+    total = ranked.cumsum(dim=1)
+    if power == 1:
+        tau, inside = (total - 1) / number, number * ranked > total - 1
+    else:
+        mean = total / number
+        spread = (ranked.square().cumsum(dim=1) / number - mean.square()).clamp_min(0)
+        tau = mean - (1 / number - spread).clamp_min(0).sqrt()
+        inside = tau <= ranked
+    tau = tau.gather(1, inside.to(torch.int64).sum(dim=1, keepdim=True) - 1)
+    for _ in range(2 * power - 1):
+        rest = (x - tau).clamp_min(0)
+        slope = (rest.sign() if power == 1 else 2 * rest).sum(dim=1, keepdim=True)
+        tau = tau + (rest.pow(power).sum(dim=1, keepdim=True) - 1) / slope
+    return tau
+
+
+def _projection(score: Tensor, power: int) -> Tensor:
+    if not is_traced():
+        result: Tensor = _Projection.apply(score, power)  # type: ignore[no-untyped-call]
+        return result
+    held = score.detach()
+    # Scores that are 1 below the largest are outside of every support; 2 is far from its edge.
+    x = ((held - held.amax(dim=1, keepdim=True)) / power).clamp_min(-2)
+    rest = (x - sorted_threshold(x, power)).clamp_min(0)
+    p = rest.pow(power)
+    if not torch.is_grad_enabled():
+        return p
+    step = torch.where(rest > 0, score - held, 0.0)  # of value 0, for its gradient
+    return p + _derivative(rest, power, step)
+
+
+def _derivative(rest: Tensor, power: int, step: Tensor) -> Tensor:
+    """Return dp/dscore · step, diag(w) − w wᵀ / sum w with w = 1 on the support (k = 1) or √p."""
+    w = rest.sign() if power == 1 else rest
+    weighted = w * step
+    mean = weighted.sum(dim=1, keepdim=True) / w.sum(dim=1, keepdim=True)
+    return weighted.addcmul(w, mean, value=-1)
 
 
 def sparsemax(score: Tensor) -> Tensor:
@@ -113,8 +145,7 @@ def sparsemax(score: Tensor) -> Tensor:
     -----
     Martins and Astudillo, "From Softmax to Sparsemax" (2016), Eq. (2) and (14).
     """
-    result: Tensor = _Projection.apply(score, 1)  # type: ignore[no-untyped-call]
-    return result
+    return _projection(score, 1)
 
 
 def entmax15(score: Tensor) -> Tensor:
@@ -127,5 +158,4 @@ def entmax15(score: Tensor) -> Tensor:
     -----
     Peters, Niculae and Martins, "Sparse Sequence-to-Sequence Models" (2019), Eq. (7) to (9).
     """
-    result: Tensor = _Projection.apply(score, 2)  # type: ignore[no-untyped-call]
-    return result
+    return _projection(score, 2)

@@ -23,6 +23,7 @@ from bitvec.runtime.train.relax.paths import PathLayout
 from bitvec.runtime.train.relax.rows import Rows
 from bitvec.runtime.train.relax.scaling import Scaling
 from bitvec.runtime.train.relax.soft_leaves import Margins
+from bitvec.runtime.train.relax.tracing import select
 
 CACHED_NODES = 512
 """Nodes of a block on a CPU: with about 1,000 rows what a step needs stays in its cache."""
@@ -218,10 +219,10 @@ def margins(
     if not decided:
         return Margins(value, hard, right)
     assert right is not None
-    turned = torch.where(block.accepts_equal, value >= 0, value > 0)
+    turned = (value > 0) | ((value == 0) & block.accepts_equal)
     untouched = block.is_fixed & (b == 0)[:, None]
     given = untouched if hard is None else hard | untouched
-    return Margins(value, hard, torch.where(given, right, turned))
+    return Margins(value, hard, select(given, right, turned))
 
 
 Parts = tuple[Tensor, Tensor | None, Tensor | None]
@@ -229,7 +230,7 @@ Parts = tuple[Tensor, Tensor | None, Tensor | None]
 
 def _fixed(block: TreeBlock, rows: Rows, b: Tensor, *, decided: bool) -> Parts:
     if block.fixed is None:  # trees of one leaf
-        value = b[:, None].expand(-1, len(rows))
+        value = b[:, None].expand(-1, rows.raw.shape[1])
         return value, None, value > 0
     value, hard, right = fixed_margins.margins(block.fixed, rows, b.dtype, decided=decided)
     return value - b[:, None], hard, right

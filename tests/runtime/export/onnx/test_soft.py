@@ -38,9 +38,6 @@ from bitvec.core.node_tests import axis_aligned
 from bitvec.core.output import Aggregate, Output, PostTransform
 from bitvec.core.structure import arrange
 from bitvec.errors import InputError, UnsupportedModelError
-from bitvec.runtime.export.onnx.soft import traced_paths as soft_paths
-from bitvec.runtime.export.onnx.soft.traced_forest import TracedForest
-from bitvec.runtime.train.relax import sparsemax
 from bitvec.runtime.train.relax.module import SoftForest
 from bitvec.runtime.train.relax.relaxations import RELAXATIONS, Relaxation
 from bitvec.runtime.train.relax.torch_map import TorchMap
@@ -110,32 +107,6 @@ def some_rows(n_rows, n_features=4, seed=1, missing=0.05):
 
 def classes(n_outputs):
     return {"classes": (np.arange(10, 10 + n_outputs),), "post_transform": PostTransform.SOFTMAX}
-
-
-@settings(deadline=None, suppress_health_check=list(HealthCheck))
-@given(st.data())
-def test_the_traced_module_is_the_module_for_every_kind_of_node_and_leaf(data):
-    name = data.draw(st.sampled_from(list(RELAXATIONS)))
-    forest = data.draw(forests(aggregates=SUMMED, max_leaves=20, soft=name == "kernel"))
-    X = data.draw(rows(forest))
-    trainable = data.draw(st.sampled_from([("S", "b", "v"), ("b", "v"), ("S", "b", "v", "r"), ()]))
-    dtype = data.draw(st.sampled_from([torch.float64, torch.float32]))
-    soft = SoftForest.from_forest(
-        forest, name, trainable=trainable, gamma=data.draw(st.sampled_from([0.5, 2.0])), dtype=dtype
-    )
-    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
-    if data.draw(st.booleans()):
-        calibration = rng.normal(size=(30, forest.n_features)).astype(forest.dtype)
-        calibration[rng.random(calibration.shape) < 0.1] = np.nan
-        soft.calibrate(calibration)
-    with torch.no_grad():
-        if data.draw(st.booleans()):
-            soft.b += 0.3 * torch.randn(soft.b.shape, dtype=soft.b.dtype)
-        traced = TracedForest(soft)
-        assert torch.allclose(
-            traced.memberships(torch.tensor(X)), soft.memberships(X).T, rtol=0, atol=1e-5
-        )
-        assert close(traced(torch.tensor(X)).numpy(), soft(X).numpy(), dtype)
 
 
 @FEW
@@ -329,17 +300,6 @@ def test_a_hard_forest_behind_a_feature_map_exits_at_the_same_leaves(name):
     # These rows are farther from every threshold than the rounding of φ.
     assert np.array_equal(raw, expected)
     assert np.array_equal(label, 10 + expected.argmax(axis=1))
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.integers(0, 2**32 - 1), st.integers(1, 70), st.sampled_from([0.1, 1.0, 30.0]))
-def test_projections_by_sorting_are_those_by_newtons_method(seed, size, scale):
-    rng = np.random.default_rng(seed)
-    score = torch.tensor(scale * rng.normal(size=(2, size, 5)))
-    score[:, 1:][torch.tensor(rng.random((2, size - 1, 5)) < 0.2)] = -torch.inf
-    for name in ("sparsemax", "entmax15"):
-        by_sorting, expected = getattr(soft_paths, name), getattr(sparsemax, name)
-        assert torch.allclose(by_sorting(score), expected(score), rtol=0, atol=1e-12)
 
 
 def test_what_cannot_be_exported_is_refused():

@@ -13,9 +13,13 @@ from bitvec.core.node_tests import Kind
 
 torch = pytest.importorskip("torch")
 
-from bitvec.runtime.train.relax import scaling  # noqa: E402
 from bitvec.runtime.train.relax.feature_layers import to_torch  # noqa: E402
-from bitvec.runtime.train.relax.feature_margins import margin_rows, margins, standardise  # noqa: E402
+from bitvec.runtime.train.relax.feature_margins import (  # noqa: E402
+    ColumnUnits,
+    margin_rows,
+    margins,
+    standardise,
+)
 
 CPU = torch.device("cpu")
 
@@ -37,12 +41,17 @@ def node_of_entry(tests):
 def test_margins_are_the_references(drawn):
     forest, X = drawn
     rows = margin_rows(forest.tests, SENTINEL, CPU)
-    z, hard = (part.numpy() for part in margins(rows, torch.tensor(X.T.copy())))
+    z, hard, right = (part.numpy() for part in margins(rows, torch.tensor(X.T.copy())))
     expected, missing = reference_margins(forest, X)
     tests = forest.tests
     compares = (tests.kind == Kind.MARGIN) | (tests.kind == Kind.KERNEL)
     must = missing | ~compares[:, None] | ~np.isfinite(expected)
     assert np.all(hard[must])
+    # Where no sum decides, h is the reference's, of missing values and sets as well.
+    sure = tests.is_one_hot
+    row, node = np.divmod(np.arange(len(X) * forest.n_nodes), max(forest.n_nodes, 1))
+    h = reference.turns(tests, X, row, node, SENTINEL).reshape(len(X), forest.n_nodes).T
+    assert np.array_equal(right[sure], h[sure])
     # Sums of huge terms in another order, and 0 · inf, may not be finite here alone.
     reads_infinite = np.zeros(hard.shape, bool)
     np.logical_or.at(reads_infinite, node_of_entry(tests), np.isinf(X.T[tests.column]))
@@ -106,15 +115,13 @@ def test_gradients_through_S_reach_a_network():
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_standardised_columns_are_clipped_and_differentiable(dtype):
-    units = scaling.Scaling(
-        np.array([1.0, 10.0]), np.array([2.0, 0.5]), np.ones(0), np.zeros((3, 2), bool), 1e3
-    )
+    units = ColumnUnits(np.array([1.0, 10.0]), np.array([2.0, 0.5]))
     Zt = torch.tensor(
         [[3.0, np.nan, np.inf, 1e30, -1.0], [10.0, -np.inf, 11.0, 9.0, 10.0]],
         dtype=dtype,
         requires_grad=True,
     )
-    found = standardise(Zt, units, dtype)
+    found = standardise(Zt, units, 1e3, dtype)
     assert found.dtype == dtype
     assert found.tolist() == [[1.0, 0.0, 1e3, 1e3, -1.0], [0.0, -1e3, 2.0, -2.0, 0.0]]
     found.sum().backward()

@@ -10,10 +10,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from strategies import AXIS, OBLIQUE, POLYTOPE, forests, rows
 
-from bitvec.core.feature_maps import Identity
+from bitvec.core.feature_maps import Identity, StackedForest
 from bitvec.core.forest import Forest
 from bitvec.core.output import Aggregate
-from bitvec.errors import InputError
+from bitvec.errors import InputError, UnsupportedModelError
 
 torch = pytest.importorskip("torch")
 
@@ -98,9 +98,19 @@ def test_a_tensor_that_does_not_fit_is_refused():
 
 
 def lost():
-    mapped = SoftForest.from_forest(replace(STUMP, feature_map=Identity(2)))
     machine = SoftMachine.from_forest(STUMP)
-    return [mapped, machine, machine.memberships, SoftForest.from_forest(STUMP).hard]
+    return [machine, machine.memberships, SoftForest.from_forest(STUMP).hard]
+
+
+def test_a_feature_map_that_stays_passes_the_gradient_where_torch_holds_it():
+    x = torch.tensor([[0.2, 0.0], [0.9, 1.0]], dtype=torch.float64)
+    bare = SoftForest.from_forest(STUMP, dtype=torch.float64)
+    mapped = SoftForest.from_forest(replace(STUMP, feature_map=Identity(2)), dtype=torch.float64)
+    found, expected = (torch.func.jacrev(module)(x) for module in (mapped, bare))
+    assert torch.equal(found, expected)
+    stacked = SoftForest.from_forest(replace(STUMP, feature_map=StackedForest(STUMP)))
+    with pytest.raises(UnsupportedModelError, match="StackedForest: let it move"):
+        stacked(x.requires_grad_())
 
 
 @pytest.mark.parametrize("call", lost())

@@ -29,6 +29,10 @@ def along(project, score):
     return project(torch.as_tensor(score)[:, :, None])[:, :, 0].numpy()
 
 
+def along_traced(project, line):
+    return project(line[None, :, None])[0, :, 0]
+
+
 @BOTH
 @given(
     st.sampled_from([1, 2, 3, 15, 16, 63, 64, 65, 100, 300]),
@@ -45,6 +49,8 @@ def test_it_is_that_of_a_full_sort(project, literal, size, seed, scale, hostile)
         score[:, rng.integers(size)] = 0.0
     expected = np.stack([literal(line) for line in score])
     assert np.allclose(along(project, score), expected, rtol=0, atol=1e-12)  # rounding of sums
+    traced = torch.func.vmap(lambda line: along_traced(project, line))(torch.tensor(score))
+    assert np.allclose(traced, expected, rtol=0, atol=1e-12)
 
 
 @BOTH

@@ -1,7 +1,7 @@
 """The ONNX form `soft`: a relaxed forest as it is, and forests behind a feature map.
 
-The computation is a torch module that torch's own exporter traces. Its answers are operators of
-`bitvec.core.graph.answers`, as in every other form.
+The computation is the relaxed forest's own forward, which torch's exporter traces. Its answers are
+operators of `bitvec.core.graph.answers`, as in every other form.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor, nn
 
 from bitvec.converters.onnx.model_proto import model_proto
 from bitvec.core.forest import Forest
@@ -20,7 +21,8 @@ from bitvec.core.graph.operators import Graph, cast
 from bitvec.errors import InputError, UnsupportedModelError
 from bitvec.runtime.export.onnx import mapped
 from bitvec.runtime.export.onnx.soft import traced
-from bitvec.runtime.export.onnx.soft.traced_forest import TracedForest
+from bitvec.runtime.train.relax import block_scores
+from bitvec.runtime.train.relax.feature_layers import HardMap
 from bitvec.runtime.train.relax.module import SoftForest
 from bitvec.runtime.train.relax.relaxations import RELAXATIONS, Relaxation
 
@@ -72,7 +74,7 @@ def to_onnx(
     graph, forest = Graph(interface or Interface()), soft.forest
     X = graph.input("X", forest.dtype, ("batch", forest.n_features))
     with torch.no_grad():
-        module = TracedForest(soft)
+        module = Frozen(soft)
     raw = traced.append(graph, module, X, forest.dtype, forest.n_features)
     if soft.dtype != torch.tensor(np.zeros(0, forest.output.dtype)).dtype:
         raw = cast(graph, raw, forest.output.dtype, "raw_in_output_dtype")
@@ -128,6 +130,25 @@ def forest_to_onnx(
     return mapped.to_onnx(forest, name=name, interface=interface)
 
 
+class Frozen(nn.Module):
+    """A relaxed forest whose parameters stay, put in order once.
+
+    Parameters
+    ----------
+    soft : SoftForest
+    """
+
+    def __init__(self, soft: SoftForest) -> None:
+        super().__init__()
+        self.soft, self.plan, self.part = soft, soft.plan(), soft.whole(learned=True)
+
+    def forward(self, X: Tensor) -> Tensor:
+        """Return raw scores, (batch, n_outputs)."""
+        rows = self.soft.ready(X)
+        total = block_scores.total(self.plan, [self.part], rows, always_again=False)
+        return self.soft.finish(total)
+
+
 def relaxation_name(relaxation: Relaxation) -> str:
     """Return the short name of a relaxation, or its parts if it has none.
 
@@ -149,11 +170,14 @@ def _require_exportable(soft: SoftForest) -> None:
             f"`soft` must be a SoftForest, got {type(soft).__name__}: make one with "
             "bitvec.to_torch."
         )
-    if soft.compute_dtype == torch.bfloat16:
+    if soft.plan().dtype == torch.bfloat16:
         raise UnsupportedModelError(
             f"the ONNX form `{FORM}` needs float32 or float64, got a module in bfloat16: relax the "
             "forest in torch.float32 and load its state_dict."
         )
+    for part in soft.modules():
+        if isinstance(part, HardMap):
+            part.refuse()
     depth = len(soft.blocks(whole=True)[0].layout.levels)
     if depth > LARGEST_DEPTH:
         raise UnsupportedModelError(

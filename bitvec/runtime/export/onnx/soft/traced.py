@@ -102,6 +102,9 @@ def _copy(graph: Graph, model: Any, X: str) -> str:
                 f"a torch module must be exportable without control flow, got {node.op_type}: "
                 "write it without loops and branches on values."
             )
+        if node.op_type == "Softplus":
+            names[node.output[0]] = _softplus(graph, names[node.input[0]])
+            continue
         outputs = [_readable(name, node.op_type) for name in node.output]
         inputs = []
         for place, name in enumerate(node.input):
@@ -120,6 +123,13 @@ def _copy(graph: Graph, model: Any, X: str) -> str:
     if output in arrays and output not in names:
         names[output] = graph.constant(output, arrays[output])
     return names[output]
+
+
+def _softplus(graph: Graph, x: str) -> str:
+    """Append log(1 + exp(x)): onnxruntime has no Softplus of float64."""
+    share = graph.add("Sigmoid", graph.add("Abs", x, name="magnitude"), name="share")
+    above = graph.add("Relu", x, name="above_0")
+    return graph.add("Sub", above, graph.add("Log", share, name="log_share"), name="softplus")
 
 
 def _readable(name: str, kind: str) -> str:

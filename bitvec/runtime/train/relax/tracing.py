@@ -1,0 +1,53 @@
+"""Tracing by compilers, exporters and transforms of torch, which follow operations without values.
+
+A traced computation branches on nothing that it computes, writes into nothing and has no backward
+pass of its own: the formulas are those of eager calls, and the compiler sees to speed and memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+def is_traced() -> bool:
+    """Return whether torch compiles, exports or transforms what runs now."""
+    return torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
+
+
+def sums(terms: Tensor, group: Tensor, n_groups: int) -> Tensor:
+    """Return the sums of the terms of each group, (n_groups, batch), in their order.
+
+    Parameters
+    ----------
+    terms : float, (n, batch)
+    group : int64, (n,)
+    """
+    total = terms.new_zeros((n_groups, terms.shape[1]))
+    if is_traced():  # exporters have no index_add
+        return total.scatter_add(0, group[:, None].expand(terms.shape), terms)
+    return total.index_add(0, group, terms)
+
+
+def select(condition: Tensor, one: Tensor, other: Tensor) -> Tensor:
+    """Return `torch.where` of truth values, which onnxruntime does not select."""
+    return (condition & one) | (~condition & other)
+
+
+class Unrounded(nn.Module):
+    """Tensors that follow a module to its device, never to another dtype."""
+
+    def __init__(self, **tables: Tensor) -> None:
+        super().__init__()
+        for name, table in tables.items():
+            self.register_buffer(name, table, persistent=False)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
+        def move(tensor: Tensor) -> Tensor:
+            moved = fn(tensor)
+            return moved if moved.dtype == tensor.dtype else tensor.to(moved.device)
+
+        return super()._apply(move, recurse)  # type: ignore[no-untyped-call]
