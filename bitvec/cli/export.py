@@ -92,7 +92,8 @@ TARGETS = (
     "--onnxruntime-web",
     type=PATH,
     metavar="DIR",
-    help="Of --to web: the npm package onnxruntime-web, unpacked; its files are copied.",
+    help="The npm package onnxruntime-web, unpacked. --to web copies its files; --certify runs a "
+    "file for --target onnxruntime-web in it, by node; by default that of node_modules.",
 )
 @click.option("--title", help="Of --to web: the page's title.")
 @click.option(
@@ -101,8 +102,9 @@ TARGETS = (
 @certify_option(
     help="Compare OUT with the forest, and write OUT.certificate.json. A C header is compiled and "
     "run for that, a library's model runs in its library, .pt2 in torch, and ONNX in onnxruntime; "
-    "for the target openvino in OpenVINO where that is installed. Other targets are not run, as "
-    "the certificate then says. An ONNX file whose form is not tree_ensemble shows values only "
+    "for the target openvino in OpenVINO and for onnxruntime-web in its wasm, by node, where these "
+    "are installed. Other targets are not run, as the certificate then says. Of --to web that is "
+    "the page's model. An ONNX file whose form is not tree_ensemble shows values only "
     "without --leaves: see --allow-values-only.",
 )
 @values_only_option
@@ -137,31 +139,18 @@ def command(
     from bitvec.cli.summary import size_text
 
     kind = _kind(out, given.pop("format_"), path)
+    package = given["onnxruntime_web"]
+    if kind == "onnx" and given["target"] == "onnxruntime-web" and proves:
+        given["onnxruntime_web"] = None  # it runs the file, and is no part of it
     options = _options(kind, given)
     if proves:
-        _require_comparable(kind, options)
+        _require_comparable(options)
     forest = open_forest(path)
-    if kind == "web":
-        _page(forest, out, options, as_json=as_json)
-        return
     facts = _written(forest, out, kind, options)
-    facts = {"file": str(out), "bytes": out.stat().st_size, **facts}
     lines = facts.pop("lines")
     certificate = None
     if proves:
-        other: Any = out
-        if kind == "c":
-            from bitvec.runtime.export.c.compiled import oracle_of
-
-            other = oracle_of(out, classes=forest.output.classes)
-        elif kind == "torch":
-            from bitvec.runtime.export import torch_programs
-
-            other = torch_programs.oracle_of(out)
-        elif options.get("target") == "openvino" and find_spec("openvino") is not None:
-            from bitvec.runtime.export.onnx.openvino import certified
-
-            other = certified(out)
+        other = _oracle(forest, out, kind, options.get("target"), package)
         certificate = certificates.compare(
             forest, other, exported=True, allow_values_only=allow_values_only, quiet=as_json
         )
@@ -174,9 +163,10 @@ def command(
     if as_json:
         print_json({"certificate": None, **facts})
     else:
-        click.echo(f"{path} -> {out} ({size_text(out.stat().st_size)})")
+        if kind != "web":
+            click.echo(f"{path} -> {out} ({size_text(facts['bytes'])})")
         for line in lines:
-            click.echo(f"  {plain(line)}")
+            click.echo(plain(line) if kind == "web" else f"  {plain(line)}")
         if certificate is not None:
             certificates.show(certificate, as_json=False)
     if certificate is not None and not certificate.passed:
@@ -214,13 +204,8 @@ def _options(kind: str, given: dict[str, Any]) -> dict[str, Any]:
     return options
 
 
-def _require_comparable(kind: str, options: dict[str, Any]) -> None:
+def _require_comparable(options: dict[str, Any]) -> None:
     """Refuse what no certificate can be made of, before anything is written."""
-    if kind == "web":
-        raise click.UsageError(
-            "--certify must be left out of --to web: export the same forest with --target "
-            "onnxruntime-web, and certify that."
-        )
     if options.get("input_dtype") == "float16":
         raise click.UsageError(
             "--certify must come with rows of float32 or float64, got --input-dtype float16: "
@@ -240,15 +225,20 @@ def _written(forest: Forest, out: Path, kind: str, options: dict[str, Any]) -> d
     """Write the file, and return what is to be told of it."""
     from bitvec.runtime.export import exports
 
+    if kind == "web":
+        exports.export(forest, out, to="web", **options)
+        serve = f"{out}: serve it with `python -m http.server -d {out}`"
+        return {**_page_facts(out), "lines": [serve]}
     if kind == "c":
         from bitvec.runtime.export.c import to_c
 
         source = to_c(forest, **options)
         source.save(out)
-        return {"estimate": str(source.estimate), "lines": [f"estimate: {source.estimate}"]}
+        estimate = str(source.estimate)
+        return {**_file(out), "estimate": estimate, "lines": [f"estimate: {estimate}"]}
     if kind != "onnx":
         exports.export(forest, out, to=kind)  # type: ignore[arg-type]
-        return {"lines": []}
+        return {**_file(out), "lines": []}
     if "outputs" in options:
         options["outputs"] = _names(options["outputs"])
     if "version" in options:
@@ -263,18 +253,33 @@ def _written(forest: Forest, out: Path, kind: str, options: dict[str, Any]) -> d
     lines = [line(facts)]
     lines += [f"not {facts['instead_of']}"] if facts["instead_of"] else []
     lines += [f"settings: {facts['settings']}"] if facts["settings"] else []
-    return {**facts, "lines": lines}
+    return {**_file(out), **facts, "lines": lines}
 
 
-def _page(forest: Forest, out: Path, options: dict[str, Any], *, as_json: bool) -> None:
-    from bitvec.cli.answer import print_json
-    from bitvec.runtime.export.exports import export
+def _file(out: Path) -> dict[str, Any]:
+    return {"file": str(out), "bytes": out.stat().st_size}
 
-    export(forest, out, to="web", **options)
-    if as_json:
-        print_json(_page_facts(out))
-    else:
-        click.echo(f"{out}: serve it with `python -m http.server -d {out}`")
+
+def _oracle(forest: Forest, out: Path, kind: str, target: str | None, package: Path | None) -> Any:
+    """Return what was written as the other side of a certificate, in its own runtime if it can."""
+    if kind == "c":
+        from bitvec.runtime.export.c.compiled import oracle_of
+
+        return oracle_of(out, classes=forest.output.classes)
+    if kind == "torch":
+        from bitvec.runtime.export import torch_programs
+
+        return torch_programs.oracle_of(out)
+    if kind == "web" or target == "onnxruntime-web":
+        from bitvec.runtime.export.web import wasm
+
+        model = out / "model.onnx" if kind == "web" else out
+        return wasm.certified(model, package) or model
+    if target == "openvino" and find_spec("openvino") is not None:
+        from bitvec.runtime.export.onnx import openvino
+
+        return openvino.certified(out)
+    return out
 
 
 def _page_facts(directory: Path) -> dict[str, Any]:

@@ -268,7 +268,9 @@ class _Answers:
         return part
 
 
-def opened(path: str | os.PathLike[str], library: str, module: str, function: str) -> Any:
+def opened(
+    path: str | os.PathLike[str], library: str, module: str, function: str, *arguments: Any
+) -> Any:
     """Return what a function makes of a file, in a child that lives as long as what it returns.
 
     Parameters
@@ -277,11 +279,11 @@ def opened(path: str | os.PathLike[str], library: str, module: str, function: st
     library : str
         What opens it, for messages.
     module, function : str
-        Called with the absolute path; messages name the path as it was given.
+        Called with the absolute path and the arguments; messages name the path as it was given.
     """
     worker = Worker(path, library)
     try:
-        return worker.call(module, function, str(Path(path).absolute()))
+        return worker.call(module, function, str(Path(path).absolute()), *arguments)
     except BaseException:
         worker.close()
         raise

@@ -195,6 +195,7 @@ def test_a_page_is_written_from_a_package(run, stump, tmp_path):
     facts = json.loads(again.stdout)
     files = [path for path in page.rglob("*") if path.is_file()]
     assert facts == {
+        "certificate": None,
         "directory": str(page),
         "title": "Forest",
         "trees": 1,

@@ -29,7 +29,7 @@ def oracle_of(model: Any) -> Oracle:
     """
     if isinstance(model, str | PathLike):
         try:
-            return replace(session.oracle_of(model), written=partial(_written, model))
+            return replace(session.oracle_of(model), written=partial(stated_trees, model))
         except FileFormatError:
             if is_ort(Content.of(Path(model))):
                 raise
@@ -38,7 +38,7 @@ def oracle_of(model: Any) -> Oracle:
     return model_oracle.oracle_of(model)
 
 
-def _written(path: str | PathLike[str]) -> SourceTrees | None:
+def stated_trees(path: str | PathLike[str]) -> SourceTrees | None:
     """Return the trees that an exported file states, where onnx is there to read them."""
     if is_ort(Content.of(Path(path))):
         return None

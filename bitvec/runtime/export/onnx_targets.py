@@ -197,7 +197,7 @@ TARGETS: Final[dict[str, ExportTarget]] = {
             fixed_batch=False,
             float16=True,
             ort=True,
-            measured="",
+            measured="1.30.0",
             settings="Ask for executionProviders: ['wasm']; webgl, webgpu and webnn run fewer "
             "operators and no float64.",
             wrong=(),

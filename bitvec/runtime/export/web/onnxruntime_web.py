@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from importlib import resources
 from pathlib import Path
 
@@ -16,7 +17,29 @@ SCRIPTS = {
 }
 """Names in the package, and beside the page: not every server knows what an .mjs file is."""
 WASM = "ort-wasm-simd-threaded.wasm"
+NODE = "ort.node.min.mjs"
+"""What runs that wasm under node."""
 LICENSE = "LICENSE"
+
+
+def dist_of(package: str | os.PathLike[str], names: Iterable[str]) -> Path:
+    """Return the folder `dist` of a package, or what is given if it is that folder.
+
+    Raises
+    ------
+    InputError
+        If a file of these names is not there.
+    """
+    folder = Path(package)
+    dist = folder / "dist" if (folder / "dist").is_dir() else folder
+    absent = [name for name in names if not (dist / name).is_file()]
+    if absent:
+        raise InputError(
+            f"`onnxruntime_web` must be the folder of the npm package onnxruntime-web, got "
+            f"{folder} without {absent[0]}: run `npm install onnxruntime-web` and pass "
+            "node_modules/onnxruntime-web."
+        )
+    return dist
 
 
 def runtime_files(package: str | os.PathLike[str]) -> dict[str, bytes]:
@@ -32,15 +55,7 @@ def runtime_files(package: str | os.PathLike[str]) -> dict[str, bytes]:
     InputError
         If a file is not there.
     """
-    folder = Path(package)
-    dist = folder / "dist" if (folder / "dist").is_dir() else folder
-    absent = [name for name in SCRIPTS if not (dist / name).is_file()]
-    if absent:
-        raise InputError(
-            f"`onnxruntime_web` must be the folder of the npm package onnxruntime-web, got "
-            f"{folder} without {absent[0]}: run `npm install onnxruntime-web` and pass "
-            "node_modules/onnxruntime-web."
-        )
+    dist = dist_of(package, SCRIPTS)
     files = {ours: (dist / theirs).read_bytes() for theirs, ours in SCRIPTS.items()}
     licenses = [place / LICENSE for place in (dist.parent, dist) if (place / LICENSE).is_file()]
     # The npm package names its licence (MIT) but does not hold the text.

@@ -2,47 +2,23 @@
 
 from __future__ import annotations
 
-import base64
 import itertools
 import json
-import subprocess
-from pathlib import Path
+import shutil
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 pytest.importorskip("onnx")
 
 import bitvec
+from bitvec.cli.program import program
 from bitvec.core import reference
 from bitvec.core.forest import Forest
+from bitvec.errors import FileFormatError, InputError
 from bitvec.runtime.export.onnx_files import page_model
-
-HERE = Path(__file__).parent
-
-
-@pytest.fixture
-def in_wasm(node, onnxruntime_web, tmp_path):
-    """From a model and rows to an output's array."""
-
-    def run(model, X, *outputs):
-        path = tmp_path / "model.onnx"
-        path.write_bytes(model.SerializeToString())
-        data = base64.b64encode(np.ascontiguousarray(X).tobytes()).decode()
-        inputs = {"X": {"type": X.dtype.name, "dims": X.shape, "data": data}}
-        asked = "".join(json.dumps({"output": o, "inputs": inputs}) + "\n" for o in outputs)
-        command = [node, str(HERE / "wasm.mjs"), str(onnxruntime_web), str(path)]
-        done = subprocess.run(command, input=asked, capture_output=True, text=True, timeout=120)
-        head, *answers = map(json.loads, done.stdout.splitlines())
-        assert "error" not in head, head
-        found = []
-        for answer in answers:
-            assert "error" not in answer, answer
-            held = np.frombuffer(base64.b64decode(answer["data"]), answer["type"])
-            found.append(held.reshape(answer["dims"]))
-        return found
-
-    return run
+from bitvec.runtime.export.web import wasm
 
 
 def trained(library: str, n_codes: int) -> Forest:
@@ -82,13 +58,79 @@ CASES = [
 
 
 @pytest.mark.parametrize(("library", "n_codes"), CASES)
-def test_leaves_and_raw_scores_are_the_references(in_wasm, library, n_codes):
+def test_leaves_and_raw_scores_are_the_references(node, onnxruntime_web, library, n_codes):
     forest = trained(library, n_codes)
     X = rows_of(forest, n_codes)
     model = page_model(forest)
     assert any(node.op_type == "TreeEnsemble" for node in model.graph.node)
     held = any(node.name == "missing_is_no_code" for node in model.graph.node)
     assert held == (31 < n_codes < 1000)  # of 1000, code 0 is in no set without NaN
-    leaves, raw = in_wasm(model, X, "leaves", "raw")
-    assert np.array_equal(leaves, reference.exit_leaves(forest, X))
-    assert np.array_equal(raw, reference.raw(forest, X))
+    engine = wasm.WasmEngine(model, node, onnxruntime_web / "dist")
+    assert np.array_equal(engine.exit_leaves(X), reference.exit_leaves(forest, X))
+    assert np.array_equal(engine.raw(X), reference.raw(forest, X))
+
+
+@pytest.fixture
+def saved(iris, tmp_path):
+    path = tmp_path / "iris.safetensors"
+    bitvec.save(iris[2], path)
+    return path
+
+
+@pytest.mark.parametrize("form", ["tree_ensemble", "traversal"])
+def test_a_file_is_certified_in_its_own_runtime(node, onnxruntime_web, iris, tmp_path, form):
+    forest = iris[2]  # of named classes: labels are texts
+    given = {"target": "onnxruntime-web", "leaves": True, "form": form}
+    path = bitvec.export(forest, tmp_path / "iris.onnx", **given)
+    certificate = bitvec.certify(forest, wasm.certified(path, onnxruntime_web))
+    first = certificate.summary().splitlines()[0]
+    version = json.loads((onnxruntime_web / "package.json").read_text())["version"]
+    grade = "proved" if form == "tree_ensemble" else "two-sided"
+    assert first.startswith(f"PASSED, {grade}: forest against onnxruntime-web {version}, leaf ids")
+    other = bitvec.convert(iris[1].__class__(20, max_depth=3, random_state=1).fit(*iris_of(iris)))
+    assert not bitvec.certify(other, wasm.certified(path, onnxruntime_web)).passed
+
+
+def iris_of(iris):
+    """The columns and labels that the model was trained on."""
+    return iris[0], iris[1].predict(iris[0])
+
+
+def run(*arguments):
+    return CliRunner().invoke(program, list(map(str, arguments)))
+
+
+def test_the_command_certifies_files_and_pages(node, onnxruntime_web, saved, tmp_path, monkeypatch):
+    package = ("--onnxruntime-web", onnxruntime_web)
+    for what in (("iris.onnx", "--target", "onnxruntime-web"), ("page", "--to", "web")):
+        result = run("export", saved, "-o", tmp_path / what[0], *what[1:], *package, "--certify")
+        assert result.exit_code == 0, result.output
+        assert "PASSED, proved: forest against onnxruntime-web 1." in result.stdout
+        assert (tmp_path / f"{what[0]}.certificate.json").is_file()
+    monkeypatch.chdir(tmp_path)
+    assert wasm.find_package() is None
+    command = ("export", saved, "-o", "again.onnx", "--target", "onnxruntime-web", "--certify")
+    assert "onnxruntime in place of onnxruntime-web" in run(*command).stdout
+    (tmp_path / "node_modules").mkdir()
+    (tmp_path / "node_modules" / "onnxruntime-web").symlink_to(onnxruntime_web)
+    assert "against onnxruntime-web 1." in run(*command).stdout
+
+
+def test_a_folder_that_is_no_package_and_a_package_that_fails_are_refused(node, iris, tmp_path):
+    path = bitvec.export(iris[2], tmp_path / "iris.onnx", target="onnxruntime-web")
+    with pytest.raises(InputError, match=r"without ort\.node\.min\.mjs"):
+        wasm.certified(path, tmp_path)
+    (tmp_path / "ort.node.min.mjs").write_text("throw new Error('a broken package');")
+    (tmp_path / "ort-wasm-simd-threaded.wasm").touch()
+    with pytest.raises(FileFormatError, match="a broken package"):
+        wasm.certified(path, tmp_path)
+    (tmp_path / "ort.node.min.mjs").write_text("process.exit(3);")
+    with pytest.raises(FileFormatError, match="node ended with code 3"):
+        wasm.certified(path, tmp_path)
+
+
+def test_without_node_nothing_is_run(monkeypatch, tmp_path):
+    (tmp_path / "ort.node.min.mjs").touch()
+    (tmp_path / "ort-wasm-simd-threaded.wasm").touch()
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    assert wasm.certified(tmp_path / "any.onnx", tmp_path) is None
