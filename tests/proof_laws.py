@@ -94,9 +94,9 @@ def _put(values: np.ndarray, at: np.ndarray, new: np.ndarray | None) -> np.ndarr
     return changed
 
 
-def some_in_full(cases: list[tuple[str, ...]]) -> list[ParameterSet]:
-    """The cases as parameters, of which one in four is met without `-m full`."""
+def some_in_full(cases: list[tuple[str, ...]], one_in: int = 4) -> list[ParameterSet]:
+    """The cases as parameters, of which one in so many is met without `-m full`."""
     return [
-        pytest.param(*case, id=", ".join(case), marks=() if at % 4 == 0 else pytest.mark.full)
+        pytest.param(*case, id=", ".join(case), marks=() if at % one_in == 0 else pytest.mark.full)
         for at, case in enumerate(dict.fromkeys(cases))
     ]

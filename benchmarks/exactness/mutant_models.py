@@ -139,27 +139,12 @@ def _of_lightgbm() -> dict[str, Maker]:
 
 
 def _of_catboost() -> dict[str, Maker]:
-    import catboost as cb
+    from tests.models.catboost import MODELS, train
 
-    def train(loss: str, y: Any, policy: str = "SymmetricTree", **options: Any) -> Any:
-        X, _ = rows()
-        table = X.astype(object)
-        table[:, 2] = X[:, 2].astype(int)
-        small = {"iterations": 3, "depth": 2, "one_hot_max_size": 10, "thread_count": 1}
-        quiet = {"verbose": 0, "allow_writing_files": False, "random_seed": 0}
-        model = cb.CatBoost(
-            {**small, **quiet, "loss_function": loss, "grow_policy": policy, **options}
-        )
-        return model.fit(cb.Pool(table, y, cat_features=[2]))
-
-    _, y = rows()
-    return {
-        "RMSE": partial(train, "RMSE", y),
-        "depthwise": partial(train, "RMSE", y, "Depthwise", nan_mode="Max"),
-        "logloss": partial(train, "Logloss", _classes(y, 2)),
-        "three classes": partial(train, "MultiClass", _classes(y), iterations=2),
-        "two targets": partial(train, "MultiRMSE", np.stack([y, -y], axis=1)),
-    }
+    names = ("RMSE", "nan_mode Max, Depthwise", "Logloss", "MultiClass", "MultiRMSE")
+    sample = Sample(*rows(), (2,))
+    small = {"iterations": 2, "depth": 2}
+    return {name: partial(train, MODELS[name], sample, **small) for name in names}
 
 
 def _of_treelite() -> dict[str, Maker]:

@@ -21,7 +21,7 @@ from tests.models.samples import small  # noqa: E402
 CERTIFIED = ("regression", "multiclass", "binary, rf", "classifier of two", "regressor")
 
 
-@pytest.mark.parametrize("name", some_in_full([(name,) for name in MODELS]))
+@pytest.mark.parametrize("name", some_in_full([(name,) for name in MODELS], one_in=7))
 def test_trees_lead_to_the_leaves_of_the_library_and_prove_the_conversion(
     name: str, tmp_path: Path
 ) -> None:

@@ -23,7 +23,7 @@ FITTED: dict[str, Callable[[], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", some_in_full([(name,) for name in FITTED]))
+@pytest.mark.parametrize("name", some_in_full([(name,) for name in FITTED], one_in=7))
 def test_trees_lead_to_the_leaves_of_the_library_and_prove_the_conversion(
     name: str, tmp_path: Path
 ) -> None:

@@ -93,6 +93,8 @@ LABELS: dict[str, Callable[[Any], np.ndarray]] = {
     "grade": lambda y: np.minimum(_classes(y), 4),
     "censored": lambda y: np.where(y > np.median(y), -1 - y, 1 + y),
     "targets": lambda y: np.stack([y, y[::-1], -y], axis=1),
+    "interval": lambda y: np.stack([y + 0.5, y + 0.6], axis=1),
+    "shares": lambda y: np.stack([y, y[::-1]], axis=1) / y.max(),
     "two labels": lambda y: np.stack([_two(y), 1 - _two(y)[::-1]], axis=1),
 }
 """From the target of any sample."""
