@@ -253,8 +253,10 @@ class LeafFunctions(OfDtype):
         x, share = rows.value[self.term_column], reached[self.term_leaf]
         if not rows.finite:
             x = torch.where((share == 0) & (x.abs() == torch.inf), 0.0, x)
-        output = None if self.output is None else self.output[self.term_leaf]
-        return (total + sum_of_leaves(share * x, self.weight, output, self.n_outputs, None)).T
+        terms = share * x
+        if self.output is None:
+            return (total + self.weight.T @ terms).T
+        return (total + sums(self.weight * terms, self.output[self.term_leaf], self.n_outputs)).T
 
     def _sum(self, share: Tensor, vectors: Tensor) -> Tensor:
         return sum_of_leaves(share, vectors, self.output, self.n_outputs, self.infinite)

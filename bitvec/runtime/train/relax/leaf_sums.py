@@ -5,7 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from bitvec.runtime.train.relax.tracing import sums
+from bitvec.runtime.train.relax.tracing import is_traced, sums
+
+FEW_OUTPUTS = 32
+"""Up to which a traced sum is a product, which runtimes have faster than sums by group."""
 
 
 def sum_of_leaves(
@@ -34,7 +37,11 @@ def sum_of_leaves(
     if output is None:
         total = vectors.T @ u
         return total if rest is None else total + rest.sum(dim=0)
-    total = sums(vectors * u, output, n_outputs)
+    if is_traced() and n_outputs <= FEW_OUTPUTS:
+        own = output == torch.arange(n_outputs, device=u.device)[:, None]
+        total = torch.where(own, vectors.T, 0.0) @ u
+    else:
+        total = sums(vectors * u, output, n_outputs)
     if rest is not None and infinite is not None:
         total = total + sums(rest[:, 0], output.index_select(0, infinite), n_outputs)
     return total
