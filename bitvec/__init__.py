@@ -1,8 +1,9 @@
 """bitvec: a trained tree is four arrays, T(x) = v[argmax(B · σ(Sx − b))].
 
 Convert any trained tree or forest (`convert`), certify that the conversion is exact (`certify`),
-run it (`compile`), retrain it end to end (`retrain`), and export it (`export`). Estimators are in
-`bitvec.learners`, trees of the papers in `bitvec.converters.native`, errors in `bitvec.errors`.
+run it (`compile`), explain what it predicts (`explain`), retrain it end to end (`retrain`), and
+export it (`export`). Estimators are in `bitvec.learners`, trees of the papers in
+`bitvec.converters.native`, errors in `bitvec.errors`.
 Names and rooms are loaded when first used, so that `import bitvec` needs no library but NumPy.
 """
 
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from bitvec import converters as converters
     from bitvec import errors as errors
+    from bitvec import explanations as explanations
     from bitvec import files as files
     from bitvec import learners as learners
     from bitvec import plots as plots
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from bitvec.core.machine import DecisionMachine
     from bitvec.differences import diff
     from bitvec.errors import BitvecError
+    from bitvec.explanations.explainer import explain
     from bitvec.files import load, save
     from bitvec.learners.converted import as_estimator
     from bitvec.runtime.export.exports import export
@@ -44,6 +47,7 @@ _HOME = {
     "compile": "bitvec.api",
     "convert": "bitvec.converters.dispatch",
     "diff": "bitvec.differences",
+    "explain": "bitvec.explanations.explainer",
     "export": "bitvec.runtime.export.exports",
     "from_torch": "bitvec.runtime.train.relax.harden",
     "load": "bitvec.files",
@@ -52,7 +56,7 @@ _HOME = {
     "save": "bitvec.files",
     "to_torch": "bitvec.api",
 }
-_ROOMS = ("converters", "errors", "files", "learners", "plots")
+_ROOMS = ("converters", "errors", "explanations", "files", "learners", "plots")
 """Packages and modules that `import bitvec` makes reachable, as `bitvec.learners` is."""
 
 __all__ = [
@@ -65,6 +69,7 @@ __all__ = [
     "compile",
     "convert",
     "diff",
+    "explain",
     "export",
     "from_torch",
     "load",

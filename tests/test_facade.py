@@ -35,6 +35,7 @@ def test_the_public_names_are_these():
         "compile",
         "convert",
         "diff",
+        "explain",
         "export",
         "from_torch",
         "load",
@@ -75,11 +76,12 @@ def test_no_module_of_the_package_shares_the_name_of_a_public_function():
         lambda thing: bitvec.compile(thing),
         lambda thing: bitvec.certify(thing, thing),
         lambda thing: bitvec.save(thing, "never-written"),
+        lambda thing: bitvec.explain(thing),
         lambda thing: bitvec.export(thing, "never-written"),
         lambda thing: bitvec.to_torch(thing),
         lambda thing: bitvec.retrain(thing, np.zeros((9, 2)), np.zeros(9)),
     ],
-    ids=["compile", "certify", "save", "export", "to_torch", "retrain"],
+    ids=["compile", "certify", "save", "explain", "export", "to_torch", "retrain"],
 )
 @pytest.mark.parametrize("thing", [None, object(), 3])
 def test_what_is_no_forest_is_refused_in_one_sentence(call, thing, tmp_path, monkeypatch):

@@ -1,0 +1,1 @@
+"""Explanations of forests: Shapley values and interactions of any forest of tests of one column."""

@@ -1,0 +1,165 @@
+"""Explain forests: Shapley values of raw scores, and the shares of pairs of columns in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import Lock
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float64
+
+from bitvec.core import structure
+from bitvec.core.arrays import Array
+from bitvec.core.forest import Forest, require_forest
+from bitvec.explanations.contributions import leaf_contributions
+from bitvec.explanations.covers import shares
+from bitvec.explanations.outcome_bytes import ROOM
+from bitvec.explanations.path_values import PathValues
+from bitvec.explanations.unsupported import require_supported
+from bitvec.runtime.predict import row_blocks, subnormals
+from bitvec.runtime.predict.threads import effective_jobs, for_each_block
+from bitvec.runtime.predict.unsupported import refused_values
+
+Progress = Callable[[float], None]
+
+
+def explain(forest: Forest, *, n_jobs: int | None = 1) -> Explainer:
+    """Make a forest ready to be explained: raw scores as sums over the columns of X.
+
+    Parameters
+    ----------
+    forest : Forest
+        With covers, whose nodes read one column each. `bitvec.explanations.unsupported` lists what
+        is refused.
+    n_jobs : int, optional
+        Threads: None or -1 for all cores, -2 for all but one.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If the forest is of a kind that is not explained.
+    InputError
+        If it has no covers.
+
+    Examples
+    --------
+    >>> from bitvec.explanations.covers import with_cover
+    >>> stump = Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
+    >>> explainer = explain(with_cover(stump, [[0.0, 9.0], [1.0, 9.0], [2.0, 9.0], [3.0, 9.0]]))
+    >>> explainer.base_value
+    17.5
+    >>> explainer.values([[0.0, 9.0], [1.0, 9.0]]).tolist()
+    [[-7.5, 0.0], [2.5, 0.0]]
+    """
+    require_forest(forest)
+    require_supported(forest)
+    return Explainer(forest, n_jobs=n_jobs)
+
+
+class Explainer:
+    """Explains the raw scores of one forest; made by `explain`.
+
+    `base_value` and the values of a row sum to its raw score, in float64. Methods take what
+    `bitvec.compile(forest).predict` takes, iterators of tables too, and may be called from several
+    threads at once.
+
+    Parameters
+    ----------
+    forest : Forest
+    n_jobs : int, optional
+
+    Attributes
+    ----------
+    base_value : float, or float64 (n_outputs,) of several outputs
+        The mean raw score by cover: what is known of a row of which no column is known.
+    """
+
+    def __init__(self, forest: Forest, *, n_jobs: int | None = 1) -> None:
+        self.forest = forest
+        self._n_threads = effective_jobs(n_jobs)
+        self._refused = refused_values(forest)
+        self._path = PathValues(forest)
+        base = _mean_by_cover(forest)
+        self.base_value: float | Array = float(base[0]) if base.size == 1 else base
+
+    def __repr__(self) -> str:
+        return f"Explainer({self.forest!r}, by cover)"
+
+    def values(self, X: Any, *, progress: Progress | None = None) -> Float64[Array, "batch ..."]:
+        """Return the Shapley values of each row: what each column adds to the base value.
+
+        Parameters
+        ----------
+        X : table of rows, (batch, n_features), or iterator of such
+        progress : callable, optional
+            Called with the fraction of the rows of a table that are done, now and then.
+
+        Returns
+        -------
+        float64, (batch, n_features), or (batch, n_features, n_outputs) of several outputs
+            As the package shap shapes them.
+
+        Raises
+        ------
+        InputError
+            If X does not fit, or holds a value that the source library refuses.
+        """
+        return self._filled(X, self._path.values, (), progress)
+
+    def _filled(
+        self,
+        X: Any,
+        block_values: Callable[[Array], Array],
+        shape: tuple[int, ...],
+        progress: Progress | None,
+    ) -> Array:
+        subnormals.check()
+        forest, lock = self.forest, Lock()
+        n_outputs = forest.n_outputs
+
+        def work(rows: Array, out: Array) -> None:
+            done = 0
+
+            def fill(part: slice) -> None:
+                nonlocal done
+                found = block_values(rows[part])
+                out[part] = found[..., 0] if n_outputs == 1 else found
+                if progress is not None:
+                    with lock:
+                        done += part.stop - part.start
+                        progress(done / len(rows))
+
+            for_each_block(fill, len(rows), block=ROOM, n_threads=self._n_threads)
+
+        outputs = () if n_outputs == 1 else (n_outputs,)
+        return row_blocks.fill(
+            X,
+            forest.inputs,
+            forest.dtype,
+            work if self._refused is None else self._refused.before(work),
+            shape=(forest.n_features, *shape, *outputs),
+            kind=np.dtype(np.float64),
+            out=None,
+        )
+
+
+def _mean_by_cover(forest: Forest) -> Float64[Array, " n_outputs"]:
+    """Return the base score and, for each tree, the mean of its leaves by their shares."""
+    B, share = forest.bitvectors, shares(forest)
+    of_node, of_leaf = np.ones(forest.n_nodes), np.ones(forest.n_leaves)
+    left, right = structure.children(B)
+    level = B.node_ptr[:-1][np.diff(B.leaf_ptr) > 1]
+    while level.size:
+        below = []
+        for side, child in enumerate((left[level], right[level])):
+            reached = of_node[level] * share[level, side]
+            of_node[child[child >= 0]] = reached[child >= 0]
+            of_leaf[~child[child < 0]] = reached[child < 0]
+            below.append(child[child >= 0])
+        level = np.concatenate(below)
+    added = of_leaf[:, None] * leaf_contributions(forest)
+    base = forest.output.base_score.astype(np.float64)
+    if forest.leaves.output is None:
+        return base + added.sum(axis=0)
+    return base + np.bincount(forest.leaves.output, added[:, 0], forest.n_outputs)

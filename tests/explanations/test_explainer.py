@@ -1,0 +1,194 @@
+"""Explanations: equal to sums over all subsets, to the libraries, and in sum to the raw score."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from math import comb
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import AXIS, EQUAL, KERNEL, ONE_HOT, SET, examples, forests, rows
+
+from bitvec.core import reference
+from bitvec.core.arrays import Array
+from bitvec.core.feature_maps import Identity
+from bitvec.core.forest import Forest
+from bitvec.core.kernels import box
+from bitvec.core.leaves import Leaves, LinearTerms
+from bitvec.core.node_tests import Kind
+from bitvec.core.output import Aggregate
+from bitvec.core.source import Source
+from bitvec.errors import InputError, UnsupportedModelError
+from bitvec.explanations import subsets
+from bitvec.explanations.contributions import contribution_sums
+from bitvec.explanations.covers import with_cover
+from bitvec.explanations.explainer import explain
+from bitvec.explanations.outcome_bytes import ROOM, OutcomeBytes
+from bitvec.explanations.unsupported import UNSUPPORTED
+
+FLOAT64 = 1e-13
+"""Of the largest contribution: sums of some dozen terms, each exact to about 1e-15."""
+
+
+def covered(forest: Forest, rng: np.random.Generator) -> Forest:
+    """Return a forest with random covers, many of them 0."""
+    covers = (rng.integers(0, 4, n) * rng.random(n) for n in (forest.n_nodes, forest.n_leaves))
+    node_cover, leaf_cover = covers
+    source = Source("test", "1", node_cover=node_cover, leaf_cover=leaf_cover)
+    return replace(forest, source=source)
+
+
+@st.composite
+def explained(draw: st.DrawFn, max_leaves: int = 12) -> tuple[Forest, Array]:
+    """A forest that is explained, with covers, and rows for it."""
+    kinds = draw(st.sampled_from([(AXIS,), (SET,), (EQUAL,), (*ONE_HOT, KERNEL)]))
+    aggregates = (Aggregate.SUM, Aggregate.MEAN)
+    forest = draw(forests(kinds=kinds, max_leaves=max_leaves, aggregates=aggregates, linear=False))
+    X = draw(rows(forest, max_rows=4))
+    seed = draw(st.integers(0, 2**32 - 1))
+    return covered(forest, np.random.default_rng(seed)), X
+
+
+def dense(forest: Forest, values: Array) -> Array:
+    """Return values with an axis of outputs, of one output too."""
+    return values[..., None] if forest.n_outputs == 1 else values
+
+
+def size(forest: Forest) -> float:
+    """Return the size of the numbers that are added."""
+    base = np.abs(forest.output.base_score).max()
+    return float(1 + base + np.abs(forest.leaves.v).max() * forest.n_trees * 4)
+
+
+@given(explained())
+@examples(60)
+def test_values_by_cover_are_the_sums_over_all_subsets(drawn):
+    forest, X = drawn
+    explainer = explain(forest)
+    found = dense(forest, explainer.values(X))
+    for x, values in zip(X.astype(forest.dtype), found, strict=True):
+        game = subsets.path_game(forest, x)
+        wanted = subsets.shapley_values(game, forest.n_features)
+        np.testing.assert_allclose(values, wanted, rtol=0, atol=FLOAT64 * size(forest))
+        np.testing.assert_allclose(
+            np.atleast_1d(explainer.base_value),
+            game(frozenset()),
+            rtol=0,
+            atol=FLOAT64 * size(forest),
+        )
+
+
+@given(explained(max_leaves=70))
+@examples(60)
+def test_base_and_values_sum_to_the_contributions_of_the_exit_leaves(drawn):
+    forest, X = drawn
+    explainer = explain(forest)
+    found = dense(forest, explainer.values(X))
+    wanted = contribution_sums(forest, reference.exit_leaves(forest, X))
+    gap = np.abs(explainer.base_value + found.sum(axis=1) - wanted)
+    assert np.all(gap <= 1e-12 * (np.abs(explainer.base_value) + np.abs(found).sum(axis=1)))
+
+
+@given(explained(max_leaves=70), st.booleans())
+@examples(60)
+def test_bytes_give_the_outcomes_of_all_kinds_of_tests(drawn, binned):
+    forest, X = drawn
+    outcomes = OutcomeBytes(forest, binned=binned)
+    found = outcomes.fill(X)[outcomes.bin_column, : len(X)] >= outcomes.least[:, None]
+    wanted = reference.hard_tests(forest, reference.columns(forest, X))
+    np.testing.assert_array_equal(found.T, wanted)
+
+
+def test_paths_of_many_features_are_exact_to_rounding():
+    # A chain of 40 features, one each, whose shares lie between 1e-6 and 1: where the row goes
+    # along all edges, each value is that of the fractions below, in exact arithmetic.
+    n, rng = 40, np.random.default_rng(0)
+    share = 10 ** rng.uniform(-6, 0, n)
+    S, b, B = np.eye(n), np.zeros(n), 1 - np.eye(n + 1, n)
+    v = np.zeros(n + 1)
+    v[-1] = 1.0
+    forest = Forest.from_matrices(S, b, B, v)
+    reached = np.concatenate([[1.0], np.cumprod(share)])
+    leaf_cover = np.append(reached[:-1] * (1 - share), reached[-1])
+    source = Source("test", "1", node_cover=reached[:-1], leaf_cover=leaf_cover)
+    explainer = explain(replace(forest, source=source))
+    found = explainer.values(np.ones((1, n)))[0]
+    wanted = chain_values(share)
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-14)
+
+
+def chain_values(share: Array) -> Array:
+    """Return the values of a leaf of 1 whose edges a row all goes along, by counts of subsets."""
+    z, n = [Fraction(float(one)) for one in share], share.size
+    values = []
+    for j in range(n):
+        of_size = [Fraction(1)]  # sums of products of z over the unknown, by the number of known
+        for i in range(n):
+            if i != j:
+                grown = [Fraction(0)] * (len(of_size) + 1)
+                for known, total in enumerate(of_size):
+                    grown[known] += total * z[i]
+                    grown[known + 1] += total
+                of_size = grown
+        mean = sum(total / comb(n - 1, known) for known, total in enumerate(of_size)) / n
+        values.append(float((1 - z[j]) * mean))
+    return np.array(values)
+
+
+def test_blocks_threads_and_streams_give_the_same():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(3 * ROOM + 17, 2))
+    stump = Forest.from_matrices([[1, 0], [0, 1]], [0.5, 0], [[0, 1], [1, 0], [1, 1]], [1, 2, 4])
+    forest = with_cover(stump, X)
+    wanted = np.concatenate([explain(forest).values(x[None]) for x in X])
+    done: list[float] = []
+    found = explain(forest, n_jobs=2).values(X, progress=done.append)
+    np.testing.assert_array_equal(found, wanted)
+    assert done == sorted(done)
+    assert done[-1] == 1
+    streamed = explain(forest).values(iter([X[:5], X[5:]]))
+    np.testing.assert_array_equal(streamed, wanted)
+
+
+def test_forests_without_nodes_and_without_rows_are_explained():
+    leaf = Forest.from_matrices(np.zeros((0, 3)), np.zeros(0), np.zeros((1, 0)), [7.0])
+    explainer = explain(covered(leaf, np.random.default_rng(0)))
+    assert explainer.base_value == 7
+    np.testing.assert_array_equal(explainer.values(np.ones((2, 3))), np.zeros((2, 3)))
+    assert explainer.values(np.ones((0, 3))).shape == (0, 3)
+
+
+STUMP = Forest.from_matrices([[1.0, 0.0]], [0.5], [[0], [1]], [1, 2])
+KERNEL_STUMP = replace(
+    STUMP,
+    tests=replace(STUMP.tests, kind=np.array([Kind.KERNEL], np.uint8)),
+    kernel=(box(1.0), None),
+)
+LINEAR = LinearTerms(np.array([0, 1, 1]), np.zeros(1, np.int32), np.ones((1, 1)), np.ones((2, 1)))
+REFUSED = {
+    "oblique nodes and polytopes": Forest.from_matrices([[1.0, 1]], [0.5], [[0], [1]], [1, 2]),
+    "feature maps": replace(STUMP, feature_map=Identity(2)),
+    "prediction kernels": KERNEL_STUMP,
+    "linear leaves": replace(STUMP, leaves=replace(STUMP.leaves, linear=LINEAR)),
+    "minima, maxima and weighted medians over trees": replace(
+        STUMP, output=replace(STUMP.output, aggregate=Aggregate.MIN)
+    ),
+    "infinite or NaN leaves": replace(STUMP, leaves=Leaves(np.array([[1.0], [np.inf]]))),
+}
+
+
+@pytest.mark.parametrize("part", [one.part for one in UNSUPPORTED])
+def test_each_refusal_names_its_part(part):
+    with pytest.raises(UnsupportedModelError, match=f"no {part} to be explained"):
+        explain(covered(REFUSED[part], np.random.default_rng(0)))
+
+
+def test_a_forest_without_covers_is_told_how_to_count_them():
+    with pytest.raises(InputError, match=r"without it: count it by `bitvec.*with_cover"):
+        explain(STUMP)
+    negative = Source("test", "1", node_cover=np.array([1.0]), leaf_cover=np.array([-1.0, 2]))
+    with pytest.raises(InputError, match=r"`source.leaf_cover` must be finite and not negative"):
+        explain(replace(STUMP, source=negative))
