@@ -83,11 +83,13 @@ def margin_tests(
 ) -> NodeTests:
     """Return tests of sum r · activation(S x − offset) > b; one row of S for each by default."""
     n_nodes, n_rows = b.size, S.n_rows
+    empty = np.flatnonzero(np.diff(S.ptr) == 0)
     tests = NodeTests(
         node_ptr=np.arange(n_nodes + 1, dtype=np.int64) if node_ptr is None else node_ptr,
-        row_ptr=S.ptr,
-        column=S.column,
-        weight=S.weight,
+        # An empty row gets an entry x_0 · 0 for now.
+        row_ptr=S.ptr + np.searchsorted(empty, np.arange(n_rows + 1)),
+        column=np.insert(S.column, S.ptr[empty], 0),
+        weight=np.insert(S.weight, S.ptr[empty], 0),
         offset=np.zeros(n_rows, b.dtype) if offset is None else offset,
         activation=np.full(n_rows, activation, np.uint8),
         r=np.ones(n_rows, b.dtype) if r is None else r,
@@ -101,20 +103,20 @@ def margin_tests(
         set_ptr=np.zeros(n_nodes + 1, np.int64),
         set_words=np.zeros(0, np.uint32),
     )
-    return tests if np.all(np.diff(S.ptr)) else _with_entries(tests, S.n_columns)
+    return _without_reading(tests, empty, S.n_columns) if empty.size else tests
 
 
-def _with_entries(tests: NodeTests, n_columns: int) -> NodeTests:
-    """Give every row an entry, as engines expect, without a change for any x.
+def _without_reading(tests: NodeTests, empty: Int64[Array, " n"], n_columns: int) -> NodeTests:
+    """Let the entries of rows that are empty change nothing for any x.
 
     A node that reads nothing turns into x_0 > inf or x_0 >= -inf, and NaN goes the same way. Beside
     rows that do read, a row that reads nothing gets [x_c == 0] · 0 for a column c of theirs, whose
     NaN is the node's anyway.
     """
-    n_entries = np.diff(tests.row_ptr)
+    row_reads = np.full(tests.n_rows, True)
+    row_reads[empty] = False
     row_node = np.repeat(np.arange(tests.n_nodes), np.diff(tests.node_ptr))
-    first_entry = tests.row_ptr[tests.node_ptr[:-1]]
-    reads = tests.row_ptr[tests.node_ptr[1:]] > first_entry
+    reads = np.logical_or.reduceat(row_reads, tests.node_ptr[:-1])
     constant = np.flatnonzero(~reads)
     z, _ = margins(
         tests, np.zeros((1, n_columns), tests.dtype), np.zeros(constant.size, np.int64), constant
@@ -124,23 +126,23 @@ def _with_entries(tests: NodeTests, n_columns: int) -> NodeTests:
     kept = reads[row_node]
     kept[tests.node_ptr[constant]] = True
     of_constant = ~reads[row_node[kept]]
-    empty = np.flatnonzero(n_entries[kept] == 0)
-    nodes = row_node[kept][empty]
-    row_ptr = np.concatenate([[0], np.cumsum(n_entries[kept])])
-    any_column = np.append(tests.column, np.int32(0))[first_entry[nodes]]
-    indicator = np.full(tests.column.size, -1, np.int32)
-    at = row_ptr[empty]
+    entry_row = np.repeat(np.arange(tests.n_rows), np.diff(tests.row_ptr))
+    read = np.flatnonzero(row_reads[entry_row])
+    node = row_node[entry_row]
+    first_column = np.append(tests.column[read], np.int32(0))[np.searchsorted(node[read], node)]
+    fills, of_reading = ~row_reads[entry_row], reads[node]
+    kept_entry = kept[entry_row]
     b, relation, missing_right = tests.b.copy(), tests.relation.copy(), tests.missing_right.copy()
     b[constant] = np.where(right, -np.inf, np.inf)
     relation[constant] = np.where(right, Relation.GREATER_EQUAL, Relation.GREATER)
     missing_right[constant] = right
-    indicator = np.insert(indicator, at, np.where(reads[nodes], 0, -1))
+    indicator = np.where(fills & of_reading, 0, -1)[kept_entry].astype(np.int32)
     return replace(
         tests,
         node_ptr=np.searchsorted(row_node[kept], np.arange(tests.n_nodes + 1)).astype(np.int64),
-        row_ptr=row_ptr + np.searchsorted(empty, np.arange(row_ptr.size)),
-        column=np.insert(tests.column, at, np.where(reads[nodes], any_column, 0)),
-        weight=np.insert(tests.weight, at, np.where(reads[nodes], 0, 1)),
+        row_ptr=np.append(0, np.cumsum(np.diff(tests.row_ptr)[kept])),
+        column=np.where(fills & of_reading, first_column, tests.column)[kept_entry],
+        weight=np.where(of_reading, tests.weight, tests.dtype.type(1))[kept_entry],
         offset=np.where(of_constant, 0, tests.offset[kept]).astype(b.dtype),
         activation=np.where(of_constant, Activation.IDENTITY, tests.activation[kept]).astype(
             np.uint8
