@@ -32,6 +32,8 @@ def shares(forest: Forest) -> Float64[Array, "n_nodes 2"]:
     InputError
         If the forest has no cover, or one that is negative, infinite or NaN.
     """
+    if not forest.n_nodes:
+        return np.zeros((0, 2))
     source = forest.source
     if source is None or source.leaf_cover is None or source.node_cover is None:
         raise InputError(
