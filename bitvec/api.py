@@ -373,14 +373,8 @@ def to_torch(
     >>> to_torch(stump, sharp, tree_chunk=1).memberships([[0.7, 9.0]]).tolist()
     [[0.6, 0.4]]
     """
-    soft = {
-        "trainable": trainable,
-        "gamma": gamma,
-        "dtype": dtype,
-        "leaves": leaves,
-        "routing": routing,
-        "tree_chunk": tree_chunk,
-    }
+    soft = {"trainable": trainable, "gamma": gamma, "dtype": dtype, "leaves": leaves}
+    soft |= {"routing": routing, "tree_chunk": tree_chunk}
     given = {name: value for name, value in soft.items() if value is not None}
     if relaxation is None:
         require_forest(forest)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from jaxtyping import Bool, Float, Int64
@@ -95,7 +95,8 @@ class DecisionMachine:
         )
         put = object.__setattr__
         put(self, "leaf_ptr", leaf_ptr)
-        put(self, "frame", _frame(self))
+        around = self.leaves, self.output, self.inputs, self.source, self.feature_map
+        put(self, "frame", Forest(self.tests, chains(leaf_ptr), *around))
         put(self, "B", read_only("B", self.B, dtype, (int(block_ptr(leaf_ptr)[-1]),)))
         put(self, "c", read_only("c", self.c, dtype, (int(leaf_ptr[-1]),)))
         require(np.all(np.isfinite(self.B)), "`B` must be finite.")
@@ -132,12 +133,8 @@ class DecisionMachine:
         """Return B, (n_leaves, n_nodes), and c, (n_leaves,), of one tree."""
         if not 0 <= tree < self.n_trees:
             raise IndexError(f"tree must be below {self.n_trees}, got {tree}.")
-        first, last = int(self.leaf_ptr[tree]), int(self.leaf_ptr[tree + 1])
-        start = int(block_ptr(self.leaf_ptr)[tree])
-        n_leaves = last - first
-        size = n_leaves * (n_leaves - 1)
-        block = self.B[start : start + size].reshape(n_leaves, n_leaves - 1)
-        return block, self.c[first:last]
+        ends, start = self.leaf_ptr[tree : tree + 2], block_ptr(self.leaf_ptr)[tree]
+        return next(_blocks(self.B[start:], self.c[ends[0] :], ends - ends[0]))
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> DecisionMachine:
@@ -213,18 +210,6 @@ def chains(leaf_ptr: Int64[Array, " n_trees_plus_1"]) -> Bitvectors:
     return Bitvectors(lo.astype(np.int32), (lo + 1).astype(np.int32), hi.astype(np.int32), leaf_ptr)
 
 
-def _frame(machine: DecisionMachine) -> Forest:
-    return Forest(
-        tests=machine.tests,
-        bitvectors=chains(machine.leaf_ptr),
-        leaves=machine.leaves,
-        output=machine.output,
-        inputs=machine.inputs,
-        source=machine.source,
-        feature_map=machine.feature_map,
-    )
-
-
 def _blocks(B: Array, c: Array, leaf_ptr: Array) -> Iterator[tuple[Array, Array]]:
     start = block_ptr(leaf_ptr)
     for tree in range(leaf_ptr.size - 1):
@@ -260,9 +245,6 @@ def on_grid(
     return B, c
 
 
-# The answers, literally.
-
-
 def scores(
     machine: DecisionMachine, h: Bool[Array, "batch n_nodes"]
 ) -> Float[Array, "batch n_leaves"]:
@@ -296,17 +278,6 @@ def raw(machine: DecisionMachine, X: Array) -> Float[Array, "batch n_outputs"]:
     return reference.accumulate(machine.frame, X, exit_leaves(machine, X))
 
 
-# From a forest, and back while B is still a tree's.
-
-
-def _bitvector(B: Bitvectors) -> tuple[Array, Array]:
-    return matrices.dense(B), np.zeros(B.n_leaves)
-
-
-def _sign(B: Bitvectors) -> tuple[Array, Array]:
-    return 2 * matrices.dense(B) - 1, np.zeros(B.n_leaves)
-
-
 def _ternary(B: Bitvectors) -> tuple[Array, Array]:
     D = matrices.ternary(B)
     return 2 * D, D.sum(axis=1, dtype=np.int64) + tree_paths.leaf_depth(B)
@@ -314,10 +285,10 @@ def _ternary(B: Bitvectors) -> tuple[Array, Array]:
 
 ENCODINGS: dict[str, Callable[[Bitvectors], tuple[Array, Array]]] = {
     "ternary": _ternary,
-    "bitvector": _bitvector,
-    "sign": _sign,
+    "bitvector": lambda B: (matrices.dense(B), np.zeros(B.n_leaves)),
+    "sign": lambda B: (2 * matrices.dense(B) - 1, np.zeros(B.n_leaves)),
 }
-"""How a tree is written as B and c: the decision vectors of Eq. (8), B = 2D, c = D · 1 + depth,
+"""Encodings of a tree as B and c: the decision vectors of Eq. (8), B = 2D, c = D · 1 + depth,
 with D(2h − 1) − depth as the score, whose maximum 0 is unique; the bitvectors themselves; and the
 sign rule of Eq. (7), ones for ones and −1 for zeros. The last two tie, and the first maximum is the
 exit leaf."""
@@ -394,8 +365,8 @@ def to_forest(machine: DecisionMachine) -> Forest:
         If B has moved away from them: no tree is then known that exits in the same leaves.
     """
     parts = []
-    for tree in range(machine.n_trees):
-        found = _tree(*machine.block(tree))
+    for tree, block in enumerate(_blocks(machine.B, machine.c, machine.leaf_ptr)):
+        found = _tree(*block)
         if found is None:
             raise UnsupportedModelError(
                 "a machine can be read as a forest only while B and c are an encoding of its "
@@ -408,15 +379,7 @@ def to_forest(machine: DecisionMachine) -> Forest:
         np.concatenate([none, *(getattr(part, name) for part in parts)])
         for name in ("lo", "mid", "hi")
     )
-    return Forest(
-        tests=machine.tests,
-        bitvectors=Bitvectors(lo, mid, hi, machine.leaf_ptr),
-        leaves=machine.leaves,
-        output=machine.output,
-        inputs=machine.inputs,
-        source=machine.source,
-        feature_map=machine.feature_map,
-    )
+    return replace(machine.frame, bitvectors=Bitvectors(lo, mid, hi, machine.leaf_ptr))
 
 
 def _tree(block: Array, c: Array) -> Bitvectors | None:

@@ -46,39 +46,7 @@ def compile(
     device: str | None = None,
     warm: bool = False,
 ) -> Predictor:
-    """Make a forest ready to predict.
-
-    Parameters
-    ----------
-    forest : Forest
-    engine : {"auto", "numba", "torch", "reference"}
-        "auto" is torch where a device is named, else numba; where numba has no wheel, torch or the
-        reference, which are many times slower, as one warning says.
-    kernel : str, optional
-        The kernel of the engine numba, or the form of the engine torch, by name; the engine chooses
-        by the forest if not given, and `info` says which and why.
-    n_jobs : int, optional
-        Threads: None or -1 for all cores, -2 for all but one. Small batches use one thread.
-    device : str, optional
-        Where torch runs, for example "cuda".
-    warm : bool
-        Whether to compile now what would otherwise be compiled by the first prediction; later runs
-        load it from numba's cache.
-
-    Raises
-    ------
-    InputError
-        If the engine is unknown or has no use for an option.
-    MissingLibraryError
-        If the engine's library is not installed.
-
-    Examples
-    --------
-    >>> from bitvec.core.forest import Forest
-    >>> stump = Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
-    >>> compile(stump).predict([[0.0, 9.0], [1.0, 9.0]]).tolist()
-    [10.0, 20.0]
-    """
+    """Make a forest ready to predict; `bitvec.compile` says what the options do."""
     require_forest(forest)
     chosen, why = create(engine, forest, kernel=kernel, n_jobs=n_jobs, device=device)
     predictor = Predictor(forest, chosen, why=why)
