@@ -174,7 +174,7 @@ def _oblique(folder: Path, n_trees: int, depth: int, n_features: int) -> Trained
     from bitvec.core.forest import Forest
     from bitvec.core.inputs import Inputs
     from bitvec.core.leaves import Leaves
-    from bitvec.core.node_tests import NodeTests
+    from bitvec.core.node_tests import from_rows
     from bitvec.core.output import Aggregate, Output
     from bitvec.core.structure import from_children
 
@@ -189,26 +189,13 @@ def _oblique(folder: Path, n_trees: int, depth: int, n_features: int) -> Trained
         leaf = below - per_tree + tree * (per_tree + 1)
         return np.where(below < per_tree, below + tree * per_tree, ~leaf).ravel()
 
-    ramp = np.arange(n + 1, dtype=np.int64)
     weight = rng.normal(size=(n, n_features)).astype(np.float32)
     weight /= np.linalg.norm(weight, axis=1, keepdims=True)
-    tests = NodeTests(
-        node_ptr=ramp,
-        row_ptr=ramp * n_features,
-        column=np.tile(np.arange(n_features, dtype=np.int32), n),
-        weight=weight.ravel(),
-        offset=np.zeros(n, np.float32),
-        activation=np.zeros(n, np.uint8),
-        r=np.ones(n, np.float32),
-        b=(0.3 * rng.normal(size=n)).astype(np.float32),
-        kind=np.zeros(n, np.uint8),
-        relation=np.zeros(n, np.uint8),
-        missing_rule=np.zeros(n, np.uint8),
-        code_rule=np.zeros(n, np.uint8),
-        missing_right=np.zeros(n, np.bool_),
-        other_right=np.zeros(n, np.bool_),
-        set_ptr=np.zeros(n + 1, np.int64),
-        set_words=np.zeros(0, np.uint32),
+    tests = from_rows(
+        np.arange(n + 1) * n_features,
+        np.tile(np.arange(n_features), n),
+        weight.ravel(),
+        (0.3 * rng.normal(size=n)).astype(np.float32),
     )
     forest = Forest(
         tests,

@@ -16,7 +16,7 @@ from bitvec.core.features import FeatureMap
 from bitvec.core.inputs import Inputs
 from bitvec.core.kernels import FeatureKernel
 from bitvec.core.leaves import Leaves
-from bitvec.core.node_tests import Activation, Kind, NodeTests, Relation
+from bitvec.core.node_tests import Kind, NodeTests, Relation, from_rows
 from bitvec.core.output import Output
 from bitvec.core.source import Source
 from bitvec.core.structure import Bitvectors
@@ -174,29 +174,11 @@ class Forest:
         require(S.ndim == 2, f"S must have two axes (nodes, features), got shape {S.shape}.")
         require(b.shape == S.shape[:1], f"b must have one value per row of S, got shape {b.shape}.")
         v = v.reshape(v.shape[0], -1)
-        node, column = np.nonzero(S)
-        for empty in np.flatnonzero(~S.any(axis=1)):  # a zero row still needs an entry to be a row
-            at = int(np.searchsorted(node, empty))
-            node, column = np.insert(node, at, empty), np.insert(column, at, 0)
-        n = S.shape[0]
-        tests = NodeTests(
-            node_ptr=np.arange(n + 1, dtype=np.int64),
-            row_ptr=np.searchsorted(node, np.arange(n + 1)).astype(np.int64),
-            column=column.astype(np.int32),
-            weight=S[node, column],
-            offset=np.zeros(n),
-            activation=np.full(n, Activation.IDENTITY, np.uint8),
-            r=np.ones(n),
-            b=b,
-            kind=np.full(n, Kind.MARGIN, np.uint8),
-            relation=np.full(n, relation, np.uint8),
-            missing_rule=np.zeros(n, np.uint8),
-            code_rule=np.zeros(n, np.uint8),
-            missing_right=np.zeros(n, bool),
-            other_right=np.zeros(n, bool),
-            set_ptr=np.zeros(n + 1, np.int64),
-            set_words=np.zeros(0, np.uint32),
-        )
+        reads = S != 0
+        reads[~reads.any(axis=1), :1] = True  # a zero row still needs an entry to be a row
+        node, column = np.nonzero(reads)
+        row_ptr = np.searchsorted(node, np.arange(len(S) + 1))
+        tests = from_rows(row_ptr, column, S[node, column], b, relation=relation)
         return Forest(
             tests=tests,
             bitvectors=matrices.from_dense(np.asarray(B)),

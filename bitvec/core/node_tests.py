@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int32, Int64, UInt8, UInt32
@@ -32,7 +33,7 @@ from bitvec.core.arrays import (
 
 
 class Kind(IntEnum):
-    """What a node tests."""
+    """Kinds of tests."""
 
     MARGIN = 0
     """z > b or z >= b, with z = sum over the node's rows of r · activation(S x − offset)."""
@@ -45,14 +46,14 @@ class Kind(IntEnum):
 
 
 class Relation(IntEnum):
-    """How z compares with b when the row goes right."""
+    """Comparisons of z with b that send a row right."""
 
     GREATER = 0
     GREATER_EQUAL = 1
 
 
 class MissingRule(IntEnum):
-    """Which values count as missing."""
+    """Rules by which values count as missing."""
 
     NAN = 0
     NAN_OR_ZERO = 1
@@ -66,7 +67,7 @@ ZERO_THRESHOLD = float(np.float32(1e-35))
 
 
 class CodeRule(IntEnum):
-    """How a set node reads a category code from a value."""
+    """Readings of a category code from a value, at a set node."""
 
     EXACT = 0
     """The value must be a whole number; anything else is outside the set's range."""
@@ -77,7 +78,7 @@ class CodeRule(IntEnum):
 
 
 class Activation(IntEnum):
-    """What is applied to a row's value before the rows of a node are summed."""
+    """Functions of a row's value, applied before the rows of a node are summed."""
 
     IDENTITY = 0
     SOFTPLUS = 1
@@ -219,7 +220,7 @@ class NodeTests:
 
     @property
     def is_one_hot(self) -> Bool[Array, " n_nodes"]:
-        """Whether a node's z is one column of X itself (axis-aligned)."""
+        """True at a node whose z is one column of X itself (axis-aligned)."""
         one_row = np.diff(self.node_ptr) == 1
         row = self.node_ptr[:-1][one_row]
         entry = self.row_ptr[row]
@@ -276,10 +277,16 @@ class NodeTests:
         return NodeTests(**taken)
 
 
-def axis_aligned(
-    feature: ArrayLike,
+def from_rows(
+    row_ptr: ArrayLike,
+    column: ArrayLike,
+    weight: ArrayLike,
     b: ArrayLike,
     *,
+    node_ptr: ArrayLike | None = None,
+    offset: float | Array = 0.0,
+    activation: Activation | Array = Activation.IDENTITY,
+    r: float | Array = 1.0,
     relation: Relation | Array = Relation.GREATER,
     missing_right: bool | Array = False,
     missing_rule: MissingRule | Array = MissingRule.NAN,
@@ -288,8 +295,54 @@ def axis_aligned(
     other_right: bool | Array = False,
     set_ptr: Array | None = None,
     set_words: Array | None = None,
+    substitute: Array | None = None,
+    indicator: Array | None = None,
 ) -> NodeTests:
-    """Build tests that each read one column; a scalar rule holds for all nodes.
+    """Build tests from the rows of S, one for each node by default; a scalar holds for all.
+
+    Parameters
+    ----------
+    row_ptr, column, weight, node_ptr
+        As in `NodeTests`, in any dtype.
+    b : float32 or float64, (n_nodes,)
+        Its dtype is the dtype of comparison.
+
+    Examples
+    --------
+    >>> tests = from_rows([0, 2], [0, 1], [0.5, 2.0], np.array([1.0]))
+    >>> tests.n_nodes, tests.n_rows, tests.feature.tolist()
+    (1, 1, [-1])
+    """
+    b, rows = np.asarray(b), np.asarray(row_ptr, np.int64)
+    n, n_rows = b.size, rows.size - 1
+
+    def spread(value: float | Array, dtype: type | np.dtype, size: int = n) -> Array:
+        return np.ascontiguousarray(np.broadcast_to(np.asarray(value).astype(dtype), (size,)))
+
+    return NodeTests(
+        node_ptr=np.arange(n + 1) if node_ptr is None else np.asarray(node_ptr, np.int64),
+        row_ptr=rows,
+        column=np.asarray(column).astype(np.int32),
+        weight=np.asarray(weight).astype(b.dtype),
+        offset=spread(offset, b.dtype, n_rows),
+        activation=spread(activation, np.uint8, n_rows),
+        r=spread(r, b.dtype, n_rows),
+        b=b,
+        kind=spread(kind, np.uint8),
+        relation=spread(relation, np.uint8),
+        missing_rule=spread(missing_rule, np.uint8),
+        code_rule=spread(code_rule, np.uint8),
+        missing_right=spread(missing_right, np.bool_),
+        other_right=spread(other_right, np.bool_),
+        set_ptr=np.zeros(n + 1, np.int64) if set_ptr is None else set_ptr,
+        set_words=np.zeros(0, np.uint32) if set_words is None else set_words,
+        substitute=substitute,
+        indicator=indicator,
+    )
+
+
+def axis_aligned(feature: ArrayLike, b: ArrayLike, **rules: Any) -> NodeTests:
+    """Build tests that each read one column, with the rules that `from_rows` takes.
 
     Parameters
     ----------
@@ -303,32 +356,8 @@ def axis_aligned(
     >>> tests.feature.tolist(), tests.dtype
     ([2, 0], dtype('float32'))
     """
-    b = np.asarray(b)
-    n = b.size
-    each = np.arange(n + 1, dtype=np.int64)
-    one = np.ones(n, b.dtype)
-
-    def spread(value: int | Array, dtype: type) -> Array:
-        return np.ascontiguousarray(np.broadcast_to(np.asarray(value).astype(dtype), (n,)))
-
-    return NodeTests(
-        node_ptr=each,
-        row_ptr=each,
-        column=np.asarray(feature).astype(np.int32),
-        weight=one,
-        offset=np.zeros(n, b.dtype),
-        activation=np.zeros(n, np.uint8),
-        r=one,
-        b=b,
-        kind=spread(kind, np.uint8),
-        relation=spread(relation, np.uint8),
-        missing_rule=spread(missing_rule, np.uint8),
-        code_rule=spread(code_rule, np.uint8),
-        missing_right=spread(missing_right, np.bool_),
-        other_right=spread(other_right, np.bool_),
-        set_ptr=np.zeros(n + 1, np.int64) if set_ptr is None else set_ptr,
-        set_words=np.zeros(0, np.uint32) if set_words is None else set_words,
-    )
+    n = np.size(b)
+    return from_rows(np.arange(n + 1), feature, np.ones(n), b, **rules)
 
 
 def set_bits(codes: list[Array]) -> tuple[Int64[Array, " n_plus_1"], UInt32[Array, " n_words"]]:

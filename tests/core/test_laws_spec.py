@@ -12,7 +12,7 @@ from bitvec.core import reference
 from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
 from bitvec.core.leaves import Leaves
-from bitvec.core.node_tests import Activation, Kind, NodeTests
+from bitvec.core.node_tests import Activation, from_rows
 from bitvec.core.output import Output, PostTransform
 from bitvec.core.structure import from_children
 from bitvec.core.transforms import predictions
@@ -23,23 +23,15 @@ SEEDS = st.integers(0, 2**32 - 1)
 def polytope_stump(beta: np.ndarray, r: np.ndarray, q: float) -> Forest:
     """One node of a convex polytope tree; the last column of `beta` is the bias."""
     n_facets, n_features = beta.shape[0], beta.shape[1] - 1
-    tests = NodeTests(
-        node_ptr=np.array([0, n_facets], np.int64),
-        row_ptr=np.arange(0, n_facets * n_features + 1, n_features, dtype=np.int64),
-        column=np.tile(np.arange(n_features, dtype=np.int32), n_facets),
-        weight=beta[:, :-1].ravel(),
+    tests = from_rows(
+        np.arange(0, n_facets * n_features + 1, n_features),
+        np.tile(np.arange(n_features), n_facets),
+        beta[:, :-1].ravel(),
+        np.array([-np.log1p(-q)]),
+        node_ptr=[0, n_facets],
         offset=-beta[:, -1],
-        activation=np.full(n_facets, Activation.SOFTPLUS, np.uint8),
+        activation=Activation.SOFTPLUS,
         r=r,
-        b=np.array([-np.log1p(-q)]),
-        kind=np.array([Kind.MARGIN], np.uint8),
-        relation=np.zeros(1, np.uint8),
-        missing_rule=np.zeros(1, np.uint8),
-        code_rule=np.zeros(1, np.uint8),
-        missing_right=np.zeros(1, bool),
-        other_right=np.zeros(1, bool),
-        set_ptr=np.zeros(2, np.int64),
-        set_words=np.zeros(0, np.uint32),
     )
     return Forest(
         tests=tests,

@@ -9,7 +9,7 @@ from bitvec.converters.ydf.conditions import Conditions, ConditionType
 from bitvec.converters.ydf.data_spec import Columns, ColumnType
 from bitvec.converters.ydf.engines import Missing
 from bitvec.core.arrays import Array, ranges
-from bitvec.core.node_tests import WORD_BITS, CodeRule, Kind, NodeTests, Relation
+from bitvec.core.node_tests import WORD_BITS, Kind, NodeTests, Relation, from_rows
 
 
 def node_tests(
@@ -36,20 +36,13 @@ def node_tests(
     is_set = conditions.is_set[node] | ((test == ConditionType.NA) & named)
     set_ptr, set_words, other_right = _sets(conditions, columns, missing, node, is_set, named)
     absent = (test == ConditionType.NA) & ~is_set
-    n = node.size
-    return NodeTests(
-        node_ptr=np.arange(n + 1, dtype=np.int64),
-        row_ptr=row_ptr,
-        column=place[read],
-        weight=weight,
-        offset=np.zeros(n, np.float32),
-        activation=np.zeros(n, np.uint8),
-        r=np.ones(n, np.float32),
-        b=np.where(absent, np.float32(np.inf), conditions.threshold[node]),
-        kind=np.where(is_set, Kind.SET, Kind.MARGIN).astype(np.uint8),
-        relation=np.where(absent, Relation.GREATER, Relation.GREATER_EQUAL).astype(np.uint8),
-        missing_rule=np.zeros(n, np.uint8),
-        code_rule=np.full(n, CodeRule.EXACT, np.uint8),
+    return from_rows(
+        row_ptr,
+        place[read],
+        weight,
+        np.where(absent, np.float32(np.inf), conditions.threshold[node]),
+        kind=np.where(is_set, Kind.SET, Kind.MARGIN),
+        relation=np.where(absent, Relation.GREATER, Relation.GREATER_EQUAL),
         missing_right=missing.right[node],
         other_right=other_right,
         set_ptr=set_ptr,

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from bitvec.core.arrays import Array
-from bitvec.core.node_tests import WORD_BITS, CodeRule, Kind, NodeTests, Relation, set_bits
+from bitvec.core.node_tests import WORD_BITS, Kind, NodeTests, Relation, from_rows, set_bits
 from bitvec.core.output import PostTransform
 from bitvec.verify.source_trees import SourceTrees
 
@@ -132,21 +132,14 @@ class _Walk:
             weight += weights
             substitute += replacements
         set_ptr, set_words = set_bits(codes)
-        one_each = np.arange(n + 1)
         replaced = np.array(substitute, _F32)
-        return NodeTests(
-            node_ptr=one_each,
-            row_ptr=np.concatenate([[0], np.cumsum(count)]).astype(np.int64),
-            column=np.array(column, np.int32),
-            weight=np.array(weight, _F32),
-            offset=np.zeros(n, _F32),
-            activation=np.zeros(n, np.uint8),
-            r=np.ones(n, _F32),
-            b=b,
-            kind=np.where(is_set, Kind.SET, Kind.MARGIN).astype(np.uint8),
-            relation=relation.astype(np.uint8),
-            missing_rule=np.zeros(n, np.uint8),
-            code_rule=np.full(n, CodeRule.EXACT, np.uint8),
+        return from_rows(
+            np.concatenate([[0], np.cumsum(count)]),
+            column,
+            weight,
+            b,
+            kind=np.where(is_set, Kind.SET, Kind.MARGIN),
+            relation=relation,
             missing_right=missing_right,
             other_right=other_right,
             set_ptr=set_ptr,

@@ -14,7 +14,7 @@ from bitvec.core import reference, structure
 from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
 from bitvec.core.leaves import Leaves
-from bitvec.core.node_tests import Activation, NodeTests
+from bitvec.core.node_tests import Activation, from_rows
 from bitvec.core.output import Aggregate, Output
 from bitvec.runtime.predict.cpu import choice
 from bitvec.runtime.predict.cpu.bins import oblique_bins
@@ -86,23 +86,17 @@ def oblique(n_trees, depth, n_features, dtype, *, per_node=None, seed=0, exact=F
         return np.asarray(values).astype(dtype)
 
     soft = rows > 1
-    tests = NodeTests(
+    tests = from_rows(
+        np.arange(n_rows + 1) * size,
+        np.concatenate(column),
+        numbers(n_rows * size),
+        numbers(B.n_nodes),
         node_ptr=np.arange(B.n_nodes + 1) * rows,
-        row_ptr=np.arange(n_rows + 1) * size,
-        column=np.concatenate(column).astype(np.int32),
-        weight=numbers(n_rows * size),
-        offset=numbers(n_rows) if soft else np.zeros(n_rows, dtype),
-        activation=np.full(n_rows, Activation.SOFTPLUS if soft else Activation.IDENTITY, np.uint8),
-        r=abs(numbers(n_rows)) if soft else np.ones(n_rows, dtype),
-        b=numbers(B.n_nodes),
-        kind=np.zeros(B.n_nodes, np.uint8),
-        relation=rng.integers(0, 2, B.n_nodes).astype(np.uint8),
-        missing_rule=np.zeros(B.n_nodes, np.uint8),
-        code_rule=np.zeros(B.n_nodes, np.uint8),
+        offset=numbers(n_rows) if soft else 0.0,
+        activation=Activation.SOFTPLUS if soft else Activation.IDENTITY,
+        r=abs(numbers(n_rows)) if soft else 1.0,
+        relation=rng.integers(0, 2, B.n_nodes),
         missing_right=rng.random(B.n_nodes) < 0.5,
-        other_right=np.zeros(B.n_nodes, bool),
-        set_ptr=np.zeros(B.n_nodes + 1, np.int64),
-        set_words=np.zeros(0, np.uint32),
     )
     return Forest(
         tests=tests,
