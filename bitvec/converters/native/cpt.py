@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int64
 
 from bitvec.converters.native.children import checked_children
-from bitvec.converters.native.forest_arrays import forest_of, margin_tests, oracle_of_estimator
+from bitvec.converters.native.forest_arrays import forest_of, margin_tests
 from bitvec.converters.native.leaf_values import as_columns, pi_or_mean
 from bitvec.converters.native.native_tree import NativeTree
 from bitvec.converters.native.plain_arrays import finite, float_dtype, floats, integers
@@ -23,7 +23,6 @@ from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Activation
 from bitvec.core.softplus import softplus
 from bitvec.errors import InvalidForestError
-from bitvec.verify.oracle import Oracle
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -281,9 +280,4 @@ def convert_tree(tree: CPT) -> Forest:
         r=np.concatenate([tree.r[used], np.zeros(bare.size, tree.dtype)])[order],
         activation=Activation.SOFTPLUS,
     )
-    return forest_of([tree], tests, model="CPT")
-
-
-def oracle_of(tree: CPT) -> Oracle:
-    """Return what a converted tree is compared with: the tree's own walk."""
-    return oracle_of_estimator([tree], tree.raw, model="CPT")
+    return forest_of(tree, tests)

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int64
 
 from bitvec.converters.native.children import checked_children, root
-from bitvec.converters.native.forest_arrays import forest_of, margin_tests, oracle_of_estimator
+from bitvec.converters.native.forest_arrays import forest_of, margin_tests, trees_of
 from bitvec.converters.native.leaf_values import as_columns, pi_or_mean
 from bitvec.converters.native.mean_forest import MeanForest
 from bitvec.converters.native.native_tree import NativeTree, rows
@@ -19,8 +19,6 @@ from bitvec.core.arrays import Array, ArrayLike, require
 from bitvec.core.feature_maps import Concatenate, Identity
 from bitvec.core.features import FeatureMap
 from bitvec.core.forest import Forest
-from bitvec.core.output import Aggregate
-from bitvec.verify.oracle import Oracle
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -285,7 +283,13 @@ def _joined_map(
     return Concatenate(tuple(parts)), starts
 
 
-def _convert_trees(trees: Sequence[E2EDT], model: str, aggregate: Aggregate) -> Forest:
+def convert_trees(model: E2EDT | E2EDF) -> Forest:
+    """Convert End-to-End Decision Trees: S is θ and b is −bias.
+
+    z > −bias says z + bias > 0 for every sum that is not NaN: a difference of floats is 0 only
+    where they are equal.
+    """
+    trees = trees_of(model)
     phi, starts = _joined_map(trees)
     S = [sparse_rows("theta", tree.theta) for tree in trees]
     n_entries = np.concatenate([[0], *(np.diff(part.ptr) for part in S)])
@@ -300,31 +304,7 @@ def _convert_trees(trees: Sequence[E2EDT], model: str, aggregate: Aggregate) -> 
         trees[0].n_features if phi is None else phi.n_features,
     )
     tests = margin_tests(joined, -np.concatenate([tree.bias for tree in trees]))
-    forest = forest_of(trees, tests, model=model, feature_map=phi, aggregate=aggregate)
+    forest = forest_of(model, tests, feature_map=phi)
     assert forest.source is not None
     gammas = {"gamma": [tree.gamma for tree in trees]}
     return replace(forest, source=replace(forest.source, metadata=gammas))
-
-
-def convert_tree(tree: E2EDT) -> Forest:
-    """Convert an End-to-End Decision Tree: S is θ and b is −bias.
-
-    z > −bias says z + bias > 0 for every sum that is not NaN: a difference of floats is 0 only
-    where they are equal.
-    """
-    return _convert_trees([tree], "E2EDT", Aggregate.SUM)
-
-
-def convert_forest(forest: E2EDF) -> Forest:
-    """Convert a forest of End-to-End Decision Trees, whose answers it averages."""
-    return _convert_trees(forest.trees, "E2EDF", Aggregate.MEAN)
-
-
-def oracle_of(tree: E2EDT) -> Oracle:
-    """Return what a converted tree is compared with: the tree's own walk."""
-    return oracle_of_estimator([tree], tree.raw, model="E2EDT")
-
-
-def oracle_of_forest(forest: E2EDF) -> Oracle:
-    """Return what a converted forest is compared with: its trees' own walks."""
-    return oracle_of_estimator(forest.trees, forest.raw, model="E2EDF")

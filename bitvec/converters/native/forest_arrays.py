@@ -1,15 +1,17 @@
-"""The parts of native trees, joined into a Forest and into the Oracle that it is compared with."""
+"""The parts of native trees, joined into a Forest."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int64
 
 from bitvec.converters.native import children
-from bitvec.converters.native.native_tree import NativeTree, predictions
+from bitvec.converters.native.mean_forest import MeanForest
+from bitvec.converters.native.native_tree import NativeTree
 from bitvec.converters.native.sparse_rows import SparseRows
 from bitvec.core import structure
 from bitvec.core.arrays import Array
@@ -18,13 +20,12 @@ from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
 from bitvec.core.kernels import FeatureKernel
 from bitvec.core.leaves import Leaves, LinearTerms
-from bitvec.core.node_tests import Activation, Kind, NodeTests, Relation
+from bitvec.core.node_tests import Activation, NodeTests, Relation, from_rows
 from bitvec.core.output import Aggregate, Output
 from bitvec.core.reference import margins
 from bitvec.core.source import Source
 from bitvec.core.structure import Bitvectors, Reordering
 from bitvec.distribution import version
-from bitvec.verify.oracle import LeafValues, Oracle
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,33 +76,16 @@ def arrange(trees: Sequence[NativeTree]) -> Arranged:
 def margin_tests(
     S: SparseRows,
     b: Float[Array, " n_nodes"],
-    *,
-    node_ptr: Int64[Array, " n_nodes_plus_1"] | None = None,
-    offset: Float[Array, " n_rows"] | None = None,
-    r: Float[Array, " n_rows"] | None = None,
-    activation: Activation = Activation.IDENTITY,
+    **parts: Any,
 ) -> NodeTests:
-    """Return tests of sum r · activation(S x − offset) > b; one row of S for each by default."""
-    n_nodes, n_rows = b.size, S.n_rows
+    """Return tests of sum r · activation(S x − offset) > b; `from_rows` takes their parts."""
     empty = np.flatnonzero(np.diff(S.ptr) == 0)
-    tests = NodeTests(
-        node_ptr=np.arange(n_nodes + 1, dtype=np.int64) if node_ptr is None else node_ptr,
-        # An empty row gets an entry x_0 · 0 for now.
-        row_ptr=S.ptr + np.searchsorted(empty, np.arange(n_rows + 1)),
-        column=np.insert(S.column, S.ptr[empty], 0),
-        weight=np.insert(S.weight, S.ptr[empty], 0),
-        offset=np.zeros(n_rows, b.dtype) if offset is None else offset,
-        activation=np.full(n_rows, activation, np.uint8),
-        r=np.ones(n_rows, b.dtype) if r is None else r,
-        b=b,
-        kind=np.full(n_nodes, Kind.MARGIN, np.uint8),
-        relation=np.full(n_nodes, Relation.GREATER, np.uint8),
-        missing_rule=np.zeros(n_nodes, np.uint8),
-        code_rule=np.zeros(n_nodes, np.uint8),
-        missing_right=np.zeros(n_nodes, bool),
-        other_right=np.zeros(n_nodes, bool),
-        set_ptr=np.zeros(n_nodes + 1, np.int64),
-        set_words=np.zeros(0, np.uint32),
+    tests = from_rows(
+        S.ptr + np.searchsorted(empty, np.arange(S.n_rows + 1)),
+        np.insert(S.column, S.ptr[empty], 0),  # an empty row gets an entry x_0 · 0 for now
+        np.insert(S.weight, S.ptr[empty], 0),
+        b,
+        **parts,
     )
     return _without_reading(tests, empty, S.n_columns) if empty.size else tests
 
@@ -155,25 +139,23 @@ def _without_reading(tests: NodeTests, empty: Int64[Array, " n"], n_columns: int
     )
 
 
+def trees_of(model: NativeTree | MeanForest[Any]) -> Sequence[Any]:
+    """Return the trees of a forest, or the tree itself."""
+    return model.trees if isinstance(model, MeanForest) else (model,)
+
+
 def forest_of(
-    trees: Sequence[NativeTree],
+    model: NativeTree | MeanForest[Any],
     tests: NodeTests,
     *,
-    model: str,
-    values: Float[Array, "n_leaves n_outputs"] | None = None,
     linear: LinearTerms | None = None,
     feature_map: FeatureMap | None = None,
     kernel: tuple[FeatureKernel | None, ...] | None = None,
-    aggregate: Aggregate = Aggregate.SUM,
 ) -> Forest:
-    """Join native trees, whose tests stand one tree after the other, into a Forest.
-
-    `values` are the leaf vectors of all trees, if they are not the trees' own.
-    """
-    first = trees[0]
-    order = arrange(trees)
-    if values is None:
-        values = np.concatenate([tree.values for tree in trees])
+    """Join native trees, whose tests stand one tree after the other, into a Forest."""
+    trees, name = trees_of(model), type(model).__name__
+    first, order = trees[0], arrange(trees)
+    values = np.concatenate([tree.values for tree in trees])
     return Forest(
         tests=tests.take(order.node),
         bitvectors=order.bitvectors,
@@ -181,55 +163,11 @@ def forest_of(
         output=Output(
             first.n_outputs,
             values.dtype,
-            aggregate=aggregate,
+            aggregate=Aggregate.MEAN if isinstance(model, MeanForest) else Aggregate.SUM,
             classes=None if first.classes is None else (first.classes,),
         ),
         inputs=Inputs(first.n_features),
-        source=Source(
-            model.lower(),
-            version(),
-            model,
-            leaf_id=order.leaf_id,
-            node_id=order.node_id,
-        ),
+        source=Source(name.lower(), version(), name, leaf_id=order.leaf_id, node_id=order.node_id),
         feature_map=feature_map,
         kernel=kernel,
-    )
-
-
-def oracle_of_estimator(
-    trees: Sequence[NativeTree],
-    raw: Callable[[Array], Array],
-    *,
-    model: str,
-    values: Float[Array, "n_leaves n_outputs"] | None = None,
-) -> Oracle:
-    """Return the Oracle of native trees, which answer by their own walk."""
-    first = trees[0]
-    if values is None:
-        values = np.concatenate([tree.values for tree in trees])
-    n_leaves = np.array([tree.n_leaves for tree in trees])
-    tree_of_leaf = np.repeat(np.arange(len(trees)), n_leaves)
-    ids = np.arange(n_leaves.sum()) - np.repeat(np.cumsum(n_leaves) - n_leaves, n_leaves)
-    leaf_values = LeafValues(tree_of_leaf, ids, values)
-
-    def answer(X: Array) -> Array:
-        return raw(X)
-
-    def labels(X: Array) -> Array:
-        return predictions(raw(X), first.classes)
-
-    is_classifier = first.classes is not None
-    return Oracle(
-        name=model.lower(),
-        version=version(),
-        raw=answer,
-        leaf_ids=lambda X: np.stack([tree.decide(X) for tree in trees], axis=1),
-        ids="source",
-        predict=labels if is_classifier else answer,
-        scores=answer if is_classifier else None,
-        leaf_values=lambda: leaf_values,
-        n_trees=len(trees),
-        n_features=first.n_features,
-        n_outputs=first.n_outputs,
     )

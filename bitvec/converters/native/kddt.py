@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int64
 
 from bitvec.converters.native.children import checked_children, root
-from bitvec.converters.native.forest_arrays import forest_of, oracle_of_estimator
+from bitvec.converters.native.forest_arrays import forest_of, trees_of
 from bitvec.converters.native.leaf_values import as_columns, checked_classes, checked_vectors
 from bitvec.converters.native.mean_forest import MeanForest
 from bitvec.converters.native.native_tree import NativeTree
@@ -19,9 +19,7 @@ from bitvec.core.arrays import Array, ArrayLike, read_only, require, require_cod
 from bitvec.core.forest import Forest
 from bitvec.core.kernels import FeatureKernel
 from bitvec.core.node_tests import Kind, axis_aligned
-from bitvec.core.output import Aggregate
 from bitvec.errors import InvalidForestError
-from bitvec.verify.oracle import Oracle
 
 Kernels = tuple[FeatureKernel | None, ...]
 
@@ -359,33 +357,13 @@ def from_kddt_forest(trees: Sequence[KDDT]) -> KDDTForest:
     return KDDTForest(tuple(trees))
 
 
-def _convert_trees(trees: Sequence[KDDT], model: str, aggregate: Aggregate) -> Forest:
-    """Convert trees of one kernel: S is one-hot and b is τ."""
+def convert_trees(model: KDDT | KDDTForest) -> Forest:
+    """Convert Kernel Density Decision Trees, of one kernel: S is one-hot and b is τ."""
+    trees = trees_of(model)
     kernel = trees[0].kernel
-    kind = Kind.MARGIN if kernel is None else Kind.KERNEL
     tests = axis_aligned(
         np.concatenate([tree.j for tree in trees]),
         np.concatenate([tree.tau for tree in trees]),
-        kind=kind,
+        kind=Kind.MARGIN if kernel is None else Kind.KERNEL,
     )
-    return forest_of(trees, tests, model=model, kernel=kernel, aggregate=aggregate)
-
-
-def convert_tree(tree: KDDT) -> Forest:
-    """Convert a Kernel Density Decision Tree."""
-    return _convert_trees([tree], "KDDT", Aggregate.SUM)
-
-
-def convert_forest(forest: KDDTForest) -> Forest:
-    """Convert a forest of Kernel Density Decision Trees."""
-    return _convert_trees(forest.trees, "KDDTForest", Aggregate.MEAN)
-
-
-def oracle_of(tree: KDDT) -> Oracle:
-    """Return what a converted tree is compared with: the tree's own walk."""
-    return oracle_of_estimator([tree], tree.raw, model="KDDT")
-
-
-def oracle_of_forest(forest: KDDTForest) -> Oracle:
-    """Return what a converted forest is compared with: its trees' own walks."""
-    return oracle_of_estimator(forest.trees, forest.raw, model="KDDTForest")
+    return forest_of(model, tests, kernel=kernel)

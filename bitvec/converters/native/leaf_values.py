@@ -9,8 +9,8 @@ from bitvec.core.arrays import Array, ArrayLike, require
 from bitvec.errors import InvalidForestError
 
 SUM_TOLERANCE = 1e-4
-"""How far a leaf distribution may sum from 1: some are smoothed by 1e-5 per class, or normalised in
-float32."""
+"""Distance from 1 of the sum of a leaf distribution, at most: some are smoothed by 1e-5 per class,
+or normalised in float32."""
 
 
 def as_columns(name: str, value: ArrayLike, dtype: np.dtype | None = None) -> Array:

@@ -1,25 +1,18 @@
-"""Native trees' own traversal by their papers' rules, by a table of their classes."""
+"""Native trees' own traversal by their papers' rules."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
-from bitvec.converters.native import cpt, e2edt, fitted_estimators, kddt, tao
-from bitvec.converters.native.read import entry
+import numpy as np
+
+from bitvec.converters.native import fitted_estimators
+from bitvec.converters.native.forest_arrays import trees_of
+from bitvec.converters.native.read import require_native
 from bitvec.converters.native.walker import is_walked, source_trees
-from bitvec.verify.oracle import Oracle
-
-_ORACLES: Final[dict[type, Callable[[Any], Oracle]]] = {
-    cpt.CPT: cpt.oracle_of,
-    e2edt.E2EDT: e2edt.oracle_of,
-    e2edt.E2EDF: e2edt.oracle_of_forest,
-    kddt.KDDT: kddt.oracle_of,
-    kddt.KDDTForest: kddt.oracle_of_forest,
-    tao.TAO: tao.oracle_of,
-}
+from bitvec.distribution import version
+from bitvec.verify.oracle import LeafValues, Oracle
 
 
 def oracle_of(model: Any) -> Oracle:
@@ -34,5 +27,27 @@ def oracle_of(model: Any) -> Oracle:
     """
     if fitted_estimators.is_estimator(model):
         return fitted_estimators.oracle_of_estimator(model, oracle_of)
-    answering = entry(_ORACLES, model)(model)
-    return replace(answering, trees=partial(source_trees, model) if is_walked(model) else None)
+    require_native(model)
+    trees = trees_of(model)
+    first = trees[0]
+    n_leaves = np.array([tree.n_leaves for tree in trees])
+    ids = np.arange(n_leaves.sum()) - np.repeat(np.cumsum(n_leaves) - n_leaves, n_leaves)
+    leaf_values = LeafValues(
+        np.repeat(np.arange(len(trees)), n_leaves),
+        ids,
+        np.concatenate([tree.values for tree in trees]),
+    )
+    return Oracle(
+        name=type(model).__name__.lower(),
+        version=version(),
+        raw=model.raw,
+        leaf_ids=lambda X: np.stack([tree.decide(X) for tree in trees], axis=1),
+        ids="source",
+        predict=model.raw if first.classes is None else model.predict,
+        scores=None if first.classes is None else model.raw,
+        leaf_values=lambda: leaf_values,
+        trees=partial(source_trees, model) if is_walked(model) else None,
+        n_trees=len(trees),
+        n_features=first.n_features,
+        n_outputs=first.n_outputs,
+    )

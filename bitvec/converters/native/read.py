@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeVar
+from collections.abc import Callable
+from typing import Any, Final
 
 from bitvec.converters.native import cpt, e2edt, fitted_estimators, kddt, tao
 from bitvec.core.forest import Forest
 from bitvec.errors import UnsupportedModelError
 
-T = TypeVar("T")
-
 _CONVERTERS: Final[dict[type, Callable[[Any], Forest]]] = {
     cpt.CPT: cpt.convert_tree,
-    e2edt.E2EDT: e2edt.convert_tree,
-    e2edt.E2EDF: e2edt.convert_forest,
-    kddt.KDDT: kddt.convert_tree,
-    kddt.KDDTForest: kddt.convert_forest,
+    e2edt.E2EDT: e2edt.convert_trees,
+    e2edt.E2EDF: e2edt.convert_trees,
+    kddt.KDDT: kddt.convert_trees,
+    kddt.KDDTForest: kddt.convert_trees,
     tao.TAO: tao.convert_tree,
 }
 
@@ -42,22 +40,20 @@ def convert(model: Any) -> Forest:
     """
     if fitted_estimators.is_estimator(model):
         return fitted_estimators.held_forest(model)
-    return entry(_CONVERTERS, model)(model)
+    require_native(model)
+    return _CONVERTERS[type(model)](model)
 
 
-def entry(table: Mapping[type, T], model: Any) -> T:
-    """Return the entry of a native tree's class.
+def require_native(model: Any) -> None:
+    """Refuse what is no native tree.
 
     Raises
     ------
     UnsupportedModelError
-        If it is no native tree.
     """
-    try:
-        return table[type(model)]
-    except KeyError:
-        known = ", ".join(kind.__name__ for kind in table)
+    if type(model) not in _CONVERTERS:
+        known = ", ".join(kind.__name__ for kind in _CONVERTERS)
         raise UnsupportedModelError(
             f"a native tree must be one of {known}, got an object of class "
             f"{type(model).__module__}.{type(model).__qualname__}."
-        ) from None
+        )

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int64
 
 from bitvec.converters.native.children import checked_children
-from bitvec.converters.native.forest_arrays import forest_of, margin_tests, oracle_of_estimator
+from bitvec.converters.native.forest_arrays import forest_of, margin_tests
 from bitvec.converters.native.leaf_values import as_columns, checked_classes, checked_vectors
 from bitvec.converters.native.native_tree import NativeTree
 from bitvec.converters.native.plain_arrays import finite, floats, integers
@@ -18,7 +18,6 @@ from bitvec.core.arrays import Array, ArrayLike, require, require_codes
 from bitvec.core.forest import Forest
 from bitvec.core.leaves import LinearTerms
 from bitvec.errors import InvalidForestError
-from bitvec.verify.oracle import Oracle
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -245,15 +244,10 @@ def convert_tree(tree: TAO) -> Forest:
     """
     tests = margin_tests(tree.W, -tree.bias)
     linear = None if tree.U is None else _linear_terms(tree, tree.U)
-    return forest_of([tree], tests, model="TAO", linear=linear)
+    return forest_of(tree, tests, linear=linear)
 
 
 def _linear_terms(tree: TAO, U: Float[Array, "n_leaves n_outputs n_features"]) -> LinearTerms:
     leaf, column = np.nonzero(np.any(U != 0, axis=1))
     ptr = np.searchsorted(leaf, np.arange(tree.n_leaves + 1)).astype(np.int64)
     return LinearTerms(ptr, column.astype(np.int32), U[leaf, :, column], tree.V)
-
-
-def oracle_of(tree: TAO) -> Oracle:
-    """Return what a converted tree is compared with: the tree's own walk."""
-    return oracle_of_estimator([tree], tree.raw, model="TAO")

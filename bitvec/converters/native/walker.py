@@ -17,7 +17,7 @@ from bitvec.converters.native.kddt import KDDT
 from bitvec.converters.native.tao import TAO
 from bitvec.core.arrays import Array
 from bitvec.core.leaves import LinearTerms
-from bitvec.core.node_tests import Activation, Kind, NodeTests, Relation
+from bitvec.core.node_tests import Activation, NodeTests, Relation, from_rows
 from bitvec.core.output import Aggregate, PostTransform
 from bitvec.verify.source_trees import SourceTrees
 
@@ -144,25 +144,19 @@ def _tests(trees: Iterable[Any]) -> NodeTests:
             always.append(right)
             n_rows.append(len(rows))
             b.append(threshold)
-    n, dtype = len(b), tree.dtype
+    dtype = tree.dtype
     weight = np.concatenate([np.zeros(0), *(row.weight for row in rows)]).astype(dtype)
-    return NodeTests(
-        node_ptr=np.array(n_rows),
-        row_ptr=np.cumsum([0, *(row.column.size for row in rows)]),
-        column=np.concatenate([np.zeros(0, int), *(row.column for row in rows)]).astype(np.int32),
-        weight=weight,
+    return from_rows(
+        np.cumsum([0, *(row.column.size for row in rows)]),
+        np.concatenate([np.zeros(0, int), *(row.column for row in rows)]),
+        weight,
+        np.array(b, dtype),
+        node_ptr=n_rows,
         offset=np.array([row.offset for row in rows], dtype),
-        activation=np.array([row.activation for row in rows], np.uint8),
+        activation=np.array([row.activation for row in rows]),
         r=np.array([row.r for row in rows], dtype),
-        b=np.array(b, dtype),
-        kind=np.full(n, Kind.MARGIN, np.uint8),
-        relation=np.where(always, Relation.GREATER_EQUAL, Relation.GREATER).astype(np.uint8),
-        missing_rule=np.zeros(n, np.uint8),
-        code_rule=np.zeros(n, np.uint8),
+        relation=np.where(always, Relation.GREATER_EQUAL, Relation.GREATER),
         missing_right=np.array(always, bool),
-        other_right=np.zeros(n, bool),
-        set_ptr=np.zeros(n + 1, np.int64),
-        set_words=np.zeros(0, np.uint32),
         indicator=np.where(weight == 0, 0, -1).astype(np.int32) if np.any(weight == 0) else None,
     )
 
