@@ -65,9 +65,6 @@ REPEATED: set[str] = {
 """Other names that several modules still have."""
 
 UNNAMED: set[str] = {
-    "bitvec.core.node_tests",
-    "bitvec.core.output",
-    "bitvec.core.structure",
     "bitvec.differences.answers",
     "bitvec.differences.moved",
     "bitvec.differences.node_changes",
@@ -108,14 +105,6 @@ UNNAMED: set[str] = {
     "bitvec.runtime.train.retrain.result",
     "bitvec.runtime.train.retrain.soft_training",
     "bitvec.runtime.train.retrain.workers",
-    "bitvec.verify.certificates.certificate",
-    "bitvec.verify.certificates.proof",
-    "bitvec.verify.oracle",
-    "bitvec.verify.probing.coverage",
-    "bitvec.verify.probing.proofs",
-    "bitvec.verify.probing.regions",
-    "bitvec.verify.probing.relaxations",
-    "bitvec.verify.probing.targets",
 }
 """Files in which first sentences still begin with a question word."""
 

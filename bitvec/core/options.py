@@ -10,7 +10,7 @@ from jaxtyping import Float64
 from bitvec.errors import InputError
 
 LARGEST = float(np.finfo(np.float32).max)
-"""What trains is float32, and no number beyond it is of use elsewhere."""
+"""Largest float32: what trains is float32, and no larger number is of use elsewhere."""
 
 
 def whole(name: str, value: Any, least: int = 1) -> int:

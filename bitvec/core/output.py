@@ -12,7 +12,7 @@ from bitvec.core.arrays import FLOATS, Array, ArrayLike, read_only, require
 
 
 class Aggregate(StrEnum):
-    """How the leaf vectors of the trees are combined."""
+    """Ways to combine the leaf vectors of trees."""
 
     SUM = "sum"
     MEAN = "mean"
@@ -22,7 +22,7 @@ class Aggregate(StrEnum):
 
 
 class PostTransform(StrEnum):
-    """What is applied to the raw score; `parameter` is alpha or the ratio c."""
+    """Functions of the raw score; `parameter` is alpha or the ratio c."""
 
     IDENTITY = "identity"
     SIGMOID = "sigmoid"
@@ -63,7 +63,7 @@ class SoftmaxSum(StrEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Output:
-    """How a forest answers.
+    """Aggregation of leaf vectors to raw scores, and what becomes of these.
 
     The raw score of an output is accumulated in `dtype`, tree by tree in their order, from
     `base_score` on if `base_first`, else from 0 with `base_score` added at the end (after the
@@ -206,14 +206,14 @@ class Output:
 
     @property
     def second_above(self) -> float:
-        """What a single output of 2 classes is compared with."""
+        """Threshold above which a single output of 2 classes means the second."""
         if self.boundary is not None:
             return self.boundary
         return 0.0 if self.labels_from_raw else 0.5
 
     @property
     def is_classifier(self) -> bool:
-        """Whether `predict` returns labels."""
+        """True if `predict` returns labels."""
         return self.classes is not None
 
 

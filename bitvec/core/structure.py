@@ -78,7 +78,7 @@ class Bitvectors:
 
     @property
     def node_ptr(self) -> Int64[Array, " n_trees_plus_1"]:
-        """Where each tree's nodes begin in the forest's node arrays."""
+        """Offsets of each tree's nodes in the forest's node arrays."""
         return self.leaf_ptr - np.arange(self.leaf_ptr.size)
 
     @property
@@ -148,7 +148,7 @@ def _check_intervals(B: Bitvectors) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reordering:
-    """Where the nodes and leaves of a forest stood in the arrays that it was built from.
+    """Former positions of nodes and leaves, in the arrays that a forest was built from.
 
     `node[k]` is the position of the forest's node k, `leaf[k]` that of its leaf k.
     """

@@ -43,7 +43,7 @@ CLASSES: Final[dict[str, Any]] = {
         Oracle,
     )
 }
-"""What may be in a message beside plain values and arrays."""
+"""Types that a message may hold beside plain values and arrays."""
 
 
 class Writer:

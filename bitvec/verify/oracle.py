@@ -16,7 +16,7 @@ from bitvec.verify.source_trees import SourceTrees
 
 
 class LeafValues(NamedTuple):
-    """What a model stores at its leaves, in any order; leaves of no row may be among them.
+    """Leaf vectors of a model, in any order; leaves of no row may be among them.
 
     `tree` and `id`, (n,), name a leaf as the oracle's leaf ids do; `v`, (n, width), is what the
     forest's `leaves.v` should hold there, before tree weights.
@@ -53,7 +53,7 @@ class FrameAnswers:
 
 @dataclass(frozen=True, slots=True)
 class Oracle:
-    """What a forest is compared with.
+    """Reference that a forest is compared with.
 
     Parameters
     ----------

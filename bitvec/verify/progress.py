@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Protocol, runtime_checkable
 
 LINE_SECONDS = 30.0
-"""How far lines lie apart, and how long nothing is said: short work needs no word."""
+"""Seconds between lines, and before the first: short work needs no word."""
 
 
 @runtime_checkable

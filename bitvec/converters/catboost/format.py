@@ -7,7 +7,7 @@ from typing import Final
 from bitvec.converters.format import Content, Format
 
 MAGIC: Final = b"CBM1"
-"""How CatBoost's binary files begin."""
+"""First bytes of CatBoost's binary files."""
 
 
 def is_catboost(content: Content) -> bool:

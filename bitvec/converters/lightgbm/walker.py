@@ -153,7 +153,7 @@ _LINKS = {
     "multiclass": PostTransform.SOFTMAX,
     "cross_entropy_lambda": PostTransform.LOGARITHM_ONE_PLUS_EXP,
 }
-"""What objectives make of raw scores."""
+"""Functions of raw scores by objective."""
 
 
 def _stated(

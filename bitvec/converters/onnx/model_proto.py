@@ -131,7 +131,7 @@ _MEANINGS = {
     "probabilities": "The probability of each class.",
     "leaves": "The exit leaf in each tree, numbered from left to right.",
 }
-"""What inputs and outputs are, for those who open the file in a viewer."""
+"""Descriptions of inputs and outputs, for those who open the file in a viewer."""
 
 
 def _value(name: str, spec: tuple[np.dtype, tuple[str | int, ...]], columns: str) -> Any:

@@ -47,7 +47,7 @@ FIELDS = {
     "is_categorical": "iu",
     "bitset_idx": "iu",
 }
-"""What is read of a node record, and the kinds of numbers that it may be."""
+"""Fields that are read of a node record, and the kinds of numbers that they may be."""
 
 
 def convert_histogram(model: Any, kind: str) -> Forest:

@@ -33,7 +33,7 @@ FIELDS = {
     "n_node_samples": "i",
     "missing_go_to_left": "iu",
 }
-"""What is read of a node record, and the kinds of numbers that it may be."""
+"""Fields that are read of a node record, and the kinds of numbers that they may be."""
 
 
 @dataclass(frozen=True, slots=True)

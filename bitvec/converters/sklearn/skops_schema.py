@@ -24,7 +24,7 @@ from bitvec.core.arrays import Array
 from bitvec.errors import FileFormatError, UnsupportedModelError
 
 PACKAGES = frozenset({"_loss", "builtins", "collections", "functools", "numpy", "scipy", "sklearn"})
-"""Where the classes of an estimator and its attributes come from.
+"""Modules that the classes of an estimator and its attributes come from.
 
 scikit-learn 1.5 named the module of its compiled losses `_loss`.
 """
@@ -34,9 +34,9 @@ LEAST_BUDGET = 1 << 28
 """Bytes that any file may unpack to; a larger one may unpack to 100 times its own size."""
 MAX_DEPTH = 64
 NODE_BYTES = 64
-"""What a node counts for, so that objects that stand in many places are paid for in each."""
+"""Bytes that a node counts for, so that objects that stand in many places are paid for in each."""
 OBJECT_BYTES = 64
-"""What an object of JSON counts for, however few characters it has."""
+"""Bytes that an object of JSON counts for, however few characters it has."""
 MAX_AXES = 8
 MAX_HEADER = 10_000
 """Characters of a .npy header, as NumPy limits them."""
@@ -267,4 +267,4 @@ _LOADERS: dict[str, Callable[[Reader, dict[str, Any], int], Any]] = {
     "TreeNode": _tree,
     "NdArrayNode": _array,
 }
-"""How the nodes that estimators are made of are read."""
+"""Readers of the nodes that estimators are made of."""

@@ -21,7 +21,7 @@ except ImportError as error:
 
 LEAF = -1
 UNDEFINED = -2
-"""What scikit-learn writes for the children, and for the feature and threshold, of a leaf."""
+"""Entries of scikit-learn for the children, and for the feature and threshold, of a leaf."""
 
 
 def node_arrays(forest: Forest) -> list[tuple[Array, Int64[Array, " n_leaves"]]]:

@@ -104,7 +104,7 @@ PARAMETERS: Final[dict[str, dict[str, Any]]] = {
     "count:poisson": {"poisson_regression_param": {"max_delta_step": "0.7"}},
     "reg:tweedie": {"tweedie_regression_param": {"tweedie_variance_power": "1.5"}},
 }
-"""What a model document states of an objective besides its name: defaults, which matter to training
+"""Entries of a model document on an objective besides its name: defaults, which matter to training
 only."""
 
 

@@ -17,7 +17,7 @@ from bitvec.core.node_tests import Kind, MissingRule, Relation
 from bitvec.core.output import Aggregate, PostTransform
 
 FORBIDDEN_IN_NAMES: Final = ("[", "]", "<")
-"""What xgboost refuses in the name of a feature."""
+"""Characters that xgboost refuses in the name of a feature."""
 
 _OBJECTIVE: Final = {
     (PostTransform.IDENTITY, False): "reg:squarederror",

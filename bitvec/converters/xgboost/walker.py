@@ -135,7 +135,7 @@ _LINKS = {
     ("count:poisson", "reg:gamma", "reg:tweedie", "survival:"): PostTransform.EXPONENTIAL,
     ("binary:hinge",): PostTransform.HINGE,
 }
-"""What objectives, by how their names begin, make of raw scores."""
+"""Functions of raw scores, by how the names of objectives begin."""
 
 
 def _use(booster: Any, wrapper: Any, *, saved: bool) -> tuple[float, Any, bool]:

@@ -23,7 +23,7 @@ DELETED: Final = 2**31 - 1
 """The split index of a node that pruning left behind, with default_left."""
 STATISTICS: Final = ("gain", "node_cover", "leaf_cover")
 UNUSED: Final = np.finfo(np.float32).smallest_subnormal
-"""What stands in `split_conditions` where no number is compared."""
+"""Entry of `split_conditions` where no number is compared."""
 
 
 def written_trees(forest: Forest, v: Float32[Array, "n_leaves width"]) -> Iterator[dict[str, Any]]:

@@ -67,7 +67,7 @@ POISSON_BOUND: Final = 19.0
 
 
 _HELD: Final = ("classifier", "regressor", "uplift", "anomaly_detection")
-"""What a node may hold."""
+"""Contents of a node."""
 
 
 class Answers(NamedTuple):

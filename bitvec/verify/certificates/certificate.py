@@ -24,16 +24,16 @@ LISTED = 10_000
 """Most nodes that a list of a certificate names; the counts are always complete."""
 
 CIRCUMSTANCES = frozenset({"oracle_version", "versions", "platform", "created"})
-"""What may be otherwise when a comparison is made again with the same result."""
+"""Fields that may differ when a comparison is made again with the same result."""
 
 PROVED, TWO_SIDED, VALUES_ONLY = "proved", "two-sided", "values only"
 GRADES = (PROVED, TWO_SIDED, VALUES_ONLY)
-"""What a comparison rests on, from the strongest: see `Certificate.grade`."""
+"""Grounds of a comparison, from the strongest: see `Certificate.grade`."""
 
 LEAF_IDS, LEAF_VALUES, RAW = "leaf ids", "leaf values", "raw scores"
 LABELS, PREDICTIONS, SCORES = "labels", "predictions", "transformed scores"
 PARTS = (LEAF_IDS, LEAF_VALUES, RAW, SCORES, LABELS, PREDICTIONS)
-"""What can be compared, in the order in which certificates name it."""
+"""Parts that can be compared, in the order in which certificates name it."""
 
 
 def listing(parts: tuple[str, ...]) -> str:
@@ -43,7 +43,7 @@ def listing(parts: tuple[str, ...]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """What a comparison of a forest with an oracle has shown.
+    """Result of a comparison of a forest with an oracle.
 
     Parameters
     ----------
@@ -164,12 +164,12 @@ class Certificate:
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """What was compared, one by one."""
+        """Names of the compared parts, one by one."""
         return tuple(self.compared.replace(" and ", ", ").split(", "))
 
     @property
     def raw_agrees(self) -> bool:
-        """Whether raw scores are as near as they must be."""
+        """True if raw scores are as near as they must be."""
         if self.exact:
             return self.n_raw_mismatches == 0
         if self.allowed_difference is None:
@@ -178,7 +178,7 @@ class Certificate:
 
     @property
     def passed(self) -> bool:
-        """Whether all that was compared agrees, and the grade suffices.
+        """True if all that was compared agrees, and the grade suffices.
 
         Rows must have been compared, and coverage must be 1 where no proof covers every row.
         """

@@ -51,7 +51,7 @@ FRAMES_NOTE = (
     "columns, and absent entries of sparse input were not compared"
 )
 DENSE_NOTE = "absent entries of sparse input were not compared"
-"""What is left of that note where frames were compared."""
+"""Rest of that note where frames were compared."""
 LEAVES_NAMED = 10
 """Leaves that a note names; it counts the others."""
 

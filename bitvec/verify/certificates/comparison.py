@@ -23,11 +23,11 @@ EXAMPLES = 10
 BLOCK = 1 << 22
 """Elements of X, or of leaf ids, held at a time."""
 SCORE_ULPS = 8
-"""How far equal raw scores may lie apart after an exponential. Libraries of mathematics round expf
+"""Distance of equal raw scores, at most, after an exponential. Libraries of mathematics round expf
 and its like to within 1 or 2 ulp, and the sum and the quotient around it add one rounding each, on
 both sides of the comparison."""
 MOST_SCORE_ULPS = 512
-"""How far they may lie apart at most, where an oracle says that its post-transform approximates."""
+"""Their distance, at most, where an oracle says that its post-transform approximates."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,4 +103,4 @@ _FEEDERS: dict[Any, Callable[[Any, Any], None]] = {
     float: _add_float,
     tuple | list: _add_sequence,
 }
-"""How a value of each type is added; the first that fits counts, so an enum is no integer."""
+"""Ways to add a value of each type; the first that fits counts, so an enum is no integer."""

@@ -42,7 +42,7 @@ DRAWS = 256
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What became of a proof: it holds, it found differences, or it was refused.
+    """Outcome of a proof: it holds, it found differences, or it was refused.
 
     `refused` says in a sentence why nothing is proved although no difference was found; `unstated`
     names the fields of the output that the library does not state.
@@ -54,7 +54,7 @@ class Proof:
 
     @property
     def holds(self) -> bool:
-        """Whether the two are the same function."""
+        """True if the two are the same function."""
         return not self.differences and self.refused is None
 
 
@@ -102,10 +102,7 @@ at (0, 0.5)
         return Proof(tuple(found))
     found = _stated(forest, trees)
     source = forest.source
-    if leaf_ids and source is not None and source.leaf_id is not None:
-        number: Array | None = source.leaf_id
-    else:
-        number = None
+    number = source.leaf_id if leaf_ids and source is not None else None
     comparison = _Comparison(forest, trees, own, number, missing=missing, infinite=infinite)
     more, refused = comparison.run(EXAMPLES - len(found))
     return Proof((*found, *more), refused, tuple(sorted(_BY_ROWS - trees.stated.keys())))
@@ -298,11 +295,8 @@ class _Comparison:
         """Say where one side stands: the test that is not the other's, and the leaf below it."""
         trees = (self.trees, self.own)[side]
         v = trees.v[~leaf]
-        if side == 0 or self.number is None:
-            name = int(trees.leaf_id[~leaf])
-        else:
-            name = int(self.number[~leaf])
-        text = f"leaf {name}: {v}"
+        ids = trees.leaf_id if side == 0 or self.number is None else self.number
+        text = f"leaf {int(ids[~leaf])}: {v}"
         return f"node {start}, {_test_text(trees, start)}; {text}" if start >= 0 else text
 
     def _witness(self, space: Space, tree: int, region: Region) -> tuple[float, ...]:

@@ -12,11 +12,11 @@ from bitvec.verify.probing.targets import Outcome
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Coverage:
-    """What rows have shown at each node, as bits of `Outcome`.
+    """Outcomes that rows have shown at each node, as bits of `Outcome`.
 
     `needed` holds the outcomes that the node's path admits, `seen` those that rows have shown there
     (a set's codes only if each of them was shown, of more than `LONG_RUN` in a row some).
-    `reachable` is false where no row can come by; below tests of several columns, where that is
+    `reachable` is false where no row can arrive; below tests of several columns, where that is
     proven for finite values of up to `MAGNITUDE` times a column's thresholds and given rows.
     """
 
@@ -26,7 +26,7 @@ class Coverage:
 
     @property
     def is_covered(self) -> Bool[Array, " n_nodes"]:
-        """Whether a node is reachable and showed every outcome that it can."""
+        """True at a node that is reachable and showed every outcome that it can."""
         covered: Array = self.reachable & (self.needed & ~self.seen == 0)
         return covered
 

@@ -21,7 +21,7 @@ from bitvec.verify.probing.regions import Plan
 from bitvec.verify.probing.relaxations import softplus_inverse
 
 MARGINS = (2.0**-5, 2.0**-9, 2.0**-13, 2.0**-18, 0.0)
-"""How far inside each halfspace a row is put, in units of |b| + sum |weight · x|."""
+"""Distance inside each halfspace at which a row is put, in units of |b| + sum |weight · x|."""
 STEPS = 6
 """Most steps at one margin: one is enough unless a test is curved or rounding is in the way."""
 GRIDS = (None, 4.0, 64.0, 4096.0)

@@ -21,7 +21,7 @@ from bitvec.verify.probing.targets import Outcome, Targets, sides
 from bitvec.verify.probing.trials import Trials, bounds, comes_by, into_region, shows
 
 MISSING_SHARES = (0.0, 0.0, 0.0, 1.0, 0.5, 0.0)
-"""Which share of the values that may be missing is so, attempt by attempt (the first: as found; the
+"""Share of the values that may be missing is so, attempt by attempt (the first: as found; the
 second is the decision of what the first has missed)."""
 BOXES_IN_ALL = 1 << 12
 """Boxes looked at before each further decision gets one only."""

@@ -52,7 +52,7 @@ def magnitudes(forest: Forest, X: Array | None) -> Float64[Array, " n_features"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Verdict:
-    """What is known of the rows that come by: that there are `none`, or one such `row`, or neither.
+    """Knowledge of the rows that reach a node: there are `none`, or one such `row`, or neither.
 
     `row` holds no missing value; of its columns only `columns` matter. `cost` is in boxes of few
     columns.

@@ -30,7 +30,7 @@ MASK_LIMIT = 1 << 24
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """What is known of a forest's nodes before any path is looked at.
+    """Properties of a forest's nodes that hold on any path.
 
     `is_split` marks a node that parts the values of `feature` in two intervals; the upper one
     begins at the key `first_upper` and goes right, or left where the test `falls`. `is_weighted`
@@ -156,9 +156,9 @@ class Atoms:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Region:
-    """What the paths to `nodes` admit in each column that they or their ancestors read.
+    """Values that the paths to `nodes` admit in each column that they or their ancestors read.
 
-    A value of column `columns[j]` comes by as far as node i if its key lies between `low[i, j]` and
+    A value of column `columns[j]` reaches node i if its key lies between `low[i, j]` and
     `high[i, j]` and, where `atoms` has j, in an admitted atom; NaN does if `may_miss[i, j]`.
     """
 
@@ -172,7 +172,7 @@ class Region:
 
     @property
     def reachable(self) -> Bool[Array, " n_nodes"]:
-        """Whether a row can come by."""
+        """True at a node that a row can reach."""
         reachable: Array = np.all(self.has_value | self.may_miss, axis=1)
         return reachable
 

@@ -42,12 +42,12 @@ class Side:
 
     @property
     def asks_for_zero(self) -> bool:
-        """Whether a sum of softplus must be 0, which it only is where each term underflows."""
+        """True if a sum of softplus must be 0, which it only is where each term underflows."""
         return self.least == 0 and bool(np.all(self.is_soft & (self.c < 0)))
 
     @property
     def bends(self) -> bool:
-        """Whether tangents stand for some of its terms."""
+        """True if tangents stand for some of its terms."""
         return bool(np.any(self.is_soft & (self.c < 0))) and not self.asks_for_zero
 
     def values(self, x: Float64[Array, " n"]) -> Float64[Array, " n_facets"]:

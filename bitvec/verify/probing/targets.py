@@ -17,7 +17,7 @@ from bitvec.verify.probing.value_sets import code_values, missing_values
 
 
 class Outcome(IntFlag):
-    """What a row shows at a node; `LEFT`, `RIGHT` and `MISSING` are the outcomes of its test."""
+    """Observations at a node; `LEFT`, `RIGHT` and `MISSING` are the outcomes of its test."""
 
     LEFT = 1
     RIGHT = 2

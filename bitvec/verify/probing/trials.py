@@ -18,7 +18,7 @@ from bitvec.verify.probing.targets import Targets, sides, targets
 BLOCK = 1 << 22
 """Elements of X held at a time, about."""
 ROW_SIZE = 32
-"""What a row's target and its way down a tree take besides, in elements, about."""
+"""Elements that a row's target and its way down a tree take besides, about."""
 
 
 def rows_at_a_time(n_features: int) -> int:
