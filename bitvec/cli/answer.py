@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from bitvec.core.plain_text import plain
+
 
 def json_value(value: Any) -> Any:
     """Return a value as JSON knows it: NaN is null, an infinity is "inf" or "-inf"."""
@@ -48,24 +50,3 @@ def count(number: int, thing: str) -> str:
     """
     plural = {"leaf": "leaves", "class": "classes"}.get(thing, f"{thing}s")
     return f"{number:,} {thing if number == 1 else plural}"
-
-
-def plain(text: str) -> str:
-    """Return text on one line, with control characters (colours, cursor moves) made visible.
-
-    >>> plain("a\\n  b \\x1b[31m")
-    'a b \\\\x1b[31m'
-    """
-    line = " ".join(text.split())
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
-
-
-def number(value: float) -> str:
-    """Return a number in few characters: whole numbers in full, others with six digits.
-
-    >>> number(3.0), number(0.1234567), number(1234567.0)
-    ('3', '0.123457', '1234567')
-    """
-    if float(value).is_integer() and abs(value) < 1e15:
-        return str(int(value))
-    return f"{float(value):.6g}"

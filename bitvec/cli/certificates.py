@@ -10,8 +10,9 @@ from typing import Any
 import click
 
 from bitvec import api
-from bitvec.cli.answer import plain, print_json
+from bitvec.cli.answer import print_json
 from bitvec.core.forest import Forest
+from bitvec.core.plain_text import plain
 from bitvec.verify.certificates import Certificate
 from bitvec.verify.progress import progress
 

@@ -135,8 +135,9 @@ def command(
         bitvec export retrained.safetensors -o model.ubj --certify
     """
     from bitvec.cli import certificates
-    from bitvec.cli.answer import plain, print_json
+    from bitvec.cli.answer import print_json
     from bitvec.cli.summary import size_text
+    from bitvec.core.plain_text import plain
 
     kind = _kind(out, given.pop("format_"), path)
     package = given["onnxruntime_web"]

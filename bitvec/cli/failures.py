@@ -15,8 +15,8 @@ from typing import Any
 
 import click
 
-from bitvec.cli.answer import plain
 from bitvec.cli.streams import HALTED, INTERRUPTED, STDOUT, discard_stdout
+from bitvec.core.plain_text import plain
 from bitvec.errors import BitvecError
 
 INPUT, BUG, NO_READER = 2, 70, 141

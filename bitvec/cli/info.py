@@ -1,4 +1,4 @@
-"""`bitvec info`: describe a forest, or draw one of its trees."""
+"""`bitvec info`: describe a forest, draw one of its trees, or print its rules."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ if TYPE_CHECKING:
     from bitvec.core.forest import Forest
 
 
-@as_command("info", "Describe a forest, or draw one tree.")
+@as_command("info", "Describe a forest, draw one tree, or print rules.")
 @forest_argument
 @click.option("--tree", "index", type=int, metavar="I", help="Draw tree I (-1 is the last).")
-def command(path: Path, index: int | None, as_json: bool) -> None:
-    """Describe a forest, or draw one of its trees.
+@click.option("--rules", is_flag=True, help="Print a rule for each leaf, of tree I or of all.")
+@click.option("--merged", is_flag=True, help="Of --rules: join the leaves of a class or value.")
+def command(path: Path, index: int | None, rules: bool, merged: bool, as_json: bool) -> None:
+    """Describe a forest, draw one of its trees, or print its rules.
 
     FOREST is a file that `bitvec convert` wrote; a MODEL file is converted first. An .onnx or .ort
     file that bitvec exported in a form that cannot be converted is shown as it describes itself.
@@ -28,19 +30,25 @@ def command(path: Path, index: int | None, as_json: bool) -> None:
     Examples:
         bitvec info model.safetensors
         bitvec info model.ubj --tree 0
+        bitvec info model.ubj --tree 0 --rules
     """
+    if merged and not rules:
+        raise click.UsageError("--merged must come with --rules.")
     try:
         forest = open_forest(path)
     except (UnsupportedModelError, FileFormatError):
         facts = _exported(path)
-        if index is not None or facts is None:
+        if index is not None or rules or facts is None:
             raise
         _tell(path, facts, as_json)
         return
-    if index is None:
-        _describe(path, forest, as_json)
-    elif not -forest.n_trees <= index < forest.n_trees:
+    if index is not None and not -forest.n_trees <= index < forest.n_trees:
         raise InputError(f"--tree must be below {forest.n_trees}, got {index}.")
+    if rules:
+        chosen = range(forest.n_trees) if index is None else (index % forest.n_trees,)
+        _tell_rules(forest, list(chosen), merged, as_json)
+    elif index is None:
+        _describe(path, forest, as_json)
     else:
         _draw(forest, index % forest.n_trees, as_json)
 
@@ -81,9 +89,38 @@ def _describe(path: Path, forest: Forest, as_json: bool) -> None:
         print_lines(lines(facts))
 
 
+def _tell_rules(forest: Forest, trees: list[int], merged: bool, as_json: bool) -> None:
+    from bitvec.cli.answer import print_json
+
+    rules = forest.take(trees).to_rules(merged=merged)
+    if as_json:
+        records = [
+            {
+                "tree": trees[rule.tree],
+                "leaves": rule.leaves,
+                "rule": rule.text,
+                "value": rule.value,
+                "label": rule.label,
+                "cover": rule.cover,
+            }
+            for rule in rules
+        ]
+        print_json({"notes": rules.notes, "rules": records})
+        return
+    for note in rules.notes:
+        click.echo(note)
+    told = None
+    for rule in rules:
+        if rule.tree != told:
+            click.echo(f"tree {trees[rule.tree]}")
+            told = rule.tree
+        click.echo(f"  {rule}")
+
+
 def _draw(forest: Forest, index: int, as_json: bool) -> None:
     from bitvec.cli.answer import count, print_json
-    from bitvec.cli.tree_text import arrays, draw
+    from bitvec.cli.array_text import arrays
+    from bitvec.core.tree_text import draw
 
     tree = forest[index]
     if as_json:
@@ -100,7 +137,7 @@ def _draw(forest: Forest, index: int, as_json: bool) -> None:
 
 def _tree_record(tree: Forest) -> dict[str, Any]:
     """Return one tree as arrays that grow with its nodes: B as intervals of leaves."""
-    from bitvec.cli.tree_text import output_names, questions
+    from bitvec.core.tree_text import output_names, questions
 
     B, ask = tree.bitvectors, questions(tree)
     return {

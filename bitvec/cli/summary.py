@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from bitvec.cli.answer import count, number
-from bitvec.cli.tree_text import column_name
+from bitvec.cli.answer import count
 from bitvec.core import tree_paths
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Activation, Kind, MissingRule
+from bitvec.core.plain_text import number
+from bitvec.core.tree_text import column_name
 
 MAX_LISTED = 8
 """Features and classes that a line names."""

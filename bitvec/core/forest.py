@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Float, Int8
 
-from bitvec.core import matrices, structure
+from bitvec.core import decision_rules, matrices, structure, tree_text
 from bitvec.core.arrays import Array, ArrayLike, require
 from bitvec.core.csr import CSR
 from bitvec.core.expansion import ExpandedColumn, Expansion, TreeMatrices, expansion
@@ -335,6 +335,52 @@ class Forest:
                 matrices.dense(B.tree(tree)),
                 v[leaf],
             )
+
+    def to_text(self, *, max_lines: int = tree_text.MAX_LINES) -> str:
+        """Return all trees as text: their tests and leaves, line by line.
+
+        Parameters
+        ----------
+        max_lines : int
+            Lines of one tree; subtrees beyond them are counted.
+
+        Examples
+        --------
+        >>> print(Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20]).to_text())
+        tree 0
+        x0 > 0.5 ?  [missing: no]
+        ├─ no:  leaf 0: 10
+        └─ yes: leaf 1: 20
+        <BLANKLINE>
+        """
+        return tree_text.text(self, max_lines)
+
+    def to_rules(self, *, merged: bool = False) -> decision_rules.Rules:
+        """Return a rule for each leaf: one condition a column, of which all hold for its rows.
+
+        Exactly one rule of each tree holds for each row, missing values, infinities and unseen
+        categories included.
+
+        Parameters
+        ----------
+        merged : bool
+            Join the leaves of a tree for which the tree alone predicts one class, or one value,
+            where they differ in one column only.
+
+        Raises
+        ------
+        UnsupportedModelError
+            If the forest has a prediction kernel, or rules of leaves that are linear in x are to
+            be merged.
+
+        Examples
+        --------
+        >>> print(Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20]).to_rules())
+        tree 0
+          if (x0 <= 0.5 or x0 is missing): 10 (leaf 0)
+          if x0 > 0.5: 20 (leaf 1)
+        """
+        return decision_rules.rules_of(self, merged=merged)
 
     def __len__(self) -> int:
         return self.n_trees

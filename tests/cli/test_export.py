@@ -213,3 +213,12 @@ def test_an_artefact_of_c_is_sent_to_export(run, stump, tmp_path):
     assert "bitvec export" in result.stderr.replace("\n", " ")
     assert "--certify" in result.stderr
     assert "treelite" not in result.stderr
+
+
+def test_rules_of_one_tree_or_all_are_printed(run, stump):
+    forest = bitvec.load(stump)
+    assert run("info", stump, "--rules").stdout == f"{forest.to_rules()}\n"
+    records = json.loads(run("info", stump, "--rules", "--merged", "--tree", 0, "--json").stdout)
+    rules = forest[0].to_rules(merged=True)
+    assert [one["rule"] for one in records["rules"]] == [rule.text for rule in rules]
+    assert run("info", stump, "--merged").exit_code == 2

@@ -11,16 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import forests
 
-from bitvec.cli.answer import json_value, plain
+from bitvec.cli.answer import json_value
+from bitvec.cli.array_text import arrays
 from bitvec.cli.summary import lines, node_kinds, summary, tree_depths
-from bitvec.cli.tree_text import MAX_LINES, arrays, column_name, draw, questions
 from bitvec.core import tree_paths
 from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
 from bitvec.core.leaves import Leaves
 from bitvec.core.node_tests import Kind, axis_aligned, set_bits
 from bitvec.core.output import Output
+from bitvec.core.plain_text import plain
 from bitvec.core.structure import from_children
+from bitvec.core.tree_text import MAX_LINES, column_name, draw, questions
 
 
 @given(forests(), st.data())

@@ -29,9 +29,10 @@ from bitvec.core.inputs import Inputs
 from bitvec.core.leaves import Leaves, LinearTerms
 from bitvec.core.node_tests import CodeRule, Kind, MissingRule, axis_aligned, set_bits, set_codes
 from bitvec.core.output import Output
+from bitvec.core.value_sets import runs
 from bitvec.errors import InputError
 from bitvec.verify.probing import LONG_RUN, has_long_runs, probe_rows
-from bitvec.verify.probing.code_runs import runs, shown_codes
+from bitvec.verify.probing.code_runs import shown_codes
 from bitvec.verify.probing.regions import plan
 from bitvec.verify.probing.targets import Outcome
 

@@ -17,7 +17,7 @@ from jaxtyping import Bool, Int64
 
 from bitvec.core.arrays import Array, ranges
 from bitvec.core.float_keys import key_of
-from bitvec.verify.probing.value_sets import missing_values, told_values
+from bitvec.core.value_sets import missing_values, told_values
 from bitvec.verify.source_trees import SourceTrees
 
 Region = dict[int, int]

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind, NodeTests
-from bitvec.verify.probing.code_runs import n_codes
+from bitvec.core.value_sets import n_codes
 
 MOST_CODES = 1 << 12
 """Category codes of a column among which is drawn."""

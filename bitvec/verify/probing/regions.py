@@ -20,9 +20,9 @@ from bitvec.core.arrays import Array, ranges
 from bitvec.core.float_keys import key_of, keys
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind, MissingRule, Relation
+from bitvec.core.value_sets import atoms as cut_atoms
 from bitvec.verify.probing.one_column import first_upper, weighted
 from bitvec.verify.probing.same_margins import margin_classes
-from bitvec.verify.probing.value_sets import atoms as cut_atoms
 
 MASK_LIMIT = 1 << 24
 """Most elements of a mask over atoms; regions of more nodes are computed in two halves."""
@@ -247,7 +247,9 @@ def regions(plan: Plan, nodes: Int64[Array, " n"]) -> Iterator[Region]:
     cuts = {}
     for column in np.unique(plan.feature[irregular]):
         tests = irregular[plan.feature[irregular] == column]
-        first, last, goes_right = cut_atoms(plan.forest, tests, plan.top)
+        first, last, goes_right = cut_atoms(
+            plan.forest.tests, tests, plan.top, plan.forest.inputs.missing_sentinel
+        )
         cuts[int(np.searchsorted(columns, column))] = first, last, tests, goes_right
     n_atoms = sum(first.size for first, *_ in cuts.values())
     if nodes.size > 1 and nodes.size * n_atoms > MASK_LIMIT:

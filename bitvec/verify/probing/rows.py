@@ -19,9 +19,9 @@ from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import NodeTests
 from bitvec.core.reference import columns
+from bitvec.core.value_sets import n_codes
 from bitvec.errors import InputError
 from bitvec.verify.probing.base_rows import BaseRows
-from bitvec.verify.probing.code_runs import n_codes
 from bitvec.verify.probing.coverage import Coverage
 from bitvec.verify.probing.found_rows import FoundRows, walk
 from bitvec.verify.probing.mixed import MixedTrials

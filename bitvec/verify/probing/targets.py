@@ -11,9 +11,9 @@ from jaxtyping import Bool, Float, Int8, Int32, Int64
 from bitvec.core.arrays import Array
 from bitvec.core.float_keys import first_at_least, floats, key_of, keys
 from bitvec.core.node_tests import ZERO_THRESHOLD, CodeRule, Kind
-from bitvec.verify.probing.code_runs import n_codes, shown_codes
+from bitvec.core.value_sets import code_values, missing_values, n_codes
+from bitvec.verify.probing.code_runs import shown_codes
 from bitvec.verify.probing.regions import Plan, Region, entries
-from bitvec.verify.probing.value_sets import code_values, missing_values
 
 
 class Outcome(IntFlag):

@@ -13,9 +13,15 @@ from jaxtyping import Bool, Int64
 
 from bitvec.core.arrays import Array, ranges
 from bitvec.core.float_keys import first_at_least, key_of
-from bitvec.core.forest import Forest
-from bitvec.core.node_tests import ZERO_THRESHOLD, CodeRule, Kind, MissingRule, NodeTests, Relation
-from bitvec.verify.probing.code_runs import runs
+from bitvec.core.node_tests import (
+    WORD_BITS,
+    ZERO_THRESHOLD,
+    CodeRule,
+    Kind,
+    MissingRule,
+    NodeTests,
+    Relation,
+)
 
 
 class Intervals(NamedTuple):
@@ -24,6 +30,55 @@ class Intervals(NamedTuple):
     which: Int64[Array, " n"]
     first: Int64[Array, " n"]
     last: Int64[Array, " n"]
+
+
+class Runs(NamedTuple):
+    """Codes [first, last] of the set at position `which` that go right or not, as long as can be.
+
+    In the order of the sets, rising.
+    """
+
+    which: Int64[Array, " n"]
+    first: Int64[Array, " n"]
+    last: Int64[Array, " n"]
+    right: Bool[Array, " n"]
+
+
+def n_codes(tests: NodeTests, nodes: Int64[Array, " n"]) -> Int64[Array, " n"]:
+    """Return the sizes of the nodes' ranges, 0 for a node without a set."""
+    return (tests.set_ptr[nodes + 1] - tests.set_ptr[nodes]) * WORD_BITS
+
+
+def runs(tests: NodeTests, nodes: Int64[Array, " n"]) -> Runs:
+    """Return the runs of some nodes' sets.
+
+    A set may have a range of millions of codes of which it names a few. Its words are read where
+    two neighbouring codes part ways, so the cost is that of its words, not of its codes.
+
+    >>> from bitvec.core.node_tests import axis_aligned, set_bits
+    >>> ptr, words = set_bits([np.array([0, 1, 2, 40])])
+    >>> tests = axis_aligned([0], np.zeros(1), kind=Kind.SET, set_ptr=ptr, set_words=words)
+    >>> found = runs(tests, np.array([0]))
+    >>> found.first.tolist(), found.right.tolist()
+    ([0, 3, 40, 41], [True, False, True, False])
+    """
+    count = n_codes(tests, nodes) // WORD_BITS
+    words = tests.set_words[ranges(tests.set_ptr[nodes], count)]
+    start = np.cumsum(count) - count
+    before = np.zeros_like(words)
+    before[1:] = words[:-1] >> np.uint32(WORD_BITS - 1)
+    parts = words ^ ((words << np.uint32(1)) | before)
+    parts[start[count > 0]] |= np.uint32(1)  # a range begins with a run, whatever lies before it
+    busy = np.flatnonzero(parts)
+    bits = np.unpackbits(parts[busy].astype("<u4").view(np.uint8), bitorder="little")
+    word, bit = np.divmod(np.flatnonzero(bits), WORD_BITS)
+    word = busy[word]
+    position = word * WORD_BITS + bit
+    which = np.repeat(np.arange(nodes.size), count)[word]
+    end = np.append(position[1:], words.size * WORD_BITS)[: position.size] - 1
+    shift = start[which] * WORD_BITS
+    right = (words[word] >> bit.astype(np.uint32)) & np.uint32(1) == 1
+    return Runs(which, position - shift, end - shift, right)
 
 
 def told_values(
@@ -100,7 +155,7 @@ def missing_values(
 
 
 def atoms(
-    forest: Forest, nodes: Int64[Array, " n"], top: int
+    tests: NodeTests, nodes: Int64[Array, " n"], top: int, sentinel: float | None
 ) -> tuple[Int64[Array, " n_atoms"], Int64[Array, " n_atoms"], Bool[Array, "n n_atoms"]]:
     """Cut [-top, top] into intervals on which the tests of some nodes of one column are constant.
 
@@ -108,13 +163,13 @@ def atoms(
     -------
     first, last, goes_right
     """
-    told, others_right = told_values(forest.tests, nodes, forest.dtype)
-    special = missing_values(forest.tests, nodes, forest.dtype, forest.inputs.missing_sentinel)
+    told, others_right = told_values(tests, nodes, tests.dtype)
+    special = missing_values(tests, nodes, tests.dtype, sentinel)
     cuts = (np.array([-top]), told.first, told.last + 1, special.first, special.last + 1)
     first = np.unique(np.concatenate(cuts))
     first = first[(first >= -top) & (first <= top)]
     goes_right = _cover(told, nodes.size, first, top) != others_right[:, None]
-    missing_right = forest.tests.missing_right[nodes]
+    missing_right = tests.missing_right[nodes]
     absent = _cover(special, nodes.size, first, top)
     return (
         first,

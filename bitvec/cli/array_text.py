@@ -1,0 +1,67 @@
+"""Arrays of a tree, printed where they are small."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from bitvec.core.arrays import Array
+from bitvec.core.expansion import ColumnKind, ExpandedColumn
+from bitvec.core.forest import Forest
+from bitvec.core.plain_text import number
+from bitvec.core.tree_text import column_name
+from bitvec.errors import InvalidForestError
+
+MAX_ARRAY = 16
+"""Rows and columns of S, B and v that are still pleasant to read."""
+
+
+def arrays(tree: Forest) -> Iterator[str]:
+    """Yield the lines of S, b, B and v, or one that says how large they are.
+
+    S and b are those of the equation, with the columns that S reads besides those of X named below.
+    """
+    n_columns, more = tree.n_columns, []
+    try:
+        S, b = tree.S, tree.b
+        sizes = {"S": S.shape, "b": b.shape}
+        more = [_column_text(tree, column) for column in tree.expanded_columns[n_columns:]]
+    except InvalidForestError as error:
+        yield f"S, b: {error}"
+        sizes = {}
+    sizes |= {"B": (tree.n_leaves, tree.n_nodes), "v": tree.leaves.v.shape}
+    for name, shape in sizes.items():
+        title = f"{name} ({' x '.join(map(str, shape))})"
+        if max(shape) > MAX_ARRAY:
+            yield f"{title}: too large to print"
+        elif 0 in shape:
+            yield f"{title}: empty"
+        else:
+            yield f"{title}:"
+            array = tree.leaves.v if name == "v" else getattr(tree, name)
+            yield from _matrix(np.asarray(array))
+            if name == "S" and more:
+                yield f"  columns from {n_columns} on: {'; '.join(more)}"
+
+
+def _column_text(tree: Forest, column: ExpandedColumn) -> str:
+    if column.kind == ColumnKind.DECIDED:
+        return f"node {column.reads} decided by a value left out"
+    name = column_name(tree, column.reads)
+    bounded = name if column.code < 0 else f"{name} is {column.code}"
+    return {
+        ColumnKind.MISSING_LOW: f"{name}, -max where missing",
+        ColumnKind.MISSING_HIGH: f"{name}, max where missing",
+        ColumnKind.BOUNDED: f"{bounded}, bounded",
+        ColumnKind.MISSING: f"{name} is missing",
+        ColumnKind.EQUAL: f"{name} = {number(column.value)}",
+        ColumnKind.CODE: f"{name} is {column.code}",
+    }[column.kind]
+
+
+def _matrix(array: Array) -> Iterator[str]:
+    cells = [[number(x) for x in row] for row in (array if array.ndim == 2 else array[None, :])]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for row in cells:
+        yield "  " + "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
