@@ -25,7 +25,7 @@ ONNX_FORMS = ("tree_ensemble", "traversal", "tensor", "portable")
 C_FORMS = ("tables", "unrolled")
 TARGETS = (
     "onnxruntime", "onnxruntime-mobile", "onnxruntime-web", "openvino", "tensorrt", "coreml",
-    "nnapi", "qnn",
+    "nnapi", "qnn", "edge", "tract", "tvm", "opencv", "mnn", "ncnn", "litert", "iree", "onnx2torch",
 )  # fmt: skip
 
 

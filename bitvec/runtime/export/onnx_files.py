@@ -12,11 +12,9 @@ from bitvec.core.forest import Forest
 from bitvec.core.graph.interface import Interface
 from bitvec.core.to_float32 import F32, fold_weights, narrow_scores, narrow_tests
 from bitvec.errors import InputError, UnsupportedModelError
+from bitvec.runtime.export.export_target import ALL_FORMS, TREES, ExportTarget
 from bitvec.runtime.export.onnx_targets import (
-    ALL_FORMS,
     TARGETS,
-    TREES,
-    ExportTarget,
     find,
     require_reads,
     require_runs,
@@ -316,6 +314,7 @@ def _for_target(forest: Forest, target: ExportTarget) -> Forest:
     """Return what the target can hold without changing a route."""
     if not target.float64:
         forest = narrow_scores(fold_weights(narrow_tests(forest)))
+        forest = _narrow_base_score(forest) if target.float32_only else forest
     if not target.int64 and forest.n_leaves > 1 << 24:
         raise UnsupportedModelError(
             f"a forest for {target.name} must have at most {1 << 24} leaves, got "
@@ -324,6 +323,13 @@ def _for_target(forest: Forest, target: ExportTarget) -> Forest:
     if not target.subnormals:
         _require_normal(forest, target)
     return forest
+
+
+def _narrow_base_score(forest: Forest) -> Forest:
+    """Return the forest that adds its base score in float32 too."""
+    with np.errstate(over="ignore"):
+        base = np.asarray(forest.output.base_score).astype(F32)
+    return replace(forest, output=replace(forest.output, base_score=base))
 
 
 def _require_normal(forest: Forest, target: ExportTarget) -> None:
@@ -379,6 +385,7 @@ def _portable(
         ceil=ceil,
         finite=options.finite,
         instead=instead,
+        float32_only=target.float32_only,
     )
 
 

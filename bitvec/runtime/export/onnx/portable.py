@@ -1,10 +1,11 @@
 """The ONNX form `portable`: matrix products, sums and clipping, for devices that cannot compare.
 
 Each tree is a chain of small matrices, so that the file grows with the trees and not with their
-square. S picks columns, exactly, since x is finite; [x > t] is ⌈x − t⌉ held in [0, 1], exact where
-subnormal numbers are kept; a node is a sum of such steps (`portable_steps`). With D the decision
-vectors (1 on a node's right leaves, −1 on its left ones) and n the right turns on the way to each
-leaf, u = max(0, D · h − n + 1) is exactly 1 at the exit leaf and 0 elsewhere, and u · v its vector.
+square. S picks columns, exactly, since x is finite; [x > t] is ⌈x − t⌉ held in [0, 1], where x and
+t are scaled by a power of two if x − t may be subnormal, which some devices take for 0; a node is a
+sum of such steps (`portable_steps`). With D the decision vectors (1 on a node's right leaves, −1 on
+its left ones) and n the right turns on the way to each leaf, u = max(0, D · h − n + 1) is exactly 1
+at the exit leaf and 0 elsewhere, and u · v its vector.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ def to_onnx(
     ceil: bool = True,
     finite: bool = False,
     instead: str = OTHERS,
+    float32_only: bool = False,
 ) -> Any:
     """Return a forest as an ONNX model of MatMul, Add, Ceil, Clip, Relu and Cast alone.
 
@@ -60,6 +62,9 @@ def to_onnx(
         Whether no value is ever missing, so that there is no `present`.
     instead : str
         What a refusal tells to do.
+    float32_only : bool
+        Whether constants and `leaves` are float32 as well, so that there is no Cast: for a forest
+        that compares and adds in float32.
 
     Returns
     -------
@@ -79,8 +84,8 @@ def to_onnx(
 
     Notes
     -----
-    Exact where products are those of the dtype (not of tf32 or float16) and subnormal numbers are
-    kept. Cost per row and tree is n_nodes x (n_features + n_leaves) products.
+    Exact where products are those of the dtype (not of tf32 or float16). Cost per row and tree is
+    n_nodes x (n_features + n_leaves) products.
     """
     _require_portable(forest, instead)
     graph = Graph(interface or Interface())
@@ -97,7 +102,12 @@ def to_onnx(
     graph.output("raw", raw, forest.output.dtype, ("batch", forest.n_outputs))
     if leaves:
         local = _leaf_numbers(graph, forest, X, exits)
-        graph.output("leaves", local, np.dtype(np.int64), ("batch", forest.n_trees))
+        if not float32_only:
+            local = cast(graph, local, np.dtype(np.int64), "exit_leaf")
+        kind = np.dtype(np.float32 if float32_only else np.int64)
+        graph.output("leaves", local, kind, ("batch", forest.n_trees))
+    if float32_only:
+        _store_float32(graph)
     return model_proto(graph, forest, name=name, form=FORM)
 
 
@@ -197,24 +207,31 @@ def _outcomes(graph: Graph, forest: Forest, steps: Steps, nodes: Array, inputs: 
     """Append h of the nodes of a tree before missing values are held in [0, 1], (batch, n)."""
     dtype = forest.dtype
     part = slice(*np.searchsorted(steps.node, [nodes[0], nodes[-1] + 1]).tolist())
-    node, t = steps.node[part], steps.threshold[part]
+    node, t, sign = steps.node[part], steps.threshold[part], steps.sign[part]
     column = forest.tests.feature[node]
     combined = not steps.single[nodes].all()
     if combined:
         distinct, which = np.unique(
-            np.stack([column, t.astype(np.float64)]), axis=1, return_inverse=True
+            np.stack([column, sign, t.astype(np.float64)]), axis=1, return_inverse=True
         )
-        column, t = distinct[0].astype(np.int64), distinct[1].astype(dtype)
-    S = np.zeros((forest.n_features, t.size), np.int8)
-    S[column, np.arange(t.size)] = 1
+        column, sign, t = distinct[0].astype(np.int64), distinct[1], distinct[2].astype(dtype)
+    info = np.finfo(dtype)
+    scale = np.where(np.abs(t) < info.tiny / info.epsneg, 1 / info.epsneg, 1).astype(dtype)
+    t = t * scale
+    doubled = _is_dropped(t)
+    S = np.zeros((forest.n_features, t.size), np.int8 if (scale == 1).all() else dtype)
+    S[column, np.arange(t.size)] = sign * scale
+    S, t = (np.repeat(a, 1 + doubled, axis=-1) for a in (S, t))
     if inputs.ceil:
         x = _product(graph, inputs.X, S, dtype, "x")
-        above = graph.add("Ceil", _plus(graph, x, -t, "x_minus_t"), name="ceiling")
+        above = graph.add("Ceil", graph.add("Add", x, -t, name="x_minus_t"), name="ceiling")
     else:
         x = _product(graph, inputs.X, -S, dtype, "minus_x")
-        floor = graph.add("Floor", _plus(graph, x, t, "t_minus_x"), name="floor")
+        floor = graph.add("Floor", graph.add("Add", x, t, name="t_minus_x"), name="floor")
         above = graph.add("Neg", floor, name="ceiling")
     step = _held(graph, above, dtype, "step")
+    if doubled:
+        step = graph.add("MatMul", step, np.array([[1], [0]], dtype), name="one_step")
     if not combined:
         return step
     W = np.zeros((t.size, nodes.size), np.int64)
@@ -224,18 +241,18 @@ def _outcomes(graph: Graph, forest: Forest, steps: Steps, nodes: Array, inputs: 
 
 
 def _plus(graph: Graph, value: str, constant: Array, name: str) -> str:
-    """Append value + constant, (batch, n) and (n,).
-
-    onnxruntime 1.31 drops the sum with a single float64 number that is 0 in float32: two columns
-    are added then, of which one is kept.
-    """
-    with np.errstate(under="ignore", over="ignore"):
-        dropped = constant.size == 1 and constant[0] != 0 and np.float32(constant[0]) == 0
-    if not dropped:
+    """Append value + constant, (batch, n) and (n,); of two columns where one would be dropped."""
+    if not _is_dropped(constant):
         return graph.add("Add", value, constant, name=name)
     twice = graph.add("MatMul", value, np.ones((1, 2), constant.dtype), name=f"{name}_twice")
     both = graph.add("Add", twice, np.repeat(constant, 2), name=f"{name}_both")
     return graph.add("MatMul", both, np.array([[1], [0]], constant.dtype), name=name)
+
+
+def _is_dropped(constant: Array) -> bool:
+    """Return whether onnxruntime 1.31 drops a sum: with one float64 number that is 0 in float32."""
+    with np.errstate(under="ignore", over="ignore"):
+        return bool(constant.size == 1 and constant[0] != 0 and np.float32(constant[0]) == 0)
 
 
 def _held(graph: Graph, value: str, dtype: np.dtype, name: str) -> str:
@@ -305,7 +322,7 @@ def _finish(graph: Graph, forest: Forest, total: str) -> str:
 
 
 def _leaf_numbers(graph: Graph, forest: Forest, X: str, exits: list[str | None]) -> str:
-    """Append the exit leaves as numbers within each tree, int64, (batch, n_trees)."""
+    """Append the exit leaves as numbers within each tree, (batch, n_trees), in X's dtype."""
     total = ""
     for tree, u in enumerate(exits):
         if u is None:
@@ -315,5 +332,13 @@ def _leaf_numbers(graph: Graph, forest: Forest, X: str, exits: list[str | None])
         numbers[:, tree] = np.arange(n_leaves)
         term = _product(graph, u, numbers, forest.dtype, "leaf_number")
         total = graph.add("Add", total, term, name="leaf_numbers") if total else term
-    total = total or _nothing(graph, X, forest, forest.n_trees)
-    return cast(graph, total, np.dtype(np.int64), "exit_leaf")
+    return total or _nothing(graph, X, forest, forest.n_trees)
+
+
+def _store_float32(graph: Graph) -> None:
+    """Store whole numbers, which are small enough, as float32 instead of casting them at load."""
+    casts = [o for o in graph.operators if o.kind == "Cast" and o.inputs[0] in graph.constants]
+    for operator in casts:
+        whole = graph.constants.pop(operator.inputs[0])
+        graph.constants[operator.outputs[0]] = whole.astype(np.float32)
+    graph.operators = [operator for operator in graph.operators if operator not in casts]

@@ -12,8 +12,8 @@ import bitvec
 from bitvec.converters.onnx.session import OnnxEngine
 from bitvec.converters.onnx.write import to_onnx as tree_ensemble
 from bitvec.core import reference
+from bitvec.runtime.export.export_target import STANDARD, TREES
 from bitvec.runtime.export.onnx.tensor import to_onnx as tensor
-from bitvec.runtime.export.onnx_targets import STANDARD, TREES
 
 ort = pytest.importorskip("onnxruntime")
 pytest.importorskip("flatbuffers")

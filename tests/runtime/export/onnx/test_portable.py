@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from strategies import AXIS, EQUAL, KERNEL, OBLIQUE, POLYTOPE, SET, forests, rows
 
@@ -19,9 +21,11 @@ from bitvec.core.leaves import Leaves
 from bitvec.core.node_tests import CodeRule, Kind, MissingRule, Relation, axis_aligned, set_bits
 from bitvec.core.output import Aggregate, Output
 from bitvec.core.structure import arrange
+from bitvec.core.to_float32 import fold_weights, narrow_scores, narrow_tests
 from bitvec.errors import UnsupportedModelError
 from bitvec.runtime.export.onnx import portable
 from bitvec.runtime.export.onnx.portable import FORM, to_onnx
+from bitvec.runtime.export.onnx_files import OnnxOptions, onnx_model
 
 ONE_COLUMN = (AXIS, SET, EQUAL, KERNEL)
 SUMS = (Aggregate.SUM, Aggregate.MEAN)
@@ -251,3 +255,92 @@ def test_nodes_that_combine_columns_are_refused(forest):
 def test_linear_leaves_are_refused(forest):
     with pytest.raises(UnsupportedModelError, match="constant leaves"):
         to_onnx(forest)
+
+
+def in_float32(model: onnx.ModelProto) -> onnx.ModelProto:
+    """A model as a runtime without float64 reads it: constants are rounded."""
+    held = onnx.ModelProto.FromString(model.SerializeToString())
+    graph, double, single = held.graph, onnx.TensorProto.DOUBLE, onnx.TensorProto.FLOAT
+    for tensor in graph.initializer:
+        if tensor.data_type == double:
+            rounded = onnx.numpy_helper.to_array(tensor).astype(np.float32)
+            tensor.CopyFrom(onnx.numpy_helper.from_array(rounded, tensor.name))
+    for value in (*graph.input, *graph.output):
+        if value.type.tensor_type.elem_type == double:
+            value.type.tensor_type.elem_type = single
+    for attribute in (a for node in graph.node for a in node.attribute if a.name == "to"):
+        attribute.i = single if attribute.i == double else attribute.i
+    return held
+
+
+@pytest.mark.parametrize("code_rule", list(CodeRule))
+@pytest.mark.parametrize("kind", [Kind.SET, Kind.EQUAL])
+def test_codes_stay_where_a_runtime_rounds_float64_to_float32(kind, code_rule):
+    codes = [[0], [0, 1, 2, 31], [5, 31, 32, 40], list(range(50)), [63]]
+    if kind == Kind.SET:
+        ptr, words = set_bits([np.array(c, int) for c in codes])
+        sets = {"code_rule": code_rule, "set_ptr": ptr, "set_words": words}
+        forest = stumps(np.zeros(len(codes)), kind=kind, missing_right=True, **sets)
+    else:
+        forest = stumps(np.arange(40.0), kind=kind, missing_right=True)
+    X = np.concatenate([np.arange(-2.0, 70), np.arange(-2, 70) + 0.5, [1e6, -1e6]])[:, None]
+    model = in_float32(to_onnx(forest, leaves=True))
+    present = np.arange(len(X))[:, None] % 5 != 0
+    found = answers(model, X.astype(np.float32), present)["leaves"]
+    assert np.array_equal(found, reference.exit_leaves(forest, np.where(present, X, np.nan)))
+
+
+@pytest.mark.parametrize("finite", [False, True])
+@settings(max_examples=25)
+@given(drawn=forests_with_masks())
+def test_a_plain_file_holds_float32_alone_and_keeps_leaves(drawn, finite):
+    forest, X, present = drawn
+    options = OnnxOptions(target="edge", leaves=True, finite=finite)
+    try:
+        model = onnx_model(forest, options)
+    except UnsupportedModelError:  # numbers that float32 does not hold
+        assume(False)
+    assert {node.op_type for node in model.graph.node} <= OPERATORS - {"Cast"}
+    values = (*model.graph.input, *model.graph.output)
+    kinds = {tensor.data_type for tensor in model.graph.initializer}
+    kinds |= {value.type.tensor_type.elem_type for value in values}
+    assert kinds == {onnx.TensorProto.FLOAT}
+    with np.errstate(over="ignore"):
+        X = X.astype(np.float32)
+    assume(np.isfinite(X).all())
+    present = present | finite
+    found = answers(model, X, present)
+    missing = np.where(present, X, np.float32(np.nan))
+    assert np.array_equal(found["leaves"], reference.exit_leaves(forest, missing))
+    held = narrow_scores(fold_weights(narrow_tests(forest)))
+    if held.output.aggregate is Aggregate.SUM and held.output.base_score.dtype == np.float32:
+        with np.errstate(all="ignore"):
+            assert np.array_equal(found["raw"], reference.raw(held, missing))
+
+
+def flushed(model: onnx.ModelProto, X: np.ndarray) -> np.ndarray:
+    """The leaves that onnxruntime finds where subnormal numbers are 0, in a thread of its own."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.add_session_config_entry("session.set_denormal_as_zero", "1")
+
+    def run():
+        session = onnxruntime.InferenceSession(model.SerializeToString(), options)
+        return session.run(["leaves"], {"X": X})[0]
+
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(run).result()
+
+
+def test_a_device_that_takes_subnormal_numbers_for_0_finds_the_same_leaves():
+    tiny = np.finfo(np.float32).tiny
+    b = np.array([0, 1e-35, -1e-35, tiny, -tiny, 1.5e-38, 1e-31, 1, np.finfo(np.float32).max])
+    b = np.concatenate([b, -b]).astype(np.float32)
+    with np.errstate(over="ignore"):
+        beside = [np.nextafter(b, np.float32(to)) for to in (-np.inf, np.inf)]
+    near = np.concatenate([b, *beside])
+    X = near[np.isfinite(near) & ((near == 0) | (np.abs(near) >= tiny))][:, None]
+    for kind, relation in itertools.product((Kind.MARGIN, Kind.EQUAL), Relation):
+        forest = stumps(b, kind=kind, relation=relation)
+        model = to_onnx(forest, leaves=True, finite=True)
+        assert np.array_equal(flushed(model, X), reference.exit_leaves(forest, X))

@@ -1,0 +1,71 @@
+"""Targets of small runtimes: one plain file, in float32 throughout and of five operators."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from bitvec.runtime.export.export_target import ExportTarget, types
+
+_EDGE = ExportTarget(
+    name="edge",
+    runs=types("Add Ceil Clip Identity MatMul Relu"),
+    forms=("portable",),
+    opset=13,
+    ml_opset=0,
+    ir_version=7,
+    float64=False,
+    int64=False,
+    subnormals=False,
+    merges_constants=True,
+    fixed_batch=False,
+    float16=False,
+    ort=True,
+    measured="",
+    settings="Leave quantisation, float16 and bfloat16 off, in the runtime and in its converter.",
+    wrong=(),
+    source="operators of opset 13 alone",
+    float32_only=True,
+)
+
+_BY = "tests/runtimes/compare.py runs it"
+
+EDGE_TARGETS: Final = (
+    _EDGE,
+    replace(_EDGE, name="tract", source=_BY),
+    replace(_EDGE, name="tvm", settings="Compile without fast math.", source=_BY),
+    replace(
+        _EDGE,
+        name="opencv",
+        settings="Leave the target at DNN_TARGET_CPU: those with FP16 compute in float16.",
+        source=_BY,
+    ),
+    replace(
+        _EDGE,
+        name="mnn",
+        settings="Convert without --fp16 and --weightQuantBits, and set precision to high.",
+        source=_BY,
+    ),
+    replace(
+        _EDGE,
+        name="ncnn",
+        fixed_batch=True,
+        settings="Convert by pnnx with fp16=0, for it writes float16 by default, and set use_fp16_ "
+        "storage, packed and arithmetic and use_bf16_storage of the net's options to false.",
+        source=_BY,
+    ),
+    replace(
+        _EDGE,
+        name="litert",
+        fixed_batch=True,
+        settings="Convert by onnx2tf, and take the file that ends in _float32.tflite.",
+        source=_BY,
+    ),
+    replace(_EDGE, name="iree", fixed_batch=True, source=_BY),
+    replace(
+        _EDGE,
+        name="onnx2torch",
+        settings="Call the module in float32, without autocast.",
+        source=_BY,
+    ),
+)
