@@ -32,8 +32,9 @@ from bitvec.errors import InputError
     "--artefact",
     type=PATH,
     metavar="FILE",
-    help="An .onnx or .ort file that FOREST was exported to. It runs in onnxruntime, whatever its "
-    "target is, as the certificate then says; of a C header use `bitvec export --certify`.",
+    help="A file that FOREST was exported to: .onnx or .ort runs in onnxruntime, whatever its "
+    "target is, as the certificate then says; .pt2 in torch; of a C header use `bitvec export "
+    "--certify`.",
 )
 @data_option(help="Rows to compare on as well.")
 @header_option
@@ -95,8 +96,9 @@ def command(
     readable(other, directory=artefact is None)
     if artefact is not None and artefact.suffix.lower() == ".h":
         raise InputError(
-            f"{artefact} must be an .onnx file to be certified here, got a C header: run `bitvec "
-            f"export {path} -o {artefact} --certify`, which writes it anew, compiles and runs it."
+            f"{artefact} must be an .onnx or .pt2 file to be certified here, got a C header: run "
+            f"`bitvec export {path} -o {artefact} --certify`, which writes it anew, compiles and "
+            "runs it."
         )
     if out is not None:
         inputs = tuple(p for p in (path, other, data) if p is not None)

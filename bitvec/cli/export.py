@@ -267,10 +267,6 @@ def _oracle(forest: Forest, out: Path, kind: str, target: str | None, package: P
         from bitvec.runtime.export.c.compiled import oracle_of
 
         return oracle_of(out, classes=forest.output.classes)
-    if kind == "torch":
-        from bitvec.runtime.export import torch_programs
-
-        return torch_programs.oracle_of(out)
     if kind == "web" or target == "onnxruntime-web":
         from bitvec.runtime.export.web import wasm
 

@@ -16,6 +16,7 @@ from bitvec.converters.lightgbm import format as lightgbm
 from bitvec.converters.native import format as native
 from bitvec.converters.onnx import format as onnx
 from bitvec.converters.sklearn import format as sklearn
+from bitvec.converters.torch_program import format as torch_program
 from bitvec.converters.treelite import format as treelite
 from bitvec.converters.xgboost import format as xgboost
 from bitvec.converters.ydf import format as ydf
@@ -80,7 +81,7 @@ def _format_of_content(content: Content) -> Format:
             "where you trust it, and pass the model object to bitvec.convert, or save it with "
             "skops.io.dump(model, 'model.skops')."
         )
-    for candidate in FORMATS:
+    for candidate in (*FORMATS, torch_program.FORMAT):
         if candidate.recognises is not None and candidate.recognises(content):
             return candidate
     if _is_compressed(content):

@@ -6,15 +6,11 @@ import io
 import json
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final
 
-import numpy as np
-
-from bitvec.core.arrays import Array
+from bitvec.converters.torch_program.format import FACTS
 from bitvec.core.forest import Forest
 from bitvec.errors import MissingLibraryError, UnsupportedModelError
 from bitvec.files import atomic
-from bitvec.verify.oracle import Oracle
 
 if find_spec("torch") is None:
     raise MissingLibraryError("torch", "torch", "bitvec.runtime.export.torch_programs")
@@ -24,9 +20,6 @@ from torch import Tensor, nn
 
 from bitvec.runtime.predict.torch.hard_forest import HardForest
 from bitvec.runtime.predict.torch.hard_links import Labels, Probabilities
-
-FACTS: Final = "bitvec.json"
-"""The extra file of a program: its features, their dtype, its outputs and classes."""
 
 
 class _Answers(nn.Module):
@@ -78,23 +71,3 @@ def save(forest: Forest, path: Path) -> Path:
     stream = io.BytesIO()
     torch.export.save(program, stream, extra_files={FACTS: json.dumps(facts)})
     return atomic.write(path, stream.getvalue())
-
-
-def oracle_of(path: Path) -> Oracle:
-    """Return a file that `save` has written as the oracle of a certificate, run by torch."""
-    extra = {FACTS: ""}
-    program: Any = torch.export.load(io.BytesIO(path.read_bytes()), extra_files=extra).module()
-    facts = json.loads(extra[FACTS])
-
-    def answers(name: str, X: Array) -> Array:
-        found: Array = program(torch.tensor(np.asarray(X, facts["dtype"])))[name].numpy()
-        return found
-
-    return Oracle(
-        name="torch",
-        version=torch.__version__,
-        raw=lambda X: answers("raw", X),
-        leaf_ids=lambda X: answers("leaves", X),
-        n_features=facts["n_features"],
-        notes=("raw scores and leaves were compared, not probabilities and labels",),
-    )

@@ -1,0 +1,1 @@
+"""Programs of torch.export: what `bitvec.export` writes is compared, and nothing is converted."""
