@@ -1,12 +1,15 @@
 """Steps along an edge for 64 rows, in LLVM's vector language.
 
-Rows stand in 8 vectors of 8 float64; the array of P or G at one depth holds, for each of the 8,
-a vector a point: float64 (8, n_points, 8). States are 64 bits of an int64, one a row.
+Rows stand in 8 vectors of 8 float64; P or G at one depth is float64 (n_points, 8, 8). States are
+64 bits, one a row. What an edge needs not is left out: a mask of the edges above of the same
+feature where there are none, a scale where it is 1.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
 
 from __future__ import annotations
+
+from functools import cache
 
 from numba import types
 from numba.extending import intrinsic
@@ -20,19 +23,22 @@ from bitvec.runtime.predict.cpu.vectors import (
     count,
     load,
     number,
-    place,
     same,
+    shuffle,
     splat,
     store,
     vector,
 )
 
 ROWS, LANES = 64, 8
-VECTOR = 8 * LANES
-"""Bytes of a vector."""
-RECORD = 5 * 8
-"""Bytes of the coefficients of one point; see `edge_steps.COEFFICIENTS`."""
-YES, NO, DEAD, PSI_YES, PSI_NO = (8 * k for k in range(5))
+VECTORS = ROWS // LANES
+POINT = 8 * ROWS
+"""Bytes of P at one point."""
+COEFFICIENTS = 5
+"""Of a point, see `edge_steps.COEFFICIENTS`: those of P, and those of what is added."""
+YES, NO, DEAD, PSI_YES, PSI_NO = range(COEFFICIENTS)
+RECORD = 8 * COEFFICIENTS
+"""Bytes of the coefficients of a point."""
 
 
 @intrinsic
@@ -47,99 +53,109 @@ def outcome(typing_context, byte, least):
     return types.int64(address, types.int64), generate
 
 
-def _mask(builder, state, k):
-    """Return the bits of the rows 8k ... 8k + 7 as a mask of lanes."""
-    shifted = builder.lshr(state, builder.mul(k, number(LANES)))
-    return builder.bitcast(builder.trunc(shifted, I8), vector(I1, LANES))
+class _Rows:
+    """Emission of code for 64 rows: loads, masks, choices between the coefficients of a point."""
+
+    def __init__(self, builder, coefficients, n_points, state, above) -> None:
+        self.builder, self.coefficients, self.n_points = builder, coefficients, n_points
+        self.goes = self._masks(state)
+        self.went = None if above is None else self._masks(above)
+
+    def _masks(self, state):
+        bits = self.builder.bitcast(state, vector(I1, ROWS))
+        lanes = [[*range(LANES * k, LANES * (k + 1))] for k in range(VECTORS)]
+        return [shuffle(self.builder, bits, bits, part) for part in lanes]
+
+    def coefficient(self, i, which):
+        offset = self.builder.add(self.builder.mul(i, number(RECORD)), number(8 * which))
+        return splat(self.builder, load(self.builder, self.coefficients, offset, F64), LANES)
+
+    def chosen(self, k, yes, no, neither):
+        """Return a coefficient of the rows of vector k, by their states."""
+        if self.went is not None:
+            no = self.builder.select(self.went[k], no, neither)
+        return self.builder.select(self.goes[k], yes, no)
+
+    def load(self, base, i, k):
+        return load(self.builder, base, self.place(i, k), vector(F64, LANES))
+
+    def store(self, value, base, i, k) -> None:
+        store(self.builder, value, base, self.place(i, k))
+
+    def place(self, i, k):
+        return self.builder.add(self.builder.mul(i, number(POINT)), number(8 * LANES * k))
+
+    def each_point(self, body, carried=()):
+        return count(self.builder, number(0), self.n_points, body, carried=carried)
 
 
-def _coefficient(builder, record, offset):
-    return splat(builder, builder.load(place(builder, record, number(offset), F64), align=8), LANES)
+@cache
+def down(repeated: bool):
+    """Return what fills P at `target` with P at `source` times the edge's factor."""
 
-
-def _each_point(builder, coefficients, n_points, k, body, carried=()):
-    """Emit `for point: carried = body(its record, offset of its vector, carried)`."""
-
-    def at(i, held):
-        record = builder.add(coefficients, builder.mul(i, number(RECORD)))
-        row = builder.add(builder.mul(k, n_points), i)
-        return body(record, builder.mul(row, number(VECTOR)), held)
-
-    return count(builder, number(0), n_points, at, carried=carried)
-
-
-@intrinsic
-def down(typing_context, source, target, coefficients, n_points, state, above):
-    """Fill P at `target` with P at `source` times the edge's factor, by the rows' states."""
-
-    def generate(context, builder, signature, arguments):
-        source, target, coefficients, n_points, state, above = arguments
-
-        def of_rows(k, _):
-            goes, went = _mask(builder, state, k), _mask(builder, above, k)
-
-            def at_point(record, offset, _):
-                yes, no, dead = (_coefficient(builder, record, c) for c in (YES, NO, DEAD))
-                factor = builder.select(goes, yes, builder.select(went, no, dead))
-                p = load(builder, source, offset, vector(F64, LANES))
-                store(builder, builder.fmul(p, factor), target, offset)
-
-            _each_point(builder, coefficients, n_points, k, at_point)
-
-        count(builder, number(0), number(ROWS // LANES), of_rows)
-        return context.get_dummy_value()
-
-    return types.void(*(address,) * 4, types.int64, types.int64), generate
-
-
-def _up(is_first: bool):
     @intrinsic
-    def up(typing_context, source, target, coefficients, n_points, state, above, scale, total):
-        """Carry `scale` times the G at `source` up, and add what the edge adds to 64 totals.
-
-        G at `target` is set by the first edge below a node, and added to by the second.
-        """
-
+    def go_down(typing_context, source, target, coefficients, n_points, state, above):
         def generate(context, builder, signature, arguments):
-            source, target, coefficients, n_points, state, above, scale, total = arguments
-            scales = splat(builder, scale, LANES)
-            zeros = same(F64, LANES, 0.0)
+            source, target, coefficients, n_points, state, above = arguments
+            rows = _Rows(builder, coefficients, n_points, state, above if repeated else None)
 
-            def of_rows(k, _):
-                goes, went = _mask(builder, state, k), _mask(builder, above, k)
+            def at_point(i, _):
+                yes, no, dead = (rows.coefficient(i, which) for which in (YES, NO, DEAD))
+                for k in range(VECTORS):
+                    p = builder.fmul(rows.load(source, i, k), rows.chosen(k, yes, no, dead))
+                    rows.store(p, target, i, k)
 
-                def at_point(record, offset, held):
-                    g = load(builder, source, offset, vector(F64, LANES))
-                    g = builder.fmul(g, scales)
-                    yes, no = (_coefficient(builder, record, c) for c in (PSI_YES, PSI_NO))
-                    psi = builder.select(goes, yes, builder.select(went, no, zeros))
-                    if is_first:
-                        store(builder, g, target, offset)
-                    else:
-                        before = load(builder, target, offset, vector(F64, LANES))
-                        store(builder, builder.fadd(before, g), target, offset)
-                    return [_multiply_add(builder, g, psi, held[0])]
-
-                offset = builder.mul(k, number(VECTOR))
-                before = load(builder, total, offset, vector(F64, LANES))
-                sums = _each_point(builder, coefficients, n_points, k, at_point, [before])
-                store(builder, sums[0], total, offset)
-
-            count(builder, number(0), number(ROWS // LANES), of_rows)
+            rows.each_point(at_point)
             return context.get_dummy_value()
 
-        return (
-            types.void(*(address,) * 4, types.int64, types.int64, types.float64, address),
-            generate,
-        )
+        return types.void(*(address,) * 4, types.int64, types.int64), generate
 
-    return up
+    return go_down
+
+
+@cache
+def up(repeated: bool, leaf: bool, first: bool):
+    """Return what carries G at `source` up, and adds what the edge adds to 64 totals.
+
+    At a leaf of value `value`, `source` is the P above the edge. G at `target` is set by the first
+    edge below a node, and added to by the second.
+    """
+
+    @intrinsic
+    def go_up(typing_context, source, target, coefficients, n_points, state, above, value, total):
+        def generate(context, builder, signature, arguments):
+            source, target, coefficients, n_points, state, above, value, total = arguments
+            rows = _Rows(builder, coefficients, n_points, state, above if repeated else None)
+            values, zeros = splat(builder, value, LANES), same(F64, LANES, 0.0)
+
+            def at_point(i, totals):
+                yes, no = (rows.coefficient(i, which) for which in (PSI_YES, PSI_NO))
+                if leaf:
+                    factors = [rows.coefficient(i, which) for which in (YES, NO, DEAD)]
+                    factors = [builder.fmul(factor, values) for factor in factors]
+                found = []
+                for k in range(VECTORS):
+                    g = rows.load(source, i, k)
+                    g = builder.fmul(g, rows.chosen(k, *factors)) if leaf else g
+                    here = g if first else builder.fadd(rows.load(target, i, k), g)
+                    rows.store(here, target, i, k)
+                    psi = rows.chosen(k, yes, no, zeros)
+                    found.append(_multiply_add(builder, g, psi, totals[k]))
+                return found
+
+            zero = number(0)
+            before = [rows.load(total, zero, k) for k in range(VECTORS)]
+            for k, sums in enumerate(rows.each_point(at_point, before)):
+                rows.store(sums, total, zero, k)
+            return context.get_dummy_value()
+
+        integers = (types.int64, types.int64)
+        return types.void(*(address,) * 4, *integers, types.float64, address), generate
+
+    return go_up
 
 
 def _multiply_add(builder, a, b, c):
     """Return a b + c, in one instruction where the processor has it."""
     product = builder.fmul(a, b, flags=["contract"])
     return builder.fadd(product, c, flags=["contract"])
-
-
-up_first, up_second = _up(True), _up(False)

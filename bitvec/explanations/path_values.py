@@ -4,7 +4,7 @@
     for step in tree:                                       # 64 rows at a time
         if step goes down:   state = state[above] and row goes along the edge
                              P[depth] = P[depth - 1] * factor(state, state[above])
-        if step goes up:     source = G[depth], or at a leaf v P[depth]
+        if step goes up:     source = G[depth], or at a leaf v P[depth - 1] factor
                              G[depth - 1] += source
                              total[feature] += sum over points of source * psi(state, state[above])
 
@@ -36,12 +36,40 @@ from bitvec.explanations.edge_steps import (
     Step,
     edge_steps,
 )
-from bitvec.explanations.edge_vectors import RECORD, ROWS, down, outcome, up_first, up_second
+from bitvec.explanations.edge_vectors import RECORD, ROWS, down, outcome, up
 from bitvec.explanations.outcome_bytes import ROOM, OutcomeBytes
-from bitvec.runtime.predict.cpu.compiling import kernel
+from bitvec.runtime.predict.cpu.compiling import inner, kernel
 from bitvec.runtime.predict.cpu.kernel_arrays import constant
 
 _DOWN, _LEAF, _UP = int(Step.DOWN), int(Step.LEAF), int(Step.UP)
+_down, _down_again = down(False), down(True)
+_from_node = [up(repeated, False, first) for repeated in (False, True) for first in (True, False)]
+_from_leaf = [up(repeated, True, first) for repeated in (False, True) for first in (True, False)]
+_node_first, _node_second, _node_again_first, _node_again_second = _from_node
+_leaf_first, _leaf_second, _leaf_again_first, _leaf_again_second = _from_leaf
+
+
+@inner
+def _go_up(step, again, is_left, source, target, record, q, state, above, v, sums):
+    if step == _LEAF:
+        if again:
+            if is_left:
+                _leaf_again_first(source, target, record, q, state, above, v, sums)
+            else:
+                _leaf_again_second(source, target, record, q, state, above, v, sums)
+        elif is_left:
+            _leaf_first(source, target, record, q, state, above, v, sums)
+        else:
+            _leaf_second(source, target, record, q, state, above, v, sums)
+    elif again:
+        if is_left:
+            _node_again_first(source, target, record, q, state, above, v, sums)
+        else:
+            _node_again_second(source, target, record, q, state, above, v, sums)
+    elif is_left:
+        _node_first(source, target, record, q, state, above, v, sums)
+    else:
+        _node_second(source, target, record, q, state, above, v, sums)
 
 
 @kernel
@@ -67,25 +95,26 @@ def _add_values(
         for row in range(0, n_rows, ROWS):
             for k in range(tree_ptr[tree], tree_ptr[tree + 1]):
                 step, depth, node = steps[k, STEP], steps[k, DEPTH], steps[k, NODE]
-                above = state[steps[k, ABOVE]]
+                above, again = state[steps[k, ABOVE]], steps[k, ABOVE] > 0
                 record = at_coefficients + first_point[k] * RECORD
                 p = at_work + depth * level
                 if step != _UP:
                     bits = outcome(bytes_of_rows + bin_column[node] * room + row, least[node])
                     state[depth] = above & (~bits if steps[k, IS_LEFT] else bits)
-                    down(p - level, p, record, q, state[depth], above)
                 if step == _DOWN:
+                    if again:
+                        _down_again(p - level, p, record, q, state[depth], above)
+                    else:
+                        _down(p - level, p, record, q, state[depth], above)
                     continue
                 for j in range(len(outputs)):
                     g = p + (j + 1) * plane
-                    source, scale = g, 1.0
+                    source, v = g, 0.0
                     if step == _LEAF:
-                        source, scale = p, value[value_at[steps[k, LEAF]] + j]
+                        source, v = p - level, value[value_at[steps[k, LEAF]] + j]
                     sums = ((outputs[j] * n_features + feature[node]) * room + row) * 8 + at_total
-                    if steps[k, IS_LEFT]:
-                        up_first(source, g - level, record, q, state[depth], above, scale, sums)
-                    else:
-                        up_second(source, g - level, record, q, state[depth], above, scale, sums)
+                    is_left, s = steps[k, IS_LEFT], state[depth]
+                    _go_up(step, again, is_left, source, g - level, record, q, s, above, v, sums)
     # numba frees an array after its last use by name, and addresses are none.
     work[0, 0, 0, 0] = total[0, 0, 0] + binned[0, 0] + coefficients.size
 
