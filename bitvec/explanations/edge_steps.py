@@ -175,6 +175,68 @@ def edge_steps(forest: Forest, shares: Float64[Array, "n_nodes 2"]) -> EdgeSteps
     )
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class OtherEdges:
+    """The edges above each step up that are the last of another feature than its own.
+
+    Parameters
+    ----------
+    ptr : int64, (n_steps + 1,)
+    edge : int64
+        The steps down these edges.
+    psi : float64, (n_points, 2)
+        For each point of the coefficients, psi(share, 1) and psi(share, 0) of the step's edge.
+    """
+
+    ptr: Int64[Array, " n_steps_plus_1"]
+    edge: Int64[Array, " n_edges"]
+    psi: Float64[Array, "n_points 2"]
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        """All arrays, as kernels take them."""
+        return tuple(map(constant, (self.ptr, self.edge, self.psi)))
+
+
+NO_OTHERS = OtherEdges(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((0, 2)))
+"""For values without interactions."""
+
+
+@kernel
+def _fill_others(steps, feature, on_path, ptr, edge):
+    """Fill where the other edges of each step end, and if `edge` has room, these edges."""
+    n = 0
+    for k in range(len(steps)):
+        depth = steps[k, DEPTH]
+        on_path[depth] = steps[k, DOWN]
+        own = feature[steps[k, NODE]]
+        for at in range(1, depth if steps[k, STEP] != _DOWN else 1):
+            other = feature[steps[on_path[at], NODE]]
+            is_last = other != own
+            for later in range(at + 1, depth):
+                is_last &= steps[on_path[later], ABOVE] != at
+            if is_last:
+                if len(edge):
+                    edge[n] = on_path[at]
+                n += 1
+        ptr[k + 1] = n
+
+
+def other_edges(steps: EdgeSteps, feature: Array) -> OtherEdges:
+    """Return the other edges of all steps, for interactions."""
+    ptr = np.zeros(len(steps.steps) + 1, np.int64)
+    on_path = np.zeros(steps.depth + 1, np.int64)
+    given = constant(steps.steps), constant(feature), on_path, ptr
+    _fill_others(*given, np.zeros(0, np.int64))
+    edge = np.zeros(int(ptr[-1]), np.int64)
+    _fill_others(*given, edge)
+    is_down = steps.steps[:, STEP] != Step.UP
+    n_points = np.repeat(steps.points, np.diff(steps.tree_ptr))[is_down]
+    z = np.repeat(steps.share[is_down], n_points)
+    t = np.concatenate([np.zeros(0), *(rule(int(q))[0] for q in n_points)])
+    return OtherEdges(ptr, edge, np.stack([psi(z, t), -1 / (1 - t)], axis=1))
+
+
 @cache
 def rule(q: int) -> tuple[Float64[Array, " q"], Float64[Array, " q"]]:
     """Return points and weights of Gauss-Legendre quadrature on [0, 1], exact to degree 2q - 1."""

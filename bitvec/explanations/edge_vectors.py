@@ -56,8 +56,11 @@ def outcome(typing_context, byte, least):
 class _Rows:
     """Emission of code for 64 rows: loads, masks, choices between the coefficients of a point."""
 
-    def __init__(self, builder, coefficients, n_points, state, above) -> None:
+    def __init__(
+        self, builder, coefficients, n_points, state, above, *, n_coefficients=COEFFICIENTS
+    ) -> None:
         self.builder, self.coefficients, self.n_points = builder, coefficients, n_points
+        self.record = 8 * n_coefficients
         self.goes = self._masks(state)
         self.went = None if above is None else self._masks(above)
 
@@ -67,7 +70,7 @@ class _Rows:
         return [shuffle(self.builder, bits, bits, part) for part in lanes]
 
     def coefficient(self, i, which):
-        offset = self.builder.add(self.builder.mul(i, number(RECORD)), number(8 * which))
+        offset = self.builder.add(self.builder.mul(i, number(self.record)), number(8 * which))
         return splat(self.builder, load(self.builder, self.coefficients, offset, F64), LANES)
 
     def chosen(self, k, yes, no, neither):
@@ -153,6 +156,62 @@ def up(repeated: bool, leaf: bool, first: bool):
         return types.void(*(address,) * 4, *integers, types.float64, address), generate
 
     return go_up
+
+
+@cache
+def added(leaf: bool):
+    """Return what keeps at each point what an edge adds to its feature; `source` as for `up`."""
+
+    @intrinsic
+    def keep_added(typing_context, source, target, coefficients, n_points, state, above, value):
+        def generate(context, builder, signature, arguments):
+            source, target, coefficients, n_points, state, above, value = arguments
+            rows = _Rows(builder, coefficients, n_points, state, above)
+            values, zeros = splat(builder, value, LANES), same(F64, LANES, 0.0)
+
+            def at_point(i, _):
+                factors = [rows.coefficient(i, which) for which in (YES, NO, DEAD)]
+                factors = [builder.fmul(factor, values) for factor in factors]
+                yes, no = (rows.coefficient(i, which) for which in (PSI_YES, PSI_NO))
+                for k in range(VECTORS):
+                    g = rows.load(source, i, k)
+                    g = builder.fmul(g, rows.chosen(k, *factors)) if leaf else g
+                    rows.store(builder.fmul(g, rows.chosen(k, yes, no, zeros)), target, i, k)
+
+            rows.each_point(at_point)
+            return context.get_dummy_value()
+
+        integers = (types.int64, types.int64)
+        return types.void(*(address,) * 4, *integers, types.float64), generate
+
+    return keep_added
+
+
+@intrinsic
+def add_pair(typing_context, source, psi, n_points, state, total):
+    """Add to 64 totals the sum over points of what was kept times psi of another edge.
+
+    `psi` is the address of float64 (n_points, 2): where the row goes along that edge, or not.
+    """
+
+    def generate(context, builder, signature, arguments):
+        source, psi, n_points, state, total = arguments
+        rows = _Rows(builder, psi, n_points, state, None, n_coefficients=2)
+
+        def at_point(i, totals):
+            yes, no = rows.coefficient(i, 0), rows.coefficient(i, 1)
+            return [
+                _multiply_add(builder, rows.load(source, i, k), rows.chosen(k, yes, no, None), sums)
+                for k, sums in enumerate(totals)
+            ]
+
+        zero = number(0)
+        before = [rows.load(total, zero, k) for k in range(VECTORS)]
+        for k, sums in enumerate(rows.each_point(at_point, before)):
+            rows.store(sums, total, zero, k)
+        return context.get_dummy_value()
+
+    return types.void(*(address,) * 3, types.int64, address), generate
 
 
 def _multiply_add(builder, a, b, c):

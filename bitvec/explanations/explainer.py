@@ -107,6 +107,30 @@ class Explainer:
         """
         return self._filled(X, self._path.values, (), progress)
 
+    def interactions(
+        self, X: Any, *, progress: Progress | None = None
+    ) -> Float64[Array, "batch ..."]:
+        """Return the interaction values of each row: what each pair of columns adds together.
+
+        Parameters
+        ----------
+        X : table of rows, (batch, n_features), or iterator of such
+        progress : callable, optional
+            As of `values`.
+
+        Returns
+        -------
+        float64, (batch, n_features, n_features), or (batch, n_features, n_features, n_outputs)
+            Symmetric: each of the two places of a pair has half of what the pair adds. On the
+            diagonal stands what a column adds alone, so that rows sum to the `values`.
+
+        Raises
+        ------
+        InputError
+            As of `values`.
+        """
+        return self._filled(X, self._path.interactions, (self.forest.n_features,), progress)
+
     def _filled(
         self,
         X: Any,

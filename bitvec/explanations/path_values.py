@@ -17,6 +17,7 @@ point and 8 rows (AVX-512), and an edge to a node is stepped over twice.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from jaxtyping import Float64, Int64
@@ -30,22 +31,37 @@ from bitvec.explanations.edge_steps import (
     DEPTH,
     IS_LEFT,
     LEAF,
+    NO_OTHERS,
     NODE,
     STEP,
     EdgeSteps,
+    OtherEdges,
     Step,
     edge_steps,
+    other_edges,
 )
-from bitvec.explanations.edge_vectors import RECORD, ROWS, down, outcome, up
-from bitvec.explanations.outcome_bytes import ROOM, OutcomeBytes
+from bitvec.explanations.edge_vectors import (
+    RECORD,
+    ROWS,
+    add_pair,
+    added,
+    down,
+    outcome,
+    up,
+)
+from bitvec.explanations.outcome_bytes import OutcomeBytes
 from bitvec.runtime.predict.cpu.compiling import inner, kernel
 from bitvec.runtime.predict.cpu.kernel_arrays import constant
+
+PAIR_ROWS = 128
+"""Rows of a block for interactions, whose totals then stay in the cache."""
 
 _DOWN, _LEAF, _UP = int(Step.DOWN), int(Step.LEAF), int(Step.UP)
 _down, _down_again = down(False), down(True)
 _from_node = [up(repeated, False, first) for repeated in (False, True) for first in (True, False)]
 _from_leaf = [up(repeated, True, first) for repeated in (False, True) for first in (True, False)]
 _node_first, _node_second, _node_again_first, _node_again_second = _from_node
+_node_added, _leaf_added = added(False), added(True)
 _leaf_first, _leaf_second, _leaf_again_first, _leaf_again_second = _from_leaf
 
 
@@ -75,18 +91,27 @@ def _go_up(step, again, is_left, source, target, record, q, state, above, v, sum
 @kernel
 def _add_values(
     binned, bin_column, least, feature, steps, tree_ptr, points, first_point, coefficients,
-    output_ptr, output, value_at, value, n_rows, work, state, total,
+    output_ptr, output, value_at, value, other_ptr, other, psi,
+    n_rows, work, state, total, pairs,
 ):  # fmt: skip
-    """Add to `total`, float64 (n_outputs, n_features, ROOM), for a block of bytes of outcomes.
+    """Add to `total`, float64 (n_outputs, n_features, width), for a block of bytes of outcomes.
 
-    `work` is float64 (1 + most outputs of a tree, depth + 1, most points, 64): P, then G; `state`
-    int64 (depth + 1,).
+    `pairs` is float64 (n_outputs, n_features (n_features - 1) / 2, width), for interactions twice
+    their size, or has no pairs. `work` is float64 (2 + most outputs of a tree, depth + 1, most
+    points, 64): P, G of each output, and at its last depth what is kept; `state` int64
+    (depth + 1,).
     """
     bytes_of_rows, at_work = np.int64(binned.ctypes.data), np.int64(work.ctypes.data)
     at_coefficients, at_total = np.int64(coefficients.ctypes.data), np.int64(total.ctypes.data)
     level = work.shape[2] * ROWS * 8
     plane = work.shape[1] * level
-    n_features, room = total.shape[1], total.shape[2]
+    n_features, width, room = total.shape[1], total.shape[2], binned.shape[1]
+    at_psi, at_pairs, n_pairs = (
+        np.int64(psi.ctypes.data),
+        np.int64(pairs.ctypes.data),
+        pairs.shape[1],
+    )
+    kept = at_work + (work.shape[0] - 1) * plane
     state[0] = -1
     work[0, 0] = 1.0
     for tree in range(len(points)):
@@ -112,11 +137,24 @@ def _add_values(
                     source, v = g, 0.0
                     if step == _LEAF:
                         source, v = p - level, value[value_at[steps[k, LEAF]] + j]
-                    sums = ((outputs[j] * n_features + feature[node]) * room + row) * 8 + at_total
+                    f = feature[node]
+                    sums = ((outputs[j] * n_features + f) * width + row) * 8 + at_total
                     is_left, s = steps[k, IS_LEFT], state[depth]
+                    if n_pairs:
+                        if step == _LEAF:
+                            _leaf_added(source, kept, record, q, s, above, v)
+                        else:
+                            _node_added(source, kept, record, q, s, above, v)
+                        for m in range(other_ptr[k], other_ptr[k + 1]):
+                            edge = other[m]
+                            a, b = f, feature[steps[edge, NODE]]
+                            pair = max(a, b) * (max(a, b) - 1) // 2 + min(a, b)
+                            sum_at = ((outputs[j] * n_pairs + pair) * width + row) * 8 + at_pairs
+                            at = at_psi + first_point[edge] * 16
+                            add_pair(kept, at, q, state[steps[edge, DEPTH]], sum_at)
                     _go_up(step, again, is_left, source, g - level, record, q, s, above, v, sums)
     # numba frees an array after its last use by name, and addresses are none.
-    work[0, 0, 0, 0] = total[0, 0, 0] + binned[0, 0] + coefficients.size
+    work[0, 0, 0, 0] = total[0, 0, 0] + binned[0, 0] + coefficients.size + psi.size + pairs.size
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -167,8 +205,27 @@ def tree_outputs(forest: Forest) -> TreeOutputs:
     return TreeOutputs(output_ptr, pairs % n_outputs, value_at, spread)
 
 
+@kernel
+def _fill_squares(total, pairs, out):
+    """Fill interactions, float64 (n_rows, n_features, n_features, n_outputs)."""
+    n_outputs, n_features = total.shape[:2]
+    for row in range(len(out)):
+        for o in range(n_outputs):
+            for a in range(n_features):
+                out[row, a, a, o] = total[o, a, row]
+            pair = 0
+            for a in range(n_features):
+                for b in range(a):
+                    half = pairs[o, pair, row] / 2
+                    pair += 1
+                    out[row, a, b, o] = half
+                    out[row, b, a, o] = half
+                    out[row, a, a, o] -= half
+                    out[row, b, b, o] -= half
+
+
 class PathValues:
-    """Shapley values of a forest by its covers.
+    """Shapley values and interactions of a forest by its covers.
 
     Parameters
     ----------
@@ -177,23 +234,44 @@ class PathValues:
     """
 
     def __init__(self, forest: Forest) -> None:
-        share = shares(forest)
-        self._steps: EdgeSteps = edge_steps(forest, share)
+        self._steps: EdgeSteps = edge_steps(forest, shares(forest))
         self._outcomes = OutcomeBytes(forest)
         self._outputs = tree_outputs(forest)
         self._shape = forest.n_outputs, forest.n_features
-        nodes = (self._outcomes.bin_column, self._outcomes.least, forest.tests.feature)
+        self._feature = forest.tests.feature
+        nodes = (self._outcomes.bin_column, self._outcomes.least, self._feature)
         steps = self._steps
         given = (steps.steps, steps.tree_ptr, steps.points, steps.first_point, steps.coefficients)
         self._arrays = (*map(constant, (*nodes, *given)), *self._outputs.arrays)
 
+    @cached_property
+    def _others(self) -> OtherEdges:
+        return other_edges(self._steps, self._feature)
+
     def values(self, X: Array) -> Float64[Array, "n_rows n_features n_outputs"]:
         """Return the values of at most ROOM rows of floats."""
-        steps = self._steps
+        return self._run(X, NO_OTHERS, 0)[0][:, :, : len(X)].transpose(2, 1, 0)
+
+    def interactions(self, X: Array) -> Float64[Array, "n_rows n_features n_features n_outputs"]:
+        """Return the interactions of at most ROOM rows of floats."""
+        n_outputs, n_features = self._shape
+        out = np.empty((len(X), n_features, n_features, n_outputs))
+        for start in range(0, len(X), PAIR_ROWS):
+            part = slice(start, start + PAIR_ROWS)
+            found = self._run(X[part], self._others, n_features * (n_features - 1) // 2)
+            _fill_squares(*found, out[part])
+        return out
+
+    def _run(self, X: Array, others: OtherEdges, n_pairs: int) -> tuple[Array, Array]:
+        """Return values (n_outputs, n_features, width), and twice the interactions of pairs."""
+        steps, (n_outputs, n_features) = self._steps, self._shape
         most = int(steps.points.max(initial=0))
-        work = np.empty((1 + self._outputs.most, steps.depth + 1, most, ROWS))
-        state = np.empty(steps.depth + 1, np.int64)
-        total = np.zeros((*self._shape, ROOM))
+        work = np.empty((2 + self._outputs.most, steps.depth + 1, most, ROWS))
+        width = -(-len(X) // ROWS) * ROWS
+        total = np.zeros((n_outputs, n_features, width))
+        pairs = np.zeros((n_outputs, n_pairs, width))
         if steps.coefficients.size:
-            _add_values(self._outcomes.fill(X), *self._arrays, len(X), work, state, total)
-        return total[:, :, : len(X)].transpose(2, 1, 0)
+            state = np.empty(steps.depth + 1, np.int64)
+            given = (*self._arrays, *others.arrays, len(X), work, state, total, pairs)
+            _add_values(self._outcomes.fill(X), *given)
+        return total, pairs

@@ -81,6 +81,17 @@ def test_values_by_cover_are_the_sums_over_all_subsets(drawn):
         )
 
 
+@given(explained())
+@examples(40)
+def test_interactions_by_cover_are_the_sums_over_all_subsets(drawn):
+    forest, X = drawn
+    found = explain(forest).interactions(X)
+    found = found if forest.n_outputs > 1 else found[..., None]
+    for x, values in zip(X.astype(forest.dtype), found, strict=True):
+        wanted = subsets.shapley_interactions(subsets.path_game(forest, x), forest.n_features)
+        np.testing.assert_allclose(values, wanted, rtol=0, atol=FLOAT64 * size(forest))
+
+
 @given(explained(max_leaves=70))
 @examples(60)
 def test_base_and_values_sum_to_the_contributions_of_the_exit_leaves(drawn):

@@ -33,7 +33,7 @@ def as_theirs(explainer: Any, values: Array) -> Array:
 
 
 def require_equal(found: Array, wanted: Array, tolerance: float) -> None:
-    """Compare (n_outputs, n_rows, n_features + 1), by the largest value."""
+    """Compare by the largest value."""
     assert found.shape == wanted.shape
     atol = tolerance * (1 + np.abs(wanted).max(initial=0))
     np.testing.assert_allclose(found, wanted, rtol=0, atol=atol)
@@ -57,6 +57,9 @@ def test_values_are_those_of_xgboost(name):
     wanted = wanted[None] if wanted.ndim == 2 else wanted.transpose(1, 0, 2)
     explainer = explain(bitvec.convert(model))
     require_equal(as_theirs(explainer, explainer.values(X)), wanted, FLOAT32)
+    wanted = booster.predict(rows, pred_interactions=True, iteration_range=(0, stop))[..., :-1, :-1]
+    found = explainer.interactions(X)
+    require_equal(found if found.ndim == 3 else found.transpose(0, 3, 1, 2), wanted, FLOAT32)
 
 
 @pytest.mark.parametrize("name", lightgbm.MODELS)
