@@ -15,7 +15,7 @@ pytest.importorskip("xgboost")
 
 from bitvec.converters.xgboost.oracle import oracle_of
 from bitvec.converters.xgboost.read import convert
-from tests.models.xgboost import MODELS, Model, of_frame, train, trained
+from tests.models.xgboost import MODELS, VERSION, Model, of_frame, train, trained
 
 FITTED: dict[str, Callable[[], Any]] = {
     **{name: partial(trained, name) for name in MODELS},
@@ -47,7 +47,8 @@ def test_a_stopped_wrapper_its_booster_and_its_file_state_the_trees_that_answer(
 
 
 def test_a_base_score_is_the_margin_that_the_library_adds(tmp_path: Path) -> None:
-    for base in (0.5, 0.1, 0.9, 1e-7):
+    # Older versions do not clip, which is refused.
+    for base in (0.5, 0.1, 0.9, *([1e-7] if VERSION >= (3, 2) else [])):
         model = train(Model({"objective": "binary:logistic", "base_score": base}, "two", 1))
         got, want = oracle_of(model).trees().stated["base_score"], convert(model).output.base_score
         assert got.tobytes() == want.tobytes()
