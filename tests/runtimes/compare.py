@@ -42,7 +42,10 @@ RUNTIMES: dict[str, tuple[str, ...]] = {
     "opencv": ("opencv-python-headless>=5.0.0a0",),
     "mnn": ("MNN",),
     "ncnn": ("ncnn", "pnnx"),
-    "litert": ("onnx2tf", "ai-edge-litert", "tensorflow-cpu", "tf-keras", "onnx", "onnxsim"),
+    "litert": (
+        *("onnx2tf", "ai-edge-litert", "tensorflow-cpu", "tf-keras"),
+        *("onnx", "onnxsim", "onnx-graphsurgeon", "sng4onnx", "psutil"),
+    ),
     "iree": ("iree-base-compiler[onnx]", "iree-base-runtime"),
     "onnx2torch": ("onnx2torch",),
 }
@@ -147,6 +150,8 @@ def compared(job: dict[str, Any]) -> str:
     for name in ("leaves", "raw"):
         if name not in found:
             return f"no {name}"
+        if found[name].size != expected[name].size:
+            return f"{name} of {found[name].shape}"
         answer = found[name].reshape(expected[name].shape)
         differ = int((answer != expected[name]).any(axis=1).sum())
         if differ:

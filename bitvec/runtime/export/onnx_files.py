@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-import numpy as np
-
 from bitvec.core.forest import Forest
 from bitvec.core.graph.interface import Interface
-from bitvec.core.to_float32 import F32, fold_weights, narrow_scores, narrow_tests
+from bitvec.core.to_float32 import F32
 from bitvec.errors import InputError, UnsupportedModelError
 from bitvec.runtime.export.export_target import ALL_FORMS, TREES, ExportTarget
 from bitvec.runtime.export.onnx_targets import (
@@ -19,6 +17,7 @@ from bitvec.runtime.export.onnx_targets import (
     require_reads,
     require_runs,
 )
+from bitvec.runtime.export.target_limits import for_target, without_labels
 from bitvec.verify.certificates.digest import forest_digest
 
 if TYPE_CHECKING:
@@ -33,6 +32,10 @@ WITHOUT_TARGET: Final = ("tree_ensemble", "tensor")
 NO_QUANTISATION: Final = (
     "Do not quantise this file: thresholds and counts are exact numbers, and generic quantisation "
     "changes most of its answers."
+)
+IN_FLOAT64: Final = (
+    "It compares in float64: where a runtime rounds that to float32, rows on thresholds go another "
+    "way, so export with the target of such a runtime."
 )
 
 
@@ -138,11 +141,37 @@ def _of_first_form(forest: Forest, forms: tuple[str, ...], options: OnnxOptions)
             reasons[form] = str(error)
             continue
         return _tell(model, {"instead_of": _listed(reasons)}) if reasons else model
-    if len(set(reasons.values())) == 1:
-        raise UnsupportedModelError(*set(reasons.values()))
-    raise UnsupportedModelError(
-        f"the forest must fit a form that {target.name} runs. {_listed(reasons)}"
+    told = (
+        next(iter(reasons.values()))
+        if len(set(reasons.values())) == 1
+        else f"the forest must fit a form that {target.name} runs. {_listed(reasons)}"
     )
+    advice = "" if options.target is None else _what_fits(forest, forms, target, options)
+    raise UnsupportedModelError(f"{told}{advice}")
+
+
+def _what_fits(
+    forest: Forest, tried: tuple[str, ...], target: ExportTarget, options: OnnxOptions
+) -> str:
+    """Return a sentence on the forms, or else the targets, that hold what was refused, or ""."""
+
+    def holding(forms: Iterable[str], target: ExportTarget) -> list[str]:
+        held = []
+        for form in forms:
+            try:
+                _built(forest, form, target, replace(options, form=form, target=target.name))
+            except (UnsupportedModelError, InputError):
+                continue
+            held.append(form)
+        return held
+
+    fitting = holding((form for form in target.forms if form not in tried), target)
+    if fitting:
+        return f" For {target.name} this forest fits the form {' or '.join(fitting)}: export that."
+    if not holding(ALL_FORMS, TARGETS["onnxruntime"]):
+        return ""
+    others = (name for name, other in TARGETS.items() if other.runs is None)
+    return f" These targets run every form: {', '.join(others)}."
 
 
 def _listed(reasons: dict[str, str]) -> str:
@@ -244,11 +273,11 @@ def _built(forest: Forest, form: str, target: ExportTarget, options: OnnxOptions
     if options.target is not None and form not in target.forms:
         raise UnsupportedModelError(
             f"a file for {target.name} must have one of the forms {', '.join(target.forms)}, got "
-            f"{form}: choose one of them, or another target."
+            f"{form}."
         )
     require_reads(target, options.interface.input_dtype)
-    held = _for_target(forest, target)
-    interface = _without_labels(held, form, target, options)
+    held = for_target(forest, target)
+    interface = without_labels(held, form, target, options.interface, leaves=options.leaves)
     if options.target is not None:
         interface = replace(interface, opset=target.opset, ir_version=target.ir_version)
     if target.fixed_batch and interface.batch is None:
@@ -260,89 +289,12 @@ def _built(forest: Forest, form: str, target: ExportTarget, options: OnnxOptions
         raise UnsupportedModelError(f"{target.name} must run ai.onnx.ml, and it does not.")
     narrows = form == TREE_FORM and options.version == 3
     facts = {"compares": F32.name if narrows else held.dtype.name}
+    if facts["compares"] != F32.name:
+        facts["note"] = f"{NO_QUANTISATION} {IN_FLOAT64}"
     if options.target is not None:
         facts |= {"target": target.name, "settings": target.settings_of(form)}
     rounds = narrows or form == "portable" or target.merges_constants or not target.float64
     return _told(model, "within rounding" if rounds else "exactly", **facts, **_digest(forest))
-
-
-def _without_labels(
-    forest: Forest, form: str, target: ExportTarget, options: OnnxOptions
-) -> Interface:
-    """Return the interface, without `label` where the target does not hold such labels."""
-    interface, groups = options.interface, len(forest.output.groups)
-    if form == "portable":
-        if interface.outputs is not None and not set(interface.outputs) <= {"raw", "leaves"}:
-            raise UnsupportedModelError(
-                "the ONNX form `portable` must have the outputs raw and leaves only, got "
-                f"{', '.join(interface.outputs)}: it has no comparison to make labels with."
-            )
-        return interface
-    if _holds_labels(forest, target):
-        return interface
-    if interface.outputs is None:
-        names = ["probabilities"] if groups == 1 else [f"probabilities_{i}" for i in range(groups)]
-        return replace(interface, outputs=("raw", *names, *(("leaves",) * options.leaves)))
-    if "label" in interface.outputs:
-        raise UnsupportedModelError(
-            f"class labels for {target.name} must be whole numbers of {_whole(target)}, got text, "
-            "fractions or larger ones: ask for `probabilities`, whose greatest says the class, or "
-            "relabel the classes."
-        )
-    return interface
-
-
-def _holds_labels(forest: Forest, target: ExportTarget) -> bool:
-    """Return whether a target answers with the labels of a forest as they are."""
-    if target.float64 or forest.output.classes is None:
-        return True
-    held = np.iinfo(_whole(target))
-    return all(
-        labels.dtype.kind in "iub"
-        and held.min <= int(labels.min(initial=0))
-        and int(labels.max(initial=0)) <= held.max
-        for labels in forest.output.classes
-    )
-
-
-def _whole(target: ExportTarget) -> np.dtype:
-    """Return in what a target looks whole numbers up, without computing with them."""
-    return np.dtype(np.int64 if target.int64 else np.int32)
-
-
-def _for_target(forest: Forest, target: ExportTarget) -> Forest:
-    """Return what the target can hold without changing a route."""
-    if not target.float64:
-        forest = narrow_scores(fold_weights(narrow_tests(forest)))
-        forest = _narrow_base_score(forest) if target.float32_only else forest
-    if not target.int64 and forest.n_leaves > 1 << 24:
-        raise UnsupportedModelError(
-            f"a forest for {target.name} must have at most {1 << 24} leaves, got "
-            f"{forest.n_leaves}: it counts in float32. Export fewer trees with forest.take."
-        )
-    if not target.subnormals:
-        _require_normal(forest, target)
-    return forest
-
-
-def _narrow_base_score(forest: Forest) -> Forest:
-    """Return the forest that adds its base score in float32 too."""
-    with np.errstate(over="ignore"):
-        base = np.asarray(forest.output.base_score).astype(F32)
-    return replace(forest, output=replace(forest.output, base_score=base))
-
-
-def _require_normal(forest: Forest, target: ExportTarget) -> None:
-    held = {"threshold": forest.tests.b, "leaf": forest.leaves.v}
-    held["base score"] = np.asarray(forest.output.base_score)
-    for what, numbers in held.items():
-        smallest = np.finfo(numbers.dtype).tiny
-        small = np.count_nonzero((numbers != 0) & (np.abs(numbers) < smallest))
-        if small:
-            raise UnsupportedModelError(
-                f"a forest for {target.name} must have no {what} between 0 and {smallest:.3g} in "
-                f"size, got {small}: it takes such numbers for 0. Choose another target."
-            )
 
 
 def _tree_ensemble(

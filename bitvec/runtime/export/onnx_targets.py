@@ -294,9 +294,7 @@ def require_runs(target: ExportTarget, operator_types: Iterable[str]) -> None:
         return
     wrong = dict(target.wrong)
     named = ", ".join(f"{kind} ({wrong[kind]})" if kind in wrong else kind for kind in left)
-    others = sorted(name for name, other in TARGETS.items() if other.runs is None)
     raise UnsupportedModelError(
         f"a file for {target.name} must hold only operators that it runs as the standard says, got "
-        f"{named}: export one of the forms {', '.join(target.forms)}, or for one of the targets "
-        f"{', '.join(others)}."
+        f"{named}."
     )

@@ -76,7 +76,7 @@ def test_operators_that_a_target_does_not_run_are_named(name):
     target = find(name)
     require_runs(target, target.runs)
     require_runs(target, [])
-    with pytest.raises(UnsupportedModelError, match=f"{name} must hold .* got TreeEnsemble: "):
+    with pytest.raises(UnsupportedModelError, match=rf"{name} must hold .* got TreeEnsemble\."):
         require_runs(target, ["Add", "TreeEnsemble"])
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from bitvec.converters.onnx.session import OnnxEngine, any_batch, oracle_of
 from bitvec.core.arrays import Array
 from bitvec.errors import FileFormatError, MissingLibraryError
+from bitvec.runtime.export.export_target import TREES
 from bitvec.verify import workers
 from bitvec.verify.oracle import Oracle
 
@@ -51,7 +52,7 @@ class OpenVinoEngine(OnnxEngine):
             read = core.read_model(content)
             self._compiled = core.compile_model(read, "CPU", OPTIONS)
         except RuntimeError as error:
-            reason = str(error).strip().splitlines()[-1][:300]
+            reason = _unknown_operators(content) or str(error).strip().splitlines()[-1][:300]
             raise FileFormatError(
                 f"the model must be one that OpenVINO {openvino.__version__} loads, got: {reason}"
             ) from None
@@ -60,6 +61,15 @@ class OpenVinoEngine(OnnxEngine):
         answers = self._compiled(fed)
         answer: Array = answers[output]
         return answer
+
+
+def _unknown_operators(content: bytes) -> str:
+    """Return the operators of a file that OpenVINO does not know: it may name their neighbours."""
+    import onnx
+
+    graph = onnx.ModelProto.FromString(content).graph
+    left = sorted({node.op_type for node in graph.node} & TREES)
+    return f"{', '.join(left)}, which it does not run" if left else ""
 
 
 def certified(model: Any) -> Oracle:

@@ -15,8 +15,9 @@ from strategies import AXIS, EQUAL, OBLIQUE, SET, forests_with_rows
 
 import bitvec
 from bitvec.core import reference
+from bitvec.core.forest import Forest
 from bitvec.core.output import Aggregate
-from bitvec.errors import UnsupportedModelError
+from bitvec.errors import FileFormatError, UnsupportedModelError
 from bitvec.runtime.export.onnx.tensor import to_onnx
 from bitvec.runtime.export.onnx_targets import find, require_runs
 
@@ -226,3 +227,51 @@ def test_ties_go_to_the_first_or_last_maximum_as_asked(last):
 def test_a_file_with_comparisons_that_fail_for_nan_is_refused():
     with pytest.raises(UnsupportedModelError, match="NaN is true"):
         require_runs(find("openvino"), ["Gather", "Greater"])
+
+
+def of_sets():
+    """A LightGBM model of sets, in float64, and rows of whole codes in float32."""
+    lightgbm = pytest.importorskip("lightgbm")
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.integers(0, (12, 70), (2000, 2)), rng.normal(size=2000)])
+    y = (X[:, 0] % 3 == 0) * X[:, 2] + X[:, 1] % 5
+    data = lightgbm.Dataset(X, y, categorical_feature=[0, 1])
+    model = lightgbm.train({"verbose": -1, "num_leaves": 15, "num_threads": 1}, data, 10)
+    return bitvec.convert(model), X[:300].astype(np.float32)
+
+
+def test_codes_of_a_float64_file_without_a_target_are_read_as_they_are(tmp_path):
+    from bitvec.runtime.export.onnx.openvino import OpenVinoEngine
+
+    forest, X = of_sets()
+    path = bitvec.export(forest, tmp_path / "forest.onnx", form="portable", leaves=True)
+    found = OpenVinoEngine(path).exit_leaves(X)
+    assert np.array_equal(found, reference.exit_leaves(forest, X.astype(np.float64)))
+    facts = {entry.key: entry.value for entry in onnx.load(path).metadata_props}
+    assert "rounds that to float32" in facts["bitvec.note"]
+
+
+def test_a_file_of_tree_operators_is_refused_by_their_name(tmp_path):
+    from bitvec.runtime.export.onnx.openvino import certified
+
+    forest = bitvec.convert(real_models()["xgboost classifier"][0])  # its ArgMax comes after them
+    path = bitvec.export(forest, tmp_path / "forest.onnx", form="tree_ensemble")
+    with pytest.raises(FileFormatError, match="got: TreeEnsemble, which it does not run"):
+        certified(path)
+
+
+def test_a_refusal_says_which_form_fits(tmp_path):
+    path, forest = tmp_path / "forest.onnx", of_sets()[0]
+    for target, form, fits in (
+        ("tensorrt", "traversal", r"got BitwiseAnd\..* fits the form portable: export that"),
+        ("tensorrt", "tensor", r"got BitwiseAnd\..* fits the form portable: export that"),
+        ("openvino", "tree_ensemble", "fits the form traversal or tensor: export that"),
+    ):
+        with pytest.raises(UnsupportedModelError, match=fits):
+            bitvec.export(forest, path, target=target, form=form)
+    oblique = Forest.from_matrices([[1.0, 2.0]], [0.5], [[0], [1]], [1, 2])
+    with pytest.raises(UnsupportedModelError, match="These targets run every form: onnxruntime, "):
+        bitvec.export(oblique, path, target="edge")
+    with pytest.raises(UnsupportedModelError) as nowhere:
+        bitvec.export(forest.take([]), path, target="edge")
+    assert "These targets" not in str(nowhere.value)
