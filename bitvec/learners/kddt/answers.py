@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from jaxtyping import Float
 
 from bitvec.core.arrays import Array
 from bitvec.learners.kddt.events import Densities
-from bitvec.learners.kddt.stacks import child_rows, doubled
+from bitvec.learners.kddt.masses import everywhere
+from bitvec.learners.kddt.stacks import FRAME, Stacks, entered
 from bitvec.learners.kddt.tree import GrownTree
 from bitvec.runtime.predict.cpu.compiling import kernel
+from bitvec.runtime.predict.cpu.kernel_arrays import borrowed
+
+
+class Nodes(NamedTuple):
+    """Fields of `GrownTree` that its answers are made of."""
+
+    left: Array
+    right: Array
+    feature: Array
+    threshold: Array
+    value: Array
 
 
 def answers(tree: GrownTree, densities: Densities) -> Float[Array, "n_rows n_outputs"]:
@@ -18,75 +32,45 @@ def answers(tree: GrownTree, densities: Densities) -> Float[Array, "n_rows n_out
     Equal to that of its converted forest but for rounding: a row's masses are multiplied node by
     node, all rows of a node at once, where the forest's engine follows row by row.
     """
-    n_features, n_rows, n_edges = densities.at.shape
-    return expected(
-        tree.left,
-        tree.right,
-        tree.feature,
-        tree.threshold,
-        tree.value,
-        densities.at.reshape(n_features, n_rows * n_edges),
-        densities.share,
-        n_rows,
-    )
+    nodes = Nodes(tree.left, tree.right, tree.feature, tree.threshold, tree.value)
+    return expected(nodes, densities.flat, densities.at.shape[1])
 
 
 @kernel
-def expected(left, right, feature, threshold, value, at, share, n_rows):  # type: ignore[no-untyped-def]
+def expected(tree, densities, n_rows):  # type: ignore[no-untyped-def]
     """Return the mean of values over the leaves that each row's density reaches, depth first.
 
-    A frame holds the rows of a node and their masses, as in `growth.grow`.
+        def visit(node, rows, box):
+            answer[rows] += mass of each row in the box * value of the node, if it is a leaf
+            visit(left, rows, box below the threshold)
+            visit(right, rows, box above the threshold)
+
+    The calls are frames on `Stacks`.
     """
-    n_features, n_edges = share.shape
-    n_outputs = value.shape[1]
-    low, high = np.full(n_features, -np.inf), np.full(n_features, np.inf)
-    phase, node_at, kept_bound = np.zeros(64, np.int64), np.zeros(64, np.int64), np.zeros(64)
-    row_start, row_count = np.zeros(64, np.int64), np.zeros(64, np.int64)
+    tree, densities = borrowed(tree), borrowed(densities)
+    n_features, n_outputs = len(densities.share), tree.value.shape[1]
     rows, u = np.arange(2 * n_rows + 1).astype(np.int32), np.ones(2 * n_rows + 1)
-    row_count[0] = n_rows
+    stacks, box = Stacks(np.zeros(64, FRAME), rows, u), everywhere(n_features)
+    stacks.frames[0].n = n_rows
     answer = np.zeros((n_rows, n_outputs))
     depth = 0
     while depth >= 0:
-        first, n, node = row_start[depth], row_count[depth], node_at[depth]
-        if left[node] < 0:
+        node, n_entered = stacks.frames[depth].node, stacks.frames[depth].n_entered
+        if tree.left[node] < 0:
+            first, n = stacks.frames[depth].first, stacks.frames[depth].n
+            rows, u, value = stacks.rows, stacks.u, tree.value[node]
             for k in range(first, first + n):
                 for c in range(n_outputs):
-                    answer[rows[k], c] += u[k] * value[node, c]
+                    answer[rows[k], c] += u[k] * value[c]
             depth -= 1
             continue
-        j, t = feature[node], threshold[node]
-        if phase[depth] == 2:
-            low[j] = kept_bound[depth]
+        j = tree.feature[node]
+        if n_entered == 2:
+            box.low[j] = stacks.frames[depth].bound
             depth -= 1
             continue
-        old_low, old_high = low[j], high[j]
-        if phase[depth] == 0:
-            kept_bound[depth] = high[j]
-            high[j] = min(high[j], t)
-        else:
-            high[j] = old_high = kept_bound[depth]
-            kept_bound[depth] = low[j]
-            low[j] = max(low[j], t)
-        child = left[node] if phase[depth] == 0 else right[node]
-        phase[depth] += 1
-        phase, node_at = doubled(phase, depth + 2), doubled(node_at, depth + 2)
-        row_start, row_count = doubled(row_start, depth + 2), doubled(row_count, depth + 2)
-        kept_bound = doubled(kept_bound, depth + 2)
-        rows, u = doubled(rows, first + 2 * n + 1), doubled(u, first + 2 * n + 1)
+        t, at, share = tree.threshold[node], densities.at[j], densities.share[j]
+        stacks = entered(stacks, depth, j, t, at, share, box, 0.0)
         depth += 1
-        phase[depth], node_at[depth], row_start[depth] = 0, child, first + n
-        row_count[depth] = child_rows(
-            rows,
-            u,
-            first,
-            n,
-            at[j],
-            n_edges,
-            share[j],
-            old_low,
-            old_high,
-            low[j],
-            high[j],
-            0.0,
-        )
+        stacks.frames[depth].node = tree.right[node] if n_entered else tree.left[node]
     return answer

@@ -7,10 +7,15 @@ each position once, at all classes. The thresholds and their gains are those of
 no density is large for the range of the positions: see `events.FLAT`.
 """
 
+# mypy: disable-error-code="no-untyped-def"
+
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
+from bitvec.core.arrays import Array
 from bitvec.learners.kddt.scan import ENTROPY, LABELS, ROUNDING, between
 from bitvec.runtime.predict.cpu.compiling import inner
 
@@ -19,31 +24,42 @@ BEGINS, STAYS, ENDS, JUMPS = 0, 1, 2, 3
 
 
 @inner
-def pays(n_positions, n_outputs, n_events):  # type: ignore[no-untyped-def]
+def pays(n_positions, n_outputs, n_events):
     """Return whether bins take less time than a walk along the events, as measured."""
     return n_positions > 0 and n_positions * (n_outputs + 8) < 5 * n_events
 
 
-@inner
-def fill(  # type: ignore[no-untyped-def]
-    rows, change, turn, place, n_edges, rate, codes, Y, centre, criterion, slope, jump, counts
-):
-    """Add up what changes at each position, of the rows of a node.
+class Bins(NamedTuple):
+    """Changes summed by position.
 
     Parameters
     ----------
-    place : int32, (n_rows * n_edges,)
-        The position of each event, by number.
     slope, jump : float64, (n_positions, n_outputs + 1)
-        Filled with the changes of the slopes of the masses, and with the masses that jump: of each
-        class; or of each output, and last of all together.
+        Changes of the slopes of the masses, and the masses that jump: of each class; or of each
+        output, and last of all together.
     counts : int64, (n_positions, 4)
-        Filled with the rows whose density begins, changes, and ends there, and those that jump.
+        Rows whose density begins, changes, and ends there, and those that jump.
     """
+
+    slope: Array
+    jump: Array
+    counts: Array
+
+
+@inner
+def fill(bins, rows, change, turn, place, rate, targets, centre):
+    """Fill bins with the changes at each position of a feature, of the rows of a node.
+
+    `change`, `turn` and `place` are those of `events.Events`, (n_rows * n_edges,); for `rate` and
+    `centre` see `scan`.
+    """
+    slope, jump, counts = bins.slope, bins.jump, bins.counts
+    n_edges = change.size // rate.size
+    codes, Y = targets.codes, targets.Y
     slope[:] = 0.0
     jump[:] = 0.0
     counts[:] = 0
-    if criterion == LABELS:
+    if targets.criterion == LABELS:
         for k in range(rows.size):
             row = rows[k]
             mass, c = rate[row], codes[row]
@@ -56,7 +72,7 @@ def fill(  # type: ignore[no-untyped-def]
                     counts[p, STAYS - turn[event]] += 1
                     slope[p, c] += by * mass
         return
-    last = slope.shape[1] - 1
+    last = centre.size
     for k in range(rows.size):
         row = rows[k]
         mass = rate[row]
@@ -78,7 +94,7 @@ def fill(  # type: ignore[no-untyped-def]
 
 
 @inner
-def all_of(bin, n_outputs, criterion):  # type: ignore[no-untyped-def]
+def all_of(bin, n_outputs, criterion):
     """Return the mass of all classes together; of outputs it stands last."""
     if criterion != LABELS:
         return bin[n_outputs]
@@ -89,7 +105,7 @@ def all_of(bin, n_outputs, criterion):  # type: ignore[no-untyped-def]
 
 
 @inner
-def gain_at(S, m, s, w, left, dt, criterion):  # type: ignore[no-untyped-def]
+def gain_at(S, m, s, w, left, dt, criterion):
     """Return the gain of the children at t + dt, where the mass on the left is `left`."""
     right = w - left
     below_sum, above_sum = 0.0, 0.0
@@ -111,20 +127,15 @@ def gain_at(S, m, s, w, left, dt, criterion):  # type: ignore[no-untyped-def]
 
 
 @inner
-def best_of_bins(  # type: ignore[no-untyped-def]
-    position, slope, jump, counts, low, high, s, w, least, tie, criterion, S, m
-):
-    """Return the best gain of a threshold in (low, high), and the threshold; -inf if none may be.
+def best_of_bins(bins, position, column, criterion, totals, sums):
+    """Return the best gain of a threshold within a column's bounds, and it; −inf if none may be.
 
-    Parameters
-    ----------
-    position : float64, (n_positions,)
-        Rising.
-    slope, jump, counts
-        As `fill` leaves them.
-    s, w, least, tie, S, m
-        As `scan.best_threshold` takes them.
+    Bins are as `fill` leaves them for these positions; for the rest see `scan.best_threshold`.
     """
+    low, high = column.low, column.high
+    slope, jump, counts = bins.slope, bins.jump, bins.counts
+    s, w, least, tie = totals.s, totals.w, totals.least, totals.tie
+    S, m = sums[0], sums[1]
     best, threshold = -np.inf, np.nan
     doubt = ROUNDING * least
     fewest, most = least - doubt, w - least + doubt

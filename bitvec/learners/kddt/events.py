@@ -8,7 +8,7 @@ positions, sorted once per feature, are all that the scan of every node needs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int8, Int32, Int64
@@ -26,8 +26,7 @@ FLAT = 1e4
 the sums then round by this many units of the last place of a mass."""
 
 
-@dataclass(frozen=True, slots=True)
-class Densities:
+class Densities(NamedTuple):
     """The density of each training value: where its kernel's edges lie, and the mass left of each.
 
     Parameters
@@ -46,9 +45,13 @@ class Densities:
         """Return the densities of some rows."""
         return Densities(np.ascontiguousarray(self.at[:, rows]), self.share)
 
+    @property
+    def flat(self) -> Densities:
+        """The same with `at` as kernels read it: (n_features, n_rows * n_edges)."""
+        return Densities(self.at.reshape(len(self.at), -1), self.share)
 
-@dataclass(frozen=True, slots=True)
-class Events:
+
+class Events(NamedTuple):
     """The changes of density of all rows, sorted by position, one line for each feature.
 
     Event i · n_edges + k is the edge k of row i. A crisp value has one event, its jump, at edge 0.
@@ -56,8 +59,9 @@ class Events:
     Parameters
     ----------
     order : int32, (n_features, n_events)
-        Events by position, jumps before other changes at the same; the first `count` of each.
-    count : int64, (n_features,)
+        Events by position, jumps before other changes at the same; the first `n_events` of
+        each.
+    n_events : int64, (n_features,)
     change : float64, (n_features, n_rows * n_edges)
         By how much the density of a row of mass 1 grows there; infinite for a jump.
     turn : int8, (n_features, n_rows * n_edges)
@@ -71,12 +75,24 @@ class Events:
     """
 
     order: Int32[Array, "n_features n_events"]
-    count: Int64[Array, " n_features"]
+    n_events: Int64[Array, " n_features"]
     change: Float[Array, "n_features n_positions"]
     turn: Int8[Array, "n_features n_positions"]
     position: Float[Array, "n_features n"]
     n_positions: Int64[Array, " n_features"]
     place: Int32[Array, "n_features n_positions"]
+
+
+class Data(NamedTuple):
+    """Rows as growth reads them: `Densities.flat`, their events, and the mass of each row.
+
+    Rows of no mass are left out.
+    """
+
+    at: Float[Array, "n_features n_positions"]
+    share: Float[Array, "n_features n_edges"]
+    events: Events
+    weight: Float[Array, " n_rows"]
 
 
 def densities_of(
@@ -157,7 +173,7 @@ def events_of(
     crisp = densities.at[:, :, 0] == densities.at[:, :, -1]
     change[crisp, 0] = np.inf
     order = np.zeros((n_features, n_rows * n_edges), np.int32)
-    count = np.zeros(n_features, np.int64)
+    n_events = np.zeros(n_features, np.int64)
     place = np.zeros((n_features, n_rows * n_edges), np.int32)
     positions = [np.zeros(0)] * n_features
     for feature in range(n_features):
@@ -168,7 +184,7 @@ def events_of(
             listed = listed[np.argsort(~np.isinf(flat[listed]), kind="stable")]
         kept = listed[np.argsort(densities.at[feature].ravel()[listed], kind="stable")]
         order[feature, : kept.size] = kept
-        count[feature] = kept.size
+        n_events[feature] = kept.size
         at = densities.at[feature].ravel()[kept]
         number = np.cumsum(np.diff(at, prepend=at[:1]) > 0)
         if kept.size and 2 * (number[-1] + 1) < kept.size and _is_flat(flat[kept], at):
@@ -179,8 +195,8 @@ def events_of(
     for feature, own in enumerate(positions):
         position[feature, : own.size] = own
     return Events(
-        order[:, : max(int(count.max()), 1)].copy(),
-        count,
+        order[:, : max(int(n_events.max()), 1)].copy(),
+        n_events,
         change.reshape(n_features, -1),
         turn.reshape(n_features, -1),
         position,

@@ -1,15 +1,23 @@
-"""Masses of rows in a node: of their densities, of their classes, and what they lose there."""
+"""Masses of rows in a node: of their densities, of their classes, and what they lose there.
+
+Loops read the arrays of a NamedTuple once, before they begin: each access counts a reference.
+"""
+
+# mypy: disable-error-code="no-untyped-def"
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
+from bitvec.core.arrays import Array
 from bitvec.learners.kddt.scan import ENTROPY, LABELS
-from bitvec.runtime.predict.cpu.compiling import inlined, inner
+from bitvec.runtime.predict.cpu.compiling import inlined, inner, phase
 
 
 @inner
-def share_below(t, at, share):  # type: ignore[no-untyped-def]
+def share_below(t, at, share):
     """Return the mass of a density in (-inf, t]."""
     last = at.size - 1
     if t >= at[last]:
@@ -23,17 +31,48 @@ def share_below(t, at, share):  # type: ignore[no-untyped-def]
 
 
 @inner
-def share_between(at, low, high, share):  # type: ignore[no-untyped-def]
+def share_between(at, low, high, share):
     """Return the mass of a density in (low, high]."""
     return max(share_below(high, at, share) - share_below(low, at, share), 0.0)
 
 
+class Box(NamedTuple):
+    """The box of a node: x_j lies in (low[j], high[j]]; both float64, (n_features,)."""
+
+    low: Array
+    high: Array
+
+
+class Column(NamedTuple):
+    """The densities of one feature, and the bounds of a node's box there.
+
+    Parameters
+    ----------
+    at : float64, (n_rows * n_edges,)
+        See `events.Densities`.
+    share : float64, (n_edges,)
+    low, high : float
+    """
+
+    at: Array
+    share: Array
+    low: float
+    high: float
+
+
+@phase
+def everywhere(n_features):
+    """Return the box of a root."""
+    return Box(np.full(n_features, -np.inf), np.full(n_features, np.inf))
+
+
 @inlined
-def part_between(at, row, n_edges, old_low, old_high, low, high, share):  # type: ignore[no-untyped-def]
-    """Return how much of a row's mass in (old_low, old_high] lies in (low, high], a part of it.
+def part_between(at, share, row, old_low, old_high, low, high):
+    """Return the part of a row's mass in (old_low, old_high] that lies in (low, high], within it.
 
     The mass of a box is its length there: one division instead of five.
     """
+    n_edges = share.size
     if n_edges == 2:
         begin, end = at[2 * row], at[2 * row + 1]
         if begin == end:
@@ -49,8 +88,9 @@ def part_between(at, row, n_edges, old_low, old_high, low, high, share):  # type
 
 
 @inlined
-def share_of(at, row, n_edges, low, high, share):  # type: ignore[no-untyped-def]
-    """Return the share of a row's mass that lies in (low, high], where the row is known to be."""
+def share_of(at, share, row, low, high):
+    """Return the share of a row's mass that lies in (low, high], where it is known to be."""
+    n_edges = share.size
     if n_edges == 2:
         begin, end = at[2 * row], at[2 * row + 1]
         if begin == end:
@@ -59,18 +99,20 @@ def share_of(at, row, n_edges, low, high, share):  # type: ignore[no-untyped-def
         begin = begin if begin > low else low
         end = end if end < high else high
         return (end - begin) / whole
-    return share_between(at[row * n_edges : (row + 1) * n_edges], low, high, share)
+    own = at[row * n_edges : (row + 1) * n_edges]
+    return share_between(own, low, high, share)
 
 
-@inner
-def total_of(rows, u, codes, Y, criterion, s):  # type: ignore[no-untyped-def]
+@phase
+def total_of(rows, u, targets, s):
     """Fill s with the mass of each class, or the sum of vectors, and return the mass."""
+    codes, Y = targets.codes, targets.Y
     s[:] = 0.0
     w = 0.0
     for k in range(rows.size):
         row = rows[k]
         w += u[k]
-        if criterion == LABELS:
+        if targets.criterion == LABELS:
             s[codes[row]] += u[k]
         else:
             for c in range(s.size):
@@ -78,18 +120,18 @@ def total_of(rows, u, codes, Y, criterion, s):  # type: ignore[no-untyped-def]
     return w
 
 
-@inner
-def loss_of(rows, u, Y, s, w, criterion):  # type: ignore[no-untyped-def]
+@phase
+def loss_of(rows, u, targets, s, w):
     """Return the mass of a node times its impurity.
 
     Impurity is 1 − sum p² for labels, the entropy in nats, and for vectors the variance summed over
     outputs.
     """
-    loss = 0.0
-    if criterion == LABELS:
+    loss, Y = 0.0, targets.Y
+    if targets.criterion == LABELS:
         for c in range(s.size):
             loss += s[c] * (1.0 - s[c] / w)
-    elif criterion == ENTROPY:
+    elif targets.criterion == ENTROPY:
         for c in range(s.size):
             if s[c] > 0.0:
                 loss -= s[c] * np.log(s[c] / w)
@@ -101,53 +143,23 @@ def loss_of(rows, u, Y, s, w, criterion):  # type: ignore[no-untyped-def]
     return loss
 
 
-@inner
-def drawn_gain(  # type: ignore[no-untyped-def]
-    rows, u, at, n_edges, share, low, high, t, codes, Y, centre, s, w, least, criterion, S
-):
-    """Return the gain of a given threshold; -inf if a child would have too little mass."""
-    S[:] = 0.0
-    left = 0.0
-    for k in range(rows.size):
-        row = rows[k]
-        mass = u[k] * part_between(at, row, n_edges, low, high, low, min(t, high), share)
-        left += mass
-        if criterion == LABELS:
-            S[codes[row]] += mass
-        else:
-            for c in range(S.size):
-                S[c] += mass * (Y[row, c] - centre[c])
-    right = w - left
-    if not (left >= least and right >= least):
-        return -np.inf
-    gain = 0.0
-    for c in range(S.size):
-        above = s[c] - S[c]
-        if criterion == ENTROPY:
-            if S[c] > 0.0:
-                gain += S[c] * np.log(S[c] / left)
-            if above > 0.0:
-                gain += above * np.log(above / right)
-        else:
-            gain += S[c] * S[c] / left + above * above / right
-    return gain
-
-
-@inner
-def support(rows, at, n_edges, low, high):  # type: ignore[no-untyped-def]
-    """Return where the rows' density begins and ends in (low, high)."""
+@phase
+def support(rows, column):
+    """Return where the rows' density begins and ends within the bounds."""
+    at, n_edges = column.at, column.share.size
     last = n_edges - 1
     first = rows[0] * n_edges
     begin, end = at[first], at[first + last]
     for k in range(1, rows.size):
         own = rows[k] * n_edges
         begin, end = min(begin, at[own]), max(end, at[own + last])
-    return max(begin, low), min(end, high)
+    return max(begin, column.low), min(end, column.high)
 
 
-@inner
-def densities_differ(rows, at, n_edges):  # type: ignore[no-untyped-def]
+@phase
+def densities_differ(rows, column):
     """Return whether not all rows have the same density."""
+    at, n_edges = column.at, column.share.size
     last = n_edges - 1
     first = rows[0] * n_edges
     for k in range(1, rows.size):

@@ -11,10 +11,15 @@ brought up to date when they are touched, and O(q) for distributions and vectors
 S at each event: O(q).
 """
 
+# mypy: disable-error-code="no-untyped-def"
+
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
+from bitvec.core.arrays import Array
 from bitvec.runtime.predict.cpu.compiling import inner
 
 LABELS, VECTORS, ENTROPY = 0, 1, 2
@@ -29,8 +34,33 @@ DROP = 64.0
 them is rounding of the larger ones."""
 
 
+class Totals(NamedTuple):
+    """Sums over a node's rows, and what a split of it must keep to.
+
+    Parameters
+    ----------
+    s, centre : float64, (n_outputs,)
+        Mass of each class, or the sum of the vectors less `centre`, their mean in the node, which
+        rounds least.
+    w, squares : float
+        Mass of all, and the sum of squares of s.
+    least : float
+        Mass that each child must have.
+    tie : float
+        By how much the gain of a later threshold must exceed that of an earlier one: less is
+        rounding.
+    """
+
+    s: Array
+    centre: Array
+    w: float
+    squares: float
+    least: float
+    tie: float
+
+
 @inner
-def children_gain(S, m, s, w, squares, W, MW, Q, A, M, P, R, dt, criterion):  # type: ignore[no-untyped-def]
+def children_gain(S, m, s, w, squares, W, MW, Q, A, M, P, R, dt, criterion):
     """Return the gain of the children at t + dt, up to a constant.
 
     The loss of the children is a constant minus it.
@@ -53,13 +83,13 @@ def children_gain(S, m, s, w, squares, W, MW, Q, A, M, P, R, dt, criterion):  # 
 
 
 @inner
-def row_of(event, n_edges):  # type: ignore[no-untyped-def]
+def row_of(event, n_edges):
     """Return the row of an event; of boxes, which have two edges, without a slow division."""
     return event >> 1 if n_edges == 2 else event // n_edges
 
 
 @inner
-def may_win(squares, W, MW, w, Q, A, M, P, R, dt, most, criterion):  # type: ignore[no-untyped-def]
+def may_win(squares, W, MW, w, Q, A, M, P, R, dt, most, criterion):
     """Return False if the gain at t + dt is surely not above `most`, without a division."""
     if criterion == ENTROPY:
         return True
@@ -72,14 +102,14 @@ def may_win(squares, W, MW, w, Q, A, M, P, R, dt, most, criterion):  # type: ign
 
 
 @inner
-def between(low, high):  # type: ignore[no-untyped-def]
+def between(low, high):
     """Return the middle of two positions, below the second."""
     middle = low + (high - low) / 2.0
     return middle if middle < high else low
 
 
 @inner
-def added(total, rest, step):  # type: ignore[no-untyped-def]
+def added(total, rest, step):
     """Return total + step, and the rest that rounding took, carried on: Neumaier's sum."""
     grown = total + step
     if abs(total) >= abs(step):
@@ -90,52 +120,35 @@ def added(total, rest, step):  # type: ignore[no-untyped-def]
 
 
 @inner
-def best_threshold(  # type: ignore[no-untyped-def]
-    events,
-    at,
-    change,
-    turn,
-    n_edges,
-    low,
-    high,
-    rate,
-    codes,
-    Y,
-    centre,
-    s,
-    w,
-    squares,
-    least,
-    tie,
-    criterion,
-    S,
-    m,
-    rest,
-    since,
-    open_rows,
-):
-    """Return the best gain of a threshold in (low, high), and the threshold; -inf if none may be.
+def best_threshold(order, change, turn, column, rate, targets, totals, sums, open_rows):
+    """Return the best gain of a threshold within a column's bounds, and it; −inf if none may be.
+
+        for event in order:
+            S, W = masses at its position, by their slopes
+            gain = that of S and W; keep the best
+            slopes or masses += the change of density at the event
 
     Parameters
     ----------
-    events : int32, (n,)
-        Of the node's rows, by position.
-    at, change, turn : (n_rows * n_edges,)
+    order : int32, (n,)
+        Events of the node's rows, by position.
+    change, turn : (n_rows * n_edges,)
+        Of the feature, see `events.Events`.
+    column : Column
     rate : float64, (n_rows,)
         Density factor of each row: its mass in the node over the share of its density there.
-    centre : float64, (n_outputs,)
-        What is taken from vectors: their mean in the node, which rounds least.
-    s, w, squares
-        Mass of each class in the node, its total, and the sum of squares of s.
-    least : float
-        Mass that each child must have.
-    tie : float
-        By how much the gain of a later threshold must exceed that of an earlier one: less is
-        rounding.
-    S, m, rest, since, open_rows : (n_outputs,)
-        Room for the masses left of t, their slopes and what rounding took of them, where masses
-        were brought up to date, and how many rows of the class have a density at t.
+    targets : Targets
+    totals : Totals
+    sums : float64, (4 or more, n_outputs)
+        Overwritten with masses S left of t, their slopes m, what rounding took of these, and where
+        the mass of a class was brought up to date.
+    open_rows : int64, (n_outputs,)
+        Overwritten with the number of rows of each class that have a density at t.
     """
+    at, low, high, n_edges = column.at, column.low, column.high, column.share.size
+    criterion, codes, Y = targets.criterion, targets.codes, targets.Y
+    s, centre, w, squares, least, tie = totals
+    S, m, rest, since = sums[0], sums[1], sums[2], sums[3]
     best, threshold = -np.inf, np.nan
     doubt = ROUNDING * least
     fewest, most = least - doubt, w - least + doubt
@@ -148,10 +161,10 @@ def best_threshold(  # type: ignore[no-untyped-def]
     jumped = pending = False
     t = -np.inf
     n_outputs = s.size
-    for number in range(events.size + 1):
+    for number in range(order.size + 1):
         here, event, is_jump = high, np.int32(0), False
-        if number < events.size:
-            event = events[number]
+        if number < order.size:
+            event = order[number]
             here = max(at[event], low)
             is_jump = change[event] == np.inf
         if here > t:

@@ -18,10 +18,18 @@ from bitvec.core.kernels import FeatureKernel
 from bitvec.errors import InputError, MissingLibraryError
 from bitvec.learners.draws import drawn_rows, feature_count
 from bitvec.learners.kddt.answers import answers
-from bitvec.learners.kddt.bandwidths import RULES, Chosen, checked_grid, given_bandwidth
 from bitvec.learners.kddt.events import densities_of, events_of
 from bitvec.learners.kddt.pruning import PruningPath, merged, pruned, pruning_path
-from bitvec.learners.kddt.rules import GRID, likelihood, silverman, spread
+from bitvec.learners.kddt.rules import (
+    GRID,
+    RULES,
+    Chosen,
+    checked_grid,
+    given_bandwidth,
+    likelihood,
+    silverman,
+    spread,
+)
 from bitvec.learners.kddt.scan import LABELS
 from bitvec.learners.kddt.search import Search, search
 from bitvec.learners.kddt.shapes import kernel_shapes, scaled

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int8, Int32, Int64
@@ -12,15 +13,14 @@ from jaxtyping import Bool, Float, Int8, Int32, Int64
 from bitvec.converters.native import KDDT
 from bitvec.core.arrays import Array
 from bitvec.core.kernels import FeatureKernel
-from bitvec.learners.kddt.events import Densities, Events
-from bitvec.learners.kddt.growth import grow
+from bitvec.learners.kddt.events import Data, Densities, Events
+from bitvec.learners.kddt.growth import NODE, grow
 from bitvec.learners.kddt.scan import ENTROPY, LABELS, VECTORS
 
 DEEPEST = np.iinfo(np.int64).max
 
 
-@dataclass(frozen=True, slots=True)
-class Targets:
+class Targets(NamedTuple):
     """What the leaves of a tree are to say of each row: a class, or a vector.
 
     Parameters
@@ -49,7 +49,7 @@ class Targets:
         """Return the targets of some rows."""
         Y = self.Y if self.criterion == LABELS else self.Y[rows]
         codes = self.codes[rows] if self.criterion == LABELS else self.codes
-        return replace(self, codes=codes, Y=Y)
+        return self._replace(codes=codes, Y=Y)
 
 
 def class_targets(codes: Int64[Array, " n_rows"], n_classes: int, criterion: str) -> Targets:
@@ -77,8 +77,7 @@ def mean_targets(
     return Targets(VECTORS, np.zeros(1, np.int32), np.ascontiguousarray(Y - centre), centre)
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(NamedTuple):
     """When a node is not split, and what is looked at where it is.
 
     Parameters
@@ -204,35 +203,23 @@ def grow_tree(
     stop : int8, (1,), optional
         Growth ends, with part of a tree, when this becomes 1: see `stopping`.
     """
-    n_features, n_rows, n_edges = densities.at.shape
+    n_features = len(densities.share)
     if events is None:
         none, no = np.zeros((n_features, 0)), np.zeros(n_features, np.int64)
         whole = none.astype(np.int32)
         events = Events(whole, no, none, none.astype(np.int8), none, no, whole)
-    left, right, feature, threshold, mass, loss, total = grow(
-        densities.at.reshape(n_features, n_rows * n_edges),
-        densities.share,
-        events.order,
-        events.count,
-        events.change,
-        events.turn,
-        events.position,
-        events.n_positions,
-        events.place,
-        np.ascontiguousarray(weight, np.float64),
-        targets.codes,
-        targets.Y,
-        targets.n_outputs,
-        targets.criterion,
+    data = Data(*densities.flat, events, np.ascontiguousarray(weight, np.float64))
+    asked = Limits(
         limits.max_depth,
         float(limits.min_weight),
         float(limits.min_gain),
         limits.max_features or n_features,
         limits.random_thresholds,
-        np.uint64(seed),
-        np.zeros(1, np.int8) if stop is None else stop,
     )
-    return GrownTree(left, right, feature, threshold, mass, loss, total, targets.centre)
+    stopped = np.zeros(1, np.int8) if stop is None else stop
+    nodes, total = grow(data, targets, asked, np.uint64(seed), stopped)
+    fields = {name: np.ascontiguousarray(nodes[name]) for name in NODE.names or ()}
+    return GrownTree(**fields, total=total, centre=targets.centre)
 
 
 def native(

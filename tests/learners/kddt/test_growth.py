@@ -172,7 +172,7 @@ def test_values_on_a_grid_grow_the_tree_of_the_walk_along_events(criterion, band
     limits = Limits(max_depth=5, min_weight=2.0)
     events = events_of(sample.densities)
     assert np.all(events.n_positions == 12 * (1 if bandwidth == 0 else 2))
-    walked = replace(events, n_positions=np.zeros(3, np.int64))
+    walked = events._replace(n_positions=np.zeros(3, np.int64))
     trees = [
         grow_tree(sample.densities, own, sample.targets, weight, limits) for own in (events, walked)
     ]

@@ -17,9 +17,10 @@ from kddt_growth import (
 )
 from kddt_samples import CRITERIA, SHAPES, boxes, kernel, samples, targets
 
-from bitvec.learners.kddt.bins import best_of_bins, fill
+from bitvec.learners.kddt.bins import Bins, best_of_bins, fill
 from bitvec.learners.kddt.events import FLAT, events_of
-from bitvec.learners.kddt.scan import ENTROPY, LABELS, best_threshold
+from bitvec.learners.kddt.masses import Column
+from bitvec.learners.kddt.scan import ENTROPY, LABELS, Totals, best_threshold
 
 LEAST = [0.25, 0.5, 1.0, 2.0]
 
@@ -39,61 +40,25 @@ def scan(
     s, w = u @ Y, float(u.sum())
     bounds = sample.below(feature, np.array([box.low[feature], box.high[feature]]))
     share = bounds[:, 1] - bounds[:, 0]
-    own = events.order[feature, : events.count[feature]]
-    at, rate = densities.at[feature].ravel(), u / np.where(u > 0, share, 1)
+    at, rate = densities.flat.at[feature], u / np.where(u > 0, share, 1)
+    column = Column(at, densities.share[feature], box.low[feature], box.high[feature])
+    totals = Totals(s, np.zeros(n_outputs), w, float(s @ s), least, 0.0)
+    sums = np.zeros((4, n_outputs))
     changes = events.change[feature], events.turn[feature]
     if by_position:
         position, place = np.unique(at, return_inverse=True)
         slope, jump = np.zeros((2, position.size, n_outputs + 1))
-        counts = np.zeros((position.size, 4), np.int64)
-        fill.py_func(
-            np.flatnonzero(u),
-            *changes,
-            place,
-            n_edges,
-            rate,
-            targets.codes,
-            targets.Y,
-            np.zeros(n_outputs),
-            targets.criterion,
-            slope,
-            jump,
-            counts,
-        )
+        bins = Bins(slope, jump, np.zeros((position.size, 4), np.int64))
+        rows = np.flatnonzero(u)
+        fill.py_func(bins, rows, *changes, place, rate, targets, totals.centre)
         gain, threshold = best_of_bins.py_func(
-            position,
-            slope,
-            jump,
-            counts,
-            box.low[feature],
-            box.high[feature],
-            s,
-            w,
-            least,
-            0.0,
-            targets.criterion,
-            *np.zeros((2, n_outputs)),
+            bins, position, column, targets.criterion, totals, sums
         )
     else:
+        own = events.order[feature, : events.n_events[feature]]
+        own, open_rows = own[u[own // n_edges] > 0], np.zeros(n_outputs, np.int64)
         gain, threshold = best_threshold.py_func(
-            own[u[own // n_edges] > 0],
-            at,
-            *changes,
-            n_edges,
-            box.low[feature],
-            box.high[feature],
-            rate,
-            targets.codes,
-            targets.Y,
-            np.zeros(n_outputs),
-            s,
-            w,
-            float(s @ s),
-            least,
-            0.0,
-            targets.criterion,
-            *np.zeros((4, n_outputs)),
-            np.zeros(n_outputs, np.int64),
+            own, *changes, column, rate, targets, totals, sums, open_rows
         )
     if targets.criterion == ENTROPY:
         return -gain, threshold

@@ -31,6 +31,10 @@ _logger = logging.getLogger("bitvec")
 inner = njit(error_model="numpy")
 """Part of a kernel: only whole kernels go to the cache on disk."""
 
+phase = njit(error_model="numpy", inline="always")
+"""Part of a kernel that is called in one place: its statements replace the call before types are
+inferred. LLVM optimises an `inner` function by itself and again in each caller; a phase once."""
+
 inlined = njit(error_model="numpy", forceinline=True)
 """Part of a kernel that is called for each number: a call would take longer than what it does."""
 

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from llvmlite import ir
 from numba import types
@@ -59,3 +61,33 @@ load_float32 = _loader(types.float32, 32, True)
 load_float64 = _loader(types.float64, 64, True)
 load_int32 = _loader(types.int32, 32, False)
 load_int64 = _loader(types.int64, 64, False)
+
+
+def _without_owner(context, builder, kind, value):
+    if isinstance(kind, types.Array):
+        view = context.make_array(kind)(context, builder, value)
+        view.meminfo, view.parent = view.meminfo.type(None), view.parent.type(None)
+        return view._getvalue()
+    if isinstance(kind, types.BaseTuple):
+        each = []
+        for number, own in enumerate(kind.types):  # type: ignore[attr-defined]
+            part = builder.extract_value(value, number)
+            each.append(_without_owner(context, builder, own, part))  # type: ignore[no-untyped-call]
+        return context.make_tuple(builder, kind, each)
+    return value
+
+
+def _borrow(typing_context, value):
+    def generate(context, builder, signature, arguments):
+        kind = signature.args[0]
+        return _without_owner(context, builder, kind, arguments[0])  # type: ignore[no-untyped-call]
+
+    return value(value), generate
+
+
+borrowed: Any = intrinsic(_borrow)
+"""An argument of a kernel, a tuple of arrays for one, as views that do not own memory.
+
+The caller holds the arrays. Counting references to each of them wherever a tuple is used would take
+longer than what small loops do.
+"""
