@@ -152,7 +152,8 @@ def iree(path: str, inputs: list[str]) -> Session:
             told = [line for line in done.stderr.splitlines() if "error:" in line]
             raise RuntimeError(" ".join(told)[:200] or done.stderr[-200:])
     loaded = module.load_vm_flatbuffer_file(f"{folder}/model.vmfb", driver="local-sync")
-    function = loaded[loaded.vm_module.function_names[0]]
+    names = loaded.vm_module.function_names  # beside the function there is name$async
+    function = loaded[next(name for name in names if "$" not in name)]
 
     def answer(rows: Rows) -> list[np.ndarray]:
         found = function(*[rows[name] for name in inputs])

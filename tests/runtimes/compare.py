@@ -16,6 +16,7 @@ import json
 import shutil
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +32,9 @@ from bitvec.runtime.export.onnx.description import describe
 from bitvec.runtime.export.onnx_targets import TARGETS
 
 HERE = Path(__file__).resolve().parent
-sys.path.append(str(HERE.parent / "versions"))  # at the end: its scripts are named after libraries
-import run  # noqa: E402
+sys.path.insert(0, str(HERE.parent / "versions"))
+run = import_module("run")
+sys.path.pop(0)  # the other scripts there have the names of libraries
 
 FILES = run.CACHE / "runtimes"
 OUTPUTS = ["raw", "leaves"]

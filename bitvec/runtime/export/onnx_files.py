@@ -159,7 +159,7 @@ def _what_fits(
         held = []
         for form in forms:
             try:
-                _built(forest, form, target, replace(options, form=form, target=target.name))
+                _built(forest, form, target, replace(options, target=target.name))
             except (UnsupportedModelError, InputError):
                 continue
             held.append(form)

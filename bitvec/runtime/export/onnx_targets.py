@@ -95,9 +95,14 @@ TARGETS: Final[dict[str, ExportTarget]] = {
             "onnxruntime.tools.convert_onnx_models_to_ort writes for the .onnx file.",
             wrong=(),
             source="https://onnxruntime.ai/docs/performance/model-optimizations/"
-            "ort-format-models.html, read November 2026",
+            "ort-format-models.html; microsoft/onnxruntime: core/providers/cpu/ml/"
+            "tree_ensemble_attribute.h; read November 2026",
             form_settings=(
-                _ONE_THREAD,
+                (
+                    "tree_ensemble",
+                    f"{_ONE_THREAD[1]} A minimal build throws at TreeEnsemble version 5: export "
+                    "the form traversal for it.",
+                ),
                 ("tensor", "Convert without optimisation, which would expand B in the file."),
             ),
         ),
