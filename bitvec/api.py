@@ -21,10 +21,10 @@ from bitvec.runtime.predict import machine_predictor, predictor
 from bitvec.runtime.predict.frames import native_frame
 from bitvec.runtime.predict.predictor import Predictor
 from bitvec.verify.certificates import Certificate, compare
-from bitvec.verify.certificates.frames import compare_frames, with_frames
+from bitvec.verify.certificates.frame_comparison import compare_frames, with_frames
 from bitvec.verify.oracle import FrameAnswers, Oracle
 from bitvec.verify.probing import probe_rows
-from bitvec.verify.progress import progress as bar
+from bitvec.verify.progress_bar import progress as bar
 from bitvec.verify.renumbering import renumbered, with_written_trees
 
 if TYPE_CHECKING:

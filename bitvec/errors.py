@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import platform
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from bitvec.distribution import install_command, left_out
 
@@ -45,3 +47,12 @@ class MissingLibraryError(BitvecError, ImportError):
             problem = f"is not installed: run `{install_command(extra)}`."
         super().__init__(f"{purpose} needs the library {library}, which {problem}")
         self.library = library
+
+
+@contextmanager
+def needs(library: str, extra: str, purpose: str) -> Iterator[None]:
+    """Raise MissingLibraryError where an import within fails, be it for a shared library."""
+    try:
+        yield
+    except (ImportError, OSError) as error:
+        raise MissingLibraryError(library, extra, purpose) from error

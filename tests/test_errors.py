@@ -63,7 +63,7 @@ def test_a_sentence_begins_with_a_capital_or_with_the_name_that_is_used():
         for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
                 continue
-            if call.func.id not in ("MissingLibraryError", "library") or not call.args:
+            if call.func.id not in ("MissingLibraryError", "library", "needs") or not call.args:
                 continue
             purpose = getattr(call.args[-1], "value", None)
             if isinstance(purpose, str):

@@ -14,7 +14,7 @@ from bitvec.cli.answer import print_json
 from bitvec.core.forest import Forest
 from bitvec.core.plain_text import plain
 from bitvec.verify.certificates import Certificate
-from bitvec.verify.progress import progress
+from bitvec.verify.progress_bar import progress
 
 
 def compare(

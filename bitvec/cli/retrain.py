@@ -322,7 +322,7 @@ def _share(validation: str) -> float | None:
 @contextmanager
 def _watch(*, quiet: bool) -> Iterator[Callable[[Evaluation], None]]:
     """Show on stderr the hard forest's score each time it is looked at: a bar on a terminal."""
-    from bitvec.verify.progress import progress
+    from bitvec.verify.progress_bar import progress
 
     # Where there is no bar, each evaluation has its own line.
     with progress("retraining", quiet=quiet or not sys.stderr.isatty()) as advance:

@@ -71,6 +71,21 @@ def require_codes(name: str, values: Array, allowed: int) -> None:
     )
 
 
+def put(record: object, **fields: object) -> None:
+    """Set fields of a frozen dataclass while it is made."""
+    for name, value in fields.items():
+        object.__setattr__(record, name, value)
+
+
+def put_array(
+    record: object, name: str, dtype: np.dtype | type, shape: tuple[int | None, ...]
+) -> None:
+    """Make a field of a frozen dataclass read-only while it is made; None stays."""
+    value = getattr(record, name)
+    if value is not None:
+        object.__setattr__(record, name, read_only(name, value, dtype, shape))
+
+
 def ranges(starts: Array, counts: Array) -> Array:
     """Concatenate the integer ranges [start, start + count), in order.
 

@@ -2,9 +2,9 @@
 
 A link is a function of `f`, the operations of one of these forms, and of x, the raw scores of one
 output group, (batch, size). The forms are `bitvec.core.transforms`, the literal reference, then
-`bitvec.core.graph.transforms`, and those of the C headers and of the torch modules. All have the
-same order of operations; exp, log and pow are those of each form's own library, so that their last
-places differ. A new link is one more function here, named in `PostTransform`.
+`bitvec.core.graph.transform_operators`, and those of the C headers and of the torch modules. All
+have the same order of operations; exp, log and pow are those of each form's own library, so that
+their last places differ. A new link is one more function here, named in `PostTransform`.
 
 Three forms stand apart: compiled kernels of the CPU fuse the loops of the four commonest links, C
 headers run softmaxes in place, and training has links of its own, whose gradients stay finite where

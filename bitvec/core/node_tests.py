@@ -250,6 +250,11 @@ class NodeTests:
         feature[one_hot] = self.column[self.row_ptr[self.node_ptr[:-1][one_hot]]]
         return feature
 
+    def part_of(self, node: int) -> tuple[slice, slice]:
+        """Return the rows of S that a node owns, and the entries of these."""
+        rows = slice(int(self.node_ptr[node]), int(self.node_ptr[node + 1]))
+        return rows, slice(int(self.row_ptr[rows.start]), int(self.row_ptr[rows.stop]))
+
     def take(self, nodes: Array) -> NodeTests:
         """Return the tests of some nodes, in this order."""
         nodes = np.asarray(nodes, np.int64)

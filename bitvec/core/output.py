@@ -8,7 +8,7 @@ from enum import StrEnum
 import numpy as np
 from jaxtyping import Float, Int32
 
-from bitvec.core.arrays import FLOATS, Array, ArrayLike, read_only, require
+from bitvec.core.arrays import FLOATS, Array, ArrayLike, put, put_array, read_only, require
 
 
 class Aggregate(StrEnum):
@@ -127,14 +127,12 @@ class Output:
     softmax_sum: SoftmaxSum = SoftmaxSum.WIDE
 
     def __post_init__(self) -> None:
-        put = object.__setattr__
-        put(self, "dtype", np.dtype(self.dtype))
-        put(self, "aggregate", Aggregate(self.aggregate))
-        put(self, "post_transform", PostTransform(self.post_transform))
-        put(self, "softmax_sum", SoftmaxSum(self.softmax_sum))
+        put(self, dtype=np.dtype(self.dtype), aggregate=Aggregate(self.aggregate))
+        put(self, post_transform=PostTransform(self.post_transform))
+        put(self, softmax_sum=SoftmaxSum(self.softmax_sum))
         require(self.dtype in FLOATS, f"`dtype` must be float32 or float64, got {self.dtype}.")
         require(self.n_outputs >= 1, f"`n_outputs` must be at least 1, got {self.n_outputs}.")
-        put(self, "groups", tuple(self.groups) or (self.n_outputs,))
+        put(self, groups=tuple(self.groups) or (self.n_outputs,))
         require(
             sum(self.groups) == self.n_outputs and min(self.groups) >= 1,
             f"`groups` must sum to {self.n_outputs}, got {self.groups}.",
@@ -142,20 +140,20 @@ class Output:
         base = _or_zeros(self.base_score, self.n_outputs, self.dtype)
         wide = np.asarray(base).dtype == np.float64 and not self.base_first
         base_dtype = np.dtype(np.float64) if wide else self.dtype
-        put(self, "base_score", read_only("base_score", base, base_dtype, (self.n_outputs,)))
+        put(self, base_score=read_only("base_score", base, base_dtype, (self.n_outputs,)))
         require(
             self.tie_to_second <= self.labels_from_raw,
             "`tie_to_second` holds for labels from raw scores only.",
         )
         if self.divisor is not None:
             require(self.aggregate is Aggregate.MEAN, "`divisor` holds for a mean only.")
-            put(self, "divisor", read_only("divisor", self.divisor, self.dtype, (self.n_outputs,)))
+            put_array(self, "divisor", self.dtype, (self.n_outputs,))
         if self.scale is not None:
             require(
                 self.aggregate is Aggregate.SUM and not self.base_first,
                 "`scale` holds for a sum whose base score comes last only.",
             )
-            put(self, "scale", read_only("scale", self.scale, self.dtype, (self.n_outputs,)))
+            put_array(self, "scale", self.dtype, (self.n_outputs,))
             require(
                 np.all(np.isfinite(self.scale)) and np.all(self.scale != 0),
                 "`scale` must be finite and not 0.",
@@ -164,12 +162,8 @@ class Output:
             self.boundary is None or bool(np.isfinite(self.boundary)),
             f"`boundary` must be finite, got {self.boundary}.",
         )
-        if self.tree_weight is not None:
-            put(
-                self, "tree_weight", read_only("tree_weight", self.tree_weight, self.dtype, (None,))
-            )
-        if self.iteration is not None:
-            put(self, "iteration", read_only("iteration", self.iteration, np.int32, (None,)))
+        put_array(self, "tree_weight", self.dtype, (None,))
+        put_array(self, "iteration", np.int32, (None,))
         require(
             self.aggregate is Aggregate.SUM or not self.base_first,
             f"`base_first` holds for a sum only, got aggregate {self.aggregate}.",
@@ -179,7 +173,7 @@ class Output:
             "a weighted median must have `tree_weight`.",
         )
         if self.classes is not None:
-            put(self, "classes", tuple(_labels(labels) for labels in self.classes))
+            put(self, classes=tuple(_labels(labels) for labels in self.classes))
             require(
                 len(self.classes) == len(self.groups),
                 f"`classes` must hold one array per group ({len(self.groups)}), "

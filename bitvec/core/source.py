@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int64
 
-from bitvec.core.arrays import Array, read_only
+from bitvec.core.arrays import Array, put_array
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,13 +42,9 @@ class Source:
 
     def __post_init__(self) -> None:
         for name in ("leaf_id", "node_id"):
-            if getattr(self, name) is not None:
-                array = read_only(name, getattr(self, name), np.int64, (None,))
-                object.__setattr__(self, name, array)
+            put_array(self, name, np.int64, (None,))
         for name in ("leaf_cover", "node_cover", "gain"):
-            if getattr(self, name) is not None:
-                array = read_only(name, getattr(self, name), np.float64, (None,))
-                object.__setattr__(self, name, array)
+            put_array(self, name, np.float64, (None,))
 
     def take(self, nodes: Array, leaves: Array) -> Source:
         """Return the source record of some nodes and leaves, in this order."""

@@ -34,7 +34,7 @@ from bitvec.files.fields import (
     take_arrays,
     unpack_labels,
 )
-from bitvec.files.maps import pack_map, unpack_map
+from bitvec.files.map_records import pack_map, unpack_map
 
 _ARRAYS: dict[type, tuple[str, ...]] = {
     **{

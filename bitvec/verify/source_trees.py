@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int32, Int64
 
-from bitvec.core.arrays import Array, read_only, require
+from bitvec.core.arrays import Array, put, put_array, require
 from bitvec.core.forest import Forest
 from bitvec.core.leaves import LinearTerms
 from bitvec.core.node_tests import NodeTests
@@ -68,21 +68,18 @@ class SourceTrees:
 
     def __post_init__(self) -> None:
         n_nodes, n_leaves = self.tests.n_nodes, len(self.v)
-        object.__setattr__(self, "row_dtype", np.dtype(self.row_dtype))
+        put(self, row_dtype=np.dtype(self.row_dtype))
         if "dtype" in self.stated:
-            stated = {**self.stated, "dtype": np.dtype(self.stated["dtype"])}
-            object.__setattr__(self, "stated", stated)
+            put(self, stated={**self.stated, "dtype": np.dtype(self.stated["dtype"])})
         for name, size in (("left", n_nodes), ("right", n_nodes), ("root", None)):
-            child = read_only(name, getattr(self, name), np.int64, (size,))
+            put_array(self, name, np.int64, (size,))
+            child = getattr(self, name)
             require(
                 child.size == 0 or (-n_leaves <= child.min() and child.max() < n_nodes),
                 f"`{name}` must name nodes below {n_nodes} or leaves below {n_leaves}.",
             )
-            object.__setattr__(self, name, child)
-        for name, dtype in (("leaf_id", np.int64), ("output", np.int32)):
-            if getattr(self, name) is not None:
-                values = read_only(name, getattr(self, name), dtype, (n_leaves,))
-                object.__setattr__(self, name, values)
+        put_array(self, "leaf_id", np.int64, (n_leaves,))
+        put_array(self, "output", np.int32, (n_leaves,))
 
     @property
     def tree_of_leaf(self) -> Int64[Array, " n_leaves"]:

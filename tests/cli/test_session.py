@@ -310,7 +310,7 @@ def test_categories_that_look_like_numbers_are_read_as_names(run: Run, desk: Pat
 def test_progress_is_a_bar_on_a_terminal_and_a_line_now_and_then_elsewhere(
     run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from bitvec.verify import progress
+    from bitvec.verify import progress_bar as progress
 
     assert "comparing" not in run("certify", "cancer.ubj").stderr
     clock = iter((0.0, 1.0, 29.0, 30.0, 31.0, 61.0))

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as st_numpy
 
-from bitvec.core.graph import softplus as graph_softplus
+from bitvec.core.graph import operators
 from bitvec.core.graph.interface import Interface
 from bitvec.core.graph.operators import Graph
 from bitvec.core.softplus import softplus
@@ -111,7 +111,7 @@ def in_onnxruntime(dtype: np.dtype, sessions: dict[Any, Any] = {}) -> Any:  # no
     if dtype not in sessions:
         graph = Graph(Interface())
         x = graph.input("x", dtype, ("batch",))
-        graph.output("y", graph_softplus.softplus(graph, x, dtype), dtype, ("batch",))
+        graph.output("y", operators.softplus(graph, x, dtype), dtype, ("batch",))
         nodes = [
             onnx.helper.make_node(one.kind, one.inputs, one.outputs, **one.attributes)
             for one in graph.operators

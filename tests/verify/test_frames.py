@@ -15,8 +15,8 @@ import pytest
 import bitvec
 from bitvec.api import oracle_of
 from bitvec.verify.certificates import load
+from bitvec.verify.certificates.frame_comparison import compare_frames
 from bitvec.verify.certificates.frame_result import DIFFER, EQUAL, FOREST, REFUSED, SOURCE
-from bitvec.verify.certificates.frames import compare_frames
 from bitvec.verify.oracle import FrameAnswers
 
 pd = pytest.importorskip("pandas")

@@ -20,7 +20,7 @@ from bitvec.converters.catboost.model_json import Document, parse
 from bitvec.converters.catboost.nested import Nested
 from bitvec.converters.naming import naming
 from bitvec.core.arrays import Array
-from bitvec.errors import FileFormatError, MissingLibraryError, UnsupportedModelError
+from bitvec.errors import FileFormatError, UnsupportedModelError, needs
 from bitvec.verify import workers
 
 
@@ -71,10 +71,8 @@ def library(purpose: str) -> Any:
     MissingLibraryError
         If it is not installed.
     """
-    try:
+    with needs("catboost", "catboost", purpose):
         import catboost
-    except ImportError as error:
-        raise MissingLibraryError("catboost", "catboost", purpose) from error
     return catboost
 
 

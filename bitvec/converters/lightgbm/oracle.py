@@ -16,7 +16,7 @@ from bitvec.converters.naming import naming
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.output import Aggregate
-from bitvec.errors import MissingLibraryError
+from bitvec.errors import needs
 from bitvec.verify.oracle import FrameAnswers, LeafValues, Oracle
 
 DENSE = (
@@ -49,10 +49,8 @@ def oracle_of(model: Any) -> Oracle:
     MissingLibraryError
         If lightgbm is not installed.
     """
-    try:
+    with needs("lightgbm", "lightgbm", "Asking a LightGBM model"):
         import lightgbm
-    except (ImportError, OSError) as error:  # OSError where the OpenMP runtime is missing
-        raise MissingLibraryError("lightgbm", "lightgbm", "Asking a LightGBM model") from error
     opened = open_model(model)
     with naming(opened.name):
         forest = forest_of(opened)

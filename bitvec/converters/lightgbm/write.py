@@ -24,7 +24,7 @@ from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind, MissingRule
 from bitvec.core.output import Aggregate
 from bitvec.core.structure import children
-from bitvec.errors import MissingLibraryError, UnsupportedModelError
+from bitvec.errors import UnsupportedModelError, needs
 from bitvec.files import atomic
 from bitvec.files.atomic import StrPath
 
@@ -49,10 +49,8 @@ def to_lightgbm(forest: Forest) -> Any:
     --------
     >>> booster = to_lightgbm(forest)  # doctest: +SKIP
     """
-    try:
+    with needs("lightgbm", "lightgbm", "Making a Booster"):
         import lightgbm
-    except (ImportError, OSError) as error:  # OSError where the OpenMP runtime is missing
-        raise MissingLibraryError("lightgbm", "lightgbm", "Making a Booster") from error
     return lightgbm.Booster(model_str=to_text(forest))
 
 

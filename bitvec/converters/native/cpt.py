@@ -18,7 +18,7 @@ from bitvec.converters.native.leaf_values import as_columns, pi_or_mean
 from bitvec.converters.native.native_tree import NativeTree
 from bitvec.converters.native.plain_arrays import finite, float_dtype, floats, integers
 from bitvec.converters.native.sparse_rows import sparse_rows, sum_in_order
-from bitvec.core.arrays import Array, ArrayLike, read_only, require, require_offsets
+from bitvec.core.arrays import Array, ArrayLike, put, read_only, require, require_offsets
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Activation
 from bitvec.core.softplus import softplus
@@ -84,19 +84,9 @@ class CPT(NativeTree):
         facet_ptr = read_only("facet_ptr", self.facet_ptr, np.int64, (n + 1,))
         require_offsets("facet_ptr", facet_ptr, len(beta))
         pi, mean, classes = pi_or_mean(self.pi, self.mean, self.classes, n + 1)
-        for name, value in (
-            ("left", left),
-            ("right", right),
-            ("beta", beta),
-            ("r", r),
-            ("facet_ptr", facet_ptr),
-            ("tau", tau),
-            ("inside_right", read_only("inside_right", self.inside_right, np.bool_, (n,))),
-            ("pi", pi),
-            ("mean", mean),
-            ("classes", classes),
-        ):
-            object.__setattr__(self, name, value)
+        inside_right = read_only("inside_right", self.inside_right, np.bool_, (n,))
+        put(self, left=left, right=right, beta=beta, r=r, facet_ptr=facet_ptr, tau=tau)
+        put(self, inside_right=inside_right, pi=pi, mean=mean, classes=classes)
 
     @property
     def n_features(self) -> int:

@@ -15,7 +15,7 @@ from bitvec.converters.native.mean_forest import MeanForest
 from bitvec.converters.native.native_tree import NativeTree, rows
 from bitvec.converters.native.plain_arrays import finite, float_dtype, floats, integers
 from bitvec.converters.native.sparse_rows import SparseRows, sparse_rows, sum_in_order
-from bitvec.core.arrays import Array, ArrayLike, require
+from bitvec.core.arrays import Array, ArrayLike, put, require
 from bitvec.core.feature_maps import Concatenate, Identity
 from bitvec.core.features import FeatureMap
 from bitvec.core.forest import Forest
@@ -69,17 +69,9 @@ class E2EDT(NativeTree):
         require(0 < self.gamma < np.inf, f"`gamma` must be positive and finite, got {self.gamma}.")
         self._check_maps(n, theta.shape[1])
         pi, mean, classes = pi_or_mean(self.pi, self.mean, self.classes, n + 1)
-        for name, value in (
-            ("left", left),
-            ("right", right),
-            ("theta", theta),
-            ("bias", finite("bias", self.bias, dtype, (n,))),
-            ("gamma", float(self.gamma)),
-            ("pi", pi),
-            ("mean", mean),
-            ("classes", classes),
-        ):
-            object.__setattr__(self, name, value)
+        bias = finite("bias", self.bias, dtype, (n,))
+        put(self, left=left, right=right, theta=theta, bias=bias, gamma=float(self.gamma))
+        put(self, pi=pi, mean=mean, classes=classes)
 
     def _check_maps(self, n_nodes: int, n_columns: int) -> None:
         if self.phi is None:

@@ -15,7 +15,7 @@ from bitvec.converters.native.leaf_values import as_columns, checked_classes, ch
 from bitvec.converters.native.mean_forest import MeanForest
 from bitvec.converters.native.native_tree import NativeTree
 from bitvec.converters.native.plain_arrays import finite, float_dtype, floats, integers
-from bitvec.core.arrays import Array, ArrayLike, read_only, require, require_codes
+from bitvec.core.arrays import Array, ArrayLike, put, put_array, require, require_codes
 from bitvec.core.forest import Forest
 from bitvec.core.kernels import FeatureKernel
 from bitvec.core.node_tests import Kind, axis_aligned
@@ -64,20 +64,18 @@ class KDDT(NativeTree):
     kernel: Kernels | None = None
 
     def __post_init__(self) -> None:
-        put = object.__setattr__
         left, right = checked_children(self.left, self.right)
         n = left.size
-        put(self, "left", left)
-        put(self, "right", right)
+        put(self, left=left, right=right)
         require(self.n_features >= 1, f"`n_features` must be positive, got {self.n_features}.")
-        put(self, "j", read_only("j", self.j, np.int64, (n,)))
+        put_array(self, "j", np.int64, (n,))
         require_codes("j", self.j, self.n_features)
-        put(self, "tau", finite("tau", self.tau, float_dtype("tau", self.tau), (n,)))
-        put(self, "V", checked_vectors("V", self.V, n + 1))
+        put(self, tau=finite("tau", self.tau, float_dtype("tau", self.tau), (n,)))
+        put(self, V=checked_vectors("V", self.V, n + 1))
         if self.classes is not None:
-            put(self, "classes", checked_classes(self.classes, self.V.shape[1]))
+            put(self, classes=checked_classes(self.classes, self.V.shape[1]))
         if self.kernel is not None:
-            put(self, "kernel", tuple(self.kernel))
+            put(self, kernel=tuple(self.kernel))
             require(
                 len(self.kernel) == self.n_features,
                 f"`kernel` must have one entry for each of the {self.n_features} features, got "

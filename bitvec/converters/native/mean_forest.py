@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float, Int64
 
 from bitvec.converters.native.native_tree import NativeTree, predictions
-from bitvec.core.arrays import Array, ArrayLike, require
+from bitvec.core.arrays import Array, ArrayLike, put, require
 
 Tree = TypeVar("Tree", bound=NativeTree)
 
@@ -33,7 +33,7 @@ class MeanForest(Generic[Tree]):
     """The class of the trees."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "trees", tuple(self.trees))
+        put(self, trees=tuple(self.trees))
         require(self.trees, "`trees` must hold at least one tree.")
         first, kind = self.trees[0], self.kind.__name__
         for number, tree in enumerate(self.trees):

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float, Int32, Int64
 
 from bitvec.converters.native.plain_arrays import finite, float_dtype, floats
-from bitvec.core.arrays import Array, read_only, require, require_codes, require_offsets
+from bitvec.core.arrays import Array, put, put_array, require, require_codes, require_offsets
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,11 +34,10 @@ class SparseRows:
     n_columns: int
 
     def __post_init__(self) -> None:
-        put = object.__setattr__
-        put(self, "column", read_only("column", self.column, np.int32, (None,)))
+        put_array(self, "column", np.int32, (None,))
         dtype = float_dtype("weight", self.weight)
-        put(self, "weight", finite("weight", self.weight, dtype, (self.column.size,)))
-        put(self, "ptr", read_only("ptr", self.ptr, np.int64, (None,)))
+        put(self, weight=finite("weight", self.weight, dtype, (self.column.size,)))
+        put_array(self, "ptr", np.int64, (None,))
         require(self.n_columns >= 1, f"W must have a column at least, got {self.n_columns}.")
         require_offsets("ptr", self.ptr, self.column.size)
         require_codes("column", self.column, self.n_columns)

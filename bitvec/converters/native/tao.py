@@ -14,7 +14,7 @@ from bitvec.converters.native.leaf_values import as_columns, checked_classes, ch
 from bitvec.converters.native.native_tree import NativeTree
 from bitvec.converters.native.plain_arrays import finite, floats, integers
 from bitvec.converters.native.sparse_rows import SparseRows, sparse_rows, sum_in_order
-from bitvec.core.arrays import Array, ArrayLike, require, require_codes
+from bitvec.core.arrays import Array, ArrayLike, put, require, require_codes
 from bitvec.core.forest import Forest
 from bitvec.core.leaves import LinearTerms
 from bitvec.errors import InvalidForestError
@@ -57,27 +57,25 @@ class TAO(NativeTree):
     classes: Array | None = None
 
     def __post_init__(self) -> None:
-        put = object.__setattr__
         left, right = checked_children(self.left, self.right)
         n = left.size
-        put(self, "left", left)
-        put(self, "right", right)
+        put(self, left=left, right=right)
         W: Any = self.W
         require(
             isinstance(W, SparseRows) and W.n_rows == n,
             f"`W` must be SparseRows of one row for each of the {n} nodes, got "
             f"{getattr(W, 'n_rows', type(W).__name__)}: see from_tao.",
         )
-        put(self, "bias", finite("bias", self.bias, self.W.dtype, (n,)))
-        put(self, "V", checked_vectors("V", self.V, n + 1))
+        put(self, bias=finite("bias", self.bias, self.W.dtype, (n,)))
+        put(self, V=checked_vectors("V", self.V, n + 1))
         if self.U is not None:
             shape = (*self.V.shape, self.W.n_columns)
-            put(self, "U", finite("U", self.U, self.V.dtype, shape))
+            put(self, U=finite("U", self.U, self.V.dtype, shape))
         if self.fallback is not None:
             require(self.U is not None, "`fallback` must come with `U`, got it alone.")
-            put(self, "fallback", finite("fallback", self.fallback, self.V.dtype, self.V.shape))
+            put(self, fallback=finite("fallback", self.fallback, self.V.dtype, self.V.shape))
         if self.classes is not None:
-            put(self, "classes", checked_classes(self.classes, self.V.shape[1]))
+            put(self, classes=checked_classes(self.classes, self.V.shape[1]))
 
     @property
     def n_features(self) -> int:

@@ -29,7 +29,7 @@ from bitvec.core import structure
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.graph.operators import Graph, cast
-from bitvec.core.graph.scores import finish, tree_output, weighted_leaves
+from bitvec.core.graph.score_operators import finish, tree_output, weighted_leaves
 from bitvec.core.output import Aggregate
 
 

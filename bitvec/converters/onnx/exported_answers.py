@@ -11,7 +11,7 @@ import numpy as np
 from bitvec.converters.onnx.operator import Operator
 from bitvec.converters.onnx.trees import Trees
 from bitvec.core.arrays import Array
-from bitvec.core.graph.transforms import PARAMETER
+from bitvec.core.graph.transform_operators import PARAMETER
 from bitvec.core.leaves import Leaves, LinearTerms
 from bitvec.core.output import Aggregate, Output, PostTransform
 

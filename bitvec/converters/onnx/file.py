@@ -27,13 +27,11 @@ from bitvec.converters.onnx.operator_schema import (
     TENSOR,
 )
 from bitvec.core.arrays import Array
-from bitvec.errors import FileFormatError, MissingLibraryError, UnsupportedModelError
+from bitvec.errors import FileFormatError, UnsupportedModelError, needs
 
-try:
+with needs("onnx", "onnx", "Reading ONNX files"):
     import onnx
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-except ImportError as error:
-    raise MissingLibraryError("onnx", "onnx", "Reading ONNX files") from error
 
 _PROTO = onnx.AttributeProto
 _KINDS = {

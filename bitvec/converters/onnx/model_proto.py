@@ -12,12 +12,10 @@ from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.graph.operators import Graph
 from bitvec.distribution import version
-from bitvec.errors import MissingLibraryError, UnsupportedModelError
+from bitvec.errors import UnsupportedModelError, needs
 
-try:
+with needs("onnx", "onnx", "Writing ONNX files"):
     import onnx
-except ImportError as error:
-    raise MissingLibraryError("onnx", "onnx", "Writing ONNX files") from error
 
 
 def model_proto(graph: Graph, forest: Forest, *, name: str, form: str) -> Any:

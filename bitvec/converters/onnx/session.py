@@ -11,14 +11,12 @@ import numpy as np
 from jaxtyping import Float, Int32
 
 from bitvec.core.arrays import Array
-from bitvec.errors import FileFormatError, InputError, MissingLibraryError
+from bitvec.errors import FileFormatError, InputError, needs
 from bitvec.files.sound import reason
 from bitvec.verify.oracle import Oracle
 
-try:
+with needs("onnxruntime", "onnx", "Running ONNX files"):
     import onnxruntime
-except ImportError as error:
-    raise MissingLibraryError("onnxruntime", "onnx", "Running ONNX files") from error
 
 ROWS_PER_RUN = {"tensor": 1024, "traversal": 1024, "portable": 1024, "mapped": 128, "soft": 256}
 """Rows that go through a session at once: these forms hold much of each of them."""

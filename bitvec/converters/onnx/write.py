@@ -17,10 +17,10 @@ from bitvec.converters.onnx.model_proto import model_proto
 from bitvec.converters.onnx.treated_columns import treated_columns
 from bitvec.core import tree_paths
 from bitvec.core.forest import Forest
-from bitvec.core.graph.answers import add_answers
 from bitvec.core.graph.interface import Interface
 from bitvec.core.graph.operators import Graph, cast
-from bitvec.core.graph.scores import raw_score, require_hard
+from bitvec.core.graph.output_operators import add_answers
+from bitvec.core.graph.score_operators import raw_score, require_hard
 from bitvec.core.to_float32 import fold_weights, narrow_scores, narrow_tests
 from bitvec.errors import UnsupportedModelError
 
@@ -61,7 +61,7 @@ def to_onnx(
     -------
     onnx.ModelProto
         Input `X`, (batch, n_features), in the forest's dtype (float32 for version 3); outputs as in
-        `bitvec.core.graph.answers`.
+        `bitvec.core.graph.output_operators`.
 
     Raises
     ------

@@ -12,7 +12,7 @@ from bitvec.converters.sklearn.attribute_records import library_class
 from bitvec.converters.sklearn.unsupported import library_version, numbers
 from bitvec.core.arrays import Array
 from bitvec.core.output import PostTransform
-from bitvec.errors import InvalidForestError, MissingLibraryError, UnsupportedModelError
+from bitvec.errors import InvalidForestError, UnsupportedModelError, needs
 
 LINKS = {
     "HalfSquaredError": (PostTransform.IDENTITY, 1.0),
@@ -120,9 +120,7 @@ def _score(p: Float64[Array, " n_classes"], loss: str) -> Float64[Array, " n_out
         mean = np.exp(np.mean(np.log(p[None, :]), axis=1))
         centred: Array = np.log(p[None, :] / mean[:, None])[0]
         return centred
-    try:
+    with needs("scipy", "sklearn", "Converting a boosted classifier"):
         from scipy.special import logit
-    except ImportError as error:
-        raise MissingLibraryError("scipy", "sklearn", "Converting a boosted classifier") from error
     score: Array = logit(p[1:2])
     return 0.5 * score if loss == "ExponentialLoss" else score

@@ -18,18 +18,16 @@ from bitvec.converters.sklearn.read import convert
 from bitvec.converters.sklearn.skops import load
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
-from bitvec.errors import MissingLibraryError
+from bitvec.errors import needs
 from bitvec.verify.oracle import FrameAnswers, LeafValues, Oracle, require_columns
 
 Answer = Callable[[Array], Array]
 
-try:
+with needs("scikit-learn", "sklearn", "Asking a scikit-learn model"):
     import sklearn
     from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
 
     from bitvec.converters.sklearn.walker import source_trees
-except ImportError as error:
-    raise MissingLibraryError("scikit-learn", "sklearn", "Asking a scikit-learn model") from error
 
 
 def oracle_of(model: Any) -> Oracle:
@@ -229,12 +227,8 @@ def _decoder(model: Any) -> Callable[[Array], Any]:
     names = getattr(model._preprocessor, "feature_names_in_", None)
     if names is None and not labels:
         return lambda X: X
-    try:
+    with needs("pandas", "sklearn", "Asking a model of named categories"):
         import pandas as pd
-    except ImportError as error:
-        raise MissingLibraryError("pandas", "sklearn", "Asking a model of named categories") from (
-            error
-        )
 
     def decoded(X: Array) -> Any:
         frame = {

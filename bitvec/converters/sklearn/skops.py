@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bitvec.converters.sklearn.read import convert
-from bitvec.errors import FileFormatError, MissingLibraryError, UnsupportedModelError
+from bitvec.errors import FileFormatError, UnsupportedModelError, needs
 from bitvec.files.sound import reason
 
 _LOSS = "sklearn._loss."
@@ -66,12 +66,8 @@ def load(path: str | Path) -> Any:
     """
     path = Path(path)
     convert(path)
-    try:
+    with needs("skops", "sklearn", "Asking the model in a .skops file"):
         import skops.io
-    except ImportError as error:
-        raise MissingLibraryError("skops", "sklearn", "Asking the model in a .skops file") from (
-            error
-        )
     # skops answers damage with exceptions of many kinds; each means that the file is not good.
     try:
         needed = set(skops.io.get_untrusted_types(file=path))
@@ -96,9 +92,7 @@ def dumps(estimator: Any) -> bytes:
     MissingLibraryError
         If skops is not installed.
     """
-    try:
+    with needs("skops", "sklearn", "Writing a .skops file"):
         import skops.io
-    except ImportError as error:
-        raise MissingLibraryError("skops", "sklearn", "Writing a .skops file") from error
     content: bytes = skops.io.dumps(estimator)
     return content

@@ -12,12 +12,10 @@ from bitvec.core import structure, tree_paths
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import NodeTests, Relation
-from bitvec.errors import MissingLibraryError
+from bitvec.errors import needs
 
-try:
+with needs("scikit-learn", "sklearn", "Writing a scikit-learn model"):
     from sklearn.tree._tree import NODE_DTYPE, Tree
-except ImportError as error:
-    raise MissingLibraryError("scikit-learn", "sklearn", "Writing a scikit-learn model") from error
 
 LEAF = -1
 UNDEFINED = -2

@@ -22,19 +22,17 @@ from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind, MissingRule, Relation
 from bitvec.core.output import Aggregate, PostTransform
-from bitvec.errors import MissingLibraryError
+from bitvec.errors import needs
 from bitvec.files import atomic
 from bitvec.files.atomic import StrPath
 
-try:
+with needs("scikit-learn", "sklearn", "Writing a scikit-learn model"):
     from sklearn.ensemble import (
         AdaBoostRegressor,
         RandomForestClassifier,
         RandomForestRegressor,
     )
     from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
-except ImportError as error:
-    raise MissingLibraryError("scikit-learn", "sklearn", "Writing a scikit-learn model") from error
 
 
 def to_sklearn(forest: Forest) -> Any:

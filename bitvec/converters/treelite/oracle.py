@@ -16,13 +16,11 @@ from bitvec.converters.treelite.serialized import read_checkpoint
 from bitvec.converters.treelite.walker import source_trees
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
-from bitvec.errors import FileFormatError, MissingLibraryError
+from bitvec.errors import FileFormatError, needs
 from bitvec.verify.oracle import LeafValues, Oracle, require_columns
 
-try:
+with needs("treelite", "treelite", "Running a treelite model"):
     import treelite
-except ImportError as error:
-    raise MissingLibraryError("treelite", "treelite", "Running a treelite model") from error
 
 _NARROW = (
     "scores after softmax are not compared: GTIL computes it in float32 also for a float64 model, "

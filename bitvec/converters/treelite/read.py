@@ -44,7 +44,7 @@ from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
 from bitvec.core.node_tests import CodeRule, Kind, NodeTests, Relation, axis_aligned
 from bitvec.core.source import Source
-from bitvec.errors import MissingLibraryError, UnsupportedModelError
+from bitvec.errors import UnsupportedModelError, needs
 
 
 def convert(model: Any) -> Forest:
@@ -88,10 +88,8 @@ def opened(model: Any) -> Source4:
     """Return a model whose parts can be read one by one."""
     if isinstance(model, str | PathLike):
         return read_checkpoint(Path(model).read_bytes())
-    try:
+    with needs("treelite", "treelite", "Converting a treelite model"):
         import treelite
-    except ImportError as error:
-        raise MissingLibraryError("treelite", "treelite", "Converting a treelite model") from error
     if isinstance(model, treelite.Model):
         found: Source4 = model
         return found

@@ -28,7 +28,7 @@ from bitvec.core.leaves import Leaves
 from bitvec.core.node_tests import Kind
 from bitvec.core.output import Aggregate
 from bitvec.core.structure import children
-from bitvec.errors import MissingLibraryError
+from bitvec.errors import needs
 from bitvec.files import atomic
 from bitvec.files.atomic import StrPath
 
@@ -68,10 +68,8 @@ def to_treelite(forest: Forest) -> treelite.Model:
     >>> treelite.gtil.predict(model, np.array([[0.5, 0], [0.75, 0]])).ravel().tolist()
     [10.0, 20.0]
     """
-    try:
+    with needs("treelite", "treelite", "Writing a treelite model"):
         from treelite import model_builder
-    except ImportError as error:
-        raise MissingLibraryError("treelite", "treelite", "Writing a treelite model") from error
     require_writable(forest)
     base = forest.output.base_score
     forest = _weighted(forest)

@@ -18,7 +18,7 @@ from bitvec.converters.xgboost.read import booster_of, classes_of, sizes_of, use
 from bitvec.converters.xgboost.trees import read_trees
 from bitvec.converters.xgboost.walker import source_trees
 from bitvec.core.arrays import Array
-from bitvec.errors import MissingLibraryError, UnsupportedModelError
+from bitvec.errors import UnsupportedModelError, needs
 from bitvec.verify.oracle import FrameAnswers, LeafValues, Oracle, require_columns
 
 
@@ -58,10 +58,8 @@ def oracle_of(model: Any) -> Oracle:
     UnsupportedModelError
         If the xgboost that is installed cannot read the file.
     """
-    try:
+    with needs("xgboost", "xgboost", "Asking an xgboost model"):
         import xgboost
-    except ImportError as error:
-        raise MissingLibraryError("xgboost", "xgboost", "Asking an xgboost model") from error
     opened = open_model(model)
     with naming(opened.name):
         trees_of_model, weights = booster_of(opened.learner)

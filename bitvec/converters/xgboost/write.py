@@ -23,7 +23,7 @@ from bitvec.converters.xgboost.unsupported import objective_of, require_writable
 from bitvec.converters.xgboost.written_trees import written_trees
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
-from bitvec.errors import InputError, MissingLibraryError
+from bitvec.errors import InputError, needs
 from bitvec.files import atomic
 from bitvec.files.atomic import StrPath
 
@@ -56,10 +56,8 @@ def to_xgboost(forest: Forest) -> Any:
     --------
     >>> booster = to_xgboost(forest)  # doctest: +SKIP
     """
-    try:
+    with needs("xgboost", "xgboost", "Making a Booster"):
         import xgboost
-    except ImportError as error:
-        raise MissingLibraryError("xgboost", "xgboost", "Making a Booster") from error
     return xgboost.Booster(model_file=bytearray(ubjson.encode(to_document(forest))))
 
 

@@ -22,7 +22,7 @@ from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind, Relation
 from bitvec.core.output import PostTransform
-from bitvec.errors import MissingLibraryError, UnsupportedModelError
+from bitvec.errors import UnsupportedModelError, needs
 from bitvec.verify.oracle import FrameAnswers, LeafValues, Oracle
 
 _SQUARED_ERROR: Final = bytes([schema.BOOSTED_TREES.number("loss") << 3, Loss.SQUARED_ERROR])
@@ -53,10 +53,8 @@ def oracle_of(model: Any) -> Oracle:
         disagree about missing values; and where a node asks whether a truth value is missing, since
         ydf takes no such rows from arrays.
     """
-    try:
+    with needs("ydf", "ydf", "Asking a YDF model"):
         import ydf
-    except ImportError as error:
-        raise MissingLibraryError("ydf", "ydf", "Asking a YDF model") from error
     with opened(model) as path:
         converted = convert_directory(path)
         _require_askable(converted)

@@ -14,10 +14,14 @@ from bitvec.core.reference.exit_leaf_forms import (
     exit_leaf_two_sided,
     exit_leaves,
 )
-from bitvec.core.reference.leaf_sums import accumulate, combine, leaf_vectors
+from bitvec.core.reference.exit_leaf_sums import accumulate, combine, leaf_vectors
 from bitvec.core.reference.node_outcomes import columns, hard_tests, outcomes
-from bitvec.core.reference.raw_score import raw
-from bitvec.core.reference.soft_forms import kernel_memberships, sigmoid_memberships, soft_vectors
+from bitvec.core.reference.soft_forms import (
+    kernel_memberships,
+    raw,
+    sigmoid_memberships,
+    soft_vectors,
+)
 
 __all__ = [
     "BLOCK",

@@ -1,4 +1,4 @@
-"""Soft forms of the exit leaf: memberships u with u >= 0 and one sum of 1 per tree."""
+"""Soft forms of the exit leaf: memberships u with u >= 0 and one sum of 1 per tree; raw scores."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from bitvec.core.arrays import Array
 from bitvec.core.directions import margins
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind
-from bitvec.core.reference.leaf_sums import leaf_vectors
+from bitvec.core.reference.exit_leaf_forms import exit_leaves
+from bitvec.core.reference.exit_leaf_sums import accumulate, combine, leaf_vectors
 from bitvec.core.reference.node_outcomes import columns, hard_tests
 from bitvec.core.structure import Bitvectors
 
@@ -98,3 +99,12 @@ def sigmoid_memberships(
     D = matrices.ternary(B)
     log_right, log_left = -np.logaddexp(0, -gamma * m), -np.logaddexp(0, gamma * m)
     return np.exp(log_right @ (D == 1).T + log_left @ (D == -1).T)
+
+
+def raw(forest: Forest, X: Array) -> Float[Array, "batch n_outputs"]:
+    """Return the raw score of every row: hard, or soft if the forest has a prediction kernel."""
+    with np.errstate(over="ignore", invalid="ignore"):  # infinite inputs and leaves are legal
+        X = np.asarray(X).astype(forest.dtype, copy=False)
+        if forest.kernel is None:
+            return accumulate(forest, X, exit_leaves(forest, X))
+        return combine(forest, soft_vectors(forest, X))

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from bitvec.core.arrays import Array
 from bitvec.errors import FileFormatError
-from bitvec.files.maps import pack_map, unpack_map
+from bitvec.files.map_records import pack_map, unpack_map
 from bitvec.learners.growth.linear import LinearRule
 from bitvec.learners.growth.networks import NetworkRule
 from bitvec.learners.growth.polytope import PolytopeRule

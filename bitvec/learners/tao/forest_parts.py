@@ -10,7 +10,7 @@ from jaxtyping import Float64
 
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
-from bitvec.core.reference.leaf_sums import leaf_vectors
+from bitvec.core.reference.exit_leaf_sums import leaf_vectors
 from bitvec.learners.tao.forest_trees import fixed_outcomes, tree_of
 from bitvec.learners.tao.node_step import NodeStatistics, Step
 from bitvec.learners.tao.optimise import Optimised, Passes, optimise

@@ -15,8 +15,8 @@ from bitvec.files import atomic
 from bitvec.verify.certificates import frame_result
 from bitvec.verify.certificates.difference import Difference
 from bitvec.verify.certificates.digest import forest_digest
-from bitvec.verify.certificates.fields import to_record
 from bitvec.verify.certificates.frame_result import DIFFER, FrameResult
+from bitvec.verify.certificates.json_fields import to_record
 
 FORMAT = "bitvec.certificate"
 VERSION = 5

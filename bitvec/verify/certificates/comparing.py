@@ -30,8 +30,8 @@ from bitvec.verify.certificates.certificate import (
     Certificate,
     listing,
 )
+from bitvec.verify.certificates.column_cuts import unseen_leaves
 from bitvec.verify.certificates.comparison import Answer, Answers, Tally, score_bound
-from bitvec.verify.certificates.cuts import unseen_leaves
 from bitvec.verify.certificates.digest import array_digest, forest_digest
 from bitvec.verify.certificates.footing import (
     accepted_rows,

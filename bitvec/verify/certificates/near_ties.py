@@ -81,8 +81,7 @@ def _near(forest: Forest, Z: Array, E: Array) -> Array:
 
 def _bound(tests: NodeTests, node: int, Z: Array, E: Array) -> Float64[Array, " batch"]:
     """Return how far the margin of a node, whose z sums r · (S · φ − offset), may lie apart."""
-    rows = slice(int(tests.node_ptr[node]), int(tests.node_ptr[node + 1]))
-    entries = slice(int(tests.row_ptr[rows.start]), int(tests.row_ptr[rows.stop]))
+    rows, entries = tests.part_of(node)
     n_entries = np.diff(tests.row_ptr[rows.start : rows.stop + 1])
     column, r = tests.column[entries], np.abs(tests.r[rows].astype(np.float64))
     weight = np.abs(tests.weight[entries].astype(np.float64)) * np.repeat(r, n_entries)

@@ -20,7 +20,7 @@ from bitvec.core.forest import Forest
 from bitvec.core.leaves import LinearTerms
 from bitvec.core.node_tests import Kind, Relation, set_codes
 from bitvec.core.reference import turns
-from bitvec.verify.certificates.cuts import (
+from bitvec.verify.certificates.column_cuts import (
     Region,
     Space,
     cuts,

@@ -22,8 +22,8 @@ from bitvec.verify.certificates.certificate import (
 )
 from bitvec.verify.certificates.comparison import EXAMPLES, MOST_SCORE_ULPS
 from bitvec.verify.certificates.difference import KINDS
-from bitvec.verify.certificates.fields import read_fields
 from bitvec.verify.certificates.frame_result import DIFFER
+from bitvec.verify.certificates.json_fields import read_fields
 
 MAX_BYTES = 1 << 28
 """Largest file that is read as a certificate."""

@@ -21,8 +21,8 @@ from bitvec.core.arrays import Array
 from bitvec.core.float_keys import floats, keys
 from bitvec.core.node_tests import Activation, MissingRule, NodeTests
 from bitvec.core.reference import turns
+from bitvec.verify.probing.implied_inequalities import Side, side_of
 from bitvec.verify.probing.nearest import nearest
-from bitvec.verify.probing.relaxations import Side, side_of
 
 FEW_ROWS = 4096
 """A box of so many rows is looked through."""

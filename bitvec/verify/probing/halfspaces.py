@@ -16,9 +16,9 @@ from jaxtyping import Bool, Float, Float64, Int64
 from bitvec.core.arrays import Array
 from bitvec.core.node_tests import Activation
 from bitvec.core.reference import outcomes
+from bitvec.verify.probing.implied_inequalities import softplus_inverse
 from bitvec.verify.probing.nearest import nearest
 from bitvec.verify.probing.regions import Plan
-from bitvec.verify.probing.relaxations import softplus_inverse
 
 MARGINS = (2.0**-5, 2.0**-9, 2.0**-13, 2.0**-18, 0.0)
 """Distance inside each halfspace at which a row is put, in units of |b| + sum |weight · x|."""

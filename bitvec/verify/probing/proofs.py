@@ -114,7 +114,7 @@ def decide(
 def _may_be_settled(plan: Plan, t: int, right: bool, may_miss: Array) -> bool:
     """Return whether a row may pass a test by a missing value, or by what stands for one."""
     tests = plan.forest.tests
-    part = slice(int(tests.row_ptr[tests.node_ptr[t]]), int(tests.row_ptr[tests.node_ptr[t + 1]]))
+    _, part = tests.part_of(t)
     column = tests.column[part]
     absent = may_miss[column] | (tests.missing_rule[t] != MissingRule.NAN)
     if tests.substitute is not None and np.any(absent & ~np.isnan(tests.substitute[part])):

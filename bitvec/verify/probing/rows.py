@@ -24,7 +24,7 @@ from bitvec.errors import InputError
 from bitvec.verify.probing.base_rows import BaseRows
 from bitvec.verify.probing.coverage import Coverage
 from bitvec.verify.probing.found_rows import FoundRows, walk
-from bitvec.verify.probing.mixed import MixedTrials
+from bitvec.verify.probing.mixed_trials import MixedTrials
 from bitvec.verify.probing.regions import Plan, plan, regions
 from bitvec.verify.probing.targets import Outcome
 from bitvec.verify.probing.trials import BLOCK, Trials, rows_at_a_time

@@ -32,8 +32,7 @@ def margin_classes(
 
 
 def _form(tests: NodeTests, node: int) -> tuple[tuple[bytes, ...], float]:
-    row = slice(int(tests.node_ptr[node]), int(tests.node_ptr[node + 1]))
-    entry = slice(int(tests.row_ptr[row.start]), int(tests.row_ptr[row.stop]))
+    row, entry = tests.part_of(node)
     ends = tests.row_ptr[row.start : row.stop + 1] - entry.start
     weight, offset, activation = tests.weight[entry], tests.offset[row], tests.activation[row]
     factor = 1.0

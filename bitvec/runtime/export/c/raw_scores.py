@@ -8,7 +8,7 @@ import numpy as np
 
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
-from bitvec.core.graph.scores import tree_output, weighted_leaves
+from bitvec.core.graph.score_operators import tree_output, weighted_leaves
 from bitvec.core.output import Aggregate
 from bitvec.runtime.export.c.header import Header
 from bitvec.runtime.export.c.literals import narrow_floats, narrow_integers, number

@@ -12,10 +12,10 @@ import numpy as np
 
 from bitvec.converters.onnx.model_proto import model_proto
 from bitvec.core.arrays import Array
-from bitvec.core.graph.answers import add_answers
 from bitvec.core.graph.interface import Interface
 from bitvec.core.graph.operators import Graph, cast
-from bitvec.core.graph.scores import raw_score, require_hard
+from bitvec.core.graph.output_operators import add_answers
+from bitvec.core.graph.score_operators import raw_score, require_hard
 from bitvec.core.machine import DecisionMachine
 from bitvec.runtime.export.onnx.node_operators import outcomes
 from bitvec.runtime.export.onnx.tensor import FORM, size_classes

@@ -15,10 +15,10 @@ from bitvec.core.arrays import Array
 from bitvec.core.feature_maps import Concatenate, Identity, Layers, StackedForest
 from bitvec.core.features import FeatureMap
 from bitvec.core.forest import Forest
-from bitvec.core.graph.answers import add_answers
 from bitvec.core.graph.interface import Interface
 from bitvec.core.graph.operators import Graph, cast, table
-from bitvec.core.graph.scores import raw_score
+from bitvec.core.graph.output_operators import add_answers
+from bitvec.core.graph.score_operators import raw_score
 from bitvec.errors import UnsupportedModelError
 from bitvec.runtime.export.onnx import layer_operators
 from bitvec.runtime.export.onnx.tensor import exit_leaves
@@ -50,8 +50,8 @@ def to_onnx(
     -------
     onnx.ModelProto
         Input `X`, (batch, n_features), in the forest's dtype; outputs as in
-        `bitvec.core.graph.answers`. Exit leaves are those of the forest wherever φ, whose sums run
-        in another order, is not within its rounding of a threshold: see
+        `bitvec.core.graph.output_operators`. Exit leaves are those of the forest wherever φ, whose
+        sums run in another order, is not within its rounding of a threshold: see
         `bitvec.verify.certificates.near_ties`. Where leaves are the same, so are raw scores, bit
         for bit.
 

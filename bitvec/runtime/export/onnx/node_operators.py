@@ -13,8 +13,7 @@ import numpy as np
 
 from bitvec.core.arrays import Array, ranges
 from bitvec.core.forest import Forest
-from bitvec.core.graph.operators import Graph, cast, greater, table
-from bitvec.core.graph.softplus import softplus
+from bitvec.core.graph.operators import Graph, cast, greater, softplus, table
 from bitvec.core.node_tests import (
     WORD_BITS,
     ZERO_THRESHOLD,

@@ -21,7 +21,7 @@ from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.graph.interface import Interface
 from bitvec.core.graph.operators import Graph, cast
-from bitvec.core.graph.scores import SUMS, require_hard, weighted_leaves
+from bitvec.core.graph.score_operators import SUMS, require_hard, weighted_leaves
 from bitvec.core.output import Aggregate
 from bitvec.errors import UnsupportedModelError
 from bitvec.runtime.export.onnx.portable_steps import Steps, node_steps

@@ -15,10 +15,10 @@ import numpy as np
 from bitvec.converters.onnx.model_proto import model_proto
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
-from bitvec.core.graph.answers import add_answers
 from bitvec.core.graph.interface import Interface
 from bitvec.core.graph.operators import Graph, cast, greater, table
-from bitvec.core.graph.scores import raw_score, require_hard
+from bitvec.core.graph.output_operators import add_answers
+from bitvec.core.graph.score_operators import raw_score, require_hard
 from bitvec.errors import UnsupportedModelError
 from bitvec.runtime.export.onnx.traversal_columns import Reads, read_rows
 from bitvec.runtime.export.onnx.traversal_layout import Layout, arrange
@@ -56,7 +56,7 @@ def to_onnx(
     -------
     onnx.ModelProto
         Input `X`, (batch, n_features), in the forest's dtype; outputs as in
-        `bitvec.core.graph.answers`. `raw` equals the reference bit for bit in onnxruntime.
+        `bitvec.core.graph.output_operators`. `raw` equals the reference bit for bit in onnxruntime.
 
     Raises
     ------

@@ -1,7 +1,7 @@
 """The ONNX form `soft`: a relaxed forest as it is, and forests behind a feature map.
 
 The computation is the relaxed forest's own forward, which torch's exporter traces. Its answers are
-operators of `bitvec.core.graph.answers`, as in every other form.
+operators of `bitvec.core.graph.output_operators`, as in every other form.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from torch import Tensor, nn
 
 from bitvec.converters.onnx.model_proto import model_proto
 from bitvec.core.forest import Forest
-from bitvec.core.graph.answers import add_answers
 from bitvec.core.graph.interface import Interface
 from bitvec.core.graph.operators import Graph, cast
+from bitvec.core.graph.output_operators import add_answers
 from bitvec.errors import InputError, UnsupportedModelError
 from bitvec.runtime.export.onnx import mapped
 from bitvec.runtime.export.onnx.soft import traced
@@ -57,8 +57,8 @@ def to_onnx(
         the output's dtype: the module's own numbers but for rounding in the module's dtype, since
         sums run in another order and exponentials differ in their last place. Besides, of those
         scores, `prediction` of a regressor, and `label` and `probabilities` of a classifier, as
-        `bitvec.core.graph.answers` states for every form. The metadata name the relaxation and
-        gamma.
+        `bitvec.core.graph.output_operators` states for every form. The metadata name the
+        relaxation and gamma.
 
     Raises
     ------

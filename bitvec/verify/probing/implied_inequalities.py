@@ -154,8 +154,7 @@ class Side:
 
 def side_of(tests: NodeTests, t: int, n_columns: int, *, right: bool) -> Side:
     """Return one side of test t, over so many columns."""
-    part = slice(int(tests.node_ptr[t]), int(tests.node_ptr[t + 1]))
-    entry = slice(int(tests.row_ptr[part.start]), int(tests.row_ptr[part.stop]))
+    part, entry = tests.part_of(t)
     n_facets = part.stop - part.start
     facet = np.repeat(np.arange(n_facets), np.diff(tests.row_ptr[part.start : part.stop + 1]))
     weight = tests.weight[entry].astype(np.float64)

@@ -18,7 +18,7 @@ from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.graph.interface import is_text
 from bitvec.core.graph.operators import Graph, cast, greater
-from bitvec.core.graph.transforms import columns, transform, transform_group
+from bitvec.core.graph.transform_operators import columns, transform, transform_group
 from bitvec.core.output import Output
 from bitvec.errors import UnsupportedModelError
 

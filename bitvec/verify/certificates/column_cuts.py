@@ -97,8 +97,7 @@ def cuts(trees: SourceTrees, top: int, others: dict[bytes, int]) -> Cuts:
 def _bits_of(trees: SourceTrees, node: int) -> bytes:
     """Return the bits of a test of several columns; its sums run in the order of storage."""
     tests = trees.tests
-    rows = slice(int(tests.node_ptr[node]), int(tests.node_ptr[node + 1]))
-    entries = slice(int(tests.row_ptr[rows.start]), int(tests.row_ptr[rows.stop]))
+    rows, entries = tests.part_of(node)
     sentinel = trees.missing_sentinel
     parts: list[Array | None] = [
         np.diff(tests.row_ptr[rows.start : rows.stop + 1]),

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int64
 
 from bitvec.core.arrays import Array
 from bitvec.core.float_keys import floats
 from bitvec.core.reference import outcomes
 from bitvec.verify.probing.base_rows import BaseRows
 from bitvec.verify.probing.coverage import Coverage
-from bitvec.verify.probing.edges import bisect
 from bitvec.verify.probing.found_rows import FoundRows
 from bitvec.verify.probing.halfspaces import search
 from bitvec.verify.probing.proofs import BOXES, decide, magnitudes
@@ -25,6 +24,8 @@ MISSING_SHARES = (0.0, 0.0, 0.0, 1.0, 0.5, 0.0)
 second is the decision of what the first has missed)."""
 BOXES_IN_ALL = 1 << 12
 """Boxes looked at before each further decision gets one only."""
+HALVINGS = 80
+"""Steps of a bisection: more than the bits of any float."""
 RUNS = 64
 """Most intervals of a column that are decided one by one, where none is shown for all at once."""
 
@@ -206,3 +207,20 @@ def _either_side(at: Array) -> Targets:
     return Targets(
         at, zero.astype(np.int32), zero - 1, zero, zero, zero, zero.astype(np.int8), no, no, no
     )
+
+
+def bisect(
+    plan: Plan,
+    left: Float[Array, "n n_features"],
+    right: Float[Array, "n n_features"],
+    node: Int64[Array, " n"],
+) -> tuple[Float[Array, "n n_features"], Float[Array, "n n_features"]]:
+    """Return rows on the segments between rows on both sides of a node, as near as floats allow."""
+    left, right = left.copy(), right.copy()
+    every = np.arange(len(left))
+    for _ in range(HALVINGS):
+        middle = left / 2 + right / 2
+        goes_right = outcomes(plan.forest, middle, every, node)
+        right[goes_right] = middle[goes_right]
+        left[~goes_right] = middle[~goes_right]
+    return left, right
