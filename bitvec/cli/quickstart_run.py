@@ -21,20 +21,16 @@ import bitvec
 from bitvec import api, files
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
-from bitvec.errors import MissingLibraryError
+from bitvec.errors import needs
 from bitvec.runtime.export import exports
 
-try:
+with needs("scikit-learn", "sklearn", "The quickstart"):
     from sklearn import datasets
     from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
     from sklearn.model_selection import train_test_split
     from sklearn.tree import DecisionTreeClassifier
-except ImportError as error:
-    raise MissingLibraryError("scikit-learn", "sklearn", "The quickstart") from error
-try:
+with needs("xgboost", "xgboost", "The quickstart"):
     from xgboost import XGBClassifier
-except ImportError as error:
-    raise MissingLibraryError("xgboost", "xgboost", "The quickstart") from error
 
 SPEED_ROWS = 10_000
 REPEATS = 7

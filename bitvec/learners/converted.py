@@ -16,16 +16,14 @@ from bitvec.converters.dispatch import convert
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.output import PostTransform
-from bitvec.errors import MissingLibraryError, UnsupportedModelError
+from bitvec.errors import UnsupportedModelError, needs
 from bitvec.files import dumps, loads
 from bitvec.learners.parameters import estimator, parameter
 from bitvec.runtime.predict.predictor import Predictor, compile
 
-try:
+with needs("scikit-learn", "sklearn", "as_estimator"):
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
     from sklearn.utils.metaestimators import available_if
-except ImportError as error:
-    raise MissingLibraryError("scikit-learn", "sklearn", "as_estimator") from error
 
 
 @estimator

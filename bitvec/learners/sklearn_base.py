@@ -12,18 +12,16 @@ from bitvec.converters import native
 from bitvec.core import options
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
-from bitvec.errors import InputError, MissingLibraryError
+from bitvec.errors import InputError, needs
 from bitvec.learners.parameters import attribute, estimator, parameter
 from bitvec.runtime.predict.predictor import compile
 from bitvec.runtime.predict.threads import effective_jobs
 
-try:
+with needs("scikit-learn", "sklearn", "The learners"):
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
     from sklearn.utils import check_consistent_length, check_random_state, column_or_1d
     from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import assert_all_finite, check_array, check_is_fitted
-except ImportError as error:
-    raise MissingLibraryError("scikit-learn", "sklearn", "The learners") from error
 
 try:
     from sklearn.utils.validation import validate_data

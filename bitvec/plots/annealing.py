@@ -10,15 +10,13 @@ import numpy as np
 
 from bitvec.converters.native.e2edt import E2EDT
 from bitvec.core.arrays import Array, ArrayLike
-from bitvec.errors import InputError, MissingLibraryError
+from bitvec.errors import InputError, needs
 from bitvec.plots.drawable import Stages, require_tree, titled
 from bitvec.plots.plane import INK, PIXELS, Plane, distinct_colours, leaf_vectors, plane_of
 
-try:
+with needs("matplotlib", "plot", "Drawing a tree"):
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-except ImportError as error:
-    raise MissingLibraryError("matplotlib", "plot", "Drawing a tree") from error
 
 FRAMES_A_LINE = 5
 GAMMAS = (1.0, 2.0, 4.0, 8.0)

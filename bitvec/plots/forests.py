@@ -13,14 +13,12 @@ from bitvec.core import matrices, reference, structure, tree_paths
 from bitvec.core.arrays import Array, ArrayLike
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind, Relation, set_codes
-from bitvec.errors import InputError, MissingLibraryError
+from bitvec.errors import InputError, needs
 
-try:
+with needs("matplotlib", "plot", "Drawing a tree"):
     from matplotlib.axes import Axes
     from matplotlib.colors import ListedColormap
     from matplotlib.figure import Figure
-except ImportError as error:
-    raise MissingLibraryError("matplotlib", "plot", "Drawing a tree") from error
 
 INK, PALE, ACCENT = "#1f2933", "#c9d1d9", "#d1495b"
 FIRST, SECOND = "#30638e", ACCENT

@@ -10,7 +10,7 @@ from bitvec.converters.native import children
 from bitvec.converters.native.e2edt import E2EDT
 from bitvec.converters.native.leaf_values import labels_of
 from bitvec.core.arrays import Array, ArrayLike
-from bitvec.errors import InputError, MissingLibraryError
+from bitvec.errors import InputError, needs
 from bitvec.learners.growth.penalties import image_shape
 from bitvec.plots.drawable import Stages, require_small, require_tree, titled
 from bitvec.plots.plane import (
@@ -24,11 +24,9 @@ from bitvec.plots.plane import (
 )
 from bitvec.plots.tree_layout import Layout, layout_of
 
-try:
+with needs("matplotlib", "plot", "Drawing a tree"):
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-except ImportError as error:
-    raise MissingLibraryError("matplotlib", "plot", "Drawing a tree") from error
 
 TESTS_UP_TO = 16
 """Leaves of a tree whose tests are written out."""

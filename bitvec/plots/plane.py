@@ -10,17 +10,15 @@ from jaxtyping import Float64
 
 from bitvec.converters.native.native_tree import NativeTree
 from bitvec.core.arrays import Array, ArrayLike
-from bitvec.errors import InputError, MissingLibraryError
+from bitvec.errors import InputError, needs
 
-try:
+with needs("matplotlib", "plot", "Drawing a tree"):
     from matplotlib import colormaps
     from matplotlib.axes import Axes
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Colormap, ListedColormap, Normalize, to_rgb
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
-except ImportError as error:
-    raise MissingLibraryError("matplotlib", "plot", "Drawing a tree") from error
 
 MOST_NAMED = 30
 """Classes that a legend names."""

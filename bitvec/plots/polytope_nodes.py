@@ -14,16 +14,14 @@ import numpy as np
 from bitvec.converters.native import children
 from bitvec.converters.native.cpt import CPT
 from bitvec.core.arrays import Array, ArrayLike
-from bitvec.errors import InputError, MissingLibraryError
+from bitvec.errors import InputError, needs
 from bitvec.plots.plane import INK, PIXELS, Plane, leaf_vectors, legend_columns, plane_of
 
-try:
+with needs("matplotlib", "plot", "Drawing a tree"):
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
-except ImportError as error:
-    raise MissingLibraryError("matplotlib", "plot", "Drawing a tree") from error
 
 MOST_NODES = 24
 COLUMNS = 4

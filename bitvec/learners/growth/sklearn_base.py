@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader
 from bitvec.converters.native.native_tree import NativeTree
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
-from bitvec.errors import InputError, MissingLibraryError
+from bitvec.errors import InputError, needs
 from bitvec.learners.growth.checkpoints import GrowthCheckpoint, digest
 from bitvec.learners.growth.grow import GrownTree, GrowthOptions, GrowthStep, grow
 from bitvec.learners.growth.loaders import gathered
@@ -41,10 +41,8 @@ from bitvec.learners.sklearn_base import (
 from bitvec.runtime.train.relax import options
 from bitvec.runtime.train.retrain import RetrainResult
 
-try:
+with needs("scikit-learn", "sklearn", "The learners"):
     from sklearn.utils import column_or_1d
-except ImportError as error:
-    raise MissingLibraryError("scikit-learn", "sklearn", "The learners") from error
 
 NOT_OF_STUMPS = {
     "max_depth", "refine", "refine_learning_rate", "refine_gamma", "validation", "smoothing",

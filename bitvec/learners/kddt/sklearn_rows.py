@@ -9,14 +9,12 @@ from jaxtyping import Float
 
 from bitvec.core import options
 from bitvec.core.arrays import Array
-from bitvec.errors import InputError, MissingLibraryError
+from bitvec.errors import InputError, needs
 from bitvec.learners.kddt.scan import LABELS
 from bitvec.learners.kddt.tree import Targets
 
-try:
+with needs("scikit-learn", "sklearn", "KDDTClassifier"):
     from sklearn.utils import check_array
-except ImportError as error:
-    raise MissingLibraryError("scikit-learn", "sklearn", "KDDTClassifier") from error
 
 SHARES = 1e-6
 """How far the probabilities of a row's classes may sum from 1."""

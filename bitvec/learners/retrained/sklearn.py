@@ -9,17 +9,15 @@ from typing import Any
 from jaxtyping import Float, Shaped
 
 from bitvec.core.arrays import Array
-from bitvec.errors import MissingLibraryError
+from bitvec.errors import needs
 from bitvec.learners.parameters import attribute, estimator
 from bitvec.learners.retrained.sklearn_base import Retrained
 from bitvec.learners.retrained.sklearn_input import checked_rows
 
-try:
+with needs("scikit-learn", "sklearn", "RetrainedClassifier"):
     from sklearn.base import ClassifierMixin, RegressorMixin
     from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
     from sklearn.utils.metaestimators import available_if
-except ImportError as error:
-    raise MissingLibraryError("scikit-learn", "sklearn", "RetrainedClassifier") from error
 
 
 def _model_has(name: str) -> Callable[[Any], bool]:

@@ -13,19 +13,17 @@ from jaxtyping import Int64, Shaped
 from bitvec.converters.dispatch import convert
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
-from bitvec.errors import InputError, MissingLibraryError
+from bitvec.errors import InputError, needs
 from bitvec.learners.held_out import held_out
 from bitvec.learners.parameters import attribute, estimator, parameter
 from bitvec.learners.retrained.sklearn_input import checked_rows, input_tags, taken, training_rows
 from bitvec.learners.sklearn_base import SEEDS
 from bitvec.runtime.predict.predictor import compile
 
-try:
+with needs("scikit-learn", "sklearn", "RetrainedClassifier"):
     from sklearn.base import BaseEstimator, ClassifierMixin, clone
     from sklearn.utils import check_random_state
     from sklearn.utils.validation import has_fit_parameter
-except ImportError as error:
-    raise MissingLibraryError("scikit-learn", "sklearn", "RetrainedClassifier") from error
 
 try:
     from sklearn.frozen import FrozenEstimator

@@ -8,15 +8,13 @@ import numpy as np
 from jaxtyping import Float, Int64
 
 from bitvec.core.arrays import Array
-from bitvec.errors import InputError, MissingLibraryError
+from bitvec.errors import InputError, needs
 from bitvec.runtime.predict.frames import as_frame
 
-try:
+with needs("scikit-learn", "sklearn", "RetrainedClassifier"):
     from sklearn.utils import check_consistent_length, column_or_1d
     from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import assert_all_finite, check_is_fitted
-except ImportError as error:
-    raise MissingLibraryError("scikit-learn", "sklearn", "RetrainedClassifier") from error
 
 try:
     from sklearn.utils import get_tags

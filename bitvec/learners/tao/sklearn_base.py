@@ -11,7 +11,7 @@ from bitvec.converters.native.tao import TAO
 from bitvec.core import options
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
-from bitvec.errors import InputError, MissingLibraryError
+from bitvec.errors import InputError, needs
 from bitvec.learners.parameters import attribute, estimator, parameter
 from bitvec.learners.sklearn_base import NativeEstimator, require_rows, row_weights
 from bitvec.learners.tao.fit import DEEPEST, TAOResult, fit_tao
@@ -19,10 +19,8 @@ from bitvec.learners.tao.node_step import NodeStatistics
 from bitvec.learners.tao.optimise import MAX_ITER, Iteration
 from bitvec.learners.tao.path import tao_path
 
-try:
+with needs("scikit-learn", "sklearn", "TAOClassifier"):
     from sklearn.base import clone
-except ImportError as error:
-    raise MissingLibraryError("scikit-learn", "sklearn", "TAOClassifier") from error
 
 
 @estimator

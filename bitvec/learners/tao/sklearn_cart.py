@@ -9,13 +9,11 @@ from jaxtyping import Float64
 
 from bitvec.core import structure
 from bitvec.core.arrays import Array
-from bitvec.errors import MissingLibraryError
+from bitvec.errors import needs
 from bitvec.learners.tao.tree import Tree, axis_tree
 
-try:
+with needs("scikit-learn", "sklearn", 'TAO from start="cart"'):
     from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
-except ImportError as error:
-    raise MissingLibraryError("scikit-learn", "sklearn", 'TAO from start="cart"') from error
 
 
 def cart(

@@ -10,13 +10,11 @@ import numpy as np
 from jaxtyping import Bool, Float64
 
 from bitvec.core.arrays import Array
-from bitvec.errors import MissingLibraryError
+from bitvec.errors import needs
 
-try:
+with needs("scikit-learn", "sklearn", "An l1 penalty in TAO"):
     import sklearn
     from sklearn.svm import LinearSVC
-except ImportError as error:
-    raise MissingLibraryError("scikit-learn", "sklearn", "An l1 penalty in TAO") from error
 
 if TYPE_CHECKING:
     from bitvec.learners.tao.oblique_solver import Svm

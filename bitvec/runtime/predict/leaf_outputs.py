@@ -13,7 +13,7 @@ from bitvec.core.arrays import Array, ranges
 from bitvec.core.forest import Forest
 from bitvec.core.output import Aggregate
 from bitvec.core.structure import Bitvectors
-from bitvec.errors import BitvecError, MissingLibraryError
+from bitvec.errors import BitvecError, needs
 
 PAIRS = 1 << 20
 """Pairs of a row and a tree that are looked at at a time."""
@@ -130,10 +130,8 @@ def decision_path(forest: Forest, exits: Int[Array, "batch n_trees"]) -> Any:
     MissingLibraryError
         If scipy is not installed.
     """
-    try:
+    with needs("scipy", "sklearn", "`decision_path`"):
         from scipy.sparse import csr_matrix
-    except ImportError as error:
-        raise MissingLibraryError("scipy", "sklearn", "`decision_path`") from error
     B = forest.bitvectors
     size, first_leaf = 1 + tree_paths.leaf_depth(B).astype(np.int64), B.leaf_ptr[:-1]
     parts = row_parts(*exits.shape)

@@ -27,7 +27,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from bitvec.core.inputs import Inputs
-from bitvec.errors import InputError, MissingLibraryError
+from bitvec.errors import InputError, needs
 from bitvec.runtime.predict.code_books import CodeBook, book_of
 
 if TYPE_CHECKING:
@@ -56,10 +56,8 @@ def require_polars(purpose: str) -> Any:
     ------
     MissingLibraryError
     """
-    try:
+    with needs("polars", "cli", purpose):
         import polars
-    except ImportError as error:
-        raise MissingLibraryError("polars", "cli", purpose) from error
     return polars
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bitvec.converters.onnx.operator_schema import LARGEST_FILE
-from bitvec.errors import FileFormatError, MissingLibraryError
+from bitvec.errors import FileFormatError, needs
 from bitvec.files import atomic
 
 
@@ -52,10 +52,8 @@ def _in_ort_format(content: bytes) -> bytes:
     OSError
         If that file cannot be written.
     """
-    try:
+    with needs("onnxruntime", "onnx", "Writing .ort files"):
         import onnxruntime
-    except ImportError as error:
-        raise MissingLibraryError("onnxruntime", "onnx", "Writing .ort files") from error
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.add_session_config_entry("session.save_model_format", "ORT")

@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from bitvec.core.forest import Forest
-from bitvec.errors import FileFormatError, InputError, MissingLibraryError
+from bitvec.errors import FileFormatError, InputError, needs
 from bitvec.runtime.export.web.facts import groups
 
-try:
+with needs("onnx", "onnx", "Writing a page"):
     import onnx
-except ImportError as error:
-    raise MissingLibraryError("onnx", "onnx", "Writing a page") from error
 
 
 def model_bytes(forest: Forest, model: Any) -> bytes:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bitvec.errors import MissingLibraryError
+from bitvec.errors import needs
 from bitvec.runtime.train.retrain.selection import Evaluation
 
 if TYPE_CHECKING:
@@ -53,10 +53,8 @@ class History(tuple[Evaluation, ...]):
         MissingLibraryError
             If matplotlib is not installed.
         """
-        try:
+        with needs("matplotlib", "plot", "History.plot"):
             from matplotlib.figure import Figure
-        except ImportError as error:
-            raise MissingLibraryError("matplotlib", "plot", "History.plot") from error
         figure = Figure(figsize=(7.0, 6.0), layout="constrained")
         score, loss, steepness = figure.subplots(3, 1, sharex=True, height_ratios=(3, 2, 1))
         number = np.arange(len(self))

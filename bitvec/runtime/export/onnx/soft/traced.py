@@ -15,13 +15,11 @@ from torch import nn
 
 from bitvec.core.arrays import Array
 from bitvec.core.graph.operators import Graph
-from bitvec.errors import MissingLibraryError, UnsupportedModelError
+from bitvec.errors import MissingLibraryError, UnsupportedModelError, needs
 
-try:
+with needs("onnx", "onnx", "Writing ONNX files"):
     import onnx
     from onnx.inliner import inline_local_functions
-except ImportError as error:
-    raise MissingLibraryError("onnx", "onnx", "Writing ONNX files") from error
 
 if find_spec("onnxscript") is None:
     raise MissingLibraryError("onnxscript", "soft", "Writing torch modules as ONNX files")
