@@ -9,29 +9,30 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64
 
-from bitvec.core import structure
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest, require_forest
-from bitvec.explanations.contributions import leaf_contributions
-from bitvec.explanations.covers import shares
-from bitvec.explanations.outcome_bytes import ROOM
+from bitvec.errors import InputError
+from bitvec.explanations.background_values import BackgroundValues
 from bitvec.explanations.path_values import PathValues
 from bitvec.explanations.unsupported import require_supported
-from bitvec.runtime.predict import row_blocks, subnormals
+from bitvec.runtime.predict import row_blocks, subnormals, tables
 from bitvec.runtime.predict.threads import effective_jobs, for_each_block
 from bitvec.runtime.predict.unsupported import refused_values
 
 Progress = Callable[[float], None]
 
 
-def explain(forest: Forest, *, n_jobs: int | None = 1) -> Explainer:
+def explain(forest: Forest, *, background: Any = None, n_jobs: int | None = 1) -> Explainer:
     """Make a forest ready to be explained: raw scores as sums over the columns of X.
 
     Parameters
     ----------
     forest : Forest
-        With covers, whose nodes read one column each. `bitvec.explanations.unsupported` lists what
-        is refused.
+        Its nodes read one column each: `bitvec.explanations.unsupported` lists what is refused.
+    background : table of rows, (n, n_features), optional
+        Unknown columns take the values of each of these rows (interventional values). If not given,
+        a test of an unknown column averages its two sides by their cover, the training weight that
+        reached them (path-dependent values, those of the libraries themselves).
     n_jobs : int, optional
         Threads: None or -1 for all cores, -2 for all but one.
 
@@ -40,7 +41,7 @@ def explain(forest: Forest, *, n_jobs: int | None = 1) -> Explainer:
     UnsupportedModelError
         If the forest is of a kind that is not explained.
     InputError
-        If it has no covers.
+        If it has no covers, and no `background` is given; or if that is no table of rows.
 
     Examples
     --------
@@ -51,10 +52,12 @@ def explain(forest: Forest, *, n_jobs: int | None = 1) -> Explainer:
     17.5
     >>> explainer.values([[0.0, 9.0], [1.0, 9.0]]).tolist()
     [[-7.5, 0.0], [2.5, 0.0]]
+    >>> explain(stump, background=[[0.0, 9.0], [1.0, 9.0]]).values([[0.0, 9.0]]).tolist()
+    [[-5.0, 0.0]]
     """
     require_forest(forest)
     require_supported(forest)
-    return Explainer(forest, n_jobs=n_jobs)
+    return Explainer(forest, background=background, n_jobs=n_jobs)
 
 
 class Explainer:
@@ -67,24 +70,29 @@ class Explainer:
     Parameters
     ----------
     forest : Forest
+    background : table of rows, optional
     n_jobs : int, optional
 
     Attributes
     ----------
     base_value : float, or float64 (n_outputs,) of several outputs
-        The mean raw score by cover: what is known of a row of which no column is known.
+        The mean raw score, by cover or of the background rows.
     """
 
-    def __init__(self, forest: Forest, *, n_jobs: int | None = 1) -> None:
+    def __init__(self, forest: Forest, *, background: Any = None, n_jobs: int | None = 1) -> None:
         self.forest = forest
         self._n_threads = effective_jobs(n_jobs)
         self._refused = refused_values(forest)
-        self._path = PathValues(forest)
-        base = _mean_by_cover(forest)
+        self._method: PathValues | BackgroundValues
+        if background is None:
+            self._method = PathValues(forest)
+        else:
+            self._method = BackgroundValues(forest, self._background_rows(background))
+        base = self._method.base
         self.base_value: float | Array = float(base[0]) if base.size == 1 else base
 
     def __repr__(self) -> str:
-        return f"Explainer({self.forest!r}, by cover)"
+        return f"Explainer({self.forest!r}, {self._method.described})"
 
     def values(self, X: Any, *, progress: Progress | None = None) -> Float64[Array, "batch ..."]:
         """Return the Shapley values of each row: what each column adds to the base value.
@@ -105,7 +113,7 @@ class Explainer:
         InputError
             If X does not fit, or holds a value that the source library refuses.
         """
-        return self._filled(X, self._path.values, (), progress)
+        return self._filled(X, self._method.values, (), progress)
 
     def interactions(
         self, X: Any, *, progress: Progress | None = None
@@ -129,7 +137,15 @@ class Explainer:
         InputError
             As of `values`.
         """
-        return self._filled(X, self._path.interactions, (self.forest.n_features,), progress)
+        return self._filled(X, self._method.interactions, (self.forest.n_features,), progress)
+
+    def _background_rows(self, background: Any) -> Array:
+        rows = tables.rows(background, self.forest.inputs, self.forest.dtype)
+        if not len(rows):
+            raise InputError("`background` must have at least one row, got none: pass some rows.")
+        if self._refused is not None:
+            self._refused.check(rows)
+        return rows
 
     def _filled(
         self,
@@ -154,7 +170,7 @@ class Explainer:
                         done += part.stop - part.start
                         progress(done / len(rows))
 
-            for_each_block(fill, len(rows), block=ROOM, n_threads=self._n_threads)
+            for_each_block(fill, len(rows), block=self._method.block, n_threads=self._n_threads)
 
         outputs = () if n_outputs == 1 else (n_outputs,)
         return row_blocks.fill(
@@ -166,24 +182,3 @@ class Explainer:
             kind=np.dtype(np.float64),
             out=None,
         )
-
-
-def _mean_by_cover(forest: Forest) -> Float64[Array, " n_outputs"]:
-    """Return the base score and, for each tree, the mean of its leaves by their shares."""
-    B, share = forest.bitvectors, shares(forest)
-    of_node, of_leaf = np.ones(forest.n_nodes), np.ones(forest.n_leaves)
-    left, right = structure.children(B)
-    level = B.node_ptr[:-1][np.diff(B.leaf_ptr) > 1]
-    while level.size:
-        below = []
-        for side, child in enumerate((left[level], right[level])):
-            reached = of_node[level] * share[level, side]
-            of_node[child[child >= 0]] = reached[child >= 0]
-            of_leaf[~child[child < 0]] = reached[child < 0]
-            below.append(child[child >= 0])
-        level = np.concatenate(below)
-    added = of_leaf[:, None] * leaf_contributions(forest)
-    base = forest.output.base_score.astype(np.float64)
-    if forest.leaves.output is None:
-        return base + added.sum(axis=0)
-    return base + np.bincount(forest.leaves.output, added[:, 0], forest.n_outputs)

@@ -31,8 +31,8 @@ from bitvec.runtime.predict.cpu.bins.threshold_bins import (
 from bitvec.runtime.predict.cpu.compiling import kernel
 from bitvec.runtime.predict.cpu.kernel_arrays import address_of, constant
 
-ROOM = 512
-"""Rows of a block."""
+STEP = 128
+"""Rows of a block are filled up to a multiple of this."""
 
 _SET, _EQUAL = int(Kind.SET), int(Kind.EQUAL)
 _GREATER = int(Relation.GREATER)
@@ -88,7 +88,7 @@ class OutcomeBytes:
     least : int64, (n_nodes,)
         A node goes right where the byte of its binned column is at least this.
     n_binned : int
-        Binned columns; a block of them is uint8 (n_binned, ROOM).
+        Binned columns.
     """
 
     def __init__(self, forest: Forest, *, binned: bool = True) -> None:
@@ -113,10 +113,11 @@ class OutcomeBytes:
         self.n_binned += self._tests.n_tests
 
     def fill(self, X: Array) -> Array:
-        """Return the bytes of at most ROOM rows of X, uint8 (n_binned, ROOM)."""
-        out = np.zeros((max(self.n_binned, 1), ROOM), np.uint8)
+        """Return the bytes of all rows of X, uint8 (n_binned, room), room a multiple of STEP."""
+        room = max(1, -(-len(X) // STEP)) * STEP
+        out = np.zeros((max(self.n_binned, 1), room), np.uint8)
         if self._binner is not None:
-            self._binner.fill(X, address_of(out), self.n_binned, ROOM)
+            self._binner.fill(X, address_of(out), self.n_binned, room)
         if self._tests.n_tests:
             with np.errstate(over="ignore", invalid="ignore"):
                 rows = constant(X.astype(self._dtype, copy=False))

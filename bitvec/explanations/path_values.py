@@ -22,6 +22,7 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Float64, Int64
 
+from bitvec.core import structure
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.explanations.contributions import leaf_contributions
@@ -224,6 +225,17 @@ def _fill_squares(total, pairs, out):
                     out[row, b, b, o] -= half
 
 
+def squares(
+    total: Float64[Array, "n_outputs n_features width"],
+    pairs: Float64[Array, "n_outputs n_pairs width"],
+) -> Float64[Array, "width n_features n_features n_outputs"]:
+    """Return interactions from values, and from twice the interactions of pairs."""
+    n_outputs, n_features, width = total.shape
+    out = np.empty((width, n_features, n_features, n_outputs))
+    _fill_squares(total, pairs, out)
+    return out
+
+
 class PathValues:
     """Shapley values and interactions of a forest by its covers.
 
@@ -233,8 +245,14 @@ class PathValues:
         With covers, and supported: see `unsupported.require_supported`.
     """
 
+    block = 512
+    """Rows that are explained together."""
+    described = "by cover"
+
     def __init__(self, forest: Forest) -> None:
-        self._steps: EdgeSteps = edge_steps(forest, shares(forest))
+        share = shares(forest)
+        self.base = _mean_by_cover(forest, share)
+        self._steps: EdgeSteps = edge_steps(forest, share)
         self._outcomes = OutcomeBytes(forest)
         self._outputs = tree_outputs(forest)
         self._shape = forest.n_outputs, forest.n_features
@@ -249,17 +267,18 @@ class PathValues:
         return other_edges(self._steps, self._feature)
 
     def values(self, X: Array) -> Float64[Array, "n_rows n_features n_outputs"]:
-        """Return the values of at most ROOM rows of floats."""
+        """Return the values of at most `block` rows of floats."""
         return self._run(X, NO_OTHERS, 0)[0][:, :, : len(X)].transpose(2, 1, 0)
 
     def interactions(self, X: Array) -> Float64[Array, "n_rows n_features n_features n_outputs"]:
-        """Return the interactions of at most ROOM rows of floats."""
-        n_outputs, n_features = self._shape
-        out = np.empty((len(X), n_features, n_features, n_outputs))
+        """Return the interactions of at most `block` rows of floats."""
+        n_features = self._shape[1]
+        n_pairs = n_features * (n_features - 1) // 2
+        out = np.empty((len(X), n_features, n_features, self._shape[0]))
         for start in range(0, len(X), PAIR_ROWS):
-            part = slice(start, start + PAIR_ROWS)
-            found = self._run(X[part], self._others, n_features * (n_features - 1) // 2)
-            _fill_squares(*found, out[part])
+            part = X[start : start + PAIR_ROWS]
+            found = squares(*self._run(part, self._others, n_pairs))
+            out[start : start + PAIR_ROWS] = found[: len(part)]
         return out
 
     def _run(self, X: Array, others: OtherEdges, n_pairs: int) -> tuple[Array, Array]:
@@ -275,3 +294,26 @@ class PathValues:
             given = (*self._arrays, *others.arrays, len(X), work, state, total, pairs)
             _add_values(self._outcomes.fill(X), *given)
         return total, pairs
+
+
+def _mean_by_cover(
+    forest: Forest, share: Float64[Array, "n_nodes 2"]
+) -> Float64[Array, " n_outputs"]:
+    """Return the base score and, for each tree, the mean of its leaves by their shares."""
+    B = forest.bitvectors
+    of_node, of_leaf = np.ones(forest.n_nodes), np.ones(forest.n_leaves)
+    left, right = structure.children(B)
+    level = B.node_ptr[:-1][np.diff(B.leaf_ptr) > 1]
+    while level.size:
+        below = []
+        for side, child in enumerate((left[level], right[level])):
+            reached = of_node[level] * share[level, side]
+            of_node[child[child >= 0]] = reached[child >= 0]
+            of_leaf[~child[child < 0]] = reached[child < 0]
+            below.append(child[child >= 0])
+        level = np.concatenate(below)
+    added = of_leaf[:, None] * leaf_contributions(forest)
+    base = forest.output.base_score.astype(np.float64)
+    if forest.leaves.output is None:
+        return base + added.sum(axis=0)
+    return base + np.bincount(forest.leaves.output, added[:, 0], forest.n_outputs)

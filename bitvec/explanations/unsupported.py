@@ -51,7 +51,7 @@ UNSUPPORTED: Final = (
     Unsupported(
         "linear leaves",
         lambda forest: forest.leaves.linear is not None,
-        "covers do not tell the mean of a leaf",
+        "the value of a leaf depends on columns itself",
     ),
     Unsupported(
         "minima, maxima and weighted medians over trees",

@@ -26,7 +26,7 @@ from bitvec.explanations import subsets
 from bitvec.explanations.contributions import contribution_sums
 from bitvec.explanations.covers import with_cover
 from bitvec.explanations.explainer import explain
-from bitvec.explanations.outcome_bytes import ROOM, OutcomeBytes
+from bitvec.explanations.outcome_bytes import OutcomeBytes
 from bitvec.explanations.unsupported import UNSUPPORTED
 
 FLOAT64 = 1e-13
@@ -92,6 +92,29 @@ def test_interactions_by_cover_are_the_sums_over_all_subsets(drawn):
         np.testing.assert_allclose(values, wanted, rtol=0, atol=FLOAT64 * size(forest))
 
 
+@given(explained(), st.integers(1, 20), st.integers(0, 99), st.booleans())
+@examples(60)
+def test_values_with_a_background_are_the_sums_over_all_subsets(drawn, n, seed, one_row):
+    # One row is explained pair by pair, many by tables.
+    forest, X = drawn
+    background = X[np.random.default_rng(seed).integers(0, len(X), n)]
+    explainer = explain(forest, background=background)
+    repeated = X[:1] if one_row else np.repeat(X, 200, axis=0)
+    step = 1 if one_row else 200
+    found = dense(forest, explainer.values(repeated))[::step]
+    pairs = explainer.interactions(repeated)[::step]
+    pairs = pairs if forest.n_outputs > 1 else pairs[..., None]
+    atol = FLOAT64 * size(forest)
+    for x, values, interactions in zip(X.astype(forest.dtype), found, pairs, strict=False):
+        game = subsets.background_game(forest, x, background.astype(forest.dtype))
+        wanted = subsets.shapley_values(game, forest.n_features)
+        np.testing.assert_allclose(values, wanted, rtol=0, atol=atol)
+        wanted = subsets.shapley_interactions(game, forest.n_features)
+        np.testing.assert_allclose(interactions, wanted, rtol=0, atol=atol)
+        none = game(frozenset())
+        np.testing.assert_allclose(np.atleast_1d(explainer.base_value), none, rtol=0, atol=atol)
+
+
 @given(explained(max_leaves=70))
 @examples(60)
 def test_base_and_values_sum_to_the_contributions_of_the_exit_leaves(drawn):
@@ -151,7 +174,7 @@ def chain_values(share: Array) -> Array:
 
 def test_blocks_threads_and_streams_give_the_same():
     rng = np.random.default_rng(1)
-    X = rng.normal(size=(3 * ROOM + 17, 2))
+    X = rng.normal(size=(2000, 2))
     stump = Forest.from_matrices([[1, 0], [0, 1]], [0.5, 0], [[0, 1], [1, 0], [1, 1]], [1, 2, 4])
     forest = with_cover(stump, X)
     wanted = np.concatenate([explain(forest).values(x[None]) for x in X])
