@@ -96,6 +96,53 @@ def _fill_tables(share, k, points, weights, with_pairs, F, R, D, table):
                     pair += 1
 
 
+@inner
+def _listed(features, k, out):
+    """Fill the features of a set of k at most, and return their number."""
+    n = 0
+    for i in range(k):
+        if (features >> i) & 1:
+            out[n] = i
+            n += 1
+    return n
+
+
+@inner
+def _fill_absent(sets, full, k, absent, lists, shares):
+    """Fill the distinct complements of sets, as bits and as lists, their number at k; and shares.
+
+    Return how many are distinct.
+    """
+    ordered = np.sort(sets)
+    n = 0
+    for at in range(len(ordered)):
+        if at == 0 or ordered[at] != ordered[at - 1]:
+            absent[n] = full & ~ordered[at]
+            lists[n, k] = _listed(absent[n], k, lists[n])
+            shares[n] = 0.0
+            n += 1
+        shares[n - 1] += 1 / len(ordered)
+    return n
+
+
+@inner
+def _add_pairs(present, a, missing, b, share, beta, column, outputs, v, pairs, row):
+    """Add the pairs of one row and one distinct c: A are the `present` features, B the missing."""
+    for i in range(a + b):
+        for m in range(i):
+            x = column[present[i]] if i < a else column[missing[i - a]]
+            y = column[present[m]] if m < a else column[missing[m - a]]
+            pair = max(x, y) * (max(x, y) - 1) // 2 + min(x, y)
+            if i < a:
+                added = share * beta[a - 2, b]
+            elif m < a:
+                added = -share * beta[a - 1, b - 1]
+            else:
+                added = share * beta[a, b - 2]
+            for j in range(len(outputs)):
+                pairs[outputs[j], pair, row] += v[j] * added
+
+
 @kernel
 def _add_background(
     rows, n_rows, background, n_background, bin_column, least, feature, path_ptr, path_node,
@@ -111,7 +158,9 @@ def _add_background(
     D, table = np.empty(1 << most), np.empty((n_tables, 1 << most))
     sets, sets_of_background = np.empty(width, np.int64), np.empty(width, np.int64)
     slot = np.empty(max(1, np.max(np.diff(path_ptr))), np.int64)
-    column, signs = np.empty(64, np.int64), np.empty(64, np.float64)
+    column, missing, gained = np.empty(64, np.int64), np.empty(64, np.int64), np.empty(64)
+    absent, shares = np.empty(n_background, np.int64), np.empty(n_background)
+    lists = np.empty((n_background, 65), np.int64)
     for leaf in range(len(value_at)):
         node = path_node[path_ptr[leaf] : path_ptr[leaf + 1]]
         right = path_right[path_ptr[leaf] : path_ptr[leaf + 1]]
@@ -151,36 +200,27 @@ def _add_background(
                             sums[r] += v[j] * table[pair, sets[r]]
                         pair += 1
             continue
-        distinct = np.sort(sets_of_background[:n_background])
+        n_distinct = _fill_absent(sets_of_background[:n_background], full, k, absent, lists, shares)
         for r in range(n_rows):
-            p, c = sets[r], 0
-            while c < n_background:
-                same = c
-                while c < n_background and distinct[c] == distinct[same]:
-                    c += 1
-                if p | distinct[same] != full:
+            b = _listed(full & ~sets[r], k, missing)
+            gained[:k] = 0.0
+            lost = 0.0
+            for c in range(n_distinct):
+                if absent[c] & ~sets[r]:
                     continue
-                share_of_set = (c - same) / n_background
-                in_a = in_b = 0
-                for i in range(k):
-                    signs[i] = ((p >> i) & 1) - ((distinct[same] >> i) & 1)
-                    in_a += signs[i] > 0
-                    in_b += signs[i] < 0
-                for i in range(k):
-                    if signs[i] == 0:
-                        continue
-                    a, b = in_a - (signs[i] > 0), in_b - (signs[i] < 0)
-                    for j in range(len(outputs)):
-                        added = v[j] * share_of_set * signs[i] * beta[a, b]
-                        total[outputs[j], column[i], r] += added
-                    for m in range(i if with_pairs else 0):
-                        if signs[m] == 0:
-                            continue
-                        weight = beta[a - (signs[m] > 0), b - (signs[m] < 0)] * share_of_set
-                        x, y = max(column[i], column[m]), min(column[i], column[m])
-                        for j in range(len(outputs)):
-                            added = v[j] * weight * signs[i] * signs[m]
-                            pairs[outputs[j], x * (x - 1) // 2 + y, r] += added
+                a = lists[c, k]
+                for m in range(a):
+                    gained[lists[c, m]] += shares[c] * beta[a - 1, b]
+                lost += shares[c] * beta[a, b - 1] if b else 0.0
+                if with_pairs:
+                    _add_pairs(
+                        lists[c], a, missing, b, shares[c], beta, column, outputs, v, pairs, r
+                    )
+            for m in range(b):
+                gained[missing[m]] = -lost
+            for i in range(k):
+                for j in range(len(outputs)):
+                    total[outputs[j], column[i], r] += v[j] * gained[i]
 
 
 class BackgroundValues:
