@@ -11,7 +11,6 @@ one of plain comparisons of a column with a threshold.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import isnan
 
 import numpy as np
 import torch
@@ -20,7 +19,6 @@ from torch import Tensor
 from bitvec.core.arrays import Array, ranges
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import WORD_BITS, CodeRule, Kind, MissingRule, Relation
-from bitvec.runtime.predict.torch.outcomes import DeviceTests, decide, is_missing, to_device
 
 TABLE = 1 << 24
 """Largest table of the outcomes of a column's sets, in elements; beyond it they are decided."""
@@ -71,7 +69,6 @@ class ComparedColumns:
     accepts_equal: Array
     decides_ahead: Array
     n_compared: int
-    tests: DeviceTests
     copies: tuple[_Copies, ...]
     sets: tuple[_Sets, ...]
     decided: Tensor
@@ -87,48 +84,13 @@ class ComparedColumns:
         only_nan = all(c.rule == MissingRule.NAN and np.isinf(c.value) for c in self.copies)
         return only_nan and not self.sets and not len(self.decided)
 
-    def values(self, Z: Tensor) -> tuple[Tensor, bool]:
-        """Return the columns, F (batch, n_compared), and whether they are those of Z alone."""
-        # A sum with a NaN in it is NaN; so is one of opposite infinities, which costs a copy only.
-        if self.are_columns or (self.may_be_columns and not isnan(float(Z.sum()))):
-            return Z, True
-        parts = [Z]
-        for copies in self.copies:
-            x = Z[:, copies.columns]
-            rule = torch.tensor(int(copies.rule), device=Z.device)
-            parts.append(x.masked_fill_(is_missing(self.tests, x, rule), copies.value))
-        for sets in self.sets:
-            code = _codes(self.tests, sets, Z[:, sets.column])
-            parts.append(sets.table.index_select(0, code))
-        if len(self.decided):
-            h = decide(self.tests, Z.T.contiguous(), self.decided)[1]
-            parts.append(h.T.to(Z.dtype))
-        return torch.cat(parts, dim=1), False
 
-
-def _codes(tests: DeviceTests, sets: _Sets, x: Tensor) -> Tensor:
-    """Return each value's row in the table of a column's sets."""
-    other = len(sets.table) - 2
-    whole = torch.trunc(x)
-    readable = (x > -1) & (whole < other)
-    if sets.code_rule != CodeRule.TRUNCATE:
-        readable &= x >= 0
-    if sets.code_rule == CodeRule.EXACT:
-        readable &= x == whole
-    code = torch.where(readable, whole, whole.new_full((), other)).to(torch.int64)
-    rule = torch.tensor(int(sets.rule), device=x.device)
-    return code.masked_fill_(is_missing(tests, x, rule), other + 1)
-
-
-def lay_out(
-    forest: Forest, depth: Array, device: torch.device, *, all_ahead: bool = False
-) -> ComparedColumns:
+def lay_out(forest: Forest, depth: Array, *, all_ahead: bool = False) -> ComparedColumns:
     """Return the compared columns of a forest; `depth` is that of each tree, (n_trees,).
 
     With `all_ahead`, every node has a column, whatever it costs.
     """
     tests, B = forest.tests, forest.bitvectors
-    on_device = to_device(tests, forest.inputs.missing_sentinel, device)
     tree = B.tree_of_node
     greater = tests.relation == Relation.GREATER
     n_nodes = np.bincount(tree, minlength=B.n_trees)
@@ -164,12 +126,12 @@ def lay_out(
                 continue
             compared_column[at] = n_compared + place
             n_compared += columns.size
-            index = torch.tensor(columns.astype(np.int64), device=device)
+            index = torch.tensor(columns.astype(np.int64))
             copies.append(_Copies(which, index, np.inf if right else np.nan))
     for nodes in _by_column(forest, feature, np.flatnonzero(in_table & laid_out)):
         compared_column[nodes] = n_compared + np.arange(nodes.size)
         n_compared += nodes.size
-        sets.append(_sets(forest, nodes, int(feature[nodes[0]]), device))
+        sets.append(_sets(forest, nodes, int(feature[nodes[0]])))
     at = np.flatnonzero(decided & laid_out)
     compared_column[at] = n_compared + np.arange(at.size)
     return ComparedColumns(
@@ -178,10 +140,9 @@ def lay_out(
         accepts_equal,
         decides_ahead,
         n_compared + at.size,
-        on_device,
         tuple(copies),
         tuple(sets),
-        torch.tensor(at, device=device),
+        torch.tensor(at),
     )
 
 
@@ -208,7 +169,7 @@ def _n_codes(forest: Forest, nodes: Array) -> int:
     return int(np.diff(forest.tests.set_ptr)[nodes].max()) * WORD_BITS
 
 
-def _sets(forest: Forest, nodes: Array, column: int, device: torch.device) -> _Sets:
+def _sets(forest: Forest, nodes: Array, column: int) -> _Sets:
     tests, n_codes = forest.tests, _n_codes(forest, nodes)
     table = np.empty((n_codes + 2, nodes.size), tests.dtype)
     table[:-1] = tests.other_right[nodes]
@@ -223,5 +184,5 @@ def _sets(forest: Forest, nodes: Array, column: int, device: torch.device) -> _S
         MissingRule(int(tests.missing_rule[nodes[0]])),
         CodeRule(int(tests.code_rule[nodes[0]])),
         column,
-        torch.tensor(table, device=device),
+        torch.tensor(table),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from math import isnan
 
 import numpy as np
 import torch
@@ -13,11 +14,13 @@ from torch import Tensor
 from bitvec.core import reference, tree_paths
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
+from bitvec.core.node_tests import Activation
 from bitvec.errors import InputError, UnsupportedModelError
 from bitvec.runtime.predict.threads import for_each_block
 from bitvec.runtime.predict.torch import devices, forms, torch_threads
 from bitvec.runtime.predict.torch.compared_columns import lay_out
 from bitvec.runtime.predict.torch.groups import Group, group_trees
+from bitvec.runtime.predict.torch.hard_columns import HardColumns
 from bitvec.runtime.predict.torch.matrix import MatrixTrees
 from bitvec.runtime.predict.torch.path_traversal import PathTrees
 from bitvec.runtime.predict.torch.sums import Sums
@@ -67,8 +70,7 @@ class TorchEngine:
     first thing in the child. In a child of a process where an engine of this class has run on
     several threads, all methods raise BitvecError instead of waiting.
 
-    Polytope nodes compute their softplus on the host. The aggregates min, max and weighted median
-    are combined on the host, and so is what a feature map computes.
+    A feature map is computed on the host.
 
     Examples
     --------
@@ -89,10 +91,13 @@ class TorchEngine:
     ) -> None:
         self.forest = forest
         self.device = devices.find(device)
-        if self.device.type == "mps" and np.float64 in (forest.dtype, forest.output.dtype):
+        wide = np.float64 in (forest.dtype, forest.output.dtype)
+        if self.device.type == "mps" and (
+            wide or np.any(forest.tests.activation == Activation.SOFTPLUS)
+        ):
             raise UnsupportedModelError(
-                "a forest on the device mps must be float32 throughout, got float64: "
-                "run it on the cpu or on cuda."
+                "a forest on the device mps must be float32 throughout, got float64 or the "
+                "softplus of polytope nodes, which needs it: run it on the cpu or on cuda."
             )
         B = forest.bitvectors
         depth = (
@@ -100,7 +105,8 @@ class TorchEngine:
             if B.n_trees
             else (np.zeros(0, np.int64))
         )
-        self._compared = lay_out(forest, depth, self.device)
+        self._compared = lay_out(forest, depth)
+        self._columns = HardColumns(forest, self._compared).to(self.device)
         self._choice = forms.choose(B, depth, self._compared.decides_ahead, form, self.device.type)
         self._sums = Sums(forest, self.device)
         scalars = self._sums.scalars if self._sums.are_scalars else None
@@ -167,7 +173,7 @@ class TorchEngine:
         forest, sums = self.forest, self._sums
         if out is None:
             out = np.empty((len(X), forest.n_outputs), forest.output.dtype)
-        if self._is_small(len(X)) and not sums.need_tensors and forest.kernel is None:
+        if self._is_small(len(X)) and sums.on_host and forest.kernel is None:
             with np.errstate(over="ignore", invalid="ignore"):  # infinite leaves are legal
                 out[:] = self._raw_of_few(X)
             return out
@@ -233,12 +239,11 @@ class TorchEngine:
         if not all_present:
             torch_threads.require_own_threads()
             with torch.inference_mode():
-                values, all_present = compared.values(_as_tensor(V))
-                V = values.numpy()
+                V = self._columns(_as_tensor(V)).numpy()
         for group in self._groups:
             yield group, group.array_trees.places_of_few(V, all_present)
 
-    def _raw_of_few(self, X: Array) -> Array | Tensor:
+    def _raw_of_few(self, X: Array) -> Array:
         forest, sums = self.forest, self._sums
         shape = (forest.n_trees, len(X))
         if not sums.are_scalars:
@@ -310,7 +315,12 @@ class TorchEngine:
 
     def _places(self, Z: Tensor) -> Iterator[tuple[Group, Tensor]]:
         """Yield each group with what its tables are indexed by, flat, (n_trees · batch,)."""
-        V, all_present = self._compared.values(Z)
+        compared = self._compared
+        # A sum with a NaN in it is NaN; so is one of opposite infinities, which costs a copy only.
+        all_present = compared.are_columns or (
+            compared.may_be_columns and not isnan(float(Z.sum()))
+        )
+        V = Z if all_present else self._columns(Z)
         for group in self._groups:
             trees = group.trees
             if isinstance(trees, MatrixTrees):
@@ -348,7 +358,7 @@ class TorchEngine:
             return sums.of_leaves(self._combined(values, "slot_leaf", leaf), rows)
         added = torch.empty((1 + forest.n_trees, len(values)), dtype=sums.dtype, device=self.device)
         self._combined(values, "slot_value", added[1:])
-        return sums.of_scalars(added.numpy() if sums.on_host else added)
+        return sums.of_scalars(added.numpy())
 
 
 def _as_tensor(array: Array) -> Tensor:

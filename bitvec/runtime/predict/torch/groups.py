@@ -18,6 +18,7 @@ from bitvec.runtime.predict.torch.compared_columns import ComparedColumns
 from bitvec.runtime.predict.torch.flat_trees import FlatTrees, flatten
 from bitvec.runtime.predict.torch.forms import Choice
 from bitvec.runtime.predict.torch.matrix import MatrixTrees, multiply
+from bitvec.runtime.predict.torch.outcomes import to_device
 from bitvec.runtime.predict.torch.padded_trees import PerfectTrees, pad
 from bitvec.runtime.predict.torch.path_traversal import PathTrees, follow
 
@@ -135,7 +136,8 @@ def group_trees(
     parts: list[Trees] = [*build(B, depth, compared, choice, device)]
     trees = choice.trees(forms.PATHS)
     if trees.size:
-        parts.append(follow(B, trees, compared.tests, device))
+        tests = to_device(forest.tests, forest.inputs.missing_sentinel, device)
+        parts.append(follow(B, trees, tests, device))
     tree_of_leaf = np.repeat(np.arange(B.n_trees), np.diff(B.leaf_ptr))
     number = (np.arange(B.n_leaves) - B.leaf_ptr[:-1][tree_of_leaf]).astype(np.int32)
     groups = []

@@ -1,8 +1,8 @@
 """Compared columns by functional tensor operations alone, as compilers of graphs take them.
 
-The columns are those of `compared_columns`, with every node that is no plain comparison decided
-ahead. All that decides is a buffer, and no step depends on the values of rows. Sums of a row of S
-run in the order of storage: entries beyond a row's last leave its sum as it is.
+They are those that `compared_columns` lays out. All that decides is a buffer, and no step depends
+on the values of rows. Sums of a row of S run in the order of storage: entries beyond a row's last
+leave its sum as it is.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ class HardColumns(nn.Module):
     ----------
     forest : Forest
     compared : ComparedColumns
-        Laid out with `all_ahead`, on the CPU.
     """
 
     order: Tensor

@@ -21,6 +21,8 @@ from bitvec.runtime.predict.torch.hard_sums import HardSums
 from bitvec.runtime.predict.torch.hard_trees import HardTrees
 
 OUTPUTS = ("raw", "probabilities", "label", "leaves")
+PAIRS = 1 << 16
+"""(tree, row) pairs that eager calls on a CPU take at a time, so that they stay in its cache."""
 
 
 class HardForest(nn.Module):
@@ -64,9 +66,9 @@ class HardForest(nn.Module):
     differs from torch's; so a label that rests on probabilities may differ where two of them are
     as close. Compiled for a GPU, products and sums may be fused, which rounds once instead of
     twice: answers of oblique and polytope nodes, linear leaves and scaled sums may differ there.
-    Intermediate results are of size n_trees · batch, so that large tables are better handed over in
-    parts. Threads that take subnormal numbers for zero (`torch.set_flush_denormal(True)`) decide
-    otherwise about them.
+    Eager calls on a CPU take large tables in blocks of rows; else intermediate results are of size
+    n_trees · batch, so that such tables are better handed over in parts. Threads that take
+    subnormal numbers for zero (`torch.set_flush_denormal(True)`) decide otherwise about them.
 
     Examples
     --------
@@ -97,7 +99,7 @@ class HardForest(nn.Module):
         depth = np.zeros(0, np.int64)
         if B.n_trees:
             depth = np.maximum.reduceat(tree_paths.leaf_depth(B), B.leaf_ptr[:-1])
-        compared = lay_out(forest, depth, cpu, all_ahead=True)
+        compared = lay_out(forest, depth, all_ahead=True)
         choice = forms.choose(B, depth, compared.decides_ahead, form, place.type)
         self.output, self.n_features = output, forest.n_features
         self.dtype: torch.dtype = getattr(torch, str(forest.dtype))
@@ -130,6 +132,12 @@ class HardForest(nn.Module):
             If it is another.
         """
         self._require_rows(x)
+        block = max(1, PAIRS // max(1, len(self.first_leaf)))
+        if len(x) > 2 * block and x.device.type == "cpu" and not torch.compiler.is_compiling():
+            return torch.cat([self._answers(rows) for rows in x.split(block)])
+        return self._answers(x)
+
+    def _answers(self, x: Tensor) -> Tensor:
         leaf = self.trees(self.columns(x))
         if self.sums is None:
             return (leaf - self.first_leaf).T

@@ -69,7 +69,7 @@ class HardSums(nn.Module):
         if leaves.output is not None:
             register(self, leaf_output=leaves.output.astype(np.int64))
             first = leaves.output[B.leaf_ptr[:-1]]
-            if np.array_equal(np.repeat(first, np.diff(B.leaf_ptr)), leaves.output):
+            if B.n_trees and np.array_equal(np.repeat(first, np.diff(B.leaf_ptr)), leaves.output):
                 self.output_of_tree = first.tolist()
 
     def forward(self, leaf: Tensor, x: Tensor) -> Tensor:

@@ -93,7 +93,8 @@ class _Padded(nn.Module):
         for level in range(1, self.n_levels):
             column, b = self.get_buffer(f"column_{level}"), self.get_buffer(f"b_{level}")
             x = _take(values, _take(column, place) + start)
-            place = 2 * place + _turns(x, _take(b, place), self.accepts_equal)
+            turns = _turns(x, _take(b, place), self.accepts_equal)
+            place = torch.add(turns, place, alpha=2)
         return _take(self.leaf, place)
 
 

@@ -18,6 +18,7 @@ from bitvec.core.output import Output
 torch = pytest.importorskip("torch")
 
 from bitvec.runtime.predict.torch import TorchEngine, compared_columns, engine, flat_trees  # noqa: E402
+from bitvec.runtime.predict.torch.hard_columns import HardColumns  # noqa: E402
 
 PLAIN = {"kinds": (AXIS, KERNEL), "missing_rules": (MissingRule.NAN,)}
 
@@ -66,9 +67,9 @@ def test_every_block_and_narrowing_leads_to_the_exit_leaf(data, block, levels):
 def test_compared_columns_hold_every_node_that_is_decided_ahead(forest):
     B = forest.bitvectors
     depth = np.maximum.reduceat(tree_paths.leaf_depth(B), B.leaf_ptr[:-1])
-    found = compared_columns.lay_out(forest, depth, torch.device("cpu"))
-    V, are_columns = found.values(torch.zeros((3, forest.n_features), dtype=found_dtype(forest)))
-    assert V.shape == (3, forest.n_features if are_columns else found.n_compared)
+    found = compared_columns.lay_out(forest, depth)
+    V = HardColumns(forest, found)(torch.zeros((3, forest.n_features), dtype=found_dtype(forest)))
+    assert V.shape == (3, found.n_compared)
     assert found.node_column[0].max(initial=0) < max(1, found.n_compared)
     assert found.node_column[1].max(initial=0) < forest.n_features
 

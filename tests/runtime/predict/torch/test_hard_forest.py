@@ -25,7 +25,7 @@ from bitvec.errors import InputError, UnsupportedModelError
 
 torch = pytest.importorskip("torch")
 
-from bitvec.runtime.predict.torch import compared_columns  # noqa: E402
+from bitvec.runtime.predict.torch import compared_columns, hard_forest  # noqa: E402
 from bitvec.runtime.predict.torch.forms import FORMS  # noqa: E402
 from bitvec.runtime.predict.torch.hard_links import Probabilities  # noqa: E402
 
@@ -69,6 +69,26 @@ def test_raw_scores_and_leaves_are_the_references(form, data):
     expected = expected_raw(forest, X)
     for n in (len(x), 1, 0):
         assert_same_bits(raw(x[:n]), expected[:n])
+
+
+def test_large_tables_go_through_in_blocks(monkeypatch):
+    forest, X = example()
+    monkeypatch.setattr(hard_forest, "PAIRS", 7)
+    module = bitvec.to_torch(forest)
+    monkeypatch.setattr(module.trees, "forward", counted := Counted(module.trees.forward))
+    assert_same_bits(module(torch.tensor(X)), expected_raw(forest, X))
+    assert counted.calls == -(-len(X) // 7)
+
+
+class Counted:
+    """A function, and how often it was called."""
+
+    def __init__(self, function):
+        self.function, self.calls = function, 0
+
+    def __call__(self, *arguments):
+        self.calls += 1
+        return self.function(*arguments)
 
 
 @settings(max_examples=10)
