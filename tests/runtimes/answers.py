@@ -25,7 +25,7 @@ Rows = dict[str, np.ndarray]
 Session = Callable[[Rows], list[np.ndarray]]
 OUTPUTS = ["raw", "leaves"]
 """The outputs of each file, in this order."""
-SECONDS = 40
+SECONDS = 90
 BIN = Path(sys.executable).parent
 
 

@@ -37,6 +37,7 @@ EDGE_TARGETS: Final = (
     replace(
         _EDGE,
         name="opencv",
+        measured="5.0.0.93",
         settings="Leave the target at DNN_TARGET_CPU: those with FP16 compute in float16.",
         source=_BY,
     ),
@@ -49,6 +50,7 @@ EDGE_TARGETS: Final = (
     replace(
         _EDGE,
         name="ncnn",
+        measured="1.0.20261020",
         fixed_batch=True,
         settings="Convert by pnnx with fp16=0, for it writes float16 by default, and set use_fp16_ "
         "storage, packed and arithmetic and use_bf16_storage of the net's options to false.",
@@ -61,10 +63,11 @@ EDGE_TARGETS: Final = (
         settings="Convert by onnx2tf, and take the file that ends in _float32.tflite.",
         source=_BY,
     ),
-    replace(_EDGE, name="iree", fixed_batch=True, source=_BY),
+    replace(_EDGE, name="iree", measured="3.13.0", fixed_batch=True, source=_BY),
     replace(
         _EDGE,
         name="onnx2torch",
+        measured="1.5.15",
         settings="Call the module in float32, without autocast.",
         source=_BY,
     ),
