@@ -79,53 +79,32 @@ class Forest:
             )
         else:
             require(
-                leaves.output.size == 0 or int(leaves.output.max()) < output.n_outputs,
+                int(leaves.output.max(initial=-1)) < output.n_outputs,
                 f"`leaves.output` must be below {output.n_outputs}.",
             )
-        for name in ("tree_weight", "iteration"):
-            per_tree = getattr(output, name)
-            require(
-                per_tree is None or per_tree.size == B.n_trees,
-                f"`output.{name}` must have one value per tree.",
-            )
+        output.require_trees(B.n_trees)
         self._check_columns()
         if self.source is not None:
-            for name, size in (
-                ("leaf_id", B.n_leaves),
-                ("leaf_cover", B.n_leaves),
-                ("node_id", B.n_nodes),
-                ("node_cover", B.n_nodes),
-                ("gain", B.n_nodes),
-            ):
-                values = getattr(self.source, name)
-                require(
-                    values is None or values.size == size,
-                    f"`source.{name}` must have {size} values.",
-                )
+            self.source.require_sizes(B.n_nodes, B.n_leaves)
 
     def _check_columns(self) -> None:
-        every_row = np.all(np.diff(self.tests.row_ptr) >= 1)
-        require(every_row, "each row of S must have at least one entry.")
-        n_columns = self.inputs.n_features
+        has_entries = np.diff(self.tests.row_ptr) >= 1
+        require(np.all(has_entries), "each row of S must have at least one entry.")
+        n, n_columns = self.n_features, self.n_columns
         if self.feature_map is not None:
             require(
-                self.feature_map.n_inputs == n_columns,
-                f"the feature map must read {n_columns} columns, got {self.feature_map.n_inputs}.",
+                self.feature_map.n_inputs == n,
+                f"the feature map must read {n} columns, got {self.feature_map.n_inputs}.",
             )
-            n_columns = self.feature_map.n_features
-        column = self.tests.column
         require(
-            column.size == 0 or int(column.max()) < n_columns,
+            int(self.tests.column.max(initial=-1)) < n_columns,
             f"`column` must be below the {n_columns} columns that S reads.",
         )
         linear = self.leaves.linear
         require(
-            linear is None
-            or linear.column.size == 0
-            or int(linear.column.max()) < self.inputs.n_features,
-            f"`linear.column` must be below {self.inputs.n_features}.",
+            linear is None or int(linear.column.max(initial=-1)) < n,
+            f"`linear.column` must be below {n}.",
         )
-        kernel_nodes = bool(np.any(self.tests.kind == Kind.KERNEL))
         if self.kernel is not None:
             require(
                 len(self.kernel) == n_columns,
@@ -136,7 +115,7 @@ class Forest:
                 all(self.kernel[j] is not None for j in used),
                 "each column that a kernel node reads must have a kernel.",
             )
-            require(kernel_nodes or self.n_nodes == 0, "`kernel` needs kernel nodes, got none.")
+            require(used.size or not self.n_nodes, "`kernel` needs kernel nodes, got none.")
 
     @classmethod
     def from_matrices(
@@ -179,13 +158,8 @@ class Forest:
         node, column = np.nonzero(reads)
         row_ptr = np.searchsorted(node, np.arange(len(S) + 1))
         tests = from_rows(row_ptr, column, S[node, column], b, relation=relation)
-        return Forest(
-            tests=tests,
-            bitvectors=matrices.from_dense(np.asarray(B)),
-            leaves=Leaves(v),
-            output=Output(v.shape[1], np.dtype(np.float64)),
-            inputs=Inputs(S.shape[1]),
-        )
+        output, inputs = Output(v.shape[1], np.dtype(np.float64)), Inputs(S.shape[1])
+        return Forest(tests, matrices.from_dense(np.asarray(B)), Leaves(v), output, inputs)
 
     @property
     def n_trees(self) -> int:
@@ -324,17 +298,11 @@ class Forest:
         ...     print((B @ (S @ phi.T > b[:, None])).argmax(axis=0))
         [1]
         """
-        whole, v = self._expansion(), self.v
-        B = self.bitvectors
+        whole, v, B = self._expansion(), self.v, self.bitvectors
         for tree in range(self.n_trees):
-            first, last = (int(B.node_ptr[tree + k]) for k in (0, 1))
-            leaf = slice(int(B.leaf_ptr[tree]), int(B.leaf_ptr[tree + 1]))
-            yield TreeMatrices(
-                whole.S.part(first, last),
-                whole.b[first:last],
-                matrices.dense(B.tree(tree)),
-                v[leaf],
-            )
+            nodes, leaf = (slice(int(p[tree]), int(p[tree + 1])) for p in (B.node_ptr, B.leaf_ptr))
+            S, b = whole.S.part(nodes.start, nodes.stop), whole.b[nodes]
+            yield TreeMatrices(S, b, matrices.dense(B.tree(tree)), v[leaf])
 
     def to_text(self, *, max_lines: int = tree_text.MAX_LINES) -> str:
         """Return all trees as text: their tests and leaves, line by line.
@@ -399,18 +367,12 @@ class Forest:
         """Return the forest of some trees, in this order, with the same base score."""
         index = np.asarray(trees, np.int64)
         B, order = structure.select(self.bitvectors, index)
-        output = self.output
-        output = replace(
-            output,
-            tree_weight=None if output.tree_weight is None else output.tree_weight[index],
-            iteration=None if output.iteration is None else output.iteration[index],
-        )
         return replace(
             self,
             tests=self.tests.take(order.node),
             bitvectors=B,
             leaves=self.leaves.take(order.leaf),
-            output=output,
+            output=self.output.take(index),
             source=None if self.source is None else self.source.take(order.node, order.leaf),
         )
 

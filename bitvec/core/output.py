@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 import numpy as np
@@ -185,6 +185,24 @@ class Output:
                     f"a group of {size} outputs must have as many classes (2 for one output), "
                     f"got {labels.size}.",
                 )
+
+    def take(self, trees: Array) -> Output:
+        """Return the output of some trees, in this order."""
+        weight, iteration = self.tree_weight, self.iteration
+        return replace(
+            self,
+            tree_weight=None if weight is None else weight[trees],
+            iteration=None if iteration is None else iteration[trees],
+        )
+
+    def require_trees(self, n_trees: int) -> None:
+        """Check that arrays of trees have a value for each."""
+        for name in ("tree_weight", "iteration"):
+            values = getattr(self, name)
+            require(
+                values is None or values.size == n_trees,
+                f"`output.{name}` must have one value per tree.",
+            )
 
     def finish(
         self, total: Float[Array, "batch n_outputs"], n_trees: int

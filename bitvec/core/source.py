@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int64
 
-from bitvec.core.arrays import Array, put_array
+from bitvec.core.arrays import Array, put_array, require
+
+_OF_LEAVES, _OF_NODES = ("leaf_id", "leaf_cover"), ("node_id", "node_cover", "gain")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,22 +50,22 @@ class Source:
 
     def take(self, nodes: Array, leaves: Array) -> Source:
         """Return the source record of some nodes and leaves, in this order."""
+        taken: dict[str, Any] = {}
+        for names, index in ((_OF_LEAVES, leaves), (_OF_NODES, nodes)):
+            for name in names:
+                values = getattr(self, name)
+                taken[name] = None if values is None else values[index]
+        return replace(self, **taken)
 
-        def pick(name: str, index: Array) -> Array | None:
-            values: Array | None = getattr(self, name)
-            return None if values is None else values[index]
-
-        return Source(
-            self.library,
-            self.version,
-            self.model,
-            pick("leaf_id", leaves),
-            pick("node_id", nodes),
-            pick("leaf_cover", leaves),
-            pick("node_cover", nodes),
-            pick("gain", nodes),
-            self.metadata,
-        )
+    def require_sizes(self, n_nodes: int, n_leaves: int) -> None:
+        """Check that arrays of nodes and leaves have a value for each."""
+        for names, size in ((_OF_LEAVES, n_leaves), (_OF_NODES, n_nodes)):
+            for name in names:
+                values = getattr(self, name)
+                require(
+                    values is None or values.size == size,
+                    f"`source.{name}` must have {size} values.",
+                )
 
 
 def retrained_source(source: Source | None) -> Source | None:
