@@ -1,10 +1,11 @@
 """Write the tables of the README and the docs: `python -m benchmarks.render [--check]`.
 
 A block between `<!-- table: NAME -->` and `<!-- end -->` is made from the kept run of the benchmark
-NAME, of `highlights` from several runs, and of `formats` and `targets` from the tables that
-dispatch. A benchmark with several tables names one as `NAME.TABLE`, as do the tables of papers,
-`tables-PAPER.TABLE`. Pages that show `engine.svg`, `kddt.svg` and `tao.svg` have them drawn from
-the same runs; those of `EXAMPLES` show models that are fitted on the spot.
+NAME, of `highlights` from several runs, and of `formats`, `targets` and `unexplained` from the
+tables that the package itself reads. A benchmark with several tables names one as `NAME.TABLE`, as
+do the tables of papers, `tables-PAPER.TABLE`. Pages that show `engine.svg`, `kddt.svg` and
+`tao.svg` have them drawn from the same runs; those of `EXAMPLES` show models that are fitted on the
+spot.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from benchmarks import highlights
 from benchmarks.report import RESULTS
 from benchmarks.runner import load
 from bitvec.converters.dispatch import FORMATS
+from bitvec.explanations.unsupported import unsupported_table
 from bitvec.runtime.export.onnx_targets import TARGETS
 
 ROOT = Path(__file__).parent.parent
@@ -40,6 +42,7 @@ def rendered(text: str) -> str:
     def block(match: re.Match[str]) -> str:
         head, name, part, end = match.groups()
         static = {"formats": formats, "highlights": highlights.table, "targets": targets}
+        static["unexplained"] = unsupported_table
         table = static[name]() if name in static else _run(name, part or "table")
         return head + table + "\n" + end
 

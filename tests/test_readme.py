@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
         ("README.md", 15),
         ("docs/after-hardening.md", 30),
         ("docs/c99.md", 15),
+        ("docs/explain.md", 20),
         ("docs/export.md", 30),
         ("docs/cpt.md", 12),
         ("docs/decision-machines.md", 25),

@@ -20,6 +20,7 @@ COMMANDS = {
     "info": "bitvec.cli.info",
     "certify": "bitvec.cli.certify",
     "predict": "bitvec.cli.predict",
+    "explain": "bitvec.cli.explain",
     "retrain": "bitvec.cli.retrain",
     "diff": "bitvec.cli.diff",
     "prune": "bitvec.cli.prune",
@@ -82,6 +83,7 @@ def program() -> None:
         bitvec certify model.safetensors --model model.ubj     prove that they agree
         bitvec info model.safetensors                 see what is in it
         bitvec predict model.safetensors rows.csv     run it
+        bitvec explain model.safetensors rows.csv -o values.csv   say what each column adds
         bitvec export model.safetensors -o model.onnx hand it on
 
     Model files of scikit-learn (skops), xgboost, LightGBM, CatBoost, YDF, treelite and ONNX are

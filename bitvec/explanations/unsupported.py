@@ -66,6 +66,12 @@ UNSUPPORTED: Final = (
 )
 
 
+def unsupported_table() -> str:
+    """Return the table as Markdown."""
+    rows = [f"| {one.part} | {one.reason} |" for one in UNSUPPORTED]
+    return "\n".join(["| a forest with | because |", "| --- | --- |", *rows])
+
+
 def require_supported(forest: Forest) -> None:
     """Refuse a forest that is not explained.
 

@@ -18,6 +18,7 @@ CALLS: dict[str, Callable[..., Any]] = {
     "convert": convert,
     "certify": bitvec.certify,
     "predict": bitvec.compile,
+    "explain": bitvec.explain,
     "retrain": bitvec.retrain,
     "diff": bitvec.diff,
     "prune": bitvec.prune,
@@ -45,6 +46,7 @@ OWN = {
         "--again": "a saved certificate to compare with",
     },
     "predict": {"--output": "the method of the predictor that is called"},
+    "explain": {},
     "retrain": {
         "--target": "the column of DATA that y is read from",
         "--plot": "a call of its own, History.plot",
@@ -99,7 +101,7 @@ def test_predict_offers_every_keyword_of_compile_but_one_that_a_run_needs_not() 
     assert keywords <= {name[2:].replace("-", "_") for name in options("predict")}
 
 
-@pytest.mark.parametrize("command", ["certify", "predict", "retrain", "export"])
+@pytest.mark.parametrize("command", ["certify", "predict", "explain", "retrain", "export"])
 def test_an_option_has_the_default_of_its_parameter(command: str) -> None:
     parameters = inspect.signature(CALLS[command]).parameters
     compared = 0

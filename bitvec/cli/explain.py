@@ -1,0 +1,76 @@
+"""`bitvec explain`: what each column adds to the raw scores of rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from bitvec.cli.given_files import open_forest, read_rows, writable
+from bitvec.cli.options import (
+    PATH,
+    as_command,
+    forest_argument,
+    header_option,
+    out_option,
+    rows_argument,
+)
+
+
+@as_command("explain", "Say what each column adds to a prediction.")
+@forest_argument
+@rows_argument
+@out_option(required=True, help="The file of values (.csv, .tsv, .npy or .parquet); replaced.")
+@click.option(
+    "--background",
+    type=PATH,
+    metavar="DATA",
+    help="Rows whose values unknown columns take; by default tests of unknown columns average "
+    "their sides by the training weight that the model holds.",
+)
+@click.option("--n-jobs", type=int, metavar="N", default=1, show_default=True, help="Threads.")
+@header_option
+def command(
+    path: Path,
+    data: Path,
+    out: Path,
+    background: Path | None,
+    n_jobs: int,
+    header: bool | None,
+    as_json: bool,
+) -> None:
+    """Write the Shapley values of each row of DATA: with the base value they sum to its raw score.
+
+    One column for each column of DATA, called by its name, or by its number; of several outputs one
+    for each of them, as in age_0, age_1. The base value is printed.
+
+    \b
+    Examples:
+        bitvec explain model.ubj rows.csv -o values.csv
+        bitvec explain model.safetensors rows.csv -o values.parquet --background train.csv
+    """
+    from bitvec.runtime.predict.datafiles import SUFFIXES, write
+
+    inputs = (path, data) if background is None else (path, data, background)
+    writable(out, SUFFIXES, replace=True, inputs=inputs)
+    forest = open_forest(path)
+    X = read_rows(data, forest, header)
+    given = None if background is None else read_rows(background, forest, header)
+    import numpy as np
+
+    import bitvec
+    from bitvec.cli.answer import print_json
+    from bitvec.verify.progress_bar import progress
+
+    explainer = bitvec.explain(forest, background=given, n_jobs=n_jobs)
+    with progress("explaining", quiet=as_json, lines=False) as advance:
+        values = explainer.values(X, progress=advance)
+    names = forest.inputs.feature_names or tuple(map(str, range(forest.n_features)))
+    if values.ndim == 3:
+        names = tuple(f"{name}_{output}" for name in names for output in range(values.shape[2]))
+    write(out, dict(zip(names, values.reshape(len(values), -1).T, strict=True)))
+    base = np.atleast_1d(explainer.base_value).tolist()
+    if as_json:
+        print_json({"rows": len(values), "base_value": base, "file": str(out)})
+        return
+    click.echo(f"{len(values):,} rows -> {out}; base value {', '.join(map(str, base))}")
