@@ -1,6 +1,6 @@
 """Run exported files in small runtimes, and compare the bits with those of onnxruntime.
 
-    python tests/runtimes/compare.py [--only RUNTIME] [--python PYTHON]
+    python tests/runtimes/compare.py [--only RUNTIME] [--own] [--python PYTHON]
 
 For each runtime of the table an environment is made under `.versions/`, in which `answers.py` runs
 the files of a few models on the same rows: data, thresholds and the floats beside them, unknown
@@ -111,12 +111,13 @@ def rows_of(forest: Forest, X: np.ndarray) -> np.ndarray:
     return rows
 
 
-def write(folder: Path, runtime: str) -> list[dict[str, Any]]:
-    """Write the files for a runtime and their rows, and return what is known of each."""
+def write(folder: Path, runtime: str, *, own: bool = False) -> list[dict[str, Any]]:
+    """Write the files for a runtime, or its own form's, and rows; return what is known of each."""
+    forms = {runtime: {"target": runtime}, **({} if own else FORMS)}
     jobs, alone = [], {"batch": 1} if TARGETS[runtime].fixed_batch else {}
     for name, forest, X in models():
         rows = rows_of(forest, X)
-        for form, options in {runtime: {"target": runtime}, **FORMS}.items():
+        for form, options in forms.items():
             stem = f"{name} {form}".replace(" ", "_").replace(",", "")
             job = {"model": name, "form": form, "file": str(folder / f"{stem}.onnx")}
             try:
@@ -161,7 +162,7 @@ def compared(job: dict[str, Any]) -> str:
     return "equal"
 
 
-def measured(runtime: str, python: str) -> tuple[str, list[dict[str, Any]]]:
+def measured(runtime: str, python: str, *, own: bool) -> tuple[str, list[dict[str, Any]]]:
     """Run a runtime on its files; return its version and what became of each."""
     place = run.CACHE / f"runtime-{runtime}"
     if runtime in USES_TORCH:
@@ -173,7 +174,7 @@ def measured(runtime: str, python: str) -> tuple[str, list[dict[str, Any]]]:
     folder = FILES / runtime
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    jobs = write(folder, runtime)
+    jobs = write(folder, runtime, own=own)
     (folder / "jobs.json").write_text(json.dumps(jobs))
     run.run(*command, HERE / "answers.py", runtime, folder / "jobs.json")
     told = json.loads((folder / "jobs.json").read_text())
@@ -184,12 +185,13 @@ def main(arguments: list[str]) -> int:
     """Measure what is asked for, and print a table for each runtime."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--only", choices=RUNTIMES, action="append", help="this runtime")
+    parser.add_argument("--own", action="store_true", help="only files for the runtime itself")
     parser.add_argument("--python", default=sys.executable, help="of the environments")
     options = parser.parse_args(arguments)
     passed = True
     for runtime in options.only or RUNTIMES:
         try:
-            version, jobs = measured(runtime, options.python)
+            version, jobs = measured(runtime, options.python, own=options.own)
         except (RuntimeError, OSError) as error:
             print(f"{runtime}: skipped, for it cannot be installed or started here: {error}\n")
             continue

@@ -32,8 +32,14 @@ _BY = "tests/runtimes/compare.py runs it"
 
 EDGE_TARGETS: Final = (
     _EDGE,
-    replace(_EDGE, name="tract", source=_BY),
-    replace(_EDGE, name="tvm", settings="Compile without fast math.", source=_BY),
+    replace(_EDGE, name="tract", measured="0.23.9", source=_BY),
+    replace(
+        _EDGE,
+        name="tvm",
+        measured="0.27.0.post1",
+        settings="Compile without fast math.",
+        source=_BY,
+    ),
     replace(
         _EDGE,
         name="opencv",
@@ -44,6 +50,7 @@ EDGE_TARGETS: Final = (
     replace(
         _EDGE,
         name="mnn",
+        measured="3.6.1",
         settings="Convert without --fp16 and --weightQuantBits, and set precision to high.",
         source=_BY,
     ),
@@ -59,8 +66,10 @@ EDGE_TARGETS: Final = (
     replace(
         _EDGE,
         name="litert",
+        measured="2.1.0",
         fixed_batch=True,
-        settings="Convert by onnx2tf, and take the file that ends in _float32.tflite.",
+        settings="Convert by onnx2tf (tried: 1.29.24), and take the file that ends in "
+        "_float32.tflite.",
         source=_BY,
     ),
     replace(_EDGE, name="iree", measured="3.13.0", fixed_batch=True, source=_BY),
