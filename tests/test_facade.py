@@ -200,7 +200,7 @@ COMPARED = "forest against sklearn 1.0, leaf ids, leaf values, raw scores, trans
         (
             "soft",
             f"SoftForest(\n  {FOREST}, Relaxation(gate='sigmoid', leaf_map='product', score=None), "
-            "gamma=1, trainable: S, b, v\n  (rows): DenseRows()\n)",
+            "gamma=1, trainable: S, b, v\n  (rows): DenseRows()\n  (units): ColumnUnits()\n)",
         ),
     ],
 )
