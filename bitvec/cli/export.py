@@ -70,7 +70,10 @@ TARGETS = (
     help="Of X in an ONNX file; by default the forest's.",
 )
 @click.option(
-    "--batch", type=click.IntRange(min=1), help="The number of rows of an ONNX file, if fixed."
+    "--batch",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="The number of rows of an ONNX file, if fixed.",
 )
 @click.option(
     "--leaves",
@@ -97,7 +100,10 @@ TARGETS = (
 )
 @click.option("--title", help="Of --to web: the page's title.")
 @click.option(
-    "--tree", type=click.IntRange(min=0), help="Of --to web: the tree that the page shows first."
+    "--tree",
+    type=click.IntRange(min=0),
+    metavar="I",
+    help="Of --to web: the tree that the page shows first.",
 )
 @certify_option(
     help="Compare OUT with the forest, and write OUT.certificate.json. A C header is compiled and "

@@ -227,7 +227,7 @@ class Forest:
             If the forest needs more than S x > b: a polytope, whose node has several rows, or a
             prediction kernel; or more than 2**20 columns besides those of X.
         InputError
-            If X is not (batch, n_features).
+            If X is not numbers, (batch, n_features).
 
         Examples
         --------
@@ -238,7 +238,13 @@ class Forest:
         [20.0, 10.0]
         """
         with np.errstate(over="ignore", invalid="ignore"):
-            X = np.asarray(X).astype(self.dtype, copy=False)
+            try:
+                X = np.asarray(X).astype(self.dtype, copy=False)
+            except (TypeError, ValueError) as error:
+                raise InputError(
+                    f"`X` must be numbers, and codes of categories, got what is none ({error}): "
+                    "pass bitvec.compile(forest).rows(X) of a data frame."
+                ) from error
         if X.ndim != 2 or X.shape[1] != self.n_features:
             raise InputError(
                 f"`X` must be rows of {self.n_features} features, got shape {X.shape}: pass "

@@ -321,6 +321,13 @@ def test_shapes_and_numbers_of_columns_are_bounded(monkeypatch):
         tree.expand(np.zeros((2, 1)))
 
 
+@pytest.mark.parametrize("X", [[["a", "b"]], [[None, object()]]])
+def test_words_are_refused_with_the_call_that_makes_numbers_of_a_frame(X):
+    forest = stump(0.25, missing_right=True)
+    with pytest.raises(InputError, match=r"`X` must be numbers.*bitvec\.compile\(forest\)\.rows"):
+        forest.expand(X)
+
+
 def test_a_column_is_shared_by_nodes_of_one_missing_rule():
     tests = axis_aligned(
         [0, 0, 0],

@@ -117,7 +117,7 @@ def leaf_step(
     rows: Rows,
     loss: Loss,
     leaf: Int64[Array, " n_rows"],
-    movable: Array | None = None,
+    trainable: Array | None = None,
 ) -> Tree:
     """Return the tree with the leaves that lower the loss of the rows at them; others as they were.
 
@@ -129,8 +129,8 @@ def leaf_step(
     for candidate in loss.candidates(tree, rows, leaf):
         new = np.bincount(leaf, loss.of(candidate, rows, every, leaf), tree.n_leaves)
         better = new < old - ROUNDING * np.abs(old)
-        if movable is not None:
-            better &= movable
+        if trainable is not None:
+            better &= trainable
         if not better.any():
             continue
         V = np.where(better[:, None], candidate.V, tree.V)

@@ -131,7 +131,7 @@ def reduced_problems(
     rows: Rows,
     loss: Loss,
     at: Int64[Array, " n_rows"],
-    movable: Bool[Array, " n_nodes"],
+    trainable: Bool[Array, " n_nodes"],
 ) -> dict[int, Reduced]:
     """Return the reduced problem of each node of a depth that may move and that rows reach.
 
@@ -141,7 +141,7 @@ def reduced_problems(
         What each row is at at this depth: a node, or ~leaf.
     """
     which = np.flatnonzero(at >= 0)
-    which = which[movable[at[which]]]
+    which = which[trainable[at[which]]]
     which = which[np.argsort(at[which], kind="stable")]
     node = at[which]
     left, right = sides(rows, tree, which, node)
@@ -170,7 +170,7 @@ def level_step(
     rows: Rows,
     loss: Loss,
     at: Int64[Array, " n_rows"],
-    movable: Bool[Array, " n_nodes"],
+    trainable: Bool[Array, " n_nodes"],
     step: Step,
     statistics: NodeStatistics,
 ) -> tuple[Tree, Bool[Array, " n_nodes"]]:
@@ -179,7 +179,7 @@ def level_step(
     The nodes share no row, so that their reduced problems add up: they are solved by several
     threads, and the result depends on neither their number nor their order. Fills in `statistics`.
     """
-    problems = reduced_problems(tree, rows, loss, at, movable)
+    problems = reduced_problems(tree, rows, loss, at, trainable)
     nodes = sorted(problems, key=lambda node: (-problems[node].care.size, node))
     penalty = step.penalty * norms(tree, rows.scale)
     chosen: dict[int, Candidate] = {}

@@ -118,13 +118,13 @@ def optimise(tree: Tree, rows: Rows, loss: Loss, step: Step, passes: Passes) -> 
     Cost of a pass: each row walks to both sides of every node on its path, O(n depth²) tests, and
     the solvers. Memory: one integer for each row and level.
     """
-    movable = passes.nodes & (tree.kind != NodeKind.FIXED)
+    trainable = passes.nodes & (tree.kind != NodeKind.FIXED)
     depth = tree.depth
     paths = route(rows, tree)
     start = _look(0, tree, rows, loss, step, paths, 0).objective
     tree = leaf_step(tree, rows, loss, ~paths[-1], passes.leaves)
     weight = max(float(loss.weight.sum()), np.finfo(np.float64).tiny)
-    statistics = _start(tree, movable)
+    statistics = _start(tree, trainable)
     history = [_look(0, tree, rows, loss, step, paths, 0)]
     first, best = tree, (tree, paths)
     before = least = history[0].objective
@@ -132,10 +132,10 @@ def optimise(tree: Tree, rows: Rows, loss: Loss, step: Step, passes: Passes) -> 
         least = np.inf  # the size of the first weights, which no machine chose, says nothing
     _tell(passes, history)
     for iteration in range(1, passes.max_iter + 1):
-        statistics, changed = _start(tree, movable), np.zeros(tree.n_nodes, bool)
+        statistics, changed = _start(tree, trainable), np.zeros(tree.n_nodes, bool)
         for level in range(int(depth.max(initial=-1)), -1, -1):
             at = paths[level]
-            tree, moved = level_step(tree, rows, loss, at, movable, step, statistics)
+            tree, moved = level_step(tree, rows, loss, at, trainable, step, statistics)
             changed |= moved
         paths = reroute(rows, tree, changed, paths)
         tree = leaf_step(tree, rows, loss, ~paths[-1], passes.leaves)
@@ -156,9 +156,9 @@ def optimise(tree: Tree, rows: Rows, loss: Loss, step: Step, passes: Passes) -> 
     return Optimised(best[0], ~best[1][-1], least, tuple(history), statistics, start)
 
 
-def _start(tree: Tree, movable: Array) -> NodeStatistics:
+def _start(tree: Tree, trainable: Array) -> NodeStatistics:
     statistics = new_statistics(tree.n_nodes)
-    statistics.verdict[~movable] = Verdict.FIXED
+    statistics.verdict[~trainable] = Verdict.FIXED
     return statistics
 
 

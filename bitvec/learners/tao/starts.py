@@ -77,7 +77,8 @@ def _named(
     if start not in STARTS or (start == "oblique_cart" and not is_oblique):
         allowed = STARTS if is_oblique else ("cart", "random")
         raise InputError(
-            f"`start` must be one of {', '.join(allowed)}, or a tree, got {start!r}: see `oblique`."
+            f"`start` must be one of auto, {', '.join(allowed)}, or a tree, got {start!r}: see "
+            "`oblique`."
         )
     width = y.shape[1] if n_classes is None else n_classes
     if start == "random":

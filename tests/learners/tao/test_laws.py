@@ -253,14 +253,14 @@ def test_no_node_step_and_no_leaf_step_raises_the_objective(seed, is_squared, is
     else:
         loss = label_loss(rows, rng)
     step = Step(is_oblique, True, Svm(), 0.0)
-    movable = (tree.kind != NodeKind.FIXED) & (rng.random(tree.n_nodes) < 0.8)
+    trainable = (tree.kind != NodeKind.FIXED) & (rng.random(tree.n_nodes) < 0.8)
     paths, now = route(rows, tree), total(tree, rows, loss)
     first = tree
     # Sums over rows in another order differ by rounding; those of whole numbers do not.
     rounding = 1e-9 * max(now, 1) if is_squared else 0.0
     for level in range(int(tree.depth.max()), -1, -1):
         tree, _ = level_step(
-            tree, rows, loss, paths[level], movable, step, new_statistics(tree.n_nodes)
+            tree, rows, loss, paths[level], trainable, step, new_statistics(tree.n_nodes)
         )
         after = total(tree, rows, loss)
         assert after <= now + rounding
@@ -268,7 +268,7 @@ def test_no_node_step_and_no_leaf_step_raises_the_objective(seed, is_squared, is
     tree = leaf_step(tree, rows, loss, ~route(rows, tree)[-1])
     assert total(tree, rows, loss) <= now + rounding
     for name in ("kind", "feature", "threshold", "above", "W"):
-        assert np.array_equal(getattr(tree, name)[~movable], getattr(first, name)[~movable])
+        assert np.array_equal(getattr(tree, name)[~trainable], getattr(first, name)[~trainable])
 
 
 @given(seeds)
