@@ -63,7 +63,7 @@ def format_of(model: Any) -> Format:
     if is_path(model):
         return _format_of_content(Content.of(Path(model)))
     for cls in type(model).__mro__:
-        for candidate in FORMATS:
+        for candidate in (*FORMATS, torch_program.FORMAT):
             if any(f"{cls.__module__}.".startswith(f"{name}.") for name in candidate.packages):
                 return candidate
     known = ", ".join(f.name for f in FORMATS if f.packages)

@@ -1,4 +1,4 @@
-"""Programs of torch.export: how their files are recognised."""
+"""Programs of torch.export, and hard forests as torch modules: how they are recognised."""
 
 from __future__ import annotations
 
@@ -16,5 +16,9 @@ def is_program(content: Content) -> bool:
 
 
 FORMAT: Final = Format(
-    name="torch program", folder="torch_program", supported=(), recognises=is_program
+    name="torch program",
+    folder="torch_program",
+    packages=("bitvec.runtime.predict.torch.hard_forest",),
+    recognises=is_program,
+    supported=(),
 )

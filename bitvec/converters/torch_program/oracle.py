@@ -1,8 +1,9 @@
-"""Programs of torch.export that bitvec wrote, run by torch."""
+"""Programs of torch.export that bitvec wrote, and hard modules, run by torch."""
 
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from bitvec.converters.torch_program.plain_archive import plain_program
 from bitvec.core.arrays import Array
-from bitvec.errors import FileFormatError, MissingLibraryError
+from bitvec.errors import FileFormatError, InputError, MissingLibraryError
 from bitvec.verify.oracle import Oracle
 
 try:
@@ -19,33 +20,63 @@ except ImportError as error:
     raise MissingLibraryError("torch", "torch", "Running .pt2 files") from error
 
 
-def oracle_of(path: str | Path) -> Oracle:
-    """Return a file that `bitvec.export` has written as the oracle of a certificate.
+def oracle_of(model: Any) -> Oracle:
+    """Return a program that `bitvec.export` has written, or a hard module, as run by torch.
+
+    Parameters
+    ----------
+    model : path or HardForest
+        A module of the output "raw", wherever it is.
 
     Raises
     ------
     UnsupportedModelError, FileFormatError
         As `plain_program`.
+    InputError
+        If the module has another output.
     """
-    data, facts = plain_program(Path(path))
+    if not isinstance(model, str | Path):
+        return _of_module(model)
+    data, facts = plain_program(Path(model))
     program: Any = torch.export.load(io.BytesIO(data)).module()
     dtype, n_features = facts.get("dtype"), facts.get("n_features")
     if dtype not in ("float32", "float64") or not isinstance(n_features, int):
         raise FileFormatError(
-            f"{path} must state `dtype` and `n_features`, got {dtype!r} and {n_features!r}: "
+            f"{model} must state `dtype` and `n_features`, got {dtype!r} and {n_features!r}: "
             "export it again."
         )
+    return _oracle(lambda name, x: program(x)[name], np.dtype(dtype), n_features)
 
-    def answers(name: str, X: Array) -> Array:
-        found: Array = program(torch.tensor(np.asarray(X, dtype)))[name].numpy()
+
+def _of_module(module: Any) -> Oracle:
+    if module.output != "raw":
+        raise InputError(
+            f'a module must have the output "raw" to be certified, got {module.output!r}: make it '
+            "by bitvec.to_torch(forest)."
+        )
+    device = module.first_leaf.device
+
+    def answers(name: str, x: torch.Tensor) -> torch.Tensor:
+        rows = x.to(device)
+        answer: torch.Tensor = module(rows) if name == "raw" else module.leaves(rows)
+        return answer
+
+    return _oracle(answers, np.dtype(str(module.dtype).removeprefix("torch.")), module.n_features)
+
+
+def _oracle(
+    answers: Callable[[str, torch.Tensor], torch.Tensor], dtype: np.dtype, n_features: int
+) -> Oracle:
+    def of(name: str, X: Array) -> Array:
+        found: Array = answers(name, torch.tensor(np.asarray(X, dtype))).cpu().numpy()
         return found
 
     return Oracle(
         name="torch",
         version=torch.__version__,
-        raw=lambda X: answers("raw", X),
-        leaf_ids=lambda X: answers("leaves", X),
+        raw=lambda X: of("raw", X),
+        leaf_ids=lambda X: of("leaves", X),
         n_features=n_features,
-        input_dtype=np.dtype(dtype),
+        input_dtype=dtype,
         notes=("raw scores and leaves were compared, not probabilities and labels",),
     )

@@ -1,21 +1,20 @@
-"""Refusal of programs of torch.export as models."""
+"""Refusal of torch programs and modules as models."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from bitvec.errors import UnsupportedModelError
 
 
-def convert(path: str | Path) -> NoReturn:
-    """Refuse a program, whose tensor operations do not say which trees they came from.
+def convert(model: Any) -> NoReturn:
+    """Refuse a program or a module, whose tensor operations do not say which trees they came from.
 
     Raises
     ------
     UnsupportedModelError
     """
     raise UnsupportedModelError(
-        f"{path} must be a model file, got a program of torch.export, which shows no trees: "
-        "convert the model that it was exported from."
+        "a model must show its trees, got a program of torch.export or a module of `to_torch`: "
+        "convert the model that it was made of."
     )

@@ -194,8 +194,16 @@ class _WordSets(nn.Module):
         readable = readable & (whole.to(torch.float64) < self.n_codes)
         code = torch.where(readable, whole, 0).to(torch.int64)
         word = self.words[torch.where(readable, self.first + code // WORD_BITS, 0)]
-        right = torch.where(readable, ((word >> (code % WORD_BITS)) & 1) == 1, self.other_right)
-        return torch.where(self.missing(x), self.missing_right, right).to(x.dtype)
+        bit = ((word >> (code % WORD_BITS)) & 1) == 1
+        right = (readable & bit) | (~readable & self.other_right)
+        return _or_missing(self.missing(x), self.missing_right, right, x.dtype)
+
+
+def _or_missing(
+    missing: Tensor, missing_right: Tensor, right: Tensor, dtype: torch.dtype
+) -> Tensor:
+    """Return outcomes as 0 and 1, chosen as numbers: onnxruntime chooses no truth values."""
+    return torch.where(missing, missing_right.to(dtype), right.to(dtype))
 
 
 class _Margins(nn.Module):
@@ -225,10 +233,10 @@ class _Margins(nn.Module):
         for row in self.rows[1:]:
             term, absent = row(x)
             z, missing = z + term, missing | absent
-        right = torch.where(self.accepts_equal, z >= self.b, z > self.b)
+        right = (z > self.b) | (self.accepts_equal & (z == self.b))
         if self.has_equal:
-            right = torch.where(self.is_equal, z == self.b, right)
-        return torch.where(missing | torch.isnan(z), self.missing_right, right).to(x.dtype)
+            right = (self.is_equal & (z == self.b)) | (~self.is_equal & right)
+        return _or_missing(missing | torch.isnan(z), self.missing_right, right, x.dtype)
 
 
 class _Rows(nn.Module):

@@ -139,10 +139,16 @@ class HardForest(nn.Module):
             return self._answers(x)
         return torch.cat([self._answers(rows) for rows in torch.split(x, block)])
 
+    def leaves(self, x: Tensor) -> Tensor:
+        """Return leaf numbers within each tree, int64 (batch, n_trees), whatever `output` is."""
+        self._require_rows(x)
+        leaf: Tensor = self.trees(self.columns(x))
+        return (leaf - self.first_leaf).T
+
     def _answers(self, x: Tensor) -> Tensor:
-        leaf = self.trees(self.columns(x))
         if self.sums is None:
-            return (leaf - self.first_leaf).T
+            return self.leaves(x)
+        leaf = self.trees(self.columns(x))
         raw: Tensor = self.sums(leaf, x)
         return raw if self.link is None else self.link(raw)
 

@@ -9,8 +9,9 @@ from bitvec.errors import MissingLibraryError
 if find_spec("torch") is None:
     raise MissingLibraryError("torch", "torch", "bitvec.runtime.train.relax")
 
+from bitvec.runtime.train.relax.hard_layers import harden_
 from bitvec.runtime.train.relax.harden import from_torch, harden
 from bitvec.runtime.train.relax.module import SoftForest
 from bitvec.runtime.train.relax.relaxations import Relaxation
 
-__all__ = ["Relaxation", "SoftForest", "from_torch", "harden"]
+__all__ = ["Relaxation", "SoftForest", "from_torch", "harden", "harden_"]
