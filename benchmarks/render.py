@@ -26,13 +26,13 @@ from bitvec.runtime.export.onnx_targets import TARGETS
 ROOT = Path(__file__).parent.parent
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 BLOCK = re.compile(r"(<!-- table: ([\w-]+)(?:\.(\w+))? -->\n).*?(<!-- end -->)", re.DOTALL)
-PICTURES = {
-    "engine": "engine.picture",
-    "tables-kddt": "tables.kddt_picture",
-    "tables-tao": "tables.tao_picture",
+PLOTS = {
+    "engine": "engine.plot",
+    "tables-kddt": "tables.kddt_plot",
+    "tables-tao": "tables.tao_plot",
 }
-"""Runs that are drawn, as the picture of their last word, each with the module that draws it."""
-EXAMPLES = ("tables.cpt_picture", "tables.e2edt_picture")
+"""Runs that are drawn, as the plot of their last word, each with the module that draws it."""
+EXAMPLES = ("tables.cpt_plot", "tables.e2edt_plot")
 """Modules that draw what they fit themselves, of no run."""
 
 
@@ -65,12 +65,12 @@ def draw() -> None:
     """Draw the runs that are kept, and the examples."""
     for module in EXAMPLES:
         import_module(f"benchmarks.{module}").draw(ROOT / "docs")
-    for name, module in PICTURES.items():
+    for name, module in PLOTS.items():
         path = RESULTS / f"{name}.json"
         if path.exists():
             report = json.loads(path.read_text(encoding="utf-8"))
-            picture = ROOT / "docs" / f"{name.removeprefix('tables-')}.svg"
-            import_module(f"benchmarks.{module}").draw(report, picture)
+            plot = ROOT / "docs" / f"{name.removeprefix('tables-')}.svg"
+            import_module(f"benchmarks.{module}").draw(report, plot)
 
 
 def formats() -> str:

@@ -265,9 +265,9 @@ def test_the_interval_of_a_ratio_holds_the_ratio():
     assert interval(np.ones((5, 2))) == (1, 1, 1)
 
 
-def test_the_tables_and_the_picture_of_the_engine_are_made_of_any_rows(tmp_path):
+def test_the_tables_and_the_plot_of_the_engine_are_made_of_any_rows(tmp_path):
     from benchmarks.engine import BENCHMARK
-    from benchmarks.engine.picture import draw
+    from benchmarks.engine.plot import draw
 
     pytest.importorskip("matplotlib")
     cell = {"largest_difference": 0.5, "warm_up_seconds": 1.5}

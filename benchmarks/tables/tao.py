@@ -63,7 +63,7 @@ LAMBDAS: Final = (30.0, 100.0, 300.0, 1000.0, 3000.0)
 N_HELD: Final = 10_000
 """Training rows of mnist that the strength of the penalty is chosen by."""
 SHOWN: Final = 7
-"""Nodes whose weights a picture shows."""
+"""Nodes whose weights a plot shows."""
 VALUES: Final = {
     "axis-aligned": [{"max_depth": depth} for depth in (4, 6, 8, 10)],
     "oblique": [
@@ -246,12 +246,12 @@ def _path(table: Table) -> Record:
         "rows": len(fit),
         "points": found,
         "chosen": best,
-        "nodes": list(_pictures(points[best])),
+        "nodes": list(_plotted(points[best])),
         "seconds": seconds,
     }
 
 
-def _pictures(point: PathPoint) -> Iterator[list[int]]:
+def _plotted(point: PathPoint) -> Iterator[list[int]]:
     """Yield the weights of the nodes nearest to the root, in hundredths of each one's largest."""
     W = point.result.tree.W
     for node in range(min(SHOWN, W.n_rows)):

@@ -1,4 +1,4 @@
-"""The prediction kernel of a Kernel Density Decision Tree: a law for x' around each value x."""
+"""The prediction kernel of a Kernel Density Decision Tree: a density around each value of x."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The kernel gate: the chance that x' around x turns left, given what the path says of its column.
 
-x'_j = x_j + h_j · u has the law of the column's kernel. At a node of column j its ancestors on the
-same column leave x'_j an interval, at whose ends F_j, the law's distribution function, has the
-values lo and hi. The law given the interval sends (F_j(b) − lo) / (hi − lo) to the left, and the
+x'_j = x_j + h_j · u has the distribution of the column's kernel. At a node of column j its
+ancestors on the same column leave x'_j an interval, at whose ends F_j, its distribution function,
+has the values lo and hi. Given the interval, (F_j(b) − lo) / (hi − lo) goes to the left, and the
 interval of each child ends there. So the product over a path is the leaf-box product
 
     u_l(x) = prod over columns j of F_j(Hi_lj; x) − F_j(Lo_lj; x),
@@ -125,7 +125,7 @@ def steepnesses(forest: Forest, units: Scaling) -> Array:
     """Return for each node its margin scale over twice the half-width of its column's box.
 
     The half-width is `HALF_WIDTH` times the mean margin scale of the column's nodes: the product
-    over leaf boxes needs one law for each column.
+    over leaf boxes needs one distribution for each column.
     """
     box = box_nodes(forest)
     feature, scale = forest.tests.feature[box], units.margin[box]

@@ -1,8 +1,8 @@
 """Relaxations: a gate for the tests and a map for the leaves, and which of them go together.
 
 Every relaxation gives memberships u >= 0 with one sum of 1 per tree, which tend to the exit leaf as
-gamma grows. Softmax, sparsemax and entmax of B·σ itself are none: they tend to the uniform law over
-the leaves that share the maximum of B·σ.
+gamma grows. Softmax, sparsemax and entmax of B·σ itself are none: they tend to the uniform
+distribution over the leaves that share the maximum of B·σ.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Relaxation:
     Parameters
     ----------
     gate : str or callable
-        "sigmoid", "noisy_or", "smooth_step" (exact zeros outside a band), "kernel" (the law of a
+        "sigmoid", "noisy_or", "smooth_step" (exact zeros outside a band), "kernel" (the kernel of a
         Kernel Density Decision Tree), "straight_through" (hard, with the sigmoid's gradient),
         "relu" or "relu_squared"; or a function of a torch tensor of margins that is positive where
         they are and else 0.
@@ -104,8 +104,8 @@ def _require_legal(relaxation: Relaxation) -> None:
     if legal is None and score == "bitvector" and leaf_map != PRODUCT:
         raise InputError(
             f"{leaf_map} must not be taken of the bitvector score B·σ, got that: it tends to the "
-            "uniform law over the leaves that share its maximum, so take index_sparsemax of it, or "
-            f"{leaf_map} of the score two_sided or ternary."
+            "uniform distribution over the leaves that share its maximum, so take index_sparsemax "
+            f"of it, or {leaf_map} of the score two_sided or ternary."
         )
     if legal is None:
         fitting = [str(known) for name, known in LEGAL if name == leaf_map]

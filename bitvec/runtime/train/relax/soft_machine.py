@@ -3,7 +3,8 @@
 u = map(gamma · (B · gate(gamma · m) − c)) over the leaves of each tree, with m the margins in units
 of their standard deviation. As gamma grows, gate tends to h in {0, 1} and u to the leaf of highest
 score, where that is one leaf. So what ties by construction is refused: the bitvectors and the sign
-rule, whose scores tend to the uniform law over all maxima; the ternary encoding has one maximum.
+rule, whose scores tend to the uniform distribution over all maxima; the ternary encoding has one
+maximum.
 """
 
 from __future__ import annotations

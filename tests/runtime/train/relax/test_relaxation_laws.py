@@ -221,7 +221,9 @@ def from_tree(S, rng):
 
 def test_softmax_sparsemax_and_entmax_of_the_bitvector_score_are_refused():
     for name in ("softmax", "sparsemax", "entmax15"):
-        with pytest.raises(InputError, match="uniform law over the leaves that share its maximum"):
+        with pytest.raises(
+            InputError, match="uniform distribution over the leaves that share its maximum"
+        ):
             Relaxation(leaf_map=name, score="bitvector")
 
 

@@ -1,4 +1,4 @@
-"""The ring of the page on Convex Polytope Trees, as a picture of its nodes."""
+"""The ring of the page on Convex Polytope Trees, as a plot of its nodes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bitvec.learners.cpt.sklearn import CPTClassifier
 
 
 def draw(folder: Path) -> None:
-    """Write the picture as SVG."""
+    """Write the plot as SVG."""
     from bitvec.plots.polytope_nodes import draw_polytopes
 
     rng = np.random.default_rng(0)

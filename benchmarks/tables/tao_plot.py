@@ -1,4 +1,4 @@
-"""The kept run of TAO as a picture: two boundaries, the path on mnist, and weights of its nodes."""
+"""The kept run of TAO as a plot: two boundaries, the path on mnist, and weights of its nodes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ few rows have, weigh most."""
 
 
 def draw(report: dict[str, Any], path: Path) -> None:
-    """Write the picture as SVG."""
+    """Write the plot as SVG."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 

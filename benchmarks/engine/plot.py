@@ -1,4 +1,4 @@
-"""The kept run as a picture: times faster than the best baseline, against the batch."""
+"""The kept run as a plot: times faster than the best baseline, against the batch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from benchmarks.engine import OURS, by_cell
 
 
 def draw(report: dict[str, Any], path: Path) -> None:
-    """Write the picture as SVG; one panel a number of threads, one line a workload."""
+    """Write the plot as SVG; one panel a number of threads, one line a workload."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 

@@ -1,4 +1,4 @@
-"""The pictures of the page on End-to-End Decision Trees, of trees that are fitted on the spot."""
+"""The plots of the page on End-to-End Decision Trees, of trees that are fitted on the spot."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ARMS = ("north", "east", "south")
 
 
 def draw(folder: Path) -> None:
-    """Write the pictures as SVG."""
+    """Write the plots as SVG."""
     from bitvec.plots import annealing, oblique_trees
 
     X, y = load_digits(return_X_y=True)

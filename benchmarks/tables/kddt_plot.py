@@ -1,4 +1,4 @@
-"""Kernel Density Decision Trees as a picture: boundaries by bandwidth, and seconds by rows."""
+"""Kernel Density Decision Trees as a plot: boundaries by bandwidth, and seconds by rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PIXELS = 160
 
 
 def draw(report: dict[str, Any], path: Path) -> None:
-    """Write the picture as SVG."""
+    """Write the plot as SVG."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
