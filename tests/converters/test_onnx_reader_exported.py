@@ -92,7 +92,8 @@ def test_a_file_that_was_changed_is_refused(forest, seed):
         graph.node[int(rng.integers(len(graph.node)))].op_type = "Exp"
     else:
         graph.node.append(onnx.helper.make_node("Exp", ["raw"], ["exp"], name="exp"))
-    with pytest.raises(UnsupportedModelError, match="as this version writes it"):
+    # Without its trees it is no file of this package.
+    with pytest.raises(UnsupportedModelError, match=r"as this version writes it|got 0 among"):
         convert(model)
 
 

@@ -25,7 +25,7 @@ from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import CodeRule, Kind, MissingRule, NodeTests
 from bitvec.core.source import Source
-from bitvec.errors import BitvecError, UnsupportedModelError
+from bitvec.errors import BitvecError, InvalidForestError, UnsupportedModelError
 
 _DTYPES: dict[int, np.dtype[Any]] = {
     onnx.TensorProto.FLOAT: np.dtype(np.float32),
@@ -74,7 +74,7 @@ def read(message: Any) -> Forest:
     try:
         forest = _forest(message)
     except (KeyError, IndexError, ValueError) as error:  # BitvecError is a ValueError too
-        if isinstance(error, BitvecError):
+        if isinstance(error, BitvecError) and not isinstance(error, InvalidForestError):
             raise
         forest = None
     if forest is None:
