@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
@@ -102,6 +104,10 @@ def oracle_of(model: Any) -> Oracle:
     """
     if isinstance(model, Oracle):
         return model
+    if isinstance(model, str | os.PathLike) and Path(model).suffix.lower() == ".sql":
+        from bitvec.runtime.export.sql.oracle import oracle_of as statement_oracle
+
+        return statement_oracle(model)
     return dispatch.oracle_of(model)
 
 

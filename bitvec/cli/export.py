@@ -23,24 +23,27 @@ if TYPE_CHECKING:
 
 ONNX_FORMS = ("tree_ensemble", "traversal", "tensor", "portable")
 C_FORMS = ("tables", "unrolled")
+DIALECTS = ("duckdb", "sqlite", "postgres", "spark", "bigquery")
 TARGETS = (
     "onnxruntime", "onnxruntime-mobile", "onnxruntime-web", "openvino", "tensorrt", "coreml",
     "nnapi", "qnn", "edge", "tract", "tvm", "opencv", "mnn", "ncnn", "litert", "iree", "onnx2torch",
 )  # fmt: skip
 
 
-@as_command("export", "Write a forest as ONNX, C, a web page or a library's model.")
+@as_command("export", "Write a forest as ONNX, C, SQL, a web page or a library's model.")
 @forest_argument
 @out_option(
     required=True,
     help="The file, named .onnx, .ort (onnxruntime's own format), .h (C), .ubj or .json (xgboost), "
-    ".txt (LightGBM), .tl (treelite), .skops (scikit-learn) or .pt2 (torch.export); replaced if it "
-    "exists. Of --to web a directory.",
+    ".txt (LightGBM), .tl (treelite), .skops (scikit-learn), .pt2 (torch.export) or .sql; replaced "
+    "if it exists. Of --to web a directory.",
 )
 @click.option(
     "--to",
     "format_",
-    type=click.Choice(["onnx", "c", "web", "xgboost", "lightgbm", "treelite", "sklearn", "torch"]),
+    type=click.Choice(
+        ["onnx", "c", "sql", "web", "xgboost", "lightgbm", "treelite", "sklearn", "torch"]
+    ),
     help="By default what OUT's name says.",
 )
 @click.option(
@@ -63,7 +66,7 @@ TARGETS = (
     help="Of the operators of tree_ensemble. 3 adds in float32: faster for forests of classes, "
     "scores within rounding.",
 )
-@click.option("--outputs", metavar="NAMES", help="The only outputs of ONNX: label,probabilities.")
+@click.option("--outputs", metavar="NAMES", help="The only outputs of ONNX or SQL: label,raw.")
 @click.option(
     "--input-dtype",
     type=click.Choice(["float16", "float32", "float64"]),
@@ -78,7 +81,7 @@ TARGETS = (
 @click.option(
     "--leaves",
     is_flag=True,
-    help="Give an ONNX file an output `leaves` too: a certificate then compares leaves as well.",
+    help="Give an ONNX or SQL file an output `leaves` too: a certificate then compares leaves too.",
 )
 @click.option(
     "--finite",
@@ -90,7 +93,7 @@ TARGETS = (
     type=click.Choice(["exact", "ranks"]),
     help="Of C: with ranks nodes compare small integers.",
 )
-@click.option("--name", help="Of C: what all names in the header begin with.")
+@click.option("--name", help="Of C and SQL: what all names begin with.")
 @click.option(
     "--onnxruntime-web",
     type=PATH,
@@ -105,8 +108,17 @@ TARGETS = (
     metavar="I",
     help="Of --to web: the tree that the page shows first.",
 )
+@click.option("--dialect", type=click.Choice(DIALECTS), help="Of SQL, which needs it.")
+@click.option("--table", help="Of SQL: the table of rows; by default rows.")
+@click.option("--key", metavar="NAMES", help="Of SQL: columns of the table to keep: id,day.")
+@click.option(
+    "--categories",
+    type=click.Choice(["codes", "texts"]),
+    help="Of SQL: what the table holds in columns of categories; by default codes.",
+)
 @certify_option(
-    help="Compare OUT with the forest, and write OUT.certificate.json. A C header is compiled and "
+    help="Compare OUT with the forest, and write OUT.certificate.json. SQL of sqlite and "
+    "duckdb runs there, a C header is compiled and "
     "run for that, a library's model runs in its library, .pt2 in torch, and ONNX in onnxruntime; "
     "for the target openvino in OpenVINO and for onnxruntime-web in its wasm, by node, where these "
     "are installed. Other targets are not run, as the certificate then says. Of --to web that is "
@@ -138,6 +150,7 @@ def command(
         bitvec export model.ubj -o model.onnx --target openvino --certify
         bitvec export model.ubj -o model.h --certify
         bitvec export model.ubj --to web -o page --onnxruntime-web node_modules/onnxruntime-web
+        bitvec export model.ubj -o model.sql --dialect sqlite --key id --leaves --certify
         bitvec export retrained.safetensors -o model.ubj --certify
     """
     from bitvec.cli import certificates
@@ -203,6 +216,8 @@ def _options(kind: str, given: dict[str, Any]) -> dict[str, Any]:
     forms = {"onnx": ONNX_FORMS, "c": C_FORMS}.get(kind, ())
     if "form" in options and options["form"] not in forms:
         raise click.UsageError(f"--form must be one of {', '.join(forms)} where {kind} is written.")
+    if kind == "sql" and "dialect" not in options:
+        raise click.UsageError(f"SQL must come with --dialect, one of {', '.join(DIALECTS)}.")
     if kind == "web" and "onnxruntime_web" not in options:
         raise click.UsageError(
             "--to web must come with --onnxruntime-web: run `npm install onnxruntime-web`, and "
@@ -213,6 +228,16 @@ def _options(kind: str, given: dict[str, Any]) -> dict[str, Any]:
 
 def _require_comparable(options: dict[str, Any]) -> None:
     """Refuse what no certificate can be made of, before anything is written."""
+    if options.get("dialect", "sqlite") not in ("sqlite", "duckdb"):
+        raise click.UsageError(
+            f"--certify must come with --dialect sqlite or duckdb, got {options['dialect']}: "
+            "others are written and not run."
+        )
+    if options.get("categories") == "texts":
+        raise click.UsageError(
+            "--certify must come with --categories codes, got texts: certify the same export with "
+            "codes."
+        )
     if options.get("input_dtype") == "float16":
         raise click.UsageError(
             "--certify must come with rows of float32 or float64, got --input-dtype float16: "
@@ -243,6 +268,11 @@ def _written(forest: Forest, out: Path, kind: str, options: dict[str, Any]) -> d
         source.save(out)
         estimate = str(source.estimate)
         return {**_file(out), "estimate": estimate, "lines": [f"estimate: {estimate}"]}
+    if kind == "sql":
+        for names in {"outputs", "key"} & set(options):
+            options[names] = _names(options[names])
+        exports.export(forest, out, to="sql", **options)
+        return {**_file(out), "lines": []}
     if kind != "onnx":
         exports.export(forest, out, to=kind)  # type: ignore[arg-type]
         return {**_file(out), "lines": []}

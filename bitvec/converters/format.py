@@ -18,7 +18,7 @@ from typing import Final, Literal
 
 from bitvec.errors import InputError
 
-Target = Literal["onnx", "xgboost", "lightgbm", "treelite", "sklearn", "c", "torch"]
+Target = Literal["onnx", "xgboost", "lightgbm", "treelite", "sklearn", "c", "torch", "sql"]
 
 _HEAD: Final = 4096
 _FIRST_KEY: Final = re.compile(rb'\s*\{\s*"([^"\\]{0,64})"')

@@ -13,6 +13,7 @@ from jaxtyping import Float, Int64, UInt64
 
 from bitvec.core.arrays import Array
 
+FLOAT64 = np.dtype(np.float64)
 _INTEGER: dict[np.dtype, type[np.signedinteger]] = {
     np.dtype(np.float32): np.int32,
     np.dtype(np.float64): np.int64,
@@ -90,3 +91,24 @@ def ulps(a: Float[Array, "..."], b: Float[Array, "..."]) -> UInt64[Array, "..."]
     nan_a, nan_b = np.isnan(a), np.isnan(b)
     apart = np.where(nan_a & nan_b, np.uint64(0), apart)
     return np.where(nan_a != nan_b, np.iinfo(np.uint64).max, apart)
+
+
+def first_cast_to(key: Int64[Array, " n"], dtype: np.dtype) -> Int64[Array, " n"]:
+    """Return the key of the smallest float64 that a cast to `dtype` gives this key or a greater.
+
+    Found by bisection over the float64 with the cast itself, so that its rounding of ties and its
+    overflow are those of NumPy. One beyond the key of infinity where none is cast there.
+
+    >>> one = keys(np.array([1], np.float32))
+    >>> (1 - floats(first_cast_to(one, np.dtype(np.float32)), FLOAT64)).tolist() == [2.0**-25]
+    True
+    """
+    top = key_of(np.inf, FLOAT64)
+    low, high = np.full(key.shape, -top), np.full(key.shape, top + 1)
+    while np.any(low < high):
+        middle = (low >> 1) + (high >> 1) + (low & high & 1)  # a sum of keys may overflow
+        with np.errstate(over="ignore"):
+            cast = keys(floats(np.minimum(middle, top), FLOAT64).astype(dtype))
+        is_there = (cast >= key) & (middle <= top) | (low == high)
+        low, high = np.where(is_there, low, middle + 1), np.where(is_there, middle, high)
+    return low

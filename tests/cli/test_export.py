@@ -222,3 +222,15 @@ def test_rules_of_one_tree_or_all_are_printed(run, stump):
     rules = forest[0].to_rules(merged=True)
     assert [one["rule"] for one in records["rules"]] == [rule.text for rule in rules]
     assert run("info", stump, "--merged").exit_code == 2
+
+
+def test_sql_is_certified_where_it_can_be_run(run, stump, tmp_path):
+    out = tmp_path / "a.sql"
+    options = ("--dialect", "sqlite", "--key", "id,day", "--leaves", "--outputs", "raw")
+    result = run("export", stump, "-o", out, *options, "--certify")
+    assert result.exit_code == 0, result.output
+    assert '"key": ["id", "day"]' in out.read_text()
+    assert (tmp_path / "a.sql.certificate.json").exists()
+    assert "--dialect" in run("export", stump, "-o", out).stderr
+    for wrong in (("spark",), ("sqlite", "--categories", "texts")):
+        assert run("export", stump, "-o", out, "--dialect", *wrong, "--certify").exit_code == 2

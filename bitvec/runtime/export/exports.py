@@ -1,4 +1,4 @@
-"""Forests as files of other runtimes: ONNX, C, a page, and the formats of their libraries."""
+"""Forests as files of other runtimes: ONNX, C, SQL, a page, and the formats of their libraries."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from bitvec.core.forest import Forest, require_forest
 from bitvec.core.graph.interface import Interface, batch_of, dtype_of, is_text, outputs_of
 from bitvec.core.machine import DecisionMachine
 from bitvec.errors import InputError
+from bitvec.files import atomic
 from bitvec.runtime.export.onnx_files import OnnxForm, OnnxOptions, page_model
 from bitvec.runtime.export.writing import WRITERS, target_of, to_onnx
 
@@ -26,6 +27,7 @@ OPTIONS: Final = {
     ),
     "c": ("form", "name", "thresholds"),
     "web": ("onnxruntime_web", "title", "tree"),
+    "sql": ("dialect", "table", "key", "categories", "outputs", "leaves", "name"),
 }  # fmt: skip
 """The options of each target that has any."""
 
@@ -48,6 +50,10 @@ def export(
     onnxruntime_web: str | Path | None = None,
     title: str | None = None,
     tree: int | None = None,
+    dialect: Literal["duckdb", "sqlite", "postgres", "spark", "bigquery"] | None = None,
+    table: str | None = None,
+    key: str | Iterable[str] | None = None,
+    categories: Literal["codes", "texts"] | None = None,
 ) -> Path:
     """Write a forest in another library's or runtime's format and return the path.
 
@@ -58,13 +64,14 @@ def export(
         each, with the options `outputs`, `input_dtype` and `batch` only, a machine also `leaves`.
     path : path
         Written aside and renamed, so that it is never half-written.
-    to : "onnx", "xgboost", "lightgbm", "treelite", "sklearn", "c", "torch" or "web", optional
+    to : "onnx", "c", "sql", "torch", "web" or the name of a library, optional
         By default the one whose files end as the path does: `.onnx`, or `.ort` in onnxruntime's own
         format; `.ubj` or `.json` (xgboost); `.txt` (LightGBM); `.tl` (treelite); `.skops`
-        (scikit-learn); `.h` (a C header). There the file predicts bit for bit what the forest
-        predicts. So do raw scores and leaves of `.pt2`, a program of torch.export that returns a
-        dict of answers for any batch. "web" is a static page that predicts in a browser: `path` is
-        then a directory, in which an earlier page is replaced and anything else refused.
+        (scikit-learn); `.h` (a C header); `.sql`. There the file predicts bit for bit what the
+        forest predicts, SQL as `dialect` says. So do raw scores and leaves of `.pt2`, a program of
+        torch.export that returns a dict of answers for any batch. "web" is a static page that
+        predicts in a browser: `path` is then a directory, in which an earlier page is replaced and
+        anything else refused.
     form : "tree_ensemble", "traversal", "tensor" or "portable", optional
         Of ONNX. `tree_ensemble` (ai.onnx.ml) is small and fast. The others need standard operators
         only: `traversal` walks the trees, `tensor` is v[argmax(B · σ(Sx − b))], `portable` needs
@@ -93,7 +100,8 @@ def export(
     batch : int, optional
         The number of rows of an ONNX file, where it must not vary.
     name : str, optional
-        The word that all names in a C header begin with; by default "model".
+        The word that all names in a C header, and the columns of a statement of SQL, begin with; by
+        default "model".
     thresholds : "exact" or "ranks", optional
         Of a C header: by default "exact"; with ranks a row is binned once, and nodes compare small
         integers. `bitvec.runtime.export.c.to_c` gives the same header with an estimate of its size.
@@ -104,6 +112,16 @@ def export(
         Of a page; by default the source's name of the model.
     tree : int, optional
         The tree whose path a page shows first; by default 0.
+    dialect : "duckdb", "sqlite", "postgres", "spark" or "bigquery", optional
+        Needed for SQL: one SELECT over a table of rows. Raw scores are the forest's bit for bit
+        where the dialect has their dtype: SQLite and BigQuery have no float32, and scores that are
+        added in it are within rounding there. Statements are run in DuckDB and SQLite only.
+    table : str, optional
+        The table or view that SQL reads, with a column for each feature; by default "rows".
+    key : str or iterable of str, optional
+        Columns of the table that the result of SQL keeps, to tell its rows by.
+    categories : "codes" or "texts", optional
+        What the table holds in columns of categories; by default "codes".
 
     Raises
     ------
@@ -145,11 +163,15 @@ def export(
         "onnxruntime_web": onnxruntime_web,
         "title": title,
         "tree": tree,
+        "dialect": dialect,
+        "table": table,
+        "key": key,
+        "categories": categories,
     }
-    options = {key: value for key, value in given.items() if value is not None}
-    for key in options:
-        if key not in OPTIONS.get(kind, ()):
-            raise InputError(f"`{key}` must be left out where {kind} is written.")
+    options = {option: value for option, value in given.items() if value is not None}
+    for option in options:
+        if option not in OPTIONS.get(kind, ()):
+            raise InputError(f"`{option}` must be left out where {kind} is written.")
     if kind == "onnx":
         dtype = None if input_dtype is None else dtype_of(input_dtype)
         interface = Interface(dtype, batch_of(batch), outputs_of(outputs))
@@ -174,6 +196,13 @@ def export(
         from bitvec.runtime.export.c import to_c
 
         return to_c(forest, **options).save(path)
+    if kind == "sql" and dialect is not None:
+        from bitvec.runtime.export.sql import SqlOptions, to_sql
+
+        if key is not None:
+            options["key"] = (key,) if isinstance(key, str) else tuple(key)
+        text = to_sql(forest, SqlOptions(**options))
+        return atomic.write(path, text.encode())
     return WRITERS[kind].write(forest, path)
 
 

@@ -71,6 +71,13 @@ def _to_torch(forest: Forest, path: Path) -> Path:
     return save(forest, path)
 
 
+def _to_sql(forest: Forest, path: Path) -> Path:
+    raise InputError(
+        "SQL must be written in a `dialect`, got none: name one of duckdb, sqlite, postgres, spark "
+        "and bigquery."
+    )
+
+
 WRITERS: Final[dict[Target, Writer]] = {
     "onnx": Writer((".onnx", ".ort"), _to_onnx),
     "xgboost": Writer((".ubj", ".json"), _converter("xgboost")),
@@ -79,6 +86,7 @@ WRITERS: Final[dict[Target, Writer]] = {
     "sklearn": Writer((".skops",), _converter("sklearn")),
     "c": Writer((".h",), _to_c),
     "torch": Writer((".pt2",), _to_torch),
+    "sql": Writer((".sql",), _to_sql),
 }
 SUFFIXES: Final = tuple(suffix for writer in WRITERS.values() for suffix in writer.suffixes)
 
