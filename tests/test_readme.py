@@ -59,6 +59,7 @@ def test_every_page_is_tried():
         "decision-machines.md",
         "e2edt.md",
         "engine.md",
+        "explain.md",
         "export.md",
         "kddt.md",
         "relaxations.md",
