@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -39,73 +38,26 @@ def _classes(y: Any, n: int = 3) -> Any:
 
 
 def _of_sklearn() -> dict[str, Maker]:
-    from sklearn import ensemble, tree
+    from tests.models.sklearn import MODELS, train
 
+    names = (
+        *("DecisionTreeRegressor", "DecisionTreeClassifier, classes"),
+        *("DecisionTreeClassifier, text labels", "RandomForestRegressor"),
+        *("RandomForestClassifier, bool labels", "ExtraTreesClassifier, text labels"),
+        *("BaggingRegressor, estimator=DecisionTreeRegressor(max_depth=2)",),
+        *("GradientBoostingRegressor, loss=squared_error",),
+        *("GradientBoostingClassifier, two, loss=log_loss, text labels",),
+        *(
+            "GradientBoostingClassifier, text labels",
+            "HistGradientBoostingRegressor, interaction_cst=pairwise, weighted",
+        ),
+        *("HistGradientBoostingClassifier, two, codes", "AdaBoostRegressor, loss=linear"),
+        *("AdaBoostClassifier, learning_rate=0.3, weighted", "IsolationForest, max_samples=8"),
+    )
     X, y = rows()
-    whole, _ = _plain()
-    words = np.array(["no", "so", "yes"])[_classes(y)]
-    small = {"n_estimators": 3, "max_depth": 2, "random_state": 0}
-    binned = {"max_iter": 2, "max_leaf_nodes": 4, "min_samples_leaf": 5, "random_state": 0}
-    cases: dict[str, tuple[Any, Any, Any]] = {
-        "decision tree": (tree.DecisionTreeRegressor(max_depth=3), X, y),
-        "tree of two targets": (
-            tree.DecisionTreeClassifier(max_depth=2),
-            X,
-            np.stack([y > 5, y > 8], axis=1),
-        ),
-        "tree of words": (tree.DecisionTreeClassifier(max_depth=3), X, words),
-        "random forest": (ensemble.RandomForestRegressor(**small), X, y),
-        "forest classifier": (ensemble.RandomForestClassifier(**small), X, _classes(y, 2)),
-        "extra trees": (ensemble.ExtraTreesClassifier(**small), whole, words),
-        "bagging": (
-            ensemble.BaggingRegressor(tree.DecisionTreeRegressor(max_depth=2), 3, random_state=0),
-            whole,
-            y,
-        ),
-        "gradient boosting": (ensemble.GradientBoostingRegressor(**small), whole, y),
-        "boosting classifier": (
-            ensemble.GradientBoostingClassifier(**small),
-            whole,
-            _classes(y, 2),
-        ),
-        "boosting of three classes": (
-            ensemble.GradientBoostingClassifier(n_estimators=2, max_depth=1),
-            whole,
-            words,
-        ),
-        "histograms": (ensemble.HistGradientBoostingRegressor(**binned), X, y),
-        "histograms of categories": (
-            ensemble.HistGradientBoostingClassifier(categorical_features=[2], **binned),
-            X,
-            _classes(y, 2),
-        ),
-        "AdaBoost": (
-            ensemble.AdaBoostClassifier(
-                tree.DecisionTreeClassifier(max_depth=2), n_estimators=3, random_state=0
-            ),
-            whole,
-            words,
-        ),
-        "AdaBoost regressor": (
-            ensemble.AdaBoostRegressor(
-                tree.DecisionTreeRegressor(max_depth=2), n_estimators=3, random_state=0
-            ),
-            whole,
-            y,
-        ),
-        "isolation forest": (
-            ensemble.IsolationForest(n_estimators=3, max_samples=8, random_state=0),
-            whole,
-            y,
-        ),
-    }
-
-    def fit(model: Any, X: Any, y: Any) -> Any:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return model.fit(X, y)
-
-    return {name: partial(fit, *case) for name, case in cases.items()}
+    sample = Sample(X, y + np.arange(len(y)) / 1e6, (2,))  # so many numbers are three classes
+    small = {"n_estimators": 3, "max_depth": 2, "max_iter": 2, "min_samples_leaf": 5}
+    return {name: partial(train, MODELS[name], sample, **small) for name in names}
 
 
 def _of_xgboost() -> dict[str, Maker]:
@@ -273,35 +225,29 @@ def _of_onnx() -> dict[str, Maker]:
 
 
 def _of_ydf() -> dict[str, Maker]:
-    import ydf
+    from tests.models.ydf import MODELS, train
 
-    def train(learner: Any, label: str, **options: Any) -> Any:
-        X, y = rows()
-        table = {
-            "a": X[:, 0].astype(np.float32),
-            "b": X[:, 1].astype(np.float32),
-            "c": np.array(list("uvwxyz"))[X[:, 2].astype(int)],
-            "number": y.astype(np.float32),
-            "two": np.array(["no", "yes"])[_classes(y, 2)],
-            "many": np.array(["p", "q", "r"])[_classes(y)],
-        }
-        ydf.verbose(0)
-        task = ydf.Task.REGRESSION if label == "number" else ydf.Task.CLASSIFICATION
-        small = {"max_depth": 3, "features": ["a", "b", "c"], "task": task}
-        return getattr(ydf, learner)(label=label, **{**small, **options}).train(table)
-
-    boosted, forest = "GradientBoostedTreesLearner", "RandomForestLearner"
-    three = {"num_trees": 3}
-    whole = {"validation_ratio": 0.0, **three}
-    return {
-        "boosted numbers": partial(train, boosted, "number", **whole),
-        "boosted words": partial(train, boosted, "two", **whole),
-        "boosted, three classes": partial(train, boosted, "many", **whole | {"num_trees": 1}),
-        "oblique": partial(train, boosted, "number", **whole, split_axis="SPARSE_OBLIQUE"),
-        "votes": partial(train, forest, "two", **three),
-        "shares": partial(train, forest, "many", winner_take_all=False, **three),
-        "cart": partial(train, "CartLearner", "number"),
+    names = (
+        *("SQUARED_ERROR", "BINOMIAL_LOG_LIKELIHOOD", "MULTINOMIAL_LOG_LIKELIHOOD"),
+        *("GradientBoostedTrees, oblique, number", "RandomForest, two", "shares, class"),
+        "Cart, number",
+    )
+    X, y = rows()
+    table = {
+        "a": X[:, 0].astype(np.float32),
+        "b": X[:, 1].astype(np.float32),
+        "c": np.array(list("uvwxyz"))[X[:, 2].astype(int)],
+        "number": y.astype(np.float32),
+        "two": np.array(["no", "yes"])[_classes(y, 2)],
+        "class": np.array(["p", "q", "r"])[_classes(y)],
     }
+
+    def small(name: str) -> Any:
+        trees = {} if name.startswith("Cart") else {"num_trees": 1 if "MULTI" in name else 3}
+        own = MODELS[name].options
+        return train(MODELS[name]._replace(options={**own, "max_depth": 3, **trees}), table)
+
+    return {name: partial(small, name) for name in names}
 
 
 def _of_native() -> dict[str, Maker]:

@@ -1,8 +1,7 @@
-"""Laws of converting Bagging, AdaBoost and IsolationForest: the library's scores, bit for bit."""
+"""Details of converting Bagging, AdaBoost and IsolationForest, and what is refused."""
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -17,49 +16,23 @@ from sklearn.ensemble import (
     RandomForestClassifier,
 )
 from sklearn.linear_model import LinearRegression
-from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier, ExtraTreeRegressor
+from sklearn.tree import ExtraTreeRegressor
+from sklearn_laws import certified
 
 import bitvec
 from bitvec.converters.sklearn.oracle import oracle_of
 from bitvec.converters.sklearn.read import convert
 from bitvec.core.float_keys import ulps
-from bitvec.core.forest import Forest
 from bitvec.errors import InvalidForestError, UnsupportedModelError
+from tests.models.sklearn import MODELS, RELEASE, sample, trained
 
 CANCER = data.load_breast_cancer(return_X_y=True)
 DIGITS = data.load_digits(return_X_y=True)
 IRIS = data.load_iris(return_X_y=True)
 DIABETES = data.load_diabetes(return_X_y=True)
-RELEASE = tuple(int(part) for part in version("scikit-learn").split(".")[:2])
-
-
-def with_holes(X: np.ndarray) -> np.ndarray:
-    return np.where(np.random.default_rng(0).random(X.shape) < 0.2, np.nan, X)
-
-
-def certified(model: Any, X: np.ndarray) -> Forest:
-    forest = convert(model)
-    certificate = bitvec.certify(forest, model, X)
-    assert certificate.passed, certificate.summary()
-    assert certificate.coverage == 1
-    assert {"leaf ids", "raw scores"} <= set(certificate.parts)
-    assert certificate.max_ulp == 0
-    return forest
 
 
 # Bagging.
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{}, {"max_features": 0.4}, {"bootstrap_features": True}, {"estimator": ExtraTreeRegressor()}],
-    ids=["all", "subsets", "repeated", "extra trees"],
-)
-def test_bagged_values_are_those_of_the_library(options: dict[str, Any]) -> None:
-    X, y = DIABETES
-    model = BaggingRegressor(n_estimators=6, random_state=0, **options).fit(X, y)
-    forest = certified(model, X)
-    np.testing.assert_array_equal(bitvec.compile(forest).predict(X), model.predict(X))
 
 
 def test_bagged_trees_that_know_some_classes_add_to_those() -> None:
@@ -74,13 +47,6 @@ def test_bagged_trees_that_know_some_classes_add_to_those() -> None:
     predictor = bitvec.compile(forest)
     np.testing.assert_array_equal(predictor.predict_proba(X), model.predict_proba(X))
     np.testing.assert_array_equal(predictor.predict(X), model.predict(X))
-
-
-def test_bagged_trees_route_missing_values_in_their_own_columns() -> None:
-    X, y = CANCER
-    model = BaggingClassifier(n_estimators=6, max_features=0.3, n_jobs=2, random_state=0)
-    certified(model.fit(with_holes(X), y), with_holes(X))
-    assert model.n_jobs == 2
 
 
 @pytest.mark.parametrize(
@@ -126,42 +92,9 @@ def voting(tree: Any = None, **options: Any) -> AdaBoostClassifier:
     return model.set_params(algorithm="SAMME") if RELEASE == (1, 5) else model
 
 
-@pytest.mark.parametrize("depth", [1, 3])
-def test_the_votes_of_two_classes_are_those_of_the_library(depth: int) -> None:
-    X, y = CANCER
-    labels = np.array(["benign", "malign"])[y]
-    tree = DecisionTreeClassifier(max_depth=depth)
-    model = voting(tree, n_estimators=15).fit(X, labels)
-    forest = certified(model, X)
-    predictor = bitvec.compile(forest)
-    np.testing.assert_array_equal(predictor.predict(X), model.predict(X))
-    # The library computes a softmax of the two halves of the score; this is its sigmoid, which
-    # differs by few ulps, and 1 - p by as much as p.
-    np.testing.assert_allclose(
-        predictor.predict_proba(X), model.predict_proba(X), rtol=0, atol=4e-16
-    )
-
-
-@pytest.mark.parametrize("kind", [DecisionTreeClassifier, ExtraTreeClassifier])
-@pytest.mark.parametrize("depth", [1, 3])
-def test_the_votes_of_many_classes_are_those_of_the_library(kind: type, depth: int) -> None:
-    for X, labels in ((IRIS[0], np.array(["a", "b", "c"])[IRIS[1]]), DIGITS):
-        tree = kind(max_depth=depth, random_state=0)
-        model = voting(tree, n_estimators=10).fit(X, labels)
-        forest = certified(model, X)
-        predictor = bitvec.compile(forest)
-        np.testing.assert_array_equal(predictor.raw(X), model.decision_function(X))
-        np.testing.assert_array_equal(predictor.predict(X), model.predict(X))
-        # The library adds the exponentials of many classes in another order.
-        assert ulps(predictor.predict_proba(X), model.predict_proba(X)).max() <= 4
-
-
-def test_votes_of_weighted_rows_and_stopped_rounds_are_converted() -> None:
-    X, y = IRIS
-    weight = np.random.default_rng(0).random(len(y)) * (y + 0.1)
-    certified(voting(n_estimators=6, learning_rate=0.5).fit(X, y, sample_weight=weight), X)
-    # A tree without errors ends the rounds, and is the only one.
-    assert certified(voting(DecisionTreeClassifier(), n_estimators=6).fit(X, y), X).n_trees == 1
+def test_a_tree_without_errors_ends_the_rounds_and_is_the_only_one() -> None:
+    name = "AdaBoostClassifier, estimator=DecisionTreeClassifier()"
+    assert convert(trained(name)).n_trees == 1
 
 
 def test_votes_about_one_class_are_refused() -> None:
@@ -175,14 +108,6 @@ def test_samme_r_is_refused() -> None:
     model.algorithm = "SAMME.R"
     with pytest.raises(UnsupportedModelError, match=r"got SAMME\.R"):
         convert(model)
-
-
-@pytest.mark.parametrize("loss", ["linear", "square", "exponential"])
-def test_the_weighted_median_is_that_of_the_library(loss: str) -> None:
-    X, y = DIABETES
-    model = AdaBoostRegressor(n_estimators=25, loss=loss, random_state=0).fit(X, y)
-    forest = certified(model, X)
-    np.testing.assert_array_equal(bitvec.compile(forest).predict(X), model.predict(X))
 
 
 @pytest.mark.parametrize(
@@ -205,24 +130,10 @@ def test_adaboost_attributes_that_contradict_the_trees_are_refused(name: str, va
 # IsolationForest.
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"max_features": 0.4},
-        {"max_samples": 2},
-        {"bootstrap": True, "contamination": 0.1},
-        {"max_features": 3, "contamination": 0.25, "max_samples": 0.5},
-    ],
-    ids=["all", "subsets", "two rows", "bootstrap", "three columns"],
-)
-def test_an_isolation_forest_answers_as_the_library(options: dict[str, Any]) -> None:
-    X, _ = DIABETES
-    if RELEASE >= (1, 6):  # 1.5 takes no missing values
-        X = with_holes(X)
-    # With 401 rows a tenth and a quarter fall on a training row, whose score is then the offset.
-    model = IsolationForest(n_estimators=12, random_state=0, **options).fit(X[:401])
-    forest = certified(model, X)
+@pytest.mark.parametrize("name", [name for name in MODELS if name.startswith("Isolation")])
+def test_an_isolation_forest_answers_as_the_library(name: str) -> None:
+    model, X = trained(name), sample(MODELS[name]).X
+    forest = convert(model)
     predictor = bitvec.compile(forest)
     score = predictor.predict_proba(X)[:, 1]
     # pow and exp2 round in their own ways.

@@ -1,4 +1,4 @@
-"""Laws of the HistGradientBoosting conversion: the library's own leaves and scores, bit for bit."""
+"""Details of the HistGradientBoosting conversion: categories, missing values, what is refused."""
 
 from __future__ import annotations
 
@@ -9,20 +9,17 @@ import numpy as np
 import pytest
 import sklearn.datasets as data
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn_laws import certified
 from threadpoolctl import threadpool_limits
 
 import bitvec
 from bitvec.converters.sklearn.oracle import oracle_of
 from bitvec.converters.sklearn.read import convert
-from bitvec.core.float_keys import ulps
-from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind
 from bitvec.errors import InvalidForestError, UnsupportedModelError
+from tests.models.sklearn import trained
 
 CANCER = data.load_breast_cancer(return_X_y=True)
-DIGITS = data.load_digits(return_X_y=True)
-IRIS = data.load_iris(return_X_y=True)
-DIABETES = data.load_diabetes(return_X_y=True)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -34,46 +31,6 @@ def one_thread() -> Iterator[None]:
 
 def with_holes(X: np.ndarray) -> np.ndarray:
     return np.where(np.random.default_rng(0).random(X.shape) < 0.2, np.nan, X)
-
-
-def certified(model: Any, X: np.ndarray) -> Forest:
-    forest = convert(model)
-    assert forest.dtype == np.float64
-    certificate = bitvec.certify(forest, model, X[:600])
-    assert certificate.passed, certificate.summary()
-    assert certificate.coverage == 1
-    assert {"leaf ids", "raw scores"} <= set(certificate.parts)
-    assert certificate.max_ulp == 0
-    return forest
-
-
-@pytest.mark.parametrize("loss", ["squared_error", "absolute_error", "gamma", "poisson"])
-def test_every_regression_loss_has_the_values_of_the_library(loss: str) -> None:
-    X, y = DIABETES
-    model = HistGradientBoostingRegressor(loss=loss, max_iter=10, random_state=0)
-    forest = certified(model.fit(with_holes(X), y), with_holes(X))
-    np.testing.assert_array_equal(
-        bitvec.compile(forest).predict(with_holes(X)), model.predict(with_holes(X))
-    )
-
-
-def test_a_quantile_has_the_values_of_the_library() -> None:
-    X, y = DIABETES
-    certified(HistGradientBoostingRegressor(loss="quantile", quantile=0.3, max_iter=5).fit(X, y), X)
-
-
-@pytest.mark.parametrize("problem", [CANCER, IRIS, DIGITS], ids=["cancer", "iris", "digits"])
-def test_classes_have_the_scores_of_the_library(problem: Any) -> None:
-    X, y = problem
-    X = with_holes(X)
-    model = HistGradientBoostingClassifier(max_iter=3).fit(X, np.array([f"class {k}" for k in y]))
-    forest = certified(model, X)
-    predictor = bitvec.compile(forest)
-    np.testing.assert_array_equal(predictor.predict(X), model.predict(X))
-    own, got = model.predict_proba(X), predictor.predict_proba(X)
-    # scipy's expit and scikit-learn's softmax have an order of operations of their own.
-    assert ulps(own[:, -1:], got[:, -1:]).max() <= 4
-    np.testing.assert_allclose(own, got, rtol=0, atol=4e-16)
 
 
 def test_a_split_of_missing_from_present_sends_infinity_left() -> None:
@@ -153,15 +110,6 @@ def test_strings_and_booleans_become_code_books(frame: Any) -> None:
     np.testing.assert_array_equal(got[:, 0], model.decision_function(asked))
 
 
-def test_strings_of_an_object_array_become_code_books(frame: Any) -> None:
-    X, y = frame
-    table = X.drop(columns="flag").to_numpy(dtype=object)
-    table[[value is None for value in table[:, 1]], 1] = np.nan
-    model = HistGradientBoostingClassifier(max_iter=3, categorical_features=[1]).fit(table, y)
-    forest = convert(model)
-    assert bitvec.certify(forest, model).passed
-
-
 def test_categories_from_the_dtype_of_a_frame_are_converted(frame: Any) -> None:
     X, y = frame
     model = HistGradientBoostingClassifier(max_iter=3, categorical_features="from_dtype")
@@ -176,26 +124,8 @@ def test_categories_that_are_no_codes_are_refused(numbers: list[float]) -> None:
         convert(model)
 
 
-def test_monotonic_interaction_and_weighted_models_are_converted() -> None:
-    X, y = DIABETES
-    model = HistGradientBoostingRegressor(
-        max_iter=5,
-        monotonic_cst=[1, -1, *([0] * 8)],
-        interaction_cst="pairwise",
-        early_stopping=True,
-        max_leaf_nodes=7,
-    ).fit(X, y, sample_weight=np.random.default_rng(0).random(len(y)))
-    certified(model, X)
-
-
-def test_single_leaves_are_converted() -> None:
-    X, _ = IRIS
-    forest = certified(HistGradientBoostingRegressor(max_iter=3).fit(X, np.ones(len(X))), X)
-    assert forest.n_nodes == 0
-
-
 def test_the_oracle_accepts_every_number() -> None:
-    source = oracle_of(HistGradientBoostingRegressor(max_iter=2).fit(*DIABETES))
+    source = oracle_of(trained("HistGradientBoostingClassifier"))
     assert source.accepts_missing
     assert source.accepts_infinite
 

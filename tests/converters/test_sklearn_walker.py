@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 import time
-import warnings
-from pathlib import Path
-from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.ensemble import (
-    GradientBoostingRegressor,
-    HistGradientBoostingClassifier,
-    RandomForestClassifier,
-)
+from proof_laws import some_in_full
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from source_walks import exit_leaves, leaf_ids
 from wrong_forests import wrong
 
@@ -30,50 +22,9 @@ from bitvec.core.output import Aggregate
 from bitvec.verify.certificates.proof import Proof, prove
 from bitvec.verify.oracle import Oracle
 from bitvec.verify.source_trees import SourceTrees
+from tests.models.sklearn import KINDS, MODELS, sample, trained
 
-
-def catalogue() -> ModuleType:
-    """Import the small models of every option that other versions are asked."""
-    path = Path(__file__).resolve().parents[1] / "versions" / "sklearn.py"
-    spec = importlib.util.spec_from_file_location("sklearn_options", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-OPTIONS = catalogue()
-GROUPS = ("cart", "bagged_and_voted", "boosted", "binned")
-
-
-class Fitted(NamedTuple):
-    name: str
-    model: Any
-    rows: np.ndarray
-
-
-def fitted(case: Any) -> Fitted:
-    names, model, X, y, more = case
-    texts = more.get("texts")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        if texts is None:
-            model.fit(X, y, **more)
-        else:
-            model.fit(OPTIONS.as_texts(X, texts), y)
-    return Fitted(", ".join(map(str, names)), model, X)
-
-
-CASES = [case for group in GROUPS for case in getattr(OPTIONS, group)()]
-IDS = [f"{type(case[1]).__name__} {' '.join(map(str, case[0]))}" for case in CASES]
-EVERY = [
-    pytest.param(case, id=name, marks=() if number % 4 == 0 else pytest.mark.full)
-    for number, (case, name) in enumerate(zip(CASES, IDS, strict=True))
-]
-KINDS = {type(case[1]).__name__: case for case in CASES}
-"""The last model of each class."""
+FULL = some_in_full([(name,) for name in MODELS])
 
 
 def rows_at_thresholds(trees: SourceTrees, source: Oracle, X: np.ndarray, n: int) -> np.ndarray:
@@ -95,28 +46,27 @@ def rows_at_thresholds(trees: SourceTrees, source: Oracle, X: np.ndarray, n: int
     return rows if source.accepts_missing else np.nan_to_num(rows)
 
 
-@pytest.mark.parametrize("case", EVERY)
-def test_walked_trees_leave_where_the_library_leaves_and_hold_what_it_adds(case: Any) -> None:
-    name, model, X = fitted(case)
+@pytest.mark.parametrize("name", FULL)
+def test_walked_trees_leave_where_the_library_leaves_and_hold_what_it_adds(name: str) -> None:
+    model = trained(name)
     source, trees = oracle_of(model), source_trees(model)
-    rows = rows_at_thresholds(trees, source, X, 12)
+    rows = rows_at_thresholds(trees, source, sample(MODELS[name]).X, 12)
     leaves = exit_leaves(trees, rows)
     assert source.leaf_ids is not None
-    np.testing.assert_array_equal(trees.leaf_id[leaves], source.leaf_ids(rows), name)
-    np.testing.assert_array_equal(raw(trees, leaves), source.raw(rows), name)
+    np.testing.assert_array_equal(trees.leaf_id[leaves], source.leaf_ids(rows))
+    np.testing.assert_array_equal(raw(trees, leaves), source.raw(rows))
 
 
-@pytest.mark.parametrize("case", EVERY)
-def test_the_conversion_is_proved_by_the_walked_trees(case: Any) -> None:
-    _, model, _ = fitted(case)
-    result = proof(convert(model), model)
+@pytest.mark.parametrize("name", FULL)
+def test_the_conversion_is_proved_by_the_walked_trees(name: str) -> None:
+    result = proof(convert(trained(name)), trained(name))
     assert result.holds, result
     assert result.unstated == ()
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_wrong_forests_are_not_proved(kind: str) -> None:
-    _, model, _ = fitted(KINDS[kind])
+@pytest.mark.parametrize("name", KINDS.values())
+def test_wrong_forests_are_not_proved(name: str) -> None:
+    model = trained(name)
     forest = convert(model)
     others = wrong(forest, missing=oracle_of(model).accepts_missing)
     assert len(others) >= 4
@@ -124,8 +74,7 @@ def test_wrong_forests_are_not_proved(kind: str) -> None:
 
 
 def test_a_boosted_model_that_may_hold_its_base_score_in_leaves_shows_no_trees() -> None:
-    X, y = OPTIONS.X, OPTIONS.Y
-    model = GradientBoostingRegressor(n_estimators=3, random_state=0).fit(X, y)
+    model = trained("GradientBoostingRegressor, loss=squared_error")
     assert oracle_of(model).trees is not None
     assert oracle_of(to_sklearn(convert(model))).trees is None
 

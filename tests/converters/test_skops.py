@@ -15,20 +15,9 @@ from typing import Any
 import numpy as np
 import pytest
 import sklearn.datasets as data
+from proof_laws import some_in_full
 from sklearn.dummy import DummyClassifier
-from sklearn.ensemble import (
-    AdaBoostClassifier,
-    AdaBoostRegressor,
-    BaggingClassifier,
-    BaggingRegressor,
-    ExtraTreesRegressor,
-    GradientBoostingClassifier,
-    GradientBoostingRegressor,
-    HistGradientBoostingClassifier,
-    HistGradientBoostingRegressor,
-    IsolationForest,
-    RandomForestClassifier,
-)
+from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
@@ -45,41 +34,11 @@ from bitvec.errors import (
     UnsupportedModelError,
 )
 from bitvec.verify.certificates.digest import forest_digest
+from tests.models.sklearn import MODELS, sample, trained
 
 skops_io = pytest.importorskip("skops.io")
 
 IRIS, Y = data.load_iris(return_X_y=True)
-NAMES = np.array(["a", "b", "c"], dtype=object)[Y]
-
-
-def voting(**options: Any) -> AdaBoostClassifier:
-    """Return a classifier by votes, whose algorithm scikit-learn 1.5 must still be told."""
-    model = AdaBoostClassifier(random_state=0, **options)
-    old = version("scikit-learn").startswith("1.5")
-    return model.set_params(algorithm="SAMME") if old else model
-
-
-MODELS = {
-    "tree": (DecisionTreeClassifier(random_state=0), NAMES),
-    "forest": (RandomForestClassifier(3, random_state=0), NAMES),
-    "several targets": (RandomForestClassifier(3, random_state=0), np.stack([Y, Y > 1], axis=1)),
-    "extra trees": (ExtraTreesRegressor(3, random_state=0), Y),
-    "bagging": (BaggingClassifier(n_estimators=3, max_features=0.5, random_state=0), NAMES),
-    "bagging of values": (BaggingRegressor(n_estimators=3, random_state=0), Y),
-    "boosting": (GradientBoostingClassifier(n_estimators=3, random_state=0), NAMES),
-    "exponential": (GradientBoostingClassifier(loss="exponential", n_estimators=3), Y > 0),
-    "huber": (GradientBoostingRegressor(loss="huber", n_estimators=3), Y),
-    "histogram": (HistGradientBoostingClassifier(max_iter=3), Y),
-    "histogram of categories": (
-        HistGradientBoostingClassifier(max_iter=3, categorical_features=[0]),
-        Y,
-    ),
-    "poisson": (HistGradientBoostingRegressor(loss="poisson", max_iter=3), Y),
-    "votes": (voting(n_estimators=4), Y > 1),
-    "votes of many": (voting(n_estimators=4), NAMES),
-    "median": (AdaBoostRegressor(n_estimators=4, random_state=0), Y),
-    "isolation": (IsolationForest(n_estimators=4, max_features=0.5, random_state=0), Y),
-}
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -89,30 +48,25 @@ def one_thread() -> Iterator[None]:
         yield
 
 
-def fitted(name: str) -> Any:
-    model, y = MODELS[name]
-    X = np.round(IRIS) if name == "histogram of categories" else IRIS
-    return model.fit(X, y)
-
-
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", some_in_full([(name,) for name in MODELS], one_in=12))
 def test_a_file_converts_to_the_forest_of_the_model(name: str, tmp_path: Path) -> None:
-    model = fitted(name)
+    model = trained(name)
     skops_io.dump(model, tmp_path / "model.skops")
     forest = convert(tmp_path / "model.skops")
     assert forest_digest(forest) == forest_digest(convert(model))
     assert forest.source.version == version("scikit-learn")
-    assert bitvec.certify(forest, tmp_path / "model.skops", IRIS).passed
+    rows = sample(MODELS[name]).X[:150]
+    assert bitvec.certify(forest, tmp_path / "model.skops", rows).passed
 
 
 def test_a_file_is_converted_without_skops_and_scikit_learn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "model.skops"
-    skops_io.dump(fitted("boosting"), path)
+    skops_io.dump(trained("GradientBoostingClassifier"), path)
     for module in ("skops", "skops.io", "sklearn"):
         monkeypatch.setitem(sys.modules, module, None)
-    assert convert(path).n_trees == 9
+    assert convert(path).n_trees == 21
     with pytest.raises(MissingLibraryError, match=r'pip install "bitvec-trees\[sklearn\]"'):
         oracle_of(path)
 
@@ -324,7 +278,7 @@ def test_objects_that_stand_in_many_places_are_paid_for_in_each(tmp_path: Path) 
 
 def test_a_flipped_byte_or_a_cut_is_refused_or_converts_to_a_sound_forest(tmp_path: Path) -> None:
     path = tmp_path / "model.skops"
-    skops_io.dump(fitted("histogram of categories"), path)
+    skops_io.dump(trained("HistGradientBoostingClassifier, codes"), path)
     whole = np.frombuffer(path.read_bytes(), np.uint8)
     rng = np.random.default_rng(0)
     sentences = []
@@ -342,7 +296,7 @@ def test_a_flipped_byte_or_a_cut_is_refused_or_converts_to_a_sound_forest(tmp_pa
 
 def test_an_edited_array_is_refused_or_converts_to_a_sound_forest(tmp_path: Path) -> None:
     path = tmp_path / "model.skops"
-    skops_io.dump(fitted("histogram of categories"), path)
+    skops_io.dump(trained("HistGradientBoostingClassifier, codes"), path)
     whole = path.read_bytes()
     rng = np.random.default_rng(0)
 

@@ -90,6 +90,8 @@ LABELS: dict[str, Callable[[Any], np.ndarray]] = {
     "share": lambda y: y / y.max(),
     "two": _two,
     "class": _classes,
+    "classes": lambda y: np.stack([_classes(y), _two(y)[::-1]], axis=1),
+    "one class": lambda y: np.zeros(len(y), int),
     "grade": lambda y: np.minimum(_classes(y), 4),
     "censored": lambda y: np.where(y > np.median(y), -1 - y, 1 + y),
     "targets": lambda y: np.stack([y, y[::-1], -y], axis=1),
