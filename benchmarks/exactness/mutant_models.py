@@ -136,9 +136,13 @@ def _of_treelite() -> dict[str, Maker]:
     return {
         "built, float32": partial(build, "float32", False, 0.1),
         "built, a mean of float64": partial(build, "float64", True, 0.0),
-        "forest classifier": lambda: treelite.sklearn.import_model(sklearn["forest classifier"]()),
-        "gradient boosting": lambda: treelite.sklearn.import_model(sklearn["gradient boosting"]()),
-        "isolation forest": lambda: treelite.sklearn.import_model(sklearn["isolation forest"]()),
+        **{
+            name: lambda name=name: treelite.sklearn.import_model(sklearn[name]())
+            for name in (
+                *("RandomForestClassifier, bool labels", "IsolationForest, max_samples=8"),
+                "GradientBoostingRegressor, loss=squared_error",
+            )
+        },
         "softmax": lambda: treelite.frontend.from_xgboost(boosted["forests of classes"]()),
     }
 

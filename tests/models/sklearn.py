@@ -158,7 +158,7 @@ CART = ("DecisionTree", "ExtraTree", "RandomForest", "ExtraTrees")
 SIGNS = {"monotonic_cst": (1, -1, 0, 0)}
 EXTRA = tree.ExtraTreeRegressor(max_depth=4, random_state=0)
 PAIR = tree.DecisionTreeRegressor(max_depth=2)
-SUBSETS = (
+SUBSETS: tuple[dict[str, Any], ...] = (
     {},
     {"max_features": 0.5},
     {"max_features": 0.5, "bootstrap_features": True},
@@ -242,7 +242,7 @@ def _gradient_boosting() -> Iterator[Model]:
 def _histograms() -> Iterator[Model]:
     classifier, regressor = "HistGradientBoostingClassifier", "HistGradientBoostingRegressor"
     for loss in ("squared_error", "absolute_error", "gamma", "poisson", "quantile"):
-        more = {"loss": loss, **({"quantile": 0.3} if loss == "quantile" else {})}
+        more: dict[str, Any] = {"loss": loss, **({"quantile": 0.3} if loss == "quantile" else {})}
         for columns in ("numbers", "codes", "texts"):
             yield Model(regressor, more, "positive", columns=columns)
     yield from (Model(classifier, names=names) for names in NAMES)
@@ -250,14 +250,14 @@ def _histograms() -> Iterator[Model]:
     yield from (Model(classifier, columns=columns) for columns in ("codes", "texts"))
     yield Model(regressor, columns="missing alone")
     yield Model(regressor, label="one class")
-    for more in (
+    for growth in (
         SIGNS,
         {"interaction_cst": "pairwise"},
         {"l2_regularization": 2.0, "max_bins": 16, "max_depth": 3},
         {"early_stopping": True, "max_iter": 60, "n_iter_no_change": 2},
         {**SIGNS, "interaction_cst": "pairwise", "early_stopping": True, "max_leaf_nodes": 7},
     ):
-        yield Model(regressor, more, weighted=True)
+        yield Model(regressor, growth, weighted=True)
     yield Model(classifier, SIGNS, "two", columns="codes")
 
 
