@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn import __version__, ensemble, tree
+from sklearn.base import clone
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from threadpoolctl import threadpool_limits
 
@@ -309,7 +310,10 @@ def train(model: Model, data: Sample | None = None, **more: Any) -> Any:
     weights = {"sample_weight": weight} if model.weighted else {}
     # Threads of small fits only wait for each other.
     with threadpool_limits(1, user_api="openmp"):
-        return model.estimator(**options).fit(with_texts(model, X, categorical), target, **weights)
+        # A clone: boosting fits the very `init` that it is given.
+        return clone(model.estimator(**options)).fit(
+            with_texts(model, X, categorical), target, **weights
+        )
 
 
 @cache
