@@ -44,7 +44,7 @@ def is_scalar(name: str) -> bool:
     return "multi_strategy" not in xgboost.MODELS[name].parameters
 
 
-@pytest.mark.parametrize("name", filter(is_scalar, xgboost.MODELS))
+@pytest.mark.parametrize("name", [*filter(is_scalar, xgboost.MODELS)])
 def test_values_are_those_of_xgboost(name):
     model, about = xgboost.trained(name), xgboost.MODELS[name]
     booster = model.get_booster() if about.wrapper else model
@@ -86,7 +86,7 @@ def is_explained(name: str) -> bool:
     return is_symmetric and about.scale_and_bias is None
 
 
-@pytest.mark.parametrize("name", filter(is_explained, catboost.MODELS))
+@pytest.mark.parametrize("name", [*filter(is_explained, catboost.MODELS)])
 def test_values_are_those_of_catboost(name):
     model, data = catboost.trained(name), small()
     coded = np.flatnonzero(~np.isnan(data.X[:, [*data.categorical]]).any(axis=1))
