@@ -73,8 +73,10 @@ def read(message: Any) -> Forest:
         )
     try:
         forest = _forest(message)
+    except InvalidForestError:
+        forest = None
     except (KeyError, IndexError, ValueError) as error:  # BitvecError is a ValueError too
-        if isinstance(error, BitvecError) and not isinstance(error, InvalidForestError):
+        if isinstance(error, BitvecError):
             raise
         forest = None
     if forest is None:
