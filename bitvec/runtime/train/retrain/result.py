@@ -12,7 +12,7 @@ from bitvec.runtime.train.retrain.selection import Selection
 
 NOTHING_BETTER = (
     "Nothing was better on the rows held out. If the forest was fitted on them, its score there is "
-    "too good: pass validation=(X, y) that it has not seen."
+    "too good: give rows that it has not seen as `validation`."
 )
 
 

@@ -189,7 +189,7 @@ def retrain(
         unused = [f"`{name}`" for name, value in ignored.items() if value is not None]
         if unused:
             notes.append(
-                f"{', '.join(unused)} were ignored: leaves alone are solved as a convex problem."
+                f"Ignored: {', '.join(unused)}, since leaves alone are solved as a convex problem."
             )
     if run.selection.best is forest and not isinstance(validation, (tuple, list)):
         notes.append(NOTHING_BETTER)

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from retraining import grown, oblique_classes
 from sklearn.linear_model import LogisticRegression, PoissonRegressor
+from sklearn.tree import DecisionTreeClassifier
 from strategies import forests, rows
 
 import bitvec
@@ -489,3 +490,15 @@ def test_counted_quantiles_of_nothing_are_zeros():
     quantiles, reached = counted_quantiles(none.astype(int), none[:, None], none, 2, (0.5,))
     assert not reached.any()
     assert not quantiles.any()
+
+
+def test_the_note_names_options_that_leaves_alone_ignore_and_asks_for_unseen_rows():
+    X, y = oblique_classes(200)
+    known = bitvec.convert(DecisionTreeClassifier(random_state=0).fit(X, y))
+    given_rows = bitvec.retrain(known, X, y, validation=(X, y), trainable="v", steps=3, patience=2)
+    assert given_rows.note == (
+        "Ignored: `steps`, `patience`, since leaves alone are solved as a convex problem."
+    )
+    shared_rows = bitvec.retrain(known, X, y, trainable="v")
+    assert not shared_rows.improved  # every row is right already
+    assert shared_rows.note.endswith("give rows that it has not seen as `validation`.")
