@@ -93,6 +93,11 @@ TARGETS = (
     type=click.Choice(["exact", "ranks"]),
     help="Of C: with ranks nodes compare small integers.",
 )
+@click.option(
+    "--compiled",
+    is_flag=True,
+    help="Compile a .pt2 file for this machine's kind of processor, by AOTInductor.",
+)
 @click.option("--name", help="Of C and SQL: what all names begin with.")
 @click.option(
     "--onnxruntime-web",
@@ -243,6 +248,11 @@ def _require_comparable(options: dict[str, Any]) -> None:
             "--certify must come with rows of float32 or float64, got --input-dtype float16: "
             "certify the same export without --input-dtype."
         )
+    if "compiled" in options:
+        raise click.UsageError(
+            "--certify must come without --compiled, which writes code that no certificate runs: "
+            "certify the same export without it."
+        )
     if "outputs" in options and "raw" not in _names(options["outputs"]):
         raise click.UsageError(
             f"--certify must come with the output raw, got --outputs {options['outputs']}: add raw."
@@ -274,7 +284,7 @@ def _written(forest: Forest, out: Path, kind: str, options: dict[str, Any]) -> d
         exports.export(forest, out, to="sql", **options)
         return {**_file(out), "lines": []}
     if kind != "onnx":
-        exports.export(forest, out, to=kind)  # type: ignore[arg-type]
+        exports.export(forest, out, to=kind, **options)  # type: ignore[arg-type]
         return {**_file(out), "lines": []}
     if "outputs" in options:
         options["outputs"] = _names(options["outputs"])

@@ -26,6 +26,7 @@ OPTIONS: Final = {
         "form", "target", "version", "leaves", "finite", "outputs", "input_dtype", "batch"
     ),
     "c": ("form", "name", "thresholds"),
+    "torch": ("compiled",),
     "web": ("onnxruntime_web", "title", "tree"),
     "sql": ("dialect", "table", "key", "categories", "outputs", "leaves", "name"),
 }  # fmt: skip
@@ -47,6 +48,7 @@ def export(
     batch: int | None = None,
     name: str | None = None,
     thresholds: Thresholds | None = None,
+    compiled: bool = False,
     onnxruntime_web: str | Path | None = None,
     title: str | None = None,
     tree: int | None = None,
@@ -105,6 +107,9 @@ def export(
     thresholds : "exact" or "ranks", optional
         Of a C header: by default "exact"; with ranks a row is binned once, and nodes compare small
         integers. `bitvec.runtime.export.c.to_c` gives the same header with an estimate of its size.
+    compiled : bool
+        Whether AOTInductor compiles a .pt2 file, for this machine's kind of processor, by a C++
+        compiler: `torch._inductor.aoti_load_package` runs it. It may answer faster, and holds code.
     onnxruntime_web : path, optional
         Needed for a page: the npm package onnxruntime-web, unpacked. What the page needs of it is
         copied; nothing is fetched from elsewhere when it runs.
@@ -160,6 +165,7 @@ def export(
         "batch": batch,
         "name": name,
         "thresholds": thresholds,
+        "compiled": compiled or None,
         "onnxruntime_web": onnxruntime_web,
         "title": title,
         "tree": tree,
@@ -203,6 +209,10 @@ def export(
             options["key"] = (key,) if isinstance(key, str) else tuple(key)
         text = to_sql(forest, SqlOptions(**options))
         return atomic.write(path, text.encode())
+    if kind == "torch":
+        from bitvec.runtime.export import torch_programs
+
+        return torch_programs.save(forest, path, **options)
     return WRITERS[kind].write(forest, path)
 
 

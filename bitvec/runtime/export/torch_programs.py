@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import io
 import json
+import tempfile
+import zipfile
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from bitvec.converters.torch_program.format import FACTS
 from bitvec.core.forest import Forest
-from bitvec.errors import MissingLibraryError, UnsupportedModelError
+from bitvec.errors import BitvecError, MissingLibraryError, UnsupportedModelError
 from bitvec.files import atomic
 
 if find_spec("torch") is None:
     raise MissingLibraryError("torch", "torch", "bitvec.runtime.export.torch_programs")
 
 import torch
+import torch._inductor
 from torch import Tensor, nn
 
 from bitvec.runtime.predict.torch.hard_forest import HardForest
@@ -44,16 +48,21 @@ class _Answers(nn.Module):
         return answers | {name: link(raw) for name, link in self.links.items()}
 
 
-def save(forest: Forest, path: Path) -> Path:
+def save(forest: Forest, path: Path, *, compiled: bool = False) -> Path:
     """Write a .pt2 file of any batch: rows (batch, n_features) to a dict of answers.
 
     These are `raw`, `leaves` and, of a classifier of one target, `probabilities` if its link is
     held, and `label`, as in `HardForest`. An extra file, `bitvec.json`, names features and classes.
 
+    With `compiled`, AOTInductor compiles the program for this machine's processor:
+    `torch._inductor.aoti_load_package(path)` runs it, and so does C++ by libtorch.
+
     Raises
     ------
     UnsupportedModelError
         If tensor operations do not hold the forest.
+    BitvecError
+        If the program cannot be compiled here, for want of a C++ compiler for example.
     """
     module = _Answers(forest).eval()
     x = torch.zeros((2, forest.n_features), dtype=module.hard.dtype)
@@ -68,6 +77,27 @@ def save(forest: Forest, path: Path) -> Path:
         "outputs": ["raw", "leaves", *module.links],
         "classes": None if classes is None else classes.tolist(),
     }
+    if compiled:
+        return _compiled(program, path, facts)
     stream = io.BytesIO()
     torch.export.save(program, stream, extra_files={FACTS: json.dumps(facts)})
     return atomic.write(path, stream.getvalue())
+
+
+def _compiled(program: torch.export.ExportedProgram, path: Path, facts: dict[str, Any]) -> Path:
+    with tempfile.TemporaryDirectory() as folder:
+        package = Path(folder, "model.pt2")
+        try:
+            torch._inductor.aoti_compile_and_package(program, package_path=str(package))
+        except Exception as error:  # torch wraps what a compiler says in errors of many kinds
+            reason = (str(error).strip().splitlines() or ["nothing said"])[0]
+            raise BitvecError(
+                "a program must be compiled by a C++ compiler that torch finds, got "
+                f"{type(error).__name__} ({reason[:200]}): install g++ or clang++, or leave out "
+                "`compiled`."
+            ) from error
+        with zipfile.ZipFile(package) as archive:
+            top = archive.namelist()[0].partition("/")[0]
+        with zipfile.ZipFile(package, "a") as archive:
+            archive.writestr(f"{top}/extra/{FACTS}", json.dumps(facts))
+        return atomic.write(path, package.read_bytes())

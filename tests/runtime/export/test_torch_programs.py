@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +16,7 @@ from bitvec.core.inputs import Inputs
 from bitvec.core.kernels import box
 from bitvec.core.node_tests import Kind
 from bitvec.core.output import Output, PostTransform
-from bitvec.errors import UnsupportedModelError
+from bitvec.errors import InputError, UnsupportedModelError
 
 torch = pytest.importorskip("torch")
 
@@ -59,6 +60,38 @@ def test_the_command_line_writes_a_program_and_certifies_its_leaves(tmp_path):
     assert result.exit_code == 0, result.output
     certificate = json.loads((tmp_path / "f.pt2.certificate.json").read_text())
     assert certificate["grade"] == "two-sided"
+
+
+def has_compiler():
+    return any(shutil.which(name) for name in ("c++", "g++", "clang++"))
+
+
+@pytest.mark.full
+@pytest.mark.skipif(not has_compiler(), reason="AOTInductor needs a C++ compiler")
+def test_a_compiled_program_gives_the_same_bits_and_is_never_certified(tmp_path):
+    path = bitvec.export(STUMP, tmp_path / "model.pt2", compiled=True)
+    run = torch._inductor.aoti_load_package(str(path))
+    X = np.array([[0.5, 0.0], [np.nan, 1.0], [0.75, 2.0], [-0.0, np.inf], [np.inf, 1.0]])
+    for n in (5, 2):
+        answers = run(torch.tensor(X[:n]))
+        assert np.array_equal(answers["raw"].numpy(), bitvec.compile(STUMP).raw(X[:n]))
+        assert answers["leaves"].tolist() == [[0], [0], [1], [0], [1]][:n]
+    with pytest.raises(UnsupportedModelError, match="must be a program that bitvec exported, got"):
+        bitvec.certify(STUMP, path, progress=False)
+
+
+def test_compiled_code_is_not_certified_and_is_an_option_of_programs_alone(tmp_path):
+    from bitvec.cli.program import program
+
+    source, out = tmp_path / "f.safetensors", tmp_path / "f.pt2"
+    bitvec.save(STUMP, source)
+    given = ["export", str(source), "-o", str(out), "--compiled", "--certify"]
+    result = CliRunner().invoke(program, given)
+    assert result.exit_code == 2
+    assert "--certify must come without --compiled" in result.output
+    assert not out.exists()
+    with pytest.raises(InputError, match="`compiled` must be left out where c is written"):
+        bitvec.export(STUMP, tmp_path / "model.h", compiled=True)
 
 
 def test_what_a_program_cannot_hold_leaves_no_file(tmp_path):
