@@ -23,6 +23,7 @@ LINKS = {"converters", "learners", "runtime"}
 
 OPTIONAL = {
     "catboost",
+    "duckdb",
     "lightgbm",
     "matplotlib",
     "onnx",
