@@ -75,9 +75,9 @@ def read(message: Any) -> Forest:
         forest = _forest(message)
     except InvalidForestError:
         forest = None
-    except (KeyError, IndexError, ValueError) as error:  # BitvecError is a ValueError too
-        if isinstance(error, BitvecError):
-            raise
+    except BitvecError:  # a ValueError too
+        raise
+    except (KeyError, IndexError, ValueError):
         forest = None
     if forest is None:
         raise UnsupportedModelError(
