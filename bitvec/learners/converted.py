@@ -79,9 +79,6 @@ class ConvertedModel(BaseEstimator):  # type: ignore[misc]
         tags.target_tags.required = False
         return tags
 
-    def _more_tags(self) -> dict[str, Any]:  # scikit-learn 1.5
-        return {"allow_nan": not self._predictor().info()["refuses"], "requires_y": False}
-
     def __getstate__(self) -> dict[str, Any]:
         return {"forest": dumps(self.forest), "n_jobs": self.n_jobs}
 

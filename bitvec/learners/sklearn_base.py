@@ -21,13 +21,12 @@ with needs("scikit-learn", "sklearn", "The learners"):
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
     from sklearn.utils import check_consistent_length, check_random_state, column_or_1d
     from sklearn.utils.multiclass import check_classification_targets
-    from sklearn.utils.validation import assert_all_finite, check_array, check_is_fitted
-
-try:
-    from sklearn.utils.validation import validate_data
-except ImportError:  # scikit-learn 1.5, where estimators have it as a method of their own
-    validate_data = None
-
+    from sklearn.utils.validation import (
+        assert_all_finite,
+        check_array,
+        check_is_fitted,
+        validate_data,
+    )
 
 SEEDS = np.iinfo(np.int32).max
 """Seeds are drawn below this."""
@@ -84,9 +83,7 @@ class NativeEstimator(BaseEstimator):  # type: ignore[misc]
         """Return X as finite float64, its names and width compared with those of the fit."""
         if not reset:
             check_is_fitted(self)
-        if validate_data is not None:
-            return validate_data(self, X, reset=reset, dtype=np.float64)
-        return self._validate_data(X, reset=reset, dtype=np.float64)
+        return validate_data(self, X, reset=reset, dtype=np.float64)
 
     def _fitted_rows(self, X: Any, y: Any) -> Float[Array, "n_rows n_features"]:
         """Return X of a fit as finite float64, and refuse a missing y."""
@@ -133,9 +130,6 @@ class NativeClassifier(ClassifierMixin, NativeEstimator):  # type: ignore[misc]
 
 class NativeRegressor(RegressorMixin, NativeEstimator):  # type: ignore[misc]
     """Base of the regressors of native trees, of one output or several."""
-
-    def _more_tags(self) -> dict[str, Any]:  # scikit-learn 1.5
-        return {"multioutput": True}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -250,6 +250,7 @@ def test_one_place_starts_python() -> None:
     assert set(starts) <= {
         "verify/workers.py",
         "runtime/export/c/compiled.py",
+        "runtime/export/web/wasm.py",  # node
         "runtime/predict/torch/engine.py",
     }
     assert "sys.executable" not in (root / "runtime/export/c/compiled.py").read_text()

@@ -22,13 +22,9 @@ from bitvec.runtime.predict.predictor import compile
 
 with needs("scikit-learn", "sklearn", "RetrainedClassifier"):
     from sklearn.base import BaseEstimator, ClassifierMixin, clone
+    from sklearn.frozen import FrozenEstimator
     from sklearn.utils import check_random_state
     from sklearn.utils.validation import has_fit_parameter
-
-try:
-    from sklearn.frozen import FrozenEstimator
-except ImportError:  # scikit-learn 1.5 freezes none
-    FrozenEstimator = ()
 
 if TYPE_CHECKING:
     from bitvec.runtime.train.retrain import RetrainResult
@@ -240,9 +236,6 @@ class Retrained(BaseEstimator):  # type: ignore[misc]
         for name, value in input_tags(self._template()).items():
             setattr(tags.input_tags, name, value)
         return tags
-
-    def _more_tags(self) -> dict[str, Any]:  # the same for scikit-learn 1.5
-        return {"allow_nan": input_tags(self._template())["allow_nan"]}
 
 
 def _is_coded(model: Any) -> bool:

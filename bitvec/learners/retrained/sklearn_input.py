@@ -1,4 +1,4 @@
-"""Checks of rows, targets and weights, as scikit-learn 1.5 and later make them; rows of frames."""
+"""Checks of rows, targets and weights, as scikit-learn makes them; rows of frames."""
 
 from __future__ import annotations
 
@@ -12,15 +12,9 @@ from bitvec.errors import InputError, needs
 from bitvec.runtime.predict.frames import as_frame
 
 with needs("scikit-learn", "sklearn", "RetrainedClassifier"):
-    from sklearn.utils import check_consistent_length, column_or_1d
+    from sklearn.utils import check_consistent_length, column_or_1d, get_tags
     from sklearn.utils.multiclass import check_classification_targets
-    from sklearn.utils.validation import assert_all_finite, check_is_fitted
-
-try:
-    from sklearn.utils import get_tags
-    from sklearn.utils.validation import validate_data
-except ImportError:  # scikit-learn 1.5, where estimators have these as methods of their own
-    get_tags = validate_data = None
+    from sklearn.utils.validation import assert_all_finite, check_is_fitted, validate_data
 
 
 def training_rows(
@@ -54,23 +48,12 @@ def checked_rows(estimator: Any, X: Any, *, reset: bool = False) -> Any:
     if not reset:
         check_is_fitted(estimator)
     if is_frame(X):
-        if validate_data is not None:
-            return validate_data(estimator, X, reset=reset, skip_check_array=True)
-        estimator._check_feature_names(X, reset=reset)
-        estimator._check_n_features(X, reset=reset)
-        return X
-    if validate_data is not None:
-        return validate_data(
-            estimator, X, reset=reset, accept_sparse="csr", ensure_all_finite=False
-        )
-    return estimator._validate_data(X, reset=reset, accept_sparse="csr", force_all_finite=False)
+        return validate_data(estimator, X, reset=reset, skip_check_array=True)
+    return validate_data(estimator, X, reset=reset, accept_sparse="csr", ensure_all_finite=False)
 
 
 def input_tags(model: Any) -> dict[str, bool]:
     """Return whether a model accepts sparse matrices and NaN, as far as it says so."""
-    if get_tags is None:
-        tags = model._get_tags() if hasattr(model, "_get_tags") else {}
-        return {"sparse": False, "allow_nan": bool(tags.get("allow_nan", False))}
     if not hasattr(model, "__sklearn_tags__"):
         return {"sparse": False, "allow_nan": False}
     tags = get_tags(model).input_tags
