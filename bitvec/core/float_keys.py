@@ -9,7 +9,7 @@ zero.
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Float, Int64, UInt64
+from jaxtyping import Float, Int, Int64, UInt64
 
 from bitvec.core.arrays import Array
 
@@ -32,7 +32,7 @@ def keys(x: Float[Array, "..."]) -> Int64[Array, "..."]:
     return np.where(bits < 0, -magnitude, magnitude)
 
 
-def floats(key: Int64[Array, "..."], dtype: np.dtype) -> Float[Array, "..."]:
+def floats(key: Int[Array, "..."], dtype: np.dtype) -> Float[Array, "..."]:
     """Return the floats of keys; key 0 becomes +0.0.
 
     >>> floats(np.array([0, 1]), np.dtype(np.float32)).tolist()

@@ -204,7 +204,7 @@ class Forest:
         )
         return expansion(self.tests, self.n_columns, self.inputs.missing_sentinel)
 
-    def expand(self, X: Array) -> Float[Array, "batch n_expanded"]:
+    def expand(self, X: ArrayLike) -> Float[Array, "batch n_expanded"]:
         """Return φ(X), the finite columns from which S, b and B decide alone.
 
         For each tree, finite, infinite and missing values alike, the exit leaf is the first

@@ -321,7 +321,7 @@ def from_rows(
     b, rows = np.asarray(b), np.asarray(row_ptr, np.int64)
     n, n_rows = b.size, rows.size - 1
 
-    def spread(value: float | Array, dtype: type | np.dtype, size: int = n) -> Array:
+    def spread(value: int | float | Array, dtype: type | np.dtype, size: int = n) -> Array:
         return np.ascontiguousarray(np.broadcast_to(np.asarray(value).astype(dtype), (size,)))
 
     return NodeTests(

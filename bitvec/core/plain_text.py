@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import SupportsFloat
+
 
 def plain(text: str) -> str:
     """Return text on one line, with control characters (colours, cursor moves) made visible.
@@ -13,12 +15,11 @@ def plain(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
 
 
-def number(value: float) -> str:
+def number(value: SupportsFloat) -> str:
     """Return a number in few characters: whole numbers in full, others with six digits.
 
     >>> number(3.0), number(0.1234567), number(1234567.0)
     ('3', '0.123457', '1234567')
     """
-    if float(value).is_integer() and abs(value) < 1e15:
-        return str(int(value))
-    return f"{float(value):.6g}"
+    value = float(value)
+    return str(int(value)) if value.is_integer() and abs(value) < 1e15 else f"{value:.6g}"

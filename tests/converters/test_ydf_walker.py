@@ -20,10 +20,10 @@ from bitvec.converters.ydf.read import convert  # noqa: E402
 from tests.models.ydf import DATA, ISOLATION, MODELS, train, trained  # noqa: E402
 
 BINARY = "BINOMIAL_LOG_LIKELIHOOD"
-REFUTED = {
+REFUTED = (
     *(BINARY, "MULTINOMIAL_LOG_LIKELIHOOD", "GradientBoostedTrees, bins, two"),
     *("GradientBoostedTrees, oblique, two", "shares, two", ISOLATION),
-}
+)
 EACH = [*REFUTED, *(name for name in MODELS if name not in REFUTED)]
 
 
