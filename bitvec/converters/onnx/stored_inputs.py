@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from bitvec.core.inputs import Inputs
-from bitvec.errors import FileFormatError
+from bitvec.errors import FileFormatError, InvalidForestError
 
 NAMES, CATEGORIES = "bitvec.feature_names.json", "bitvec.categories.json"
 _LABELS = (str, int, float, bool)
@@ -18,17 +18,23 @@ def stored_inputs(message: Any, n_features: int, sentinel: float | None = None) 
     Raises
     ------
     FileFormatError
-        If the metadata are there and are none that bitvec writes.
-    InvalidForestError
-        If they are of another number of columns.
+        If the metadata are there and are none that bitvec writes of so many columns.
     """
     facts = {entry.key: entry.value for entry in message.metadata_props}
     names = _json(facts, NAMES)
     if names is not None and not _is_list(names, str):
         raise FileFormatError(f"`{NAMES}` must be a list of names.")
+    names = None if names is None else tuple(names)
     stored = _json(facts, CATEGORIES)
-    if stored is None:
-        return Inputs(n_features, None if names is None else tuple(names), None, sentinel)
+    try:
+        columns = {} if stored is None else _code_books(stored)
+        return Inputs(n_features, names, missing_sentinel=sentinel, **columns)
+    except InvalidForestError as error:
+        raise FileFormatError(f"the metadata of the file must fit its columns: {error}") from error
+
+
+def _code_books(stored: Any) -> dict[str, Any]:
+    """Return the arguments of `Inputs` that the code books of a file stand for."""
     held = stored if isinstance(stored, dict) else {}
     books: Any = held.get("books")
     lists: Any = [held.get(name, []) for name in ("hashed", "whole_numbers", "decimals")]
@@ -42,16 +48,13 @@ def stored_inputs(message: Any, n_features: int, sentinel: float | None = None) 
         raise FileFormatError(
             f"`{CATEGORIES}` must hold a list of labels, or none, of each column."
         )
-    return Inputs(
-        n_features,
-        None if names is None else tuple(names),
-        tuple(None if book is None else tuple(book) for book in books),
-        sentinel,
-        hashed=tuple(lists[0]),
-        whole_numbers=tuple(lists[1]),
-        decimals=tuple(lists[2]),
-        refuses_unseen=refuses_unseen,
-    )
+    return {
+        "categories": tuple(None if book is None else tuple(book) for book in books),
+        "hashed": tuple(lists[0]),
+        "whole_numbers": tuple(lists[1]),
+        "decimals": tuple(lists[2]),
+        "refuses_unseen": refuses_unseen,
+    }
 
 
 def _json(facts: dict[str, str], key: str) -> Any:
