@@ -21,7 +21,7 @@ from bitvec.learners.growth.level import Level, Unit, Units
 from bitvec.learners.growth.stump_test import Rule, exact_cut
 from bitvec.learners.growth.targets import Target
 from bitvec.runtime.predict.cpu.layer_kernels import compiled
-from bitvec.runtime.train.relax.feature_layers import quick_images
+from bitvec.runtime.train.relax.feature_modules import quick_images
 
 Draw = Callable[[np.random.Generator], Layers]
 """Draws the start of a node's φ, over standardised columns; layers and shapes are always the same.

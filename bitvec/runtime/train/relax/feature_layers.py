@@ -11,7 +11,6 @@ import copy
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from itertools import chain
 from typing import Any, Protocol
 
 import numpy as np
@@ -33,9 +32,15 @@ from bitvec.core.feature_maps.layers import Layer
 from bitvec.core.features import FeatureMap
 from bitvec.core.forest import Forest
 from bitvec.errors import InvalidForestError, UnsupportedModelError
-from bitvec.runtime.train.relax.dtypes import OfDtype
+from bitvec.runtime.train.relax.feature_modules import (
+    HardMap,
+    Joined,
+    Network,
+    Passed,
+    SoftStack,
+)
 from bitvec.runtime.train.relax.torch_map import TorchMap
-from bitvec.runtime.train.relax.tracing import Unrounded, is_traced, sums
+from bitvec.runtime.train.relax.tracing import Unrounded
 
 
 class RelaxedForest(Protocol):
@@ -119,36 +124,6 @@ def from_torch(
     return _PARTS[type(feature_map)].read(module, feature_map, harden)
 
 
-class HardMap(OfDtype):
-    """Any feature map as it is, without gradient."""
-
-    def __init__(self, feature_map: FeatureMap, dtype: torch.dtype) -> None:
-        super().__init__(dtype)
-        self.feature_map = feature_map
-
-    def forward(self, X: Tensor) -> Tensor:
-        """Return φ(X).
-
-        Raises
-        ------
-        UnsupportedModelError
-            If torch traces the map, or would lose a gradient.
-        """
-        if is_traced() or (X.requires_grad and torch.is_grad_enabled()):
-            self.refuse()
-        value = self.feature_map(X.detach().cpu().numpy())
-        return torch.tensor(value, dtype=self.dtype, device=X.device)
-
-    def refuse(self) -> None:
-        """Raise UnsupportedModelError: torch follows no map of arrays."""
-        raise UnsupportedModelError(
-            "a feature map in front of a soft forest must be Layers, TorchMap, Identity or a "
-            "Concatenate of them to be traced, exported or to pass a gradient, got "
-            f"{type(self.feature_map).__name__}: let it move (trainable=('phi', ...)), or pass "
-            "X.detach() to the module itself."
-        )
-
-
 class FixedMap(Unrounded):
     """A feature map that stays, in front of a forest, of buffers in their own dtypes."""
 
@@ -167,95 +142,6 @@ class FixedMap(Unrounded):
         return value.to(self.dtype)
 
 
-class _Passed(OfDtype):
-    """Identity, in the dtype of the module."""
-
-    def forward(self, X: Tensor) -> Tensor:
-        return X.to(self.dtype)
-
-
-def quick_images(x: Tensor) -> Tensor:
-    """Return images, (n, n_channels, height, width), as convolutions that are trained read them.
-
-    On a CPU torch has the gradient of the weights in a third of the time where one channel is laid
-    out as channels last.
-    """
-    trained = torch.is_grad_enabled() and not is_traced()
-    if trained and x.ndim == 4 and x.shape[1] == 1 and x.device.type == "cpu":
-        return x.to(memory_format=torch.channels_last)
-    return x
-
-
-class _Network(OfDtype):
-    """Layers, row by row; a row that is not finite gives no gradient, for 0 · NaN is NaN."""
-
-    def __init__(
-        self, make: Callable[[], nn.Module], input_shape: tuple[int, ...], dtype: torch.dtype
-    ) -> None:
-        super().__init__(dtype)
-        self._make, self.body, self.input_shape = make, make(), input_shape
-
-    def starts(self) -> dict[str, Tensor]:
-        held = self._make().named_parameters()
-        return {f"body.{name}": value.detach().to(torch.float64) for name, value in held}
-
-    def forward(self, X: Tensor) -> Tensor:
-        held = chain(self.body.parameters(), self.body.buffers(), [self.like])
-        rows = X.to(next(tensor.dtype for tensor in held if tensor.is_floating_point()))
-        if not torch.is_grad_enabled():
-            return self._run(rows)
-        finite = (rows.abs() < torch.inf).all(dim=1)
-        if is_traced():
-            value = self._run(torch.where(finite[:, None], rows, 0.0))
-            return torch.where(finite[:, None], value, self._run(rows).detach())
-        if bool(finite.all()):
-            return self._run(rows)
-        with torch.no_grad():
-            value = self._run(rows)
-        at = torch.nonzero(finite)[:, 0]
-        return value.index_copy(0, at, self._run(rows[at]))
-
-    def _run(self, rows: Tensor) -> Tensor:
-        images = rows.reshape(rows.shape[0], *self.input_shape)
-        value: Tensor = self.body(quick_images(images))
-        return value.flatten(1).to(self.dtype)
-
-
-class _Joined(nn.Module):
-    """Maps side by side."""
-
-    def __init__(self, maps: list[nn.Module]) -> None:
-        super().__init__()
-        self.maps = nn.ModuleList(maps)
-
-    def forward(self, X: Tensor) -> Tensor:
-        return torch.cat([part(X) for part in self.maps], dim=1)
-
-
-class _SoftStack(OfDtype):
-    """[x; u] or [x; sum over a tree's leaves of u · v for each tree]."""
-
-    tree_of_leaf: Tensor
-
-    def __init__(self, phi: StackedForest, soft: nn.Module, dtype: torch.dtype) -> None:
-        super().__init__(dtype)
-        self.soft, self.values = soft, phi.values
-        self.n_trees = phi.forest.n_trees
-        count = np.diff(phi.forest.bitvectors.leaf_ptr)
-        tree = torch.tensor(np.repeat(np.arange(self.n_trees), count))
-        self.register_buffer("tree_of_leaf", tree, persistent=False)
-
-    def forward(self, X: Tensor) -> Tensor:
-        soft: Any = self.soft
-        u: Tensor = soft.memberships(X).to(self.dtype)
-        if not self.values:
-            return torch.cat([X.to(self.dtype), u], dim=1)
-        vectors: Tensor = soft.leaf_vectors().to(self.dtype)
-        means = [sums(u.T * v[:, None], self.tree_of_leaf, self.n_trees) for v in vectors.unbind(1)]
-        total = torch.stack(means, dim=2)
-        return torch.cat([X.to(self.dtype), total.transpose(0, 1).flatten(1)], dim=1)
-
-
 # One pair of functions per class of map: to a module, and back.
 
 
@@ -268,10 +154,10 @@ class _Part:
 def _make_identity(
     phi: Identity, trainable: bool, dtype: torch.dtype, relax: Relax | None
 ) -> nn.Module:
-    return _Passed(dtype)
+    return Passed(dtype)
 
 
-def _read_identity(module: _Passed, phi: Identity, harden: Harden | None) -> FeatureMap:
+def _read_identity(module: Passed, phi: Identity, harden: Harden | None) -> FeatureMap:
     return phi
 
 
@@ -279,10 +165,10 @@ def _make_joined(
     phi: Concatenate, trainable: bool, dtype: torch.dtype, relax: Relax | None
 ) -> nn.Module:
     parts = [to_torch(part, trainable=trainable, dtype=dtype, relax=relax) for part in phi.maps]
-    return _Joined(parts)
+    return Joined(parts)
 
 
-def _read_joined(module: _Joined, phi: Concatenate, harden: Harden | None) -> FeatureMap:
+def _read_joined(module: Joined, phi: Concatenate, harden: Harden | None) -> FeatureMap:
     parts = tuple(
         from_torch(part, old, harden=harden)
         for part, old in zip(module.maps, phi.maps, strict=True)
@@ -306,10 +192,10 @@ def _make_stacked(
             "a stacked forest whose values are trained must have constant leaves, got linear "
             "ones: stack its exit leaves with values=False."
         )
-    return _SoftStack(phi, relax(phi.forest), dtype)
+    return SoftStack(phi, relax(phi.forest), dtype)
 
 
-def _read_stacked(module: _SoftStack, phi: StackedForest, harden: Harden | None) -> FeatureMap:
+def _read_stacked(module: SoftStack, phi: StackedForest, harden: Harden | None) -> FeatureMap:
     if harden is None:
         raise UnsupportedModelError(
             "a stacked forest that was trained must be hardened: pass `harden`."
@@ -337,7 +223,7 @@ def _same(a: Any, b: Any) -> bool:
 def _make_layers(
     phi: Layers, trainable: bool, dtype: torch.dtype, relax: Relax | None
 ) -> nn.Module:
-    network = _Network(partial(_body, phi), phi.input_shape, dtype)
+    network = Network(partial(_body, phi), phi.input_shape, dtype)
     network.body.to(dtype).requires_grad_(trainable)
     return network
 
@@ -346,7 +232,7 @@ def _body(phi: Layers) -> nn.Module:
     return nn.Sequential(*(_LAYERS[type(layer)](layer) for layer in phi.layers))
 
 
-def _read_layers(module: _Network, phi: Layers, harden: Harden | None) -> FeatureMap:
+def _read_layers(module: Network, phi: Layers, harden: Harden | None) -> FeatureMap:
     body: Any = module.body
     layers = tuple(_read_layer(now, old) for now, old in zip(body, phi.layers, strict=True))
     unmoved = all(now is old for now, old in zip(layers, phi.layers, strict=True))
@@ -412,14 +298,14 @@ _LAYERS: dict[type, Callable[[Any], nn.Module]] = {
 def _make_torch(
     phi: TorchMap, trainable: bool, dtype: torch.dtype, relax: Relax | None
 ) -> nn.Module:
-    network = _Network(partial(copy.deepcopy, phi.module), (phi.n_inputs,), dtype)
+    network = Network(partial(copy.deepcopy, phi.module), (phi.n_inputs,), dtype)
     if trainable:
         network.body.to(dtype)
     network.body.requires_grad_(trainable)
     return network
 
 
-def _read_torch(module: _Network, phi: TorchMap, harden: Harden | None) -> FeatureMap:
+def _read_torch(module: Network, phi: TorchMap, harden: Harden | None) -> FeatureMap:
     now, old = module.body.state_dict(), phi.module.state_dict()
     new = {}
     for name, value in old.items():

@@ -32,7 +32,8 @@ from bitvec.files import save
 torch = pytest.importorskip("torch")
 
 from bitvec.runtime.train.relax import SoftForest, harden  # noqa: E402
-from bitvec.runtime.train.relax.feature_layers import HardMap, from_torch, to_torch  # noqa: E402
+from bitvec.runtime.train.relax.feature_layers import from_torch, to_torch  # noqa: E402
+from bitvec.runtime.train.relax.feature_modules import HardMap  # noqa: E402
 from bitvec.runtime.train.relax.torch_map import TorchMap  # noqa: E402
 
 SUMMED = (Aggregate.SUM, Aggregate.MEAN)
@@ -332,7 +333,7 @@ def test_a_torch_map_of_other_sizes_is_refused_and_no_file_holds_one(tmp_path):
 
 
 def test_images_of_one_channel_have_the_gradient_of_any_layout():
-    from bitvec.runtime.train.relax.feature_layers import quick_images
+    from bitvec.runtime.train.relax.feature_modules import quick_images
 
     torch.manual_seed(0)
     x = torch.rand(7, 1, 9, 8, dtype=torch.float64)

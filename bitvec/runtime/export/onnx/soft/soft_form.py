@@ -22,7 +22,7 @@ from bitvec.errors import InputError, UnsupportedModelError
 from bitvec.runtime.export.onnx import mapped
 from bitvec.runtime.export.onnx.soft import traced
 from bitvec.runtime.train.relax import block_scores
-from bitvec.runtime.train.relax.feature_layers import HardMap
+from bitvec.runtime.train.relax.feature_modules import HardMap
 from bitvec.runtime.train.relax.module import SoftForest
 from bitvec.runtime.train.relax.relaxations import RELAXATIONS, Relaxation
 
