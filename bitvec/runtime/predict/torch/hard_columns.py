@@ -13,19 +13,19 @@ from torch import Tensor, nn
 
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
-from bitvec.core.node_tests import (
-    WORD_BITS,
-    ZERO_THRESHOLD,
-    Activation,
-    CodeRule,
-    Kind,
-    MissingRule,
-    NodeTests,
-    Relation,
-)
-from bitvec.core.softplus import ARTANH, EXP, FAR, LN2_HIGH, LN2_LOW, LOG2_E, POWERS
+from bitvec.core.node_tests import Activation, CodeRule, Kind, MissingRule, NodeTests, Relation
+from bitvec.core.softplus import POWERS
 from bitvec.runtime.predict.torch.compared_columns import ComparedColumns
 from bitvec.runtime.predict.torch.host_arrays import register
+from bitvec.runtime.predict.torch.node_rules import (
+    code_sets,
+    entry,
+    exceeds,
+    in_sets,
+    is_missing,
+    missing_flags,
+    softplus,
+)
 
 
 class HardColumns(nn.Module):
@@ -87,23 +87,16 @@ def _alike(tests: NodeTests, nodes: Array) -> list[Array]:
 class _Missing(nn.Module):
     """Missing values of columns, each by its own rule."""
 
-    is_zero_rule: Tensor
-    is_sentinel_rule: Tensor
+    by_zero: Tensor | None
+    by_sentinel: Tensor | None
 
     def __init__(self, rules: Array, sentinel: float | None) -> None:
         super().__init__()
         self.sentinel = sentinel
-        zero, marked = rules == MissingRule.NAN_OR_ZERO, rules == MissingRule.NAN_OR_SENTINEL
-        self.has_zero, self.has_sentinel = bool(zero.any()), bool(marked.any())
-        register(self, is_zero_rule=zero, is_sentinel_rule=marked)
+        register(self, **missing_flags(rules))
 
     def forward(self, x: Tensor) -> Tensor:
-        missing = torch.isnan(x)
-        if self.has_zero:
-            missing = missing | (self.is_zero_rule & (x.abs() <= ZERO_THRESHOLD))
-        if self.has_sentinel and self.sentinel is not None:
-            missing = missing | (self.is_sentinel_rule & (x == self.sentinel))
-        return missing
+        return is_missing(x, self.by_zero, self.by_sentinel, self.sentinel)
 
 
 class _Copies(nn.Module):
@@ -122,17 +115,6 @@ class _Copies(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         x = x.index_select(1, self.columns)
         return x.masked_fill(self.missing(x), self.value)
-
-
-def _codes(x: Tensor, rule: CodeRule) -> tuple[Tensor, Tensor]:
-    """Return whole codes and where there is one, before any upper limit."""
-    whole = torch.trunc(x)
-    readable = x > -1
-    if rule != CodeRule.TRUNCATE:
-        readable = readable & (x >= 0)
-    if rule == CodeRule.EXACT:
-        readable = readable & (x == whole)
-    return whole, readable
 
 
 class _TableSets(nn.Module):
@@ -155,7 +137,11 @@ class _TableSets(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         x = x[:, self.column]
-        whole, readable = _codes(x, self.code_rule)
+        whole, readable = torch.trunc(x), x > -1
+        if self.code_rule != CodeRule.TRUNCATE:
+            readable = readable & (x >= 0)
+        if self.code_rule == CodeRule.EXACT:
+            readable = readable & (x == whole)
         code = torch.where(readable & (whole < self.other), whole, self.other).to(torch.int64)
         return self.table.index_select(0, torch.where(self.missing(x), self.other + 1, code))
 
@@ -164,38 +150,23 @@ class _WordSets(nn.Module):
     """Outcomes of sets that no table holds, from the words of their bits."""
 
     feature: Tensor
-    n_codes: Tensor
-    first: Tensor
-    words: Tensor
-    truncates: Tensor
-    is_exact: Tensor
-    other_right: Tensor
     missing_right: Tensor
 
     def __init__(self, tests: NodeTests, nodes: Array, sentinel: float | None) -> None:
         super().__init__()
         self.missing = _Missing(tests.missing_rule[nodes], sentinel)
+        sets = code_sets(tests, nodes)
+        self.names = tuple(sets)
         register(
             self,
             feature=tests.feature[nodes].astype(np.int64),
-            n_codes=np.diff(tests.set_ptr)[nodes] * float(WORD_BITS),
-            first=tests.set_ptr[nodes],
-            words=np.append(tests.set_words, 0).astype(np.int64),
-            truncates=tests.code_rule[nodes] == CodeRule.TRUNCATE,
-            is_exact=tests.code_rule[nodes] == CodeRule.EXACT,
-            other_right=tests.other_right[nodes],
             missing_right=tests.missing_right[nodes],
+            **sets,
         )
 
     def forward(self, x: Tensor) -> Tensor:
         x = x.index_select(1, self.feature)
-        whole, readable = _codes(x, CodeRule.TRUNCATE)
-        readable = readable & (self.truncates | (x >= 0)) & (~self.is_exact | (x == whole))
-        readable = readable & (whole.to(torch.float64) < self.n_codes)
-        code = torch.where(readable, whole, 0).to(torch.int64)
-        word = self.words[torch.where(readable, self.first + code // WORD_BITS, 0)]
-        bit = ((word >> (code % WORD_BITS)) & 1) == 1
-        right = (readable & bit) | (~readable & self.other_right)
+        right = in_sets(x, **{name: getattr(self, name) for name in self.names})
         return _or_missing(self.missing(x), self.missing_right, right, x.dtype)
 
 
@@ -210,21 +181,20 @@ class _Margins(nn.Module):
     """Outcomes of nodes with equally many rows of S, each any sum, and those that test equality."""
 
     b: Tensor
-    accepts_equal: Tensor
-    is_equal: Tensor
+    ties: Tensor
+    is_equal: Tensor | None
     missing_right: Tensor
 
     def __init__(self, tests: NodeTests, nodes: Array, sentinel: float | None) -> None:
         super().__init__()
         n_rows = int(np.diff(tests.node_ptr)[nodes[0]])
         self.rows = nn.ModuleList(_Rows(tests, nodes, k, sentinel) for k in range(n_rows))
-        kind = tests.kind[nodes]
-        self.has_equal = bool(np.any(kind == Kind.EQUAL))
+        is_equal = tests.kind[nodes] == Kind.EQUAL
         register(
             self,
             b=tests.b[nodes],
-            accepts_equal=tests.relation[nodes] == Relation.GREATER_EQUAL,
-            is_equal=kind == Kind.EQUAL,
+            ties=is_equal | (tests.relation[nodes] == Relation.GREATER_EQUAL),
+            is_equal=is_equal if is_equal.any() else None,
             missing_right=tests.missing_right[nodes],
         )
 
@@ -233,9 +203,7 @@ class _Margins(nn.Module):
         for row in self.rows[1:]:
             term, absent = row(x)
             z, missing = z + term, missing | absent
-        right = (z > self.b) | (self.accepts_equal & (z == self.b))
-        if self.has_equal:
-            right = (self.is_equal & (z == self.b)) | (~self.is_equal & right)
+        right = exceeds(z, self.b, self.ties, self.is_equal)
         return _or_missing(missing | torch.isnan(z), self.missing_right, right, x.dtype)
 
 
@@ -245,8 +213,8 @@ class _Rows(nn.Module):
     column: Tensor
     weight: Tensor
     is_entry: Tensor
-    substitute: Tensor
-    indicator: Tensor
+    substitute: Tensor | None
+    indicator: Tensor | None
     offset: Tensor
     r: Tensor
     is_soft: Tensor
@@ -260,25 +228,21 @@ class _Rows(nn.Module):
         self.width = max(1, int(size.max()))
         level = np.arange(self.width)[:, None]
         is_entry = level < size
-        entry = np.where(is_entry, tests.row_ptr[row] + level, 0)
+        at = np.where(is_entry, tests.row_ptr[row] + level, 0)
         self.all_entries = is_entry.all(axis=1).tolist()
-        self.has_substitutes = tests.substitute is not None
-        self.has_indicators = tests.indicator is not None
         is_soft = tests.activation[row] == Activation.SOFTPLUS
         self.has_soft = bool(is_soft.any())
         register(
             self,
-            column=tests.column[entry].astype(np.int64),
-            weight=tests.weight[entry],
+            column=tests.column[at].astype(np.int64),
+            weight=tests.weight[at],
             is_entry=is_entry,
             offset=tests.offset[row],
             r=tests.r[row],
             is_soft=is_soft,
+            substitute=None if tests.substitute is None else tests.substitute[at],
+            indicator=None if tests.indicator is None else tests.indicator[at].astype(tests.dtype),
         )
-        if tests.substitute is not None:
-            register(self, substitute=tests.substitute[entry])
-        if tests.indicator is not None:
-            register(self, indicator=tests.indicator[entry].astype(tests.dtype))
         if self.has_soft:
             register(self, powers=POWERS)
 
@@ -293,37 +257,12 @@ class _Rows(nn.Module):
                 missing = missing | (self.is_entry[k] & absent)
         value = total - self.offset
         if self.has_soft:
-            value = torch.where(self.is_soft, _softplus(value, self.powers), value)
+            value = torch.where(self.is_soft, softplus(value, self.powers), value)
         return self.r * value, missing
 
     def _term(self, x: Tensor, k: int) -> tuple[Tensor, Tensor]:
         value = x.index_select(1, self.column[k])
-        absent = self.missing(value)
-        if self.has_substitutes:
-            substitute = self.substitute[k]
-            replaced = absent & ~torch.isnan(substitute)
-            value, absent = torch.where(replaced, substitute, value), absent & ~replaced
-        if self.has_indicators:
-            code = self.indicator[k]
-            value = torch.where(code >= 0, (value == code).to(value.dtype), value)
+        substitute = None if self.substitute is None else self.substitute[k]
+        code = None if self.indicator is None else self.indicator[k]
+        value, absent = entry(value, self.missing(value), substitute, code)
         return self.weight[k] * value, absent
-
-
-def _softplus(x: Tensor, powers: Tensor) -> Tensor:
-    """Return `bitvec.core.softplus.softplus`, the same operations in the same order."""
-    wide = x.to(torch.float64)
-    magnitude = wide.abs()
-    u = torch.where(magnitude < FAR, magnitude, FAR)
-    k = torch.floor(u * LOG2_E + 0.5)
-    r = (k * LN2_HIGH - u) + k * LN2_LOW
-    t = _polynomial(EXP, r) * powers[k.to(torch.int64)]
-    s = t / (2.0 + t)
-    tail = (s + s) * _polynomial(ARTANH, s * s)
-    return (torch.where(wide < 0, 0.0, wide) + tail).to(x.dtype)
-
-
-def _polynomial(coefficients: tuple[float, ...], x: Tensor) -> Tensor:
-    value = x * coefficients[-1] + coefficients[-2]
-    for one in reversed(coefficients[:-2]):
-        value = value * x + one
-    return value

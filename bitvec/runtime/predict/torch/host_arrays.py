@@ -18,8 +18,8 @@ def as_array(tensor: Tensor) -> Array:
     return array.astype(np.intp) if array.dtype.kind == "i" else array
 
 
-def register(module: nn.Module, **tables: Array | Tensor) -> None:
-    """Hold tables as buffers of a module, by their names."""
+def register(module: nn.Module, **tables: Array | Tensor | None) -> None:
+    """Hold tables as buffers of a module, by their names, which are None without one."""
     for name, table in tables.items():
         tensor = torch.tensor(table) if isinstance(table, np.ndarray) else table
         module.register_buffer(name, tensor)

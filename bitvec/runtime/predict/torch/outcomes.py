@@ -13,22 +13,21 @@ import torch
 from torch import Tensor
 
 from bitvec.core.arrays import Array
-from bitvec.core.node_tests import (
-    WORD_BITS,
-    ZERO_THRESHOLD,
-    Activation,
-    CodeRule,
-    Kind,
-    MissingRule,
-    NodeTests,
-    Relation,
-)
+from bitvec.core.node_tests import Activation, Kind, NodeTests, Relation
 from bitvec.core.softplus import softplus
+from bitvec.runtime.predict.torch.node_rules import (
+    code_sets,
+    entry,
+    exceeds,
+    in_sets,
+    is_missing,
+    missing_flags,
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DeviceTests:
-    """The arrays of `NodeTests` as tensors of one device."""
+    """The arrays of `NodeTests` as tensors of one device, each flag None where no node has it."""
 
     node_ptr: Tensor
     row_ptr: Tensor
@@ -38,27 +37,24 @@ class DeviceTests:
     softplus: Tensor
     r: Tensor
     b: Tensor
-    is_set: Tensor
-    is_equal: Tensor
-    accepts_equal: Tensor
-    missing_rule: Tensor
-    exact_code: Tensor
-    truncated_code: Tensor
+    ties: Tensor | None
+    is_equal: Tensor | None
+    is_set: Tensor | None
+    sets: dict[str, Tensor]
+    by_zero: Tensor | None
+    by_sentinel: Tensor | None
+    sentinel: float | None
     missing_right: Tensor
-    other_right: Tensor
-    set_ptr: Tensor
-    set_words: Tensor
     one_hot: Tensor
     feature: Tensor
     substitute: Tensor | None
     indicator: Tensor | None
-    sentinel: Tensor | None
-    zero_threshold: Tensor
-    zero_is_missing: bool
-    sentinel_is_missing: bool
-    has_sets: bool
-    has_equals: bool
     only_one_hot: bool
+
+    def missing(self, x: Tensor, node: Tensor | slice, row: Tensor | None = None) -> Tensor:
+        """Return which values of nodes are missing, (n, batch), or (n,) with a row for each."""
+        zero, marked = _along(self.by_zero, node, row), _along(self.by_sentinel, node, row)
+        return is_missing(x, zero, marked, self.sentinel)
 
 
 def to_device(tests: NodeTests, sentinel: float | None, device: torch.device) -> DeviceTests:
@@ -67,11 +63,11 @@ def to_device(tests: NodeTests, sentinel: float | None, device: torch.device) ->
     def put(array: Array) -> Tensor:
         return torch.tensor(array, device=device)
 
-    def scalar(value: float) -> Tensor:
-        return put(tests.dtype.type(value))
+    def put_any(flag: Array | None) -> Tensor | None:
+        return None if flag is None or not flag.any() else put(flag)
 
-    one_hot = tests.is_one_hot
-    rules = tests.missing_rule
+    one_hot, is_equal, is_set = tests.is_one_hot, tests.kind == Kind.EQUAL, tests.kind == Kind.SET
+    flags = missing_flags(tests.missing_rule)
     return DeviceTests(
         node_ptr=put(tests.node_ptr),
         row_ptr=put(tests.row_ptr),
@@ -81,27 +77,22 @@ def to_device(tests: NodeTests, sentinel: float | None, device: torch.device) ->
         softplus=put(tests.activation == Activation.SOFTPLUS),
         r=put(tests.r),
         b=put(tests.b),
-        is_set=put(tests.kind == Kind.SET),
-        is_equal=put(tests.kind == Kind.EQUAL),
-        accepts_equal=put(tests.relation == Relation.GREATER_EQUAL),
-        missing_rule=put(rules),
-        exact_code=put(tests.code_rule == CodeRule.EXACT),
-        truncated_code=put(tests.code_rule == CodeRule.TRUNCATE),
+        ties=put_any(is_equal | (tests.relation == Relation.GREATER_EQUAL)),
+        is_equal=put_any(is_equal),
+        is_set=put_any(is_set),
+        sets={
+            name: put(array) for name, array in code_sets(tests, np.arange(tests.n_nodes)).items()
+        }
+        if is_set.any()
+        else {},
+        by_zero=put_any(flags["by_zero"]),
+        by_sentinel=put_any(flags["by_sentinel"]),
+        sentinel=None if sentinel is None else float(tests.dtype.type(sentinel)),
         missing_right=put(tests.missing_right),
-        other_right=put(tests.other_right),
-        set_ptr=put(tests.set_ptr),
-        set_words=put(tests.set_words.astype(np.int64)),
         one_hot=put(one_hot),
         feature=put(np.where(one_hot, tests.feature, 0).astype(np.int64)),
         substitute=None if tests.substitute is None else put(tests.substitute),
         indicator=None if tests.indicator is None else put(tests.indicator.astype(np.int64)),
-        sentinel=None if sentinel is None else scalar(sentinel),
-        zero_threshold=scalar(ZERO_THRESHOLD),
-        zero_is_missing=bool(np.any(rules == MissingRule.NAN_OR_ZERO)),
-        sentinel_is_missing=sentinel is not None
-        and bool(np.any(rules == MissingRule.NAN_OR_SENTINEL)),
-        has_sets=bool(np.any(tests.kind == Kind.SET)),
-        has_equals=bool(np.any(tests.kind == Kind.EQUAL)),
         only_one_hot=bool(np.all(one_hot)),
     )
 
@@ -121,42 +112,39 @@ def decide(
         (n, batch).
     """
     z, missing = _values(tests, Zt, node, row)
-    b = _along(tests.b[node], row)
-    right = torch.where(_along(tests.accepts_equal[node], row), z >= b, z > b)
-    if tests.has_equals:
-        right = torch.where(_along(tests.is_equal[node], row), z == b, right)
-    undefined = missing | torch.isnan(z)
-    if tests.has_sets:
+    ties, is_equal = _along(tests.ties, node, row), _along(tests.is_equal, node, row)
+    right = exceeds(z, _at(tests.b, node, row), ties, is_equal)
+    if tests.is_set is not None:
         at = torch.nonzero(tests.is_set[node])[:, 0]
-        right[at] = _set_outcome(tests, z[at], node[at], row)
-    return z, torch.where(undefined, _along(tests.missing_right[node], row), right), undefined
+        right[at] = _of_sets(tests, z[at], node[at], row)
+    undefined = missing | torch.isnan(z)
+    return z, torch.where(undefined, _at(tests.missing_right, node, row), right), undefined
 
 
-def _along(values: Tensor, row: Tensor | None) -> Tensor:
-    """Shape per-node values to broadcast over the batch, unless each has its own row."""
-    return values[:, None] if row is None else values
+def _at(values: Tensor, node: Tensor | slice, row: Tensor | None) -> Tensor:
+    """Return values of nodes that broadcast over the batch, unless each has its own row."""
+    return values[node][:, None] if row is None else values[node]
+
+
+def _along(flag: Tensor | None, node: Tensor | slice, row: Tensor | None) -> Tensor | None:
+    return None if flag is None else _at(flag, node, row)
+
+
+def _of_sets(tests: DeviceTests, x: Tensor, node: Tensor, row: Tensor | None) -> Tensor:
+    shared = ("members", "bits")
+    own = {k: v if k in shared else _at(v, node, row) for k, v in tests.sets.items()}
+    return in_sets(x, **own)
 
 
 def _read(Zt: Tensor, column: Tensor, row: Tensor | None) -> Tensor:
     return Zt[column] if row is None else Zt[column, row]
 
 
-def is_missing(tests: DeviceTests, x: Tensor, rule: Tensor) -> Tensor:
-    """Return which values count as missing; `rule` broadcasts over `x`."""
-    missing = torch.isnan(x)
-    if tests.zero_is_missing:
-        missing |= (rule == MissingRule.NAN_OR_ZERO) & (x.abs() <= tests.zero_threshold)
-    if tests.sentinel_is_missing:
-        assert tests.sentinel is not None
-        missing |= (rule == MissingRule.NAN_OR_SENTINEL) & (x == tests.sentinel)
-    return missing
-
-
 def _values(
     tests: DeviceTests, Zt: Tensor, node: Tensor, row: Tensor | None
 ) -> tuple[Tensor, Tensor]:
     z = _read(Zt, tests.feature[node], row)
-    missing = is_missing(tests, z, _along(tests.missing_rule[node], row))
+    missing = tests.missing(z, node, row)
     if not tests.only_one_hot:
         at = torch.nonzero(~tests.one_hot[node])[:, 0]
         if at.numel():
@@ -178,12 +166,12 @@ def _sums(
     for k, count in enumerate(_prefixes(n_rows)):
         part = None if row is None else row[:count]
         s_row = tests.node_ptr[node[:count]] + k
-        value, absent = _row_sums(tests, Zt, s_row, part, tests.missing_rule[node[:count]])
-        value = value - _along(tests.offset[s_row], row)
+        value, absent = _row_sums(tests, Zt, s_row, part, node[:count])
+        value = value - _at(tests.offset, s_row, row)
         soft = torch.nonzero(tests.softplus[s_row])[:, 0]
         if soft.numel():
             value[soft] = _softplus(value[soft])
-        term = _along(tests.r[s_row], row) * value
+        term = _at(tests.r, s_row, row) * value
         # The first row starts the sum: 0 + z would turn -0.0 into 0.0.
         total[:count] = term if k == 0 else total[:count] + term
         missing[:count] |= absent
@@ -192,30 +180,24 @@ def _sums(
 
 
 def _row_sums(
-    tests: DeviceTests, Zt: Tensor, s_row: Tensor, row: Tensor | None, rule: Tensor
+    tests: DeviceTests, Zt: Tensor, s_row: Tensor, row: Tensor | None, node: Tensor
 ) -> tuple[Tensor, Tensor]:
     n_entries = tests.row_ptr[s_row + 1] - tests.row_ptr[s_row]
     shape = (len(s_row),) if row is not None else (len(s_row), Zt.shape[1])
     total = Zt.new_zeros(shape)
     missing = torch.zeros(shape, dtype=torch.bool, device=Zt.device)
     n_entries, order = torch.sort(n_entries, descending=True, stable=True)
-    s_row, rule = s_row[order], rule[order]
+    s_row, node = s_row[order], node[order]
     row = None if row is None else row[order]
     for k, count in enumerate(_prefixes(n_entries)):
         part = None if row is None else row[:count]
-        entry = tests.row_ptr[s_row[:count]] + k
-        x = _read(Zt, tests.column[entry], part)
-        absent = is_missing(tests, x, _along(rule[:count], row))
-        if tests.substitute is not None:
-            substitute = _along(tests.substitute[entry], row)
-            replaced = absent & ~torch.isnan(substitute)
-            x = torch.where(replaced, substitute, x)
-            absent &= ~replaced
-        if tests.indicator is not None:
-            code = _along(tests.indicator[entry], row)
-            x = torch.where(code >= 0, (x == code.to(x.dtype)).to(x.dtype), x)
+        at = tests.row_ptr[s_row[:count]] + k
+        x = _read(Zt, tests.column[at], part)
+        absent = tests.missing(x, node[:count], row)
+        substitute, code = _along(tests.substitute, at, row), _along(tests.indicator, at, row)
+        x, absent = entry(x, absent, substitute, code)
         # Two operations, never a fused multiply-add, so that bits equal the reference's.
-        term = _along(tests.weight[entry], row) * x
+        term = _at(tests.weight, at, row) * x
         total[:count] = term if k == 0 else total[:count] + term
         missing[:count] |= absent
     back = torch.argsort(order)
@@ -238,18 +220,3 @@ def _softplus(value: Tensor) -> Tensor:
     # On the host: no device's softplus has the same last bits, not every device has float64, and a
     # margin one ulp off may fall on the other side of b.
     return torch.from_numpy(softplus(value.cpu().numpy())).to(value.device)
-
-
-def _set_outcome(tests: DeviceTests, x: Tensor, node: Tensor, row: Tensor | None) -> Tensor:
-    exact = _along(tests.exact_code[node], row)
-    truncates = _along(tests.truncated_code[node], row)
-    first = _along(tests.set_ptr[node], row)
-    n_codes = (_along(tests.set_ptr[node + 1], row) - first) * WORD_BITS
-    whole = torch.trunc(x)
-    readable = (x > -1) & (truncates | (x >= 0)) & (~exact | (x == whole)) & (whole < n_codes)
-    code = torch.where(readable, whole, torch.zeros_like(whole)).to(torch.int64)
-    if tests.set_words.numel() == 0:
-        return _along(tests.other_right[node], row).expand(x.shape)
-    at = torch.where(readable, first + code // WORD_BITS, torch.zeros_like(code))
-    bit = (tests.set_words[at] >> (code % WORD_BITS)) & 1
-    return torch.where(readable, bit == 1, _along(tests.other_right[node], row))

@@ -15,11 +15,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from bitvec.core.arrays import Array
-from bitvec.core.node_tests import WORD_BITS, Kind, NodeTests
-from bitvec.runtime.predict.torch.outcomes import DeviceTests, is_missing, to_device
-from bitvec.runtime.train.relax.tracing import Unrounded, select, sums
+from bitvec.core.node_tests import Kind, NodeTests
+from bitvec.runtime.predict.torch.node_rules import code_sets, entry, exceeds, in_sets, select
+from bitvec.runtime.predict.torch.outcomes import DeviceTests, to_device
+from bitvec.runtime.train.relax.tracing import Unrounded, sums
 
-BYTE = 8
 FAR = 50.0
 """Where softplus is x itself in float64."""
 
@@ -31,7 +31,6 @@ class MarginRows:
     Parameters
     ----------
     tests : DeviceTests
-    ties : bool, (n_nodes, 1), or None where z = b goes left of all
     compares : bool, (n_nodes, 1), or None where all compare z with b
     wide : WideRows, optional
         Of nodes that read more than one column as it is.
@@ -39,7 +38,6 @@ class MarginRows:
     """
 
     tests: DeviceTests
-    ties: Tensor | None
     compares: Tensor | None
     wide: WideRows | None
     sets: SetRows | None
@@ -68,7 +66,7 @@ class WideRows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SetRows:
-    """Nodes that look a code up in a set, whose codes are bits.
+    """Nodes that look a code up in a set.
 
     Parameters
     ----------
@@ -76,18 +74,12 @@ class SetRows:
         The nodes.
     place : int64, (n_nodes,)
         Where each of all nodes stands when these follow them.
-    first, n_codes : int64, (n, 1)
-        The first byte of each set, and how many codes it holds.
-    codes, bit : uint8
-        The bytes of all sets, and the bits of one.
+    sets : arguments of `in_sets`, (n, 1)
     """
 
     at: Tensor
     place: Tensor
-    first: Tensor
-    n_codes: Tensor
-    codes: Tensor
-    bit: Tensor
+    sets: dict[str, Tensor]
 
 
 def margin_rows(tests: NodeTests, sentinel: float | None, device: torch.device) -> MarginRows:
@@ -110,7 +102,7 @@ def margin_rows(tests: NodeTests, sentinel: float | None, device: torch.device) 
         return put(place)
 
     held = to_device(tests, sentinel, device)
-    ties, compares = held.accepts_equal | held.is_equal, ~(held.is_equal | held.is_set)
+    compares = (tests.kind != Kind.SET) & (tests.kind != Kind.EQUAL)
     wide, at = None, np.flatnonzero(~tests.is_one_hot)
     if len(at):
         own = tests.take(at)
@@ -121,19 +113,13 @@ def margin_rows(tests: NodeTests, sentinel: float | None, device: torch.device) 
         )
     sets, at = None, np.flatnonzero(tests.kind == Kind.SET)
     if len(at):
-        words = np.append(tests.set_words, 0).astype("<u4")
-        sets = SetRows(
-            put(at),
-            behind(at),
-            put(tests.set_ptr[at] * (WORD_BITS // BYTE))[:, None],
-            put(np.diff(tests.set_ptr)[at] * WORD_BITS)[:, None],
-            put(words.view(np.uint8)),
-            put((1 << np.arange(BYTE)).astype(np.uint8)),
-        )
+        own_sets = {name: put(array) for name, array in code_sets(tests, at).items()}
+        for name in own_sets.keys() - {"members", "bits"}:
+            own_sets[name] = own_sets[name][:, None]
+        sets = SetRows(put(at), behind(at), own_sets)
     return MarginRows(
         held,
-        ties[:, None] if bool(ties.any()) else None,
-        None if bool(compares.all()) else compares[:, None],
+        None if compares.all() else put(compares)[:, None],
         wide,
         sets,
     )
@@ -154,7 +140,7 @@ def margins(rows: MarginRows, Zt: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """
     tests = rows.tests
     z = Zt.index_select(0, tests.feature)
-    undefined = is_missing(tests, z.detach(), tests.missing_rule[:, None])
+    undefined = tests.missing(z.detach(), slice(None))
     if rows.wide is not None:
         of_wide = _of_wide(rows.wide, Zt)
         z, undefined = (
@@ -174,15 +160,11 @@ def _of_wide(rows: WideRows, Zt: Tensor) -> tuple[Tensor, Tensor]:
     """Return z, and where it is missing, of nodes that read more than one column as it is."""
     tests = rows.tests
     x = Zt.index_select(0, tests.column)
-    absent = is_missing(tests, x.detach(), tests.missing_rule[rows.entry_node][:, None])
-    if tests.substitute is not None:
-        substitute = tests.substitute[:, None]
-        replaced = absent & ~torch.isnan(substitute)
-        x = torch.where(replaced, substitute, x)
-        absent = absent & ~replaced
-    if tests.indicator is not None:
-        code = tests.indicator[:, None]
-        x = torch.where(code >= 0, (x.detach() == code.to(x.dtype)).to(x.dtype), x)
+    absent = tests.missing(x.detach(), rows.entry_node)
+    substitute, code = (
+        None if own is None else own[:, None] for own in (tests.substitute, tests.indicator)
+    )
+    x, absent = entry(x, absent, substitute, code)
     # 0 · inf is NaN, in the gradient too, so that a sum with an infinite term is taken without one:
     # a softplus makes 0 of minus infinity, and what stays infinite passes hard.
     infinite = (x.abs() == torch.inf) & ~absent
@@ -203,28 +185,13 @@ def softplus(x: Tensor) -> Tensor:
 
 def _outcome(rows: MarginRows, z: Tensor) -> Tensor:
     """Return h of values that are not missing."""
-    tests, b = rows.tests, rows.tests.b[:, None]
-    right = z > b
-    if tests.has_equals:
-        right = right & ~tests.is_equal[:, None]
-    if rows.ties is not None:
-        right = right | ((z == b) & rows.ties)
+    tests = rows.tests
+    ties, is_equal = (None if own is None else own[:, None] for own in (tests.ties, tests.is_equal))
+    right = exceeds(z, tests.b[:, None], ties, is_equal)
     if rows.sets is None:
         return right
-    sets = rows.sets
-    x = z.index_select(0, sets.at)
-    whole = x.trunc()
-    exact, truncates, other = (
-        flag.index_select(0, sets.at)[:, None]
-        for flag in (tests.exact_code, tests.truncated_code, tests.other_right)
-    )
-    readable = (x > -1) & (truncates | (x >= 0)) & (~exact | (x == whole))
-    readable = readable & (whole < sets.n_codes.to(x.dtype))
-    code = torch.where(readable, whole, 0.0).to(torch.int64)
-    byte = torch.where(readable, sets.first + code // BYTE, 0)
-    held = (sets.codes[byte] & sets.bit[code % BYTE]) != 0
-    own = select(readable, held, other)
-    return torch.cat((right, own)).index_select(0, sets.place)
+    own = in_sets(z.index_select(0, rows.sets.at), **rows.sets.sets)
+    return torch.cat((right, own)).index_select(0, rows.sets.place)
 
 
 class ColumnUnits(Unrounded):

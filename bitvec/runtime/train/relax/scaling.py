@@ -11,7 +11,8 @@ from jaxtyping import Bool, Float
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import MissingRule, NodeTests
-from bitvec.runtime.predict.torch.outcomes import DeviceTests, decide, is_missing, to_device
+from bitvec.runtime.predict.torch.node_rules import is_missing, missing_flags
+from bitvec.runtime.predict.torch.outcomes import DeviceTests, decide, to_device
 from bitvec.runtime.train.relax.moments import LARGEST, column_units
 from bitvec.runtime.train.relax.paths import PathLayout
 
@@ -74,15 +75,18 @@ def measure(forest: Forest, Z: Array, device: torch.device) -> Scaling:
     scale = np.maximum(by_node, floor)
     info = np.finfo(forest.dtype)  # margins are divided in the forest's dtype
     scale = np.where(scale > 0, np.clip(scale, info.tiny, info.max / 4), 1.0)
-    values = torch.tensor(Z, device=tests.b.device)
-    imputed = np.stack(
-        [is_missing(tests, values, rule).any(0).cpu().numpy() for rule in _rules(values)]
-    )
+    imputed = np.stack([_is_missing_somewhere(Z, rule, tests) for rule in MissingRule])
     return Scaling(center, spread, scale, imputed, 1e3)
 
 
-def _rules(like: torch.Tensor) -> list[torch.Tensor]:
-    return [torch.tensor(int(rule), device=like.device) for rule in MissingRule]
+def _is_missing_somewhere(Z: Array, rule: MissingRule, tests: DeviceTests) -> Array:
+    values = torch.tensor(Z, device=tests.b.device)
+    flags = {
+        name: None if flag is None else torch.tensor(flag, device=values.device)
+        for name, flag in missing_flags(np.array([rule])).items()
+    }
+    found: Array = is_missing(values, **flags, sentinel=tests.sentinel).any(0).cpu().numpy()
+    return found
 
 
 def _margin_deviation(tests: DeviceTests, layout: PathLayout, Z: Array) -> Array:

@@ -32,11 +32,6 @@ def sums(terms: Tensor, group: Tensor, n_groups: int) -> Tensor:
     return total.index_add(0, group, terms)
 
 
-def select(condition: Tensor, one: Tensor, other: Tensor) -> Tensor:
-    """Return `torch.where` of truth values, which onnxruntime does not select."""
-    return (condition & one) | (~condition & other)
-
-
 class Unrounded(nn.Module):
     """Tensors that follow a module to its device, never to another dtype."""
 

@@ -14,6 +14,7 @@ from torch import Tensor
 from bitvec.core import structure
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
+from bitvec.runtime.predict.torch.node_rules import select
 from bitvec.runtime.train.relax import dense_margins, fixed_margins, kernel_gate
 from bitvec.runtime.train.relax.dense_margins import DenseBlock, dense_block, in_block_order
 from bitvec.runtime.train.relax.dense_rows import DenseRows, RowParameters
@@ -23,7 +24,6 @@ from bitvec.runtime.train.relax.paths import PathLayout
 from bitvec.runtime.train.relax.rows import Rows
 from bitvec.runtime.train.relax.scaling import Scaling
 from bitvec.runtime.train.relax.soft_leaves import Margins
-from bitvec.runtime.train.relax.tracing import select
 
 CACHED_NODES = 512
 """Nodes of a block on a CPU: with about 1,000 rows what a step needs stays in its cache."""
