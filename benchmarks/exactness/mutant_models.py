@@ -101,41 +101,29 @@ def _of_catboost() -> dict[str, Maker]:
 
 def _of_treelite() -> dict[str, Maker]:
     import treelite
-    from treelite.model_builder import (
-        Metadata,
-        ModelBuilder,
-        PostProcessorFunc,
-        TreeAnnotation,
+
+    from tests.models.treelite import build
+
+    def tree(number: int, operator: str) -> list[dict[str, Any]]:
+        sides = ("left_child_key", "right_child_key")
+        test = {"feature_id": number, "threshold": 0.3, "opname": operator}
+        codes = {"feature_id": 2, "category_list": [0, 3], "category_list_right_child": number == 0}
+        return [
+            test | {"default_left": number == 1} | dict(zip(sides, (1, 2), strict=True)),
+            codes | {"default_left": number == 2} | dict(zip(sides, (3, 4), strict=True)),
+            *({"leaf": value} for value in (0.1, 0.25 + number, -0.7)),
+        ]
+
+    built = partial(
+        build,
+        [tree(number, operator) for number, operator in enumerate(("<", "<=", ">"))],
+        postprocessor="sigmoid",
+        sigmoid_alpha=1.5,
     )
-
-    def build(dtype: str, average: bool, base: float) -> Any:
-        builder = ModelBuilder(
-            threshold_type=dtype,
-            leaf_output_type=dtype,
-            metadata=Metadata(3, "kRegressor", average, 1, [1], (1, 1)),
-            tree_annotation=TreeAnnotation(3, [0] * 3, [0] * 3),
-            postprocessor=PostProcessorFunc("sigmoid", sigmoid_alpha=1.5),
-            base_scores=[base],
-        )
-        for tree, operator in enumerate(("<", "<=", ">")):
-            builder.start_tree()
-            builder.start_node(0)
-            builder.numerical_test(tree, 0.3, tree == 1, operator, 1, 2)
-            builder.end_node()
-            builder.start_node(1)
-            builder.categorical_test(2, tree == 2, [0, 3], tree == 0, 3, 4)
-            builder.end_node()
-            for node, value in ((2, 0.1), (3, 0.25 + tree), (4, -0.7)):
-                builder.start_node(node)
-                builder.leaf(value)
-                builder.end_node()
-            builder.end_tree()
-        return builder.commit()
-
     sklearn, boosted = _of_sklearn(), _of_xgboost()
     return {
-        "built, float32": partial(build, "float32", False, 0.1),
-        "built, a mean of float64": partial(build, "float64", True, 0.0),
+        "built, float32": partial(built, dtype="float32", base_scores=[0.1]),
+        "built, a mean of float64": partial(built, average=True),
         **{
             name: lambda name=name: treelite.sklearn.import_model(sklearn[name]())
             for name in (

@@ -18,38 +18,14 @@ treelite = pytest.importorskip("treelite")
 
 from bitvec.converters.treelite.oracle import oracle_of  # noqa: E402
 from bitvec.converters.treelite.read import convert  # noqa: E402
+from tests.models.treelite import MODELS, OPERATORS, build, imported, stump, trained  # noqa: E402
 
-MODELS = catalogue("test_treelite")
-
-
-def imported(library: str, name: str) -> treelite.Model:
-    """Train a model of the catalogue and import it."""
-    if library == "sklearn":
-        return treelite.sklearn.import_model(MODELS.SKLEARN[name]()[0])
-    pytest.importorskip(library)
-    if library == "xgboost":
-        import xgboost
-
-        params, (X, y) = MODELS.XGBOOST[name]
-        rows = xgboost.DMatrix(X, y)
-        booster = xgboost.train({"max_depth": 4, "nthread": 1, **params}, rows, 6)
-        return treelite.frontend.from_xgboost(booster)
-    import lightgbm
-
-    params, (X, y) = MODELS.LIGHTGBM[name]
-    params = {"verbose": -1, "num_threads": 1, **params}
-    return treelite.frontend.from_lightgbm(lightgbm.train(params, lightgbm.Dataset(X, y), 6))
+DRAWN = catalogue("test_treelite")
 
 
-IMPORTED = [
-    *(("sklearn", name) for name in MODELS.SKLEARN),
-    *(("xgboost", name) for name in MODELS.XGBOOST),
-    *(("lightgbm", name) for name in MODELS.LIGHTGBM),
-]
-
-
-@pytest.mark.parametrize(("library", "name"), IMPORTED)
+@pytest.mark.parametrize(("library", "name"), DRAWN.FROM)
 def test_imported_models_are_proved_and_lead_to_gtils_leaves(library: str, name: str) -> None:
+    pytest.importorskip(library)
     model = imported(library, name)
     answers = oracle_of(model)
     assert_walks_to_the_leaves_of(answers, 30)
@@ -57,7 +33,7 @@ def test_imported_models_are_proved_and_lead_to_gtils_leaves(library: str, name:
 
 
 @settings(max_examples=15)
-@given(model=MODELS.models())
+@given(model=DRAWN.models())
 def test_built_models_of_every_layout_are_proved_and_give_gtils_sums(model: treelite.Model) -> None:
     answers = oracle_of(model)
     trees = assert_walks_to_the_leaves_of(answers, 40)
@@ -69,9 +45,9 @@ def test_built_models_of_every_layout_are_proved_and_give_gtils_sums(model: tree
     assert_proved(convert(model), answers)
 
 
-@pytest.mark.parametrize("name", MODELS.CHECKPOINTS)
+@pytest.mark.parametrize("name", MODELS)
 def test_a_checkpoint_states_the_trees_of_its_model(name: str, tmp_path) -> None:
-    model = MODELS.CHECKPOINTS[name]()
+    model = trained(name)
     model.serialize(tmp_path / "model.tl")
     assert_walks_to_the_leaves_of(oracle_of(model), 60)
     assert_proved(convert(model), oracle_of(tmp_path / "model.tl"))
@@ -80,22 +56,21 @@ def test_a_checkpoint_states_the_trees_of_its_model(name: str, tmp_path) -> None
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_infinite_and_subnormal_numbers_are_kept(dtype: str) -> None:
     tiny = float(np.nextafter(np.dtype(dtype).type(0), np.dtype(dtype).type(1)))
-    stumps = [MODELS.stump(threshold=np.inf), MODELS.stump(left=tiny, right=0.1, threshold=tiny)]
-    trees = assert_walks_to_the_leaves_of(oracle_of(MODELS.build(stumps, dtype=dtype)), 60)
+    stumps = [stump(threshold=np.inf), stump(left=tiny, right=0.1, threshold=tiny)]
+    trees = assert_walks_to_the_leaves_of(oracle_of(build(stumps, dtype=dtype)), 60)
     np.testing.assert_array_equal(trees.tests.b, np.array([np.inf, tiny], dtype))
     np.testing.assert_array_equal(trees.v[2:, 0], np.array([tiny, 0.1], dtype))
 
 
 @pytest.mark.parametrize("right_child", [False, True])
-@pytest.mark.parametrize("opname", MODELS.OPERATORS)
+@pytest.mark.parametrize("opname", OPERATORS)
 def test_no_other_forest_is_proved(opname: str, right_child: bool) -> None:
     lists = {"category_list": [1, 40], "category_list_right_child": right_child}
-    stumps = [MODELS.stump(opname=opname), MODELS.stump(3.0, 4.0, **lists)]
-    model = MODELS.build(stumps, num_class=(2,), class_id=[0, 1], task="kMultiClf")
+    stumps = [stump(opname=opname), stump(3.0, 4.0, **lists)]
+    model = build(stumps, num_class=(2,), class_id=[0, 1], task="kMultiClf")
     assert_mutants_refuted(convert(model), oracle_of(model))
 
 
-@pytest.mark.parametrize(("library", "name"), [("sklearn", "forest classifier")])
-def test_no_other_imported_forest_is_proved(library: str, name: str) -> None:
-    model = imported(library, name)
+def test_no_other_imported_forest_is_proved() -> None:
+    model = imported("sklearn", "RandomForestClassifier")
     assert_mutants_refuted(convert(model), oracle_of(model))

@@ -7,16 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-import sklearn.datasets as data
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.ensemble import (
-    ExtraTreesClassifier,
-    GradientBoostingClassifier,
-    HistGradientBoostingRegressor,
-    RandomForestClassifier,
-    RandomForestRegressor,
-)
 from strategies import AXIS, EQUAL, ONE_HOT, SET, forests, rows
 
 import bitvec
@@ -36,10 +28,9 @@ treelite = pytest.importorskip("treelite")
 from bitvec.converters.treelite.oracle import oracle_of  # noqa: E402
 from bitvec.converters.treelite.read import convert  # noqa: E402
 from bitvec.converters.treelite.write import to_treelite  # noqa: E402
-
-IRIS = data.load_iris(return_X_y=True)
-CANCER = data.load_breast_cancer(return_X_y=True)
-DIABETES = data.load_diabetes(return_X_y=True)
+from tests.models import samples  # noqa: E402
+from tests.models import sklearn as models_of_sklearn  # noqa: E402
+from tests.models.treelite import IMPORTED, imported  # noqa: E402
 
 
 def raw(model: Any, forest: Forest, X: Array) -> Array:
@@ -160,39 +151,13 @@ def test_float64_thresholds_route_float64_values_as_float32_does(
     assert_predicts(forest, X)
 
 
-SKLEARN: dict[str, Any] = {
-    "forest classifier": lambda: (RandomForestClassifier(5, random_state=0).fit(*IRIS), IRIS[0]),
-    "binary forest": lambda: (ExtraTreesClassifier(5, random_state=0).fit(*CANCER), CANCER[0]),
-    "forest regressor": lambda: (
-        RandomForestRegressor(3, random_state=0).fit(*DIABETES),
-        DIABETES[0],
-    ),
-    "two targets": lambda: (
-        RandomForestRegressor(3, random_state=0).fit(DIABETES[0], DIABETES[0][:, :2]),
-        DIABETES[0],
-    ),
-    "two class targets": lambda: (
-        RandomForestClassifier(5, random_state=0).fit(
-            IRIS[0], np.stack([IRIS[1], IRIS[0][:, 0] > 5], axis=1)
-        ),
-        IRIS[0],
-    ),
-    "gradient boosting": lambda: (
-        GradientBoostingClassifier(n_estimators=4, random_state=0).fit(*IRIS),
-        IRIS[0],
-    ),
-    "histogram boosting": lambda: (
-        HistGradientBoostingRegressor(max_iter=4).fit(*DIABETES),
-        DIABETES[0],
-    ),
-}
+HELD = [name for name in IMPORTED["sklearn"] if "codes" not in name and "Isolation" not in name]
 
 
-@pytest.mark.parametrize("name", SKLEARN)
+@pytest.mark.parametrize("name", HELD)
 def test_scikit_learn_models_predict_bit_for_bit_on_float64_rows(name: str) -> None:
-    model, X = SKLEARN[name]()
-    rng = np.random.default_rng(0)
-    X = np.concatenate([X, X + rng.normal(size=X.shape) * 1e-8])
+    model, X = models_of_sklearn.trained(name), samples.small().X
+    X = np.concatenate([X, X + np.random.default_rng(0).normal(size=X.shape) * 1e-8])
     forest = bitvec.convert(model)
     again = assert_predicts(forest, X)
     if forest.output.post_transform is PostTransform.IDENTITY and hasattr(model, "classes_"):
@@ -214,29 +179,11 @@ def test_categories_of_lightgbm_are_written() -> None:
     assert_predicts(forest, X)
 
 
-XGBOOST: dict[str, tuple[dict[str, Any], Any]] = {
-    "regression": ({"objective": "reg:squarederror"}, DIABETES),
-    "logistic": ({"objective": "binary:logistic"}, CANCER),
-    "softprob": ({"objective": "multi:softprob", "num_class": 3}, IRIS),
-    "dart": ({"booster": "dart", "rate_drop": 0.5}, DIABETES),
-    "vector leaves": (
-        {"multi_strategy": "multi_output_tree"},
-        (DIABETES[0], np.stack([DIABETES[1], DIABETES[1] % 7], axis=1)),
-    ),
-}
-
-
-@pytest.mark.parametrize("name", XGBOOST)
+@pytest.mark.parametrize("name", IMPORTED["xgboost"])
 def test_xgboost_models_predict_bit_for_bit(name: str) -> None:
-    xgboost = pytest.importorskip("xgboost")
-    options, (X, y) = XGBOOST[name]
-    X = X.astype(np.float32)
-    X[::7, 1] = np.nan
-    booster = xgboost.train({"max_depth": 4, "nthread": 1, **options}, xgboost.DMatrix(X, y), 4)
-    forest = bitvec.convert(booster)
-    assert_predicts(forest, X)
-    expected = booster.predict(xgboost.DMatrix(X), output_margin=True).reshape(len(X), -1)
-    np.testing.assert_array_equal(raw(to_treelite(forest), forest, X), expected)
+    models_of_xgboost = pytest.importorskip("tests.models.xgboost")
+    forest = bitvec.convert(models_of_xgboost.trained(name))
+    assert_predicts(forest, samples.small().X.astype(np.float32))
 
 
 @pytest.mark.parametrize(
@@ -275,22 +222,23 @@ def test_post_transforms_are_written(
 
 
 def test_statistics_and_ids_survive_writing() -> None:
-    forest = bitvec.convert(RandomForestRegressor(2, max_depth=3, random_state=0).fit(*DIABETES))
+    name = "RandomForestRegressor"
+    forest = bitvec.convert(models_of_sklearn.trained(name))
     again = convert(to_treelite(forest))
     assert forest.source is not None
     assert again.source is not None
     np.testing.assert_array_equal(again.source.leaf_cover, forest.source.leaf_cover)
     np.testing.assert_array_equal(again.source.node_cover, forest.source.node_cover)
-    imported = convert(treelite.sklearn.import_model(RandomForestRegressor(2).fit(*DIABETES)))
-    assert imported.source is not None
-    back = convert(to_treelite(imported)).source
+    first = convert(imported("sklearn", name))
+    assert first.source is not None
+    back = convert(to_treelite(first)).source
     assert back is not None
-    np.testing.assert_array_equal(back.leaf_id, imported.source.leaf_id)
-    np.testing.assert_array_equal(back.node_id, imported.source.node_id)
+    np.testing.assert_array_equal(back.leaf_id, first.source.leaf_id)
+    np.testing.assert_array_equal(back.node_id, first.source.node_id)
 
 
 def test_a_moved_forest_predicts_what_it_now_predicts() -> None:
-    forest = bitvec.convert(GradientBoostingClassifier(n_estimators=3).fit(*IRIS))
+    forest = bitvec.convert(models_of_sklearn.trained("GradientBoostingClassifier"))
     rng = np.random.default_rng(0)
     moved = replace(
         forest,
@@ -299,11 +247,11 @@ def test_a_moved_forest_predicts_what_it_now_predicts() -> None:
         ),
         leaves=replace(forest.leaves, v=forest.leaves.v * np.pi),
     )
-    assert_predicts(moved, IRIS[0])
+    assert_predicts(moved, samples.small().X)
 
 
 def refused(name: str) -> Forest:
-    forest = bitvec.convert(RandomForestRegressor(2, max_depth=2, random_state=0).fit(*DIABETES))
+    forest = bitvec.convert(models_of_sklearn.trained("RandomForestRegressor"))
     tests, output = forest.tests, forest.output
     every = np.ones(tests.n_nodes, np.uint8)
     changes: dict[str, dict[str, Any]] = {
@@ -312,7 +260,7 @@ def refused(name: str) -> Forest:
         },
         "read in float32 beside": {"tests": replace(tests, kind=every * np.uint8(Kind.EQUAL))},
         "a sum or a mean": {"output": replace(output, aggregate=Aggregate.MAX, divisor=None)},
-        "mean over all trees": {"output": replace(output, divisor=np.array([7.0]))},
+        "mean over all trees": {"output": replace(output, divisor=np.array([9.0]))},
         "postprocessor for probit": {
             "output": replace(output, post_transform=PostTransform.PROBIT)
         },
