@@ -32,7 +32,7 @@ PLOTS = {
     "tables-tao": "tables.tao_plot",
 }
 """Runs that are drawn, as the plot of their last word, each with the module that draws it."""
-EXAMPLES = ("tables.cpt_plot", "tables.e2edt_plot")
+EXAMPLES = ("explanation_plots", "tables.cpt_plot", "tables.e2edt_plot")
 """Modules that draw what they fit themselves, of no run."""
 
 

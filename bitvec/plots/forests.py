@@ -37,7 +37,7 @@ def draw_matrices(forest: Forest, tree: int = 0) -> Figure:
     _matrix(axes[0], S, "S · x selects", cmap="RdBu_r", vmin=-limit, vmax=limit)
     axes[0].set_xticks(range(len(names)), names, rotation=90, fontsize=7)
     axes[0].set_ylabel("node, breadth first")
-    _column(axes[1], [_threshold(part, node) for node in range(part.n_nodes)], "b")
+    _column(axes[1], [threshold_text(part, node) for node in range(part.n_nodes)], "b")
     _matrix(axes[2], B, "B: zeros on a node's left leaves", cmap=ListedColormap(["#fff", INK]))
     axes[2].set_xlabel("node")
     axes[2].set_ylabel("leaf, left to right")
@@ -184,7 +184,8 @@ def _names(forest: Forest) -> tuple[str, ...]:
     return forest.inputs.feature_names or tuple(f"x{j}" for j in range(forest.n_features))
 
 
-def _threshold(forest: Forest, node: int) -> str:
+def threshold_text(forest: Forest, node: int) -> str:
+    """Return the threshold of a node, or the codes of its set, in a few letters."""
     if forest.tests.kind[node] == Kind.SET:
         return "{" + ", ".join(map(str, set_codes(forest.tests, node)[:4])) + "}"
     return f"{forest.tests.b[node]:.4g}"
@@ -196,10 +197,10 @@ def _question(forest: Forest, node: int) -> str:
     kind = forest.tests.kind[node]
     left_side = f"w·x (node {node})" if feature < 0 else names[feature]
     if kind == Kind.SET:
-        return f"{left_side} in {_threshold(forest, node)}"
+        return f"{left_side} in {threshold_text(forest, node)}"
     greater = forest.tests.relation[node] == Relation.GREATER
     sign = "=" if kind == Kind.EQUAL else ">" if greater else "≥"
-    return f"{left_side}\n{sign} {_threshold(forest, node)}"
+    return f"{left_side}\n{sign} {threshold_text(forest, node)}"
 
 
 def _matrix(axis: Axes, values: Array, title: str, **options: object) -> None:

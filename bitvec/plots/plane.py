@@ -31,6 +31,10 @@ EXTENDS = {
 """Of a colour bar, by whether values lie below its scale and above."""
 INK, PALE = "#1f2933", "#9fb3c8"
 TWO_CLASSES = ("#30638e", "#d1495b")
+FEW_CLASSES = (
+    "#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#000000",
+)  # fmt: skip
+"""Told apart with any colour vision (Okabe and Ito 2008)."""
 
 
 def leaf_vectors(tree: NativeTree) -> Float64[Array, "n_leaves n_outputs"]:
@@ -43,8 +47,9 @@ def leaf_vectors(tree: NativeTree) -> Float64[Array, "n_leaves n_outputs"]:
 
 def distinct_colours(n: int) -> Float64[Array, "n 3"]:
     """Return colours that can be told apart."""
-    if n == 2:
-        return np.array([to_rgb(colour) for colour in TWO_CLASSES])
+    if n <= len(FEW_CLASSES):
+        few = TWO_CLASSES if n == 2 else FEW_CLASSES[:n]
+        return np.array([to_rgb(colour) for colour in few]).reshape(n, 3)
     if n <= 20:
         return colormaps["tab10" if n <= 10 else "tab20"](np.arange(n))[:, :3]
     return colormaps["turbo"](np.linspace(0, 1, n))[:, :3]
