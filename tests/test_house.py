@@ -57,7 +57,7 @@ UNNAMED: set[str] = {
     "bitvec.differences.answers",
     "bitvec.differences.moved",
     "bitvec.differences.node_changes",
-    "bitvec.differences.report",
+    "bitvec.differences.forest_diff",
     "bitvec.learners.cpt.tree",
     "bitvec.learners.growth.grow",
     "bitvec.learners.growth.refinement",
@@ -102,7 +102,7 @@ CYCLIC: set[frozenset[str]] = {
     frozenset(
         {"bitvec.core.machine", "bitvec.files", "bitvec.files.machines", "bitvec.files.store"}
     ),
-    frozenset({"bitvec.differences.report", "bitvec.differences.summary"}),
+    frozenset({"bitvec.differences.forest_diff", "bitvec.differences.summary"}),
     frozenset({"bitvec.learners.tao.oblique_solver", "bitvec.learners.tao.sklearn_svm"}),
 }
 """Groups of modules that still import each other, be it for their types alone."""

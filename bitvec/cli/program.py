@@ -25,6 +25,7 @@ COMMANDS = {
     "diff": "bitvec.cli.diff",
     "prune": "bitvec.cli.prune",
     "export": "bitvec.cli.export",
+    "report": "bitvec.cli.report",
 }
 """The module of each command, which defines it as `command`, in the order of the help page."""
 

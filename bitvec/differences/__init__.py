@@ -1,5 +1,5 @@
 """Differences between two forests: `diff`."""
 
-from bitvec.differences.report import Diff, diff
+from bitvec.differences.forest_diff import Diff, diff
 
 __all__ = ["Diff", "diff"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from bitvec.differences.words import number, table
 
 if TYPE_CHECKING:
-    from bitvec.differences.report import Diff
+    from bitvec.differences.forest_diff import Diff
 
 FEATURES = 10
 """Features that are listed by name."""
