@@ -30,6 +30,7 @@ MAKERS: Final = (
     "of_xgboost",
     "of_lightgbm",
     "of_catboost",
+    "of_catboost_ctr",
     "of_treelite",
     "of_onnx",
     "of_ydf",

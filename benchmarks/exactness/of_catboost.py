@@ -28,7 +28,7 @@ def cases(data: Data, models: Path) -> Iterator[Case]:
         yield Case(f"{name}, on {table}", "CatBoost", (*found, FILES[suffix]), make)
     for table in CATEGORICAL:
         options = ("Logloss", "SymmetricTree", "one-hot categories", "texts of categories")
-        make = partial(_made, Model("Logloss"), ".json", partial(_texts, getattr(data, table)))
+        make = partial(_made, Model("Logloss"), ".json", partial(texts_of, getattr(data, table)))
         name = f"Logloss on {table}, with the texts of categories"
         yield Case(name, "CatBoost", (*options, FILES[".json"]), make)
 
@@ -51,7 +51,7 @@ def _made(model: Model, suffix: str, data: Callable[[], Sample], folder: Path) -
     return Made(path, X)
 
 
-def _texts(table: Callable[[], Table]) -> Sample:
+def texts_of(table: Callable[[], Table]) -> Sample:
     """Return rows with categories as texts, blanks as one of them."""
     part = table().head(ROWS)
     frame = part.frame.copy()

@@ -6,7 +6,7 @@ text, signed; a whole number is hashed as its decimals. Two texts of one hash ar
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from typing import Final
 
 import numpy as np
@@ -138,6 +138,7 @@ def whole_numbers() -> dict[int, int]:
     return {category_hash(number): number for number in range(-1000, WHOLE_NUMBERS)}
 
 
+@lru_cache(1 << 16)
 def text_with_hash(wanted: int) -> str:
     """Return some printable text of 16 letters that has this hash.
 

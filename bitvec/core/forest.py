@@ -100,6 +100,10 @@ class Forest:
             int(self.tests.column.max(initial=-1)) < n_columns,
             f"`column` must be below the {n_columns} columns that S reads.",
         )
+        require(
+            not self.inputs.category_hashes or self.dtype == np.float64,
+            f"a forest that reads hashes of categories must compare in float64, got {self.dtype}.",
+        )
         linear = self.leaves.linear
         require(
             linear is None or int(linear.column.max(initial=-1)) < n,

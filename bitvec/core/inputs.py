@@ -54,6 +54,9 @@ class Inputs:
         The columns in which a whole number of a data frame is the category of its decimals: with a
         code book of texts, where a truth value is "true" or "false", or among
         `whole_numbers`, where the text "3" is the number 3.
+    category_hashes : tuple of int
+        The columns without a code book in which X holds the `category_hash` of each category, so
+        that none has to be known beforehand. A forest with such columns compares in float64.
     refuses_unseen : bool
         Whether a category of a data frame that the code book does not hold is refused, as the
         source library would refuse it or take it for another. To have it go where each node sends
@@ -61,8 +64,8 @@ class Inputs:
 
     Notes
     -----
-    An array holds codes. -1, which data frames have for a missing category, is in a column of
-    categories what the source library takes it for; `bitvec.converters.category_sets`
+    An array holds codes, or hashes. -1, which data frames have for a missing category, is in a
+    column of categories what the source library takes it for; `bitvec.converters.category_sets`
     lists that. In a column of numbers -1 is -1 everywhere.
     """
 
@@ -74,6 +77,7 @@ class Inputs:
     hashed: tuple[int, ...] = ()
     whole_numbers: tuple[int, ...] = ()
     decimals: tuple[int, ...] = ()
+    category_hashes: tuple[int, ...] = ()
     refuses_unseen: bool = False
 
     def __post_init__(self) -> None:
@@ -102,6 +106,13 @@ class Inputs:
             require(
                 0 <= column < self.n_features and self.book(column) is None,
                 f"`whole_numbers` must name columns without code books, got {column}.",
+            )
+        for column in self.category_hashes:
+            require(
+                0 <= column < self.n_features
+                and self.book(column) is None
+                and column not in self.whole_numbers,
+                f"`category_hashes` must name columns without code books, got {column}.",
             )
         for column in self.decimals:
             book = self.book(column) if 0 <= column < self.n_features else None

@@ -10,6 +10,8 @@ from bitvec.core.feature_maps import (
     Conv2d,
     Flatten,
     Identity,
+    KeyTable,
+    KeyTables,
     Layers,
     Linear,
     MaxPool2d,
@@ -32,6 +34,7 @@ _ARRAYS: dict[type, tuple[str, ...]] = {
     Linear: ("weight", "bias"),
     Conv2d: ("weight", "bias"),
 }
+_TABLE = ("column", "kind", "b", "missing_passes", "key", "value", "default")
 _PAIRS: dict[type, tuple[str, ...]] = {
     Conv2d: ("stride", "padding"),
     MaxPool2d: ("kernel", "stride", "padding"),
@@ -129,6 +132,28 @@ def _unpack_concatenate(
     )
 
 
+def _pack_key_tables(
+    phi: KeyTables, prefix: str, tensors: Tensors, depth: int, pack_forest: PackForest
+) -> Record:
+    for k, table in enumerate(phi.tables):
+        put_arrays(tensors, f"{prefix}tables.{k}.", table, _TABLE)
+    n_tables = len(phi.tables)
+    return {"n_inputs": phi.n_inputs, "n_tables": n_tables, "multiplier": str(phi.multiplier)}
+
+
+def _unpack_key_tables(
+    read: Reader, prefix: str, tensors: Tensors, depth: int, unpack_forest: UnpackForest
+) -> KeyTables:
+    multiplier: str = read.take("multiplier", str)
+    if not (multiplier.isascii() and multiplier.isdigit() and len(multiplier) <= 20):
+        raise FileFormatError(f"`{read.where}.multiplier` must be decimals of a whole number.")
+    tables = (
+        KeyTable(**take_arrays(tensors, f"{prefix}tables.{k}.", KeyTable, _TABLE))
+        for k in range(read.take_count("n_tables"))
+    )
+    return KeyTables(read.take_count("n_inputs"), tuple(tables), int(multiplier))
+
+
 def _pack_layers(
     phi: Layers, prefix: str, tensors: Tensors, depth: int, pack_forest: PackForest
 ) -> Record:
@@ -161,6 +186,7 @@ _MAPS: dict[str, tuple[type, Callable[..., Record], Callable[..., FeatureMap]]] 
     "identity": (Identity, _pack_identity, _unpack_identity),
     "stacked_forest": (StackedForest, _pack_stacked, _unpack_stacked),
     "concatenate": (Concatenate, _pack_concatenate, _unpack_concatenate),
+    "key_tables": (KeyTables, _pack_key_tables, _unpack_key_tables),
     "layers": (Layers, _pack_layers, _unpack_layers),
 }
 _MAP_NAMES = {kind: name for name, (kind, _, _) in _MAPS.items()}

@@ -209,7 +209,7 @@ def _unpack_classes(classes: list[Any], where: str) -> tuple[Array, ...]:
     return tuple(unpack_labels(name, labels, where) for name, labels in groups)
 
 
-_COLUMN_LISTS = ("hashed", "whole_numbers", "decimals")
+_COLUMN_LISTS = ("hashed", "whole_numbers", "decimals", "category_hashes")
 """Members of `Inputs` that files hold where they are not empty."""
 
 

@@ -63,6 +63,7 @@ _DTYPES = {
     "float32": "F32",
     "int64": "I64",
     "int32": "I32",
+    "uint64": "U64",
     "uint32": "U32",
     "uint8": "U8",
     "bool": "BOOL",

@@ -19,6 +19,7 @@ from typing import Any, Final
 import numpy as np
 
 from bitvec.core.arrays import Array
+from bitvec.core.feature_maps import Concatenate, Identity, KeyTable, KeyTables
 from bitvec.core.leaves import LinearTerms
 from bitvec.core.node_tests import NodeTests
 from bitvec.core.output import Aggregate, PostTransform, SoftmaxSum
@@ -34,6 +35,10 @@ CLASSES: Final[dict[str, Any]] = {
     cls.__name__: cls
     for cls in (
         Aggregate,
+        Concatenate,
+        Identity,
+        KeyTable,
+        KeyTables,
         LeafValues,
         LinearTerms,
         NodeTests,

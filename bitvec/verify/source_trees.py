@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Float, Int32, Int64
 
 from bitvec.core.arrays import Array, put, put_array, require
+from bitvec.core.features import FeatureMap
 from bitvec.core.forest import Forest
 from bitvec.core.leaves import LinearTerms
 from bitvec.core.node_tests import NodeTests
@@ -48,6 +49,9 @@ class SourceTrees:
     missing_sentinel : float, optional
         What `MissingRule.NAN_OR_SENTINEL` counts as missing.
     n_features : int
+        Columns of X.
+    feature_map : FeatureMap, optional
+        Of key tables beside X, where tests read its columns instead of those of X.
     stated : mapping from field names of `Output` to their values
         What else the library states: "aggregate", "base_score", "tree_weight", "scale", "divisor",
         "classes" and the like. A field that is not among them is known by answers to rows only.
@@ -65,6 +69,7 @@ class SourceTrees:
     linear: LinearTerms | None = None
     missing_sentinel: float | None = None
     stated: Mapping[str, Any] = field(default_factory=dict)
+    feature_map: FeatureMap | None = None
 
     def __post_init__(self) -> None:
         n_nodes, n_leaves = self.tests.n_nodes, len(self.v)

@@ -588,14 +588,6 @@ def test_a_split_must_say_what_its_feature_says(tmp_path):
         converted(tmp_path, oblivious_trees=[tree])
 
 
-def test_statistics_of_categories_are_refused_by_name():
-    model = cb.CatBoost({**QUIET, "one_hot_max_size": 2}).fit(
-        cb.Pool(X, Y, cat_features=CATEGORIES, feature_names=list("abcdef"))
-    )
-    with pytest.raises(UnsupportedModelError, match=r"CTR.*'d'"):
-        convert(model)
-
-
 @pytest.mark.parametrize("kind", ["text", "embedding"])
 def test_texts_and_embeddings_are_refused_by_name(kind):
     rng = np.random.default_rng(0)

@@ -84,6 +84,12 @@ class Model(NamedTuple):
             *([f"nan_mode {mode}"] if mode else []),
             *(["labels of text"] if self.names == "text" else []),
             *(["scale and bias"] if self.scale_and_bias else []),
+            *(
+                f"CTR {kind}"
+                for kind in CTR_TYPES
+                if kind in str(self.parameters.get("simple_ctr"))
+            ),
+            *(["CTR combinations"] if self.parameters.get("max_ctr_complexity", 1) > 1 else []),
         )
 
 
@@ -146,6 +152,59 @@ def with_texts(n_rows: int = 400) -> Sample:
     X[:, :3], X[:, 3], X[:, 4], X[:, 5] = numbers, texts, wholes, mixed
     X[::7, 1] = np.nan
     return Sample(X, y.astype(np.float64) - y.min(), (3, 4, 5))
+
+
+CTR_TYPES = ("Borders", "Buckets", "BinarizedTargetMeanValue", "Counter")
+CTR_LOSSES = ("Logloss", "MultiClass", "RMSE")
+
+
+def ctr(kind: str, loss: str, depth: int, **more: Any) -> Model:
+    """Return how a model is trained on statistics of one type, of up to `depth` columns each."""
+    one = [f"{kind}:Prior=0.3/1:Prior=0.9/1"]
+    if kind in ("Buckets", "BinarizedTargetMeanValue") and loss == "RMSE":
+        one = [f"{one[0]}:TargetBorderCount=3"]
+    parameters = {
+        "simple_ctr": one,
+        "combinations_ctr": one,
+        "max_ctr_complexity": depth,
+        "one_hot_max_size": 3,
+        "iterations": 12,
+        "depth": 4,
+    }
+    return Model(loss, {**parameters, **more})
+
+
+CTR_MODELS: dict[str, Model] = {
+    **{
+        f"{kind} of {loss}, {depth} columns": ctr(kind, loss, depth)
+        for kind in CTR_TYPES
+        for loss in CTR_LOSSES
+        for depth in (1, 4)
+    },
+    **{f"{loss} as it is": Model(loss, {"one_hot_max_size": 2}) for loss in CTR_LOSSES},
+    **{
+        f"Depthwise {loss}": Model(loss, {"one_hot_max_size": 2, "grow_policy": "Depthwise"})
+        for loss in CTR_LOSSES
+    },
+}
+"""Models with statistics of categories, which read the rows of `with_categories`."""
+
+
+@cache
+def with_categories(n_rows: int = 600) -> Sample:
+    """Two numbers, one missing at times, texts, whole numbers; what three columns do together."""
+    rng = np.random.default_rng(0)
+    numbers = rng.normal(size=(2, n_rows)).astype(np.float32).astype(np.float64)
+    shop, day, kind = (rng.integers(0, n, n_rows) for n in (7, 8, 5))
+    side = rng.choice(["left", "", "right é"], n_rows)
+    of_three = rng.normal(size=(7, 8, 5))[shop, day, kind]
+    y = 3 * of_three + (side == "left") * (kind > 2) + 0.5 * (numbers[0] > 0)
+    X = np.empty((n_rows, 6), object)
+    X[:, 0], X[:, 4] = numbers
+    X[:, 1] = np.array([f"shop {k}" for k in range(7)])[shop]
+    X[:, 2], X[:, 3], X[:, 5] = day - 3, np.array(["u", "v", "w", "zé", ""])[kind], side
+    X[::9, 0] = np.nan
+    return Sample(X, y - y.min(), (1, 2, 3, 5))
 
 
 def pool(model: Model, data: Sample) -> Any:

@@ -35,6 +35,11 @@ FORMATS: Final = (
             "nan_mode Max",
             "one-hot categories",
             "texts of categories",
+            "CTR Borders",
+            "CTR Buckets",
+            "CTR BinarizedTargetMeanValue",
+            "CTR Counter",
+            "CTR combinations",
             "labels of text",
             "scale and bias",
             "Logloss",
@@ -52,8 +57,12 @@ FORMATS: Final = (
         ),
         unsupported=(
             (
-                "CTR, text and embedding features",
+                "text and embedding features",
                 "what they read is computed from the training data: the feature is named",
+            ),
+            (
+                "CTRs of labels with several columns, but for Counter",
+                "CatBoost's JSON does not tell of which column they are",
             ),
         ),
     ),

@@ -28,6 +28,12 @@ IDENTITY: Final = (
 CUSTOM: Final = ("PythonUserDefinedPerObject", "PythonUserDefinedMultiTarget")
 """Losses that a caller defined; a model that does not say its loss is treated alike."""
 
+SEVERAL_TARGETS: Final = (
+    *MULTILABEL,
+    *("MultiRMSE", "MultiRMSEWithMissingValues", "SurvivalAft", "PythonUserDefinedMultiTarget"),
+)
+"""Losses of labels with several columns, each of which may have statistics of its own."""
+
 _LABEL_TYPES: Final[dict[str, tuple[type, ...]]] = {
     "Integer": (int,),
     "Float": (int, float),
@@ -63,6 +69,12 @@ class Answer:
     classes: tuple[Array, ...] | None = None
     groups: tuple[int, ...] = ()
     boundary: float | None = None
+
+
+def may_have_targets(info: Document, dimension: int) -> bool:
+    """Return whether a model may have been trained with labels of several columns."""
+    loss = loss_name(info)
+    return loss in SEVERAL_TARGETS or (loss is None and dimension > 1)
 
 
 def loss_name(info: Document) -> str | None:

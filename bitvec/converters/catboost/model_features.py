@@ -1,7 +1,8 @@
 """The features of a CatBoost model, and the numbered tests on them that its trees choose from.
 
 CatBoost numbers all borders of all numeric features, then all values of all categorical ones that
-are compared one by one. A split names its test by that number, and says once more what it is.
+are compared one by one, then all borders of statistics (CTR) of categories. A split names its test
+by that number, and says once more what it is.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from jaxtyping import Bool, Float32, Int32, Int64
+from jaxtyping import Bool, Float32, Float64, Int32, Int64
 
+from bitvec.converters.catboost.ctr_features import COUNTERS, Columns, key_tables, read_ctrs
 from bitvec.converters.catboost.model_json import Document, as_object, items, member, numbers, whole
 from bitvec.core.arrays import Array
+from bitvec.core.feature_maps import KeyTable
 from bitvec.errors import FileFormatError, UnsupportedModelError
 
 MOST_FEATURES: Final = 2**20
@@ -36,6 +39,15 @@ _HASH: Final = frozenset({"hash", "value"})
 _FLOAT_SPLIT: Final = frozenset({"split_type", "split_index", "float_feature_index", "border"})
 _ONE_HOT_SPLIT: Final = frozenset({"split_type", "split_index", "cat_feature_index", "value"})
 
+_CTR_SPLIT: Final = frozenset({"split_type", "split_index", "ctr_target_border_idx", "border"})
+
+_SPLITS: Final = {
+    "FloatFeature": (_FLOAT_SPLIT, "float_feature_index", "border"),
+    "OneHotFeature": (_ONE_HOT_SPLIT, "cat_feature_index", "value"),
+    "OnlineCtr": (_CTR_SPLIT, "ctr_target_border_idx", "border"),
+}
+"""The members of splits of each kind, that of their feature and that of what they compare with."""
+
 _NAN_RIGHT: Final = {"AsIs": False, "AsFalse": False, "AsTrue": True}
 
 
@@ -49,7 +61,7 @@ class Features:
     names : tuple of str, optional
         None where no feature has a name.
     column : int32, (n_tests,)
-        The column of X that each numbered test reads.
+        The column of X that each numbered test reads; from `n_features` on, one of `tables`.
     border : float32, (n_tests,)
         What it compares with; 0 where it compares categories.
     is_category : bool, (n_tests,)
@@ -63,9 +75,14 @@ class Features:
         The columns of categories, whether tests know any of theirs or not.
     texts : dict
         By signed hash, the category's text, as far as the model keeps texts.
-    number : dict
-        By what a split says of itself, (kind, feature index, border or hash), the tests of that
-        meaning; a border may stand twice.
+    meaning : tuple
+        What a split says of itself: the kind, the feature's index (of statistics, the border of the
+        target), and the border or hash.
+    tables : tuple of KeyTable
+        Statistics of categories. Where there are some, X is float64, holds the hashes of categories
+        and is compared with what `wide` makes of a border.
+    counts_targets : bool
+        Whether some of these depend on the label.
     """
 
     n_features: int
@@ -79,24 +96,24 @@ class Features:
     categorical: tuple[int, ...]
     texts: dict[int, str]
     meaning: tuple[tuple[str, int, float], ...]
+    tables: tuple[KeyTable, ...]
+    counts_targets: bool
 
     def test_of(self, split: Any) -> int:
         """Return the number of the test that a split names."""
         kind = split.get("split_type") if isinstance(split, dict) else None
-        if kind not in ("FloatFeature", "OneHotFeature"):
+        if kind not in _SPLITS:
             raise UnsupportedModelError(
-                "a split must compare a number with a border or a category with another, got "
-                f"{str(kind)[:40]!r}: such features cannot be converted."
+                f"a split must be of a kind among {', '.join(_SPLITS)}, got {str(kind)[:40]!r}: "
+                "such features cannot be converted."
             )
-        is_float = kind == "FloatFeature"
-        as_object(split, "a split", _FLOAT_SPLIT if is_float else _ONE_HOT_SPLIT)
+        allowed, named, compared = _SPLITS[kind]
+        as_object(split, "a split", allowed)
         number = whole(split, "split_index", len(self.meaning))
-        if is_float:
-            feature, value = split.get("float_feature_index"), split.get("border")
+        feature, value = split.get(named), split.get(compared)
+        if compared == "border":
             with np.errstate(over="ignore"):
                 value = float(np.float32(numbers([value], "border")[0]))
-        else:
-            feature, value = split.get("cat_feature_index"), split.get("value")
         if self.meaning[number] != (kind, feature, value):
             raise FileFormatError(
                 f"the split of number {number} must say what its features say, which is "
@@ -111,7 +128,7 @@ def read_features(document: Document) -> Features:
     Raises
     ------
     UnsupportedModelError
-        If the trees use statistics of categories, texts or embeddings.
+        If the trees use texts, embeddings, or statistics of categories that are not known.
     FileFormatError
         If it is damaged.
     """
@@ -121,7 +138,7 @@ def read_features(document: Document) -> Features:
         as_object(f, "a categorical feature", _CATEGORICAL)
         for f in items(info, "categorical_features")
     ]
-    _refuse_others(info, categories)
+    _refuse_others(info)
     listed = [*floats, *categories]
     limit = max(MOST_FEATURES, 4 * len(listed))
     flat = [whole(feature, "flat_feature_index", limit) for feature in listed]
@@ -134,61 +151,87 @@ def read_features(document: Document) -> Features:
     n_features = max(flat, default=-1) + 1
     borders = [_borders(feature) for feature in floats]
     hashes = [_hashes(feature) for feature in categories]
-    count = np.array([*map(len, borders), *map(len, hashes)], np.int64)
-    n_borders = sum(map(len, borders))
-    is_category = np.arange(int(count.sum())) >= n_borders
-    nan_right = [_nan_right(feature) for feature in floats] + [False] * len(categories)
+    nan_right = [_nan_right(feature) for feature in floats]
+    ctrs = read_ctrs(info)
+    index = [feature["feature_index"] for feature in listed]
+    numeric, categorical = slice(None, len(floats)), slice(len(floats), None)
+    columns = Columns(
+        number=dict(zip(index[numeric], flat[numeric], strict=True)),
+        category=dict(zip(index[categorical], flat[categorical], strict=True)),
+        borders={
+            at: dict(zip(own.tolist(), wide(own).tolist(), strict=True))
+            for at, own in zip(index[numeric], borders, strict=True)
+        },
+        missing_passes=dict(zip(index[numeric], nan_right, strict=True)),
+        values=dict(zip(index[categorical], hashes, strict=True)),
+    )
+    tables, place = key_tables(ctrs, document, columns)
+    n_each = [*map(len, borders), *map(len, hashes), *(ctr.borders.size for ctr in ctrs)]
+    count = np.array(n_each, np.int64)
+    n_borders, n_hashes = sum(map(len, borders)), sum(map(len, hashes))
+    number = np.arange(int(count.sum()))
+    is_category = (number >= n_borders) & (number < n_borders + n_hashes)
     all_hashes = [value for values in hashes for value in values]
-    meaning = [
-        ("FloatFeature", feature["feature_index"], value)
-        for feature, values in zip(floats, borders, strict=True)
-        for value in values.tolist()
-    ] + [
-        ("OneHotFeature", feature["feature_index"], value)
-        for feature, values in zip(categories, hashes, strict=True)
-        for value in values
-    ]
+    meaning = (
+        [
+            ("FloatFeature", feature["feature_index"], value)
+            for feature, values in zip(floats, borders, strict=True)
+            for value in values.tolist()
+        ]
+        + [
+            ("OneHotFeature", feature["feature_index"], value)
+            for feature, values in zip(categories, hashes, strict=True)
+            for value in values
+        ]
+        + [("OnlineCtr", ctr.target, value) for ctr in ctrs for value in ctr.borders.tolist()]
+    )
+    n_ctr_borders = number.size - n_borders - n_hashes
     return Features(
         n_features=n_features,
         names=_names(listed, flat, n_features),
-        column=np.repeat(np.array(flat, np.int32), count),
+        column=np.repeat(np.array([*flat, *(n_features + at for at in place)], np.int32), count),
         border=np.concatenate(
-            [np.zeros(0, np.float32), *borders, np.zeros(len(all_hashes), np.float32)]
-        ),
+            [*borders, np.zeros(n_hashes, np.float32), *(ctr.borders for ctr in ctrs)],
+            dtype=np.float32,
+        )
+        if count.size
+        else np.zeros(0, np.float32),
         is_category=is_category,
-        missing_right=np.repeat(np.array(nan_right, bool), count),
-        value=np.concatenate([np.zeros(n_borders, np.int64), np.array(all_hashes, np.int64)]),
+        missing_right=np.repeat(
+            np.array(nan_right + [False] * (count.size - len(floats)), bool), count
+        ),
+        value=np.pad(np.array(all_hashes, np.int64), (n_borders, n_ctr_borders)),
         hashes=dict(zip(flat[len(floats) :], hashes, strict=True)),
         categorical=tuple(flat[len(floats) :]),
         texts=_texts(info),
         meaning=tuple(meaning),
+        tables=tables,
+        counts_targets=any(ctr.kind not in COUNTERS for ctr in ctrs),
     )
 
 
-def _refuse_others(info: Document, categories: list[Document]) -> None:
+def _refuse_others(info: Document) -> None:
     for kind in ("text_features", "embedding_features"):
         if items(info, kind):
             raise UnsupportedModelError(
                 f"a model must read numbers and categories only, got `{kind}`: they are turned "
                 "into numbers by calculations that a forest cannot hold."
             )
-    ctrs = items(info, "ctrs")
-    if not ctrs:
-        return
-    name = {
-        feature.get("feature_index"): feature.get("feature_name")
-        or feature.get("feature_id")
-        or f"column {feature.get('flat_feature_index')}"
-        for feature in categories
-    }
-    elements = [e for ctr in ctrs if isinstance(ctr, dict) for e in ctr.get("elements") or []]
-    used = {e.get("cat_feature_index") for e in elements if isinstance(e, dict)}
-    shown = sorted(repr(name[index]) for index in used if index in name)
-    raise UnsupportedModelError(
-        "a model must compare categories one by one, got statistics of the target (CTR) of "
-        f"{', '.join(shown[:8]) or 'categories'}: train with a larger `one_hot_max_size`, or "
-        "encode these features as numbers first."
-    )
+
+
+def wide(border: Float32[Array, " n"]) -> Float64[Array, " n"]:
+    """Return the greatest float64 that no float32 beyond the border is nearest to.
+
+    So x > wide(border) holds for a float64 if and only if float32(x) > border: halfway to the next
+    float32, an even border keeps the tie.
+    """
+    with np.errstate(over="ignore"):
+        above = np.nextafter(border, np.float32(np.inf))
+        step = np.where(
+            np.isinf(above), border - np.nextafter(border, np.float32(0)), above - border
+        )
+        half = border.astype(np.float64) + step.astype(np.float64) / 2
+        return np.where(half.astype(np.float32) > border, np.nextafter(half, -np.inf), half)
 
 
 def _borders(feature: Document) -> Float32[Array, " n"]:

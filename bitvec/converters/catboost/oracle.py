@@ -10,14 +10,16 @@ from typing import Any, Final
 import numpy as np
 
 from bitvec.converters.catboost.categories import Column
+from bitvec.converters.catboost.model_json import Document
 from bitvec.converters.catboost.open import library, opened_here
 from bitvec.converters.catboost.read import Converted, convert_opened, spread
 from bitvec.converters.catboost.walker import source_trees
 from bitvec.converters.naming import naming
 from bitvec.core.arrays import Array
-from bitvec.core.city_hash import category_hash
+from bitvec.core.city_hash import category_hash, text_with_hash
 from bitvec.core.forest import Forest
 from bitvec.core.output import PostTransform
+from bitvec.errors import UnsupportedModelError
 from bitvec.verify.oracle import FrameAnswers, LeafValues, Oracle, require_columns
 
 
@@ -34,6 +36,8 @@ class _Asked:
 
     def rows(self, X: Array) -> Any:
         require_columns(X, self.forest.n_features)
+        if self.forest.inputs.category_hashes:
+            return self._of_hashes(np.asarray(X, np.float64))
         with np.errstate(over="ignore", invalid="ignore"):
             X = np.ascontiguousarray(X, np.float32)
         if not self.categorical:
@@ -44,6 +48,19 @@ class _Asked:
             known, other = self.texts.get(column, {}), self.unseen[column]
             words = np.array([known.get(float(x), other) for x in value], object)
             table[:, column] = words[at.reshape(-1)]
+        return table
+
+    def _of_hashes(self, X: Array) -> Array:
+        """Return rows with a text of each hash; of another number, one that no test knows."""
+        table = X.astype(object)
+        for column in self.categorical:
+            value, at = np.unique(X[:, column], return_inverse=True)
+            is_hash = (value >= -(2.0**31)) & (value < 2.0**31) & (value == np.floor(value))
+            words = [
+                text_with_hash(int(x)) if known else self.unseen[column]
+                for x, known in zip(value.tolist(), is_hash.tolist(), strict=True)
+            ]
+            table[:, column] = np.array(words, object)[at.reshape(-1)]
         return table
 
     def ask(self, X: Array, kind: str) -> Array:
@@ -141,6 +158,8 @@ def oracle_of(model: Any, *, categories: Iterable[str | int] = ()) -> Oracle:
     ------
     MissingLibraryError
         If catboost is not installed.
+    UnsupportedModelError
+        If the model is a JSON file that CatBoost reads as another model.
     """
     catboost = library("Asking a CatBoost model")
     opened = opened_here(model)
@@ -150,6 +169,7 @@ def oracle_of(model: Any, *, categories: Iterable[str | int] = ()) -> Oracle:
     notes = []
     fitted = opened.fitted
     if fitted is None:
+        _require_whole_sums(opened.document)
         fitted = _loaded(catboost, model, converted)
         notes.append(
             "CatBoost reads the decimals of a JSON file to within 2 ulp: the leaves and bias that "
@@ -176,7 +196,7 @@ def oracle_of(model: Any, *, categories: Iterable[str | int] = ()) -> Oracle:
             "classes absent from training have probabilities of about 2e-308 in CatBoost and 0 in "
             "the forest, so probabilities were not compared."
         )
-    if any(column.hashed for column in columns.values()):
+    if forest.inputs.category_hashes or any(column.hashed for column in columns.values()):
         notes.append(
             "the model keeps hashes of some categories only: texts of these hashes were asked for."
         )
@@ -207,6 +227,17 @@ def oracle_of(model: Any, *, categories: Iterable[str | int] = ()) -> Oracle:
         of_frame=None if isinstance(model, (str, PathLike)) or absent else asked.of_frame(),
         notes=tuple(notes),
     )
+
+
+def _require_whole_sums(document: Document) -> None:
+    """Refuse what CatBoost's reader of JSON takes for 0, so that it answers as another model."""
+    tables = (document.get("ctr_data") or {}).values()
+    if any(isinstance(value, float) for table in tables for value in table["hash_map"]):
+        raise UnsupportedModelError(
+            "CatBoost must be asked through the model in memory or its .cbm file where statistics "
+            "of categories hold sums that are not whole: its reader of JSON takes these for 0, "
+            "while the forest reads them as they are."
+        )
 
 
 def _loaded(catboost: Any, path: Any, converted: Converted) -> Any:

@@ -8,6 +8,9 @@
 * Decimals of a JSON file are read as the nearest number, which is what the model held that wrote
   it. CatBoost's own reader of JSON is off by up to 2 ulp, and takes whole numbers beyond 2**53
   for 0.
+* Statistics of categories (CTR) are looked up in the key tables of a feature map. X then holds the
+  hash of each category, for which float32 is too narrow: X is float64, and a border moves to where
+  the nearest float32 exceeds it.
 * Labels come from raw scores. A class that was absent from training has the raw score -inf.
 * A file, and a plain CatBoost, answers by its loss: with labels for a loss of classification, and
   exponentiated for Poisson and Tweedie. A forest has one link for all outputs: of
@@ -29,8 +32,9 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from bitvec.converters.catboost.categories import Column, columns_of
-from bitvec.converters.catboost.loss_functions import Answer, answer_of, loss_name
-from bitvec.converters.catboost.model_features import Features, read_features
+from bitvec.converters.catboost.ctr_features import MULTIPLIER
+from bitvec.converters.catboost.loss_functions import Answer, answer_of, loss_name, may_have_targets
+from bitvec.converters.catboost.model_features import Features, read_features, wide
 from bitvec.converters.catboost.model_json import Document, member, numbers
 from bitvec.converters.catboost.open import Opened, open_model
 from bitvec.converters.catboost.trees import read_trees
@@ -38,6 +42,7 @@ from bitvec.converters.category_sets import pack
 from bitvec.converters.naming import naming
 from bitvec.core.arrays import Array
 from bitvec.core.city_hash import category_hash
+from bitvec.core.feature_maps import Concatenate, Identity, KeyTables
 from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
 from bitvec.core.leaves import Leaves
@@ -81,13 +86,14 @@ def convert(model: Any, *, categories: Iterable[str | int] = ()) -> Forest:
     Returns
     -------
     Forest
-        Compares in float32, sums in float64; raw scores equal
+        Compares in float32, or in float64 what statistics of categories (CTR) stand beside; sums in
+        float64; raw scores equal
         `predict(prediction_type="RawFormulaVal")` bit for bit.
 
     Raises
     ------
     UnsupportedModelError
-        For CTR, text or embedding features, a loss that is not known, or an unknown member.
+        For text or embedding features, a loss that is not known, or an unknown member.
     FileFormatError, InvalidForestError
         If the file is damaged or is no CatBoost model.
     MissingLibraryError
@@ -112,6 +118,13 @@ def convert_opened(opened: Opened, categories: Iterable[str | int] = ()) -> Conv
     trees = read_trees(document, opened.nested, features)
     dimension = trees.v.shape[1]
     answer = answer_of(info, dimension, labels=opened.labels)
+    if features.counts_targets and may_have_targets(info, dimension):
+        raise UnsupportedModelError(
+            "statistics of categories (CTR) must be of one target, or count rows only, got a model "
+            f"of {str(loss_name(info))[:80]!r}: CatBoost's JSON does not tell of which target they "
+            "are. Train it with simple_ctr='Counter' and combinations_ctr='Counter', or a model "
+            "for each target."
+        )
     scale, bias = _scale_and_bias(document, dimension)
     if trees.v.shape[0] * answer.n_outputs > MOST_VALUES:
         raise UnsupportedModelError(
@@ -121,7 +134,7 @@ def convert_opened(opened: Opened, categories: Iterable[str | int] = ()) -> Conv
     bitvectors, order = arrange(trees.left, trees.right, trees.roots)
     leaf = ~order.leaf
     v = trees.v[leaf]
-    columns = columns_of(features)
+    columns = {} if features.tables else columns_of(features)
     whole = tuple(sorted(at for at, column in columns.items() if column.book is None))
     base = np.full(answer.n_outputs, -np.inf)
     base[list(answer.output)] = bias
@@ -149,6 +162,7 @@ def convert_opened(opened: Opened, categories: Iterable[str | int] = ()) -> Conv
             hashed=tuple(sorted(at for at, column in columns.items() if column.hashed)),
             whole_numbers=whole,
             decimals=whole,
+            category_hashes=features.categorical if features.tables else (),
         ),
         source=Source(
             "catboost",
@@ -158,10 +172,15 @@ def convert_opened(opened: Opened, categories: Iterable[str | int] = ()) -> Conv
             leaf_cover=cover,
             node_cover=None if cover is None else _node_cover(bitvectors, cover),
             metadata={
-                "categories": {str(column): list(features.hashes[column]) for column in columns},
+                "categories": {
+                    str(column): list(hashes)
+                    for column, hashes in features.hashes.items()
+                    if hashes
+                },
                 "params": info.get("params"),
             },
         ),
+        feature_map=_feature_map(features),
     )
     return Converted(forest, columns, features.categorical, v, answer, scale, bias)
 
@@ -170,6 +189,12 @@ def _tests(
     features: Features, columns: dict[int, Column], test: Int64[Array, " n_nodes"]
 ) -> NodeTests:
     column, is_category = features.column[test], features.is_category[test]
+    if features.tables:
+        of_x = np.where(features.is_category, features.value, wide(features.border))
+        b = np.where(features.column < features.n_features, of_x, features.border)[test]
+        missing = features.missing_right[test]
+        kind = np.where(is_category, Kind.EQUAL, Kind.MARGIN)
+        return axis_aligned(column, b, missing_right=missing, kind=kind)
     codes = [
         columns[at].codes[value] if categorical else ()
         for at, value, categorical in zip(
@@ -196,6 +221,13 @@ def _tests(
         set_ptr=set_ptr,
         set_words=set_words,
     )
+
+
+def _feature_map(features: Features) -> Concatenate | None:
+    if not features.tables:
+        return None
+    n = features.n_features
+    return Concatenate((Identity(n), KeyTables(n, features.tables, MULTIPLIER)))
 
 
 def spread(
@@ -229,7 +261,7 @@ def _books(
 ) -> tuple[tuple[str | int | float | bool, ...] | None, ...] | None:
     # A column of categories that no test reads still may hold texts.
     unread = dict.fromkeys(set(features.categorical) - columns.keys(), Column((), {}))
-    columns = {**columns, **unread}
+    columns = {} if features.tables else {**columns, **unread}
     if all(column.book is None for column in columns.values()):
         return None
     numeric = Column(None, {})

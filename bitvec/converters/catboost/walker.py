@@ -1,8 +1,8 @@
 """The trees of a CatBoost model as its own JSON export states them, for proofs.
 
-A row passes a split, and goes right, where float32(x) > border, or where the hash of its category
-is the split's. An oblivious tree asks the same split at all nodes of a level; bit i of a leaf's
-number says whether split i was passed.
+A row passes a split, and goes right, where float32(x) > border, where the hash of its category is
+the split's, or where a statistic of categories exceeds the border. An oblivious tree asks the same
+split at all nodes of a level; bit i of a leaf's number says whether split i was passed.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from bitvec.converters.catboost.ctr_walker import exceeds, feature_of, stated_map
 from bitvec.core.arrays import Array
 from bitvec.core.city_hash import category_hash
 from bitvec.core.node_tests import Kind, NodeTests, axis_aligned, set_bits
@@ -61,9 +62,10 @@ def source_trees(fitted: Any, texts: Texts) -> SourceTrees:
         root=np.where(n_nodes > 0, first_node, ~first_leaf),
         leaf_id=np.concatenate(ids),
         v=v,
-        row_dtype=np.dtype(np.float32),
+        row_dtype=_row_dtype(document),
         n_features=len(fitted.feature_names_),
         stated=_stated(fitted, document, place, n_outputs),
+        feature_map=stated_map(document, _n_features(document)),
     )
 
 
@@ -112,34 +114,54 @@ def _tests(splits: list[Any], document: dict[str, Any], texts: Texts) -> NodeTes
         {feature["feature_index"]: feature for feature in info.get(name) or ()}
         for name in ("float_features", "categorical_features")
     )
+    hashed = bool(info.get("ctrs"))
     number: dict[Any, int] = {}
     asked = np.array([number.setdefault(tuple(s.values()), len(number)) for s in splits], np.int64)
     column, b, nan_right, kind, right = [], [], [], [], []
     for at in np.unique(asked, return_index=True)[1].tolist():
         split, codes = splits[at], []
-        if split["split_type"] == "FloatFeature":
-            feature = numeric[split["float_feature_index"]]
+        if split["split_type"] == "OnlineCtr":
+            read = _n_features(document) + feature_of(document, split)
             b.append(split["border"])
+            kind.append(Kind.MARGIN)
+            nan_right.append(False)
+        elif split["split_type"] == "FloatFeature":
+            feature = numeric[split["float_feature_index"]]
+            read = feature["flat_feature_index"]
+            b.append(exceeds(split["border"]) if hashed else split["border"])
             kind.append(Kind.MARGIN)
             nan_right.append(feature["has_nans"] and feature["nan_value_treatment"] == "AsTrue")
         else:
             feature = categorical[split["cat_feature_index"]]
+            read = feature["flat_feature_index"]
             known = texts.get(feature["flat_feature_index"], {})
             codes = [x for x, text in known.items() if category_hash(text) == split["value"]]
+            codes = [split["value"]] if hashed else codes
             b.append(codes[0] if len(codes) == 1 else 0.0)
             kind.append(Kind.EQUAL if len(codes) == 1 else Kind.SET)
             nan_right.append(False)
-        column.append(feature["flat_feature_index"])
+        column.append(read)
         right.append(codes if kind[-1] == Kind.SET else [])
     set_ptr, set_words = set_bits([np.array(codes, np.int64) for codes in right])
     return axis_aligned(
         column,
-        np.array(b, np.float32),
+        np.array(b, _row_dtype(document)),
         missing_right=np.array(nan_right, bool),
         kind=np.array(kind, np.uint8),
         set_ptr=set_ptr,
         set_words=set_words,
     ).take(asked)
+
+
+def _row_dtype(document: dict[str, Any]) -> np.dtype:
+    """Return float32; float64 where X holds hashes, for which borders are stated in float64."""
+    return np.dtype(np.float64 if document["features_info"].get("ctrs") else np.float32)
+
+
+def _n_features(document: dict[str, Any]) -> int:
+    info = document["features_info"]
+    features = [*(info.get("float_features") or ()), *(info.get("categorical_features") or ())]
+    return 1 + max(feature["flat_feature_index"] for feature in features)
 
 
 def _places(info: dict[str, Any], dimension: int) -> tuple[Array, int]:

@@ -184,8 +184,58 @@ class WholeNumbers:
         """Refuse none: a number is the category itself."""
 
 
-def book_of(inputs: Inputs, column: int) -> CodeBook | None:
+@dataclass(frozen=True, slots=True)
+class Hashes:
+    """Categories that are texts or whole numbers, of which X holds the hashes."""
+
+    decimals: ClassVar[bool] = True
+    is_ambiguous: ClassVar[bool] = True
+    unseen: ClassVar[float] = np.nan
+    _found: dict[Any, float] = field(default_factory=dict, repr=False, compare=False)
+
+    def code(self, value: Any, name: str) -> float:
+        """Return the hash of a category.
+
+        Raises
+        ------
+        InputError
+            If the value is neither a text nor a whole number.
+        """
+        key = value, type(value)  # True == 1
+        if key not in self._found:
+            self._found[key] = float(category_hash(self._category(value, name)))
+        return self._found[key]
+
+    def holds(self, text: str) -> bool:
+        """Return True: each text is a category."""
+        return True
+
+    def refuse_numbers(self, name: str) -> None:
+        """Refuse numbers that may be hashes or the categories themselves."""
+        raise InputError(
+            f"{name} of `X` must hold texts, whole numbers or categories, since the forest knows "
+            "its categories by hashes of texts: got other numbers, convert the column to text, or "
+            "pass a float64 array whose columns of categories hold bitvec.core.city_hash."
+            "category_hash of each."
+        )
+
+    def _category(self, value: Any, name: str) -> str | int:
+        if isinstance(value, str):
+            return value
+        if isinstance(value, bool | np.bool_ | int | np.integer):
+            return int(value)
+        if isinstance(value, float) and value.is_integer():  # so kept beside null
+            return int(value)
+        raise InputError(
+            f"{name} of `X` must hold categories that are texts or whole numbers, got {value!r}: "
+            "convert it to text."
+        )
+
+
+def book_of(inputs: Inputs, column: int) -> CodeBook | Hashes | None:
     """Return the code book of a column, or None if X holds numbers there."""
+    if column in inputs.category_hashes:
+        return Hashes()
     labels = inputs.book(column)
     if labels is None:
         return None

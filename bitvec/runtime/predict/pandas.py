@@ -11,9 +11,11 @@ import numpy as np
 import pandas as pd
 
 from bitvec.core.arrays import Array
-from bitvec.core.city_hash import text_with_hash, whole_number
+from bitvec.core.city_hash import text_with_hash, whole_number, whole_numbers
 from bitvec.core.inputs import Inputs, Label
 
+MOST_HASHES = 256
+"""Categories of a column that hashes are shown as."""
 UNSEEN = "no category of this column"
 
 
@@ -116,13 +118,14 @@ def frames(
     seed : int
         Of the rows whose categories become missing and unseen ones.
     """
-    if not len(rows) or not (inputs.feature_names or inputs.categories or inputs.whole_numbers):
+    named = inputs.feature_names or inputs.categories or inputs.whole_numbers
+    if not len(rows) or not (named or inputs.category_hashes):
         return
     rng = np.random.default_rng(seed)
     columns = {
         at: _categorical(inputs, at, rows[:, at], rng)
         for at in range(inputs.n_features)
-        if inputs.book(at) or at in inputs.whole_numbers
+        if inputs.book(at) or at in (*inputs.whole_numbers, *inputs.category_hashes)
     }
     numeric = [at for at in range(inputs.n_features) if at not in columns]
 
@@ -142,7 +145,8 @@ def frames(
     if any(column.is_whole for column in columns.values()):
         for kind, of in _OF_WHOLE_NUMBERS.items():
             yield kind, frame(partial(_whole_or_plain, of), _floats)
-    own = _plain if inputs.decimals or inputs.hashed else _OF_CATEGORIES["numbers and categories"]
+    by_text = inputs.decimals or inputs.hashed or inputs.category_hashes
+    own = _plain if by_text else _OF_CATEGORIES["numbers and categories"]
     if set(numeric) - set(truths):
         yield "integers", frame(own, _integers)
         yield "nullable integers", frame(own, _nullable)
@@ -171,9 +175,17 @@ def _nullable(x: Array) -> Any:
 
 def _categorical(inputs: Inputs, at: int, codes: Array, rng: np.random.Generator) -> _Categorical:
     book = inputs.book(at)
-    if book is None:
+    if at in inputs.category_hashes:
+        is_hash = (np.abs(codes) < 2.0**31) & (codes == np.floor(codes))
+        known = np.unique(codes[is_hash])[:MOST_HASHES].astype(int).tolist()
+        wholes = whole_numbers()
+        named = [wholes.get(code, text_with_hash(code)) for code in known]
+        labels: tuple[Label, ...] = tuple(named) or ("",)
+        place = {float(h): code for code, h in enumerate(known)}
+        found = np.array([place.get(code, len(labels)) for code in codes.tolist()])
+    elif book is None:
         values = np.unique(codes[np.isfinite(codes) & (codes == np.floor(codes)) & (codes >= 0)])
-        labels: tuple[Label, ...] = tuple(int(value) for value in values[:255]) or (0,)
+        labels = tuple(int(value) for value in values[:255]) or (0,)
         place = {float(label): code for code, label in enumerate(labels)}
         found = np.array([place.get(code, len(labels)) for code in codes.tolist()])
     else:

@@ -119,7 +119,7 @@ class Predictor:
 
     def warm(self) -> None:
         """Compile, or load from the cache, what a prediction needs."""
-        for dtype in FLOATS:
+        for dtype in FLOATS if not self.forest.inputs.category_hashes else (_FLOAT64,):
             for n_rows in (1, 16):  # one row, and a batch
                 X = np.zeros((n_rows, self.forest.n_features), dtype)
                 self.exit_leaves(X)

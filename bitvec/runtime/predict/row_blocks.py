@@ -57,7 +57,7 @@ def fill(
     InputError
         If X or `out` does not fit.
     """
-    if out is None and _is_plain(X, inputs.n_features):
+    if out is None and _is_plain(X, inputs):
         out = np.empty((len(X), *shape), kind)
         work(X, out)
         return out
@@ -76,14 +76,15 @@ def fill(
     return out
 
 
-def _is_plain(X: Any, n_features: int) -> bool:
+def _is_plain(X: Any, inputs: Inputs) -> bool:
     """Return whether X is what engines take, in less time than `open_table` needs."""
     return (
         type(X) is np.ndarray
         and X.dtype in FLOATS
         and X.ndim == 2
-        and X.shape[1] == n_features
+        and X.shape[1] == inputs.n_features
         and X.flags.aligned
+        and (not inputs.category_hashes or X.dtype == np.float64)
     )
 
 

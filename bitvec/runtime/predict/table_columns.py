@@ -15,7 +15,7 @@ import numpy as np
 from bitvec.core.arrays import Array
 from bitvec.core.inputs import Inputs
 from bitvec.errors import InputError
-from bitvec.runtime.predict.code_books import CodeBook, WholeNumbers, book_of
+from bitvec.runtime.predict.code_books import CodeBook, Hashes, WholeNumbers, book_of
 
 
 @dataclass(slots=True)
@@ -26,7 +26,7 @@ class Column:
     ----------
     name : str
         What messages call it.
-    book : CodeBook or WholeNumbers, optional
+    book : CodeBook, Hashes or WholeNumbers, optional
         None where the forest reads numbers.
     n_unseen : int
         How many of the values read so far are categories that the book does not hold.
@@ -35,7 +35,7 @@ class Column:
     """
 
     name: str
-    book: CodeBook | WholeNumbers | None
+    book: CodeBook | Hashes | WholeNumbers | None
     n_unseen: int = field(default=0, init=False)
     unseen: Any = field(default=None, init=False)
 
@@ -43,7 +43,7 @@ class Column:
         """Return a narwhals series as numbers."""
         import narwhals
 
-        has_decimals = isinstance(self.book, CodeBook) and self.book.decimals
+        has_decimals = isinstance(self.book, CodeBook | Hashes) and self.book.decimals
         if series.dtype.is_numeric() and series.dtype != narwhals.Decimal and not has_decimals:
             if self.book is not None:
                 self.book.refuse_numbers(self.name)
@@ -74,7 +74,7 @@ class Column:
         book = self.book
         null_is_nan |= book is not None
         is_ambiguous = book is not None and book.is_ambiguous
-        has_decimals = isinstance(book, CodeBook) and book.decimals
+        has_decimals = isinstance(book, CodeBook | Hashes) and book.decimals
         kinds = (str, bool, np.bool_, int, np.integer) if has_decimals else (str, bool, np.bool_)
         result = np.empty(len(values))
         for at, value in enumerate(values):

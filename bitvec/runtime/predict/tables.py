@@ -12,6 +12,8 @@ The rules, for every container:
   given already; where it may be the category itself, only an array of numbers holds codes, and
   other numbers are refused.
 * An entry that a sparse matrix does not hold is 0, or missing if `inputs.absent_is_missing`.
+* Where X holds hashes of categories, a float64 array holds them; other arrays and lists hold the
+  categories themselves, texts or whole numbers.
 * Values are rounded to the forest's dtype to nearest, to infinity where they overflow.
 
 An array of floats is handed over as it is, whatever its strides. Everything else is converted part
@@ -94,6 +96,8 @@ def open_table(X: Any, inputs: Inputs, dtype: np.dtype) -> Table:
             places = column_places(frame, inputs)
             _require_shape((len(frame), len(places)), inputs)
             return FrameTable(frame, places, columns_at(frame, places, inputs), dtype)
+    if inputs.category_hashes and isinstance(X, Sequence):
+        X = _array_of_objects(X)
     return _array(_as_array(X), inputs, dtype)
 
 
@@ -246,6 +250,16 @@ def _as_array(X: Any) -> Array:
         ) from error
 
 
+def _array_of_objects(X: Sequence[Any]) -> Array:
+    # A list of whole numbers and floats would become an array of floats.
+    try:
+        return np.asarray([list(row) for row in X] or [[]], object)
+    except (ValueError, TypeError) as error:
+        raise InputError(
+            f"`X` must be readable as an array, got {type(X).__name__}: pass rows of equal length."
+        ) from error
+
+
 def _require_shape(shape: tuple[int, ...], inputs: Inputs) -> None:
     if len(shape) != 2:
         hint = "pass a table of rows"
@@ -268,6 +282,13 @@ def _require_numbers(dtype: np.dtype) -> None:
 
 def _array(X: Array, inputs: Inputs, dtype: np.dtype) -> Table:
     _require_shape(X.shape, inputs)
+    if inputs.category_hashes and X.dtype != np.float64:
+        if X.dtype.kind == "f":
+            raise InputError(
+                f"`X` must be float64 where it holds hashes of categories, got {X.dtype}, which "
+                "rounds them: pass a frame, or a float64 array."
+            )
+        X = X.astype(object)
     if X.dtype.kind in "OUS":
         found = [column(inputs, at, f"column {at}") for at in range(inputs.n_features)]
         return _Objects(X, found, dtype)
@@ -281,6 +302,11 @@ def _array(X: Array, inputs: Inputs, dtype: np.dtype) -> Table:
 
 def _sparse(X: Any, inputs: Inputs, dtype: np.dtype) -> Table:
     _require_shape(X.shape, inputs)
+    if inputs.category_hashes:
+        raise InputError(
+            "`X` must not be a sparse matrix where the forest reads categories, which absent "
+            "entries do not have: pass a frame."
+        )
     _require_numbers(X.dtype)
     X = X.tocsr()
     if not X.has_canonical_format:

@@ -28,7 +28,7 @@ import numpy as np
 
 from bitvec.core.inputs import Inputs
 from bitvec.errors import InputError, needs
-from bitvec.runtime.predict.code_books import CodeBook, book_of
+from bitvec.runtime.predict.code_books import CodeBook, Hashes, book_of
 
 if TYPE_CHECKING:
     import polars
@@ -85,6 +85,11 @@ def read_text(
         raise InputError(f"{path} must hold rows, got a header only.")
     if len(held) == 1:  # else each pass splits the file again, in bounded memory
         blocks = partial(iter, held)
+    if names is None and inputs is not None and inputs.category_hashes:
+        raise InputError(
+            f"{path}: a file with categories that are known by hashes of texts must have a first "
+            "row of names, got none: add one."
+        )
     books = _books(inputs, None if names is None else tuple(n for n in names if n != target))
     labels = {n for n in columns if (book := books.get(n)) and _needs_text(book)}
     kinds = _kinds(blocks, len(first))
@@ -275,7 +280,9 @@ def is_number(cell: str) -> bool:
 # ---- cells of text to columns
 
 
-def _books(inputs: Inputs | None, names: tuple[str, ...] | None) -> dict[str, CodeBook | None]:
+def _books(
+    inputs: Inputs | None, names: tuple[str, ...] | None
+) -> dict[str, CodeBook | Hashes | None]:
     """Return the code books of the columns that a forest reads, as far as they have names.
 
     A column without a code book holds numbers. A forest without names reads a table by position.
@@ -288,10 +295,11 @@ def _books(inputs: Inputs | None, names: tuple[str, ...] | None) -> dict[str, Co
     return {name: book_of(inputs, column) for column, name in enumerate(wanted)}
 
 
-def _needs_text(book: CodeBook) -> bool:
+def _needs_text(book: CodeBook | Hashes) -> bool:
     """Return whether there may be a category such as "1", "nan" or "true"."""
     return (
-        book.hashed
+        isinstance(book, Hashes)
+        or book.hashed
         or book.decimals
         or any(map(book.holds, MISSING))
         or any(

@@ -170,7 +170,7 @@ def _columns(forest: Forest, inputs: Inputs) -> dict[str, object]:
     found: dict[str, object] = {"absent_is_missing": inputs.absent_is_missing}
     for k in np.unique(forest.tests.column).tolist():
         found[f"column {k}'s categories"] = inputs.book(k)
-        for rule in ("hashed", "whole_numbers", "decimals"):
+        for rule in ("hashed", "whole_numbers", "decimals", "category_hashes"):
             found[f"column {k} among {rule}"] = k in getattr(inputs, rule)
     return found
 

@@ -30,6 +30,7 @@ from bitvec.verify.certificates.column_cuts import (
     top_key,
 )
 from bitvec.verify.certificates.difference import Difference
+from bitvec.verify.certificates.mapped_columns import on_columns
 from bitvec.verify.source_trees import SourceTrees, of_forest
 
 EXAMPLES = 10
@@ -93,9 +94,13 @@ def prove(
     tree 0: expected 'node 0, x0 > 0.5; leaf 0: [10.]', got 'node 0, x1 > 0.5; leaf 1: [20.]', \
 at (0, 0.5)
     """
-    for what, part in {"a feature map": forest.feature_map, "a kernel": forest.kernel}.items():
-        if part is not None:
-            return Proof(refused=f"a forest with {what} is compared on rows only")
+    if forest.kernel is not None:
+        return Proof(refused="a forest with a kernel is compared on rows only")
+    if forest.feature_map is not None or trees.feature_map is not None:
+        both = on_columns(forest, trees)
+        if both is None:
+            return Proof(refused="forests with other feature maps are compared on rows only")
+        forest, trees = both
     own = of_forest(forest)
     found = _sizes(forest, own, trees)
     if found:

@@ -24,6 +24,7 @@ from bitvec.errors import InputError
 from bitvec.verify.probing.base_rows import BaseRows
 from bitvec.verify.probing.coverage import Coverage
 from bitvec.verify.probing.found_rows import FoundRows, walk
+from bitvec.verify.probing.key_rows import with_keys
 from bitvec.verify.probing.mixed_trials import MixedTrials
 from bitvec.verify.probing.regions import Plan, plan, regions
 from bitvec.verify.probing.targets import Outcome
@@ -172,6 +173,7 @@ def _mapped_blocks(probes: Probes) -> Iterator[tuple[Array, Coverage]]:
     if X is None:
         rng = np.random.default_rng(probes.seed)
         X = rng.standard_normal((FIRST_ROWS, forest.n_features)).astype(forest.dtype)
+        with_keys(forest, X, rng, missing=probes.missing, infinite=probes.infinite)
     sides = int(Outcome.LEFT | Outcome.RIGHT)
     coverage = Coverage(
         np.ones(forest.n_nodes, bool),

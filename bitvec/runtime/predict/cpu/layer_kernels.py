@@ -15,11 +15,21 @@ import numpy as np
 
 from bitvec.core import reference
 from bitvec.core.arrays import Array
-from bitvec.core.feature_maps import Concatenate, Conv2d, Flatten, Layers, Linear, MaxPool2d, ReLU
+from bitvec.core.feature_maps import (
+    Concatenate,
+    Conv2d,
+    Flatten,
+    KeyTables,
+    Layers,
+    Linear,
+    MaxPool2d,
+    ReLU,
+)
 from bitvec.core.features import FeatureMap
 from bitvec.core.forest import Forest
 from bitvec.runtime.predict.cpu.compiling import kernel
 from bitvec.runtime.predict.cpu.kernel_arrays import constant
+from bitvec.runtime.predict.cpu.key_kernels import Lookup
 
 ROWS = 32
 """Rows that pass all layers together: what lies between two layers then stays in a core's cache."""
@@ -39,11 +49,13 @@ def columns(forest: Forest, X: Array) -> Array:
 def compiled(feature_map: FeatureMap, dtype: np.dtype) -> Step:
     """Return what computes a feature map for contiguous rows of a dtype.
 
-    Maps other than networks, and joined maps of them, compute themselves.
+    Maps other than networks, key tables, and joined maps of them, compute themselves.
     """
     if isinstance(feature_map, Concatenate):
         parts = [compiled(part, dtype) for part in feature_map.maps]
         return lambda X: np.concatenate([part(X) for part in parts], axis=1)
+    if isinstance(feature_map, KeyTables):
+        return Lookup(feature_map)
     if not isinstance(feature_map, Layers) or any(
         isinstance(layer, Linear | Conv2d) and layer.weight.dtype.itemsize > dtype.itemsize
         for layer in feature_map.layers
