@@ -34,10 +34,14 @@ class InputError(BitvecError, ValueError):
 
 
 class MissingLibraryError(BitvecError, ImportError):
-    """An optional library is needed and is not installed."""
+    """An optional library is needed and is not installed, or does not load (`lacking` says why)."""
 
-    def __init__(self, library: str, extra: str, purpose: str) -> None:
-        if left_out(library):
+    def __init__(self, library: str, extra: str, purpose: str, *, lacking: str = "") -> None:
+        if lacking:
+            # On a minimal Debian, LightGBM's wheel finds no OpenMP.
+            package = " (on Debian `sudo apt install libgomp1`)" if "libgomp" in lacking else ""
+            problem = f"is installed and does not load, {lacking}: install what it lacks{package}."
+        elif left_out(library):
             machine = "Python {}.{} on {}".format(*sys.version_info[:2], platform.machine())
             problem = (
                 f"had no wheel for {machine} when this release was made: run "
@@ -54,5 +58,8 @@ def needs(library: str, extra: str, purpose: str) -> Iterator[None]:
     """Raise MissingLibraryError where an import within fails, be it for a shared library."""
     try:
         yield
-    except (ImportError, OSError) as error:
+    except ModuleNotFoundError as error:
         raise MissingLibraryError(library, extra, purpose) from error
+    except (ImportError, OSError) as error:
+        said = (str(error).splitlines() or [type(error).__name__])[0]
+        raise MissingLibraryError(library, extra, purpose, lacking=said) from error

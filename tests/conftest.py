@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+import ctypes.util
 import os
+import sys
+from importlib.abc import MetaPathFinder
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # the workers share the cores: threads would only wait
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from hypothesis import HealthCheck, settings
 from jaxtyping import install_import_hook
+
+
+class _WithoutOpenMP(MetaPathFinder):
+    """Hides a LightGBM that cannot load, as on a minimal Debian, so that its tests are skipped."""
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        if name == "lightgbm":
+            remedy = "the system has no libgomp.so.1, on Debian `apt install libgomp1`"
+            raise ModuleNotFoundError(f"LightGBM cannot load: {remedy}", name=name)
+
+
+if sys.platform == "linux" and ctypes.util.find_library("gomp") is None:
+    # Decided once: some library may bring an OpenMP of its own into this process later.
+    sys.meta_path.insert(0, _WithoutOpenMP())
 
 # Whether calls check their shape annotations, which takes as long again as the tests themselves:
 # of every core module; engines are left out, since numba compiles their functions' source.

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import bitvec
-from bitvec.errors import MissingLibraryError
+from bitvec.errors import MissingLibraryError, needs
 
 REQUIRES = [
     "numpy>=1.26",
@@ -55,6 +55,24 @@ def test_a_checkout_that_is_not_installed_names_the_extra(monkeypatch):
 
     monkeypatch.setattr(metadata, "requires", nowhere)
     assert "bitvec-trees[ydf]" in str(MissingLibraryError("ydf", "ydf", "Reading"))
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (OSError("libgomp.so.1: cannot open"), "libgomp.so.1: cannot open: install what it lacks"),
+        (ImportError("one line\nand more"), "does not load, one line: install what it lacks."),
+        (ImportError(), "does not load, ImportError: install what it lacks."),
+        (ModuleNotFoundError("no lightgbm"), 'which is not installed: run `pip install "bitvec'),
+    ],
+)
+def test_a_library_that_is_installed_and_does_not_load_is_not_said_to_be_missing(error, told):
+    with pytest.raises(MissingLibraryError) as caught, needs("lightgbm", "lightgbm", "Asking"):
+        raise error
+    message = str(caught.value)
+    assert told in message
+    assert ("sudo apt install libgomp1" in message) == ("libgomp" in str(error))
+    assert "\n" not in message
 
 
 def test_a_sentence_begins_with_a_capital_or_with_the_name_that_is_used():

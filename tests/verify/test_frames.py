@@ -253,6 +253,18 @@ def other_frames() -> dict[str, Any]:
     }
 
 
+OTHERS = "polars categories; polars enum; polars text"
+EQUAL_IN_EVERY_VERSION = {
+    "xgboost": "truths; float32",
+    "lightgbm": "arrow categories; truths; category of floats; float32",
+    "catboost": "string[pyarrow]; arrow categories; truths; float32",
+    "sklearn": f"{OTHERS}; string[pyarrow]; arrow categories; truths; category of floats; float32",
+    "sklearn_numbers": f"{OTHERS}; arrow dictionary; arrow text",
+    "ydf": f"{OTHERS}; string[pyarrow]; arrow categories; truths; float32",
+}
+"""Frames that a source takes, of those below; newer versions take more."""
+
+
 @pytest.mark.parametrize("source", EXPECTED)
 def test_frames_of_every_library_are_answered_alike_or_refused(source: str) -> None:
     model, forest, _ = certified(source)
@@ -265,7 +277,8 @@ def test_frames_of_every_library_are_answered_alike_or_refused(source: str) -> N
     answers = FrameAnswers(predictor.raw, predictor.exit_leaves, predictor.predict)
     results = compare_frames(forest, oracle_of(model), answers, frames.items())
     assert not [one for one in results if one.outcome == DIFFER]
-    assert sum(one.outcome == EQUAL for one in results) >= 3
+    equal = {one.kind for one in results if one.outcome == EQUAL}
+    assert equal >= set(EQUAL_IN_EVERY_VERSION[source].split("; "))
 
 
 # ---- -1 in an array, which pandas' `cat.codes` has for a missing category

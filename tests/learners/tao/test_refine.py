@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 
-import lightgbm
 import numpy as np
 import pytest
 import xgboost
@@ -30,6 +29,8 @@ from bitvec.learners.tao import Verdict, forest_trees, tao_refine
 from bitvec.learners.tao.forest_trees import fixed_outcomes, joined, kinds_of, tree_of
 from bitvec.learners.tao.rows import make_rows, route
 from bitvec.learners.tao.tree import NodeKind
+
+lightgbm = pytest.importorskip("lightgbm")
 
 CANCER = load_breast_cancer(return_X_y=True)
 IRIS = load_iris(return_X_y=True)
