@@ -126,6 +126,9 @@ $(VENV)/.runs: pyproject.toml constraints.txt $(stale)
 	"$$found" -m venv '$(VENV)'
 	@echo 'Installing torch ...'
 	@$(INSTALL) --no-deps $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX) --retries 1 --timeout 30) torch
+	@if [ -n '$(TORCH_INDEX)' ] && grep -qs "^cuda.*= '" '$(VENV)'/lib/python*/site-packages/torch/version.py; then \
+	  echo 'The index of the CPU build of torch did not answer: this build brings 2 GB of CUDA.'; \
+	fi
 	@echo 'Installing bitvec and what the quickstart needs ...'
 	@$(INSTALL) -e '.[torch,onnx,sklearn,plot]' $(XGBOOST)
 	@touch $@

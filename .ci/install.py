@@ -3,9 +3,9 @@
     python .ci/install.py PIP_OPTIONS_AND_REQUIREMENTS...
 
 pip by itself is silent for minutes, or prints hundreds of lines with warnings that ask for nothing.
-Here every large download is named with its size, and whatever lasts is said again every few
-seconds. If pip fails, its errors, the package that it was at and the way out are printed, and its
-exit status is returned.
+Here every large download is named with its size, as is the sum of all, and whatever lasts is said
+again every few seconds. If pip fails, its errors, the package that it was at and the way out are
+printed, and its exit status is returned.
 """
 
 from __future__ import annotations
@@ -18,10 +18,12 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-BEAT = 10.0
+BEAT = 30.0
 """Seconds after which something is said again; on a terminal, where it takes no line, at once."""
 WORTH_A_LINE = re.compile(r"\((\d{2,}(\.\d+)? MB|\d+(\.\d+)? GB)\)")
 DOING = re.compile(r"(Collecting|Downloading|Using cached|Building|Preparing|Obtaining) +(\S+)(.*)")
+SIZE = re.compile(r"\((\d+(?:\.\d+)?) (kB|MB|GB)\)")
+MEGABYTES = {"kB": 1e-3, "MB": 1.0, "GB": 1e3}
 RETRIED = re.compile(r"WARNING: Retrying .*/([^/']+)/?$")
 WAY_OUT = """\
 Nothing is lost: run the same command again once this is put right, and it goes on from there.
@@ -32,10 +34,20 @@ Behind a proxy, set HTTPS_PROXY; for the certificates of a company, PIP_CERT=/pa
 
 @dataclass(slots=True)
 class Account:
-    """What pip has said so far: what it does now, the package it is at, and its errors."""
+    """What pip has said so far: what it does now, the package it is at, and its errors.
+
+    Parameters
+    ----------
+    downloaded : float
+        Megabytes.
+    unreached : set of str
+        Packages for which some index did not answer.
+    """
 
     doing: str = "Starting pip"
     package: str = ""
+    downloaded: float = 0.0
+    unreached: set[str] = field(default_factory=set)
     errors: list[str] = field(default_factory=list)
     since: float = field(default_factory=time.monotonic)
     said: float = field(default_factory=time.monotonic)
@@ -52,15 +64,21 @@ class Account:
             if verb in ("Collecting", "Downloading", "Building") and name[:1].isalnum():
                 self.package = re.split(r"[-\[<>=!~;@ ]", name, maxsplit=1)[0]
             size = WORTH_A_LINE.search(rest)
+            if verb == "Downloading" and (parts := SIZE.search(rest)):
+                self.downloaded += float(parts[1]) * MEGABYTES[parts[2]]
             self._now(f"{verb} {name}" + (f" {size.group()}" if size else ""))
             if size and verb == "Downloading":
                 self._say()
         elif found := RETRIED.match(line):
             self.package = found.group(1)
+            self.unreached.add(self.package)
             self._now(f"Asking the package index for {self.package} again")
             self._say()
         elif line.startswith("Installing collected packages"):
-            self._now(f"Unpacking {line.count(',') + 1} packages")
+            n = line.count(",") + 1
+            packages = f"{n} packages" if n > 1 else line.rpartition(" ")[2]
+            downloaded = f", {self.downloaded:.0f} MB downloaded" if self.downloaded else ""
+            self._now(f"Unpacking {packages}{downloaded}")
             self._say()
         elif line.startswith("ERROR:") or (self.errors and line and not _is_warning(line)):
             self.errors.append(line)
@@ -89,7 +107,12 @@ def _is_warning(line: str) -> bool:
 def failure(account: Account) -> str:
     """Return what is printed where pip fails."""
     at = f" at the package {account.package}" if account.package else ""
-    return "\n".join([*account.errors, f"pip failed{at}. {WAY_OUT}"])
+    errors = account.errors
+    if account.package in account.unreached:
+        # Of what pip makes of having found no version, only the headlines are of use.
+        errors = [line for line in errors if line.startswith("ERROR:")]
+        at += ", for which a package index did not answer"
+    return "\n".join([*errors, f"pip failed{at}. {WAY_OUT}"])
 
 
 def followed(lines: Iterable[str], account: Account) -> None:

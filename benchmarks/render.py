@@ -1,11 +1,11 @@
 """Write the tables of the README and the docs: `python -m benchmarks.render [--check]`.
 
 A block between `<!-- table: NAME -->` and `<!-- end -->` is made from the kept run of the benchmark
-NAME, of `highlights` from several runs, and of `formats`, `targets` and `unexplained` from the
-tables that the package itself reads. A benchmark with several tables names one as `NAME.TABLE`, as
-do the tables of papers, `tables-PAPER.TABLE`. Pages that show `engine.svg`, `kddt.svg` and
-`tao.svg` have them drawn from the same runs; those of `EXAMPLES` show models that are fitted on the
-spot.
+NAME, of `highlights` from several runs, of `formats`, `targets` and `unexplained` from the tables
+that the package itself reads, and of `versions` from the results of `tests/versions`. A benchmark
+with several tables names one as `NAME.TABLE`, as do the tables of papers, `tables-PAPER.TABLE`.
+Pages that show `engine.svg`, `kddt.svg` and `tao.svg` have them drawn from the same runs; those of
+`EXAMPLES` show models that are fitted on the spot.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-from benchmarks import highlights
+from benchmarks import highlights, tested
 from benchmarks.report import RESULTS
 from benchmarks.runner import load
 from bitvec.converters.dispatch import FORMATS
@@ -43,6 +43,8 @@ def rendered(text: str) -> str:
         head, name, part, end = match.groups()
         static = {"formats": formats, "highlights": highlights.table, "targets": targets}
         static["unexplained"] = unsupported_table
+        if name == "versions":
+            static["versions"] = getattr(tested, part)
         table = static[name]() if name in static else _run(name, part or "table")
         return head + table + "\n" + end
 

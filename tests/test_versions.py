@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 from types import ModuleType
 
@@ -15,7 +16,13 @@ import numpy as np
 import pytest
 
 FOLDER = Path(__file__).resolve().parent / "versions"
-GENERATORS = {path.stem for path in FOLDER.glob("*.py")} - {"check", "run", "saving", "suites"}
+GENERATORS = {path.stem for path in FOLDER.glob("*.py")} - {
+    "check",
+    "run",
+    "saving",
+    "suites",
+    "tested",
+}
 
 
 def script(path: Path) -> ModuleType:
@@ -137,11 +144,11 @@ def test_an_environment_that_is_whole_is_kept_and_another_is_made_again(tmp_path
     assert len(made) == 4
 
 
-def test_a_version_that_cannot_be_asked_fails_the_run(tmp_path, monkeypatch, capsys):
+def test_a_version_that_cannot_be_run_fails_the_run(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(run, "CACHE", tmp_path)
     missing = str(tmp_path / "no-python")
     assert run.main(["--only", "treelite", "--python", missing]) == 1
-    assert "not asked" in capsys.readouterr().out
+    assert "not run" in capsys.readouterr().out
 
 
 # ---- suites in other environments
@@ -167,6 +174,29 @@ def test_a_report_is_counted_and_skips_are_named(tmp_path, capsys):
     assert "3.14 pinned: failed: tests.a::worse" in printed
 
 
+def test_a_python_that_only_says_that_it_is_elsewhere_is_not_taken(tmp_path, monkeypatch):
+    shim, real = (
+        tmp_path / "shims" / "python3.13",
+        tmp_path / "versions" / "3.13.0" / "bin" / "python",
+    )
+    for path, status in ((shim, 127), (real, 0)):
+        path.parent.mkdir(parents=True)
+        path.write_text(f"#!/bin/sh\nexit {status}\n")
+        path.chmod(0o755)
+    monkeypatch.setenv("PATH", str(shim.parent))
+    monkeypatch.setenv("PYENV_ROOT", str(tmp_path))
+    assert suites.interpreters() == {"3.13": real}
+
+
+def test_results_replace_those_of_the_same_system(tmp_path, monkeypatch):
+    monkeypatch.setattr(suites.tested, "PATH", tmp_path / "tested.json")
+    for passed in (3, 4):
+        suites.keep([suites.Suite("3.14", "newest", passed), suites.Suite("3.13", "newest", 5)])
+    suites.keep([suites.Suite("3.11", "lowest", trouble="no such Python")])
+    kept = json.loads((tmp_path / "tested.json").read_text())["suites"]
+    assert [(row["python"], row["passed"]) for row in kept] == [("3.14", 4), ("3.13", 5)]
+
+
 def test_a_suite_that_ran_no_test_or_could_not_run_fails_the_run():
     assert suites.show([suites.Suite("3.14", "newest", passed=3)]) == 0
     assert suites.show([suites.Suite("3.14", "newest", passed=3), suites.Suite("3.11", "x")]) == 1
@@ -174,10 +204,13 @@ def test_a_suite_that_ran_no_test_or_could_not_run_fails_the_run():
     assert suites.show([]) == 1
 
 
-def test_lowest_versions_are_those_of_the_project_with_the_pinned_torch():
+def test_lowest_versions_are_those_of_the_project():
     asked = suites.requirements("lowest")
     assert asked[:2] == ["--resolution", "lowest-direct"]
-    assert re.fullmatch(r"torch==[\d.]+", asked[2])
+    lowest = re.fullmatch(r"torch==(\d+\.\d+)\.\*", asked[2])
+    assert lowest is not None
+    (torch,) = (each for each in metadata.requires("bitvec-trees") if each.startswith("torch"))
+    assert f"torch>={lowest[1]};" in torch
     assert "--constraints" in suites.requirements("pinned")
     assert "--constraints" not in suites.requirements("newest")
 
@@ -197,7 +230,7 @@ def test_a_system_that_cannot_be_made_here_is_skipped_with_a_word(monkeypatch, c
 
 
 def test_a_command_that_fails_on_a_system_fails_the_run(monkeypatch, capsys):
-    for name in ("system", "clone"):
+    for name in ("system", "clone", "pythons"):
         monkeypatch.setattr(systems, name, lambda *arguments: None)
     monkeypatch.setattr(systems, "obstacle", lambda: "")
     monkeypatch.setattr(systems, "entered", lambda folder, command: 2 * (command == "make test"))
@@ -219,6 +252,7 @@ Installing collected packages: small, big
 LOST = """Collecting lost==9
 WARNING: Retrying (Retry(total=0)) after connection broken by 'NewConnectionError': /simple/lost/
 ERROR: Could not find a version that satisfies the requirement lost==9 (from versions: none)
+The conflict is caused by:
 """
 
 
@@ -232,7 +266,7 @@ def test_large_downloads_are_said_and_warnings_are_not(capsys):
     account = heard(HEARD)
     assert capsys.readouterr().out.splitlines() == [
         "  Downloading big-1.0-py3-none-any.whl (526.6 MB) ...",
-        "  Unpacking 2 packages ...",
+        "  Unpacking 2 packages, 527 MB downloaded ...",
     ]
     assert account.errors == []
 
@@ -242,7 +276,7 @@ def test_what_lasts_is_said_again(capsys, monkeypatch):
     account = install.Account(doing="Downloading big", since=60.0, said=95.0)
     account.beat()
     assert capsys.readouterr().out == ""
-    account.said = 89.0
+    account.said = 69.0
     account.beat()
     assert capsys.readouterr().out == "  Downloading big, for 40 s ...\n"
 
@@ -250,6 +284,7 @@ def test_what_lasts_is_said_again(capsys, monkeypatch):
 def test_a_failure_names_the_package_and_the_way_out():
     told = install.failure(heard(LOST))
     assert "satisfies the requirement lost==9" in told
-    assert "pip failed at the package lost." in told
+    assert "pip failed at the package lost, for which a package index did not answer." in told
+    assert "The conflict" not in told
     assert "PIP_INDEX_URL" in told
     assert "WARNING" not in told

@@ -44,7 +44,8 @@ CLASSIFICATIONS = {
     "MultiCrossEntropy": "shares",
 }
 RANKINGS = {
-    **dict.fromkeys(("GroupQuantile", "QueryRMSE", "PairLogit", "YetiRank"), "number"),
+    **({"GroupQuantile": "number"} if VERSION >= (1, 2, 7) else {}),
+    **dict.fromkeys(("QueryRMSE", "PairLogit", "YetiRank"), "number"),
     **dict.fromkeys(("StochasticRank:metric=NDCG", "LambdaMart"), "number"),
     "QuerySoftMax": "two",
 }

@@ -1,11 +1,12 @@
 """Follow the README on a fresh Debian: a new user, a clean clone, `make quickstart`, `make test`.
 
-    python tests/systems/run.py [--suite SUITE] [--command COMMAND]
+    python tests/systems/run.py [--suite SUITE] [--python PYTHON] [--command COMMAND] [--save]
 
 The system is made under `.versions/` by debootstrap, with the packages that the README names and no
-other; Debian's unstable suite has the newest Python. It uses this machine's names, certificates,
-and the settings of pip and proxies in the environment. Without root, debootstrap or Linux nothing
-is run, and one line says so. Exits with 1 if a command fails.
+other; Debian's unstable suite has the newest Python, and with --python its other one. It uses this
+machine's names, certificates, and the settings of pip and proxies in the environment. Without root,
+debootstrap or Linux nothing is run, and one line says so. --save keeps what became of the tests for
+the docs. Exits with 1 if a command fails.
 """
 
 from __future__ import annotations
@@ -19,10 +20,15 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT))
+
+from tests.versions import suites  # noqa: E402
+
 CACHE = ROOT / ".versions"
 MIRROR = "http://deb.debian.org/debian"
 PACKAGES = ("python3", "python3-venv", "make", "git", "ca-certificates")
 COMMANDS = ("make quickstart", "make test")
+REPORT = "home/reader/report.xml"
 HANDED_ON = ("etc/hosts", "etc/resolv.conf", "etc/ssl/certs/ca-certificates.crt")
 SETTINGS = ("PIP_", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "TORCH_INDEX")
 ENTERED = """
@@ -59,10 +65,20 @@ def system(folder: Path, suite: str) -> None:
             shutil.copyfile(Path("/") / name, folder / name)
 
 
+def pythons(folder: Path, python: str) -> str:
+    """Install another Python if one is named, and return the version of the one that is used."""
+    if python:
+        _run("chroot", str(folder), "apt-get", "install", "-y", "-qq", python, f"{python}-venv")
+    asked = "import sys; print('%d.%d' % sys.version_info[:2])"
+    command = ["chroot", str(folder), python or "python3", "-c", asked]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
 def clone(folder: Path) -> None:
     """Put a clean clone of the last commit into the user's home."""
     home = folder / "home" / "reader"
     shutil.rmtree(home / "bitvec", ignore_errors=True)
+    (folder / REPORT).unlink(missing_ok=True)
     _run("git", "clone", "--quiet", "--no-hardlinks", str(ROOT), str(home / "bitvec"))
     _run("chroot", str(folder), "chown", "-R", "reader:reader", "/home/reader")
 
@@ -72,7 +88,12 @@ def entered(folder: Path, command: str) -> int:
     settings = {name: value for name, value in os.environ.items() if name.startswith(SETTINGS)}
     done = subprocess.run(
         ["unshare", "--mount", "sh", "-c", ENTERED, "sh", folder, f"cd ~/bitvec && {command}"],
-        env={**settings, "HOME": "/home/reader", "PATH": "/usr/bin:/bin:/usr/sbin:/sbin"},
+        env={
+            **settings,
+            "PYTEST_ADDOPTS": f"--junitxml=/{REPORT}",
+            "HOME": "/home/reader",
+            "PATH": "/usr/bin:/bin:/usr/sbin:/sbin",
+        },
         check=False,
     )
     return done.returncode
@@ -87,6 +108,8 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--suite", default="unstable", help="of Debian, unstable by default")
     parser.add_argument("--command", action="append", help=f"instead of {' and '.join(COMMANDS)}")
+    parser.add_argument("--python", default="", help="as python3.15, instead of Debian's default")
+    parser.add_argument("--save", action="store_true", help="keep the results for the docs")
     options = parser.parse_args(arguments)
     if why := obstacle():
         print(f"Debian {options.suite}: skipped, since {why}")
@@ -94,19 +117,24 @@ def main(arguments: list[str]) -> int:
     folder = CACHE / f"debian-{options.suite}"
     try:
         system(folder, options.suite)
+        version = pythons(folder, options.python)
         clone(folder)
     except subprocess.CalledProcessError as error:
         print(f"Debian {options.suite}: not made, {error}", file=sys.stderr)
         return 1
     lines, failed = [], 0
-    for command in ("python3 --version", *(options.command or COMMANDS)):
+    for command in options.command or COMMANDS:
         start = time.monotonic()
-        status = entered(folder, command)
+        status = entered(
+            folder, f"{command} PYTHON={options.python}" if options.python else command
+        )
         failed += status != 0
         outcome = "passed" if status == 0 else f"failed with {status}"
         took = f"{time.monotonic() - start:.0f} s"
-        lines.append(f"Debian {options.suite}: {command}: {outcome}, {took}")
+        lines.append(f"Debian {options.suite}, Python {version}: {command}: {outcome}, {took}")
     print("\n".join(lines))
+    if options.save and (folder / REPORT).is_file():
+        suites.keep([suites.read(folder / REPORT, version, f"pinned, Debian {options.suite}")])
     return int(failed > 0)
 
 

@@ -1,11 +1,11 @@
-"""Convert the models that other versions of the libraries train, and compare the answers.
+"""Convert the models that other versions of the libraries train, and compare the predictions.
 
-    python tests/versions/run.py [--only LIBRARY] [--jobs N] [--python PYTHON]
+    python tests/versions/run.py [--only LIBRARY] [--jobs N] [--python PYTHON] [--save]
 
 For each version of the table an environment is made under `.versions/`, and used again until its
 requirements change. In it the library's generator trains models and saves them with the library's
-own answers; here `check.py` converts and compares them. Exits with 1 if a model differs, or if a
-version could not be asked.
+own predictions; here `check.py` converts the models and compares. --save keeps the results for the
+docs. Exits with 1 if a model differs, or if a version could not be installed or run.
 """
 
 from __future__ import annotations
@@ -16,13 +16,16 @@ import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
 CACHE = HERE.parent.parent / ".versions"
+sys.path.append(str(HERE.parent.parent))  # last: some files here have the names of libraries
+
+from tests.versions import tested  # noqa: E402
 
 
 def xgboost(version: str) -> tuple[str, str]:
@@ -35,7 +38,7 @@ def xgboost(version: str) -> tuple[str, str]:
 
 # Wheels of their time do not work with the NumPy, SciPy and scikit-learn of today. That of
 # scikit-learn does with NumPy 2, and needs it here: it takes the logarithms of its initial scores
-# when it is asked, and those of NumPy 1 have other last bits.
+# when it predicts, and those of NumPy 1 have other last bits.
 VERSIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "sklearn": {
         "1.5.2": ("scikit-learn==1.5.2", "skops==0.11.0", "scipy<1.17"),
@@ -45,7 +48,7 @@ VERSIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "xgboost": {
         "1.7.6": ("xgboost==1.7.6", "scikit-learn==1.5.2", "numpy<2", "scipy<1.14"),
         "2.1.4": (*xgboost("2.1.4"), "scikit-learn==1.5.2", "numpy<2", "scipy<1.14"),
-        "3.2.0": (*xgboost("3.2.0"), "scikit-learn==1.7.2", "scipy<1.17"),
+        "3.4.1": (*xgboost("3.4.1"), "scikit-learn==1.9.1"),
     },
     "lightgbm": {
         "3.3.5": ("lightgbm==3.3.5", "scikit-learn==1.5.2", "numpy<2", "scipy<1.14"),
@@ -88,7 +91,7 @@ bitvec supports, and what is installed for each."""
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What became of one version.
+    """Outcome of one version.
 
     Parameters
     ----------
@@ -98,7 +101,7 @@ class Result:
     largest : float
         Units in the last place between two predictions, of all models.
     trouble : str
-        Why it could not be asked.
+        Why it could not be installed or run.
     """
 
     library: str
@@ -138,7 +141,7 @@ def environment(folder: Path, requirements: tuple[str, ...], python: str) -> Pat
 
 
 def measured(library: str, version: str, *, python: str) -> Result:
-    """Train with one version, and compare what is converted."""
+    """Train with one version, convert and compare."""
     folder = CACHE / f"{library}-{version}"
     models = folder / "models"
     try:
@@ -167,7 +170,7 @@ def described(row: dict[str, Any]) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Measure what is asked for, and print one line a version."""
+    """Compare the chosen versions, and print one line for each."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--only", choices=VERSIONS, action="append", help="this library")
     parser.add_argument("--jobs", type=int, default=2, help="versions at a time, 2 by default")
@@ -177,12 +180,17 @@ def main(arguments: list[str]) -> int:
         help="of the environments, by default that of this one; the oldest versions have wheels "
         "for Python 3.11 and 3.12 only",
     )
+    parser.add_argument("--save", action="store_true", help="keep the results for the docs")
     options = parser.parse_args(arguments)
-    asked = [(name, version) for name in options.only or VERSIONS for version in VERSIONS[name]]
+    chosen = [(name, version) for name in options.only or VERSIONS for version in VERSIONS[name]]
     results = []
     with ThreadPoolExecutor(options.jobs) as pool:
-        for result in pool.map(partial(measured, python=options.python), *zip(*asked, strict=True)):
+        for result in pool.map(
+            partial(measured, python=options.python), *zip(*chosen, strict=True)
+        ):
             results.append(result)
+            if options.save and not result.trouble:
+                tested.keep("models", [asdict(result)], "library", "version")
             told = result.trouble or f"{result.n_models} models"
             print(f"{result.library} {result.version}: {told}", flush=True)
             for line in result.differing:
@@ -197,7 +205,7 @@ def show(results: list[Result]) -> None:
     print("\n" + form.format("library", "version", "models", "differ", "largest difference"))
     for result in results:
         measured = (result.n_models, len(result.differing), f"{result.largest:g} ulp")
-        shown = ("-", "-", "not asked") if result.trouble else measured
+        shown = ("-", "-", "not run") if result.trouble else measured
         print(form.format(result.library, result.version, *shown))
 
 

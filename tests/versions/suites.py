@@ -1,12 +1,14 @@
 """Run the suite on each Python that is here, with the lowest, the pinned and the newest versions.
 
-    python tests/versions/suites.py [--python PYTHON] [--versions WHICH] [-- PYTEST_ARGUMENTS]
+    python tests/versions/suites.py [--python PYTHON] [--versions WHICH] [--save]
+        [-- PYTEST_ARGUMENTS]
 
-`lowest` installs, on the oldest Python, the lowest versions that pyproject.toml allows (torch as it
-is pinned, which saves gigabytes); `pinned` those of constraints.txt; `newest` whatever the index
-has. uv makes the environments, under `.versions/`; with UV_TORCH_BACKEND=cpu it takes the build of
-torch without CUDA. Prints a table, and each reason why tests were skipped. Exits with 1 if a test
-failed or a suite could not be run.
+`lowest` installs, on the oldest Python, the lowest versions that pyproject.toml allows; `pinned`
+those of constraints.txt; `newest` whatever the index has. uv makes the environments, under
+`.versions/`; with UV_TORCH_BACKEND=cpu it takes the build of torch without CUDA, which saves
+gigabytes. Pythons are those on the path and those of pyenv. Prints a table, and each reason why
+tests were skipped; --save keeps both for the docs. Exits with 1 if a test failed or a suite could
+not be run.
 """
 
 from __future__ import annotations
@@ -18,11 +20,15 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT))  # last: the generators beside this file have the names of libraries
+
+from tests.versions import tested  # noqa: E402
+
 CACHE = ROOT / ".versions"
 PYTHONS = ("3.11", "3.12", "3.13", "3.14", "3.15")
 VERSIONS = ("lowest", "pinned", "newest")
@@ -55,8 +61,25 @@ def requirements(versions: str) -> list[str]:
         return ["--constraints", str(constraints), "--editable", f"{ROOT}[test]"]
     if versions == "newest":
         return ["--upgrade", "--editable", f"{ROOT}[test]"]
-    (torch,) = re.findall(r"^torch==[^;\s]+", constraints.read_text(), re.MULTILINE)
-    return ["--resolution", "lowest-direct", torch, "--editable", f"{ROOT}[test]"]
+    # Said again, since what other libraries ask for makes uv take a later one.
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    (torch,) = re.findall(r'^torch = \["torch>=([\d.]+)"\]', project, re.MULTILINE)
+    return ["--resolution", "lowest-direct", f"torch=={torch}.*", "--editable", f"{ROOT}[test]"]
+
+
+def interpreters() -> dict[str, Path]:
+    """Return the Pythons that run here, by their version."""
+    pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
+    found = {}
+    for version in PYTHONS:
+        on_path = shutil.which(f"python{version}")
+        for candidate in (*filter(None, [on_path]), *pyenv.glob(f"{version}.*/bin/python")):
+            # pyenv has a `python3.13` on the path that only says which versions there are.
+            done = subprocess.run([candidate, "-c", ""], capture_output=True, check=False)
+            if done.returncode == 0:
+                found[version] = Path(candidate)
+                break
+    return found
 
 
 def read(report: Path, python: str, versions: str) -> Suite:
@@ -73,13 +96,13 @@ def read(report: Path, python: str, versions: str) -> Suite:
     return Suite(python, versions, passed, tuple(failed), skipped)
 
 
-def run(python: str, versions: str, arguments: list[str]) -> Suite:
-    """Make the environment anew and run the suite in it."""
+def run(python: str, found: Path, versions: str, arguments: list[str]) -> Suite:
+    """Make the environment of a Python anew and run the suite in it."""
     folder = CACHE / f"suite-{python}-{versions}"
     interpreter, report = folder / "bin" / "python", folder / "report.xml"
     uv = (sys.executable, "-m", "uv")
     try:
-        _quietly(*uv, "venv", "--clear", "--python", python, "--no-python-downloads", folder)
+        _quietly(*uv, "venv", "--clear", "--python", found, "--no-python-downloads", folder)
         _quietly(*uv, "pip", "install", "--python", interpreter, *requirements(versions))
     except subprocess.CalledProcessError as error:
         lines = (error.stderr or error.stdout).strip().splitlines()
@@ -118,15 +141,27 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--python", choices=PYTHONS, action="append")
     parser.add_argument("--versions", choices=VERSIONS, action="append")
+    parser.add_argument("--save", action="store_true", help="keep the results for the docs")
     options = parser.parse_args(arguments[:at])
-    pythons = options.python or [name for name in PYTHONS if shutil.which(f"python{name}")]
+    here = interpreters()
+    pythons = options.python or list(here)
     suites = [
-        run(python, versions, arguments[at + 1 :])
+        run(python, here[python], versions, arguments[at + 1 :])
+        if python in here
+        else Suite(python, versions, trouble=f"there is no Python {python} here")
         for python in pythons
         for versions in options.versions or VERSIONS
         if versions != "lowest" or python == pythons[0]
     ]
+    if options.save:
+        keep(suites)
     return show(suites)
+
+
+def keep(suites: list[Suite]) -> None:
+    """Keep the suites that were run for the docs."""
+    rows = [asdict(suite) for suite in suites if not suite.trouble]
+    tested.keep("suites", rows, "python", "versions")
 
 
 if __name__ == "__main__":

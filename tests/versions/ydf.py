@@ -76,10 +76,17 @@ def raw_of(model, saved, asked, predict, loss):
     return logits.predict(asked)
 
 
+CRASHES = {"0.10.0": ("GradientBoostedTrees, oblique, conditions on missing values, class",)}
+"""Models whose own library ends the process when they predict, by its version."""
+
+
 def main(path, *, few):
     folder = Folder(path, f"ydf {ydf.__version__}")
     X = answered()
     for name, about in islice(MODELS.items(), 0, None, 6 if few else 1):
+        if name in CRASHES.get(ydf.__version__, ()):
+            print(f"ydf {ydf.__version__} crashes, left out: {name}", file=sys.stderr)
+            continue
         model, file = trained(name), folder.name()
         model.save(str(file))
         asked = columns(model, X)
