@@ -16,6 +16,7 @@ from bitvec.core.arrays import Array
 from bitvec.core.inputs import Inputs
 from bitvec.errors import InputError
 from bitvec.runtime.predict.code_books import CodeBook, Hashes, WholeNumbers, book_of
+from bitvec.runtime.predict.distinct_values import distinct
 
 
 @dataclass(slots=True)
@@ -54,6 +55,10 @@ class Column:
             raise InputError(
                 f"`X` must hold real numbers, got {series.dtype} in {self.name}: convert it."
             )
+        is_category = series.dtype in (narwhals.Categorical, narwhals.Enum)
+        found = distinct(series)
+        if found is not None:
+            return self._from_distinct(*found, is_category=is_category)
         native = series.to_native()
         if hasattr(native, "to_pylist"):  # narwhals loses the nulls of pyarrow's dictionary columns
             values = native.to_pylist()
@@ -64,8 +69,21 @@ class Column:
             objects = np.array(series.to_list(), object) if is_time else held.astype(object)
             objects[series.is_null().to_numpy()] = None
             values = objects.tolist()
-        is_category = series.dtype in (narwhals.Categorical, narwhals.Enum)
         return self.from_values(values, null_is_nan=True, is_category=is_category)
+
+    def _from_distinct(self, place: Array, values: list[Any], *, is_category: bool) -> Array:
+        """Return cells as float64, of which only the values that occur are read."""
+        first = np.full(len(values) + 1, place.size)
+        first[place[::-1]] = np.arange(place.size)[::-1]  # of several the last one stays
+        count = np.bincount(place[place >= 0], minlength=len(values))
+        number = np.full(len(values) + 1, np.nan)  # the last for null
+        for at in sorted(np.flatnonzero(count).tolist(), key=first.__getitem__):
+            n_unseen = self.n_unseen
+            one = values[at : at + 1]
+            number[at] = self.from_values(one, null_is_nan=True, is_category=is_category)[0]
+            if self.n_unseen > n_unseen:
+                self.n_unseen += int(count[at]) - 1
+        return number[place]
 
     def from_values(
         self, values: list[Any], *, null_is_nan: bool = False, is_category: bool = False

@@ -6,12 +6,19 @@ import decimal
 import warnings
 from dataclasses import replace
 
+import narwhals
 import numpy as np
+import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import examples
 
 from bitvec.core.city_hash import category_hash
 from bitvec.core.inputs import Inputs
 from bitvec.errors import InputError, InvalidForestError
+from bitvec.runtime.predict.code_books import CodeBook
+from bitvec.runtime.predict.table_columns import Column
 from bitvec.runtime.predict.tables import rows
 
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
@@ -483,3 +490,31 @@ def test_a_category_that_is_not_known_is_refused_where_the_forest_says_so(frame)
 def test_columns_of_numbers_and_decimals_are_what_they_must_be(given, name):
     with pytest.raises(InvalidForestError, match=f"`{name}` must name"):
         Inputs(1, **given)
+
+
+@pytest.mark.parametrize(
+    "library", ["pandas", "categorical", "object", "polars", "enum", "arrow", "dictionary"]
+)
+@examples(15)
+@given(
+    cells=st.lists(st.sampled_from(["red", "green", "blue", "pink", "1", "", None]), max_size=12)
+)
+def test_each_distinct_value_is_read_once_and_all_cells_are_those_of_the_slow_way(library, cells):
+    pd, pa = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    labels = sorted({cell for cell in cells if cell is not None})
+    series = {
+        "pandas": lambda: pd.Series(cells, dtype="string"),
+        "object": lambda: pd.Series(cells, dtype=object),
+        "categorical": lambda: pd.Series(pd.Categorical(cells, labels)),
+        "polars": lambda: pl.Series(cells, dtype=pl.String),
+        "enum": lambda: pl.Series(cells, dtype=pl.Enum(labels)),
+        "arrow": lambda: pa.chunked_array([cells[:5], cells[5:]], pa.string()),
+        "dictionary": lambda: pa.chunked_array(
+            [pa.array(cells[:5], pa.string()).dictionary_encode(),
+             pa.array(cells[5:], pa.string()).dictionary_encode()]
+        ),
+    }[library]()  # fmt: skip
+    fast, slow = (Column("c", CodeBook(("blue", "red", ""))) for _ in range(2))
+    read = fast.from_series(narwhals.from_native(series, series_only=True))
+    np.testing.assert_array_equal(read, slow.from_values(cells))
+    assert (fast.n_unseen, fast.unseen) == (slow.n_unseen, slow.unseen)
