@@ -27,8 +27,8 @@ from xgboost import XGBClassifier
 from benchmarks.datasets import read
 from bitvec.converters.native.kddt import from_kddt_forest
 from bitvec.core.kernels import box
-from bitvec.learners.kddt.answers import answers
 from bitvec.learners.kddt.events import densities_of
+from bitvec.learners.kddt.expectations import expectations
 from bitvec.learners.kddt.rules import GRID
 from bitvec.learners.kddt.search import search
 from bitvec.learners.kddt.sklearn import KDDTClassifier, KDDTRegressor
@@ -230,7 +230,7 @@ class _Fold:
             right = []
             for widths in (bandwidth, np.zeros(n_features)):
                 densities = densities_of(self.X[rows], [box(h) for h in widths])
-                found = answers(tree, densities).argmax(axis=1)
+                found = expectations(tree, densities).argmax(axis=1)
                 right.append(float(np.sum(found == self.y[rows])))
             return np.array(right)
 

@@ -7,7 +7,13 @@ from pathlib import Path
 import click
 
 from bitvec.cli.given_files import readable, writable
-from bitvec.cli.options import PATH, as_command, certify_option, out_option, values_only_option
+from bitvec.cli.shared_options import (
+    PATH,
+    as_command,
+    certify_option,
+    out_option,
+    values_only_option,
+)
 from bitvec.errors import InputError
 
 FOREST = ".safetensors"

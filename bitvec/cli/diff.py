@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from bitvec.cli.given_files import open_forest, read_rows
-from bitvec.cli.options import PATH, as_command, data_option, header_option
+from bitvec.cli.shared_options import PATH, as_command, data_option, header_option
 
 
 @as_command("diff", "Say what moved between two forests.")

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from bitvec.cli.given_files import open_forest, read_rows, writable
-from bitvec.cli.options import (
+from bitvec.cli.shared_options import (
     PATH,
     as_command,
     forest_argument,

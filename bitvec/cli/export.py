@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bitvec.cli.given_files import open_forest, writable
-from bitvec.cli.options import (
+from bitvec.cli.shared_options import (
     PATH,
     as_command,
     certify_option,

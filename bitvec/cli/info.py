@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bitvec.cli.given_files import open_forest
-from bitvec.cli.options import as_command, forest_argument
+from bitvec.cli.shared_options import as_command, forest_argument
 from bitvec.errors import FileFormatError, InputError, UnsupportedModelError
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bitvec.cli.given_files import open_forest, read_rows, writable
-from bitvec.cli.options import (
+from bitvec.cli.shared_options import (
     as_command,
     device_option,
     forest_argument,

@@ -7,7 +7,13 @@ from pathlib import Path
 import click
 
 from bitvec.cli.given_files import open_forest, read_rows, writable
-from bitvec.cli.options import as_command, data_option, forest_argument, header_option, out_option
+from bitvec.cli.shared_options import (
+    as_command,
+    data_option,
+    forest_argument,
+    header_option,
+    out_option,
+)
 
 
 @as_command("prune", "Remove the nodes that decide nothing.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bitvec.cli.options import as_command, out_option, seed_option
+from bitvec.cli.shared_options import as_command, out_option, seed_option
 
 
 @as_command("quickstart", "See the whole workflow on small models.", json=False)

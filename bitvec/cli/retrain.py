@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bitvec.cli.given_files import open_forest, read_target, readable, writable
-from bitvec.cli.options import (
+from bitvec.cli.shared_options import (
     PATH,
     Pair,
     Parts,

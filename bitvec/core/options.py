@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -68,3 +69,30 @@ def numbers(value: Any, *, flags: bool = False) -> Float64[np.ndarray, "..."] | 
         except (TypeError, ValueError, OverflowError):
             return None
     return array.astype(np.float64, copy=False) if array.dtype.kind in kinds else None
+
+
+def steepness(value: Any, *, name: str = "gamma") -> tuple[float, float]:
+    """Return gamma as (first, last)."""
+    is_pair = isinstance(value, (tuple, list)) or (
+        isinstance(value, np.ndarray) and value.ndim == 1
+    )
+    if not is_pair or len(value) != 2:
+        raise InputError(f"`{name}` must be two numbers, (first, last), got {value!r}.")
+    first, last = value
+    return positive(name, first), positive(name, last)
+
+
+def names(trainable: Any, known: tuple[str, ...]) -> tuple[str, ...]:
+    """Return what may move, as a tuple of names."""
+    if not isinstance(trainable, Iterable):
+        raise InputError(
+            f"`trainable` must hold names among {', '.join(known)}, got {trainable!r}: pass a "
+            "tuple."
+        )
+    found = (trainable,) if isinstance(trainable, str) else tuple(trainable)
+    for name in found:
+        if name not in known:
+            raise InputError(
+                f"`trainable` must hold names among {', '.join(known)}, got {name!r}: leave it out."
+            )
+    return found

@@ -17,7 +17,7 @@ RULES = ("kind", "relation", "missing_rule", "code_rule", "missing_right", "othe
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """How one array moved.
+    """Change of one array.
 
     Parameters
     ----------

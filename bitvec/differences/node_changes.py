@@ -45,7 +45,7 @@ class NodeChange:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeChanges:
-    """What moved in pairs of nodes.
+    """Changes in pairs of nodes.
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ from bitvec.core.arrays import Array
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layout:
-    """Where a tree's parts stand: leaves at 0, 1, ... from left to right, a node amid its own.
+    """Positions of a tree's parts: leaves at 0, 1, ... from left to right, a node amid its own.
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from bitvec import api
-from bitvec.cli import options, predict, retrain
+from bitvec.cli import predict, retrain, shared_options
 from bitvec.cli.program import COMMANDS, program
 
 BITVEC = "from bitvec.cli import main; main()"
@@ -96,7 +96,7 @@ def test_the_choices_of_the_help_are_those_of_retraining() -> None:
     from bitvec.runtime.train.retrain import optimizers
 
     assert tuple(RELAXATIONS) == retrain.RELAXATIONS
-    assert options.TRAINABLE == TRAINABLE
+    assert shared_options.TRAINABLE == TRAINABLE
     assert set(retrain.OPTIMIZERS) == optimizers.OPTIMIZERS.keys()
 
 

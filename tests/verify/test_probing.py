@@ -33,8 +33,8 @@ from bitvec.core.value_sets import runs
 from bitvec.errors import InputError
 from bitvec.verify.probing import LONG_RUN, has_long_runs, probe_rows
 from bitvec.verify.probing.code_runs import shown_codes
+from bitvec.verify.probing.probe_targets import Outcome
 from bitvec.verify.probing.regions import plan
-from bitvec.verify.probing.targets import Outcome
 
 COLUMN_KINDS = (AXIS, SET, EQUAL, KERNEL)
 

@@ -14,7 +14,14 @@ import numpy as np
 import onnx
 
 from bitvec.converters.onnx.operator_schema import CLASSIFIER, DOMAIN, ENSEMBLE, OPERATORS
-from bitvec.converters.onnx.outputs import FLOATS, Behind, behind, cast_target, is_standard, refusal
+from bitvec.converters.onnx.outputs import (
+    FLOATS,
+    Behind,
+    behind,
+    cast_target,
+    is_standard,
+    unsupported,
+)
 from bitvec.errors import FileFormatError, UnsupportedModelError
 
 _INTEGERS = (onnx.TensorProto.INT64, onnx.TensorProto.INT32)
@@ -165,7 +172,7 @@ def _to_input(graph: Any, node: Any, origin: dict[str, Any]) -> tuple[list[Any],
         if step is None or len(path) > len(graph.node):
             raise FileFormatError(f"value {name!r} must come from the input, got no way to it.")
         if not is_standard(step, "Identity", "Cast"):
-            raise refusal(step, "between the input and the trees")
+            raise unsupported(step, "between the input and the trees")
         if len(step.input) != 1:
             raise FileFormatError(f"{step.op_type} must have one input, got {len(step.input)}.")
         path.append(step)

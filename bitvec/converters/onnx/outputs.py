@@ -107,7 +107,7 @@ def behind(graph: Any, node: Any, before: list[Any]) -> Behind:
                 todo += [replace(onward, name=output) for output in reader.output]
     for other in graph.node:
         if not all(output in met for output in other.output):
-            raise refusal(other, "beside the trees")
+            raise unsupported(other, "beside the trees")
     if reached != wanted:
         others = sorted(wanted - reached, key=str)[:5]  # a damaged name is bytes, not str
         raise UnsupportedModelError(
@@ -117,7 +117,7 @@ def behind(graph: Any, node: Any, before: list[Any]) -> Behind:
     return Behind(used, tuple(steps), divisors[0] if divisors else None)
 
 
-def refusal(node: Any, where: str) -> UnsupportedModelError:
+def unsupported(node: Any, where: str) -> UnsupportedModelError:
     """Return the error that names an operator."""
     kind = f"{node.domain}:{node.op_type}" if node.domain else node.op_type
     return UnsupportedModelError(
@@ -158,14 +158,14 @@ def _passed(node: Any, value: _Value, trees: Any, constants: dict[str, Any]) -> 
     if is_standard(node, "Cast"):
         if cast_target(node) in (_LABELS if value.is_label else tuple(FLOATS)):
             return replace(value, is_cast=True)
-        raise refusal(node, f"a cast to ONNX type {cast_target(node)}")
+        raise unsupported(node, f"a cast to ONNX type {cast_target(node)}")
     if node.domain == DOMAIN and node.op_type == "ZipMap" and not value.is_label:
         labels: list[Any] = []
         for attribute in node.attribute:
             labels += list(attribute.strings) + list(attribute.ints)
         if labels == _classes(trees):
             return value
-        raise refusal(node, "whose labels are not the classifier's")
+        raise unsupported(node, "whose labels are not the classifier's")
     if is_standard(node, "Mul") and not value.is_label:
         factors = [_number(name, constants) for name in node.input if name != value.name]
         if factors == [1.0]:
@@ -179,7 +179,7 @@ def _passed(node: Any, value: _Value, trees: Any, constants: dict[str, Any]) -> 
         one_column = axis == [1] and len(start) == 1 and end == [start[0] + 1]
         if len(node.input) == 4 and one_column and 0 <= start[0] < value.n_columns:
             return replace(value, n_columns=1)
-    raise refusal(node, "between the trees and the output")
+    raise unsupported(node, "between the trees and the output")
 
 
 def _number(name: str, constants: dict[str, Any]) -> float | None:

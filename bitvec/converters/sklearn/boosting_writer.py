@@ -18,9 +18,9 @@ from sklearn.tree import DecisionTreeRegressor
 from bitvec.converters.sklearn.new_estimators import (
     columns_of_outputs,
     named,
-    refusal,
     require_raw_labels,
     set_classes,
+    unsupported,
 )
 from bitvec.converters.sklearn.tree_arrays import depths, new_tree, node_arrays
 from bitvec.core.arrays import Array
@@ -41,14 +41,14 @@ def summed(forest: Forest) -> Any:
     columns = _stages(forest)
     longest = max(map(len, columns))
     if output.dtype != np.float64 and longest > 1:
-        raise refusal(f"sum its trees in float64, got {output.dtype}")
+        raise unsupported(f"sum its trees in float64, got {output.dtype}")
     if not output.base_first and longest > 1 and np.any(output.base_score != 0):
-        raise refusal("begin its sum with the base score, got one that is added at the end")
+        raise unsupported("begin its sum with the base score, got one that is added at the end")
     if output.scale is not None:
-        raise refusal("answer with the sum itself, got one that is scaled")
+        raise unsupported("answer with the sum itself, got one that is scaled")
     if output.classes is None:
         if forest.n_outputs != 1 or output.post_transform is not PostTransform.IDENTITY:
-            raise refusal("sum to one value without a post-transform, or to class scores")
+            raise unsupported("sum to one value without a post-transform, or to class scores")
         model, loss = GradientBoostingRegressor(init="zero", learning_rate=1.0), HalfSquaredError()
     else:
         model, loss = _classifier(forest)
@@ -77,12 +77,12 @@ def _classifier(forest: Forest) -> tuple[Any, Any]:
     key = (output.post_transform, float(output.parameter))
     fits = len(output.groups) == 1 and labels.size >= 2 and key in _LOSSES
     if not fits or (forest.n_outputs == 1) != (output.post_transform is PostTransform.SIGMOID):
-        raise refusal(
+        raise unsupported(
             "give one score and a sigmoid for 2 classes, or a score for each class and a softmax, "
             f"got {forest.n_outputs} scores with {output.post_transform}"
         )
     if forest.n_outputs not in (1, labels.size) or forest.n_outputs == 2:
-        raise refusal(f"give one score for 2 classes, got {forest.n_outputs}")
+        raise unsupported(f"give one score for 2 classes, got {forest.n_outputs}")
     require_raw_labels(output, tie_to_second=True)
     name, loss = _LOSSES[key]
     model = GradientBoostingClassifier(loss=name, init="zero", learning_rate=1.0)

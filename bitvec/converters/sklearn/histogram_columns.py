@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Bool, Int64
 
 from bitvec.converters.sklearn.categories import encoder_of
-from bitvec.converters.sklearn.new_estimators import refusal
+from bitvec.converters.sklearn.new_estimators import unsupported
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import WORD_BITS, CodeRule, Kind, set_codes
@@ -76,7 +76,7 @@ def fit_columns(model: Any, forest: Forest, n_classes: int) -> Columns:
     }
     for column, own in codes.items():
         if own.size > MOST:
-            raise refusal(f"know at most {MOST} categories of a column, got {own.size}")
+            raise unsupported(f"know at most {MOST} categories of a column, got {own.size}")
         # Some category must stand in the column, even if all go where missing values go.
         codes[column] = own if own.size else np.zeros(1, np.int64)
     is_categorical = np.isin(np.arange(forest.n_features), list(codes))
@@ -126,14 +126,14 @@ def _used_codes(forest: Forest) -> dict[int, Int64[Array, " n_codes"]]:
     tests = forest.tests
     is_set = tests.kind == Kind.SET
     if np.any(is_set & (tests.missing_right != tests.other_right)):
-        raise refusal("send unknown categories where it sends missing values, got another way")
+        raise unsupported("send unknown categories where it sends missing values, got another way")
     if np.any(is_set & (tests.code_rule != CodeRule.EXACT)):
-        raise refusal("read whole numbers as categories, got sets that round")
+        raise unsupported("read whole numbers as categories, got sets that round")
     columns = np.unique(tests.feature[is_set]).tolist()
     books = forest.inputs.categories or (None,) * forest.n_features
     encoded = [*columns, *(column for column, book in enumerate(books) if book)]
     if np.any(np.isin(tests.feature[~is_set], encoded)):
-        raise refusal("read a column as numbers or as categories, got one that is read as both")
+        raise unsupported("read a column as numbers or as categories, got one that is read as both")
     used: dict[int, Int64[Array, " n_codes"]] = {}
     for column in columns:
         nodes = np.flatnonzero(is_set & (tests.feature == column))

@@ -23,9 +23,9 @@ from bitvec.converters.sklearn.histogram_columns import Columns, fit_columns
 from bitvec.converters.sklearn.new_estimators import (
     columns_of_outputs,
     named,
-    refusal,
     require_raw_labels,
     set_classes,
+    unsupported,
 )
 from bitvec.converters.sklearn.tree_arrays import covers, greater, numbering
 from bitvec.core import structure, tree_paths
@@ -49,13 +49,13 @@ def summed(forest: Forest) -> Any:
     """Return the HistGradientBoosting model of a forest that sums its trees."""
     output = forest.output
     if output.dtype != np.float64:
-        raise refusal(f"sum its trees in float64, got {output.dtype}")
+        raise unsupported(f"sum its trees in float64, got {output.dtype}")
     if not output.base_first and np.any(output.base_score != 0):
-        raise refusal("begin its sum with the base score, got one that is added at the end")
+        raise unsupported("begin its sum with the base score, got one that is added at the end")
     if output.scale is not None:
-        raise refusal("answer with the sum itself, got one that is scaled")
+        raise unsupported("answer with the sum itself, got one that is scaled")
     if output.parameter != 1.0:
-        raise refusal(f"pass its scores on as they are, got them times {output.parameter}")
+        raise unsupported(f"pass its scores on as they are, got them times {output.parameter}")
     model, loss = _regressor(forest) if output.classes is None else _classifier(forest)
     n_classes = 0 if output.classes is None else output.classes[0].size
     columns = fit_columns(model, forest, n_classes)
@@ -82,7 +82,7 @@ def _regressor(forest: Forest) -> tuple[Any, Any]:
     output = forest.output
     losses = _REGRESSES.get(output.post_transform)
     if forest.n_outputs != 1 or losses is None:
-        raise refusal(
+        raise unsupported(
             "sum to one value, with no post-transform or an exponential, or to class scores, got "
             f"{forest.n_outputs} outputs with {output.post_transform}"
         )
@@ -103,7 +103,7 @@ def _classifier(forest: Forest) -> tuple[Any, Any]:
         or forest.n_outputs != (1 if one else labels.size)
         or (labels.size == 2) != one
     ):
-        raise refusal(
+        raise unsupported(
             "give one score and a sigmoid for 2 classes, or a score for each of more classes and "
             f"a softmax, got {forest.n_outputs} scores with {output.post_transform}"
         )

@@ -9,7 +9,7 @@ from sklearn.ensemble import IsolationForest
 from sklearn.tree import ExtraTreeRegressor
 
 from bitvec.converters.sklearn.isolation import average_path_length, highest_inlier
-from bitvec.converters.sklearn.new_estimators import dense, named, refusal, weighted
+from bitvec.converters.sklearn.new_estimators import dense, named, unsupported, weighted
 from bitvec.converters.sklearn.tree_arrays import depths, new_tree, node_arrays
 from bitvec.core.forest import Forest
 from bitvec.core.output import Output
@@ -21,14 +21,16 @@ def isolating(forest: Forest) -> Any:
     """Return the IsolationForest of a forest whose raw score is minus a sum of depths."""
     output = forest.output
     if forest.n_outputs != 1 or output.dtype != np.float64 or np.any(output.base_score != 0):
-        raise refusal("sum its depths to one float64 score without a base score")
+        raise unsupported("sum its depths to one float64 score without a base score")
     if output.scale is not None or output.tie_to_second or not output.labels_from_raw:
-        raise refusal("tell outliers by a sum of depths that exceeds a boundary")
+        raise unsupported("tell outliers by a sum of depths that exceeds a boundary")
     if output.classes is None or output.classes[0].tolist() != [1, -1]:
-        raise refusal("call inliers 1 and outliers -1, got other labels, or none")
+        raise unsupported("call inliers 1 and outliers -1, got other labels, or none")
     depth = -dense(forest, weighted(forest))[:, 0]
     if not np.array_equal((depth + 1.0) - 1.0, depth):
-        raise refusal("hold depths that scikit-learn's own sum keeps, got ones that it would round")
+        raise unsupported(
+            "hold depths that scikit-learn's own sum keeps, got ones that it would round"
+        )
     members, lengths = [], []
     leaf_ptr, deepest = forest.bitvectors.leaf_ptr, depths(forest)
     for tree, (record, of_leaf) in enumerate(node_arrays(forest)):
@@ -61,7 +63,7 @@ def _rows_per_tree(scale: float, n_trees: int) -> int:
         above = n_trees * average_path_length(np.array([middle]))[0] >= scale
         low, high = (low, middle) if above else (middle, high)
     if n_trees * average_path_length(np.array([high]))[0] != scale:
-        raise refusal(
+        raise unsupported(
             "measure its depths by what a whole number of rows would give, as before trees were "
             "added or taken away"
         )
@@ -76,4 +78,6 @@ def _offset(forest: Forest, output: Output) -> float:
     for offset in (metadata.get("offset"), float(-(2 ** -(-raw / scale))[0])):
         if isinstance(offset, float) and highest_inlier(scale, offset) == output.boundary:
             return offset
-    raise refusal("turn its labels where a score turns, got a boundary between two of one score")
+    raise unsupported(
+        "turn its labels where a score turns, got a boundary between two of one score"
+    )

@@ -1,4 +1,4 @@
-"""Parts of every written estimator: leaf values with their weights, names, classes, refusals."""
+"""Parts of every written estimator: leaf values with their weights, names, classes, errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bitvec.core.output import Output
 from bitvec.errors import UnsupportedModelError
 
 
-def refusal(must: str) -> UnsupportedModelError:
+def unsupported(must: str) -> UnsupportedModelError:
     """Return the error for a forest that scikit-learn cannot hold."""
     return UnsupportedModelError(
         f"a forest that scikit-learn can hold must {must}: write it in the format of another "
@@ -62,10 +62,10 @@ def columns_of_outputs(forest: Forest) -> list[list[tuple[int, Float[Array, " n_
 def require_raw_labels(output: Output, *, tie_to_second: bool) -> None:
     """Check that labels are told as scikit-learn's boosted classifiers tell them."""
     if not output.labels_from_raw or output.boundary is not None:
-        raise refusal("tell its labels by its raw scores, got labels by other scores")
+        raise unsupported("tell its labels by its raw scores, got labels by other scores")
     if output.n_outputs == 1 and output.tie_to_second != tie_to_second:
         taken = "second" if tie_to_second else "first"
-        raise refusal(f"take the {taken} class at a raw score of 0, got the other")
+        raise unsupported(f"take the {taken} class at a raw score of 0, got the other")
 
 
 def named(model: Any, forest: Forest) -> Any:

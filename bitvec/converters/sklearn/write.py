@@ -15,7 +15,13 @@ import numpy as np
 from jaxtyping import Float64
 
 from bitvec.converters.sklearn import boosting_writer, histogram_writer, isolation_writer
-from bitvec.converters.sklearn.new_estimators import dense, named, refusal, set_classes, weighted
+from bitvec.converters.sklearn.new_estimators import (
+    dense,
+    named,
+    set_classes,
+    unsupported,
+    weighted,
+)
 from bitvec.converters.sklearn.skops import dumps
 from bitvec.converters.sklearn.tree_arrays import depths, new_tree, node_arrays
 from bitvec.core.arrays import Array
@@ -73,7 +79,7 @@ def to_sklearn(forest: Forest) -> Any:
     if forest.dtype == np.float64:
         if output.aggregate is Aggregate.SUM:
             return histogram_writer.summed(forest)
-        raise refusal(
+        raise unsupported(
             "sum its trees if it compares in float64, as only its HistGradientBoosting does, got "
             f"{output.aggregate}"
         )
@@ -88,7 +94,7 @@ def to_sklearn(forest: Forest) -> Any:
         return _average(forest)
     if output.aggregate is Aggregate.SUM:
         return boosting_writer.summed(forest)
-    raise refusal(
+    raise unsupported(
         f"answer with the mean, sum or weighted median of its trees, got {output.aggregate} with "
         f"{output.post_transform}"
     )
@@ -108,18 +114,18 @@ def save(forest: Forest, path: StrPath) -> Path:
 def _require_tests(forest: Forest) -> None:
     tests = forest.tests
     if forest.n_trees == 0:
-        raise refusal("have at least one tree, got none")
+        raise unsupported("have at least one tree, got none")
     if forest.feature_map is not None or forest.kernel is not None:
-        raise refusal("read X itself with hard tests, got a feature map or a prediction kernel")
+        raise unsupported("read X itself with hard tests, got a feature map or a prediction kernel")
     if forest.leaves.linear is not None:
-        raise refusal("have constant leaves, got linear ones")
+        raise unsupported("have constant leaves, got linear ones")
     if np.any(tests.missing_rule != MissingRule.NAN):
-        raise refusal("count only NaN as missing, got another rule")
+        raise unsupported("count only NaN as missing, got another rule")
     if np.any((tests.relation == Relation.GREATER_EQUAL) & np.isneginf(tests.b)):
-        raise refusal("send some value left at each node, got a threshold of -inf with `>=`")
+        raise unsupported("send some value left at each node, got a threshold of -inf with `>=`")
     held = (Kind.MARGIN,) if forest.dtype == np.float32 else (Kind.MARGIN, Kind.SET)
     if not np.all(np.isin(tests.kind, held)) or not np.all(tests.is_one_hot):
-        raise refusal(
+        raise unsupported(
             "compare one column with a threshold at each node, or in float64 ask for its category, "
             "got another test"
         )
@@ -132,17 +138,17 @@ def _average(forest: Forest) -> Any:
         start = output.base_score if output.base_first else np.zeros(forest.n_outputs, output.dtype)
         v = output.finish(start + v, 1).astype(np.float64)
     elif output.dtype != np.float64 or np.any(output.base_score != 0):
-        raise refusal(
+        raise unsupported(
             f"average in float64 without a base score, got {output.dtype} with {output.base_score}"
         )
     elif output.divisor is not None and np.any(output.divisor != n):
-        raise refusal(f"divide by its {n} trees, got {output.divisor}")
+        raise unsupported(f"divide by its {n} trees, got {output.divisor}")
     groups = output.groups
     if output.classes is None:
         n_classes, value = (1,) * forest.n_outputs, v[:, :, None]
     else:
         if any(c.size != size for c, size in zip(output.classes, groups, strict=True)):
-            raise refusal("have one output for each class, got one for two of them")
+            raise unsupported("have one output for each class, got one for two of them")
         n_classes, value = groups, np.zeros((len(v), len(groups), max(groups)))
         for target, end in enumerate(np.cumsum(groups)):
             value[:, target, : groups[target]] = v[:, end - groups[target] : end]
@@ -185,9 +191,9 @@ def _estimators(
 def _median(forest: Forest) -> Any:
     output = forest.output
     if forest.n_outputs != 1 or np.any(output.base_score != 0) or output.dtype != np.float64:
-        raise refusal("take the weighted median of one float64 output without a base score")
+        raise unsupported("take the weighted median of one float64 output without a base score")
     if output.post_transform is not PostTransform.IDENTITY or output.classes is not None:
-        raise refusal("take the weighted median of values, got classes or a post-transform")
+        raise unsupported("take the weighted median of values, got classes or a post-transform")
     model = AdaBoostRegressor(n_estimators=forest.n_trees)
     value = dense(forest, forest.leaves.v)[:, :, None]
     model.estimators_ = _estimators(forest, DecisionTreeRegressor, (1,), value)

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from bitvec.converters.native.cpt import CPT
 from bitvec.converters.native.native_tree import NativeTree
+from bitvec.core import options
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.learners.cpt.tree import NodeFacets, facets_of, of_forest, of_growth
@@ -16,7 +17,6 @@ from bitvec.learners.growth.polytope import Polytope
 from bitvec.learners.growth.refinement import Refinement
 from bitvec.learners.growth.sklearn_base import GrownClassifier, GrownEstimator, GrownRegressor
 from bitvec.learners.parameters import attribute, estimator, parameter
-from bitvec.runtime.train.relax import options
 
 
 @estimator

@@ -18,7 +18,7 @@ from bitvec.learners.growth.refinement import children_of, dense_rows
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeFacets:
-    """What is left of a node's K facets.
+    """Facets that are left of a node's K.
 
     Parameters
     ----------

@@ -11,6 +11,7 @@ import torch
 
 from bitvec.converters.native.e2edt import E2EDT
 from bitvec.converters.native.native_tree import NativeTree
+from bitvec.core import options
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.errors import InputError
@@ -25,7 +26,6 @@ from bitvec.learners.growth.split_functions import cnn, mlp, module
 from bitvec.learners.growth.stump_test import Kind
 from bitvec.learners.growth.stumps import StumpTraining
 from bitvec.learners.parameters import attribute, estimator, parameter
-from bitvec.runtime.train.relax import options
 from bitvec.runtime.train.retrain.schedules import steepness
 
 

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from bitvec.converters.native.e2edt import E2EDF, E2EDT, from_e2edf
+from bitvec.core import options
 from bitvec.core.arrays import Array
 from bitvec.core.options import flag
 from bitvec.learners.draws import drawn_rows
@@ -23,7 +24,6 @@ from bitvec.learners.growth.targets import Target
 from bitvec.learners.parameters import attribute, estimator, parameter
 from bitvec.learners.progress import counter
 from bitvec.learners.sklearn_base import SEEDS
-from bitvec.runtime.train.relax import options
 from bitvec.runtime.train.retrain import RetrainResult, checkpoint
 
 

@@ -21,7 +21,7 @@ NO_GAIN = 1e-10
 
 @dataclass(frozen=True, slots=True)
 class GrowthOptions:
-    """How far a tree grows.
+    """Limits of a tree's growth.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ class _Growth:
         return leaf
 
     def may_split(self, leaf: _Leaf) -> bool:
-        """Return whether a leaf is worth a stump."""
+        """Return whether a leaf may grow a stump."""
         deep = self.options.max_depth is not None and leaf.depth >= self.options.max_depth
         small = leaf.rows.size < max(self.options.min_rows, 2)
         return not deep and not small and not self.target.take(leaf.rows).is_pure()

@@ -30,7 +30,7 @@ PACE = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Refinement:
-    """How a grown tree is refined; see `bitvec.retrain`.
+    """Options of refining a grown tree; see `bitvec.retrain`.
 
     Parameters
     ----------

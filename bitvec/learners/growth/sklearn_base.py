@@ -12,6 +12,7 @@ import numpy as np
 from torch.utils.data import DataLoader
 
 from bitvec.converters.native.native_tree import NativeTree
+from bitvec.core import options
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.errors import InputError, needs
@@ -38,7 +39,6 @@ from bitvec.learners.sklearn_base import (
     row_weights,
     values,
 )
-from bitvec.runtime.train.relax import options
 from bitvec.runtime.train.retrain import RetrainResult
 
 with needs("scikit-learn", "sklearn", "The learners"):

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 
 import torch
 
+from bitvec.core import options
 from bitvec.errors import InputError
 from bitvec.learners.growth.columns import Columns
 from bitvec.learners.growth.grow import GrowthOptions
@@ -22,7 +23,6 @@ from bitvec.learners.growth.targets import Target
 from bitvec.learners.parameters import estimator, parameter
 from bitvec.learners.sklearn_base import NativeEstimator
 from bitvec.runtime.predict.torch import devices
-from bitvec.runtime.train.relax import options
 from bitvec.runtime.train.retrain import Evaluation
 from bitvec.runtime.train.retrain.schedules import steepness
 

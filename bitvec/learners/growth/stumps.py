@@ -31,7 +31,7 @@ CHEAP = 8
 
 @dataclass(frozen=True, slots=True)
 class StumpTraining:
-    """How stumps are trained.
+    """Options of training stumps.
 
     Parameters
     ----------

@@ -3,7 +3,7 @@
 Values on a grid, such as pixels or counts, have many rows at each position. Their changes of
 density are added up there, one pass over the node's rows without any order; then the walk looks at
 each position once, at all classes. The thresholds and their gains are those of
-`scan.best_threshold` but for the rounding of sums, which stays that of the node's mass as long as
+`scan.best_threshold` but for the rounding of sums, which stays that of the node's weight as long as
 no density is large for the range of the positions: see `events.FLAT`.
 """
 
@@ -20,7 +20,7 @@ from bitvec.learners.kddt.scan import ENTROPY, LABELS, ROUNDING, between
 from bitvec.runtime.predict.cpu.compiling import inner
 
 BEGINS, STAYS, ENDS, JUMPS = 0, 1, 2, 3
-"""What a row's density does at an event: `STAYS` less its turn, or a jump of the row's mass."""
+"""What a row's density does at an event: `STAYS` less its turn, or a jump of the row's weight."""
 
 
 @inner
@@ -35,7 +35,7 @@ class Bins(NamedTuple):
     Parameters
     ----------
     slope, jump : float64, (n_positions, n_outputs + 1)
-        Changes of the slopes of the masses, and the masses that jump: of each class; or of each
+        Changes of the slopes of the weights, and the weights that jump: of each class; or of each
         output, and last of all together.
     counts : int64, (n_positions, 4)
         Rows whose density begins, changes, and ends there, and those that jump.
@@ -62,31 +62,31 @@ def fill(bins, rows, change, turn, place, rate, targets, centre):
     if targets.criterion == LABELS:
         for k in range(rows.size):
             row = rows[k]
-            mass, c = rate[row], codes[row]
+            weight, c = rate[row], codes[row]
             for event in range(row * n_edges, (row + 1) * n_edges):
                 p, by = place[event], change[event]
                 if by == np.inf:
                     counts[p, JUMPS] += 1
-                    jump[p, c] += mass
+                    jump[p, c] += weight
                 elif by != 0.0:
                     counts[p, STAYS - turn[event]] += 1
-                    slope[p, c] += by * mass
+                    slope[p, c] += by * weight
         return
     last = centre.size
     for k in range(rows.size):
         row = rows[k]
-        mass = rate[row]
+        weight = rate[row]
         for event in range(row * n_edges, (row + 1) * n_edges):
             if change[event] == 0.0:
                 continue
             p = place[event]
             if change[event] == np.inf:
                 counts[p, JUMPS] += 1
-                jump[p, last] += mass
+                jump[p, last] += weight
                 for c in range(last):
-                    jump[p, c] += mass * (Y[row, c] - centre[c])
+                    jump[p, c] += weight * (Y[row, c] - centre[c])
                 continue
-            step = change[event] * mass
+            step = change[event] * weight
             counts[p, STAYS - turn[event]] += 1
             slope[p, last] += step
             for c in range(last):
@@ -95,7 +95,7 @@ def fill(bins, rows, change, turn, place, rate, targets, centre):
 
 @inner
 def all_of(bin, n_outputs, criterion):
-    """Return the mass of all classes together; of outputs it stands last."""
+    """Return the weight of all classes together; of outputs it stands last."""
     if criterion != LABELS:
         return bin[n_outputs]
     total = 0.0
@@ -106,7 +106,7 @@ def all_of(bin, n_outputs, criterion):
 
 @inner
 def gain_at(S, m, s, w, left, dt, criterion):
-    """Return the gain of the children at t + dt, where the mass on the left is `left`."""
+    """Return the gain of the children at t + dt, where the weight on the left is `left`."""
     right = w - left
     below_sum, above_sum = 0.0, 0.0
     if criterion == ENTROPY:

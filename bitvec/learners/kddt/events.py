@@ -23,11 +23,11 @@ FEWEST_STEPS = 4
 ends."""
 FLAT = 1e4
 """What a density times the range of all positions may come to for changes to be summed by position:
-the sums then round by this many units of the last place of a mass."""
+the sums then round by this many units of the last place of a weight."""
 
 
 class Densities(NamedTuple):
-    """The density of each training value: where its kernel's edges lie, and the mass left of each.
+    """The density of each training value: its kernel's edges, and the weight left of each.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class Densities(NamedTuple):
         Positions, rising; all the same where a value is crisp. A kernel of fewer edges repeats its
         last.
     share : float64, (n_features, n_edges)
-        Mass left of each edge: 0 first and 1 last.
+        Weight left of each edge: 0 first and 1 last.
     """
 
     at: Float[Array, "n_features n_rows n_edges"]
@@ -63,7 +63,7 @@ class Events(NamedTuple):
         each.
     n_events : int64, (n_features,)
     change : float64, (n_features, n_rows * n_edges)
-        By how much the density of a row of mass 1 grows there; infinite for a jump.
+        By how much the density of a row of weight 1 grows there; infinite for a jump.
     turn : int8, (n_features, n_rows * n_edges)
         1 where the density was 0 before, −1 where it is 0 afterwards, else 0.
     position : float64, (n_features, n)
@@ -84,9 +84,9 @@ class Events(NamedTuple):
 
 
 class Data(NamedTuple):
-    """Rows as growth reads them: `Densities.flat`, their events, and the mass of each row.
+    """Rows as growth reads them: `Densities.flat`, their events, and the weight of each row.
 
-    Rows of no mass are left out.
+    Rows of no weight are left out.
     """
 
     at: Float[Array, "n_features n_positions"]
@@ -137,7 +137,7 @@ def densities_of(
 
 
 def _shape(kernel: FeatureKernel) -> tuple[Array, Array]:
-    """Return edges and the mass left of each, without outer pieces that have none."""
+    """Return edges and the weight left of each, without outer pieces that have none."""
     held = np.flatnonzero(kernel.mass)
     cumulative = np.concatenate([[0.0], np.cumsum(kernel.mass)])
     cumulative[held[-1] + 1 :] = 1.0
@@ -162,7 +162,7 @@ def events_of(
     if by_value is None:
         by_value = ascending(densities.at[:, :, 0].T)
     gap = np.diff(densities.at, axis=2)
-    # By the positions as they are rounded, so that the pieces hold all of a row's mass.
+    # By the positions as they are rounded, so that the pieces hold all of a row's weight.
     density = np.zeros((n_features, n_rows, n_edges + 1))
     np.divide(
         np.diff(densities.share, axis=1)[:, None, :], gap, out=density[:, :, 1:-1], where=gap > 0

@@ -1,4 +1,4 @@
-"""Growth of one tree, depth first: nodes keep their rows' masses and their sorted events."""
+"""Growth of one tree, depth first: nodes keep their rows' weights and their sorted events."""
 
 # mypy: disable-error-code="no-untyped-def"
 
@@ -6,17 +6,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from bitvec.learners.kddt.masses import everywhere, loss_of, total_of
 from bitvec.learners.kddt.scan import ROUNDING, VECTORS
 from bitvec.learners.kddt.split_search import Node, best_split, room_for
 from bitvec.learners.kddt.stacks import FRAME, LINE, EventStack, Stacks, doubled, entered
+from bitvec.learners.kddt.weights import everywhere, loss_of, total_of
 from bitvec.runtime.predict.cpu.compiling import kernel, phase
 from bitvec.runtime.predict.cpu.kernel_arrays import borrowed
 
 SMALLEST = 1e-9
-"""A row with less of the least mass of a leaf in a node is left out there."""
+"""A row with less of the least weight of a leaf in a node is left out there."""
 GAIN = 1e-9
-"""What a split must gain to be more than rounding: of a node's mass, for vectors of its loss."""
+"""What a split must gain to be more than rounding: of a node's weight, for vectors of its loss."""
 EPSILON = np.finfo(np.float64).eps
 NODE = np.dtype(
     [
@@ -24,11 +24,11 @@ NODE = np.dtype(
         ("right", np.int64),
         ("feature", np.int64),
         ("threshold", np.float64),
-        ("mass", np.float64),
+        ("weight", np.float64),
         ("loss", np.float64),
     ]
 )
-"""A grown node: children and feature are −1 for a leaf; `loss` is the mass times the impurity."""
+"""A grown node: children and feature are −1 for a leaf; `loss` is the weight times the impurity."""
 
 
 @kernel
@@ -36,15 +36,15 @@ def grow(data, targets, limits, seed, stop):
     """Grow a tree; its nodes come each before its children, and the left before the right.
 
         def grow(rows, box):
-            node = mass, totals and loss of rows
+            node = weight, totals and loss of rows
             split = best_split(rows, box) unless the node is final
             if split gains enough:
                 left = grow(rows, box below the threshold)
                 right = grow(rows, box above the threshold)
 
     The calls are frames on `Stacks`. Memory is O(n_features · rows) for each node on the way down:
-    a frame holds the node's rows, their masses u in it, and their events of each feature looked at,
-    in order.
+    a frame holds the node's rows, their weights u in it, and their events of each feature that is
+    looked at, in order.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def grow(data, targets, limits, seed, stop):
     -------
     nodes : NODE, (n,)
     total : float64, (n, n_outputs)
-        Mass of each class, or the sum of vectors.
+        Weight of each class, or the sum of vectors.
     """
     data, targets = borrowed(data), borrowed(targets)
     n_features, n_outputs = len(data.share), targets.centre.size
@@ -80,7 +80,7 @@ def grow(data, targets, limits, seed, stop):
             is_split = False
             if not is_final(node, limits, targets.criterion, scale):
                 events, split = best_split(node, data, targets, limits, box, room, events)
-                enough = limits.min_gain * nodes[0].mass
+                enough = limits.min_gain * nodes[0].weight
                 is_split = split.gain > node.least_gain and not split.gain < enough
             if not is_split:
                 depth -= 1
@@ -102,7 +102,7 @@ def grow(data, targets, limits, seed, stop):
 
 @phase
 def stacks_of(weight):
-    """Return stacks that hold the root: rows of a positive weight, which is their mass."""
+    """Return stacks that hold the root: the rows of a positive weight."""
     frames = np.zeros(64, FRAME)
     rows, u = np.zeros(2 * weight.size, np.int32), np.zeros(2 * weight.size)
     n = 0
@@ -135,7 +135,7 @@ def opened(nodes, number, s, stacks, depth, targets):
     loss = loss_of(rows, u, targets, s, w)
     leaf = nodes[number]
     leaf.left = leaf.right = leaf.feature = -1
-    leaf.mass, leaf.loss = w, loss
+    leaf.weight, leaf.loss = w, loss
     if depth > 0:
         above = stacks.frames[depth - 1]
         if above.n_entered == 1:

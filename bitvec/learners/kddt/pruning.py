@@ -19,7 +19,7 @@ class PruningPath:
     Parameters
     ----------
     alpha : float64, (n_cuts,), rising
-        The price of a leaf at which each cut pays, for each unit of mass of all rows.
+        The price of a leaf at which each cut pays, for each unit of weight of all rows.
     node : int64, (n_cuts,)
         The node that becomes a leaf there.
     n_leaves : int64, (n_cuts,)
@@ -39,7 +39,7 @@ def pruning_path(tree: GrownTree) -> PruningPath:
 
     Notes
     -----
-    "Classification and Regression Trees" (Breiman et al., 1984), chapter 3, with masses for counts.
+    "Classification and Regression Trees" (Breiman et al., 1984), chapter 3; weights for counts.
     """
     n = tree.left.size
     parent = np.full(n, -1, np.int64)
@@ -80,7 +80,9 @@ def pruning_path(tree: GrownTree) -> PruningPath:
         while at >= 0:
             heapq.heappush(queue, (link(at), at, int(version[at])))
             at = int(parent[at])
-        cuts.append((alpha / tree.mass[0], node, int(leaves[0]), float(below[0] / tree.mass[0])))
+        cuts.append(
+            (alpha / tree.weight[0], node, int(leaves[0]), float(below[0] / tree.weight[0]))
+        )
     alphas, nodes, left, losses = zip(*cuts, strict=True) if cuts else ((), (), (), ())
     return PruningPath(
         np.array(alphas, float),

@@ -161,19 +161,19 @@ def _told(
         groups = [(float(h[0]), np.ones(x.size, bool))]
     else:
         groups = [(float(width), h == width) for width in np.unique(h)]
-    total, mass = np.zeros_like(Y), np.zeros(x.size)
+    total, norm = np.zeros_like(Y), np.zeros(x.size)
     density = shape.mass / np.diff(shape.edges)
     for width, at in groups:
         if width == 0:
             continue
         sums = np.vstack([np.zeros(Y.shape[1]), np.cumsum((weight * at)[:, None] * Y, axis=0)])
-        masses = np.concatenate([[0.0], np.cumsum(weight * at)])
+        weights = np.concatenate([[0.0], np.cumsum(weight * at)])
         for piece, height in enumerate(density):
             # The rows around which this piece lies over x.
             first = np.searchsorted(x, x - width * shape.edges[piece + 1], side="right")
             last = np.searchsorted(x, x - width * shape.edges[piece], side="right")
             total += (sums[last] - sums[first]) * (height / width)
-            mass += (masses[last] - masses[first]) * (height / width)
+            norm += (weights[last] - weights[first]) * (height / width)
     here = np.searchsorted(shape.edges, 0.0, side="right") - 1
     at_zero = density[here] if 0 <= here < density.size else 0.0
     divisor = np.where(h > 0, h, 1.0)
@@ -182,8 +182,8 @@ def _told(
     total = total - itself[:, None] * Y
     if is_classifier:
         total = np.maximum(total, 0.0)
-    mass = np.maximum(mass - itself, 0.0)
-    mean = (total + one[:, None] * prior) / (mass + one)[:, None]
+    norm = np.maximum(norm - itself, 0.0)
+    mean = (total + one[:, None] * prior) / (norm + one)[:, None]
     if is_classifier:
         return float(weight @ np.sum(Y * np.log(np.maximum(mean, np.finfo(float).tiny)), axis=1))
     return -float(weight @ np.sum((Y - mean) ** 2, axis=1))

@@ -1,9 +1,9 @@
 """The split scan: the threshold of a feature at which the children's loss is least, exactly.
 
-Between two events the mass of each class left of t is linear in t, and the loss of the children is
-concave in these masses; so the gain is convex there and greatest at an event. The scan walks along
-the sorted events once. It keeps for each class the mass S left of t and its slope m, and evaluates
-the loss at each event, and where a child's mass just reaches the least that is allowed.
+Between two events the weight of each class left of t is linear in t, and the loss of the children
+is concave in these weights; so the gain is convex there and greatest at an event. The scan walks
+along the sorted events once. It keeps for each class the weight S left of t and its slope m, and
+evaluates the loss at each event, and where a child's weight just reaches the least allowed.
 
 For squares (Gini and squared error) it needs of them only the sums over classes of S², S·m, m² and
 of their products with the totals s. An event changes one class: O(1) for labels, whose S are
@@ -26,7 +26,7 @@ LABELS, VECTORS, ENTROPY = 0, 1, 2
 """Criteria: squares of one class a row, squares of vectors, entropy of distributions."""
 
 ROUNDING = 1e-9
-"""How far a child's mass may fall below the least that is allowed, for each unit of it."""
+"""How far a child's weight may fall below the least that is allowed, for each unit of it."""
 SURE = 1e-12
 """More than rounding, for each unit, when gains are compared without a division."""
 DROP = 64.0
@@ -40,12 +40,12 @@ class Totals(NamedTuple):
     Parameters
     ----------
     s, centre : float64, (n_outputs,)
-        Mass of each class, or the sum of the vectors less `centre`, their mean in the node, which
+        Weight of each class, or the sum of the vectors less `centre`, their mean in the node, which
         rounds least.
     w, squares : float
-        Mass of all, and the sum of squares of s.
+        Weight of all, and the sum of squares of s.
     least : float
-        Mass that each child must have.
+        Weight that each child must have.
     tie : float
         By how much the gain of a later threshold must exceed that of an earlier one: less is
         rounding.
@@ -124,9 +124,9 @@ def best_threshold(order, change, turn, column, rate, targets, totals, sums, ope
     """Return the best gain of a threshold within a column's bounds, and it; −inf if none may be.
 
         for event in order:
-            S, W = masses at its position, by their slopes
+            S, W = weights at its position, by their slopes
             gain = that of S and W; keep the best
-            slopes or masses += the change of density at the event
+            slopes or weights += the change of density at the event
 
     Parameters
     ----------
@@ -136,12 +136,12 @@ def best_threshold(order, change, turn, column, rate, targets, totals, sums, ope
         Of the feature, see `events.Events`.
     column : Column
     rate : float64, (n_rows,)
-        Density factor of each row: its mass in the node over the share of its density there.
+        Density factor of each row: its weight in the node over the share of its density there.
     targets : Targets
     totals : Totals
     sums : float64, (4 or more, n_outputs)
-        Overwritten with masses S left of t, their slopes m, what rounding took of these, and where
-        the mass of a class was brought up to date.
+        Overwritten with weights S left of t, their slopes m, what rounding took of these, and where
+        the weight of a class was brought up to date.
     open_rows : int64, (n_outputs,)
         Overwritten with the number of rows of each class that have a density at t.
     """
@@ -218,17 +218,17 @@ def best_threshold(order, change, turn, column, rate, targets, totals, sums, ope
                 S[c] += (m[c] + rest[c]) * (t - since[c])
             since[c] = t
         if is_jump:
-            mass = rate[row]
-            W += mass
+            weight = rate[row]
+            W += weight
             jumped = True
             if criterion == LABELS:
-                Q += mass * (2.0 * S[c] + mass)
-                A += mass * m[c]
-                P += mass * s[c]
-                S[c] += mass
+                Q += weight * (2.0 * S[c] + weight)
+                A += weight * m[c]
+                P += weight * s[c]
+                S[c] += weight
                 continue
             for output in range(n_outputs):
-                part = mass * (Y[row, output] - centre[output])
+                part = weight * (Y[row, output] - centre[output])
                 Q += part * (2.0 * S[output] + part)
                 A += part * m[output]
                 P += part * s[output]

@@ -22,7 +22,7 @@ over rows, for each way to predict."""
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What each bandwidth scored.
+    """Scores of all bandwidths.
 
     Parameters
     ----------

@@ -44,10 +44,10 @@ def kernel_shapes(
                 f"`{name}` must be one of {', '.join(FAMILIES)}, or FeatureKernels, got "
                 f"{kernel!r}: choose one."
             )
-        edges, mass = (
+        edges, weight = (
             (np.array([-1.0, 1.0]), np.ones(1)) if kernel == "box" else gaussian_pieces(n_pieces)
         )
-        return (FeatureKernel(edges, mass, np.ones(1), np.zeros(0)),) * n_features
+        return (FeatureKernel(edges, weight, np.ones(1), np.zeros(0)),) * n_features
     if isinstance(kernel, FeatureKernel):
         return (kernel,) * n_features
     try:

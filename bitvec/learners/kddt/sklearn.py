@@ -23,7 +23,7 @@ class KDDTClassifier(KernelClassifier, SingleTree):
     -----
     "Kernel Density Decision Trees" (Good et al., 2022): CART on a kernel density estimate.
     Algorithm 1 finds splits exactly; Algorithm 2 predicts. Where the text of section 3.2.1 gives
-    the left mass for the right, this follows Algorithm 2.
+    the left weight for the right, this follows Algorithm 2.
     """
 
 
@@ -43,5 +43,5 @@ class KDDTRegressor(NativeRegressor, SingleTree):
     -----
     "Kernel Density Decision Trees" (Good et al., 2022): CART on a kernel density estimate.
     Algorithm 1 finds splits exactly; Algorithm 2 predicts. Where the text of section 3.2.1 gives
-    the left mass for the right, this follows Algorithm 2.
+    the left weight for the right, this follows Algorithm 2.
     """

@@ -42,7 +42,7 @@ class KDDTRandomForestClassifier(KernelClassifier, KernelForest):
     -----
     "Kernel Density Decision Trees" (Good et al., 2022): CART on a kernel density estimate.
     Algorithm 1 finds splits exactly; Algorithm 2 predicts. Where the text of section 3.2.1 gives
-    the left mass for the right, this follows Algorithm 2.
+    the left weight for the right, this follows Algorithm 2.
     """
 
     max_features = "sqrt"
@@ -64,7 +64,7 @@ class KDDTRandomForestRegressor(NativeRegressor, KernelForest):
     -----
     "Kernel Density Decision Trees" (Good et al., 2022): CART on a kernel density estimate.
     Algorithm 1 finds splits exactly; Algorithm 2 predicts. Where the text of section 3.2.1 gives
-    the left mass for the right, this follows Algorithm 2.
+    the left weight for the right, this follows Algorithm 2.
     """
 
     max_features = 1.0

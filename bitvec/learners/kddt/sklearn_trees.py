@@ -17,8 +17,8 @@ from bitvec.core.arrays import Array
 from bitvec.core.kernels import FeatureKernel
 from bitvec.errors import InputError, MissingLibraryError
 from bitvec.learners.draws import drawn_rows, feature_count
-from bitvec.learners.kddt.answers import answers
 from bitvec.learners.kddt.events import densities_of, events_of
+from bitvec.learners.kddt.expectations import expectations
 from bitvec.learners.kddt.pruning import PruningPath, merged, pruned, pruning_path
 from bitvec.learners.kddt.rules import (
     GRID,
@@ -145,7 +145,7 @@ class KernelTrees(NativeEstimator):
             Labels or values. A classifier also takes the probabilities of classes, (n_rows,
             n_classes), whose columns are then the classes, by name where they have names.
         sample_weight : (n_rows,), optional
-            The mass of each row.
+            The weight of each row.
         uncertainty : (n_rows, n_features), optional
             Bandwidth of each training value, in place of `bandwidth`, which then serves prediction
             only.
@@ -267,7 +267,7 @@ class KernelTrees(NativeEstimator):
         def score(tree: GrownTree, bandwidth: Array, rows: Array) -> Array:
             kernel = self._predicting(shapes, bandwidth)
             densities = densities_of(X[rows], scaled(shapes, crisp) if kernel is None else kernel)
-            return np.array([self._score(answers(tree, densities), Y[rows], weight[rows])])
+            return np.array([self._score(expectations(tree, densities), Y[rows], weight[rows])])
 
         folds = random.permutation(len(X)) % min(n_folds, len(X))
         with counter("bandwidths", shown=bool(self.verbose)) as told:

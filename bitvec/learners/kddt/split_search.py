@@ -10,19 +10,19 @@ import numpy as np
 
 from bitvec.core.arrays import Array
 from bitvec.learners.kddt.bins import Bins, best_of_bins, fill, pays
-from bitvec.learners.kddt.masses import (
+from bitvec.learners.kddt.scan import ENTROPY, LABELS, VECTORS, Totals, best_threshold
+from bitvec.learners.kddt.stacks import closest, with_events, with_frame
+from bitvec.learners.kddt.weights import (
     Column,
     densities_differ,
     part_between,
     share_of,
     support,
 )
-from bitvec.learners.kddt.scan import ENTROPY, LABELS, VECTORS, Totals, best_threshold
-from bitvec.learners.kddt.stacks import closest, with_events, with_frame
 from bitvec.runtime.predict.cpu.compiling import inner, phase
 
 LEAST = 1e-12
-"""A leaf has at least this share of the mass of its parent: less is rounding of the sums."""
+"""A leaf has at least this share of the weight of its parent: less is rounding of the sums."""
 TIE = 1e-3
 """Of the least gain: by how much the gains of two splits must differ, or the first is taken."""
 FAR = 4
@@ -38,11 +38,11 @@ class Node(NamedTuple):
     number, depth : int
     rows : int32, (n,)
     u : float64, (n,)
-        Their masses in the node.
+        Their weights in the node.
     s : float64, (n_outputs,)
-        Mass of each class, or the sum of vectors.
+        Weight of each class, or the sum of vectors.
     w, loss : float
-        Mass, and mass times impurity.
+        Weight, and weight times impurity.
     least_gain : float
         What a split must gain to be more than rounding.
     """
@@ -134,7 +134,7 @@ def best_split(node, data, targets, limits, box, room, stack):
         stack = with_frame(stack, node.depth, n_features)
         room.stamp[node.rows] = node.number
     best = Split(-1, 0.0, -np.inf)
-    n_looked, rates_are_masses = 0, False
+    n_looked, rates_are_weights = 0, False
     for number in range(n_features):
         if limits.max_features < n_features:
             other = number + int(uniform(state) * (n_features - number))
@@ -147,7 +147,7 @@ def best_split(node, data, targets, limits, box, room, stack):
         if limits.random_thresholds:
             gain, threshold = random_threshold(node, column, targets, totals, room)
         else:
-            rates_are_masses = fill_rates(room.rate, node, column, rates_are_masses)
+            rates_are_weights = fill_rates(room.rate, node, column, rates_are_weights)
             stack, gain, threshold = exact_threshold(
                 node, data.events, j, column, targets, totals, room, stack
             )
@@ -175,10 +175,10 @@ def totals_of(node, criterion, min_weight, room):
 
 
 @phase
-def fill_rates(rate, node, column, are_masses):
-    """Fill in each row's mass over the share of its density within the bounds; return if that is 1.
+def fill_rates(rate, node, column, are_weights):
+    """Fill in each row's weight over the share of its density within bounds; return if that is 1.
 
-    Nothing is done where rates are masses already, and the bounds cut off no density.
+    Nothing is done where rates are weights already, and the bounds cut off no density.
     """
     rows, u = node.rows, node.u
     at, share, low, high = column
@@ -186,7 +186,7 @@ def fill_rates(rate, node, column, are_masses):
         for k in range(rows.size):
             rate[rows[k]] = u[k] / share_of(at, share, rows[k], low, high)
         return False
-    if not are_masses:
+    if not are_weights:
         for k in range(rows.size):
             rate[rows[k]] = u[k]
     return True
@@ -231,7 +231,7 @@ def exact_threshold(node, events, j, column, targets, totals, room, stack):
 def random_threshold(node, column, targets, totals, room):
     """Return the gain of a threshold drawn where the rows have density, and the threshold.
 
-    The gain is −inf if a child would have too little mass.
+    The gain is −inf if a child would have too little weight.
     """
     begin, end = support(node.rows, column)
     threshold = begin + uniform(room.state) * (end - begin)
@@ -243,13 +243,13 @@ def random_threshold(node, column, targets, totals, room):
     left = 0.0
     for k in range(rows.size):
         row = rows[k]
-        mass = u[k] * part_between(at, share, row, low, high, low, min(threshold, high))
-        left += mass
+        weight = u[k] * part_between(at, share, row, low, high, low, min(threshold, high))
+        left += weight
         if criterion == LABELS:
-            S[codes[row]] += mass
+            S[codes[row]] += weight
         else:
             for c in range(S.size):
-                S[c] += mass * (Y[row, c] - centre[c])
+                S[c] += weight * (Y[row, c] - centre[c])
     right = w - left
     if not (left >= least and right >= least):
         return -np.inf, threshold

@@ -1,4 +1,4 @@
-"""Stacks of a depth-first traversal: the nodes from the root down, their rows, masses and events.
+"""Stacks of a depth-first traversal: the nodes from the root down, their rows, weights and events.
 
 What a node puts on a stack lies behind what those above it put there, and is dropped as the
 traversal leaves it. NamedTuples hold the arrays; an array that has to grow is another one, so that
@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from bitvec.core.arrays import Array
-from bitvec.learners.kddt.masses import part_between
 from bitvec.learners.kddt.scan import row_of
+from bitvec.learners.kddt.weights import part_between
 from bitvec.runtime.predict.cpu.compiling import inner, phase
 
 FRAME = np.dtype(
@@ -35,7 +35,7 @@ LINE = np.dtype([("start", np.int64), ("count", np.int64)])
 
 
 class Stacks(NamedTuple):
-    """Frames, and the rows of each with their masses u in its node.
+    """Frames, and the rows of each with their weights u in its node.
 
     Parameters
     ----------
@@ -85,9 +85,9 @@ def entered(stacks, depth, j, t, at, share, box, smallest):
 
     bounds = box
     box = its half at or below t for the first child, above t for the second
-    for row, mass in the node:
-        mass *= part of the row's density within bounds that lies in the box
-        push row and mass if mass > smallest
+    for row, weight in the node:
+        weight *= part of the row's density within bounds that lies in the box
+        push row and weight if weight > smallest
     """
     frames = doubled(stacks.frames, depth + 2)
     frame, child = frames[depth], frames[depth + 1]
@@ -104,9 +104,9 @@ def entered(stacks, depth, j, t, at, share, box, smallest):
     low, high = box.low[j], box.high[j]
     for k in range(frame.first, child.first):
         row = rows[k]
-        mass = u[k] * part_between(at, share, row, old_low, old_high, low, high)
-        rows[top], u[top] = row, mass
-        top += mass > smallest
+        weight = u[k] * part_between(at, share, row, old_low, old_high, low, high)
+        rows[top], u[top] = row, weight
+        top += weight > smallest
     child.n, child.n_entered = top - child.first, 0
     return Stacks(frames, rows, u)
 

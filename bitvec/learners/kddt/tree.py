@@ -1,4 +1,4 @@
-"""A grown tree: what is asked of its growth, its nodes with their masses, and the KDDT it is."""
+"""A grown tree: what is asked of its growth, its nodes with their weights, and the KDDT it is."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DEEPEST = np.iinfo(np.int64).max
 
 
 class Targets(NamedTuple):
-    """What the leaves of a tree are to say of each row: a class, or a vector.
+    """Targets of a tree: a class or a vector for each row.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def mean_targets(
 
 
 class Limits(NamedTuple):
-    """When a node is not split, and what is looked at where it is.
+    """Limits of growth, and the columns that a split may use.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ class Limits(NamedTuple):
     min_weight : float
         Least weight of a leaf, in rows of weight 1.
     min_gain : float
-        Least decrease of the tree's loss, for each unit of mass of all rows, by a split.
+        Least decrease of the tree's loss, for each unit of weight of all rows, by a split.
     max_features : int, optional
         Features to look at in each node, drawn anew; all if not given.
     random_thresholds : bool
@@ -111,11 +111,11 @@ class GrownTree:
     feature : int64, (n,)
         −1 at a leaf.
     threshold : float64, (n,)
-    mass, loss : float64, (n,)
-        Mass of the rows that reach the node, and that mass times the node's impurity: 1 − sum p²,
-        or the entropy in nats, or the variance summed over outputs.
+    weight, loss : float64, (n,)
+        Weight of the rows that reach the node, and it times the node's impurity: 1 − sum p², or the
+        entropy in nats, or the variance summed over outputs.
     total : float64, (n, n_outputs)
-        Mass of each class, or the sum of the vectors around `centre`.
+        Weight of each class, or the sum of the vectors around `centre`.
     centre : float64, (n_outputs,)
     """
 
@@ -123,14 +123,14 @@ class GrownTree:
     right: Int64[Array, " n"]
     feature: Int64[Array, " n"]
     threshold: Float[Array, " n"]
-    mass: Float[Array, " n"]
+    weight: Float[Array, " n"]
     loss: Float[Array, " n"]
     total: Float[Array, "n n_outputs"]
     centre: Float[Array, " n_outputs"]
 
     @property
     def is_leaf(self) -> Bool[Array, " n"]:
-        """Which nodes are leaves."""
+        """Flags of the nodes that are leaves."""
         return self.left < 0
 
     @property
@@ -141,7 +141,7 @@ class GrownTree:
     @property
     def value(self) -> Float[Array, "n n_outputs"]:
         """The weighted mean of the targets of each node's rows."""
-        return self.total / self.mass[:, None] + self.centre
+        return self.total / self.weight[:, None] + self.centre
 
     def cut(self, at: Bool[Array, " n"]) -> GrownTree:
         """Return the tree in which these nodes are leaves, and what hung under them is gone."""
@@ -159,7 +159,7 @@ class GrownTree:
             right,
             np.where(left < 0, -1, self.feature[kept]),
             np.where(left < 0, 0.0, self.threshold[kept]),
-            self.mass[kept],
+            self.weight[kept],
             self.loss[kept],
             self.total[kept],
             self.centre,
@@ -197,7 +197,7 @@ def grow_tree(
     events : Events, optional
         Of `densities`; not needed where thresholds are drawn.
     weight : float64, (n_rows,)
-        Mass of each row, with a positive sum; a row of none counts as not there.
+        Weight of each row, with a positive sum; a row of none counts as not there.
     seed : int
         Of the features and thresholds that are drawn.
     stop : int8, (1,), optional

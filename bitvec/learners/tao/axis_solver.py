@@ -6,10 +6,10 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
 from bitvec.core.arrays import Array
-from bitvec.learners.tao.axis_kernels import best_cut
 from bitvec.learners.tao.candidates import Candidate
-from bitvec.learners.tao.rows import Rows
+from bitvec.learners.tao.training_rows import Rows
 from bitvec.learners.tao.tree import NodeKind, Tree
+from bitvec.learners.tao.tree_kernels import best_cut
 from bitvec.runtime.predict.cpu.kernel_arrays import constant
 
 _NO_ORDER, _NO_PLACE = constant(np.zeros((0, 0), np.int64)), constant(np.zeros(0, np.int64))

@@ -13,14 +13,14 @@ from bitvec.core import options
 from bitvec.core.arrays import Array
 from bitvec.errors import InputError
 from bitvec.learners.sizes import require_moderate
+from bitvec.learners.tao.idle_nodes import prune as pruned_tree
 from bitvec.learners.tao.losses import LabelLoss, Loss, SquaredLoss
 from bitvec.learners.tao.node_step import NodeStatistics, Step
 from bitvec.learners.tao.optimise import MAX_ITER, Iteration, Optimised, Passes, Progress, optimise
-from bitvec.learners.tao.options import costs, svm_of, weights
-from bitvec.learners.tao.prune import prune as pruned_tree
-from bitvec.learners.tao.rows import Rows, make_rows, route
+from bitvec.learners.tao.refinement_targets import centre_of, values
 from bitvec.learners.tao.starts import start_tree, with_unit_margins
-from bitvec.learners.tao.targets import centre_of, values
+from bitvec.learners.tao.tao_options import costs, svm_of, weights
+from bitvec.learners.tao.training_rows import Rows, make_rows, route
 from bitvec.learners.tao.tree import NodeKind, Tree
 from bitvec.runtime.predict.threads import effective_jobs
 
@@ -34,7 +34,7 @@ FIRST_LOOK = 2
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TAOResult:
-    """What `fit_tao` returns.
+    """Result of `fit_tao`.
 
     Parameters
     ----------

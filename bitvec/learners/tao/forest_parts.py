@@ -14,15 +14,15 @@ from bitvec.core.reference.exit_leaf_sums import leaf_vectors
 from bitvec.learners.tao.forest_trees import fixed_outcomes, tree_of
 from bitvec.learners.tao.node_step import NodeStatistics, Step
 from bitvec.learners.tao.optimise import Optimised, Passes, optimise
-from bitvec.learners.tao.options import Choice
-from bitvec.learners.tao.rows import Rows, make_rows, route
 from bitvec.learners.tao.score_losses import Link, ScoreLoss
+from bitvec.learners.tao.tao_options import Choice
+from bitvec.learners.tao.training_rows import Rows, make_rows, route
 from bitvec.learners.tao.tree import NodeKind, Tree, as_oblique
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Setting:
-    """What all trees of a forest share; fields as those of `ScoreLoss` and `optimise`."""
+    """Setting that all trees of a forest share; fields as those of `ScoreLoss` and `optimise`."""
 
     loss: str
     link: Link | None

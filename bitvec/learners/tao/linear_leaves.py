@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from bitvec.core.arrays import Array
-from bitvec.learners.tao.rows import Rows
+from bitvec.learners.tao.training_rows import Rows
 from bitvec.learners.tao.tree import Tree
 
 NUMBERS = 1 << 22

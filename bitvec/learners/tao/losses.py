@@ -14,12 +14,12 @@ from jaxtyping import Float64, Int64
 
 from bitvec.core.arrays import Array
 from bitvec.learners.tao.linear_leaves import ridge_leaves, values
-from bitvec.learners.tao.rows import Rows
+from bitvec.learners.tao.training_rows import Rows
 from bitvec.learners.tao.tree import Tree
 
 
 class Loss(Protocol):
-    """What a tree is to make small: a sum over rows, of which each has its weight."""
+    """Loss that a tree minimises: a weighted sum over rows."""
 
     @property
     def weight(self) -> Float64[Array, " n_rows"]:

@@ -21,13 +21,13 @@ from bitvec.learners.tao.axis_solver import best_axis_test
 from bitvec.learners.tao.candidates import Candidate, holds, stump, with_tests
 from bitvec.learners.tao.losses import ROUNDING, Loss
 from bitvec.learners.tao.oblique_solver import Svm, best_oblique_test
-from bitvec.learners.tao.rows import Rows, sides, turns
+from bitvec.learners.tao.training_rows import Rows, sides, turns
 from bitvec.learners.tao.tree import NodeKind, Tree, Walk
 from bitvec.runtime.predict.threads import for_each_block
 
 
 class Verdict(IntEnum):
-    """What became of a node in a pass."""
+    """Outcome of a pass for a node."""
 
     FIXED = 0
     """It may not move."""
@@ -65,7 +65,7 @@ class Reduced:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Step:
-    """How nodes move.
+    """Options of moving nodes.
 
     Parameters
     ----------

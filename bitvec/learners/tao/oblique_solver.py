@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float64, Int64
 from bitvec.core.arrays import Array
 from bitvec.learners.tao.candidates import Candidate
 from bitvec.learners.tao.newton import newton_svm
-from bitvec.learners.tao.rows import Rows
+from bitvec.learners.tao.training_rows import Rows
 from bitvec.learners.tao.tree import NodeKind, Tree
 from bitvec.runtime.predict.cpu.kernel_arrays import constant
 
@@ -20,7 +20,7 @@ NEWTON_COLUMNS = 256
 
 @dataclass(frozen=True, slots=True)
 class Svm:
-    """How weights are found.
+    """Options of the support vector machine.
 
     Parameters
     ----------
@@ -76,7 +76,15 @@ def best_oblique_test(
         from bitvec.learners.tao.sklearn_svm import by_liblinear
 
         x = (rows.Z[care] - rows.mean) / rows.scale
-        w, offset = by_liblinear(x, target, weight, svm)
+        w, offset = by_liblinear(
+            x,
+            target,
+            weight,
+            penalty=svm.penalty,
+            C=svm.C if svm.penalty == "l2" else 1.0 / svm.lambda_,
+            max_iter=svm.max_iter,
+            seed=svm.seed,
+        )
     return _folded(tree, rows, node, w, offset, svm)
 
 

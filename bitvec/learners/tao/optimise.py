@@ -18,7 +18,7 @@ from bitvec.learners.tao.node_step import (
     new_statistics,
     norms,
 )
-from bitvec.learners.tao.rows import Rows, reroute, route
+from bitvec.learners.tao.training_rows import Rows, reroute, route
 from bitvec.learners.tao.tree import NodeKind, Tree
 
 MAX_ITER = 14
@@ -58,7 +58,7 @@ Progress = Callable[[Iteration], None]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Optimised:
-    """What the passes over a tree come to.
+    """Result of the passes over a tree.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ class Optimised:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Passes:
-    """How many passes, and over what.
+    """Number of passes, and the nodes and leaves that they visit.
 
     Parameters
     ----------

@@ -15,16 +15,16 @@ from bitvec.learners.tao.forest_parts import Part, Setting, added, note, parts_o
 from bitvec.learners.tao.forest_trees import joined
 from bitvec.learners.tao.node_step import NodeStatistics, Step, new_statistics, norms
 from bitvec.learners.tao.optimise import MAX_ITER, Iteration, Progress
-from bitvec.learners.tao.options import Choice, mask, svm_of, weights
+from bitvec.learners.tao.refinement_targets import codes_or_values, factors, link_of
 from bitvec.learners.tao.score_losses import LOSSES, Link
-from bitvec.learners.tao.targets import codes_or_values, factors, link_of
+from bitvec.learners.tao.tao_options import Choice, mask, svm_of, weights
 from bitvec.runtime.predict import tables
 from bitvec.runtime.predict.threads import effective_jobs
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RefineResult:
-    """What refining returns.
+    """Result of `tao_refine`.
 
     Parameters
     ----------

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float64, Int32
 
 from bitvec.core.arrays import Array
-from bitvec.learners.tao.rows import Rows
+from bitvec.learners.tao.training_rows import Rows
 from bitvec.learners.tao.tree import Tree
 
 SMALLEST = 1e-12

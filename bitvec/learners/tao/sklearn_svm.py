@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from contextlib import nullcontext
-from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Bool, Float64
@@ -15,9 +14,6 @@ from bitvec.errors import needs
 with needs("scikit-learn", "sklearn", "An l1 penalty in TAO"):
     import sklearn
     from sklearn.svm import LinearSVC
-
-if TYPE_CHECKING:
-    from bitvec.learners.tao.oblique_solver import Svm
 
 TOL = 1e-2
 """LIBLINEAR's own: its objective is then within a thousandth of the least, in a sixth of the time
@@ -32,23 +28,26 @@ def by_liblinear(
     x: Float64[Array, "n n_features"],
     target: Bool[Array, " n"],
     weight: Float64[Array, " n"],
-    svm: Svm,
+    *,
+    penalty: str,
+    C: float,
+    max_iter: int,
+    seed: int,
 ) -> tuple[Float64[Array, " n_features"], float]:
     """Return weights and offset for standardised rows, both targets among them.
 
-    "l2": ½ ‖w‖² + C Σ c_n hinge²; "l1": ‖w‖₁ + 1/λ Σ c_n hinge²; the offset regularised with w.
+    "l2": ½ ‖w‖² + C Σ c_n hinge²; "l1": ‖w‖₁ + C Σ c_n hinge²; the offset regularised with w.
     """
-    C = svm.C if svm.penalty == "l2" else 1.0 / svm.lambda_
     machine = LinearSVC(
-        penalty=svm.penalty,
+        penalty=penalty,
         dual=False,
         C=C,
         tol=TOL,
-        max_iter=svm.max_iter,
-        random_state=svm.seed,
+        max_iter=max_iter,
+        random_state=seed,
     )
     with (
-        _lock if svm.penalty == "l1" else nullcontext(),
+        _lock if penalty == "l1" else nullcontext(),
         sklearn.config_context(assume_finite=True),
     ):
         machine.fit(x, target, sample_weight=weight)

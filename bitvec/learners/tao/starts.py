@@ -17,7 +17,7 @@ from bitvec.core.forest import Forest
 from bitvec.errors import InputError, UnsupportedModelError
 from bitvec.learners.tao.forest_trees import tree_of
 from bitvec.learners.tao.oblique_cart import oblique_cart
-from bitvec.learners.tao.rows import Rows
+from bitvec.learners.tao.training_rows import Rows
 from bitvec.learners.tao.tree import NodeKind, Tree, as_oblique, axis_tree, oblique_tree
 
 STARTS = ("cart", "oblique_cart", "random")

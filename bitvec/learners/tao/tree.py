@@ -20,7 +20,7 @@ from bitvec.runtime.predict.cpu.kernel_arrays import constant
 
 
 class NodeKind(IntEnum):
-    """What a node tests."""
+    """Kinds of a node's test."""
 
     AXIS = 0
     """x_feature above its threshold; right there if `above`, else left there."""

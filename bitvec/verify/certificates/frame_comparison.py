@@ -28,7 +28,7 @@ from bitvec.verify.certificates.frame_result import (
 from bitvec.verify.oracle import FrameAnswers, Oracle
 
 SAID = 120
-"""Letters of a refusal that are kept."""
+"""Letters of an error that are kept."""
 
 
 def with_frames(
@@ -93,13 +93,13 @@ def _result(
 
 
 def _asked(
-    answers: FrameAnswers, frame: Any, refusal: type[Exception]
+    answers: FrameAnswers, frame: Any, unsupported: type[Exception]
 ) -> tuple[tuple[Any, ...] | None, str]:
     parts: tuple[Callable[[Any], Array] | None, ...]
     parts = (answers.raw, answers.leaf_ids, answers.labels)
     try:
         return tuple(None if part is None else part(frame) for part in parts), ""
-    except refusal as error:
+    except unsupported as error:
         said = str(error).strip().splitlines() or [type(error).__name__]
         return None, re.sub(r"^\[\d+:\d+:\d+\] ", "", said[0])[:SAID]  # the same at any time
 

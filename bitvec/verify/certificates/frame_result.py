@@ -24,7 +24,7 @@ class FrameResult:
     n_rows, n_mismatches : int
         Rows of the frame, and those of them whose raw scores, leaf ids or labels differ.
     said : str
-        The beginning of the refusal, if there was one.
+        The beginning of the library's error, if there was one.
     """
 
     kind: str

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from jaxtyping import Bool, Int32
 
 from bitvec.core.arrays import Array
-from bitvec.verify.probing.targets import Outcome
+from bitvec.verify.probing.probe_targets import Outcome
 
 
 @dataclass(frozen=True, slots=True, eq=False)

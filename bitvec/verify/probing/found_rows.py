@@ -11,7 +11,7 @@ from bitvec.core import structure
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.reference import outcomes
-from bitvec.verify.probing.targets import Targets, sides
+from bitvec.verify.probing.probe_targets import Targets, sides
 
 
 class FoundRows:

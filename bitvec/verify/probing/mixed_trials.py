@@ -14,9 +14,9 @@ from bitvec.verify.probing.base_rows import BaseRows
 from bitvec.verify.probing.coverage import Coverage
 from bitvec.verify.probing.found_rows import FoundRows
 from bitvec.verify.probing.halfspaces import search
+from bitvec.verify.probing.probe_targets import Outcome, Targets, sides
 from bitvec.verify.probing.proofs import BOXES, decide, magnitudes
 from bitvec.verify.probing.regions import Plan, Region, entries
-from bitvec.verify.probing.targets import Outcome, Targets, sides
 from bitvec.verify.probing.trials import Trials, bounds, comes_by, into_region, shows
 
 MISSING_SHARES = (0.0, 0.0, 0.0, 1.0, 0.5, 0.0)

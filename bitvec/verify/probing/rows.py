@@ -26,8 +26,8 @@ from bitvec.verify.probing.coverage import Coverage
 from bitvec.verify.probing.found_rows import FoundRows, walk
 from bitvec.verify.probing.key_rows import with_keys
 from bitvec.verify.probing.mixed_trials import MixedTrials
+from bitvec.verify.probing.probe_targets import Outcome
 from bitvec.verify.probing.regions import Plan, plan, regions
-from bitvec.verify.probing.targets import Outcome
 from bitvec.verify.probing.trials import BLOCK, Trials, rows_at_a_time
 
 TARGETS_PER_NODE = 10

@@ -12,8 +12,8 @@ from bitvec.core.float_keys import floats, keys
 from bitvec.core.reference import outcomes
 from bitvec.verify.probing.base_rows import BaseRows
 from bitvec.verify.probing.coverage import Coverage
+from bitvec.verify.probing.probe_targets import Targets, sides, targets
 from bitvec.verify.probing.regions import Plan, Region, ancestors
-from bitvec.verify.probing.targets import Targets, sides, targets
 
 BLOCK = 1 << 22
 """Elements of X held at a time, about."""

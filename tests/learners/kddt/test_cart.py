@@ -72,7 +72,7 @@ class Comparison:
         """
         tree, own = self.tree, self.other.tree_
         unit = float(own.impurity[0])
-        assert tree.mass[k] == pytest.approx(rows.size, rel=1e-12)
+        assert tree.weight[k] == pytest.approx(rows.size, rel=1e-12)
         is_leaf = own.children_left[node] < 0
         if tree.is_leaf[k] or is_leaf:
             if not (tree.is_leaf[k] and is_leaf):
@@ -106,7 +106,7 @@ class Comparison:
     def shares_rows(self, k: int, rows: np.ndarray) -> bool:
         """Return whether a threshold leaves a part of a row on either side.
 
-        Equal rows of more than the least mass can be so divided, and CART cannot do it.
+        Equal rows of more than the least weight can be so divided, and CART cannot do it.
         """
         if self.bandwidth == 0:
             return False

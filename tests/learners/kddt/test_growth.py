@@ -17,7 +17,7 @@ from kddt_growth import (
     best_splits,
     everywhere,
     grow_slowly,
-    masses,
+    weights,
 )
 from kddt_samples import kernel, samples, targets
 from sklearn.datasets import load_iris
@@ -38,7 +38,7 @@ def same_arrays(one: GrownTree, other: GrownTree, **close) -> None:
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
     inner = ~one.is_leaf
     np.testing.assert_allclose(one.threshold[inner], other.threshold[inner], **close)
-    for name in ("mass", "loss", "total"):
+    for name in ("weight", "loss", "total"):
         np.testing.assert_allclose(getattr(one, name), getattr(other, name), **close)
 
 
@@ -49,13 +49,13 @@ def require_same(node: Node, tree: GrownTree, k: int, scale: float) -> int:
     """
     # Sums of some tens of terms of this size; a row of less than 1e-9 is dropped by either.
     close = 1e-8 * scale
-    assert tree.mass[k] == pytest.approx(node.mass, abs=close)
+    assert tree.weight[k] == pytest.approx(node.weight, abs=close)
     assert tree.loss[k] == pytest.approx(node.loss, abs=close)
     if node.split is None:
         assert tree.is_leaf[k]
         return 0
     if tree.is_leaf[k]:
-        assert node.loss - node.split.loss <= MARGIN * node.mass
+        assert node.loss - node.split.loss <= MARGIN * node.weight
         return 0
     left, right = tree.left[k], tree.right[k]
     assert tree.loss[left] + tree.loss[right] == pytest.approx(node.split.loss, abs=close)
@@ -128,8 +128,8 @@ def require_greedy(
 ) -> None:
     """Require of each node of a tree, in its own box, the best split, or a reason for none."""
     close = 1e-8 * scale_of(sample)
-    u = masses(sample, place)
-    assert tree.mass[k] == pytest.approx(u.sum(), abs=close)
+    u = weights(sample, place)
+    assert tree.weight[k] == pytest.approx(u.sum(), abs=close)
     splits = best_splits(sample, place, limits)
     if tree.is_leaf[k]:
         allowed = depth < limits.max_depth and u.sum() >= 2 * limits.min_weight and splits
@@ -183,10 +183,10 @@ def test_values_on_a_grid_grow_the_tree_of_the_walk_along_events(criterion, band
 @given(samples(max_rows=20), st.sampled_from([0.25, 0.5, 1.0, 2.5]))
 def test_no_leaf_is_lighter_than_allowed(sample, min_weight):
     tree = grown(sample, Limits(min_weight=min_weight))
-    # A row whose mass in a child is below 1e-9 is left out there.
+    # A row whose weight in a child is below 1e-9 is left out there.
     dropped = 1e-9 * len(sample.X) * tree.left.size
     if tree.n_leaves > 1:
-        assert tree.mass[tree.is_leaf].min() >= min_weight - ROUNDING - dropped
+        assert tree.weight[tree.is_leaf].min() >= min_weight - ROUNDING - dropped
 
 
 @pytest.mark.parametrize("depth", range(5))
@@ -274,7 +274,7 @@ def test_counts_are_repeated_rows(sample, seed):
     np.testing.assert_allclose(
         one.loss[one.is_leaf].sum(), other.loss[other.is_leaf].sum(), rtol=0, atol=1e-9
     )
-    np.testing.assert_allclose(one.mass[0], other.mass[0], rtol=0, atol=1e-9)
+    np.testing.assert_allclose(one.weight[0], other.weight[0], rtol=0, atol=1e-9)
     np.testing.assert_allclose(one.value[0], other.value[0], rtol=0, atol=1e-9)
 
 
@@ -298,11 +298,11 @@ def test_a_row_of_no_weight_is_not_there(sample):
 
 
 @given(samples(max_rows=12), st.integers(0, 3))
-def test_drawn_thresholds_lie_where_the_mass_is(sample, seed):
+def test_drawn_thresholds_lie_where_the_density_is(sample, seed):
     tree = grown(sample, Limits(random_thresholds=True, max_features=1, min_weight=0.5), seed)
     inner = np.flatnonzero(~tree.is_leaf)
     assert np.all(np.isfinite(tree.threshold[inner]))
-    sides = tree.mass[tree.left[inner]] + tree.mass[tree.right[inner]]
-    np.testing.assert_allclose(sides, tree.mass[inner], rtol=0, atol=1e-9 * (len(sample.X) + 1))
+    sides = tree.weight[tree.left[inner]] + tree.weight[tree.right[inner]]
+    np.testing.assert_allclose(sides, tree.weight[inner], rtol=0, atol=1e-9 * (len(sample.X) + 1))
     if inner.size:
-        assert tree.mass[tree.is_leaf].min() >= 0.5 - 1e-9 * (len(sample.X) + 1)
+        assert tree.weight[tree.is_leaf].min() >= 0.5 - 1e-9 * (len(sample.X) + 1)

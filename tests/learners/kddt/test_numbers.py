@@ -14,8 +14,8 @@ from kddt_growth import (
     children,
     everywhere,
     loss,
-    masses,
     truncated,
+    weights,
 )
 from kddt_samples import kernel, samples, targets
 
@@ -47,7 +47,7 @@ def in_units(sample: Sample, unit: float, offset: float = 0.0) -> Sample:
 
 
 def require_same_shape(one: GrownTree, other: GrownTree) -> None:
-    for name in ("left", "right", "feature", "mass", "loss", "total"):
+    for name in ("left", "right", "feature", "weight", "loss", "total"):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
 
 
@@ -62,7 +62,7 @@ def test_the_unit_of_a_feature_does_not_matter(sample, power):
 
 @given(samples(max_rows=12, max_features=1), st.sampled_from([1e3, 1e8, -1e8]))
 def test_the_origin_of_a_feature_does_not_matter(sample, offset):
-    """Values far from 0 lose digits: at 1e8 a unit has 2^26 steps, and a mass 1e-6 or less."""
+    """Values far from 0 lose digits: at 1e8 a unit has 2^26 steps, and a weight 1e-6 or less."""
     sample = replace(sample, X=np.round(sample.X * 8) / 8)
     limits = Limits(min_weight=0.5, max_depth=1)
     one, other = grown(sample, limits), grown(in_units(sample, 1.0, offset), limits)
@@ -80,7 +80,7 @@ def test_the_unit_of_weights_does_not_matter(criterion, power):
     one = grown(sample, Limits(min_weight=1.0))
     other = grown(replace(sample, weight=sample.weight * unit), Limits(min_weight=unit))
     np.testing.assert_array_equal(one.left, other.left)
-    np.testing.assert_allclose(other.mass, one.mass * unit, rtol=1e-7)
+    np.testing.assert_allclose(other.weight, one.weight * unit, rtol=1e-7)
 
 
 def fuzzy_rows(criterion: str, rng: np.random.Generator, n: int = 40) -> Sample:
@@ -190,7 +190,7 @@ def bandwidths_apart(ratio: float, criterion: str, seed: int) -> Sample:
 
 def require_best_root(sample: Sample, tolerance: float, limits: Limits) -> None:
     tree, place = grown(sample, limits), everywhere(sample)
-    u = masses(sample, place)
+    u = weights(sample, place)
     best = min((c.loss for c in best_splits(sample, place, limits)), default=np.inf)
     if tree.is_leaf[0]:
         assert loss(sample, u) - best <= tolerance
@@ -220,7 +220,7 @@ def test_bandwidths_of_one_feature_may_be_far_apart(criterion, power):
 
 
 @pytest.mark.parametrize("ulps", [1e9, 1e4, 10.0, 1.3, 0.6])
-def test_a_bandwidth_of_few_ulps_loses_no_mass(ulps):
+def test_a_bandwidth_of_few_ulps_loses_no_weight(ulps):
     """Rows lie far apart: the best threshold between two of them can be had at any bandwidth."""
     for seed in range(20):
         rng = np.random.default_rng(seed)
@@ -233,7 +233,7 @@ def test_a_bandwidth_of_few_ulps_loses_no_mass(ulps):
         limits = Limits(max_depth=1, min_weight=4.0)
         one, other = grown(crisp, limits), grown(fuzzy, limits)
         assert other.loss[1:].sum() <= one.loss[1:].sum() + 1e-9
-        assert other.mass[1:].min() >= 4 - 1e-9
+        assert other.weight[1:].min() >= 4 - 1e-9
 
 
 def test_a_jump_at_the_upper_bound_of_a_box_can_be_cut_off():
@@ -267,7 +267,7 @@ def test_no_leaf_is_empty_however_little_is_allowed(least):
         rng = np.random.default_rng(seed)
         sample = fuzzy_rows("labels", rng)
         tree = grown(sample, Limits(min_weight=least, max_depth=4))
-        assert tree.mass.min() > 0
+        assert tree.weight.min() > 0
         assert np.all(np.isfinite(tree.value))
 
 
@@ -282,7 +282,7 @@ def test_bandwidths_at_the_ends_of_the_range(bandwidth):
     tree = grown(sample, Limits())
     assert np.all(np.isfinite(tree.value))
     if bandwidth < 1:
-        assert tree.mass.tolist() == [4, 2, 2]
+        assert tree.weight.tolist() == [4, 2, 2]
 
 
 @pytest.mark.full
@@ -297,8 +297,8 @@ def test_many_rows(criterion):
     tree = grow_tree(
         densities, events_of(densities), own, np.ones(n), Limits(max_depth=8, min_weight=20.0)
     )
-    assert tree.mass[tree.is_leaf].sum() == pytest.approx(n, abs=1e-9 * n * tree.left.size)
-    assert tree.mass[tree.is_leaf].min() >= 20 - 1e-4
+    assert tree.weight[tree.is_leaf].sum() == pytest.approx(n, abs=1e-9 * n * tree.left.size)
+    assert tree.weight[tree.is_leaf].min() >= 20 - 1e-4
     share = tree.loss[tree.is_leaf].sum() / tree.loss[0]
     assert share < 0.5
 
@@ -315,4 +315,4 @@ def test_a_bandwidth_below_the_last_place_of_values_ends_in_a_tree(power):
             densities, events_of(densities), mean_targets(y), np.ones(12), Limits(min_weight=1.0)
         )
         assert np.all(np.isfinite(tree.value))
-        assert tree.mass[tree.is_leaf].min() > 0.5  # cuts are rounded, and so are masses
+        assert tree.weight[tree.is_leaf].min() > 0.5  # cuts are rounded, and so are weights

@@ -56,8 +56,10 @@ def slow_path(tree: GrownTree) -> list[tuple[float, int, int, float]]:
         weakest = min(price, key=lambda node: (price[node], node))
         cut.add(weakest)
         leaves = under(tree, 0, cut)
-        mass = tree.mass[0]
-        path.append((price[weakest] / mass, weakest, len(leaves), tree.loss[leaves].sum() / mass))
+        weight = tree.weight[0]
+        path.append(
+            (price[weakest] / weight, weakest, len(leaves), tree.loss[leaves].sum() / weight)
+        )
     return path
 
 
@@ -92,7 +94,7 @@ def test_prices_rise_and_losses_are_those_of_the_trees(sample):
         small = pruned(tree, alpha)
         last = np.flatnonzero(path.alpha <= alpha)[-1]
         assert small.n_leaves == path.n_leaves[last]
-        mean = small.loss[small.is_leaf].sum() / small.mass[0]
+        mean = small.loss[small.is_leaf].sum() / small.weight[0]
         assert mean == pytest.approx(path.loss[last], abs=1e-10)
 
 
@@ -112,7 +114,7 @@ def test_a_pruned_tree_costs_least_of_all_subtrees(sample, seed):
 
 
 def cost(tree: GrownTree, alpha: float) -> float:
-    return float(tree.loss[tree.is_leaf].sum() / tree.mass[0] + alpha * tree.n_leaves)
+    return float(tree.loss[tree.is_leaf].sum() / tree.weight[0] + alpha * tree.n_leaves)
 
 
 def signature(tree: GrownTree, node: int = 0, place: tuple = ()) -> set[tuple]:
@@ -170,7 +172,7 @@ def test_the_path_is_that_of_scikit_learn(load, criterion):
     tree = read(model)
     path, other = pruning_path(tree), model.cost_complexity_pruning_path(X, y)
     unit = np.log(2) if criterion == "entropy" else 1.0
-    loss = np.concatenate([[tree.loss[tree.is_leaf].sum() / tree.mass[0]], path.loss]) / unit
+    loss = np.concatenate([[tree.loss[tree.is_leaf].sum() / tree.weight[0]], path.loss]) / unit
     alpha = np.concatenate([[0.0], path.alpha]) / unit
     close = 1e-12 * float(tree.loss[0])
     assert alpha.size == other.ccp_alphas.size
@@ -184,16 +186,16 @@ def test_the_path_is_that_of_scikit_learn(load, criterion):
 def read(model: DecisionTreeClassifier | DecisionTreeRegressor) -> GrownTree:
     """Return scikit-learn's tree as a grown one."""
     own = model.tree_
-    mass = own.weighted_n_node_samples
+    weight = own.weighted_n_node_samples
     unit = np.log(2) if model.criterion == "entropy" else 1.0
-    total = own.value[:, 0, :] * mass[:, None]
+    total = own.value[:, 0, :] * weight[:, None]
     return GrownTree(
         own.children_left.astype(np.int64),
         own.children_right.astype(np.int64),
         np.maximum(own.feature, -1).astype(np.int64),
         own.threshold,
-        mass,
-        own.impurity * mass * unit,
+        weight,
+        own.impurity * weight * unit,
         total,
         np.zeros(total.shape[1]),
     )
@@ -256,7 +258,7 @@ def test_a_cut_keeps_order_and_what_is_left(sample, seed):
             todo += [(tree.left[old], small.left[new]), (tree.right[old], small.right[new])]
         else:
             assert small.feature[new] == small.right[new] == -1
-        for name in ("mass", "loss", "total"):
+        for name in ("weight", "loss", "total"):
             np.testing.assert_array_equal(getattr(small, name)[new], getattr(tree, name)[old])
     new, old = np.array(sorted(pairs)).T
     assert new.tolist() == list(range(small.left.size))

@@ -12,15 +12,15 @@ from kddt_growth import (
     candidates,
     children,
     everywhere,
-    masses,
     truncated,
+    weights,
 )
 from kddt_samples import CRITERIA, SHAPES, boxes, kernel, samples, targets
 
 from bitvec.learners.kddt.bins import Bins, best_of_bins, fill
 from bitvec.learners.kddt.events import FLAT, events_of
-from bitvec.learners.kddt.masses import Column
 from bitvec.learners.kddt.scan import ENTROPY, LABELS, Totals, best_threshold
+from bitvec.learners.kddt.weights import Column
 
 LEAST = [0.25, 0.5, 1.0, 2.0]
 
@@ -35,7 +35,7 @@ def scan(
     densities, targets = sample.densities, sample.targets
     events = events_of(densities)
     n_edges, n_outputs = densities.at.shape[2], targets.n_outputs
-    u = masses(sample, box)
+    u = weights(sample, box)
     Y = sample.Y - targets.centre
     s, w = u @ Y, float(u.sum())
     bounds = sample.below(feature, np.array([box.low[feature], box.high[feature]]))
@@ -79,7 +79,7 @@ def require_best(
     sample: Sample, box: Box, feature: int, least: float, tolerance: float, **how: bool
 ) -> None:
     """Compare the scan with every event, and with 4,001 thresholds between the outer ones."""
-    u = masses(sample, box)
+    u = weights(sample, box)
     found, threshold = scan(sample, box, feature, least, **how)
     tried = candidates(sample, box, feature, least)
     tolerance *= scale(sample, u)
@@ -134,7 +134,7 @@ def test_the_scan_finds_the_least_loss_within_a_box(data):
     low, high = data.draw(boxes(sample, 0))
     assume(low < high)
     box = box_of(sample, 0, low, high)
-    w = masses(sample, box).sum()
+    w = weights(sample, box).sum()
     assume(w > 1e-3)
     least = w * data.draw(st.sampled_from([1e-3, 0.05, 0.25, 0.5]))
     require_best(sample, box, 0, least, ROUNDED)
@@ -157,7 +157,7 @@ def test_the_walk_along_positions_finds_the_least_loss_of_all_thresholds(data):
         low, high = data.draw(boxes(sample, 0))
         assume(low < high)
         box = box_of(sample, 0, low, high)
-        w = masses(sample, box).sum()
+        w = weights(sample, box).sum()
         assume(w > 1e-3)
         least = w * data.draw(st.sampled_from([1e-3, 0.05, 0.25, 0.5]))
     require_best(sample, box, 0, least, ROUNDED, by_position=True)
@@ -170,7 +170,7 @@ def test_both_walks_find_the_same_threshold(data):
     box, least = everywhere(sample), data.draw(st.sampled_from(LEAST))
     one = scan(sample, box, 0, least)
     other = scan(sample, box, 0, least, by_position=True)
-    tolerance = ROUNDED * scale(sample, masses(sample, box))
+    tolerance = ROUNDED * scale(sample, weights(sample, box))
     assert one[0] == pytest.approx(other[0], abs=tolerance)
     near = [c for c in candidates(sample, box, 0, least) if abs(c.loss - one[0]) <= 1e-6]
     if len(near) == 1:

@@ -14,8 +14,8 @@ from bitvec.errors import InputError, UnsupportedModelError
 from bitvec.learners.tao import Verdict, fit_tao, tao_path
 from bitvec.learners.tao.newton import newton_svm
 from bitvec.learners.tao.oblique_cart import best_hyperplane, oblique_cart
-from bitvec.learners.tao.rows import make_rows, route
 from bitvec.learners.tao.sklearn_cart import cart
+from bitvec.learners.tao.training_rows import make_rows, route
 
 X, Y = load_breast_cancer(return_X_y=True)
 IRIS = load_iris(return_X_y=True)

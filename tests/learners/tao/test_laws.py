@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from bitvec.core.node_tests import MissingRule
 from bitvec.learners.tao.axis_solver import best_axis_test
 from bitvec.learners.tao.candidates import Candidate, stump, with_tests
+from bitvec.learners.tao.idle_nodes import prune
 from bitvec.learners.tao.losses import LabelLoss, SquaredLoss, leaf_step
 from bitvec.learners.tao.node_step import (
     Step,
@@ -21,8 +22,7 @@ from bitvec.learners.tao.node_step import (
     reduced_problems,
 )
 from bitvec.learners.tao.oblique_solver import Svm
-from bitvec.learners.tao.prune import prune
-from bitvec.learners.tao.rows import Rows, make_rows, reroute, route
+from bitvec.learners.tao.training_rows import Rows, make_rows, reroute, route
 from bitvec.learners.tao.tree import NodeKind, Tree
 
 N_CLASSES = 3

@@ -27,7 +27,7 @@ from bitvec.core.output import Aggregate
 from bitvec.errors import InputError, UnsupportedModelError
 from bitvec.learners.tao import Verdict, forest_trees, tao_refine
 from bitvec.learners.tao.forest_trees import fixed_outcomes, joined, kinds_of, tree_of
-from bitvec.learners.tao.rows import make_rows, route
+from bitvec.learners.tao.training_rows import make_rows, route
 from bitvec.learners.tao.tree import NodeKind
 
 lightgbm = pytest.importorskip("lightgbm")

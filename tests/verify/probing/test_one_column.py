@@ -19,7 +19,7 @@ from bitvec.core.output import Output
 from bitvec.core.reference import turns
 from bitvec.verify.probing import probe_rows
 from bitvec.verify.probing.one_column import first_upper, weighted
-from bitvec.verify.probing.targets import Outcome
+from bitvec.verify.probing.probe_targets import Outcome
 
 
 def margins(weights, b, dtype, *, r=None, offset=None, **other) -> NodeTests:

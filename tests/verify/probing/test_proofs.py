@@ -19,10 +19,10 @@ from bitvec.core.output import Output
 from bitvec.core.reference import turns
 from bitvec.verify.probing import probe_rows
 from bitvec.verify.probing.branching import path_of, settle
+from bitvec.verify.probing.probe_targets import Outcome
 from bitvec.verify.probing.proofs import BOXES, decide, magnitudes
 from bitvec.verify.probing.regions import plan
 from bitvec.verify.probing.same_margins import contradict, margin_classes
-from bitvec.verify.probing.targets import Outcome
 
 DTYPES = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 

@@ -61,7 +61,7 @@ def to_onnx(
     finite : bool
         Whether no value is ever missing, so that there is no `present`.
     instead : str
-        What a refusal tells to do.
+        What the error tells to do.
     float32_only : bool
         Whether constants and `leaves` are float32 as well, so that there is no Cast: for a forest
         that compares and adds in float32.

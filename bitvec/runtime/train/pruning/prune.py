@@ -25,7 +25,7 @@ PAIRS = 1 << 22
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PruneResult:
-    """What pruning leaves.
+    """Result of pruning.
 
     Parameters
     ----------

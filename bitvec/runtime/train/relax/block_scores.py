@@ -18,8 +18,8 @@ from bitvec.runtime.train.relax.leaf_functions import LeafFunctions
 from bitvec.runtime.train.relax.leaf_sums import sum_of_leaves, sum_of_reached
 from bitvec.runtime.train.relax.recomputation import Part, recomputed
 from bitvec.runtime.train.relax.relaxations import PRODUCT, Relaxation
-from bitvec.runtime.train.relax.rows import Rows
 from bitvec.runtime.train.relax.soft_leaves import Margins, Setting
+from bitvec.runtime.train.relax.soft_rows import Rows
 from bitvec.runtime.train.relax.tracing import is_traced
 from bitvec.runtime.train.relax.tree_blocks import BlockParameters, TreeBlock
 
@@ -36,7 +36,7 @@ Routing = Literal["auto", "dense", "sparse"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """How blocks are computed.
+    """Choices in the computation of blocks.
 
     Parameters
     ----------

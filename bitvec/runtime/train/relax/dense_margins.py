@@ -14,7 +14,7 @@ from bitvec.core.arrays import Array
 from bitvec.core.node_tests import MissingRule
 from bitvec.runtime.train.relax.dense_rows import DenseRows, RowParameters
 from bitvec.runtime.train.relax.feature_margins import softplus
-from bitvec.runtime.train.relax.rows import StandardColumns
+from bitvec.runtime.train.relax.soft_rows import StandardColumns
 from bitvec.runtime.train.relax.tracing import sums
 
 

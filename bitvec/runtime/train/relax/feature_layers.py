@@ -44,7 +44,7 @@ from bitvec.runtime.train.relax.tracing import Unrounded
 
 
 class RelaxedForest(Protocol):
-    """What is asked of a forest that is softly reached inside of φ: a `SoftForest`."""
+    """Interface of a relaxed forest inside of φ: a `SoftForest`."""
 
     def memberships(self, X: Any) -> Tensor:
         """Return u, (batch, n_leaves)."""

@@ -13,7 +13,7 @@ from bitvec.core.node_tests import Kind, NodeTests
 from bitvec.runtime.predict.torch.outcomes import DeviceTests, decide, to_device
 from bitvec.runtime.train.relax import feature_margins
 from bitvec.runtime.train.relax.feature_margins import MarginRows, margin_rows
-from bitvec.runtime.train.relax.rows import LARGEST_PLAIN, Rows
+from bitvec.runtime.train.relax.soft_rows import LARGEST_PLAIN, Rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -24,7 +24,7 @@ from bitvec.core.forest import Forest
 from bitvec.core.kernels import FeatureKernel
 from bitvec.core.node_tests import Kind
 from bitvec.core.structure import Bitvectors
-from bitvec.runtime.train.relax.paths import PathLayout
+from bitvec.runtime.train.relax.path_layout import PathLayout
 from bitvec.runtime.train.relax.scaling import Scaling
 from bitvec.runtime.train.relax.tracing import is_traced
 
@@ -84,7 +84,7 @@ class OwnKernel:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KernelGate:
-    """What the kernel gate needs of some trees.
+    """Tables of the kernel gate for some trees.
 
     Parameters
     ----------

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from bitvec.runtime.train.relax.paths import PathLayout
+from bitvec.runtime.train.relax.path_layout import PathLayout
 from bitvec.runtime.train.relax.sparsemax import entmax15, sparsemax
 
 Projection = Callable[[Tensor], Tensor]

@@ -15,7 +15,7 @@ from bitvec.core.node_tests import MissingRule
 from bitvec.runtime.train.relax import feature_layers
 from bitvec.runtime.train.relax.dtypes import OfDtype
 from bitvec.runtime.train.relax.feature_margins import ColumnUnits, standardise
-from bitvec.runtime.train.relax.rows import Rows, assembled, reading
+from bitvec.runtime.train.relax.soft_rows import Rows, assembled, reading
 
 
 class LearnedColumns(OfDtype):

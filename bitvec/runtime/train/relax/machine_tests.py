@@ -53,7 +53,7 @@ class MachineRows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MachineUnits:
-    """What a soft machine divides by.
+    """Units of a soft machine's columns and margins.
 
     Parameters
     ----------

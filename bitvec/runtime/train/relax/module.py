@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from bitvec.core import options
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest, require_forest
 from bitvec.core.node_tests import MissingRule
@@ -17,7 +18,6 @@ from bitvec.runtime.predict.cpu import layer_kernels
 from bitvec.runtime.predict.torch import devices
 from bitvec.runtime.train.relax import (
     block_scores,
-    options,
     relaxations,
     scaling,
     soft_leaves,
@@ -27,9 +27,9 @@ from bitvec.runtime.train.relax.block_scores import Plan, Routing
 from bitvec.runtime.train.relax.recomputation import Part
 from bitvec.runtime.train.relax.relaxable import require_relaxable
 from bitvec.runtime.train.relax.relaxations import Relaxation
-from bitvec.runtime.train.relax.rows import Rows as Rows
-from bitvec.runtime.train.relax.rows import differentiable, host_rows, prepare
 from bitvec.runtime.train.relax.soft_parameters import LeafForm, SoftParameters
+from bitvec.runtime.train.relax.soft_rows import Rows as Rows
+from bitvec.runtime.train.relax.soft_rows import differentiable, host_rows, prepare
 from bitvec.runtime.train.relax.tracing import is_traced
 from bitvec.runtime.train.relax.trainable import find as find_trainable
 from bitvec.runtime.train.relax.trainable import require_range
@@ -237,8 +237,9 @@ class SoftForest(SoftParameters):
     def log_memberships(self, X: Any) -> Tensor:
         """Return log u, (n_leaves, batch), not by way of u where the relaxation has logarithms.
 
-        Where u is 0 it is −inf, without gradient. What a straight-through u is worth to a leaf that
-        is not reached is therefore lost here, and only here: form its mixtures of `memberships`.
+        Where u is 0 it is −inf, without gradient. The gradient that a straight-through u has at a
+        leaf that is not reached is therefore lost here, and only here: form its mixtures of
+        `memberships`.
         """
         rows = self.ready(X)
         return block_scores.of_leaves(

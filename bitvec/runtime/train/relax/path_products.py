@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from bitvec.runtime.train.relax.paths import PathLayout, at_slots, below
+from bitvec.runtime.train.relax.path_layout import PathLayout, at_slots, below
 from bitvec.runtime.train.relax.tracing import is_traced
 
 
@@ -30,16 +30,16 @@ class _PathProduct(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
         turns, product = ctx.saved_tensors
         layout = ctx.layout
-        # What each slot's product is worth: a leaf's gradient, a node's sum over its two turns.
-        worth = torch.empty_like(product)
-        layout.set_leaves(worth, grads[0])
+        # The gradient of each slot's product: a leaf's own, a node's sum over its two turns.
+        slope = torch.empty_like(product)
+        layout.set_leaves(slope, grads[0])
         result = torch.empty_like(turns)
         for level, (first, last) in reversed(list(enumerate(layout.levels))):
             start, stop = layout.children(level)
-            both = worth[start:stop].view(last - first, 2, worth.shape[1])
+            both = slope[start:stop].view(last - first, 2, slope.shape[1])
             result[first:last] = both * layout.parents(product, level)[:, None]
             mixed = both * turns[first:last]
-            layout.set_parents(worth, level, mixed[:, 0] + mixed[:, 1])
+            layout.set_parents(slope, level, mixed[:, 0] + mixed[:, 1])
         return result, None
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from bitvec.runtime.train.relax.dense_rows import RowParameters
-from bitvec.runtime.train.relax.rows import Rows
+from bitvec.runtime.train.relax.soft_rows import Rows
 from bitvec.runtime.train.relax.tree_blocks import BlockParameters, TreeBlock
 
 Part = tuple[TreeBlock, BlockParameters]
@@ -25,7 +25,7 @@ Scores = Callable[[TreeBlock, BlockParameters, Rows], Tensor]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Work:
-    """What is to be summed.
+    """Terms of a sum that is computed again for its gradient.
 
     Parameters
     ----------

@@ -42,7 +42,7 @@ _SCORE_OF = dict(reversed(LEGAL))
 
 @dataclass(frozen=True, slots=True)
 class Relaxation:
-    """How tests pass softly, and how leaves share a row.
+    """Relaxation: a gate of tests, and a map of leaf scores.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class Relaxation:
 
     @property
     def has_logarithms(self) -> bool:
-        """Whether log u is computed without u, so that it is finite however small u is."""
+        """Return whether log u is computed without u, so that it is finite however small u is."""
         if self.leaf_map == PRODUCT:
             return self.gate in ("sigmoid", "noisy_or")
         return self.leaf_map == "softmax"

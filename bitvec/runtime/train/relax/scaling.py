@@ -14,7 +14,7 @@ from bitvec.core.node_tests import MissingRule, NodeTests
 from bitvec.runtime.predict.torch.node_rules import is_missing, missing_flags
 from bitvec.runtime.predict.torch.outcomes import DeviceTests, decide, to_device
 from bitvec.runtime.train.relax.moments import LARGEST, column_units
-from bitvec.runtime.train.relax.paths import PathLayout
+from bitvec.runtime.train.relax.path_layout import PathLayout
 
 FLOOR = 0.01
 """Smallest margin scale, in units of the length of the node's row over standardised columns."""
@@ -23,7 +23,7 @@ BLOCK = 1 << 22
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scaling:
-    """What a soft forest divides by.
+    """Units of a soft forest's columns and margins.
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from bitvec.runtime.train.relax.paths import PathLayout, path_sum
+from bitvec.runtime.train.relax.path_layout import PathLayout, path_sum
 
 EPSILON = 0.5
 """eps of the index-sensitive sparsemax: any value in (0, 1) keeps the first maximum first."""

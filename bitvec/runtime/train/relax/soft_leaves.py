@@ -10,15 +10,15 @@ from torch import Tensor
 
 from bitvec.runtime.train.relax import gates, leaf_maps
 from bitvec.runtime.train.relax.kernel_gate import KernelGate, kernel_turns
+from bitvec.runtime.train.relax.path_layout import PathLayout, path_sum
 from bitvec.runtime.train.relax.path_products import path_product, sigmoid_paths
-from bitvec.runtime.train.relax.paths import PathLayout, path_sum
 from bitvec.runtime.train.relax.relaxations import PRODUCT, Relaxation
 from bitvec.runtime.train.relax.scores import scores
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Margins:
-    """What the tests say of a batch: all are (n_nodes, batch) in level order.
+    """Margins and outcomes of a batch: all are (n_nodes, batch) in level order.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class Margins:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Setting:
-    """What a relaxation needs beside margins.
+    """Parameters of a relaxation beside margins.
 
     Parameters
     ----------

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from bitvec.core import reference
+from bitvec.core import options, reference
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.machine import DecisionMachine, from_forest, on_grid
@@ -26,7 +26,7 @@ from bitvec.core.source import retrained_source
 from bitvec.errors import InputError, InvalidForestError, UnsupportedModelError
 from bitvec.runtime.predict.torch import devices
 from bitvec.runtime.predict.torch.outcomes import DeviceTests, decide, to_device
-from bitvec.runtime.train.relax import options, score_maps
+from bitvec.runtime.train.relax import score_maps
 from bitvec.runtime.train.relax.aggregation import divisor
 from bitvec.runtime.train.relax.leaf_functions import LeafFunctions, to_leaves
 from bitvec.runtime.train.relax.machine_tests import (
@@ -38,8 +38,8 @@ from bitvec.runtime.train.relax.machine_tests import (
     tests_hard,
 )
 from bitvec.runtime.train.relax.moments import deviation
-from bitvec.runtime.train.relax.rows import host_rows
 from bitvec.runtime.train.relax.score_blocks import ScoreBlocks
+from bitvec.runtime.train.relax.soft_rows import host_rows
 
 TRAINABLE = ("S", "b", "v", "B", "c")
 
@@ -185,7 +185,7 @@ class SoftMachine(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where the parameters are."""
+        """Return the device of the parameters."""
         return self.B.device
 
     @torch.no_grad()

@@ -20,7 +20,7 @@ from bitvec.runtime.train.relax.feature_margins import ColumnUnits
 from bitvec.runtime.train.relax.leaf_functions import LeafFunctions
 from bitvec.runtime.train.relax.learned_columns import LearnedColumns
 from bitvec.runtime.train.relax.relaxations import Relaxation
-from bitvec.runtime.train.relax.rows import reading
+from bitvec.runtime.train.relax.soft_rows import reading
 from bitvec.runtime.train.relax.trainable import find as find_trainable
 
 SMALLEST_LOGIT = 1e-6

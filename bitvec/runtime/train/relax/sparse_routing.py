@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from bitvec.runtime.train.relax import gates
-from bitvec.runtime.train.relax.paths import PathLayout
-from bitvec.runtime.train.relax.rows import Rows
+from bitvec.runtime.train.relax.path_layout import PathLayout
+from bitvec.runtime.train.relax.soft_rows import Rows
 from bitvec.runtime.train.relax.tree_blocks import BlockParameters, TreeBlock, pair_margins
 
 FEW = 1 / 32

@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from bitvec.core import tree_paths
+from bitvec.core import options, tree_paths
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.errors import InputError
-from bitvec.runtime.train.relax import options
 
 TRAINABLE = ("S", "b", "v", "r", "base_score", "phi")
 _OF_NODES = ("S", "b", "r")
@@ -20,7 +19,7 @@ _OF_NODES = ("S", "b", "r")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trainable:
-    """What may move.
+    """Parameters that may move.
 
     Parameters
     ----------

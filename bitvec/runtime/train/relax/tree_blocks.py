@@ -20,10 +20,10 @@ from bitvec.runtime.train.relax.dense_margins import DenseBlock, dense_block, in
 from bitvec.runtime.train.relax.dense_rows import DenseRows, RowParameters
 from bitvec.runtime.train.relax.fixed_margins import FixedBlock, fixed_block
 from bitvec.runtime.train.relax.kernel_gate import KernelGate
-from bitvec.runtime.train.relax.paths import PathLayout
-from bitvec.runtime.train.relax.rows import Rows
+from bitvec.runtime.train.relax.path_layout import PathLayout
 from bitvec.runtime.train.relax.scaling import Scaling
 from bitvec.runtime.train.relax.soft_leaves import Margins
+from bitvec.runtime.train.relax.soft_rows import Rows
 
 CACHED_NODES = 512
 """Nodes of a block on a CPU: with about 1,000 rows what a step needs stays in its cache."""
@@ -70,7 +70,7 @@ class TreeBlock:
 
 
 class BlockParameters(NamedTuple):
-    """What moves of a block: b in level order, rows in the block's order, leaf vectors."""
+    """Moving parameters of a block: b in level order, rows in the block's order, leaf vectors."""
 
     b: Tensor
     rows: RowParameters | None

@@ -14,9 +14,9 @@ from torch import Tensor
 from bitvec.core.arrays import Array
 from bitvec.errors import InputError
 from bitvec.runtime.train.relax.module import Rows, SoftForest
+from bitvec.runtime.train.retrain.processes import Workers
 from bitvec.runtime.train.retrain.recipe import Recipe
 from bitvec.runtime.train.retrain.training_data import Data, read
-from bitvec.runtime.train.retrain.workers import Workers
 
 SAMPLE = 20_000
 """Rows of a loader on which margins are measured."""

@@ -34,7 +34,7 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What a checkpoint holds: arrays by name, and a JSON record."""
+    """Contents of a checkpoint: arrays by name, and a JSON record."""
 
     arrays: dict[str, Array]
     record: dict[str, Any]
@@ -42,7 +42,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """Where the state of one run is kept.
+    """File that keeps the state of one run.
 
     Parameters
     ----------

@@ -10,12 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bitvec.core import options
 from bitvec.core.arrays import Array
 from bitvec.errors import InputError
-from bitvec.runtime.train.relax import options
 from bitvec.runtime.train.retrain import class_losses, smooth_links
 from bitvec.runtime.train.retrain.objective import Objective
-from bitvec.runtime.train.retrain.targets import probabilities
+from bitvec.runtime.train.retrain.training_targets import probabilities
 
 Teacher = Callable[[Any], Any]
 """From rows to predictions, or to class probabilities."""
@@ -23,7 +23,7 @@ Teacher = Callable[[Any], Any]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Distillation:
-    """How far a forest is from its teacher.
+    """Distance of a forest from its teacher.
 
     Parameters
     ----------

@@ -22,12 +22,12 @@ SMALLEST_STEP = 1e-9
 CALLS = 3
 """Evaluations at most, for each step allowed: a kink takes many."""
 ROUNDING = 1e-13
-"""Relative error of a value, within which only the slope tells a step's worth."""
+"""Relative error of a value, within which only the slope tells whether a step is good."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Minimum:
-    """Where a minimisation ended.
+    """End of a minimisation.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def minimise(
 def _search(
     problem: Problem, point: Array, value: float, gradient: Array, direction: Array
 ) -> tuple[Array, float, Array, int] | None:
-    """Return a step that is worth it, the value and the gradient there, and the calls made."""
+    """Return a step that is long enough, the value and the gradient there, and the calls made."""
     slope = float((gradient * direction).sum())
     if not slope < 0:  # rounding, or not a number
         return None

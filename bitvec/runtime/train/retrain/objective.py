@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bitvec.core import options
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.output import Output, PostTransform
 from bitvec.errors import InputError, UnsupportedModelError
-from bitvec.runtime.train.relax import options
 from bitvec.runtime.train.retrain import (
     class_losses,
     metrics,
@@ -22,7 +22,7 @@ from bitvec.runtime.train.retrain import (
     smooth_links,
     value_losses,
 )
-from bitvec.runtime.train.retrain.targets import targets
+from bitvec.runtime.train.retrain.training_targets import targets
 from bitvec.runtime.train.retrain.value_losses import Shape
 
 __all__ = ["Loss", "Metric", "Objective", "build", "of_forest", "targets"]
@@ -86,17 +86,17 @@ class Objective:
 
     @property
     def is_likelihood(self) -> bool:
-        """Whether the loss is minus the log-likelihood of class numbers."""
+        """Return whether the loss is minus the log-likelihood of class numbers."""
         return self.loss == "cross_entropy" and not self.soft
 
     @property
     def is_accuracy(self) -> bool:
-        """Whether a row scores 0 or 1."""
+        """Return whether a row scores 0 or 1."""
         return self.measure == "accuracy"
 
     @property
     def is_quadratic(self) -> bool:
-        """Whether the loss is a squared error of the raw score itself."""
+        """Return whether the loss is a squared error of the raw score itself."""
         return self.loss == "squared" and self.output.post_transform is PostTransform.IDENTITY
 
     def losses(self, raw: Tensor, target: Tensor) -> Tensor:

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from bitvec.core import options
 from bitvec.core.forest import Forest
 from bitvec.errors import InputError
 from bitvec.runtime.predict.torch import devices
-from bitvec.runtime.train.relax import options
 from bitvec.runtime.train.relax.module import SoftForest
 from bitvec.runtime.train.relax.trainable import TRAINABLE
 from bitvec.runtime.train.relax.trainable import find as find_trainable
@@ -22,20 +22,20 @@ from bitvec.runtime.train.retrain import (
     objective,
     optimizers,
     probability_leaves,
+    processes,
     regularisers,
     schedules,
     training_data,
-    workers,
 )
 from bitvec.runtime.train.retrain.batches import ArrayBatches, Batches, LoaderBatches
 from bitvec.runtime.train.retrain.checkpoint import Checkpoint, State
 from bitvec.runtime.train.retrain.distillation import Distillation
 from bitvec.runtime.train.retrain.objective import Objective
+from bitvec.runtime.train.retrain.processes import Workers
 from bitvec.runtime.train.retrain.recipe import Recipe
 from bitvec.runtime.train.retrain.selection import Selection
 from bitvec.runtime.train.retrain.soft_training import Goal
 from bitvec.runtime.train.retrain.training_data import Data
-from bitvec.runtime.train.retrain.workers import Workers
 
 LEAVES = ("v", "base_score")
 MANY_ROWS = 10_000
@@ -51,7 +51,7 @@ class Rows(NamedTuple):
 
     @property
     def is_loader(self) -> bool:
-        """Whether X yields batches."""
+        """Return whether X yields batches."""
         return self.y is None and not hasattr(self.X, "shape") and isinstance(self.X, Iterable)
 
 
@@ -170,7 +170,7 @@ def prepare(
         raise InputError(
             f"`progress` must be a function of an Evaluation, got {settings.progress!r}."
         )
-    group = workers.current()
+    group = processes.current()
     if aim.quantile is not None and "quantile" not in (aim.loss, aim.metric):
         raise InputError(
             f"`quantile` must come with the loss or the metric quantile, got {aim.quantile!r} with "

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bitvec.core import options
 from bitvec.errors import InputError
-from bitvec.runtime.train.relax import options
 from bitvec.runtime.train.relax.module import SoftForest
 
 Units = Literal["raw", "standardised"]

@@ -18,7 +18,7 @@ NOTHING_BETTER = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RetrainResult:
-    """What retraining returns.
+    """Result of `retrain`.
 
     Parameters
     ----------

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from bitvec.core import options
 from bitvec.errors import InputError
-from bitvec.runtime.train.relax import options
 
 Schedule = Callable[[float], float]
 """From the part of the way that is done, 0 to 1, to a value."""

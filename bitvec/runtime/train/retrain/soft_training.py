@@ -19,11 +19,11 @@ from bitvec.runtime.train.retrain.batches import Batch, Batches
 from bitvec.runtime.train.retrain.checkpoint import Checkpoint, State
 from bitvec.runtime.train.retrain.distillation import Distillation
 from bitvec.runtime.train.retrain.objective import Objective
+from bitvec.runtime.train.retrain.processes import Workers
 from bitvec.runtime.train.retrain.recipe import Recipe, diverged, tell
 from bitvec.runtime.train.retrain.regularisers import Regularisers
 from bitvec.runtime.train.retrain.schedules import evaluated_steps
 from bitvec.runtime.train.retrain.selection import Selection
-from bitvec.runtime.train.retrain.workers import Workers
 
 SMALLEST = 1e-6
 """Added to probabilities that may be exactly 0 before their logarithm is taken."""
@@ -32,7 +32,7 @@ NOTHING_MOVES = "Nothing that may move has an effect: no tree has a node that it
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Goal:
-    """What the soft forest is trained towards.
+    """Goal of the training of a soft forest.
 
     Parameters
     ----------

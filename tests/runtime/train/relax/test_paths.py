@@ -13,8 +13,8 @@ from bitvec.core import matrices, reference, structure
 torch = pytest.importorskip("torch")
 
 from bitvec.runtime.train.relax.leaf_maps import per_tree  # noqa: E402
+from bitvec.runtime.train.relax.path_layout import PathLayout, path_sum  # noqa: E402
 from bitvec.runtime.train.relax.path_products import path_product, sigmoid_paths  # noqa: E402
-from bitvec.runtime.train.relax.paths import PathLayout, path_sum  # noqa: E402
 
 
 def two_trees():

@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch")
 
 from bitvec.errors import InputError  # noqa: E402
 from bitvec.runtime.train.relax import Relaxation, SoftForest  # noqa: E402
-from bitvec.runtime.train.relax.paths import PathLayout  # noqa: E402
+from bitvec.runtime.train.relax.path_layout import PathLayout  # noqa: E402
 from bitvec.runtime.train.relax.relaxations import LEGAL, RELAXATIONS, find  # noqa: E402
 from bitvec.runtime.train.relax.soft_leaves import Margins, Setting, log_memberships, memberships  # noqa: E402
 

@@ -139,9 +139,9 @@ def test_each_epoch_holds_every_row_once(size):
             return places
 
     from bitvec.runtime.train.relax import SoftForest
+    from bitvec.runtime.train.retrain.processes import Workers
     from bitvec.runtime.train.retrain.recipe import Recipe
     from bitvec.runtime.train.retrain.training_data import read
-    from bitvec.runtime.train.retrain.workers import Workers
 
     recipe = Recipe(
         "sigmoid", 10, size, "adamw", 0.1, 0.0, float, float, 1, None, 3, torch.device("cpu"), None

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Float64, Int64
 
 from bitvec.core.arrays import Array
-from bitvec.learners.tao import kernels
+from bitvec.learners.tao import tree_kernels
 from bitvec.learners.tao.tree import Tree, Walk, walk_of
 from bitvec.runtime.predict.cpu.kernel_arrays import constant
 from bitvec.runtime.predict.threads import for_each_block
@@ -121,7 +121,7 @@ def _fill(rows: Rows, tree: Tree, changed: Array, known: bool, paths: Array) -> 
     walk, changed = rows.walk(tree), constant(changed)
 
     def work(part: slice) -> None:
-        kernels.fill_paths(walk, rows.Z, part.start, part.stop, changed, known, paths)
+        tree_kernels.fill_paths(walk, rows.Z, part.start, part.stop, changed, known, paths)
 
     for_each_block(work, rows.n_rows, block=BLOCK, n_threads=rows.n_threads)
 
@@ -134,7 +134,7 @@ def sides(
     walk, which, nodes = rows.walk(tree), constant(which), constant(nodes)
 
     def work(part: slice) -> None:
-        kernels.fill_sides(walk, rows.Z, which, nodes, part.start, part.stop, left, right)
+        tree_kernels.fill_sides(walk, rows.Z, which, nodes, part.start, part.stop, left, right)
 
     for_each_block(work, which.size, block=BLOCK, n_threads=rows.n_threads)
     return left, right
@@ -143,5 +143,5 @@ def sides(
 def turns(walk: Walk, rows: Rows, which: Int64[Array, " n"], node: int) -> Bool[Array, " n"]:
     """Return which of some rows go right at a node."""
     result = np.empty(which.size, np.bool_)
-    kernels.fill_turns(walk, rows.Z, constant(which), node, result)
+    tree_kernels.fill_turns(walk, rows.Z, constant(which), node, result)
     return result

@@ -1,4 +1,4 @@
-"""Masses of rows in a node: of their densities, of their classes, and what they lose there.
+"""Weights of rows in a node: of their densities, of their classes, and what they lose there.
 
 Loops read the arrays of a NamedTuple once, before they begin: each access counts a reference.
 """
@@ -18,7 +18,7 @@ from bitvec.runtime.predict.cpu.compiling import inlined, inner, phase
 
 @inner
 def share_below(t, at, share):
-    """Return the mass of a density in (-inf, t]."""
+    """Return the share of a density in (-inf, t]."""
     last = at.size - 1
     if t >= at[last]:
         return 1.0
@@ -32,7 +32,7 @@ def share_below(t, at, share):
 
 @inner
 def share_between(at, low, high, share):
-    """Return the mass of a density in (low, high]."""
+    """Return the share of a density in (low, high]."""
     return max(share_below(high, at, share) - share_below(low, at, share), 0.0)
 
 
@@ -68,9 +68,9 @@ def everywhere(n_features):
 
 @inlined
 def part_between(at, share, row, old_low, old_high, low, high):
-    """Return the part of a row's mass in (old_low, old_high] that lies in (low, high], within it.
+    """Return the part of a row's weight in (old_low, old_high] that lies in (low, high], within it.
 
-    The mass of a box is its length there: one division instead of five.
+    The share of a box is its length there: one division instead of five.
     """
     n_edges = share.size
     if n_edges == 2:
@@ -89,7 +89,7 @@ def part_between(at, share, row, old_low, old_high, low, high):
 
 @inlined
 def share_of(at, share, row, low, high):
-    """Return the share of a row's mass that lies in (low, high], where it is known to be."""
+    """Return the share of a row's weight that lies in (low, high], where it is known to be."""
     n_edges = share.size
     if n_edges == 2:
         begin, end = at[2 * row], at[2 * row + 1]
@@ -105,7 +105,7 @@ def share_of(at, share, row, low, high):
 
 @phase
 def total_of(rows, u, targets, s):
-    """Fill s with the mass of each class, or the sum of vectors, and return the mass."""
+    """Fill s with the weight of each class, or the sum of vectors, and return the weight."""
     codes, Y = targets.codes, targets.Y
     s[:] = 0.0
     w = 0.0
@@ -122,7 +122,7 @@ def total_of(rows, u, targets, s):
 
 @phase
 def loss_of(rows, u, targets, s, w):
-    """Return the mass of a node times its impurity.
+    """Return the weight of a node times its impurity.
 
     Impurity is 1 − sum p² for labels, the entropy in nats, and for vectors the variance summed over
     outputs.

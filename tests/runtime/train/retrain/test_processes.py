@@ -16,7 +16,7 @@ from retraining import grown, oblique_classes  # noqa: E402
 
 from bitvec import files  # noqa: E402
 from bitvec.runtime.train.retrain import retrain  # noqa: E402
-from bitvec.runtime.train.retrain.workers import Workers  # noqa: E402
+from bitvec.runtime.train.retrain.processes import Workers  # noqa: E402
 
 if not torch.distributed.is_available():
     pytest.skip("this torch has no torch.distributed", allow_module_level=True)

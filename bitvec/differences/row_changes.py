@@ -15,7 +15,7 @@ from bitvec.runtime.predict.predictor import Predictor, compile
 
 @dataclass(frozen=True, slots=True)
 class RowChanges:
-    """What changed for the rows of X.
+    """Changes of the predictions for the rows of X.
 
     Parameters
     ----------

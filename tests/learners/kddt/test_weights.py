@@ -1,4 +1,4 @@
-"""Masses: what reaches a leaf in training is what prediction under the same kernel sends there."""
+"""Weights: what reaches a leaf in training is what prediction under the same kernel sends there."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from bitvec.learners.kddt.tree import GrownTree, Limits, grow_tree, native
 
 
 def with_own_classes(sample: Sample) -> Sample:
-    """Return the sample in which each row is a class: totals then hold each row's mass."""
+    """Return the sample in which each row is a class: totals then hold each row's weight."""
     return replace(sample, Y=np.eye(len(sample.X)), criterion="labels")
 
 
@@ -31,14 +31,14 @@ def grow_native(sample: Sample, limits: Limits) -> tuple[GrownTree, KDDT]:
 
 
 def tolerance(tree: GrownTree, sample: Sample) -> float:
-    """Return how much mass the cut of small masses can lose: one for each node of a path."""
+    """Return how much weight the cut of small weights can lose: one for each node of a path."""
     return SMALLEST * tree.left.size + 1e-12 * float(sample.weight.sum())
 
 
 @given(
     samples(max_rows=20, densities=("constant", "by location")), st.sampled_from([0.1, 0.5, 1.0])
 )
-def test_masses_of_rows_are_memberships(sample, min_weight):
+def test_weights_of_rows_are_memberships(sample, min_weight):
     sample = with_own_classes(sample)
     tree, model = grow_native(sample, Limits(min_weight=min_weight, max_depth=8))
     leaf = np.flatnonzero(tree.is_leaf)
@@ -47,14 +47,14 @@ def test_masses_of_rows_are_memberships(sample, min_weight):
 
 
 @given(samples(max_rows=20), st.sampled_from([0.1, 1.0]))
-def test_masses_of_leaves_sum_to_the_total(sample, min_weight):
+def test_weights_of_leaves_sum_to_the_total(sample, min_weight):
     tree, _ = grow_native(sample, Limits(min_weight=min_weight, max_depth=8))
     lost = tolerance(tree, sample) * len(sample.X)
-    assert tree.mass[0] == pytest.approx(sample.weight.sum(), rel=1e-15)
-    assert tree.mass[tree.is_leaf].sum() == pytest.approx(tree.mass[0], abs=lost)
+    assert tree.weight[0] == pytest.approx(sample.weight.sum(), rel=1e-15)
+    assert tree.weight[tree.is_leaf].sum() == pytest.approx(tree.weight[0], abs=lost)
     inner = np.flatnonzero(~tree.is_leaf)
-    sides = tree.mass[tree.left[inner]] + tree.mass[tree.right[inner]]
-    np.testing.assert_allclose(sides, tree.mass[inner], rtol=0, atol=lost)
+    sides = tree.weight[tree.left[inner]] + tree.weight[tree.right[inner]]
+    np.testing.assert_allclose(sides, tree.weight[inner], rtol=0, atol=lost)
 
 
 def wine(shape: str) -> Sample:
@@ -66,7 +66,7 @@ def wine(shape: str) -> Sample:
 
 
 @pytest.mark.parametrize("shape", sorted(SHAPES))
-def test_masses_on_wine_are_memberships(shape):
+def test_weights_on_wine_are_memberships(shape):
     sample = wine(shape)
     tree, model = grow_native(with_own_classes(sample), Limits(min_weight=5.0))
     leaf = np.flatnonzero(tree.is_leaf)

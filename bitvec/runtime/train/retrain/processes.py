@@ -27,7 +27,7 @@ class Workers:
 
     @property
     def is_first(self) -> bool:
-        """Whether this process is the one that writes."""
+        """Return whether this process is the one that writes."""
         return self.rank == 0
 
     def share(self, rows: Tensor) -> Tensor:

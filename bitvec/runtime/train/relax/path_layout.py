@@ -42,7 +42,7 @@ class SizeClass:
 
 
 class PathLayout:
-    """Where each node and leaf stands when trees are laid out level by level.
+    """Positions of nodes and leaves when trees are laid out level by level.
 
     Nodes are ordered by depth over all trees: `order[k]` is the node in place k. Slots hold running
     sums or products: slot t is the root of tree t, slots T + 2k and T + 2k + 1 are the left and the

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Int64
 
 from bitvec.core.arrays import Array
-from bitvec.learners.tao.rows import Rows, route
+from bitvec.learners.tao.training_rows import Rows, route
 from bitvec.learners.tao.tree import NodeKind, Tree
 
 

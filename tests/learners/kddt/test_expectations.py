@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from kddt_samples import samples
 
 import bitvec
-from bitvec.learners.kddt.answers import answers
 from bitvec.learners.kddt.events import densities_of, events_of
+from bitvec.learners.kddt.expectations import expectations
 from bitvec.learners.kddt.tree import Limits, grow_tree, native
 
 
@@ -28,8 +28,8 @@ def test_answers_are_those_of_the_converted_tree(sample, soft):
     own = native(tree, n_features, kernel=kernels if soft else None)
     X = np.concatenate([sample.X, sample.X[::-1] + 0.0625])
     narrow = [type(k)(k.edges, k.mass, 0 * k.bandwidth, k.location) for k in kernels]
-    found = answers(tree, densities_of(X, kernels if soft else narrow))
+    found = expectations(tree, densities_of(X, kernels if soft else narrow))
     expected = bitvec.compile(bitvec.convert(own)).raw(X)
-    # Products of masses are taken in another order.
+    # Products of weights are taken in another order.
     scale = 1 + np.abs(own.V).max()
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-10 * scale)

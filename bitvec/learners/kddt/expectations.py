@@ -9,9 +9,9 @@ from jaxtyping import Float
 
 from bitvec.core.arrays import Array
 from bitvec.learners.kddt.events import Densities
-from bitvec.learners.kddt.masses import everywhere
 from bitvec.learners.kddt.stacks import FRAME, Stacks, entered
 from bitvec.learners.kddt.tree import GrownTree
+from bitvec.learners.kddt.weights import everywhere
 from bitvec.runtime.predict.cpu.compiling import kernel
 from bitvec.runtime.predict.cpu.kernel_arrays import borrowed
 
@@ -26,10 +26,10 @@ class Nodes(NamedTuple):
     value: Array
 
 
-def answers(tree: GrownTree, densities: Densities) -> Float[Array, "n_rows n_outputs"]:
+def expectations(tree: GrownTree, densities: Densities) -> Float[Array, "n_rows n_outputs"]:
     """Return the expectation of a tree's values under the density of each row.
 
-    Equal to that of its converted forest but for rounding: a row's masses are multiplied node by
+    Equal to that of its converted forest but for rounding: a row's weights are multiplied node by
     node, all rows of a node at once, where the forest's engine follows row by row.
     """
     nodes = Nodes(tree.left, tree.right, tree.feature, tree.threshold, tree.value)
@@ -41,7 +41,7 @@ def expected(tree, densities, n_rows):  # type: ignore[no-untyped-def]
     """Return the mean of values over the leaves that each row's density reaches, depth first.
 
         def visit(node, rows, box):
-            answer[rows] += mass of each row in the box * value of the node, if it is a leaf
+            answer[rows] += weight of each row in the box * value of the node, if it is a leaf
             visit(left, rows, box below the threshold)
             visit(right, rows, box above the threshold)
 
