@@ -195,7 +195,7 @@ def test_a_wheel_of_a_checkout_without_symbolic_links_is_the_same_and_runs_where
     environment = {**os.environ, "PYTHONPATH": str(installed)}
     for command, printed in {
         ("-c", SMOKE, str(installed)): f"{PROJECT['version']} {PROJECT['version']}\n",
-        ("-m", "bitvec.cli", "--version"): f"bitvec {PROJECT['version']}\n",
+        ("-m", "bitvec", "--version"): f"bitvec {PROJECT['version']}\n",
     }.items():
         done = subprocess.run(
             [sys.executable, *command],

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from bitvec.core.arrays import Array
-from bitvec.core.expansion import ColumnKind, ExpandedColumn
 from bitvec.core.forest import Forest
 from bitvec.core.plain_text import number
 from bitvec.core.tree_text import column_name
@@ -26,7 +25,10 @@ def arrays(tree: Forest) -> Iterator[str]:
     try:
         S, b = tree.S, tree.b
         sizes = {"S": S.shape, "b": b.shape}
-        more = [_column_text(tree, column) for column in tree.expanded_columns[n_columns:]]
+        more = [
+            column.describe(column_name(tree, column.reads))
+            for column in tree.expanded_columns[n_columns:]
+        ]
     except InvalidForestError as error:
         yield f"S, b: {error}"
         sizes = {}
@@ -43,21 +45,6 @@ def arrays(tree: Forest) -> Iterator[str]:
             yield from _matrix(np.asarray(array))
             if name == "S" and more:
                 yield f"  columns from {n_columns} on: {'; '.join(more)}"
-
-
-def _column_text(tree: Forest, column: ExpandedColumn) -> str:
-    if column.kind == ColumnKind.DECIDED:
-        return f"node {column.reads} decided by a value left out"
-    name = column_name(tree, column.reads)
-    bounded = name if column.code < 0 else f"{name} is {column.code}"
-    return {
-        ColumnKind.MISSING_LOW: f"{name}, -max where missing",
-        ColumnKind.MISSING_HIGH: f"{name}, max where missing",
-        ColumnKind.BOUNDED: f"{bounded}, bounded",
-        ColumnKind.MISSING: f"{name} is missing",
-        ColumnKind.EQUAL: f"{name} = {number(column.value)}",
-        ColumnKind.CODE: f"{name} is {column.code}",
-    }[column.kind]
 
 
 def _matrix(array: Array) -> Iterator[str]:

@@ -22,7 +22,7 @@ def compare(
     other: Any,
     rows: Any = None,
     *,
-    exported: bool = False,
+    exported: bool | None = False,
     just_converted: bool = False,
     seed: int = 0,
     allow_values_only: bool = False,

@@ -26,15 +26,15 @@ from bitvec.errors import InputError
     "--model",
     type=PATH,
     metavar="MODEL",
-    help="The model file that FOREST was converted from.",
+    help="The model file that FOREST was converted from, or a file that it was exported to: .onnx "
+    "or .ort runs in onnxruntime, whatever its target is, as the certificate then says; .pt2 in "
+    "torch; of a C header use `bitvec export --certify`.",
 )
 @click.option(
-    "--artefact",
-    type=PATH,
-    metavar="FILE",
-    help="A file that FOREST was exported to: .onnx or .ort runs in onnxruntime, whatever its "
-    "target is, as the certificate then says; .pt2 in torch; of a C header use `bitvec export "
-    "--certify`.",
+    "--exported/--no-exported",
+    default=None,
+    help="Whether MODEL is what FOREST was exported to, which may number leaves anew; by default "
+    "where it comes from another library than FOREST.",
 )
 @data_option(help="Rows to compare on as well.")
 @header_option
@@ -54,7 +54,7 @@ def command(
     ctx: click.Context,
     path: Path,
     model: Path | None,
-    artefact: Path | None,
+    exported: bool | None,
     data: Path | None,
     header: bool | None,
     out: Path | None,
@@ -78,27 +78,25 @@ def command(
     Examples:
         bitvec certify model.ubj
         bitvec certify forest.safetensors --model model.skops --data rows.csv -o proof.json
-        bitvec certify forest.safetensors --artefact forest.onnx --allow-values-only
+        bitvec certify forest.safetensors --model forest.onnx --allow-values-only
         bitvec certify forest.safetensors --model model.skops --again proof.json
     """
-    if model is not None and artefact is not None:
-        raise click.UsageError("give --model or --artefact, not both.")
-    other = model or artefact
+    other = model
     if other is None:
         from bitvec.converters.dispatch import is_forest_file
 
         if is_forest_file(readable(path, directory=True)):
             raise InputError(
                 f"{path} does not hold the model that it was converted from: "
-                "name it with --model, or an exported file with --artefact."
+                "name it, or a file that it was exported to, with --model."
             )
-        other = path
-    readable(other, directory=artefact is None)
-    if artefact is not None and artefact.suffix.lower() == ".h":
+        other, exported = path, False
+    readable(other, directory=True)
+    if other.suffix.lower() == ".h":
         raise InputError(
-            f"{artefact} must be an .onnx or .pt2 file to be certified here, got a C header: run "
-            f"`bitvec export {path} -o {artefact} --certify`, which writes it anew, compiles and "
-            "runs it."
+            f"{other} must be a model, .onnx or .pt2 file to be certified here, got a C header: "
+            f"run `bitvec export {path} -o {other} --certify`, which writes it anew, compiles "
+            "and runs it."
         )
     if out is not None:
         inputs = tuple(p for p in (path, other, data) if p is not None)
@@ -114,7 +112,7 @@ def command(
         forest,
         other,
         rows,
-        exported=artefact is not None,
+        exported=exported,
         just_converted=other is path,
         seed=seed,
         allow_values_only=allow_values_only,

@@ -24,13 +24,33 @@ from bitvec.cli.shared_options import (
     "answers on them are certified to stay the same.",
 )
 @header_option
-def command(path: Path, out: Path, data: Path | None, header: bool | None, as_json: bool) -> None:
+@click.option(
+    "--empty/--no-empty", default=True, show_default=True, help="Drop what no row of DATA reaches."
+)
+@click.option("--equal/--no-equal", default=True, show_default=True, help="Merge equal leaves.")
+@click.option(
+    "--unreachable/--no-unreachable",
+    default=True,
+    show_default=True,
+    help="Drop what no row at all can reach.",
+)
+def command(
+    path: Path,
+    out: Path,
+    data: Path | None,
+    header: bool | None,
+    empty: bool,
+    equal: bool,
+    unreachable: bool,
+    as_json: bool,
+) -> None:
     """Merge equal leaves and drop what no row can reach; with DATA also what none of it reaches.
 
     \b
     Examples:
         bitvec prune forest.safetensors -o small.safetensors
         bitvec prune forest.safetensors -o small.safetensors --data train.csv
+        bitvec prune forest.safetensors -o small.safetensors --no-equal
     """
     inputs = (path,) if data is None else (path, data)
     writable(out, (".safetensors",), replace=True, inputs=inputs)
@@ -40,7 +60,7 @@ def command(path: Path, out: Path, data: Path | None, header: bool | None, as_js
     from bitvec import files
     from bitvec.cli.answer import count, print_json
 
-    result = bitvec.prune(forest, X)
+    result = bitvec.prune(forest, X, empty=empty, equal=equal, unreachable=unreachable)
     files.save(result.forest, out)
     removed = {"empty": result.empty, "unreachable": result.unreachable, "equal": result.equal}
     if as_json:

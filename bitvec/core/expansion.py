@@ -28,7 +28,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int8, Int64
 
 from bitvec.core import float_keys
-from bitvec.core.arrays import Array, ranges, require
+from bitvec.core.arrays import Array, ArrayLike, ranges, require
 from bitvec.core.csr import CSR
 from bitvec.core.directions import codes, is_missing, turns
 from bitvec.core.matrices import DENSE_LIMIT
@@ -41,6 +41,8 @@ from bitvec.core.node_tests import (
     NodeTests,
     Relation,
 )
+from bitvec.core.plain_text import number
+from bitvec.errors import InputError
 
 MOST_COLUMNS = 1 << 20
 """Most columns that φ may have besides one for each column of X."""
@@ -77,6 +79,21 @@ class ExpandedColumn(NamedTuple):
     value: float
     code: int
     code_rule: CodeRule
+
+    def describe(self, name: str) -> str:
+        """Return the column in words, with the name of the column of X that it reads."""
+        return {
+            ColumnKind.MISSING_LOW: f"{name}, -max where missing",
+            ColumnKind.MISSING_HIGH: f"{name}, max where missing",
+            ColumnKind.BOUNDED: f"{name if self.code < 0 else f'{name} is {self.code}'}, bounded",
+            ColumnKind.MISSING: f"{name} is missing",
+            ColumnKind.EQUAL: f"{name} = {number(self.value)}",
+            ColumnKind.CODE: f"{name} is {self.code}",
+            ColumnKind.DECIDED: f"node {self.reads} decided by a value left out",
+        }[self.kind]
+
+    def __repr__(self) -> str:
+        return f"ExpandedColumn({self.describe(f'x{self.reads}')})"
 
 
 class TreeMatrices(NamedTuple):
@@ -134,6 +151,26 @@ class Expansion:
                 right = turns(self.tests, Z, row, np.full(len(row), node), self.sentinel)
                 phi[row, at] = np.where(right, 1, -1)
         return phi
+
+
+def numeric_rows(
+    X: ArrayLike, dtype: np.dtype, n_features: int
+) -> Float[Array, "batch n_features"]:
+    """Return rows in the dtype of the tests, checked."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        try:
+            X = np.asarray(X).astype(dtype, copy=False)
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                f"`X` must be numbers, and codes of categories, got what is none ({error}): "
+                "pass bitvec.compile(forest).rows(X) of a data frame."
+            ) from error
+    if X.ndim != 2 or X.shape[1] != n_features:
+        raise InputError(
+            f"`X` must be rows of {n_features} features, got shape {X.shape}: pass "
+            "x[None] for one row."
+        )
+    return X
 
 
 def _bounded(

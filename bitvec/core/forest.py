@@ -11,16 +11,15 @@ from jaxtyping import Float, Int8
 from bitvec.core import decision_rules, matrices, structure, tree_text
 from bitvec.core.arrays import Array, ArrayLike, require
 from bitvec.core.csr import CSR
-from bitvec.core.expansion import ExpandedColumn, Expansion, TreeMatrices, expansion
+from bitvec.core.expansion import ExpandedColumn, Expansion, TreeMatrices, expansion, numeric_rows
 from bitvec.core.features import FeatureMap
 from bitvec.core.inputs import Inputs
-from bitvec.core.kernels import FeatureKernel
+from bitvec.core.kernels import FeatureKernel, require_kernels
 from bitvec.core.leaves import Leaves
 from bitvec.core.node_tests import Kind, NodeTests, Relation, from_rows
 from bitvec.core.output import Output
 from bitvec.core.source import Source
 from bitvec.core.structure import Bitvectors
-from bitvec.errors import InputError
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,15 +109,8 @@ class Forest:
             f"`linear.column` must be below {n}.",
         )
         if self.kernel is not None:
-            require(
-                len(self.kernel) == n_columns,
-                f"`kernel` must have one entry for each of {n_columns} columns.",
-            )
             used = np.unique(self.tests.feature[self.tests.kind == Kind.KERNEL])
-            require(
-                all(self.kernel[j] is not None for j in used),
-                "each column that a kernel node reads must have a kernel.",
-            )
+            require_kernels(self.kernel, n_columns, used)
             require(used.size or not self.n_nodes, "`kernel` needs kernel nodes, got none.")
 
     @classmethod
@@ -241,20 +233,8 @@ class Forest:
         >>> tree.v[(tree.B @ h).argmax(axis=0)].ravel().tolist()
         [20.0, 10.0]
         """
-        with np.errstate(over="ignore", invalid="ignore"):
-            try:
-                X = np.asarray(X).astype(self.dtype, copy=False)
-            except (TypeError, ValueError) as error:
-                raise InputError(
-                    f"`X` must be numbers, and codes of categories, got what is none ({error}): "
-                    "pass bitvec.compile(forest).rows(X) of a data frame."
-                ) from error
-        if X.ndim != 2 or X.shape[1] != self.n_features:
-            raise InputError(
-                f"`X` must be rows of {self.n_features} features, got shape {X.shape}: pass "
-                "x[None] for one row."
-            )
-        return self._expansion()(X if self.feature_map is None else self.feature_map(X))
+        rows = numeric_rows(X, self.dtype, self.n_features)
+        return self._expansion()(rows if self.feature_map is None else self.feature_map(rows))
 
     @property
     def rows(self) -> CSR:
@@ -264,7 +244,13 @@ class Forest:
 
     @property
     def expanded_columns(self) -> tuple[ExpandedColumn, ...]:
-        """The columns of φ, which are those of S."""
+        """The columns of φ, which are those of S.
+
+        Examples
+        --------
+        >>> Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20]).expanded_columns
+        (ExpandedColumn(x0, -max where missing), ExpandedColumn(x1, -max where missing))
+        """
         return self._expansion().columns
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int32
 
 from bitvec.core.arrays import Array, ArrayLike, read_only, require
 
@@ -71,4 +71,18 @@ def box(bandwidth: float) -> FeatureKernel:
     """
     return FeatureKernel(
         np.array([-1.0, 1.0]), np.array([1.0]), np.array([bandwidth], np.float64), np.zeros(0)
+    )
+
+
+def require_kernels(
+    kernel: tuple[FeatureKernel | None, ...], n_columns: int, used: Int32[Array, " n_used"]
+) -> None:
+    """Raise InvalidForestError unless each used column of `n_columns` has a kernel."""
+    require(
+        len(kernel) == n_columns,
+        f"`kernel` must have one entry for each of {n_columns} columns.",
+    )
+    require(
+        all(kernel[j] is not None for j in used),
+        "each column that a kernel node reads must have a kernel.",
     )

@@ -37,7 +37,7 @@ BAD: dict[str, tuple[tuple[str, ...], str]] = {
     "garbage as a model": (("info", "garbage.ubj"), "garbage.ubj"),
     "garbage as JSON": (("info", "garbage.json"), "garbage.json"),
     "garbage as skops": (("info", "garbage.skops"), "garbage.skops"),
-    "garbage as ONNX": (("certify", STUMP, "--artefact", "garbage.onnx"), "garbage.onnx"),
+    "garbage as ONNX": (("certify", STUMP, "--model", "garbage.onnx"), "garbage.onnx"),
     "half a forest": (("info", "half-forest.safetensors"), "half-forest.safetensors"),
     "half a model": (("convert", "half.ubj"), "half.ubj"),
     "rows as a pickle": (("predict", STUMP, "model.pkl"), "a file of rows must end in"),
@@ -73,8 +73,8 @@ BAD: dict[str, tuple[tuple[str, ...], str]] = {
     # what does not go together
     "no oracle": (("certify", STUMP), "name it with --model"),
     "a forest twice": (("convert", STUMP), "is a forest file already"),
-    "another artefact": (
-        ("certify", STUMP, "--artefact", "cancer.ubj"),
+    "another model": (
+        ("certify", STUMP, "--model", "cancer.ubj"),
         "must have as many features as the forest",
     ),
     "probabilities of values": (
@@ -179,7 +179,6 @@ def test_bad_input_is_one_sentence_and_leaves_no_file(case: str, run: Run, spoil
             "--trainable",
             "S,q",
         ),
-        ("certify", STUMP, "--model", "cancer.ubj", "--artefact", "a.onnx"),
         ("predict", STUMP, "stump.csv", "--n-jobs", "many"),
     ],
     ids=" ".join,

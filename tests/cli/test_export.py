@@ -98,8 +98,8 @@ def test_values_only_pass_where_they_are_allowed(run, stump, tmp_path):
     assert result.exit_code == 1
     assert "FAILED, values only: " in result.stdout
     assert VALUES in result.stdout
-    assert run("certify", stump, "--artefact", out).exit_code == 1
-    assert run("certify", stump, "--artefact", out, VALUES).exit_code == 0
+    assert run("certify", stump, "--model", out).exit_code == 1
+    assert run("certify", stump, "--model", out, VALUES).exit_code == 0
 
 
 def test_complete_rows_need_no_second_input(run, stump, tmp_path):
@@ -208,7 +208,7 @@ def test_a_page_is_written_from_a_package(run, stump, tmp_path):
 def test_an_artefact_of_c_is_sent_to_export(run, stump, tmp_path):
     header = tmp_path / "model.h"
     assert run("export", stump, "-o", header).exit_code == 0
-    result = run("certify", stump, "--artefact", header)
+    result = run("certify", stump, "--model", header)
     assert result.exit_code == 2
     assert "bitvec export" in result.stderr.replace("\n", " ")
     assert "--certify" in result.stderr

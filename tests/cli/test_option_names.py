@@ -42,7 +42,6 @@ OWN = {
         "--allow-values-only": "of the call that --certify makes",
     },
     "certify": {
-        "--artefact": "`model` with exported=True",
         "--again": "a saved certificate to compare with",
     },
     "predict": {"--output": "the method of the predictor that is called"},
@@ -101,7 +100,7 @@ def test_predict_offers_every_keyword_of_compile_but_one_that_a_run_needs_not() 
     assert keywords <= {name[2:].replace("-", "_") for name in options("predict")}
 
 
-@pytest.mark.parametrize("command", ["certify", "predict", "explain", "retrain", "export"])
+@pytest.mark.parametrize("command", ["certify", "predict", "explain", "retrain", "export", "prune"])
 def test_an_option_has_the_default_of_its_parameter(command: str) -> None:
     parameters = inspect.signature(CALLS[command]).parameters
     compared = 0

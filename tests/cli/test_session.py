@@ -83,7 +83,7 @@ def test_convert_certify_predict_export_xgboost(
     session = onnxruntime.InferenceSession(desk / "cancer.onnx", options)
     raw = session.run(["raw"], {"X": X.to_numpy(np.float32)})[0]
     assert np.array_equal(raw[:, 0], booster.predict(X, output_margin=True))
-    assert run("certify", "cancer.ubj", "--artefact", "cancer.onnx").exit_code == 0
+    assert run("certify", "cancer.ubj", "--model", "cancer.onnx").exit_code == 0
 
 
 @pytest.mark.parametrize("name", ["tree", "forest"])
@@ -379,3 +379,6 @@ def test_a_retraining_is_drawn_pruned_and_told_apart(run: Run, desk: Path) -> No
                         "--data", "iris.csv"))  # fmt: skip
     assert pruned["certified"] is True
     assert files.load(desk / "p.safetensors").n_nodes == pruned["nodes"][1]
+    same = answer(run("prune", "tree.safetensors", "-o", "p.safetensors", "--no-empty",
+                      "--no-equal", "--no-unreachable", "--json"))  # fmt: skip
+    assert same["nodes"] == [pruned["nodes"][0]] * 2

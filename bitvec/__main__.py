@@ -1,4 +1,4 @@
-"""`python -m bitvec.cli` is `bitvec`."""
+"""`python -m bitvec` is `bitvec`."""
 
 from __future__ import annotations
 
