@@ -1,6 +1,6 @@
 """A slow, literal grower of Kernel Density Decision Trees: plain definitions, every event tried.
 
-The mass of a row in a box is a product of differences of `FeatureKernel.cdf`; a threshold gains
+The weight of a row in a box is a product of differences of `FeatureKernel.cdf`; a threshold gains
 what the impurities of the two boxes that it makes say. Nothing is updated and nothing is sorted
 but the list of thresholds to try.
 """
@@ -109,8 +109,8 @@ def everywhere(sample: Sample) -> Box:
     return Box((-np.inf,) * n_features, (np.inf,) * n_features)
 
 
-def masses(sample: Sample, box: Box) -> np.ndarray:
-    """Return the mass of each row in a box; none where it is too small to be kept."""
+def weights(sample: Sample, box: Box) -> np.ndarray:
+    """Return the weight of each row in a box; none where it is too small to be kept."""
     u = sample.weight.copy()
     for feature, (low, high) in enumerate(zip(box.low, box.high, strict=True)):
         if (low, high) != (-np.inf, np.inf):
@@ -121,7 +121,7 @@ def masses(sample: Sample, box: Box) -> np.ndarray:
 
 
 def impurity(sample: Sample, u: np.ndarray) -> float:
-    """Return the impurity of masses u: 1 − Σp², entropy in nats, or the summed variance."""
+    """Return the impurity of weights u: 1 − Σp², entropy in nats, or the summed variance."""
     if u.sum() <= 0:
         return 0.0
     mean = u @ sample.Y / u.sum()
@@ -133,13 +133,13 @@ def impurity(sample: Sample, u: np.ndarray) -> float:
 
 
 def loss(sample: Sample, u: np.ndarray) -> float:
-    """Return the mass times the impurity."""
+    """Return the weight times the impurity."""
     return float(u.sum()) * impurity(sample, u)
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A threshold, the loss of both children, and the mass of the left one."""
+    """A threshold, the loss of both children, and the weight of the left one."""
 
     feature: int
     threshold: float
@@ -178,10 +178,10 @@ def positions(sample: Sample, box: Box, feature: int, u: np.ndarray) -> np.ndarr
 def candidates(sample: Sample, box: Box, feature: int, least: float) -> list[Candidate]:
     """Return every threshold at which the loss can be least, from left to right.
 
-    Each event; the left limit at a jump; between events, where a child's mass is just the least
+    Each event; the left limit at a jump; between events, where a child's weight is just the least
     that is allowed; and where nobody lies between two events, the middle in place of the first.
     """
-    u = masses(sample, box)
+    u = weights(sample, box)
     w = u.sum()
     low, end = box.low[feature], box.high[feature]
     t = positions(sample, box, feature, u)
@@ -196,14 +196,14 @@ def candidates(sample: Sample, box: Box, feature: int, least: float) -> list[Can
         if u @ (upto[:, k] - under[:, k]) > 0:
             limit = float(np.nextafter(here, -np.inf))
             found.append(children(sample, u, feature, limit, under[:, k]))
-        mass, next_mass = u @ upto[:, k], u @ next_share
+        weight, next_weight = u @ upto[:, k], u @ next_share
         empty = np.allclose(upto[:, k][u > 0], next_share[u > 0], rtol=0, atol=1e-15)
         middle = here + (after - here) / 2 if np.isfinite(after) else here
         at = middle if empty and middle < after else here
         found.append(children(sample, u, feature, float(at), upto[:, k]))
         for goal in (least, w - least):
-            if mass < goal < next_mass:
-                at = here + (goal - mass) / (next_mass - mass) * (after - here)
+            if weight < goal < next_weight:
+                at = here + (goal - weight) / (next_weight - weight) * (after - here)
                 if here < at < after:
                     share = truncated(sample, box, feature, np.array([at]))[:, 0]
                     found.append(children(sample, u, feature, float(at), share))
@@ -226,7 +226,7 @@ def best_splits(sample: Sample, box: Box, limits: Limits) -> list[Candidate]:
 class Node:
     """A node of the tree grown slowly; `unique` where no other split is as good by a margin."""
 
-    mass: float
+    weight: float
     loss: float
     split: Candidate | None = None
     unique: bool = True
@@ -235,19 +235,19 @@ class Node:
 
 
 MARGIN = 1e-7
-"""By how much of its mass a split must be better than another to be the only one."""
+"""By how much of its weight a split must be better than another to be the only one."""
 
 
 def grow_slowly(sample: Sample, limits: Limits, box: Box | None = None, depth: int = 0) -> Node:
     """Return the tree that the definition gives, by recursion."""
     box = everywhere(sample) if box is None else box
-    u = masses(sample, box)
+    u = weights(sample, box)
     node = Node(float(u.sum()), loss(sample, u))
-    if depth >= limits.max_depth or node.mass < 2 * limits.min_weight:
+    if depth >= limits.max_depth or node.weight < 2 * limits.min_weight:
         return node
-    pure = least_gain = GAIN * node.mass
+    pure = least_gain = GAIN * node.weight
     if sample.criterion in ("shares", "squares"):
-        pure = node.mass * (4 * EPSILON * np.abs(sample.targets.Y).max()) ** 2
+        pure = node.weight * (4 * EPSILON * np.abs(sample.targets.Y).max()) ** 2
         least_gain = GAIN * node.loss
     if node.loss <= pure:
         return node
@@ -262,7 +262,7 @@ def grow_slowly(sample: Sample, limits: Limits, box: Box | None = None, depth: i
     gain = node.loss - best.loss
     if gain <= least_gain or gain < limits.min_gain * sample.weight.sum():
         return node
-    near = [c for c in every if c.loss <= best.loss + MARGIN * node.mass]
+    near = [c for c in every if c.loss <= best.loss + MARGIN * node.weight]
     return replace(
         node,
         split=best,
