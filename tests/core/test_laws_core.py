@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -10,9 +11,9 @@ from hypothesis import strategies as st
 from strategies import AXIS, KERNEL, KINDS, ONE_HOT, bitvectors, forests, forests_with_rows, rows
 
 from bitvec.core import matrices, reference, structure, tree_paths
-from bitvec.core.boxes import leaf_boxes
+from bitvec.core.forest import Forest
 from bitvec.core.kernels import box
-from bitvec.core.node_tests import Kind, MissingRule
+from bitvec.core.node_tests import Kind, MissingRule, Relation
 from bitvec.core.output import Aggregate
 
 
@@ -183,3 +184,38 @@ def test_a_finite_row_lies_in_the_box_of_its_exit_leaf_alone(data):
     for row, x in enumerate(X):
         inside = [all(low < float(x[column]) <= high for column, low, high in box) for box in boxes]
         assert np.flatnonzero(inside).tolist() == sorted(exits[row].tolist())
+
+
+Box = list[tuple[int, float, float]]
+"""(column, low, high) for each column that the path compares: low < x <= high, for finite x."""
+
+
+def leaf_boxes(forest: Forest) -> list[Box]:
+    """Return the box of each leaf, only the columns that its path compares listed.
+
+    Only margin and kernel nodes of one column count; other tests bound no interval. A test x >= b
+    counts as x > the float before b in the forest's dtype, so that every box is open below and
+    closed above. An unreachable leaf has an empty box, low >= high.
+    """
+    tests = forest.tests
+    interval = (tests.kind == Kind.MARGIN) | (tests.kind == Kind.KERNEL)
+    feature = np.where(interval, tests.feature, -1)
+    with np.errstate(over="ignore"):
+        before = np.nextafter(tests.b, tests.dtype.type(-np.inf))
+    b = np.where(tests.relation == Relation.GREATER, tests.b, before)
+    ptr, node, goes_right = tree_paths.path_table(forest.bitvectors)
+    boxes: list[Box] = []
+    for leaf in range(forest.n_leaves):
+        bounds: dict[int, tuple[float, float]] = {}
+        for at in range(ptr[leaf], ptr[leaf + 1]):
+            column, threshold = int(feature[node[at]]), float(b[node[at]])
+            if column < 0:
+                continue
+            low, high = bounds.get(column, (-math.inf, math.inf))
+            if goes_right[at]:
+                low = max(low, threshold)
+            else:
+                high = min(high, threshold)
+            bounds[column] = (low, high)
+        boxes.append([(column, *bound) for column, bound in sorted(bounds.items())])
+    return boxes

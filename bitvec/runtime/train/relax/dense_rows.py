@@ -135,7 +135,6 @@ class DenseRows(OfDtype):
             tests.b[nodes]
             - np.bincount(row_node, np.where(centred & plain_row, raw @ scaling.center, 0.0))
         ) / margin
-        self.any_shaped = not plain.all()
         self.rule_of_row = tests.missing_rule[nodes][row_node]
         self.rules = [MissingRule(int(rule)) for rule in np.unique(self.rule_of_row)]
         self.missing_right = tests.missing_right[nodes]

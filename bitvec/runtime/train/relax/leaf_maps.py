@@ -11,6 +11,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from bitvec.errors import InputError
 from bitvec.runtime.train.relax.path_layout import PathLayout
 from bitvec.runtime.train.relax.sparsemax import entmax15, sparsemax
 
@@ -40,6 +41,30 @@ LEAF_MAPS: dict[str, Projection] = {
 }
 """Maps of scores; `index_sparsemax` is sparsemax of the indexed score, Eq. (9) of Zhang 2021:
 argmin over p in the simplex of ||p − (B·σ − (eps / L) · l) / T||²."""
+
+
+SCORE_MAPS: dict[str, Projection] = {
+    "softmax": softmax,
+    "entmax": entmax15,
+    "sparsemax": sparsemax,
+}
+"""Maps of the scores of a decision machine, along axis 1 of three: −inf is outside of the simplex,
+and every slice must hold one finite score."""
+
+
+def score_map(name: object) -> Projection:
+    """Return a map of `SCORE_MAPS` by its name.
+
+    Raises
+    ------
+    InputError
+        If the name is unknown.
+    """
+    if not isinstance(name, str) or name not in SCORE_MAPS:
+        raise InputError(
+            f"`score_map` must be one of {', '.join(SCORE_MAPS)}, got {name!r}: choose one."
+        )
+    return SCORE_MAPS[name]
 
 
 def per_tree(project: Projection, score: Tensor, layout: PathLayout) -> Tensor:

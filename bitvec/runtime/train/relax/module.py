@@ -25,8 +25,7 @@ from bitvec.runtime.train.relax import (
 )
 from bitvec.runtime.train.relax.block_scores import Plan, Routing
 from bitvec.runtime.train.relax.recomputation import Part
-from bitvec.runtime.train.relax.relaxable import require_relaxable
-from bitvec.runtime.train.relax.relaxations import Relaxation
+from bitvec.runtime.train.relax.relaxations import Relaxation, require_relaxable
 from bitvec.runtime.train.relax.soft_parameters import LeafForm, SoftParameters
 from bitvec.runtime.train.relax.soft_rows import Rows as Rows
 from bitvec.runtime.train.relax.soft_rows import differentiable, host_rows, prepare

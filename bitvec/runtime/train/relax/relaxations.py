@@ -13,7 +13,9 @@ from typing import Any
 
 from torch import Tensor
 
-from bitvec.errors import InputError
+from bitvec.core.forest import Forest
+from bitvec.core.output import Aggregate
+from bitvec.errors import InputError, UnsupportedModelError
 from bitvec.runtime.train.relax.gates import ACTIVATIONS, SHARES, require_activation
 from bitvec.runtime.train.relax.leaf_maps import LEAF_MAPS
 from bitvec.runtime.train.relax.scores import SCORES
@@ -161,3 +163,23 @@ def find(relaxation: object) -> Relaxation:
             f"{relaxation!r}: choose one."
         )
     return RELAXATIONS[relaxation]
+
+
+def require_relaxable(forest: Forest, relaxation: Relaxation, leaves: str) -> None:
+    """Raise UnsupportedModelError if a forest has no such soft form."""
+    aggregate = forest.output.aggregate
+    reason = None
+    if forest.leaves.linear is not None and leaves == "logits":
+        reason = "have constant leaves to hold logits, got linear ones"
+    elif forest.kernel is not None and relaxation.gate != "kernel":
+        reason = (
+            "have no prediction kernel, whose answers are soft already: pass "
+            'relaxation="kernel", or dataclasses.replace(forest, kernel=None) to relax its crisp '
+            "trees"
+        )
+    elif aggregate not in (Aggregate.SUM, Aggregate.MEAN):
+        reason = f"sum or average its trees, got aggregate {aggregate}"
+    elif forest.n_trees == 0:
+        reason = "have at least one tree, got none"
+    if reason is not None:
+        raise UnsupportedModelError(f"a forest that is relaxed must {reason}.")

@@ -26,7 +26,7 @@ from bitvec.core.source import retrained_source
 from bitvec.errors import InputError, InvalidForestError, UnsupportedModelError
 from bitvec.runtime.predict.torch import devices
 from bitvec.runtime.predict.torch.outcomes import DeviceTests, decide, to_device
-from bitvec.runtime.train.relax import score_maps
+from bitvec.runtime.train.relax import leaf_maps
 from bitvec.runtime.train.relax.aggregation import divisor
 from bitvec.runtime.train.relax.leaf_functions import LeafFunctions, to_leaves
 from bitvec.runtime.train.relax.machine_tests import (
@@ -165,7 +165,7 @@ class SoftMachine(nn.Module):
                 f"a DecisionMachine must be given, got {type(machine).__module__}."
                 f"{type(machine).__qualname__}: relax a forest with SoftMachine.from_forest."
             )
-        score_maps.find(score_map)
+        leaf_maps.score_map(score_map)
         names = options.names(trainable, TRAINABLE)
         gamma, place = options.positive("gamma", gamma), devices.find(device)
         if dtype not in (torch.float32, torch.float64):
@@ -316,7 +316,7 @@ class SoftMachine(nn.Module):
         gate = torch.sigmoid(self.gamma * self._margins(rows))
         gate = torch.where(rows.hard, rows.right.to(self.dtype), gate)
         scores = self.blocks.scores(self.B, gate, self.c)
-        score_map = score_maps.find(self.score_map)
+        score_map = leaf_maps.score_map(self.score_map)
         return self.blocks.memberships([self.gamma * score for score in scores], score_map)
 
     def _combine(self, u: Tensor, rows: MachineRows) -> Tensor:

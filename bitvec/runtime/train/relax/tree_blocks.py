@@ -39,7 +39,7 @@ class TreeBlock:
     ----------
     trees, nodes, leaves : slice
         In the forest.
-    dense_nodes, dense_rows : slice
+    dense_rows : slice
         In the module's `DenseRows`.
     layout : PathLayout
     fixed, dense : FixedBlock, DenseBlock, optional
@@ -56,7 +56,6 @@ class TreeBlock:
     trees: slice
     nodes: slice
     leaves: slice
-    dense_nodes: slice
     dense_rows: slice
     layout: PathLayout
     fixed: FixedBlock | None
@@ -144,7 +143,6 @@ def blocks(
             slice(first, last),
             nodes,
             slice(int(B.leaf_ptr[first]), int(B.leaf_ptr[last])),
-            slice(begin, end),
             slice(int(rows_before[begin]), int(rows_before[end])),
             layout,
             fixed_block(

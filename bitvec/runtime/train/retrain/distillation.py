@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,9 +15,6 @@ from bitvec.errors import InputError
 from bitvec.runtime.train.retrain import class_losses, smooth_links
 from bitvec.runtime.train.retrain.objective import Objective
 from bitvec.runtime.train.retrain.training_targets import probabilities
-
-Teacher = Callable[[Any], Any]
-"""From rows to predictions, or to class probabilities."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from bitvec.core import reference
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
+from bitvec.core.source import retrained_source
+from bitvec.runtime.predict.torch.engine import TorchEngine
 from bitvec.runtime.train.retrain import lbfgs
 from bitvec.runtime.train.retrain.leaf_charts import Chart, chart
 from bitvec.runtime.train.retrain.leaf_counts import counted_means, counted_probabilities
 from bitvec.runtime.train.retrain.leaf_design import LeafDesign, design
 from bitvec.runtime.train.retrain.objective import Objective
 from bitvec.runtime.train.retrain.probability_leaves import has_probability_leaves
+from bitvec.runtime.train.retrain.recipe import Recipe, tell
+from bitvec.runtime.train.retrain.selection import Selection
+from bitvec.runtime.train.retrain.training_data import Data
 
 __all__ = [
     "PENALTIES",
@@ -26,18 +33,59 @@ __all__ = [
     "fits",
     "has_probability_leaves",
     "least_loss",
+    "refit_leaves",
     "ridge",
 ]
 
 PENALTIES = (3000.0, 1000.0, 300.0, 100.0, 30.0, 10.0)
 """Pulls toward the old leaves that are tried, in rows: of mean curvature of the loss, in a tree of
 mean weight, so many rows at a leaf move it half of its way."""
+PATIENCE = 2
+"""Solutions in a row that score no better than one before, after which the path is left: the
+weakest pulls take longest."""
 TOLERANCE = 1e-3
 """Of the scaled gradient's norm, per square root of a row: the mean loss is then within about half
 its square of the least."""
 ITERATIONS = 200
 RIDGE_TOLERANCE = 1e-6
 """Of the scaled residual of the normal equations, relative to that at the old leaves."""
+
+
+def refit_leaves(
+    forest: Forest,
+    goal: Objective,
+    data: Data,
+    held_out: Data,
+    selection: Selection,
+    recipe: Recipe,
+) -> str | None:
+    """Offer forests with other leaves, the solutions along a path of penalties.
+
+    Returns why there were none, if so. The device only finds the exit leaves: leaves are solved
+    for on the host, in float64.
+    """
+    exits = TorchEngine(forest, recipe.device).exit_leaves(data.X)
+    held_out_exits = TorchEngine(forest, recipe.device).exit_leaves(held_out.X).astype(np.int64)
+    table = design(forest, exits)
+    solutions = fits(forest, table, goal, data.target, data.weight)
+    n_fits, step, since = len(PENALTIES), 0, 0
+    best = -np.inf
+    for step, (_, v) in enumerate(solutions, start=1):
+        with np.errstate(over="ignore"):  # what overflows is rejected by the selection
+            leaves = replace(forest.leaves, v=v.astype(forest.leaves.v.dtype))
+        candidate = replace(forest, leaves=leaves, source=retrained_source(forest.source))
+        raw = reference.accumulate(candidate, held_out.X, held_out_exits)
+        evaluation = selection.consider(candidate, "leaves", step, n_fits, raw=raw)
+        tell(recipe, evaluation)
+        best, since = (evaluation.score, 0) if evaluation.score > best else (best, since + 1)
+        if since == PATIENCE:
+            break
+    if step == 0:
+        return (
+            "The leaves were not refitted, since the loss of the forest as it was is not finite on "
+            "the training rows: choose another loss, or bring y into the range of the forest."
+        )
+    return None
 
 
 def fits(

@@ -12,7 +12,7 @@ import torch
 from bitvec.core.arrays import ArrayLike
 from bitvec.core.forest import Forest, require_forest
 from bitvec.runtime.train.relax.relaxations import Relaxation
-from bitvec.runtime.train.retrain import leaf_training
+from bitvec.runtime.train.retrain import leaf_refit
 from bitvec.runtime.train.retrain.preparation import Aim, Penalties, Rows, Run, Settings, prepare
 from bitvec.runtime.train.retrain.recipe import Progress, few_threads
 from bitvec.runtime.train.retrain.result import NOTHING_BETTER, RetrainResult, result
@@ -204,7 +204,7 @@ def _train(run: Run) -> list[str]:
     stopped: str | None = None
     if run.refits_leaves and "S" not in run.names and run.state is None:
         with few_threads(forest.n_trees * recipe.batch_size, recipe.device):
-            stopped = leaf_training.refit_leaves(forest, aim, data, held_out, selection, recipe)
+            stopped = leaf_refit.refit_leaves(forest, aim, data, held_out, selection, recipe)
     if not run.leaves_alone:
         with few_threads(forest.n_nodes * recipe.batch_size, recipe.device):
             stopped = (
@@ -216,5 +216,5 @@ def _train(run: Run) -> list[str]:
             )  # fmt: skip
         if run.refits_leaves and forest.n_trees > 1 and selection.best is not forest:
             best = selection.best
-            leaf_training.refit_leaves(best, aim, data, held_out, selection, recipe)
+            leaf_refit.refit_leaves(best, aim, data, held_out, selection, recipe)
     return [stopped] if stopped else []

@@ -9,7 +9,7 @@ from bitvec.errors import InputError
 
 torch = pytest.importorskip("torch")
 
-from bitvec.runtime.train.relax.score_maps import SCORE_MAPS, find  # noqa: E402
+from bitvec.runtime.train.relax.leaf_maps import SCORE_MAPS, score_map  # noqa: E402
 
 
 def drawn(seed=0, n=9):
@@ -31,7 +31,7 @@ def bisected(score):
 @pytest.mark.parametrize("seed", range(5))
 def test_entmax_is_its_bisection(seed):
     score = drawn(seed)
-    found = find("entmax")(score).numpy()
+    found = score_map("entmax")(score).numpy()
     for tree in range(4):
         for row in range(5):
             expected = bisected(score[tree, :, row].numpy())
@@ -41,7 +41,7 @@ def test_entmax_is_its_bisection(seed):
 def test_entmax_is_stationary_for_its_problem():
     """p · s + (4/3) · sum of (p − p^1.5) has one slope, s − 2 p^0.5 + 4/3, on its support."""
     score = drawn()
-    p = find("entmax")(score)
+    p = score_map("entmax")(score)
     slope = score - 2 * p.sqrt()
     inside = p > 0
     top = torch.where(inside, slope, -torch.inf).amax(dim=1, keepdim=True)
@@ -52,19 +52,19 @@ def test_entmax_is_stationary_for_its_problem():
 @pytest.mark.parametrize("name", SCORE_MAPS)
 def test_a_map_ends_on_the_simplex_and_shifts_do_not_matter(name):
     score = drawn()
-    p = find(name)(score)
+    p = score_map(name)(score)
     assert bool((p >= 0).all())
     torch.testing.assert_close(p.sum(dim=1), torch.ones(4, 5, dtype=p.dtype))
-    torch.testing.assert_close(find(name)(score + 100), p, rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(score_map(name)(score + 100), p, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", SCORE_MAPS)
 def test_scores_of_minus_infinity_are_outside(name):
     score = drawn()
     padded = torch.cat([score, torch.full((4, 3, 5), -torch.inf)], dim=1).requires_grad_()
-    p = find(name)(padded)
+    p = score_map(name)(padded)
     assert bool((p[:, 9:] == 0).all())
-    torch.testing.assert_close(p[:, :9], find(name)(score))
+    torch.testing.assert_close(p[:, :9], score_map(name)(score))
     (p * torch.arange(12.0, dtype=p.dtype)[:, None]).sum().backward()
     assert bool(padded.grad.isfinite().all())
     assert bool((padded.grad[:, 9:] == 0).all())
@@ -72,14 +72,14 @@ def test_scores_of_minus_infinity_are_outside(name):
 
 @pytest.mark.parametrize("name", SCORE_MAPS)
 def test_gradients_are_exact(name):
-    assert torch.autograd.gradcheck(find(name), (drawn(n=5).requires_grad_(),))
+    assert torch.autograd.gradcheck(score_map(name), (drawn(n=5).requires_grad_(),))
 
 
 @pytest.mark.parametrize("name", SCORE_MAPS)
 def test_one_leaf_and_huge_gaps_are_no_trouble(name):
-    assert find(name)(torch.zeros((1, 1, 2))).tolist() == [[[1.0, 1.0]]]
+    assert score_map(name)(torch.zeros((1, 1, 2))).tolist() == [[[1.0, 1.0]]]
     score = torch.tensor([[[1e30], [0.0], [-1e30]]], requires_grad=True)
-    p = find(name)(score)
+    p = score_map(name)(score)
     assert p.flatten().tolist() == [1.0, 0.0, 0.0]
     p.sum().backward()
     assert bool(score.grad.isfinite().all())
@@ -87,4 +87,4 @@ def test_one_leaf_and_huge_gaps_are_no_trouble(name):
 
 def test_an_unknown_map_is_refused():
     with pytest.raises(InputError, match="one of softmax, entmax, sparsemax"):
-        find("hardmax")
+        score_map("hardmax")

@@ -23,7 +23,7 @@ from bitvec.files import identical
 
 torch = pytest.importorskip("torch")
 
-from bitvec.runtime.train.relax.score_maps import SCORE_MAPS  # noqa: E402
+from bitvec.runtime.train.relax.leaf_maps import SCORE_MAPS  # noqa: E402
 from bitvec.runtime.train.relax.soft_machine import TRAINABLE, SoftMachine  # noqa: E402
 
 SUMMED = (Aggregate.SUM, Aggregate.MEAN)

@@ -28,7 +28,7 @@ from bitvec.runtime.train.retrain.leaf_counts import (  # noqa: E402
     counted_probabilities,
     counted_quantiles,
 )
-from bitvec.runtime.train.retrain.leaf_training import refit_leaves  # noqa: E402
+from bitvec.runtime.train.retrain.leaf_refit import refit_leaves  # noqa: E402
 from bitvec.runtime.train.retrain.selection import Selection  # noqa: E402
 
 CLASSES = np.array(["no", "yes"])
