@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from bitvec.cli.given_files import open_forest, read_rows, read_target, writable
-from bitvec.cli.options import (
+from bitvec.cli.shared_options import (
     as_command,
     data_option,
     forest_argument,
