@@ -34,12 +34,8 @@ def to_onnx(
     ----------
     machine : DecisionMachine
         Any kinds of nodes; no feature map.
-    name : str
-        Name of the graph.
-    leaves : bool
-        Whether the model also has an output `leaves`, int64, (batch, n_trees): the exit leaves.
-    interface : Interface, optional
-        The dtype of X, which outputs, how many rows, and the versions of the file.
+    name, leaves, interface
+        As of `bitvec.converters.onnx.write.to_onnx`.
 
     Returns
     -------

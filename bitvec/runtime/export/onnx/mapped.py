@@ -39,12 +39,8 @@ def to_onnx(
     ----------
     forest : Forest
         Behind Layers, Identity, StackedForest or TorchMap, or a Concatenate of them.
-    name : str
-        Name of the graph.
-    leaves : bool
-        Whether the model also has an output `leaves`, int64, (batch, n_trees): the exit leaves.
-    interface : Interface, optional
-        The dtype of X, which outputs, how many rows, and the versions of the file.
+    name, leaves, interface
+        As of `bitvec.converters.onnx.write.to_onnx`.
 
     Returns
     -------

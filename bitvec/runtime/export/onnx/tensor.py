@@ -41,18 +41,14 @@ def to_onnx(
     ----------
     forest : Forest
         Any kinds of nodes; no prediction kernel, no feature map, no weighted median.
-    name : str
-        Name of the graph.
-    leaves : bool
-        Whether the model also has an output `leaves`, int64, (batch, n_trees): the exit leaves.
-    interface : Interface, optional
-        The dtype of X, which outputs, how many rows, and the versions of the file.
+    name, leaves, interface
+        As of `bitvec.converters.onnx.write.to_onnx`.
 
     Returns
     -------
     onnx.ModelProto
-        Input `X`, (batch, n_features), in the forest's dtype; outputs as in
-        `bitvec.core.graph.output_operators`. `raw` equals the reference bit for bit in onnxruntime.
+        Input and outputs are those of `tree_ensemble`. `raw` equals the reference bit for bit in
+        onnxruntime.
 
     Raises
     ------
