@@ -1,10 +1,8 @@
-"""Laws of the walkers: rows at thresholds, sums of leaves, and forests that no proof lets pass."""
+"""Laws of the walkers: rows at thresholds lead to the library's leaves, which hold what it adds."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from dataclasses import replace
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
@@ -12,9 +10,7 @@ from types import ModuleType
 import numpy as np
 from source_walks import exit_leaves, leaf_ids
 
-from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind, set_codes
-from bitvec.verify.certificates.proof import Proof, prove
 from bitvec.verify.oracle import Oracle
 from bitvec.verify.source_trees import SourceTrees
 
@@ -51,6 +47,12 @@ def rows_about(trees: SourceTrees, n_rows: int = 400, seed: int = 0) -> np.ndarr
     return np.stack(columns, axis=1)
 
 
+def accepted(oracle: Oracle, X: np.ndarray) -> np.ndarray:
+    """The rows with zeros for what the library does not take."""
+    X = X if oracle.accepts_infinite else np.where(np.isinf(X), X.dtype.type(0), X)
+    return X if oracle.accepts_missing else np.where(np.isnan(X), X.dtype.type(0), X)
+
+
 def assert_walks_to_the_leaves_of(
     oracle: Oracle, n_rows: int = 400, X: np.ndarray | None = None
 ) -> SourceTrees:
@@ -58,92 +60,36 @@ def assert_walks_to_the_leaves_of(
     assert oracle.trees is not None
     assert oracle.leaf_ids is not None
     trees = oracle.trees()
-    X = rows_about(trees, n_rows) if X is None else X
-    if not oracle.accepts_infinite:
-        X[np.isinf(X)] = 0
+    X = accepted(oracle, rows_about(trees, n_rows) if X is None else X)
     np.testing.assert_array_equal(leaf_ids(trees, X), oracle.leaf_ids(X))
     return trees
 
 
-def summed(trees: SourceTrees, X: np.ndarray, n_outputs: int) -> np.ndarray:
+def summed(
+    trees: SourceTrees, X: np.ndarray, n_outputs: int, *, base_first: bool = False
+) -> np.ndarray:
     """Raw scores of what the leaves hold, added tree by tree in the dtype of the leaves."""
-    dtype, leaf = trees.v.dtype, exit_leaves(trees, X)
-    aggregate = trees.stated["aggregate"]
+    dtype, leaf, stated = trees.v.dtype, exit_leaves(trees, X), trees.stated
+    aggregate, base = stated["aggregate"], stated["base_score"]
+    if aggregate == "weighted_median":
+        return weighted_median(trees.v[leaf][:, :, 0], stated["tree_weight"])
     add = {"min": np.minimum, "max": np.maximum}.get(aggregate, np.add)
-    total = np.full((len(X), n_outputs), {"min": np.inf, "max": -np.inf}.get(aggregate, 0), dtype)
+    start = {"min": np.inf, "max": -np.inf}.get(aggregate, base if base_first else 0)
+    total = np.full((len(X), n_outputs), start, dtype)
     for tree in range(trees.root.size):
         v = trees.v[leaf[:, tree]]
         if trees.output is not None:
             v = np.where(np.arange(n_outputs) == trees.output[leaf[:, tree], None], v, 0)
         total = add(total, v.astype(dtype))
     if aggregate == "mean":
-        divisor = trees.stated["divisor"]
+        divisor = stated["divisor"]
         total = total / np.array(trees.root.size if divisor is None else divisor, dtype)
-    return total + trees.stated["base_score"]
+    return total if base_first else total + base
 
 
-def proof_of(forest: Forest, oracle: Oracle) -> Proof:
-    """Prove a forest against the library's own trees, as a certificate does."""
-    assert oracle.trees is not None
-    return prove(
-        forest,
-        oracle.trees(),
-        missing=oracle.accepts_missing,
-        infinite=oracle.accepts_infinite,
-        leaf_ids=oracle.ids == "source",
-    )
-
-
-def mutants(forest: Forest) -> Iterator[tuple[str, Forest]]:
-    """Forests with one field changed at the root of a tree, at a leaf, or in the output."""
-    B, tests, leaves, output = forest.bitvectors, forest.tests, forest.leaves, forest.output
-    roots = B.node_ptr[:-1][np.diff(B.node_ptr) > 0]
-
-    def changed(name: str, at: int, value: object) -> Forest:
-        array = getattr(tests, name).copy()
-        array[at] = value
-        return replace(forest, tests=replace(tests, **{name: array}))
-
-    for root in roots[[0, -1]]:
-        kind, entry = tests.kind[root], tests.row_ptr[tests.node_ptr[root]]
-        column = (tests.column[entry] + 1) % forest.n_features
-        if column != tests.column[entry]:
-            yield "column", changed("column", entry, column)
-        yield "missing side", changed("missing_right", root, ~tests.missing_right[root])
-        if kind == Kind.MARGIN:
-            yield "relation", changed("relation", root, 1 - tests.relation[root])
-        if kind != Kind.SET:
-            up = np.nextafter(tests.b[root], tests.dtype.type(np.inf))
-            yield "threshold", changed("b", root, up)
-    for node in np.flatnonzero(tests.kind == Kind.SET)[:1]:
-        word = tests.set_ptr[node]
-        if word < tests.set_ptr[node + 1]:
-            yield "set bit", changed("set_words", word, tests.set_words[word] ^ np.uint32(2))
-    for leaf in (0, forest.n_leaves - 1):
-        v = leaves.v.copy()
-        v[leaf, -1] = np.nextafter(v[leaf, -1], v.dtype.type(np.inf))
-        yield "leaf", replace(forest, leaves=replace(leaves, v=v))
-    base = output.base_score.copy()
-    base[-1] = np.nextafter(base[-1], base.dtype.type(np.inf))
-    yield "base score", replace(forest, output=replace(output, base_score=base))
-    if output.classes is not None:
-        labels = (np.roll(output.classes[0], 1), *output.classes[1:])
-        yield "label", replace(forest, output=replace(output, classes=labels))
-    if forest.n_trees > 1:
-        order = np.arange(forest.n_trees)
-        order[:2] = 1, 0
-        yield "order", forest.take(order)
-
-
-def assert_proved(forest: Forest, oracle: Oracle) -> None:
-    """The library's own trees prove the forest."""
-    proof = proof_of(forest, oracle)
-    assert proof.holds, (proof.refused, [str(one) for one in proof.differences])
-
-
-def assert_mutants_refuted(forest: Forest, oracle: Oracle) -> None:
-    """The library's own trees prove no forest of which one field was changed."""
-    trees = oracle.trees()
-    for name, mutant in mutants(forest):
-        found = prove(mutant, trees, missing=True, infinite=True, leaf_ids=oracle.ids == "source")
-        assert found.differences, f"a forest of another {name} was proved"
+def weighted_median(values: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """The value at which half of the trees' weight is reached, of each row."""
+    order = np.argsort(values, axis=1)
+    share = np.cumsum(weight[order], axis=1)
+    median = (share >= 0.5 * share[:, -1:]).argmax(axis=1)
+    return np.take_along_axis(values, order, 1)[np.arange(len(values)), median][:, None]

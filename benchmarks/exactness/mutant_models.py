@@ -65,7 +65,7 @@ def _of_xgboost() -> dict[str, Maker]:
 
     names = (
         *("both", "one category", "sets, logistic", "forests of classes", "dart"),
-        *("reg:gamma, base score estimated", "vectors", "classifier of two"),
+        *("reg:gamma, base score estimated", "vectors", "classifier of two", "pruned"),
     )
     sample = Sample(*rows(), (2,))
     return {
@@ -243,20 +243,9 @@ def _of_ydf() -> dict[str, Maker]:
 
 
 def _of_native() -> dict[str, Maker]:
-    from bitvec.converters.native import from_cpt, from_e2edf, from_e2edt, from_kddt, from_tao
+    from tests.models.native import small
 
-    sides: dict[str, Any] = {"left": [1, -1], "right": [-3, -2]}
-    leaves = {"pi": [[0.5, 0.5], [0.25, 0.75], [1, 0]], "classes": ["a", "b"], **sides}
-    theta, V = np.array([[1, -1], [0.5, 2]]), np.array([0.1, 1.25, -0.3])
-    return {
-        "CPT": lambda: from_cpt(
-            np.arange(24.0).reshape(2, 4, 3), np.ones((2, 4)), q=[0.5, 0.8], **leaves
-        ),
-        "E2EDT": lambda: from_e2edt(theta, [0.25, -1], **leaves),
-        "E2EDF": lambda: from_e2edf([from_e2edt(s * theta, [0.25, -1], **leaves) for s in (1, 2)]),
-        "KDDT": lambda: from_kddt([0, 1], [0.5, -1], V=V, n_features=2, **sides),
-        "TAO": lambda: from_tao(W=theta, bias=[0.25, -1], V=V, **sides),
-    }
+    return {name: partial(small().__getitem__, name) for name in small()}
 
 
 _LIBRARIES: dict[str, Callable[[], dict[str, Maker]]] = {

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from proof_laws import assert_proved, some_in_full
+from proof_laws import assert_proved
 from walker_laws import assert_walks_to_the_leaves_of
 
 cb = pytest.importorskip("catboost")
@@ -15,7 +15,6 @@ from bitvec.converters.catboost.oracle import oracle_of  # noqa: E402
 from bitvec.converters.catboost.read import convert  # noqa: E402
 from bitvec.core.node_tests import Kind  # noqa: E402
 from tests.models.catboost import (  # noqa: E402
-    MODELS,
     POLICIES,
     QUIET,
     Model,
@@ -23,19 +22,6 @@ from tests.models.catboost import (  # noqa: E402
     train,
     with_texts,
 )
-
-
-@pytest.mark.parametrize("name", some_in_full([(name,) for name in MODELS], one_in=7))
-def test_trees_lead_to_the_leaves_of_the_library_and_prove_the_conversion(
-    name: str, tmp_path: Path
-) -> None:
-    model = train(MODELS[name], with_texts(), iterations=4)
-    assert_walks_to_the_leaves_of(oracle_of(model), 40)
-    assert_proved(convert(model), oracle_of(model))
-    for texts in (False, True):
-        path = saved(model, tmp_path / f"{texts}.json", texts=texts)
-        assert_walks_to_the_leaves_of(oracle_of(path), 40)
-        assert_proved(convert(path), oracle_of(path))
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -50,10 +36,15 @@ def test_missing_values_go_by_the_nan_mode(mode: str, policy: str) -> None:
     assert_proved(convert(model), oracle_of(model))
 
 
-def test_a_category_of_two_codes_is_a_set_of_both(tmp_path: Path) -> None:
-    path = saved(train(Model(), with_texts()), tmp_path / "model.json")
+@pytest.mark.parametrize("texts", [False, True])
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_file_with_or_without_texts_states_sets_of_codes(
+    policy: str, texts: bool, tmp_path: Path
+) -> None:
+    model = train(Model("RMSE", {"grow_policy": policy}), with_texts())
+    path = saved(model, tmp_path / "model.json", texts=texts)
     trees = assert_walks_to_the_leaves_of(oracle_of(path), 60)
-    assert np.any(trees.tests.kind == Kind.SET)
+    assert np.any(trees.tests.kind == Kind.SET) == texts
     assert np.any(trees.tests.kind == Kind.EQUAL)
     assert_proved(convert(path), oracle_of(path))
 

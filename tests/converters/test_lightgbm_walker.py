@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
-from proof_laws import assert_proved, some_in_full
+from proof_laws import assert_proved
 from walker_laws import assert_walks_to_the_leaves_of
 
 lgb = pytest.importorskip("lightgbm")
@@ -15,21 +13,10 @@ from bitvec.converters.lightgbm.oracle import oracle_of  # noqa: E402
 from bitvec.converters.lightgbm.read import convert  # noqa: E402
 from bitvec.core.node_tests import ZERO_THRESHOLD  # noqa: E402
 from bitvec.verify.certificates.proof import prove  # noqa: E402
-from tests.models.lightgbm import COMMON, MODELS, SPECIAL, stump, trained  # noqa: E402
+from tests.models.lightgbm import COMMON, SPECIAL, stump, trained  # noqa: E402
 from tests.models.samples import small  # noqa: E402
 
 CERTIFIED = ("regression", "multiclass", "binary, rf", "classifier of two", "regressor")
-
-
-@pytest.mark.parametrize("name", some_in_full([(name,) for name in MODELS], one_in=7))
-def test_trees_lead_to_the_leaves_of_the_library_and_prove_the_conversion(
-    name: str, tmp_path: Path
-) -> None:
-    model = trained(name)
-    assert_walks_to_the_leaves_of(oracle_of(model), 40)
-    assert_proved(convert(model), oracle_of(model))
-    getattr(model, "booster_", model).save_model(tmp_path / "model.txt")
-    assert_proved(convert(tmp_path / "model.txt"), oracle_of(tmp_path / "model.txt"))
 
 
 @pytest.mark.parametrize("name", CERTIFIED)

@@ -24,6 +24,7 @@ from native_strategies import (
     taos,
     trees_of,
 )
+from proof_laws import some_in_full
 from strategies import rows
 
 import bitvec
@@ -45,6 +46,8 @@ from bitvec.core import reference, structure
 from bitvec.core.feature_maps import Identity, Layers, Linear, ReLU
 from bitvec.core.forest import Forest
 from bitvec.verify.certificates import compare
+from tests.models import samples
+from tests.models.native import MODELS, small, trained
 
 EXAMPLES = settings(max_examples=25)
 
@@ -389,27 +392,19 @@ def test_sigmoid_relaxation_of_e2edt_is_its_own_soft_tree(
     assert np.allclose(soft(X).detach().numpy(), expected, rtol=0, atol=tolerance)
 
 
-def two_nodes() -> dict[str, Any]:
-    return {"left": [1, -1], "right": [-3, -2]}
-
-
-@pytest.mark.parametrize("kind", ["e2edt", "e2edf", "cpt", "kddt", "tao", "tao linear"])
-def test_exported_native_tree_is_certified(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", small())
+def test_exported_native_tree_is_certified(name: str, tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
-    pi, V = [[0.5, 0.5], [0.25, 0.75], [1, 0]], [1.5, 2.5, -3.5]
-    oblique = {"W": [[1, -1], [0, 2]], "bias": [0.25, -1], "V": V, **two_nodes()}
-    rng, leaves = np.random.default_rng(0), {"mean": V, **two_nodes()}
-    tree = from_e2edt([[1, -1], [0, 2]], [0.25, -1], pi=pi, **two_nodes())
-    native: Any = {
-        "e2edt": tree,
-        "e2edf": from_e2edf([tree, dataclasses.replace(tree, bias=-tree.bias)]),
-        "cpt": from_cpt(rng.normal(size=(2, 4, 3)), rng.random((2, 4)), q=[0.5, 0.8], **leaves),
-        "kddt": from_kddt([0, 1], [0.5, -1], V=V, n_features=2, **two_nodes()),
-        "tao": from_tao(**oblique),
-        "tao linear": from_tao(**oblique, U=[[1, 2], [0, 0], [0, -1]], fallback=[7, 8, 9]),
-    }[kind]
+    native = small()[name]
     path = bitvec.export(convert(native), tmp_path / "tree.onnx", form="tensor", leaves=True)
     assert bitvec.certify(convert(native), path).passed
+
+
+@pytest.mark.parametrize("name", some_in_full([(name,) for name in MODELS], one_in=3))
+def test_trees_of_the_catalogue_are_certified(name: str) -> None:
+    native = trained(name)
+    certificate = bitvec.certify(convert(native), native, np.nan_to_num(samples.small().X))
+    assert certificate.passed, certificate.summary()
 
 
 def test_convert_refuses_what_is_no_native_tree() -> None:

@@ -9,23 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from native_strategies import cpts, e2edfs, e2edts, kddt_forests, kddts, taos, trees_of
+from proof_laws import assert_proved
 from source_walks import leaf_ids
 from strategies import rows
-from wrong_forests import wrong
 
-from bitvec.converters.native import (
-    convert,
-    from_cpt,
-    from_e2edf,
-    from_e2edt,
-    from_kddt,
-    from_tao,
-)
+from bitvec.converters.native import convert, from_e2edt, from_kddt
 from bitvec.converters.native.oracle import oracle_of
 from bitvec.converters.native.walker import is_walked, source_trees
 from bitvec.core.feature_maps import Layers, Linear
 from bitvec.verify.certificates.proof import prove
+from tests.models.native import small
 
+SMALL = small()
 EXAMPLES = settings(max_examples=25)
 walked = st.one_of(
     cpts(),
@@ -57,30 +52,9 @@ def test_the_conversion_is_proved_by_the_walked_trees(native: Any) -> None:
     assert result.unstated == ()
 
 
-@pytest.mark.parametrize("kind", ["CPT", "E2EDT", "E2EDF", "KDDT", "TAO"])
-def test_wrong_forests_are_not_proved(kind: str) -> None:
-    sides: dict[str, Any] = {"left": [1, -1], "right": [-3, -2]}
-    leaves = {"pi": [[0.5, 0.5], [0.25, 0.75], [1, 0]], "classes": ["a", "b"], **sides}
-    theta, V = np.array([[1, -1], [0.5, 2]]), np.arange(3.0)
-    native: Any = {
-        "CPT": lambda: from_cpt(
-            np.arange(24.0).reshape(2, 4, 3), np.ones((2, 4)), q=[0.5, 0.8], **leaves
-        ),
-        "E2EDT": lambda: from_e2edt(theta, [0.25, -1], **leaves),
-        "E2EDF": lambda: from_e2edf([from_e2edt(s * theta, [0.25, -1], **leaves) for s in (1, 2)]),
-        "KDDT": lambda: from_kddt([0, 1], [0.5, -1], V=V, n_features=2, **sides),
-        "TAO": lambda: from_tao(W=theta, bias=[0.25, -1], V=V, **sides),
-    }[kind]()
-    trees = source_trees(native)
-    others = wrong(convert(native), missing=True)
-    assert {"column", "threshold by one ulp", "leaf by one ulp", "base score by one ulp"} <= {
-        *others
-    }
-    holds = {
-        name: prove(other, trees, missing=True, infinite=True).holds
-        for name, other in others.items()
-    }
-    assert not any(holds.values()), holds
+@pytest.mark.parametrize("name", SMALL)
+def test_a_tree_and_no_other_is_proved(name: str) -> None:
+    assert_proved(convert(SMALL[name]), oracle_of(SMALL[name]))
 
 
 def test_trees_that_decide_softly_or_behind_a_map_are_not_walked() -> None:

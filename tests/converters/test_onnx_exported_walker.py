@@ -8,8 +8,8 @@ import numpy as np
 import onnx
 import pytest
 from hypothesis import given, settings
+from proof_laws import mutants
 from strategies import ONE_HOT, forests
-from walker_laws import mutants
 
 from bitvec.api import oracle_of as oracle_of_estimator
 from bitvec.converters.onnx.exported_walker import exported_trees
@@ -21,6 +21,7 @@ from bitvec.core.to_float32 import narrow_tests
 from bitvec.errors import UnsupportedModelError
 from bitvec.verify.certificates.proof import prove
 from bitvec.verify.renumbering import as_written, with_written_trees
+from bitvec.verify.source_trees import of_forest
 
 
 def proved(forest: Forest, model: onnx.ModelProto) -> bool | None:
@@ -52,11 +53,12 @@ def test_a_file_of_version_3_proves_the_forest_on_rows_of_float32(forest: Forest
 
 def test_a_wrong_column_or_threshold_of_a_file_is_a_difference() -> None:
     stump = Forest.from_matrices([[1.0, 0.0]], [0.5], [[0], [1]], [10.0, 20.0])
-    for name, mutant in mutants(stump):
-        if name in ("column", "threshold", "relation", "missing side"):
-            assert proved(stump, to_onnx(mutant)) is False
-        if name == "leaf":
-            assert proved(stump, to_onnx(mutant)) is None
+    changed = mutants(stump, of_forest(stump))
+    of_tests = [name for name in changed if name.endswith("margin, 0")]
+    assert len(of_tests) == 4
+    for name in of_tests:
+        assert proved(stump, to_onnx(changed[name])) is False
+    assert proved(stump, to_onnx(changed["first leaf by an ulp"])) is None
 
 
 @pytest.mark.parametrize("weight", [None, [0.5, 3.0]])

@@ -22,7 +22,6 @@ from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind, MissingRule, Relation, set_codes
 from bitvec.core.output import PostTransform
 from bitvec.errors import (
-    BitvecError,
     FileFormatError,
     InputError,
     InvalidForestError,
@@ -712,23 +711,6 @@ def test_hostile_syntax_is_refused(content: bytes, tmp_path: Path) -> None:
     path.write_bytes(content)
     with pytest.raises(FileFormatError, match=r"hostile\.ubj: .*must"):
         convert(path)
-
-
-def test_damaged_bytes_are_read_or_refused(tmp_path: Path) -> None:
-    sound = bytes(booster(1, max_depth=2).save_raw("ubj"))
-    rng = np.random.default_rng(0)
-    path = tmp_path / "damaged.ubj"
-    refused = 0
-    for _ in range(150):
-        damaged = bytearray(sound)
-        for at in rng.integers(0, len(sound), rng.integers(1, 4)):
-            damaged[at] = rng.integers(0, 256)
-        path.write_bytes(damaged)
-        try:
-            convert(path)
-        except BitvecError:
-            refused += 1
-    assert 0 < refused < 150
 
 
 def test_an_unfitted_wrapper_is_refused() -> None:

@@ -4,49 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from proof_laws import some_in_full
-from walker_laws import (
-    assert_mutants_refuted,
-    assert_proved,
-    assert_walks_to_the_leaves_of,
-    rows_about,
-    summed,
-)
+from proof_laws import assert_proved
+from walker_laws import assert_walks_to_the_leaves_of
 
 ydf = pytest.importorskip("ydf")
 
 from bitvec.converters.ydf.oracle import oracle_of  # noqa: E402
 from bitvec.converters.ydf.read import convert  # noqa: E402
-from tests.models.ydf import DATA, ISOLATION, MODELS, train, trained  # noqa: E402
+from tests.models.ydf import DATA, MODELS, train  # noqa: E402
 
 BINARY = "BINOMIAL_LOG_LIKELIHOOD"
-REFUTED = (
-    *(BINARY, "MULTINOMIAL_LOG_LIKELIHOOD", "GradientBoostedTrees, bins, two"),
-    *("GradientBoostedTrees, oblique, two", "shares, two", ISOLATION),
-)
-EACH = [*REFUTED, *(name for name in MODELS if name not in REFUTED)]
-
-
-@pytest.mark.parametrize("name", some_in_full([(name,) for name in EACH], one_in=3))
-def test_models_are_proved_and_lead_to_the_leaves_and_sums_of_ydf(name: str) -> None:
-    model = trained(name)
-    answers = oracle_of(model)
-    trees = assert_walks_to_the_leaves_of(answers, 30)
-    forest = convert(model)
-    assert_proved(forest, answers)
-    if name in REFUTED:
-        assert_mutants_refuted(forest, answers)
-    assert answers.n_outputs is not None
-    X = rows_about(trees, 30, seed=1)
-    total = summed(trees, X, answers.n_outputs)
-    # QuickScorer adds the trees to the initial prediction: at most 8 sums round otherwise.
-    np.testing.assert_allclose(total, answers.raw(X), rtol=1e-6, atol=1e-6)
-
-
-def test_a_directory_states_the_trees_of_its_model(tmp_path) -> None:
-    model = trained(BINARY)
-    model.save(str(tmp_path / "model"))
-    assert_proved(convert(model), oracle_of(tmp_path / "model"))
 
 
 def test_missing_numbers_that_keep_to_the_nodes_are_proved() -> None:

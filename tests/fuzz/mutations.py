@@ -153,10 +153,33 @@ def in_safetensors(data: bytes, rng: np.random.Generator) -> bytes:
     return len(text).to_bytes(8, "little") + text + rest
 
 
+def elements(data: bytes, rng: np.random.Generator) -> bytes:
+    """Change elements, the length, the order or the type of an array."""
+    array = np.load(io.BytesIO(data)).copy()
+    kind, flat = int(rng.integers(5)), array.reshape(-1)
+    if kind == 0:
+        array = array[rng.permutation(len(array))] if array.ndim else array
+    elif kind == 1:
+        array = array[: rng.integers(len(array) + 1)] if array.ndim else array[None]
+    elif kind == 2 and array.dtype.kind in "fiu":
+        array = array.astype(pick(["f4", "f8", "i4", "i8", "u1"], rng))
+    elif flat.size:
+        names = flat.dtype.names
+        column = flat if names is None else flat[pick(names, rng)]
+        with np.errstate(all="ignore"):
+            value = np.array(float(pick([*WHOLE, *REAL], rng)))
+            column[rng.integers(flat.size, size=int(rng.integers(1, 3)))] = value.astype(
+                column.dtype
+            )
+    file = io.BytesIO()
+    np.save(file, array)
+    return file.getvalue()
+
+
 def in_npy(data: bytes, rng: np.random.Generator) -> bytes:
-    """Edit the header of an array, which is the text of a Python dict."""
+    """Edit an array, or its header, which is the text of a Python dict."""
     if rng.random() < 0.4:
-        return bytewise(data, rng)
+        return pick((bytewise, elements), rng)(data, rng)
     length = int.from_bytes(data[8:10], "little")
     head = pick((bytewise, numbers, numbers), rng)(data[10 : 10 + length], rng)[: 2**16 - 1]
     stated = len(head) if rng.random() < 0.8 else int(pick(WHOLE, rng)) % 2**16
@@ -286,6 +309,65 @@ def at_the_end(data: bytes, rng: np.random.Generator) -> bytes:
     length = len(end) if rng.random() < 0.3 else len(data) - 8 - start
     stated = int.from_bytes(data[-8:-4], "little") + length - (len(data) - 8 - start)
     return data[:start] + end + max(stated, 0).to_bytes(4, "little") + data[-4:]
+
+
+def digits(data: bytes, rng: np.random.Generator) -> bytes:
+    """Overwrite one to three digits of a text, by digits mostly."""
+    edited = bytearray(data)
+    found = [at for at, byte in enumerate(data) if 48 <= byte < 58]
+    for at in rng.choice(found, int(rng.integers(1, 4))):
+        edited[at] = pick(b"0123456789012345678901234567890123456789-. e", rng)
+    return bytes(edited)
+
+
+def cells(data: bytes, rng: np.random.Generator) -> bytes:
+    """Overwrite one to three numbers of 4 or 8 bytes, or flip bits."""
+    edited = bytearray(data)
+    for _ in range(int(rng.integers(1, 4))):
+        at, kind = int(rng.integers(len(data))), int(rng.integers(4))
+        if kind == 0:
+            edited[at] ^= 1 << int(rng.integers(8))
+            continue
+        code = pick(("<u4", ">u4", "<i8") if kind == 1 else ("<f4", ">f4", "<f8"), rng)
+        value = int(pick(WHOLE[:11], rng)) if kind == 1 else pick(REAL, rng)
+        with np.errstate(over="ignore"):
+            number = np.array(value).astype(code).tobytes()
+        at -= at % 4 * int(rng.integers(2))
+        edited[at : at + len(number)] = number[: len(data) - at]
+    return bytes(edited)
+
+
+ARRAY = re.compile(rb"\[\$[dlLU]#L(.{8})", re.DOTALL)
+"""The head of an array of numbers in UBJSON, with its length."""
+
+
+def in_ubjson(data: bytes, rng: np.random.Generator) -> bytes:
+    """Overwrite a number of an array, most of which have numbers of four bytes."""
+    array = ARRAY.search(data, int(rng.integers(len(data))))
+    if array is None:
+        return cells(data, rng)
+    at = min(
+        array.end() + 4 * int(rng.integers(int.from_bytes(array[1], "big") + 1)), len(data) - 4
+    )
+    whole = np.array(abs(int(pick(WHOLE[:11], rng)))).astype(">u4").tobytes()
+    with np.errstate(over="ignore"):
+        number = np.array(pick(REAL, rng)).astype(">f4").tobytes()
+    return data[:at] + pick((whole, number), rng) + data[at + 4 :]
+
+
+GENTLE: dict[str, tuple[Edit, ...]] = {
+    ".json": (digits, digits, digits, bytewise),
+    ".txt": (digits, digits, bytewise),
+    ".ubj": (in_ubjson, in_ubjson, bytewise),
+    ".skops": (in_zip,),
+    ".onnx": (in_protobuf, cells, bytewise),
+}
+"""Edits that leave most readable, by what names end in; of other ends numbers and bytes."""
+
+
+def gently_damaged(data: bytes, suffix: str, rng: np.random.Generator) -> bytes:
+    """Return a file's bytes with one edit that a reader may not notice."""
+    return pick(GENTLE.get(suffix, (cells, cells, bytewise)), rng)(data, rng)
 
 
 EDITS: dict[str, tuple[Edit, ...]] = {
