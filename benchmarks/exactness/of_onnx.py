@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import cycle
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -26,20 +29,17 @@ from sklearn.tree import DecisionTreeClassifier
 
 import bitvec
 from benchmarks.exactness.cases import Case, Made
-from benchmarks.exactness.onnx_operators import (
-    AGGREGATES,
+from benchmarks.frames import Data, Table
+from tests.models.onnx import (
     CLASSIFIER,
     ENSEMBLE,
     MEMBER,
-    MODES,
+    MODELS,
     REGRESSOR,
-    TRANSFORMS,
-    by_ids,
-    by_positions,
-    model,
-    nodes_of,
+    Model,
+    Nodes,
+    train,
 )
-from benchmarks.frames import Data, Table
 
 ROWS = 3000
 
@@ -98,49 +98,14 @@ def cases(data: Data, models: Path) -> Iterator[Case]:
             _chains,
             (f"{REGRESSOR} v1", "exported by onnxmltools", "chains of equalities"),
         )
-    for number, mode in enumerate(MODES):
-        version, aggregate = (1, 3, 5)[number % 3], AGGREGATES[number % 4]
-        table = mushroom if mode in ("BRANCH_EQ", "BRANCH_NEQ") else house
-        yield _built(
-            f"{mode} on {table.__name__}",
-            table,
-            version,
-            (mode,),
-            aggregate=aggregate,
-            missing=table is house,
-        )
-    for version in (1, 3, 5):
-        for aggregate in AGGREGATES:
-            yield _built(
-                f"mixed modes on california, {aggregate}, version {version}",
-                house,
-                version,
-                MODES,
-                aggregate=aggregate,
-                double=version > 1 and aggregate in ("SUM", "MAX"),
-                missing=True,
-            )
-    for transform in TRANSFORMS:
-        for version in (3, 5):
-            table = letter if transform == "LOGISTIC" else cover
-            yield _built(
-                f"{transform} on {table.__name__}, version {version}",
-                table,
-                version,
-                MODES,
-                transform=transform,
-                classes=True,
-            )
-    for table in (adult, house):
-        for double in (False, True):
-            yield _built(
-                f"sets on {table.__name__}, {'float64' if double else 'float32'}",
-                table,
-                5,
-                (MEMBER, *MODES),
-                double=double,
-                missing=True,
-            )
+    for number, (name, about) in enumerate(MODELS.items()):
+        numbered = (house, adult) if MEMBER in about.modes else (house, mushroom)
+        several = cover if about.n_outputs > 2 else higgs
+        table = numbered[number % 2] if about.kind != CLASSIFIER else several
+        blanks = ("missing values",) if about.missing and table in (house, adult) else ()
+        options = (*about.supported, *blanks)
+        make = partial(_built, about)
+        yield _saved(f"{name}, on {table.__name__}", table, make, options)
     for table in (adult, house):
         yield _saved(
             f"bitvec's file of xgboost on {table.__name__}",
@@ -207,52 +172,68 @@ def _by_bitvec(part: Table) -> Any:
         return onnx.load(bitvec.export(forest, Path(folder) / "forest.onnx", form="tree_ensemble"))
 
 
-def _built(
-    name: str,
-    table: Callable[[], Table],
-    version: int,
-    modes: tuple[str, ...],
-    *,
-    aggregate: str = "SUM",
-    transform: str = "NONE",
-    classes: bool = False,
-    double: bool = False,
-    missing: bool = False,
-) -> Case:
+def _built(about: Model, part: Table) -> Any:
     """Train a forest and write it as one operator, its tests by the modes in turn."""
-    kind = ENSEMBLE if version == 5 else CLASSIFIER if classes else REGRESSOR
+    classes, n = about.kind == CLASSIFIER, about.n_outputs
+    kind = RandomForestClassifier if classes else RandomForestRegressor
+    y = np.unique(part.y, return_inverse=True)[1]
+    shares = np.stack([y == number for number in range(n)], axis=1) * 1.0
+    target = y % n if classes else part.y if n == 1 else shares
+    # A leaf of version 5 has one weight, so each of its trees answers for one output.
+    trees = kind(6, max_depth=5, random_state=0).fit(part.codes, target).estimators_
+    nodes = nodes_of([tree.tree_ for tree in trees], part, about.modes, about.dtype)
+    if about.width < nodes.weight.shape[1]:
+        nodes = replace(nodes, weight=nodes.weight[:, 1:] - 0.5 * about.signed)
+    nodes = replace(nodes, weight=nodes.weight.astype(about.dtype))
+    return train(about, nodes, part.frame.shape[1])
 
-    dtype = np.float64 if double else np.float32
 
-    def make(part: Table) -> Any:
-        estimator = RandomForestClassifier if classes else RandomForestRegressor
-        # A leaf of version 5 has one weight, so each of its trees answers for one class.
-        n_trees = 2 * np.unique(part.y).size if classes and version == 5 else 6
-        forest = estimator(n_trees, max_depth=5, random_state=0).fit(part.codes, part.y)
-        nodes = nodes_of([tree.tree_ for tree in forest.estimators_], part, modes, dtype)
-        if version == 5:
-            given = by_positions(nodes) | {
-                "n_targets": nodes.weight.shape[1],
-                "aggregate_function": AGGREGATES.index(aggregate),
-                "post_transform": TRANSFORMS.index(transform),
-            }
-        elif classes:
-            given = by_ids(nodes, "class") | {
-                "classlabels_strings": [f"class {label}" for label in forest.classes_],
-                "post_transform": transform,
-            }
-        else:
-            given = by_ids(nodes, "target") | {
-                "n_targets": 1,
-                "aggregate_function": aggregate,
-                "post_transform": transform,
-            }
-        return model(kind, version, given, part.frame.shape[1], dtype)
+def nodes_of(trees: Sequence[Any], part: Table, modes: Sequence[str], dtype: type) -> Nodes:
+    """Say each test `x <= threshold` by the next mode.
 
-    options = [f"{kind} v{version}", f"post transform {transform}"]
-    options += [f"aggregate {aggregate}"] * (kind != CLASSIFIER)
-    options += ["labels of text"] * (kind == CLASSIFIER) + ["float64"] * double
-    options += [mode for mode in modes if mode != MEMBER] + ["mixed modes"] * (len(modes) > 1)
-    options += ["set membership"] * (MEMBER in modes)
-    options += ["missing values"] * missing
-    return _saved(name, table, make, tuple(options))
+    An equality asks for the threshold's whole part instead, and a set names all codes below.
+    """
+    said = cycle(modes)
+    mode: list[str] = []
+    members: list[float] = []
+    for tree in trees:
+        for left, column, threshold in zip(
+            tree.children_left, tree.feature, tree.threshold, strict=True
+        ):
+            how = "LEAF" if left < 0 else next(said)
+            is_set = column in part.categorical and 0 <= threshold < np.inf
+            while how == MEMBER and not is_set:
+                how = next(said)
+            if how == MEMBER:
+                members += [*np.arange(np.floor(threshold) + 1), np.nan]
+            mode.append(how)
+    size = [tree.node_count for tree in trees]
+    left, right, feature, value, missing_left = (
+        np.concatenate([getattr(tree, name) for tree in trees])
+        for name in (
+            "children_left",
+            "children_right",
+            "feature",
+            "threshold",
+            "missing_go_to_left",
+        )
+    )
+    by = np.array(mode)
+    value = np.where(by == "LEAF", 0, value).astype(dtype)
+    above = np.nextafter(value, dtype(np.inf))
+    swapped = np.isin(by, ("BRANCH_GTE", "BRANCH_GT", "BRANCH_NEQ"))
+    value = np.where(np.isin(by, ("BRANCH_LT", "BRANCH_GTE")), above, value)
+    value = np.where(np.isin(by, ("BRANCH_EQ", "BRANCH_NEQ")), np.floor(value), value)
+    weight = np.concatenate([tree.value.reshape(tree.node_count, -1) for tree in trees])
+    return Nodes(
+        tree=np.repeat(np.arange(len(trees)), size),
+        number=np.concatenate([np.arange(n) for n in size]),
+        feature=np.maximum(feature, 0),
+        mode=by,
+        value=value,
+        true=np.maximum(np.where(swapped, right, left), 0),
+        false=np.maximum(np.where(swapped, left, right), 0),
+        missing_true=(missing_left != 0) != swapped,
+        weight=(weight / len(trees)).astype(dtype),
+        members=members,
+    )

@@ -19,40 +19,21 @@ from bitvec.core.node_tests import Kind
 from bitvec.core.output import PostTransform
 from bitvec.errors import UnsupportedModelError
 from bitvec.runtime.predict.predictor import compile
+from tests.models.onnx import MODES, operator
 
 ort = pytest.importorskip("onnxruntime")
 
-FLOAT, DOUBLE, INT64, STRING = (
-    onnx.TensorProto.FLOAT,
-    onnx.TensorProto.DOUBLE,
-    onnx.TensorProto.INT64,
-    onnx.TensorProto.STRING,
-)
-MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")
+FLOAT, DOUBLE = onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE
+INT64 = onnx.TensorProto.INT64
 SPECIAL = [0.0, -0.0, 0.5, 1.0, 2.0, 3.0, -1.0, 1e-45, 3.4028235e38, np.inf, -np.inf]
 
 
 def graph_of(kind: str, n_features: int, *, element: int = FLOAT, ml: int = 3, **attributes: Any):
     """A model of one operator; arrays become tensors."""
-    helper = onnx.helper
-    attributes = {
-        k: onnx.numpy_helper.from_array(v, k) if isinstance(v, np.ndarray) else v
-        for k, v in attributes.items()
-    }
-    outputs = {"scores": element if kind == "TreeEnsemble" else FLOAT}
-    if kind == "TreeEnsembleClassifier":
-        outputs = {"label": STRING if "classlabels_strings" in attributes else INT64, **outputs}
-    node = helper.make_node(
-        kind, ["X"], list(outputs), name="trees", domain="ai.onnx.ml", **attributes
-    )
-    graph = helper.make_graph(
-        [node],
-        "graph",
-        [helper.make_tensor_value_info("X", element, [None, n_features])],
-        [helper.make_tensor_value_info(name, type_, None) for name, type_ in outputs.items()],
-    )
-    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", ml)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    dtype = np.float64 if element == DOUBLE else np.float32
+    model = operator(kind, ml, attributes, n_features, dtype)
+    model.graph.input[0].type.tensor_type.elem_type = element
+    return model
 
 
 def run(model: Any, X: np.ndarray) -> list[Any]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from proof_laws import assert_proved, assert_proved_alone
+from proof_laws import assert_proved, assert_proved_alone, some_in_full
 from walker_laws import catalogue, rows_about, summed
 
 pytest.importorskip("onnxruntime")
@@ -14,6 +14,8 @@ pytest.importorskip("onnxruntime")
 from bitvec.converters.onnx.model_oracle import oracle_of
 from bitvec.converters.onnx.read import convert
 from bitvec.errors import UnsupportedModelError
+from tests.models.onnx import MODELS as CATALOGUE
+from tests.models.onnx import train
 
 MODELS = catalogue("test_onnx_reader")
 FILES = catalogue("test_onnx_reader_files")
@@ -65,6 +67,11 @@ def assert_proved_and_sums_as_onnxruntime(model: Any) -> None:
 def test_trees_of_all_modes_give_onnxruntimes_sums(law, seed, monkeypatch):
     for model in drawn(law, seed, monkeypatch):
         assert_proved_and_sums_as_onnxruntime(model)
+
+
+@pytest.mark.parametrize("name", some_in_full([(name,) for name in CATALOGUE], one_in=3))
+def test_models_of_the_catalogue_are_proved_and_sum_as_onnxruntime(name: str) -> None:
+    assert_proved_and_sums_as_onnxruntime(train(CATALOGUE[name]))
 
 
 @pytest.mark.parametrize("flag", [0, 1])

@@ -228,8 +228,8 @@ MODELS: dict[str, Model] = {
         )
         for h in (0.1, 0.7)
     },
-    "KDDT forest": Model(_kddt_forest, ("KDDTForest", "bandwidths")),
     "E2EDT behind a layer": Model(_deep, ("E2EDT", "feature maps")),
+    "KDDT forest": Model(_kddt_forest, ("KDDTForest", "bandwidths")),
     "E2EDF": Model(_e2edf, ("E2EDF", "oblique tests")),
 }
 
