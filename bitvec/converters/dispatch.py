@@ -6,7 +6,9 @@ A source model's file is asked in a child process; see `bitvec.verify.workers`.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,19 +17,21 @@ from bitvec.converters.format import Content, Format
 from bitvec.converters.lightgbm import format as lightgbm
 from bitvec.converters.native import format as native
 from bitvec.converters.onnx import format as onnx
+from bitvec.converters.pipelines import format as pipelines
 from bitvec.converters.sklearn import format as sklearn
 from bitvec.converters.torch_program import format as torch_program
 from bitvec.converters.treelite import format as treelite
 from bitvec.converters.xgboost import format as xgboost
 from bitvec.converters.ydf import format as ydf
 from bitvec.core.forest import Forest
-from bitvec.errors import FileFormatError, UnsupportedModelError
+from bitvec.errors import FileFormatError, InputError, UnsupportedModelError
 from bitvec.files import load
 from bitvec.files.sound import sound
 from bitvec.verify import workers
 from bitvec.verify.oracle import Oracle
 
 FORMATS: Final = (
+    *pipelines.FORMATS,
     *sklearn.FORMATS,
     *xgboost.FORMATS,
     *lightgbm.FORMATS,
@@ -104,7 +108,7 @@ def _format_of_content(content: Content) -> Format:
     )
 
 
-def convert(model: Any) -> Forest:
+def convert(model: Any, *, dtypes: Any = None) -> Forest:
     """Convert a trained model, or the file of one, into a Forest that predicts exactly as it does.
 
     Parameters
@@ -114,6 +118,10 @@ def convert(model: Any) -> Forest:
         tree ensemble, a native tree of the papers, or an estimator of this package, whose `forest_`
         it is; or the path of a file of one of them, or of a saved forest. A file is recognised by
         its content, whatever its name is.
+    dtypes : str, dtype or mapping, optional
+        Of the columns of numbers that a scikit-learn pipeline is handed, on which its arithmetic
+        depends: "float64" (if not given; it stands for whole numbers too) or "float32", or
+        `X.dtypes` of a data frame.
 
     Raises
     ------
@@ -121,6 +129,8 @@ def convert(model: Any) -> Forest:
         If the model cannot be represented exactly.
     FileFormatError
         If the file is damaged.
+    InputError
+        If `dtypes` are given of a model that does not compute with its columns.
 
     Examples
     --------
@@ -131,12 +141,25 @@ def convert(model: Any) -> Forest:
     Forest(1 tree, 2 nodes, 3 leaves, 4 features -> 3 outputs, float32, from sklearn)
     """
     if not is_path(model):
-        forest: Forest = format_of(model).module("read").convert(model)
+        forest: Forest = _reader(format_of(model), dtypes)(model)
         return forest
     with sound(model, "be a sound model file"):
-        read = load if is_forest_file(model) else format_of(model).module("read").convert
+        read = load if is_forest_file(model) else _reader(format_of(model), dtypes)
         forest = read(model)
     return forest
+
+
+def _reader(source: Format, dtypes: Any) -> Callable[[Any], Forest]:
+    """Return the conversion of a format, with dtypes where it takes them."""
+    read: Callable[..., Forest] = source.module("read").convert
+    if dtypes is None:
+        return read
+    if source not in pipelines.FORMATS:
+        raise InputError(
+            f"`dtypes` must be left out but for a scikit-learn pipeline, got {dtypes!r} of a model "
+            f"of {source.name}: its trees read their columns as they are."
+        )
+    return partial(read, dtypes=dtypes)
 
 
 def oracle_of(model: Any) -> Oracle:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bitvec.core.arrays import require
+import numpy as np
+from jaxtyping import Bool, Float
+
+from bitvec.core.arrays import Array, require
 
 Label = str | int | float | bool
 
@@ -25,6 +28,59 @@ def require_columns(n_features: int) -> None:
         f"`n_features` must be at most {MAX_FEATURES}, got {n_features}: the model is damaged, or "
         "must be trained without columns that no tree reads.",
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """Values of a column that the source takes, and the dtype in which it computes with them.
+
+    Parameters
+    ----------
+    dtype : "float64", "float32" or "text"
+        Of the column that the source is handed. float64 stands for whole numbers and truth values
+        too; a text has a code, its place in the code book.
+    intervals : tuple of (float, float)
+        Closed, rising and apart; of codes where there is a code book, NaN aside.
+    missing : bool
+        Whether a missing value is taken.
+    null : "any", "nan" or "none"
+        Which of NaN and None is the missing text, where the source tells them apart.
+
+    Examples
+    --------
+    >>> Domain(intervals=((0.0, 1.0),), missing=False).holds(np.array([0.5, 2.0, np.nan])).tolist()
+    [True, False, False]
+    """
+
+    dtype: str = "float64"
+    intervals: tuple[tuple[float, float], ...] = ((-np.inf, np.inf),)
+    missing: bool = True
+    null: str = "any"
+
+    def __post_init__(self) -> None:
+        for name, known in (
+            ("dtype", ("float64", "float32", "text")),
+            ("null", ("any", "nan", "none")),
+        ):
+            value = getattr(self, name)
+            require(value in known, f"`{name}` must be one of {', '.join(known)}, got {value!r}.")
+        ends = [end for interval in self.intervals for end in interval]
+        sound = all(first <= last for first, last in self.intervals) and all(
+            a < b for a, b in zip(ends[1::2], ends[2::2], strict=False)
+        )
+        require(sound, "`intervals` must be closed, rising and apart.")
+
+    @property
+    def is_everything(self) -> bool:
+        """Return whether no value is refused."""
+        return self.missing and self.intervals == ((-np.inf, np.inf),)
+
+    def holds(self, x: Float[Array, " n"]) -> Bool[Array, " n"]:
+        """Return which values are taken."""
+        ends = np.array(self.intervals, np.float64).reshape(-1, 2)
+        at = np.searchsorted(ends[:, 0], x, side="right") - 1
+        inside = (at >= 0) & (x <= np.append(ends[:, 1], -np.inf)[at])
+        return np.where(np.isnan(x), self.missing, inside)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +117,10 @@ class Inputs:
         Whether a category of a data frame that the code book does not hold is refused, as the
         source library would refuse it or take it for another. To have it go where each node sends
         an unknown category, replace it by False.
+    domains : tuple of Domain, optional
+        Of a source that computes with its columns before its trees read them: what each column may
+        hold. The numbers have one dtype, float64 or float32, and rows of another are refused; so
+        are sparse matrices.
 
     Notes
     -----
@@ -79,10 +139,11 @@ class Inputs:
     decimals: tuple[int, ...] = ()
     category_hashes: tuple[int, ...] = ()
     refuses_unseen: bool = False
+    domains: tuple[Domain, ...] | None = None
 
     def __post_init__(self) -> None:
         require_columns(self.n_features)
-        for name in ("feature_names", "categories"):
+        for name in ("feature_names", "categories", "domains"):
             values = getattr(self, name)
             require(
                 values is None or len(values) == self.n_features,
@@ -122,6 +183,29 @@ class Inputs:
                 "`decimals` must name columns with code books of texts, or of whole numbers, got "
                 f"{column}.",
             )
+
+        dtypes = {domain.dtype for domain in self.domains or ()} - {"text"}
+        require(len(dtypes) < 2, "`domains` must have one dtype of numbers, got two.")
+        for column, domain in enumerate(self.domains or ()):
+            require(
+                (domain.dtype == "text") <= (self.book(column) is not None),
+                f"a column of texts must have a code book, got none for column {column}.",
+            )
+
+    @property
+    def number_dtype(self) -> str | None:
+        """The dtype that rows must have, None if they may have any."""
+        if self.domains is None:
+            return None
+        return next((d.dtype for d in self.domains if d.dtype != "text"), "float64")
+
+    def takes(self, X: Float[Array, "batch n_features"]) -> Bool[Array, " batch"]:
+        """Return the rows that hold nothing outside the domains."""
+        taken = np.ones(len(X), np.bool_)
+        for column, domain in enumerate(self.domains or ()):
+            if not domain.is_everything:
+                taken &= domain.holds(X[:, column])
+        return taken
 
     def book(self, column: int) -> tuple[Label, ...] | None:
         """Return the categories of a column whose position is the code, None without any."""

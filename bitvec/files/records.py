@@ -13,7 +13,7 @@ import numpy as np
 
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
-from bitvec.core.inputs import Inputs
+from bitvec.core.inputs import Domain, Inputs
 from bitvec.core.kernels import FeatureKernel
 from bitvec.core.leaves import Leaves, LinearTerms
 from bitvec.core.node_tests import NodeTests
@@ -221,6 +221,17 @@ def _pack_inputs(inputs: Inputs) -> Record:
         if getattr(inputs, name)
     }
     later |= {"refuses_unseen": True} if inputs.refuses_unseen else {}
+    if inputs.domains is not None:
+        later["domains"] = [
+            {
+                "dtype": domain.dtype,
+                # JSON has no infinities, and no other number is no text.
+                "ends": [repr(float(end)) for pair in domain.intervals for end in pair],
+                "missing": bool(domain.missing),
+                "null": domain.null,
+            }
+            for domain in inputs.domains
+        ]
     return later | {
         "n_features": int(inputs.n_features),
         "feature_names": None
@@ -270,10 +281,36 @@ def _unpack_inputs(record: Record, where: str) -> Inputs:
         missing_sentinel=read.take("missing_sentinel", float, None),
         absent_is_missing=read.take("absent_is_missing", bool),
         refuses_unseen=read.take("refuses_unseen", bool) if "refuses_unseen" in record else False,
+        domains=_unpack_domains(read.take("domains", list), f"{where}.domains")
+        if "domains" in record
+        else None,
         **{name: read.take_counts(name) for name in _COLUMN_LISTS if name in record},
     )
     read.finish()
     return inputs
+
+
+def _unpack_domains(records: list[Any], where: str) -> tuple[Domain, ...]:
+    domains = []
+    for record in elements(where, records, dict):
+        read = Reader(record, where)
+        texts = elements(f"{where}.ends", read.take("ends", list), str)
+        try:
+            ends = [float(text) for text in texts]
+        except ValueError:
+            raise FileFormatError(f"`{where}.ends` must hold numbers, got {texts[:4]}.") from None
+        if len(ends) % 2 or any(end != end for end in ends):
+            raise FileFormatError(f"`{where}.ends` must hold two numbers for each interval.")
+        domains.append(
+            Domain(
+                read.take_choice("dtype", ("float64", "float32", "text")),
+                tuple(zip(ends[::2], ends[1::2], strict=True)),
+                read.take("missing", bool),
+                read.take_choice("null", ("any", "nan", "none")),
+            )
+        )
+        read.finish()
+    return tuple(domains)
 
 
 def _pack_source(source: Source) -> Record:

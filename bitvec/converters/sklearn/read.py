@@ -82,13 +82,13 @@ def convert(model: Any) -> Forest:
     Forest(1 tree, 2 nodes, 3 leaves, 4 features -> 3 outputs, float32, from sklearn)
     """
     if not isinstance(model, str | PathLike):
-        return _converted(model)
+        return of_record(model)
     path = Path(model)
     with sound(path.name, "hold a model as scikit-learn leaves it"):
-        return _converted(read(path))
+        return of_record(read(path))
 
 
-def _converted(model: Any) -> Forest:
+def of_record(model: Any) -> Forest:
     """Convert a live estimator or the record of one."""
     kind = kind_of(model)
     forest = _CONVERTERS[kind](model, kind)

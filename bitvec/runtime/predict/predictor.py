@@ -19,8 +19,6 @@ from bitvec.runtime.predict.predictions import Predictions
 from bitvec.runtime.predict.subnormals import SUBNORMAL
 from bitvec.runtime.predict.unsupported import refused_values
 
-_FLOAT32, _FLOAT64 = FLOATS
-
 VERBS = (
     "predict",
     "predict_proba",
@@ -87,6 +85,9 @@ class Predictor:
         self._leaf_predictions = self._predictions.leaf_predictions()
         self._refused = refused_values(forest)
         self._one_shape = (1, forest.n_features)
+        inputs = forest.inputs
+        declared = "float64" if inputs.category_hashes else inputs.number_dtype
+        self._row_dtypes = FLOATS if declared is None else (np.dtype(declared),)
         self._one_raw = self._one_row("raw")
         self._one_exit_leaves = self._one_row("exit_leaves")
         self._one_predict = self._one_row("predict")
@@ -119,7 +120,7 @@ class Predictor:
 
     def warm(self) -> None:
         """Compile, or load from the cache, what a prediction needs."""
-        for dtype in FLOATS if not self.forest.inputs.category_hashes else (_FLOAT64,):
+        for dtype in self._row_dtypes:
             for n_rows in (1, 16):  # one row, and a batch
                 X = np.zeros((n_rows, self.forest.n_features), dtype)
                 self.exit_leaves(X)
@@ -326,7 +327,7 @@ class Predictor:
         return (
             type(X) is np.ndarray
             and X.shape == self._one_shape
-            and ((dtype := X.dtype) is _FLOAT32 or dtype is _FLOAT64)
+            and X.dtype in self._row_dtypes
             and X.flags.carray
             and SUBNORMAL * 1.0 != 0.0
         )

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from bitvec.core.arrays import Array
-from bitvec.core.inputs import Inputs
+from bitvec.core.inputs import Domain, Inputs
 from bitvec.errors import InputError
 from bitvec.runtime.predict.code_books import CodeBook, Hashes, WholeNumbers, book_of
+from bitvec.runtime.predict.declared_dtypes import require_series, require_value
 from bitvec.runtime.predict.distinct_values import distinct
 
 
@@ -29,6 +30,8 @@ class Column:
         What messages call it.
     book : CodeBook, Hashes or WholeNumbers, optional
         None where the forest reads numbers.
+    domain : Domain, optional
+        What the column may hold, where its source computes with it.
     n_unseen : int
         How many of the values read so far are categories that the book does not hold.
     unseen : object
@@ -37,6 +40,7 @@ class Column:
 
     name: str
     book: CodeBook | Hashes | WholeNumbers | None
+    domain: Domain | None = None
     n_unseen: int = field(default=0, init=False)
     unseen: Any = field(default=None, init=False)
 
@@ -44,6 +48,8 @@ class Column:
         """Return a narwhals series as numbers."""
         import narwhals
 
+        if self.domain is not None:
+            require_series(series, self.domain, self.name)
         has_decimals = isinstance(self.book, CodeBook | Hashes) and self.book.decimals
         if series.dtype.is_numeric() and series.dtype != narwhals.Decimal and not has_decimals:
             if self.book is not None:
@@ -56,7 +62,8 @@ class Column:
                 f"`X` must hold real numbers, got {series.dtype} in {self.name}: convert it."
             )
         is_category = series.dtype in (narwhals.Categorical, narwhals.Enum)
-        found = distinct(series)
+        tells_nulls = self.domain is not None and self.domain.null != "any"
+        found = None if tells_nulls else distinct(series)
         if found is not None:
             return self._from_distinct(*found, is_category=is_category)
         native = series.to_native()
@@ -67,7 +74,8 @@ class Column:
             # NumPy makes whole numbers of times in nanoseconds.
             is_time = held.dtype.kind in "mM"
             objects = np.array(series.to_list(), object) if is_time else held.astype(object)
-            objects[series.is_null().to_numpy()] = None
+            if not tells_nulls or not hasattr(native, "iloc"):
+                objects[series.is_null().to_numpy()] = None
             values = objects.tolist()
         return self.from_values(values, null_is_nan=True, is_category=is_category)
 
@@ -96,6 +104,8 @@ class Column:
         kinds = (str, bool, np.bool_, int, np.integer) if has_decimals else (str, bool, np.bool_)
         result = np.empty(len(values))
         for at, value in enumerate(values):
+            if self.domain is not None:
+                require_value(value, self.domain, self.name)
             is_null = value is None or type(value).__name__ in ("NAType", "NaTType")
             if (is_null and null_is_nan) or (isinstance(value, float) and value != value):
                 result[at] = np.nan
@@ -133,7 +143,7 @@ def column(inputs: Inputs, at: int, name: str) -> Column:
     """Return the column that the forest reads at a place."""
     if at in inputs.whole_numbers:
         return Column(name, WholeNumbers(at in inputs.decimals))
-    return Column(name, book_of(inputs, at))
+    return Column(name, book_of(inputs, at), inputs.domains[at] if inputs.domains else None)
 
 
 def outside_stacklevel() -> int:

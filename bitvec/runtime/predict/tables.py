@@ -15,6 +15,7 @@ The rules, for every container:
 * Where X holds hashes of categories, a float64 array holds them; other arrays and lists hold the
   categories themselves, texts or whole numbers.
 * Values are rounded to the forest's dtype to nearest, to infinity where they overflow.
+* Where `inputs.domains` says what the source computes with, nothing of another dtype is read.
 
 An array of floats is handed over as it is, whatever its strides. Everything else is converted part
 by part, so that no more than a part of it is held twice.
@@ -32,6 +33,7 @@ import numpy as np
 from bitvec.core.arrays import FLOATS, Array
 from bitvec.core.inputs import Inputs
 from bitvec.errors import InputError
+from bitvec.runtime.predict.declared_dtypes import require_array, require_dense
 from bitvec.runtime.predict.frames import FrameTable, as_frame, column_places, columns_at
 from bitvec.runtime.predict.table_columns import Column, column
 
@@ -289,6 +291,7 @@ def _array(X: Array, inputs: Inputs, dtype: np.dtype) -> Table:
                 "rounds them: pass a frame, or a float64 array."
             )
         X = X.astype(object)
+    require_array(X, inputs)
     if X.dtype.kind in "OUS":
         found = [column(inputs, at, f"column {at}") for at in range(inputs.n_features)]
         return _Objects(X, found, dtype)
@@ -307,6 +310,7 @@ def _sparse(X: Any, inputs: Inputs, dtype: np.dtype) -> Table:
             "`X` must not be a sparse matrix where the forest reads categories, which absent "
             "entries do not have: pass a frame."
         )
+    require_dense(inputs)
     _require_numbers(X.dtype)
     X = X.tocsr()
     if not X.has_canonical_format:

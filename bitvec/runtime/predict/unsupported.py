@@ -1,7 +1,8 @@
 """Values that the source library refuses, and a forest converted from it therefore too.
 
 A converter marks them in `source.metadata`: "refuses_missing" and "refuses_infinite" (scikit-learn;
-its check runs on X as cast to the forest's dtype).
+its check runs on X as cast to the forest's dtype). Steps before the trees refuse more, column by
+column, which `inputs.domains` says.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ import numpy as np
 
 from bitvec.core.arrays import FLOATS, Array
 from bitvec.core.forest import Forest
+from bitvec.core.inputs import Domain, Inputs
 from bitvec.errors import InputError
+from bitvec.runtime.predict.code_books import listed
 from bitvec.runtime.predict.engine import OneRow
 
 BLOCK = 1 << 16
@@ -35,6 +38,10 @@ class RefusedValues:
         Columns of X.
     model : str
         The source, for messages.
+    narrow : tuple of (int, Domain)
+        The columns that may not hold everything.
+    inputs : Inputs
+        The names of columns, for messages.
     """
 
     missing: bool
@@ -42,11 +49,16 @@ class RefusedValues:
     dtype: np.dtype
     n_features: int
     model: str
+    narrow: tuple[tuple[int, Domain], ...] = ()
+    inputs: Inputs | None = None
 
     @property
     def words(self) -> list[str]:
         """Names of the values that are refused."""
-        return ["missing"] * self.missing + ["infinite"] * self.infinite
+        columns = [f"values outside the domains of {len(self.narrow)} columns"]
+        return (
+            ["missing"] * self.missing + ["infinite"] * self.infinite + columns[: len(self.narrow)]
+        )
 
     def before(self, work: Callable[[Array, Array], object]) -> Callable[[Array, Array], None]:
         """Return work on rows that is done once they are checked."""
@@ -64,6 +76,9 @@ class RefusedValues:
             self._check_block(X[start : start + step])
 
     def _check_block(self, X: Array) -> None:
+        self._check_domains(X)
+        if not self.missing and not self.infinite:
+            return
         if X.itemsize <= self.dtype.itemsize:
             # One pass, and no cast that could overflow: a finite sum has finite terms.
             with np.errstate(over="ignore", invalid="ignore"):
@@ -86,6 +101,14 @@ class RefusedValues:
                 "rows."
             )
 
+    def _check_domains(self, X: Array) -> None:
+        for column, domain in self.narrow:
+            x = X[:, column]
+            taken = domain.holds(x)
+            if not taken.all():
+                assert self.inputs is not None
+                raise InputError(_outside(self.inputs, column, domain, x[~taken][0], self.model))
+
     @property
     def _bound(self) -> float:
         """The largest finite value."""
@@ -102,6 +125,7 @@ class RefusedValues:
         narrows, squared = self.dtype == np.float32, float(np.finfo(np.float32).max) ** 2 / 4
 
         def guarded(X: Array) -> Array:
+            self._check_domains(X)
             row = X[0]
             if narrows and X.dtype == np.float64:
                 sound = row.dot(row) < squared
@@ -116,13 +140,34 @@ class RefusedValues:
 
 def refused_values(forest: Forest) -> RefusedValues | None:
     """Return what the forest's source refuses, or None if that is nothing."""
-    source = forest.source
-    if source is None:
-        return None
+    source, inputs = forest.source, forest.inputs
+    metadata = {} if source is None else source.metadata
     missing, infinite = (
-        source.metadata.get(f"refuses_{what}") is True for what in ("missing", "infinite")
+        metadata.get(f"refuses_{what}") is True for what in ("missing", "infinite")
     )
-    if not missing and not infinite:
+    narrow = tuple(
+        (column, domain)
+        for column, domain in enumerate(inputs.domains or ())
+        if not domain.is_everything
+    )
+    if not missing and not infinite and not narrow:
         return None
-    model = f"{source.library}'s {source.model}"
-    return RefusedValues(missing, infinite, forest.dtype, forest.n_features, model)
+    model = "the source" if source is None else f"{source.library}'s {source.model}"
+    return RefusedValues(missing, infinite, forest.dtype, forest.n_features, model, narrow, inputs)
+
+
+def _outside(inputs: Inputs, column: int, domain: Domain, value: float, model: str) -> str:
+    """Return the sentence for a value that a column may not hold."""
+    names, book = inputs.feature_names, inputs.book(column)
+    name = f"column {column}" if names is None else f"column {names[column]!r}"
+    if math.isnan(value):
+        wanted, got = "no missing values", "one"
+    elif book is not None:
+        wanted, got = f"known categories ({listed(book)})", f"another (code {value:g})"
+    else:
+        ends = [f"{first:.6g} to {last:.6g}" for first, last in domain.intervals[:3]]
+        wanted, got = f"numbers of {' or '.join(ends)}", repr(float(value))
+    return (
+        f"{name} of `X` must hold {wanted}, got {got}: {model}, which the forest was converted "
+        "from, does not accept it, so fill in, clip or drop such rows."
+    )

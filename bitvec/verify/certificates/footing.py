@@ -138,7 +138,7 @@ def accepted_rows(forest: Forest, oracle: Oracle, X: Array | None) -> tuple[Arra
         )
     with np.errstate(over="ignore"):
         X = X.astype(forest.dtype)
-    accepted = np.ones(len(X), bool)
+    accepted = forest.inputs.takes(X)
     if not oracle.accepts_missing:
         accepted &= ~np.isnan(X).any(axis=1)
     if not oracle.accepts_infinite:

@@ -7,6 +7,7 @@ from jaxtyping import Float
 
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
+from bitvec.core.inputs import Domain
 from bitvec.core.node_tests import Kind, NodeTests
 from bitvec.core.value_sets import n_codes
 
@@ -40,7 +41,7 @@ class BaseRows:
         sides = [forest.tests] if others is None else [forest.tests, others]
         rng = np.random.default_rng(0)
         several = _several(forest)
-        codes = _codes(forest, sides)
+        codes, domains = _codes(forest, sides), forest.inputs.domains
         column, b = _thresholds(sides, self.dtype)
         start = np.searchsorted(column, np.arange(forest.n_features + 1))
         everywhere = np.unique(_near(np.unique(b)))
@@ -62,7 +63,8 @@ class BaseRows:
                     parts.append(rng.choice(everywhere, FOREIGN + size // 8))
                 if missing:
                     parts.append(np.full(1 + size // 16, np.nan))
-            self.pools[j] = np.concatenate(parts).astype(self.dtype)
+            pool = np.concatenate(parts).astype(self.dtype)
+            self.pools[j] = pool if domains is None else _within(domains[j], pool)
 
     def draw(self, n: int, rng: np.random.Generator) -> Float[Array, "n n_features"]:
         """Return n rows in the forest's dtype."""
@@ -76,6 +78,14 @@ class BaseRows:
             anew = np.flatnonzero(rng.random(n) < REDRAWN)
             X[anew, j] = pool[rng.integers(pool.size, size=anew.size)]
         return X
+
+
+def _within(domain: Domain, pool: Array) -> Array:
+    """Return the values that a column may hold, with the ends of its domain."""
+    ends = np.clip(np.ravel(domain.intervals), *np.finfo(pool.dtype).max * np.array([-1, 1]))
+    kept = np.concatenate([pool, ends.astype(pool.dtype)])
+    kept = kept[domain.holds(kept)]
+    return kept if kept.size else np.full(1, np.nan, pool.dtype)
 
 
 def _several(forest: Forest) -> Array:

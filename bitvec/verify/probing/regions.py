@@ -11,14 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int, Int64
 
 from bitvec.core import tree_paths
 from bitvec.core.arrays import Array, ranges
-from bitvec.core.float_keys import key_of, keys
+from bitvec.core.float_keys import first_at_least, key_of, keys, neighbours
 from bitvec.core.forest import Forest
+from bitvec.core.inputs import Domain
 from bitvec.core.node_tests import Kind, MissingRule, Relation
 from bitvec.core.value_sets import atoms as cut_atoms
 from bitvec.verify.probing.one_column import first_upper, weighted
@@ -36,8 +38,8 @@ class Plan:
     begins at the key `first_upper` and goes right, or left where the test `falls`. `is_weighted`
     marks the splits whose b is no value of the column. `feature` is -1 at a node of several
     columns; margins that differ by a `factor` share a number in `margin`. `is_below_mixed` marks
-    the nodes that have such a node above them or are one. Rows hold keys from -top to top, and NaN
-    only if `missing`.
+    the nodes that have such a node above them or are one. Rows hold keys from -top to top, within
+    the column's `domains`, and NaN only if `missing`.
     """
 
     forest: Forest
@@ -53,6 +55,15 @@ class Plan:
     factor: Float64[Array, " n_nodes"]
     is_below_mixed: Bool[Array, " n_nodes"]
     top: int
+    missing: bool
+    domains: dict[int, ColumnDomain]
+
+
+class ColumnDomain(NamedTuple):
+    """Keys [first, last] of the values that a column may hold, rising, and whether NaN is one."""
+
+    first: Int64[Array, " n_intervals"]
+    last: Int64[Array, " n_intervals"]
     missing: bool
 
 
@@ -92,7 +103,17 @@ def plan(forest: Forest, *, missing: bool = True, infinite: bool = True) -> Plan
         mixed,
         key_of(np.inf, forest.dtype) - (not infinite),
         missing,
+        {
+            column: ColumnDomain(*_keys_of(domain, forest.dtype), domain.missing and missing)
+            for column, domain in enumerate(forest.inputs.domains or ())
+            if not domain.is_everything
+        },
     )
+
+
+def _keys_of(domain: Domain, dtype: np.dtype) -> tuple[Array, Array]:
+    ends = np.array(domain.intervals, np.float64).reshape(-1, 2)
+    return first_at_least(ends[:, 0], dtype), neighbours(ends[:, 1], dtype)[0]
 
 
 def ancestors(
@@ -251,6 +272,10 @@ def regions(plan: Plan, nodes: Int64[Array, " n"]) -> Iterator[Region]:
             plan.forest.tests, tests, plan.top, plan.forest.inputs.missing_sentinel
         )
         cuts[int(np.searchsorted(columns, column))] = first, last, tests, goes_right
+    for j, column in enumerate(columns.tolist()):
+        domain = plan.domains.get(column)
+        if domain is not None and domain.first.size > 1:
+            cuts[j] = _cut_further(cuts.get(j), domain, plan.top)
     n_atoms = sum(first.size for first, *_ in cuts.values())
     if nodes.size > 1 and nodes.size * n_atoms > MASK_LIMIT:
         half = nodes.size // 2
@@ -258,6 +283,19 @@ def regions(plan: Plan, nodes: Int64[Array, " n"]) -> Iterator[Region]:
         yield from regions(plan, nodes[half:])
         return
     yield _region(plan, nodes, columns, cuts)
+
+
+def _cut_further(
+    cut: tuple[Array, Array, Array, Array] | None, domain: ColumnDomain, top: int
+) -> tuple[Array, Array, Array, Array]:
+    """Cut the atoms of a column at the ends of its domain, too."""
+    if cut is None:
+        cut = np.array([-top]), np.array([top]), np.zeros(0, np.int64), np.zeros((0, 1), bool)
+    first, _, tests, goes_right = cut
+    ends = np.concatenate([first, domain.first, domain.last + 1])
+    finer = np.unique(ends[(ends >= -top) & (ends <= top)])
+    at = np.searchsorted(first, finer, side="right") - 1
+    return finer, np.append(finer[1:] - 1, top), tests, goes_right[:, at]
 
 
 def entries(plan: Plan, nodes: Array, *, without_substitute: bool = False) -> tuple[Array, Array]:
@@ -279,6 +317,17 @@ def _region(
     low, high = np.full(shape, -plan.top), np.full(shape, plan.top)
     may_miss = np.full(shape, plan.missing)
     admitted = {j: np.ones((nodes.size, cut[0].size), bool) for j, cut in cuts.items()}
+    for place, name in enumerate(columns.tolist()):
+        domain = plan.domains.get(name)
+        if domain is None:
+            continue
+        may_miss[:, place] = domain.missing
+        low[:, place] = max(-plan.top, int(domain.first[0])) if domain.first.size else plan.top + 1
+        high[:, place] = min(plan.top, int(domain.last[-1])) if domain.last.size else -plan.top - 1
+        if domain.first.size > 1:
+            atom = cuts[place][0]
+            within = np.searchsorted(domain.first, atom, side="right") - 1
+            admitted[place] &= (within >= 0) & (atom <= domain.last[within])
     missing_right = plan.forest.tests.missing_right
     for position, above, right in ancestors(plan, nodes):
         strays = missing_right[above] != right

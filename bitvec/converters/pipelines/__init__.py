@@ -1,0 +1,1 @@
+"""scikit-learn's pipelines, folded into the trees behind them."""

@@ -1,0 +1,233 @@
+"""The fold: tests of derived columns become tests of the raw columns that these are made of.
+
+The values that go right at a node are a set. Its preimage, operation by operation, is the set of
+raw values that go right, and that is tested. What the steps refuse bounds each raw column.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bitvec.converters.pipelines.derived_columns import Derived, Step
+from bitvec.converters.pipelines.node_forms import of_texts, single_node
+from bitvec.converters.pipelines.operations import (
+    DOUBLE,
+    UNSEEN,
+    Encode,
+    Replace,
+    Rising,
+    every,
+)
+from bitvec.converters.pipelines.split_nodes import Node, with_nodes
+from bitvec.core.arrays import Array
+from bitvec.core.float_keys import floats
+from bitvec.core.forest import Forest
+from bitvec.core.inputs import Domain, Inputs, Label
+from bitvec.core.key_intervals import Values, intersection, right_values
+from bitvec.core.node_tests import Relation
+
+
+@dataclass(frozen=True, eq=False)
+class RawColumn:
+    """One column of the raw rows.
+
+    Parameters
+    ----------
+    place : int
+    dtype : numpy dtype
+        Of its numbers.
+    book : tuple of str, optional
+        The texts that it may hold.
+    domain : Values
+        Its numbers that every step takes; of texts, nothing.
+    texts : list, optional
+        All that a column of texts may hold, and `taken`, which of it every step takes.
+    """
+
+    place: int
+    dtype: np.dtype
+    domain: Values
+    book: tuple[str, ...] | None = None
+    taken: Array | None = None
+    null: str = "any"
+
+    @property
+    def texts(self) -> Array:
+        """The texts, another text, and what is missing."""
+        missing = None if self.null == "none" else np.nan
+        result = np.empty(len(self.book or ()) + 2, object)
+        result[:] = [*(self.book or ()), UNSEEN, missing]
+        return result
+
+    def stated(self) -> Domain:
+        """Return the domain as a forest states it."""
+        if self.book is None:
+            ends = [
+                tuple(floats(np.array(interval), self.dtype).tolist())
+                for interval in self.domain.intervals
+            ]
+            return Domain(self.dtype.name, tuple(ends), self.domain.nan)
+        assert self.taken is not None
+        *known, unseen, missing = self.taken.tolist()
+        whole = ((-np.inf, np.inf),)
+        codes = tuple((float(at), float(at)) for at, taken in enumerate(known) if taken)
+        return Domain("text", whole if unseen else codes, missing, self.null)
+
+
+def raw_columns(
+    derived: list[Derived], n_features: int, dtype: np.dtype, step: Step
+) -> list[RawColumn]:
+    """Return the raw columns with what all derived ones, used or not, say of them."""
+    columns = []
+    for place in range(n_features):
+        own = [column for column in derived if column.raw == place]
+        labels = {
+            label: None for column in own for op in column.operations for label in op.labels or ()
+        }
+        if labels:
+            columns.append(_of_texts(place, own, tuple(labels), dtype, step))
+            continue
+        domain = every(dtype)
+        for column in own:
+            domain = intersection(domain, _domain(column))
+        columns.append(RawColumn(place, dtype, domain))
+    return columns
+
+
+def _of_texts(
+    place: int, own: list[Derived], book: tuple[str, ...], dtype: np.dtype, step: Step
+) -> RawColumn:
+    answers = {}
+    for null in ("nan", "none"):
+        column = RawColumn(place, dtype, Values((), False), book, null=null)
+        taken, results = np.ones(len(book) + 2, np.bool_), []
+        for one in own:
+            _require_reads_texts(one, place, step)
+            values, accepted = forward(one, column.texts)
+            taken &= accepted
+            results.append(values)
+        answers[null] = taken, results
+    (taken, with_nan), (none_taken, with_none) = answers["nan"], answers["none"]
+    alike = taken[-1] == none_taken[-1] and (
+        not taken[-1] or all(_equal(a[-1], b[-1]) for a, b in zip(with_nan, with_none, strict=True))
+    )
+    names_none = any(
+        None in getattr(op, "categories", ()) or (isinstance(op, Replace) and op.missing is None)
+        for one in own
+        for op in one.operations
+    )
+    null = "any" if alike else "none" if names_none or not taken[-1] else "nan"
+    chosen = none_taken if null == "none" else taken
+    return RawColumn(place, dtype, Values((), False), book, chosen, null)
+
+
+def _equal(a: object, b: object) -> bool:
+    return a is b or a == b or (a != a and b != b)
+
+
+def _require_reads_texts(column: Derived, place: int, step: Step) -> None:
+    """Refuse arithmetic with texts."""
+    for operation in column.operations:
+        if isinstance(operation, Encode) or (
+            isinstance(operation, Replace) and operation.other is not None
+        ):
+            return
+        if isinstance(operation, Rising):
+            raise step.refuse(
+                f"column {place} of the raw rows holds texts and is computed with before it is "
+                "encoded"
+            )
+
+
+def forward(column: Derived, texts: Array) -> tuple[Array, Array]:
+    """Return what the operations make of texts, and which of them they take."""
+    x, taken = texts, np.ones(len(texts), np.bool_)
+    for operation in column.operations:
+        x, accepted = operation.apply(x)
+        taken = taken & accepted
+    return x, taken
+
+
+def _domain(column: Derived) -> Values:
+    """Return the raw numbers that each operation takes."""
+    domain = every(column.values)
+    for operation in reversed(column.operations):
+        domain = intersection(operation.preimages([domain])[0], operation.domain())
+    return domain
+
+
+def folded(
+    forest: Forest,
+    columns: list[Derived],
+    raw: list[RawColumn],
+    names: tuple[str, ...] | None,
+    step: Step,
+) -> Forest:
+    """Return the forest over the raw columns.
+
+    Parameters
+    ----------
+    forest : Forest
+        Of axis-aligned tests, over the derived columns.
+    columns : list of Derived
+        One for each column of the forest, in its dtype.
+    raw : list of RawColumn
+    names : tuple of str, optional
+        Of the raw columns.
+    step : Step
+        The pipeline, for messages.
+    """
+    tests = forest.tests
+    dtype = raw[0].dtype if raw else DOUBLE
+    nodes: list[Node | None] = [None] * tests.n_nodes
+    feature = tests.feature
+    for place in np.unique(feature).tolist():
+        at = np.flatnonzero(feature == place)
+        column = columns[place]
+        source = raw[column.raw]
+        sets = list(right_values(tests, at, forest.inputs.missing_sentinel))
+        relation = [Relation(code) for code in tests.relation[at].tolist()]
+        for node, found in zip(
+            at.tolist(), _nodes(column, source, sets, relation, step), strict=True
+        ):
+            nodes[node] = found
+    books: list[tuple[Label, ...] | None] = [column.book for column in raw]
+    inputs = Inputs(
+        len(raw),
+        names,
+        categories=tuple(books) if any(book is not None for book in books) else None,
+        domains=tuple(column.stated() for column in raw),
+    )
+    return with_nodes(forest, [node for node in nodes if node is not None], inputs, dtype, step)
+
+
+def _nodes(
+    column: Derived, source: RawColumn, sets: list[Values], relations: list[Relation], step: Step
+) -> list[Node]:
+    """Return the node of each set of values of a derived column."""
+    if source.book is not None:
+        values, _ = forward(column, source.texts)
+        try:
+            values = values.astype(column.values)
+        except (TypeError, ValueError):
+            raise step.refuse(
+                f"column {source.place} of the raw rows holds texts that reach the trees"
+            ) from None
+        return [_text_node(source, s.holds(values)) for s in sets]
+    for operation in reversed(column.operations):
+        sets = operation.preimages(sets)
+    return [_number_node(source, s, r) for s, r in zip(sets, relations, strict=True)]
+
+
+def _text_node(source: RawColumn, right: Array) -> Node:
+    *known, other, missing = right.tolist()
+    codes = [at for at, goes in enumerate(known) if goes]
+    form = of_texts(codes, len(known), missing_right=missing, other_right=other)
+    return Node(source.place, form)
+
+
+def _number_node(source: RawColumn, values: Values, relation: Relation) -> Node:
+    form = single_node(values, source.domain, relation, source.dtype)
+    return Node(source.place, form, intersection(values, source.domain), source.domain)

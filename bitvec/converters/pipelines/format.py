@@ -1,0 +1,57 @@
+"""scikit-learn pipelines: the steps whose arithmetic is folded into the trees behind them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from bitvec.converters.format import Content, Format
+from bitvec.converters.sklearn.format import is_skops
+
+_BEGINNING: Final = 1 << 16
+
+
+def is_pipeline_file(content: Content) -> bool:
+    """Return whether this is a .skops file whose object is a Pipeline."""
+    if not is_skops(content):
+        return False
+    import re
+    import zipfile
+
+    try:
+        with zipfile.ZipFile(content.path) as archive, archive.open("schema.json") as schema:
+            head = schema.read(_BEGINNING)
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, RuntimeError):
+        return False
+    found = re.match(rb'\s*\{\s*"__class__":\s*"(\w+)"', head)
+    return found is not None and found[1] == b"Pipeline"
+
+
+FORMATS: Final = (
+    Format(
+        name="scikit-learn pipeline",
+        folder="pipelines",
+        packages=("sklearn.pipeline",),
+        supported=(
+            "StandardScaler",
+            "MinMaxScaler",
+            "MaxAbsScaler",
+            "RobustScaler",
+            "Binarizer",
+            "KBinsDiscretizer",
+            "SimpleImputer",
+            "MissingIndicator",
+            "OneHotEncoder",
+            "OrdinalEncoder",
+            "ColumnTransformer",
+            "FeatureUnion",
+            "selectors of columns",
+            "passthrough",
+        ),
+        unsupported=(
+            ("PCA and other steps that mix columns", "the order of their sums cannot be kept"),
+            ("PowerTransformer, QuantileTransformer", "they are not monotone in their last bits"),
+            ("FunctionTransformer with a function", "its arithmetic is not known"),
+            ("a subclass of a step", "its arithmetic may be its own"),
+        ),
+    ),
+)

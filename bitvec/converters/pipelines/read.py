@@ -1,0 +1,251 @@
+"""Conversion of scikit-learn's pipelines: the trees at the end, over the columns at the beginning.
+
+The steps are read as data, live or from a .skops file; nothing of them is run, but selectors say
+themselves which columns they choose.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from bitvec.converters import dispatch
+from bitvec.converters.pipelines.compositions import follow
+from bitvec.converters.pipelines.derived_columns import Block, Derived, Step, Walk
+from bitvec.converters.pipelines.fold import folded, raw_columns
+from bitvec.converters.pipelines.operations import DOUBLE, SINGLE, Encode, Replace, Require
+from bitvec.converters.sklearn.attribute_records import Record, class_name
+from bitvec.converters.sklearn.read import of_record
+from bitvec.converters.sklearn.skops_schema import read
+from bitvec.converters.sklearn.unsupported import library_version
+from bitvec.core.forest import Forest
+from bitvec.errors import InputError, UnsupportedModelError
+from bitvec.files.sound import sound
+
+Dtypes = str | np.dtype | type | Mapping[Any, Any] | None
+
+_LAST: Final = ("refuses_missing", "refuses_infinite")
+
+
+class Parts(NamedTuple):
+    """A pipeline taken apart: its steps before the last, and the model at its end."""
+
+    steps: list[Step]
+    last: Any
+    whole: Step
+
+
+def convert(model: Any, *, dtypes: Dtypes = None) -> Forest:
+    """Convert a fitted pipeline whose last step is a model of trees.
+
+    Parameters
+    ----------
+    model : Pipeline, or path of a .skops file of one
+    dtypes : str, dtype or mapping, optional
+        Of the columns that the pipeline is handed: "float64", which stands for whole numbers too,
+        or "float32", of all or by name, as `X.dtypes` of a data frame says it. The arithmetic of
+        the steps depends on it. float64 if not given.
+
+    Returns
+    -------
+    Forest
+        Over the raw columns; `inputs.domains` says what they may hold.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If a step cannot be folded exactly, which is named with its place.
+    """
+    if isinstance(model, str | PathLike):
+        path = Path(model)
+        with sound(path.name, "hold a pipeline as scikit-learn leaves it"):
+            return convert(read(path), dtypes=dtypes)
+    parts = parts_of(model)
+    forest = _trees(parts.last)
+    dtype = number_dtype(dtypes)
+    walk = Walk(_version(model), forest.inputs.absent_is_missing)
+    n_features = getattr(model, "n_features_in_", None)
+    n_features = n_features if n_features is not None else _width(parts)
+    block = Block(tuple(Derived(at, dtype) for at in range(int(n_features))))
+    for step in parts.steps:
+        block = follow(step, block, walk)
+    return _over_raw_columns(forest, block, walk, parts, int(n_features), dtype)
+
+
+def _trees(last: Any) -> Forest:
+    """Return the forest of the model at the end."""
+    forest = of_record(last) if isinstance(last, Record) else dispatch.convert(last)
+    inputs = forest.inputs
+    if inputs.hashed or inputs.decimals or inputs.category_hashes:
+        raise UnsupportedModelError(
+            "the model at the end of a pipeline must read numbers, got one that reads texts by "
+            "their hashes: encode them in a step, or convert the model alone."
+        )
+    return forest
+
+
+def parts_of(model: Any) -> Parts:
+    """Take a pipeline apart, and pipelines at its end too.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If it is a subclass, or has no model at its end.
+    """
+    whole, steps, place = Step(model, ""), [], ""
+    while class_name(model) == "Pipeline" and _is_sklearn(model):
+        own = getattr(model, "steps", None)
+        if not isinstance(own, list) or not own:
+            raise whole.refuse("it has no steps")
+        prefix = f"{place} > " if place else ""
+        steps += [Step(step, prefix + name) for name, step in own[:-1]]
+        place, model = prefix + own[-1][0], own[-1][1]
+    if not steps and not place:
+        raise UnsupportedModelError(
+            f"a pipeline must be scikit-learn's own Pipeline, got {class_name(model)}, a subclass "
+            "perhaps, which may do more: build a Pipeline of its steps."
+        )
+    if model is None or isinstance(model, str):
+        raise Step(model, place).refuse("a model of trees must be the last step")
+    return Parts(steps, model, Step(whole.model, ""))
+
+
+def number_dtype(dtypes: Dtypes) -> np.dtype:
+    """Return the one float dtype that columns of numbers are handed over in.
+
+    Raises
+    ------
+    InputError
+        If there are two, or another one.
+    """
+    if dtypes is None:
+        return DOUBLE
+    items = getattr(dtypes, "items", None)
+    given = [kind for _, kind in items()] if callable(items) else [dtypes]
+    found = {_float_dtype(kind) for kind in given} - {None}
+    if len(found) > 1:
+        raise InputError(
+            "`dtypes` must be float64 (or whole numbers), or float32, for all columns of numbers, "
+            "got both: the arithmetic of a step depends on the columns beside; convert the frame's "
+            "columns to one dtype."
+        )
+    return found.pop() or DOUBLE if found else DOUBLE
+
+
+def _float_dtype(kind: Any) -> np.dtype | None:
+    """Return float32 or float64, None for a dtype of texts."""
+    name = str(kind if isinstance(kind, str) else getattr(kind, "name", kind)).lower()
+    if re.fullmatch(r"object|str|string.*|category|categorical.*|enum.*|utf8|text", name):
+        return None
+    if re.fullmatch(r"u?int\d*|bool(ean)?", name):
+        return DOUBLE
+    try:
+        dtype = np.dtype(name)
+    except TypeError:
+        dtype = None
+    if dtype not in (SINGLE, DOUBLE):
+        raise InputError(
+            f"`dtypes` must be float64, float32, whole numbers or texts, got {kind!r}: pass what "
+            "the pipeline is handed, such as X.dtypes."
+        )
+    return dtype
+
+
+def _is_sklearn(model: Any) -> bool:
+    module = model.module if isinstance(model, Record) else type(model).__module__
+    return bool(module.partition(".")[0] == "sklearn")
+
+
+def _version(model: Any) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", library_version(model))[:2])
+
+
+def _width(parts: Parts) -> int:
+    """Return the columns of the first step that says them."""
+    for step in (*(step.model for step in parts.steps), parts.last):
+        width = getattr(step, "n_features_in_", None)
+        if width is not None:
+            return int(width)
+    raise parts.whole.refuse("no step says how many columns it was fitted on; call fit first")
+
+
+def _names(parts: Parts, n_features: int) -> tuple[str, ...] | None:
+    for step in (*(step.model for step in parts.steps), parts.last):
+        names = getattr(step, "feature_names_in_", None)
+        if names is not None:
+            found = tuple(str(name) for name in np.asarray(names).ravel())
+            return found if len(found) == n_features == len(set(found)) else None
+        if getattr(step, "n_features_in_", None) is not None:
+            return None
+    return None
+
+
+def _over_raw_columns(
+    forest: Forest, block: Block, walk: Walk, parts: Parts, n_features: int, dtype: np.dtype
+) -> Forest:
+    whole = parts.whole
+    if len(block.columns) != forest.n_features:
+        raise whole.refuse(
+            f"its steps make {len(block.columns)} columns and its model reads {forest.n_features}"
+        )
+    if (
+        forest.leaves.linear is not None
+        or forest.feature_map is not None
+        or forest.kernel is not None
+        or np.any(forest.tests.feature < 0)
+    ):
+        raise whole.refuse("its model has nodes or leaves that compute with several columns")
+    names = _names(parts, n_features)
+    plain = not walk.checked and not any(column.operations for column in block.columns)
+    columns = [_at_the_trees(forest, block, walk, at) for at in range(forest.n_features)]
+    if plain and not block.is_sparse and forest.inputs.categories is None:
+        return _chosen(forest, [column.raw for column in columns], n_features, names)
+    raw = raw_columns([*walk.checked, *columns], n_features, dtype, whole)
+    result = folded(forest, columns, raw, names, whole)
+    source = result.source
+    if source is not None:
+        metadata = {key: value for key, value in source.metadata.items() if key not in _LAST}
+        steps = [f"{step.place} ({class_name(step.model)})" for step in parts.steps]
+        metadata |= {"steps": steps, "scikit_learn": library_version(whole.model)}
+        result = replace(result, source=replace(source, metadata=metadata))
+    return result
+
+
+def _at_the_trees(forest: Forest, block: Block, walk: Walk, at: int) -> Derived:
+    """Return a column as the trees read it: checked, cast, and by codes of its categories."""
+    column = block.columns[at]
+    own = column.values
+    metadata = {} if forest.source is None else forest.source.metadata
+    missing, infinite = (metadata.get(mark) is not True for mark in _LAST)
+    if block.is_sparse and walk.absent_is_missing and not column.is_marked:
+        column = column.then(Replace(0.0, np.nan, own, own))
+    if column.operations or block.is_sparse or not (missing and infinite):
+        column = column.then(Require(own, nan=missing, infinite=True))
+    book = forest.inputs.book(at)
+    if book is not None:
+        numbers = np.arange(len(book), dtype=np.float64)
+        column = column.then(Encode((*book, np.nan), np.append(numbers, np.nan), -1.0, own, DOUBLE))
+        own = DOUBLE
+        column = replace(column, dtype=DOUBLE)
+    column = replace(column, dtype=own).to(forest.dtype)
+    if not infinite:
+        column = column.then(Require(forest.dtype, nan=True, infinite=False))
+    return column
+
+
+def _chosen(
+    forest: Forest, raw: list[int], n_features: int, names: tuple[str, ...] | None
+) -> Forest:
+    """Return the forest over columns that were only chosen."""
+    column = np.array(raw, np.int32)[forest.tests.column]
+    tests = replace(forest.tests, column=column)
+    inputs = replace(
+        forest.inputs, n_features=n_features, feature_names=names, categories=None, domains=None
+    )
+    return replace(forest, tests=tests, inputs=inputs)
