@@ -27,6 +27,7 @@ from benchmarks.runner import DATA, MODELS, Benchmark
 
 MAKERS: Final = (
     "of_sklearn",
+    "of_pipelines",
     "of_xgboost",
     "of_lightgbm",
     "of_catboost",

@@ -1,4 +1,4 @@
-"""Derived columns: each is a column of the raw rows and the operations on its values, in order."""
+"""Tables on their way through the steps, column by column, and what is known of each."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Block:
 
 @dataclass(eq=False)
 class Walk:
-    """What is known while the steps are followed.
+    """State of the walk along the steps.
 
     Parameters
     ----------

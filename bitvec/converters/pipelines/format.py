@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import zipfile
 from typing import Final
 
 from bitvec.converters.format import Content, Format
@@ -14,9 +16,6 @@ def is_pipeline_file(content: Content) -> bool:
     """Return whether this is a .skops file whose object is a Pipeline."""
     if not is_skops(content):
         return False
-    import re
-    import zipfile
-
     try:
         with zipfile.ZipFile(content.path) as archive, archive.open("schema.json") as schema:
             head = schema.read(_BEGINNING)
@@ -52,6 +51,14 @@ FORMATS: Final = (
             ("PowerTransformer, QuantileTransformer", "they are not monotone in their last bits"),
             ("FunctionTransformer with a function", "its arithmetic is not known"),
             ("a subclass of a step", "its arithmetic may be its own"),
+            ("sparse rows", "the steps compute with them in another way"),
         ),
+    ),
+    Format(
+        name="scikit-learn pipeline file",
+        folder="pipelines",
+        recognises=is_pipeline_file,
+        made_by="skops.io.dump(pipeline, path)",
+        supported=("skops file",),
     ),
 )

@@ -51,7 +51,7 @@ def oracle_of(model: Any, *, forest: Forest | None = None) -> Oracle:
     with needs("scikit-learn", "sklearn", "Asking a pipeline"):
         import sklearn
     if isinstance(model, str | PathLike):
-        model = load(Path(model))
+        model = load(Path(model), convert)
     forest = convert(model) if forest is None else forest
     parts = parts_of(model)
     last = dispatch.oracle_of(parts.last)

@@ -70,12 +70,14 @@ def convert(model: Any, *, dtypes: Dtypes = None) -> Forest:
     forest = _trees(parts.last)
     dtype = number_dtype(dtypes)
     walk = Walk(_version(model), forest.inputs.absent_is_missing)
-    n_features = getattr(model, "n_features_in_", None)
-    n_features = n_features if n_features is not None else _width(parts)
-    block = Block(tuple(Derived(at, dtype) for at in range(int(n_features))))
+    first = _first_fitted([*(step.model for step in parts.steps), parts.last])
+    n_features = _width(first, parts.whole)
+    block = Block(tuple(Derived(at, dtype) for at in range(n_features)))
     for step in parts.steps:
         block = follow(step, block, walk)
-    return _over_raw_columns(forest, block, walk, parts, int(n_features), dtype)
+    return _over_raw_columns(
+        forest, block, walk, parts, _names(first, n_features), dtype, n_features
+    )
 
 
 def _trees(last: Any) -> Forest:
@@ -166,28 +168,41 @@ def _version(model: Any) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", library_version(model))[:2])
 
 
-def _width(parts: Parts) -> int:
-    """Return the columns of the first step that says them."""
-    for step in (*(step.model for step in parts.steps), parts.last):
-        width = getattr(step, "n_features_in_", None)
-        if width is not None:
-            return int(width)
-    raise parts.whole.refuse("no step says how many columns it was fitted on; call fit first")
-
-
-def _names(parts: Parts, n_features: int) -> tuple[str, ...] | None:
-    for step in (*(step.model for step in parts.steps), parts.last):
-        names = getattr(step, "feature_names_in_", None)
-        if names is not None:
-            found = tuple(str(name) for name in np.asarray(names).ravel())
-            return found if len(found) == n_features == len(set(found)) else None
-        if getattr(step, "n_features_in_", None) is not None:
-            return None
+def _first_fitted(models: list[Any]) -> Any:
+    """Return the first model that says on how many columns it was fitted, within others too."""
+    for model in models:
+        if getattr(model, "n_features_in_", None) is not None:
+            return model
+        inner = getattr(model, "steps", None) or getattr(model, "transformer_list", None) or []
+        found = _first_fitted([one for _, one in inner if not isinstance(one, str)])
+        if found is not None:
+            return found
     return None
 
 
+def _width(first: Any, whole: Step) -> int:
+    width = getattr(first, "n_features_in_", None)
+    if width is None:
+        raise whole.refuse("no step says how many columns it was fitted on; call fit first")
+    return int(width)
+
+
+def _names(first: Any, n_features: int) -> tuple[str, ...] | None:
+    names = getattr(first, "feature_names_in_", None)
+    if names is None:
+        return None
+    found = tuple(str(name) for name in np.asarray(names).ravel())
+    return found if len(found) == n_features == len(set(found)) else None
+
+
 def _over_raw_columns(
-    forest: Forest, block: Block, walk: Walk, parts: Parts, n_features: int, dtype: np.dtype
+    forest: Forest,
+    block: Block,
+    walk: Walk,
+    parts: Parts,
+    names: tuple[str, ...] | None,
+    dtype: np.dtype,
+    n_features: int,
 ) -> Forest:
     whole = parts.whole
     if len(block.columns) != forest.n_features:
@@ -201,7 +216,6 @@ def _over_raw_columns(
         or np.any(forest.tests.feature < 0)
     ):
         raise whole.refuse("its model has nodes or leaves that compute with several columns")
-    names = _names(parts, n_features)
     plain = not walk.checked and not any(column.operations for column in block.columns)
     columns = [_at_the_trees(forest, block, walk, at) for at in range(forest.n_features)]
     if plain and not block.is_sparse and forest.inputs.categories is None:

@@ -55,7 +55,7 @@ FORMATS: Final = (
             "monotonic constraints",
         ),
         unsupported=(
-            ("a Pipeline, search or calibration", "its other steps are no trees: convert the step"),
+            ("a search or calibration", "its other steps are no trees: convert the step"),
             ("GradientBoosting with an `init` that is no constant", "it is another model"),
             ("AdaBoost and Bagging over other models", "they are no trees"),
             ("AdaBoost by SAMME.R, before 1.6", "it adds logarithms that no leaf can hold"),

@@ -7,6 +7,7 @@ list.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ _LOSS = "sklearn._loss."
 TRUSTED = frozenset(
     {
         "functools.partial",
+        "numpy.dtype",
         "sklearn.compose._column_transformer._RemainderColsList",
         "sklearn.ensemble._hist_gradient_boosting.binning._BinMapper",
         "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
@@ -54,8 +56,8 @@ TRUSTED = frozenset(
 """Types that `load` lets skops build, besides those that skops itself trusts."""
 
 
-def load(path: str | Path) -> Any:
-    """Have skops build the estimator in a .skops file that `convert` accepts.
+def load(path: str | Path, accepts: Callable[[Path], object] = convert) -> Any:
+    """Have skops build the estimator in a .skops file that a conversion accepts.
 
     Raises
     ------
@@ -65,7 +67,7 @@ def load(path: str | Path) -> Any:
         If skops or scikit-learn is not installed.
     """
     path = Path(path)
-    convert(path)
+    accepts(path)
     with needs("skops", "sklearn", "Asking the model in a .skops file"):
         import skops.io
     # skops answers damage with exceptions of many kinds; each means that the file is not good.

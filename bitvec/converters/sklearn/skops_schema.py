@@ -258,11 +258,17 @@ def _object_array(reader: Reader, state: dict[str, Any], depth: int) -> Array:
     return flat.reshape(shape)
 
 
+def _dtype(reader: Reader, state: dict[str, Any], depth: int) -> np.dtype:
+    """Return the dtype of the array by which a file states it."""
+    return np.asarray(reader.node(state.get("content"), depth)).dtype
+
+
 _LOADERS: dict[str, Callable[[Reader, dict[str, Any], int], Any]] = {
     "JsonNode": _json,
     "ListNode": _list,
     "TupleNode": _tuple,
     "DictNode": _dict,
+    "DTypeNode": _dtype,
     "ObjectNode": _record,
     "TreeNode": _tree,
     "NdArrayNode": _array,

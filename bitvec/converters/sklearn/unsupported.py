@@ -107,14 +107,6 @@ def kind_of(model: Any, supported: tuple[str, ...] = MODELS) -> str:
 def _refusal(model: Any, supported: tuple[str, ...]) -> UnsupportedModelError:
     """Return the error for a model whose class is not one of `supported`."""
     name = class_name(model)
-    steps = getattr(model, "steps", None)
-    if name.endswith("Pipeline") and isinstance(steps, list) and steps:
-        last = class_name(steps[-1][-1])
-        return UnsupportedModelError(
-            f"a {name} cannot be converted, because its other steps change the columns that the "
-            f"trees read: convert its last step, `model[-1]` (a {last}), and give it the rows "
-            "that `model[:-1].transform(X)` returns."
-        )
     match = next((advice for part, advice in _ADVICE.items() if part in name), None)
     return UnsupportedModelError(
         f"the model must be one of {', '.join(supported)}, got {name}"

@@ -1,0 +1,73 @@
+"""scikit-learn pipelines: each step of the catalogue before trees of two libraries or three."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import skops.io
+from sklearn.pipeline import make_pipeline
+
+from benchmarks.exactness.cases import Case, Made
+from benchmarks.frames import Data
+from tests.models.pipelines import OF_FRAMES, OF_NUMBERS, OPTIONS, TAKES_NAN, TREES, fits
+
+NAMES = {"0": "age", "12": "fare", "9": "sex", "3": "city", "4": "klass", "10": "rating"}
+"""Columns of adult by those of the catalogue: age, hours, sex, education, its years, gains."""
+COPIED = ("a number is missing", "bins", "bins, sparse", "places, unknown")
+"""Steps whose nodes need copies of leaves, which no certificate tells apart by their ids."""
+N_ROWS = 1500
+
+
+def cases(data: Data, models: Path) -> Iterator[Case]:
+    """Yield the cases."""
+    libraries, each = [*TREES], {"numbers": OF_NUMBERS, "adult": OF_FRAMES}
+    for table, steps in each.items():
+        rows = partial(_numbers if table == "numbers" else _adult, data)
+        for at, name in enumerate(name for name in steps if name not in COPIED):
+            for trees in (libraries[(at + 2 * which) % len(libraries)] for which in range(3)):
+                if not fits(name, trees):
+                    continue
+                made = partial(_made, steps[name], TREES[trees], partial(rows, name))
+                title = f"{name} before {trees}, on {table}"
+                yield Case(title, "scikit-learn pipeline", OPTIONS[name], made)
+                if trees == "forest" and name != "chosen":  # no file holds the choice
+                    saved = partial(_saved, made)
+                    kind = "scikit-learn pipeline file"
+                    yield Case(f"{title}, in a file", kind, ("skops file",), saved)
+
+
+def _numbers(data: Data, steps: str) -> tuple[Any, np.ndarray]:
+    """Return numbers of higgs, or of california with blanks, and two classes."""
+    if steps in TAKES_NAN:
+        table = data.california().head(N_ROWS)
+        return table.codes[:, :6], (table.y > 2).astype(int)
+    table = data.higgs().head(N_ROWS)
+    return table.codes[:, :6], table.y
+
+
+def _adult(data: Data, steps: str) -> tuple[Any, np.ndarray]:
+    table = data.adult().head(N_ROWS)
+    frame = table.frame[[*NAMES]].rename(columns=NAMES)
+    texts = frame.select_dtypes("category").columns
+    return frame.astype(dict.fromkeys(texts, object)), table.y
+
+
+def _made(
+    steps: Callable[[], Any],
+    trees: Callable[[], Any],
+    rows: Callable[[], tuple[Any, np.ndarray]],
+    folder: Path,
+) -> Made:
+    X, y = rows()
+    return Made(make_pipeline(steps(), trees()).fit(X, y), X)
+
+
+def _saved(make: Callable[[Path], Made], folder: Path) -> Made:
+    """Convert what another case makes from a file."""
+    made, path = make(folder), folder / "pipeline.skops"
+    skops.io.dump(made.model, path)
+    return made._replace(model=path)
