@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Int64
@@ -31,6 +30,11 @@ from bitvec.verify.certificates.column_cuts import (
 )
 from bitvec.verify.certificates.difference import Difference
 from bitvec.verify.certificates.mapped_columns import on_columns
+from bitvec.verify.certificates.stated_output import (
+    BY_ROWS,
+    size_differences,
+    stated_differences,
+)
 from bitvec.verify.source_trees import SourceTrees, of_forest
 
 EXAMPLES = 10
@@ -102,73 +106,15 @@ at (0, 0.5)
             return Proof(refused="forests with other feature maps are compared on rows only")
         forest, trees = both
     own = of_forest(forest)
-    found = _sizes(forest, own, trees)
+    found = size_differences(forest, own, trees)
     if found:
         return Proof(tuple(found))
-    found = _stated(forest, trees)
+    found = stated_differences(forest, trees)
     source = forest.source
     number = source.leaf_id if leaf_ids and source is not None else None
     comparison = _Comparison(forest, trees, own, number, missing=missing, infinite=infinite)
     more, refused = comparison.run(EXAMPLES - len(found))
-    return Proof((*found, *more), refused, tuple(sorted(_BY_ROWS - trees.stated.keys())))
-
-
-_BY_ROWS = {
-    *("base_score", "tree_weight", "scale", "divisor", "aggregate", "classes", "post_transform"),
-}
-
-
-def _sizes(forest: Forest, own: SourceTrees, trees: SourceTrees) -> list[Difference]:
-    pairs: dict[str, tuple[Any, Any]] = {
-        "{} trees": (trees.root.size, own.root.size),
-        "{} features": (trees.n_features, own.n_features),
-        "rows of {}": (trees.row_dtype, own.row_dtype),
-        "leaves of width {}": (trees.v.shape[1], own.v.shape[1]),
-    }
-    if forest.n_outputs > 1:
-        words = ("leaves for all outputs", "leaves for one output each")
-        pairs["{}"] = words[trees.output is not None], words[own.output is not None]
-    return [
-        Difference("structure", 0, text.format(a), text.format(b), ())
-        for text, (a, b) in pairs.items()
-        if a != b
-    ]
-
-
-def _stated(forest: Forest, trees: SourceTrees) -> list[Difference]:
-    """Compare what the library states of its output, bit by bit."""
-    found = []
-    for name, expected in trees.stated.items():
-        got = getattr(forest.output, name)
-        if _bits(expected) != _bits(got):
-            texts = [f"{name} {_plain(value)!r}" for value in (expected, got)]
-            found.append(Difference("structure", 0, texts[0], texts[1], ()))
-    return found
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return list(map(_plain, value))
-    return value.tolist() if isinstance(value, np.ndarray) else value
-
-
-def _bits(value: Any) -> Any:
-    """Return what is equal for equal values of one kind: labels True, 1 and "1" are three."""
-    if value is None or isinstance(value, str):
-        return value
-    if isinstance(value, (np.dtype, type)):
-        return np.dtype(value).name
-    if isinstance(value, tuple):
-        return tuple(map(_bits, value))
-    array = np.asarray(value)
-    if array.dtype == object and all(isinstance(label, str) for label in array.ravel()):
-        array = array.astype(str)
-    if array.dtype.kind in "iu":
-        return "whole", array.shape, array.astype(np.int64).tobytes()
-    if array.dtype.kind == "f":
-        wide = array.astype(np.float64)
-        return "number", array.shape, np.where(np.isnan(wide), np.nan, wide).tobytes()
-    return array.dtype.kind, array.shape, array.tolist()
+    return Proof((*found, *more), refused, tuple(sorted(BY_ROWS - trees.stated.keys())))
 
 
 class _Comparison:
