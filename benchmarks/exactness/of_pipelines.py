@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 import skops.io
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 from benchmarks.exactness.cases import Case, Made
@@ -34,6 +36,10 @@ def cases(data: Data, models: Path) -> Iterator[Case]:
                 made = partial(_made, steps[name], TREES[trees], partial(rows, name))
                 title = f"{name} before {trees}, on {table}"
                 yield Case(title, "scikit-learn pipeline", OPTIONS[name], made)
+                if trees == "lightgbm" and table == "adult":
+                    searched = partial(_searched, steps[name], TREES[trees], partial(rows, name))
+                    options = (*OPTIONS[name], "search wrappers", "FrozenEstimator")
+                    yield Case(f"{title}, searched", "scikit-learn pipeline", options, searched)
                 if trees == "forest" and name != "chosen":  # no file holds the choice
                     saved = partial(_saved, made)
                     kind = "scikit-learn pipeline file"
@@ -64,6 +70,18 @@ def _made(
 ) -> Made:
     X, y = rows()
     return Made(make_pipeline(steps(), trees()).fit(X, y), X)
+
+
+def _searched(
+    steps: Callable[[], Any],
+    trees: Callable[[], Any],
+    rows: Callable[[], tuple[Any, np.ndarray]],
+    folder: Path,
+) -> Made:
+    X, y = rows()
+    pipeline = make_pipeline(steps(), trees())
+    search = GridSearchCV(pipeline, {"lgbmclassifier__num_leaves": [7]}, cv=2).fit(X, y)
+    return Made(FrozenEstimator(search), X)
 
 
 def _saved(make: Callable[[Path], Made], folder: Path) -> Made:

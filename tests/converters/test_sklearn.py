@@ -31,7 +31,6 @@ from sklearn.ensemble import (
     StackingClassifier,
     VotingClassifier,
 )
-from sklearn.model_selection import GridSearchCV
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import MultiOutputClassifier, MultiOutputRegressor
 from sklearn.svm import SVC
@@ -216,7 +215,6 @@ def test_extreme_thresholds_route_as_in_the_library(thresholds: list[float]) -> 
         (CalibratedClassifierCV(DecisionTreeClassifier(), cv=2), "calibrated_classifiers_"),
         (RandomTreesEmbedding(2), "leaf indicators"),
         (OneVsRestClassifier(DecisionTreeClassifier()), "one model on all classes"),
-        (GridSearchCV(DecisionTreeClassifier(), {"max_depth": [1]}, cv=2), "best_estimator_"),
         (TransformedTargetRegressor(DecisionTreeRegressor()), r"`model\.regressor_`"),
         (SVC(), "must be one of ExtraTreeClassifier"),
         (BaggingClassifier(SVC(), 2), "must be one of ExtraTreeClassifier"),

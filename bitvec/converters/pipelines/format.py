@@ -29,7 +29,7 @@ FORMATS: Final = (
     Format(
         name="scikit-learn pipeline",
         folder="pipelines",
-        packages=("sklearn.pipeline",),
+        packages=("sklearn.pipeline", "sklearn.model_selection", "sklearn.frozen"),
         supported=(
             "StandardScaler",
             "MinMaxScaler",
@@ -45,12 +45,18 @@ FORMATS: Final = (
             "FeatureUnion",
             "selectors of columns",
             "passthrough",
+            "search wrappers",
+            "FrozenEstimator",
         ),
         unsupported=(
             ("PCA and other steps that mix columns", "the order of their sums cannot be kept"),
             ("PowerTransformer, QuantileTransformer", "they are not monotone in their last bits"),
             ("FunctionTransformer with a function", "its arithmetic is not known"),
             ("a subclass of a step", "its arithmetic may be its own"),
+            (
+                "voting, stacking, calibration, Bagging, TransformedTargetRegressor",
+                "they combine answers behind links or means, which one sum over trees cannot hold",
+            ),
             ("sparse rows", "the steps compute with them in another way"),
         ),
     ),

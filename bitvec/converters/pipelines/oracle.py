@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from bitvec.converters import dispatch
-from bitvec.converters.pipelines.read import convert, parts_of
+from bitvec.converters.pipelines.read import chosen, convert, is_pipeline, parts_of
 from bitvec.converters.sklearn.skops import load
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
@@ -52,6 +52,8 @@ def oracle_of(model: Any, *, forest: Forest | None = None) -> Oracle:
         import sklearn
     if isinstance(model, str | PathLike):
         model = load(Path(model), convert)
+    if not is_pipeline(chosen(model)):
+        return dispatch.oracle_of(chosen(model))
     forest = convert(model) if forest is None else forest
     parts = parts_of(model)
     last = dispatch.oracle_of(parts.last)

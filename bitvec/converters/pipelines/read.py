@@ -23,13 +23,21 @@ from bitvec.converters.pipelines.operations import DOUBLE, SINGLE, Encode, Repla
 from bitvec.converters.sklearn.attribute_records import Record, class_name
 from bitvec.converters.sklearn.read import of_record
 from bitvec.converters.sklearn.skops_schema import read
-from bitvec.converters.sklearn.unsupported import library_version
+from bitvec.converters.sklearn.unsupported import kind_of, library_version
 from bitvec.core.forest import Forest
 from bitvec.errors import InputError, UnsupportedModelError
 from bitvec.files.sound import sound
 
 Dtypes = str | np.dtype | type | Mapping[Any, Any] | None
 
+_HOLDERS: Final = {
+    **dict.fromkeys(
+        ("GridSearchCV", "RandomizedSearchCV", "HalvingGridSearchCV", "HalvingRandomSearchCV"),
+        "best_estimator_",
+    ),
+    "FrozenEstimator": "estimator",
+}
+"""Models that answer as one that they hold, and where."""
 _LAST: Final = ("refuses_missing", "refuses_infinite")
 
 
@@ -47,6 +55,7 @@ def convert(model: Any, *, dtypes: Dtypes = None) -> Forest:
     Parameters
     ----------
     model : Pipeline, or path of a .skops file of one
+        Or a search over it, whose best estimator counts, or a FrozenEstimator of it.
     dtypes : str, dtype or mapping, optional
         Of the columns that the pipeline is handed: "float64", which stands for whole numbers too,
         or "float32", of all or by name, as `X.dtypes` of a data frame says it. The arithmetic of
@@ -66,9 +75,11 @@ def convert(model: Any, *, dtypes: Dtypes = None) -> Forest:
         path = Path(model)
         with sound(path.name, "hold a pipeline as scikit-learn leaves it"):
             return convert(read(path), dtypes=dtypes)
+    model = chosen(model)
+    if not is_pipeline(model):
+        return _trees(model)
     parts = parts_of(model)
-    forest = _trees(parts.last)
-    dtype = number_dtype(dtypes)
+    forest, dtype = _trees(parts.last), number_dtype(dtypes)
     walk = Walk(_version(model), forest.inputs.absent_is_missing)
     first = _first_fitted([*(step.model for step in parts.steps), parts.last])
     n_features = _width(first, parts.whole)
@@ -78,6 +89,41 @@ def convert(model: Any, *, dtypes: Dtypes = None) -> Forest:
     return _over_raw_columns(
         forest, block, walk, parts, _names(first, n_features), dtype, n_features
     )
+
+
+def chosen(model: Any) -> Any:
+    """Return the estimator that a search chose, or that is frozen; a model itself otherwise.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If the search did not fit it.
+    """
+    while _is_sklearn(model) and class_name(model) in _HOLDERS:
+        attribute = _HOLDERS[class_name(model)]
+        inner = getattr(model, attribute, None)
+        if inner is None:
+            raise UnsupportedModelError(
+                f"a {class_name(model)} must hold the model in `{attribute}`, got none: call fit "
+                "first, with refit=True, or convert the model itself."
+            )
+        model = inner
+    return model
+
+
+def is_pipeline(model: Any) -> bool:
+    """Return whether a model is a Pipeline, or a subclass of one, which is refused.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If it chooses or weighs the answers of others, as a tuned threshold does.
+    """
+    if isinstance(model, Record) or dispatch.format_of(model).folder != "pipelines":
+        return class_name(model) == "Pipeline"
+    if not any(cls.__name__ in ("Pipeline", "FeatureUnion") for cls in type(model).__mro__):
+        kind_of(model)  # which refuses it with what to do
+    return True
 
 
 def _trees(last: Any) -> Forest:
@@ -101,14 +147,14 @@ def parts_of(model: Any) -> Parts:
         If it is a subclass, or has no model at its end.
     """
     whole, steps, place = Step(model, ""), [], ""
-    while class_name(model) == "Pipeline" and _is_sklearn(model):
+    while class_name(model := chosen(model)) == "Pipeline" and _is_sklearn(model):
         own = getattr(model, "steps", None)
         if not isinstance(own, list) or not own:
             raise whole.refuse("it has no steps")
         prefix = f"{place} > " if place else ""
         steps += [Step(step, prefix + name) for name, step in own[:-1]]
         place, model = prefix + own[-1][0], own[-1][1]
-    if not steps and not place:
+    if not place:
         raise UnsupportedModelError(
             f"a pipeline must be scikit-learn's own Pipeline, got {class_name(model)}, a subclass "
             "perhaps, which may do more: build a Pipeline of its steps."
@@ -142,21 +188,20 @@ def number_dtype(dtypes: Dtypes) -> np.dtype:
 
 def _float_dtype(kind: Any) -> np.dtype | None:
     """Return float32 or float64, None for a dtype of texts."""
-    name = str(kind if isinstance(kind, str) else getattr(kind, "name", kind)).lower()
+    name = getattr(kind, "__name__", None) or getattr(kind, "name", None) or str(kind)
+    name = str(name).lower()
     if re.fullmatch(r"object|str|string.*|category|categorical.*|enum.*|utf8|text", name):
         return None
     if re.fullmatch(r"u?int\d*|bool(ean)?", name):
         return DOUBLE
-    try:
-        dtype = np.dtype(name)
-    except TypeError:
-        dtype = None
-    if dtype not in (SINGLE, DOUBLE):
+    if name == "float":
+        return DOUBLE
+    if name not in (SINGLE.name, DOUBLE.name):
         raise InputError(
             f"`dtypes` must be float64, float32, whole numbers or texts, got {kind!r}: pass what "
             "the pipeline is handed, such as X.dtypes."
         )
-    return dtype
+    return np.dtype(name)
 
 
 def _is_sklearn(model: Any) -> bool:

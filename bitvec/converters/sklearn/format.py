@@ -55,7 +55,10 @@ FORMATS: Final = (
             "monotonic constraints",
         ),
         unsupported=(
-            ("a search or calibration", "its other steps are no trees: convert the step"),
+            (
+                "voting, stacking, calibration",
+                "other parts are no trees: convert members",
+            ),
             ("GradientBoosting with an `init` that is no constant", "it is another model"),
             ("AdaBoost and Bagging over other models", "they are no trees"),
             ("AdaBoost by SAMME.R, before 1.6", "it adds logarithms that no leaf can hold"),
