@@ -88,7 +88,7 @@ def command(
         if is_forest_file(readable(path, directory=True)):
             raise InputError(
                 f"{path} does not hold the model that it was converted from: "
-                "name it, or a file that it was exported to, with --model."
+                "name it with --model, or a file that it was exported to."
             )
         other, exported = path, False
     readable(other, directory=True)
