@@ -48,7 +48,7 @@ def test_every_library_of_the_table_has_a_generator_and_every_generator_stands_i
 @pytest.mark.parametrize("library", sorted(GENERATORS))
 def test_each_version_is_pinned_to_itself_and_the_versions_rise(library):
     versions = run.VERSIONS[library]
-    assert len(versions) == 3
+    assert len(versions) >= 3
     for version, requirements in versions.items():
         assert re.match(rf"[\w-]+=={re.escape(version)}(;|$)", requirements[0])
     numbers = [tuple(int(part) for part in version.split(".")) for version in versions]

@@ -52,7 +52,7 @@ class Model(NamedTuple):
     def n_bases(self) -> str:
         """Whether the file holds a base score for each output: "scalar" or "vector"."""
         several = self.label in ("class", "targets", "two labels")
-        several |= "quantile_alpha" in self.parameters
+        several |= isinstance(self.parameters.get("quantile_alpha"), list)
         estimated = "base_score" not in self.parameters and VERSION >= (3, 1)
         given = isinstance(self.parameters.get("base_score"), list)
         return "vector" if given or (several and estimated) else "scalar"
@@ -87,7 +87,14 @@ OBJECTIVES = {
     "reg:logistic": Objective("share", 0.3),
     "reg:pseudohubererror": Objective("number", parameters={"huber_slope": 1.2}),
     "reg:absoluteerror": Objective("number", since=(1, 7)),
-    "reg:quantileerror": Objective("number", 0.7, {"quantile_alpha": [0.2, 0.5, 0.9]}, (2, 0)),
+    "reg:quantileerror": Objective(
+        "number",
+        0.7,
+        # Since 3.4 the quantiles of a row are sorted, which is refused.
+        {"quantile_alpha": [0.2, 0.5, 0.9] if VERSION < (3, 4) else 0.9},
+        (2, 0),
+    ),
+    "reg:expectileerror": Objective("number", 0.7, {"expectile_alpha": 0.3}, (3, 3)),
     "reg:gamma": Objective("positive"),
     "reg:tweedie": Objective("number", parameters={"tweedie_variance_power": 1.3}),
     "binary:logistic": Objective("two", 0.3),

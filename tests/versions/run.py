@@ -48,6 +48,8 @@ VERSIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "xgboost": {
         "1.7.6": ("xgboost==1.7.6", "scikit-learn==1.5.2", "numpy<2", "scipy<1.14"),
         "2.1.4": (*xgboost("2.1.4"), "scikit-learn==1.5.2", "numpy<2", "scipy<1.14"),
+        "3.2.0": (*xgboost("3.2.0"), "scikit-learn==1.7.2", "scipy<1.17"),
+        "3.3.0": (*xgboost("3.3.0"), "scikit-learn==1.9.1"),
         "3.4.1": (*xgboost("3.4.1"), "scikit-learn==1.9.1"),
     },
     "lightgbm": {
@@ -85,8 +87,12 @@ VERSIONS: dict[str, dict[str, tuple[str, ...]]] = {
         ),
     },
 }
-"""By library, which is the name of its generator, the oldest, a middle and the newest version that
-bitvec supports, and what is installed for each."""
+"""By library, which is the name of its generator, the oldest, some in between and the newest
+version that bitvec supports, and what is installed for each."""
+
+
+NEWER_PYTHON = {("xgboost", "3.3.0"), ("xgboost", "3.4.1")}
+"""Versions that ask for Python 3.12, though their wheels run on 3.11."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +132,9 @@ def run(*command: str | Path) -> str:
     return done.stdout
 
 
-def environment(folder: Path, requirements: tuple[str, ...], python: str) -> Path:
+def environment(
+    folder: Path, requirements: tuple[str, ...], python: str, *, any_python: bool = False
+) -> Path:
     """Return the interpreter of an environment, made unless it is there."""
     interpreter = folder / ("Scripts" if sys.platform == "win32" else "bin") / "python"
     wanted = "\n".join((python, *requirements))
@@ -135,7 +143,8 @@ def environment(folder: Path, requirements: tuple[str, ...], python: str) -> Pat
         shutil.rmtree(folder, ignore_errors=True)
         run(python, "-m", "venv", folder)
         pip = (interpreter, "-m", "pip", "--disable-pip-version-check", "install", "--quiet")
-        run(*pip, "--only-binary", ":all:", *requirements)
+        others = ["--ignore-requires-python"] if any_python else []
+        run(*pip, "--only-binary", ":all:", *others, *requirements)
         finished.write_text(wanted)
     return interpreter
 
@@ -145,7 +154,12 @@ def measured(library: str, version: str, *, python: str) -> Result:
     folder = CACHE / f"{library}-{version}"
     models = folder / "models"
     try:
-        interpreter = environment(folder, VERSIONS[library][version], python)
+        interpreter = environment(
+            folder,
+            VERSIONS[library][version],
+            python,
+            any_python=(library, version) in NEWER_PYTHON,
+        )
         shutil.rmtree(models, ignore_errors=True)
         run(interpreter, HERE / f"{library}.py", models)
         checked = json.loads(run(sys.executable, HERE / "check.py", "--json", models))

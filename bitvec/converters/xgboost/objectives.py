@@ -19,6 +19,7 @@ RT_EPS: Final = np.float32(1e-6)
 """xgboost's kRtEps: since 3.2, `base_score` of a logistic objective is clipped this far inside."""
 
 CLIPPING_SINCE: Final = (3, 2)
+SORTING_SINCE: Final = (3, 4)
 
 
 class Objective(NamedTuple):
@@ -77,6 +78,7 @@ OBJECTIVES: Final[dict[str, Objective]] = {
             "reg:pseudohubererror",
             "reg:absoluteerror",
             "reg:quantileerror",
+            "reg:expectileerror",
             "rank:pairwise",
             "rank:ndcg",
             "rank:map",
@@ -122,6 +124,24 @@ def objective_named(name: str) -> Objective:
             "link functions are not known, so it cannot be converted exactly."
         )
     return OBJECTIVES[name]
+
+
+def require_each_apart(name: str, version: tuple[int, ...]) -> None:
+    """Refuse objectives that make an answer of several outputs.
+
+    Raises
+    ------
+    UnsupportedModelError
+        For several expectiles, which are sums of the outputs before them, and for several
+        quantiles, which xgboost sorts since 3.4.
+    """
+    sorts = name == "reg:quantileerror" and version >= SORTING_SINCE
+    if name == "reg:expectileerror" or sorts:
+        rule = "sorts the quantiles of a row" if sorts else "adds the expectiles of a row up"
+        raise UnsupportedModelError(
+            f"a model of {name} must have one output, got several: xgboost "
+            f"{'.'.join(map(str, version))} {rule}, which no link here does; train one for each."
+        )
 
 
 def answer(objective: Objective, margin: np.float32) -> np.float32:

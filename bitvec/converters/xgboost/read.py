@@ -39,7 +39,12 @@ from bitvec.converters.xgboost.document import (
     plain,
     require_known,
 )
-from bitvec.converters.xgboost.objectives import Objective, base_margin, objective_named
+from bitvec.converters.xgboost.objectives import (
+    Objective,
+    base_margin,
+    objective_named,
+    require_each_apart,
+)
 from bitvec.converters.xgboost.open import Opened, open_model
 from bitvec.converters.xgboost.trees import read_trees
 from bitvec.core.arrays import Array
@@ -64,7 +69,9 @@ _LEARNER: Final = frozenset(
         "objective",
     }
 )
-_MODEL: Final = frozenset({"cats", "gbtree_model_param", "iteration_indptr", "tree_info", "trees"})
+_MODEL: Final = frozenset(
+    {"cats", "gbtree_model_param", "iteration_indptr", "tree_info", "trees", "weight_drop"}
+)
 MOST_OUTPUTS: Final = 2**16
 """More outputs than this must be borne out by as many trees before anything is allocated."""
 
@@ -107,6 +114,9 @@ def _forest(opened: Opened) -> Forest:
     objective = objective_named(member(member(learner, "objective", dict), "name", str))
     model, weights = booster_of(learner)
     n_features, n_outputs = sizes_of(learner, model)
+    version = _version(opened.document)
+    if n_outputs > 1:
+        require_each_apart(member(member(learner, "objective", dict), "name", str), version)
     n_trees, iteration = used_iterations(opened, model, n_outputs)
     trees = read_trees(member(model, "trees", list)[:n_trees], n_features, n_outputs)
     group = integers(model.get("tree_info"), "tree_info", 0, n_outputs)[:n_trees]
@@ -114,7 +124,6 @@ def _forest(opened: Opened) -> Forest:
     node, leaf = order.node, order.leaf
     set_ptr, set_words = trees.sets(node)
     has_sentinel = not np.isnan(opened.missing)
-    version = _version(opened.document)
     score = _base_score(learner, n_outputs)
     base = base_margin(objective, score, version)
     parameters = member(learner, "learner_model_param", dict)
@@ -177,13 +186,16 @@ def _forest(opened: Opened) -> Forest:
 
 
 def booster_of(learner: Document) -> tuple[Document, Array | None]:
-    """Return the `model` of a gbtree, and the weights of its trees if it is a dart."""
+    """Return the `model` of a gbtree, and the weights of its trees if some were dropped.
+
+    A dart holds the weights beside its gbtree; since 3.3 a gbtree holds them itself, and since 3.4
+    its model does.
+    """
     require_known(learner, _LEARNER, "the learner")
     booster = member(learner, "gradient_booster", dict)
     name = member(booster, "name", str)
-    weights = None
+    weights = booster.get("weight_drop")
     if name == "dart":
-        weights = float32s(booster.get("weight_drop"), "weight_drop")
         booster = member(booster, "gbtree", dict)
     elif name != "gbtree":
         raise UnsupportedModelError(
@@ -191,6 +203,12 @@ def booster_of(learner: Document) -> tuple[Document, Array | None]:
         )
     model = member(booster, "model", dict)
     require_known(model, _MODEL, "the model")
+    if "weight_drop" in model:
+        if weights is not None:
+            raise FileFormatError("a model must hold `weight_drop` once, got it twice.")
+        weights = model["weight_drop"]
+    if weights is not None or name == "dart":
+        weights = float32s(weights, "weight_drop")
     n_trees = len(member(model, "trees", list))
     stated = integer(member(model, "gbtree_model_param", dict), "num_trees")
     if stated != n_trees or (weights is not None and weights.size != n_trees):

@@ -34,8 +34,8 @@ def source_trees(booster: Any, wrapper: Any = None, *, saved: bool = False) -> S
     document = json.loads(booster.save_raw("json"))
     learner = document["learner"]
     booster_document = learner["gradient_booster"]
-    weights = booster_document.get("weight_drop")
     model = booster_document.get("gbtree", booster_document)["model"]
+    weights = booster_document.get("weight_drop", model.get("weight_drop"))
     missing, labels, stops = _use(booster, wrapper, saved=saved)
     ends = model["iteration_indptr"]
     n_iterations = len(ends) - 1
@@ -127,6 +127,7 @@ _LINKS = {
         "reg:absoluteerror",
         "reg:pseudohubererror",
         "reg:quantileerror",
+        "reg:expectileerror",
         "rank:",
         "binary:logitraw",
     ): PostTransform.IDENTITY,
@@ -199,8 +200,9 @@ def _base_margin(document: Any, n_features: int) -> Array:
     model["trees"], model["tree_info"] = trees, model["tree_info"][:n_trees]
     model["iteration_indptr"] = [0, n_trees]
     model["gbtree_model_param"]["num_trees"] = str(n_trees)
-    if "weight_drop" in booster:
-        booster["weight_drop"] = booster["weight_drop"][:n_trees]
+    for holder in (booster, model):
+        if "weight_drop" in holder:
+            holder["weight_drop"] = holder["weight_drop"][:n_trees]
     blank = xgboost.Booster(model_file=bytearray(json.dumps(document).encode()))
     row = xgboost.DMatrix(sparse.csr_matrix((1, n_features), dtype=np.float32))
     margin = blank.predict(row, output_margin=True, validate_features=False)

@@ -1,0 +1,96 @@
+"""Laws of documents as xgboost 3.3 and 3.4 write them, made of those that are written here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bitvec.converters.xgboost.oracle import oracle_of
+from bitvec.converters.xgboost.read import convert
+from bitvec.core import reference
+from bitvec.errors import FileFormatError, UnsupportedModelError
+
+xgb = pytest.importorskip("xgboost")
+
+from tests.models.samples import small  # noqa: E402
+from tests.models.xgboost import trained  # noqa: E402
+
+Document = dict[str, Any]
+
+
+def document(name: str, version: tuple[int, int, int]) -> Document:
+    read: Document = json.loads(trained(name).save_raw("json"))
+    return read | {"version": list(version)}
+
+
+def written(changed: Document, folder: Path) -> Path:
+    path = folder / "m.json"
+    path.write_text(json.dumps(changed))
+    return path
+
+
+def beside_the_model(booster: Document) -> Document:
+    """3.3: a gbtree, its weights beside its model."""
+    return {**booster["gbtree"], "weight_drop": booster["weight_drop"]}
+
+
+def in_the_model(booster: Document) -> Document:
+    """3.4: the weights in its model."""
+    model = booster["gbtree"]["model"] | {"weight_drop": booster["weight_drop"]}
+    return {"name": "gbtree", "model": model}
+
+
+@pytest.mark.parametrize("name", ["dart", "dart of classes", "dart of forests"])
+@pytest.mark.parametrize("place", [beside_the_model, in_the_model])
+def test_weights_of_trees_stand_in_a_gbtree(
+    name: str, place: Callable[[Document], Document], tmp_path: Path
+) -> None:
+    changed = document(name, (3, 4, 1))
+    changed["learner"]["gradient_booster"] = place(changed["learner"]["gradient_booster"])
+    forest, X = convert(written(changed, tmp_path)), small().X.astype(np.float32)
+    assert forest.output.tree_weight is not None
+    assert len(set(forest.output.tree_weight)) > 1
+    wanted = oracle_of(trained(name)).raw(X)
+    np.testing.assert_array_equal(reference.raw(forest, X), wanted)
+
+
+def test_weights_that_stand_twice_or_are_too_few_are_refused(tmp_path: Path) -> None:
+    changed = document("dart", (3, 4, 1))
+    booster = changed["learner"]["gradient_booster"]
+    twice = in_the_model(booster) | {"weight_drop": booster["weight_drop"]}
+    changed["learner"]["gradient_booster"] = twice
+    with pytest.raises(FileFormatError, match="twice"):
+        convert(written(changed, tmp_path))
+    booster["weight_drop"] = booster["weight_drop"][1:]
+    changed["learner"]["gradient_booster"] = in_the_model(booster)
+    with pytest.raises(FileFormatError, match="as many trees"):
+        convert(written(changed, tmp_path))
+
+
+def test_an_expectile_is_the_raw_score_and_several_are_refused(tmp_path: Path) -> None:
+    plain = document("approximate", (3, 4, 1))
+    plain["learner"]["objective"] = {
+        "name": "reg:expectileerror",
+        "expectile_loss_param": {"expectile_alpha": "[3E-1]"},
+    }
+    forest, X = convert(written(plain, tmp_path)), small().X.astype(np.float32)
+    np.testing.assert_array_equal(
+        reference.raw(forest, X), oracle_of(trained("approximate")).raw(X)
+    )
+    assert forest.output.post_transform == "identity"
+    several = document("reg:quantileerror, base score given", (3, 4, 1))
+    several["learner"]["objective"] = plain["learner"]["objective"]
+    with pytest.raises(UnsupportedModelError, match="adds the expectiles"):
+        convert(written(several, tmp_path))
+
+
+def test_quantiles_are_refused_since_they_are_sorted(tmp_path: Path) -> None:
+    name = "reg:quantileerror, base score given"
+    assert convert(written(document(name, (3, 3, 0)), tmp_path)).n_outputs == 3
+    with pytest.raises(UnsupportedModelError, match=r"3\.4\.0 sorts the quantiles"):
+        convert(written(document(name, (3, 4, 0)), tmp_path))
