@@ -1,8 +1,9 @@
-"""Laws of documents as xgboost 3.3 and 3.4 write them, made of those that are written here."""
+"""Laws of files as xgboost 3.3, 3.4 and Spark write them, made of those that are written here."""
 
 from __future__ import annotations
 
 import json
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,15 +11,18 @@ from typing import Any
 import numpy as np
 import pytest
 
+import bitvec
+from bitvec.converters.xgboost.format import spark_prefix
 from bitvec.converters.xgboost.oracle import oracle_of
 from bitvec.converters.xgboost.read import convert
 from bitvec.core import reference
-from bitvec.errors import FileFormatError, UnsupportedModelError
+from bitvec.errors import BitvecError, FileFormatError, UnsupportedModelError
 
 xgb = pytest.importorskip("xgboost")
 
 from tests.models.samples import small  # noqa: E402
 from tests.models.xgboost import trained  # noqa: E402
+from tests.xgboost_binary import binary  # noqa: E402
 
 Document = dict[str, Any]
 
@@ -94,3 +98,26 @@ def test_quantiles_are_refused_since_they_are_sorted(tmp_path: Path) -> None:
     assert convert(written(document(name, (3, 3, 0)), tmp_path)).n_outputs == 3
     with pytest.raises(UnsupportedModelError, match=r"3\.4\.0 sorts the quantiles"):
         convert(written(document(name, (3, 4, 0)), tmp_path))
+
+
+@pytest.mark.parametrize("suffix", ["json", "ubj", "bin"])
+def test_what_spark_writes_before_a_model_is_passed_over(suffix: str, tmp_path: Path) -> None:
+    model, path = (
+        trained("binary:logistic, base score given"),
+        tmp_path / "XGBoostClassificationModel",
+    )
+    document_of = json.loads(model.save_raw("json"))
+    plain = binary(document_of) if suffix == "bin" else bytes(model.save_raw(suffix))
+    path.write_bytes(struct.pack(">i", 3) + plain)
+    forest = bitvec.convert(path)
+    X = small().X.astype(np.float32)
+    np.testing.assert_array_equal(reference.raw(forest, X), oracle_of(model).raw(X))
+    assert bitvec.certify(forest, path).passed
+    path.write_bytes(struct.pack(">i", 3) + b"nothing")
+    with pytest.raises(BitvecError):
+        bitvec.convert(path)
+
+
+def test_the_base_score_of_an_old_file_is_no_prefix() -> None:
+    assert spark_prefix(struct.pack("<f", 0.5) + b"\0" * 300) == 0
+    assert spark_prefix(b"") == spark_prefix(b"\0\0") == 0

@@ -12,11 +12,25 @@ _UBJSON_LENGTHS: Final = b"iUIulmLM"
 
 def is_xgboost(content: Content) -> bool:
     """Return whether this is JSON or UBJSON with a `learner`, or the old binary format."""
-    if _is_ubjson(content.head) or is_xgboost_binary(content.head):
+    if _is_model(content.head) or spark_prefix(content.head):
         return True
     if content.first_key in ("learner", "version"):
         return True
     return content.first_key is not None and content.holds(b'"learner"', b'"gradient_booster"')
+
+
+def spark_prefix(head: bytes) -> int:
+    """Return how many bytes stand before the model in a file of xgboost4j-spark.
+
+    A classifier of it writes the number of classes first, in 4 bytes, the highest one first.
+    """
+    size = struct.calcsize(">i")
+    return size if head[:2] == b"\0\0" and not _is_model(head) and _is_model(head[size:]) else 0
+
+
+def _is_model(head: bytes) -> bool:
+    json_keys = (b'{"learner"', b'{"version"')
+    return _is_ubjson(head) or is_xgboost_binary(head) or head.startswith(json_keys)
 
 
 def _is_ubjson(head: bytes) -> bool:

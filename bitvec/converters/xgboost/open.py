@@ -6,14 +6,18 @@ import json
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from bitvec.converters.naming import naming
 from bitvec.converters.xgboost.document import Document, label_array, member, parse
+from bitvec.converters.xgboost.format import spark_prefix
 from bitvec.core.arrays import Array
 from bitvec.errors import FileFormatError, UnsupportedModelError
+
+HEAD: Final = 256
+"""Bytes by which a prefix is told from a model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +47,7 @@ def open_model(model: Any) -> Opened:
     if isinstance(model, (str, PathLike)):
         path = Path(model)
         with naming(str(path)):
-            return _with_saved_wrapper(Opened(str(path), parse(path.read_bytes())))
+            return _with_saved_wrapper(Opened(str(path), parse(read_bytes(path))))
     name = type(model).__name__
     if hasattr(model, "get_booster"):
         if not model.__sklearn_is_fitted__():
@@ -68,6 +72,12 @@ def open_model(model: Any) -> Opened:
         f"`model` must be a path, an xgboost Booster or a scikit-learn wrapper of xgboost, got a "
         f"{name}."
     )
+
+
+def read_bytes(path: Path) -> bytes:
+    """Return the bytes of a model file, without what xgboost4j-spark writes before them."""
+    data = path.read_bytes()
+    return data[spark_prefix(data[:HEAD]) :]
 
 
 def _with_saved_wrapper(plain_file: Opened) -> Opened:

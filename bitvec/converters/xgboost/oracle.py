@@ -13,7 +13,7 @@ from bitvec.converters.naming import naming
 from bitvec.converters.xgboost.document import Document, integer, member, plain
 from bitvec.converters.xgboost.format import is_xgboost_binary
 from bitvec.converters.xgboost.objectives import objective_named
-from bitvec.converters.xgboost.open import open_model
+from bitvec.converters.xgboost.open import open_model, read_bytes
 from bitvec.converters.xgboost.read import booster_of, classes_of, sizes_of, used_iterations
 from bitvec.converters.xgboost.trees import read_trees
 from bitvec.converters.xgboost.walker import source_trees
@@ -74,7 +74,7 @@ def oracle_of(model: Any) -> Oracle:
             )
     is_file = isinstance(model, (str, PathLike))
     if is_file:
-        data = Path(model).read_bytes()
+        data = read_bytes(Path(model))
         if is_xgboost_binary(data[:256]):
             data = json.dumps(plain(opened.document)).encode()
         booster = xgboost.Booster(model_file=bytearray(data))
