@@ -57,8 +57,8 @@ class Benchmark:
     Parameters
     ----------
     name : str
-        Of the file of results, and of the module: `benchmarks.NAME`, `tables.PAPER_summary` of a
-        paper's table, which is called tables-PAPER.
+        Of the file of results, and of the module: `benchmarks.NAME`, `tables.PAPER` of a paper's
+        table, which is called tables-PAPER.
     cases : callable
         From the options; `--only` picks those with such a text in their `str`.
     measure : callable
@@ -101,8 +101,7 @@ class Benchmark:
 
 def load(name: str) -> Benchmark:
     """Return the benchmark of a name."""
-    module = f"{name.replace('-', '.')}_summary" if "-" in name else name
-    found: Benchmark = import_module(f"benchmarks.{module}").BENCHMARK
+    found: Benchmark = import_module(f"benchmarks.{name.replace('-', '.')}").BENCHMARK
     return found
 
 

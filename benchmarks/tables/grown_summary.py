@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from argparse import Namespace
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from benchmarks.report import Goal, one
-from benchmarks.tables.grown import BASELINES, DTSEMNET
+from benchmarks.runner import DATA, Benchmark
+from benchmarks.tables.grown import BASELINES, DTSEMNET, Unit
 
 Record = dict[str, Any]
 Row = dict[str, Any]
@@ -286,3 +290,31 @@ def values(report: Row) -> str:
         for name, row in shown.items()
     ]
     return "\n".join(lines)
+
+
+def _measure(
+    measured: Callable[[Unit, Path], Record], unit: Unit, options: Namespace
+) -> list[Record]:
+    return [measured(unit, options.data)]
+
+
+def benchmark(
+    name: str,
+    units: Callable[..., list[Unit]],
+    measured: Callable[[Unit, Path], Record],
+    goals: Callable[[Sequence[Row]], list[Goal]],
+    published: Mapping[str, str],
+    **more: Callable[[Row], str],
+) -> Benchmark:
+    """Return the benchmark of a paper, with the tables that both have and more of its own."""
+    return Benchmark(
+        name,
+        lambda options: units(quick=options.quick),
+        partial(_measure, measured),  # which is sent to processes
+        goals,
+        {"table": lambda report: trees(report["rows"], published), **more, "values": values},
+        rows,
+        options=DATA,
+        needs=("data",),
+        kept=True,
+    )

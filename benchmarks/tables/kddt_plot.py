@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.datasets import make_moons
 from sklearn.tree import DecisionTreeClassifier
 
-from benchmarks.tables.kddt_summary import rises
+from benchmarks.tables.kddt import rises
 from bitvec.learners.kddt.sklearn import KDDTClassifier
 
 BANDWIDTHS = (0.05, 0.2, 0.6)

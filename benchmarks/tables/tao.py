@@ -1,292 +1,296 @@
-"""Tree alternating optimisation: the tables of the paper's supplement, oblique trees, its path.
-
-Whatever is chosen is chosen by rows held out of the training rows; test rows are looked at once.
-"""
+"""Rows, targets and tables of the fits of TAO, for each part."""
 
 from __future__ import annotations
 
-import functools
-import time
-from collections.abc import Iterator, Sequence
-from itertools import product
-from pathlib import Path
+from argparse import Namespace
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
-from sklearn.base import clone
-from sklearn.tree import DecisionTreeClassifier
 
-import bitvec
-from benchmarks.datasets import Table, read
-from benchmarks.tables import california
-from bitvec.learners.tao import PathPoint, tao_path
-from bitvec.learners.tao.sklearn import TAOClassifier, TAORegressor
+from benchmarks.report import Column, Goal, Table
+from benchmarks.runner import DATA, Benchmark
+from benchmarks.tables import tao_fits
+from benchmarks.tables.tao_fits import OBLIQUE, PAPER, VALUES
 
-Array = np.ndarray[Any, Any]
 Record = dict[str, Any]
+Row = dict[str, Any]
 
-# Supplement, Table 1: of OCT the test accuracy; of CART and TAO accuracy in training and test.
-PAPER: Final = {
-    ("balance", 2): (67.1, 70.0, 63.9, 72.5, 69.5),
-    ("balance", 3): (68.9, 75.8, 71.1, 76.9, 71.6),
-    ("balance", 4): (71.6, 81.0, 77.9, 84.0, 79.8),
-    ("banknote", 2): (90.1, 90.3, 88.9, 91.9, 90.6),
-    ("banknote", 3): (89.6, 95.0, 93.9, 96.0, 95.7),
-    ("banknote", 4): (90.7, 97.7, 96.2, 98.9, 97.2),
-    ("blood", 2): (75.5, 76.0, 75.2, 78.0, 75.8),
-    ("blood", 3): (77.0, 79.0, 76.7, 79.5, 77.0),
-    ("blood", 4): (77.0, 80.0, 76.6, 81.6, 77.2),
-    ("wdbc", 2): (91.9, 93.5, 91.0, 95.0, 92.7),
-    ("wdbc", 3): (91.5, 95.0, 93.0, 97.0, 93.1),
-    ("wdbc", 4): (91.5, 97.4, 93.0, 98.0, 93.2),
-    ("spambase", 2): (84.3, 83.5, 83.6, 86.5, 86.1),
-    ("spambase", 3): (86.0, 87.8, 86.9, 90.0, 89.1),
-    ("spambase", 4): (86.1, 90.7, 89.5, 91.8, 90.3),
+PUBLISHED: Final = {
+    "letter": "TAO 89.15 with 1,078 leaves",
+    "mnist": "TAO 94.74 with 178 leaves; DTSemNet 96.16, depth 8",
+    "optdigits": "DTSemNet 93.3, depth 4",
+    "pendigits": "DTSemNet 97.02",
+    "satimage": "DTSemNet 87.55",
+    "segmentation": "DTSemNet 96.10, of another split",
 }
-SPLITS: Final = 10
-SEEDS: Final = 3
-C: Final = (0.1, 1.0, 10.0)
-OBLIQUE: Final = {
-    "segmentation": (3, 4, 5),
-    "satimage": (4, 6, 8),
-    "optdigits": (4, 6, 8),
-    "pendigits": (6, 8, 10),
-    "letter": (8, 10, 12),
-}
-"""Data sets with test rows of their own, and the depths that are tried."""
-HELD_OUT: Final = 0.25
-"""Share of the training rows by which depth, start and C are chosen; then all are fitted."""
-LETTER_DEPTH: Final = 10
-DEPTH: Final = 8
-LAMBDAS: Final = (30.0, 100.0, 300.0, 1000.0, 3000.0)
-"""Of the path on mnist, in rows."""
-N_HELD: Final = 10_000
-"""Training rows of mnist that the strength of the penalty is chosen by."""
-SHOWN: Final = 7
-"""Nodes whose weights a plot shows."""
-VALUES: Final = {
-    "axis-aligned": [{"max_depth": depth} for depth in (4, 6, 8, 10)],
-    "oblique": [
-        {"oblique": True, "max_depth": depth, "C": c, **start}
-        for depth, c, start in product(
-            (4, 6, 8, 10), (0.1, 1.0, 10.0), ({}, {"start": "cart", "monotone": True})
+"""TAO's as the tables of Convex Polytope Trees give them; DTSemNet's from its own logs."""
+LETTER: Final = 0.89
+LETTER_SECONDS: Final = 120
+
+
+def rows(records: Sequence[Record]) -> list[Row]:
+    """Return one row for each cell of the supplement, data set, point of the path and method."""
+    if not any("unit" in record for record in records):
+        return [*records]
+    parts: dict[str, list[Record]] = {}
+    for record in records:
+        parts.setdefault(record["unit"][0], []).append(record)
+    return [
+        *_supplement(parts.get("supplement", [])),
+        *_oblique(parts.get("oblique", [])),
+        *[row for record in parts.get("path", []) for row in _path(record)],
+        *_values(parts.get("values", [])),
+        *[_seconds(record) for record in parts.get("seconds", [])],
+    ]
+
+
+def _supplement(records: Sequence[Record]) -> list[Row]:
+    found = []
+    for (name, depth), paper in PAPER.items():
+        own = [record for record in records if record["unit"][1:3] == [name, depth]]
+        if not own:
+            continue
+        cart, tao = (100 * np.array([record[method] for record in own]) for method in _METHODS)
+        deviation = float(tao[:, 1].std(ddof=1))
+        found.append(
+            {
+                "part": "supplement",
+                "data": name,
+                "depth": depth,
+                "splits": len(own),
+                "cart": _four(cart),
+                "tao": _four(tao),
+                "paper": dict(zip(_PAPERS, paper, strict=True)),
+                "below_cart_in_training": int(np.sum(tao[:, 0] < cart[:, 0])),
+                "passes": _mean(own, "passes"),
+                "seconds": round(float(np.median([record["seconds"][1] for record in own])), 4),
+                "passes_target": bool(tao[:, 1].mean() >= paper[4] - deviation),
+            }
         )
-    ],
-    "axis-aligned, linear leaves": [
-        {"leaves": "linear", "max_depth": depth, "ridge": ridge}
-        for depth, ridge in product((2, 4, 6, 8), (0.1, 1.0, 10.0))
-    ],
-    "oblique, linear leaves": [
-        {"leaves": "linear", "oblique": True, "max_depth": depth, "ridge": ridge, **start}
-        for depth, ridge, start in product(
-            (2, 4, 6), (0.1, 1.0, 10.0), ({}, {"start": "cart", "monotone": True})
-        )
-    ],
-}
-"""What is tried on california."""
-QUICK: Final = ("balance", "banknote", "blood")
-
-
-def units(*, quick: bool) -> list[tuple[Any, ...]]:
-    """Return (part, name, ...) of all that is to be measured, the longest first."""
-    found: list[tuple[Any, ...]] = []
-    if not quick:
-        found += [("path", "mnist")]
-        found += [("oblique", name, seed) for name in reversed(OBLIQUE) for seed in range(SEEDS)]
-        found += [("values", "california", seed) for seed in range(SEEDS)]
-        found += [("seconds", "letter")]
-    for name, depth in PAPER:
-        if not quick or name in QUICK:
-            splits = range(3 if quick else SPLITS)
-            found += [("supplement", name, depth, seed) for seed in splits]
     return found
 
 
-def measured(unit: tuple[Any, ...], data: Path) -> Record:
-    """Return what one unit comes to."""
-    _compile()
-    part, name, *rest = unit
-    table = read(data, name)
-    measure: Any = {
-        "supplement": _supplement,
-        "oblique": _oblique,
-        "values": _values,
-        "path": _path,
-        "seconds": _seconds,
-    }[part]
-    record: Record = measure(table, *([name, *rest] if part == "oblique" else rest))
-    return record
+_METHODS = ("cart", "tao")
+_PAPERS = ("oct_test", "cart_train", "cart_test", "tao_train", "tao_test")
 
 
-@functools.cache
-def _compile() -> None:
-    """Fit something small, so that no measured time is that of a compiler."""
-    X = np.random.default_rng(0).standard_normal((60, 3))
-    y = (X[:, 0] > 0).astype(int)
-    for options in ({}, {"oblique": True}, {"oblique": True, "penalty": "l1"}):
-        TAOClassifier(max_depth=2, **options).fit(X, y).predict(X)
-
-
-def _supplement(table: Table, depth: int, seed: int) -> Record:
-    """Axis-aligned TAO from CART: half of the rows to train, a quarter to test."""
-    order = np.random.default_rng(seed).permutation(len(table.y))
-    n_train, n_test = len(order) // 2, len(order) // 4
-    train, test = order[:n_train], order[-n_test:]
-    # CART compares in float32; so both see the same numbers.
-    X, y = table.X.astype(np.float32), table.y
-    begin = time.perf_counter()
-    cart = DecisionTreeClassifier(max_depth=depth, random_state=seed).fit(X[train], y[train])
-    grown = time.perf_counter()
-    model = TAOClassifier(start=bitvec.convert(cart), random_state=seed).fit(X[train], y[train])
-    end = time.perf_counter()
+def _four(accuracy: np.ndarray[Any, Any]) -> Row:
+    """Return means and deviations over splits of accuracy in training and test, in percent."""
+    mean, deviation = accuracy.mean(axis=0), accuracy.std(axis=0, ddof=1)
     return {
-        "cart": [cart.score(X[rows], y[rows]) for rows in (train, test)],
-        "tao": [model.score(X[rows], y[rows]) for rows in (train, test)],
-        "passes": model.n_iter_,
-        "leaves": [int(cart.get_n_leaves()), model.forest_.n_leaves],
-        "seconds": [grown - begin, end - grown],
+        "train": round(float(mean[0]), 2),
+        "train_deviation": round(float(deviation[0]), 2),
+        "test": round(float(mean[1]), 2),
+        "test_deviation": round(float(deviation[1]), 2),
     }
 
 
-def _oblique(table: Table, name: str, seed: int) -> Record:
-    """Oblique TAO, its settings chosen by held-out training rows, beside CART of full depth."""
-    n = table.n_train
-    assert n is not None
-    X, y, test, test_y = table.X[:n], table.y[:n], table.X[n:], table.y[n:]
-    cart = DecisionTreeClassifier(random_state=seed).fit(X, y)
-    settings = [
-        {"max_depth": depth, "start": start, "C": c}
-        for depth, start, c in product(OBLIQUE[name], ("random", "cart"), C)
+def _mean(records: Sequence[Record], name: str) -> float:
+    return round(float(np.mean([record[name] for record in records])), 4)
+
+
+def _oblique(records: Sequence[Record]) -> list[Row]:
+    found = []
+    for name in OBLIQUE:
+        own = [record for record in records if record["unit"][1] == name]
+        if own:
+            found.append(
+                {
+                    "part": "oblique",
+                    "data": name,
+                    "seeds": len(own),
+                    "test": _mean(own, "test"),
+                    "test_by_seed": [round(record["test"], 4) for record in own],
+                    "train": _mean(own, "train"),
+                    "held_out": _mean(own, "held_out"),
+                    "chosen": [record["chosen"] for record in own],
+                    "leaves": _mean(own, "leaves"),
+                    "parameters": _mean(own, "parameters"),
+                    "operations": _mean(own, "operations"),
+                    "cart": round(float(np.mean([record["cart"][0] for record in own])), 4),
+                    "cart_leaves": float(np.mean([record["cart"][1] for record in own])),
+                    "seconds_to_choose": _seconds_of(own, 0),
+                    "seconds": _seconds_of(own, 1),
+                }
+            )
+    return found
+
+
+def _seconds_of(records: Sequence[Record], which: int) -> float:
+    return round(float(np.mean([record["seconds"][which] for record in records])), 2)
+
+
+def _path(record: Record) -> list[Row]:
+    """Return a row for each point; the one that is chosen holds the weights of its first nodes."""
+    name, found = record["unit"][1], []
+    for number, point in enumerate(record["points"]):
+        row = {"part": "path", "data": name, "rows": record["rows"], **_rounded(point)}
+        if number == record["chosen"]:
+            row |= {"chosen": True, "nodes": record["nodes"], "seconds": record["seconds"]}
+        found.append(row)
+    return found
+
+
+def _values(records: Sequence[Record]) -> list[Row]:
+    found = []
+    for method in ("CART", *VALUES):
+        own = [record["methods"][method] for record in records]
+        if own:
+            found.append(
+                {
+                    "part": "values",
+                    "data": records[0]["unit"][1],
+                    "method": method,
+                    "seeds": len(own),
+                    "rmse": _mean(own, "rmse"),
+                    "rmse_deviation": round(float(np.std([one["rmse"] for one in own])), 4),
+                    "chosen": [one["chosen"] for one in own],
+                    "leaves": _mean(own, "leaves"),
+                    "parameters": _mean(own, "parameters"),
+                    "seconds": round(_mean(own, "seconds"), 1),
+                }
+            )
+    return found
+
+
+def _seconds(record: Record) -> Row:
+    return {"part": "seconds", "data": record["unit"][1], **_rounded(record), "threads": 2}
+
+
+def _rounded(record: Record) -> Row:
+    return {
+        name: round(value, 4) if isinstance(value, float) else value
+        for name, value in record.items()
+        if name != "unit"
+    }
+
+
+def measure(unit: tuple[Any, ...], options: Namespace) -> list[Row]:
+    """Return the record of a unit."""
+    return [tao_fits.measured(unit, options.data)]
+
+
+def goals(found: Sequence[Row]) -> list[Goal]:
+    """Return the accuracy and time that are asked for."""
+    cells = _of(found, "supplement")
+    near = sum(row["passes_target"] for row in cells)
+    below = sum(row["below_cart_in_training"] for row in cells)
+    splits = sum(row["splits"] for row in cells)
+    asked = [
+        Goal(
+            "cells within a deviation of the paper's TAO, or above",
+            ">= 13 of 15",
+            f"{near} of {len(cells)}",
+        ),
+        Goal("splits with TAO below CART in training", "0", f"{below} of {splits}"),
     ]
-    base = TAOClassifier(oblique=True, restarts=1, random_state=seed)
-    fit, held = _held_out(n, seed)
-    begin = time.perf_counter()
-    chosen, score = _chosen(base, settings, X, y, fit, held)
-    searched = time.perf_counter()
-    model = clone(base).set_params(**chosen).fit(X, y)
-    end = time.perf_counter()
-    return {
-        "chosen": chosen,
-        "held_out": score,
-        "train": model.score(X, y),
-        "test": model.score(test, test_y),
-        "cart": [cart.score(test, test_y), int(cart.get_n_leaves())],
-        **_sizes(model.result_),
-        "passes": model.n_iter_,
-        "seconds": [searched - begin, end - searched],
-    }
+    asked += [
+        Goal("letter, test accuracy", f">= {LETTER}", row["test"])
+        for row in _of(found, "oblique")
+        if row["data"] == "letter"
+    ]
+    for row in _of(found, "seconds"):
+        name = f"letter, depth {row['depth']}, seconds on 2 threads"
+        asked.append(Goal(name, f"<= {LETTER_SECONDS}", row["seconds"]))
+    return asked
 
 
-def _held_out(n: int, seed: int) -> tuple[Array, Array]:
-    order = np.random.default_rng(seed).permutation(n)
-    n_held = int(HELD_OUT * n)
-    return order[n_held:], order[:n_held]
+def _of(found: Sequence[Row], part: str) -> list[Row]:
+    return [row for row in found if row["part"] == part]
 
 
-def _chosen(
-    base: Any, settings: Sequence[dict[str, Any]], X: Array, y: Array, fit: Array, held: Array
-) -> tuple[dict[str, Any], float]:
-    """Return the settings that score best on the rows that are held out, and their score."""
-    best: tuple[dict[str, Any], float] = ({}, -np.inf)
-    for options in settings:
-        model = clone(base).set_params(**options).fit(X[fit], y[fit])
-        score = float(model.score(X[held], y[held]))
-        if score > best[1]:
-            best = (options, score)
-    return best
+def _accuracy(part: str) -> Callable[[Row], str]:
+    """Return training (test) accuracy of ours or of the paper's, in percent."""
+
+    def cell(row: Row) -> str:
+        if part in row["paper"]:
+            test = row["paper"][part]
+            train = row["paper"].get(part.replace("test", "train"), "")
+            return f"{train} ({test})".strip()
+        own = row[part]
+        spread = f" ± {own['test_deviation']:.1f}" if part == "tao" else ""
+        return f"{own['train']:.1f} ({own['test']:.1f}{spread})"
+
+    return cell
 
 
-def _sizes(result: Any) -> Record:
-    return {
-        "leaves": int(result.tree.n_leaves),
-        "weights": int(result.n_weights),
-        "parameters": int(result.n_parameters),
-        "operations": float(result.mean_operations),
-    }
-
-
-def _seconds(table: Table) -> Record:
-    """A fit of letter, by two threads."""
-    n = table.n_train
-    model = TAOClassifier(max_depth=LETTER_DEPTH, oblique=True, random_state=0, n_jobs=2)
-    begin = time.perf_counter()
-    model.fit(table.X[:n], table.y[:n])
-    end = time.perf_counter()
-    return {"depth": LETTER_DEPTH, "seconds": end - begin, "passes": model.n_iter_}
-
-
-def _path(table: Table) -> Record:
-    """Sparse oblique trees over the strength of their penalty, each from the one before."""
-    n = table.n_train
-    assert n is not None
-    order = np.random.default_rng(0).permutation(n)
-    fit, held = order[N_HELD:], order[:N_HELD]
-    X, y = table.X, table.y
-    begin = time.perf_counter()
-    points = tao_path(X[fit], y[fit], LAMBDAS, start="random", depth=DEPTH, seed=0, n_jobs=1)
-    seconds = time.perf_counter() - begin
-
-    def error(point: PathPoint, rows: Any) -> float:
-        return float(np.mean(point.result.tree.predict(X[rows]) != y[rows]))
-
-    test = slice(n, None)
+def _trees(rows: Sequence[Row]) -> list[Row]:
+    """Return the oblique trees, and the chosen one of the path, whose figures are errors."""
     found = [
-        {
-            "lambda": point.lambda_,
-            "train": error(point, fit),
-            "held_out": error(point, held),
-            "test": error(point, test),
-            **_sizes(point.result),
-            "passes": point.result.n_iter,
-        }
-        for point in points
+        row | {"spread": f"{100 * row['test']:.1f} ± {100 * np.std(row['test_by_seed']):.1f}"}
+        for row in _of(rows, "oblique")
     ]
-    best = int(np.argmin([point["held_out"] for point in found]))
-    return {
-        "rows": len(fit),
-        "points": found,
-        "chosen": best,
-        "nodes": list(_plotted(points[best])),
-        "seconds": seconds,
-    }
+    for row in _of(rows, "path"):
+        if row.get("chosen"):
+            told = {"data": f"{row['data']}, sparse", "spread": f"{100 - 100 * row['test']:.1f}"}
+            seconds = f"{row['seconds']:.0f}, the whole path"
+            found.append(row | told | {"train": 1 - row["train"], "seconds": seconds})
+    return found
 
 
-def _plotted(point: PathPoint) -> Iterator[list[int]]:
-    """Yield the weights of the nodes nearest to the root, in hundredths of each one's largest."""
-    W = point.result.tree.W
-    for node in range(min(SHOWN, W.n_rows)):
-        dense = np.zeros(W.n_columns)
-        part = slice(W.ptr[node], W.ptr[node + 1])
-        dense[W.column[part]] = W.weight[part]
-        size = np.abs(dense).max()
-        yield np.rint(100 * dense / (size if size else 1)).astype(int).tolist()
+_SUPPLEMENT: Final = (
+    Column("data", "data"),
+    Column("depth", "depth", "d"),
+    Column("CART", _accuracy("cart")),
+    Column("TAO", _accuracy("tao")),
+    Column("paper: OCT", _accuracy("oct_test")),
+    Column("CART", _accuracy("cart_test")),
+    Column("TAO", _accuracy("tao_test")),
+    Column("passes", "passes", ".1f"),
+    Column("seconds", "seconds", ".3f"),
+)
+_TREES: Final = (
+    Column("data", "data"),
+    Column("test", "spread"),
+    Column("training", lambda row: 100 * row["train"], ".1f"),
+    Column("leaves", "leaves", ".0f"),
+    Column("parameters", "parameters", ",.0f"),
+    Column("operations a row", "operations", ".0f"),
+    Column("CART: test", lambda row: 100 * row["cart"] if "cart" in row else None, ".1f"),
+    Column("leaves", "cart_leaves", ",.0f"),
+    Column("seconds", "seconds", ".1f"),
+    Column("published", lambda row: PUBLISHED[row["data"].partition(",")[0]]),
+)
 
 
-def _values(table: Table, seed: int) -> Record:
-    """Trees of values on california: 80 of 100 rows to train, beside a tuned CART."""
-    train, test = california.split(len(table.y), seed)
-    X, y = california.numeric(table.X, train), table.y
-    begin = time.perf_counter()
-    tree = california.pruned_cart(X[train], y[train], seed)
-    methods: Record = {
-        "CART": {
-            "rmse": california.rmse(tree, X[test], y[test]),
-            "leaves": int(tree.get_n_leaves()),
-            "parameters": int(tree.tree_.node_count + tree.get_n_leaves() - 1),
-            "chosen": {"ccp_alpha": float(tree.ccp_alpha)},
-            "seconds": time.perf_counter() - begin,
-        }
-    }
-    fit, held = _held_out(len(train), seed)
-    for method, settings in VALUES.items():
-        begin = time.perf_counter()
-        base = TAORegressor(random_state=seed)
-        chosen, _ = _chosen(base, settings, X[train], y[train], fit, held)
-        model = clone(base).set_params(**chosen).fit(X[train], y[train])
-        methods[method] = {
-            "rmse": california.rmse(model, X[test], y[test]),
-            "chosen": chosen,
-            **_sizes(model.result_),
-            "seconds": time.perf_counter() - begin,
-        }
-    return {"methods": methods}
+def _error(row: Row) -> str:
+    bold = "**" if row.get("chosen") else ""
+    return f"{bold}{100 * row['test']:.2f}{bold}"
+
+
+_PATH: Final = (
+    Column("λ, rows", "lambda", "g"),
+    Column("test error, %", _error),
+    Column("training", lambda row: 100 * row["train"], ".2f"),
+    Column("held out", lambda row: 100 * row["held_out"], ".2f"),
+    Column("leaves", "leaves", "d"),
+    Column("weights", "weights", ","),
+    Column("parameters", "parameters", ","),
+    Column("operations a row", "operations", ".0f"),
+)
+_CART: Final = "CART, pruned by cross-validation"
+_VALUES: Final = (
+    Column("tree", lambda row: _CART if row["method"] == "CART" else row["method"]),
+    Column("RMSE", lambda row: f"{row['rmse']:.3f} ± {row['rmse_deviation']:.3f}"),
+    Column("leaves", "leaves", ".0f"),
+    Column("parameters", "parameters", ",.0f"),
+    Column("seconds, choosing and fitting", "seconds", ".0f"),
+)
+TABLES: Final = {
+    "table": Table(_SUPPLEMENT, {"part": "supplement"}),
+    "oblique": Table(_TREES, _trees),
+    "path": Table(_PATH, {"part": "path"}),
+    "values": Table(_VALUES, {"part": "values"}),
+}
+BENCHMARK: Final = Benchmark(
+    "tables-tao",
+    lambda options: tao_fits.units(quick=options.quick),
+    measure,
+    goals,
+    TABLES,
+    rows,
+    options=DATA,
+    needs=("data",),
+    kept=True,
+)

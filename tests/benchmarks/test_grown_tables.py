@@ -21,8 +21,7 @@ TABLES = ["cpt", "e2edt"]
 def _table(name):
     from importlib import import_module
 
-    parts = (f"benchmarks.tables.{name}{end}" for end in ("", "_summary"))
-    return tuple(import_module(part) for part in parts)
+    return import_module(f"benchmarks.tables.{name}")
 
 
 def _targets(summary, records, *, whole=True):
@@ -32,7 +31,7 @@ def _targets(summary, records, *, whole=True):
 
 @pytest.mark.parametrize("name", TABLES)
 def test_a_unit_is_one_fit_that_a_file_of_json_can_name(name):
-    units = _table(name)[0].units(quick=False)
+    units = _table(name).units(quick=False)
     assert len(set(units)) == len(units)
     for unit in units:
         assert tuple(json.loads(json.dumps(unit))) == unit
@@ -43,7 +42,7 @@ def test_a_unit_is_one_fit_that_a_file_of_json_can_name(name):
 def test_what_has_a_goal_is_measured_before_what_has_none(name):
     from benchmarks.tables.grown import DTSEMNET
 
-    table, summary = _table(name)
+    summary = _table(name)
     always = _targets(summary, [])
 
     def has_goal(unit):
@@ -54,14 +53,14 @@ def test_what_has_a_goal_is_measured_before_what_has_none(name):
         compared = unit[0] == "tree" and unit[1] in DTSEMNET
         return compared or len(_targets(summary, [record])) > len(always)
 
-    found = [has_goal(unit) for unit in table.units(quick=False)]
+    found = [has_goal(unit) for unit in summary.units(quick=False)]
     assert found == sorted(found, reverse=True)
     assert len(set(found)) == 2
 
 
 @pytest.mark.parametrize("name", TABLES)
 def test_a_quick_run_has_few_units(name):
-    assert 1 < len(_table(name)[0].units(quick=True)) < 8
+    assert 1 < len(_table(name).units(quick=True)) < 8
 
 
 def _record(part, name, seed=0, settings=None, **told):
@@ -180,7 +179,7 @@ def test_the_hours_of_a_table_are_those_of_all_fits():
 
 @pytest.mark.parametrize("name", TABLES)
 def test_a_target_is_judged_by_its_own_rows_only(name):
-    _, summary = _table(name)
+    summary = _table(name)
     found = _targets(summary, _records(name))
     assert {target["name"]: target["met"] for target in found} == EXPECTED[name]
     found = _targets(summary, _records(name), whole=False)
@@ -189,12 +188,12 @@ def test_a_target_is_judged_by_its_own_rows_only(name):
 
 @pytest.mark.parametrize("name", TABLES)
 def test_the_tables_are_made_of_any_rows(name):
-    _, summary = _table(name)
+    summary = _table(name)
     for records in ([], _records(name)):
-        report = json.loads(json.dumps({"rows": summary.rows(records)}))
-        text = summary.table(report)
+        report = json.loads(json.dumps({"rows": summary.BENCHMARK.figures(records)}))
+        text = summary.BENCHMARK.tables["table"](report)
         assert ("| letter | 2 | 92.5 ± 0.5 | 100.0 | 435 |" in text) == bool(records)
-        beside = summary.values(report)
+        beside = summary.BENCHMARK.tables["values"](report)
         assert ("| this tree | 0.550 | 4 | 3 | 1 |" in beside) == bool(records)
         assert ("crisp | 0.600 |" in beside) == bool(records)
         if name == "cpt":

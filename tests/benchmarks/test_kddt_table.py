@@ -28,7 +28,7 @@ from bitvec.learners.kddt.sklearn_forests import (
     ],
 )
 def test_trees_that_answer_crisply_are_those_of_a_crisp_fit(make: Any, options: Any) -> None:
-    from benchmarks.tables.kddt import crisply
+    from benchmarks.tables.kddt_fits import crisply
 
     X, y = load_wine(return_X_y=True)
     X = (X - X.mean(axis=0)) / X.std(axis=0)
