@@ -1,4 +1,4 @@
-"""Blob sequences: the files that hold the nodes of a YDF model, one record a node."""
+"""Files that hold the nodes of a YDF model, one record a node: blob sequences and TFRecords."""
 
 from __future__ import annotations
 
@@ -18,10 +18,13 @@ from bitvec.converters.ydf.wire import PADDING
 from bitvec.core.arrays import Array
 from bitvec.errors import FileFormatError, UnsupportedModelError
 
-FORMATS: Final = ("BLOB_SEQUENCE", "BLOB_SEQUENCE_GZIP")
+FORMATS: Final = ("BLOB_SEQUENCE", "BLOB_SEQUENCE_GZIP", "TFE_RECORDIO")
+"""The last, TFRecords in one gzip stream, is what a header without a format means."""
 
 _HEADER: Final = 8
 """`BS`, a version of two bytes, a byte for the compression, three bytes that must be 0."""
+_RECORD: Final = 16
+"""Bytes of a TFRecord besides its own."""
 _LARGEST: Final = 1 << 31
 """Bytes that a compressed file may hold."""
 
@@ -45,9 +48,15 @@ def opened(path: Path) -> Iterator[BinaryIO]:
 
 
 def records(
-    paths: list[Path],
+    paths: list[Path], kind: str
 ) -> tuple[UInt8[Array, " n_bytes"], Int64[Array, " n_records"], Int64[Array, " n_records"]]:
     """Return the bytes of all files, and where each record begins and ends.
+
+    Parameters
+    ----------
+    paths : list of Path
+    kind : str
+        Of `FORMATS`.
 
     Raises
     ------
@@ -56,6 +65,8 @@ def records(
     UnsupportedModelError
         If it is of a version that is not known, or larger than 2 GiB.
     """
+    if kind == FORMATS[-1]:
+        return _tf_records(paths)
     contents = [_content(path) for path in paths]
     sizes = [content if isinstance(content, int) else len(content) for content in contents]
     data: Array = np.zeros(sum(sizes) + PADDING, np.uint8)
@@ -71,6 +82,34 @@ def records(
         base += size
     start = np.array(first, np.int64)
     return data, start + 4, np.append(start[1:], base)[: start.size]
+
+
+def _tf_records(
+    paths: list[Path],
+) -> tuple[UInt8[Array, " n_bytes"], Int64[Array, " n_records"], Int64[Array, " n_records"]]:
+    """Read records of a length of 8 bytes, its checksum, the bytes, and theirs, 4 bytes each.
+
+    The checksum of the gzip stream covers all of them.
+    """
+    contents = []
+    for path in paths:
+        with opened(path) as file:
+            contents.append(_decompressed(file.read()))
+    start, end = array("q"), array("q")
+    base = 0
+    length_at = struct.Struct("<Q").unpack_from
+    for content in contents:
+        at, size = 0, len(content)
+        while size - at >= _RECORD:
+            length = length_at(content, at)[0]
+            start.append(base + at + 12)
+            at += _RECORD + length
+            end.append(base + at - 4)
+        if at != size:
+            raise FileFormatError("the nodes must be whole records, got one that is cut off.")
+        base += size
+    data = np.frombuffer(b"".join([*contents, bytes(PADDING)]), np.uint8)
+    return data, np.array(start, np.int64), np.array(end, np.int64)
 
 
 def _read_into(part: memoryview, path: Path) -> None:

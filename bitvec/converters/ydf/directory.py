@@ -12,6 +12,7 @@ from jaxtyping import Int64, UInt8
 
 from bitvec.converters.ydf import schema
 from bitvec.converters.ydf.blobs import FORMATS, opened, records
+from bitvec.converters.ydf.format import prefixes
 from bitvec.converters.ydf.protobuf import Messages, Schema
 from bitvec.converters.ydf.wire import padded
 from bitvec.core.arrays import Array
@@ -72,32 +73,39 @@ def read(path: Path) -> Directory:
     UnsupportedModelError
         If it is a kind of model, or of file, that is not known.
     """
-    model = _single(path, schema.MODEL)
+    found = prefixes(path)
+    if len(found) > 1:
+        raise UnsupportedModelError(
+            f"a directory must hold the files of one model, got prefixes {', '.join(found[:4])}: "
+            "copy those of one into a directory."
+        )
+    before = found[0] if found else ""
+    model = _single(path, before, schema.MODEL)
     kind = model.texts("name")[0].decode(errors="replace")
     if kind not in HEADERS:
         raise UnsupportedModelError(
             f"a YDF model must be one of {', '.join(HEADERS)}, got {kind[:80]!r}."
         )
-    header = _single(path, HEADERS[kind])
-    data_spec = _single(path, schema.DATA_SPEC)
-    format_ = header.texts("node_format")[0].decode(errors="replace")
+    header = _single(path, before, HEADERS[kind])
+    data_spec = _single(path, before, schema.DATA_SPEC)
+    format_ = header.texts("node_format")[0].decode(errors="replace") or FORMATS[-1]
     if format_ not in FORMATS:
         raise UnsupportedModelError(
             f"the nodes must be stored as {' or '.join(FORMATS)}, got "
-            f"{format_[:40] or 'TFE_RECORDIO'!r}: load the model with ydf and save it anew."
+            f"{format_[:40]!r}: load the model with ydf and save it anew."
         )
     n_shards, n_trees = int(header.ints("num_node_shards")[0]), int(header.ints("num_trees")[0])
     if not (0 < n_shards < 100_000 and 0 < n_trees < 2**31):
         raise FileFormatError(
             f"a model must have trees in files, got {n_trees} trees in {n_shards} files."
         )
-    names = (f"nodes-{shard:05d}-of-{n_shards:05d}" for shard in range(n_shards))
-    nodes = records([path / name for name in names])
+    names = (f"{before}nodes-{shard:05d}-of-{n_shards:05d}" for shard in range(n_shards))
+    nodes = records([path / name for name in names], format_)
     return Directory(kind, model, header, data_spec, n_trees, nodes)
 
 
-def _single(path: Path, of: Schema) -> Messages:
-    with opened(path / of.name) as file:
+def _single(path: Path, before: str, of: Schema) -> Messages:
+    with opened(path / f"{before}{of.name}") as file:
         content = file.read()
     one = np.zeros(1, np.int64), np.full(1, len(content), np.int64)
     return Messages.read(of, padded(content), *one)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
 
 from bitvec.converters.format import Content, Format
@@ -9,7 +10,20 @@ from bitvec.converters.format import Content, Format
 
 def is_ydf(content: Content) -> bool:
     """Return whether this is a directory with a header and a data specification."""
-    return all((content.path / name).is_file() for name in ("header.pb", "data_spec.pb"))
+    return bool(prefixes(content.path))
+
+
+def prefixes(path: Path) -> list[str]:
+    """Return what the names of a model's files begin with, for each model of a directory.
+
+    One without prefix hides others, as YDF has it.
+    """
+    if not path.is_dir():
+        return []
+    names = [one.name for one in path.iterdir() if one.name.endswith("data_spec.pb")]
+    found = sorted(name.removesuffix("data_spec.pb") for name in names)
+    held = [prefix for prefix in found if (path / f"{prefix}header.pb").is_file()]
+    return [""] if "" in held else held
 
 
 FORMATS: Final = (

@@ -82,8 +82,8 @@ def convert(model: Any) -> Forest:
     Parameters
     ----------
     model : path, or model of ydf
-        A model directory with nodes as blob sequences, or a random forest (CART models are such),
-        gradient boosted trees or an isolation forest. A directory needs no ydf.
+        A model directory with nodes as blob sequences or TFRecords, or a random forest (CART models
+        are such), gradient boosted trees or an isolation forest. A directory needs no ydf.
 
     Returns
     -------
