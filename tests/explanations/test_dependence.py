@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from explanation_games import path_game
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from strategies import AXIS, EQUAL, SET, examples, forests, rows
@@ -17,7 +18,6 @@ from bitvec.errors import InputError, UnsupportedModelError
 from bitvec.explanations.changes import nearest_rows, smallest_changes
 from bitvec.explanations.dependence import partial_dependence, recursion
 from bitvec.explanations.importances import KINDS, split_importances
-from bitvec.explanations.subsets import path_game
 from tests.explanations.test_explainer import explained, size
 
 RNG = np.random.default_rng(0)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from fractions import Fraction
 from math import comb
 
+import explanation_games
 import numpy as np
 import pytest
 from hypothesis import given
@@ -22,7 +23,6 @@ from bitvec.core.node_tests import Kind
 from bitvec.core.output import Aggregate
 from bitvec.core.source import Source
 from bitvec.errors import InputError, UnsupportedModelError
-from bitvec.explanations import subsets
 from bitvec.explanations.contributions import contribution_sums
 from bitvec.explanations.covers import with_cover
 from bitvec.explanations.explainer import explain
@@ -70,8 +70,8 @@ def test_values_by_cover_are_the_sums_over_all_subsets(drawn):
     explainer = explain(forest)
     found = dense(forest, explainer.values(X))
     for x, values in zip(X.astype(forest.dtype), found, strict=True):
-        game = subsets.path_game(forest, x)
-        wanted = subsets.shapley_values(game, forest.n_features)
+        game = explanation_games.path_game(forest, x)
+        wanted = explanation_games.shapley_values(game, forest.n_features)
         np.testing.assert_allclose(values, wanted, rtol=0, atol=FLOAT64 * size(forest))
         np.testing.assert_allclose(
             np.atleast_1d(explainer.base_value),
@@ -88,7 +88,9 @@ def test_interactions_by_cover_are_the_sums_over_all_subsets(drawn):
     found = explain(forest).interactions(X)
     found = found if forest.n_outputs > 1 else found[..., None]
     for x, values in zip(X.astype(forest.dtype), found, strict=True):
-        wanted = subsets.shapley_interactions(subsets.path_game(forest, x), forest.n_features)
+        wanted = explanation_games.shapley_interactions(
+            explanation_games.path_game(forest, x), forest.n_features
+        )
         np.testing.assert_allclose(values, wanted, rtol=0, atol=FLOAT64 * size(forest))
 
 
@@ -106,10 +108,10 @@ def test_values_with_a_background_are_the_sums_over_all_subsets(drawn, n, seed, 
     pairs = pairs if forest.n_outputs > 1 else pairs[..., None]
     atol = FLOAT64 * size(forest)
     for x, values, interactions in zip(X.astype(forest.dtype), found, pairs, strict=False):
-        game = subsets.background_game(forest, x, background.astype(forest.dtype))
-        wanted = subsets.shapley_values(game, forest.n_features)
+        game = explanation_games.background_game(forest, x, background.astype(forest.dtype))
+        wanted = explanation_games.shapley_values(game, forest.n_features)
         np.testing.assert_allclose(values, wanted, rtol=0, atol=atol)
-        wanted = subsets.shapley_interactions(game, forest.n_features)
+        wanted = explanation_games.shapley_interactions(game, forest.n_features)
         np.testing.assert_allclose(interactions, wanted, rtol=0, atol=atol)
         none = game(frozenset())
         np.testing.assert_allclose(np.atleast_1d(explainer.base_value), none, rtol=0, atol=atol)
