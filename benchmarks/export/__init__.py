@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from benchmarks.export import big, emulators, forms
+from benchmarks.export import big, emulators, flash, forms
 from benchmarks.export.measure import BATCHES, FULL, QUICK, compared, measured, name_of
 from benchmarks.export.models import MODELS, TEN, TWO, VALUES, XGBOOST, XGBOOST_VALUES
 from benchmarks.export.models import QUICK as QUICK_MODELS
@@ -67,6 +67,10 @@ def cases(options: Namespace) -> Iterator[Work]:
     for model in MODELS:
         if not options.quick or model.name in QUICK_MODELS:
             yield Work(model.name, lambda model=model: measured(model, size, environments=places))
+    yield Work(
+        "headers",
+        lambda: flash.measured(baselines=options.baselines_dir, turns=5 if options.quick else 81),
+    )
     yield Work("big", lambda: big.measured(0.01 if options.quick else 1.0))
     if not options.quick:
         yield Work("emulators", emulators.measured)
@@ -126,6 +130,7 @@ def _of_c(rows: Sequence[Row]) -> Iterator[Goal]:
                 row, name = _file(rows, model, name_of(form)), f"{model}: {name_of(form)}"
                 yield Goal(f"{name}, bytes a node", "<= 24", row.get("bytes_per_node"))
                 yield Goal(f"{name}, rows not bit-identical", "0", row.get("rows_differ"))
+    yield from flash.goals(rows)
     for processor in emulators.PROCESSORS:
         row = one(rows, what="emulator", processor=processor)
         name = f"C99 on {processor}: emulator tests that fail"
@@ -254,6 +259,7 @@ BENCHMARK: Final = Benchmark(
         "table": files,
         "baseline_table": Table(_BESIDE, _beside_baselines),
         "c_table": Table(_C, _of_runtime_c),
+        "header_table": flash.TABLE,
         "big_table": Table(_BIG, {"what": "big"}),
     },
     figures,

@@ -15,14 +15,15 @@ LEAF_BITS = 8
 
 
 def run(folder: str) -> dict[str, Any]:
-    """Export the model of a job and answer the rows."""
+    """Export the model of a job and answer the rows; `votes` asks for its defaults."""
     import emlearn
 
     job = read(folder)
     model, X = job.model(), job.rows["X"]
-    options = (
-        {"leaf_bits": LEAF_BITS} if job.facts["is_classifier"] else {"return_type": "regressor"}
-    )
+    if not job.facts["is_classifier"]:
+        options = {"return_type": "regressor"}
+    else:
+        options = {} if job.facts.get("votes") else {"leaf_bits": LEAF_BITS}
     # It compiles what it answers with; the compiler takes minutes to optimise that.
     os.environ["CFLAGS"] = "-O0"
     start = time.perf_counter()

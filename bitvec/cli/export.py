@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from bitvec.core.forest import Forest
 
 ONNX_FORMS = ("tree_ensemble", "traversal", "tensor", "portable")
-C_FORMS = ("tables", "unrolled")
+C_FORMS = ("tables", "levels", "unrolled")
 DIALECTS = ("duckdb", "sqlite", "postgres", "spark", "bigquery")
 TARGETS = (
     "onnxruntime", "onnxruntime-mobile", "onnxruntime-web", "openvino", "tensorrt", "coreml",
@@ -56,8 +56,8 @@ TARGETS = (
     "--form",
     type=click.Choice([*ONNX_FORMS, *C_FORMS]),
     help="Of ONNX: tree_ensemble (ai.onnx.ml) is small and fast; traversal, tensor and portable "
-    "need standard operators only, portable no comparisons. Of C: tables, or unrolled for tiny "
-    "trees. By default the first that holds the forest.",
+    "need standard operators only, portable no comparisons. Of C: tables, levels for trees "
+    "of depth 8 at most, or unrolled for tiny trees. By default the first that holds the forest.",
 )
 @click.option(
     "--version",
@@ -70,7 +70,7 @@ TARGETS = (
 @click.option(
     "--input-dtype",
     type=click.Choice(["float16", "float32", "float64"]),
-    help="Of X in an ONNX file; by default the forest's.",
+    help="Of X in an ONNX file; by default the forest's. Of a C header: float32.",
 )
 @click.option(
     "--batch",
@@ -86,7 +86,14 @@ TARGETS = (
 @click.option(
     "--finite",
     is_flag=True,
-    help="No value is ever missing: an ONNX file of the form portable then needs no second input.",
+    help="No value is ever missing: an ONNX file of the form portable then needs no second input, "
+    "and a C header no way for it.",
+)
+@click.option(
+    "--input",
+    type=click.Choice(["values", "bins"]),
+    help="Of ONNX and C: what rows hold. Bins are small whole numbers, exact in float16 and int8; "
+    "the table that makes them is written beside OUT.",
 )
 @click.option(
     "--thresholds",
@@ -176,6 +183,8 @@ def command(
     certificate = None
     if proves:
         other = _oracle(forest, out, kind, options.get("target"), package)
+        if options.get("input") == "bins":
+            other = _through_bins(out, other)
         certificate = certificates.compare(
             forest, other, exported=True, allow_values_only=allow_values_only, quiet=as_json
         )
@@ -274,9 +283,8 @@ def _written(forest: Forest, out: Path, kind: str, options: dict[str, Any]) -> d
     if kind == "c":
         from bitvec.runtime.export.c import to_c
 
-        source = to_c(forest, **options)
-        source.save(out)
-        estimate = str(source.estimate)
+        exports.export(forest, out, to="c", **options)
+        estimate = str(to_c(forest, **options).estimate)
         return {**_file(out), "estimate": estimate, "lines": [f"estimate: {estimate}"]}
     if kind == "sql":
         for names in {"outputs", "key"} & set(options):
@@ -323,6 +331,15 @@ def _oracle(forest: Forest, out: Path, kind: str, target: str | None, package: P
 
         return openvino.certified(out)
     return out
+
+
+def _through_bins(out: Path, other: Any) -> Any:
+    """Return what was written as an oracle that makes bins of rows itself."""
+    from bitvec.api import oracle_of
+    from bitvec.runtime.export.binned_rows import Bins, through
+    from bitvec.runtime.export.exports import bins_beside
+
+    return through(Bins.load(bins_beside(out)), oracle_of(other))
 
 
 def _page_facts(directory: Path) -> dict[str, Any]:

@@ -155,7 +155,7 @@ def test_a_c_header_is_compiled_and_certified(run, stump, tmp_path):
     [
         (("-o", "a.onnx", "--thresholds", "ranks"), "--thresholds must be left out"),
         (("-o", "a.h", "--target", "openvino"), "--target must be left out where c is written"),
-        (("-o", "a.h", "--form", "tensor"), "--form must be one of tables, unrolled"),
+        (("-o", "a.h", "--form", "tensor"), "--form must be one of tables, levels, unrolled"),
         (("-o", "a.onnx", "--form", "tables"), "--form must be one of tree_ensemble"),
         (("-o", "page", "--to", "web"), "run `npm install onnxruntime-web`"),
         (("-o", "page", "--to", "web", "--onnxruntime-web", "nowhere"), "nowhere"),

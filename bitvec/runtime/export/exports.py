@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 OPTIONS: Final = {
     "onnx": (
-        "form", "target", "version", "leaves", "finite", "outputs", "input_dtype", "batch"
+        "form", "target", "version", "leaves", "finite", "outputs", "input_dtype", "batch", "input"
     ),
-    "c": ("form", "name", "thresholds"),
+    "c": ("form", "name", "thresholds", "finite", "input_dtype", "input"),
     "torch": ("compiled",),
     "web": ("onnxruntime_web", "title", "tree"),
     "sql": ("dialect", "table", "key", "categories", "outputs", "leaves", "name"),
@@ -46,6 +46,7 @@ def export(
     outputs: Iterable[str] | None = None,
     input_dtype: Any = None,
     batch: int | None = None,
+    input: Literal["values", "bins"] | None = None,
     name: str | None = None,
     thresholds: Thresholds | None = None,
     compiled: bool = False,
@@ -78,7 +79,7 @@ def export(
         Of ONNX. `tree_ensemble` (ai.onnx.ml) is small and fast. The others need standard operators
         only: `traversal` walks the trees, `tensor` is v[argmax(B · σ(Sx − b))], `portable` needs
         no comparisons. By default the first that holds the forest exactly, and runs on the target.
-        Of C: "tables", or "unrolled" for tiny trees.
+        Of C: "tables", "levels" for trees of depth 8 at most, or "unrolled" for tiny trees.
     target : str, optional
         The runtime of an ONNX file, one of `bitvec.runtime.export.onnx_targets.TARGETS`: it chooses
         form, versions and the float32 of runtimes without float64, and refuses what the runtime
@@ -92,15 +93,19 @@ def export(
         costs time at every run, since onnxruntime computes the outputs that nobody asks for too.
     finite : bool
         Promise that no value is ever missing: a file of the form `portable` then has no input
-        `present`.
+        `present`, and nodes of a C header do not say where a missing value goes.
     outputs : iterable of str, optional
         The only outputs of an ONNX file, among `raw`, `prediction`, `label`, `probabilities` and
         `leaves`, which need not be asked for twice. All if not given.
     input_dtype : numpy dtype, optional
         Of X in an ONNX file: float16, float32 or float64; the forest's if not given. Refused where
-        the file would round such rows across a threshold.
+        the file would round such rows across a threshold. Of a C header: float32.
     batch : int, optional
         The number of rows of an ONNX file, where it must not vary.
+    input : "values" or "bins", optional
+        What rows hold in an ONNX file or a C header; by default values. Bins are small whole
+        numbers, which float16 and int8 hold: the table that makes them is written beside the file,
+        as `NAME.bins.json`, for `bitvec.runtime.export.binned_rows.Bins.load`.
     name : str, optional
         The word that all names in a C header, and the columns of a statement of SQL, begin with; by
         default "model".
@@ -163,6 +168,7 @@ def export(
         "outputs": outputs,
         "input_dtype": input_dtype,
         "batch": batch,
+        "input": input,
         "name": name,
         "thresholds": thresholds,
         "compiled": compiled or None,
@@ -189,8 +195,9 @@ def export(
             leaves,
             finite,
             interface,
+            input or "values",
         )
-        return to_onnx(forest, path, asked)
+        return _with_bins(forest, to_onnx(forest, path, asked), options)
     if not isinstance(forest, Forest):
         raise InputError(
             f"a {type(forest).__name__} must be exported as ONNX, got `to` = {kind!r}: name the "
@@ -201,7 +208,7 @@ def export(
     if kind == "c":
         from bitvec.runtime.export.c import to_c
 
-        return to_c(forest, **options).save(path)
+        return _with_bins(forest, to_c(forest, **options).save(path), options)
     if kind == "sql" and dialect is not None:
         from bitvec.runtime.export.sql import SqlOptions, to_sql
 
@@ -214,6 +221,20 @@ def export(
 
         return torch_programs.save(forest, path, **options)
     return WRITERS[kind].write(forest, path)
+
+
+def bins_beside(path: Path) -> Path:
+    """Return where the table of bins of a file lies."""
+    return path.with_suffix(".bins.json")
+
+
+def _with_bins(forest: Any, path: Path, options: dict[str, Any]) -> Path:
+    """Write the table of bins beside a file whose rows hold bins; return the file's path."""
+    if options.get("input") == "bins":
+        from bitvec.runtime.export.binned_rows import bins_of
+
+        bins_of(forest).save(bins_beside(path))
+    return path
 
 
 def _page(

@@ -10,6 +10,7 @@ from bitvec.core.forest import Forest
 from bitvec.core.graph.interface import Interface
 from bitvec.core.to_float32 import F32
 from bitvec.errors import InputError, UnsupportedModelError
+from bitvec.runtime.export.binned_rows import binned_forest, bins_of
 from bitvec.runtime.export.export_target import ALL_FORMS, TREES, ExportTarget
 from bitvec.runtime.export.onnx_targets import (
     TARGETS,
@@ -56,6 +57,8 @@ class OnnxOptions:
     finite : bool
         Whether a file of the form `portable` reads rows without missing values only.
     interface : Interface
+    input : "values" or "bins"
+        What X holds.
     """
 
     form: OnnxForm | None = None
@@ -64,12 +67,17 @@ class OnnxOptions:
     leaves: bool = False
     finite: bool = False
     interface: Interface = field(default_factory=Interface)
+    input: Literal["values", "bins"] = "values"
 
     def __post_init__(self) -> None:
         if self.form is not None and self.form not in FORMS:
             raise InputError(f"`form` must be one of {', '.join(FORMS)}, got {self.form!r}.")
         if self.version not in (3, 5):
             raise InputError(f"`version` must be 3 or 5, got {self.version!r}.")
+        if self.input not in ("values", "bins"):
+            raise InputError(f"`input` must be values or bins, got {self.input!r}.")
+        if self.input == "bins" and self.finite:
+            raise InputError("`finite` must be left out with bins, got True: none is missing.")
         runs = ALL_FORMS if self.target is None else find(self.target).forms
         if self.version == 3 and (self.form not in (None, TREE_FORM) or TREE_FORM not in runs):
             raise InputError(
@@ -112,6 +120,11 @@ def onnx_model(forest: Forest, options: OnnxOptions) -> Any:
     UnsupportedModelError
         If no form holds the forest that the target runs; with the reason of each.
     """
+    if options.input == "bins":
+        forest = binned_forest(forest, bins_of(forest))
+        finite = options.forms == ("portable",)
+        options = replace(options, input="values", finite=finite)
+        return _tell(_of_first_form(forest, options.forms, options), {"input": "bins"})
     return _of_first_form(forest, options.forms, options)
 
 

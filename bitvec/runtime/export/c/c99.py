@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from bitvec.core import tree_paths
 from bitvec.core.forest import Forest, require_forest
+from bitvec.core.node_tests import MissingRule
+from bitvec.core.to_float32 import narrow_tests
+from bitvec.errors import InputError
+from bitvec.runtime.export.binned_rows import binned_forest, bins_of
 from bitvec.runtime.export.c.category_macros import add_categories
 from bitvec.runtime.export.c.estimate import CSource, Estimate
 from bitvec.runtime.export.c.header import Header
+from bitvec.runtime.export.c.levels import add_levels, require_levels
 from bitvec.runtime.export.c.literals import C_TYPES, comment, unsigned
 from bitvec.runtime.export.c.node_conditions import add_conditions, conditions_of
 from bitvec.runtime.export.c.output_functions import add_outputs, n_probabilities
 from bitvec.runtime.export.c.post_transforms import needs_math
-from bitvec.runtime.export.c.ranks import Ranks, add_ranks, ranks
+from bitvec.runtime.export.c.rank_code import add_ranks
 from bitvec.runtime.export.c.raw_scores import add_scores
-from bitvec.runtime.export.c.tree_code import add_first_leaves, add_tables, add_unrolled
+from bitvec.runtime.export.c.sparse_leaves import MOST_AT_ONCE
+from bitvec.runtime.export.c.tree_code import (
+    Route,
+    add_first_leaves,
+    add_tables,
+    add_unrolled,
+    tree_by_tree,
+)
 from bitvec.runtime.export.c.unsupported import require_exact, require_options, require_ranked
+from bitvec.runtime.export.ranks import ranks
 
-Form = Literal["tables", "unrolled"]
+Form = Literal["tables", "levels", "unrolled"]
 Thresholds = Literal["exact", "ranks"]
 
 
@@ -30,6 +45,9 @@ def to_c(
     form: Form = "tables",
     name: str = "model",
     thresholds: Thresholds = "exact",
+    finite: bool = False,
+    input_dtype: DTypeLike | None = None,
+    input: Literal["values", "bins"] = "values",
 ) -> CSource:
     """Return a forest as one header of C99, which needs no heap and no other file.
 
@@ -40,8 +58,10 @@ def to_c(
     ----------
     forest : Forest
         Any nodes but polytopes, any leaves; no prediction kernel, feature map or weighted median.
-    form : "tables" or "unrolled"
-        Nodes as tables, which is small; or as nested if and else, for trees of 4096 nodes at most.
+    form : "tables", "levels" or "unrolled"
+        Nodes as tables, which is small; as tables of trees filled up to one depth of 8 at most,
+        which a row goes down all at once, level by level: the fastest; or as nested if and else,
+        for trees of 4096 nodes at most.
     name : str
         What all names in the header begin with, in small letters: headers of several forests go
         into one program.
@@ -50,6 +70,15 @@ def to_c(
         compare small integers: the same answers, and floats are compared by the search alone. It
         takes fewer bytes only where each column has few thresholds and all together have many.
         Nodes that sum columns or look up a category have no rank; if all are such, it is refused.
+    finite : bool
+        Promise that no value is ever NaN, so that nodes need not say where it goes: `leaves` and
+        `raw` are the reference's for all other rows. It saves bytes, and time of `levels`.
+    input_dtype : numpy dtype, optional
+        float32, where a forest of float64 is to read rows of float32, and to compare in it: each
+        such row reaches the same leaves, and thresholds take half the bytes.
+    input : "values" or "bins"
+        With bins x holds bins, in 1 or 2 bytes, that `bins_of(forest)` of
+        `bitvec.runtime.export.binned_rows` makes of a row: no float is compared on the device.
 
     Raises
     ------
@@ -70,53 +99,97 @@ def to_c(
     0 bytes of arrays on the stack, at most 1 comparisons per row
     """
     require_forest(forest)
-    require_options(form, name, thresholds)
+    require_options(form, name, thresholds, input)
     require_exact(forest, form)
+    if finite:
+        forest = _without_ways(forest)
+    if form == "levels":
+        require_levels(forest)
     header = Header(name)
+    forest = forest if input_dtype is None else _reading(forest, np.dtype(input_dtype))
+    reads = forest.dtype
+    if input == "bins":
+        bins = bins_of(forest)
+        forest, reads = binned_forest(forest, bins), bins.ranks.dtype
     found = ranks(forest) if thresholds == "ranks" else None
     require_ranked(forest, found, thresholds)
-    conditions = conditions_of(forest, found)
-    add_first_leaves(header, forest)
-    add_conditions(header, forest, conditions)
-    if found is not None:
-        add_ranks(header, forest, found)
-    (add_tables if form == "tables" else add_unrolled)(header, forest, conditions)
-    add_scores(header, forest, ranked=found is not None)
+    if form == "levels":
+        route = add_levels(header, forest, reads)
+    else:
+        conditions = conditions_of(forest, found, reads)
+        add_first_leaves(header, forest)
+        add_conditions(header, forest, conditions)
+        if found is not None:
+            add_ranks(header, forest, found)
+        (add_tables if form == "tables" else add_unrolled)(header, forest, conditions)
+        route = tree_by_tree(found)
+    add_scores(header, forest, route, at_once=MOST_AT_ONCE if form == "levels" else 1)
     add_outputs(header, forest.output)
     opening = Header(name)
-    _add_opening(opening, forest, form, thresholds, wide="double" in header.text)
+    _add_opening(
+        opening, forest, form, thresholds, reads, wide="double" in header.text, finite=finite
+    )
     header.code("#endif /* @@H */\n")
-    return CSource(f"{opening.text}\n{header.text}", name, _estimate(header, forest, found))
+    return CSource(f"{opening.text}\n{header.text}", name, _estimate(header, forest, route))
 
 
-def _estimate(header: Header, forest: Forest, found: Ranks | None) -> Estimate:
+def _reading(forest: Forest, dtype: np.dtype) -> Forest:
+    """Return the forest that reads rows of this dtype."""
+    if dtype not in (np.float32, forest.dtype):
+        raise InputError(
+            f"`input_dtype` must be float32, or the {forest.dtype} that the forest compares in, "
+            f"got {dtype}: leave it out."
+        )
+    return forest if dtype == forest.dtype else narrow_tests(forest)
+
+
+def _without_ways(forest: Forest) -> Forest:
+    """Return the forest with all NaN on the left, wherever a comparison alone says so."""
+    tests = forest.tests
+    right = tests.missing_right & ~(tests.is_one_hot & (tests.missing_rule == MissingRule.NAN))
+    return replace(forest, tests=replace(tests, missing_right=right))
+
+
+def _estimate(header: Header, forest: Forest, route: Route) -> Estimate:
     output, leaves = forest.output, forest.leaves
-    stack = 0 if found is None else found.n_channels * found.dtype.itemsize
+    stack = route.stack_bytes
     if leaves.linear is not None:
         stack += leaves.v.shape[1] * leaves.v.itemsize
     if output.is_classifier:
         stack += output.n_outputs * output.dtype.itemsize
     depth = tree_paths.leaf_depth(forest.bitvectors)
-    deepest = np.maximum.reduceat(depth, forest.bitvectors.leaf_ptr[:-1])
+    deepest = int(np.maximum.reduceat(depth, forest.bitvectors.leaf_ptr[:-1]).sum())
+    most = route.most_comparisons + (deepest if route.leaf_of_place is None else 0)
     return Estimate(
         constant_bytes=header.constant_bytes,
         stack_bytes=stack,
-        most_comparisons=int(deepest.sum()) + (0 if found is None else found.most_comparisons),
+        most_comparisons=most,
         n_nodes=forest.n_nodes,
         n_leaves=forest.n_leaves,
     )
 
 
 def _add_opening(
-    header: Header, forest: Forest, form: Form, thresholds: Thresholds, *, wide: bool
+    header: Header,
+    forest: Forest,
+    form: Form,
+    thresholds: Thresholds,
+    reads: np.dtype,
+    *,
+    wide: bool,
+    finite: bool,
 ) -> None:
-    """Append all that stands in front of the code; `wide` says whether that has a double."""
+    """Append all that stands in front of the code.
+
+    `reads` is the dtype of x; `wide` says whether the code has a double.
+    """
     output = forest.output
     header.code(
         _OPENING,
         summary=comment(repr(forest)),
         form=form,
         thresholds=thresholds,
+        rows="   x holds bins, not values.\n" if reads.kind == "u" else "",
         aggregate=output.aggregate.value,
         transform=output.post_transform.value,
         math=_MATH_NOTE if needs_math(output) else "",
@@ -124,6 +197,8 @@ def _add_opening(
     if wide or np.float64 in (forest.dtype, output.dtype):
         header.code(_DOUBLE)
     largest = int(np.diff(forest.bitvectors.leaf_ptr).max())
+    if finite:
+        header.code("/* No value of x may be NaN. */\n#define @@FINITE 1\n")
     counts = {
         "N_FEATURES": forest.n_features,
         "N_OUTPUTS": output.n_outputs,
@@ -137,7 +212,7 @@ def _add_opening(
     header.code("".join(f"#define @@{word} {count}\n" for word, count in counts.items()))
     header.code(
         _TYPES,
-        input=C_TYPES[forest.dtype],
+        input=C_TYPES[reads],
         score=C_TYPES[output.dtype],
         leaf=C_TYPES[unsigned(largest - 1)],
     )
@@ -154,7 +229,7 @@ _MATH_NOTE = """
 _OPENING = """
 /* $summary
    Written by bitvec, https://pypi.org/project/bitvec-trees; form $form, thresholds $thresholds.
-   Aggregate $aggregate, post-transform $transform.
+$rows   Aggregate $aggregate, post-transform $transform.
 
    Exit leaves and raw scores equal those of bitvec bit for bit, for every x: NaN, infinities,
    signed zeros and subnormal numbers included. They do so under the arithmetic of IEEE 754 alone:

@@ -14,7 +14,7 @@ from bitvec.core.inputs import Inputs, Label
 from bitvec.runtime.export.c.header import Header
 from bitvec.runtime.export.c.literals import comment
 
-_OWN = re.compile(r"N_.*|H|NO_MATH")
+_OWN = re.compile(r"N_.*|H|NO_MATH|FINITE")
 """What the header's other macros are called, behind its name."""
 
 

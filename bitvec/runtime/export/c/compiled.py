@@ -27,7 +27,18 @@ from bitvec.verify.oracle import Oracle
 
 COMPILERS = ("cc", "gcc", "clang")
 FLAGS = ("-std=c99", "-O2")
-_FACTS = ("input", "score", "leaf", "features", "outputs", "trees", "targets", "probabilities")
+_FACTS = (
+    "input",
+    "score",
+    "leaf",
+    "features",
+    "outputs",
+    "trees",
+    "targets",
+    "probabilities",
+    "finite",
+)
+_BINS: dict[int, np.dtype[Any]] = {1: np.dtype(np.uint8), 2: np.dtype(np.uint16)}
 _FLOATS: dict[int, np.dtype[Any]] = {4: np.dtype(np.float32), 8: np.dtype(np.float64)}
 
 
@@ -92,7 +103,8 @@ class CompiledHeader:
         facts = (ctypes.c_uint32 * len(_FACTS))()
         self._library.Batch_facts(facts)
         self.facts = dict(zip(_FACTS, facts, strict=True))
-        self._input, self._score = _FLOATS[self.facts["input"]], _FLOATS[self.facts["score"]]
+        self.input_dtype = (_BINS | _FLOATS)[self.facts["input"]]
+        self._score = _FLOATS[self.facts["score"]]
 
     @property
     def name(self) -> str:
@@ -162,7 +174,7 @@ class CompiledHeader:
                 "pass the training columns."
             )
         with np.errstate(over="ignore", invalid="ignore"):
-            X = np.ascontiguousarray(X, self._input)
+            X = np.ascontiguousarray(X, self.input_dtype)
         found = np.empty((len(X), width), dtype)
         function = getattr(self._library, f"Batch_{what}")
         function(ctypes.c_size_t(len(X)), X.ctypes.data_as(_VOID), found.ctypes.data_as(_VOID))
@@ -215,6 +227,8 @@ def oracle_of(
         ids="leaf number",
         predict=None if untold else labels if is_classifier else values,
         scores=compiled.scores if is_classifier else None,
+        accepts_missing=compiled.input_dtype.kind == "f" and not compiled.facts["finite"],
+        input_dtype=compiled.input_dtype if compiled.input_dtype.kind == "f" else None,
         n_trees=compiled.facts["trees"],
         n_features=compiled.n_features,
         n_outputs=compiled.facts["outputs"],
@@ -290,6 +304,9 @@ EXPORT void Batch_facts(uint32_t *fact)
     fact[5] = @@N_TREES;
     fact[6] = @@N_TARGETS;
     fact[7] = @@N_PROBABILITIES;
+#ifdef @@FINITE
+    fact[8] = 1;
+#endif
 }
 
 #define FOR_EACH_ROW(call) \\

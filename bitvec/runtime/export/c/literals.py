@@ -6,7 +6,7 @@ import math
 import re
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Int
 
 from bitvec.core.arrays import Array
 
@@ -56,8 +56,10 @@ def unsigned(largest: int) -> np.dtype:
     return np.dtype(next(kind for kind in UNSIGNED if largest <= np.iinfo(kind).max))
 
 
-def narrow_floats(values: Float[Array, "..."]) -> Array:
-    """Return values as float32 if that keeps each of them, else as they are."""
+def narrow_floats(values: Array) -> Array:
+    """Return values as float32 if that keeps each of them, else as they are; bins as bins."""
+    if values.dtype.kind == "u":
+        return narrow_integers(values)
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         narrow = values.astype(np.float32)
     same = np.array_equal(narrow.astype(values.dtype), values, equal_nan=True)

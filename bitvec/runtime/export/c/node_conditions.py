@@ -16,7 +16,7 @@ from bitvec.core.forest import Forest
 from bitvec.core.node_tests import ZERO_THRESHOLD, Kind, MissingRule, Relation
 from bitvec.runtime.export.c.header import Header
 from bitvec.runtime.export.c.literals import narrow_floats, narrow_integers, number
-from bitvec.runtime.export.c.ranks import Ranks
+from bitvec.runtime.export.ranks import Ranks
 
 COMPARE, EQUAL, SET, ROW, RANK = "compare", "equal", "set", "row", "rank"
 _NAN = int(MissingRule.NAN)
@@ -115,8 +115,8 @@ def is_row(forest: Forest) -> Bool[Array, " n_nodes"]:
     return (forest.tests.kind == Kind.MARGIN) & ~forest.tests.is_one_hot
 
 
-def conditions_of(forest: Forest, ranks: Ranks | None) -> Conditions:
-    """Sort the nodes of a forest by what they ask."""
+def conditions_of(forest: Forest, ranks: Ranks | None, reads: np.dtype) -> Conditions:
+    """Sort the nodes of a forest by what they ask; thresholds are of the dtype `reads` of x."""
     tests = forest.tests
     wide, sets = is_row(forest), tests.kind == Kind.SET
     equal = tests.kind == Kind.EQUAL
@@ -140,7 +140,7 @@ def conditions_of(forest: Forest, ranks: Ranks | None) -> Conditions:
         )
         which[node] = distinct.setdefault(condition, len(distinct))
     own = ~(ranked | wide | sets)
-    thresholds, place = _distinct_values(tests.b[own])
+    thresholds, place = _distinct_values(tests.b[own].astype(reads))
     operand = np.zeros(forest.n_nodes, np.int64)
     operand[own] = place
     for chosen in (wide, sets):
@@ -153,7 +153,7 @@ def conditions_of(forest: Forest, ranks: Ranks | None) -> Conditions:
         which,
         column,
         operand,
-        tests.b,
+        tests.b.astype(reads),
         thresholds,
         np.flatnonzero(sets),
         np.flatnonzero(wide),

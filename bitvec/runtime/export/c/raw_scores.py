@@ -12,8 +12,13 @@ from bitvec.core.graph.score_operators import tree_output, weighted_leaves
 from bitvec.core.output import Aggregate
 from bitvec.runtime.export.c.header import Header
 from bitvec.runtime.export.c.literals import narrow_floats, narrow_integers, number
-from bitvec.runtime.export.c.tree_code import ARGUMENTS
-from bitvec.runtime.export.c.vector_tables import add_linear_leaves, add_vectors
+from bitvec.runtime.export.c.sparse_leaves import SparseLeaves, may_leave_out_zeros
+from bitvec.runtime.export.c.tree_code import Route
+from bitvec.runtime.export.c.vector_tables import (
+    add_linear_leaves,
+    add_vectors,
+    fewest_bytes,
+)
 
 EXTREMES = (Aggregate.MIN, Aggregate.MAX)
 
@@ -21,16 +26,22 @@ Term = Callable[[str], str]
 """From an expression of k to that of the number that the exit leaf adds there."""
 
 
-def add_scores(header: Header, forest: Forest, *, ranked: bool) -> None:
-    """Append `leaves`, the exit leaves of a row, and `raw`, its raw score."""
+def add_scores(header: Header, forest: Forest, route: Route, *, at_once: int) -> None:
+    """Append `leaves`, the exit leaves of a row, and `raw`, its raw score.
+
+    `at_once` is how many numbers of a sparse leaf vector are added at once.
+    """
     output, linear = forest.output, forest.leaves.linear is not None
-    rank = "    @rank rank[@@N_RANKS];\n" if ranked else ""
-    ranking = "    @rank_row(x, rank);\n" if ranked else ""
-    values = {"rank": rank, "ranking": ranking, "arguments": ARGUMENTS[ranked]}
-    header.code(_LEAVES, **values)
-    term = _add_terms(header, forest)
-    named = _add_named_outputs(header, forest)
-    if output.aggregate in EXTREMES:
+    values = {"declare": route.declare, "prepare": route.prepare}
+    header.code(_LEAVES, **_filled(header, values | {"leaf": route.leaf}))
+    sparse = None if linear else _sparse(forest, route, at_once)
+    term = (lambda k: "") if sparse else _add_terms(header, forest, route)
+    named = "" if sparse else _add_named_outputs(header, forest, route)
+    if sparse is not None:
+        body = sparse.add(header)
+        if output.scale is not None:
+            header.code(_PRODUCT)
+    elif output.aggregate in EXTREMES:
         body = _extreme(header, forest, term, named)
     elif named:
         body = _NAMED.replace("$named", named).replace("$term", term("0"))
@@ -46,17 +57,40 @@ def add_scores(header: Header, forest: Forest, *, ranked: bool) -> None:
         start=start,
         body=body,
         finish=_finish(header, forest),
-        **values,
+        **_filled(header, values | {"place": route.place}),
     )
 
 
-def _add_terms(header: Header, forest: Forest) -> Term:
+def _filled(header: Header, values: dict[str, str]) -> dict[str, str]:
+    return {word: header.filled(text) for word, text in values.items()}
+
+
+def _at_places(route: Route, of_leaves: Array) -> Array:
+    """Return what leaves have, for the places of the tables of leaves."""
+    return of_leaves if route.leaf_of_place is None else of_leaves[route.leaf_of_place]
+
+
+def _vectors(forest: Forest, route: Route) -> Array:
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        return _at_places(route, weighted_leaves(forest))
+
+
+def _sparse(forest: Forest, route: Route, at_once: int) -> SparseLeaves | None:
+    """Return the leaf vectors without their zeros, if that is exact and takes fewer bytes."""
+    output = forest.output
+    adds = output.aggregate not in EXTREMES and forest.leaves.output is None
+    if not adds or forest.n_outputs == 1 or not may_leave_out_zeros(output):
+        return None
+    vectors = _vectors(forest, route)
+    sparse = SparseLeaves(vectors, at_once=at_once)
+    return sparse if sparse.nbytes < fewest_bytes(vectors) else None
+
+
+def _add_terms(header: Header, forest: Forest, route: Route) -> Term:
     """Append the leaf vectors, and return how to read what a leaf adds."""
     output = forest.output
     if forest.leaves.linear is None:
-        with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-            vectors = weighted_leaves(forest)
-        add_vectors(header, "leaf_value", vectors, "@score")
+        add_vectors(header, "leaf_value", _vectors(forest, route), "@score")
         if output.scale is not None:
             header.code(_PRODUCT)
         return lambda k: f"@leaf_value(leaf, {k})"
@@ -71,7 +105,7 @@ def _add_terms(header: Header, forest: Forest) -> Term:
     return lambda k: f"@product((@score)@tree_weight[tree], (@score)vector[{k}])"
 
 
-def _add_named_outputs(header: Header, forest: Forest) -> str:
+def _add_named_outputs(header: Header, forest: Forest, route: Route) -> str:
     """Append the one output that each tree or leaf adds to, and return its expression, if any."""
     if forest.leaves.output is None:
         return ""
@@ -79,7 +113,7 @@ def _add_named_outputs(header: Header, forest: Forest) -> str:
     if by_tree is not None:
         header.table("tree_output", narrow_integers(by_tree), "the output that each tree adds to")
         return "@tree_output[tree]"
-    of_leaves = narrow_integers(forest.leaves.output)
+    of_leaves = narrow_integers(_at_places(route, forest.leaves.output))
     header.table("leaf_output", of_leaves, "the output that each leaf adds to")
     return "@leaf_output[leaf]"
 
@@ -148,8 +182,8 @@ _LEAVES = """
 static inline void @leaves(const @input *x, @leaf *leaf)
 {
     uint32_t tree;
-$rank$ranking    for (tree = 0; tree < @@N_TREES; tree++) {
-        leaf[tree] = (@leaf)@exit_leaf(tree, $arguments);
+$declare$prepare    for (tree = 0; tree < @@N_TREES; tree++) {
+        leaf[tree] = (@leaf)$leaf;
     }
 }
 """
@@ -159,11 +193,11 @@ static inline void @raw(const @input *x, @score *raw)
 {
     uint32_t tree;
     uint32_t k;
-$rank$vector$ranking    for (k = 0; k < @@N_OUTPUTS; k++) {
+$declare$vector$prepare    for (k = 0; k < @@N_OUTPUTS; k++) {
         raw[k] = $start;
     }
     for (tree = 0; tree < @@N_TREES; tree++) {
-        const uint32_t leaf = (uint32_t)@first_leaf[tree] + @exit_leaf(tree, $arguments);
+        const uint32_t leaf = $place;
 $compute$body    }
 $finish}
 """

@@ -8,6 +8,8 @@ grows by the same number at every turn to the right.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from bitvec.core import structure
@@ -16,10 +18,54 @@ from bitvec.core.forest import Forest
 from bitvec.runtime.export.c.header import Header
 from bitvec.runtime.export.c.literals import narrow_floats, narrow_integers, number, unsigned
 from bitvec.runtime.export.c.node_conditions import RANK, ROW, Condition, Conditions
+from bitvec.runtime.export.ranks import Ranks
 
 PARAMETERS = {False: "const @input *x", True: "const @input *x, const @rank *rank"}
 ARGUMENTS = {False: "x", True: "x, rank"}
 """Of a walk, without and with ranks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Expressions by which functions of a header find the exit leaves of a row.
+
+    Parameters
+    ----------
+    declare, prepare : str
+        Lines in front of the loop over trees.
+    leaf : str
+        The expression of the exit leaf of `tree`, counted from its left.
+    place : str
+        The expression of its place in tables of leaves.
+    leaf_of_place : int64, (n_places,), optional
+        The leaf at each place, counted over all trees, where these are not the leaves in order.
+    stack_bytes, most_comparisons : int
+        Of what is declared and prepared.
+    """
+
+    declare: str = ""
+    prepare: str = ""
+    leaf: str = ""
+    place: str = ""
+    leaf_of_place: Array | None = None
+    stack_bytes: int = 0
+    most_comparisons: int = 0
+
+
+def tree_by_tree(found: Ranks | None) -> Route:
+    """Return the route of `exit_leaf`, which takes a row down one tree."""
+    leaf = f"@exit_leaf(tree, {ARGUMENTS[found is not None]})"
+    place = f"(uint32_t)@first_leaf[tree] + {leaf}"
+    if found is None:
+        return Route(leaf=leaf, place=place)
+    return Route(
+        declare="    @rank rank[@@N_RANKS];\n",
+        prepare="    @rank_row(x, rank);\n",
+        leaf=leaf,
+        place=place,
+        stack_bytes=found.n_channels * found.dtype.itemsize,
+        most_comparisons=found.most_comparisons,
+    )
 
 
 def add_first_leaves(header: Header, forest: Forest) -> None:
@@ -179,7 +225,7 @@ def _literal_bytes(forest: Forest, conditions: Conditions) -> int:
         int(compares[conditions.which].sum()),
         int(ranked[conditions.which].sum()),
     )
-    return forest.dtype.itemsize * n_compared + rank_bytes * n_ranked
+    return conditions.threshold.itemsize * n_compared + rank_bytes * n_ranked
 
 
 def _nest(
@@ -200,7 +246,9 @@ def _nest(
     source = "rank" if condition.family == RANK else "x"
     test = condition.expression(
         f"{source}[{int(conditions.column[node])}]",
-        number(conditions.threshold[node], forest.dtype) if condition.reads_threshold else "",
+        number(conditions.threshold[node], conditions.threshold.dtype)
+        if condition.reads_threshold
+        else "",
         str(int(conditions.operand[node])),
     )
     left, right = (int(side[node]) for side in children)

@@ -11,7 +11,7 @@ from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Activation, Kind
 from bitvec.core.output import Aggregate
 from bitvec.errors import InputError, UnsupportedModelError
-from bitvec.runtime.export.c.ranks import Ranks
+from bitvec.runtime.export.ranks import Ranks
 
 MOST_UNROLLED_NODES = 4096
 MOST_UNROLLED_LEVELS = 100
@@ -31,7 +31,7 @@ KEYWORDS = frozenset(_WORDS.split())
 """Of C99 and C++20."""
 
 
-def require_options(form: str, name: str, thresholds: str) -> None:
+def require_options(form: str, name: str, thresholds: str, rows: str) -> None:
     """Refuse options that are none.
 
     Raises
@@ -39,11 +39,17 @@ def require_options(form: str, name: str, thresholds: str) -> None:
     InputError
     """
     for option, value, known in (
-        ("form", form, ("tables", "unrolled")),
+        ("form", form, ("tables", "levels", "unrolled")),
         ("thresholds", thresholds, ("exact", "ranks")),
+        ("input", rows, ("values", "bins")),
     ):
         if value not in known:
             raise InputError(f"`{option}` must be one of {known}, got {value!r}.")
+    if thresholds == "ranks" and (form == "levels" or rows == "bins"):
+        what = "the form levels" if form == "levels" else "rows of bins"
+        raise InputError(
+            f"`thresholds` must be left out with {what}, got ranks: its nodes compare what x holds."
+        )
     # Small letters only, so that names in capitals differ where these do.
     if not re.fullmatch(r"[a-z][a-z0-9_]{0,40}", str(name)):
         raise InputError(

@@ -14,6 +14,8 @@ from bitvec.core.forest import Forest
 from bitvec.runtime.export.c.header import Header
 from bitvec.runtime.export.c.literals import C_TYPES, narrow_floats, narrow_integers, number
 
+_Form = tuple[list[tuple[str, Array, str]], str]
+
 
 def add_vectors(header: Header, name: str, vectors: Float[Array, "n width"], kind: str) -> None:
     """Append vectors as tables, and the function that reads one number of them.
@@ -25,10 +27,27 @@ def add_vectors(header: Header, name: str, vectors: Float[Array, "n width"], kin
     kind : str
         The type that it returns, in the header's notation.
     """
+    tables, reading = min(_forms(name, vectors), key=_nbytes)
+    for suffix, array, meaning in tables:
+        header.table(f"{name}{suffix}", array, meaning)
+    header.code(_READ, name=f"@{name}", kind=kind, reading=reading)
+
+
+def fewest_bytes(vectors: Float[Array, "n width"]) -> int:
+    """Return the bytes of the tables that `add_vectors` would append."""
+    return min(map(_nbytes, _forms("", vectors)))
+
+
+def _nbytes(form: _Form) -> int:
+    return sum(array.nbytes for _, array, _ in form[0])
+
+
+def _forms(name: str, vectors: Float[Array, "n width"]) -> list[_Form]:
+    """Return tables, each with a suffix and a meaning, and the expression that reads them."""
     width = vectors.shape[1]
     vectors = narrow_floats(vectors)
     rows, row = _distinct_rows(vectors)
-    forms: list[tuple[list[tuple[str, Array, str]], str]] = []
+    forms: list[_Form] = []
     for shared_rows in (False, True):
         tables = [("_vector", narrow_integers(row), "vector of each leaf")] if shared_rows else []
         content = rows if shared_rows else vectors
@@ -51,10 +70,7 @@ def add_vectors(header: Header, name: str, vectors: Float[Array, "n width"], kin
                 f"@{name}s[@{name}_number[{at}]]",
             )
         )
-    tables, reading = min(forms, key=lambda form: sum(array.nbytes for _, array, _ in form[0]))
-    for suffix, array, meaning in tables:
-        header.table(f"{name}{suffix}", array, meaning)
-    header.code(_READ, name=f"@{name}", kind=kind, reading=reading)
+    return forms
 
 
 _READ = """

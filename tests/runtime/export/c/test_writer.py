@@ -12,8 +12,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from sklearn.datasets import load_digits
+from sklearn.ensemble import RandomForestClassifier
 from strategies import (
     AXIS,
     EQUAL,
@@ -30,25 +32,34 @@ from bitvec.core import reference
 from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
 from bitvec.core.leaves import Leaves
-from bitvec.core.node_tests import Kind, axis_aligned, set_bits
+from bitvec.core.node_tests import Kind, MissingRule, axis_aligned, set_bits
 from bitvec.core.output import Aggregate, Output, PostTransform
 from bitvec.core.structure import arrange
 from bitvec.errors import InputError, UnsupportedModelError
 from bitvec.runtime.export.c import to_c
-from bitvec.runtime.export.c.ranks import compared
+from bitvec.runtime.export.c.levels import require_levels
+from bitvec.runtime.export.ranks import compared
 
 HARD = (AXIS, OBLIQUE, SET, EQUAL, KERNEL)
+LEVELS = {"form": "levels", "thresholds": "exact"}
 OPTIONS = (
     {"form": "tables", "thresholds": "exact"},
     {"form": "tables", "thresholds": "ranks"},
     {"form": "unrolled", "thresholds": "exact"},
     {"form": "unrolled", "thresholds": "ranks"},
+    LEVELS,
 )
 
 
-def may_rank(forest: Forest) -> bool:
-    """Whether ranks are no refused option: some node compares, or there is no node at all."""
-    return forest.n_nodes == 0 or bool(compared(forest).any())
+def holds(forest: Forest, option: dict[str, str]) -> bool:
+    """Whether an option is not refused: some node compares for ranks, all of them in levels."""
+    if option["form"] == "levels":
+        try:
+            require_levels(forest)
+        except UnsupportedModelError:
+            return False
+    exact = option["thresholds"] == "exact"
+    return exact or forest.n_nodes == 0 or bool(compared(forest).any())
 
 
 @pytest.fixture
@@ -58,7 +69,7 @@ def check(gcc, case_of, same_bits):
             case_of(forest, X, name=f"model_{i}_{j}", **option)
             for i, (forest, X) in enumerate(drawn)
             for j, option in enumerate(options)
-            if option["thresholds"] == "exact" or may_rank(forest)
+            if holds(forest, option)
         ]
         for case, (leaves, raw) in zip(cases, gcc(cases, *flags, strict=strict), strict=True):
             assert np.array_equal(leaves, reference.exit_leaves(case.forest, case.X))
@@ -83,6 +94,46 @@ def test_leaves_and_raw_scores_are_the_references_bit_for_bit(check, level, draw
 def test_fused_products_change_nothing(check, drawn):
     flags = ("-mfma",) if _knows_fma() else ()
     check(drawn, "-std=gnu11", "-O3", "-ffp-contract=fast", *flags)
+
+
+@settings(max_examples=3)
+@given(
+    lists(
+        6,
+        kinds=(AXIS,),
+        max_leaves=12,
+        missing_rules=(MissingRule.NAN,),
+        aggregates=(Aggregate.SUM, Aggregate.MEAN),
+        linear=False,
+    )
+)
+def test_trees_filled_to_one_depth_answer_as_the_reference(check, drawn):
+    drawn = [(forest, X) for forest, X in drawn if holds(forest, LEVELS)]
+    assume(drawn)
+    check(drawn, "-std=c99", "-O2", "-fsanitize=undefined,address", options=(LEVELS,))
+
+
+@settings(max_examples=3)
+@given(lists(4, kinds=(AXIS, SET)))
+def test_without_missing_values_nodes_need_not_say_where_they_go(check, drawn):
+    options = [option | {"finite": True} for option in OPTIONS]
+    drawn = [(forest, X[~np.isnan(X).any(axis=1)]) for forest, X in drawn]
+    check(
+        [(forest, X) for forest, X in drawn if len(X)],
+        *("-std=c99", "-O1"),
+        options=options,
+    )
+
+
+def test_zeros_of_leaves_are_left_out(gcc, case_of, same_bits):
+    X, y = load_digits(return_X_y=True)
+    forest = bitvec.convert(RandomForestClassifier(7, max_depth=5, random_state=0).fit(X, y))
+    X = np.concatenate([X[:300], np.where(X[:100] > 8, np.nan, X[:100])]).astype(np.float32)
+    cases = [case_of(forest, X, name=f"m{i}", **options) for i, options in enumerate(OPTIONS)]
+    assert all("_leaf_entry[" in case.source.text for case in cases)
+    for leaves, raw in gcc(cases, "-std=c99", "-O2"):
+        assert np.array_equal(leaves, reference.exit_leaves(forest, X))
+        assert same_bits(raw, reference.raw(forest, X))
 
 
 def _knows_fma() -> bool:
@@ -132,7 +183,7 @@ def test_sets_read_codes_by_every_rule(gcc, case_of):
     forest = Forest(tests, B, v, Output(1, np.dtype(np.float64)), Inputs(1))
     codes = [-np.inf, -1, -0.5, -0.0, 0, 0.5, 1, 2, 2.9, 33, 33.5, 34, 63, 64, 1e9, 2**32, 3e38]
     X = np.array([*codes, np.inf, np.nan], np.float32)[:, None]
-    exact = [options for options in OPTIONS if options["thresholds"] == "exact"]
+    exact = [o for o in OPTIONS if o["thresholds"] == "exact" and holds(forest, o)]
     cases = [case_of(forest, X, name=f"m{i}", **options) for i, options in enumerate(exact)]
     for leaves, _ in gcc(cases, "-std=c99", "-O1", "-fsanitize=undefined,address"):
         assert np.array_equal(leaves, reference.exit_leaves(forest, X))
@@ -141,7 +192,8 @@ def test_sets_read_codes_by_every_rule(gcc, case_of):
 def test_a_forest_of_single_leaves_needs_no_test(gcc, case_of):
     forest = Forest.from_matrices(np.zeros((0, 1)), [], np.zeros((1, 0)), [2.5])
     X = np.zeros((2, 1))
-    cases = [case_of(forest, X, name=f"m{i}", **options) for i, options in enumerate(OPTIONS)]
+    options = [option for option in OPTIONS if holds(forest, option)]
+    cases = [case_of(forest, X, name=f"m{i}", **option) for i, option in enumerate(options)]
     for leaves, raw in gcc(cases, "-std=c99"):
         assert leaves.tolist() == [[0], [0]]
         assert raw.tolist() == [[2.5], [2.5]]
@@ -153,7 +205,7 @@ def test_the_estimate_counts_the_bytes_that_a_compiler_stores(tmp_path, drawn):
     if shutil.which("gcc") is None or shutil.which("nm") is None:
         pytest.skip("gcc is not installed")
     for forest, options in itertools.product(drawn, OPTIONS[:2]):
-        if options["thresholds"] == "ranks" and not may_rank(forest):
+        if not holds(forest, options):
             continue
         source = to_c(forest, **options)
         source.save(tmp_path / "model.h")

@@ -15,10 +15,8 @@ from jaxtyping import Bool, Float, Int
 
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
-from bitvec.core.node_tests import ZERO_THRESHOLD, Kind, MissingRule, Relation
+from bitvec.core.node_tests import Kind, MissingRule, Relation
 from bitvec.errors import UnsupportedModelError
-from bitvec.runtime.export.c.header import Header
-from bitvec.runtime.export.c.literals import C_TYPES, narrow_floats, narrow_integers, number
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +83,7 @@ def ranks(forest: Forest) -> Ranks | None:
     keys = np.stack([tests.feature[nodes], rule, tests.missing_right[nodes]], axis=1)
     channels, channel = np.unique(keys, axis=0, return_inverse=True)
     channel = channel.reshape(-1)
-    cut, or_equal = _one_relation(tests.b[nodes], tests.relation[nodes])
+    cut, or_equal = one_relation(tests.b[nodes], tests.relation[nodes])
     operand = np.zeros(nodes.size, np.int64)
     parts = []
     for number_, _ in enumerate(channels):
@@ -114,7 +112,7 @@ def ranks(forest: Forest) -> Ranks | None:
     )
 
 
-def _one_relation(b: Float[Array, " n"], relation: Array) -> tuple[Array, bool]:
+def one_relation(b: Float[Array, " n"], relation: Array) -> tuple[Array, bool]:
     """Return thresholds of one relation: of a mixture, x > b becomes x >= the number after b."""
     greater = relation == Relation.GREATER
     b = b + b.dtype.type(0)  # -0.0 and 0.0 are one threshold
@@ -124,72 +122,3 @@ def _one_relation(b: Float[Array, " n"], relation: Array) -> tuple[Array, bool]:
         after = np.nextafter(b, b.dtype.type(np.inf))
     after[np.isposinf(b)] = np.nan
     return np.where(greater, after, b), True
-
-
-def add_ranks(header: Header, forest: Forest, found: Ranks) -> None:
-    """Append the thresholds by channel and the function that ranks a row."""
-    cuts = found.cuts if found.cuts.size else np.zeros(1, forest.dtype)
-    header.table("cut", narrow_floats(cuts), "the distinct thresholds of each channel, rising")
-    header.table("cut_first", narrow_integers(found.cut_ptr), "first threshold of each channel")
-    header.table("channel_column", narrow_integers(found.column), "column of each channel")
-    rule, right = found.rule, found.missing_right
-    if len(np.unique(rule)) > 1:
-        header.table(
-            "channel_rule", narrow_integers(rule), "missing rule: NaN, or zero, or sentinel"
-        )
-    if len(np.unique(right)) > 1:
-        header.table(
-            "channel_missing", right.astype(np.uint8), "whether a missing value passes all"
-        )
-    one_rule, one_way = len(np.unique(rule)) == 1, len(np.unique(right)) == 1
-    is_missing = ["v != v"]
-    bound = number(ZERO_THRESHOLD, forest.dtype)
-    zero = f"(v >= -{bound} && v <= {bound})"
-    sentinel = f"v == {number(forest.inputs.missing_sentinel or 0.0, forest.dtype)}"
-    for kind, words in ((MissingRule.NAN_OR_ZERO, zero), (MissingRule.NAN_OR_SENTINEL, sentinel)):
-        if np.any(rule == kind):
-            is_missing.append(
-                words if one_rule else f"(@channel_rule[channel] == {int(kind)} && {words})"
-            )
-    largest = int(np.iinfo(found.dtype).max)
-    all_or_none = f"{largest}U" if right[0] else "0U"
-    header.code(
-        _RANKS,
-        kind=C_TYPES[found.dtype],
-        n=found.n_channels,
-        missing=" || ".join(is_missing),
-        rank=all_or_none if one_way else f"@channel_missing[channel] ? {largest}U : 0U",
-        passes=">=" if found.or_equal else ">",
-    )
-
-
-_RANKS = """
-typedef $kind @rank;
-#define @@N_RANKS $n
-
-/* Rank a row: how many thresholds of each channel its value passes. */
-static inline void @rank_row(const @input *x, @rank *rank)
-{
-    uint32_t channel;
-    for (channel = 0; channel < $n; channel++) {
-        const @input v = x[@channel_column[channel]];
-        const uint32_t first = @cut_first[channel];
-        uint32_t low = first;
-        uint32_t size = (uint32_t)@cut_first[channel + 1U] - first;
-        if ($missing) {
-            rank[channel] = (@rank)($rank);
-            continue;
-        }
-        while (size > 0) {
-            const uint32_t half = size / 2U;
-            if (v $passes (@input)@cut[low + half]) {
-                low += half + 1U;
-                size -= half + 1U;
-            } else {
-                size = half;
-            }
-        }
-        rank[channel] = (@rank)(low - first);
-    }
-}
-"""

@@ -1,0 +1,213 @@
+"""Code that takes a row down all trees at once, level by level and without a branch.
+
+Each tree of depth d is filled up to 2**d - 1 nodes, of which node p has the children 2 p and
+2 p + 1, so that a node is its column and its threshold alone. Filled nodes test anything, for all
+leaves below them are the same. In pseudo-Python, for a row x:
+
+    at = [1] * n_trees
+    for level in range(depth):
+        for tree in range(n_trees):
+            column, operand = node[tree, at[tree]]
+            at[tree] = 2 * at[tree] + (x[column] > threshold[operand])
+
+Steps of different trees wait for nothing, so that a processor that runs instructions out of order
+does several at once; it never guesses a branch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from string import Template
+
+import numpy as np
+
+from bitvec.core import structure, tree_paths
+from bitvec.core.arrays import Array
+from bitvec.core.forest import Forest
+from bitvec.core.node_tests import MissingRule
+from bitvec.errors import UnsupportedModelError
+from bitvec.runtime.export.c.header import Header
+from bitvec.runtime.export.c.literals import C_TYPES, narrow_floats, narrow_integers, unsigned
+from bitvec.runtime.export.c.tree_code import Route
+from bitvec.runtime.export.ranks import compared, one_relation
+
+MOST_LEVELS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class _Filled:
+    """Trees filled up to one depth.
+
+    Parameters
+    ----------
+    depth : int
+    nodes : int64, (n_trees, 2**depth)
+        The node at each position from 1 on, and -1 where a tree was filled.
+    leaves : int64, (n_trees, 2**depth)
+        The leaf, counted over all trees, that each position of the last level stands for.
+    """
+
+    depth: int
+    nodes: Array
+    leaves: Array
+
+
+def require_levels(forest: Forest) -> None:
+    """Refuse a forest whose trees the form `levels` cannot hold.
+
+    Raises
+    ------
+    UnsupportedModelError
+    """
+    others = int((~compared(forest)).sum())
+    deepest = int(tree_paths.leaf_depth(forest.bitvectors).max())
+    rule = forest.tests.missing_rule
+    plain = rule == MissingRule.NAN
+    if forest.inputs.missing_sentinel is None:
+        plain |= rule == MissingRule.NAN_OR_SENTINEL
+    reasons = (
+        (not forest.n_nodes, "a node that tests, got trees of one leaf"),
+        (others, f"nodes that compare one column, got {others} others"),
+        (not plain.all(), "nodes for which NaN alone is missing, got others"),
+        (forest.leaves.linear is not None, "constant leaves, got leaves that are linear in x"),
+        (deepest > MOST_LEVELS, f"trees of depth {MOST_LEVELS} at most, got {deepest}"),
+    )  # fmt: skip
+    for refused, sentence in reasons:
+        if refused:
+            raise UnsupportedModelError(
+                f"the form `levels` needs {sentence}: use the form `tables`."
+            )
+
+
+def _filled(forest: Forest) -> _Filled:
+    B = forest.bitvectors
+    depth = int(tree_paths.leaf_depth(B).max())
+    sides = structure.children(B)
+    place = np.where(np.diff(B.leaf_ptr) > 1, B.node_ptr[:-1], ~B.leaf_ptr[:-1])[:, None]
+    levels = [np.full_like(place, -1)]
+    for _ in range(depth):
+        levels.append(np.maximum(place, -1))
+        below = [np.where(place >= 0, side[np.maximum(place, 0)], place) for side in sides]
+        place = np.stack(below, axis=-1).reshape(len(place), -1)
+    return _Filled(depth, np.concatenate(levels, axis=1), ~place)
+
+
+def add_levels(header: Header, forest: Forest, reads: np.dtype) -> Route:
+    """Append `descend`, for rows of the dtype `reads`, and return how it is called."""
+    filled = _filled(forest)
+    nodes, depth = filled.nodes.ravel(), filled.depth
+    threshold, or_equal = one_relation(forest.tests.b, forest.tests.relation)
+    column = np.where(nodes < 0, 0, forest.tests.feature[nodes])
+    threshold = np.where(nodes < 0, 0, threshold[nodes]).astype(reads)
+    right = forest.tests.missing_right
+    mixed = bool(right.any() and not right.all())
+    way = np.where(nodes < 0, 0, right[nodes]) if mixed else np.zeros_like(nodes)
+    read = _add_nodes(header, column, threshold, way, mixed=mixed)
+    above, below = (">=", "<") if or_equal else (">", "<=")
+    test = f"!(v {below} b)" if right.all() else f"v {above} b"
+    if mixed:
+        test = f"({test}) | ((v != v) & {read['way']})"
+    local = filled.leaves - forest.bitvectors.leaf_ptr[:-1, None]
+    header.table(
+        "place_leaf", narrow_integers(local.ravel()), "the leaf of each place of the last level"
+    )
+    n, size = forest.n_trees, 1 << depth
+    first, second = (_step(header, read, test, tree=k, base=k * size) for k in range(2))
+    tables = [name for name in ("node", "threshold") if read[name]]
+    nexts = "".join(f"            {name} += {2 * size}U;\n" for name in tables)
+    last = "        tree = @@N_TREES - 1U;\n" + first
+    place = unsigned(2 * size - 1)
+    header.code(
+        _DESCEND,
+        kind=C_TYPES[place],
+        depth=depth,
+        pairs=_PAIRS.format(pairs=n // 2 * 2, steps=first + second, nexts=nexts) if n > 1 else "",
+        starts="".join(f"        const {read[name]} *{name} = @{name};\n" for name in tables),
+        last=last if n % 2 else "",
+    )
+    return Route(
+        declare="    @place at[@@N_TREES];\n",
+        prepare="    @descend(x, at);\n",
+        leaf=f"@place_leaf[tree * {size}U + at[tree] - {size}U]",
+        place=f"tree * {size}U + at[tree] - {size}U",
+        leaf_of_place=filled.leaves.ravel(),
+        stack_bytes=n * place.itemsize,
+        most_comparisons=n * depth,
+    )
+
+
+def _add_nodes(
+    header: Header, column: Array, threshold: Array, way: Array, *, mixed: bool
+) -> dict[str, str]:
+    """Append the nodes, in one integer each or in two tables: whichever takes fewer bytes.
+
+    Returns the types of the tables that are read node by node, and the expressions of a node's
+    column, threshold and way of missing values.
+    """
+    direct = narrow_floats(threshold)
+    bits, operand = np.unique(threshold.view(f"u{threshold.itemsize}"), return_inverse=True)
+    values = narrow_floats(bits.view(threshold.dtype))
+    for_column = max(int(column.max()).bit_length(), 1)
+    for_operand = max(int(operand.max()).bit_length(), 1)
+    coded = narrow_integers(column + (way << for_column))
+    way_at = f"(int)(r >> {for_column})"
+    if 8 + for_operand + mixed <= 16:
+        for_column = max(for_column, 8)  # a byte is read without a mask
+    record = column + (operand.ravel() << for_column) + (way << for_column + for_operand)
+    fits = for_column + for_operand + mixed <= 32
+    if fits and narrow_integers(record).nbytes + values.nbytes <= coded.nbytes + direct.nbytes:
+        record = narrow_integers(record)
+        header.table("node", record, "column and number of the threshold of each node")
+        header.table("threshold", values, "the distinct thresholds")
+        number = (
+            f"(r >> {for_column}) & {(1 << for_operand) - 1}U" if mixed else f"r >> {for_column}"
+        )
+        return {
+            "node": C_TYPES[record.dtype],
+            "threshold": "",
+            "column": f"r & {(1 << for_column) - 1}U",
+            "cut": f"@threshold[{number}]",
+            "way": f"(int)(r >> {for_column + for_operand})",
+        }
+    header.table("node", coded, "column of each node")
+    header.table("threshold", direct, "threshold of each node")
+    return {
+        "node": C_TYPES[coded.dtype],
+        "threshold": C_TYPES[direct.dtype],
+        "column": f"r & {(1 << for_column) - 1}U" if mixed else "r",
+        "cut": "threshold[${base}U + p]",
+        "way": way_at,
+    }
+
+
+def _step(header: Header, read: dict[str, str], test: str, *, tree: int, base: int) -> str:
+    text = Template(_STEP).safe_substitute(read, test=test)
+    return header.filled(text, tree=tree, base=base)
+
+
+_STEP = """            {
+                const size_t p = at[tree + ${tree}U];
+                const uint32_t r = node[${base}U + p];
+                const @input v = x[$column];
+                const @input b = (@input)$cut;
+                at[tree + ${tree}U] = (@place)(p + p + (size_t)($test));
+            }
+"""
+_DESCEND = """
+typedef $kind @place;
+
+/* Take a row down all trees, level by level: node p has the children 2 p and 2 p + 1. */
+static inline void @descend(const @input *x, @place *at)
+{
+    uint32_t level;
+    size_t tree;
+    for (tree = 0; tree < @@N_TREES; tree++) {
+        at[tree] = 1;
+    }
+    for (level = 0; level < $depth; level++) {
+$starts$pairs$last    }
+}
+"""
+_PAIRS = """        for (tree = 0; tree < {pairs}U; tree += 2U) {{
+{steps}{nexts}        }}
+"""
