@@ -80,7 +80,7 @@ def compared(folder: Path, entry: dict[str, Any]) -> Row:
         forest = bitvec.convert(folder / name)
     except bitvec.BitvecError as error:
         return Row(name, options, refusal=str(error))
-    scores = reference.raw(forest, np.load(folder / entry["rows"]))
+    scores = reference.raw(forest, _rows(forest, np.load(folder / entry["rows"])))
     raw, predict = (
         None if entry[kind] is None else np.load(folder / entry[kind])
         for kind in ("raw", "predict")
@@ -98,6 +98,16 @@ def compared(folder: Path, entry: dict[str, Any]) -> Row:
     of_predict = _apart(values.astype(rounded), predict)
     allowed = of_predict <= entry.get("ulps", MOST_ULPS)
     return replace(row, predict=of_predict, equal=row.equal and allowed)
+
+
+def _rows(forest: bitvec.Forest, rows: np.ndarray) -> np.ndarray:
+    """Return rows as the forest reads them; cells of text are of one that hashes categories."""
+    if rows.dtype.kind != "U":
+        return rows
+    table = rows.astype(object)
+    numeric = [k for k in range(rows.shape[1]) if k not in forest.inputs.category_hashes]
+    table[:, numeric] = rows[:, numeric].astype(np.float64)
+    return bitvec.compile(forest).rows(table)
 
 
 def _apart(got: np.ndarray, want: np.ndarray) -> float:
