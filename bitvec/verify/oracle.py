@@ -97,6 +97,9 @@ class Oracle:
     rounds_columns : bool
         Whether it adds up a feature map in an order of its own, so that rows whose margins lie
         within rounding of a threshold may exit elsewhere.
+    copied_leaves : bool
+        Whether several leaves of the forest may stand for one of the model's, where what comes
+        before its trees was folded into them; their ids are then not one to one.
     of_frame : FrameAnswers, optional
         The same model's answers to data frames.
     inputs : Inputs, optional
@@ -124,6 +127,7 @@ class Oracle:
     n_features: int | None = None
     n_outputs: int | None = None
     rounds_columns: bool = False
+    copied_leaves: bool = False
     of_frame: FrameAnswers | None = None
     inputs: Inputs | None = None
     notes: tuple[str, ...] = ()

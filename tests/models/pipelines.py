@@ -165,8 +165,9 @@ def fits(steps: str, trees: str) -> bool:
     if trees == "boosting":  # no missing values
         leaves = ("standard", "min-max", "max-abs", "robust", "places", "sparse, scaled")
         return steps not in (*leaves, "places, unknown", "imputed by a text")
-    sparse = ("bins, sparse", "sparse, scaled", "imputed texts", "one-hot, sparse")
-    return trees != "histogram" or steps not in sparse
+    sparse = steps in ("bins, sparse", "sparse, scaled", "imputed texts")
+    sparse |= steps.startswith("one-hot") and steps != "one-hot, dense"
+    return trees != "histogram" or not sparse
 
 
 def numbers(dtype: str, *, missing: bool = False) -> tuple[np.ndarray, np.ndarray]:

@@ -111,6 +111,7 @@ def oracle_of(model: Any, *, forest: Forest | None = None) -> Oracle:
         predict=predict or (of_columns(last.predict) if last.predict else None),
         scores=scores or (of_columns(last.scores) if last.scores else None),
         trees=None,
+        copied_leaves=True,
         n_features=inputs.n_features,
         n_trees=forest.n_trees,
         of_frame=FrameAnswers(

@@ -228,7 +228,9 @@ def _grade(proof: Proof, tally: Tally, trees: SourceTrees | None) -> tuple[str, 
     tree = np.repeat(np.arange(tally.forest.n_trees), np.diff(tally.forest.bitvectors.leaf_ptr))
     names = np.stack([tree, tally.leaf_id])[:, tally.seen]
     if np.unique(names, axis=1).shape[1] < names.shape[1]:
-        return VALUES_ONLY, (*doubts, "several leaves share a leaf id")
+        doubts.append("several leaves share a leaf id")
+        if not oracle.copied_leaves:
+            return VALUES_ONLY, tuple(doubts)
     if trees is None:
         return TWO_SIDED, tuple(doubts)
     met, empty = unseen_leaves(
