@@ -266,6 +266,8 @@ UNKNOWN = {
     "a type": lambda d: _first(d).update(ctr_type="Median"),
     "a member": lambda d: _first(d).update(more=1),
     "a member of a table": lambda d: _table(d).update(more=1),
+    "a split of no kind": lambda d: _split(d).update(split_type=[]),
+    "an element of no kind": lambda d: _first(d)["elements"][0].update(combination_element={}),
     "an element": lambda d: _first(d)["elements"][0].update(combination_element="text"),
 }
 DAMAGED = {

@@ -313,7 +313,7 @@ def _projection(elements: list[Any]) -> tuple[Element, ...]:
 
 def _element(element: Any) -> Element:
     said = element.get("combination_element") if isinstance(element, dict) else None
-    if said not in _ELEMENTS:
+    if said not in tuple(_ELEMENTS):  # of a damaged file it may be a list
         raise UnsupportedModelError(
             f"an element of `ctrs` must be among {', '.join(_ELEMENTS)}, got {str(said)[:40]!r}."
         )

@@ -102,7 +102,7 @@ class Features:
     def test_of(self, split: Any) -> int:
         """Return the number of the test that a split names."""
         kind = split.get("split_type") if isinstance(split, dict) else None
-        if kind not in _SPLITS:
+        if kind not in tuple(_SPLITS):  # of a damaged file it may be a list
             raise UnsupportedModelError(
                 f"a split must be of a kind among {', '.join(_SPLITS)}, got {str(kind)[:40]!r}: "
                 "such features cannot be converted."
