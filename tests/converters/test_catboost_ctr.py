@@ -215,6 +215,10 @@ def test_an_array_holds_hashes_or_the_categories_themselves() -> None:
         predictor.predict(rows.astype(np.float32))
     with pytest.raises(InputError, match="whole numbers"):
         predictor.predict(frame.assign(day=frame["day"] + 0.5))
+    codes = rows.copy()
+    codes[:, 2] = frame["day"]
+    with pytest.warns(UserWarning, match=r"below 65536 in columns \[2\]"):
+        predictor.predict(codes)
     rows[:, 1] = np.nan
     unseen = predictor.decision_function(frame.assign(shop=text_with_hash(0)))
     np.testing.assert_array_equal(predictor.decision_function(rows), unseen)

@@ -84,7 +84,7 @@ def _is_plain(X: Any, inputs: Inputs) -> bool:
         and X.ndim == 2
         and X.shape[1] == inputs.n_features
         and X.flags.aligned
-        and (not inputs.category_hashes or X.dtype == np.float64)
+        and not inputs.category_hashes
         and inputs.number_dtype in (None, X.dtype.name)
     )
 

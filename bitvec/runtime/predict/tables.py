@@ -24,6 +24,7 @@ by part, so that no more than a part of it is held twice.
 from __future__ import annotations
 
 import numbers
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -35,8 +36,10 @@ from bitvec.core.inputs import Inputs
 from bitvec.errors import InputError
 from bitvec.runtime.predict.declared_dtypes import require_array, require_dense
 from bitvec.runtime.predict.frames import FrameTable, as_frame, column_places, columns_at
-from bitvec.runtime.predict.table_columns import Column, column
+from bitvec.runtime.predict.table_columns import Column, column, outside_stacklevel
 
+LEAST_HASH = 1 << 16
+"""One hash of 32 bits in 33,000 is below."""
 PART_BYTES = 1 << 24
 """What is converted is read in parts that are about this large as float64 arrays."""
 
@@ -284,7 +287,9 @@ def _require_numbers(dtype: np.dtype) -> None:
 
 def _array(X: Array, inputs: Inputs, dtype: np.dtype) -> Table:
     _require_shape(X.shape, inputs)
-    if inputs.category_hashes and X.dtype != np.float64:
+    if inputs.category_hashes and X.dtype == np.float64:
+        _warn_of_codes(X, inputs)
+    elif inputs.category_hashes:
         if X.dtype.kind == "f":
             raise InputError(
                 f"`X` must be float64 where it holds hashes of categories, got {X.dtype}, which "
@@ -301,6 +306,23 @@ def _array(X: Array, inputs: Inputs, dtype: np.dtype) -> Table:
     X = np.asarray(X)  # not a subclass, such as a matrix or a file mapped into memory
     # Equal dtypes are native ones, whatever metadata they carry.
     return _Floats(X) if X.dtype in FLOATS and X.flags.aligned else _Numbers(X, dtype)
+
+
+def _warn_of_codes(X: Array, inputs: Inputs) -> None:
+    """Warn of columns that hold codes, it seems, where hashes are asked for."""
+    columns = [*inputs.category_hashes]
+    cells = X[:, columns]
+    with np.errstate(invalid="ignore"):
+        seem = np.mean(np.abs(cells) < LEAST_HASH, axis=0) > 0.5 if len(X) else []
+    found = [column for column, seems in zip(columns, seem, strict=False) if seems]
+    if found:
+        warnings.warn(
+            f"`X` holds mostly numbers below {LEAST_HASH} in columns {found}, which must hold the "
+            "hashes of categories in a float64 array: they are categories that the forest does not "
+            "know. Pass the categories themselves, in a frame, a list, or an array of objects.",
+            UserWarning,
+            stacklevel=outside_stacklevel(),
+        )
 
 
 def _sparse(X: Any, inputs: Inputs, dtype: np.dtype) -> Table:
