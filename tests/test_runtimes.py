@@ -37,7 +37,8 @@ def test_wrong_answers_are_told_from_right_ones(scripts, tmp_path, monkeypatch):
     one = next(model for model in compare.models() if model[0] == "one tree")
     monkeypatch.setattr(compare, "models", lambda: iter([one]))
     jobs = compare.write(tmp_path, "ncnn")
-    assert {job["form"]: job["batch"] for job in jobs} == dict.fromkeys(("ncnn", *compare.FORMS), 1)
+    forms = ("ncnn", *compare.FORMS, "operator")
+    assert {job["form"]: job["batch"] for job in jobs} == dict.fromkeys(forms, 1)
     job = jobs[0]
     path = Path(job["file"])
     expected = dict(np.load(path.with_suffix(".expected.npz")))

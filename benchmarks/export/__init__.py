@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from benchmarks.export import big, emulators, flash, forms
+from benchmarks.export import big, emulators, flash, forms, small_runtimes
 from benchmarks.export.measure import BATCHES, FULL, QUICK, compared, measured, name_of
 from benchmarks.export.models import MODELS, TEN, TWO, VALUES, XGBOOST, XGBOOST_VALUES
 from benchmarks.export.models import QUICK as QUICK_MODELS
@@ -74,6 +74,7 @@ def cases(options: Namespace) -> Iterator[Work]:
     yield Work("big", lambda: big.measured(0.01 if options.quick else 1.0))
     if not options.quick:
         yield Work("emulators", emulators.measured)
+        yield Work("small runtimes", small_runtimes.measured)
 
 
 def goals(rows: Sequence[Row]) -> list[Goal]:
@@ -84,6 +85,7 @@ def goals(rows: Sequence[Row]) -> list[Goal]:
         *_of_standard_operators(rows),
         *_of_c(rows),
         *_of_big(rows),
+        *small_runtimes.goals(rows),
     ]
 
 
@@ -260,6 +262,8 @@ BENCHMARK: Final = Benchmark(
         "baseline_table": Table(_BESIDE, _beside_baselines),
         "c_table": Table(_C, _of_runtime_c),
         "header_table": flash.TABLE,
+        "runtime_table": small_runtimes.TABLE,
+        "runtime_form_table": small_runtimes.FORMS,
         "big_table": Table(_BIG, {"what": "big"}),
     },
     figures,

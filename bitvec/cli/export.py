@@ -87,7 +87,7 @@ TARGETS = (
     "--finite",
     is_flag=True,
     help="No value is ever missing: an ONNX file of the form portable then needs no second input, "
-    "and a C header no way for it.",
+    "and traversal, tensor and a C header no test for it.",
 )
 @click.option(
     "--input",

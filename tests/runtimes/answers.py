@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
@@ -26,6 +27,8 @@ Session = Callable[[Rows], list[np.ndarray]]
 OUTPUTS = ["raw", "leaves"]
 """The outputs of each file, in this order."""
 SECONDS = 90
+TURNS = 15
+"""Of the clock; the median counts."""
 BIN = Path(sys.executable).parent
 
 
@@ -184,6 +187,20 @@ PACKAGES |= {"iree": "iree-base-compiler", "litert": "ai-edge-litert"}
 """What a runtime is installed as, where that is not its name."""
 
 
+def timed(session: Session, rows: Rows, n: int, batch: int | None) -> float:
+    """Return microseconds for n rows, the median of some turns; in calls of a fixed batch."""
+    place = np.arange(n) % len(rows["X"])
+    size = batch or n
+    parts = [{name: a[place[i : i + size]] for name, a in rows.items()} for i in range(0, n, size)]
+    taken = []
+    for _ in range(TURNS):
+        start = time.perf_counter()
+        for part in parts:
+            session(part)
+        taken.append(1e6 * (time.perf_counter() - start))
+    return float(np.median(taken))
+
+
 def answered(runtime: str, job: dict[str, Any], pipe: Any) -> None:
     """Write the answers to one file, and tell why there are none."""
     os.setsid()  # converters start processes of their own, which end with this one
@@ -196,7 +213,7 @@ def answered(runtime: str, job: dict[str, Any], pipe: Any) -> None:
         parts = [session({n: a[i : i + size] for n, a in rows.items()}) for i in starts]
         found = {n: np.concatenate(a) for n, *a in zip(OUTPUTS, *parts, strict=True)}
         np.savez(path.with_suffix(".found.npz"), **found)
-        pipe.send("")
+        pipe.send({f"us_{n}": timed(session, rows, n, job["batch"]) for n in (1, 100)})
     except BaseException as error:  # a runtime may raise anything
         pipe.send(f"{type(error).__name__}: {' '.join(str(error).split())}")
 
@@ -218,8 +235,7 @@ def main(runtime: str, file: str) -> None:
         if process.is_alive():
             os.killpg(process.pid, signal.SIGKILL)
         process.join()
-        if told:
-            job["refused"] = told
+        job |= told if isinstance(told, dict) else {"refused": told}
     facts = {"version": version(PACKAGES.get(runtime, runtime)), "jobs": jobs}
     Path(file).write_text(json.dumps(facts))
 

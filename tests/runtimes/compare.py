@@ -1,6 +1,6 @@
 """Run exported files in small runtimes, and compare the bits with those of onnxruntime.
 
-    python tests/runtimes/compare.py [--only RUNTIME] [--own] [--python PYTHON]
+    python tests/runtimes/compare.py [--only RUNTIME] [--own] [--drawn N] [--json FILE]
 
 For each runtime of the table an environment is made under `.versions/`, in which `answers.py` runs
 the files of a few models on the same rows: data, thresholds and the floats beside them, unknown
@@ -17,13 +17,14 @@ import shutil
 import sys
 from collections.abc import Iterator
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import bitvec
-from bitvec.converters.onnx.session import OnnxEngine, any_batch
+from bitvec.converters.onnx.session import OnnxEngine, any_batch, open_session
 from bitvec.core import reference
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind
@@ -34,6 +35,8 @@ from bitvec.runtime.export.onnx_targets import TARGETS
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "versions"))
 run = import_module("run")
+sys.path[0] = str(HERE)
+operators = import_module("operators")
 sys.path.pop(0)  # the other scripts there have the names of libraries
 
 FILES = run.CACHE / "runtimes"
@@ -94,6 +97,36 @@ def models() -> Iterator[tuple[str, Forest, np.ndarray]]:
     yield "categories", bitvec.convert(model.fit(table, y)), np.column_stack([codes, x])
 
 
+def drawn(n: int) -> Iterator[tuple[str, Forest, np.ndarray]]:
+    """Yield n models of drawn libraries, options and data."""
+    import lightgbm
+    import xgboost
+    from sklearn.ensemble import (
+        ExtraTreesRegressor,
+        GradientBoostingClassifier,
+        RandomForestClassifier,
+    )
+
+    for seed in range(n):
+        rng = np.random.default_rng(seed)
+        size, depth = rng.integers(1, 12, 2).tolist()
+        X = rng.normal(size=(300, int(rng.integers(2, 12)))).round(int(rng.integers(0, 4)))
+        y = (X[:, 0] * X[:, 1] > rng.normal(size=300) / 4).astype(int) + (X[:, -1] > 1)
+        trees: Any = {"n_estimators": size}
+        quiet = trees | {"max_depth": depth, "min_child_samples": 5, "verbose": -1}
+        kinds: dict[str, Any] = {
+            "random forest": RandomForestClassifier(**trees, max_depth=depth),
+            "extra trees": ExtraTreesRegressor(**trees, max_depth=depth),
+            "gradient boosting": GradientBoostingClassifier(**trees, max_depth=min(depth, 5)),
+            "xgboost": xgboost.XGBClassifier(**trees, max_depth=depth),
+            "lightgbm": lightgbm.LGBMClassifier(**quiet),
+        }
+        name = list(kinds)[seed % len(kinds)]
+        if name in ("xgboost", "lightgbm"):
+            X[rng.random(X.shape) < 0.1] = np.nan
+        yield f"drawn {seed}, {name}", bitvec.convert(kinds[name].fit(X, y)), X
+
+
 def rows_of(forest: Forest, X: np.ndarray) -> np.ndarray:
     """Return 100 rows, (100, n_features) in float32: 40 of the data, 40 ties, 20 with NaN."""
     rng, tests = np.random.default_rng(1), forest.tests
@@ -111,13 +144,19 @@ def rows_of(forest: Forest, X: np.ndarray) -> np.ndarray:
     return rows
 
 
-def write(folder: Path, runtime: str, *, own: bool = False) -> list[dict[str, Any]]:
-    """Write the files for a runtime, or its own form's, and rows; return what is known of each."""
+def write(
+    folder: Path, runtime: str, *, own: bool = False, n_drawn: int = 0
+) -> list[dict[str, Any]]:
+    """Write the files for a runtime, or its own form's, and rows; return what is known of each.
+
+    Of `n_drawn` drawn models only the runtime's own files are written.
+    """
     forms = {runtime: {"target": runtime}, **({} if own else FORMS)}
     jobs, alone = [], {"batch": 1} if TARGETS[runtime].fixed_batch else {}
-    for name, forest, X in models():
+    for name, forest, X in chain(models(), drawn(n_drawn)):
         rows = rows_of(forest, X)
-        for form, options in forms.items():
+        tried = {runtime: forms[runtime]} if name.startswith("drawn") else forms
+        for form, options in tried.items():
             stem = f"{name} {form}".replace(" ", "_").replace(",", "")
             job = {"model": name, "form": form, "file": str(folder / f"{stem}.onnx")}
             try:
@@ -140,7 +179,20 @@ def write(folder: Path, runtime: str, *, own: bool = False) -> list[dict[str, An
                 "raw": engine.raw(given),
             }
             np.savez(path.with_suffix(".expected.npz"), **expected)
-            jobs.append(job | {"batch": describe(path)["batch"]})
+            jobs.append(job | {"batch": describe(path)["batch"], "bytes": path.stat().st_size})
+    return jobs + _of_operators(folder)
+
+
+def _of_operators(folder: Path) -> list[dict[str, Any]]:
+    """Write the files of single operators, and what onnxruntime answers."""
+    jobs = []
+    for name, path, row in operators.write(folder):
+        answers = open_session(path, 1).run(OUTPUTS, {"X": row})
+        np.savez(path.with_suffix(".npz"), X=row)
+        found = dict(zip(OUTPUTS, answers, strict=True))
+        np.savez(path.with_suffix(".expected.npz"), **found)
+        facts = {"model": f"operator {name}", "form": "operator", "file": str(path)}
+        jobs.append(facts | {"batch": len(row), "bytes": path.stat().st_size})
     return jobs
 
 
@@ -156,13 +208,16 @@ def compared(job: dict[str, Any]) -> str:
         if found[name].size != expected[name].size:
             return f"{name} of {found[name].shape}"
         answer = found[name].reshape(expected[name].shape)
-        differ = int((answer != expected[name]).any(axis=1).sum())
+        same = (answer == expected[name]) | (np.isnan(answer) & np.isnan(expected[name]))
+        differ = int((~same).any(axis=1).sum())
         if differ:
             return f"{name} wrong in {differ} of {len(answer)} rows"
     return "equal"
 
 
-def measured(runtime: str, python: str, *, own: bool) -> tuple[str, list[dict[str, Any]]]:
+def measured(
+    runtime: str, python: str, *, own: bool, n_drawn: int
+) -> tuple[str, list[dict[str, Any]]]:
     """Run a runtime on its files; return its version and what became of each."""
     place = run.CACHE / f"runtime-{runtime}"
     if runtime in USES_TORCH:
@@ -174,7 +229,7 @@ def measured(runtime: str, python: str, *, own: bool) -> tuple[str, list[dict[st
     folder = FILES / runtime
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    jobs = write(folder, runtime, own=own)
+    jobs = write(folder, runtime, own=own, n_drawn=n_drawn)
     (folder / "jobs.json").write_text(json.dumps(jobs))
     run.run(*command, HERE / "answers.py", runtime, folder / "jobs.json")
     told = json.loads((folder / "jobs.json").read_text())
@@ -187,27 +242,41 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--only", choices=RUNTIMES, action="append", help="this runtime")
     parser.add_argument("--own", action="store_true", help="only files for the runtime itself")
     parser.add_argument("--python", default=sys.executable, help="of the environments")
+    parser.add_argument("--drawn", type=int, default=0, help="so many drawn models besides")
+    parser.add_argument("--json", type=Path, help="a file for what was measured")
     options = parser.parse_args(arguments)
-    passed = True
+    passed, rows = True, []
     for runtime in options.only or RUNTIMES:
         try:
-            version, jobs = measured(runtime, options.python, own=options.own)
+            version, jobs = measured(
+                runtime, options.python, own=options.own, n_drawn=options.drawn
+            )
         except (RuntimeError, OSError) as error:
+            rows.append({"runtime": runtime, "reason": " ".join(str(error).split())[:300]})
             print(f"{runtime}: skipped, for it cannot be installed or started here: {error}\n")
             continue
         print(f"{runtime} {version}")
         show(jobs)
+        rows += [{"runtime": runtime, "version": version, **facts_of(job)} for job in jobs]
         passed &= all(job["became"] == "equal" for job in jobs if job["form"] == runtime)
+    if options.json is not None:
+        options.json.write_text(json.dumps(rows))
     return int(not passed)
+
+
+def facts_of(job: dict[str, Any]) -> dict[str, Any]:
+    """Return what is kept of a file: model, form, what became of it, size and time."""
+    kept = ("model", "form", "became", "refused", "bytes", "us_1", "us_100")
+    return {name: job[name] for name in kept if name in job}
 
 
 def show(jobs: list[dict[str, Any]]) -> None:
     """Print models by forms, and why files were refused."""
     forms = list(dict.fromkeys(job["form"] for job in jobs))
-    print("  {:<16}".format("") + "".join(f"{form:<26}" for form in forms))
+    print("  {:<30}".format("") + "".join(f"{form:<26}" for form in forms))
     for model in dict.fromkeys(job["model"] for job in jobs):
         became = {job["form"]: job["became"] for job in jobs if job["model"] == model}
-        print(f"  {model:<16}" + "".join(f"{became[form]:<26}" for form in forms))
+        print(f"  {model:<30}" + "".join(f"{became.get(form, ''):<26}" for form in forms))
     for job in jobs:
         if "refused" in job:
             print(f"  {job['model']}, {job['form']}: {job['refused'][:200]}")

@@ -274,7 +274,8 @@ def oracle_of(model: Any) -> Oracle:
         if target == engine.runtime
         else f"{engine.runtime} in place of {target}",
         version=engine.runtime_version,
-        accepts_missing=form != "portable" or engine.masked,
+        accepts_missing=(form != "portable" or engine.masked)
+        and engine.metadata.get("bitvec.finite") != "yes",
         accepts_infinite=form != "portable",
         exact=engine.metadata.get("bitvec.adds") != "within rounding",
         raw=engine.raw,

@@ -93,7 +93,7 @@ def export(
         costs time at every run, since onnxruntime computes the outputs that nobody asks for too.
     finite : bool
         Promise that no value is ever missing: a file of the form `portable` then has no input
-        `present`, and nodes of a C header do not say where a missing value goes.
+        `present`, and nodes of `traversal`, `tensor` and a C header do not say where one goes.
     outputs : iterable of str, optional
         The only outputs of an ONNX file, among `raw`, `prediction`, `label`, `probabilities` and
         `leaves`, which need not be asked for twice. All if not given.

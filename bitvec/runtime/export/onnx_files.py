@@ -18,7 +18,7 @@ from bitvec.runtime.export.onnx_targets import (
     require_reads,
     require_runs,
 )
-from bitvec.runtime.export.target_limits import for_target, without_labels
+from bitvec.runtime.export.target_limits import for_target, without_labels, without_missing
 from bitvec.verify.certificates.digest import forest_digest
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class OnnxOptions:
     leaves : bool
         Whether the file also has the output `leaves`; so it has where `interface` names it.
     finite : bool
-        Whether a file of the form `portable` reads rows without missing values only.
+        Whether a file, not of the form `tree_ensemble`, reads rows without missing values only.
     interface : Interface
     input : "values" or "bins"
         What X holds.
@@ -84,10 +84,10 @@ class OnnxOptions:
                 f"`version` must be left out unless the form is {TREE_FORM}, got 3 for "
                 f"{self.form or self.target}: it is of that form's operators."
             )
-        if self.finite and self.forms[0] != "portable":
+        if self.finite and self.forms[0] == TREE_FORM:
             raise InputError(
-                f"`finite` must come with the form portable, got {self.forms[0]}: it reads missing "
-                "values in X itself, so leave `finite` out."
+                f"`finite` must come with the form portable, traversal or tensor, got "
+                f"{self.forms[0]}, whose nodes say where a missing value goes: leave it out."
             )
         outputs = self.interface.outputs
         if outputs is not None and "leaves" in outputs:
@@ -122,7 +122,7 @@ def onnx_model(forest: Forest, options: OnnxOptions) -> Any:
     """
     if options.input == "bins":
         forest = binned_forest(forest, bins_of(forest))
-        finite = options.forms == ("portable",)
+        finite = TREE_FORM not in options.forms
         options = replace(options, input="values", finite=finite)
         return _tell(_of_first_form(forest, options.forms, options), {"input": "bins"})
     return _of_first_form(forest, options.forms, options)
@@ -290,6 +290,8 @@ def _built(forest: Forest, form: str, target: ExportTarget, options: OnnxOptions
         )
     require_reads(target, options.interface.input_dtype)
     held = for_target(forest, target)
+    if options.finite and form != "portable":
+        held = without_missing(held)
     interface = without_labels(held, form, target, options.interface, leaves=options.leaves)
     if options.target is not None:
         interface = replace(interface, opset=target.opset, ir_version=target.ir_version)
@@ -306,6 +308,8 @@ def _built(forest: Forest, form: str, target: ExportTarget, options: OnnxOptions
         facts["note"] = f"{NO_QUANTISATION} {IN_FLOAT64}"
     if options.target is not None:
         facts |= {"target": target.name, "settings": target.settings_of(form)}
+    if options.finite:
+        facts["finite"] = "yes"
     rounds = narrows or form == "portable" or target.merges_constants or not target.float64
     return _told(model, "within rounding" if rounds else "exactly", **facts, **_digest(forest))
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from bitvec.core.forest import Forest
 from bitvec.core.graph.interface import Interface
+from bitvec.core.node_tests import MissingRule
 from bitvec.core.to_float32 import F32, fold_weights, narrow_scores, narrow_tests
 from bitvec.errors import UnsupportedModelError
 from bitvec.runtime.export.export_target import ExportTarget
@@ -32,6 +33,13 @@ def for_target(forest: Forest, target: ExportTarget) -> Forest:
     if not target.subnormals:
         _require_normal(forest, target)
     return forest
+
+
+def without_missing(forest: Forest) -> Forest:
+    """Return a forest for rows without NaN: all go left there, wherever a comparison says so."""
+    tests = forest.tests
+    right = tests.missing_right & ~(tests.is_one_hot & (tests.missing_rule == MissingRule.NAN))
+    return replace(forest, tests=replace(tests, missing_right=right))
 
 
 def without_labels(

@@ -121,7 +121,7 @@ def test_options_that_do_not_go_together_are_refused():
     for options, says in (
         ({"form": "tensor", "version": 3}, "unless the form is tree_ensemble, got 3 for tensor"),
         ({"target": "openvino", "version": 3}, "unless the form is tree_ensemble, got 3 for openv"),
-        ({"finite": True}, "`finite` must come with the form portable, got tree_ensemble"),
+        ({"finite": True}, "traversal or tensor, got tree_ensemble"),
         ({"leaves": True, "interface": Interface(outputs=("raw",))}, "must name leaves where"),
     ):
         with pytest.raises(InputError, match=says):
@@ -186,3 +186,19 @@ def test_onnxruntimes_own_format_is_refused_where_it_is_not_read(tmp_path):
         with pytest.raises(InputError, match=rf"a file for {target} must end in \.onnx"):
             bitvec.export(stump(), tmp_path / "no.ort", target=target)
     assert bitvec.export(stump(), tmp_path / "a.ort", target="onnxruntime-mobile").exists()
+
+
+@pytest.mark.parametrize("form", ["traversal", "tensor"])
+def test_rows_without_missing_values_need_no_operator_for_them(form, tmp_path):
+    xgboost = pytest.importorskip("xgboost")
+    rng = np.random.default_rng(0)
+    X = np.where(rng.random((200, 4)) < 0.2, np.nan, rng.normal(size=(200, 4)))
+    model = xgboost.XGBRegressor(n_estimators=3, max_depth=4)
+    forest = bitvec.convert(model.fit(X, np.nan_to_num(X, nan=2.0).sum(axis=1)))
+    kinds = {}
+    for finite in (False, True):
+        path = tmp_path / f"{finite}.onnx"
+        bitvec.export(forest, path, form=form, finite=finite, leaves=True)
+        kinds[finite] = {node.op_type for node in onnx.load(path).graph.node}
+        assert bitvec.certify(forest, path).grade == "two-sided"
+    assert "IsNaN" in kinds[False] - kinds[True]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -10,7 +9,6 @@ from numpy.typing import DTypeLike
 
 from bitvec.core import tree_paths
 from bitvec.core.forest import Forest, require_forest
-from bitvec.core.node_tests import MissingRule
 from bitvec.core.to_float32 import narrow_tests
 from bitvec.errors import InputError
 from bitvec.runtime.export.binned_rows import binned_forest, bins_of
@@ -34,6 +32,7 @@ from bitvec.runtime.export.c.tree_code import (
 )
 from bitvec.runtime.export.c.unsupported import require_exact, require_options, require_ranked
 from bitvec.runtime.export.ranks import ranks
+from bitvec.runtime.export.target_limits import without_missing
 
 Form = Literal["tables", "levels", "unrolled"]
 Thresholds = Literal["exact", "ranks"]
@@ -102,7 +101,7 @@ def to_c(
     require_options(form, name, thresholds, input)
     require_exact(forest, form)
     if finite:
-        forest = _without_ways(forest)
+        forest = without_missing(forest)
     if form == "levels":
         require_levels(forest)
     header = Header(name)
@@ -141,13 +140,6 @@ def _reading(forest: Forest, dtype: np.dtype) -> Forest:
             f"got {dtype}: leave it out."
         )
     return forest if dtype == forest.dtype else narrow_tests(forest)
-
-
-def _without_ways(forest: Forest) -> Forest:
-    """Return the forest with all NaN on the left, wherever a comparison alone says so."""
-    tests = forest.tests
-    right = tests.missing_right & ~(tests.is_one_hot & (tests.missing_rule == MissingRule.NAN))
-    return replace(forest, tests=replace(tests, missing_right=right))
 
 
 def _estimate(header: Header, forest: Forest, route: Route) -> Estimate:
