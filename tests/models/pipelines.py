@@ -77,7 +77,8 @@ def _one_hot(**options: Any) -> Callable[[], Any]:
         [
             ("numbers", make_pipeline(SimpleImputer(strategy="median"), StandardScaler()), NUMBERS),
             ("texts", OneHotEncoder(**options), TEXTS),
-        ]
+        ],
+        sparse_threshold=1.0,
     )
 
 
@@ -92,6 +93,7 @@ OF_FRAMES: dict[str, Callable[[], Any]] = {
         ColumnTransformer(
             [("texts", OneHotEncoder(handle_unknown="ignore"), [*TEXTS, "rating"])],
             remainder=MinMaxScaler(),
+            sparse_threshold=1.0,
         ),
         MaxAbsScaler(),
     ),

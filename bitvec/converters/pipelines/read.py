@@ -250,6 +250,8 @@ def _over_raw_columns(
     n_features: int,
 ) -> Forest:
     whole = parts.whole
+    if block.is_sparse and class_name(parts.last).startswith("Bagging"):
+        raise whole.refuse("its Bagging reads a sparse matrix; set sparse_output=False")
     if len(block.columns) != forest.n_features:
         raise whole.refuse(
             f"its steps make {len(block.columns)} columns and its model reads {forest.n_features}"
@@ -282,6 +284,7 @@ def _at_the_trees(forest: Forest, block: Block, walk: Walk, at: int) -> Derived:
     own = column.values
     metadata = {} if forest.source is None else forest.source.metadata
     missing, infinite = (metadata.get(mark) is not True for mark in _LAST)
+    missing &= infinite or not block.is_sparse  # such trees take NaN in dense rows alone
     if block.is_sparse and walk.absent_is_missing and not column.is_marked:
         column = column.then(Replace(0.0, np.nan, own, own))
     if column.operations or block.is_sparse or not (missing and infinite):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,6 +23,15 @@ from bitvec.runtime.predict.engine import OneRow
 
 BLOCK = 1 << 16
 """Values that are looked at at a time, while they are in the cache."""
+
+
+class Bounds(NamedTuple):
+    """The least and the most of each column, whether it may be missing, and which have gaps."""
+
+    least: Array
+    most: Array
+    may_miss: Array
+    gaps: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +48,10 @@ class RefusedValues:
         Columns of X.
     model : str
         The source, for messages.
-    narrow : tuple of (int, Domain)
-        The columns that may not hold everything.
     inputs : Inputs
-        The names of columns, for messages.
+        The domains of columns, and their names for messages.
+    bounds : Bounds, optional
+        Of the columns, where they may not hold everything.
     """
 
     missing: bool
@@ -49,16 +59,15 @@ class RefusedValues:
     dtype: np.dtype
     n_features: int
     model: str
-    narrow: tuple[tuple[int, Domain], ...] = ()
-    inputs: Inputs | None = None
+    inputs: Inputs
+    bounds: Bounds | None = None
 
     @property
     def words(self) -> list[str]:
         """Names of the values that are refused."""
-        columns = [f"values outside the domains of {len(self.narrow)} columns"]
-        return (
-            ["missing"] * self.missing + ["infinite"] * self.infinite + columns[: len(self.narrow)]
-        )
+        outside = self.bounds is not None
+        domains = ["values outside the columns' domains"] * outside
+        return ["missing"] * self.missing + ["infinite"] * self.infinite + domains
 
     def before(self, work: Callable[[Array, Array], object]) -> Callable[[Array, Array], None]:
         """Return work on rows that is done once they are checked."""
@@ -102,12 +111,18 @@ class RefusedValues:
             )
 
     def _check_domains(self, X: Array) -> None:
-        for column, domain in self.narrow:
-            x = X[:, column]
+        if self.bounds is None:
+            return
+        least, most, may_miss, gaps = self.bounds
+        inside = (least <= X) & (most >= X)
+        if not inside.all() and not (inside | (np.isnan(X) & may_miss)).all():
+            gaps = tuple(range(self.n_features))
+        for column in gaps:
+            domain, x = (self.inputs.domains or ())[column], X[:, column]
             taken = domain.holds(x)
             if not taken.all():
-                assert self.inputs is not None
-                raise InputError(_outside(self.inputs, column, domain, x[~taken][0], self.model))
+                value = float(x[~taken][0])
+                raise InputError(_outside(self.inputs, column, domain, value, self.model))
 
     @property
     def _bound(self) -> float:
@@ -126,6 +141,8 @@ class RefusedValues:
 
         def guarded(X: Array) -> Array:
             self._check_domains(X)
+            if not self.missing and not self.infinite:
+                return answer(X)
             row = X[0]
             if narrows and X.dtype == np.float64:
                 sound = row.dot(row) < squared
@@ -145,15 +162,22 @@ def refused_values(forest: Forest) -> RefusedValues | None:
     missing, infinite = (
         metadata.get(f"refuses_{what}") is True for what in ("missing", "infinite")
     )
-    narrow = tuple(
-        (column, domain)
-        for column, domain in enumerate(inputs.domains or ())
-        if not domain.is_everything
-    )
-    if not missing and not infinite and not narrow:
+    bounds = _bounds(inputs)
+    if not missing and not infinite and bounds is None:
         return None
     model = "the source" if source is None else f"{source.library}'s {source.model}"
-    return RefusedValues(missing, infinite, forest.dtype, forest.n_features, model, narrow, inputs)
+    return RefusedValues(missing, infinite, forest.dtype, forest.n_features, model, inputs, bounds)
+
+
+def _bounds(inputs: Inputs) -> Bounds | None:
+    """Return the bounds of the columns, None if they may hold everything."""
+    domains = inputs.domains or ()
+    if all(domain.is_everything for domain in domains):
+        return None
+    least = np.array([d.intervals[0][0] if d.intervals else np.inf for d in domains])
+    most = np.array([d.intervals[-1][1] if d.intervals else -np.inf for d in domains])
+    several = tuple(at for at, domain in enumerate(domains) if len(domain.intervals) > 1)
+    return Bounds(least, most, np.array([domain.missing for domain in domains]), several)
 
 
 def _outside(inputs: Inputs, column: int, domain: Domain, value: float, model: str) -> str:
