@@ -10,6 +10,8 @@ import numpy as np
 from bitvec.cli.answer import count
 from bitvec.core import tree_paths
 from bitvec.core.arrays import Array
+from bitvec.core.feature_maps import Concatenate
+from bitvec.core.features import FeatureMap
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Activation, Kind, MissingRule
 from bitvec.core.plain_text import number
@@ -35,9 +37,11 @@ def summary(forest: Forest) -> dict[str, Any]:
         "dtype": str(forest.dtype),
         "features": forest.n_features,
         "feature_names": forest.inputs.feature_names,
-        "feature_map": None if forest.feature_map is None else type(forest.feature_map).__name__,
+        "feature_map": None if forest.feature_map is None else _map_name(forest.feature_map),
         "categorical_features": [
-            j for j, book in enumerate(forest.inputs.categories or ()) if book is not None
+            j
+            for j in range(forest.n_features)
+            if forest.inputs.book(j) is not None or j in forest.inputs.category_hashes
         ],
         "feature_uses": _feature_uses(forest),
         "missing": _missing(forest),
@@ -53,6 +57,14 @@ def summary(forest: Forest) -> dict[str, Any]:
         if source is None
         else {"library": source.library, "version": source.version, "model": source.model},
     }
+
+
+def _map_name(feature_map: FeatureMap) -> str:
+    """Return the class of a map, and of those that it joins, each once."""
+    name = type(feature_map).__name__
+    if not isinstance(feature_map, Concatenate):
+        return name
+    return f"{name} of {', '.join(dict.fromkeys(map(_map_name, feature_map.maps)))}"
 
 
 def tree_depths(forest: Forest) -> Array:

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bitvec
+from bitvec.cli.summary import summary
 from bitvec.converters.catboost.ctr_walker import exceeds
 from bitvec.converters.catboost.model_features import wide
 from bitvec.converters.catboost.read import convert
@@ -125,7 +126,9 @@ def test_engines_agree(engine: str) -> None:
         )
 
 
-@pytest.mark.parametrize("kind", ["object", "cbm", pytest.param("json", marks=pytest.mark.full)])
+@pytest.mark.parametrize(
+    "kind", ["object", *(pytest.param(kind, marks=pytest.mark.full) for kind in ("cbm", "json"))]
+)
 def test_a_certificate_is_proved(kind: str, tmp_path: Path) -> None:
     model: Any = trained("Buckets of MultiClass, 4 columns")
     if kind != "object":
@@ -325,17 +328,22 @@ REFUSES: dict[str, tuple[str, dict[str, str]]] = {
     "onnx": ("m.onnx", {}),
     "sql": ("m.sql", {"dialect": "duckdb"}),
     "lightgbm": ("m.txt", {}),
-    "torch": ("m.pt2", {}),
 }
 
 
-@pytest.mark.parametrize("target", REFUSES)
+@pytest.mark.parametrize("target", [*REFUSES, pytest.param("torch", marks=pytest.mark.full)])
 def test_what_cannot_hold_key_tables_names_them(target: str, tmp_path: Path) -> None:
     if target in ("torch", "onnx", "lightgbm"):
         pytest.importorskip(target)
-    name, options = REFUSES[target]
+    name, options = REFUSES.get(target, ("m.pt2", {}))
     with pytest.raises(UnsupportedModelError, match=r"feature map|KeyTables"):
         bitvec.export(convert(trained("Logloss as it is")), tmp_path / name, **options)
+
+
+def test_facts_name_the_map_and_the_columns_of_categories() -> None:
+    facts = summary(convert(trained("Logloss as it is")))
+    assert facts["feature_map"] == "Concatenate of Identity, KeyTables"
+    assert facts["categorical_features"] == [1, 2, 3, 5]
 
 
 def test_a_forest_of_hashes_needs_float64() -> None:
