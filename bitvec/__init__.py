@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from bitvec import files as files
     from bitvec import learners as learners
     from bitvec import plots as plots
+    from bitvec import services as services
     from bitvec.api import certify, compile, to_torch
     from bitvec.converters.dispatch import convert
     from bitvec.core.forest import Forest
@@ -33,11 +34,13 @@ if TYPE_CHECKING:
     from bitvec.runtime.train.pruning.prune import prune
     from bitvec.runtime.train.relax.harden import from_torch
     from bitvec.runtime.train.retrain.retrain import retrain
+    from bitvec.services.batch_predictor import BatchPredictor
     from bitvec.verify.certificates import Certificate
 
     __version__: str
 
 _HOME = {
+    "BatchPredictor": "bitvec.services.batch_predictor",
     "BitvecError": "bitvec.errors",
     "Certificate": "bitvec.verify.certificates",
     "DecisionMachine": "bitvec.core.machine",
@@ -56,10 +59,11 @@ _HOME = {
     "save": "bitvec.files",
     "to_torch": "bitvec.api",
 }
-_ROOMS = ("converters", "errors", "explanations", "files", "learners", "plots")
+_ROOMS = ("converters", "errors", "explanations", "files", "learners", "plots", "services")
 """Packages and modules that `import bitvec` makes reachable, as `bitvec.learners` is."""
 
 __all__ = [
+    "BatchPredictor",
     "BitvecError",
     "Certificate",
     "DecisionMachine",

@@ -26,6 +26,7 @@ def _without_annotation_checks():
 
 def test_the_public_names_are_these():
     assert NAMES == [
+        "BatchPredictor",
         "BitvecError",
         "Certificate",
         "DecisionMachine",

@@ -1,48 +1,71 @@
-"""`bitvec predict`: run a forest on a file of rows."""
+"""`bitvec predict`: run a forest on files of rows."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from bitvec.cli.given_files import open_forest, read_rows, writable
+from bitvec.cli.given_files import readable, writable
 from bitvec.cli.shared_options import (
     as_command,
     device_option,
     forest_argument,
     header_option,
     out_option,
-    rows_argument,
 )
 from bitvec.errors import InputError
 
 if TYPE_CHECKING:
-    from bitvec.core.arrays import Array
-    from bitvec.core.output import Output
-    from bitvec.runtime.predict.predictor import Predictor
+    from bitvec.services.batch_predictor import BatchPredictor
 
 ENGINES = ("auto", "numba", "torch", "reference")
+OUTPUTS = ("label", "proba", "raw", "score", "leaves", "shap")
+FORMATS = ("csv", "tsv", "parquet", "arrow", "ndjson", "npy")
 
 
-@as_command("predict", "Run a forest on a file of rows.")
+@as_command("predict", "Run a forest on files of rows.")
 @forest_argument
-@rows_argument
+@click.argument("data", metavar="DATA...", nargs=-1, required=True)
 @out_option(
-    help="Write to OUT (.csv, .tsv, .npy or .parquet) instead of stdout; replaced if it exists."
+    help="Write to the file OUT instead of stdout, replaced if it exists; or to the folder OUT, "
+    "one file for each of DATA."
 )
 @click.option(
-    "--output",
-    "kind",
-    type=click.Choice(["labels", "probabilities", "raw", "leaves", "transformed"]),
-    default="labels",
+    "--outputs",
+    default="label",
     show_default=True,
-    help="What to predict: labels (for a regressor: values), class probabilities, raw scores, the "
-    "source library's leaf ids of each tree, or raw scores after the post-transform.",
+    metavar="LIST",
+    help="What to predict, as label,proba: label (of a regressor: values), proba (class "
+    "probabilities), raw (raw scores), score (raw scores after the link), leaves (the source "
+    "library's leaf ids of each tree) and shap (Shapley values of raw scores).",
 )
+@click.option(
+    "--keep", multiple=True, metavar="COLUMN", help="Columns that the answers begin with."
+)
+@click.option(
+    "--drop", multiple=True, metavar="COLUMN", help="Columns that are not read, such as labels."
+)
+@click.option(
+    "--format",
+    "written",
+    type=click.Choice(FORMATS),
+    help="Of what is written: by default as OUT ends, in a folder as each of DATA, on stdout csv.",
+)
+@click.option(
+    "--processes",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Processes that predict files into a folder.",
+)
+@click.option("--resume", is_flag=True, help="Go on with a run into a folder that was stopped.")
+@click.option("--force", is_flag=True, help="Replace what a folder holds.")
 @click.option(
     "--engine",
     type=click.Choice(ENGINES),
@@ -56,107 +79,135 @@ ENGINES = ("auto", "numba", "torch", "reference")
     help="Of the engine numba, or the form of the engine torch; by default chosen by the forest.",
 )
 @click.option(
-    "--n-jobs", type=int, metavar="N", help="Threads of the numba engine; all cores by default."
+    "--n-jobs",
+    type=int,
+    metavar="N",
+    help="Threads of the numba engine; all cores by default, one with several processes.",
 )
 @device_option(help='Where torch runs, for example "cuda".')
 @header_option
 def command(
     path: Path,
-    data: Path,
+    data: tuple[str, ...],
     out: Path | None,
-    kind: str,
-    engine: str,
-    kernel: str | None,
-    n_jobs: int | None,
-    device: str | None,
-    header: bool | None,
+    outputs: str,
+    keep: tuple[str, ...],
+    drop: tuple[str, ...],
+    written: str | None,
+    processes: int,
+    resume: bool,
+    force: bool,
     as_json: bool,
+    header: bool | None,
+    **options: Any,
 ) -> None:
-    """Predict each row of DATA and print the answers as CSV, or write them to a file.
+    """Predict each row of DATA, and print the answers as CSV or write them to a file or a folder.
 
-    DATA is a .csv, .tsv, .parquet or .npy file. Columns with names are found by name, if the
+    DATA is a file of rows: .csv, .tsv, .parquet, .arrow, .feather, .ipc, .ndjson, .jsonl or .npy;
+    or "-" for standard input, CSV or an Arrow stream. Columns with names are found by name, if the
     forest knows its features by name; otherwise they stand in the training order. In text an empty
     cell, NA or nan is missing, unless it is a category of its column.
+
+    Several files, a folder of them or a quoted pattern are predicted into a folder: Parquet, Arrow
+    and NDJSON in bounded memory, each part written aside and renamed when it is whole. A run that
+    was killed goes on with --resume.
 
     \b
     Examples:
         bitvec predict model.safetensors rows.csv
-        bitvec predict model.ubj rows.parquet --output probabilities -o answers.csv
+        bitvec predict model.ubj rows.parquet --outputs label,proba --keep id -o answers.parquet
+        bitvec predict model.ubj data/*.parquet -o answers/ --processes 2
+        cat rows.csv | bitvec predict model.ubj -
     """
-    from bitvec.runtime.predict.datafiles import SUFFIXES, write, write_text
-    from bitvec.runtime.predict.predictor import compile
+    from bitvec.services import part_files, row_files
+    from bitvec.services.batch_predictor import BatchPredictor
+    from bitvec.verify.progress_bar import progress
 
-    if out is not None:
-        writable(out, SUFFIXES, replace=True, inputs=(path, data))
-    forest = open_forest(path)
-    rows = read_rows(data, forest, header)
-    predictor = compile(forest, engine=engine, kernel=kernel, n_jobs=n_jobs, device=device)
-    answers = KINDS[kind](predictor, rows)
-    n_rows = len(next(iter(answers.values())))
-    if out is not None:
-        write(out, answers)
-    if as_json:
-        from bitvec.cli.answer import print_json
-
-        facts = {"rows": n_rows, "output": kind, "engine": predictor.engine.name}
-        print_json({**facts, **({"columns": answers} if out is None else {"file": str(out)})})
-    elif out is None:
-        write_text(sys.stdout.buffer, answers)
-    else:
-        click.echo(f"{n_rows:,} rows of {kind} -> {out}")
-
-
-def _labels(predictor: Predictor, rows: Any) -> dict[str, Array]:
-    return _columns("prediction", predictor.predict(rows))
-
-
-def _probabilities(predictor: Predictor, rows: Any) -> dict[str, Array]:
-    if predictor.forest.output.classes is None:
-        raise InputError(
-            "--output probabilities needs a classifier, got a regressor: use --output labels, raw "
-            "or transformed."
+    into_folder = out is not None and (out.is_dir() or len(data) > 1 or not out.suffix)
+    if not into_folder and (resume or force or processes > 1):
+        raise click.UsageError(
+            "--resume, --force and --processes need a folder of answers, -o OUT/."
         )
-    found = predictor.predict_proba(rows)
-    names = _class_names(predictor.forest.output)
-    matrices = found if isinstance(found, list) else [found]
-    columns = [column for matrix in matrices for column in matrix.T]
-    return {f"probability_{name}": column for name, column in zip(names, columns, strict=True)}
+    if not into_folder and len(data) > 1:
+        raise click.UsageError("several files are predicted into a folder: name it by -o OUT/.")
+    suffix = None if written is None else f".{written}"
+    readable(path, directory=True)
+    if out is not None and not into_folder:
+        given = tuple(Path(name) for name in data if name != "-")
+        writable(out, row_files.SUFFIXES, replace=True, inputs=(path, *given))
+    if processes > 1 and options["n_jobs"] is None:
+        options["n_jobs"] = 1
+    chosen = tuple(name.strip() for name in outputs.split(","))
+    predict = BatchPredictor(path, outputs=chosen, keep=keep, drop=drop, **options)
+    if into_folder:
+        assert out is not None
+        files = part_files.find(data)
+        with progress("predicting", quiet=as_json) as advance:
+            n_rows = part_files.predict_parts(
+                predict,
+                files,
+                out,
+                suffix=suffix,
+                header=header,
+                n_processes=processes,
+                resume=resume,
+                force=force,
+                advance=advance,
+            )
+        _tell(predict, n_rows, out, as_json=as_json)
+        return
+    with ExitStack() as stack:
+        source = stack.enter_context(_standard_input()) if data[0] == "-" else Path(data[0])
+        inputs = predict.predictor.forest.inputs
+        answers = map(predict, row_files.batches(readable(source), inputs, header=header))
+        if out is not None:
+            from bitvec.files import atomic
+
+            told: list[int] = []
+            end = suffix or out.suffix.lower()
+            atomic.write(out, lambda stream: told.append(row_files.write(stream, end, answers)))
+            _tell(predict, told[0], out, as_json=as_json)
+        elif as_json:
+            _print_columns(predict, row_files.columns(answers))
+        else:
+            row_files.write(sys.stdout.buffer, suffix or ".csv", answers)
 
 
-def _class_names(output: Output) -> list[str]:
-    groups = output.classes or ()
-    return [
-        f"{group}_{label}" if len(groups) > 1 else str(label)
-        for group, labels in enumerate(groups)
-        for label in labels.tolist()
-    ]
+def _tell(predict: BatchPredictor, n_rows: int, out: Path, *, as_json: bool) -> None:
+    if not as_json:
+        click.echo(f"{n_rows:,} rows of {', '.join(predict.outputs)} -> {out}")
+        return
+    from bitvec.cli.answer import print_json
+
+    print_json({**_facts(predict, n_rows), "file": str(out)})
 
 
-def _raw(predictor: Predictor, rows: Any) -> dict[str, Array]:
-    return _columns("raw", predictor.raw(rows))
+def _print_columns(predict: BatchPredictor, columns: dict[str, Any]) -> None:
+    from bitvec.cli.answer import print_json
+
+    n_rows = len(next(iter(columns.values())))
+    print_json({**_facts(predict, n_rows), "columns": columns})
 
 
-def _leaves(predictor: Predictor, rows: Any) -> dict[str, Array]:
-    exits = predictor.apply(rows)
-    return {f"tree_{tree}": column for tree, column in enumerate(exits.T)}
+def _facts(predict: BatchPredictor, n_rows: int) -> dict[str, Any]:
+    engine = predict.predictor.engine.name
+    return {"rows": n_rows, "outputs": predict.outputs, "engine": engine}
 
 
-def _transformed(predictor: Predictor, rows: Any) -> dict[str, Array]:
-    return _columns("score", predictor.scores(rows))
+@contextmanager
+def _standard_input() -> Iterator[Path]:
+    """Keep standard input in a file, named by what it is: an Arrow stream or text."""
+    import shutil
+    import tempfile
 
-
-KINDS: dict[str, Callable[[Predictor, Any], dict[str, Array]]] = {
-    "labels": _labels,
-    "probabilities": _probabilities,
-    "raw": _raw,
-    "leaves": _leaves,
-    "transformed": _transformed,
-}
-
-
-def _columns(name: str, values: Array) -> dict[str, Array]:
-    if values.ndim == 1:
-        return {name: values}
-    if values.shape[1] == 1:
-        return {name: values[:, 0]}
-    return {f"{name}_{at}": column for at, column in enumerate(values.T)}
+    stream = sys.stdin.buffer
+    head = stream.read(6)
+    if not head:
+        raise InputError("standard input must hold rows, got nothing.")
+    is_arrow = head.startswith(b"\xff\xff\xff\xff") or head == b"ARROW1"
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / ("stdin.arrow" if is_arrow else "stdin.csv")
+        with path.open("wb") as held:
+            held.write(head)
+            shutil.copyfileobj(stream, held)
+        yield path

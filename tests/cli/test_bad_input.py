@@ -78,8 +78,8 @@ BAD: dict[str, tuple[tuple[str, ...], str]] = {
         "must have as many features as the forest",
     ),
     "probabilities of values": (
-        ("predict", STUMP, "stump.csv", "--output", "probabilities"),
-        "--output probabilities needs a classifier, got a regressor: use --output labels, raw or",
+        ("predict", STUMP, "stump.csv", "--outputs", "proba"),
+        "the output proba needs a classifier, got a regressor: ask for label, raw or score",
     ),
     "threads of torch": (
         ("predict", STUMP, "stump.csv", "--engine", "torch", "--n-jobs", "2"),
@@ -167,7 +167,7 @@ def test_bad_input_is_one_sentence_and_leaves_no_file(case: str, run: Run, spoil
     [
         ("frobnicate",),
         ("info",),
-        ("predict", STUMP, "stump.csv", "--output", "colours"),
+        ("predict", STUMP, "stump.csv", "--outputs", "colours"),
         (
             "retrain",
             STUMP,

@@ -44,7 +44,15 @@ OWN = {
     "certify": {
         "--again": "a saved certificate to compare with",
     },
-    "predict": {"--output": "the method of the predictor that is called"},
+    "predict": {
+        "--outputs": "of bitvec.BatchPredictor",
+        "--keep": "of bitvec.BatchPredictor",
+        "--drop": "of bitvec.BatchPredictor",
+        "--format": "what is written is no concern of a predictor",
+        "--processes": "processes of the caller's",
+        "--resume": "files of an earlier run",
+        "--force": "whether files may be replaced",
+    },
     "explain": {},
     "retrain": {
         "--target": "the column of DATA that y is read from",

@@ -59,14 +59,14 @@ def test_convert_certify_predict_export_xgboost(
     assert "0 differ" in result.stdout
 
     for rows in ("cancer.csv", "cancer.parquet"):
-        got = table(run("predict", "cancer.safetensors", rows, "--output", "raw"))["raw"]
+        got = table(run("predict", "cancer.safetensors", rows, "--outputs", "raw"))["raw"]
         margin = booster.predict(X, output_margin=True)
         assert np.array_equal(got.to_numpy(np.float32), margin)
     labels = table(run("predict", "cancer.safetensors", "cancer.csv"))["prediction"]
     assert np.array_equal(labels, booster.predict(X))
-    leaves = table(run("predict", "cancer.safetensors", "cancer.csv", "--output", "leaves"))
+    leaves = table(run("predict", "cancer.safetensors", "cancer.csv", "--outputs", "leaves"))
     assert np.array_equal(leaves.to_numpy(), booster.apply(X))
-    probabilities = table(run("predict", "cancer.ubj", "cancer.csv", "--output", "probabilities"))
+    probabilities = table(run("predict", "cancer.ubj", "cancer.csv", "--outputs", "proba"))
     assert list(probabilities) == ["probability_0", "probability_1"]
     # NumPy's float32 exponential differs from libm's in its last places; raw scores are equal.
     np.testing.assert_allclose(probabilities, booster.predict_proba(X), rtol=1e-6)
@@ -97,7 +97,7 @@ def test_convert_certify_predict_scikit_learn(
     labels = table(run("predict", "f.safetensors", "iris.csv"))["prediction"]
     assert np.array_equal(labels, model.predict(X))
     for rows in ("iris.csv", "iris-bare.csv"):  # by name, and by position
-        got = table(run("predict", "f.safetensors", rows, "--output", "probabilities"))
+        got = table(run("predict", "f.safetensors", rows, "--outputs", "proba"))
         assert list(got) == [f"probability_{species}" for species in model.classes_]
         assert np.array_equal(got, model.predict_proba(X))
 
@@ -201,7 +201,7 @@ def test_nan_is_null_in_json(run: Run, desk: Path) -> None:
 def test_predictions_go_to_any_kind_of_file(run: Run, desk: Path, name: str) -> None:
     from bitvec.runtime.predict.datafiles import read
 
-    result = run("predict", "stump.safetensors", "stump.csv", "-o", name, "--output", "leaves")
+    result = run("predict", "stump.safetensors", "stump.csv", "-o", name, "--outputs", "leaves")
     assert result.stdout == f"2 rows of leaves -> {name}\n"
     if name == "out.npy":
         assert np.load(name).tolist() == [0, 1]

@@ -238,14 +238,16 @@ def _write_parquet(stream: IO[bytes], columns: Mapping[str, Array]) -> None:
     stream.write(buffer.getbuffer())
 
 
-def write_text(stream: IO[bytes], columns: Mapping[str, Array], *, separator: str = ",") -> None:
-    """Write columns with a header row as text in UTF-8."""
+def write_text(
+    stream: IO[bytes], columns: Mapping[str, Array], *, separator: str = ",", head: bool = True
+) -> None:
+    """Write columns as text in UTF-8, with a header row if there is to be a `head`."""
     block = 10_000  # rows held as text at a time
     n_rows = max((len(column) for column in columns.values()), default=0)
     for start in range(0, max(n_rows, 1), block):
         lines = _Lines()
         writer = csv.writer(lines, delimiter=separator, lineterminator="\n")
-        if start == 0:
+        if start == 0 and head:
             writer.writerow(columns)
         part = slice(start, start + block)
         writer.writerows(zip(*(_cells(c[part]) for c in columns.values()), strict=True))

@@ -1,0 +1,107 @@
+"""Answers of a forest as named columns of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from bitvec.core.arrays import Array
+from bitvec.core.output import Output
+from bitvec.errors import InputError
+from bitvec.explanations.explainer import explain
+from bitvec.runtime.predict.predictor import Predictor
+
+Columns = dict[str, Array]
+
+
+def _label(predictor: Predictor, rows: Any) -> Columns:
+    return _numbered("prediction", predictor.predict(rows))
+
+
+def _proba(predictor: Predictor, rows: Any) -> Columns:
+    found = predictor.predict_proba(rows)
+    names = _class_names(predictor.forest.output)
+    matrices = found if isinstance(found, list) else [found]
+    columns = [column for matrix in matrices for column in matrix.T]
+    return {f"probability_{name}": column for name, column in zip(names, columns, strict=True)}
+
+
+def _class_names(output: Output) -> list[str]:
+    groups = output.classes or ()
+    return [
+        f"{group}_{label}" if len(groups) > 1 else str(label)
+        for group, labels in enumerate(groups)
+        for label in labels.tolist()
+    ]
+
+
+def _raw(predictor: Predictor, rows: Any) -> Columns:
+    return _numbered("raw", predictor.raw(rows))
+
+
+def _leaves(predictor: Predictor, rows: Any) -> Columns:
+    return {f"tree_{tree}": column for tree, column in enumerate(predictor.apply(rows).T)}
+
+
+def _score(predictor: Predictor, rows: Any) -> Columns:
+    return _numbered("score", predictor.scores(rows))
+
+
+def _shap(predictor: Predictor, rows: Any) -> Columns:
+    forest = predictor.forest
+    values = explain(forest).values(rows)
+    names = forest.inputs.feature_names or tuple(map(str, range(forest.n_features)))
+    if values.ndim == 3:
+        names = tuple(f"{name}_{output}" for name in names for output in range(values.shape[2]))
+    columns = values.reshape(len(values), len(names)).T
+    return {f"shap_{name}": column for name, column in zip(names, columns, strict=True)}
+
+
+OUTPUTS: Final[dict[str, Callable[[Predictor, Any], Columns]]] = {
+    "label": _label,
+    "proba": _proba,
+    "raw": _raw,
+    "score": _score,
+    "leaves": _leaves,
+    "shap": _shap,
+}
+"""Of a name of an output, what gives its columns."""
+
+
+def require_outputs(outputs: Iterable[str], output: Output) -> tuple[str, ...]:
+    """Return the names of outputs that a forest has.
+
+    Raises
+    ------
+    InputError
+        If one is unknown or asked for twice, there is none, or `proba` is asked of a regressor.
+    """
+    given = (outputs,) if isinstance(outputs, str) else tuple(outputs)
+    for name in given:
+        if name not in OUTPUTS:
+            raise InputError(
+                f"`outputs` must be among {', '.join(OUTPUTS)}, got {name!r}: choose some of them."
+            )
+    if not given or len(set(given)) < len(given):
+        raise InputError(f"`outputs` must name each output once, one at least, got {given}.")
+    if "proba" in given and output.classes is None:
+        raise InputError(
+            "the output proba needs a classifier, got a regressor: ask for label, raw or score."
+        )
+    return given
+
+
+def answers(predictor: Predictor, rows: Any, outputs: Iterable[str]) -> Columns:
+    """Return the columns of some outputs, side by side."""
+    found: Columns = {}
+    for name in outputs:
+        found.update(OUTPUTS[name](predictor, rows))
+    return found
+
+
+def _numbered(name: str, values: Array) -> Columns:
+    if values.ndim == 1:
+        return {name: values}
+    if values.shape[1] == 1:
+        return {name: values[:, 0]}
+    return {f"{name}_{at}": column for at, column in enumerate(values.T)}

@@ -1,0 +1,235 @@
+"""A forest as one callable from a batch of rows to a batch of answers, in any process."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from pathlib import Path
+from threading import Lock
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bitvec import api
+from bitvec.core.arrays import Array
+from bitvec.errors import InputError, needs
+from bitvec.runtime.predict.predictor import Predictor
+from bitvec.services.answer_columns import answers, require_outputs
+
+_loaded: dict[_Key, Predictor] = {}
+_warned: set[_Key] = set()
+_lock = Lock()
+
+
+class _Key(NamedTuple):
+    """Key of a loaded predictor."""
+
+    path: str
+    digest: str
+    n_jobs: int | None
+    engine: str
+    kernel: str | None
+    device: str | None
+
+
+class BatchPredictor:
+    """Predicts batches of rows: from a table to one with the same rows and columns of answers.
+
+    A copy that is sent to another process loads the model there, once, and checks that the file is
+    still the same. So it is what engines for many machines take: `map_partitions` of Dask,
+    `map_batches` of Ray Data and Polars, `mapInArrow` of Spark.
+
+    Parameters
+    ----------
+    path : path
+        A model file of any library, or a forest that `bitvec.save` wrote, which all processes see.
+    outputs : iterable of str
+        What to predict, some of "label" (of a regressor: values), "proba", "raw", "score" (raw
+        scores after the link), "leaves" and "shap".
+    keep : iterable of str
+        Columns of the batches, such as keys, that come first in the answers.
+    drop : iterable of str
+        Columns that are not read, such as labels, where the forest has no names.
+    n_jobs : int, optional
+        Threads in each process, by default 1.
+    engine, kernel, device : str
+        As of `bitvec.compile`.
+
+    Raises
+    ------
+    InputError
+        If the model has no such output, or `keep` would be called as an answer.
+    OSError
+        If the file cannot be read.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import polars
+    >>> from bitvec import Forest, save
+    >>> stump = Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save(stump, f"{folder}/stump.safetensors")
+    ...     predict = BatchPredictor(f"{folder}/stump.safetensors", keep=["id"])
+    ...     answer = predict(polars.DataFrame({"id": [7, 8], "x": [0.0, 1.0], "z": [9.0, 9.0]}))
+    >>> answer.to_dict(as_series=False)
+    {'id': [7, 8], 'prediction': [10.0, 20.0]}
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        outputs: Iterable[str] = ("label",),
+        keep: Iterable[str] = (),
+        drop: Iterable[str] = (),
+        n_jobs: int | None = 1,
+        engine: str = "auto",
+        kernel: str | None = None,
+        device: str | None = None,
+    ) -> None:
+        self.path = str(Path(path).absolute())
+        self.keep = _names(keep, "keep")
+        self.drop = _names(drop, "drop")
+        self._key = _Key(self.path, _digest(self.path), n_jobs, engine, kernel, device)
+        predictor = self.predictor
+        self.outputs = require_outputs(outputs, predictor.forest.output)
+        empty = np.zeros((0, predictor.forest.n_features), predictor.forest.dtype)
+        clash = set(self.keep) & set(answers(predictor, empty, self.outputs))
+        if clash:
+            raise InputError(
+                f"`keep` must name no column that an answer has, got {sorted(clash)[0]!r}: rename "
+                "it."
+            )
+
+    def __repr__(self) -> str:
+        return f"BatchPredictor({self.path!r}, outputs={self.outputs}, keep={self.keep})"
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of the model's file, hexadecimal."""
+        return self._key.digest
+
+    @property
+    def predictor(self) -> Predictor:
+        """The predictor of this process, loaded when it is first asked for."""
+        with _lock:
+            if self._key not in _loaded:
+                if _digest(self.path) != self._key.digest:
+                    raise InputError(
+                        f"{self.path} must be the file that this predictor was made of, got "
+                        "another one: make a new BatchPredictor."
+                    )
+                key = self._key
+                _loaded[key] = api.compile(
+                    api.convert(self.path),
+                    engine=key.engine,
+                    kernel=key.kernel,
+                    n_jobs=key.n_jobs,
+                    device=key.device,
+                )
+            return _loaded[self._key]
+
+    def __call__(self, batch: Any) -> Any:
+        """Return the columns to keep and the answers, as a table of the same library.
+
+        Parameters
+        ----------
+        batch : pyarrow.RecordBatch, pyarrow.Table, pandas.DataFrame, polars.DataFrame, a dict of
+            arrays, (n_rows,) each, or a matrix, which gives a dict of arrays
+
+        Raises
+        ------
+        InputError
+            If it is none of these, or lacks a column.
+        """
+        if isinstance(batch, dict):
+            return self._of_arrays(batch)
+        if isinstance(batch, np.ndarray):
+            if self.keep or self.drop:
+                raise InputError("columns must have names to be kept or dropped, got a matrix.")
+            return answers(self.predictor, batch, self.outputs)
+        if type(batch).__name__ == "RecordBatch" and hasattr(batch, "schema"):
+            return self._of_record_batch(batch)
+        import narwhals
+
+        try:
+            frame = narwhals.from_native(batch, eager_only=True)
+        except TypeError as error:
+            raise InputError(
+                "a batch must be an Arrow, pandas or polars table, a matrix or a dict of arrays, "
+                f"got {type(batch).__name__}: convert it."
+            ) from error
+        found = self.answers(frame)
+        make = narwhals.new_series
+        columns = [
+            make(name, _plain(values), backend=frame.implementation)
+            for name, values in found.items()
+        ]
+        kept = frame.select(list(self.keep))
+        if not self.keep:
+            return narwhals.from_dict(
+                {series.name: series for series in columns}, backend=frame.implementation
+            ).to_native()
+        if frame.implementation.is_pandas_like():
+            index = narwhals.maybe_get_index(frame)
+            columns = [narwhals.maybe_set_index(series, index=index) for series in columns]
+        return kept.with_columns(*columns).to_native()
+
+    def answers(self, frame: Any) -> dict[str, Array]:
+        """Return the answers to a narwhals frame, by the names of their columns."""
+        missing = [name for name in (*self.keep, *self.drop) if name not in frame.columns]
+        if missing:
+            known = ", ".join(map(repr, frame.columns[:8]))
+            raise InputError(f"a batch must have the column {missing[0]!r}, got {known}.")
+        wanted = self.predictor.forest.inputs.feature_names
+        if wanted is None:
+            apart = {*self.keep, *self.drop}
+            read = [name for name in frame.columns if name not in apart]
+        else:
+            read = [name for name in wanted if name in frame.columns]
+            if self._key not in _warned:  # of further columns, by what reads the first batch
+                _warned.add(self._key)
+                apart = {*self.keep, *self.drop} - set(wanted)
+                read = [name for name in frame.columns if name not in apart]
+        return answers(self.predictor, frame.select(read).to_native(), self.outputs)
+
+    def _of_record_batch(self, batch: Any) -> Any:
+        with needs("pyarrow", "cli", "An Arrow batch"):
+            import pyarrow
+        table = self(pyarrow.Table.from_batches([batch])).combine_chunks()
+        parts = table.to_batches()
+        return parts[0] if parts else pyarrow.RecordBatch.from_pylist([], schema=table.schema)
+
+    def _of_arrays(self, batch: dict[str, Any]) -> dict[str, Array]:
+        with needs("polars", "cli", "A batch of arrays"):
+            import polars
+        import narwhals
+
+        frame = polars.DataFrame({name: np.asarray(values) for name, values in batch.items()})
+        kept = {name: np.asarray(batch[name]) for name in self.keep if name in batch}
+        return {**kept, **self.answers(narwhals.from_native(frame, eager_only=True))}
+
+
+def _names(given: Iterable[str], what: str) -> tuple[str, ...]:
+    names = (given,) if isinstance(given, str) else tuple(given)
+    if len(set(names)) < len(names) or not all(isinstance(name, str) for name in names):
+        raise InputError(f"`{what}` must hold distinct names, got {names!r}.")
+    return names
+
+
+def _plain(values: Array) -> Any:
+    return values.tolist() if values.dtype.kind in "OU" else np.ascontiguousarray(values)
+
+
+def _digest(path: str) -> str:
+    """Return the SHA-256 of a file, or of all files of a directory with their names."""
+    folder = Path(path)
+    if not folder.is_dir():
+        with folder.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    found = hashlib.sha256()
+    for part in sorted(folder.rglob("*")):
+        if part.is_file():
+            found.update(f"{part.relative_to(folder)}\0{_digest(str(part))}\0".encode())
+    return found.hexdigest()

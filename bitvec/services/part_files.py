@@ -1,0 +1,258 @@
+"""Predictions of many files into a folder: one output a file, in several processes, resumable.
+
+A part is written aside, flushed and renamed, and then entered in the folder's manifest with the
+digest of its input: what the manifest names is whole. A run that was killed goes on from there.
+"""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import json
+import multiprocessing
+import time
+from collections.abc import Iterable
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from bitvec.distribution import version
+from bitvec.errors import InputError
+from bitvec.files import atomic
+from bitvec.services import row_files
+from bitvec.services.batch_predictor import BatchPredictor
+from bitvec.verify.progress_bar import Advance
+
+MANIFEST: Final = "manifest.bitvec.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One input and its output.
+
+    Parameters
+    ----------
+    source : str
+        Absolute path.
+    target : str
+        Relative to the folder.
+    """
+
+    source: str
+    target: str
+
+
+@dataclass(slots=True)
+class Manifest:
+    """Parts that are done, and what they were made with."""
+
+    made_with: dict[str, Any]
+    done: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def save(self, folder: Path) -> None:
+        """Write the manifest, whole or not at all."""
+        atomic.write(folder / MANIFEST, json.dumps(asdict(self), indent=1).encode())
+
+
+def find(patterns: Iterable[str]) -> list[tuple[Path, Path]]:
+    """Return the files that paths, folders and patterns name, and their names in the output.
+
+    A folder stands for all files of rows below it, with their subfolders (Hive partitions too).
+
+    Raises
+    ------
+    InputError
+        If a pattern names none, or two files would have one output.
+    """
+    found: list[tuple[Path, Path]] = []
+    for pattern in patterns:
+        if Path(pattern).is_dir():
+            root = Path(pattern)
+            paths = sorted(p for p in root.rglob("*") if p.suffix.lower() in row_files.SUFFIXES)
+            named = [(path, path.relative_to(root)) for path in paths]
+        elif Path(pattern).exists():
+            named = [(Path(pattern), Path(Path(pattern).name))]
+        else:
+            paths = [Path(path) for path in sorted(glob.glob(pattern, recursive=True))]  # noqa: PTH207
+            named = [(path, Path(path.name)) for path in paths if path.is_file()]
+        if not named:
+            raise InputError(f"{pattern} does not exist, nor names files of rows as a pattern.")
+        found += named
+    names = [name for _, name in found]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise InputError(
+            f"the files must have different names, got {twice} twice: predict a folder."
+        )
+    return found
+
+
+def predict_parts(
+    predict: BatchPredictor,
+    files: list[tuple[Path, Path]],
+    folder: Path,
+    *,
+    suffix: str | None = None,
+    header: bool | None = None,
+    n_processes: int = 1,
+    resume: bool = False,
+    force: bool = False,
+    advance: Advance | None = None,
+) -> int:
+    """Predict files into a folder and return the number of rows, those done before included.
+
+    Parameters
+    ----------
+    predict : BatchPredictor
+    files : pairs of a path and its name in the folder
+        As `find` returns them.
+    folder : path
+        Made if it does not exist.
+    suffix : str, optional
+        Of the outputs; by default each input's own.
+    header : bool, optional
+        Of text files.
+    n_processes : int
+        Processes, each with a predictor of its own.
+    resume : bool
+        Leave out what the folder's manifest says is done.
+    force : bool
+        Replace what an earlier run left in the folder.
+    advance : callable, optional
+        Told the fraction of the input's bytes that is done, and the rows a second.
+
+    Raises
+    ------
+    InputError
+        If the folder holds an earlier run and neither `resume` nor `force` is given, or what it was
+        made with, or an input that is done, has changed; or a process was killed.
+    """
+    made_with = {
+        "bitvec": version(),
+        "model": predict.digest,
+        "outputs": list(predict.outputs),
+        "keep": list(predict.keep),
+        "drop": list(predict.drop),
+        "suffix": suffix,
+        "header": header,
+    }
+    manifest = _manifest(folder, made_with, resume=resume, force=force)
+    parts = [
+        Part(str(path.absolute()), str(name if suffix is None else name.with_suffix(suffix)))
+        for path, name in files
+    ]
+    size = {part.target: Path(part.source).stat().st_size for part in parts}
+    whole, done = sum(size.values()) or 1, 0
+    n_rows, start = 0, time.monotonic()
+    todo = []
+    for part in parts:
+        entry = manifest.done.get(part.target)
+        if entry is None:
+            todo.append(part)
+            continue
+        if entry["source"] != part.source or entry["sha256"] != digest(part.source):
+            raise InputError(
+                f"{part.source} must be as it was when {part.target} was made of it, got another "
+                "file: run again with --force, which makes all parts anew."
+            )
+        n_rows, done = n_rows + entry["rows"], done + size[part.target]
+    before = n_rows
+    for part, entry in _made(predict, todo, folder, header, n_processes):
+        manifest.done[part.target] = entry
+        manifest.save(folder)
+        n_rows, done = n_rows + entry["rows"], done + size[part.target]
+        if advance is not None:
+            rate = (n_rows - before) / max(time.monotonic() - start, 1e-9)
+            advance(done / whole, f"predicting, {rate:,.0f} rows a second")
+    return n_rows
+
+
+def _manifest(folder: Path, made_with: dict[str, Any], *, resume: bool, force: bool) -> Manifest:
+    path = folder / MANIFEST
+    if not path.exists():
+        if folder.exists() and any(folder.iterdir()) and not force:
+            raise InputError(f"{folder} must be new or empty, got files: name another, or --force.")
+        folder.mkdir(parents=True, exist_ok=True)
+        return Manifest(made_with)
+    if force:
+        path.unlink()
+        return Manifest(made_with)
+    if not resume:
+        raise InputError(
+            f"{folder} holds an earlier run: go on with it by --resume, or replace it by --force."
+        )
+    try:
+        held = Manifest(**json.loads(path.read_text(encoding="utf-8")))
+    except (ValueError, TypeError) as error:
+        raise InputError(
+            f"{path} must be a manifest of an earlier run, got a damaged file."
+        ) from error
+    changed = [name for name, value in made_with.items() if held.made_with.get(name) != value]
+    if changed:
+        raise InputError(
+            f"a run that goes on must have what it began with, got another {', '.join(changed)}: "
+            "run it as before, or anew with --force."
+        )
+    return held
+
+
+def _made(
+    predict: BatchPredictor, parts: list[Part], folder: Path, header: bool | None, n_processes: int
+) -> Iterable[tuple[Part, dict[str, Any]]]:
+    """Yield parts as they are done, with what the manifest says of them."""
+    if n_processes == 1 or len(parts) < 2:
+        for part in parts:
+            yield part, predict_part(predict, part, str(folder), header)
+        return
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(n_processes, len(parts)), mp_context=context) as pool:
+        running = {
+            pool.submit(predict_part, predict, part, str(folder), header): part for part in parts
+        }
+        try:
+            while running:
+                finished, _ = wait(running, return_when=FIRST_COMPLETED)
+                for one in finished:
+                    yield running.pop(one), one.result()
+        except BrokenProcessPool:
+            raise InputError(
+                "the processes must run to their end, got one that was killed (by the system, if "
+                "memory ran out): the parts that are done are kept; go on by --resume."
+            ) from None
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def predict_part(
+    predict: BatchPredictor, part: Part, folder: str, header: bool | None
+) -> dict[str, Any]:
+    """Predict one file, and return what the manifest says of it."""
+    source, target = Path(part.source), Path(folder) / part.target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    inputs = predict.predictor.forest.inputs
+    n_rows = 0
+
+    def fill(stream: Any) -> None:
+        nonlocal n_rows
+        answers = (predict(batch) for batch in row_files.batches(source, inputs, header=header))
+        n_rows = row_files.write(stream, target.suffix.lower(), answers)
+
+    before = _state(source)
+    atomic.write(target, fill)
+    if _state(source) != before:
+        target.unlink()
+        raise InputError(f"{source} must not change while it is read, got a change: run again.")
+    return {"source": part.source, "sha256": digest(part.source), "rows": n_rows}
+
+
+def _state(path: Path) -> tuple[int, int]:
+    found = path.stat()
+    return found.st_size, found.st_mtime_ns
+
+
+def digest(path: str) -> str:
+    """Return the SHA-256 of a file, hexadecimal."""
+    with Path(path).open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

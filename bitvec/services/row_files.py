@@ -1,0 +1,229 @@
+"""Files of rows read and written in batches, in bounded memory where the format allows."""
+
+from __future__ import annotations
+
+import io
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, Final
+
+import numpy as np
+
+from bitvec.core.arrays import Array
+from bitvec.core.inputs import Inputs
+from bitvec.errors import InputError, needs
+from bitvec.files.sound import sound
+from bitvec.runtime.predict import datafiles
+
+BATCH_ROWS: Final = 1 << 16
+BLOCK: Final = 1 << 24
+"""Bytes of NDJSON that are read at a time."""
+TEXT: Final = (".csv", ".tsv")
+ARROW: Final = (".arrow", ".feather", ".ipc")
+LINES: Final = (".ndjson", ".jsonl")
+SUFFIXES: Final = (*TEXT, ".parquet", *ARROW, *LINES, ".npy")
+
+Batch = Any
+"""A pyarrow or polars table, or a matrix where a file has no names."""
+
+
+def batches(path: Path, inputs: Inputs, *, header: bool | None = None) -> Iterator[Batch]:
+    """Yield the rows of a file, in their order, some at a time.
+
+    Parquet, Arrow, NDJSON and NumPy files are read in bounded memory; text is read as a whole,
+    since the kind of a column is that of all its cells.
+
+    Raises
+    ------
+    InputError
+        If the file is of another kind or damaged, or its schema changes half-way.
+    OSError
+        If it cannot be opened.
+    """
+    suffix = path.suffix.lower()
+    if suffix not in SUFFIXES:
+        raise InputError(f"a file of rows must end in one of {', '.join(SUFFIXES)}, got {path}.")
+    if suffix in TEXT:
+        data = datafiles.read(path, header=header, inputs=inputs).data
+        yield from (data[start : start + BATCH_ROWS] for start in range(0, len(data), BATCH_ROWS))
+        return
+    with sound(path, _MUST[suffix], error=InputError):
+        yield from _READERS[suffix](path)
+
+
+def _parquet(path: Path) -> Iterator[Batch]:
+    pyarrow = require_pyarrow(f"Reading {path}")
+    from pyarrow import parquet
+
+    with parquet.ParquetFile(path, memory_map=True) as file:
+        for batch in file.iter_batches(BATCH_ROWS):
+            yield pyarrow.Table.from_batches([batch])
+
+
+def _arrow(path: Path) -> Iterator[Batch]:
+    pyarrow = require_pyarrow(f"Reading {path}")
+    with pyarrow.memory_map(str(path)) as source:
+        if source.read(6) == b"ARROW1":
+            file = pyarrow.ipc.open_file(source)
+            parts = (file.get_batch(at) for at in range(file.num_record_batches))
+        else:
+            source.seek(0)
+            parts = iter(pyarrow.ipc.open_stream(source))
+        for batch in parts:
+            table = pyarrow.Table.from_batches([batch])
+            for start in range(0, max(len(table), 1), BATCH_ROWS):
+                yield table.slice(start, BATCH_ROWS)
+
+
+def _ndjson(path: Path) -> Iterator[Batch]:
+    with needs("polars", "cli", f"Reading {path}"):
+        import polars
+    schema = None
+    with path.open("rb") as stream:
+        while block := stream.read(BLOCK) + stream.readline():
+            frame = polars.read_ndjson(block, schema=schema)
+            schema = schema or frame.schema
+            for start in range(0, len(frame), BATCH_ROWS):
+                yield frame[start : start + BATCH_ROWS]
+
+
+def _npy(path: Path) -> Iterator[Batch]:
+    array = np.load(path, mmap_mode="r", allow_pickle=False)
+    if array.dtype.kind not in "biuf" or array.ndim != 2:
+        raise InputError(
+            f"{path} must hold a matrix of numbers, got shape {array.shape}, dtype {array.dtype}."
+        )
+    for start in range(0, len(array), BATCH_ROWS):
+        yield np.array(array[start : start + BATCH_ROWS])
+
+
+_READERS: dict[str, Callable[[Path], Iterator[Batch]]] = {
+    ".parquet": _parquet,
+    **dict.fromkeys(ARROW, _arrow),
+    **dict.fromkeys(LINES, _ndjson),
+    ".npy": _npy,
+}
+_MUST = {
+    ".parquet": "be a parquet file",
+    **dict.fromkeys(ARROW, "be an Arrow file or stream"),
+    **dict.fromkeys(LINES, "hold one JSON object a line"),
+    ".npy": "hold one array of numbers",
+}
+
+
+def require_pyarrow(purpose: str) -> Any:
+    """Return pyarrow.
+
+    Raises
+    ------
+    MissingLibraryError
+    """
+    with needs("pyarrow", "data", purpose):
+        import pyarrow
+    import pyarrow.ipc
+
+    return pyarrow
+
+
+def write(stream: IO[bytes], suffix: str, parts: Iterable[Any]) -> int:
+    """Write batches of columns to a stream, and return the number of rows.
+
+    Parameters
+    ----------
+    stream : binary stream
+    suffix : str
+        One of `SUFFIXES`.
+    parts : iterable of tables or dicts of arrays
+        All of the same columns; one at least.
+
+    Raises
+    ------
+    InputError
+        If there is no batch.
+    """
+    several = iter(parts)
+    first = next(several, None)
+    if first is None:
+        raise InputError("a file must hold rows, got none.")
+    n_rows = 0
+
+    def counted() -> Iterator[Any]:
+        nonlocal n_rows
+        for part in itertools.chain([first], several):
+            n_rows += _n_rows(part)
+            yield part
+
+    if suffix in TEXT:
+        for at, part in enumerate(counted()):
+            datafiles.write_text(
+                stream, _columns(part), separator="\t" if suffix == ".tsv" else ",", head=at == 0
+            )
+    elif suffix == ".npy":
+        held = [_matrix(_columns(part)) for part in counted()]
+        # By way of memory: to a file NumPy writes by itself, and says little of a full disk.
+        buffer = io.BytesIO()
+        np.save(buffer, np.concatenate(held), allow_pickle=False)
+        stream.write(buffer.getbuffer())
+    elif suffix in LINES:
+        with needs("polars", "cli", "Writing NDJSON"):
+            import polars
+        for part in counted():
+            polars.DataFrame(_columns(part)).write_ndjson(stream)
+    else:
+        with _table_writer(stream, suffix, _table(first)) as writer:
+            for part in counted():
+                writer.write_table(_table(part))
+    return n_rows
+
+
+@contextmanager
+def _table_writer(stream: IO[bytes], suffix: str, first: Any) -> Iterator[Any]:
+    pyarrow = require_pyarrow(f"Writing {suffix} files")
+    from pyarrow import parquet
+
+    if suffix == ".parquet":
+        with parquet.ParquetWriter(stream, first.schema) as writer:
+            yield writer
+    else:
+        with pyarrow.ipc.new_file(stream, first.schema) as writer:
+            yield writer
+
+
+def columns(parts: Iterable[Any]) -> dict[str, Array]:
+    """Return batches of columns, joined, as arrays by name."""
+    held = [_columns(part) for part in parts]
+    if not held:
+        raise InputError("a file must hold rows, got none.")
+    return {name: np.concatenate([part[name] for part in held]) for name in held[0]}
+
+
+def _n_rows(part: Any) -> int:
+    return len(next(iter(part.values()))) if isinstance(part, dict) else len(part)
+
+
+def _matrix(columns: dict[str, Array]) -> Array:
+    values = list(columns.values())
+    return values[0] if len(values) == 1 else np.stack(values, axis=1)
+
+
+def _columns(part: Any) -> dict[str, Array]:
+    """Return a batch as arrays by name."""
+    if isinstance(part, dict):
+        return part
+    names = part.column_names if hasattr(part, "column_names") else part.columns
+    return {name: part[name].to_numpy() for name in names}
+
+
+def _table(part: Any) -> Any:
+    """Return a batch as a pyarrow table."""
+    pyarrow = require_pyarrow("Writing tables")
+    if isinstance(part, dict):
+        return pyarrow.table(
+            {
+                name: value.tolist() if value.dtype.kind in "OU" else value
+                for name, value in part.items()
+            }
+        )
+    return part.to_arrow() if hasattr(part, "to_arrow") else part

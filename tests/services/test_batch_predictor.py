@@ -1,0 +1,148 @@
+"""One callable answers batches of every library as the predictor answers whole tables."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import bitvec
+from bitvec.core.forest import Forest
+from bitvec.errors import InputError
+from bitvec.services.answer_columns import OUTPUTS
+
+pa, pd, pl = (pytest.importorskip(name) for name in ("pyarrow", "pandas", "polars"))
+
+RNG = np.random.default_rng(0)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """A classifier with a text category, its file, and rows with a key and a label."""
+    lightgbm = pytest.importorskip("lightgbm")
+    frame = pd.DataFrame({
+        "size": RNG.normal(size=300),
+        "colour": pd.Categorical(RNG.choice(["red", "green", "blue"], 300)),
+    })  # fmt: skip
+    y = (frame["size"] + (frame.colour == "red") + RNG.normal(size=300) * 0.3 > 0).astype(int)
+    fitted = lightgbm.LGBMClassifier(n_estimators=8, verbose=-1).fit(frame, y)
+    path = tmp_path_factory.mktemp("batches") / "model.txt"
+    fitted.booster_.save_model(path)
+    rows = frame.assign(key=np.arange(300), y=y)
+    return path, rows, bitvec.convert(path)
+
+
+def tables(rows):
+    text = rows.assign(colour=rows.colour.astype(str))
+    return {
+        "pandas": text,
+        "polars": pl.from_pandas(text),
+        "pyarrow": pa.Table.from_pandas(text, preserve_index=False),
+        "batch": pa.RecordBatch.from_pandas(text, preserve_index=False),
+        "dict": {name: text[name].to_numpy() for name in text},
+    }
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow", "batch", "dict"])
+def test_answers_are_those_of_the_predictor_in_the_same_library(model, kind):
+    path, rows, forest = model
+    predictor = bitvec.compile(forest)
+    X = rows[["size", "colour"]]
+    predict = bitvec.BatchPredictor(path, outputs=OUTPUTS, keep=["key"])
+    given = tables(rows)[kind]
+    found = predict(given)
+    assert type(found) is type(given)
+    column = {name: np.asarray(found[name]) for name in ("key", "prediction", "raw")}
+    np.testing.assert_array_equal(column["key"], rows.key)
+    np.testing.assert_array_equal(column["prediction"], predictor.predict(X))
+    np.testing.assert_array_equal(column["raw"], predictor.raw(X)[:, 0])
+    np.testing.assert_array_equal(
+        np.asarray(found["probability_1"]), predictor.predict_proba(X)[:, 1]
+    )
+    np.testing.assert_array_equal(np.asarray(found["tree_3"]), predictor.apply(X)[:, 3])
+    np.testing.assert_array_equal(
+        np.asarray(found["shap_size"]), bitvec.explain(forest).values(X)[:, 0]
+    )
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow", "batch"])
+def test_a_batch_without_rows_has_the_same_columns(model, kind):
+    path, rows, _ = model
+    predict = bitvec.BatchPredictor(path, outputs=["label", "proba"], keep=["key"])
+    empty, full = (predict(tables(part)[kind]) for part in (rows[:0], rows))
+    names = "column_names" if kind == "pyarrow" else "columns"
+    if kind == "batch":
+        assert empty.schema.equals(full.schema)
+        assert empty.num_rows == 0
+    else:
+        assert list(getattr(empty, names)) == list(getattr(full, names))
+        assert len(empty) == 0
+
+
+def test_an_index_of_pandas_stays(model):
+    path, rows, _ = model
+    part = rows[["size", "key"]].assign(colour=rows.colour.astype(str))[100:110]
+    found = bitvec.BatchPredictor(path, keep=["key"])(part)
+    assert found.index.tolist() == part.index.tolist()
+    assert found.key.tolist() == part.key.tolist()
+
+
+def test_a_copy_in_another_process_loads_the_model_once(model, tmp_path):
+    path, rows, forest = model
+    predict = bitvec.BatchPredictor(path)
+    assert len(pickle.dumps(predict)) < 1000
+    (tmp_path / "predict").write_bytes(pickle.dumps(predict))
+    rows[["size"]].assign(colour=rows.colour.astype(str)).to_parquet(tmp_path / "rows.parquet")
+    program = (
+        "import pickle, sys, polars; from bitvec import api\n"
+        "calls = []; convert = api.convert; api.convert = lambda p: calls.append(p) or convert(p)\n"
+        f"predict = pickle.load(open({str(tmp_path / 'predict')!r}, 'rb'))\n"
+        f"rows = polars.read_parquet({str(tmp_path / 'rows.parquet')!r})\n"
+        "first, second = predict(rows), predict(rows[:1])\n"
+        "print(len(calls), first['prediction'].sum())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    expected = bitvec.compile(forest).predict(rows[["size", "colour"]]).sum()
+    assert done.stdout.split() == ["1", str(expected)]
+
+
+def test_a_changed_model_is_refused(tmp_path):
+    path = tmp_path / "stump.safetensors"
+    bitvec.save(Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20]), path)
+    predict = pickle.dumps(bitvec.BatchPredictor(path))
+    bitvec.save(Forest.from_matrices([[1, 0]], [0.7], [[0], [1]], [10, 20]), path)
+    from bitvec.services import batch_predictor
+
+    batch_predictor._loaded.clear()  # as in another process
+    with pytest.raises(InputError, match="got another one"):
+        pickle.loads(predict)(pl.DataFrame({"a": [0.0], "b": [1.0]}))
+
+
+def test_wrong_batches_and_options_are_refused(model, tmp_path):
+    path, rows, _ = model
+    with pytest.raises(InputError, match="`outputs` must be among label, proba"):
+        bitvec.BatchPredictor(path, outputs=["labels"])
+    with pytest.raises(InputError, match="one at least"):
+        bitvec.BatchPredictor(path, outputs=[])
+    with pytest.raises(InputError, match="no column that an answer has"):
+        bitvec.BatchPredictor(path, keep=["prediction"])
+    with pytest.raises(InputError, match="must have the column 'id'"):
+        bitvec.BatchPredictor(path, keep=["id"])(tables(rows)["polars"])
+    with pytest.raises(InputError, match="none named 'colour'"):
+        bitvec.BatchPredictor(path)(pl.DataFrame({"size": [1.0]}))
+    with pytest.raises(InputError, match="got list"):
+        bitvec.BatchPredictor(path)([[1.0, 2.0]])
+    stump = tmp_path / "stump.safetensors"
+    bitvec.save(Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20]), stump)
+    with pytest.raises(InputError, match="needs a classifier"):
+        bitvec.BatchPredictor(stump, outputs=["proba"])
+    dropped = bitvec.BatchPredictor(stump, drop=["y"])
+    table = pl.DataFrame({"a": [0.0], "y": [3], "b": [9.0]})
+    assert dropped(table)["prediction"].to_list() == [10.0]
+    with pytest.raises(FileNotFoundError):
+        bitvec.BatchPredictor(tmp_path / "none.ubj")

@@ -1,0 +1,205 @@
+"""Files predicted in batches: the same answers in every format, whole parts, runs that go on."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import bitvec
+from bitvec.cli.program import program
+from bitvec.errors import InputError
+from bitvec.services import part_files, row_files
+
+pa, pl = pytest.importorskip("pyarrow"), pytest.importorskip("polars")
+RNG = np.random.default_rng(0)
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory):
+    """A model of three named columns, rows with a key, and their raw scores."""
+    lightgbm, pd = pytest.importorskip("lightgbm"), pytest.importorskip("pandas")
+    folder = tmp_path_factory.mktemp("lake")
+    frame = pd.DataFrame(RNG.normal(size=(500, 3)), columns=["a", "b", "c"])
+    frame.iloc[::7, 1] = np.nan
+    model = lightgbm.LGBMRegressor(n_estimators=5, verbose=-1).fit(frame, frame.a * frame.c)
+    model.booster_.save_model(folder / "model.txt")
+    raw = bitvec.compile(bitvec.convert(folder / "model.txt")).raw(frame)[:, 0]
+    rows = pl.from_pandas(frame).with_columns(pl.int_range(500).alias("key"))
+    return folder / "model.txt", rows.select("key", "a", "b", "c"), raw
+
+
+def write(rows, path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix in (".csv", ".tsv"):
+        rows.write_csv(path, separator="\t" if path.suffix == ".tsv" else ",")
+    elif path.suffix == ".parquet":
+        rows.write_parquet(path, row_group_size=64)
+    elif path.suffix in row_files.LINES:
+        rows.write_ndjson(path)
+    else:
+        rows.write_ipc(path)
+    return path
+
+
+def read(path: Path):
+    if path.suffix in (".csv", ".tsv"):
+        return pl.read_csv(path, separator="\t" if path.suffix == ".tsv" else ",")
+    if path.suffix == ".parquet":
+        return pl.read_parquet(path)
+    return pl.read_ndjson(path) if path.suffix in row_files.LINES else pl.read_ipc(path)
+
+
+def run(*arguments: object, status: int = 0, **options: object) -> str:
+    found = CliRunner().invoke(program, ["predict", *map(str, arguments)], **options)
+    assert found.exit_code == status, found.output
+    return found.output
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".parquet", ".arrow", ".ndjson"])
+def test_each_format_gives_the_same_answers_and_keeps_keys(lake, tmp_path, suffix):
+    model, rows, raw = lake
+    source, target = write(rows, tmp_path / f"rows{suffix}"), tmp_path / f"out{suffix}"
+    run(model, source, "--outputs", "raw", "--keep", "key", "-o", target)
+    found = read(target)
+    assert found.columns == ["key", "raw"]
+    assert found["key"].to_list() == rows["key"].to_list()
+    np.testing.assert_array_equal(found["raw"].to_numpy(), raw)
+
+
+def test_batches_are_small_and_in_order(lake, tmp_path, monkeypatch):
+    model, rows, _ = lake
+    monkeypatch.setattr(row_files, "BATCH_ROWS", 50)
+    inputs = bitvec.convert(model).inputs
+    for suffix in (".parquet", ".arrow", ".ndjson", ".csv"):
+        parts = list(row_files.batches(write(rows, tmp_path / f"rows{suffix}"), inputs))
+        assert max(map(len, parts)) <= 50
+        keys = np.concatenate([np.asarray(part["key"]) for part in parts])
+        assert keys.tolist() == rows["key"].to_list()
+
+
+def test_a_folder_is_predicted_part_by_part_by_processes(lake, tmp_path):
+    model, rows, raw = lake
+    for at, year in enumerate((2024, 2025)):
+        write(rows[at * 250 :][:250], tmp_path / "lake" / f"year={year}" / "rows.parquet")
+    out = tmp_path / "out"
+    told = run(model, tmp_path / "lake", "-o", out, "--outputs", "raw,label", "--processes", 2)
+    assert "500 rows" in told
+    found = [read(out / f"year={year}" / "rows.parquet")["raw"] for year in (2024, 2025)]
+    np.testing.assert_array_equal(np.concatenate(found), raw)
+    manifest = json.loads((out / part_files.MANIFEST).read_text())
+    assert {entry["rows"] for entry in manifest["done"].values()} == {250}
+
+
+def test_a_run_goes_on_where_it_was_stopped(lake, tmp_path, monkeypatch):
+    model, rows, raw = lake
+    for at in range(5):
+        write(rows[at * 100 :][:100], tmp_path / "lake" / f"{at}.parquet")
+    predict = bitvec.BatchPredictor(model, outputs=["raw"])
+    files, out = part_files.find([str(tmp_path / "lake")]), tmp_path / "out"
+    made = []
+
+    def stopping(predict, part, folder, header):
+        if len(made) == 2:
+            raise KeyboardInterrupt
+        made.append(part.target)
+        return one_part(predict, part, folder, header)
+
+    one_part = part_files.predict_part
+    monkeypatch.setattr(part_files, "predict_part", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        part_files.predict_parts(predict, files, out)
+    assert sorted(path.name for path in out.glob("*.parquet")) == ["0.parquet", "1.parquet"]
+    with pytest.raises(InputError, match="go on with it by --resume"):
+        part_files.predict_parts(predict, files, out)
+    made.clear()
+    monkeypatch.setattr(
+        part_files, "predict_part", lambda *given: made.append(given[1].target) or one_part(*given)
+    )
+    assert part_files.predict_parts(predict, files, out, resume=True) == 500
+    assert made == ["2.parquet", "3.parquet", "4.parquet"]
+    found = [read(out / f"{at}.parquet")["raw"] for at in range(5)]
+    np.testing.assert_array_equal(np.concatenate(found), raw)
+
+
+def test_what_changed_since_is_refused(lake, tmp_path):
+    model, rows, _ = lake
+    source = write(rows, tmp_path / "lake" / "rows.parquet")
+    out = tmp_path / "out"
+    run(model, tmp_path / "lake", "-o", out)
+    run(model, tmp_path / "lake", "-o", out, "--resume")
+    told = run(model, tmp_path / "lake", "-o", out, "--resume", "--outputs", "raw", status=2)
+    assert "got another outputs" in told
+    write(rows[:10], source)
+    told = run(model, tmp_path / "lake", "-o", out, "--resume", status=2)
+    assert "must be as it was" in told
+    run(model, tmp_path / "lake", "-o", out, "--force")
+    assert len(read(out / "rows.parquet")) == 10
+
+
+@pytest.mark.full
+def test_a_killed_process_is_one_sentence_and_loses_nothing(lake, tmp_path):
+    model, rows, raw = lake
+    for at in range(40):
+        write(pl.concat([rows] * 200), tmp_path / "lake" / f"{at:02}.parquet")
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "bitvec.cli", "predict", str(model), str(tmp_path / "lake"),
+               "-o", str(out), "--outputs", "raw", "--processes", "2"]  # fmt: skip
+    running = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    manifest = out / part_files.MANIFEST
+    while not manifest.exists():
+        assert running.poll() is None
+        time.sleep(0.01)
+    children = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
+    os.kill(int(children[-1]), signal.SIGKILL)
+    _, told = running.communicate(timeout=120)
+    assert running.returncode == 2
+    assert "got one that was killed" in told
+    assert "Traceback" not in told
+    subprocess.run([*command, "--resume"], check=True)
+    found = [read(out / f"{at:02}.parquet")["raw"] for at in range(40)]
+    np.testing.assert_array_equal(np.concatenate(found), np.tile(raw, 40 * 200))
+    assert not list(out.glob(".*"))
+
+
+def test_standard_input_is_text_or_an_arrow_stream(lake):
+    model, rows, raw = lake
+    arrow = io.BytesIO()
+    rows.write_ipc_stream(arrow)
+    for given in (rows.write_csv().encode(), arrow.getvalue()):
+        told = run(model, "-", "--outputs", "raw", input=given)
+        np.testing.assert_array_equal(pl.read_csv(told.encode())["raw"].to_numpy(), raw)
+    assert "got nothing" in run(model, "-", input=b"", status=2)
+
+
+def test_wrong_inputs_are_one_sentence_and_leave_nothing(lake, tmp_path):
+    model, rows, _ = lake
+    out = tmp_path / "out"
+    twins = [write(rows, tmp_path / name / "rows.parquet") for name in "ab"]
+    (tmp_path / "bad.parquet").write_bytes(b"PAR1 and nothing")
+    lines = rows.write_ndjson().splitlines(keepends=True)
+    (tmp_path / "changed.ndjson").write_text("".join(lines[:5]) + '{"key": 1, "a": "text"}\n')
+    write(rows.drop("b"), tmp_path / "short.parquet")
+    for says, arguments in (
+        ("nor names files of rows", (tmp_path / "none*.parquet", "-o", f"{out}/")),
+        ("got rows.parquet twice", (*twins, "-o", out)),
+        ("must be a parquet file", (tmp_path / "bad.parquet", "-o", tmp_path / "out.csv")),
+        ("must hold real numbers", (tmp_path / "changed.ndjson", "-o", tmp_path / "out.csv")),
+        ("none named 'b'", (tmp_path / "short.parquet", "-o", tmp_path / "out.csv")),
+        ("must have the column 'id'", (tmp_path / "a/rows.parquet", "--keep", "id")),
+        ("need a folder", (tmp_path / "a/rows.parquet", "--resume")),
+        ("into a folder", twins),
+        ("`outputs` must be among", (tmp_path / "a/rows.parquet", "--outputs", "label,colour")),
+    ):
+        told = run(model, *arguments, status=2)
+        assert says in told.replace("\n", " "), told
+    assert not (tmp_path / "out.csv").exists()
