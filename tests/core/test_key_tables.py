@@ -93,13 +93,17 @@ def test_all_look_ups_find_the_same(phi: KeyTables, rows: list[list[float]]) -> 
 
 
 BAD = {
-    "no part": {"column": np.zeros(0, np.int32)},
+    "no part": {
+        "column": np.zeros(0, np.int32),
+        "kind": np.zeros(0, np.uint8),
+        "b": np.zeros(0),
+        "missing_passes": np.zeros(0, bool),
+    },
     "keys that fall": {"key": np.array([2, 1], np.uint64)},
     "a key twice": {"key": np.array([2, 2], np.uint64)},
     "a column below 0": {"column": np.array([-1], np.int32)},
     "a kind": {"kind": np.array([3], np.uint8)},
     "a threshold that is NaN": {"b": np.array([np.nan])},
-    "values of another width": {"value": np.zeros((2, 2), np.float32)},
     "no value": {"value": np.zeros((2, 0), np.float32), "default": np.zeros(0, np.float32)},
 }
 
