@@ -25,6 +25,7 @@ DOING = re.compile(r"(Collecting|Downloading|Using cached|Building|Preparing|Obt
 SIZE = re.compile(r"\((\d+(?:\.\d+)?) (kB|MB|GB)\)")
 MEGABYTES = {"kB": 1e-3, "MB": 1.0, "GB": 1e3}
 RETRIED = re.compile(r"WARNING: Retrying .*/([^/']+)/?$")
+BASELESS = re.compile("conflicting dependencies|ResolutionImpossible")
 WAY_OUT = """\
 Nothing is lost: run the same command again once this is put right, and it goes on from there.
 Without a way to the package index, name a mirror: PIP_INDEX_URL=https://mirror/simple make ...
@@ -109,8 +110,10 @@ def failure(account: Account) -> str:
     at = f" at the package {account.package}" if account.package else ""
     errors = account.errors
     if account.package in account.unreached:
-        # Of what pip makes of having found no version, only the headlines are of use.
-        errors = [line for line in errors if line.startswith("ERROR:")]
+        # pip takes a version that it could not find for a conflict of versions.
+        errors = [
+            line for line in errors if line.startswith("ERROR:") and not BASELESS.search(line)
+        ]
         at += ", for which a package index did not answer"
     return "\n".join([*errors, f"pip failed{at}. {WAY_OUT}"])
 
