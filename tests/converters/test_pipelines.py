@@ -17,6 +17,7 @@ for library in ("lightgbm", "pandas", "sklearn", "xgboost"):
 from sklearn.pipeline import make_pipeline  # noqa: E402
 
 import bitvec  # noqa: E402
+from bitvec.converters.pipelines import fold  # noqa: E402
 from bitvec.converters.pipelines.oracle import oracle_of, raw_rows  # noqa: E402
 from bitvec.core.forest import Forest  # noqa: E402
 from bitvec.errors import InputError  # noqa: E402
@@ -111,6 +112,26 @@ def test_rows_at_folded_thresholds_are_answered_as_by_the_pipeline(at: int, step
 @pytest.mark.parametrize(("at", "steps"), [*enumerate(OF_FRAMES)])
 def test_frames_are_answered_as_by_the_pipeline(at: int, steps: str) -> None:
     check_frame(steps, FAST[at % 3])
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("steps", ["standard", "imputed", "min-max, clipped", "places of bins"])
+def test_moved_thresholds_are_the_nodes_of_folded_sets(
+    steps: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X, y = numbers("float64", missing=steps in TAKES_NAN)
+    for trees in ("forest", "xgboost"):  # which compare by > and by >=
+        pipeline = make_pipeline(OF_NUMBERS[steps](), TREES[trees]()).fit(X, y)
+        fast = bitvec.convert(pipeline)
+        with monkeypatch.context() as patch:
+            patch.setattr(fold, "moved", lambda *_: None)
+            slow = bitvec.convert(pipeline)
+        rows = rows_at_thresholds(slow, X)
+        compiled = [bitvec.compile(f, engine="reference").exit_leaves(rows) for f in (fast, slow)]
+        np.testing.assert_array_equal(*compiled)
+        assert (fast.tests.kind == slow.tests.kind).mean() > 0.5
+        same = fast.tests.kind == slow.tests.kind
+        np.testing.assert_array_equal(fast.tests.b[same], slow.tests.b[same])
 
 
 EVERY = [(steps, trees) for trees in TREES for steps in OF_NUMBERS if fits(steps, trees)]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bitvec.converters.pipelines.derived_columns import Derived, Step
+from bitvec.converters.pipelines.moved_thresholds import moved
 from bitvec.converters.pipelines.node_forms import of_texts, single_node
 from bitvec.converters.pipelines.operations import (
     DOUBLE,
@@ -187,12 +188,17 @@ def folded(
         at = np.flatnonzero(feature == place)
         column = columns[place]
         source = raw[column.raw]
-        sets = list(right_values(tests, at, forest.inputs.missing_sentinel))
-        relation = [Relation(code) for code in tests.relation[at].tolist()]
-        for node, found in zip(
-            at.tolist(), _nodes(column, source, sets, relation, step), strict=True
-        ):
-            nodes[node] = found
+        found = None
+        if source.book is None:
+            found = moved(tests, at, column.operations, source.domain, source.dtype)
+        if found is None:
+            for node, one in zip(
+                at.tolist(), _nodes(column, source, forest, at, step), strict=True
+            ):
+                nodes[node] = one
+        else:
+            for node, (form, values) in zip(at.tolist(), found, strict=True):
+                nodes[node] = Node(source.place, form, values, source.domain)
     books: list[tuple[Label, ...] | None] = [column.book for column in raw]
     inputs = Inputs(
         len(raw),
@@ -203,10 +209,11 @@ def folded(
     return with_nodes(forest, [node for node in nodes if node is not None], inputs, dtype, step)
 
 
-def _nodes(
-    column: Derived, source: RawColumn, sets: list[Values], relations: list[Relation], step: Step
-) -> list[Node]:
-    """Return the node of each set of values of a derived column."""
+def _nodes(column: Derived, source: RawColumn, forest: Forest, at: Array, step: Step) -> list[Node]:
+    """Return the nodes of a derived column by the sets of its values that go right."""
+    every_set = list(right_values(forest.tests, at, forest.inputs.missing_sentinel))
+    sets = list(dict.fromkeys(every_set))
+    place = {values: number for number, values in enumerate(sets)}
     if source.book is not None:
         values, _ = forward(column, source.texts)
         try:
@@ -215,10 +222,14 @@ def _nodes(
             raise step.refuse(
                 f"column {source.place} of the raw rows holds texts that reach the trees"
             ) from None
-        return [_text_node(source, s.holds(values)) for s in sets]
+        nodes = [_text_node(source, s.holds(values)) for s in sets]
+        return [nodes[place[s]] for s in every_set]
     for operation in reversed(column.operations):
         sets = operation.preimages(sets)
-    return [_number_node(source, s, r) for s, r in zip(sets, relations, strict=True)]
+    relations = map(Relation, forest.tests.relation[at].tolist())
+    pairs = [*zip((place[s] for s in every_set), relations, strict=True)]
+    known = {pair: _number_node(source, sets[pair[0]], pair[1]) for pair in dict.fromkeys(pairs)}
+    return [known[pair] for pair in pairs]
 
 
 def _text_node(source: RawColumn, right: Array) -> Node:

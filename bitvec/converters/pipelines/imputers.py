@@ -18,7 +18,8 @@ def simple(step: Step, block: Block, walk: Walk) -> Block:
     if statistics.shape != (n,):
         raise step.refuse(f"its `statistics_` must be {n} values, got shape {statistics.shape}")
     missing = _missing_of(step)
-    fill_dtype = np.dtype(step.fitted("_fill_dtype"))
+    # Versions without it round what is filled in to the column's dtype alone.
+    fill_dtype = np.dtype(step.option("_fill_dtype", step.fitted("_fit_dtype")))
     of_objects = np.dtype(step.fitted("_fit_dtype")).kind == "O"
     if callable(step.option("strategy", "mean")):
         raise step.refuse("its strategy is a function")

@@ -250,8 +250,10 @@ def _over_raw_columns(
     n_features: int,
 ) -> Forest:
     whole = parts.whole
-    if block.is_sparse and class_name(parts.last).startswith("Bagging"):
-        raise whole.refuse("its Bagging reads a sparse matrix; set sparse_output=False")
+    source = forest.source
+    is_unmarked = source is None or _LAST[1] not in source.metadata
+    if class_name(parts.last).startswith("Bagging") and (is_unmarked or block.is_sparse):
+        raise whole.refuse("its Bagging reads a sparse matrix, or some columns not at all")
     if len(block.columns) != forest.n_features:
         raise whole.refuse(
             f"its steps make {len(block.columns)} columns and its model reads {forest.n_features}"

@@ -62,7 +62,10 @@ def with_nodes(
     swapped = np.array([form.swapped for form in stated], np.bool_)
     left, right = np.where(swapped, right, left), np.where(swapped, left, right)
     bitvectors, order = structure.arrange(left, right, root)
-    set_ptr, set_words = set_bits([np.array(form.codes, np.int64) for form in stated])
+    is_set = np.array([bool(form.codes) for form in stated], np.bool_)
+    own_ptr, set_words = set_bits([np.array(f.codes, np.int64) for f in stated if f.codes])
+    n_words = np.zeros(len(stated), np.int64)
+    n_words[is_set] = np.diff(own_ptr)
     tests = axis_aligned(
         np.array(columns, np.int64),
         np.array([form.b for form in stated], dtype),
@@ -70,7 +73,7 @@ def with_nodes(
         relation=np.array([form.relation for form in stated], np.uint8),
         missing_right=np.array([form.missing_right for form in stated], np.bool_),
         other_right=np.array([form.other_right for form in stated], np.bool_),
-        set_ptr=set_ptr,
+        set_ptr=np.concatenate([[0], np.cumsum(n_words)]).astype(np.int64),
         set_words=set_words,
     ).take(order.node)
     leaf = ~order.leaf
