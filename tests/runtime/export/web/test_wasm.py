@@ -70,6 +70,25 @@ def test_leaves_and_raw_scores_are_the_references(node, onnxruntime_web, library
     assert np.array_equal(engine.raw(X), reference.raw(forest, X))
 
 
+@pytest.mark.full
+@pytest.mark.parametrize(("library", "n_codes"), [case.values for case in CASES])
+def test_a_page_in_chromium_answers_as_the_reference(browser, library, n_codes):
+    forest = trained(library, n_codes)
+    X = rows_of(forest, n_codes)
+    # A file has labels: codes of the book, and an empty cell for what is missing.
+    X = X[np.isnan(X[:, 0]) | np.isin(X[:, 0], np.arange(len(forest.inputs.categories[0])))]
+    X = X[np.random.default_rng(0).permutation(len(X))[:1500]]
+    book = [*forest.inputs.categories[0], ""]
+    codes = np.where(np.isnan(X[:, 0]), len(book) - 1, X[:, 0]).astype(int)
+    numbers = ["" if np.isnan(x) else repr(float(x)) for x in X[:, 1]]
+    lines = [f"{book[code]},{x}" for code, x in zip(codes, numbers, strict=True)]
+    (browser.folder / "rows.csv").write_text("\n".join(["c,x", *lines]) + "\n")
+    browser.page(forest, page_model(forest))
+    _, cells = browser.predict(browser.folder / "rows.csv")
+    found = cells[:, 0].astype(np.float64).astype(forest.output.dtype)
+    assert np.array_equal(found, reference.raw(forest, X)[:, 0])
+
+
 @pytest.fixture
 def saved(iris, tmp_path):
     path = tmp_path / "iris.safetensors"
