@@ -128,7 +128,10 @@ def drawn(n: int) -> Iterator[tuple[str, Forest, np.ndarray]]:
 
 
 def rows_of(forest: Forest, X: np.ndarray) -> np.ndarray:
-    """Return 100 rows, (100, n_features) in float32: 40 of the data, 40 ties, 20 with NaN."""
+    """Return 100 rows, (100, n_features) in float32: 40 of the data, 40 ties, 20 with NaN.
+
+    None is subnormal, as the numbers beside 0 are: OpenCV 5.0.0 reads those as 0.
+    """
     rng, tests = np.random.default_rng(1), forest.tests
     rows = X[rng.integers(0, len(X), 100)].astype(np.float32)
     for feature in range(forest.n_features):
@@ -140,6 +143,8 @@ def rows_of(forest: Forest, X: np.ndarray) -> np.ndarray:
             side = rng.choice(np.array([-np.inf, np.inf], np.float32), 40)
             rows[40:80, feature] = np.where(rng.random(40) < 0.4, at, np.nextafter(at, side))
     rows[:80] = np.nan_to_num(rows[:80])
+    tiny = np.finfo(np.float32).tiny
+    rows = np.where((rows != 0) & (np.abs(rows) < tiny), np.copysign(tiny, rows), rows)
     rows[80:][rng.random(rows[80:].shape) < 0.4] = np.nan
     return rows
 
