@@ -15,11 +15,11 @@ from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.errors import InputError
 
-OneRow = Callable[[Array], Array]
-"""From one row to a new array: what a method of `Predictor` returns for it.
+FewRows = Callable[[Any], Array | None]
+"""From X to a new array, as a method of `Predictor` returns it, or None.
 
-The row is a writeable, aligned, C-contiguous ndarray of shape (1, n_features), in native float32 or
-float64. Nothing else is ever handed over.
+X is whatever a user passed. None says that the call is not made for it (no native ndarray of two
+axes, too many rows, other columns) or for what it holds: the general way answers then, or refuses.
 """
 
 
@@ -64,14 +64,19 @@ class Engine(Protocol):
 
 
 @runtime_checkable
-class OneRowEngine(Protocol):
-    """An engine that has a shorter way for one row."""
+class FewRowsEngine(Protocol):
+    """An engine that has a shorter way for few rows."""
 
-    def one_row(self, method: str) -> OneRow | None:
-        """Return what answers one row in place of a method of `Predictor`, if there is such.
+    def few_rows(self, verb: str, *, finite: bool) -> FewRows | None:
+        """Return what answers few rows in place of a method of `Predictor`, if there is such.
 
-        `method` is "exit_leaves", "raw", "predict" or "predict_proba"; for the last two the forest
-        is one whose answer is one array.
+        Parameters
+        ----------
+        verb : str
+            One of `predictor.VERBS`. "predict_proba" answers several targets side by side.
+        finite : bool
+            Whether rows with NaN, an infinity or what becomes one in the forest's dtype are left
+            to the general way.
         """
         ...
 

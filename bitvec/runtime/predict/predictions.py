@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -12,6 +13,10 @@ from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.output import PostTransform
 from bitvec.runtime.predict.engine import Engine
+from bitvec.runtime.predict.isolation_scores import isolation_offset
+
+OF_SCORES = ("scores", "predict", "predict_proba", "score_samples")
+"""Methods of a predictor whose answer is made of raw scores alone."""
 
 
 class Predictions:
@@ -27,13 +32,16 @@ class Predictions:
     def __init__(self, forest: Forest, engine: Engine) -> None:
         self._forest = forest
         self.output = output = forest.output
-        self.isolation_offset = _isolation_offset(forest)
+        self.isolation_offset = isolation_offset(forest)
         self.transform = partial(transforms.transform, output)
+        self._few: dict[str, Callable[[Array, Array], bool] | None] = {}
         if engine.name == "numba":
             from bitvec.runtime.predict.cpu import probabilities
+            from bitvec.runtime.predict.cpu.few_rows.forest_rows import fill_of_scores
 
+            self._few = {verb: fill_of_scores(forest, verb) for verb in OF_SCORES}
             self.transform = partial(
-                probabilities.transform, output, n_threads=engine.info().get("n_threads", 1)
+                probabilities.transform, output, n_threads=getattr(engine, "n_threads", 1)
             )
 
     @property
@@ -58,6 +66,8 @@ class Predictions:
 
     def fill_scores(self, raw: Float[Array, "batch n_outputs"], out: Array) -> None:
         """Fill `out` with transformed scores."""
+        if self._is_filled("scores", raw, out):
+            return
         out[...] = self.transform(raw)
 
     def leaf_predictions(self) -> Array | None:
@@ -68,11 +78,20 @@ class Predictions:
         leaf = np.arange(forest.n_leaves)[:, None]
         X = np.broadcast_to(forest.dtype.type(0), (forest.n_leaves, forest.n_features))
         predictions = np.empty((forest.n_leaves, *self.prediction_shape), self.prediction_dtype)
-        self.fill_predictions(reference.accumulate(forest, X, leaf), predictions)
+        self._predict(reference.accumulate(forest, X, leaf), predictions)
         return predictions
+
+    def _is_filled(self, verb: str, raw: Array, out: Array) -> bool:
+        """Fill `out` by the compiled way for few rows; return whether that answers."""
+        few = self._few.get(verb)
+        return few is not None and few(raw, out)
 
     def fill_predictions(self, raw: Float[Array, "batch n_outputs"], out: Array) -> None:
         """Fill `out` with labels, or with a regressor's values."""
+        if not self._is_filled("predict", raw, out):
+            self._predict(raw, out)
+
+    def _predict(self, raw: Float[Array, "batch n_outputs"], out: Array) -> None:
         output = self.output
         value = raw if output.is_classifier and output.labels_from_raw else self.transform(raw)
         if output.is_classifier:
@@ -82,7 +101,8 @@ class Predictions:
 
     def fill_probabilities(self, raw: Float[Array, "batch n_outputs"], out: Array) -> None:
         """Fill `out` with the probabilities of a classifier of one target."""
-        (out[...],) = self.probabilities(raw)
+        if not self._is_filled("predict_proba", raw, out):
+            (out[...],) = self.probabilities(raw)
 
     def probabilities(
         self, raw: Float[Array, "batch n_outputs"]
@@ -92,19 +112,11 @@ class Predictions:
 
     def fill_isolation_scores(self, raw: Float[Array, "batch 1"], out: Array) -> None:
         """Fill `out` with what scikit-learn's `score_samples` returns."""
-        np.negative(self.transform(raw)[:, 0], out=out)
+        if not self._is_filled("score_samples", raw, out):
+            np.negative(self.transform(raw)[:, 0], out=out)
 
     def fill_isolation_decision(self, raw: Float[Array, "batch 1"], out: Array) -> None:
         """Fill `out` with what scikit-learn's `decision_function` returns."""
         assert self.isolation_offset is not None
         self.fill_isolation_scores(raw, out)
         out -= self.isolation_offset
-
-
-def _isolation_offset(forest: Forest) -> float | None:
-    """Return what scikit-learn's `decision_function` subtracts; None for other forests."""
-    source, kind = forest.source, forest.output.post_transform
-    if source is None or kind is not PostTransform.EXPONENTIAL_STANDARD_RATIO:
-        return None
-    offset = source.metadata.get("offset")
-    return offset if source.library == "sklearn" and isinstance(offset, float) else None

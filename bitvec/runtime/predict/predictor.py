@@ -14,9 +14,8 @@ from bitvec.core.forest import Forest, require_forest
 from bitvec.core.node_tests import Kind
 from bitvec.errors import BitvecError, InputError
 from bitvec.runtime.predict import leaf_outputs, row_blocks, subnormals, tables
-from bitvec.runtime.predict.engine import Engine, OneRow, OneRowEngine, create
+from bitvec.runtime.predict.engine import Engine, FewRows, FewRowsEngine, create
 from bitvec.runtime.predict.predictions import Predictions
-from bitvec.runtime.predict.subnormals import SUBNORMAL
 from bitvec.runtime.predict.unsupported import refused_values
 
 VERBS = (
@@ -84,17 +83,14 @@ class Predictor:
         self._predictions = Predictions(forest, engine)
         self._leaf_predictions = self._predictions.leaf_predictions()
         self._refused = refused_values(forest)
-        self._one_shape = (1, forest.n_features)
-        inputs = forest.inputs
-        declared = "float64" if inputs.category_hashes else inputs.number_dtype
-        self._row_dtypes = FLOATS if declared is None else (np.dtype(declared),)
-        self._one_raw = self._one_row("raw")
-        self._one_exit_leaves = self._one_row("exit_leaves")
-        self._one_predict = self._one_row("predict")
-        self._one_predict_proba = self._one_row("predict_proba")
+        self._several = len(forest.output.classes or ()) > 1
+        self._few = {verb: self._few_rows(verb) for verb in VERBS}
+        # An attribute is found faster than an entry: that counts in a call of one row.
+        self._few_raw, self._few_predict = self._few["raw"], self._few["predict"]
+        self._few_predict_proba = self._few["predict_proba"]
 
     def __reduce__(self) -> tuple[Callable[..., Predictor], tuple[Forest, Engine, str]]:
-        # What answers one row is the engine's own, and made anew beside its copy.
+        # What answers few rows is the engine's own, and made anew beside its copy.
         return _remade, (self.forest, self.engine, self._why)
 
     def __repr__(self) -> str:
@@ -120,8 +116,10 @@ class Predictor:
 
     def warm(self) -> None:
         """Compile, or load from the cache, what a prediction needs."""
-        for dtype in self._row_dtypes:
-            for n_rows in (1, 16):  # one row, and a batch
+        declared = "float64" if self.forest.inputs.category_hashes else None
+        declared = declared or self.forest.inputs.number_dtype
+        for dtype in FLOATS if declared is None else (np.dtype(declared),):
+            for n_rows in (1, 2000):  # few rows, and a batch
                 X = np.zeros((n_rows, self.forest.n_features), dtype)
                 self.exit_leaves(X)
                 self.raw(X)
@@ -136,10 +134,10 @@ class Predictor:
 
     def raw(self, X: Any, *, out: Array | None = None) -> Float[Array, "batch n_outputs"]:
         """Return the raw scores, in the dtype in which the source accumulates them."""
-        if self._one_raw is not None and out is None and self._is_one_row(X):
-            return self._one_raw(X)
+        if out is None and (answer := self._few_raw(X)) is not None:
+            return answer
         output = self.forest.output
-        return self._fill(X, self.engine.raw, (output.n_outputs,), output.dtype, out)
+        return self._fill("raw", X, self.engine.raw, (output.n_outputs,), output.dtype, out)
 
     def decision_function(
         self, X: Any, *, out: Array | None = None
@@ -156,7 +154,7 @@ class Predictor:
             work = self._raw_column
         else:
             return self.raw(X, out=out)
-        return self._fill(X, work, (), output.dtype, out)
+        return self._fill("decision_function", X, work, (), output.dtype, out)
 
     def score_samples(self, X: Any, *, out: Array | None = None) -> Float[Array, " batch"]:
         """Return the scores of an isolation forest as scikit-learn has them: low for outliers.
@@ -171,7 +169,7 @@ class Predictor:
                 "`score_samples` needs an isolation forest of scikit-learn: use `scores`."
             )
         work = partial(self._from_raw, self._predictions.fill_isolation_scores)
-        return self._fill(X, work, (), self.forest.output.dtype, out)
+        return self._fill("score_samples", X, work, (), self.forest.output.dtype, out)
 
     def scores(self, X: Any, *, out: Array | None = None) -> Float[Array, "batch n_outputs"]:
         """Return the raw scores after the post-transform (sigmoid, softmax, exponential ...)."""
@@ -179,19 +177,20 @@ class Predictor:
         if self._predictions.scores_are_raw:
             return self.raw(X, out=out)
         work = partial(self._from_raw, self._predictions.fill_scores)
-        return self._fill(X, work, (output.n_outputs,), output.dtype, out)
+        return self._fill("scores", X, work, (output.n_outputs,), output.dtype, out)
 
     def predict(self, X: Any, *, out: Array | None = None) -> Array:
         """Return a classifier's labels or a regressor's values, one column for each of several."""
-        if self._one_predict is not None and out is None and self._is_one_row(X):
-            return self._one_predict(X)
+        if out is None and (answer := self._few_predict(X)) is not None:
+            return answer
         predictions = self._predictions
         work: row_blocks.Fill = partial(self._from_raw, predictions.fill_predictions)
         if self._leaf_predictions is not None:
             work = self._looked_up
         elif predictions.scores_are_raw and not self.forest.output.is_classifier:
             work = self.engine.raw if predictions.prediction_shape else self._raw_column
-        return self._fill(X, work, predictions.prediction_shape, predictions.prediction_dtype, out)
+        shape, kind = predictions.prediction_shape, predictions.prediction_dtype
+        return self._fill("predict", X, work, shape, kind, out)
 
     def predict_proba(self, X: Any, *, out: Array | Sequence[Array] | None = None) -> Any:
         """Return class probabilities, (batch, n_classes), or for several targets a list of them.
@@ -203,28 +202,26 @@ class Predictor:
         BitvecError
             If the forest is no classifier.
         """
-        if self._one_predict_proba is not None and out is None and self._is_one_row(X):
-            return self._one_predict_proba(X)
+        if out is None and (answer := self._few_predict_proba(X)) is not None:
+            return self._by_target(answer) if self._several else answer
         output = self.forest.output
         if output.classes is None:
             raise BitvecError(
                 "`predict_proba` needs a classifier, got a regressor: use `predict` or `scores`."
             )
-        if len(output.classes) > 1:
+        if self._several:
             return self._several_probabilities(X, out)
         work = partial(self._from_raw, self._predictions.fill_probabilities)
         shape = (output.classes[0].size,)
-        return self._fill(X, work, shape, output.dtype, out)  # type: ignore[arg-type]
+        return self._fill("predict_proba", X, work, shape, output.dtype, out)  # type: ignore[arg-type]
 
     def exit_leaves(self, X: Any, *, out: Array | None = None) -> Int32[Array, "batch n_trees"]:
         """Return the exit leaf of every row in every tree, as leaf numbers within the tree.
 
         A forest with a prediction kernel exits where its hard tests say.
         """
-        if self._one_exit_leaves is not None and out is None and self._is_one_row(X):
-            return self._one_exit_leaves(X)
-        shape = (self.forest.n_trees,)
-        return self._fill(X, self.engine.exit_leaves, shape, np.dtype(np.int32), out)
+        shape, kind = (self.forest.n_trees,), np.dtype(np.int32)
+        return self._fill("exit_leaves", X, self.engine.exit_leaves, shape, kind, out)
 
     def apply(self, X: Any, *, out: Array | None = None) -> Int64[Array, "batch n_trees"]:
         """Return the source library's ids of the exit leaves, or leaf numbers where it has none."""
@@ -232,7 +229,7 @@ class Predictor:
         def work(rows: Array, ids: Array) -> None:
             leaf_outputs.fill_ids(self.forest, self.engine.exit_leaves(rows), ids)
 
-        return self._fill(X, work, (self.forest.n_trees,), np.dtype(np.int64), out)
+        return self._fill("apply", X, work, (self.forest.n_trees,), np.dtype(np.int64), out)
 
     def decision_path(self, X: Any) -> Any:
         """Return which nodes and leaves every row passes, as scikit-learn does.
@@ -263,7 +260,7 @@ class Predictor:
         """
         shape, dtype = leaf_outputs.per_tree_kind(self.forest)
         work = partial(leaf_outputs.fill_per_tree, self.forest, self.engine.exit_leaves)
-        return self._fill(X, work, shape, dtype, out)
+        return self._fill("per_tree", X, work, shape, dtype, out)
 
     def tree_contributions(
         self, X: Any, *, out: Array | None = None
@@ -281,7 +278,8 @@ class Predictor:
         leaf_outputs.require_additive(self.forest)
         shape = (self.forest.n_trees, self.forest.n_outputs)
         work = partial(leaf_outputs.fill_tree_contributions, self.forest, self.engine.exit_leaves)
-        return self._fill(X, work, shape, self.forest.output.dtype, out)
+        kind = self.forest.output.dtype
+        return self._fill("tree_contributions", X, work, shape, kind, out)
 
     def predict_blocks(self, blocks: Iterable[Any], method: str = "predict") -> Iterator[Any]:
         """Yield the answer to each of several tables of rows, when it is asked for.
@@ -311,44 +309,41 @@ class Predictor:
         answer = getattr(self, method)
         return (answer(block) for block in blocks)
 
-    def _one_row(self, method: str) -> OneRow | None:
-        """Return the engine's shorter way for one row, with the check that the source makes."""
-        several = len(self.forest.output.classes or ()) > 1
-        if not isinstance(self.engine, OneRowEngine) or (several and method.startswith("predict")):
-            return None
-        answer = self.engine.one_row(method)
-        if answer is None or self._refused is None:
-            return answer
-        return self._refused.guard(answer)
+    def _few_rows(self, verb: str) -> FewRows:
+        """Return the engine's shorter way for few rows, or what answers nothing.
 
-    def _is_one_row(self, X: Any) -> bool:
-        # Ordered and put for speed: this is most of what a call costs beside the trees. The flag
-        # `carray` says contiguous, aligned and writeable at once; the last test is `flushes()`.
-        return (
-            type(X) is np.ndarray
-            and X.shape == self._one_shape
-            and X.dtype in self._row_dtypes
-            and X.flags.carray
-            and SUBNORMAL * 1.0 != 0.0
-        )
+        Columns that must have one dtype or hold some values only are left to the general way.
+        """
+        answer, inputs = None, self.forest.inputs
+        declares = inputs.number_dtype is not None or inputs.domains is not None
+        if isinstance(self.engine, FewRowsEngine) and not declares and not inputs.category_hashes:
+            answer = self.engine.few_rows(verb, finite=self._refused is not None)
+        return answer or _nothing
 
     def _fill(
         self,
+        verb: str,
         X: Any,
         work: row_blocks.Fill,
         shape: tuple[int, ...],
         kind: np.dtype,
         out: Array | None,
     ) -> Array:
+        few = self._few[verb]
+        if out is None and (answer := few(X)) is not None:
+            return answer
         subnormals.check()
+        long = work if self._refused is None else self._refused.before(work)
+
+        def fill(rows: Array, to: Array) -> None:
+            answer = few(rows)
+            if answer is None:
+                long(rows, to)
+            else:
+                to[...] = answer
+
         return row_blocks.fill(
-            X,
-            self.forest.inputs,
-            self.forest.dtype,
-            work if self._refused is None else self._refused.before(work),
-            shape=shape,
-            kind=kind,
-            out=out,
+            X, self.forest.inputs, self.forest.dtype, fill, shape=shape, kind=kind, out=out
         )
 
     def _raw_column(self, rows: Array, out: Array) -> None:
@@ -369,6 +364,15 @@ class Predictor:
             row_blocks.require_list(out, shapes, output.dtype, X)
         found = self._predictions.probabilities(self.raw(X))
         return found if out is None else row_blocks.copy_list(found, out)
+
+    def _by_target(self, columns: Array) -> list[Array]:
+        """Return the probabilities of each target, which stand side by side."""
+        sizes = [labels.size for labels in self.forest.output.classes or ()]
+        return np.split(columns, np.cumsum(sizes)[:-1], axis=1)
+
+
+def _nothing(X: Any) -> None:
+    return None
 
 
 def _remade(forest: Forest, engine: Engine, why: str) -> Predictor:

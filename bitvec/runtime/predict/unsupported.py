@@ -14,12 +14,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bitvec.core.arrays import FLOATS, Array
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.inputs import Domain, Inputs
 from bitvec.errors import InputError
 from bitvec.runtime.predict.code_books import listed
-from bitvec.runtime.predict.engine import OneRow
 
 BLOCK = 1 << 16
 """Values that are looked at at a time, while they are in the cache."""
@@ -128,31 +127,6 @@ class RefusedValues:
     def _bound(self) -> float:
         """The largest finite value."""
         return float(np.finfo(self.dtype).max)
-
-    def guard(self, answer: OneRow) -> OneRow:
-        """Return an answer for one row that refuses first what is refused.
-
-        A product that BLAS sums shows that no value is NaN, infinite or too large, unless it is so
-        itself: then every value is looked at.
-        """
-        # So small that finite values have a finite sum.
-        weight = {np.dtype(kind): np.full(self.n_features, 2.0**-20, kind) for kind in FLOATS}
-        narrows, squared = self.dtype == np.float32, float(np.finfo(np.float32).max) ** 2 / 4
-
-        def guarded(X: Array) -> Array:
-            self._check_domains(X)
-            if not self.missing and not self.infinite:
-                return answer(X)
-            row = X[0]
-            if narrows and X.dtype == np.float64:
-                sound = row.dot(row) < squared
-            else:
-                sound = math.isfinite(row.dot(weight[X.dtype]))
-            if not sound:
-                self.check(X)
-            return answer(X)
-
-        return guarded
 
 
 def refused_values(forest: Forest) -> RefusedValues | None:

@@ -595,7 +595,7 @@ def test_lesser_processors_answer_with_the_same_bits(level, tmp_path):
         for name in ("forest", "small"):
             forest = files.load(folder / name)
             X, raw = np.load(folder / f"{name}.npy"), np.load(folder / f"{name}-raw.npy")
-            for kernel in choice.KERNELS:
+            for kernel in (*choice.KERNELS, choice.ONE_ROW):
                 if choice.unsupported_reason(kernel, forest) is None:
                     for rows in (X, X.astype(np.float64)):
                         got = NumbaEngine(forest, kernel=kernel, n_jobs=1).raw(rows)

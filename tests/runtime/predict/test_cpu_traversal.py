@@ -12,14 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import AXIS, EQUAL, KERNEL, SET, forests, rows
 
-from bitvec.core import reference, structure, transforms
+from bitvec.core import reference, structure
 from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
-from bitvec.core.leaves import Leaves, LinearTerms
+from bitvec.core.leaves import Leaves
 from bitvec.core.node_tests import Kind, MissingRule, axis_aligned, set_bits
-from bitvec.core.output import Aggregate, Output, PostTransform
-from bitvec.runtime.predict.cpu import few_rows
-from bitvec.runtime.predict.cpu.traversal import deep, keyed, mixed, onerow, single
+from bitvec.core.output import Aggregate, Output
+from bitvec.runtime.predict.cpu.engine import NumbaEngine
+from bitvec.runtime.predict.cpu.traversal import deep, keyed, mixed, single
 
 KEYED = (AXIS, SET, EQUAL, KERNEL)
 SUMS = (Aggregate.SUM, Aggregate.MEAN)
@@ -44,6 +44,10 @@ def raw_of(packed, X):
         total[:] = output.base_score
     packed.add_leaves(X, total)
     return output.finish(total, forest.n_trees)
+
+
+def few_rows(forest):
+    return NumbaEngine(forest, kernel="onerow")
 
 
 def same_bits(a, b):
@@ -93,64 +97,11 @@ def test_mixed_is_the_reference_bit_for_bit(drawn):
     check(mixed, forest, cast(X, dtype))
 
 
-@given(with_rows({"kinds": KEYED, "linear": False, "aggregates": SUMS}))
-def test_one_row_is_the_reference_bit_for_bit(drawn):
-    forest, X, dtype = drawn
-    X = np.ascontiguousarray(cast(X, dtype)[:5])
-    assert onerow.unsupported_reason(forest) is None
-    packed = onerow.OneRow(forest, X.dtype)
-    raw = quiet_raw(forest, X)
-    assert same_bits(packed.raw(X), raw)
-    if len(forest.output.groups) > 1:
-        return  # whose answer is not one array
-    predict = few_rows.FewRows(forest).one_row("predict")
-    for k in range(len(X)):
-        expected = predictions(forest, raw[k : k + 1])
-        got = predict(X[k : k + 1])
-        assert got.dtype == expected.dtype
-        assert np.array_equal(got, expected, equal_nan=is_float(forest))
-
-
-def is_float(forest):
-    return forest.output.classes is None
-
-
-def predictions(forest, raw):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        return transforms.predictions(forest.output, raw)
-
-
 @given(with_rows({"kinds": (AXIS, KERNEL), "missing_rules": (MissingRule.NAN,), "linear": False}))
 def test_single_is_the_reference_bit_for_bit(drawn):
     forest, X, dtype = drawn
     if forest.n_nodes:
         check(single, forest, cast(X, dtype))
-
-
-@given(
-    with_rows(
-        {
-            "kinds": (AXIS,),
-            "missing_rules": (MissingRule.NAN,),
-            "linear": False,
-            "max_trees": 1,
-        }
-    )
-)
-def test_the_table_of_a_lone_tree_is_the_reference(drawn):
-    forest, X, dtype = drawn
-    X = cast(X, dtype)
-    if forest.n_nodes:
-        packed = single.pack(forest)
-        raw = quiet_raw(forest, X)
-        assert same_bits(packed.raw(X), raw)
-        rows = few_rows.FewRows(forest)
-        one = np.ascontiguousarray(X[:1])
-        assert same_bits(rows.one_row("raw")(one), raw[:1])
-        expected = predictions(forest, raw)[:1]
-        got = rows.one_row("predict")(one)
-        assert np.array_equal(got, expected, equal_nan=is_float(forest))
 
 
 # ---- forms that drawn forests are too small for
@@ -236,7 +187,7 @@ def test_shared_and_own_leaf_vectors_add_up_as_in_the_reference(n_values, width)
     X = random_rows(forest, 200)
     check_exits(packed, X)
     few = np.ascontiguousarray(X[:9])
-    assert same_bits(onerow.OneRow(forest, X.dtype).raw(few), quiet_raw(forest, few))
+    assert same_bits(few_rows(forest).raw(few), quiet_raw(forest, few))
 
 
 @pytest.mark.parametrize("zeros", [0.0, 0.4, 0.95])
@@ -258,7 +209,7 @@ def test_zeros_of_both_signs_in_leaf_vectors_add_up_as_in_the_reference(zeros, b
     X = np.ascontiguousarray(random_rows(forest, 40))
     for module in (deep, mixed):
         check_exits(module.pack(forest), X)
-    assert same_bits(onerow.OneRow(forest, X.dtype).raw(X), quiet_raw(forest, X))
+    assert same_bits(few_rows(forest).raw(X), quiet_raw(forest, X))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -269,7 +220,7 @@ def test_more_key_columns_than_a_short_link_can_name_take_a_wide_one(dtype):
     check_exits(packed, X)
     assert not packed.trees(X.dtype).is_narrow
     few = np.ascontiguousarray(X[:3])
-    assert same_bits(onerow.OneRow(forest, X.dtype).raw(few), quiet_raw(forest, few))
+    assert same_bits(few_rows(forest).raw(few), quiet_raw(forest, few))
 
 
 @pytest.mark.full
@@ -289,7 +240,7 @@ def test_a_chain_of_a_hundred_thousand_nodes_needs_no_stack():
         packed = module.pack(forest)
         assert exits_of(packed, X).ravel().tolist() == expected
         assert raw_of(packed, X).ravel().tolist() == expected
-    assert onerow.OneRow(forest, X.dtype).raw(X).ravel().tolist() == expected
+    assert few_rows(forest).raw(X).ravel().tolist() == expected
 
 
 def test_sums_run_in_tree_order_in_float32():
@@ -302,7 +253,7 @@ def test_sums_run_in_tree_order_in_float32():
     X = np.zeros((1, 2), np.float32)
     for module in (deep, mixed):
         assert raw_of(module.pack(forest), X).tolist() == [[0.0]]
-    assert onerow.OneRow(forest, X.dtype).raw(X).tolist() == [[0.0]]
+    assert few_rows(forest).raw(X).tolist() == [[0.0]]
 
 
 def test_a_forest_without_trees_answers_its_base_score():
@@ -314,7 +265,7 @@ def test_a_forest_without_trees_answers_its_base_score():
     for module in (deep, mixed):
         assert exits_of(module.pack(forest), X).shape == (3, 0)
         assert raw_of(module.pack(forest), X).tolist() == [[1.0, 2.0]] * 3
-    assert onerow.OneRow(forest, X.dtype).raw(X).tolist() == [[1.0, 2.0]] * 3
+    assert few_rows(forest).raw(X).tolist() == [[1.0, 2.0]] * 3
 
 
 # ---- memory, refusals, copies
@@ -352,21 +303,9 @@ def test_too_many_distinct_sets_are_left_to_mixed():
 
 def test_nodes_that_read_several_columns_are_refused():
     oblique = Forest.from_matrices([[1, 1]], [0.5], [[0], [1]], [10, 20])
-    for module in (deep, single, onerow):
+    for module in (deep, single):
         assert "column" in module.unsupported_reason(oblique)
     assert mixed.unsupported_reason(oblique) is None
-
-
-def test_leaves_and_sums_that_one_row_does_not_know_are_refused():
-    forest = random_forest([9])
-    extreme = replace(forest, output=replace(forest.output, aggregate=Aggregate.MAX))
-    assert "summed" in onerow.unsupported_reason(extreme)
-    terms = LinearTerms(
-        np.zeros(10, np.int64), np.zeros(0, np.int32), np.zeros((0, 3), np.float32), forest.leaves.v
-    )
-    assert "linear" in onerow.unsupported_reason(
-        replace(forest, leaves=Leaves(forest.leaves.v, linear=terms))
-    )
 
 
 @pytest.mark.parametrize("module", [deep, single, mixed])
@@ -375,42 +314,3 @@ def test_a_copy_answers_the_same(module):
     X = random_rows(forest, 20)
     packed = module.pack(forest)
     assert same_bits(raw_of(copy.deepcopy(packed), X), raw_of(packed, X))
-
-
-LEADS = (1e-8, 1e-4, 5.0, np.inf)
-"""For the long tests."""
-
-
-@pytest.mark.parametrize(
-    "lead", [0.0, 0.1, np.nan, *(pytest.param(x, marks=pytest.mark.full) for x in LEADS)]
-)
-@pytest.mark.parametrize("n_outputs", [1, 3])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_labels_near_and_far_from_a_tie_are_those_of_the_probabilities(lead, n_outputs, dtype):
-    values = np.zeros((2, n_outputs), dtype)
-    values[0, -1], values[1, 0] = lead, lead
-    if n_outputs == 1:
-        values[1] = -lead
-    for transform in PostTransform:
-        for from_raw in (False, True):
-            forest = Forest(
-                axis_aligned([0], np.zeros(1, np.float32)),
-                structure.from_children(np.array([~0]), np.array([~1]), np.array([0])),
-                Leaves(values),
-                Output(
-                    n_outputs,
-                    np.dtype(dtype),
-                    post_transform=transform,
-                    classes=(np.array(list("abc")[: max(n_outputs, 2)]),),
-                    labels_from_raw=from_raw,
-                ),
-                Inputs(1),
-            )
-            for x in (-1.0, 1.0):
-                X = np.array([[x]], np.float32)
-                with np.errstate(all="ignore"):
-                    expected = predictions(forest, quiet_raw(forest, X))
-                    assert few_rows.FewRows(forest).one_row("predict")(X) == expected
-                    many = forest.take([0, 0])
-                    expected = predictions(many, quiet_raw(many, X))
-                    assert few_rows.FewRows(many).one_row("predict")(X) == expected

@@ -98,13 +98,13 @@ def test_the_exponentials_agree_on_this_machine():
     # Not promised everywhere; where it fails, this module only costs time.
     if not all(map(probabilities.has_exponentials, DTYPES)):
         pytest.skip("NumPy's complex exponential is not the C library's here")
-    assert 0 not in probabilities._addresses()
+    assert 0 not in probabilities.c_exponentials()
 
 
 def exponentials(x):
     out = np.empty_like(x)
     x.flags.writeable = False
-    assert probabilities.exponentials(x, out, *probabilities._addresses())
+    assert probabilities.exponentials(x, out, *probabilities.c_exponentials())
     return out
 
 

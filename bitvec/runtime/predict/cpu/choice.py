@@ -24,7 +24,7 @@ from bitvec.runtime.predict.cpu.target import vectors
 from bitvec.runtime.predict.cpu.traversal import mixed, paths
 
 ONE_ROW = "onerow"
-"""The kernel of few rows, which gives raw scores only; leaves are told by `deep` beside it."""
+"""The kernel of few rows, which takes as many as are asked for where it is named."""
 KERNELS = ("perfect", "chain", "single", "deep", "paths", "mixed")
 """Kernels for batches, by name."""
 
@@ -62,7 +62,8 @@ class Choice:
 
 def _module(name: str) -> ModuleType:
     package = "bitvector" if name in _BITVECTOR else "traversal"
-    return importlib.import_module(f"bitvec.runtime.predict.cpu.{package}.{name}")
+    place = "few_rows.forest_rows" if name == ONE_ROW else f"{package}.{name}"
+    return importlib.import_module(f"bitvec.runtime.predict.cpu.{place}")
 
 
 def unsupported_reason(name: str, forest: Forest, *, counts: bool = True) -> str | None:
@@ -105,8 +106,6 @@ def require_kernel(name: str, forest: Forest) -> Choice:
             "fastest."
         )
     reason = unsupported_reason(name, forest)
-    if name == ONE_ROW and forest.kernel is None and forest.feature_map is not None:
-        reason = "it has a feature map"
     if reason is not None:
         raise InputError(f"the kernel {name} cannot hold this forest: {reason}.")
     name = "deep" if name == ONE_ROW else name

@@ -18,8 +18,9 @@ from typing import IO, Any
 
 import numba
 import numpy as np
-from numba import njit
+from numba import njit, types
 from numba.core.caching import FunctionCache, IndexDataCacheFile, NullCache
+from numba.core.ccallback import CFunc
 
 from bitvec.runtime.predict.cpu.kernel_arrays import pointer
 from bitvec.runtime.predict.cpu.target import vectors
@@ -27,6 +28,8 @@ from bitvec.runtime.predict.cpu.target import vectors
 COMPILES = "bitvec compiles kernels for this processor, which takes seconds"
 
 _logger = logging.getLogger("bitvec")
+
+_OPTIONS: Any = {"error_model": "numpy", "boundscheck": False}
 
 inner = njit(error_model="numpy")
 """Part of a kernel: only whole kernels go to the cache on disk."""
@@ -151,6 +154,19 @@ class _NoCache(NullCache):
         _warn_once(f"{COMPILES}, in each run: name a folder in NUMBA_CACHE_DIR to keep them.")
 
 
+def _named(function: Callable[..., Any]) -> FunctionCache | NullCache:
+    """Give a function its digest for a name, and return its cache."""
+    package = Path(function.__code__.co_filename).parent
+    function.__qualname__ = f"{function.__qualname__}-{digest(package)}"
+    # Where no folder for the cache can be written, numba raises a RuntimeError. The shared
+    # temporary directory would do, but the cache is read by unpickling, and others may write
+    # there.
+    try:
+        return _KernelCache(function)
+    except RuntimeError:
+        return _NoCache()
+
+
 class Kernel:
     """A compiled function: compiles, or loads from the cache, at its first call.
 
@@ -160,17 +176,9 @@ class Kernel:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.name = function.__name__
-        package = Path(function.__code__.co_filename).parent
-        function.__qualname__ = f"{function.__qualname__}-{digest(package)}"
-        self.compiled = njit(nogil=True, error_model="numpy", boundscheck=False)(function)
-        # Where no folder for the cache can be written, numba raises a RuntimeError. The shared
-        # temporary directory would do, but the cache is read by unpickling, and others may write
-        # there.
-        try:
-            kept: FunctionCache | NullCache = _KernelCache(function)
-        except RuntimeError:
-            kept = _NoCache()
-        self.compiled._cache = kept  # type: ignore[attr-defined]
+        kept = _named(function)
+        self.compiled = njit(nogil=True, **_OPTIONS)(function)
+        self.compiled._cache = kept
 
     def __call__(self, *arguments: Any) -> Any:
         return self.compiled(*arguments)
@@ -179,3 +187,33 @@ class Kernel:
 def kernel(function: Callable[..., Any]) -> Kernel:
     """Return a function as a `Kernel`: a decorator."""
     return Kernel(function)
+
+
+class Function:
+    """A compiled function of int64, called by its address: compiles, or loads, at its first use.
+
+    Who calls it need not be compiled for it, nor for what it is compiled with. Its last argument
+    may be the address of numbers: it is compiled for their dtype then.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function, self._cache = function, _named(function)
+        self._compiled: dict[np.dtype | None, Any] = {}
+
+    def address(self, dtype: np.dtype | None = None) -> int:
+        """Return where it stands in memory, as long as this object does."""
+        if dtype not in self._compiled:
+            word: Any = types.int64
+            arguments = [word] * self._function.__code__.co_argcount
+            if dtype is not None:
+                arguments[-1] = types.CPointer(numba.from_dtype(dtype))  # type: ignore[no-untyped-call]
+            compiled: Any = CFunc(self._function, (tuple(arguments), word), {}, _OPTIONS)
+            compiled._cache = self._cache
+            compiled.compile()
+            self._compiled.setdefault(dtype, compiled)
+        return int(self._compiled[dtype].address)
+
+
+def by_address(function: Callable[..., Any]) -> Function:
+    """Return a function as a `Function`: a decorator."""
+    return Function(function)

@@ -18,12 +18,12 @@ from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.output import Aggregate
 from bitvec.runtime.predict.cpu import choice, layer_kernels
-from bitvec.runtime.predict.cpu.few_rows import FewRows
+from bitvec.runtime.predict.cpu.few_rows import forest_rows
 from bitvec.runtime.predict.cpu.leaves.linear_terms import LinearLeaves
 from bitvec.runtime.predict.cpu.protocol import TreeKernel
 from bitvec.runtime.predict.cpu.soft import soft_trees
 from bitvec.runtime.predict.cpu.target import vectors
-from bitvec.runtime.predict.engine import OneRow
+from bitvec.runtime.predict.engine import FewRows
 from bitvec.runtime.predict.reference_engine import ReferenceEngine
 from bitvec.runtime.predict.threads import effective_jobs, for_each_block
 
@@ -32,8 +32,6 @@ BLOCK_BYTES = 1 << 19
 MOST_ROWS = 16384
 LEAST_ROWS = 512
 """Rows of a block: a tree's nodes are read once for each block."""
-FEW_ROWS = 8
-"""Up to so many rows are walked one by one: a kernel for batches fills registers of 64 or more."""
 SOFT_ROWS = 32
 """Least rows of a block of soft prediction: each row meets many leaves of each tree."""
 SMALL_BATCH = 192
@@ -83,10 +81,12 @@ class NumbaEngine:
             self._small_choice = choice.choose(forest, small=True)
         else:
             self._choice = self._small_choice = choice.require_kernel(kernel, forest)
-        self._by_row = kernel == choice.ONE_ROW
         self._packed: dict[str, TreeKernel] = {}
         self._packing = threading.RLock()
-        self._rows = FewRows(forest) if kernel in (None, choice.ONE_ROW) else None
+        self._rows = self._few_rows() if kernel in (None, choice.ONE_ROW) else None
+        self._few_raw, self._few_leaves = (
+            self.few_rows(verb, finite=False) for verb in ("raw", "exit_leaves")
+        )
         self._linear = None if forest.leaves.linear is None else LinearLeaves(forest)
         self._adds = forest.output.aggregate in (Aggregate.SUM, Aggregate.MEAN)
         self._soft: soft_trees.SoftTrees | None = None
@@ -99,7 +99,7 @@ class NumbaEngine:
 
     def info(self) -> dict[str, Any]:
         """Return which kernel runs the forest and why, and what it takes."""
-        small, few = self._small_choice, self._rows is not None and self._rows.holds
+        small = self._small_choice
         soft = {}
         if self.forest.kernel is not None:
             why = soft_trees.unsupported_reason(self.forest)
@@ -110,7 +110,7 @@ class NumbaEngine:
             "kernel_why": self._choice.why,
             "kernel_to_192_rows": small.name,
             "kernel_to_192_rows_why": small.why,
-            "kernel_to_8_rows": "onerow" if few else small.name,
+            "few_rows": None if self._rows is None else self._rows.info(),
             "vectors": vectors(),
             "packed_bytes": self._trees_of(self._choice.name).packed_bytes,
         }
@@ -128,6 +128,8 @@ class NumbaEngine:
         out: Int32[Array, "batch n_trees"] | None = None,
     ) -> Int32[Array, "batch n_trees"]:
         """Return leaf numbers within each tree."""
+        if self._few_leaves is not None and (few := self._few_leaves(X)) is not None:
+            return _copied(few, out)
         if out is None:
             out = np.empty((len(X), self.forest.n_trees), np.int32)
         self._fill(X, out, self._exit_leaves_block)
@@ -139,24 +141,28 @@ class NumbaEngine:
         out: Float[Array, "batch n_outputs"] | None = None,
     ) -> Float[Array, "batch n_outputs"]:
         """Return the raw scores."""
+        if self._few_raw is not None and (few := self._few_raw(X)) is not None:
+            return _copied(few, out)
         if out is None:
             out = np.empty((len(X), self.forest.n_outputs), self.forest.output.dtype)
         if self.forest.kernel is not None:
             return self._fill_softly(X, out)
-        if self._rows is not None and 0 < len(X) <= FEW_ROWS and self._rows.holds:
-            self._raw_rows(X, out)
-        elif self._by_row:
-            self._fill(X, out, lambda _, part, to: self._raw_rows(part, to))
-        else:
-            self._fill(X, out, self._raw_block)
+        self._fill(X, out, self._raw_block)
         return out
 
-    def one_row(self, method: str) -> OneRow | None:
-        """Return what answers one row in place of a method of `Predictor`, or None.
+    def few_rows(self, verb: str, *, finite: bool) -> FewRows | None:
+        """Return what answers few rows in place of a method of `Predictor`, or None.
 
-        See `bitvec.runtime.predict.engine.OneRowEngine`.
+        See `bitvec.runtime.predict.engine.FewRowsEngine`.
         """
-        return None if self._rows is None else self._rows.one_row(method)
+        call = None if self._rows is None else self._rows.call(verb, finite=finite)
+        return None if call is None else call.answer
+
+    def _few_rows(self) -> forest_rows.FewRows | None:
+        if forest_rows.unsupported_reason(self.forest) is not None:
+            return None
+        always = self._asked == choice.ONE_ROW
+        return forest_rows.FewRows(self.forest, (self._small_choice, self._choice), always=always)
 
     def _fill(self, X: Array, out: Array, work: Work) -> None:
         n_rows = len(X)
@@ -212,10 +218,6 @@ class NumbaEngine:
         if finished is not out:
             out[:] = finished
 
-    def _raw_rows(self, X: Array, out: Array) -> None:
-        assert self._rows is not None
-        out[:] = self._rows.raw(np.ascontiguousarray(X))
-
     def _exits_of(self, trees: TreeKernel, X: Array) -> Array:
         exits = np.empty((len(X), self.forest.n_trees), np.int32)
         self._exit_leaves_block(trees, X, exits)
@@ -233,6 +235,13 @@ class NumbaEngine:
         # A value beyond the dtype's range is infinite; each thread has its own state of errors.
         with np.errstate(over="ignore", invalid="ignore"):
             return np.ascontiguousarray(X, self.forest.dtype)
+
+
+def _copied(answer: Array, out: Array | None) -> Array:
+    if out is None:
+        return answer
+    out[...] = answer
+    return out
 
 
 def _copy(forest: Forest, kernel: str | None, n_jobs: int) -> NumbaEngine:

@@ -63,6 +63,83 @@ load_int32 = _loader(types.int32, 32, False)
 load_int64 = _loader(types.int64, 64, False)
 
 
+@intrinsic
+def load_like(typing_context, address, like):
+    """Return the number at an address, of the type of another."""
+
+    def generate(context, builder, signature, arguments):
+        kind = context.get_data_type(signature.return_type)
+        return builder.load(builder.inttoptr(arguments[0], kind.as_pointer()), align=1)
+
+    return like(types.int64, like), generate
+
+
+@intrinsic
+def size_of(typing_context, like):
+    """Return the bytes of a number."""
+
+    def generate(context, builder, signature, arguments):
+        return ir.Constant(ir.IntType(64), context.get_abi_sizeof(arguments[0].type))
+
+    return types.int64(like), generate
+
+
+@intrinsic
+def place_of(typing_context, typed):
+    """Return a typed address as a number."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.ptrtoint(arguments[0], ir.IntType(64))
+
+    return types.int64(typed), generate
+
+
+@intrinsic
+def zero_of(typing_context, typed):
+    """Return 0 in the type of the numbers at a typed address."""
+
+    def generate(context, builder, signature, arguments):
+        return ir.Constant(context.get_value_type(signature.return_type), 0)
+
+    return typed.dtype(typed), generate
+
+
+@intrinsic
+def store(typing_context, address, value):
+    """Store a number at an address."""
+
+    def generate(context, builder, signature, arguments):
+        at = builder.inttoptr(arguments[0], arguments[1].type.as_pointer())
+        builder.store(arguments[1], at, align=1)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, value), generate
+
+
+@intrinsic
+def room_on_stack(typing_context, n_bytes):
+    """Return the address of bytes that begin at a cache line and go when the function returns."""
+
+    def generate(context, builder, signature, arguments):
+        room = builder.alloca(ir.IntType(8), size=arguments[0])
+        room.align = CACHE_LINE
+        return builder.ptrtoint(room, ir.IntType(64))
+
+    return types.int64(types.int64), generate
+
+
+@intrinsic
+def called(typing_context, function, a, b, c):
+    """Return what the function at an address makes of three int64."""
+
+    def generate(context, builder, signature, arguments):
+        word = ir.IntType(64)
+        kind = ir.FunctionType(word, [word] * 3).as_pointer()
+        return builder.call(builder.inttoptr(arguments[0], kind), arguments[1:])
+
+    return types.int64(*[types.int64] * 4), generate
+
+
 def _without_owner(context, builder, kind, value):
     if isinstance(kind, types.Array):
         view = context.make_array(kind)(context, builder, value)

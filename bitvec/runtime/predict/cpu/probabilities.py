@@ -48,12 +48,12 @@ def _called(typing_context, address, x):
     return x(types.int64, x), generate
 
 
-def _exp(x, exp32, exp64):
+def c_exp_of(x, exp32, exp64):
     """Return exp(x) as `transforms.c_exp` does, for finite x that is not beyond `LARGEST`."""
     raise NotImplementedError("compiled only")
 
 
-@overload(_exp)
+@overload(c_exp_of)
 def _exp_of(x, exp32, exp64):
     if x == types.float32:
 
@@ -77,7 +77,7 @@ def exponentials(x, out, exp32, exp64):
         value = x[i]
         if not abs(value) < np.inf or value > LARGEST:
             return False
-        out[i] = _exp(value, exp32, exp64)
+        out[i] = c_exp_of(value, exp32, exp64)
     return True
 
 
@@ -90,7 +90,7 @@ def sigmoids(x, out, parameter, least, exp32, exp64):
         if not abs(value) < np.inf or -value > LARGEST:
             return False
         value = value if value > least else least
-        out[i] = one / (_exp(-value, exp32, exp64) + one)
+        out[i] = one / (c_exp_of(-value, exp32, exp64) + one)
     return True
 
 
@@ -102,7 +102,7 @@ def logistics(x, out, exp32, exp64):
         value = np.float32(x[i])
         if not abs(value) < np.inf:
             return False
-        above = one / (one + _exp(-abs(value), exp32, exp64))
+        above = one / (one + c_exp_of(-abs(value), exp32, exp64))
         out[i] = one - above if x[i] < 0 else above
     return True
 
@@ -130,7 +130,7 @@ def shifted(x, out, ends, parameter):
 
 
 @inner
-def _pairwise(row, start, end):
+def pairwise(row, start, end):
     """Return the sum of row[start:end] in float64 in the order of NumPy's, up to `PAIRWISE` terms.
 
     Eight sums side by side from 8 terms on.
@@ -169,7 +169,7 @@ def normalised(x, out, ends, wide):
         for group in range(ends.shape[0]):
             end = ends[group]
             if wide:
-                total = x.dtype.type(_pairwise(x[row], start, end))
+                total = x.dtype.type(pairwise(x[row], start, end))
             else:
                 total = x[row, start]
                 for j in range(start + 1, end):
@@ -219,18 +219,18 @@ def _is_numpys(output: Output, dtype: np.dtype) -> bool:
 
 
 def _exponential(output: Output, raw: Array, out: Array) -> bool:
-    return bool(exponentials(raw.reshape(-1), out.reshape(-1), *_addresses()))
+    return bool(exponentials(raw.reshape(-1), out.reshape(-1), *c_exponentials()))
 
 
 def _sigmoid(output: Output, raw: Array, out: Array) -> bool:
     kind = raw.dtype.type
     least = kind(-88.7 if raw.dtype == np.float32 else -np.inf)
     flat, to = raw.reshape(-1), out.reshape(-1)
-    return bool(sigmoids(flat, to, kind(output.parameter), least, *_addresses()))
+    return bool(sigmoids(flat, to, kind(output.parameter), least, *c_exponentials()))
 
 
 def _logistic(output: Output, raw: Array, out: Array) -> bool:
-    return bool(logistics(raw.reshape(-1), out.reshape(-1), *_addresses()))
+    return bool(logistics(raw.reshape(-1), out.reshape(-1), *c_exponentials()))
 
 
 def _softmax(output: Output, raw: Array, out: Array) -> bool:
@@ -240,7 +240,7 @@ def _softmax(output: Output, raw: Array, out: Array) -> bool:
         return False
     if _is_numpys(output, raw.dtype):
         below = np.exp(below)
-    elif not exponentials(constant(below).reshape(-1), below.reshape(-1), *_addresses()):
+    elif not exponentials(constant(below).reshape(-1), below.reshape(-1), *c_exponentials()):
         return False
     normalised(constant(below), out, ends, output.softmax_sum is SoftmaxSum.WIDE)
     return True
@@ -255,7 +255,7 @@ _TABLE: dict[PostTransform, Callable[[Output, Array, Array], bool]] = {
 
 
 @cache
-def _addresses() -> tuple[int, int]:
+def c_exponentials() -> tuple[int, int]:
     """Return where the C library's expf and exp are, 0 if they are not found."""
     found = []
     for name in ("expf", "exp"):
@@ -279,10 +279,18 @@ def has_exponentials(dtype: np.dtype) -> bool:
 
     They do wherever NumPy's complex exponential is the C library's.
     """
-    if 0 in _addresses():
+    if 0 in c_exponentials():
         return False
+    # Called one by one from here: to load a kernel takes longer.
     x = np.concatenate([np.linspace(-110, 88.7, 2000), np.geomspace(1e-12, 1, 200)]).astype(dtype)
-    out = np.empty_like(x)
     with np.errstate(under="ignore"):
         expected = transforms.c_exp(x)
-    return bool(exponentials(constant(x), out, *_addresses())) and np.array_equal(out, expected)
+    word, function = (
+        (ctypes.c_float, _library().expf)
+        if dtype == np.float32
+        else (ctypes.c_double, _library().exp)
+    )
+    exp = ctypes.CFUNCTYPE(word, word)(ctypes.cast(function, ctypes.c_void_p).value or 0)
+    # float32 above 88 is taken from float64: see `c_exp_of`.
+    least = x <= 88
+    return [exp(value) for value in x[least].tolist()] == expected[least].tolist()

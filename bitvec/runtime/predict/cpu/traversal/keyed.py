@@ -127,7 +127,7 @@ def pack(forest: Forest, dtype: np.dtype, vectors: Array, n_vectors: int) -> Key
         The vector of each leaf, which goes into the leaf's key if there is room.
     """
     tests, B = forest.tests, forest.bitvectors
-    column_of, key_columns, words = _key_columns(forest, dtype)
+    column_of, key_columns, words = key_columns_of(forest, dtype)
     n_leaves = int(np.diff(B.leaf_ptr).max(initial=0))
     narrow = (
         dtype == np.float32
@@ -244,7 +244,7 @@ def _set_columns(forest: Forest) -> tuple[Array, Array, Array]:
     return nodes[first], nodes, which
 
 
-def _key_columns(forest: Forest, dtype: np.dtype) -> tuple[Array, Array, Array]:
+def key_columns_of(forest: Forest, dtype: np.dtype) -> tuple[Array, Array, Array]:
     """Return each node's key column, the key columns, and the words of the sets that they name."""
     tests = forest.tests
     column_of = np.zeros(tests.n_nodes, np.int64)

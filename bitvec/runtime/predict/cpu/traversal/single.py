@@ -1,8 +1,4 @@
-"""A tree or very few: rows walk straight over X, of which a path reads a few columns only.
-
-What a leaf of a lone tree predicts is known beforehand, so that a prediction is its exit leaf and
-one look into a table.
-"""
+"""A tree or very few: rows walk straight over X, of which a path reads a few columns only."""
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, attr-defined, call-arg, unreachable"
 
@@ -13,16 +9,14 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, Int32
-from numba import carray
 
-from bitvec.core import reference, transforms
 from bitvec.core.arrays import Array
 from bitvec.core.float_keys import key_of
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind, MissingRule
 from bitvec.runtime.predict.cpu import keys
-from bitvec.runtime.predict.cpu.compiling import Kernel, inner, kernel
-from bitvec.runtime.predict.cpu.kernel_arrays import address_of, constant, pointer
+from bitvec.runtime.predict.cpu.compiling import inner, kernel
+from bitvec.runtime.predict.cpu.kernel_arrays import address_of, constant
 from bitvec.runtime.predict.cpu.leaves import leaf_vectors
 from bitvec.runtime.predict.cpu.traversal import keyed
 from bitvec.runtime.predict.cpu.traversal.key_columns import DOUBLE, ROUNDED, SINGLE, read_rank
@@ -71,7 +65,6 @@ class Single:
         self._sums = leaf_vectors.pack(forest)
         self._leaf_ptr = constant(forest.bitvectors.leaf_ptr)
         self._trees: dict[np.dtype, DirectTrees] = {}
-        self._leaf_outputs: tuple[Array, Array] | None = None
 
     def __reduce__(self) -> tuple[Callable[..., Single], tuple[Forest]]:
         return Single, (self.forest,)
@@ -111,33 +104,6 @@ class Single:
         trees = self.trees(X.dtype)
         rows, sums = (address_of(X), *X.strides), self._sums.arrays
         _sums(rows, _like(X), trees.nodes, trees.vector_at, self._leaf_ptr, sums, total)
-
-    @property
-    def leaf_outputs(self) -> tuple[Array, Array]:
-        """The raw score of each leaf, and what is predicted of it: of a lone tree.
-
-        Its leaves must be constant.
-        """
-        if self._leaf_outputs is None:
-            forest = self.forest
-            leaf = np.arange(forest.n_leaves)[:, None]
-            X = np.broadcast_to(forest.dtype.type(0), (forest.n_leaves, forest.n_features))
-            with np.errstate(over="ignore", invalid="ignore"):  # infinite leaves are legal
-                raw = reference.accumulate(forest, X, leaf)
-                self._leaf_outputs = raw, transforms.predictions(forest.output, raw)
-        return self._leaf_outputs
-
-    def raw(self, X: Float[Array, "batch n_columns"]) -> Float[Array, "batch n_outputs"]:
-        """Return the raw scores of a lone tree with constant leaves."""
-        exits = np.empty((len(X), 1), np.int32)
-        self.exit_leaves(X, exits)
-        return self.leaf_outputs[0][exits[:, 0]]
-
-    def way(self, X: Array) -> tuple[Kernel, int, int]:
-        """Return what finds the leaf of one row, and the addresses that it takes."""
-        trees = self.trees(X.dtype)
-        leaf_of = _leaf_narrow if trees.nodes.itemsize == 4 else _leaf_wide
-        return leaf_of, address_of(trees.nodes), address_of(trees.leaf_at)
 
 
 _LIKE = {
@@ -320,23 +286,11 @@ def _sums(rows, like, nodes, vector_at, leaf_ptr, sums, total):
 
 
 @inner
-def _leaf(X, nodes, leaf_at):
-    """Return the leaf that the first row of X reaches in a lone tree."""
+def exit_position(X, nodes):
+    """Return the position of the leaf that the first row of X reaches in a lone tree."""
     row, zero = np.int64(X.ctypes.data), np.uint64(0)
     at, to = np.uint64(1), zero
     while to != at:
         at = to
         to = _step(nodes, X, row, X.itemsize, at)
-    return carray(pointer(leaf_at), (1,), np.int32)[at]
-
-
-@kernel
-def _leaf_narrow(X, nodes, leaf_at):
-    """Return the leaf of one row, from the addresses of nodes of 16 bytes and of leaf numbers."""
-    return _leaf(X, carray(pointer(nodes), (1, 4), np.uint32), leaf_at)
-
-
-@kernel
-def _leaf_wide(X, nodes, leaf_at):
-    """Return the leaf of one row, from the addresses of nodes of 32 bytes and of leaf numbers."""
-    return _leaf(X, carray(pointer(nodes), (1, 4), np.uint64), leaf_at)
+    return at

@@ -1,0 +1,142 @@
+"""Calls: what Python hands to compiled code, and what comes back."""
+
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, attr-defined, call-arg, unreachable"
+# mypy: disable-error-code="var-annotated"
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numba import int64, typeof
+from numpy import array, empty, ndarray
+
+from bitvec.core.arrays import FLOATS, Array
+from bitvec.runtime.predict.cpu.compiling import kernel
+from bitvec.runtime.predict.cpu.few_rows.call_header import Header, field
+from bitvec.runtime.predict.cpu.kernel_arrays import called, load_float64, room_on_stack
+
+Run = Callable[[Array, int, Array], int]
+HeaderOf = Callable[[np.dtype], tuple[Header, int] | None]
+
+TYPED = frozenset(map(np.dtype, (np.float32, np.float64, np.int32, np.int64)))
+"""Dtypes of answers for which calls are compiled; others are handed over as bytes."""
+MOST_SCORES = 1024
+"""Rows beyond which scores are transformed by vectors."""
+
+
+@kernel
+def run(X, header, out):
+    """Fill the answers to the rows of X, C-contiguous; return how many rows are served."""
+    if X.shape[1] != field(header, "n_features"):
+        return -1
+    row, step = np.int64(X.ctypes.data), X.shape[1] * X.itemsize
+    to, out_bytes = np.int64(out.ctypes.data), field(header, "out_bytes")
+    find, answer = field(header, "find"), field(header, "answer")
+    room = room_on_stack(field(header, "room_bytes"))
+    if load_float64(field(header, "subnormal")) * 1.0 == 0.0:
+        return -1
+    finite, largest = field(header, "finite"), load_float64(field(header, "largest"))
+    for i in range(X.shape[0]):
+        if finite:
+            sound = True
+            for j in range(X.shape[1]):
+                sound &= abs(np.float64(X[i, j])) < largest
+            if not sound:
+                return i
+        called(find, row + i * step, header, room)
+        if not called(answer, header, room, to + i * out_bytes):
+            return i
+    return X.shape[0]
+
+
+@kernel
+def run_scores(raw, header, out):
+    """Fill the answers to rows of raw scores, C-contiguous; return how many rows are served."""
+    row, step = np.int64(raw.ctypes.data), raw.shape[1] * raw.itemsize
+    to, out_bytes = np.int64(out.ctypes.data), field(header, "out_bytes")
+    link = field(header, "link")
+    for i in range(raw.shape[0]):
+        if not called(link, header, row + i * step, to + i * out_bytes):
+            return i
+    return raw.shape[0]
+
+
+class Call:
+    """Answers one verb to few rows.
+
+    Parameters
+    ----------
+    header_of : callable
+        From the dtype of X to the header for it and the most rows, or None if there is no answer.
+    width : int, optional
+        Of the answer to a row; None if it is one value.
+    dtype : numpy dtype
+        Of the answer.
+    """
+
+    __slots__ = ("_dtype", "_headers", "_is_typed", "_make", "_ways", "_width")
+
+    def __init__(self, header_of: HeaderOf, width: int | None, dtype: np.dtype) -> None:
+        self._make, self._width, self._dtype = header_of, width, dtype
+        self._headers: list[Header] = []
+        self._ways: dict[np.dtype, tuple[Run, int, int]] = {}
+        self._is_typed = dtype in TYPED
+
+    def answer(self, X: Any) -> Array | None:
+        """Return the answers to X in a new array, or None where they are left to others.
+
+        Every attribute counts here: beside a small forest this is most of what a call costs.
+        """
+        if type(X) is not ndarray or X.ndim != 2:
+            return None
+        run, address, most = self._ways.get(X.dtype) or self._prepare(X.dtype)
+        n_rows = len(X)
+        if not 0 < n_rows <= most:
+            return None
+        if not X.flags.carray:
+            X = array(X, order="C")
+        width = self._width
+        out = empty(n_rows if width is None else (n_rows, width), self._dtype)
+        served = run(X, address, out if self._is_typed else out.view(np.uint8))
+        return out if served == n_rows else None
+
+    def _prepare(self, dtype: np.dtype) -> tuple[Run, int, int]:
+        if dtype not in FLOATS:
+            return run, 0, 0
+        found = self._make(dtype)
+        if found is None:
+            return self._ways.setdefault(dtype, (run, 0, 0))
+        self._headers.append(found[0])
+        return self._ways.setdefault(dtype, (self._compiled(dtype), found[0].address, found[1]))
+
+    def _compiled(self, dtype: np.dtype) -> Run:
+        """Return `run` for X of a dtype: without the look for types, which `answer` has seen to."""
+        kind = self._dtype if self._is_typed else np.dtype(np.uint8)
+        n_axes = 1 if self._width is None else 2
+        types = tuple(typeof(empty((1,) * n, each)) for n, each in ((2, dtype), (n_axes, kind)))
+        signature = (types[0], int64, types[1])
+        run.compiled.compile(signature)
+        entry: Run = run.compiled.overloads[signature].entry_point
+        return entry
+
+
+class ScoresCall:
+    """Fills one verb's answers to few rows of raw scores."""
+
+    def __init__(self, fields: Callable[[], dict[str, Any] | None], out_bytes: int) -> None:
+        self._fields, self._out_bytes = fields, out_bytes
+        self._header: Header | None = None
+
+    def __call__(self, raw: Array, out: Array) -> bool:
+        """Fill `out` with the answers; return False where that is left to others."""
+        if len(raw) > MOST_SCORES or not (raw.flags.carray and out.flags.carray):
+            return False
+        if self._header is None:
+            fields = self._fields()
+            self._header = Header(**(fields or {}), out_bytes=self._out_bytes)
+        if not self._header["link"]:
+            return False
+        to = out if out.dtype in TYPED else out.view(np.uint8)
+        return bool(run_scores(raw, self._header.address, to) == len(raw))

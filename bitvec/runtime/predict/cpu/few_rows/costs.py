@@ -1,0 +1,68 @@
+"""Costs of few rows, in cycles of one core: between layouts, and against kernels for batches.
+
+Measured on a Zen 5 processor, whose AVX-512 was switched off for the level portable.
+"""
+
+from __future__ import annotations
+
+import bisect
+from typing import Final
+
+import numpy as np
+
+from bitvec.core import tree_paths
+from bitvec.core.forest import Forest
+from bitvec.runtime.predict.cpu.choice import Choice
+from bitvec.runtime.predict.cpu.target import Vectors, vectors
+
+_SLOT: Final[dict[Vectors, tuple[float, float, float]]] = {
+    "avx512": (2.2, 4.0, 6.0),
+    "portable": (2.0, 2.0, 3.0),
+}
+"""A node of all trees side by side, where slots lie in the first cache, the second or beyond."""
+_CACHES: Final = (40 << 10, 1 << 20)
+_ADDED: Final = 2.5
+"""A tree whose leaf is added."""
+_STEP: Final = 3.3
+"""A step of a tree that is walked, 8 in flight; they end two steps after the deepest leaf."""
+_CALL: Final = 25_000.0
+"""A batch of any size, before its rows."""
+_DEARER: Final[dict[tuple[Vectors, str], float]] = {("portable", "perfect"): 1.8}
+"""How much more a batch takes at a level than the choice of its kernel reckons."""
+_ROWS: Final = {"perfect": 128, "chain": 128, "deep": 16, "single": 16}
+"""Rows that a kernel for batches takes at once: fewer cost as much."""
+MOST: Final = 1024
+"""Rows beyond which threads help a batch."""
+
+
+def masks_cycles(n_slots: int, n_trees: int, n_bytes: int) -> float:
+    """Return the cycles of a row by bitvectors side by side."""
+    slot = _SLOT[vectors()][bisect.bisect_left(_CACHES, n_bytes)]
+    return slot * n_slots + _ADDED * n_trees
+
+
+def walk_cycles(forest: Forest) -> float:
+    """Return the cycles of a row that walks through 8 trees in step."""
+    B = forest.bitvectors
+    if B.n_trees == 0:
+        return 0.0
+    depth = np.maximum.reduceat(tree_paths.leaf_depth(B), B.leaf_ptr[:-1])
+    deepest = np.maximum.reduceat(depth, np.arange(0, B.n_trees, 8))
+    steps = 2.0 * (deepest // 2 + 1)
+    return float(8 * _STEP * steps.sum()) + _ADDED * B.n_trees
+
+
+def most_rows(cycles: float, small: Choice, large: Choice) -> int:
+    """Return up to how many rows a call of so many cycles a row costs less than a batch.
+
+    `small` and `large` run batches of up to and of more than 192 rows.
+    """
+    at_once = _ROWS.get(small.name, 1)
+    dearer = _DEARER.get((vectors(), small.name), 1.0)
+    least = _CALL + at_once * small.cycles * dearer
+    if cycles * at_once >= least:
+        return int(least // cycles)
+    # Beyond, each row adds to both.
+    gain = cycles - (small if at_once == 1 else large).cycles * dearer
+    beyond = MOST if gain <= 0 else at_once + (least - cycles * at_once) / gain
+    return int(min(beyond, MOST))

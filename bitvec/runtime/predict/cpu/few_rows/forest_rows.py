@@ -1,0 +1,200 @@
+"""A forest made ready for few rows: its layout for each dtype of X, and a call for each verb."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+
+from bitvec.core.forest import Forest
+from bitvec.core.output import Aggregate
+from bitvec.runtime.predict.cpu.choice import Choice
+from bitvec.runtime.predict.cpu.few_rows import costs, masks, row_answers, row_scores
+from bitvec.runtime.predict.cpu.few_rows.call_header import Header
+from bitvec.runtime.predict.cpu.few_rows.calls import Call, ScoresCall
+from bitvec.runtime.predict.cpu.few_rows.lone_tree import LoneTree
+from bitvec.runtime.predict.cpu.few_rows.masks import Masks
+from bitvec.runtime.predict.cpu.few_rows.walks import Walks
+from bitvec.runtime.predict.cpu.leaves import leaf_vectors
+from bitvec.runtime.predict.cpu.traversal import keyed, single
+from bitvec.runtime.predict.isolation_scores import isolation_offset
+from bitvec.runtime.predict.subnormals import SUBNORMAL
+
+ROOM: Final = 1 << 16
+"""Bytes of the stack that a call may take."""
+
+EVERY: Final = 1 << 62
+
+Layout = LoneTree | Masks | Walks
+
+
+def unsupported_reason(forest: Forest) -> str | None:
+    """Return why few rows of a forest have no call of their own, in a few words, or None."""
+    output = forest.output
+    if forest.kernel is not None or forest.feature_map is not None:
+        return "it is soft or has a feature map"
+    if output.aggregate not in (Aggregate.SUM, Aggregate.MEAN):
+        return "its trees are not summed"
+    if forest.leaves.linear is not None:
+        return "its leaves are linear in x"
+    if forest.n_leaves > np.iinfo(np.int32).max:
+        return "it has too many leaves"
+    return keyed.unsupported_reason(forest)
+
+
+class FewRows:
+    """A forest packed for few rows, for each dtype of X when it is first asked for.
+
+    Parameters
+    ----------
+    forest : Forest
+        One that `unsupported_reason` does not refuse.
+    batch : tuple of Choice
+        What runs smaller and larger batches, against which the costs are held.
+    always : bool
+        Whether no number of rows is too large.
+    """
+
+    def __init__(
+        self, forest: Forest, batch: tuple[Choice, Choice], *, always: bool = False
+    ) -> None:
+        self._forest, self._batch, self._always = forest, batch, always
+        self._layouts: dict[np.dtype, Layout] = {}
+        self._sums: leaf_vectors.LeafSums | None = None
+        self._packing = threading.RLock()
+
+    def call(self, verb: str, *, finite: bool = False) -> Call | None:
+        """Return what answers a method of `Predictor` to few rows, or None if nothing does.
+
+        With `finite`, rows that hold NaN, an infinity or what the forest's dtype does not hold are
+        left to others.
+        """
+        answer = answer_of(self._forest, verb)
+        if answer is None:
+            return None
+
+        def header_of(dtype: np.dtype) -> tuple[Header, int] | None:
+            fields = answer.fields()
+            if fields is None:
+                return None
+            layout = self.layout(dtype)
+            header = self._header(layout, dtype, fields, answer.n_bytes, finite)
+            fits = header["room_bytes"] <= ROOM
+            return (header, self.most_rows(layout)) if fits else None
+
+        return Call(header_of, answer.width, answer.dtype)
+
+    def info(self) -> dict[str, Any]:
+        """Return how few rows of float32 are run, and up to how many."""
+        layout = self.layout(np.dtype(np.float32))
+        return {"layout": layout.name, "most_rows": self.most_rows(layout)}
+
+    def layout(self, dtype: np.dtype) -> Layout:
+        """Return the forest packed for X of a dtype."""
+        with self._packing:
+            if dtype not in self._layouts:
+                self._layouts[dtype] = self._packed(dtype)
+            return self._layouts[dtype]
+
+    def most_rows(self, layout: Layout) -> int:
+        """Return up to how many rows a call costs less than a kernel for batches."""
+        return EVERY if self._always else costs.most_rows(layout.cycles, *self._batch)
+
+    def _packed(self, dtype: np.dtype) -> Layout:
+        forest = self._forest
+        if self._sums is None:
+            self._sums = leaf_vectors.pack(forest)
+        if forest.n_trees == 1 and single.unsupported_reason(forest) is None:
+            return LoneTree(forest, dtype)
+        walk = costs.walk_cycles(forest)
+        if masks.unsupported_reason(forest) is None and masks.least_cycles(forest, dtype) < walk:
+            side_by_side = Masks(forest, dtype)
+            if side_by_side.cycles <= walk:
+                return side_by_side
+        return Walks(forest, dtype, self._sums)
+
+    def _header(
+        self, layout: Layout, dtype: np.dtype, fields: dict[str, Any], out_bytes: int, finite: bool
+    ) -> Header:
+        forest, output = self._forest, self._forest.output
+        assert self._sums is not None
+        keys_bytes = -(-layout.keys_bytes // 64) * 64
+        leaves_bytes = -(-layout.leaves_bytes // 64) * 64
+        scores = "answer" not in fields
+        if scores:
+            fields = row_scores.fields_of(forest, self._sums, layout.has_vectors) | fields
+        narrows = forest.dtype.itemsize < dtype.itemsize
+        return Header(
+            **layout.fields,
+            **fields,
+            n_features=forest.n_features,
+            finite=finite,
+            largest=np.array([np.finfo(np.float32).max if narrows else np.inf], np.float64),
+            subnormal=np.array([SUBNORMAL]),
+            leaves_at=keys_bytes,
+            scores_at=keys_bytes + leaves_bytes,
+            room_bytes=keys_bytes + leaves_bytes + output.dtype.itemsize * output.n_outputs,
+            wants_vectors=scores and layout.has_vectors,
+            leaf_ptr=forest.bitvectors.leaf_ptr,
+            out_bytes=out_bytes,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer to one row: its width, dtype, and the fields that make it of scores.
+
+    The width is None if it is one value.
+    The fields are made when they are needed, as functions are compiled for them; they are None
+    where the answer is left to others.
+    """
+
+    width: int | None
+    dtype: np.dtype
+    fields: Callable[[], dict[str, Any] | None]
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of the answer to a row."""
+        return self.dtype.itemsize * (1 if self.width is None else self.width)
+
+
+def answer_of(forest: Forest, verb: str) -> Answer | None:
+    """Return the answer that a method of `Predictor` gives, None of one that has no call here."""
+    output, offset = forest.output, isolation_offset(forest)
+    scores = output.n_outputs
+    lone = None if scores == 1 else scores
+    if verb in row_scores.LEAVES:
+        kind = np.dtype(np.int32 if verb == "exit_leaves" else np.int64)
+        return Answer(forest.n_trees, kind, partial(row_scores.leaf_fields, forest, verb))
+    if offset is not None and verb in ("decision_function", "score_samples"):
+        less = offset if verb == "decision_function" else np.nan
+        make = partial(row_answers.fields_of, output, row_answers.fill_isolation, offset=less)
+        return Answer(None, output.dtype, make)
+    if verb == "predict_proba" and output.classes is not None:
+        sizes = zip(output.groups, output.classes, strict=True)
+        width = sum(max(size, labels.size) for size, labels in sizes)
+        make = partial(row_answers.fields_of, output, row_answers.fill_columns)
+        return Answer(width, output.dtype, make)
+    if verb == "predict" and output.classes is not None:
+        kind = np.result_type(*(each.dtype for each in output.classes))
+        labels = np.concatenate([each.astype(kind) for each in output.classes])
+        make = partial(row_answers.fields_of, output, row_answers.fill_labels, labels=labels)
+        n_targets = len(output.classes)
+        return Answer(None if n_targets == 1 else n_targets, kind, make)
+    if verb == "raw" or verb == "decision_function":
+        return Answer(scores if verb == "raw" else lone, output.dtype, dict)
+    if verb == "scores" or verb == "predict":
+        make = partial(row_answers.fields_of, output, None)
+        return Answer(scores if verb == "scores" else lone, output.dtype, make)
+    return None
+
+
+def fill_of_scores(forest: Forest, verb: str) -> ScoresCall | None:
+    """Return what fills the answer to few rows of raw scores, or None if nothing does."""
+    answer = answer_of(forest, verb)
+    return None if answer is None else ScoresCall(answer.fields, answer.n_bytes)

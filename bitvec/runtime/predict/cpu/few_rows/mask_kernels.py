@@ -1,0 +1,268 @@
+"""The kernels of `bitvec.runtime.predict.cpu.few_rows.masks`."""
+
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, attr-defined, call-arg, unreachable"
+# mypy: disable-error-code="var-annotated"
+
+from __future__ import annotations
+
+import numpy as np
+from llvmlite import ir
+from numba import carray, types
+from numba.extending import intrinsic
+
+from bitvec.runtime.predict.cpu.compiling import by_address, inner
+from bitvec.runtime.predict.cpu.few_rows.call_header import field, field_of
+from bitvec.runtime.predict.cpu.kernel_arrays import pointer, store
+from bitvec.runtime.predict.cpu.target import vectors
+from bitvec.runtime.predict.cpu.traversal.key_columns import (
+    DOUBLE,
+    ROUNDED,
+    SINGLE,
+    key_column_value,
+    read_key,
+)
+from bitvec.runtime.predict.cpu.traversal.keyed import KEY_COLUMN
+from bitvec.runtime.predict.cpu.vectors import (
+    F32,
+    F64,
+    I1,
+    I8,
+    I32,
+    I64,
+    address,
+    count,
+    intrinsic_function,
+    load,
+    number,
+    same,
+    splat,
+    vector,
+)
+from bitvec.runtime.predict.cpu.vectors import store as store_vector
+
+UNROLLED = 2
+"""Slots of one turn of the innermost loop."""
+
+
+def lanes(bits: int) -> int:
+    """Return how many keys of so many bits stand side by side."""
+    return (512 if vectors() == "avx512" else 256) // bits
+
+
+def window(bits: int) -> int:
+    """Return from how many keys one instruction takes as many as there are lanes."""
+    return lanes(bits) * (2 if vectors() == "avx512" else 1)
+
+
+def place_bytes(bits: int) -> int:
+    """Return how many bytes name the keys that one instruction takes."""
+    return lanes(bits) if vectors() == "avx512" else 8
+
+
+def _taken(builder, registers, index, bits: int):
+    """Return the keys at some places, bytes, of the registers."""
+    kind = registers[0].type
+    if vectors() == "avx512":
+        index = builder.zext(index, kind)
+    else:
+        index = builder.zext(index, vector(I32, 8))
+    if len(registers) == 2:
+        name = f"llvm.x86.avx512.vpermi2var.{'d' if bits == 32 else 'q'}.512"
+        pair = intrinsic_function(builder, name, kind, [kind, kind, kind])
+        return builder.call(pair, [registers[0], index, registers[1]])
+    halves = vector(I32, 8)
+    one = intrinsic_function(builder, "llvm.x86.avx2.permd", halves, [halves, halves])
+    words = builder.bitcast(registers[0], halves)
+    return builder.bitcast(builder.call(one, [words, index]), kind)
+
+
+@intrinsic(prefer_literal=True)
+def _find(typing_context, header, keys, bits):
+    """Fill the forest's numbers of exit leaves behind the keys, of so many bits: a literal."""
+    n_bits = bits.literal_value
+    n_lanes, size = lanes(n_bits), n_bits // 8
+    kind = vector(ir.IntType(n_bits), n_lanes)
+    step = n_lanes * size
+
+    def generate(context, builder, signature, arguments):
+        header, keys = arguments[:2]
+        names = ("places", "slots", "counts", "n_words", "first_leaf", "n_groups", "n_windows")
+        places, slots, counts, n_words, first_leaf, n_groups, n_windows = (
+            field_of(builder, header, name) for name in names
+        )
+        out = builder.add(keys, field_of(builder, header, "leaves_at"))
+        ctz = intrinsic_function(builder, f"llvm.cttz.v{n_lanes}i{n_bits}", kind, [kind, I1])
+        nothing = same(kind.element, n_lanes, 0)
+
+        def of_group(group, held):
+            place, slot, counted = held
+            words = load(builder, n_words, builder.mul(group, number(8)), I64)
+
+            def of_word(turn, held):
+                place, slot, counted, leaf = held
+
+                def of_window(k, held):
+                    place, slot, counted, dead = held
+                    start = builder.mul(k, number(window(n_bits) * size))
+                    registers = [
+                        load(builder, builder.add(keys, start), number(step * r), kind)
+                        for r in range(window(n_bits) // n_lanes)
+                    ]
+
+                    def of_slots(_, held):
+                        place, slot, dead = held
+                        for each in range(UNROLLED):
+                            at = number(place_bytes(n_bits) * each)
+                            index = load(builder, place, at, vector(I8, place_bytes(n_bits)))
+                            below, zeros = (
+                                load(builder, slot, number(step * (2 * each + part)), kind)
+                                for part in range(2)
+                            )
+                            key = _taken(builder, registers, index, n_bits)
+                            right = builder.icmp_signed(">", key, below)
+                            if vectors() == "avx512":
+                                dead = builder.select(right, builder.or_(dead, zeros), dead)
+                            else:
+                                left_behind = builder.and_(builder.sext(right, kind), zeros)
+                                dead = builder.or_(dead, left_behind)
+                        place = builder.add(place, number(place_bytes(n_bits) * UNROLLED))
+                        return place, builder.add(slot, number(2 * step * UNROLLED)), dead
+
+                    n = load(builder, counted, number(0), I64)
+                    place, slot, dead = count(
+                        builder, number(0), n, of_slots, UNROLLED, carried=(place, slot, dead)
+                    )
+                    return place, slot, builder.add(counted, number(8)), dead
+
+                held = (place, slot, counted, nothing)
+                place, slot, counted, dead = count(
+                    builder, number(0), n_windows, of_window, carried=held
+                )
+                alive = builder.not_(dead)
+                before = builder.mul(
+                    builder.sub(builder.sub(words, number(1)), turn), number(n_bits)
+                )
+                before = before if n_bits == 64 else builder.trunc(before, I32)
+                first = builder.call(ctz, [alive, ir.Constant(I1, 0)])
+                first = builder.add(first, splat(builder, before, n_lanes))
+                survives = builder.icmp_unsigned("!=", alive, nothing)
+                return place, slot, counted, builder.select(survives, first, leaf)
+
+            held = (place, slot, counted, nothing)
+            place, slot, counted, leaf = count(builder, number(0), words, of_word, carried=held)
+            at = builder.mul(group, number(4 * n_lanes))
+            numbers = vector(I32, n_lanes)
+            leaf = leaf if n_bits == 32 else builder.trunc(leaf, numbers)
+            leaf = builder.add(leaf, load(builder, first_leaf, at, numbers))
+            store_vector(builder, leaf, out, at)
+            return place, slot, counted
+
+        count(builder, number(0), n_groups, of_group, carried=(places, slots, counts))
+        return context.get_dummy_value()
+
+    return types.void(address, address, bits), generate
+
+
+@intrinsic(prefer_literal=True)
+def _fill_compared(typing_context, row, header, out, reading):
+    """Fill `out` with the keys of the columns of a row; `reading` is a literal."""
+    way = reading.literal_value
+    n_bits = 64 if way == DOUBLE else 32
+    read = F32 if way == SINGLE else F64
+    n_lanes, size = lanes(n_bits), n_bits // 8
+    element = ir.IntType(n_bits)
+    kind = vector(element, n_lanes)
+    magnitude, infinity = {
+        32: (0x7FFFFFFF, 0x7F800000),
+        64: (0x7FFFFFFFFFFFFFFF, 0x7FF0000000000000),
+    }[n_bits]
+
+    def generate(context, builder, signature, arguments):
+        row, header, out = arguments[:3]
+        names = ("columns", "missing", "missing_first", "missing_last", "n_compared")
+        columns, missing, missing_first, missing_last, n = (
+            field_of(builder, header, name) for name in names
+        )
+
+        def body(first, _):
+            start = builder.mul(first, number(size))
+            values = ir.Constant(vector(read, n_lanes), ir.Undefined)
+            for lane in range(n_lanes):
+                at = builder.add(columns, start)
+                column = load(builder, at, number(lane * size), element)
+                column = column if n_bits == 64 else builder.zext(column, I64)
+                width = number(4 if way == SINGLE else 8)
+                value = load(builder, row, builder.mul(column, width), read)
+                values = builder.insert_element(values, value, ir.Constant(I32, lane))
+            if way == ROUNDED:
+                values = builder.fptrunc(values, vector(F32, n_lanes))
+            bits = builder.bitcast(values, kind)
+            sign = builder.ashr(bits, same(element, n_lanes, n_bits - 1))
+            masked = builder.and_(bits, same(element, n_lanes, magnitude))
+            key = builder.sub(
+                builder.xor(bits, builder.and_(sign, same(element, n_lanes, magnitude))), sign
+            )
+            low, high, instead = (
+                load(builder, part, start, kind) for part in (missing_first, missing_last, missing)
+            )
+            within = builder.and_(
+                builder.icmp_signed(">=", key, low), builder.icmp_signed("<=", key, high)
+            )
+            is_nan = builder.icmp_signed(">", masked, same(element, n_lanes, infinity))
+            key = builder.select(builder.or_(within, is_nan), instead, key)
+            store_vector(builder, key, out, start)
+
+        count(builder, number(0), n, body, step=n_lanes)
+        return context.get_dummy_value()
+
+    return types.void(address, address, address, reading), generate
+
+
+@inner
+def _fill_derived(row, header, out, reading):
+    """Fill the outcomes of tests for equality and for sets, which stand behind the keys."""
+    n_keys, first = field(header, "n_keys"), field(header, "n_compared")
+    if first == n_keys:
+        return
+    key_columns = carray(pointer(field(header, "key_columns")), (n_keys,), KEY_COLUMN)
+    words = carray(pointer(field(header, "words")), (1,), np.uint32)
+    size = 4 if reading == SINGLE else 8
+    for k in range(first, n_keys):
+        key_column = key_columns[k]
+        key = read_key(row + key_column.column * size, reading)
+        value = key_column_value(key, key_column, words, reading)
+        if reading == DOUBLE:
+            store(out + 8 * k, np.int64(value))
+        else:
+            store(out + 4 * k, np.int32(value))
+
+
+@by_address
+def _masks_single(row, header, room):
+    """Find the exit leaves of a row of float32."""
+    _fill_compared(row, header, room, SINGLE)
+    _fill_derived(row, header, room, SINGLE)
+    _find(header, room, 32)
+    return 0
+
+
+@by_address
+def _masks_rounded(row, header, room):
+    """Find the exit leaves of a row of float64 that is compared in float32."""
+    _fill_compared(row, header, room, ROUNDED)
+    _fill_derived(row, header, room, ROUNDED)
+    _find(header, room, 32)
+    return 0
+
+
+@by_address
+def _masks_double(row, header, room):
+    """Find the exit leaves of a row of float64."""
+    _fill_compared(row, header, room, DOUBLE)
+    _fill_derived(row, header, room, DOUBLE)
+    _find(header, room, 64)
+    return 0
+
+
+FIND = {SINGLE: _masks_single, ROUNDED: _masks_rounded, DOUBLE: _masks_double}
+"""The function of each way to read values."""

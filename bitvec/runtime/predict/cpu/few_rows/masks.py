@@ -1,0 +1,165 @@
+"""The bitvectors themselves: all nodes of 16 trees side by side, without a walk.
+
+Column j of B has zeros on the leaves that a row leaves behind when it goes right at node j. Of 16
+trees (8 or 4 with shorter vectors) one node each is tested at a time: a comparison of 16 keys, and
+the zeros of the nodes at which rows go right are united. What is not zero then is the leaves that
+survive, of which the first is the exit leaf. AND commutes, so nodes stand in any order: sorted by
+the registers that hold their key columns, from which one instruction takes 16 of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bitvec.core.arrays import Array, ranges
+from bitvec.core.forest import Forest
+from bitvec.core.node_tests import Kind
+from bitvec.runtime.predict.cpu import keys
+from bitvec.runtime.predict.cpu.few_rows import costs
+from bitvec.runtime.predict.cpu.few_rows.mask_kernels import (
+    FIND,
+    UNROLLED,
+    lanes,
+    place_bytes,
+    window,
+)
+from bitvec.runtime.predict.cpu.kernel_arrays import aligned
+from bitvec.runtime.predict.cpu.target import features, vectors
+from bitvec.runtime.predict.cpu.traversal import keyed
+from bitvec.runtime.predict.cpu.traversal.key_columns import DOUBLE, reading_of
+
+
+def unsupported_reason(forest: Forest) -> str | None:
+    """Return why a forest cannot be packed so, in a few words, or None."""
+    if vectors() != "avx512" and not (vectors() == "portable" and "avx2" in features()):
+        return "no instruction takes keys from a register"
+    return keyed.unsupported_reason(forest)
+
+
+def _bits(forest: Forest, dtype: np.dtype) -> int:
+    """Return the bits of a key of X of a dtype."""
+    return 64 if reading_of(dtype, forest.dtype) == DOUBLE else 32
+
+
+def least_cycles(forest: Forest, dtype: np.dtype) -> float:
+    """Return what a row costs at least, if every lane is used."""
+    return costs.masks_cycles(forest.n_nodes // lanes(_bits(forest, dtype)), forest.n_trees, 0)
+
+
+class Masks:
+    """A forest packed as bitvectors, for X of a dtype.
+
+    Trees stand in groups of as many as there are lanes. A group has a segment of slots for each
+    word of leaves (as many as a lane has bits), the last word first, and in that for each window of
+    key columns (as many as registers hold). A slot has two vectors: one less than the threshold,
+    and ones at the leaves of the word that a row leaves behind if its key is above that; and apart
+    from these, as bytes, the place of the key column in its window. A node whose leaves lie in
+    several words has a slot in each.
+    """
+
+    name = "masks"
+
+    def __init__(self, forest: Forest, dtype: np.dtype) -> None:
+        compared = min(dtype, forest.dtype, key=lambda each: each.itemsize)
+        reading = reading_of(dtype, forest.dtype)
+        bits = _bits(forest, dtype)
+        of_node, key_columns, words = keyed.key_columns_of(forest, compared)
+        key_columns = key_columns[1:]  # without the one that leaves of a walk read
+        integer = np.dtype(f"i{bits // 8}")
+        limits = np.iinfo(integer)
+        missing = np.where(key_columns["missing"] == 0, limits.min, limits.max)
+        is_compared = key_columns["content"] == keyed.COMPARED
+        key_columns["missing"][is_compared] = missing[is_compared]
+        size = window(bits)
+        n_windows = -(-key_columns.size // size)
+        n_lanes, n_trees = lanes(bits), forest.n_trees
+        n_groups = -(-n_trees // n_lanes)
+
+        def padded(values: Array) -> Array:
+            room = aligned(n_windows * size * integer.itemsize).view(integer)
+            room[:] = 0
+            room[: values.size] = values
+            return room
+
+        first_leaf = np.zeros(n_groups * n_lanes, np.int32)
+        first_leaf[:n_trees] = forest.bitvectors.leaf_ptr[:-1]
+        n_words, counts, places, slots = _slots(
+            forest, compared, bits, of_node - 1, n_windows, n_groups
+        )
+        n_bytes = places.nbytes + slots.nbytes
+        self.cycles = costs.masks_cycles(int(counts.sum()), n_trees, n_bytes)
+        self.keys_bytes = n_windows * size * bits // 8
+        self.leaves_bytes = 4 * n_groups * n_lanes
+        self.has_vectors = False
+        self.fields: dict[str, Any] = {
+            "find": FIND[reading].address(),
+            "n_keys": key_columns.size,
+            "n_compared": int(np.count_nonzero(is_compared)),
+            "key_columns": key_columns,
+            "words": words,
+            "reading": reading,
+            "columns": padded(key_columns["column"]),
+            "missing": padded(missing),
+            "missing_first": padded(key_columns["missing_first"]),
+            "missing_last": padded(key_columns["missing_last"]),
+            "n_groups": n_groups,
+            "n_windows": n_windows,
+            "n_words": n_words,
+            "counts": counts,
+            "places": places,
+            "slots": slots,
+            "first_leaf": first_leaf,
+        }
+
+
+def _slots(
+    forest: Forest, dtype: np.dtype, bits: int, of_node: Array, n_windows: int, n_groups: int
+) -> tuple[Array, Array, Array, Array]:
+    """Return each group's number of words, each segment's of slots, and the slots' two parts."""
+    B, tests, n_lanes, size = forest.bitvectors, forest.tests, lanes(bits), window(bits)
+    tree = B.tree_of_node
+    most = np.ones(n_groups * n_lanes, np.int64)
+    most[: B.n_trees] = np.diff(B.leaf_ptr)
+    n_words = -(-most.reshape(n_groups, n_lanes).max(axis=1, initial=1) // bits)
+    segment_ptr = np.concatenate([[0], np.cumsum(n_words * n_windows)])
+
+    # One entry for each node and word that has leaves which the node leaves behind.
+    lo, mid = B.lo.astype(np.int64), B.mid.astype(np.int64)
+    n_of = (mid - 1) // bits - lo // bits + 1
+    node = np.repeat(np.arange(B.n_nodes), n_of)
+    word = ranges(lo // bits, n_of)
+    group, lane = np.divmod(tree[node], n_lanes)
+    key_window, place = np.divmod(of_node[node], size)
+    segment = segment_ptr[group] + (n_words[group] - 1 - word) * n_windows + key_window
+    # Entries of one segment and lane stand one below the other.
+    run = segment * n_lanes + lane
+    order = np.argsort(run, kind="stable")
+    run_size = np.bincount(run, minlength=segment_ptr[-1] * n_lanes)
+    rank = np.empty(node.size, np.int64)
+    rank[order] = ranges(np.zeros(run_size.size, np.int64), run_size)
+    counts = run_size.reshape(-1, n_lanes).max(axis=1, initial=0)
+    counts = -(-counts // UNROLLED) * UNROLLED
+    slot = (np.cumsum(counts) - counts)[segment] + rank
+
+    first = np.maximum(lo[node] - word * bits, 0).astype(np.uint64)
+    last = np.minimum(mid[node] - word * bits, bits).astype(np.uint64)
+    every = np.uint64(2**bits - 1)
+    below = keys.thresholds(tests.b, tests.relation, dtype) - 1
+    is_derived = (tests.kind == Kind.EQUAL) | (tests.kind == Kind.SET)
+    below[is_derived] = 0
+    kind = np.dtype(f"u{bits // 8}")
+    n_slots, n_bytes = int(counts.sum()), place_bytes(bits)
+    slots = aligned(n_slots * 2 * n_lanes * kind.itemsize).view(kind).reshape(-1, 2, n_lanes)
+    slots[:] = 0
+    slots[slot, 0, lane] = below[node].astype(kind)
+    # Ones at the leaves [first, last): a shift by 64 bits is none, so the upper end goes down.
+    slots[slot, 1, lane] = ((every << first) & (every >> (np.uint64(bits) - last))).astype(kind)
+    # A key of 64 bits in a short register is taken as two halves, which have places of their own.
+    halves = n_bytes // n_lanes
+    places = aligned(n_slots * n_bytes).reshape(-1, n_lanes, halves)
+    places[:] = 0
+    for half in range(halves):
+        places[slot, lane, half] = halves * place + half
+    return n_words.astype(np.int64), counts.astype(np.int64), places, slots

@@ -1,0 +1,163 @@
+"""Exit leaves of one row become its raw scores: added tree by tree in the output's dtype."""
+
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, attr-defined, call-arg, unreachable"
+# mypy: disable-error-code="var-annotated"
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bitvec.core.forest import Forest
+from bitvec.core.output import Aggregate, Output
+from bitvec.runtime.predict.cpu.compiling import by_address, inner
+from bitvec.runtime.predict.cpu.few_rows.call_header import field
+from bitvec.runtime.predict.cpu.kernel_arrays import (
+    called,
+    load_float64,
+    load_int32,
+    load_int64,
+    load_like,
+    place_of,
+    size_of,
+    store,
+    zero_of,
+)
+from bitvec.runtime.predict.cpu.leaves import leaf_vectors
+
+
+def fields_of(forest: Forest, sums: leaf_vectors.LeafSums, has_vectors: bool) -> dict[str, Any]:
+    """Return the fields that the sum reads; `has_vectors` says that leaves come as vectors."""
+    output = forest.output
+    return {
+        "answer": fill_scores.address(output.dtype),
+        "n_trees": forest.n_trees,
+        "id_of": None if has_vectors else sums.id_of,
+        "entry_ptr": sums.entry_ptr,
+        "column": sums.column if output.n_outputs > 1 else None,
+        "v": sums.v,
+        "width": sums.v.shape[1],
+        "n_outputs": output.n_outputs,
+        "start": output.base_score if output.base_first else None,
+        "divisor": _divisor(output, forest.n_trees),
+        "scale": output.scale,
+        # In float64: a sum of two float32 rounded to float64 and then to float32 is that rounded
+        # to float32 at once.
+        "base": None if output.base_first else output.base_score.astype(np.float64),
+    }
+
+
+def _divisor(output: Output, n_trees: int) -> np.ndarray | None:
+    if output.aggregate is not Aggregate.MEAN or n_trees == 0:
+        return None
+    if output.divisor is not None:
+        return output.divisor
+    return np.full(output.n_outputs, n_trees, output.dtype)
+
+
+@inner
+def _add(header, leaves, scores, zero):
+    """Add the vectors of the leaves of all trees to the scores, tree by tree."""
+    n_trees, width, v = field(header, "n_trees"), field(header, "width"), field(header, "v")
+    id_of, entry_ptr = field(header, "id_of"), field(header, "entry_ptr")
+    column, size = field(header, "column"), size_of(zero)
+    if field(header, "n_outputs") == 1 and column == 0:
+        value = load_like(scores, zero)  # the sum stays in a register
+        if id_of:
+            for tree in range(n_trees):
+                leaf = np.int64(load_int32(leaves + 4 * tree))
+                vector = np.int64(np.uint32(load_int32(id_of + 4 * leaf)))
+                value += load_like(v + size * vector, zero)
+        else:
+            for tree in range(n_trees):
+                value += load_like(v + size * np.int64(load_int32(leaves + 4 * tree)), zero)
+        store(scores, value)
+        return
+    for tree in range(n_trees):
+        vector = np.int64(load_int32(leaves + 4 * tree))
+        if id_of:
+            vector = np.int64(np.uint32(load_int32(id_of + 4 * vector)))
+        if entry_ptr:
+            for k in range(
+                load_int64(entry_ptr + 8 * vector), load_int64(entry_ptr + 8 * vector + 8)
+            ):
+                at = scores + size * np.int64(load_int32(column + 4 * k))
+                store(at, load_like(at, zero) + load_like(v + size * k, zero))
+        elif column:
+            at = scores + size * np.int64(load_int32(column + 4 * vector))
+            store(at, load_like(at, zero) + load_like(v + size * vector, zero))
+        else:
+            first = v + size * width * vector
+            for k in range(width):
+                at = scores + size * k
+                store(at, load_like(at, zero) + load_like(first + size * k, zero))
+
+
+@inner
+def _finish(header, scores, zero):
+    """Make raw scores of sums over trees: `bitvec.core.output.Output.finish`."""
+    divisor, scale, base = field(header, "divisor"), field(header, "scale"), field(header, "base")
+    kind = type(zero)
+    for k in range(field(header, "n_outputs")):
+        at = scores + size_of(zero) * k
+        value = load_like(at, zero)
+        if divisor:
+            value = value / load_like(divisor + size_of(zero) * k, zero)
+        if scale:
+            value = value * load_like(scale + size_of(zero) * k, zero)
+        if base:
+            value = kind(np.float64(value) + load_float64(base + 8 * k))
+        store(at, value)
+
+
+@by_address
+def fill_scores(header, room, out):
+    """Fill the answer to the row whose leaves stand in the room; return 0 if it is left to others.
+
+    That is its raw scores, or what the function `link` makes of them.
+    """
+    zero, to = zero_of(out), place_of(out)
+    link, start = field(header, "link"), field(header, "start")
+    scores = room + field(header, "scores_at") if link else to
+    for k in range(field(header, "n_outputs")):
+        at = size_of(zero) * k
+        store(scores + at, load_like(start + at, zero) if start else zero)
+    _add(header, room + field(header, "leaves_at"), scores, zero)
+    _finish(header, scores, zero)
+    return called(link, header, scores, to) if link else 1
+
+
+@by_address
+def _leaf_numbers(header, room, out):
+    """Fill exit leaves as int32, counted within each tree."""
+    leaves, leaf_ptr = room + field(header, "leaves_at"), field(header, "leaf_ptr")
+    for tree in range(field(header, "n_trees")):
+        leaf = np.int64(load_int32(leaves + 4 * tree)) - load_int64(leaf_ptr + 8 * tree)
+        store(out + 4 * tree, np.int32(leaf))
+    return 1
+
+
+@by_address
+def _leaf_ids(header, room, out):
+    """Fill the source's ids of exit leaves as int64, or leaf numbers where it has none."""
+    leaves, leaf_ptr = room + field(header, "leaves_at"), field(header, "leaf_ptr")
+    leaf_id = field(header, "leaf_id")
+    for tree in range(field(header, "n_trees")):
+        leaf = np.int64(load_int32(leaves + 4 * tree))
+        number = leaf - load_int64(leaf_ptr + 8 * tree)
+        store(out + 8 * tree, load_int64(leaf_id + 8 * leaf) if leaf_id else number)
+    return 1
+
+
+LEAVES = {"exit_leaves": _leaf_numbers, "apply": _leaf_ids}
+
+
+def leaf_fields(forest: Forest, verb: str) -> dict[str, Any]:
+    """Return the fields of an answer that tells leaves."""
+    has_ids = verb == "apply" and forest.source is not None
+    return {
+        "answer": LEAVES[verb].address(),
+        "n_trees": forest.n_trees,
+        "leaf_id": forest.source.leaf_id if has_ids else None,  # type: ignore[union-attr]
+    }

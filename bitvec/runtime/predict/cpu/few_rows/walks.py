@@ -1,0 +1,36 @@
+"""A walk through 8 trees in step, for forests with so many leaves that bitvectors cost more."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bitvec.core.forest import Forest
+from bitvec.runtime.predict.cpu.few_rows import costs
+from bitvec.runtime.predict.cpu.few_rows.walk_kernels import FIND
+from bitvec.runtime.predict.cpu.leaves.leaf_vectors import LeafSums
+from bitvec.runtime.predict.cpu.traversal import keyed
+from bitvec.runtime.predict.cpu.traversal.key_columns import reading_of
+
+
+class Walks:
+    """A forest packed as `bitvec.runtime.predict.cpu.traversal.keyed`, for X of a dtype."""
+
+    name = "walks"
+
+    def __init__(self, forest: Forest, dtype: np.dtype, sums: LeafSums) -> None:
+        compared = min(dtype, forest.dtype, key=lambda each: each.itemsize)
+        trees = keyed.pack(forest, compared, sums.vector_of(forest.n_leaves), sums.n_vectors)
+        self.keys_bytes = trees.key_columns.size * (4 if trees.is_narrow else 8)
+        self.leaves_bytes = 4 * forest.n_trees
+        self.has_vectors = trees.has_vectors
+        self.cycles = costs.walk_cycles(forest)
+        self.fields: dict[str, Any] = {
+            "find": FIND[trees.is_narrow].address(),
+            "nodes": trees.nodes,
+            "n_keys": trees.key_columns.size,
+            "key_columns": trees.key_columns,
+            "words": trees.words,
+            "reading": reading_of(dtype, forest.dtype),
+        }

@@ -1,0 +1,377 @@
+"""A call for few rows answers with the bits of the reference, or leaves it to the general way."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import AXIS, EQUAL, KERNEL, SET, examples, forests, rows
+
+from bitvec.core import structure
+from bitvec.core.forest import Forest
+from bitvec.core.inputs import Inputs
+from bitvec.core.leaves import Leaves, LinearTerms
+from bitvec.core.node_tests import axis_aligned
+from bitvec.core.output import Aggregate, Output, PostTransform, SoftmaxSum
+from bitvec.core.source import Source
+from bitvec.runtime.predict.cpu import choice
+from bitvec.runtime.predict.cpu.few_rows import forest_rows, masks, numpy_loops
+from bitvec.runtime.predict.cpu.few_rows.lone_tree import LoneTree
+from bitvec.runtime.predict.cpu.few_rows.masks import Masks
+from bitvec.runtime.predict.cpu.few_rows.walks import Walks
+from bitvec.runtime.predict.cpu.leaves import leaf_vectors
+from bitvec.runtime.predict.cpu.traversal import single
+from bitvec.runtime.predict.predictor import compile
+
+DTYPES = [np.dtype(np.float32), np.dtype(np.float64)]
+VERBS = ("raw", "scores", "predict", "predict_proba", "decision_function", "exit_leaves", "apply")
+KEYED = {"kinds": (AXIS, SET, EQUAL, KERNEL), "linear": False}
+SUMS = (Aggregate.SUM, Aggregate.MEAN)
+
+
+def layouts_of(forest, dtype):
+    """Every layout that can hold a forest."""
+    made = [Walks(forest, dtype, leaf_vectors.pack(forest))]
+    if masks.unsupported_reason(forest) is None:
+        made.append(Masks(forest, dtype))
+    if forest.n_trees == 1 and single.unsupported_reason(forest) is None:
+        made.append(LoneTree(forest, dtype))
+    return made
+
+
+def rows_of(forest, layout=None, dtype=None):
+    """Calls for a forest, by one layout if it is given."""
+    few = forest_rows.FewRows(forest, (choice.choose(forest),) * 2, always=True)
+    if layout is not None:
+        few._sums = leaf_vectors.pack(forest)
+        few._layouts[dtype] = layout
+    return few
+
+
+def quiet(function, *arguments):
+    with warnings.catch_warnings():  # NumPy remarks on the infinities that rows hold on purpose
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return function(*arguments)
+
+
+def same(got, expected):
+    assert got.dtype == expected.dtype
+    assert got.shape == expected.shape
+    if expected.dtype.kind != "f":
+        assert np.array_equal(got, expected)
+        return
+    assert np.array_equal(got, expected, equal_nan=True)
+    number = ~np.isnan(expected)
+    assert np.array_equal(np.signbit(got[number]), np.signbit(expected[number]))
+
+
+def answers_to(forest, X):
+    """The reference's answers by method; of several targets side by side."""
+    reference = compile(forest, engine="reference")
+    classes = forest.output.classes
+    found = {}
+    for verb in VERBS:
+        if verb == "predict_proba" and classes is None:
+            continue
+        answer = quiet(getattr(reference, verb), X)
+        found[verb] = np.concatenate(answer, axis=1) if isinstance(answer, list) else answer
+    return found
+
+
+def is_served(output, raw):
+    """Whether a link of these scores must not be left to others."""
+    scaled = np.abs(raw) * max(output.parameter, 1 / output.parameter)
+    return bool(np.all(scaled < 80)) and output.post_transform is not PostTransform.PROBIT
+
+
+def check(forest, X):
+    expected = answers_to(forest, X)
+    for layout in layouts_of(forest, X.dtype):
+        few = rows_of(forest, layout, X.dtype)
+        for verb in expected:
+            got = few.call(verb).answer(X)
+            if got is None:
+                assert not is_served(forest.output, expected["raw"]), (layout.name, verb)
+            else:
+                same(got, expected[verb])
+
+
+@examples(40)
+@given(st.data(), st.sampled_from(DTYPES))
+def test_every_method_and_layout_has_the_bits_of_the_reference(data, dtype):
+    forest = data.draw(forests(**KEYED, aggregates=SUMS))
+    link = data.draw(st.sampled_from(list(PostTransform)))
+    if data.draw(st.booleans()):
+        forest = replace(forest, output=replace(forest.output, post_transform=link))
+    check(forest, np.ascontiguousarray(quiet(data.draw(rows(forest, max_rows=9)).astype, dtype)))
+
+
+def grown(n_trees, n_leaves, n_features, dtype=np.float32, seed=0, **output):
+    """Random trees with thresholds and rows on one coarse grid, so that ties are common."""
+    rng = np.random.default_rng(seed)
+    left, right, roots = [], [], []
+    for tree in range(n_trees):
+        first = len(left)
+        size = n_leaves - tree % 3
+        # A node splits off what a random cut leaves to each side; `~leaf` names a leaf.
+        todo = [(0, size, None)]
+        while todo:
+            lo, hi, parent = todo.pop(0)
+            name = ~(tree * n_leaves + lo)
+            if hi - lo > 1:
+                name = len(left)
+                left.append(0)
+                right.append(0)
+                cut = int(rng.integers(lo + 1, hi))
+                todo += [(lo, cut, (left, name)), (cut, hi, (right, name))]
+            if parent is not None:
+                parent[0][parent[1]] = name
+        roots.append(first)
+    B = structure.from_children(np.array(left), np.array(right), np.array(roots))
+    return Forest(
+        axis_aligned(
+            rng.integers(0, n_features, B.n_nodes),
+            (rng.integers(-8, 9, B.n_nodes) / 4).astype(dtype),
+            relation=rng.integers(0, 2, B.n_nodes),
+            missing_right=rng.random(B.n_nodes) < 0.5,
+        ),
+        B,
+        Leaves(rng.normal(size=(B.n_leaves, 1)).astype(np.float32)),
+        Output(1, np.dtype(np.float32), **output),
+        Inputs(n_features),
+    )
+
+
+def drawn_rows(forest, n_rows, dtype, seed=1):
+    rng = np.random.default_rng(seed)
+    X = (rng.integers(-9, 10, (n_rows, forest.n_features)) / 4).astype(dtype)
+    for value in (np.nan, np.inf, -np.inf, -0.0):
+        X[rng.random(X.shape) < 0.04] = value
+    return X
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("compared", DTYPES)
+@pytest.mark.parametrize("n_leaves", [4, 33, 100])
+@pytest.mark.parametrize("n_features", [1, 70])
+def test_trees_of_every_width_and_columns_of_many_registers(dtype, compared, n_leaves, n_features):
+    classes = (np.array(["no", "yes"]),)
+    forest = grown(
+        17, n_leaves, n_features, compared, post_transform=PostTransform.SIGMOID, classes=classes
+    )
+    check(forest, drawn_rows(forest, 9, dtype))
+
+
+def with_output(output):
+    """A forest of one leaf, whose raw scores are not asked for."""
+    none = np.zeros(0, np.int32)
+    B = structure.Bitvectors(none, none, none, np.array([0, 1]))
+    leaves = Leaves(np.zeros((1, output.n_outputs), output.dtype))
+    return Forest(axis_aligned([], np.zeros(0)), B, leaves, output, Inputs(1))
+
+
+@st.composite
+def outputs_and_scores(draw):
+    dtype = draw(st.sampled_from(DTYPES))
+    groups = tuple(draw(st.lists(st.integers(1, 12), min_size=1, max_size=3)))
+    labels = draw(st.sampled_from([np.arange(50, 70), np.array(list("zyxwvutsrqponmlkji"))]))
+    from_raw = draw(st.booleans())
+    output = Output(
+        sum(groups),
+        dtype,
+        post_transform=draw(st.sampled_from(list(PostTransform))),
+        parameter=draw(st.sampled_from([1.0, 0.3, 2.5])),
+        softmax_sum=draw(st.sampled_from(list(SoftmaxSum))),
+        groups=groups,
+        classes=tuple(labels[: max(size, draw(st.integers(1, 2)))] for size in groups),
+        labels_from_raw=from_raw,
+        tie_to_second=from_raw and draw(st.booleans()),
+        boundary=draw(st.sampled_from([None, 0.3])),
+    )
+    n = draw(st.integers(1, 40))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    scale = draw(st.sampled_from([1e-30, 0.1, 1, 10, 100, 1000]))
+    raw = (rng.normal(size=(n, sum(groups))) * scale).astype(dtype)
+    odd = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 88.5, -88.5, 709.5, -709.5, -746, -104])
+    spoilt = rng.random(raw.shape) < draw(st.sampled_from([0, 0, 0.05]))
+    raw[spoilt] = rng.choice(odd, int(spoilt.sum())).astype(dtype)
+    return output, raw
+
+
+@given(outputs_and_scores())
+def test_links_and_labels_of_any_scores_are_those_of_the_reference(drawn):
+    output, raw = drawn
+    forest = with_output(output)
+    predictions = compile(forest, engine="reference")._predictions
+    for verb, fill, width in (
+        ("scores", predictions.fill_scores, output.n_outputs),
+        ("predict", predictions.fill_predictions, None),
+        ("predict_proba", None, sum(labels.size for labels in output.classes)),
+    ):
+        answer = forest_rows.answer_of(forest, verb)
+        if verb == "predict":
+            shape, dtype = predictions.prediction_shape, predictions.prediction_dtype
+        else:
+            shape, dtype = (width,), output.dtype
+        assert answer.dtype == dtype
+        got = np.empty((len(raw), *shape), dtype)
+        if not forest_rows.fill_of_scores(forest, verb)(raw, got):
+            plain = output.post_transform is PostTransform.IDENTITY and verb == "scores"
+            assert plain or not is_served(output, raw), verb
+            continue
+        expected = np.empty_like(got)
+        if fill is None:
+            expected = np.concatenate(quiet(predictions.probabilities, raw), axis=1)
+        else:
+            quiet(fill, raw, expected)
+        same(got, expected)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("ufunc", [np.exp, np.log, np.log1p, np.power])
+def test_the_loops_of_numpy_are_found_on_this_machine(ufunc, dtype):
+    assert numpy_loops.loop(ufunc, dtype) is not None
+
+
+@pytest.mark.parametrize("link", [PostTransform.SOFTMAX, PostTransform.EXPONENTIAL])
+def test_without_the_loops_of_numpy_the_reference_answers(link, monkeypatch):
+    monkeypatch.setattr(numpy_loops, "loop", lambda ufunc, dtype: None)
+    output = Output(2, np.dtype(np.float64), post_transform=link)
+    few = rows_of(with_output(output))
+    assert few.call("scores").answer(np.zeros((1, 1))) is None
+    assert few.call("raw").answer(np.zeros((1, 1))).tolist() == [[0.0, 0.0]]
+    predictor = compile(with_output(output), engine="numba")
+    same(predictor.scores(np.zeros((1, 1))), np.full((1, 2), 1 / 2 if "max" in link else 1.0))
+
+
+# ---- what users hand over
+
+
+CLASSES = (np.array([7, 9]),)
+
+
+@pytest.fixture(scope="module")
+def model():
+    forest = grown(9, 20, 6, post_transform=PostTransform.SIGMOID, classes=CLASSES)
+    return compile(forest, engine="numba"), compile(forest, engine="reference")
+
+
+def read_only(X):
+    X.flags.writeable = False
+    return X
+
+
+FORMS = {
+    "contiguous": np.array,
+    "column-major": np.asfortranarray,
+    "every other row": lambda X: np.repeat(X, 2, axis=0)[::2],
+    "every other column": lambda X: np.repeat(X, 2, axis=1)[:, ::2],
+    "reversed": lambda X: X[::-1, ::-1].copy()[::-1, ::-1],
+    "read-only": lambda X: read_only(X.copy()),
+    "unpickled": lambda X: pickle.loads(pickle.dumps(X)),
+    "unaligned": lambda X: np.frombuffer(b"x" + X.tobytes(), X.dtype, offset=1).reshape(X.shape),
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("n_rows", [1, 7])
+def test_arrays_of_floats_of_any_form_take_the_call(model, form, dtype, n_rows):
+    predictor, reference = model
+    X = FORMS[form](drawn_rows(predictor.forest, n_rows, dtype))
+    for verb in VERBS:
+        expected = getattr(reference, verb)(X)
+        same(predictor._few[verb](X), expected)
+        same(getattr(predictor, verb)(X), expected)
+        out = np.full((2 * n_rows, *expected.shape[1:]), 7, expected.dtype)[::2]
+        assert getattr(predictor, verb)(X, out=out) is out
+        same(out, expected)
+
+
+OTHERS = {
+    "no rows": np.ones((0, 6)),
+    "a list": [[1.0] * 6],
+    "whole numbers": np.ones((1, 6), int),
+    "half floats": np.ones((1, 6), "f2"),
+    "another byte order": np.ones((1, 6), np.dtype(float).newbyteorder()),
+    "masked": np.ma.masked_array(np.ones((1, 6))),
+    "many rows": np.ones((5000, 6)),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_whatever_else_is_a_table_takes_the_general_way(model, name):
+    predictor, reference = model
+    for verb in VERBS:
+        assert predictor._few[verb](OTHERS[name]) is None
+        same(getattr(predictor, verb)(OTHERS[name]), getattr(reference, verb)(OTHERS[name]))
+
+
+def test_what_is_no_table_of_the_columns_is_left_to_who_refuses_it(model):
+    for X in (np.ones((1, 5)), np.ones((2, 7)), np.ones(6), np.ones((1, 1, 6)), None, "x", 3.0):
+        assert all(model[0]._few[verb](X) is None for verb in VERBS)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_rows_that_the_source_refuses_are_left_to_who_refuses_them(dtype):
+    marks = {"refuses_missing": True, "refuses_infinite": True}
+    source = Source("sklearn", "1.9.1", "RandomForestRegressor", metadata=marks)
+    forest = replace(grown(2, 5, 3), source=source)
+    few = compile(forest, engine="numba")._few_raw
+    assert few(np.ones((2, 3), dtype)) is not None
+    for value in (np.nan, np.inf, -np.inf, *([1e39] if dtype == np.float64 else [])):
+        assert few(np.array([[1, 1, 1], [1, 1, value]], dtype)) is None
+
+
+def test_several_targets_stand_in_a_list(model):
+    classes = (np.array([1, 2]), np.array([3, 4, 5]))
+    output = Output(
+        4, np.dtype(np.float64), classes=classes, groups=(1, 3), post_transform="softmax"
+    )
+    forest = replace(grown(3, 6, 2), leaves=Leaves(np.zeros((15, 4))), output=output)
+    X = np.ones((2, 2))
+    predictor, reference = compile(forest, engine="numba"), compile(forest, engine="reference")
+    assert predictor._few_predict_proba(X) is not None
+    for got, expected in zip(predictor.predict_proba(X), reference.predict_proba(X), strict=True):
+        same(got, expected)
+    assert predictor.predict(X).tolist() == reference.predict(X).tolist()
+
+
+def test_forests_without_a_call_say_why():
+    forest = grown(2, 9, 2)
+    extreme = replace(forest, output=replace(forest.output, aggregate=Aggregate.MAX))
+    assert "summed" in forest_rows.unsupported_reason(extreme)
+    n = forest.n_leaves
+    terms = LinearTerms(
+        np.zeros(n + 1, np.int64), np.zeros(0, np.int32), np.zeros((0, 1), "f4"), forest.leaves.v
+    )
+    linear = replace(forest, leaves=Leaves(forest.leaves.v, linear=terms))
+    assert "linear" in forest_rows.unsupported_reason(linear)
+    oblique = Forest.from_matrices([[1, 1]], [0.5], [[0], [1]], [10, 20])
+    assert "column" in forest_rows.unsupported_reason(oblique)
+    assert compile(oblique, engine="numba")._few_raw(np.ones((1, 2))) is None
+
+
+def test_threads_that_call_at_once_do_not_meet(model):
+    predictor = compile(model[0].forest, engine="numba")
+    X = drawn_rows(predictor.forest, 400, np.float32)
+    expected = model[1].predict_proba(X)
+    with ThreadPoolExecutor(8) as pool:
+        for start in range(3):
+            parts = [X[k : k + 1 + k % 5] for k in range(start, 390)]
+            for k, got in enumerate(pool.map(predictor.predict_proba, parts), start):
+                same(got, expected[k : k + 1 + k % 5])
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda p: pickle.loads(pickle.dumps(p))])
+def test_copies_have_the_call(model, copied):
+    X = drawn_rows(model[0].forest, 3, np.float32)
+    other = copied(model[0])
+    same(other._few_predict_proba(X), model[1].predict_proba(X))
