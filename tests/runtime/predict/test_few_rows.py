@@ -169,6 +169,37 @@ def test_trees_of_every_width_and_columns_of_many_registers(dtype, compared, n_l
     check(forest, drawn_rows(forest, 9, dtype))
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n_plain", [0, 1])
+def test_trees_whose_levels_share_a_test(dtype, n_plain):
+    # Of depths 0 to 6; the last tree has one threshold of its own, or has not.
+    rng = np.random.default_rng(0)
+    left, right, roots, feature, b = [], [], [], [], []
+    depths = [*range(1, 7), 0, *([3] * 20)]
+    for depth in depths:
+        n, start, leaf = 2**depth - 1, len(left), len(left) + len(roots)
+        child = np.arange(1, 2 * n + 1).reshape(-1, 2)
+        child = np.where(child < n, start + child, ~(leaf + child - n))
+        roots.append(start if n else ~leaf)
+        left, right = [*left, *child[:, 0]], [*right, *child[:, 1]]
+        level = np.log2(np.arange(1, n + 1)).astype(int)
+        feature += list(rng.integers(0, 40, depth)[level]) if depth else []
+        b += list((rng.integers(-8, 9, depth) / 4)[level]) if depth else []
+    if n_plain:
+        b[-1] += 0.25
+    B = structure.from_children(np.array(left), np.array(right), np.array(roots))
+    forest = Forest(
+        axis_aligned(feature, np.array(b, np.float32)),
+        B,
+        Leaves(rng.normal(size=(B.n_leaves, 1))),
+        Output(1, np.dtype(np.float64)),
+        Inputs(40),
+    )
+    if masks.unsupported_reason(forest) is None:
+        assert list(Masks(forest, dtype).fields["n_words"] == 0).count(False) == n_plain
+    check(forest, drawn_rows(forest, 40, dtype))
+
+
 def with_output(output):
     """A forest of one leaf, whose raw scores are not asked for."""
     none = np.zeros(0, np.int32)

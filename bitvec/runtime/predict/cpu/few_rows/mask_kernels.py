@@ -97,6 +97,8 @@ def _find(typing_context, header, keys, bits):
         def of_group(group, held):
             place, slot, counted = held
             words = load(builder, n_words, builder.mul(group, number(8)), I64)
+            is_oblivious = builder.icmp_signed("==", words, number(0))
+            words = builder.select(is_oblivious, number(1), words)
 
             def of_word(turn, held):
                 place, slot, counted, leaf = held
@@ -146,7 +148,8 @@ def _find(typing_context, header, keys, bits):
                 first = builder.call(ctz, [alive, ir.Constant(I1, 0)])
                 first = builder.add(first, splat(builder, before, n_lanes))
                 survives = builder.icmp_unsigned("!=", alive, nothing)
-                return place, slot, counted, builder.select(survives, first, leaf)
+                leaf = builder.select(survives, first, leaf)
+                return place, slot, counted, builder.select(is_oblivious, dead, leaf)
 
             held = (place, slot, counted, nothing)
             place, slot, counted, leaf = count(builder, number(0), words, of_word, carried=held)

@@ -16,6 +16,7 @@ import numpy as np
 from bitvec.core.arrays import Array, ranges
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind
+from bitvec.core.structure import Bitvectors
 from bitvec.runtime.predict.cpu import keys
 from bitvec.runtime.predict.cpu.few_rows import costs
 from bitvec.runtime.predict.cpu.few_rows.mask_kernels import (
@@ -29,6 +30,9 @@ from bitvec.runtime.predict.cpu.kernel_arrays import aligned
 from bitvec.runtime.predict.cpu.target import features, vectors
 from bitvec.runtime.predict.cpu.traversal import keyed
 from bitvec.runtime.predict.cpu.traversal.key_columns import DOUBLE, reading_of
+
+MOST_LEAVES = 1 << 20
+"""Leaves of an oblivious tree: they are counted in 32 bits."""
 
 
 def unsupported_reason(forest: Forest) -> str | None:
@@ -57,6 +61,9 @@ class Masks:
     and ones at the leaves of the word that a row leaves behind if its key is above that; and apart
     from these, as bytes, the place of the key column in its window. A node whose leaves lie in
     several words has a slot in each.
+
+    A group of oblivious trees (all nodes of a level have one test) has a slot for each level: the
+    exit leaf is the number whose digits are the outcomes, so that the united bits are it at once.
     """
 
     name = "masks"
@@ -117,19 +124,31 @@ class Masks:
 def _slots(
     forest: Forest, dtype: np.dtype, bits: int, of_node: Array, n_windows: int, n_groups: int
 ) -> tuple[Array, Array, Array, Array]:
-    """Return each group's number of words, each segment's of slots, and the slots' two parts."""
+    """Return each group's number of words, each segment's of slots, and the slots' two parts.
+
+    Words are none in groups of oblivious trees.
+    """
     B, tests, n_lanes, size = forest.bitvectors, forest.tests, lanes(bits), window(bits)
+    below = keys.thresholds(tests.b, tests.relation, dtype) - 1
+    below[(tests.kind == Kind.EQUAL) | (tests.kind == Kind.SET)] = 0
     tree = B.tree_of_node
+    levels = _levels(B, np.stack([of_node, below]))
+    has_levels = np.ones(n_groups * n_lanes, bool)
+    has_levels[tree[levels < 0]] = False
+    is_oblivious = np.min(has_levels.reshape(n_groups, n_lanes), axis=1, initial=True)
     most = np.ones(n_groups * n_lanes, np.int64)
     most[: B.n_trees] = np.diff(B.leaf_ptr)
     n_words = -(-most.reshape(n_groups, n_lanes).max(axis=1, initial=1) // bits)
+    n_words[is_oblivious] = 1
     segment_ptr = np.concatenate([[0], np.cumsum(n_words * n_windows)])
 
-    # One entry for each node and word that has leaves which the node leaves behind.
+    # One entry for each node and word that has leaves which the node leaves behind; of an oblivious
+    # tree one for each level.
     lo, mid = B.lo.astype(np.int64), B.mid.astype(np.int64)
-    n_of = (mid - 1) // bits - lo // bits + 1
+    by_level = is_oblivious[tree // n_lanes]
+    n_of = np.where(by_level, levels == 1, (mid - 1) // bits - lo // bits + 1)
     node = np.repeat(np.arange(B.n_nodes), n_of)
-    word = ranges(lo // bits, n_of)
+    word = ranges(np.where(by_level, 0, lo // bits), n_of)
     group, lane = np.divmod(tree[node], n_lanes)
     key_window, place = np.divmod(of_node[node], size)
     segment = segment_ptr[group] + (n_words[group] - 1 - word) * n_windows + key_window
@@ -146,20 +165,38 @@ def _slots(
     first = np.maximum(lo[node] - word * bits, 0).astype(np.uint64)
     last = np.minimum(mid[node] - word * bits, bits).astype(np.uint64)
     every = np.uint64(2**bits - 1)
-    below = keys.thresholds(tests.b, tests.relation, dtype) - 1
-    is_derived = (tests.kind == Kind.EQUAL) | (tests.kind == Kind.SET)
-    below[is_derived] = 0
+    # Ones at the leaves [first, last): a shift by 64 bits is none, so the upper end goes down.
+    ones = (every << first) & (every >> (np.uint64(bits) - last))
+    ones = np.where(by_level[node], (mid - lo)[node].astype(np.uint64), ones)
     kind = np.dtype(f"u{bits // 8}")
     n_slots, n_bytes = int(counts.sum()), place_bytes(bits)
     slots = aligned(n_slots * 2 * n_lanes * kind.itemsize).view(kind).reshape(-1, 2, n_lanes)
     slots[:] = 0
     slots[slot, 0, lane] = below[node].astype(kind)
-    # Ones at the leaves [first, last): a shift by 64 bits is none, so the upper end goes down.
-    slots[slot, 1, lane] = ((every << first) & (every >> (np.uint64(bits) - last))).astype(kind)
+    slots[slot, 1, lane] = ones.astype(kind)
     # A key of 64 bits in a short register is taken as two halves, which have places of their own.
     halves = n_bytes // n_lanes
     places = aligned(n_slots * n_bytes).reshape(-1, n_lanes, halves)
     places[:] = 0
     for half in range(halves):
         places[slot, lane, half] = halves * place + half
+    n_words[is_oblivious] = 0
     return n_words.astype(np.int64), counts.astype(np.int64), places, slots
+
+
+def _levels(B: Bitvectors, tests: Array) -> Array:
+    """Return 1 for the first node of each level of an oblivious tree, 0 for its others, else -1.
+
+    A tree is oblivious if it is full and the nodes of a level have one test: a column of `tests`.
+    """
+    lo, mid, hi = (part.astype(np.int64) for part in (B.lo, B.mid, B.hi))
+    tree, n_leaves = B.tree_of_node, np.diff(B.leaf_ptr)
+    left = mid - lo
+    # Breadth first, the nodes of a full tree with so many leaves to the left begin here.
+    first = np.minimum(n_leaves[tree] // (2 * left) - 1, np.diff(B.node_ptr)[tree] - 1)
+    first += B.node_ptr[:-1][tree]
+    fits = (left == hi - mid) & (tests == tests[:, first]).all(axis=0)
+    fits &= n_leaves[tree] <= MOST_LEAVES
+    is_oblivious = np.ones(B.n_trees, bool)
+    is_oblivious[tree[~fits]] = False
+    return np.where(is_oblivious[tree], first == np.arange(B.n_nodes), -1)
