@@ -127,10 +127,11 @@ def drawn(n: int) -> Iterator[tuple[str, Forest, np.ndarray]]:
         yield f"drawn {seed}, {name}", bitvec.convert(kinds[name].fit(X, y)), X
 
 
-def rows_of(forest: Forest, X: np.ndarray) -> np.ndarray:
+def rows_of(forest: Forest, X: np.ndarray, *, subnormal: bool) -> np.ndarray:
     """Return 100 rows, (100, n_features) in float32: 40 of the data, 40 ties, 20 with NaN.
 
-    None is subnormal, as the numbers beside 0 are: OpenCV 5.0.0 reads those as 0.
+    The neighbours of 0 are subnormal; where a target says that its runtime reads those as 0, the
+    least normal numbers stand in their place.
     """
     rng, tests = np.random.default_rng(1), forest.tests
     rows = X[rng.integers(0, len(X), 100)].astype(np.float32)
@@ -143,7 +144,7 @@ def rows_of(forest: Forest, X: np.ndarray) -> np.ndarray:
             side = rng.choice(np.array([-np.inf, np.inf], np.float32), 40)
             rows[40:80, feature] = np.where(rng.random(40) < 0.4, at, np.nextafter(at, side))
     rows[:80] = np.nan_to_num(rows[:80])
-    tiny = np.finfo(np.float32).tiny
+    tiny = np.float32(0) if subnormal else np.finfo(np.float32).tiny
     rows = np.where((rows != 0) & (np.abs(rows) < tiny), np.copysign(tiny, rows), rows)
     rows[80:][rng.random(rows[80:].shape) < 0.4] = np.nan
     return rows
@@ -159,7 +160,7 @@ def write(
     forms = {runtime: {"target": runtime}, **({} if own else FORMS)}
     jobs, alone = [], {"batch": 1} if TARGETS[runtime].fixed_batch else {}
     for name, forest, X in chain(models(), drawn(n_drawn)):
-        rows = rows_of(forest, X)
+        rows = rows_of(forest, X, subnormal=TARGETS[runtime].subnormal_rows)
         tried = {runtime: forms[runtime]} if name.startswith("drawn") else forms
         for form, options in tried.items():
             stem = f"{name} {form}".replace(" ", "_").replace(",", "")

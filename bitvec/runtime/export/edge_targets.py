@@ -44,6 +44,7 @@ EDGE_TARGETS: Final = (
         _EDGE,
         name="opencv",
         measured="5.0.0.93",
+        subnormal_rows=False,
         settings="Leave the target at DNN_TARGET_CPU: those with FP16 compute in float16. It reads "
         "numbers of X below 1.2e-38 in size as 0.",
         source=_BY,

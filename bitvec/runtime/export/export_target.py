@@ -48,6 +48,8 @@ class ExportTarget:
         Where this is written.
     float32_only : bool
         Whether all constants, leaf numbers and outputs are float32.
+    subnormal_rows : bool
+        Whether subnormal numbers of X stay what they are; where not, `settings` says so.
     """
 
     name: str
@@ -69,6 +71,7 @@ class ExportTarget:
     source: str
     form_settings: tuple[tuple[str, str], ...] = ()
     float32_only: bool = False
+    subnormal_rows: bool = True
 
     def settings_of(self, form: str) -> str:
         """Return what the user must set for a file of a form."""
