@@ -1,8 +1,9 @@
 """Forests as torch modules and programs: equal bits, size and latency of each way to run them.
 
-    python -m benchmarks.tensors [--json] [--quick] [--save]
+    python -m benchmarks.tensors [--json] [--quick] [--save] [--data FOLDER]
 
-One thread; seconds are of the processor, so that other work on the machine does not count.
+One thread; seconds are of the processor, so that other work on the machine does not count. With the
+folder of real data, forests are trained together with the encoders before them as well (`joint`).
 """
 
 from __future__ import annotations
@@ -21,13 +22,15 @@ import xgboost
 from sklearn.ensemble import RandomForestClassifier
 
 import bitvec
+from benchmarks import joint
 from benchmarks.report import Column, Goal, Report, Row, Table, groups, measured_by, six_digits
-from benchmarks.runner import Benchmark, run
+from benchmarks.runner import DATA, Benchmark, run
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 
 ROWS: Final = (1, 1_000, 10_000)
 FORMS: Final = ("matrix", "perfect", "levels")
+_JOINT: Final = "joint training,"
 SECONDS: Final = 0.3
 """For which a way is run again, at least three times; the least counts."""
 
@@ -50,8 +53,10 @@ MODELS: Final[dict[str, Callable[[int], Any]]] = {
 
 
 def cases(options: Namespace) -> Iterable[str]:
-    """Return the names of models."""
-    return MODELS
+    """Return the names of models, and of joint training where the data are there."""
+    seeds = joint.SEEDS[:1] if options.quick else joint.SEEDS
+    trained = [f"{_JOINT} {name} {seed}" for name in joint.DATA for seed in seeds]
+    return [*MODELS, *(trained if options.data else ())]
 
 
 def ways(
@@ -69,6 +74,9 @@ def ways(
         return
     compiled: Any = torch.compile(bitvec.to_torch(forest), fullgraph=True, dynamic=True)
     yield "torch.compile", "auto", compiled, None
+    in_place = bitvec.to_torch(forest)
+    in_place.compile(fullgraph=True, dynamic=True)
+    yield "compiled in place", "auto", in_place, None
     path = bitvec.export(forest, folder / "compiled.pt2", compiled=True)
     package = torch._inductor.aoti_load_package(str(path))
     yield ".pt2, compiled", "auto", lambda x: package(x)["raw"], path.stat().st_size
@@ -77,6 +85,10 @@ def ways(
 def measure(name: str, options: Namespace) -> Iterator[Row]:
     """Yield a row for each way to run a model."""
     torch.set_num_threads(1)
+    if name.startswith(_JOINT):
+        data, seed = name.removeprefix(_JOINT).split()
+        yield from joint.measure(options.data, data, int(seed), quick=options.quick)
+        return
     X, y = _data()
     model = MODELS[name](10 if options.quick else 100).fit(X, y)
     forest = bitvec.convert(model)
@@ -107,11 +119,13 @@ def _least(answer: Callable[[torch.Tensor], Any], x: torch.Tensor) -> float:
 
 def goals(rows: Sequence[Row]) -> list[Goal]:
     """Return what the module and its programs have to reach beside the engine torch."""
-    unequal = sum(not row["equal"] for row in rows)
+    trained = [row for row in rows if "joint" in row]
+    rows = [row for row in rows if "equal" in row]
+    unequal = sum(not row["equal"] for row in rows) + sum(not row["exported"] for row in trained)
     slowest: dict[str, float] = {}
     for found in groups(rows, "model").values():
         by = {(row["target"], row["form"]): row for row in found}
-        for target in ("eager", "torch.compile"):
+        for target in ("eager", "torch.compile", "compiled in place"):
             ours, engine = by.get((target, "auto")), by.get(("engine torch", "auto"))
             if ours and engine:
                 ratio = max(ours[f"ms_{n}"] / engine[f"ms_{n}"] for n in ROWS)
@@ -119,14 +133,48 @@ def goals(rows: Sequence[Row]) -> list[Goal]:
     return [
         Goal("ways whose raw scores differ in a bit", "0", unequal, True),
         Goal("torch.compile / engine torch, worst cell", "<= 1.1", slowest.get("torch.compile")),
+        Goal(
+            "compiled in place / engine torch, worst cell",
+            "<= 1.1",
+            slowest.get("compiled in place"),
+        ),
         Goal("eager / engine torch, worst cell", "<= 1", slowest.get("eager")),
+        *_goals_of_training(trained),
     ]
+
+
+def _goals_of_training(rows: Sequence[Row]) -> Iterator[Goal]:
+    """Yield what heads have to reach, by the mean of the seeds of each data set."""
+    closed: list[float] = []
+    behind: list[float] = []
+    for found in groups(rows, "data", "head").values():
+        linear, frozen, joined = (
+            float(np.mean([row[name] for row in found])) for name in ("linear", "frozen", "joint")
+        )
+        if found[0]["head"] == joint.TREE:
+            closed.append((joined - frozen) / (linear - frozen) if linear > frozen else 1.0)
+        else:
+            behind.append(100 * (linear - joined))
+    second = sorted(closed)[-2] if len(closed) > 1 else None
+    name = "share of the gap from frozen tree to linear head that one tree closes, second best"
+    yield Goal(name, ">= 0.8", second)
+    worst = max(behind, default=None)
+    yield Goal("points by which a forest of 10 is behind the linear head, worst", "<= 0.3", worst)
 
 
 def _after(report: Report) -> str:
     return f"Milliseconds of one thread of the processor. {measured_by(report)}"
 
 
+_TRAINED: Final = (
+    Column("data", "data"),
+    Column("seed", "seed"),
+    Column("head", "head"),
+    Column("linear head", "linear", ".4f"),
+    Column("frozen features", "frozen", ".4f"),
+    Column("trained together, hard", "joint", ".4f"),
+    Column("exported with the encoder", lambda row: "bits" if row["exported"] else "differs"),
+)
 _COLUMNS: Final = (
     Column("model", "model"),
     Column("target", "target"),
@@ -140,7 +188,13 @@ BENCHMARK: Final = Benchmark(
     cases,
     measure,
     goals,
-    {"table": Table(_COLUMNS, {}, after=_after)},
+    {
+        "table": Table(
+            _COLUMNS, lambda rows: [row for row in rows if "equal" in row], after=_after
+        ),
+        "joint": Table(_TRAINED, lambda rows: [row for row in rows if "joint" in row]),
+    },
+    options=DATA,
     figures=lambda rows: [six_digits(row) for row in rows],
 )
 

@@ -155,7 +155,7 @@ def to_torch(
     forest: Forest,
     relaxation: None = None,
     *,
-    output: Literal["raw", "probabilities", "label", "leaves"] = "raw",
+    output: Literal["raw", "probabilities", "label", "leaves", "memberships"] = "raw",
     form: Literal["auto", "matrix", "perfect", "levels"] = "auto",
     device: Any = None,
 ) -> HardForest: ...
@@ -205,10 +205,11 @@ def to_torch(
         "sparsemax" and "entmax15", of two-sided margins or, with "_ternary" behind the name, of
         D(2s − 1) − depth, and "index_sparsemax". A `bitvec.runtime.train.relax.Relaxation` names
         gate, map and score apart. Each tends to the hard forest as gamma rises.
-    output : "raw", "probabilities", "label" or "leaves"
+    output : "raw", "probabilities", "label", "leaves" or "memberships"
         Answers of a hard module: raw scores (batch, n_outputs); probabilities (batch, n_classes)
-        and labels (batch,) of a classifier, texts by their index in the module's `classes`; or leaf
-        numbers within each tree, int64 (batch, n_trees).
+        and labels (batch,) of a classifier, texts by their index in the module's `classes`; leaf
+        numbers within each tree, int64 (batch, n_trees); or h (batch, n_leaves), 1 at each of those
+        leaves and 0 elsewhere.
     form : "auto", "matrix", "perfect" or "levels"
         How trees run in a hard module: by products with B, padded to one depth, or level by level.
     trainable : names among "S", "b", "v", "r", "base_score", "phi", or a mapping from them

@@ -13,6 +13,7 @@ from bitvec.core import tree_paths
 from bitvec.core.forest import Forest, require_forest
 from bitvec.errors import InputError, UnsupportedModelError
 from bitvec.runtime.predict.torch import devices, forms
+from bitvec.runtime.predict.torch.call_modes import is_plain
 from bitvec.runtime.predict.torch.compared_columns import lay_out
 from bitvec.runtime.predict.torch.groups import build
 from bitvec.runtime.predict.torch.hard_columns import HardColumns
@@ -20,9 +21,13 @@ from bitvec.runtime.predict.torch.hard_links import Labels, Probabilities
 from bitvec.runtime.predict.torch.hard_sums import HardSums
 from bitvec.runtime.predict.torch.hard_trees import HardTrees
 
-OUTPUTS = ("raw", "probabilities", "label", "leaves")
+OUTPUTS = ("raw", "probabilities", "label", "leaves", "memberships")
 PAIRS = 1 << 16
 """(tree, row) pairs that eager calls on a CPU take at a time, so that they stay in its cache."""
+ADDRESSES = 1 << 29
+"""Compared values that they take at a time: eager calls count them in int32."""
+COMPILED_ROWS = 1 << 10
+"""Rows that a call of a module compiled in place takes at a time on a CPU."""
 
 
 class HardForest(nn.Module):
@@ -35,10 +40,11 @@ class HardForest(nn.Module):
     ----------
     forest : Forest
         Without a prediction kernel or a feature map.
-    output : {"raw", "probabilities", "label", "leaves"}
+    output : {"raw", "probabilities", "label", "leaves", "memberships"}
         Raw scores F (batch, n_outputs); probabilities (batch, n_classes) of a classifier; its
-        labels (batch,), where texts are given by their index in `classes`; or int64
-        (batch, n_trees), leaf numbers within each tree.
+        labels (batch,), where texts are given by their index in `classes`; int64 (batch, n_trees),
+        leaf numbers within each tree; or F (batch, n_leaves), 1 at the leaf of each tree that a
+        row exits in, else 0.
     form : {"auto", "matrix", "perfect", "levels"}
         How trees run: as products with B, padded to a full depth, or level by level. Trees that
         the form cannot hold run level by level.
@@ -108,7 +114,8 @@ class HardForest(nn.Module):
         self.columns = HardColumns(forest, compared)
         self.trees = HardTrees(build(B, depth, compared, choice, cpu))
         self.register_buffer("first_leaf", torch.tensor(B.leaf_ptr[:-1])[:, None])
-        self.sums = None if output == "leaves" else HardSums(forest)
+        self.n_leaves = forest.n_leaves
+        self.sums = None if output in ("leaves", "memberships") else HardSums(forest)
         self.link: nn.Module | None = None
         if output in ("probabilities", "label"):
             self.link = (Probabilities if output == "probabilities" else Labels)(forest.output)
@@ -132,23 +139,51 @@ class HardForest(nn.Module):
             If it is another.
         """
         self._require_rows(x)
-        if torch.compiler.is_compiling() or x.device.type != "cpu":
-            return self._answers(x)
-        block = max(1, PAIRS // max(1, len(self.first_leaf)))
-        if len(x) <= 2 * block:
-            return self._answers(x)
-        return torch.cat([self._answers(rows) for rows in torch.split(x, block)])
+        return self._in_blocks(self._answers, x)
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Compile the module in place, by `torch.compile` with these arguments.
+
+        Calls on a CPU then take large tables in blocks of rows, which stay in its cache; what
+        `torch.compile` itself returns takes a table as a whole.
+        """
+        run = torch.compile(self._call_impl, *args, **kwargs)
+
+        def in_blocks(x: Tensor) -> Tensor:
+            if not is_plain(x) or len(x) <= COMPILED_ROWS:
+                answers: Tensor = run(x)
+                return answers
+            return torch.cat([run(rows) for rows in torch.split(x, COMPILED_ROWS)])
+
+        self._compiled_call_impl = in_blocks
 
     def leaves(self, x: Tensor) -> Tensor:
         """Return leaf numbers within each tree, int64 (batch, n_trees), whatever `output` is."""
         self._require_rows(x)
-        leaf: Tensor = self.trees(self.columns(x))
-        return (leaf - self.first_leaf).T
+        return self._in_blocks(self._leaves, x)
+
+    def _in_blocks(self, answers: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+        if torch.compiler.is_compiling() or x.device.type != "cpu":
+            return answers(x)
+        block = min(
+            PAIRS // max(1, len(self.first_leaf)), ADDRESSES // max(1, len(self.columns.order))
+        )
+        if len(x) <= 2 * max(1, block):
+            return answers(x)
+        return torch.cat([answers(rows) for rows in torch.split(x, max(1, block))])
+
+    def _leaves(self, x: Tensor) -> Tensor:
+        number: Tensor = (self.trees(self.columns(x)) - self.first_leaf).T
+        return number
 
     def _answers(self, x: Tensor) -> Tensor:
-        if self.sums is None:
-            return self.leaves(x)
+        if self.output == "leaves":
+            return self._leaves(x)
         leaf = self.trees(self.columns(x))
+        if self.output == "memberships":
+            none = torch.zeros((x.shape[0], self.n_leaves), dtype=self.dtype, device=x.device)
+            return none.scatter(1, leaf.T, 1.0)
+        assert self.sums is not None
         raw: Tensor = self.sums(leaf, x)
         return raw if self.link is None else self.link(raw)
 

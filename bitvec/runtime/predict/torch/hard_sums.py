@@ -1,10 +1,14 @@
 """Raw scores of exit leaves by functional tensor operations, in the source's order and dtype.
 
 A sum is a chain of additions, tree after tree, that starts from a buffer: a compiler may drop the
-addition of a literal 0, which turns -0.0 into 0.0.
+addition of a literal 0, which turns -0.0 into 0.0. On a CPU some operations of torch add in that
+order too: `index_add` in eager calls, and, where a compiler calls them as they are, `embedding_bag`
+in float32 and `segment_reduce` in float64. Whether those of this torch do is tried once.
 """
 
 from __future__ import annotations
+
+from functools import cache
 
 import numpy as np
 import torch
@@ -13,6 +17,7 @@ from torch import Tensor, nn
 from bitvec.core.forest import Forest
 from bitvec.core.leaves import LinearTerms
 from bitvec.core.output import Aggregate
+from bitvec.runtime.predict.torch.call_modes import is_compiled
 from bitvec.runtime.predict.torch.host_arrays import register
 
 
@@ -31,6 +36,8 @@ class HardSums(nn.Module):
     scale: Tensor
     weight: Tensor
     leaf_output: Tensor
+    tree_output: Tensor
+    bag_order: Tensor
 
     def __init__(self, forest: Forest) -> None:
         super().__init__()
@@ -52,29 +59,54 @@ class HardSums(nn.Module):
                     v *= np.repeat(output.tree_weight, np.diff(B.leaf_ptr))[:, None]
         zeros = np.zeros(output.n_outputs, output.dtype)
         divisor = np.full(output.n_outputs, B.n_trees, output.dtype)
-        register(
-            self,
-            v=v,
-            start=output.base_score if output.base_first else zeros,
-            base=output.base_score,
-            divisor=divisor if output.divisor is None else output.divisor,
-        )
+        start = output.base_score if output.base_first else zeros
         if output.scale is not None:
             register(self, scale=output.scale)
         if output.tree_weight is not None:
             register(self, weight=output.tree_weight)
         # The output that each tree adds to, where its leaves name but one, as in boosters.
         self.output_of_tree: list[int] | None = None
+        tree_output = np.zeros(B.n_trees, np.int64)
         self.is_named = leaves.output is not None
         if leaves.output is not None:
             register(self, leaf_output=leaves.output.astype(np.int64))
             first = leaves.output[B.leaf_ptr[:-1]]
             if B.n_trees and np.array_equal(np.repeat(first, np.diff(B.leaf_ptr)), leaves.output):
-                self.output_of_tree = first.tolist()
+                self.output_of_tree, tree_output = first.tolist(), first.astype(np.int64)
+        adds_all = adds and (not self.is_named or self.output_of_tree is not None)
+        self.adds_constants = (
+            adds_all
+            and self.linear is None
+            and start.dtype == v.dtype
+            and B.n_trees > 1
+            and not np.any(np.signbit(start) & (start == 0))  # bags start from 0.0
+            and _bags_add_in_order(self.dtype)
+        )
+        # A bag is the start of an output with the leaves of its trees, the starts numbered after
+        # all leaves; where each tree adds to all outputs there is one bag of whole vectors.
+        self.n_leaves = len(v)
+        if self.adds_constants:
+            v = np.concatenate([v, start[None] if self.output_of_tree is None else start[:, None]])
+        n_bags = 1 if self.output_of_tree is None else output.n_outputs
+        bag = np.append(np.arange(n_bags), tree_output)
+        self.bag_sizes = np.bincount(bag, minlength=n_bags).tolist()
+        register(
+            self,
+            tree_output=tree_output,
+            bag_order=np.argsort(bag, kind="stable"),
+            v=v,
+            start=start,
+            base=output.base_score,
+            divisor=divisor if output.divisor is None else output.divisor,
+        )
 
     def forward(self, leaf: Tensor, x: Tensor) -> Tensor:
         """Return the raw scores of leaf indices in the forest; x is F (batch, n_features)."""
-        values = self.v[leaf] if self.linear is None else self.linear(self.v[leaf], leaf, x)
+        if self.adds_constants and is_compiled() and leaf.device.type == "cpu":
+            return self._finish(self._sum_of_bags(leaf))
+        values = self.v[leaf]
+        if self.linear is not None:
+            values = self.linear(values, leaf, x)
         values = values.to(self.dtype)
         if self.weighs_rows:
             values = self.weight[:, None, None] * values
@@ -91,6 +123,15 @@ class HardSums(nn.Module):
 
     def _sum(self, values: Tensor, leaf: Tensor) -> Tensor:
         batch = leaf.shape[1]
+        on_cpu = leaf.device.type == "cpu" and not torch.compiler.is_compiling()
+        if on_cpu and self.n_trees and self.start.dtype == values.dtype:
+            if self.output_of_tree is not None:
+                total = self.start[:, None].repeat(1, batch)
+                return total.index_add(0, self.tree_output, values[..., 0]).T.contiguous()
+            if not self.is_named:
+                total = self.start.repeat(batch)[None]
+                flat = values.flatten(1)
+                return total.index_add(0, self.tree_output, flat).view(batch, self.n_outputs)
         if self.output_of_tree is not None:
             totals = [start.expand(batch) for start in self.start.unbind()]
             for tree, k in enumerate(self.output_of_tree):
@@ -103,6 +144,14 @@ class HardSums(nn.Module):
                 added = torch.where(self._is_output(leaf[tree]), added, total)
             total = added
         return total
+
+    def _sum_of_bags(self, leaf: Tensor) -> Tensor:
+        batch, n_bags = leaf.shape[1], len(self.bag_sizes)
+        start = self.n_leaves + torch.arange(n_bags, device=leaf.device)
+        members = torch.cat([start.expand(batch, -1), leaf.T], dim=1)
+        if n_bags > 1:
+            members = members.index_select(1, self.bag_order)
+        return _sums_of_bags(self.v, members.reshape(-1), self.bag_sizes, batch)
 
     def _is_output(self, leaf: Tensor) -> Tensor:
         number = torch.arange(self.n_outputs, device=leaf.device)
@@ -129,6 +178,35 @@ class HardSums(nn.Module):
         if self.is_scaled:
             total = total * self.scale
         return total if self.base_first else (total + self.base).to(self.dtype)
+
+
+def _sums_of_bags(v: Tensor, members: Tensor, sizes: list[int], batch: int) -> Tensor:
+    """Return sums of rows of v, (batch, len(sizes) · width), in the order of members."""
+    ends = torch.tensor(np.cumsum([0, *sizes]).tolist(), device=v.device)
+    first = torch.arange(batch, device=v.device)[:, None] * sum(sizes)
+    begin = (first + ends[:-1]).reshape(-1)
+    if v.dtype == torch.float32:
+        total = torch.embedding_bag(v, members, begin)[0]
+    else:
+        end = torch.cat([begin, begin.new_full((1,), batch * sum(sizes))])
+        total = torch.segment_reduce(v[members], "sum", offsets=end, unsafe=True)
+    return total.view(batch, len(sizes) * v.shape[1])
+
+
+@cache
+def _bags_add_in_order(dtype: torch.dtype) -> bool:
+    """Return whether this torch adds the rows of a bag one after the other, in their dtype."""
+    for width in (1, 2, 3, 4, 8, 10, 17, 32, 100):
+        rows = np.random.default_rng(0).normal(size=(64, width))
+        rows *= 10.0 ** (np.arange(64)[::-1, None] % 9)  # of all sizes
+        v = torch.tensor(rows, dtype=dtype)
+        members = torch.arange(64).repeat(3)
+        total = v[0]
+        for one in v[1:]:
+            total = total + one
+        if not torch.equal(_sums_of_bags(v, members, [64], 3), total.expand(3, -1)):
+            return False
+    return True
 
 
 class _LinearTerms(nn.Module):

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from bitvec.runtime.predict.torch.call_modes import is_compiled, is_plain
 from bitvec.runtime.predict.torch.flat_trees import FlatTrees
 from bitvec.runtime.predict.torch.groups import Tables
 from bitvec.runtime.predict.torch.host_arrays import register
@@ -73,33 +74,80 @@ class _Product(nn.Module):
         return (counts * n_leaves - self.number).argmax(dim=1) + self.first_leaf
 
 
-class _Padded(nn.Module):
-    """Places 2 i and 2 i + 1 below place i, as `PerfectTrees.places`."""
+class _Walked(nn.Module):
+    """Trees whose tables compiled code reads with int64, and eager calls with int32, both faster.
 
+    The narrow copies are made at the first such call, and anew once the tables are others.
+    """
+
+    INDICES: tuple[str, ...]
+
+    def __init__(self, **tables: Tensor) -> None:
+        super().__init__()
+        wide = {name: tables[name].to(torch.int64) for name in self.INDICES}
+        register(self, **(tables | wide))
+        self._narrow: tuple[Tensor, list[Tensor]] | None = None
+        self.register_load_state_dict_post_hook(_forget)  # type: ignore[no-untyped-call]
+
+    def narrow(self) -> list[Tensor]:
+        """Return the tables of indices in int32, where they fit."""
+        first = self.get_buffer(self.INDICES[0])
+        if self._narrow is None or self._narrow[0] is not first:
+            wide = [self.get_buffer(name) for name in self.INDICES]
+            fits = all(int(table.max()) < 2**31 for table in wide)
+            self._narrow = first, [one.to(torch.int32) if fits else one for one in wide]
+        return self._narrow[1]
+
+
+def _forget(module: _Walked, _: object) -> None:
+    module._narrow = None
+
+
+class _Padded(_Walked):
+    """Places 2 i and 2 i + 1 below place i, by `PerfectTrees.places` where a call is plain."""
+
+    column: Tensor
+    b: Tensor
     first: Tensor
     leaf: Tensor
 
+    INDICES = ("column", "first")
+
     def __init__(self, trees: PerfectTrees) -> None:
-        super().__init__()
-        self.accepts_equal, self.n_levels = trees.accepts_equal, trees.n_levels
-        for level, (column, b) in enumerate(zip(trees.columns[0], trees.b, strict=True)):
-            register(self, **{f"column_{level}": column, f"b_{level}": b})
-        register(self, first=trees.first, leaf=trees.slot_leaf)
+        # Two tables for all levels: each tensor that a compiled call takes costs time.
+        super().__init__(
+            column=torch.cat(trees.columns[0]),
+            b=torch.cat(trees.b),
+            first=trees.first,
+            leaf=torch.tensor(trees.slot_leaf),
+        )
+        self.accepts_equal, self.n_trees = trees.accepts_equal, len(trees.trees)
+        self.sizes = [len(level) for level in trees.b]
 
     def forward(self, V: Tensor) -> Tensor:
+        if is_plain(V) and len(V):
+            table, first = self.narrow()
+            column, b = torch.split(table, self.sizes), torch.split(self.b, self.sizes)
+            none = np.arange(self.n_trees)
+            trees = PerfectTrees(none, (column, column), b, first, none, self.accepts_equal)
+            place = trees.places(V.contiguous(), False)
+            return self.leaf.index_select(0, place).view(self.n_trees, len(V))
         values, start = _flat(V)
-        column, b = self.get_buffer("column_0")[:, None], self.get_buffer("b_0")[:, None]
-        place = self.first + _turns(_take(values, column + start), b, self.accepts_equal)
-        for level in range(1, self.n_levels):
-            column, b = self.get_buffer(f"column_{level}"), self.get_buffer(f"b_{level}")
-            x = _take(values, _take(column, place) + start)
-            turns = _turns(x, _take(b, place), self.accepts_equal)
-            place = torch.add(turns, place, alpha=2)
+        n_trees, level = self.n_trees, 0
+        # From the range a compiler knows bounds of all places, and need not check them.
+        place = torch.arange(n_trees, device=V.device)[:, None]
+        x = _take(values, self.column[:n_trees, None] + start)
+        place = 2 * place + _turns(x, self.b[:n_trees, None], self.accepts_equal)
+        for size in self.sizes[:-1]:
+            level += size
+            node = place + level
+            x = _take(values, _take(self.column, node) + start)
+            place = 2 * place + _turns(x, _take(self.b, node), self.accepts_equal)
         return _take(self.leaf, place)
 
 
-class _Levels(nn.Module):
-    """Slots walked until the deepest tree has arrived, as `FlatTrees.places`."""
+class _Levels(_Walked):
+    """Slots walked until the deepest tree has arrived, by `FlatTrees.places` where it is plain."""
 
     root_column: Tensor
     root_b: Tensor
@@ -109,21 +157,25 @@ class _Levels(nn.Module):
     first: Tensor
     leaf: Tensor
 
+    INDICES = ("root_column", "root_first", "column", "first")
+
     def __init__(self, trees: FlatTrees) -> None:
-        super().__init__()
-        self.accepts_equal, self.n_moving = trees.accepts_equal, trees.n_moving
-        register(
-            self,
+        super().__init__(
             root_column=trees.root_columns[0],
             root_b=trees.root_b,
             root_first=trees.root_first,
             column=trees.columns[0],
             b=trees.b,
             first=trees.first,
-            leaf=trees.slot_leaf,
+            leaf=torch.tensor(trees.slot_leaf),
         )
+        self.accepts_equal, self.n_trees = trees.accepts_equal, len(trees.trees)
+        self.n_moving = trees.n_moving
 
     def forward(self, V: Tensor) -> Tensor:
+        if is_plain(V) and len(V):
+            place = self._tables().places(V.contiguous(), False)
+            return self.leaf.index_select(0, place).view(self.n_trees, len(V))
         values, start = _flat(V)
         x = _take(values, self.root_column + start)
         place = self.root_first + _turns(x, self.root_b, self.accepts_equal)
@@ -136,6 +188,21 @@ class _Levels(nn.Module):
             place = _take(self.first, place) + _turns(x, _take(self.b, place), self.accepts_equal)
         return _take(self.leaf, torch.cat([place, *reversed(arrived)]))
 
+    def _tables(self) -> FlatTrees:
+        root, root_first, column, first = self.narrow()
+        return FlatTrees(
+            np.arange(self.n_trees),
+            self.n_moving,
+            (column, column),
+            self.b,
+            first,
+            (root, root),
+            self.root_b,
+            root_first,
+            np.arange(self.n_trees),
+            self.accepts_equal,
+        )
+
 
 def _flat(V: Tensor) -> tuple[Tensor, Tensor]:
     """Return all values on one axis, and where each row of them starts."""
@@ -144,6 +211,8 @@ def _flat(V: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _take(table: Tensor, index: Tensor) -> Tensor:
+    if is_compiled():  # which checks and turns negative indices, unless they are an embedding's
+        return torch.embedding(table[:, None], index).squeeze(-1)
     # On a CPU faster than table[index] for an index of two axes.
     return table.index_select(0, index.reshape(-1)).view(index.shape)
 

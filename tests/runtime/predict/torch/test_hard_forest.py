@@ -6,6 +6,7 @@ import copy
 import pickle
 import shutil
 from dataclasses import replace
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -25,7 +26,10 @@ from bitvec.errors import InputError, UnsupportedModelError
 
 torch = pytest.importorskip("torch")
 
-from bitvec.runtime.predict.torch import compared_columns, hard_forest  # noqa: E402
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
+from torch.utils._pytree import tree_leaves  # noqa: E402
+
+from bitvec.runtime.predict.torch import compared_columns, hard_forest, hard_sums  # noqa: E402
 from bitvec.runtime.predict.torch.forms import FORMS  # noqa: E402
 from bitvec.runtime.predict.torch.hard_links import Probabilities  # noqa: E402
 
@@ -189,10 +193,69 @@ def test_exported_with_a_dynamic_batch_it_gives_the_same_bits():
 
 
 @has_compiler
-def test_compiled_as_one_graph_it_gives_the_same_bits():
+def test_compiled_in_place_it_takes_blocks_and_gives_the_same_bits(monkeypatch):
     forest, X = example()
-    run = torch.compile(bitvec.to_torch(forest), fullgraph=True, dynamic=True)
-    assert_same_bits(run(torch.tensor(X)), expected_raw(forest, X))
+    monkeypatch.setattr(hard_forest, "COMPILED_ROWS", 16)
+    module = bitvec.to_torch(forest)
+    module.compile(fullgraph=True, dynamic=True)
+    x, expected = torch.tensor(X), expected_raw(forest, X)
+    assert len(x) > 32
+    assert_same_bits(module(x), expected)
+    assert_same_bits(copy.deepcopy(module)(x), expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_sums_of_bags_are_those_of_additions_in_order(dtype):
+    torch.manual_seed(0)
+    for width, n_trees, batch in ((1, 1000, 7), (3, 100, 1), (17, 33, 40)):
+        v = (torch.randn(500, width) * 10.0 ** torch.randint(-5, 5, (500, 1))).to(dtype)
+        leaf = torch.randint(500, (n_trees, batch))
+        chain = v[leaf[0]]
+        for one in leaf[1:]:
+            chain = chain + v[one]
+        bags = hard_sums._sums_of_bags(v, leaf.T.reshape(-1), [n_trees], batch)
+        assert torch.equal(bags, chain)
+        zeros = torch.zeros(n_trees - 1, dtype=torch.int64)
+        values = v[leaf].flatten(1)
+        assert torch.equal(values[:1].index_add(0, zeros, values[1:]).view(batch, width), chain)
+
+
+@settings(max_examples=20)
+@given(data=st.data())
+def test_memberships_are_one_at_the_exit_leaves(data):
+    forest = data.draw(forests(max_leaves=20))
+    X = data.draw(rows(forest))
+    h = bitvec.to_torch(forest, output="memberships")(torch.tensor(X)).numpy()
+    leaves = reference.exit_leaves(forest, X) + forest.bitvectors.leaf_ptr[:-1]
+    expected = np.zeros((len(X), forest.n_leaves), forest.dtype)
+    np.put_along_axis(expected, leaves, 1, axis=1)
+    assert_same_bits(torch.tensor(h), expected)
+
+
+class Devices(TorchDispatchMode):
+    """The devices of all tensors that operations give."""
+
+    def __init__(self):
+        super().__init__()
+        self.found = set()
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        self.found |= {one.device.type for one in tree_leaves(result) if hasattr(one, "device")}
+        return result
+
+
+@in_every_form
+@settings(max_examples=5)
+@given(data=st.data())
+def test_no_operation_leaves_the_device(form, data):
+    forest = data.draw(forests(max_leaves=20))
+    output = data.draw(st.sampled_from(["raw", "leaves", "memberships"]))
+    module = bitvec.to_torch(forest, form=form, output=output).to("meta")
+    never = mock.patch.object(torch, "is_autocast_enabled", return_value=False)  # of "meta"
+    with never, Devices() as devices:
+        module(torch.zeros((3, forest.n_features), dtype=module.dtype, device="meta"))
+    assert devices.found == {"meta"}
 
 
 @pytest.mark.full

@@ -1,0 +1,205 @@
+"""Forests as heads of networks, trained with the encoders before them, hardened and exported whole.
+
+An encoder of 32 features is trained under a linear head. A tree of at most 32 leaves, and a random
+forest of 10, are grown on its frozen features; each is then relaxed and trained further together
+with the encoder, and hardened in place. Accuracies are on the test set; the epoch is chosen on a
+part of the training rows.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import torch
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.tree import DecisionTreeClassifier
+from torch import Tensor, nn
+
+import bitvec
+from benchmarks import datasets
+from benchmarks.report import Row
+from bitvec.runtime.train.relax import harden_
+
+DATA: Final = ("usps", "fashion_mnist", "adult")
+SEEDS: Final = (0, 1, 2)
+TREE: Final = "one tree"
+WIDTH: Final = 32
+LEAVES: Final = 32
+_BATCH: Final = 128
+_MOST_ROWS: Final = 12_000
+"""Training rows that are used, so that a run stays short; the test set is whole."""
+_GAMMAS: Final = tuple(np.linspace(1, 8, 16).tolist())
+"""Steepness in the epochs of joint training, towards the hard tests."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Inputs and classes, with the rows for training, for choice and for the test."""
+
+    x: Tensor
+    y: Tensor
+    train: Tensor
+    choice: Tensor
+    test: Tensor
+
+
+class Embeddings(nn.Module):
+    """Categories as learned vectors beside standardised numbers; a code may be unknown.
+
+    Parameters
+    ----------
+    n_codes : list of int
+        Of each column of categories, -1 of a column of numbers.
+    """
+
+    def __init__(self, n_codes: list[int], width: int = 4) -> None:
+        super().__init__()
+        self.numbers = [k for k, n in enumerate(n_codes) if n < 0]
+        self.categories = [k for k, n in enumerate(n_codes) if n >= 0]
+        self.tables = nn.ModuleList(nn.Embedding(n_codes[k] + 1, width) for k in self.categories)
+        self.width = len(self.numbers) + width * len(self.categories)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return F (batch, width) of rows whose unknown codes are the last of each column."""
+        pairs = zip(self.tables, self.categories, strict=True)
+        vectors = [table(x[:, k].to(torch.int64)) for table, k in pairs]
+        return torch.cat([x[:, self.numbers], *vectors], dim=1)
+
+
+def encoder(x: Tensor, n_codes: list[int]) -> nn.Sequential:
+    """Return two convolutions for pictures, embeddings and a layer for tables; then 32 features."""
+    if x.ndim == 4:
+        side = x.shape[2] // 4
+        layers = [
+            *(nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)),
+            *(nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)),
+            *(nn.Flatten(), nn.Linear(32 * side * side, WIDTH)),
+        ]
+    else:
+        embeddings = Embeddings(n_codes)
+        layers = [
+            *(embeddings, nn.Linear(embeddings.width, 64), nn.ReLU()),
+            nn.Linear(64, WIDTH),
+        ]
+    return nn.Sequential(*layers, nn.BatchNorm1d(WIDTH))
+
+
+def load(data: Path, name: str, seed: int) -> tuple[Rows, list[int]]:
+    """Return the rows of a data set, and the number of codes of each column."""
+    table = datasets.read(data, name)
+    assert table.n_train is not None
+    X, n_codes = table.X, [-1] * table.X.shape[1]
+    if table.categorical:
+        for k in table.categorical:
+            n_codes[k] = int(np.nanmax(X[:, k])) + 1
+            X[:, k] = np.where(np.isnan(X[:, k]), n_codes[k], X[:, k])
+        numbers = [k for k, n in enumerate(n_codes) if n < 0]
+        part = X[: table.n_train, numbers]
+        X[:, numbers] = (X[:, numbers] - part.mean(axis=0)) / part.std(axis=0)
+        x = torch.tensor(X, dtype=torch.float32)
+    else:
+        side = round(X.shape[1] ** 0.5)
+        x = torch.tensor(X / X.max(), dtype=torch.float32).view(-1, 1, side, side)
+    order = torch.randperm(table.n_train, generator=torch.Generator().manual_seed(seed))
+    order = order[:_MOST_ROWS]
+    n_choice = len(order) * 15 // 100
+    test = torch.arange(table.n_train, len(x))
+    return Rows(x, torch.tensor(table.y), order[n_choice:], order[:n_choice], test), n_codes
+
+
+def accuracy(network: nn.Module, rows: Rows, which: Tensor) -> float:
+    """Return the share of rows of the right class."""
+    network.eval()
+    with torch.no_grad():
+        found = torch.cat([network(rows.x[part]).argmax(1) for part in which.split(1000)])
+    return float((found == rows.y[which]).double().mean())
+
+
+def fit(
+    network: nn.Module,
+    rows: Rows,
+    loss: Callable[[Tensor, Tensor], Tensor],
+    epochs: int,
+    rate: float,
+) -> Iterator[int]:
+    """Train; yield the number of each epoch before it begins, then once more at the end."""
+    n_steps = epochs * -(-len(rows.train) // _BATCH)
+    optimiser = torch.optim.AdamW(network.parameters(), rate, weight_decay=1e-3)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, rate, total_steps=n_steps)
+    for epoch in range(epochs):
+        yield epoch
+        network.train()
+        for batch in rows.train[torch.randperm(len(rows.train))].split(_BATCH):
+            optimiser.zero_grad()
+            loss(network(rows.x[batch]), rows.y[batch]).backward()
+            optimiser.step()
+            schedule.step()
+    yield epochs
+
+
+def log_loss(p: Tensor, y: Tensor) -> Tensor:
+    """Return the cross entropy of probabilities that sum to 1."""
+    return nn.functional.nll_loss(p.clamp_min(1e-6).log(), y)
+
+
+def measure(data: Path, name: str, seed: int, *, quick: bool) -> Iterator[Row]:
+    """Yield a row for the tree and one for the forest."""
+    torch.manual_seed(seed)
+    rows, n_codes = load(data, name, seed)
+    base = encoder(rows.x, n_codes)
+    n_classes = int(rows.y.max()) + 1
+    linear = nn.Sequential(base, nn.Linear(WIDTH, n_classes))
+    for _ in fit(linear, rows, nn.functional.cross_entropy, 1 if quick else 6, 0.003):
+        pass
+    top = accuracy(linear, rows, rows.test)
+    with torch.no_grad():
+        Z = torch.cat([base(rows.x[part]) for part in rows.train.split(1000)]).numpy()
+    heads: dict[str, Any] = {
+        TREE: DecisionTreeClassifier(max_leaf_nodes=LEAVES, random_state=seed),
+        "forest of 10": RandomForestClassifier(10, max_leaf_nodes=LEAVES, random_state=seed),
+    }
+    for head, model in heads.items():
+        model.fit(Z, rows.y[rows.train].numpy())
+        forest = bitvec.convert(model)
+        soft = bitvec.to_torch(forest, "sigmoid", leaves="logits").calibrate(Z)
+        network = nn.Sequential(copy.deepcopy(base), soft)
+        gammas = _GAMMAS[:1] if quick else _GAMMAS
+        best, chosen = -1.0, network
+        for epoch in fit(network, rows, log_loss, len(gammas), 0.003):
+            soft.gamma = gammas[min(epoch, len(gammas) - 1)]
+            hard = hardened(network)
+            found = accuracy(hard, rows, rows.choice)
+            if epoch == 0:
+                frozen = accuracy(hard, rows, rows.test)
+            if found >= best:
+                best, chosen = found, hard
+        joint = accuracy(chosen, rows, rows.test)
+        yield {
+            "data": name,
+            "seed": seed,
+            "head": head,
+            "linear": top,
+            "frozen": frozen,
+            "joint": joint,
+            "exported": exports(chosen, rows.x[rows.test[:500]]),
+        }
+
+
+def hardened(network: nn.Sequential) -> nn.Module:
+    """Return a copy of a network with its forest hardened, ready to run."""
+    hard = copy.deepcopy(network)
+    harden_(hard)
+    return hard.requires_grad_(False).eval()
+
+
+def exports(network: nn.Module, x: Tensor) -> bool:
+    """Return whether encoder and hard forest, as one exported program, give the same bits."""
+    batch = torch.export.Dim("batch")
+    program = torch.export.export(network, (x[:2],), dynamic_shapes=({0: batch},))
+    with torch.no_grad():
+        return torch.equal(program.module()(x), network(x))
