@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -39,6 +40,8 @@ ROOT = Path(__file__).resolve().parent.parent
     ids=str,
 )
 def test_a_page_prints_what_it_says(page, at_least, tmp_path, monkeypatch):
+    if page == "docs/c99.md" and not any(map(shutil.which, ("cc", "gcc", "clang"))):
+        pytest.skip("no C compiler is installed, and the page uses one")
     monkeypatch.chdir(tmp_path)
     result = doctest.testfile(
         str(ROOT / page),

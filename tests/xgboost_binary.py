@@ -56,13 +56,13 @@ def binary(document: dict[str, Any], version: tuple[int, int] = (3, 0)) -> bytes
     learner = document["learner"]
     parameters = learner["learner_model_param"]
     booster = learner["gradient_booster"]
-    model = booster["gbtree" if booster["name"] == "dart" else "model"]
-    model = model["model"] if booster["name"] == "dart" else model
+    model = booster.get("gbtree", booster)["model"]
+    weights = booster.get("weight_drop", model.get("weight_drop"))  # since 3.4 in the model
     (base_score,) = set(json.loads(parameters["base_score"]))
     n_features = int(parameters["num_feature"])
     data = header(
         learner["objective"]["name"],
-        booster["name"],
+        "gbtree" if weights is None else "dart",
         base_score=base_score,
         n_features=n_features,
         n_classes=int(parameters["num_class"]),
@@ -74,8 +74,7 @@ def binary(document: dict[str, Any], version: tuple[int, int] = (3, 0)) -> bytes
     data += struct.pack("<ii152x", *shape)
     data += b"".join(tree_bytes(tree, n_features) for tree in model["trees"])
     data += struct.pack(f"<{shape[0]}i", *model["tree_info"])
-    if booster["name"] == "dart" and shape[0]:
-        weights = booster["weight_drop"]
+    if weights:
         data += struct.pack(f"<Q{len(weights)}f", len(weights), *weights)
     attributes = learner["attributes"] | {"objective": json.dumps(learner["objective"])}
     data += struct.pack("<Q", len(attributes))

@@ -397,7 +397,10 @@ def test_a_process_ends_with_what_it_answers_for(tmp_path: Path) -> None:
 
 
 @POSIX
-def test_an_interruption_leaves_no_process(worker: Worker) -> None:
+def test_an_interruption_leaves_no_process(worker: Worker, request: Any) -> None:
+    # A shell has the programs that it runs in the background ignore interruptions.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
     evaluate(worker, "0")
     main = threading.main_thread().ident
     assert main is not None
