@@ -42,7 +42,7 @@ def _one_hot(step: Step, block: Block, walk: Walk, dtype: np.dtype) -> Block:
             raise step.refuse(f"it handles unknown categories by {handling!r}")
         for code in range(int(codes.max(initial=-1)) + 1):
             if code != drop:
-                numbers = (codes == code).astype(np.float64)
+                numbers = codes == code
                 other = None if unknown is None else float(unknown == code)
                 encoded = Encode(categories, numbers, other, column.values, _float(dtype))
                 columns.append(column.then(encoded, dtype))

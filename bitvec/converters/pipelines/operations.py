@@ -273,7 +273,7 @@ class Encode:
     ----------
     categories : tuple
         Numbers or texts, among them perhaps NaN or None.
-    numbers : float64, (n_categories,)
+    numbers : float64 or bool, (n_categories,)
     unknown : float, optional
         The number of anything else; if not given, that is refused.
     source, target : numpy dtype
@@ -293,12 +293,11 @@ class Encode:
 
     def apply(self, x: Array) -> tuple[Array, Bool[Array, " n"]]:
         """Return the numbers, and which values are known or need not be."""
-        result = np.full(len(x), np.nan if self.unknown is None else self.unknown, self.target)
-        known = np.full(len(x), self.unknown is not None, np.bool_)
-        for at, value in enumerate(x.tolist()):
-            for category, number in zip(self.categories, self.numbers, strict=True):
-                if _same(value, category):
-                    result[at], known[at] = number, True
+        place = {_key(category): at for at, category in enumerate(self.categories)}
+        found = np.array([place.get(_key(value), -1) for value in x.tolist()], np.int64)
+        other = np.nan if self.unknown is None else self.unknown
+        result = np.append(self.numbers, other).astype(self.target)[found]
+        known = (found >= 0) | (self.unknown is not None)
         return result, known
 
     def domain(self) -> Values:
@@ -324,6 +323,11 @@ class Encode:
         points = [_point(self.categories[at], self.source) for at in which]
         intervals = joined(interval for point in points for interval in point.intervals)
         return Values(intervals, any(point.nan for point in points))
+
+
+def _key(value: Any) -> Any:
+    """Return what equal values share; one NaN equals another."""
+    return ("NaN",) if value is not None and value != value else value
 
 
 def _same(a: Any, b: Any) -> bool:
