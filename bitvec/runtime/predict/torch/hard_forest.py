@@ -20,6 +20,7 @@ from bitvec.runtime.predict.torch.hard_columns import HardColumns
 from bitvec.runtime.predict.torch.hard_links import Labels, Probabilities
 from bitvec.runtime.predict.torch.hard_sums import HardSums
 from bitvec.runtime.predict.torch.hard_trees import HardTrees
+from bitvec.runtime.predict.torch.unrounded import Unrounded
 
 OUTPUTS = ("raw", "probabilities", "label", "leaves", "memberships")
 PAIRS = 1 << 16
@@ -30,7 +31,7 @@ COMPILED_ROWS = 1 << 10
 """Rows that a call of a module compiled in place takes at a time on a CPU."""
 
 
-class HardForest(nn.Module):
+class HardForest(Unrounded):
     """A hard forest over tensors, whose raw scores and leaves are the reference's bit for bit.
 
     All that it holds are buffers, and no step depends on the values of rows, so that
@@ -212,14 +213,6 @@ class HardForest(nn.Module):
                 "rows must not require a gradient, which a hard forest does not have: pass "
                 "x.detach(), or name a relaxation to train through the forest."
             )
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
-        # Rounding a threshold or a leaf would change answers, so that only devices are followed.
-        def move(tensor: Tensor) -> Tensor:
-            moved = fn(tensor)
-            return moved if moved.dtype == tensor.dtype else tensor.to(moved.device)
-
-        return super()._apply(move, recurse)  # type: ignore[no-untyped-call]
 
     def extra_repr(self) -> str:
         """Return what `print` shows of the module."""

@@ -32,6 +32,7 @@ from bitvec.core.feature_maps.layers import Layer
 from bitvec.core.features import FeatureMap
 from bitvec.core.forest import Forest
 from bitvec.errors import InvalidForestError, UnsupportedModelError
+from bitvec.runtime.predict.torch.unrounded import Unrounded
 from bitvec.runtime.train.relax.feature_modules import (
     HardMap,
     Joined,
@@ -40,7 +41,6 @@ from bitvec.runtime.train.relax.feature_modules import (
     SoftStack,
 )
 from bitvec.runtime.train.relax.torch_map import TorchMap
-from bitvec.runtime.train.relax.tracing import Unrounded
 
 
 class RelaxedForest(Protocol):

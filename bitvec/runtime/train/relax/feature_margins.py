@@ -18,7 +18,8 @@ from bitvec.core.arrays import Array
 from bitvec.core.node_tests import Kind, NodeTests
 from bitvec.runtime.predict.torch.node_rules import code_sets, entry, exceeds, in_sets, select
 from bitvec.runtime.predict.torch.outcomes import DeviceTests, to_device
-from bitvec.runtime.train.relax.tracing import Unrounded, sums
+from bitvec.runtime.predict.torch.unrounded import Unrounded
+from bitvec.runtime.train.relax.tracing import sums
 
 FAR = 50.0
 """Where softplus is x itself in float64."""

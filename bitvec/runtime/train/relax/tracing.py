@@ -6,11 +6,8 @@ pass of its own: the formulas are those of eager calls, and the compiler sees to
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 
 def is_traced() -> bool:
@@ -30,19 +27,3 @@ def sums(terms: Tensor, group: Tensor, n_groups: int) -> Tensor:
     if is_traced():  # exporters have no index_add
         return total.scatter_add(0, group[:, None].expand(terms.shape), terms)
     return total.index_add(0, group, terms)
-
-
-class Unrounded(nn.Module):
-    """Tensors that follow a module to its device, never to another dtype."""
-
-    def __init__(self, **tables: Tensor) -> None:
-        super().__init__()
-        for name, table in tables.items():
-            self.register_buffer(name, table, persistent=False)
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
-        def move(tensor: Tensor) -> Tensor:
-            moved = fn(tensor)
-            return moved if moved.dtype == tensor.dtype else tensor.to(moved.device)
-
-        return super()._apply(move, recurse)  # type: ignore[no-untyped-call]

@@ -41,11 +41,6 @@ class ObliqueColumns:
     records: Array
     read: Array
 
-    @property
-    def n_reads(self) -> int:
-        """Number of distinct things that entries read."""
-        return self.records.size
-
 
 def oblique_columns(tests: NodeTests, sentinel: float | None) -> ObliqueColumns:
     """Return what the entries of tests read.
