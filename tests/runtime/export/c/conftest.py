@@ -191,3 +191,9 @@ def _same_bits(found: np.ndarray, expected: np.ndarray) -> bool:
 def same_bits() -> Callable[[np.ndarray, np.ndarray], bool]:
     """Whether two arrays hold the same bits, or NaN both."""
     return _same_bits
+
+
+@pytest.fixture
+def stump() -> Forest:
+    """One node of two columns, and its two leaves."""
+    return Forest.from_matrices([[1.0, 0.0]], [0.5], [[0], [1]], [10, 20])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import itertools
 import re
 import shutil
@@ -21,7 +20,6 @@ from strategies import (
     EQUAL,
     KERNEL,
     OBLIQUE,
-    POLYTOPE,
     SET,
     forests,
     forests_with_rows,
@@ -33,9 +31,9 @@ from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
 from bitvec.core.leaves import Leaves
 from bitvec.core.node_tests import Kind, MissingRule, axis_aligned, set_bits
-from bitvec.core.output import Aggregate, Output, PostTransform
+from bitvec.core.output import Aggregate, Output
 from bitvec.core.structure import arrange
-from bitvec.errors import InputError, UnsupportedModelError
+from bitvec.errors import UnsupportedModelError
 from bitvec.runtime.export.c import to_c
 from bitvec.runtime.export.c.levels import require_levels
 from bitvec.runtime.export.ranks import compared
@@ -221,238 +219,3 @@ def test_the_estimate_counts_the_bytes_that_a_compiler_stores(tmp_path, drawn):
         # Private read-only data, without the sizes of groups that a post-transform keeps.
         stored = re.findall(r"^\w+ (\w+) r model_", listed, re.MULTILINE)
         assert sum(int(size, 16) for size in stored) == source.estimate.constant_bytes
-
-
-@pytest.fixture(scope="module")
-def random_forest():
-    ensemble = pytest.importorskip("sklearn.ensemble")
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(2000, 20))
-    y = np.digitize(X[:, 0] + X[:, 1] * X[:, 2] + 0.5 * rng.normal(size=2000), [-0.5, 0.5])
-    model = ensemble.RandomForestClassifier(50, max_depth=8, random_state=0).fit(X, y)
-    return bitvec.convert(model)
-
-
-def test_a_forest_of_depth_8_takes_at_most_24_bytes_a_node(random_forest):
-    exact = to_c(random_forest).estimate
-    ranks = to_c(random_forest, thresholds="ranks").estimate
-    assert exact.n_nodes == random_forest.n_nodes
-    assert exact.bytes_per_inner_node <= 24
-    assert ranks.bytes_per_inner_node <= 24
-    assert exact.most_comparisons <= 50 * 8
-    assert exact.stack_bytes == 3 * 8
-
-
-def test_equal_leaf_vectors_are_kept_once():
-    v = np.tile([[0.1, 0.2, 0.7], [0.25, 0.35, 0.4]], (128, 1))
-    left, right = [], []
-    for node in range(255):  # a chain
-        left.append(~node)
-        right.append(node + 1 if node < 254 else ~255)
-    B = arrange(left, right, [0])[0]
-    tests = axis_aligned(np.zeros(255, int), np.arange(255, dtype=np.float32))
-    forest = Forest(tests, B, Leaves(v), Output(3, np.dtype(np.float64)), Inputs(1))
-    # A node: 1 byte of column, 4 of threshold, 1 of leaves on its left. A leaf: 1 of its vector.
-    n_bytes = 255 * 6 + 256 * 1 + 2 * 3 * 8 + 2 * 2
-    assert to_c(forest).estimate.constant_bytes == n_bytes
-
-
-@pytest.mark.parametrize("name", ["", "Model", "_x", "1st", "a-b", "a b", "ä", "x" * 42, "a\n", 3])
-def test_a_name_that_c_cannot_take_is_refused(stump, name):
-    with pytest.raises(InputError, match="`name` must begin with a letter"):
-        to_c(stump, name=name)
-
-
-@pytest.mark.parametrize("name", ["int", "double", "class", "template", "co_await"])
-def test_a_word_that_c_or_cxx_keeps_for_itself_is_refused(stump, name):
-    with pytest.raises(InputError, match=f"`name` must be no word of C or C\\+\\+, got '{name}'"):
-        to_c(stump, name=name)
-
-
-def test_ranks_are_refused_where_no_node_has_one():
-    oblique = Forest.from_matrices([[1.0, 2.0]], [0.5], [[0], [1]], [10, 20])
-    with pytest.raises(InputError, match=r'compares one column with a threshold.*"exact"'):
-        to_c(oblique, thresholds="ranks")
-    mixed = Forest.from_matrices(
-        [[1.0, 2.0], [1.0, 0.0]], [0.5, 1.0], [[0, 0], [0, 1], [1, 1]], [1, 2, 3]
-    )
-    assert "typedef uint8_t model_rank;" in to_c(mixed, thresholds="ranks").text
-
-
-@pytest.fixture
-def stump():
-    return Forest.from_matrices([[1.0, 0.0]], [0.5], [[0], [1]], [10, 20])
-
-
-def test_names_of_columns_and_classes_cannot_leave_their_place(gcc, case_of, stump):
-    words = ('*/ int a; /*"\\', '??/\n"; int b; @raw $x /\\', "ü\u202e*/")
-    output = Output(3, np.dtype(np.float64), classes=(np.array(words),))
-    forest = replace(
-        stump,
-        leaves=Leaves(np.eye(3)[:2]),
-        output=output,
-        inputs=Inputs(2, feature_names=words[:2]),
-    )
-    case = case_of(forest, np.zeros((1, 2)))
-    assert case.source.text.isascii()
-    gcc([case], "-std=c99")
-    start = case.source.text.index("names[3] = {") + len("names[3] = {")
-    listed = case.source.text[start:].split("};")[0].strip().rstrip(",").split(",\n")
-    assert tuple(ast.literal_eval(f"b{line.strip()}").decode() for line in listed) == words
-
-
-def classifier(stump: Forest, *names: str) -> Forest:
-    output = Output(len(names), np.dtype(np.float64), classes=(np.array(names),))
-    return replace(stump, leaves=Leaves(np.eye(len(names))[:2]), output=output)
-
-
-def test_a_zero_byte_in_a_class_does_not_end_its_name(tmp_path, stump):
-    if shutil.which("gcc") is None:
-        pytest.skip("gcc is not installed")
-    to_c(classifier(stump, "a\x00b", "c")).save(tmp_path / "model.h")
-    main = '#include <stdio.h>\n#include "model.h"\nint main(void)\n'
-    main += "{ puts(model_class_name(0)); return 0; }\n"
-    (tmp_path / "main.c").write_text(main)
-    subprocess.run(
-        ["gcc", "-std=c99", "-o", str(tmp_path / "main"), str(tmp_path / "main.c"), "-lm"],
-        check=True,
-    )
-    assert subprocess.check_output([str(tmp_path / "main")], text=True) == "a\\0b\n"
-
-
-def test_a_class_name_longer_than_a_text_of_c99_is_refused(gcc, case_of, stump):
-    gcc([case_of(classifier(stump, "ü" * 2047, "b"), np.zeros((1, 2)))], "-std=c99")
-    with pytest.raises(UnsupportedModelError, match="at most 4095 bytes in UTF-8, got 4096"):
-        to_c(classifier(stump, "ü" * 2048, "b"))
-
-
-def test_categories_are_named_in_the_header(gcc, case_of, stump):
-    books = (("Bern", "Lima", "*/ Oslo", "ü", "bern"), None)
-    inputs = Inputs(2, feature_names=("home city", "age"), categories=books)
-    case = case_of(replace(stump, inputs=inputs), np.zeros((1, 2)), name="m")
-    text = case.source.text
-    gcc([case], "-std=c99")
-    for code, label in enumerate(("Bern", "Lima", "* / Oslo", "\\xfc", "bern")):
-        assert f"     {code}  {label}\n" in text or f"     {code}  {label} */" in text
-    assert "#define M_HOME_CITY_LIMA 1\n" in text
-    assert "#define M_HOME_CITY_OSLO 2\n" in text
-    assert "#define M_HOME_CITY_U 3\n" in text
-    # Two labels of one name are in the comment alone.
-    assert "M_HOME_CITY_BERN" not in text
-    assert text.count("#define M_HOME_CITY_") == 3
-    bare = replace(stump, inputs=Inputs(2, categories=((3, 5.5, True), None)))
-    assert "#define M_X0_3 0\n" in to_c(bare, name="m").text
-
-
-def test_the_names_of_categories_are_nobody_elses(gcc, case_of, stump):
-    # N_FEATURES, H and NO_MATH are names of the header's own.
-    names, books = ("n", "no", "N-"), (("features", "trees"), ("math", "x"), ("x", "outputs"))
-    forest = Forest.from_matrices([[1.0, 0.0, 0.0]], [0.5], [[0], [1]], [10, 20])
-    forest = replace(forest, inputs=Inputs(3, feature_names=names, categories=books))
-    case = case_of(forest, np.zeros((1, 3)))
-    gcc([case], "-std=c99")
-    assert "#define MODEL_N_FEATURES 3\n" in case.source.text
-    assert "#define MODEL_NO_X 1\n" in case.source.text
-    for absent in ("MODEL_NO_MATH", "MODEL_N_TREES 1\n#define MODEL_N_TREES", "MODEL_N_X"):
-        assert f"#define {absent}" not in case.source.text
-
-
-def test_hashed_categories_are_named_as_hashes(stump):
-    inputs = Inputs(2, categories=(("Bern", 12345), None), hashed=(0,))
-    text = to_c(replace(stump, inputs=inputs), name="m").text
-    assert "#define M_X0_BERN 0\n" in text
-    assert "     1  hash 12345" in text
-    assert "M_X0_12345" not in text
-
-
-def test_a_header_without_math_holds_what_needs_none(stump, tmp_path):
-    if shutil.which("gcc") is None:
-        pytest.skip("gcc is not installed")
-    output = Output(
-        1,
-        np.dtype(np.float64),
-        post_transform=PostTransform.SIGMOID,
-        classes=(np.array([0, 1]),),
-    )
-    source = to_c(replace(stump, output=output))
-    source.save(tmp_path / "model.h")
-    for call, passes in (("model_raw(x, y)", True), ("model_probabilities(x, y)", False)):
-        (tmp_path / "main.c").write_text(
-            '#define MODEL_NO_MATH\n#include "model.h"\n#ifdef _MATH_H\n#error\n#endif\n'
-            f"void answer(const double *x, double *y);\n"
-            f"void answer(const double *x, double *y) {{ {call}; }}\n"
-        )
-        command = ["gcc", "-std=c99", "-Werror", "-fsyntax-only", str(tmp_path / "main.c")]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert (done.returncode == 0) == passes, done.stderr
-
-
-def test_a_saved_header_is_whole_and_nothing_else_is_left(stump, tmp_path):
-    source = to_c(stump)
-    path = tmp_path / "model.h"
-    assert source.save(path) == path
-    assert path.read_text() == source.text
-    assert [entry.name for entry in tmp_path.iterdir()] == ["model.h"]
-    assert source.save(tmp_path / "MODEL.H").read_text() == source.text
-    with pytest.raises(InputError, match=r"end in \.h"):
-        source.save(tmp_path / "model.c")
-
-
-def test_what_a_header_cannot_hold_is_refused_in_one_sentence(stump):
-    median = Output(
-        1, np.dtype(np.float64), aggregate=Aggregate.WEIGHTED_MEDIAN, tree_weight=np.ones(1)
-    )
-    with pytest.raises(UnsupportedModelError, match="weighted median"):
-        to_c(replace(stump, output=median))
-    with pytest.raises(UnsupportedModelError, match="at least one tree"):
-        to_c(stump.take([]))
-    with pytest.raises(InputError, match="`form` must be one of"):
-        to_c(stump, form="table")
-    with pytest.raises(InputError, match="`thresholds` must be one of"):
-        to_c(stump, thresholds="rank")
-    with pytest.raises(TypeError, match="bitvec Forest"):
-        to_c("model")
-
-
-def test_trees_too_large_to_unroll_are_refused_with_the_other_form(random_forest):
-    with pytest.raises(UnsupportedModelError, match=r"4096 nodes at most.*`tables`"):
-        to_c(random_forest, form="unrolled")
-    left = [~node for node in range(101)]
-    right = [node + 1 for node in range(100)] + [~101]
-    tests = axis_aligned(np.zeros(101, int), np.arange(101.0))
-    leaves = Leaves(np.zeros((102, 1)))
-    B = arrange(left, right, [0])[0]
-    chain = Forest(tests, B, leaves, Output(1, np.dtype(np.float64)), Inputs(1))
-    with pytest.raises(UnsupportedModelError, match=r"depth 100 at most, got 101.*`tables`"):
-        to_c(chain, form="unrolled")
-
-
-@pytest.mark.parametrize("n_thresholds", [254, 255, 65534, 65535])
-def test_ranks_take_the_narrowest_type_that_counts_them(n_thresholds):
-    child = np.arange(1, 2 * n_thresholds + 1)  # a complete tree
-    child = np.where(child < n_thresholds, child, ~(child - n_thresholds))
-    B = arrange(child[::2], child[1::2], [0])[0]
-    b = np.arange(n_thresholds, dtype=np.float32)
-    leaves = Leaves(np.zeros((n_thresholds + 1, 1)))
-    tests = axis_aligned(np.zeros(n_thresholds, int), b)
-    forest = Forest(tests, B, leaves, Output(1, np.dtype(np.float64)), Inputs(1))
-    if n_thresholds == 65535:
-        with pytest.raises(UnsupportedModelError, match='thresholds="exact"'):
-            to_c(forest, thresholds="ranks")
-        return
-    kind = "uint8_t" if n_thresholds == 254 else "uint16_t"
-    assert f"typedef {kind} model_rank;" in to_c(forest, thresholds="ranks").text
-
-
-@settings(max_examples=5)
-@given(forests(kinds=(POLYTOPE,)).filter(lambda forest: forest.n_nodes > 0))
-def test_polytopes_are_refused(forest):
-    with pytest.raises(UnsupportedModelError, match="polytope"):
-        to_c(forest)
-
-
-@settings(max_examples=5)
-@given(forests(kinds=(KERNEL,), soft=True).filter(lambda f: f.kernel is not None))
-def test_a_soft_forest_is_refused(forest):
-    with pytest.raises(UnsupportedModelError, match="prediction kernel"):
-        to_c(forest)
