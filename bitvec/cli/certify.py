@@ -11,6 +11,7 @@ from bitvec.cli.shared_options import (
     PATH,
     as_command,
     data_option,
+    dtypes_option,
     forest_argument,
     header_option,
     out_option,
@@ -36,6 +37,7 @@ from bitvec.errors import InputError
     help="Whether MODEL is what FOREST was exported to, which may number leaves anew; by default "
     "where it comes from another library than FOREST.",
 )
+@dtypes_option
 @data_option(help="Rows to compare on as well.")
 @header_option
 @out_option(
@@ -55,6 +57,7 @@ def command(
     path: Path,
     model: Path | None,
     exported: bool | None,
+    dtypes: str | None,
     data: Path | None,
     header: bool | None,
     out: Path | None,
@@ -106,7 +109,7 @@ def command(
 
     before = None if again is None else load(readable(again))
     seed = seed if before is None else before.seed
-    forest = open_forest(path)
+    forest = open_forest(path, dtypes)
     rows = read_rows(data, forest, header)
     certificate = certificates.compare(
         forest,

@@ -11,6 +11,7 @@ from bitvec.cli.shared_options import (
     PATH,
     as_command,
     certify_option,
+    dtypes_option,
     out_option,
     values_only_option,
 )
@@ -23,6 +24,7 @@ FOREST = ".safetensors"
 @click.argument("model", metavar="MODEL", type=PATH)
 @out_option(help="The forest file; by default MODEL's name with .safetensors, in this directory.")
 @click.option("--force", is_flag=True, help="Replace OUT if it exists.")
+@dtypes_option
 @certify_option(
     help="Compare the forest with MODEL first, and write it only if it passes, with its proof "
     "OUT.certificate.json."
@@ -34,6 +36,7 @@ def command(
     model: Path,
     out: Path | None,
     force: bool,
+    dtypes: str | None,
     proves: bool,
     allow_values_only: bool,
     as_json: bool,
@@ -56,6 +59,7 @@ def command(
     Examples:
         bitvec convert model.ubj
         bitvec convert model.skops -o forest.safetensors --certify
+        bitvec convert pipeline.skops --dtypes float32
     """
     readable(model, directory=True)
     from bitvec.converters.dispatch import is_forest_file
@@ -71,7 +75,7 @@ def command(
     from bitvec.cli import certificates
     from bitvec.cli.answer import count, print_json
 
-    forest = api.convert(model)
+    forest = api.convert(model, dtypes=dtypes)
     certificate = None
     if proves:
         certificate = certificates.compare(

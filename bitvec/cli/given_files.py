@@ -73,11 +73,11 @@ def writable(
     return path
 
 
-def open_forest(path: Path) -> Forest:
-    """Return a saved forest, or the forest of a model file, converted."""
+def open_forest(path: Path, dtypes: str | None = None) -> Forest:
+    """Return a saved forest, or the forest of a model file, converted for columns of `dtypes`."""
     from bitvec import api
 
-    return api.convert(readable(path, directory=True))
+    return api.convert(readable(path, directory=True), dtypes=dtypes)
 
 
 def read_rows(path: Path | None, forest: Forest, header: bool | None) -> Any:

@@ -87,6 +87,12 @@ seed_option = partial(
     metavar="N",
 )
 
+dtypes_option = click.option(
+    "--dtypes",
+    type=click.Choice(("float64", "float32")),
+    help="Of the columns of numbers that a scikit-learn pipeline is handed, on which its "
+    "arithmetic depends: float64 if not given, which stands for whole numbers too.",
+)
 header_option = click.option(
     "--header/--no-header",
     default=None,

@@ -130,7 +130,7 @@ def convert(model: Any, *, dtypes: Any = None) -> Forest:
     FileFormatError
         If the file is damaged.
     InputError
-        If `dtypes` are given of a model that does not compute with its columns.
+        If `dtypes` are given of a model that does not compute with its columns, or of a forest.
 
     Examples
     --------
@@ -144,9 +144,15 @@ def convert(model: Any, *, dtypes: Any = None) -> Forest:
         forest: Forest = _reader(format_of(model), dtypes)(model)
         return forest
     with sound(model, "be a sound model file"):
-        read = load if is_forest_file(model) else _reader(format_of(model), dtypes)
-        forest = read(model)
-    return forest
+        if not is_forest_file(model):
+            forest = _reader(format_of(model), dtypes)(model)
+            return forest
+        if dtypes is not None:
+            raise InputError(
+                f"`dtypes` must be left out but for a scikit-learn pipeline, got {dtypes!r} of the "
+                f"saved forest {model}: it is of the dtypes that it was converted for."
+            )
+        return load(model)
 
 
 def _reader(source: Format, dtypes: Any) -> Callable[[Any], Forest]:

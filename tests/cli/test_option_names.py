@@ -43,6 +43,7 @@ OWN = {
     },
     "certify": {
         "--again": "a saved certificate to compare with",
+        "--dtypes": "of the call that converts a MODEL",
     },
     "predict": {
         "--outputs": "of bitvec.BatchPredictor",

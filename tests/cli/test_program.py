@@ -107,7 +107,7 @@ def invoke(*arguments: object) -> Result:
 def test_an_unforeseen_exception_is_a_bug_in_one_sentence(
     desk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fails(model: object) -> None:
+    def fails(model: object, *, dtypes: object) -> None:
         raise ZeroDivisionError("a slip\n\x1b[31m")
 
     monkeypatch.setattr(api, "convert", fails)
@@ -130,7 +130,7 @@ def test_debug_shows_the_traceback_of_wrong_input_too(desk: Path) -> None:
 def test_memory_that_is_not_there_is_one_sentence(
     desk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fails(model: object) -> None:
+    def fails(model: object, *, dtypes: object) -> None:
         raise MemoryError("Unable to allocate 9 TiB")
 
     monkeypatch.setattr(api, "convert", fails)
