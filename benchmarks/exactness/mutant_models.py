@@ -136,84 +136,18 @@ def _of_treelite() -> dict[str, Maker]:
 
 
 def _of_onnx() -> dict[str, Maker]:
-    from onnx import TensorProto, helper
+    from tests.models.onnx import MODELS, drawn, train
 
-    def model(operator: str, version: int, outputs: int, **attributes: Any) -> Any:
-        X = helper.make_tensor_value_info("X", TensorProto.FLOAT, ["n", 3])
-        names = ["label", "scores"] if operator.endswith("Classifier") else ["scores"]
-        kinds = {
-            "label": (TensorProto.STRING, ["n"]),
-            "scores": (TensorProto.FLOAT, ["n", outputs]),
-        }
-        made = [helper.make_tensor_value_info(name, *kinds[name]) for name in names]
-        node = helper.make_node(operator, ["X"], names, domain="ai.onnx.ml", **attributes)
-        graph = helper.make_graph([node], "g", [X], made)
-        ml = helper.make_opsetid("ai.onnx.ml", version)
-        return helper.make_model(
-            graph, opset_imports=[helper.make_opsetid("", 18), ml], ir_version=9
-        )
+    names = (
+        *("mixed modes, version 1", "mixed modes, version 3", "AVERAGE", "MAX on a base"),
+        *("SOFTMAX of 3 texts", "SUM of sets, version 5", "targets of leaves, version 5"),
+    )
 
-    modes = ["BRANCH_LEQ", "BRANCH_GT", "LEAF", "LEAF", "LEAF"]
-    second = ["BRANCH_LT", "BRANCH_EQ", "LEAF", "LEAF", "LEAF"]
-    nodes = {
-        "nodes_treeids": [0] * 5 + [1] * 5,
-        "nodes_nodeids": [*range(5)] * 2,
-        "nodes_featureids": [0, 1, 0, 0, 0, 1, 2, 0, 0, 0],
-        "nodes_modes": modes + second,
-        "nodes_values": [0.5, -0.25, 0.0, 0.0, 0.0, 1.5, 2.0, 0.0, 0.0, 0.0],
-        "nodes_truenodeids": [1, 3, 0, 0, 0] * 2,
-        "nodes_falsenodeids": [2, 4, 0, 0, 0] * 2,
-        "nodes_missing_value_tracks_true": [1, 0, 0, 0, 0, 0, 1, 0, 0, 0],
-    }
-    leaf = [(tree, node) for tree in (0, 1) for node in (2, 3, 4)]
-    regressor = {
-        **nodes,
-        "target_treeids": [tree for tree, _ in leaf],
-        "target_nodeids": [node for _, node in leaf],
-        "target_ids": [0] * 6,
-        "target_weights": [0.1, 0.25, -0.7, 1.5, 3.25, 0.3],
-        "n_targets": 1,
-        "base_values": [0.25],
-    }
-    weights = np.linspace(-1, 1.7, 18).round(2)
-    classifier = {
-        **nodes,
-        "class_treeids": [tree for tree, _ in leaf for _ in range(3)],
-        "class_nodeids": [node for _, node in leaf for _ in range(3)],
-        "class_ids": [0, 1, 2] * 6,
-        "class_weights": weights.tolist(),
-        "classlabels_strings": ["a", "b", "c"],
-        "post_transform": "SOFTMAX",
-    }
-    vectors = {
-        "tree_roots": [0],
-        "nodes_modes": helper.make_tensor("m", TensorProto.UINT8, [2], [0, 6]),
-        "nodes_featureids": [1, 0],
-        "nodes_splits": helper.make_tensor("s", TensorProto.FLOAT, [2], [0.5, 0.0]),
-        "nodes_truenodeids": [1, 1],
-        "nodes_trueleafs": [0, 1],
-        "nodes_falsenodeids": [0, 2],
-        "nodes_falseleafs": [1, 1],
-        "leaf_weights": helper.make_tensor("w", TensorProto.FLOAT, [3], [1.1, 2.2, 3.3]),
-        "leaf_targetids": [0, 1, 0],
-        "n_targets": 2,
-        "membership_values": helper.make_tensor(
-            "v", TensorProto.FLOAT, [3], [2.0, 40.0, float("nan")]
-        ),
-    }
-    one = {name: value for name, value in regressor.items() if name != "base_values"}
-    return {
-        "version 1": partial(model, "TreeEnsembleRegressor", 1, 1, **one),
-        "version 3": partial(model, "TreeEnsembleRegressor", 3, 1, **regressor),
-        "version 3, a mean": partial(
-            model, "TreeEnsembleRegressor", 3, 1, **regressor, aggregate_function="AVERAGE"
-        ),
-        "version 3, a maximum": partial(
-            model, "TreeEnsembleRegressor", 3, 1, **regressor, aggregate_function="MAX"
-        ),
-        "version 3, classes": partial(model, "TreeEnsembleClassifier", 3, 3, **classifier),
-        "version 5": partial(model, "TreeEnsemble", 5, 2, **vectors),
-    }
+    def small(name: str, seed: int) -> Any:
+        model = MODELS[f"{name}, float32"]
+        return train(model, drawn(model, seed, n_trees=2, most=3))
+
+    return {name: partial(small, name, seed) for seed, name in enumerate(names)}
 
 
 def _of_ydf() -> dict[str, Maker]:

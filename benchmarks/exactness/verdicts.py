@@ -67,7 +67,8 @@ def equivalent(one: Forest, other: Forest, oracle: Oracle, *, score_ulps: int = 
     """Return whether two forests give equal answers to every row that the oracle accepts.
 
     All cells of the columns are enumerated where they are few, and a proof must not disagree; else
-    a proof decides, with equal outputs or all combinations of leaves.
+    a proof decides, with equal leaf ids, and equal outputs or all combinations of leaves. Ids of
+    leaves that no cell reaches are no answers.
     """
     proof = prove(
         one,
@@ -76,12 +77,11 @@ def equivalent(one: Forest, other: Forest, oracle: Oracle, *, score_ulps: int = 
         infinite=oracle.accepts_infinite,
         leaf_ids=False,
     )
-    if not _same_ids(one, other):
-        return False
-    proved = proof.holds and _same_output(one, other) and _same_inputs(one, other)
+    holds = proof.holds and _same_ids(one, other)
+    proved = holds and _same_output(one, other) and _same_inputs(one, other)
     rows = cells(one, other, oracle)
     if rows is None:
-        return proved or (proof.holds and _same_on_leaves(one, other, score_ulps))
+        return proved or (holds and _same_on_leaves(one, other, score_ulps))
     same = _equal(_told(one, rows), _told(other, rows), score_ulps)
     if proved and not same:
         raise AssertionError("a proof holds for forests that differ in a cell")

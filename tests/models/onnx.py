@@ -31,6 +31,8 @@ class Model(NamedTuple):
     signed, missing, base : bool
         Whether weights may be negative, nodes say where missing values go, and there are base
         values.
+    in_turn : bool
+        Of version 5: whether each leaf of a tree weighs the next target, instead of each tree.
     """
 
     kind: str
@@ -44,6 +46,7 @@ class Model(NamedTuple):
     signed: bool = True
     missing: bool = True
     base: bool = False
+    in_turn: bool = False
 
     @property
     def dtype(self) -> type:
@@ -121,6 +124,7 @@ MODELS: dict[str, Model] = {
     for name, model in _of(double).items()
 }
 MODELS["no missing values, float32"] = Model(REGRESSOR, 1, MODES[:1], missing=False)
+MODELS["targets of leaves, version 5, float32"] = Model(ENSEMBLE, 5, n_outputs=2, in_turn=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,13 +170,13 @@ def by_ids(nodes: Nodes, prefix: str) -> dict[str, Any]:
     return given | {"nodes_values_as_tensor": nodes.value, f"{prefix}_weights_as_tensor": weight}
 
 
-def by_positions(nodes: Nodes) -> dict[str, Any]:
-    """Return the attributes of version 5; a tree's leaves weigh one target, the next in turn."""
+def by_positions(nodes: Nodes, *, in_turn: bool = False) -> dict[str, Any]:
+    """Return the attributes of version 5; each tree weighs the next target, or each leaf does."""
     is_leaf, width = nodes.is_leaf, nodes.weight.shape[1]
     first = np.searchsorted(nodes.tree, np.arange(nodes.tree[-1] + 1))
     place = np.where(is_leaf, np.cumsum(is_leaf), np.cumsum(~is_leaf)) - 1
     true, false = ((first[nodes.tree] + side)[~is_leaf] for side in (nodes.true, nodes.false))
-    target = nodes.tree[is_leaf] % width
+    target = (np.arange(is_leaf.sum()) if in_turn else nodes.tree[is_leaf]) % width
     given = {
         "tree_roots": place[first].tolist(),
         "nodes_featureids": nodes.feature[~is_leaf].tolist(),
@@ -219,15 +223,15 @@ def operator(
     return helper.make_model(graph, opset_imports=opsets, ir_version=8)
 
 
-def drawn(model: Model, seed: int = 0) -> Nodes:
-    """Draw trees of up to eight tests on a grid, or of sets of codes up to 40."""
+def drawn(model: Model, seed: int = 0, *, n_trees: int = N_TREES, most: int = 8) -> Nodes:
+    """Draw trees of up to `most` tests on a grid, or of sets of codes up to 40."""
     rng = np.random.default_rng(seed)
     fields: dict[str, list[Any]] = {
         name: [] for name in ("tree", "number", "mode", "true", "false", "members")
     }
-    for tree in range(N_TREES):
+    for tree in range(n_trees):
         true, false, waiting = [0], [0], [0]
-        for _ in range(int(rng.integers(1, 9))):
+        for _ in range(int(rng.integers(1, most + 1))):
             at = waiting.pop(int(rng.integers(len(waiting))))
             true[at], false[at] = len(true), len(true) + 1
             waiting += [true[at], false[at]]
@@ -260,7 +264,7 @@ def train(model: Model, nodes: Nodes | None = None, n_features: int = N_FEATURES
     nodes = drawn(model) if nodes is None else nodes
     given: dict[str, Any] = {"post_transform": model.transform}
     if model.version == 5:
-        given = by_positions(nodes) | {
+        given = by_positions(nodes, in_turn=model.in_turn) | {
             "n_targets": model.n_outputs,
             "aggregate_function": AGGREGATES.index(model.aggregate),
             "post_transform": TRANSFORMS.index(model.transform),
