@@ -6,6 +6,8 @@ import json
 import struct
 from typing import Any
 
+import numpy as np
+
 N_FEATURES = 3
 
 
@@ -32,23 +34,19 @@ def header(
 def tree_bytes(tree: dict[str, Any], n_features: int) -> bytes:
     size = int(tree["tree_param"]["num_nodes"])
     deleted = int(tree["tree_param"]["num_deleted"])
-    data = struct.pack("<iiiiii124x", 1, size, deleted, 0, n_features, 0)
+    data = [struct.pack("<iiiiii124x", 1, size, deleted, 0, n_features, 0)]
     for i in range(size):
         test = tree["split_indices"][i] | tree["default_left"][i] << 31
         if tree["parents"][i] == 2**31 - 1 and i:
             test = 2**32 - 1  # deleted
-        data += struct.pack(
-            "<iiiIf",
-            tree["parents"][i],
-            tree["left_children"][i],
-            tree["right_children"][i],
-            test,
-            tree["split_conditions"][i],
+        sides = (tree["left_children"][i], tree["right_children"][i])
+        data.append(
+            struct.pack("<iiiIf", tree["parents"][i], *sides, test, tree["split_conditions"][i])
         )
     for i in range(size):
         names = ("loss_changes", "sum_hessian", "base_weights")
-        data += struct.pack("<fffi", *(tree[name][i] for name in names), 0)
-    return data
+        data.append(struct.pack("<fffi", *(tree[name][i] for name in names), 0))
+    return b"".join(data)
 
 
 def binary(document: dict[str, Any], version: tuple[int, int] = (3, 0)) -> bytes:
@@ -58,7 +56,7 @@ def binary(document: dict[str, Any], version: tuple[int, int] = (3, 0)) -> bytes
     booster = learner["gradient_booster"]
     model = booster.get("gbtree", booster)["model"]
     weights = booster.get("weight_drop", model.get("weight_drop"))  # since 3.4 in the model
-    (base_score,) = set(json.loads(parameters["base_score"]))
+    (base_score,) = np.unique(json.loads(parameters["base_score"]))  # a number or a list
     n_features = int(parameters["num_feature"])
     data = header(
         learner["objective"]["name"],

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 import bitvec
-from benchmarks.conversion.models import N_FEATURES, binary_of, one_operator, ydf_forest
+from benchmarks.conversion.models import N_FEATURES, one_operator, ydf_forest
 from benchmarks.report import Row
 from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
@@ -19,6 +19,7 @@ from bitvec.core.leaves import Leaves
 from bitvec.core.node_tests import Relation, axis_aligned
 from bitvec.core.output import Output
 from bitvec.core.structure import from_children
+from tests.xgboost_binary import binary
 
 
 def chain(depth: int, dtype: type = np.float32) -> Forest:
@@ -57,14 +58,11 @@ def _treelite(path: Path, depth: int) -> Any:
 def _xgboost_binary(path: Path, depth: int) -> Path:
     from bitvec.converters.xgboost.write import to_document
 
-    learner = to_document(chain(depth))["learner"]
-    path.write_bytes(binary_of(learner["gradient_booster"]["model"]["trees"]))
+    path.write_bytes(binary(to_document(chain(depth))))
     return path
 
 
 def _onnx_v3(path: Path, depth: int) -> Path:
-    from onnx import helper
-
     node, zero, leaf = np.arange(depth), np.zeros(depth + 1, int), np.arange(depth + 1) + depth
     right = np.append(node[1:], leaf[-1])
     attributes = {
@@ -81,33 +79,27 @@ def _onnx_v3(path: Path, depth: int) -> Path:
         "target_weights": np.arange(1.0, depth + 2).tolist(),
         "n_targets": 1,
     }
-    operator = helper.make_node(
-        "TreeEnsembleRegressor", ["X"], ["Y"], domain="ai.onnx.ml", **attributes
-    )
-    return one_operator(path, operator, 3)
+    return one_operator(path, "TreeEnsembleRegressor", 3, attributes)
 
 
 def _onnx_v5(path: Path, depth: int) -> Path:
-    from onnx import helper, numpy_helper
-
     node = np.arange(depth)
     attributes = {
         "tree_roots": [0],
         "nodes_featureids": (node % N_FEATURES).tolist(),
-        "nodes_splits": numpy_helper.from_array((1 + node).astype(np.float32)),
-        "nodes_modes": numpy_helper.from_array(np.zeros(depth, np.uint8)),
+        "nodes_splits": (1 + node).astype(np.float32),
+        "nodes_modes": np.zeros(depth, np.uint8),
         "nodes_truenodeids": node.tolist(),
         "nodes_trueleafs": [1] * depth,
         "nodes_falsenodeids": [*node[1:].tolist(), depth],
         "nodes_falseleafs": [0] * (depth - 1) + [1],
         "leaf_targetids": [0] * (depth + 1),
-        "leaf_weights": numpy_helper.from_array(np.arange(1, depth + 2, dtype=np.float32)),
+        "leaf_weights": np.arange(1, depth + 2, dtype=np.float32),
         "n_targets": 1,
         "aggregate_function": 1,
         "post_transform": 0,
     }
-    operator = helper.make_node("TreeEnsemble", ["X"], ["Y"], domain="ai.onnx.ml", **attributes)
-    return one_operator(path, operator, 5)
+    return one_operator(path, "TreeEnsemble", 5, attributes)
 
 
 def _ydf(path: Path, depth: int) -> Path:

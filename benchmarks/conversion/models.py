@@ -1,4 +1,4 @@
-"""Large models of every format: a few trees that a library grew, repeated until there are enough.
+"""Large models of every format: a few trees of the catalogues, repeated until there are enough.
 
 Training 556,000 leaves would take minutes a library; 5 trees as large as the 100 wanted take
 seconds, and a file that repeats them holds what a file of 100 such trees holds.
@@ -7,15 +7,15 @@ seconds, and a file that repeats them holds what a file of 100 such trees holds.
 from __future__ import annotations
 
 import json
-import struct
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from sklearn import datasets
-from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 import bitvec
+from tests.models.samples import Sample
+from tests.xgboost_binary import binary
 
 GROWN: Final = 5
 """Trees that are trained; the others repeat them."""
@@ -26,18 +26,20 @@ DEPTH: Final = 12
 """Of an oblivious tree, which then has 4,096 leaves."""
 
 
-def rows(n_rows: int = 21_500) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return features, classes and numbers that 10 classes and noise make hard to tell."""
+def sample(label: str, n_rows: int = 21_500) -> Sample:
+    """Return rows with the label "class" or "number": 10 classes and noise are hard to tell."""
     X, y = datasets.make_classification(
         n_rows, N_FEATURES, n_informative=15, n_classes=10, random_state=0
     )
     noise = np.random.default_rng(0).normal(size=n_rows)
-    return X.astype(np.float32), y, X[:, 0] * X[:, 1] + noise
+    return Sample(X.astype(np.float32), y if label == "class" else X[:, 0] * X[:, 1] + noise)
 
 
-def _forest(kind: Any, target: np.ndarray, times: int, leaves: int) -> Any:
-    X = rows()[0]
-    model = kind(GROWN, max_leaf_nodes=leaves, n_jobs=1, random_state=0).fit(X, target)
+def _sklearn(name: str, label: str, times: int, leaves: int) -> Any:
+    from tests.models.sklearn import MODELS, train
+
+    given = {"n_estimators": GROWN, "max_leaf_nodes": leaves, "max_depth": None}
+    model = train(MODELS[name], sample(label), **given)
     model.estimators_ *= times
     model.n_estimators = len(model.estimators_)
     return model
@@ -45,23 +47,21 @@ def _forest(kind: Any, target: np.ndarray, times: int, leaves: int) -> Any:
 
 def sklearn_classes(path: Path, times: int, leaves: int) -> Any:
     """A RandomForestClassifier of 10 classes."""
-    return _forest(RandomForestClassifier, rows()[1], times, leaves)
+    return _sklearn("RandomForestClassifier", "class", times, leaves)
 
 
 def sklearn_numbers(path: Path, times: int, leaves: int) -> Any:
     """A RandomForestRegressor."""
-    return _forest(RandomForestRegressor, rows()[2], times, leaves)
+    return _sklearn("RandomForestRegressor", "number", times, leaves)
 
 
 def _xgboost(times: int, leaves: int) -> Any:
-    import xgboost
+    from tests.models.xgboost import MODELS, train
 
-    X, _, y = rows()
-    options = {"max_depth": 0, "max_leaves": leaves, "grow_policy": "lossguide", "lambda": 0.0}
-    options |= {"min_child_weight": 0, "nthread": 1, "tree_method": "hist"}
-    document = json.loads(
-        xgboost.train(options, xgboost.DMatrix(X, y), GROWN).save_raw("json").decode()
-    )
+    given = {"max_depth": 0, "max_leaves": leaves, "grow_policy": "lossguide", "lambda": 0.0}
+    given |= {"min_child_weight": 0, "tree_method": "hist"}
+    plain = MODELS["reg:squarederror, base score estimated"]._replace(rounds=GROWN)
+    document = json.loads(train(plain, sample("number"), **given).save_raw("json").decode())
     model = document["learner"]["gradient_booster"]["model"]
     model["trees"] = [tree | {"id": number} for number, tree in enumerate(model["trees"] * times)]
     n_trees = len(model["trees"])
@@ -87,50 +87,19 @@ def xgboost_ubj(path: Path, times: int, leaves: int) -> Path:
     return path
 
 
-_LEGACY_NODE: Final = np.dtype(
-    [("parent", "<i4"), ("left", "<i4"), ("right", "<i4"), ("test", "<u4"), ("value", "<f4")]
-)
-_LEGACY_STATISTICS: Final = np.dtype(
-    [("gain", "<f4"), ("cover", "<f4"), ("weight", "<f4"), ("n_leaf_children", "<i4")]
-)
-
-
 def xgboost_binary(path: Path, times: int, leaves: int) -> Path:
     """xgboost's old binary format, which the installed version no longer writes."""
-    trees = _xgboost(times, leaves)["learner"]["gradient_booster"]["model"]["trees"]
-    path.write_bytes(binary_of(trees))
+    path.write_bytes(binary(_xgboost(times, leaves)))
     return path
-
-
-def binary_of(trees: list[dict[str, Any]]) -> bytes:
-    """Return a model of these trees in the old binary format."""
-    parts = [b"binf", struct.pack("<fIiiiIIIi100x", 0.5, N_FEATURES, 0, 0, 0, 3, 0, 1, 0)]
-    parts += [struct.pack("<Q", len(text)) + text for text in (b"reg:squarederror", b"gbtree")]
-    parts.append(struct.pack("<ii152x", len(trees), 1))
-    for tree in trees:
-        size = len(tree["left_children"])
-        parts.append(struct.pack("<iiiiii124x", 1, size, 0, 0, N_FEATURES, 0))
-        nodes, statistics = np.zeros(size, _LEGACY_NODE), np.zeros(size, _LEGACY_STATISTICS)
-        nodes["parent"] = np.array(tree["parents"], np.int64).astype(np.int32)
-        nodes["left"], nodes["right"] = tree["left_children"], tree["right_children"]
-        direction = np.array(tree["default_left"], np.uint32) << np.uint32(31)
-        nodes["test"] = np.array(tree["split_indices"], np.uint32) | direction
-        nodes["value"] = tree["split_conditions"]
-        statistics["gain"], statistics["cover"] = tree["loss_changes"], tree["sum_hessian"]
-        statistics["weight"] = tree["base_weights"]
-        parts += [nodes.tobytes(), statistics.tobytes()]
-    parts.append(bytes(4 * len(trees)))
-    return b"".join(parts)
 
 
 def lightgbm_text(path: Path, times: int, leaves: int) -> Path:
     """LightGBM's text."""
-    import lightgbm
+    from tests.models.lightgbm import MODELS, train
 
-    X, _, y = rows()
-    options = {"num_leaves": leaves, "min_data_in_leaf": 1, "min_sum_hessian_in_leaf": 0.0}
-    options |= {"verbose": -1, "num_threads": 1, "max_bin": 1023}
-    text = lightgbm.train(options, lightgbm.Dataset(X, y), GROWN).model_to_string()
+    given = {"num_leaves": leaves, "min_data_in_leaf": 1, "min_sum_hessian_in_leaf": 0.0}
+    plain = MODELS["regression"]._replace(rounds=GROWN)
+    text = train(plain, sample("number"), **given, max_bin=1023).model_to_string()
     head, rest = text.split("\nTree=0\n", 1)
     body, tail = rest.split("end of trees", 1)
     grown = [block.split("\n", 1)[1] for block in f"Tree=0\n{body}".split("Tree=") if block]
@@ -141,20 +110,11 @@ def lightgbm_text(path: Path, times: int, leaves: int) -> Path:
     return path
 
 
-def _catboost(path: Path, times: int, **options: Any) -> Path:
-    import catboost
+def _catboost(path: Path, times: int, name: str, **options: Any) -> Path:
+    from tests.models.catboost import MODELS, train
 
-    X, _, y = rows()
-    model = catboost.CatBoostRegressor(
-        iterations=GROWN,
-        min_data_in_leaf=1,
-        thread_count=1,
-        verbose=0,
-        allow_writing_files=False,
-        random_seed=0,
-        **options,
-    )
-    model.fit(X, y).save_model(str(path), format="json")
+    model = train(MODELS[name], sample("number"), iterations=GROWN, min_data_in_leaf=1, **options)
+    model.save_model(str(path), format="json")
     document = json.loads(path.read_bytes())
     for name in document.keys() & {"trees", "oblivious_trees"}:
         document[name] = document[name] * times
@@ -165,12 +125,12 @@ def _catboost(path: Path, times: int, **options: Any) -> Path:
 def catboost_oblivious(path: Path, times: int, leaves: int) -> Path:
     """CatBoost's JSON of oblivious trees."""
     depth = min(DEPTH, leaves.bit_length())
-    return _catboost(path, -(-times * LEAVES // 2**DEPTH), depth=depth)
+    return _catboost(path, -(-times * LEAVES // 2**DEPTH), "RMSE, SymmetricTree", depth=depth)
 
 
 def catboost_nested(path: Path, times: int, leaves: int) -> Path:
     """CatBoost's JSON of nested trees; depth 16 is the most that it grows."""
-    return _catboost(path, times, depth=16, grow_policy="Lossguide", max_leaves=leaves)
+    return _catboost(path, times, "RMSE, Lossguide", depth=16, max_leaves=leaves)
 
 
 def treelite_model(path: Path, times: int, leaves: int) -> Any:
@@ -245,25 +205,19 @@ def onnx_v5_numbers(path: Path, times: int, leaves: int) -> Path:
 
     exported = onnx.load(onnx_exported_numbers(path, times, leaves))
     (node,) = (n for n in exported.graph.node if n.op_type == "TreeEnsemble")
-    node.input[:], node.output[:] = ["X"], ["Y"]
-    return one_operator(path.with_suffix(".onnx"), node, 5, onnx.TensorProto.DOUBLE)
+    given = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
+    return one_operator(path.with_suffix(".onnx"), node.op_type, 5, given, np.float64)
 
 
-def one_operator(path: Path, node: Any, version: int, element: int = 1) -> Path:
-    """Write a model of one operator of ai.onnx.ml that reads `X` and answers `Y`.
-
-    `element` is ONNX's number of their type, float32 if none is given.
-    """
+def one_operator(
+    path: Path, kind: str, version: int, given: dict[str, Any], dtype: type = np.float32
+) -> Path:
+    """Write a model of one operator with these attributes."""
     import onnx
-    from onnx import helper
 
-    values = [
-        helper.make_tensor_value_info(name, element, [None, width])
-        for name, width in (("X", N_FEATURES), ("Y", 1))
-    ]
-    graph = helper.make_graph([node], "trees", values[:1], values[1:])
-    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("ai.onnx.ml", version)]
-    onnx.save(helper.make_model(graph, opset_imports=opsets), path)
+    from tests.models.onnx import operator
+
+    onnx.save(operator(kind, version, given, N_FEATURES, dtype), path)
     return path
 
 
@@ -273,20 +227,14 @@ def onnx_exported_classes(path: Path, times: int, leaves: int) -> Path:
     return bitvec.export(forest, path.with_suffix(".onnx"))
 
 
-def _ydf(path: Path, times: int, target: np.ndarray, **options: Any) -> Path:
-    import ydf
+def _ydf(path: Path, times: int, name: str, **options: Any) -> Path:
+    from tests.models.ydf import MODELS, train
 
-    X = rows()[0]
+    model = MODELS[name]
+    X, y, _ = sample(model.label)
     columns = {f"f{number}": X[:, number] for number in range(X.shape[1])}
-    grown = ydf.RandomForestLearner(
-        label="y",
-        num_trees=GROWN,
-        max_depth=-1,
-        compute_oob_performances=False,
-        winner_take_all=False,
-        num_threads=1,
-        **options,
-    ).train(columns | {"y": target}, verbose=0)
+    given = {"max_depth": -1, "num_trees": GROWN, "compute_oob_performances": False}
+    grown = train(model, columns | {model.label: y}, **given, num_threads=1, **options)
     grown.save(str(path))
     (nodes,) = path.glob("nodes-*")
     stored = nodes.read_bytes()
@@ -305,16 +253,12 @@ def ydf_forest(path: Path, records: bytes, n_trees: int) -> None:
 
 def ydf_classes(path: Path, times: int, leaves: int) -> Path:
     """A YDF directory of a random forest of 10 classes; the smallest leaf decides its size."""
-    import ydf
-
-    return _ydf(path, times, rows()[1], task=ydf.Task.CLASSIFICATION, min_examples=_SMALLEST[0])
+    return _ydf(path, times, "shares, class", min_examples=_SMALLEST[0])
 
 
 def ydf_numbers(path: Path, times: int, leaves: int) -> Path:
     """A YDF directory of a random forest of numbers; the smallest leaf decides its size."""
-    import ydf
-
-    return _ydf(path, times, rows()[2], task=ydf.Task.REGRESSION, min_examples=_SMALLEST[1])
+    return _ydf(path, times, "RandomForest, number", min_examples=_SMALLEST[1])
 
 
 _SMALLEST: Final = (1, 3)
