@@ -252,6 +252,7 @@ def test_one_place_starts_python() -> None:
         "runtime/export/c/compiled.py",
         "runtime/export/web/wasm.py",  # node
         "runtime/predict/torch/engine.py",
+        "services/part_files.py",  # a pool of processes, by spawn
     }
     assert "sys.executable" not in (root / "runtime/export/c/compiled.py").read_text()
 
