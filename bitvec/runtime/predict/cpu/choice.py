@@ -18,6 +18,8 @@ from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind
 from bitvec.errors import InputError
 from bitvec.runtime.predict.cpu.bins import forest_bins, oblique_bins
+from bitvec.runtime.predict.cpu.bitvector import oblivious
+from bitvec.runtime.predict.cpu.bitvector.grouped_values import GROUP
 from bitvec.runtime.predict.cpu.leaves import leaf_tables
 from bitvec.runtime.predict.cpu.protocol import TreeKernel
 from bitvec.runtime.predict.cpu.target import vectors
@@ -25,10 +27,10 @@ from bitvec.runtime.predict.cpu.traversal import mixed, paths
 
 ONE_ROW = "onerow"
 """The kernel of few rows, which takes as many as are asked for where it is named."""
-KERNELS = ("perfect", "chain", "single", "deep", "paths", "mixed")
+KERNELS = ("perfect", "chain", "oblivious", "single", "deep", "paths", "mixed")
 """Kernels for batches, by name."""
 
-_BITVECTOR = {"perfect": "Perfect", "chain": "Chain"}
+_BITVECTOR = {"perfect": "Perfect", "chain": "Chain", "oblivious": "Oblivious"}
 """Kernels whose nodes read binned columns, and their classes."""
 
 _CHAIN_NODE = {"avx512": 0.045, "portable": 0.09, "none": 0.16}
@@ -37,12 +39,16 @@ _WIDE = 2.2
 """How much dearer a node is where a state takes two bytes."""
 _PERFECT_NODE, _PERFECT_WIDE = 0.030, 0.037
 """Cycles a node of a padded tree, and of one with more leaves than 64."""
+_OBLIVIOUS_LEVEL = {"avx512": 0.04, "portable": 0.05}
+"""Cycles a level of a tree whose levels share tests, by the level of vectors."""
+_OBLIVIOUS_VALUE = {6: 0.0, 7: 0.12, 8: 0.38, 16: 0.7}
+"""Cycles that its value costs beyond one of a padded tree, with AVX-512, by depth."""
 _FEW_VECTORS = 2.0
 """How much dearer a chain's node is in a block of 128 rows, whose states wait for each other."""
 _BIN, _KEY = 3.5, 3.0
 """Cycles a column whose values are ranked, or made keys."""
 _SET = {"perfect": 0.1, "chain": 0.03}
-"""Cycles a set node, besides those of a node."""
+"""Cycles a set node, besides those of a node; of oblivious trees as of perfect, once a level."""
 _DEEP_LEVEL = 3.6
 """Cycles a level of a tree that is walked, 16 rows in flight."""
 _SINGLE_LEVEL = 8.0
@@ -155,13 +161,27 @@ def _costs(forest: Forest, small: bool = False) -> dict[str, float | None]:
     binned = _BIN * columns + (0.0 if one_hot.all() else oblique_bins.cycles(forest))
     sets = int(np.count_nonzero(forest.tests.kind == Kind.SET))
     path = None if paths.unsupported_reason(forest) else paths.cycles(forest)
+    shared = None if oblivious.unsupported_reason(forest) else _oblivious(forest, deepest)
     place = _PERFECT_NODE if deepest <= 6 else _PERFECT_WIDE
-    padded = place * B.n_trees * (2.0**deepest - 1) if deepest <= 16 else None
+    padded = place * B.n_trees * (2.0 ** max(deepest, 3) - 1) if deepest <= 16 else None
     return {
         "perfect": None if padded is None else binned + padded + _SET["perfect"] * sets,
         "chain": binned + node * B.n_nodes + B.n_trees + _SET["chain"] * sets,
+        "oblivious": None if shared is None else binned + shared,
         "single": _SINGLE_LEVEL * levels,
         "deep": _KEY * columns + _DEEP_LEVEL * levels + 4 * B.n_trees,
         "paths": path,
         "mixed": max(_MIXED_LEVEL * levels, mixed.cycles(forest)),
     }
+
+
+def _oblivious(forest: Forest, depth: int) -> float:
+    """Return the cycles of a row in oblivious trees, of which the deepest has this depth."""
+    level, value = _OBLIVIOUS_LEVEL[vectors()], 0.0
+    if vectors() == "avx512":
+        value = next(cost for most, cost in _OBLIVIOUS_VALUE.items() if depth <= most)
+    is_set = forest.tests.kind == Kind.SET
+    B = forest.bitvectors
+    n_sets = len(np.unique(B.tree_of_node[is_set] * depth + tree_paths.node_depth(B)[is_set]))
+    n_trees = -(-forest.n_trees // GROUP) * GROUP
+    return n_trees * (level * depth + value * forest.leaves.v.shape[1]) + _SET["perfect"] * n_sets

@@ -22,11 +22,13 @@ MOST_ROOM = 512
 FIELDS = (
     "nodes", "node_ptr", "n_nodes", "leaf_at", "n_trees", "n_binned", "width",
     "values", "start", "n_leaves", "output", "set_ptr", "long_ptr", "lookups", "tables",
+    "tree", "slot",
 )  # fmt: skip
 """What stands behind the address that a kernel is handed: numbers, and addresses of arrays."""
 (
     NODES, NODE_PTR, N_NODES, LEAF_AT, N_TREES, N_BINNED, WIDTH,
     VALUES, START, N_LEAVES, OUTPUT, SET_PTR, LONG_PTR, LOOKUPS, TABLES,
+    TREE, SLOT,
 ) = range(len(FIELDS))  # fmt: skip
 
 

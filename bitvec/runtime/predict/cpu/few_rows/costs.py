@@ -27,9 +27,12 @@ _STEP: Final = 3.3
 """A step of a tree that is walked, 8 in flight; they end two steps after the deepest leaf."""
 _CALL: Final = 25_000.0
 """A batch of any size, before its rows."""
-_DEARER: Final[dict[tuple[Vectors, str], float]] = {("portable", "perfect"): 1.8}
+_DEARER: Final[dict[tuple[Vectors, str], float]] = {
+    ("portable", "perfect"): 1.8,
+    ("portable", "oblivious"): 2.6,
+}
 """How much more a batch takes at a level than the choice of its kernel reckons."""
-_ROWS: Final = {"perfect": 128, "chain": 128, "deep": 16, "single": 16}
+_ROWS: Final = {"perfect": 128, "chain": 128, "oblivious": 128, "deep": 16, "single": 16}
 """Rows that a kernel for batches takes at once: fewer cost as much."""
 MOST: Final = 1024
 """Rows beyond which threads help a batch."""

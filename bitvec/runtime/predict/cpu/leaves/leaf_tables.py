@@ -39,6 +39,8 @@ PADDING = 256
 """Values after the last table, since tables are loaded by whole registers."""
 _IN_REGISTERS = {4: 256, 8: 64}
 """Leaves whose values are looked up in registers, by bytes of a value."""
+_SHUFFLED = {8: "pd", 16: "ps", 32: "hi"}
+"""What LLVM calls the elements that are looked up, by their number in a register."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -167,7 +169,7 @@ def add(typing_context, values, index, total, n, size, in_registers, index_bits)
             if table:
                 offset = builder.mul(k, number(index_bits // 8))
                 leaf = load(builder, index, offset, vector(index_type, lanes))
-                value = _looked_up(builder, table, builder.zext(leaf, integers), kind, integers)
+                value = looked_up(builder, table, builder.zext(leaf, integers), kind, integers)
             else:
                 value = _loaded(builder, values, index, k, kind, index_type)
             at = builder.mul(k, number(size))
@@ -180,10 +182,10 @@ def add(typing_context, values, index, total, n, size, in_registers, index_bits)
     return types.void(address, address, address, address, *literals), generate
 
 
-def _looked_up(builder, table, index, kind, integers):
-    """Return the values of 8 or 16 indices from tables in registers."""
+def looked_up(builder, table, index, kind, integers):
+    """Return the values of 8, 16 or 32 indices from tables in registers, two or more."""
     integer, lanes = integers.element, integers.count
-    name = f"llvm.x86.avx512.vpermi2var.{'ps' if lanes == 16 else 'pd'}.512"
+    name = f"llvm.x86.avx512.vpermi2var.{_SHUFFLED[lanes]}.512"
     pair = intrinsic_function(builder, name, kind, [kind, integers, kind])
     found = [builder.call(pair, [table[k], index, table[k + 1]]) for k in range(0, len(table), 2)]
     bit = 2 * lanes
