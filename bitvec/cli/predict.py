@@ -141,7 +141,7 @@ def command(
     predict = BatchPredictor(path, outputs=chosen, keep=keep, drop=drop, **options)
     if into_folder:
         assert out is not None
-        files = part_files.find(data)
+        files = part_files.find(data, out)
         with progress("predicting", quiet=as_json) as advance:
             n_rows = part_files.predict_parts(
                 predict,

@@ -13,6 +13,7 @@ import numpy as np
 from bitvec import api
 from bitvec.core.arrays import Array
 from bitvec.errors import InputError, needs
+from bitvec.runtime.predict.frames import as_frame
 from bitvec.runtime.predict.predictor import Predictor
 from bitvec.services.answer_columns import answers, require_outputs
 
@@ -153,13 +154,12 @@ class BatchPredictor:
             return self._of_record_batch(batch)
         import narwhals
 
-        try:
-            frame = narwhals.from_native(batch, eager_only=True)
-        except TypeError as error:
+        frame = as_frame(batch)
+        if frame is None:
             raise InputError(
                 "a batch must be an Arrow, pandas or polars table, a matrix or a dict of arrays, "
                 f"got {type(batch).__name__}: convert it."
-            ) from error
+            )
         found = self.answers(frame)
         make = narwhals.new_series
         columns = [

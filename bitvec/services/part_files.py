@@ -56,37 +56,43 @@ class Manifest:
         atomic.write(folder / MANIFEST, json.dumps(asdict(self), indent=1).encode())
 
 
-def find(patterns: Iterable[str]) -> list[tuple[Path, Path]]:
+def find(patterns: Iterable[str], folder: Path | None = None) -> list[tuple[Path, Path]]:
     """Return the files that paths, folders and patterns name, and their names in the output.
 
     A folder stands for all files of rows below it, with their subfolders (Hive partitions too).
+    Folders and patterns leave out what lies in `folder`, the output.
 
     Raises
     ------
     InputError
-        If a pattern names none, or two files would have one output.
+        If a pattern names none.
     """
     found: list[tuple[Path, Path]] = []
     for pattern in patterns:
         if Path(pattern).is_dir():
             root = Path(pattern)
             paths = sorted(p for p in root.rglob("*") if p.suffix.lower() in row_files.SUFFIXES)
-            named = [(path, path.relative_to(root)) for path in paths]
+            named = [(path, path.relative_to(root)) for path in _files(paths, folder)]
         elif Path(pattern).exists():
             named = [(Path(pattern), Path(Path(pattern).name))]
         else:
             paths = [Path(path) for path in sorted(glob.glob(pattern, recursive=True))]  # noqa: PTH207
-            named = [(path, Path(path.name)) for path in paths if path.is_file()]
+            named = [(path, Path(path.name)) for path in _files(paths, folder)]
         if not named:
-            raise InputError(f"{pattern} does not exist, nor names files of rows as a pattern.")
+            apart = "" if folder is None else f" outside {folder}"
+            raise InputError(
+                f"{pattern} does not exist, nor names files of rows{apart} as a pattern or folder."
+            )
         found += named
-    names = [name for _, name in found]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise InputError(
-            f"the files must have different names, got {twice} twice: predict a folder."
-        )
     return found
+
+
+def _files(paths: Iterable[Path], folder: Path | None) -> list[Path]:
+    return [p for p in paths if p.is_file() and not (folder is not None and _lies_in(p, folder))]
+
+
+def _lies_in(path: Path, folder: Path) -> bool:
+    return folder.resolve() in path.resolve().parents
 
 
 def predict_parts(
@@ -126,8 +132,9 @@ def predict_parts(
     Raises
     ------
     InputError
-        If the folder holds an earlier run and neither `resume` nor `force` is given, or what it was
-        made with, or an input that is done, has changed; or a process was killed.
+        If two files would have one output, or a file lies in the folder; or the folder holds an
+        earlier run and neither `resume` nor `force` is given, or what it was made with, or an input
+        that is done, has changed; or a process was killed.
     """
     made_with = {
         "bitvec": version(),
@@ -138,18 +145,19 @@ def predict_parts(
         "suffix": suffix,
         "header": header,
     }
-    manifest = _manifest(folder, made_with, resume=resume, force=force)
     parts = [
         Part(str(path.absolute()), str(name if suffix is None else name.with_suffix(suffix)))
         for path, name in files
     ]
+    _require_apart(parts, folder)
+    manifest = _manifest(folder, made_with, resume=resume, force=force)
     size = {part.target: Path(part.source).stat().st_size for part in parts}
     whole, done = sum(size.values()) or 1, 0
     n_rows, start = 0, time.monotonic()
     todo = []
     for part in parts:
         entry = manifest.done.get(part.target)
-        if entry is None:
+        if entry is None or not (folder / part.target).is_file():
             todo.append(part)
             continue
         if entry["source"] != part.source or entry["sha256"] != digest(part.source):
@@ -169,6 +177,22 @@ def predict_parts(
     return n_rows
 
 
+def _require_apart(parts: list[Part], folder: Path) -> None:
+    sources: dict[str, str] = {}
+    for part in parts:
+        if part.target in sources:
+            raise InputError(
+                f"the files must have different outputs, got {part.target} of "
+                f"{sources[part.target]} and of {part.source}: predict them into two folders."
+            )
+        sources[part.target] = part.source
+        if _lies_in(Path(part.source), folder):
+            raise InputError(
+                f"the files must lie outside the folder of answers, got {part.source}: "
+                "name another folder."
+            )
+
+
 def _manifest(folder: Path, made_with: dict[str, Any], *, resume: bool, force: bool) -> Manifest:
     path = folder / MANIFEST
     if not path.exists():
@@ -185,7 +209,10 @@ def _manifest(folder: Path, made_with: dict[str, Any], *, resume: bool, force: b
         )
     try:
         held = Manifest(**json.loads(path.read_text(encoding="utf-8")))
-    except (ValueError, TypeError) as error:
+        for entry in held.done.values():
+            if not {"source", "sha256"} <= entry.keys() or int(entry["rows"]) < 0:
+                raise ValueError(entry)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise InputError(
             f"{path} must be a manifest of an earlier run, got a damaged file."
         ) from error
@@ -240,7 +267,12 @@ def predict_part(
         n_rows = row_files.write(stream, target.suffix.lower(), answers)
 
     before = _state(source)
-    atomic.write(target, fill)
+    try:
+        atomic.write(target, fill)
+    except InputError as error:
+        if str(source) in str(error):
+            raise
+        raise InputError(f"in {source}: {error}") from error
     if _state(source) != before:
         target.unlink()
         raise InputError(f"{source} must not change while it is read, got a change: run again.")

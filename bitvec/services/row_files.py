@@ -58,6 +58,8 @@ def _parquet(path: Path) -> Iterator[Batch]:
     from pyarrow import parquet
 
     with parquet.ParquetFile(path, memory_map=True) as file:
+        if not file.metadata.num_rows:
+            yield file.schema_arrow.empty_table()
         for batch in file.iter_batches(BATCH_ROWS):
             yield pyarrow.Table.from_batches([batch])
 
@@ -162,6 +164,11 @@ def write(stream: IO[bytes], suffix: str, parts: Iterable[Any]) -> int:
             )
     elif suffix == ".npy":
         held = [_matrix(_columns(part)) for part in counted()]
+        if any(part.dtype == object for part in held):
+            raise InputError(
+                "a .npy file must hold numbers, got a column of texts or of nulls: "
+                "write another format."
+            )
         # By way of memory: to a file NumPy writes by itself, and says little of a full disk.
         buffer = io.BytesIO()
         np.save(buffer, np.concatenate(held), allow_pickle=False)
@@ -170,7 +177,9 @@ def write(stream: IO[bytes], suffix: str, parts: Iterable[Any]) -> int:
         with needs("polars", "cli", "Writing NDJSON"):
             import polars
         for part in counted():
-            polars.DataFrame(_columns(part)).write_ndjson(stream)
+            is_arrow = hasattr(part, "column_names")
+            frame = polars.from_arrow(part) if is_arrow else part
+            polars.DataFrame(frame).write_ndjson(stream)
     else:
         with _table_writer(stream, suffix, _table(first)) as writer:
             for part in counted():
@@ -213,7 +222,17 @@ def _columns(part: Any) -> dict[str, Array]:
     if isinstance(part, dict):
         return part
     names = part.column_names if hasattr(part, "column_names") else part.columns
-    return {name: part[name].to_numpy() for name in names}
+    return {name: _array(part[name]) for name in names}
+
+
+def _array(column: Any) -> Array:
+    """Return a column of pyarrow or polars: whole numbers with nulls as objects, not as floats."""
+    import narwhals
+
+    series = narwhals.from_native(column, series_only=True)
+    if series.dtype.is_integer() and series.null_count():
+        return np.array(series.to_list(), object)
+    return column.to_numpy()
 
 
 def _table(part: Any) -> Any:

@@ -189,9 +189,14 @@ def test_wrong_inputs_are_one_sentence_and_leave_nothing(lake, tmp_path):
     lines = rows.write_ndjson().splitlines(keepends=True)
     (tmp_path / "changed.ndjson").write_text("".join(lines[:5]) + '{"key": 1, "a": "text"}\n')
     write(rows.drop("b"), tmp_path / "short.parquet")
+    two = pa.table([[1.0], [2.0], [3.0], [4.0]], names=["a", "a", "b", "c"])
+    pa.parquet.write_table(two, tmp_path / "two.parquet")
     for says, arguments in (
         ("nor names files of rows", (tmp_path / "none*.parquet", "-o", f"{out}/")),
-        ("got rows.parquet twice", (*twins, "-o", out)),
+        ("got rows.parquet of", (*twins, "-o", out)),
+        ("must lie outside the folder of answers", (twins[0], "-o", tmp_path / "a", "--force")),
+        ("names files of rows outside", (tmp_path / "a", "-o", tmp_path / "a", "--force")),
+        ("must have distinct column names", (tmp_path / "two.parquet", "-o", tmp_path / "out.csv")),
         ("must be a parquet file", (tmp_path / "bad.parquet", "-o", tmp_path / "out.csv")),
         ("must hold real numbers", (tmp_path / "changed.ndjson", "-o", tmp_path / "out.csv")),
         ("none named 'b'", (tmp_path / "short.parquet", "-o", tmp_path / "out.csv")),
@@ -203,3 +208,51 @@ def test_wrong_inputs_are_one_sentence_and_leave_nothing(lake, tmp_path):
         told = run(model, *arguments, status=2)
         assert says in told.replace("\n", " "), told
     assert not (tmp_path / "out.csv").exists()
+    assert all(len(read(twin)) == 500 for twin in twins)
+
+
+def test_outputs_that_would_meet_are_refused(lake, tmp_path):
+    model, rows, _ = lake
+    for name in ("rows.csv", "rows.parquet"):
+        write(rows[:5], tmp_path / "lake" / name)
+    out = tmp_path / "out"
+    told = run(model, tmp_path / "lake", "-o", out, "--format", "csv", status=2)
+    assert "got rows.csv of" in told
+    assert not out.exists()
+    run(model, tmp_path / "lake", "-o", out)
+
+
+def test_a_folder_of_answers_in_a_folder_of_rows_is_not_read(lake, tmp_path):
+    model, rows, _ = lake
+    write(rows[:5], tmp_path / "rows.parquet" / "rows.parquet")  # as Spark names a folder
+    out = tmp_path / "rows.parquet" / "out"
+    for options in ((), ("--resume",), ("--force",)):
+        assert "5 rows" in run(model, tmp_path, "-o", out, *options)
+    assert len(list(out.rglob("*.parquet"))) == 2  # the folder's and the file's
+    (out / "rows.parquet" / "rows.parquet").unlink()
+    run(model, tmp_path, "-o", out, "--resume")
+    assert len(read(out / "rows.parquet" / "rows.parquet")) == 5
+    manifest = out / part_files.MANIFEST
+    edited = json.loads(manifest.read_text())
+    del edited["done"]["rows.parquet/rows.parquet"]["rows"]
+    manifest.write_text(json.dumps(edited))
+    assert "got a damaged file" in run(model, tmp_path, "-o", out, "--resume", status=2)
+
+
+def test_a_part_without_rows_and_whole_numbers_with_nulls_stay(lake, tmp_path):
+    model, rows, _ = lake
+    write(rows[:0], tmp_path / "lake" / "none.parquet")
+    keys = pl.Series("key", [2**53 + 1, None, 7])
+    write(rows[:3].with_columns(keys), tmp_path / "lake" / "some.parquet")
+    for suffix in (".csv", ".ndjson"):
+        out = tmp_path / suffix[1:]
+        run(model, tmp_path / "lake", "-o", out, "--keep", "key", "--format", suffix[1:])
+        assert read(out / f"some{suffix}")["key"].to_list() == keys.to_list()
+    some = (tmp_path / "lake" / "some.parquet", "--keep", "key")
+    assert json.loads(run(model, *some, "--json"))["columns"]["key"] == keys.to_list()
+    assert "must hold numbers" in run(model, *some, "-o", tmp_path / "some.npy", status=2)
+    run(model, tmp_path / "lake", "-o", tmp_path / "same", "--keep", "key")
+    assert read(tmp_path / "same" / "none.parquet").columns == ["key", "prediction"]
+    write(rows[:5].drop("b"), tmp_path / "lake" / "some.parquet")
+    assert "in " in (told := run(model, tmp_path / "lake", "-o", tmp_path / "b", status=2))
+    assert "some.parquet" in told

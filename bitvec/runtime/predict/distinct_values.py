@@ -62,6 +62,8 @@ def _of_pandas(native: Any, *, is_category: bool) -> Distinct | None:
     import pandas as pd
 
     if is_category:
+        if not isinstance(native.dtype, pd.CategoricalDtype):  # a dictionary of pyarrow
+            return None
         categories = native.cat.categories
         if categories.dtype.kind in "mM":
             return None

@@ -493,7 +493,8 @@ def test_columns_of_numbers_and_decimals_are_what_they_must_be(given, name):
 
 
 @pytest.mark.parametrize(
-    "library", ["pandas", "categorical", "object", "polars", "enum", "arrow", "dictionary"]
+    "library",
+    ["pandas", "categorical", "object", "polars", "enum", "arrow", "dictionary", "pandas of arrow"],
 )
 @examples(15)
 @given(
@@ -512,6 +513,9 @@ def test_each_distinct_value_is_read_once_and_all_cells_are_those_of_the_slow_wa
         "dictionary": lambda: pa.chunked_array(
             [pa.array(cells[:5], pa.string()).dictionary_encode(),
              pa.array(cells[5:], pa.string()).dictionary_encode()]
+        ),
+        "pandas of arrow": lambda: pd.Series(
+            cells, dtype=pd.ArrowDtype(pa.dictionary(pa.int32(), pa.string()))
         ),
     }[library]()  # fmt: skip
     fast, slow = (Column("c", CodeBook(("blue", "red", ""))) for _ in range(2))
