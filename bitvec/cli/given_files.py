@@ -97,8 +97,10 @@ def read_target(
     Raises
     ------
     InputError
-        If the column is not there, or holds text where the forest answers with numbers.
+        If the column is not there, holds infinities, or text where the forest answers with numbers.
     """
+    import numpy as np
+
     from bitvec.runtime.predict.datafiles import read
     from bitvec.runtime.predict.tables import rows
 
@@ -113,4 +115,6 @@ def read_target(
             f"the column {target!r} of {path} must hold numbers, as the forest's answers are, "
             f"got {str(y[0])[:40]!r}."
         )
+    if y.dtype.kind == "f" and np.isinf(y).any():
+        raise InputError(f"the column {target!r} of {path} must be finite, got infinity.")
     return rows(table.data, forest.inputs, forest.dtype), y

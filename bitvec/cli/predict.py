@@ -159,7 +159,8 @@ def command(
     with ExitStack() as stack:
         source = stack.enter_context(_standard_input()) if data[0] == "-" else Path(data[0])
         inputs = predict.predictor.forest.inputs
-        answers = map(predict, row_files.batches(readable(source), inputs, header=header))
+        batches = row_files.batches(readable(source), inputs, header=header, keep=keep)
+        answers = map(predict, batches)
         if out is not None:
             from bitvec.files import atomic
 

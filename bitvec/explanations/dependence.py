@@ -222,7 +222,12 @@ def _grid(
 ) -> tuple[Array, ...]:
     if grid is not None:
         given = [grid] if len(places) == 1 else list(grid)  # type: ignore[arg-type]
-        points = [np.asarray(part, forest.dtype) for part in given]
+        try:
+            points = [np.asarray(part, forest.dtype) for part in given]
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                f"`grid` must hold numbers, codes in a column of categories: {error}."
+            ) from error
         if len(points) != len(places) or any(p.ndim != 1 or not p.size for p in points):
             raise InputError(
                 "`grid` must have one list of values for each column, got shapes "

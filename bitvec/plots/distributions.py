@@ -67,6 +67,8 @@ def draw_distributions(forest: Forest, X: Any, y: ArrayLike, *, tree: int = 0) -
             f"`y` must have one target for each of the {len(rows)} rows of `X`, one at least, got "
             f"shape {target.shape}."
         )
+    if target.dtype.kind == "f" and not np.isfinite(target).all():
+        raise InputError("`y` must be finite, got NaN or infinity: drop these rows.")
     drawing = _Drawing(part, rows, target)
     B = part.bitvectors
     depth, leaf_depth = tree_paths.node_depth(B), tree_paths.leaf_depth(B)

@@ -263,7 +263,8 @@ def predict_part(
 
     def fill(stream: Any) -> None:
         nonlocal n_rows
-        answers = (predict(batch) for batch in row_files.batches(source, inputs, header=header))
+        batches = row_files.batches(source, inputs, header=header, keep=predict.keep)
+        answers = map(predict, batches)
         n_rows = row_files.write(stream, target.suffix.lower(), answers)
 
     before = _state(source)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Final
@@ -29,11 +29,14 @@ Batch = Any
 """A pyarrow or polars table, or a matrix where a file has no names."""
 
 
-def batches(path: Path, inputs: Inputs, *, header: bool | None = None) -> Iterator[Batch]:
+def batches(
+    path: Path, inputs: Inputs, *, header: bool | None = None, keep: Collection[str] = ()
+) -> Iterator[Batch]:
     """Yield the rows of a file, in their order, some at a time.
 
     Parquet, Arrow, NDJSON and NumPy files are read in bounded memory; text is read as a whole,
-    since the kind of a column is that of all its cells.
+    since the kind of a column is that of all its cells. Its columns to `keep`, if the forest does
+    not read them, hold numbers only where these are written as in the file: 007 stays text.
 
     Raises
     ------
@@ -46,11 +49,25 @@ def batches(path: Path, inputs: Inputs, *, header: bool | None = None) -> Iterat
     if suffix not in SUFFIXES:
         raise InputError(f"a file of rows must end in one of {', '.join(SUFFIXES)}, got {path}.")
     if suffix in TEXT:
-        data = datafiles.read(path, header=header, inputs=inputs).data
+        verbatim = set(keep) - set(inputs.feature_names or ())
+        data = datafiles.read(path, header=header, inputs=inputs, text=verbatim).data
+        if not isinstance(data, np.ndarray):
+            data = data.with_columns(_kept(data[name]) for name in data.columns if name in verbatim)
         yield from (data[start : start + BATCH_ROWS] for start in range(0, len(data), BATCH_ROWS))
         return
     with sound(path, _MUST[suffix], error=InputError):
         yield from _READERS[suffix](path)
+
+
+def _kept(cells: Any) -> Any:
+    """Return a column of text as numbers, null where it is empty, if no text is lost by that."""
+    import polars
+
+    for dtype in (polars.Int64, polars.Float64):
+        found = cells.cast(dtype, strict=False)
+        if (found.cast(polars.String).fill_null("") == cells.fill_null("")).all():
+            return found
+    return cells
 
 
 def _parquet(path: Path) -> Iterator[Batch]:

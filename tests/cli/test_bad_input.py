@@ -93,6 +93,10 @@ BAD: dict[str, tuple[tuple[str, ...], str]] = {
     "no such tree": (("info", STUMP, "--tree", "1"), "--tree must be below 1, got 1"),
     "no target": ((*RETRAIN, "--target", "z"), "the column 'z' must be in the data"),
     "a missing target": ((*RETRAIN[:2], "gap.csv", *RETRAIN[3:], "--target", "y"), "missing"),
+    "an infinite target": (
+        ("report", "cancer.ubj", "--data", "inf.csv", "--target", "y", "-o", "page.html"),
+        "must be finite",
+    ),
     "a share of 2": ((*RETRAIN, "--target", "y", "--validation", "2"), "between 0 and 1"),
     "no device": ((*RETRAIN, "--target", "y", "--device", "abacus"), "`device` must be one"),
     "a feature as target": ((*RETRAIN, "--target", "mean area"), "each row must have a value of"),
@@ -134,6 +138,7 @@ def spoilt(desk: Path) -> Path:
     (desk / "years-other.csv").write_text("2018,2019\n0,1\n")
     lines = (desk / "cancer-y.csv").read_text().splitlines()
     (desk / "gap.csv").write_text("\n".join([*lines[:5], lines[5].rpartition(",")[0] + ",", ""]))
+    (desk / "inf.csv").write_text("\n".join([*lines[:5], lines[5].rpartition(",")[0] + ",inf", ""]))
     (desk / "classes.csv").write_text("\n".join([lines[0], lines[1][:-1] + "7", *lines[2:], ""]))
     np.save(desk / "none.npy", np.zeros((0, 2)))
     if os.name != "nt":

@@ -138,6 +138,7 @@ def test_probabilities_depend_too():
         ({"columns": 5}, "numbers below 2"),
         ({"columns": [0, 0]}, "two different ones"),
         ({"columns": [0, 1], "grid": [[1.0]]}, "one list of values for each"),
+        ({"columns": 0, "grid": ["red"]}, "`grid` must hold numbers"),
         ({"columns": 0, "method": "fast"}, "`method` must be one of"),
         ({"columns": 0, "response": "label"}, "`response` must be one of"),
         ({"columns": 0, "method": "recursion", "individual": True}, "averages of raw scores alone"),

@@ -152,6 +152,8 @@ def test_trees_that_cannot_be_drawn_with_rows_are_refused():
     stump = Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
     with pytest.raises(InputError, match="`y` must have one target"):
         draw_distributions(stump, [[0, 1]], [1, 2])
+    with pytest.raises(InputError, match="`y` must be finite"):
+        draw_distributions(stump, [[0, 1]], [np.inf])
     oblique = Forest.from_matrices([[1, 1]], [0.5], [[0], [1]], [10, 20])
     with pytest.raises(UnsupportedModelError, match="draw_matrices"):
         draw_distributions(oblique, [[0, 1]], [1])

@@ -211,6 +211,28 @@ def test_wrong_inputs_are_one_sentence_and_leave_nothing(lake, tmp_path):
     assert all(len(read(twin)) == 500 for twin in twins)
 
 
+def test_keys_of_text_files_stay_as_they_are_written(lake, tmp_path):
+    model, rows, raw = lake
+    keys = {
+        "id": ["007", "1e5", "x"],
+        "whole": [str(2**53 + 1), "", "7"],
+        "part": ["0.5", "0.25", "-2.0"],
+        "empty": ["", "", ""],
+    }
+    text = rows[:3].with_columns(**{name: pl.Series(cells) for name, cells in keys.items()})
+    path = write(text, tmp_path / "rows.csv")
+    options = [given for name in (*keys, "a") for given in ("--keep", name)]
+    told = run(model, path, *options, "--outputs", "raw")
+    read_back = pl.read_csv(told.encode(), infer_schema=False).fill_null("")
+    assert {name: read_back[name].to_list() for name in keys} == keys
+    run(model, path, *options, "--outputs", "raw", "-o", tmp_path / "rows.parquet")
+    kept = read(tmp_path / "rows.parquet")
+    assert kept["whole"].to_list() == [2**53 + 1, None, 7]
+    assert kept["part"].to_list() == [0.5, 0.25, -2]
+    assert kept["a"].to_list() == rows["a"][:3].to_list()
+    np.testing.assert_array_equal(kept["raw"], raw[:3])
+
+
 def test_outputs_that_would_meet_are_refused(lake, tmp_path):
     model, rows, _ = lake
     for name in ("rows.csv", "rows.parquet"):
