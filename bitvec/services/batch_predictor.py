@@ -206,7 +206,11 @@ class BatchPredictor:
             import polars
         import narwhals
 
-        frame = polars.DataFrame({name: np.asarray(values) for name, values in batch.items()})
+        arrays = {name: np.asarray(values) for name, values in batch.items()}
+        if len({array.shape[:1] for array in arrays.values()}) > 1:
+            shapes = {name: array.shape for name, array in arrays.items()}
+            raise InputError(f"the arrays of a batch must be of one length, got {shapes}.")
+        frame = polars.DataFrame(arrays)
         kept = {name: np.asarray(batch[name]) for name in self.keep if name in batch}
         return {**kept, **self.answers(narwhals.from_native(frame, eager_only=True))}
 

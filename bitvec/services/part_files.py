@@ -178,6 +178,7 @@ def predict_parts(
 
 
 def _require_apart(parts: list[Part], folder: Path) -> None:
+    read = {Path(part.source).resolve() for part in parts}
     sources: dict[str, str] = {}
     for part in parts:
         if part.target in sources:
@@ -191,6 +192,8 @@ def _require_apart(parts: list[Part], folder: Path) -> None:
                 f"the files must lie outside the folder of answers, got {part.source}: "
                 "name another folder."
             )
+        if (folder / part.target).resolve() in read:  # by a link
+            raise InputError(f"{folder / part.target} must not be one of the files that are read.")
 
 
 def _manifest(folder: Path, made_with: dict[str, Any], *, resume: bool, force: bool) -> Manifest:
@@ -274,15 +277,16 @@ def predict_part(
         if str(source) in str(error):
             raise
         raise InputError(f"in {source}: {error}") from error
+    read = digest(part.source)
     if _state(source) != before:
         target.unlink()
         raise InputError(f"{source} must not change while it is read, got a change: run again.")
-    return {"source": part.source, "sha256": digest(part.source), "rows": n_rows}
+    return {"source": part.source, "sha256": read, "rows": n_rows}
 
 
-def _state(path: Path) -> tuple[int, int]:
+def _state(path: Path) -> tuple[int, int, int]:
     found = path.stat()
-    return found.st_size, found.st_mtime_ns
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def digest(path: str) -> str:

@@ -137,6 +137,8 @@ def test_wrong_batches_and_options_are_refused(model, tmp_path):
         bitvec.BatchPredictor(path)(pl.DataFrame({"size": [1.0]}))
     with pytest.raises(InputError, match="got list"):
         bitvec.BatchPredictor(path)([[1.0, 2.0]])
+    with pytest.raises(InputError, match="must be of one length"):
+        bitvec.BatchPredictor(path)({"size": np.ones(2), "colour": np.array(["red"])})
     stump = tmp_path / "stump.safetensors"
     bitvec.save(Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20]), stump)
     with pytest.raises(InputError, match="needs a classifier"):

@@ -211,6 +211,26 @@ def test_wrong_inputs_are_one_sentence_and_leave_nothing(lake, tmp_path):
     assert all(len(read(twin)) == 500 for twin in twins)
 
 
+def test_an_input_that_is_replaced_before_its_digest_is_refused(lake, tmp_path, monkeypatch):
+    model, rows, _ = lake
+    source, out = write(rows[:5], tmp_path / "rows.parquet"), tmp_path / "out"
+    digest = part_files.digest
+    monkeypatch.setattr(part_files, "digest", lambda path: digest(write(rows[5:10], source)))
+    told = run(model, source, "-o", f"{out}/", status=2)
+    assert "must not change while it is read" in told
+    assert not list(out.iterdir())
+
+
+def test_a_link_to_an_input_is_not_written_through(lake, tmp_path):
+    model, rows, _ = lake
+    source, out = write(rows, tmp_path / "rows.parquet"), tmp_path / "out"
+    out.mkdir()
+    (out / "rows.parquet").symlink_to(source)
+    told = run(model, source, "-o", out, "--force", status=2)
+    assert "must not be one of the files that are read" in told.replace("\n", " ")
+    assert len(read(source)) == 500
+
+
 def test_keys_of_text_files_stay_as_they_are_written(lake, tmp_path):
     model, rows, raw = lake
     keys = {
