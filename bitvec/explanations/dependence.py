@@ -71,7 +71,7 @@ def partial_dependence(
     grid : array, or one for each of two columns, optional
         Values, codes in a column of categories. If not given: all categories, all distinct values
         where there are at most `n_points`, or else `n_points` values evenly from the 5th to the
-        95th percentile, as in scikit-learn.
+        95th percentile.
     n_points : int
     method : str
         "brute" predicts every row with every point of the grid in its place and averages: the
