@@ -114,7 +114,7 @@ def _sum_kernel(depth: int, size: int, in_registers: int, sets: bool) -> Kernel:
         n_trees, n_binned, width = at[N_TREES], at[N_BINNED], at[WIDTH]
         start, n_leaves = int64s(at[START], n_trees), int64s(at[N_LEAVES], n_trees)
         output, set_ptr = int64s(at[OUTPUT], n_trees), int64s(at[SET_PTR], n_trees + 1)
-        leaf = room_on_stack(room)
+        leaf: int = room_on_stack(room)
         for tree in range(n_trees):
             node = at[NODES] + tree * tree_bytes
             for block in range(n_blocks):
