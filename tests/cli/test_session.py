@@ -251,7 +251,9 @@ def test_a_model_is_converted_once_to_be_certified(
     from bitvec import api
 
     convert, converted = api.convert, []
-    monkeypatch.setattr(api, "convert", lambda model: converted.append(model) or convert(model))
+    monkeypatch.setattr(
+        api, "convert", lambda model, **how: converted.append(model) or convert(model, **how)
+    )
     assert run("certify", "cancer.ubj").exit_code == 0
     assert run("convert", "cancer.ubj", "--certify").exit_code == 0
     assert converted == [Path("cancer.ubj")] * 2
@@ -266,8 +268,8 @@ def test_convert_writes_nothing_whose_certificate_fails(
 
     convert = api.convert
 
-    def slips(model: Any) -> Any:
-        forest = convert(model)
+    def slips(model: Any, **how: Any) -> Any:
+        forest = convert(model, **how)
         moved = dataclasses.replace(forest.leaves, v=forest.leaves.v + np.float32(1))
         return dataclasses.replace(forest, leaves=moved)
 
