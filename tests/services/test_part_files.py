@@ -152,7 +152,7 @@ def test_a_killed_process_is_one_sentence_and_loses_nothing(lake, tmp_path):
     for at in range(40):
         write(pl.concat([rows] * 200), tmp_path / "lake" / f"{at:02}.parquet")
     out = tmp_path / "out"
-    command = [sys.executable, "-m", "bitvec.cli", "predict", str(model), str(tmp_path / "lake"),
+    command = [sys.executable, "-m", "bitvec", "predict", str(model), str(tmp_path / "lake"),
                "-o", str(out), "--outputs", "raw", "--processes", "2"]  # fmt: skip
     running = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     manifest = out / part_files.MANIFEST
