@@ -28,7 +28,7 @@ MODELS: Final[Options] = {
     "--models": {"type": Path, "help": "the folder of models that other libraries stored"}
 }
 RECORDS: Final = RESULTS / "records"
-"""Where cases that take hours are kept as they are measured, so that a run goes on where it was."""
+"""Folder of cases that take hours, kept as they are measured: a run goes on where it was."""
 KEPT_THREADS: Final = tuple(name for name in THREADS if not name.startswith("NUMBA"))
 """Limited where cases are kept: some of these time two threads of the package's own."""
 _START: Final = time.perf_counter()

@@ -8,6 +8,8 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter, defaultdict
+from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -76,10 +78,20 @@ def test_first_sentences_begin_with_a_noun_or_a_verb() -> None:
     found = set()
     for path in (*SOURCES, *sorted((ROOT / "benchmarks").rglob("*.py"))):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            has_docstring = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
-            if has_docstring and QUESTION_WORD.match(ast.get_docstring(node) or ""):
+            if any(map(QUESTION_WORD.match, docstrings(node))):
                 found.add(module_of(path))
     assert not found
+
+
+def docstrings(node: ast.AST) -> Iterator[str]:
+    """Yield a node's own docstring, and those right after the assignments of each of its bodies."""
+    if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+        yield ast.get_docstring(node) or ""
+    for _, body in ast.iter_fields(node):
+        for before, after in pairwise(body if isinstance(body, list) else []):
+            match before, after:
+                case ast.Assign() | ast.AnnAssign(), ast.Expr(ast.Constant(str(text))):
+                    yield text.lstrip()
 
 
 def test_the_core_names_no_other_library() -> None:

@@ -23,7 +23,7 @@ LEAVES: Final = 5_560
 """Leaves of a tree, where a library lets one choose; else of about as many."""
 N_FEATURES: Final = 30
 DEPTH: Final = 12
-"""Of an oblivious tree, which then has 4,096 leaves."""
+"""Depth of an oblivious tree, which then has 4,096 leaves."""
 
 
 def sample(label: str, n_rows: int = 21_500) -> Sample:

@@ -28,7 +28,7 @@ CHECKED_ROWS: Final = 10_000
 SLOW: Final = 4.0
 """Times the best baseline's time beyond which an engine is timed once, not `repeats` times."""
 ROUNDING: Final = 1e-5
-"""Of the range of the answers; beyond it a row is off."""
+"""Share of the range of the answers beyond which a row is off."""
 FEW: Final = 0.02
 """The share of rows that may be off in another precision."""
 HOPELESS: Final = 20.0

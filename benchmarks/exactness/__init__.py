@@ -40,9 +40,9 @@ MAKERS: Final = (
 )
 """Modules of this package; each has `cases(data, models)`."""
 QUICK: Final = 48
-"""Of so many models one is in a quick run, and of all libraries as many mutants."""
+"""Models of which a quick run takes one, and mutants that it takes of all libraries together."""
 ORDINARY_ULPS: Final = 8
-"""What certificates allow where a source computes exponentials by the usual means."""
+"""Ulps that certificates allow where a source computes exponentials by the usual means."""
 
 
 class Work(NamedTuple):

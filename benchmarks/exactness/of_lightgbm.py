@@ -15,7 +15,7 @@ from tests.models.lightgbm import MODELS, Model, train
 from tests.models.samples import Sample
 
 BROUGHT = {"california": ("missing NaN", "categories"), "adult": ("categories",)}
-"""What real data bring about by themselves; the blanks of adult are all among its categories."""
+"""Options that real data have by themselves; the blanks of adult are all among its categories."""
 
 
 def cases(data: Data, models: Path) -> Iterator[Case]:

@@ -21,7 +21,7 @@ BROUGHT = {
     "letter": (NUMBERS,),
     "mushroom": ("boolean conditions",),
 }
-"""What real data bring about by themselves; the indicators of mushroom are truth values."""
+"""Options that real data have by themselves; the indicators of mushroom are truth values."""
 
 
 def cases(data: Data, models: Path) -> Iterator[Case]:

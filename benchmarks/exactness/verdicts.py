@@ -31,7 +31,7 @@ frames show, as its certificate notes."""
 VERDICTS = (CAUGHT, EQUIVALENT, WITHIN, WRONG, UNASKED, IMPOSSIBLE)
 MOST_CELLS = 60_000
 MODELS = 4
-"""Of a library that a sample is drawn from."""
+"""Models of a library that a sample is drawn from, at most."""
 _SOFTMAX = (PostTransform.SOFTMAX,)
 _READ_PARAMETER = (
     PostTransform.SIGMOID,

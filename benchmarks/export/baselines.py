@@ -22,7 +22,7 @@ TAKES: Final = {
     "tl2cgen": ("sklearn", "xgboost", "lightgbm"),
     "emlearn": ("sklearn",),
 }
-"""Which libraries' models each baseline with an environment of its own reads."""
+"""Libraries whose models each baseline with an environment of its own reads."""
 COMPLETE: Final = ("emlearn",)
 """Baselines that refuse rows with NaN; they are slow to answer too."""
 MOST_COMPLETE: Final = 10_000

@@ -15,7 +15,7 @@ from bitvec.core.arrays import Array
 CALLS: Final = {1: 200, 1000: 1}
 """Calls of one turn, by rows: one call with a single row is too short for a clock."""
 MOST_SECONDS: Final = 0.1
-"""Of one turn: what is slow makes fewer calls."""
+"""Seconds of one turn, about, at most: slow calls are made fewer times, once at least."""
 SLICES: Final = {1: 256, 1000: 8}
 """Parts of the rows that calls go through, so that no branch is learnt by heart."""
 ROWS: Final = 8000

@@ -274,7 +274,8 @@ def _on_cortex(program: _Program, X: Array, folder: Path) -> Row:
 
 REPEATS: Final = 20
 NANOSECONDS_OF_TICK: Final = 40
-"""Of SysTick at the 25 MHz of mps2-an386; by `-icount shift=0` an instruction is a nanosecond."""
+"""Nanoseconds of a tick of SysTick at the 25 MHz of mps2-an386; by `-icount shift=0` an instruction
+is a nanosecond."""
 _CORTEX: Final = """#include <stdint.h>
 #include <stdio.h>
 #define LOAD (*(volatile uint32_t *)0xE000E014)

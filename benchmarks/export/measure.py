@@ -34,7 +34,7 @@ from bitvec.errors import BitvecError
 
 BATCHES: Final = (1, 1000)
 SHARE: Final = 10
-"""Of the file that is shipped one row in so many is compared, where its form is slow."""
+"""Divisor of the number of rows that the shipped file of a slow form is compared on."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ OF_DATA: Final = 10
 """Every so manieth row is one of the data."""
 UNIT: Final = 2.0**-24
 FUNCTION: Final = 8 * UNIT
-"""How far one library's exponential or quotient may lie from another's, of numbers up to 1."""
+"""Tolerance between exponentials or quotients of two libraries, of numbers up to 1."""
 BLOCK: Final = 2000
 
 

@@ -14,7 +14,7 @@ from bitvec.runtime.export.c.compiled import CompiledHeader
 
 Answers = dict[str, Array]
 SCORES: Final = ("probabilities", "prediction")
-"""What our files call what a forest answers in the end."""
+"""Names in our files of what a forest answers in the end."""
 
 
 class Loaded(Protocol):

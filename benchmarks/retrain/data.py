@@ -11,9 +11,9 @@ import numpy as np
 from benchmarks.datasets import Array, read
 
 HELD_OUT: Final = 0.15
-"""Of the rows to train on: what is chosen, is chosen by them."""
+"""Share of the training rows held out: what is chosen, is chosen by these."""
 TESTED: Final = 0.2
-"""Of the rows of a set that comes without a test set of its own."""
+"""Share of test rows in a set that comes without a test set of its own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,13 +25,13 @@ from bitvec.runtime.train.retrain.probability_leaves import has_probability_leav
 LEAVES: Final = "v"
 ALL: Final = "v, then b and v"
 MILD: Final = 8.0
-"""Of averaged probabilities p: the loss is the cross-entropy of softmax(8 p), half as sharp as the
-default, for trees that already fit their rows well."""
+"""Factor of averaged probabilities p: the loss is the cross-entropy of softmax(8 p), half as sharp
+as the default, for trees that already fit their rows well."""
 BOTH: Final[tuple[dict[str, Any], ...]] = (
     {"steps": 300, "gamma": (4.0, 30.0)},
     {"steps": 200, "gamma": (4.0, 30.0), "learning_rate": 0.01},
 )
-"""How thresholds and leaves are trained: the rows held out choose one, the same for all forests."""
+"""Settings that train thresholds and leaves, the same for all forests; rows held out choose one."""
 QUICK: Final[dict[str, Any]] = {"steps": 10}
 
 

@@ -17,14 +17,14 @@ HASTY: Final[list[Settings]] = [
     {"max_depth": depth, "n_facets": 4, "steps": 100, "restarts": 2, "refine": 300}
     for depth in (2, 4)
 ]
-"""What a quick run chooses from."""
+"""Settings that a quick run chooses from."""
 ANNULUS_SEEDS: Final = 5
 SHALLOW: Final = "depth 2"
 USUAL: Final[list[Settings]] = [
     {"max_depth": depth, "n_facets": facets, "restarts": 3, "steps": 200}
     for depth, facets in ((2, 4), (2, 8), (4, 4), (6, 4))
 ]
-"""Of data sets that are not named."""
+"""Settings of data sets that are not named in `SETTINGS`."""
 DIGITS: Final[list[Settings]] = [
     {"max_depth": depth, "n_facets": facets, "restarts": 2, "steps": 200}
     for depth, facets in ((4, 8), (6, 4), (8, 4))

@@ -19,12 +19,12 @@ QUICK: Final = ("balance", "banknote")
 HASTY: Final[list[Settings]] = [
     {"max_depth": depth, "steps": 100, "refine": 300} for depth in (2, 4)
 ]
-"""What a quick run chooses from."""
+"""Settings that a quick run chooses from."""
 USUAL: Final[list[Settings]] = [
     *({"max_depth": depth} for depth in (2, 3, 4, 6)),
     {"max_depth": 3, "min_rows": 40},
 ]
-"""Of data sets that are not named."""
+"""Settings of data sets that are not named in `SETTINGS`."""
 IMAGES: Final[list[Settings]] = [
     {
         "max_depth": 8, "min_rows": 20, "restarts": 1, "weight_decay": 0.1, "refine": 8_000,
@@ -59,7 +59,7 @@ FORESTS: Final[dict[str, Settings]] = {
 }  # fmt: skip
 """The paper's."""
 HASTY_TREES: Final[Settings] = {"steps": 25, "refine": 0}
-"""Of forests: trees that differ more from each other, in a tenth of the time."""
+"""Settings of forests whose trees differ more from each other, in a tenth of the time."""
 NETWORKS: Final[Settings] = {
     "n_estimators": 30, "max_features": None, "split": "cnn", "image_shape": (16, 16),
     "growth": "best", "max_depth": None, "max_leaves": 10, "restarts": 1, "steps": 100, "refine": 0,
@@ -73,12 +73,12 @@ WAYS: Final[dict[str, list[Settings]]] = {
     ],
     "letter": [FORESTS["letter"]],
 }
-"""Of forests: trees refined not at all, all together, or each by itself."""
+"""Settings of forests: trees refined not at all, all together, or each by itself."""
 RISES: Final = (0.0, 0.01, 0.1)
-"""Of the steepness in each epoch, as in the paper's Table 1."""
+"""Rises of the steepness in each epoch, as in the paper's Table 1."""
 EPOCHS: Final = (15, 30, 45)
 N_TREES: Final = 5
-"""Of the forests whose steepness rises by each of these: the paper has 70 and 100."""
+"""Trees of the forests whose steepness rises by each of `RISES`: the paper has 70 and 100."""
 
 
 def units(*, quick: bool) -> list[Unit]:
@@ -134,8 +134,8 @@ PUBLISHED: Final = {
     "mnist": "96.1 with 357 leaves; DTSemNet 96.2",
     "mnist, CNN splits": "98.2 ± .3 with 10 leaves, soft",
 }
-"""Of trees as the tables of Convex Polytope Trees give them, of forests and the CNN as their own
-paper does, whose trees were hard at the root alone when they answered."""
+"""Accuracy of trees as the tables of Convex Polytope Trees give it, of forests and the CNN as their
+own paper does, whose trees were hard at the root alone when they answered."""
 TABLE_1: Final = {
     ("letter", 0.0): (76.7, 81.1, 84.7),
     ("letter", 0.01): (81.8, 89.2, 92.5),

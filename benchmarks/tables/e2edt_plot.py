@@ -16,11 +16,11 @@ Array = np.ndarray[Any, Any]
 
 SPATIAL = 0.003
 SHAPE = (8, 6)
-"""Of the digits without their first and last column, which hardly vary."""
+"""Shape of the digits without their first and last column, which hardly vary."""
 STEPS = (0, 50, 800)
-"""Of the refinement."""
+"""Steps of the refinement."""
 GAMMAS = (2.0, 8.0)
-"""Of growth, and of the end of the longest refinement."""
+"""Last γ of growth, and of the longest refinement."""
 ARMS = ("north", "east", "south")
 
 

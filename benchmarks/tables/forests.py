@@ -26,7 +26,7 @@ BATCH: Final = 2_000
 REFINED: Final = 3
 """Times as many epochs in the refinement as in the growth of a level, as in the paper's forests."""
 SHARPER: Final = (1.0, 2.0, 4.0, 8.0)
-"""What the last steepness may be multiplied by where a tree answers softly."""
+"""Factors that the last steepness may be multiplied by where a tree answers softly."""
 EM_STEPS: Final = 5
 HELD_OUT: Final = 0.15
 

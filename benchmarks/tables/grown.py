@@ -32,7 +32,7 @@ N_ANNULUS: Final = (2_000, 4_000)
 """Rows to train on, and rows to test on."""
 RADII: Final = (0.4, 0.8)
 TEST_SHARE: Final = 0.25
-"""Of data sets that have no test rows of their own."""
+"""Share of test rows in data sets that have none of their own."""
 FOLDS: Final = 5
 FEW: Final = 2_500
 """Rows below which settings are chosen by cross-validation: a seventh of so few says little."""
@@ -50,14 +50,14 @@ DTSEMNET: Final = {
 MANY: Final = ("usps", "connect-4", "mnist", "fashion_mnist")
 """Data sets of more than 7,000 training rows of many columns: one seed."""
 SEEDS: Final = 3
-"""Of the other data sets."""
+"""Seeds of each of the other data sets."""
 BASELINES: Final[dict[str, Callable[..., Record]]] = {
     "cart": california.cart,
     "kddt": california.kddt,
 }
-"""What stands beside regressors."""
+"""Baselines that regressors are compared with."""
 SECONDS: Final = "letter, depth 10"
-"""What is timed, on two threads; it should be measured while nothing else runs."""
+"""Data set and depth of the fit that is timed, on two threads; nothing else should run then."""
 
 
 def seeds_of(name: str) -> int:

@@ -20,9 +20,9 @@ Record = dict[str, Any]
 Row = dict[str, Any]
 SIZES = ("leaves", "rows_of_S", "facets", "splits", "operations", "seconds")
 HOURS = 2
-"""What a table may take."""
+"""Hours that a table may take."""
 KINDS = ("crisp", "soft")
-"""How a Kernel Density Decision Tree answers."""
+"""Kinds of answers of a Kernel Density Decision Tree."""
 TREES = ("tree", "depth 2", "cnn", "forest")
 """Parts that are classifiers with a test accuracy."""
 SHALLOW = "depth 2"

@@ -59,7 +59,7 @@ HELD_OUT: Final = 0.25
 LETTER_DEPTH: Final = 10
 DEPTH: Final = 8
 LAMBDAS: Final = (30.0, 100.0, 300.0, 1000.0, 3000.0)
-"""Of the path on mnist, in rows."""
+"""Strengths of the penalty along the path on mnist, in rows."""
 N_HELD: Final = 10_000
 """Training rows of mnist that the strength of the penalty is chosen by."""
 SHOWN: Final = 7
@@ -83,7 +83,7 @@ VALUES: Final = {
         )
     ],
 }
-"""What is tried on california."""
+"""Settings that are tried on california, by method."""
 QUICK: Final = ("balance", "banknote", "blood")
 
 

@@ -13,7 +13,7 @@ from bitvec.learners.tao.sklearn import TAOClassifier
 Array = np.ndarray[Any, Any]
 
 DEPTH = 4
-"""Of the trees of the plane."""
+"""Depth of the trees of the plane."""
 PIXELS = 160
 TICKS = (200, 500, 1_000, 2_000, 5_000)
 FULL = 30

@@ -32,7 +32,7 @@ from bitvec.verify.certificates import Certificate
 MOST_COLUMNS, MOST_NODES, MOST_EXPLAINED = 100, 3000, 2000
 BATCHES = (1, 100, 10_000)
 SECONDS = 0.2
-"""How long a batch is timed."""
+"""Seconds for which a batch is timed."""
 
 STYLE = """
 :root { color-scheme: light dark;

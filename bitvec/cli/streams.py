@@ -11,7 +11,7 @@ from typing import Any, TextIO
 INTERRUPTED, HALTED = 130, "interrupted; nothing was left half-written."
 """The exit status of an interrupted command, and its last word on stderr."""
 STDOUT = "stdout"
-"""What an OSError of writing to stdout names as its file."""
+"""File name in an OSError of writing to stdout."""
 
 
 def prepare() -> None:

@@ -38,12 +38,12 @@ class Operations:
     maximum: Operation
     minimum: Operation
     where: Operation
-    """Of a condition, a value and a value or number."""
+    """Choice by a condition: a value where it holds, elsewhere another value or a number."""
     indicator: Operation
     """1 where a condition holds, else 0."""
     cast: Operation
     largest: Operation
-    """Of each row, (batch, 1)."""
+    """Largest value of each row, (batch, 1)."""
     total: Operation
     """The sum of each row, (batch, 1): in order, or in float64 if `wide`."""
 

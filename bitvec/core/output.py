@@ -30,7 +30,7 @@ class PostTransform(StrEnum):
     LOGISTIC = "logistic"
     """1 / (1 + exp(-|x|)), or one minus that where x < 0, in float32."""
     SOFTMAX = "softmax"
-    """Of x / parameter, over the outputs of a group."""
+    """Softmax of x / parameter, over the outputs of a group."""
     SOFTMAX_OF_HALVES = "softmax_of_halves"
     """The second of the softmax of -x / 2 and x / 2, as boosting of two classes by votes has it."""
     SOFTMAX_UNSHIFTED = "softmax_unshifted"

@@ -28,9 +28,9 @@ LN2_HIGH: Final = 6.93147180369123816490e-01
 """Its last bits are 0, so that products with k are exact."""
 LN2_LOW: Final = 1.90821492927058770002e-10
 EXP: Final = tuple(1 / math.factorial(n) for n in range(14))
-"""Of the powers of |x| - k ln 2, which is below .35."""
+"""Coefficients of exp in powers of k ln 2 - |x|, whose magnitude is below .35."""
 ARTANH: Final = tuple(1 / (2 * n + 1) for n in range(18))
-"""Of the powers of s², which is at most 1 / 9."""
+"""Coefficients of artanh(s) / s in powers of s², which is at most 1 / 9."""
 POWERS: Final[Float[Array, " n"]] = np.ldexp(1.0, -np.arange(int(FAR * LOG2_E) + 2))
 """2^-k."""
 POWERS.setflags(write=False)

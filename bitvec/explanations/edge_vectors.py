@@ -35,7 +35,7 @@ VECTORS = ROWS // LANES
 POINT = 8 * ROWS
 """Bytes of P at one point."""
 COEFFICIENTS = 5
-"""Of a point, see `edge_steps.COEFFICIENTS`: those of P, and those of what is added."""
+"""Coefficients of a point, as `edge_steps.COEFFICIENTS`: those of P, and those of what is added."""
 YES, NO, DEAD, PSI_YES, PSI_NO = range(COEFFICIENTS)
 RECORD = 8 * COEFFICIENTS
 """Bytes of the coefficients of a point."""

@@ -52,7 +52,7 @@ KINDS = {
     MACHINE_FORMAT: Kind("decision machine", "bitvec.DecisionMachine.load"),
 }
 VERSION = 1
-"""Of both formats."""
+"""Version of both formats."""
 MAX_HEADER = 1 << 25
 """Largest JSON header in bytes; safetensors itself stops at 100 MB."""
 

@@ -33,7 +33,7 @@ TESTS_UP_TO = 16
 COLUMNS_WRITTEN = 4
 """That a test reads at most where it is written out."""
 SIDE = 1.7
-"""Of an image, in widths of a leaf; two nodes of one depth are 2 apart at least."""
+"""Longer side of an image, in widths of a leaf; two nodes of one depth are 2 apart at least."""
 
 
 def draw_weights(tree: E2EDT | Stages, shape: tuple[int, ...]) -> Figure:

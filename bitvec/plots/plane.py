@@ -23,12 +23,12 @@ with needs("matplotlib", "plot", "Drawing a tree"):
 MOST_NAMED = 30
 """Classes that a legend names."""
 PIXELS = 200
-"""Of each side of the plane."""
+"""Pixels of each side of the plane."""
 MOST_TICKS = 5
 EXTENDS = {
     (False, False): "neither", (True, False): "min", (False, True): "max", (True, True): "both",
 }  # fmt: skip
-"""Of a colour bar, by whether values lie below its scale and above."""
+"""Values of a colour bar's `extend`, by whether values lie below its scale and above."""
 INK, PALE = "#1f2933", "#9fb3c8"
 TWO_CLASSES = ("#30638e", "#d1495b")
 FEW_CLASSES = (

@@ -65,7 +65,7 @@ OUTPUTS: Final[dict[str, Callable[[Predictor, Any], Columns]]] = {
     "leaves": _leaves,
     "shap": _shap,
 }
-"""Of a name of an output, what gives its columns."""
+"""Functions that give the columns of an output, by its name."""
 
 
 def require_outputs(outputs: Iterable[str], output: Output) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ from bitvec.verify.source_trees import SourceTrees
 
 Value = Any
 LENGTHS: Final = struct.Struct("<QQ")
-"""Of the header and of the arrays."""
+"""Lengths of the header and of the arrays, in bytes."""
 MOST_HEADER: Final = 1 << 28
 CLASSES: Final[dict[str, Any]] = {
     cls.__name__: cls

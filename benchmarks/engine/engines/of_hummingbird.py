@@ -13,7 +13,7 @@ from benchmarks.hummingbird import readable
 from benchmarks.worker import CannotRunError
 
 MOST_BYTES = 4e9
-"""Of one intermediate tensor of the gemm strategy."""
+"""Bytes of a model's largest array, and of an intermediate tensor of the gemm strategy, at most."""
 
 
 class _Hummingbird:

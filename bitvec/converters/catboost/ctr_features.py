@@ -32,7 +32,7 @@ from bitvec.core.feature_maps.key_tables import Part
 from bitvec.errors import FileFormatError, UnsupportedModelError
 
 MULTIPLIER: Final = 0x4906BA494954CB65
-"""Of CatBoost's CalcHash."""
+"""Multiplier of CatBoost's CalcHash."""
 NO_KEY: Final = 2**64 - 1
 MOST_COUNTS: Final = 2**31
 

@@ -136,7 +136,8 @@ def _safe(frame: Any) -> Any:
 
 
 MOST_ULPS: Final = 512
-"""Of what CatBoost makes of exponentials: scores of several hundred have a large 1 + |x|."""
+"""Ulps allowed of scores that CatBoost makes of exponentials: raw scores of several hundred have a
+large 1 + |x|."""
 
 
 def oracle_of(model: Any, *, categories: Iterable[str | int] = ()) -> Oracle:

@@ -75,7 +75,7 @@ class Header:
     base_scores: Float64[Array, " n_targets_x_max_class"]
     postprocessor: str
     parameter: float
-    """Of the postprocessor; 1 where it has none."""
+    """Parameter of the postprocessor; 1 where it has none."""
 
     @property
     def n_outputs(self) -> int:

@@ -31,9 +31,9 @@ class Part(IntEnum):
     WHOLE = 0
     """The whole number that it is; anything else, NaN included, makes a key that no table holds."""
     GREATER = 1
-    """Whether it exceeds `b`; a missing value does if `missing_passes`."""
+    """Comparison with `b`: 1 where x exceeds it; a missing value does if `missing_passes`."""
     EQUAL = 2
-    """Whether it is `b`."""
+    """Comparison with `b`: 1 where x equals it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

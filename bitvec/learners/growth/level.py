@@ -24,8 +24,8 @@ MIN_ROWS_OF_A_STEP = 256
 """Rows that a node has in a step at least, if it has them: class shares of fewer are noise."""
 
 Unit = Literal["column", "node", "scale", "none"]
-"""What a node's columns are standardised by: mean and deviation of each; those of all together, for
-pixels; the root of the mean square of all, about 0; or nothing."""
+"""Standardisation of a node's columns: by mean and deviation of each; by those of all together, for
+pixels; by the root of the mean square of all, about 0; or none."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -17,9 +17,10 @@ from bitvec.learners.growth.polytope import PolytopeTests
 from bitvec.learners.growth.stump_test import StumpTests
 
 Penalty = Callable[[StumpTests, Level], Tensor]
-"""Of each restart and node, (n_restarts, n_nodes); a node's loss is a mean over its rows."""
+"""Function that returns a penalty for each restart and node, (n_restarts, n_nodes); a node's loss
+is a mean over its rows."""
 FLOOR = -8.0
-"""Of ln r: below it a facet is out of play and the prior pulls no further."""
+"""Floor of ln r: below it a facet is out of play and the prior pulls no further."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from bitvec.runtime.train.retrain.optimizers import adamw
 ROWS_AT_ONCE = 8192
 """Rows that a tree is walked by at a time."""
 PACE = 0.1
-"""What φ moves by where all else moves by 1."""
+"""Factor of the learning rate of φ, beside the root mean square of its weights."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,7 @@ FAR_FROM_1 = 100
 MOST_SMOOTHING = 1e100
 """In units of the largest weight: leaves are all alike long before."""
 NO_WEIGHT = 1e-100
-"""Of the largest weight; a row of no more is left out."""
+"""Share of the largest weight up to which a row's weight counts as none: the row is left out."""
 
 
 @estimator

@@ -22,7 +22,7 @@ from bitvec.runtime.train.retrain.recipe import few_threads
 from bitvec.runtime.train.retrain.schedules import Schedule
 
 LEAST_SPREAD = 1e-6
-"""Of the margins of a start, below which they are not divided by it."""
+"""Deviation of a start's margins up to which they are not divided by it."""
 MARGINS_AT_ONCE = 1 << 24
 """Numbers that are held at a time while the margins of all rows are computed."""
 CHEAP = 8

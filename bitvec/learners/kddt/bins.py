@@ -20,7 +20,7 @@ from bitvec.learners.kddt.scan import ENTROPY, LABELS, ROUNDING, between
 from bitvec.runtime.predict.cpu.compiling import inner
 
 BEGINS, STAYS, ENDS, JUMPS = 0, 1, 2, 3
-"""What a row's density does at an event: `STAYS` less its turn, or a jump of the row's weight."""
+"""Columns of `Bins.counts`, by what a density does: `STAYS` less an event's turn, or a jump."""
 
 
 @inner

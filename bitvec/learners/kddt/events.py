@@ -22,7 +22,7 @@ FEWEST_STEPS = 4
 """So is a piece that spans fewer floating-point numbers: a cut within it could not be told from its
 ends."""
 FLAT = 1e4
-"""What a density times the range of all positions may come to for changes to be summed by position:
+"""Bound on a density times the range of all positions, up to which changes are summed by position:
 the sums then round by this many units of the last place of a weight."""
 
 

@@ -16,7 +16,7 @@ from bitvec.runtime.predict.cpu.kernel_arrays import borrowed
 SMALLEST = 1e-9
 """A row with less of the least weight of a leaf in a node is left out there."""
 GAIN = 1e-9
-"""What a split must gain to be more than rounding: of a node's weight, for vectors of its loss."""
+"""Least gain of a split, beyond rounding: a share of a node's weight, for vectors of its loss."""
 EPSILON = np.finfo(np.float64).eps
 NODE = np.dtype(
     [

@@ -26,12 +26,12 @@ LABELS, VECTORS, ENTROPY = 0, 1, 2
 """Criteria: squares of one class a row, squares of vectors, entropy of distributions."""
 
 ROUNDING = 1e-9
-"""How far a child's weight may fall below the least that is allowed, for each unit of it."""
+"""Share of the least allowed weight by which a child's weight may fall below it."""
 SURE = 1e-12
 """More than rounding, for each unit, when gains are compared without a division."""
 DROP = 64.0
-"""Where the density falls by this factor, the sums over slopes are taken anew: what cancelled in
-them is rounding of the larger ones."""
+"""Factor of a fall of the density beyond which the sums over slopes are taken anew: what cancelled
+in them is rounding of the larger ones."""
 
 
 class Totals(NamedTuple):

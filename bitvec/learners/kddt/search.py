@@ -16,8 +16,8 @@ from bitvec.learners.kddt.shapes import scaled
 from bitvec.learners.kddt.tree import GrownTree, Limits, Targets, grow_tree, stopping
 
 Score = Callable[[GrownTree, Array, Array], Array]
-"""What a tree of some bandwidths, (n_features,), scores on rows, given by their numbers: the sum
-over rows, for each way to predict."""
+"""Function from a tree, its bandwidths, (n_features,), and the numbers of rows to its score: the
+sum over rows, for each way to predict."""
 
 
 @dataclass(frozen=True, slots=True)

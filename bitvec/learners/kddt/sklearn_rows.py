@@ -17,7 +17,7 @@ with needs("scikit-learn", "sklearn", "KDDTClassifier"):
     from sklearn.utils import check_array
 
 SHARES = 1e-6
-"""How far the probabilities of a row's classes may sum from 1."""
+"""Tolerance of the sum of a row's class probabilities, which must be 1."""
 
 
 def weighing(

@@ -24,7 +24,7 @@ from bitvec.runtime.predict.cpu.compiling import inner, phase
 LEAST = 1e-12
 """A leaf has at least this share of the weight of its parent: less is rounding of the sums."""
 TIE = 1e-3
-"""Of the least gain: by how much the gains of two splits must differ, or the first is taken."""
+"""Share of the least gain by which a later split must gain more than an earlier one to be taken."""
 FAR = 4
 """Events of a feature are filtered anew where those above are so many times as many: then all that
 filtering takes is a share of what the nodes above took."""

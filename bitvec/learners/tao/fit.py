@@ -27,7 +27,7 @@ from bitvec.runtime.predict.threads import effective_jobs
 DEEPEST = 20
 """A complete tree of more levels would have millions of nodes."""
 OBLIQUE_TOL = 5e-4
-"""Of oblique trees by default: a twentieth of a percent of the weight of all rows."""
+"""Default `tol` of oblique trees: a twentieth of a percent of the weight of all rows."""
 FIRST_LOOK = 2
 """Passes after which random starts are compared: one that collapses has done so by then."""
 

@@ -142,4 +142,4 @@ def leaf_step(
 
 
 ROUNDING = 1e-12
-"""How much of a loss a step must win: more than its sum over rows may be off by rounding."""
+"""Share of a loss that a step must win: more than its sum over rows may be off by rounding."""

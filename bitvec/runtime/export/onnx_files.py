@@ -29,7 +29,7 @@ OnnxForm = Literal["tree_ensemble", "traversal", "tensor", "portable"]
 FORMS: Final = ALL_FORMS
 TREE_FORM: Final = "tree_ensemble"
 WITHOUT_TARGET: Final = ("tree_ensemble", "tensor")
-"""What is tried where neither a form nor a target is named: `tensor` holds every kind of node."""
+"""Forms tried where neither a form nor a target is named: `tensor` holds every kind of node."""
 NO_QUANTISATION: Final = (
     "Do not quantise this file: thresholds and counts are exact numbers, and generic quantisation "
     "changes most of its answers."

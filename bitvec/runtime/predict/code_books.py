@@ -161,7 +161,7 @@ class WholeNumbers:
     decimals: bool = False
     is_ambiguous: ClassVar[bool] = False
     unseen: ClassVar[float] = np.nan
-    """What no test takes for a category."""
+    """Number of a category that is not there: no test takes it for a category."""
 
     def code(self, value: Any, name: str) -> float | None:
         """Return the number that a category is, or None if no number is meant.

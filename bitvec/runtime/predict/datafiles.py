@@ -188,7 +188,7 @@ _MUST = {
     ".parquet": "be a parquet file",
     ".npy": "hold one array of numbers",
 }
-"""What a file must do, by what its name ends in."""
+"""Requirements on a file, by the suffix of its name, as an error states them."""
 
 
 def _position(column: str, n_columns: int) -> int:

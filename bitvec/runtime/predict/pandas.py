@@ -91,7 +91,7 @@ _OF_CATEGORIES: Final[dict[str, Callable[[_Categorical], Any]]] = {
     "categories as text": lambda c: pd.Categorical(list(map(str, c.values()))),
     "text": lambda c: pd.Series(list(map(str, c.values())), dtype="str"),
 }
-"""What a column of categories becomes in a frame, by kind."""
+"""Functions from a column of categories to a column of a frame, by kind."""
 
 _OF_WHOLE_NUMBERS: Final[dict[str, Callable[[_Categorical], Any]]] = {
     "whole numbers": lambda c: np.array(c.numbers(), np.int64),

@@ -41,7 +41,7 @@ from bitvec.runtime.predict.table_columns import Column, column, outside_stackle
 LEAST_HASH = 1 << 16
 """One hash of 32 bits in 33,000 is below."""
 PART_BYTES = 1 << 24
-"""What is converted is read in parts that are about this large as float64 arrays."""
+"""Bytes, about, of a part of a converted table as a float64 array: it is read part by part."""
 
 _NUMBERS = "biuf"
 

@@ -15,11 +15,11 @@ from bitvec.verify.certificates.difference import Difference
 from bitvec.verify.oracle import Oracle
 
 ROUNDINGS = 6
-"""Of a term besides its additions, at most: leaf, weight and their product; divisor or scale, and
-the quotient or product with it; the sum with the base score."""
+"""Roundings of a term besides its additions, at most: leaf, weight and their product; divisor or
+scale, and the quotient or product with it; the sum with the base score."""
 
 LETTERS = 200
-"""Of a name or a code book that are shown."""
+"""Characters shown of a name or a code book."""
 
 
 def require_same_sizes(forest: Forest, oracle: Oracle) -> None:

@@ -33,7 +33,7 @@ TANGENTS = 12
 CORE = 1 / 16
 """The part of a column's interval, to either side of a point, that is set apart."""
 PRECISION = 1e-12
-"""Of the ranges of facets, in units of their size."""
+"""Tolerance of the ranges of facets, in units of one plus their size."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -17,7 +17,7 @@ from jaxtyping import Float64
 from bitvec.core.arrays import Array
 
 TOLERANCE = 1e-12
-"""Of gradients and residuals, for columns of norm 1 in float64."""
+"""Tolerance of gradients and residuals, for columns of norm 1 in float64."""
 
 
 REFINEMENTS = 8

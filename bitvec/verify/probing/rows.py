@@ -33,7 +33,7 @@ from bitvec.verify.probing.trials import BLOCK, Trials, rows_at_a_time
 TARGETS_PER_NODE = 10
 TARGETS_PER_CODE = 3
 MOST_CODES = 1 << 16
-"""Of larger ranges few codes are shown, as a rule."""
+"""Codes of a node that count for its cost, at most: of larger ranges few are shown, as a rule."""
 FIRST_ROWS = 2048
 """Base rows sent through trees with tests of several columns, as starts for the search."""
 

@@ -15,7 +15,7 @@ from bitvec.runtime.export.c.header import Header
 from bitvec.runtime.export.c.literals import comment
 
 _OWN = re.compile(r"N_.*|H|NO_MATH|FINITE")
-"""What the header's other macros are called, behind its name."""
+"""Names of the header's other macros, without the header's name in front."""
 
 
 def add_categories(header: Header, inputs: Inputs) -> None:

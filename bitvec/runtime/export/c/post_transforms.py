@@ -60,7 +60,7 @@ _LOOPS = {
     ),
     PostTransform.SOFTMAX_ZERO: (_ADDED_UNLESS_ZERO, "value[k] / total"),
 }
-"""What adds the exponentials of a group, and what divides by their sum: in place."""
+"""Code that adds up the exponentials of a group, and code that divides by their sum: in place."""
 
 
 def needs_math(output: Output) -> bool:

@@ -22,7 +22,7 @@ from bitvec.runtime.export.ranks import Ranks
 
 PARAMETERS = {False: "const @input *x", True: "const @input *x, const @rank *rank"}
 ARGUMENTS = {False: "x", True: "x, rank"}
-"""Of a walk, without and with ranks."""
+"""Arguments of a walk, without and with ranks."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ throw true try typedef typeid typename union unsigned using virtual void volatil
 xor xor_eq
 """
 KEYWORDS = frozenset(_WORDS.split())
-"""Of C99 and C++20."""
+"""Keywords of C99 and C++20."""
 
 
 def require_options(form: str, name: str, thresholds: str, rows: str) -> None:

@@ -89,7 +89,7 @@ def _declared(value: Any) -> dict[str, Any]:
 
 
 _NUMPY = {"float": "float32", "double": "float64"}
-"""What onnxruntime calls otherwise than NumPy does."""
+"""NumPy's names of dtypes, by onnxruntime's, where they differ."""
 
 
 def _plain(metadata: dict[str, str]) -> dict[str, str]:

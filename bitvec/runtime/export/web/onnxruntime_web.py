@@ -18,7 +18,7 @@ SCRIPTS = {
 """Names in the package, and beside the page: not every server knows what an .mjs file is."""
 WASM = "ort-wasm-simd-threaded.wasm"
 NODE = "ort.node.min.mjs"
-"""What runs that wasm under node."""
+"""Module that runs `WASM` under node."""
 LICENSE = "LICENSE"
 
 

@@ -36,7 +36,7 @@ _BITVECTOR = {"perfect": "Perfect", "chain": "Chain", "oblivious": "Oblivious"}
 _CHAIN_NODE = {"avx512": 0.045, "portable": 0.09, "none": 0.16}
 """Cycles a node in trees of at most 256 leaves, by the level of vectors."""
 _WIDE = 2.2
-"""How much dearer a node is where a state takes two bytes."""
+"""Factor of a node's cycles where a state takes two bytes."""
 _PERFECT_NODE, _PERFECT_WIDE = 0.030, 0.037
 """Cycles a node of a padded tree, and of one with more leaves than 64."""
 _OBLIVIOUS_LEVEL = {"avx512": 0.04, "portable": 0.05}
@@ -44,7 +44,7 @@ _OBLIVIOUS_LEVEL = {"avx512": 0.04, "portable": 0.05}
 _OBLIVIOUS_VALUE = {6: 0.0, 7: 0.12, 8: 0.38, 16: 0.7}
 """Cycles that its value costs beyond one of a padded tree, with AVX-512, by depth."""
 _FEW_VECTORS = 2.0
-"""How much dearer a chain's node is in a block of 128 rows, whose states wait for each other."""
+"""Factor of a chain node's cycles in a block of 128 rows, whose states wait for each other."""
 _BIN, _KEY = 3.5, 3.0
 """Cycles a column whose values are ranked, or made keys."""
 _SET = {"perfect": 0.1, "chain": 0.03}

@@ -28,7 +28,7 @@ from bitvec.runtime.predict.reference_engine import ReferenceEngine
 from bitvec.runtime.predict.threads import effective_jobs, for_each_block
 
 BLOCK_BYTES = 1 << 19
-"""What a block of rows may take of the second-level cache."""
+"""Bytes of the second-level cache that a block of rows may take."""
 MOST_ROWS = 16384
 LEAST_ROWS = 512
 """Rows of a block: a tree's nodes are read once for each block."""

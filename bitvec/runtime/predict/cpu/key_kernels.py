@@ -23,7 +23,7 @@ from bitvec.runtime.predict.cpu.compiling import kernel
 from bitvec.runtime.predict.cpu.kernel_arrays import constant
 
 SPREAD = 0x9E3779B97F4A7C15
-"""Of keys over slots: the upper bits of the product count."""
+"""Multiplier that spreads keys over slots: the upper bits of the product count."""
 EMPTY = np.int64(-1)
 WHOLE, GREATER = int(Part.WHOLE), int(Part.GREATER)
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 _is_exporting = getattr(torch.compiler, "is_exporting", torch.compiler.is_compiling)
-"""Of torch before 2.7, which does not tell, every graph is taken for one to be exported."""
+"""Test for tracing by export; before torch 2.7, which has none, every graph counts as exported."""
 
 
 def is_plain(x: Tensor) -> bool:

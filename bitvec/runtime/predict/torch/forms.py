@@ -13,7 +13,7 @@ from bitvec.runtime.predict.torch import matrix, padded_trees
 
 MATRIX, PERFECT, LEVELS, PATHS = "matrix", "perfect", "levels", "paths"
 FORMS = ("auto", MATRIX, PERFECT, LEVELS)
-"""What `TorchEngine` can be asked for; "paths" is for trees that have no other."""
+"""Forms that `TorchEngine` can be asked for; "paths" is for trees that have no other."""
 MATRIX_LEAVES = {"cpu": 0, "cuda": 8}
 """Largest tree that is run as a product with B, by device.
 

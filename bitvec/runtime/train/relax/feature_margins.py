@@ -22,7 +22,7 @@ from bitvec.runtime.predict.torch.unrounded import Unrounded
 from bitvec.runtime.train.relax.tracing import sums
 
 FAR = 50.0
-"""Where softplus is x itself in float64."""
+"""Argument from which on softplus is x itself in float64."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -29,7 +29,7 @@ from bitvec.runtime.train.relax.scaling import Scaling
 from bitvec.runtime.train.relax.tracing import is_traced
 
 HALF_WIDTH = 2.0
-"""Of the box kernel, in margin scales: its slope at 0 is then the sigmoid's 1/4."""
+"""Half-width of the box kernel, in margin scales: its slope at 0 is then the sigmoid's 1/4."""
 NARROWEST = 1e-30
 """An interval of less mass than this is reached by no row."""
 FARTHEST = 1e15

@@ -8,7 +8,7 @@ from jaxtyping import Float, Float64
 from bitvec.core.arrays import Array
 
 LARGEST = 1e25
-"""What values count as if they are larger, so that products with them fit float32."""
+"""Magnitude that larger values are clipped to, so that products with them fit float32."""
 CONSTANT = 1e-13
 """A column whose deviation is no more than this part of its mean holds one value, rounded."""
 

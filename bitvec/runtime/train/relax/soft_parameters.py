@@ -24,7 +24,7 @@ from bitvec.runtime.train.relax.soft_rows import reading
 from bitvec.runtime.train.relax.trainable import find as find_trainable
 
 SMALLEST_LOGIT = 1e-6
-"""What a probability of 0 counts as when leaves become logits."""
+"""Probability that smaller ones are raised to when leaves become logits."""
 
 LeafForm = Literal["values", "logits"]
 

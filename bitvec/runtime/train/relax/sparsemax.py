@@ -18,7 +18,7 @@ from torch.autograd.function import once_differentiable
 from bitvec.runtime.train.relax.tracing import is_traced
 
 MOST_STEPS = 100
-"""Of Newton's method; about six are taken, and a slice that holds NaN never ends."""
+"""Steps of Newton's method at most; about six are taken."""
 CACHED = 1 << 20
 """Scores that stay in a cache between two steps."""
 GROUP = 16

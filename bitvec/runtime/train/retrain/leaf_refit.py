@@ -44,11 +44,11 @@ PATIENCE = 2
 """Solutions in a row that score no better than one before, after which the path is left: the
 weakest pulls take longest."""
 TOLERANCE = 1e-3
-"""Of the scaled gradient's norm, per square root of a row: the mean loss is then within about half
-its square of the least."""
+"""Tolerance of the scaled gradient's norm, per square root of a row: the mean loss is then within
+about half its square of the least."""
 ITERATIONS = 200
 RIDGE_TOLERANCE = 1e-6
-"""Of the scaled residual of the normal equations, relative to that at the old leaves."""
+"""Tolerance of the scaled residual of the normal equations, relative to that at the old leaves."""
 
 
 def refit_leaves(

@@ -14,7 +14,7 @@ from bitvec.errors import InputError
 from bitvec.runtime.train.retrain.value_losses import Shape
 
 SMALLEST = 1e-15
-"""What a probability of 0 counts as in a log-loss."""
+"""Probability that smaller ones are raised to in a log-loss."""
 
 
 def accuracy(output: Output, raw: Array, target: Array) -> Array:
@@ -144,7 +144,7 @@ NAMES = {
     "gamma": "negative mean gamma deviance",
     "tweedie": "negative mean Tweedie deviance",
 }
-"""What the scores are called."""
+"""Names of the scores, by measure."""
 
 
 def of_values(name: str, output: Output, raw: Array, target: Array, shape: Shape) -> Array:

@@ -33,7 +33,7 @@ Metric = Callable[[Array, Array], Array]
 """From y and what the forest predicts to a number for each row, of which more is better."""
 
 SHARPNESS = 16.0
-"""Of averaged class probabilities; 8 to 16 measured best."""
+"""Sharpness of averaged class probabilities; 8 to 16 measured best."""
 SMOOTHING = 0.02
 """Width of a smoothed kink, in standard deviations of the targets."""
 

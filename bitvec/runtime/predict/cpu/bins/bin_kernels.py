@@ -31,7 +31,7 @@ FIELDS = (
     "columns", "n_columns", "windows", "n_windows", "derived", "n_derived",
     "tree", "sorted32", "sorted64", "n_sorted", "scale", "lookup", "n_lookup",
 )  # fmt: skip
-"""What stands behind the address that the kernel is handed: numbers, and addresses of arrays."""
+"""Fields at the address that the kernel is handed: numbers, and addresses of arrays."""
 (
     COLUMNS, N_COLUMNS, WINDOWS, N_WINDOWS, DERIVED, N_DERIVED,
     TREE, SORTED32, SORTED64, N_SORTED, SCALE, LOOKUP, N_LOOKUP,

@@ -31,7 +31,7 @@ _ROW, _ENTRY, _SOFTPLUS = 0.45, 0.068, 2.5
 These and those below were fitted to forests of 1 to 100 trees of depth 4 to 10 with 2 to 200
 entries a row of S, on one core of a Zen 4 processor."""
 _LEVEL = {"avx512": 1.0, "portable": 1.15, "none": 3.0}
-"""How much dearer all of them are, by the level of vectors."""
+"""Factors of all these cycles, by the level of vectors."""
 
 
 class ObliqueBinner:

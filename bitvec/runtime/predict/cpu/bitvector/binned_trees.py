@@ -24,7 +24,7 @@ FIELDS = (
     "values", "start", "n_leaves", "output", "set_ptr", "long_ptr", "lookups", "tables",
     "tree", "slot",
 )  # fmt: skip
-"""What stands behind the address that a kernel is handed: numbers, and addresses of arrays."""
+"""Fields at the address that a kernel is handed: numbers, and addresses of arrays."""
 (
     NODES, NODE_PTR, N_NODES, LEAF_AT, N_TREES, N_BINNED, WIDTH,
     VALUES, START, N_LEAVES, OUTPUT, SET_PTR, LONG_PTR, LOOKUPS, TABLES,

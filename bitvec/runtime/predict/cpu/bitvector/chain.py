@@ -231,7 +231,7 @@ def _set_leaves(at, binned, room, first, last, leaf, wide, lookups):
 
 
 NO_SETS, SETS_IN_COLUMNS, SETS_IN_TABLES = 0, 1, 2
-"""Where the trees find the sets of their own; in binned columns, they are made tree by tree."""
+"""Lookups of the trees' own sets: none; in binned columns, tree by tree; short ones in tables."""
 
 
 @cache

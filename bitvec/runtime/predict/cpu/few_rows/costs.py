@@ -31,7 +31,7 @@ _DEARER: Final[dict[tuple[Vectors, str], float]] = {
     ("portable", "perfect"): 1.8,
     ("portable", "oblivious"): 2.6,
 }
-"""How much more a batch takes at a level than the choice of its kernel reckons."""
+"""Ratios of a batch's cycles to those that `choice` estimates, by level and kernel."""
 _ROWS: Final = {"perfect": 128, "chain": 128, "oblivious": 128, "deep": 16, "single": 16}
 """Rows that a kernel for batches takes at once: fewer cost as much."""
 MOST: Final = 1024

@@ -40,7 +40,7 @@ PADDING = 256
 _IN_REGISTERS = {4: 256, 8: 64}
 """Leaves whose values are looked up in registers, by bytes of a value."""
 _SHUFFLED = {8: "pd", 16: "ps", 32: "hi"}
-"""What LLVM calls the elements that are looked up, by their number in a register."""
+"""LLVM's names of the elements that are looked up, by their number in a register."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

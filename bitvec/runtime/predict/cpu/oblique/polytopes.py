@@ -21,7 +21,7 @@ ERROR = 4e-5
 _FAR = 24.0
 """exp(-24) is below `ERROR`."""
 _HUGE = 1e30
-"""Where sums have greater terms than this, nothing is decided by bounds."""
+"""Sum of the terms' magnitudes from which on nothing is decided by bounds."""
 
 
 @inner

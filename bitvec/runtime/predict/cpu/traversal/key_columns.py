@@ -24,7 +24,7 @@ _INFINITY_32, _INFINITY_64 = 0x7F800000, 0x7FF0000000000000
 _REST_32, _REST_64 = 0x7FFFFFFF, 0x7FFFFFFFFFFFFFFF
 
 SINGLE, ROUNDED, DOUBLE = 0, 1, 2
-"""How a value is read: a float32; a float64 rounded to float32; a float64."""
+"""Readings of a value: a float32; a float64 rounded to float32; a float64."""
 
 Rows = tuple[int, int, int, int]
 """The address of the first value, the bytes from row to row and from column to column, and how

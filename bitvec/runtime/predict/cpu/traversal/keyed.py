@@ -26,7 +26,7 @@ HOT = 6
 """Levels of a tree that stand breadth first; below, subtree after subtree."""
 
 COMPARED, EQUAL, SET = 0, 1, 2
-"""What a key column holds: keys, the outcomes of a test for equality, or for a set."""
+"""Contents of a key column: keys, the outcomes of a test for equality, or for a set."""
 
 KEY_COLUMN = np.dtype(
     [
