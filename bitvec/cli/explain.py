@@ -20,7 +20,7 @@ from bitvec.cli.shared_options import (
 @as_command("explain", "Say what each column adds to a prediction.")
 @forest_argument
 @rows_argument
-@out_option(required=True, help="The file of values (.csv, .tsv, .npy or .parquet); replaced.")
+@out_option(required=True, help="The file of values, in any format of `bitvec predict`; replaced.")
 @click.option(
     "--background",
     type=PATH,
@@ -49,7 +49,8 @@ def command(
         bitvec explain model.ubj rows.csv -o values.csv
         bitvec explain model.safetensors rows.csv -o values.parquet --background train.csv
     """
-    from bitvec.runtime.predict.datafiles import SUFFIXES, write
+    from bitvec.services.answer_columns import shap_columns
+    from bitvec.services.row_files import SUFFIXES, save
 
     inputs = (path, data) if background is None else (path, data, background)
     writable(out, SUFFIXES, replace=True, inputs=inputs)
@@ -65,10 +66,7 @@ def command(
     explainer = bitvec.explain(forest, background=given, n_jobs=n_jobs)
     with progress("explaining", quiet=as_json, lines=False) as advance:
         values = explainer.values(X, progress=advance)
-    names = forest.inputs.feature_names or tuple(map(str, range(forest.n_features)))
-    if values.ndim == 3:
-        names = tuple(f"{name}_{output}" for name in names for output in range(values.shape[2]))
-    write(out, dict(zip(names, values.reshape(len(values), -1).T, strict=True)))
+    save(out, [shap_columns(forest, values)])
     base = np.atleast_1d(explainer.base_value).tolist()
     if as_json:
         print_json({"rows": len(values), "base_value": base, "file": str(out)})

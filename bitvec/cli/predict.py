@@ -162,12 +162,8 @@ def command(
         batches = row_files.batches(readable(source), inputs, header=header, keep=keep)
         answers = map(predict, batches)
         if out is not None:
-            from bitvec.files import atomic
-
-            told: list[int] = []
-            end = suffix or out.suffix.lower()
-            atomic.write(out, lambda stream: told.append(row_files.write(stream, end, answers)))
-            _tell(predict, told[0], out, as_json=as_json)
+            n_rows = row_files.save(out, answers, suffix=suffix)
+            _tell(predict, n_rows, out, as_json=as_json)
         elif as_json:
             _print_columns(predict, row_files.columns(answers))
         else:

@@ -13,6 +13,7 @@ an exponential overflows.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -159,12 +160,12 @@ def _operator(kind: str, *, reflected: bool = False) -> Any:
     return write
 
 
-class Symbol:
+class Symbol(ABC):
     """A value that is not computed but written down, as an operator of a graph or as code."""
 
+    @abstractmethod
     def write(self, kind: str, *operands: Any) -> Any:
         """Return what the operator `kind` makes of symbols and numbers."""
-        raise NotImplementedError
 
     __neg__, __abs__ = _operator("Neg"), _operator("Abs")
     __add__, __radd__ = _operator("Add"), _operator("Add", reflected=True)

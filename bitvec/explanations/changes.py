@@ -145,8 +145,8 @@ def _numbers(forest: Forest, x: Any, column: int) -> Array:
     nodes = np.flatnonzero(forest.tests.feature == column)
     refused = refused_values(forest)
     top = key_of(np.inf, forest.dtype)
-    if refused is not None:
-        top -= 1  # scikit-learn refuses infinities
+    if refused is not None and refused.infinite:
+        top -= 1
     first, last, _ = atoms(forest.tests, nodes, top, forest.inputs.missing_sentinel)
     nearest: Array = floats(np.clip(keys(np.array([x]))[0], first, last), forest.dtype)
     return nearest

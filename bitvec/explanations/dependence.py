@@ -191,20 +191,28 @@ def _require_options(method: str, response: str, individual: bool) -> None:
         )
 
 
+def column_place(forest: Forest, column: int | str) -> int:
+    """Return the place of a column of X that is given by its name or its number.
+
+    Raises
+    ------
+    InputError
+        If the forest has none.
+    """
+    names = forest.inputs.feature_names or ()
+    if isinstance(column, str) and column in names:
+        return names.index(column)
+    if isinstance(column, int | np.integer) and 0 <= column < forest.n_features:
+        return int(column)
+    raise InputError(
+        f"a column must be a number below {forest.n_features} or a name that the forest has, got "
+        f"{column!r}: see `forest.inputs`."
+    )
+
+
 def _places(forest: Forest, columns: int | str | Sequence[int | str]) -> tuple[int, ...]:
     given = [columns] if isinstance(columns, int | str | np.integer) else list(columns)
-    names = forest.inputs.feature_names
-    places = []
-    for one in given:
-        if isinstance(one, str) and names is not None and one in names:
-            places.append(names.index(one))
-        elif isinstance(one, int | np.integer) and 0 <= one < forest.n_features:
-            places.append(int(one))
-        else:
-            raise InputError(
-                f"`columns` must be numbers below {forest.n_features} or names that the forest "
-                f"has, got {one!r}: see `forest.inputs`."
-            )
+    places = [column_place(forest, column) for column in given]
     if len(places) not in (1, 2) or len(set(places)) < len(places):
         raise InputError(
             f"`columns` must be one column or two different ones, got {columns!r}: call it for "

@@ -15,7 +15,7 @@ from bitvec.core.arrays import Array, ArrayLike
 from bitvec.core.forest import Forest
 from bitvec.core.plain_text import plain
 from bitvec.errors import InputError, needs
-from bitvec.explanations.dependence import PartialDependence
+from bitvec.explanations.dependence import PartialDependence, column_place
 from bitvec.explanations.explainer import Explainer
 from bitvec.runtime.predict import tables
 
@@ -214,7 +214,7 @@ def draw_dependence(
         As of `draw_beeswarm`.
     """
     rows, found = _explained(explainer, X, values, output)
-    at = _place(explainer.forest, column)
+    at = column_place(explainer.forest, column)
     names = short_names(explainer.forest)
     figure = Figure(figsize=(6.4, 4.4), layout="constrained")
     axis = figure.subplots()
@@ -222,7 +222,7 @@ def draw_dependence(
     if colour is None:
         axis.scatter(rows[:, at], found[:, at], s=10, color=LOWER, linewidth=0)
     else:
-        other = _place(explainer.forest, colour)
+        other = column_place(explainer.forest, colour)
         points = axis.scatter(
             rows[:, at], found[:, at], s=10, c=rows[:, other], cmap=LOW_TO_HIGH, linewidth=0
         )
@@ -338,18 +338,6 @@ def short_text(name: str) -> str:
     # A pair of dollars would be read as mathematics.
     text = plain(name).replace("$", r"\$")
     return text if len(text) <= NAME_LENGTH else text[: NAME_LENGTH - 1] + "…"
-
-
-def _place(forest: Forest, column: int | str) -> int:
-    names = forest.inputs.feature_names or ()
-    if isinstance(column, str) and column in names:
-        return names.index(column)
-    if isinstance(column, int | np.integer) and 0 <= column < forest.n_features:
-        return int(column)
-    raise InputError(
-        f"a column must be a number below {forest.n_features} or a name that the forest has, got "
-        f"{column!r}: see `forest.inputs`."
-    )
 
 
 def _shown(forest: Forest, row: Array, column: int) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import Any, Final
 
 from bitvec.core.arrays import Array
+from bitvec.core.forest import Forest
 from bitvec.core.output import Output
 from bitvec.errors import InputError
-from bitvec.explanations.explainer import explain
+from bitvec.explanations.explainer import Explainer, explain
 from bitvec.runtime.predict.predictor import Predictor
 
 Columns = dict[str, Array]
@@ -47,14 +49,22 @@ def _score(predictor: Predictor, rows: Any) -> Columns:
     return _numbered("score", predictor.scores(rows))
 
 
+@lru_cache(maxsize=8)
+def _explainer(predictor: Predictor) -> Explainer:
+    return explain(predictor.forest)
+
+
 def _shap(predictor: Predictor, rows: Any) -> Columns:
-    forest = predictor.forest
-    values = explain(forest).values(rows)
+    return shap_columns(predictor.forest, _explainer(predictor).values(rows), prefix="shap_")
+
+
+def shap_columns(forest: Forest, values: Array, *, prefix: str = "") -> Columns:
+    """Return Shapley values by the names of the forest's columns, or their numbers."""
     names = forest.inputs.feature_names or tuple(map(str, range(forest.n_features)))
     if values.ndim == 3:
         names = tuple(f"{name}_{output}" for name in names for output in range(values.shape[2]))
     columns = values.reshape(len(values), len(names)).T
-    return {f"shap_{name}": column for name, column in zip(names, columns, strict=True)}
+    return {f"{prefix}{name}": column for name, column in zip(names, columns, strict=True)}
 
 
 OUTPUTS: Final[dict[str, Callable[[Predictor, Any], Columns]]] = {

@@ -92,7 +92,7 @@ class BatchPredictor:
         self.path = str(Path(path).absolute())
         self.keep = _names(keep, "keep")
         self.drop = _names(drop, "drop")
-        self._key = _Key(self.path, _digest(self.path), n_jobs, engine, kernel, device)
+        self._key = _Key(self.path, digest(self.path), n_jobs, engine, kernel, device)
         predictor = self.predictor
         self.outputs = require_outputs(outputs, predictor.forest.output)
         empty = np.zeros((0, predictor.forest.n_features), predictor.forest.dtype)
@@ -116,7 +116,7 @@ class BatchPredictor:
         """The predictor of this process, loaded when it is first asked for."""
         with _lock:
             if self._key not in _loaded:
-                if _digest(self.path) != self._key.digest:
+                if digest(self.path) != self._key.digest:
                     raise InputError(
                         f"{self.path} must be the file that this predictor was made of, got "
                         "another one: make a new BatchPredictor."
@@ -226,7 +226,7 @@ def _plain(values: Array) -> Any:
     return values.tolist() if values.dtype.kind in "OU" else np.ascontiguousarray(values)
 
 
-def _digest(path: str) -> str:
+def digest(path: str) -> str:
     """Return the SHA-256 of a file, or of all files of a directory with their names."""
     folder = Path(path)
     if not folder.is_dir():
@@ -235,5 +235,5 @@ def _digest(path: str) -> str:
     found = hashlib.sha256()
     for part in sorted(folder.rglob("*")):
         if part.is_file():
-            found.update(f"{part.relative_to(folder)}\0{_digest(str(part))}\0".encode())
+            found.update(f"{part.relative_to(folder)}\0{digest(str(part))}\0".encode())
     return found.hexdigest()

@@ -7,7 +7,6 @@ digest of its input: what the manifest names is whole. A run that was killed goe
 from __future__ import annotations
 
 import glob
-import hashlib
 import json
 import multiprocessing
 import time
@@ -22,7 +21,7 @@ from bitvec.distribution import version
 from bitvec.errors import InputError
 from bitvec.files import atomic
 from bitvec.services import row_files
-from bitvec.services.batch_predictor import BatchPredictor
+from bitvec.services.batch_predictor import BatchPredictor, digest
 from bitvec.verify.progress_bar import Advance
 
 MANIFEST: Final = "manifest.bitvec.json"
@@ -262,17 +261,10 @@ def predict_part(
     source, target = Path(part.source), Path(folder) / part.target
     target.parent.mkdir(parents=True, exist_ok=True)
     inputs = predict.predictor.forest.inputs
-    n_rows = 0
-
-    def fill(stream: Any) -> None:
-        nonlocal n_rows
-        batches = row_files.batches(source, inputs, header=header, keep=predict.keep)
-        answers = map(predict, batches)
-        n_rows = row_files.write(stream, target.suffix.lower(), answers)
-
+    batches = row_files.batches(source, inputs, header=header, keep=predict.keep)
     before = _state(source)
     try:
-        atomic.write(target, fill)
+        n_rows = row_files.save(target, map(predict, batches))
     except InputError as error:
         if str(source) in str(error):
             raise
@@ -287,9 +279,3 @@ def predict_part(
 def _state(path: Path) -> tuple[int, int, int]:
     found = path.stat()
     return found.st_ino, found.st_size, found.st_mtime_ns
-
-
-def digest(path: str) -> str:
-    """Return the SHA-256 of a file, hexadecimal."""
-    with Path(path).open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()

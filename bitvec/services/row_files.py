@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import itertools
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Final
@@ -14,16 +15,17 @@ import numpy as np
 from bitvec.core.arrays import Array
 from bitvec.core.inputs import Inputs
 from bitvec.errors import InputError, needs
+from bitvec.files import atomic
 from bitvec.files.sound import sound
 from bitvec.runtime.predict import datafiles
+from bitvec.runtime.predict.textfiles import SEPARATORS
 
 BATCH_ROWS: Final = 1 << 16
 BLOCK: Final = 1 << 24
 """Bytes of NDJSON that are read at a time."""
-TEXT: Final = (".csv", ".tsv")
 ARROW: Final = (".arrow", ".feather", ".ipc")
 LINES: Final = (".ndjson", ".jsonl")
-SUFFIXES: Final = (*TEXT, ".parquet", *ARROW, *LINES, ".npy")
+SUFFIXES: Final = (*SEPARATORS, ".parquet", *ARROW, *LINES, ".npy")
 
 Batch = Any
 """A pyarrow or polars table, or a matrix where a file has no names."""
@@ -48,7 +50,7 @@ def batches(
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
         raise InputError(f"a file of rows must end in one of {', '.join(SUFFIXES)}, got {path}.")
-    if suffix in TEXT:
+    if suffix in SEPARATORS:
         verbatim = set(keep) - set(inputs.feature_names or ())
         data = datafiles.read(path, header=header, inputs=inputs, text=verbatim).data
         if not isinstance(data, np.ndarray):
@@ -146,22 +148,34 @@ def require_pyarrow(purpose: str) -> Any:
     return pyarrow
 
 
-def write(stream: IO[bytes], suffix: str, parts: Iterable[Any]) -> int:
-    """Write batches of columns to a stream, and return the number of rows.
+def save(path: Path, parts: Iterable[Any], *, suffix: str | None = None) -> int:
+    """Write batches of columns to a file, whole or not at all, and return the number of rows.
 
     Parameters
     ----------
-    stream : binary stream
-    suffix : str
-        One of `SUFFIXES`.
+    path : path
     parts : iterable of tables or dicts of arrays
         All of the same columns; one at least.
+    suffix : str, optional
+        The format; by default as the path ends.
 
     Raises
     ------
     InputError
-        If there is no batch.
+        If there is no batch, or no such format.
+    OSError
+        If the file cannot be written.
     """
+    kind = suffix or path.suffix.lower()
+    if kind not in SUFFIXES:
+        raise InputError(f"a file of rows must end in one of {', '.join(SUFFIXES)}, got {path}.")
+    told: list[int] = []
+    atomic.write(path, lambda stream: told.append(write(stream, kind, parts)))
+    return told[0]
+
+
+def write(stream: IO[bytes], suffix: str, parts: Iterable[Any]) -> int:
+    """Write batches of columns to a stream in a format of `SUFFIXES`; see `save`."""
     several = iter(parts)
     first = next(several, None)
     if first is None:
@@ -174,34 +188,69 @@ def write(stream: IO[bytes], suffix: str, parts: Iterable[Any]) -> int:
             n_rows += _n_rows(part)
             yield part
 
-    if suffix in TEXT:
+    if suffix in SEPARATORS:
         for at, part in enumerate(counted()):
-            datafiles.write_text(
-                stream, _columns(part), separator="\t" if suffix == ".tsv" else ",", head=at == 0
-            )
+            _write_text(stream, _columns(part), SEPARATORS[suffix], head=at == 0)
     elif suffix == ".npy":
-        held = [_matrix(_columns(part)) for part in counted()]
-        if any(part.dtype == object for part in held):
-            raise InputError(
-                "a .npy file must hold numbers, got a column of texts or of nulls: "
-                "write another format."
-            )
-        # By way of memory: to a file NumPy writes by itself, and says little of a full disk.
-        buffer = io.BytesIO()
-        np.save(buffer, np.concatenate(held), allow_pickle=False)
-        stream.write(buffer.getbuffer())
+        _write_npy(stream, [_matrix(_columns(part)) for part in counted()])
     elif suffix in LINES:
-        with needs("polars", "cli", "Writing NDJSON"):
-            import polars
-        for part in counted():
-            is_arrow = hasattr(part, "column_names")
-            frame = polars.from_arrow(part) if is_arrow else part
-            polars.DataFrame(frame).write_ndjson(stream)
+        _write_lines(stream, counted())
     else:
         with _table_writer(stream, suffix, _table(first)) as writer:
             for part in counted():
                 writer.write_table(_table(part))
     return n_rows
+
+
+def _write_text(
+    stream: IO[bytes], columns: Mapping[str, Array], separator: str, *, head: bool
+) -> None:
+    """Write columns as text in UTF-8, numbers as the shortest text that reads back the same."""
+    block = 10_000  # rows held as text at a time
+    n_rows = max((len(column) for column in columns.values()), default=0)
+    for start in range(0, max(n_rows, 1), block):
+        lines = _Lines()
+        writer = csv.writer(lines, delimiter=separator, lineterminator="\n")
+        if start == 0 and head:
+            writer.writerow(columns)
+        part = slice(start, start + block)
+        writer.writerows(zip(*(_cells(c[part]) for c in columns.values()), strict=True))
+        stream.write("".join(lines).encode())
+
+
+def _cells(column: Array) -> Iterable[Any]:
+    # csv writes a Python float as the shortest text of a float64; a float32 has shorter ones.
+    return map(str, column) if column.dtype == np.float32 else column.tolist()
+
+
+class _Lines(list[str]):
+    """A list that csv.writer can write to."""
+
+    write = list.append
+
+
+def _write_npy(stream: IO[bytes], held: list[Array]) -> None:
+    if any(part.dtype == object for part in held):
+        raise InputError(
+            "a .npy file must hold numbers, got a column of texts or of nulls: "
+            "write another format."
+        )
+    # By way of memory: to a file NumPy writes by itself, and says of a full disk only how many
+    # values it has written.
+    buffer = io.BytesIO()
+    np.save(buffer, np.concatenate(held), allow_pickle=False)
+    stream.write(buffer.getbuffer())
+
+
+def _write_lines(stream: IO[bytes], parts: Iterable[Any]) -> None:
+    with needs("polars", "cli", "Writing NDJSON"):
+        import polars
+    for part in parts:
+        frame = polars.from_arrow(part) if hasattr(part, "column_names") else part
+        # By way of memory: of a full disk polars raises its own.
+        buffer = io.BytesIO()
+        polars.DataFrame(frame).write_ndjson(buffer)
+        stream.write(buffer.getbuffer())
 
 
 @contextmanager

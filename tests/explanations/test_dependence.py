@@ -135,7 +135,7 @@ def test_probabilities_depend_too():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"columns": 5}, "numbers below 2"),
+        ({"columns": 5}, "number below 2"),
         ({"columns": [0, 0]}, "two different ones"),
         ({"columns": [0, 1], "grid": [[1.0]]}, "one list of values for each"),
         ({"columns": 0, "grid": ["red"]}, "`grid` must hold numbers"),

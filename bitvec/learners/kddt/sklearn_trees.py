@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal, Self
@@ -217,8 +218,9 @@ class KernelTrees(NativeEstimator):
         require_rows(X, targets.codes if targets.criterion == LABELS else targets.Y)
         return X, targets, found, classes
 
+    @abstractmethod
     def _class_targets(self, y: Any) -> tuple[Targets, Array]:
-        raise NotImplementedError
+        """Return what leaves of a classifier are to say, and the labels of a Forest."""
 
     def _chosen(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from abc import abstractmethod
 from collections.abc import Callable
 from inspect import signature
 from typing import Any, Literal, Self
@@ -142,8 +143,9 @@ class TAOEstimator(NativeEstimator):
         require_rows(X, target)
         return X, target, row_weights(X, weight)
 
+    @abstractmethod
     def _target(self, y: Any) -> Array:
-        raise NotImplementedError
+        """Return what is to be learned."""
 
     def _options(self, weight: Array) -> dict[str, Any]:
         """Return the arguments of `fit_tao`, most of which have the names of parameters."""
@@ -175,9 +177,9 @@ class TAOEstimator(NativeEstimator):
         self._hold(self.tree_)
         return self
 
+    @abstractmethod
     def _told(self, result: TAOResult) -> TAO:
         """Return the tree with what its leaves are to answer."""
-        raise NotImplementedError
 
 
 def _printed(weight: float) -> Callable[[Iteration], None]:

@@ -1,4 +1,4 @@
-"""Files of rows: read .csv, .tsv, .parquet and .npy into what a predictor takes, and write them.
+"""Files of rows: .csv, .tsv, .parquet and .npy read into what a predictor takes.
 
 A file with names becomes a table whose columns are found by name; a file without becomes a matrix
 whose columns stand in the training order. How text is read is said in
@@ -7,14 +7,11 @@ whose columns stand in the training order. How text is read is said in
 
 from __future__ import annotations
 
-import csv
-import io
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
@@ -198,76 +195,3 @@ def _position(column: str, n_columns: int) -> int:
         f"the data has no names, so a column must be a number from 0 to {n_columns - 1}, "
         f"got {column!r}."
     )
-
-
-def write(path: str | Path, columns: Mapping[str, Array]) -> Path:
-    """Write columns of equal length as .csv, .tsv, .npy or .parquet, whole or not at all.
-
-    Numbers in text are the shortest that read back the same. An .npy file holds the one column, or
-    the columns side by side as a matrix.
-
-    Raises
-    ------
-    InputError
-        If the path ends in something else.
-    OSError
-        If it cannot be written.
-    """
-    path = Path(path)
-    suffix = path.suffix.lower()
-    if suffix not in SUFFIXES:
-        raise InputError(f"a file of rows must end in one of {', '.join(SUFFIXES)}, got {path}.")
-    return atomic.write(path, lambda stream: _WRITERS[suffix](stream, columns))
-
-
-def _write_npy(stream: IO[bytes], columns: Mapping[str, Array]) -> None:
-    values = list(columns.values())
-    matrix = values[0] if len(values) == 1 else np.stack(values, axis=1)
-    # By way of memory: to a file NumPy writes by itself, and says of a full disk only how many
-    # values it has written.
-    buffer = io.BytesIO()
-    np.save(buffer, matrix, allow_pickle=False)
-    stream.write(buffer.getbuffer())
-
-
-def _write_parquet(stream: IO[bytes], columns: Mapping[str, Array]) -> None:
-    polars = require_polars("Writing a .parquet file")
-    # By way of memory: of a full disk polars raises its own.
-    buffer = io.BytesIO()
-    polars.DataFrame(dict(columns)).write_parquet(buffer)
-    stream.write(buffer.getbuffer())
-
-
-def write_text(
-    stream: IO[bytes], columns: Mapping[str, Array], *, separator: str = ",", head: bool = True
-) -> None:
-    """Write columns as text in UTF-8, with a header row if there is to be a `head`."""
-    block = 10_000  # rows held as text at a time
-    n_rows = max((len(column) for column in columns.values()), default=0)
-    for start in range(0, max(n_rows, 1), block):
-        lines = _Lines()
-        writer = csv.writer(lines, delimiter=separator, lineterminator="\n")
-        if start == 0 and head:
-            writer.writerow(columns)
-        part = slice(start, start + block)
-        writer.writerows(zip(*(_cells(c[part]) for c in columns.values()), strict=True))
-        stream.write("".join(lines).encode())
-
-
-def _cells(column: Array) -> Iterable[Any]:
-    # csv writes a Python float as the shortest text of a float64; a float32 has shorter ones.
-    return map(str, column) if column.dtype == np.float32 else column.tolist()
-
-
-class _Lines(list[str]):
-    """A list that csv.writer can write to."""
-
-    write = list.append
-
-
-_WRITERS: dict[str, Callable[[IO[bytes], Mapping[str, Array]], None]] = {
-    ".csv": write_text,
-    ".tsv": partial(write_text, separator=SEPARATORS[".tsv"]),
-    ".parquet": _write_parquet,
-    ".npy": _write_npy,
-}

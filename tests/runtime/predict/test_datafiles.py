@@ -1,9 +1,8 @@
-"""Files of rows: written ones read back, blocks read as the csv module does, damage is told."""
+"""Files of rows: blocks are read as the csv module reads them, damage is told."""
 
 from __future__ import annotations
 
 import csv
-import errno
 import io
 import sys
 import warnings
@@ -19,8 +18,8 @@ from hypothesis import strategies as st
 from bitvec.core.city_hash import category_hash
 from bitvec.core.inputs import Inputs
 from bitvec.errors import InputError, MissingLibraryError
-from bitvec.runtime.predict import datafiles, textfiles
-from bitvec.runtime.predict.datafiles import read, write, write_text
+from bitvec.runtime.predict import textfiles
+from bitvec.runtime.predict.datafiles import read
 from bitvec.runtime.predict.tables import rows
 from bitvec.runtime.predict.textfiles import MISSING
 
@@ -252,26 +251,6 @@ def test_damage_is_told_alike_in_blocks_of_any_size(
     assert read_in_blocks(path, size, width) == rows
 
 
-def test_a_written_float_reads_back_bit_for_bit(tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    bits = rng.integers(0, 2**64, 500, dtype=np.uint64, endpoint=False)
-    values = bits.view(np.float64)
-    values = np.where(np.isnan(values), -0.0, values)
-    path = write(tmp_path / "rows.csv", {"x": values, "y": values[::-1]})
-    got = matrix(path)
-    assert got[:, 0].tobytes() == values.tobytes()
-    assert got[:, 1].tobytes() == values[::-1].tobytes()
-
-
-@given(st.lists(st.floats(width=32, allow_nan=False), min_size=1, max_size=30))
-def test_float32_text_is_the_shortest_that_reads_back(values: list[float]) -> None:
-    column = np.array(values, np.float32)
-    stream = io.BytesIO()
-    write_text(stream, {"x": column})
-    cells = stream.getvalue().decode().splitlines()[1:]
-    assert np.array([float(c) for c in cells]).astype(np.float32).tobytes() == column.tobytes()
-
-
 def test_text_columns_stay_text_beside_numbers(tmp_path: Path) -> None:
     table = read(put(tmp_path, "colour,size\nred,1\nblue,2\n"))
     rest, colours = table.split("colour")
@@ -419,9 +398,6 @@ def test_without_polars_text_and_parquet_are_one_sentence(
     for name in ("rows.csv", "rows.tsv", "rows.parquet"):
         with pytest.raises(MissingLibraryError, match=says):
             read(put(tmp_path, "size,colour\n1,red\n", name))
-    with pytest.raises(MissingLibraryError, match=says):
-        write(tmp_path / "out.parquet", {"a": np.zeros(2)})
-    assert [path.name for path in tmp_path.iterdir() if "out" in path.name] == []
 
 
 def test_npy_reads_back_and_refuses_all_else(tmp_path: Path) -> None:
@@ -451,78 +427,12 @@ def test_an_npy_header_that_claims_terabytes_allocates_nothing(tmp_path: Path) -
 
 
 def test_parquet_reads_back(tmp_path: Path) -> None:
-    path = write(tmp_path / "rows.parquet", {"a": np.array([1.5, np.nan]), "b": np.array([3, 4])})
+    path = tmp_path / "rows.parquet"
+    polars.DataFrame({"a": [1.5, np.nan], "b": [3, 4]}).write_parquet(path)
     assert np.array_equal(matrix(path), [[1.5, 3], [np.nan, 4]], equal_nan=True)
     put(tmp_path, b"no parquet at all", "rows.parquet")
     with pytest.raises(InputError, match="must be a parquet file"):
         read(path)
-
-
-def test_write_npy_holds_a_vector_or_a_matrix(tmp_path: Path) -> None:
-    column = np.array([1, 2, 3])
-    assert np.load(write(tmp_path / "a.npy", {"p": column})).shape == (3,)
-    assert np.load(write(tmp_path / "b.npy", {"p": column, "q": column})).shape == (3, 2)
-
-
-def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
-    path = write(tmp_path / "rows.csv", {"a": np.array([1, 2])})
-    before = path.read_bytes()
-
-    class Interrupts:
-        def __len__(self) -> int:
-            return 2
-
-        def __getitem__(self, part: slice) -> list[int]:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        write(path, {"a": Interrupts()})  # type: ignore[dict-item]
-    assert path.read_bytes() == before
-    assert list(tmp_path.iterdir()) == [path]
-
-
-def test_a_link_stays_a_link(tmp_path: Path) -> None:
-    (tmp_path / "link.csv").symlink_to(tmp_path / "rows.csv")
-    write(tmp_path / "link.csv", {"a": np.array([1, 2])})
-    assert (tmp_path / "link.csv").is_symlink()
-    assert (tmp_path / "rows.csv").read_text() == "a\n1\n2\n"
-
-
-def test_a_path_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
-    for path in (tmp_path / "no" / "rows.csv", tmp_path):
-        target = path if path.suffix else path / "dir.csv"
-        if target.parent == tmp_path:
-            target.mkdir()
-        with pytest.raises(OSError, match="must be a file that can be written, got: "):
-            write(target, {"a": np.zeros(1)})
-    with pytest.raises(InputError, match="must end in one of"):
-        write(tmp_path / "rows.xlsx", {"a": np.zeros(1)})
-
-
-@pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="needs a device that is full")
-@pytest.mark.parametrize("suffix", datafiles.SUFFIXES)
-def test_a_link_to_a_device_is_refused_and_the_device_stays(tmp_path: Path, suffix: str) -> None:
-    link = tmp_path / f"link{suffix}"
-    link.symlink_to("/dev/full")
-    with pytest.raises(OSError, match="a directory or a device"):
-        write(link, {"a": np.zeros(3)})
-    assert link.is_symlink()
-    assert Path("/dev/full").is_char_device()
-
-
-@pytest.mark.parametrize("suffix", datafiles.SUFFIXES)
-def test_a_full_disk_is_one_sentence_and_leaves_nothing(tmp_path: Path, suffix: str) -> None:
-    resource = pytest.importorskip("resource")
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    values = np.random.default_rng(0).random(50_000)  # that no format makes small
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
-    try:
-        with pytest.raises(OSError, match="must be a file that can be written, got: ") as caught:
-            write(tmp_path / f"rows{suffix}", {"a": values})
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert caught.value.errno == errno.EFBIG
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_path_that_no_file_can_have_is_one_sentence(tmp_path: Path) -> None:
