@@ -291,3 +291,16 @@ def forests_with_rows(draw: st.DrawFn, **options: object) -> tuple[Forest, np.nd
     """A forest and rows for it."""
     forest = draw(forests(**options))  # type: ignore[arg-type]
     return forest, draw(rows(forest))
+
+
+@st.composite
+def raw_scores(draw: st.DrawFn, dtype: np.dtype, width: int, *, least: int = 0) -> np.ndarray:
+    """Draw scores of few rows, (batch, width), of all sizes: at times some at the ends of links."""
+    n = draw(st.integers(least, 40))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    scale = draw(st.sampled_from([1e-30, 0.1, 1, 10, 100, 1000]))
+    raw = (rng.normal(size=(n, width)) * scale).astype(dtype)
+    odd = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 88.5, -88.5, 709.5, -709.5, -746, -104])
+    spoilt = rng.random(raw.shape) < draw(st.sampled_from([0, 0, 0.05]))
+    raw[spoilt] = rng.choice(odd, int(spoilt.sum())).astype(dtype)
+    return raw

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import AXIS, EQUAL, KERNEL, SET, examples, forests, rows
+from strategies import AXIS, EQUAL, KERNEL, SET, examples, forests, raw_scores, rows
 
 from bitvec.core import structure
 from bitvec.core.forest import Forest
@@ -226,14 +226,7 @@ def outputs_and_scores(draw):
         tie_to_second=from_raw and draw(st.booleans()),
         boundary=draw(st.sampled_from([None, 0.3])),
     )
-    n = draw(st.integers(1, 40))
-    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    scale = draw(st.sampled_from([1e-30, 0.1, 1, 10, 100, 1000]))
-    raw = (rng.normal(size=(n, sum(groups))) * scale).astype(dtype)
-    odd = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 88.5, -88.5, 709.5, -709.5, -746, -104])
-    spoilt = rng.random(raw.shape) < draw(st.sampled_from([0, 0, 0.05]))
-    raw[spoilt] = rng.choice(odd, int(spoilt.sum())).astype(dtype)
-    return output, raw
+    return output, draw(raw_scores(dtype, sum(groups), least=1))
 
 
 @given(outputs_and_scores())

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from strategies import raw_scores
 
 from bitvec.core import transforms
 from bitvec.core.output import Output, PostTransform, SoftmaxSum
@@ -44,14 +45,7 @@ def outputs_and_scores(draw):
         softmax_sum=draw(st.sampled_from(list(SoftmaxSum))),
         groups=groups,
     )
-    n = draw(st.integers(0, 40))
-    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    scale = draw(st.sampled_from([1e-30, 0.1, 1, 10, 100, 1000]))
-    raw = (rng.normal(size=(n, sum(groups))) * scale).astype(dtype)
-    odd = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 88.5, -88.5, 709.5, -709.5, -746, -104])
-    spoilt = rng.random(raw.shape) < draw(st.sampled_from([0, 0, 0.05]))
-    raw[spoilt] = rng.choice(odd, int(spoilt.sum())).astype(dtype)
-    return output, raw
+    return output, draw(raw_scores(dtype, sum(groups), least=0))
 
 
 @given(outputs_and_scores())
