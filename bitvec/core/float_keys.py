@@ -8,6 +8,8 @@ zero.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from jaxtyping import Float, Int, Int64, UInt64
 
@@ -96,19 +98,29 @@ def ulps(a: Float[Array, "..."], b: Float[Array, "..."]) -> UInt64[Array, "..."]
 def first_cast_to(key: Int64[Array, " n"], dtype: np.dtype) -> Int64[Array, " n"]:
     """Return the key of the smallest float64 that a cast to `dtype` gives this key or a greater.
 
-    Found by bisection over the float64 with the cast itself, so that its rounding of ties and its
-    overflow are those of NumPy. One beyond the key of infinity where none is cast there.
+    As `first_taken_to`, so that the rounding of ties and the overflow are those of NumPy.
 
     >>> one = keys(np.array([1], np.float32))
     >>> (1 - floats(first_cast_to(one, np.dtype(np.float32)), FLOAT64)).tolist() == [2.0**-25]
     True
     """
-    top = key_of(np.inf, FLOAT64)
+    with np.errstate(over="ignore"):
+        return first_taken_to(key, lambda x: x.astype(dtype), FLOAT64)
+
+
+def first_taken_to(
+    key: Int64[Array, " n"], function: Callable[[Array], Array], dtype: np.dtype
+) -> Int64[Array, " n"]:
+    """Return the key of the smallest float of `dtype` that a function takes to this key or beyond.
+
+    The function must not fall. Found by bisection with the function itself; one beyond the key of
+    infinity where nothing is taken there.
+    """
+    top = key_of(np.inf, dtype)
     low, high = np.full(key.shape, -top), np.full(key.shape, top + 1)
     while np.any(low < high):
         middle = (low >> 1) + (high >> 1) + (low & high & 1)  # a sum of keys may overflow
-        with np.errstate(over="ignore"):
-            cast = keys(floats(np.minimum(middle, top), FLOAT64).astype(dtype))
-        is_there = (cast >= key) & (middle <= top) | (low == high)
+        found = keys(function(floats(np.minimum(middle, top), dtype)))
+        is_there = (found >= key) & (middle <= top) | (low == high)
         low, high = np.where(is_there, low, middle + 1), np.where(is_there, middle, high)
     return low

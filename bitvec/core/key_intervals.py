@@ -37,10 +37,10 @@ class Values(NamedTuple):
         return np.where(is_nan, self.nan, inside)
 
 
-def everything(dtype: np.dtype) -> Values:
-    """Return the set of all values of a dtype."""
-    top = key_of(np.inf, dtype)
-    return Values(((-top, top),), True)
+def everything(dtype: np.dtype, *, nan: bool = True, infinite: bool = True) -> Values:
+    """Return the set of all values of a dtype, NaN and infinities if they are asked for."""
+    top = key_of(np.inf, dtype) - (not infinite)
+    return Values(((-top, top),), nan)
 
 
 def joined(intervals: Iterable[Interval]) -> tuple[Interval, ...]:

@@ -15,6 +15,7 @@ from jaxtyping import Bool, Float32, Float64, Int32, Int64
 
 from bitvec.converters.catboost.ctr_features import COUNTERS, Columns, key_tables, read_ctrs
 from bitvec.converters.catboost.model_json import Document, as_object, items, member, numbers, whole
+from bitvec.core import float_keys
 from bitvec.core.arrays import Array
 from bitvec.core.feature_maps import KeyTable
 from bitvec.errors import FileFormatError, UnsupportedModelError
@@ -222,16 +223,10 @@ def _refuse_others(info: Document) -> None:
 def wide(border: Float32[Array, " n"]) -> Float64[Array, " n"]:
     """Return the greatest float64 that no float32 beyond the border is nearest to.
 
-    So x > wide(border) holds for a float64 if and only if float32(x) > border: halfway to the next
-    float32, an even border keeps the tie.
+    So x > wide(border) holds for a float64 if and only if float32(x) > border.
     """
-    with np.errstate(over="ignore"):
-        above = np.nextafter(border, np.float32(np.inf))
-        step = np.where(
-            np.isinf(above), border - np.nextafter(border, np.float32(0)), above - border
-        )
-        half = border.astype(np.float64) + step.astype(np.float64) / 2
-        return np.where(half.astype(np.float32) > border, np.nextafter(half, -np.inf), half)
+    above = float_keys.first_cast_to(float_keys.keys(border) + 1, border.dtype)
+    return float_keys.floats(above - 1, float_keys.FLOAT64)
 
 
 def _borders(feature: Document) -> Float32[Array, " n"]:

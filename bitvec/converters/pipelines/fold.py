@@ -19,14 +19,13 @@ from bitvec.converters.pipelines.operations import (
     Encode,
     Replace,
     Rising,
-    every,
 )
 from bitvec.converters.pipelines.split_nodes import Node, with_nodes
 from bitvec.core.arrays import Array
 from bitvec.core.float_keys import floats
 from bitvec.core.forest import Forest
 from bitvec.core.inputs import Domain, Inputs, Label
-from bitvec.core.key_intervals import Values, intersection, right_values
+from bitvec.core.key_intervals import Values, everything, intersection, right_values
 from bitvec.core.node_tests import Relation
 
 
@@ -90,7 +89,7 @@ def raw_columns(
         if labels:
             columns.append(_of_texts(place, own, tuple(labels), dtype, step))
             continue
-        domain = every(dtype)
+        domain = everything(dtype)
         for column in own:
             domain = intersection(domain, _domain(column))
         columns.append(RawColumn(place, dtype, domain))
@@ -153,7 +152,7 @@ def forward(column: Derived, texts: Array) -> tuple[Array, Array]:
 
 def _domain(column: Derived) -> Values:
     """Return the raw numbers that each operation takes."""
-    domain = every(column.values)
+    domain = everything(column.values)
     for operation in reversed(column.operations):
         domain = intersection(operation.preimages([domain])[0], operation.domain())
     return domain

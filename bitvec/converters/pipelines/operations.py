@@ -19,8 +19,15 @@ import numpy as np
 from jaxtyping import Bool, Float, Int64
 
 from bitvec.core.arrays import Array
-from bitvec.core.float_keys import floats, key_of, keys
-from bitvec.core.key_intervals import Values, complement, intersection, joined, union
+from bitvec.core.float_keys import first_taken_to, key_of
+from bitvec.core.key_intervals import (
+    Values,
+    complement,
+    everything,
+    intersection,
+    joined,
+    union,
+)
 
 SINGLE, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 
@@ -68,12 +75,6 @@ class Operation(Protocol):
     def domain(self) -> Values:
         """Return the numbers that are taken at all."""
         ...
-
-
-def every(dtype: np.dtype, *, nan: bool = True, infinite: bool = True) -> Values:
-    """Return all numbers of a dtype, NaN and infinities if they are asked for."""
-    top = key_of(np.inf, dtype) - (not infinite)
-    return Values(((-top, top),), nan)
 
 
 def _in_place(ufunc: np.ufunc) -> Callable[..., Array]:
@@ -139,12 +140,12 @@ class Rising:
 
     def domain(self) -> Values:
         """Return everything."""
-        return every(self.source)
+        return everything(self.source)
 
     def preimages(self, sets: list[Values]) -> list[Values]:
         """Return, for each interval of results, the interval of numbers that leads there."""
         if any(np.isnan(operand).any() for operand in self.operands):
-            return [Values(every(self.source).intervals if s.nan else (), s.nan) for s in sets]
+            return [Values(everything(self.source).intervals if s.nan else (), s.nan) for s in sets]
         wanted = np.array([e for s in sets for a, b in s.intervals for e in (a, b + 1)], np.int64)
         distinct, where = np.unique(wanted, return_inverse=True)
         ends = self.first_at_least(distinct)[where].tolist()
@@ -159,16 +160,9 @@ class Rising:
     def first_at_least(self, key: Int64[Array, " n"]) -> Int64[Array, " n"]:
         """Return the keys of the smallest numbers whose results have at least these keys.
 
-        By bisection over the floats of the source; one beyond infinity where there is none.
+        One beyond infinity where there is none.
         """
-        top = key_of(np.inf, self.source)
-        low, high = np.full(key.shape, -top), np.full(key.shape, top + 1)
-        while np.any(low < high):
-            middle = (low >> 1) + (high >> 1) + (low & high & 1)  # a sum of keys may overflow
-            found = keys(self(floats(np.minimum(middle, top), self.source)))
-            is_there = (found >= key) & (middle <= top) | (low == high)
-            low, high = np.where(is_there, low, middle + 1), np.where(is_there, middle, high)
-        return low
+        return first_taken_to(key, self, self.source)
 
 
 def cast(source: np.dtype, target: np.dtype) -> Rising:
@@ -205,7 +199,7 @@ class Require:
 
     def domain(self) -> Values:
         """Return the numbers that pass."""
-        return every(self.source, nan=self.nan, infinite=self.infinite)
+        return everything(self.source, nan=self.nan, infinite=self.infinite)
 
     def preimages(self, sets: list[Values]) -> list[Values]:
         """Return the sets."""
@@ -249,7 +243,7 @@ class Replace:
 
     def domain(self) -> Values:
         """Return everything."""
-        return every(self.source)
+        return everything(self.source)
 
     def preimages(self, sets: list[Values]) -> list[Values]:
         """Return the sets, with what is missing in those that hold its value."""
@@ -260,7 +254,7 @@ class Replace:
         others = s
         if self.other is not None:
             holds = _holds(s, self.other, self.target)
-            others = every(self.source) if holds else Values((), False)
+            others = everything(self.source) if holds else Values((), False)
         point = _point(self.missing, self.source)
         return union(others, point) if hit else intersection(others, complement(point, self.source))
 
@@ -303,7 +297,7 @@ class Encode:
     def domain(self) -> Values:
         """Return the categories, or everything where others have a number."""
         if self.unknown is not None:
-            return every(self.source)
+            return everything(self.source)
         return self._among(range(len(self.categories)))
 
     def preimages(self, sets: list[Values]) -> list[Values]:
