@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -10,6 +11,12 @@ from jaxtyping import Bool, Float
 from bitvec.core.arrays import Array, require
 
 Label = str | int | float | bool
+
+COLUMN_LISTS: Final = ("hashed", "whole_numbers", "decimals", "category_hashes")
+"""Fields of `Inputs` that list columns."""
+DOMAIN_DTYPES: Final = ("float64", "float32", "text")
+NULLS: Final = ("any", "nan", "none")
+"""Which of NaN and None is the missing text."""
 
 MAX_FEATURES = 1 << 24
 """Most columns that a forest may read: a row of them is 128 MiB, whatever the file's own size."""
@@ -58,10 +65,7 @@ class Domain:
     null: str = "any"
 
     def __post_init__(self) -> None:
-        for name, known in (
-            ("dtype", ("float64", "float32", "text")),
-            ("null", ("any", "nan", "none")),
-        ):
+        for name, known in (("dtype", DOMAIN_DTYPES), ("null", NULLS)):
             value = getattr(self, name)
             require(value in known, f"`{name}` must be one of {', '.join(known)}, got {value!r}.")
         ends = [end for interval in self.intervals for end in interval]

@@ -13,7 +13,7 @@ import numpy as np
 
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
-from bitvec.core.inputs import Domain, Inputs
+from bitvec.core.inputs import COLUMN_LISTS, DOMAIN_DTYPES, NULLS, Domain, Inputs
 from bitvec.core.kernels import FeatureKernel
 from bitvec.core.leaves import Leaves, LinearTerms
 from bitvec.core.node_tests import NodeTests
@@ -209,15 +209,11 @@ def _unpack_classes(classes: list[Any], where: str) -> tuple[Array, ...]:
     return tuple(unpack_labels(name, labels, where) for name, labels in groups)
 
 
-_COLUMN_LISTS = ("hashed", "whole_numbers", "decimals", "category_hashes")
-"""Members of `Inputs` that files hold where they are not empty."""
-
-
 def _pack_inputs(inputs: Inputs) -> Record:
     names, sentinel = inputs.feature_names, inputs.missing_sentinel
     later: Record = {
         name: [int(column) for column in getattr(inputs, name)]
-        for name in _COLUMN_LISTS
+        for name in COLUMN_LISTS
         if getattr(inputs, name)
     }
     later |= {"refuses_unseen": True} if inputs.refuses_unseen else {}
@@ -225,7 +221,7 @@ def _pack_inputs(inputs: Inputs) -> Record:
         later["domains"] = [
             {
                 "dtype": domain.dtype,
-                # JSON has no infinities, and no other number is no text.
+                # As texts, for JSON has no infinities.
                 "ends": [repr(float(end)) for pair in domain.intervals for end in pair],
                 "missing": bool(domain.missing),
                 "null": domain.null,
@@ -284,7 +280,7 @@ def _unpack_inputs(record: Record, where: str) -> Inputs:
         domains=_unpack_domains(read.take("domains", list), f"{where}.domains")
         if "domains" in record
         else None,
-        **{name: read.take_counts(name) for name in _COLUMN_LISTS if name in record},
+        **{name: read.take_counts(name) for name in COLUMN_LISTS if name in record},
     )
     read.finish()
     return inputs
@@ -303,10 +299,10 @@ def _unpack_domains(records: list[Any], where: str) -> tuple[Domain, ...]:
             raise FileFormatError(f"`{where}.ends` must hold two numbers for each interval.")
         domains.append(
             Domain(
-                read.take_choice("dtype", ("float64", "float32", "text")),
+                read.take_choice("dtype", DOMAIN_DTYPES),
                 tuple(zip(ends[::2], ends[1::2], strict=True)),
                 read.take("missing", bool),
-                read.take_choice("null", ("any", "nan", "none")),
+                read.take_choice("null", NULLS),
             )
         )
         read.finish()

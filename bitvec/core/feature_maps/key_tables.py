@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final
 
 import numpy as np
 from jaxtyping import Bool, Float, Float32, Float64, Int32, UInt8, UInt64
 
 from bitvec.core.arrays import Array, read_only, require
+from bitvec.core.float_keys import FLOAT64
 from bitvec.errors import InputError
 
 LOWEST, HIGHEST = -(2**31), 2**31 - 1
@@ -182,6 +182,3 @@ class KeyTables:
         with np.errstate(invalid="ignore"):
             values = [table(X, self.multiplier) for table in self.tables]
         return np.concatenate(values, axis=1).astype(np.float64)
-
-
-FLOAT64: Final = np.dtype(np.float64)

@@ -8,7 +8,7 @@ from jaxtyping import Int
 from bitvec.core import tree_paths
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
-from bitvec.core.inputs import Inputs
+from bitvec.core.inputs import COLUMN_LISTS, Inputs
 from bitvec.core.output import Aggregate
 from bitvec.errors import InputError
 from bitvec.verify.certificates.difference import Difference
@@ -170,7 +170,7 @@ def _columns(forest: Forest, inputs: Inputs) -> dict[str, object]:
     found: dict[str, object] = {"absent_is_missing": inputs.absent_is_missing}
     for k in np.unique(forest.tests.column).tolist():
         found[f"column {k}'s categories"] = inputs.book(k)
-        for rule in ("hashed", "whole_numbers", "decimals", "category_hashes"):
+        for rule in COLUMN_LISTS:
             found[f"column {k} among {rule}"] = k in getattr(inputs, rule)
     return found
 
