@@ -114,6 +114,11 @@ def test_a_damaged_step_is_refused() -> None:
         setattr(model[0], attribute, value)
         with pytest.raises(UnsupportedModelError, match="'standardscaler'"):
             bitvec.convert(model)
+    model = piped(FeatureUnion([("part", MinMaxScaler())], transformer_weights={"part": 2.0}))
+    for weight, dtype in ((np.inf, "float64"), (1e300, "float32"), (1e-300, "float32")):
+        model[0].set_params(transformer_weights={"part": weight})
+        with pytest.raises(UnsupportedModelError, match=r"'featureunion > part'.*finite"):
+            bitvec.convert(model, dtypes=dtype)
 
 
 def test_rows_of_another_dtype_are_refused() -> None:

@@ -15,7 +15,7 @@ from bitvec.converters.pipelines.derived_columns import (
     checked,
     joined,
 )
-from bitvec.converters.sklearn.attribute_records import Record, class_name
+from bitvec.converters.sklearn.attribute_records import Record, class_name, library_class
 
 Follow = Callable[[Step, Block, Walk], Block]
 
@@ -30,9 +30,8 @@ def follow(step: Step, block: Block, walk: Walk) -> Block:
     """
     if _is_passthrough(step.model):
         return block
-    found = _STEPS.get(class_name(step.model))
-    module = step.model.module if isinstance(step.model, Record) else type(step.model).__module__
-    if found is None or module.partition(".")[0] != "sklearn":
+    found = _STEPS.get(library_class(step.model))
+    if found is None:
         raise step.refuse(_why_unknown(step.model))
     width = getattr(step.model, "n_features_in_", None)
     if width is not None and width != len(block.columns):

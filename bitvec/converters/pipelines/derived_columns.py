@@ -15,6 +15,7 @@ from bitvec.converters.pipelines.operations import (
     Replace,
     Require,
     cast,
+    float_of,
 )
 from bitvec.converters.sklearn.attribute_records import library_class
 from bitvec.errors import UnsupportedModelError
@@ -43,7 +44,7 @@ class Derived:
     @property
     def values(self) -> np.dtype:
         """The float dtype that holds its numbers."""
-        return SINGLE if self.dtype == SINGLE else DOUBLE
+        return float_of(self.dtype)
 
     def then(self, operation: Operation, dtype: np.dtype | None = None) -> Derived:
         """Return the column after one more operation, which may change its dtype."""
@@ -73,6 +74,11 @@ class Block:
 
     columns: tuple[Derived, ...]
     is_sparse: bool = False
+
+    @property
+    def dtype(self) -> np.dtype:
+        """That of the first column, float64 if there is none."""
+        return self.columns[0].dtype if self.columns else DOUBLE
 
     def take(self, which: Iterable[int]) -> Block:
         """Return some of the columns."""
@@ -156,10 +162,10 @@ class Step:
         return getattr(self.model, name, default)
 
 
-def floats(block: Block) -> Block:
+def as_floats(block: Block) -> Block:
     """Return the block as `check_array` with its dtypes of floats makes it."""
     block = block.promoted()
-    if block.columns and block.columns[0].dtype not in (SINGLE, DOUBLE):
+    if block.dtype not in (SINGLE, DOUBLE):
         return block.each(lambda _, column: column.to(DOUBLE))
     return block
 
@@ -188,6 +194,8 @@ def absent_marked(block: Block, walk: Walk) -> Block:
 def joined(blocks: list[Block], step: Step, *, sparse: bool) -> Block:
     """Return blocks side by side, as one sparse matrix or one dense array."""
     if not sparse and any(column.is_marked for block in blocks for column in block.columns):
-        raise step.refuse("it makes a dense matrix of a scaled sparse one before trees that tell")
+        raise step.refuse(
+            "it makes a dense matrix of a scaled sparse one before trees that tell zeros apart"
+        )
     found = Block(tuple(column for block in blocks for column in block.columns), sparse)
-    return floats(found) if sparse else found.promoted()
+    return as_floats(found) if sparse else found.promoted()

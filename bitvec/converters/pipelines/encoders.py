@@ -6,8 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from bitvec.converters.pipelines.derived_columns import Block, Derived, Step, Walk, checked, floats
-from bitvec.converters.pipelines.operations import DOUBLE, SINGLE, Encode, Rising
+from bitvec.converters.pipelines.derived_columns import (
+    Block,
+    Derived,
+    Step,
+    Walk,
+    as_floats,
+    checked,
+)
+from bitvec.converters.pipelines.operations import DOUBLE, SINGLE, Encode, Rising, float_of
 from bitvec.converters.sklearn.attribute_records import class_name
 from bitvec.core.arrays import Array
 
@@ -44,7 +51,7 @@ def _one_hot(step: Step, block: Block, walk: Walk, dtype: np.dtype) -> Block:
             if code != drop:
                 numbers = codes == code
                 other = None if unknown is None else float(unknown == code)
-                encoded = Encode(categories, numbers, other, column.values, _float(dtype))
+                encoded = Encode(categories, numbers, other, column.values, float_of(dtype))
                 columns.append(column.then(encoded, dtype))
     _keep_checked(block, books, walk, handling)
     return Block(tuple(columns), bool(step.option("sparse_output", True)))
@@ -70,7 +77,7 @@ def ordinal(step: Step, block: Block, walk: Walk) -> Block:
             numbers[others] = grouped[: int(others.sum())]
         if own is not None:
             numbers[own] = float(step.option("encoded_missing_value", np.nan))
-        encoded = Encode(categories, numbers, unknown, column.values, _float(dtype))
+        encoded = Encode(categories, numbers, unknown, column.values, float_of(dtype))
         columns.append(column.then(encoded, dtype))
     return Block(tuple(columns))
 
@@ -78,7 +85,7 @@ def ordinal(step: Step, block: Block, walk: Walk) -> Block:
 def bins(step: Step, block: Block, walk: Walk) -> Block:
     """Follow a KBinsDiscretizer."""
     own = step.option("dtype", None)
-    block = floats(block)
+    block = as_floats(block)
     if own is not None:
         block = block.each(lambda _, column: column.to(_named(step, own)))
     block = checked(block, nan=False)
@@ -96,8 +103,7 @@ def bins(step: Step, block: Block, walk: Walk) -> Block:
     if step.option("encode", "onehot") == "ordinal":
         return block
     encoder = step.inner(step.fitted("_encoder"), "_encoder")
-    dtype = block.columns[0].dtype if block.columns else DOUBLE
-    return _one_hot(encoder, block, walk, dtype)
+    return _one_hot(encoder, block, walk, block.dtype)
 
 
 def _read(block: Block) -> Block:
@@ -163,7 +169,3 @@ def _named(step: Step, given: Any) -> np.dtype:
     if dtype.kind in "iu" and dtype.itemsize >= 4:
         return DOUBLE
     raise step.refuse(f"its dtype is {dtype}, not float32, float64, int32 or int64")
-
-
-def _float(dtype: np.dtype) -> np.dtype:
-    return SINGLE if dtype == SINGLE else DOUBLE

@@ -38,12 +38,14 @@ class RawColumn:
     place : int
     dtype : numpy dtype
         Of its numbers.
-    book : tuple of str, optional
-        The texts that it may hold.
     domain : Values
         Its numbers that every step takes; of texts, nothing.
-    texts : list, optional
-        All that a column of texts may hold, and `taken`, which of it every step takes.
+    book : tuple of str, optional
+        The texts that the steps know.
+    taken : bool, (n_texts,), optional
+        Which of `texts` every step takes.
+    null : "any", "nan" or "none"
+        The missing text, as of `Domain`.
     """
 
     place: int
@@ -80,9 +82,11 @@ def raw_columns(
     derived: list[Derived], n_features: int, dtype: np.dtype, step: Step
 ) -> list[RawColumn]:
     """Return the raw columns with what all derived ones, used or not, say of them."""
+    made_of: list[list[Derived]] = [[] for _ in range(n_features)]
+    for column in derived:
+        made_of[column.raw].append(column)
     columns = []
-    for place in range(n_features):
-        own = [column for column in derived if column.raw == place]
+    for place, own in enumerate(made_of):
         labels = {
             label: None for column in own for op in column.operations for label in op.labels or ()
         }

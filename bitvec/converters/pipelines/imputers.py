@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bitvec.converters.pipelines.derived_columns import Block, Derived, Step, Walk, floats
+from bitvec.converters.pipelines.derived_columns import Block, Derived, Step, Walk, as_floats
 from bitvec.converters.pipelines.operations import DOUBLE, Replace, Require
 
 
@@ -28,7 +28,7 @@ def simple(step: Step, block: Block, walk: Walk) -> Block:
         if of_objects:
             block = block.each(lambda _, column: column.to(np.dtype(object)))
     else:
-        block = floats(block)
+        block = as_floats(block)
     block = _checked(block, missing)
     keeps = bool(step.option("keep_empty_features", False))
     kept = [at for at in range(n) if keeps or not _is_nan(statistics[at])]

@@ -32,6 +32,11 @@ from bitvec.core.key_intervals import (
 SINGLE, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 
 
+def float_of(dtype: np.dtype) -> np.dtype:
+    """Return the float dtype that holds the numbers of a column of this dtype."""
+    return SINGLE if dtype == SINGLE else DOUBLE
+
+
 class Unseen:
     """Any text that no code book holds."""
 

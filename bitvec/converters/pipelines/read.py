@@ -20,7 +20,7 @@ from bitvec.converters.pipelines.compositions import follow
 from bitvec.converters.pipelines.derived_columns import Block, Derived, Step, Walk
 from bitvec.converters.pipelines.fold import folded, raw_columns
 from bitvec.converters.pipelines.operations import DOUBLE, SINGLE, Encode, Replace, Require
-from bitvec.converters.sklearn.attribute_records import Record, class_name
+from bitvec.converters.sklearn.attribute_records import Record, class_name, library_class
 from bitvec.converters.sklearn.read import of_record
 from bitvec.converters.sklearn.skops_schema import read
 from bitvec.converters.sklearn.unsupported import kind_of, library_version
@@ -38,7 +38,8 @@ _HOLDERS: Final = {
     "FrozenEstimator": "estimator",
 }
 """Models that answer as one that they hold, and where."""
-_LAST: Final = ("refuses_missing", "refuses_infinite")
+_MARKS: Final = ("refuses_missing", "refuses_infinite")
+"""Metadata of a model that refuses NaN, or infinities, in its own columns."""
 
 
 class Parts(NamedTuple):
@@ -99,7 +100,7 @@ def chosen(model: Any) -> Any:
     UnsupportedModelError
         If the search did not fit it.
     """
-    while _is_sklearn(model) and class_name(model) in _HOLDERS:
+    while library_class(model) in _HOLDERS:
         attribute = _HOLDERS[class_name(model)]
         inner = getattr(model, attribute, None)
         if inner is None:
@@ -147,7 +148,7 @@ def parts_of(model: Any) -> Parts:
         If it is a subclass, or has no model at its end.
     """
     whole, steps, place = Step(model, ""), [], ""
-    while class_name(model := chosen(model)) == "Pipeline" and _is_sklearn(model):
+    while library_class(model := chosen(model)) == "Pipeline":
         own = getattr(model, "steps", None)
         if not isinstance(own, list) or not own:
             raise whole.refuse("it has no steps")
@@ -204,11 +205,6 @@ def _float_dtype(kind: Any) -> np.dtype | None:
     return np.dtype(name)
 
 
-def _is_sklearn(model: Any) -> bool:
-    module = model.module if isinstance(model, Record) else type(model).__module__
-    return bool(module.partition(".")[0] == "sklearn")
-
-
 def _version(model: Any) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", library_version(model))[:2])
 
@@ -251,7 +247,7 @@ def _over_raw_columns(
 ) -> Forest:
     whole = parts.whole
     source = forest.source
-    is_unmarked = source is None or _LAST[1] not in source.metadata
+    is_unmarked = source is None or _MARKS[1] not in source.metadata
     if class_name(parts.last).startswith("Bagging") and (is_unmarked or block.is_sparse):
         raise whole.refuse("its Bagging reads a sparse matrix, or some columns not at all")
     if len(block.columns) != forest.n_features:
@@ -273,7 +269,7 @@ def _over_raw_columns(
     result = folded(forest, columns, raw, names, whole)
     source = result.source
     if source is not None:
-        metadata = {key: value for key, value in source.metadata.items() if key not in _LAST}
+        metadata = {key: value for key, value in source.metadata.items() if key not in _MARKS}
         steps = [f"{step.place} ({class_name(step.model)})" for step in parts.steps]
         metadata |= {"steps": steps, "scikit_learn": library_version(whole.model)}
         result = replace(result, source=replace(source, metadata=metadata))
@@ -285,7 +281,7 @@ def _at_the_trees(forest: Forest, block: Block, walk: Walk, at: int) -> Derived:
     column = block.columns[at]
     own = column.values
     metadata = {} if forest.source is None else forest.source.metadata
-    missing, infinite = (metadata.get(mark) is not True for mark in _LAST)
+    missing, infinite = (metadata.get(mark) is not True for mark in _MARKS)
     missing &= infinite or not block.is_sparse  # such trees take NaN in dense rows alone
     if block.is_sparse and walk.absent_is_missing and not column.is_marked:
         column = column.then(Replace(0.0, np.nan, own, own))

@@ -10,8 +10,8 @@ from bitvec.converters.pipelines.derived_columns import (
     Step,
     Walk,
     absent_marked,
+    as_floats,
     checked,
-    floats,
 )
 from bitvec.converters.pipelines.operations import Rising
 from bitvec.core.arrays import Array
@@ -29,10 +29,20 @@ def _computed(step: Step, block: Block, name: str, operands: list[Array]) -> Blo
         if name in ("divide", "multiply"):
             sound &= all(bool(np.all((o > 0) | np.isnan(o))) for o in own)
         if not sound:
-            raise step.refuse(f"it must {name} by finite numbers, factors above 0, got {own}")
+            raise step.refuse(
+                f"what it computes with must be finite, factors above 0, got {own} to {name}"
+            )
         return column.then(Rising(name, own, column.values, column.values))
 
     return block.each(change)
+
+
+def _computed_alike(
+    step: Step, block: Block, name: str, operand: float, dtype: np.dtype | type
+) -> Block:
+    """Return the block with one operation on each column, with one number, rounded to a dtype."""
+    with np.errstate(over="ignore"):
+        return _computed(step, block, name, [np.full(len(block.columns), operand, dtype)])
 
 
 def _scaled(step: Step, block: Block, walk: Walk, attribute: str) -> Block:
@@ -50,12 +60,12 @@ def _clipped(step: Step, block: Block, low: float, high: float) -> Block:
 
 def standard(step: Step, block: Block, walk: Walk) -> Block:
     """Follow a StandardScaler."""
-    block = checked(floats(block), nan=True)
+    block = checked(as_floats(block), nan=True)
     n, rounds = len(block.columns), walk.version >= _ROUNDS_OPERANDS and not block.is_sparse
 
     def operand(attribute: str) -> Array:
         value = step.array(attribute, n)
-        return value.astype(block.columns[0].dtype) if rounds and n else value
+        return value.astype(block.dtype) if rounds else value
 
     step.fitted("scale_")
     if step.option("with_mean", True):
@@ -72,7 +82,7 @@ def standard(step: Step, block: Block, walk: Walk) -> Block:
 def min_max(step: Step, block: Block, walk: Walk) -> Block:
     """Follow a MinMaxScaler."""
     _require_dense(step, block)
-    block = checked(floats(block), nan=True)
+    block = checked(as_floats(block), nan=True)
     n = len(block.columns)
     block = _computed(step, block, "multiply", [step.array("scale_", n)])
     block = _computed(step, block, "add", [step.array("min_", n)])
@@ -84,13 +94,13 @@ def min_max(step: Step, block: Block, walk: Walk) -> Block:
 
 def max_abs(step: Step, block: Block, walk: Walk) -> Block:
     """Follow a MaxAbsScaler."""
-    block = _scaled(step, checked(floats(block), nan=True), walk, "scale_")
+    block = _scaled(step, checked(as_floats(block), nan=True), walk, "scale_")
     return _clipped(step, block, -1.0, 1.0) if step.option("clip", False) else block
 
 
 def robust(step: Step, block: Block, walk: Walk) -> Block:
     """Follow a RobustScaler."""
-    block = checked(floats(block), nan=True)
+    block = checked(as_floats(block), nan=True)
     if step.option("with_centering", True):
         _require_dense(step, block)
         centre = step.array("center_", len(block.columns))
@@ -103,14 +113,9 @@ def binarizer(step: Step, block: Block, walk: Walk) -> Block:
     threshold = step.option("threshold", 0.0)
     if block.is_sparse and any(column.is_marked for column in block.columns):
         raise step.refuse("it reads a scaled sparse matrix before trees that tell zeros apart")
-    block = checked(floats(block), nan=False)
+    block = checked(as_floats(block), nan=False)
     exact = isinstance(threshold, np.floating)  # a Python number is rounded to the column's dtype
-
-    def change(_: int, column: Derived) -> Derived:
-        operand = np.array([threshold], np.float64 if exact else column.values)
-        return column.then(Rising("exceeds", (operand,), column.values, column.values))
-
-    return block.each(change)
+    return _computed_alike(step, block, "exceeds", threshold, np.float64 if exact else block.dtype)
 
 
 def weighted(step: Step, block: Block, weight: float | None) -> Block:
@@ -119,14 +124,8 @@ def weighted(step: Step, block: Block, weight: float | None) -> Block:
         return block
     if block.is_sparse or not weight > 0:
         raise step.refuse(f"the weight {weight} of a sparse matrix or not above 0")
-    block = floats(block)
-
-    def change(_: int, column: Derived) -> Derived:
-        # A Python number is rounded to the dtype of the column.
-        operand = np.array([weight], column.values)
-        return column.then(Rising("multiply", (operand,), column.values, column.values))
-
-    return block.each(change)
+    block = as_floats(block)
+    return _computed_alike(step, block, "multiply", weight, block.dtype)
 
 
 def _require_dense(step: Step, block: Block) -> None:
