@@ -95,7 +95,8 @@ def raw_columns(
             continue
         domain = everything(dtype)
         for column in own:
-            domain = intersection(domain, _domain(column))
+            if (taken := _domain(column)) != domain:
+                domain = intersection(domain, taken)
         columns.append(RawColumn(place, dtype, domain))
     return columns
 
@@ -158,7 +159,10 @@ def _domain(column: Derived) -> Values:
     """Return the raw numbers that each operation takes."""
     domain = everything(column.values)
     for operation in reversed(column.operations):
-        domain = intersection(operation.preimages([domain])[0], operation.domain())
+        if domain == everything(operation.target):  # whatever is taken leads there
+            domain = operation.domain()
+        else:
+            domain = intersection(operation.preimages([domain])[0], operation.domain())
     return domain
 
 

@@ -11,8 +11,9 @@ any other text, and what is missing; operations are applied to that list.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar, Final, Protocol
 
 import numpy as np
@@ -292,7 +293,7 @@ class Encode:
 
     def apply(self, x: Array) -> tuple[Array, Bool[Array, " n"]]:
         """Return the numbers, and which values are known or need not be."""
-        place = {_key(category): at for at, category in enumerate(self.categories)}
+        place = _places(self.categories)
         found = np.array([place.get(_key(value), -1) for value in x.tolist()], np.int64)
         other = np.nan if self.unknown is None else self.unknown
         result = np.append(self.numbers, other).astype(self.target)[found]
@@ -303,25 +304,44 @@ class Encode:
         """Return the categories, or everything where others have a number."""
         if self.unknown is not None:
             return everything(self.source)
-        return self._among(range(len(self.categories)))
+        return _known(self.categories, self.source)[0]
 
     def preimages(self, sets: list[Values]) -> list[Values]:
         """Return the categories whose numbers are in each set, and all others if theirs is."""
-        all_known = self._among(range(len(self.categories)))
-        others = complement(all_known, self.source)
+        _, others = _known(self.categories, self.source)
         result = []
         for s in sets:
             held = s.holds(self.numbers.astype(self.target))
-            found = self._among(np.flatnonzero(held).tolist())
+            found = _among(self.categories, np.flatnonzero(held).tolist(), self.source)
             if self.unknown is not None and _holds(s, self.unknown, self.target):
                 found = union(found, others)
             result.append(found)
         return result
 
-    def _among(self, which: Any) -> Values:
-        points = [_point(self.categories[at], self.source) for at in which]
-        intervals = joined(interval for point in points for interval in point.intervals)
-        return Values(intervals, any(point.nan for point in points))
+
+# A column of each category asks for these: each is made once for all of them.
+@lru_cache(64)
+def _places(categories: tuple[Any, ...]) -> dict[Any, int]:
+    return {_key(category): at for at, category in enumerate(categories)}
+
+
+@lru_cache(64)
+def _points(categories: tuple[Any, ...], dtype: np.dtype) -> list[Values]:
+    return [_point(category, dtype) for category in categories]
+
+
+@lru_cache(64)
+def _known(categories: tuple[Any, ...], dtype: np.dtype) -> tuple[Values, Values]:
+    """Return the numbers among some categories, and all others."""
+    known = _among(categories, range(len(categories)), dtype)
+    return known, complement(known, dtype)
+
+
+def _among(categories: tuple[Any, ...], which: Iterable[int], dtype: np.dtype) -> Values:
+    every = _points(categories, dtype)
+    points = [every[at] for at in which]
+    intervals = joined(interval for point in points for interval in point.intervals)
+    return Values(intervals, any(point.nan for point in points))
 
 
 def _key(value: Any) -> Any:
