@@ -11,7 +11,7 @@ import numpy as np
 from numba import carray
 
 from bitvec.core.forest import Forest
-from bitvec.runtime.predict.cpu.compiling import by_address, inner
+from bitvec.runtime.predict.cpu.compiling import Function, by_address
 from bitvec.runtime.predict.cpu.few_rows import costs
 from bitvec.runtime.predict.cpu.few_rows.call_header import field
 from bitvec.runtime.predict.cpu.kernel_arrays import load_int32, pointer, store
@@ -36,37 +36,21 @@ class LoneTree:
         }
 
 
-@inner
-def _find(X, nodes, header, room):
-    """Find the leaf of the first row of X."""
-    at = single.exit_position(X, nodes)
-    leaf = load_int32(field(header, "leaf_at") + 4 * np.int64(at))
-    store(room + field(header, "leaves_at"), leaf)
+def _finder(reading: int) -> Function:
+    """Return the function that finds the exit leaf of a row whose values are read so."""
+    value = np.float32 if reading == SINGLE else np.float64
+    word = np.uint64 if reading == DOUBLE else np.uint32
+
+    @by_address
+    def find_in_lone_tree(row, header, room):
+        nodes = carray(pointer(field(header, "nodes")), (1, 4), word)
+        at = single.exit_position(carray(pointer(row), (1, 1), value), nodes)
+        leaf = load_int32(field(header, "leaf_at") + 4 * np.int64(at))
+        store(room + field(header, "leaves_at"), leaf)
+        return 0
+
+    return find_in_lone_tree
 
 
-@by_address
-def _lone_single(row, header, room):
-    """Find the exit leaf of a row of float32."""
-    nodes = carray(pointer(field(header, "nodes")), (1, 4), np.uint32)
-    _find(carray(pointer(row), (1, 1), np.float32), nodes, header, room)
-    return 0
-
-
-@by_address
-def _lone_rounded(row, header, room):
-    """Find the exit leaf of a row of float64 that is compared in float32."""
-    nodes = carray(pointer(field(header, "nodes")), (1, 4), np.uint32)
-    _find(carray(pointer(row), (1, 1), np.float64), nodes, header, room)
-    return 0
-
-
-@by_address
-def _lone_double(row, header, room):
-    """Find the exit leaf of a row of float64."""
-    nodes = carray(pointer(field(header, "nodes")), (1, 4), np.uint64)
-    _find(carray(pointer(row), (1, 1), np.float64), nodes, header, room)
-    return 0
-
-
-FIND = {SINGLE: _lone_single, ROUNDED: _lone_rounded, DOUBLE: _lone_double}
+FIND = {reading: _finder(reading) for reading in (SINGLE, ROUNDED, DOUBLE)}
 """The function of each way to read values."""

@@ -10,7 +10,7 @@ from llvmlite import ir
 from numba import carray, types
 from numba.extending import intrinsic
 
-from bitvec.runtime.predict.cpu.compiling import by_address, inner
+from bitvec.runtime.predict.cpu.compiling import Function, by_address, inner
 from bitvec.runtime.predict.cpu.few_rows.call_header import field, field_of
 from bitvec.runtime.predict.cpu.kernel_arrays import pointer, store
 from bitvec.runtime.predict.cpu.target import vectors
@@ -240,32 +240,19 @@ def _fill_derived(row, header, out, reading):
             store(out + 4 * k, np.int32(value))
 
 
-@by_address
-def _masks_single(row, header, room):
-    """Find the exit leaves of a row of float32."""
-    _fill_compared(row, header, room, SINGLE)
-    _fill_derived(row, header, room, SINGLE)
-    _find(header, room, 32)
-    return 0
+def _finder(reading: int) -> Function:
+    """Return the function that finds the exit leaves of a row whose values are read so."""
+    bits = 64 if reading == DOUBLE else 32
+
+    @by_address
+    def find_by_masks(row, header, room):
+        _fill_compared(row, header, room, reading)
+        _fill_derived(row, header, room, reading)
+        _find(header, room, bits)
+        return 0
+
+    return find_by_masks
 
 
-@by_address
-def _masks_rounded(row, header, room):
-    """Find the exit leaves of a row of float64 that is compared in float32."""
-    _fill_compared(row, header, room, ROUNDED)
-    _fill_derived(row, header, room, ROUNDED)
-    _find(header, room, 32)
-    return 0
-
-
-@by_address
-def _masks_double(row, header, room):
-    """Find the exit leaves of a row of float64."""
-    _fill_compared(row, header, room, DOUBLE)
-    _fill_derived(row, header, room, DOUBLE)
-    _find(header, room, 64)
-    return 0
-
-
-FIND = {SINGLE: _masks_single, ROUNDED: _masks_rounded, DOUBLE: _masks_double}
+FIND = {reading: _finder(reading) for reading in (SINGLE, ROUNDED, DOUBLE)}
 """The function of each way to read values."""

@@ -17,8 +17,6 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from bitvec.core.arrays import FLOATS
-
 
 class _Ufunc(ctypes.Structure):
     _fields_ = [
@@ -109,8 +107,3 @@ def _run(builder, function, data, n, operands):
     pointers = [builder.ptrtoint(each, word) for each in (places, sizes, steps)]
     kind = ir.FunctionType(ir.VoidType(), [word] * 4).as_pointer()
     builder.call(builder.inttoptr(function, kind), [*pointers, data])
-
-
-def agree() -> bool:
-    """Return whether the loops of all functions that links take are found."""
-    return all(loop(ufunc, dtype) for ufunc in (np.exp, np.log1p, np.power) for dtype in FLOATS)
