@@ -46,6 +46,7 @@ _PLANES_TO = 8
 
 
 def place_bytes(depth: int) -> int:
+    """Return the bytes of a place."""
     return 1 if depth <= 8 else 2
 
 

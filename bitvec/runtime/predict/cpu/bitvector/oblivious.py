@@ -147,8 +147,8 @@ def _sum_kernel(depth: int, size: int, sets: bool) -> Kernel:
 
 @cache
 def _exit_kernel(depth: int, sets: bool) -> Kernel:
-    tree_bytes, place_type = depth * _RECORD.itemsize, np.uint8 if depth <= 8 else np.uint16
-    place_bytes = grouped_values.stride(depth)
+    tree_bytes, stride_bytes = depth * _RECORD.itemsize, grouped_values.stride(depth)
+    place_type = np.uint8 if grouped_values.place_bytes(depth) == 1 else np.uint16
 
     @kernel
     def oblivious_exits(fields, binned, room, n_rows, exits):
@@ -156,8 +156,8 @@ def _exit_kernel(depth: int, sets: bool) -> Kernel:
         n_trees, n_binned = at[N_TREES], at[N_BINNED]
         slot, set_ptr = int64s(at[SLOT], n_trees), int64s(at[SET_PTR], n_trees + 1)
         leaf_at = numba.carray(pointer(at[LEAF_AT]), (n_trees << depth,), np.uint16)
-        room_for_places = room_on_stack(np.int64(place_bytes))
-        place = numba.carray(pointer(room_for_places), (room,), place_type)
+        places = room_on_stack(np.int64(stride_bytes))
+        place = numba.carray(pointer(places), (room,), place_type)
         for block in range((n_rows + room - 1) // room):
             q = binned + block * n_binned * room
             first_row = block * room
@@ -165,7 +165,7 @@ def _exit_kernel(depth: int, sets: bool) -> Kernel:
                 if sets:
                     look_up(q, room, at[LOOKUPS], set_ptr[tree], set_ptr[tree + 1], at[TABLES])
                 node = at[NODES] + slot[tree] * tree_bytes
-                _places(q, room, node, room_for_places, depth)
+                _places(q, room, node, places, depth)
                 for row in range(min(room, n_rows - first_row)):
                     exits[first_row + row, tree] = leaf_at[(tree << depth) + np.int64(place[row])]
 
