@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from jaxtyping import Bool, Float
+from torch import Tensor
 
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
@@ -75,12 +76,12 @@ def measure(forest: Forest, Z: Array, device: torch.device) -> Scaling:
     scale = np.maximum(by_node, floor)
     info = np.finfo(forest.dtype)  # margins are divided in the forest's dtype
     scale = np.where(scale > 0, np.clip(scale, info.tiny, info.max / 4), 1.0)
-    imputed = np.stack([_is_missing_somewhere(Z, rule, tests) for rule in MissingRule])
+    values = torch.tensor(Z, device=tests.b.device)
+    imputed = np.stack([_is_missing_somewhere(values, rule, tests) for rule in MissingRule])
     return Scaling(center, spread, scale, imputed, 1e3)
 
 
-def _is_missing_somewhere(Z: Array, rule: MissingRule, tests: DeviceTests) -> Array:
-    values = torch.tensor(Z, device=tests.b.device)
+def _is_missing_somewhere(values: Tensor, rule: MissingRule, tests: DeviceTests) -> Array:
     flags = {
         name: None if flag is None else torch.tensor(flag, device=values.device)
         for name, flag in missing_flags(np.array([rule])).items()
