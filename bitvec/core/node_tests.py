@@ -250,6 +250,13 @@ class NodeTests:
         feature[one_hot] = self.column[self.row_ptr[self.node_ptr[:-1][one_hot]]]
         return feature
 
+    def missing_rules(self, sentinel: float | None) -> Int64[Array, " n_nodes"]:
+        """Return the nodes' missing rules; without a sentinel, none counts it as missing."""
+        rules = self.missing_rule.astype(np.int64)
+        if sentinel is None:
+            rules[rules == MissingRule.NAN_OR_SENTINEL] = MissingRule.NAN
+        return rules
+
     def part_of(self, node: int) -> tuple[slice, slice]:
         """Return the rows of S that a node owns, and the entries of these."""
         rows = slice(int(self.node_ptr[node]), int(self.node_ptr[node + 1]))

@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float, Int
 
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
-from bitvec.core.node_tests import Kind, MissingRule, Relation
+from bitvec.core.node_tests import Kind, Relation
 from bitvec.errors import UnsupportedModelError
 
 
@@ -77,17 +77,15 @@ def ranks(forest: Forest) -> Ranks | None:
     nodes = np.flatnonzero(compared(forest))
     if not nodes.size:
         return None
-    rule = tests.missing_rule[nodes].astype(np.int64)
-    if forest.inputs.missing_sentinel is None:
-        rule[rule == MissingRule.NAN_OR_SENTINEL] = MissingRule.NAN
+    rule = tests.missing_rules(forest.inputs.missing_sentinel)[nodes]
     keys = np.stack([tests.feature[nodes], rule, tests.missing_right[nodes]], axis=1)
     channels, channel = np.unique(keys, axis=0, return_inverse=True)
     channel = channel.reshape(-1)
     cut, or_equal = one_relation(tests.b[nodes], tests.relation[nodes])
     operand = np.zeros(nodes.size, np.int64)
     parts = []
-    for number_, _ in enumerate(channels):
-        here = channel == number_
+    for number in range(len(channels)):
+        here = channel == number
         # NaN stands for a threshold that nothing passes: it is no cut, and ranks behind all.
         part = np.unique(cut[here & ~np.isnan(cut)])
         operand[here] = np.searchsorted(part, cut[here])

@@ -71,9 +71,7 @@ def plan(forest: Forest, *, missing: bool = True, infinite: bool = True) -> Plan
     """Read the tests of a forest; `missing` and `infinite` say what rows may hold."""
     tests, B = forest.tests, forest.bitvectors
     feature = tests.feature
-    plain_rule = tests.missing_rule == MissingRule.NAN
-    if forest.inputs.missing_sentinel is None:
-        plain_rule = tests.missing_rule != MissingRule.NAN_OR_ZERO
+    plain_rule = tests.missing_rules(forest.inputs.missing_sentinel) == MissingRule.NAN
     ordered = (tests.kind == Kind.MARGIN) | (tests.kind == Kind.KERNEL)
     is_split = (feature >= 0) & ordered & plain_rule
     strict = tests.relation == Relation.GREATER

@@ -61,14 +61,11 @@ def require_levels(forest: Forest) -> None:
     """
     others = int((~compared(forest)).sum())
     deepest = int(tree_paths.leaf_depth(forest.bitvectors).max())
-    rule = forest.tests.missing_rule
-    plain = rule == MissingRule.NAN
-    if forest.inputs.missing_sentinel is None:
-        plain |= rule == MissingRule.NAN_OR_SENTINEL
+    rule = forest.tests.missing_rules(forest.inputs.missing_sentinel)
     reasons = (
         (not forest.n_nodes, "a node that tests, got trees of one leaf"),
         (others, f"nodes that compare one column, got {others} others"),
-        (not plain.all(), "nodes for which NaN alone is missing, got others"),
+        ((rule != MissingRule.NAN).any(), "nodes for which NaN alone is missing, got others"),
         (forest.leaves.linear is not None, "constant leaves, got leaves that are linear in x"),
         (deepest > MOST_LEVELS, f"trees of depth {MOST_LEVELS} at most, got {deepest}"),
     )  # fmt: skip

@@ -121,9 +121,7 @@ def conditions_of(forest: Forest, ranks: Ranks | None, reads: np.dtype) -> Condi
     wide, sets = is_row(forest), tests.kind == Kind.SET
     equal = tests.kind == Kind.EQUAL
     compares = ~(wide | sets | equal)
-    rule = tests.missing_rule.astype(np.int64)
-    if forest.inputs.missing_sentinel is None:
-        rule[rule == MissingRule.NAN_OR_SENTINEL] = _NAN
+    rule = tests.missing_rules(forest.inputs.missing_sentinel)
     ranked = compares if ranks is not None else np.zeros(forest.n_nodes, bool)
     family = np.select([ranked, wide, sets, equal], [RANK, ROW, SET, EQUAL], COMPARE)
     distinct: dict[Condition, int] = {}

@@ -92,9 +92,7 @@ def _copies(forest: Forest, exact: Array) -> tuple[Array, Array]:
     A copy is a column, its missing rule, and whether missing goes right.
     """
     tests = forest.tests
-    rule = tests.missing_rule.astype(np.int64)
-    if forest.inputs.missing_sentinel is None:
-        rule[rule == MissingRule.NAN_OR_SENTINEL] = MissingRule.NAN
+    rule = tests.missing_rules(forest.inputs.missing_sentinel)
     needed = exact & ((rule != MissingRule.NAN) | tests.missing_right)
     wanted = np.stack([tests.feature, rule, tests.missing_right], axis=1)
     copies, inverse = np.unique(wanted[needed], axis=0, return_inverse=True)

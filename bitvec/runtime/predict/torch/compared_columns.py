@@ -110,9 +110,7 @@ def lay_out(forest: Forest, depth: Array, *, all_ahead: bool = False) -> Compare
     compared_column = np.where(compares, feature, 0).astype(np.int32)
     present = compared_column.copy()
     b = np.where(compares, tests.b, tests.dtype.type(0.5))
-    rule = tests.missing_rule.copy()
-    if forest.inputs.missing_sentinel is None:
-        rule[rule == MissingRule.NAN_OR_SENTINEL] = MissingRule.NAN
+    rule = tests.missing_rules(forest.inputs.missing_sentinel)
     n_compared, copies, sets = n_columns, [], []
     for which in MissingRule:
         for right in (False, True):

@@ -65,7 +65,5 @@ def unreachable_leaves(forest: Forest) -> Bool[Array, " n_leaves"]:
 def _compares_one_column(forest: Forest) -> Bool[Array, " n_nodes"]:
     tests = forest.tests
     compares = (tests.kind == Kind.MARGIN) | (tests.kind == Kind.KERNEL)
-    only_nan = tests.missing_rule == MissingRule.NAN
-    if forest.inputs.missing_sentinel is None:
-        only_nan |= tests.missing_rule == MissingRule.NAN_OR_SENTINEL
+    only_nan = tests.missing_rules(forest.inputs.missing_sentinel) == MissingRule.NAN
     return compares & only_nan & tests.is_one_hot

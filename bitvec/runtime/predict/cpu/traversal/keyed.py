@@ -205,18 +205,11 @@ def _visits(B: structure.Bitvectors, sides: tuple[Array, Array]) -> tuple[Array,
     return np.where(is_hot, 0, -B.hi), first, ~is_hot, B.tree_of_node
 
 
-def _rules(forest: Forest) -> Array:
-    """Return the nodes' missing rules; without a sentinel, none counts it as missing."""
-    rule = forest.tests.missing_rule.astype(np.int64)
-    if forest.inputs.missing_sentinel is None:
-        rule[rule == MissingRule.NAN_OR_SENTINEL] = MissingRule.NAN
-    return rule
-
-
 def _shared(forest: Forest, nodes: Array) -> Array:
     """Return one number per node for its column, missing rule and direction."""
     tests = forest.tests
-    pair = tests.feature[nodes].astype(np.int64) * len(MissingRule) + _rules(forest)[nodes]
+    rule = tests.missing_rules(forest.inputs.missing_sentinel)[nodes]
+    pair = tests.feature[nodes].astype(np.int64) * len(MissingRule) + rule
     return 2 * pair + tests.missing_right[nodes]
 
 
@@ -283,7 +276,7 @@ def key_columns_of(forest: Forest, dtype: np.dtype) -> tuple[Array, Array, Array
 
 def _missing_keys(forest: Forest, nodes: Array, dtype: np.dtype) -> tuple[Array, Array]:
     """Return the first and the last key that counts as missing at each node, besides NaN."""
-    rule = _rules(forest)[nodes]
+    rule = forest.tests.missing_rules(forest.inputs.missing_sentinel)[nodes]
     first, last = np.ones(nodes.size, np.int64), np.zeros(nodes.size, np.int64)
     is_zero, is_sentinel = rule == MissingRule.NAN_OR_ZERO, rule == MissingRule.NAN_OR_SENTINEL
     first[is_zero], last[is_zero] = keys.magnitude_range(ZERO_THRESHOLD, dtype)
