@@ -128,8 +128,8 @@ class _Padded(_Walked):
         if is_plain(V) and len(V):
             table, first = self.narrow()
             column, b = torch.split(table, self.sizes), torch.split(self.b, self.sizes)
-            none = np.arange(self.n_trees)
-            trees = PerfectTrees(none, (column, column), b, first, none, self.accepts_equal)
+            numbers = np.arange(self.n_trees)  # of which `places` takes the length alone
+            trees = PerfectTrees(numbers, (column, column), b, first, numbers, self.accepts_equal)
             place = trees.places(V.contiguous(), False)
             return self.leaf.index_select(0, place).view(self.n_trees, len(V))
         values, start = _flat(V)
@@ -190,8 +190,9 @@ class _Levels(_Walked):
 
     def _tables(self) -> FlatTrees:
         root, root_first, column, first = self.narrow()
+        numbers = np.arange(self.n_trees)  # of which `places` takes the length alone
         return FlatTrees(
-            np.arange(self.n_trees),
+            numbers,
             self.n_moving,
             (column, column),
             self.b,
@@ -199,7 +200,7 @@ class _Levels(_Walked):
             (root, root),
             self.root_b,
             root_first,
-            np.arange(self.n_trees),
+            numbers,
             self.accepts_equal,
         )
 
