@@ -115,7 +115,6 @@ class TorchEngine:
         )
         self._on_cpu = self.device.type == "cpu"
         self._is_traversed = all(group.is_traversed for group in self._groups)
-        self._dtype = getattr(torch, str(forest.dtype))
 
     def info(self) -> dict[str, object]:
         """Return which form runs, why, and how many trees run in each."""
@@ -186,43 +185,6 @@ class TorchEngine:
         self._for_each_block(fill, len(X))
         return out
 
-    def exit_leaves_tensor(self, X: Array | Tensor) -> Tensor:
-        """Return the exit leaves, int32 (batch, n_trees), on the engine's device.
-
-        Parameters
-        ----------
-        X : array or tensor, float32 or float64, (batch, n_features)
-            A tensor of that device does not leave it, unless the forest has a feature map.
-        """
-        Z = self._mapped(X)
-        shape = (len(X), self.forest.n_trees)
-        result = torch.empty(shape, dtype=torch.int32, device=self.device)
-
-        def fill(part: slice) -> None:
-            result[part] = self._exits(self._tensor(Z, part))
-
-        self._for_each_block(fill, len(X))
-        return result
-
-    def raw_tensor(self, X: Array | Tensor) -> Tensor:
-        """Return the raw scores, (batch, n_outputs), on the engine's device.
-
-        Parameters
-        ----------
-        X : array or tensor, float32 or float64, (batch, n_features)
-            A tensor of that device does not leave it, unless the forest has a feature map or a
-            prediction kernel.
-        """
-        Z, shape = self._mapped(X), (len(X), self.forest.n_outputs)
-        result = torch.empty(shape, dtype=self._sums.dtype, device=self.device)
-
-        def fill(part: slice) -> None:
-            raw = self._raw(X, Z, part)
-            result[part] = raw if isinstance(raw, Tensor) else torch.from_numpy(raw)
-
-        self._for_each_block(fill, len(X))
-        return result
-
     def _is_small(self, n_rows: int) -> bool:
         few = n_rows * max(1, self.forest.n_trees) <= SMALL
         return few and self._on_cpu and self._is_traversed and self.forest.feature_map is None
@@ -291,7 +253,7 @@ class TorchEngine:
         pairs = PAIRS["alone" if self._n_threads() == 1 else "side by side"]
         return max(1, min(rows, ROWS, pairs // n_trees))
 
-    def _check(self, X: Array | Tensor) -> None:
+    def _check(self, X: Array) -> None:
         n = self.forest.n_features
         if X.ndim != 2 or X.shape[1] != n:
             raise InputError(
@@ -299,19 +261,14 @@ class TorchEngine:
                 "pass the training columns."
             )
 
-    def _mapped(self, X: Array | Tensor) -> Array | Tensor:
+    def _mapped(self, X: Array) -> Array:
         """Return what S reads: X, or φ(X), which is computed on the host."""
         self._check(X)
-        if self.forest.feature_map is None:
-            return X
-        return reference.columns(self.forest, _on_host(X))
+        return X if self.forest.feature_map is None else reference.columns(self.forest, X)
 
-    def _tensor(self, X: Array | Tensor, part: slice) -> Tensor:
+    def _tensor(self, X: Array, part: slice) -> Tensor:
         """Return some rows in the forest's dtype, contiguous, on the engine's device."""
-        rows = X[part]
-        if isinstance(rows, Tensor):
-            return rows.detach().to(self.device, self._dtype).contiguous()
-        return _as_tensor(np.ascontiguousarray(rows, self.forest.dtype)).to(self.device)
+        return _as_tensor(np.ascontiguousarray(X[part], self.forest.dtype)).to(self.device)
 
     def _places(self, Z: Tensor) -> Iterator[tuple[Group, Tensor]]:
         """Yield each group with what its tables are indexed by, flat, (n_trees · batch,)."""
@@ -345,11 +302,11 @@ class TorchEngine:
         exits = torch.empty((self.forest.n_trees, len(Z)), dtype=torch.int32, device=Z.device)
         return self._combined(Z, "slot_exit", exits).T
 
-    def _raw(self, X: Array | Tensor, Z: Array | Tensor, part: slice) -> Array | Tensor:
+    def _raw(self, X: Array, Z: Array, part: slice) -> Array | Tensor:
         forest, sums = self.forest, self._sums
         if forest.kernel is not None:
             hard_or_soft = forest if forest.n_trees else replace(forest, kernel=None)
-            return reference.raw(hard_or_soft, _on_host(X[part]))
+            return reference.raw(hard_or_soft, X[part])
         values = self._tensor(Z, part)
         shape = (forest.n_trees, len(values))
         if not sums.are_scalars:
@@ -366,7 +323,3 @@ def _as_tensor(array: Array) -> Tensor:
     # odd strides that an axis of one element may have in an array that NumPy calls contiguous.
     usual = array.strides == (array.shape[1] * array.itemsize, array.itemsize)
     return torch.from_numpy(array if array.flags.writeable and usual else array.copy("C"))
-
-
-def _on_host(X: Array | Tensor) -> Array:
-    return X.detach().cpu().numpy() if isinstance(X, Tensor) else X

@@ -192,23 +192,6 @@ def test_an_array_that_is_given_is_filled_and_returned(device, few, data):
     assert_same_bits(raw, expected_raw(forest, X))
 
 
-@on_every_device
-@settings(max_examples=10)
-@given(data=st.data())
-def test_tensors_give_what_arrays_give(device, data):
-    forest = data.draw(forests(max_leaves=20))
-    X = data.draw(rows(forest))
-    engine = TorchEngine(forest, device)
-    tensor = torch.tensor(X, device=device)
-    for given_as in (X, tensor, torch.tensor(X.T.copy(), device=device).T):
-        exits, raw = engine.exit_leaves_tensor(given_as), engine.raw_tensor(given_as)
-        assert exits.device.type == raw.device.type == device
-        assert exits.dtype == torch.int32
-        assert np.array_equal(exits.cpu().numpy(), reference.exit_leaves(forest, X))
-        assert_same_bits(raw.cpu().numpy(), expected_raw(forest, X))
-    assert torch.equal(torch.nan_to_num(tensor), torch.nan_to_num(torch.tensor(X, device=device)))
-
-
 @settings(max_examples=10)
 @given(st.data(), st.integers(0, 6))
 def test_sums_run_in_order_whatever_the_shape(data, width):
@@ -272,7 +255,6 @@ def test_a_forest_without_trees_answers_its_base_score(device):
     engine = TorchEngine(forest, device)
     assert engine.exit_leaves(X).shape == (5, 0)
     assert_same_bits(engine.raw(X), expected_raw(forest, X))
-    assert_same_bits(engine.raw_tensor(X).cpu().numpy(), expected_raw(forest, X))
 
 
 def test_many_threads_may_call_one_engine():
@@ -314,6 +296,6 @@ def test_the_form_follows_from_the_trees():
 def test_a_wrong_shape_is_refused(device, few, few_rows, shape):
     few_rows(few)
     engine = TorchEngine(grown(3), device)
-    for call in (engine.raw, engine.exit_leaves, engine.raw_tensor, engine.exit_leaves_tensor):
+    for call in (engine.raw, engine.exit_leaves):
         with pytest.raises(InputError, match="must have 4 features"):
             call(np.zeros(shape, np.float32))
