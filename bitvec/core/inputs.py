@@ -16,7 +16,7 @@ COLUMN_LISTS: Final = ("hashed", "whole_numbers", "decimals", "category_hashes")
 """Fields of `Inputs` that list columns."""
 DOMAIN_DTYPES: Final = ("float64", "float32", "text")
 NULLS: Final = ("any", "nan", "none")
-"""Which of NaN and None is the missing text."""
+"""The missing text among NaN and None: either, or one that the source tells from the other."""
 
 MAX_FEATURES = 1 << 24
 """Most columns that a forest may read: a row of them is 128 MiB, whatever the file's own size."""
