@@ -85,7 +85,7 @@ def _is_plain(X: Any, inputs: Inputs) -> bool:
         and X.shape[1] == inputs.n_features
         and X.flags.aligned
         and not inputs.category_hashes
-        and inputs.number_dtype in (None, X.dtype.name)
+        and (inputs.number_dtype is None or inputs.number_dtype == X.dtype.name)
     )
 
 
