@@ -10,6 +10,8 @@ import numpy as np
 
 N_FEATURES = 3
 
+Document = dict[str, Any]
+
 
 def text(value: str | bytes) -> bytes:
     data = value.encode() if isinstance(value, str) else value
@@ -31,7 +33,7 @@ def header(
     return struct.pack("<fIiiiIIIi100x", *numbers) + text(objective) + text(booster)
 
 
-def tree_bytes(tree: dict[str, Any], n_features: int) -> bytes:
+def tree_bytes(tree: Document, n_features: int) -> bytes:
     size = int(tree["tree_param"]["num_nodes"])
     deleted = int(tree["tree_param"]["num_deleted"])
     data = [struct.pack("<iiiiii124x", 1, size, deleted, 0, n_features, 0)]
@@ -49,13 +51,22 @@ def tree_bytes(tree: dict[str, Any], n_features: int) -> bytes:
     return b"".join(data)
 
 
-def binary(document: dict[str, Any], version: tuple[int, int] = (3, 0)) -> bytes:
+def weighted_model(document: Document) -> tuple[Document, list[float] | None]:
+    """Return the model of trees, and the weights of its trees if it is a dart.
+
+    Since 3.4 they stand in the model, in 3.3 beside it, before that beside the gbtree that has it.
+    """
+    booster = document["learner"]["gradient_booster"]
+    model = dict(booster.get("gbtree", booster)["model"])
+    inside = model.pop("weight_drop", None)
+    return model, booster.get("weight_drop", inside)
+
+
+def binary(document: Document, version: tuple[int, int] = (3, 0)) -> bytes:
     """Write a JSON document in the binary format, field by field."""
     learner = document["learner"]
     parameters = learner["learner_model_param"]
-    booster = learner["gradient_booster"]
-    model = booster.get("gbtree", booster)["model"]
-    weights = booster.get("weight_drop", model.get("weight_drop"))  # since 3.4 in the model
+    model, weights = weighted_model(document)
     (base_score,) = np.unique(json.loads(parameters["base_score"]))  # a number or a list
     n_features = int(parameters["num_feature"])
     data = header(

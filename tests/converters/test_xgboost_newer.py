@@ -6,7 +6,6 @@ import json
 import struct
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +14,7 @@ import bitvec
 from bitvec.converters.xgboost.format import spark_prefix
 from bitvec.converters.xgboost.oracle import oracle_of
 from bitvec.converters.xgboost.read import convert
+from bitvec.converters.xgboost.write import to_document
 from bitvec.core import reference
 from bitvec.errors import BitvecError, FileFormatError, UnsupportedModelError
 
@@ -22,9 +22,9 @@ xgb = pytest.importorskip("xgboost")
 
 from tests.models.samples import small  # noqa: E402
 from tests.models.xgboost import trained  # noqa: E402
-from tests.xgboost_binary import binary  # noqa: E402
+from tests.xgboost_binary import Document, binary, weighted_model  # noqa: E402
 
-Document = dict[str, Any]
+Place = Callable[[Document, list[float]], Document]
 
 
 def document(name: str, version: tuple[int, int, int]) -> Document:
@@ -38,40 +38,50 @@ def written(changed: Document, folder: Path) -> Path:
     return path
 
 
-def beside_the_model(booster: Document) -> Document:
+def beside_a_gbtree(model: Document, weights: list[float]) -> Document:
+    """Up to 3.2: a dart, its weights beside the gbtree in it."""
+    return {"name": "dart", "gbtree": {"name": "gbtree", "model": model}, "weight_drop": weights}
+
+
+def beside_the_model(model: Document, weights: list[float]) -> Document:
     """3.3: a gbtree, its weights beside its model."""
-    return {**booster["gbtree"], "weight_drop": booster["weight_drop"]}
+    return {"name": "gbtree", "model": model, "weight_drop": weights}
 
 
-def in_the_model(booster: Document) -> Document:
+def in_the_model(model: Document, weights: list[float]) -> Document:
     """3.4: the weights in its model."""
-    model = booster["gbtree"]["model"] | {"weight_drop": booster["weight_drop"]}
-    return {"name": "gbtree", "model": model}
+    return {"name": "gbtree", "model": model | {"weight_drop": weights}}
+
+
+PLACES = (beside_a_gbtree, beside_the_model, in_the_model)
 
 
 @pytest.mark.parametrize("name", ["dart", "dart of classes", "dart of forests"])
-@pytest.mark.parametrize("place", [beside_the_model, in_the_model])
-def test_weights_of_trees_stand_in_a_gbtree(
-    name: str, place: Callable[[Document], Document], tmp_path: Path
+@pytest.mark.parametrize("place", PLACES)
+def test_weights_of_trees_are_read_where_each_version_puts_them(
+    name: str, place: Place, tmp_path: Path
 ) -> None:
     changed = document(name, (3, 4, 1))
-    changed["learner"]["gradient_booster"] = place(changed["learner"]["gradient_booster"])
+    changed["learner"]["gradient_booster"] = place(*weighted_model(changed))
     forest, X = convert(written(changed, tmp_path)), small().X.astype(np.float32)
     assert forest.output.tree_weight is not None
     assert len(set(forest.output.tree_weight)) > 1
     wanted = oracle_of(trained(name)).raw(X)
     np.testing.assert_array_equal(reference.raw(forest, X), wanted)
+    # Its weights stay apart from its leaves when it is written back.
+    back = to_document(forest)
+    kept, weights = (np.float32(weighted_model(read)[1]) for read in (back, changed))
+    np.testing.assert_array_equal(kept, weights)
 
 
 def test_weights_that_stand_twice_or_are_too_few_are_refused(tmp_path: Path) -> None:
     changed = document("dart", (3, 4, 1))
-    booster = changed["learner"]["gradient_booster"]
-    twice = in_the_model(booster) | {"weight_drop": booster["weight_drop"]}
+    model, weights = weighted_model(changed)
+    twice = in_the_model(model, weights) | {"weight_drop": weights}
     changed["learner"]["gradient_booster"] = twice
     with pytest.raises(FileFormatError, match="twice"):
         convert(written(changed, tmp_path))
-    booster["weight_drop"] = booster["weight_drop"][1:]
-    changed["learner"]["gradient_booster"] = in_the_model(booster)
+    changed["learner"]["gradient_booster"] = in_the_model(model, weights[1:])
     with pytest.raises(FileFormatError, match="as many trees"):
         convert(written(changed, tmp_path))
 
@@ -87,17 +97,26 @@ def test_an_expectile_is_the_raw_score_and_several_are_refused(tmp_path: Path) -
         reference.raw(forest, X), oracle_of(trained("approximate")).raw(X)
     )
     assert forest.output.post_transform == "identity"
-    several = document("reg:quantileerror, base score given", (3, 4, 1))
+    several = document("targets", (3, 4, 1))
     several["learner"]["objective"] = plain["learner"]["objective"]
     with pytest.raises(UnsupportedModelError, match="adds the expectiles"):
         convert(written(several, tmp_path))
 
 
-def test_quantiles_are_refused_since_they_are_sorted(tmp_path: Path) -> None:
-    name = "reg:quantileerror, base score given"
-    assert convert(written(document(name, (3, 3, 0)), tmp_path)).n_outputs == 3
+@pytest.mark.parametrize("version", [(3, 3, 0), (3, 4, 0)])
+def test_several_quantiles_are_refused_since_they_are_sorted(
+    version: tuple[int, int, int], tmp_path: Path
+) -> None:
+    several = document("targets", version)
+    several["learner"]["objective"] = {
+        "name": "reg:quantileerror",
+        "quantile_loss_param": {"quantile_alpha": "[2E-1,5E-1,9E-1]"},
+    }
+    if version < (3, 4):
+        assert convert(written(several, tmp_path)).n_outputs == 3
+        return
     with pytest.raises(UnsupportedModelError, match=r"3\.4\.0 sorts the quantiles"):
-        convert(written(document(name, (3, 4, 0)), tmp_path))
+        convert(written(several, tmp_path))
 
 
 @pytest.mark.parametrize("suffix", ["json", "ubj", "bin"])

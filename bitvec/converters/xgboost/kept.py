@@ -55,8 +55,10 @@ def _booster(learner: Document) -> Document:
 
 
 def is_dart(forest: Forest) -> bool:
-    """Return whether the model weighted its trees."""
-    return _object(learner_of(forest), "gradient_booster").get("name") == "dart"
+    """Return whether the model weighted its trees; since 3.3 it is named gbtree all the same."""
+    booster = _object(learner_of(forest), "gradient_booster")
+    weighted = "weight_drop" in booster or "weight_drop" in _object(booster, "model")
+    return weighted or booster.get("name") == "dart"
 
 
 def parallel_trees(forest: Forest) -> int:
