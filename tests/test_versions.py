@@ -165,13 +165,28 @@ REPORT = """<testsuites><testsuite>
 def test_a_report_is_counted_and_skips_are_named(tmp_path, capsys):
     report = tmp_path / "report.xml"
     report.write_text(REPORT)
-    suite = suites.read(report, "3.14", "pinned")
+    suite = suites.read("3.14", "pinned", report)
     assert (suite.passed, suite.failed) == (1, ("tests.a::bad", "tests.a::worse"))
     assert suites.show([suite]) == 1
     printed = capsys.readouterr().out
     assert re.search(r"^3\.14 +pinned +1 +2 +2 *$", printed, re.MULTILINE)
     assert "3.14 pinned: 2 skipped: needs a GPU" in printed
     assert "3.14 pinned: failed: tests.a::worse" in printed
+
+
+def test_a_test_that_passes_when_run_again_is_counted_and_named(tmp_path, capsys):
+    first, second = tmp_path / "report.xml", tmp_path / "again.xml"
+    first.write_text(REPORT)
+    second.write_text(
+        '<testsuite><testcase classname="tests.a" name="bad"/>'
+        '<testcase classname="tests.a" name="worse"><error/></testcase></testsuite>'
+    )
+    suite = suites.read("3.14", "pinned", first, second)
+    assert (suite.passed, suite.failed) == (2, ("tests.a::worse",))
+    assert suite.again == ("tests.a::bad",)
+    assert suite.skipped.total() == 2
+    suites.show([suite])
+    assert "3.14 pinned: passed when run again: tests.a::bad" in capsys.readouterr().out
 
 
 def test_a_python_that_only_says_that_it_is_elsewhere_is_not_taken(tmp_path, monkeypatch):

@@ -134,7 +134,7 @@ def main(arguments: list[str]) -> int:
         lines.append(f"Debian {options.suite}, Python {version}: {command}: {outcome}, {took}")
     print("\n".join(lines))
     if options.save and (folder / REPORT).is_file():
-        suites.keep([suites.read(folder / REPORT, version, f"pinned, Debian {options.suite}")])
+        suites.keep([suites.read(version, f"pinned, Debian {options.suite}", folder / REPORT)])
     return int(failed > 0)
 
 

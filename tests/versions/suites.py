@@ -6,9 +6,10 @@
 `lowest` installs, on the oldest Python, the lowest versions that pyproject.toml allows; `pinned`
 those of constraints.txt; `newest` whatever the index has. uv makes the environments, under
 `.versions/`; with UV_TORCH_BACKEND=cpu it takes the build of torch without CUDA, which saves
-gigabytes. Pythons are those on the path and those of pyenv. Prints a table, and each reason why
-tests were skipped; --save keeps both for the docs. Exits with 1 if a test failed or a suite could
-not be run.
+gigabytes. Pythons are those on the path and those of pyenv. Tests that fail are run again, one at a
+time, since some measure time or memory, which a busy machine has little of. Prints a table, the
+tests that passed only then, and each reason why tests were skipped; --save keeps all of it for the
+docs. Exits with 1 if a test failed or a suite could not be run.
 """
 
 from __future__ import annotations
@@ -36,10 +37,12 @@ VERSIONS = ("lowest", "pinned", "newest")
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """What became of the suite in one environment.
+    """Outcome of the suite in one environment.
 
     Parameters
     ----------
+    again : tuple of str
+        Those of the passed tests that failed at first, and passed when they were run once more.
     skipped : Counter of str
         How many tests were skipped for which reason.
     trouble : str
@@ -50,6 +53,7 @@ class Suite:
     versions: str
     passed: int = 0
     failed: tuple[str, ...] = ()
+    again: tuple[str, ...] = ()
     skipped: Counter[str] = field(default_factory=Counter)
     trouble: str = ""
 
@@ -82,24 +86,32 @@ def interpreters() -> dict[str, Path]:
     return found
 
 
-def read(report: Path, python: str, versions: str) -> Suite:
-    """Return what pytest wrote about a run."""
-    passed, failed, skipped = 0, [], Counter[str]()
-    for case in ElementTree.parse(report).iter("testcase"):
-        outcomes = {child.tag: child for child in case}
-        if "failure" in outcomes or "error" in outcomes:
-            failed.append(f"{case.get('classname')}::{case.get('name')}")
-        elif "skipped" in outcomes:
-            skipped[outcomes["skipped"].get("message", "")] += 1
-        else:
-            passed += 1
-    return Suite(python, versions, passed, tuple(failed), skipped)
+def read(python: str, versions: str, *reports: Path) -> Suite:
+    """Return what pytest wrote about a run, and about a second one of the tests that failed."""
+    outcomes: dict[str, tuple[str, str]] = {}
+    again = []
+    for report in reports:
+        for case in ElementTree.parse(report).iter("testcase"):
+            name = f"{case.get('classname')}::{case.get('name')}"
+            children = {child.tag: child for child in case}
+            outcome = ("passed", "")
+            if "failure" in children or "error" in children:
+                outcome = ("failed", "")
+            elif "skipped" in children:
+                outcome = ("skipped", children["skipped"].get("message", ""))
+            elif outcomes.get(name) == ("failed", ""):
+                again.append(name)
+            outcomes[name] = outcome
+    kinds = Counter(kind for kind, _ in outcomes.values())
+    failed = tuple(name for name, (kind, _) in outcomes.items() if kind == "failed")
+    skipped = Counter(why for kind, why in outcomes.values() if kind == "skipped")
+    return Suite(python, versions, kinds["passed"], failed, tuple(again), skipped)
 
 
 def run(python: str, found: Path, versions: str, arguments: list[str]) -> Suite:
     """Make the environment of a Python anew and run the suite in it."""
     folder = CACHE / f"suite-{python}-{versions}"
-    interpreter, report = folder / "bin" / "python", folder / "report.xml"
+    interpreter = folder / "bin" / "python"
     uv = (sys.executable, "-m", "uv")
     try:
         _quietly(*uv, "venv", "--clear", "--python", found, "--no-python-downloads", folder)
@@ -107,12 +119,20 @@ def run(python: str, found: Path, versions: str, arguments: list[str]) -> Suite:
     except subprocess.CalledProcessError as error:
         lines = (error.stderr or error.stdout).strip().splitlines()
         return Suite(python, versions, trouble=" ".join(line.strip() for line in lines)[:300])
-    command: list[str | Path] = [interpreter, "-m", "pytest", "-q", f"--junitxml={report}"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([*command, *arguments], cwd=ROOT, env=environment, check=False)
-    if not report.is_file():
-        return Suite(python, versions, trouble=f"pytest exited with {done.returncode}")
-    return read(report, python, versions)
+    cache = f"cache_dir={folder / 'cache'}"
+    pytest: list[str | Path] = [interpreter, "-m", "pytest", "-q", "-o", cache]
+    reports = []
+    for turn, more in (("report", []), ("again", ["--last-failed", "-n", "0"])):
+        report = folder / f"{turn}.xml"
+        command = [*pytest, f"--junitxml={report}", *arguments, *more]
+        done = subprocess.run(command, cwd=ROOT, env=environment, check=False)
+        if not report.is_file():
+            return Suite(python, versions, trouble=f"pytest exited with {done.returncode}")
+        reports.append(report)
+        if done.returncode == 0:
+            break
+    return read(python, versions, *reports)
 
 
 def _quietly(*command: str | Path) -> None:
@@ -130,6 +150,8 @@ def show(suites: list[Suite]) -> int:
     for suite in suites:
         for reason, count in suite.skipped.most_common():
             print(f"{suite.python} {suite.versions}: {count} skipped: {reason}")
+        for name in suite.again:
+            print(f"{suite.python} {suite.versions}: passed when run again: {name}")
         for name in suite.failed:
             print(f"{suite.python} {suite.versions}: failed: {name}")
     return int(not suites or not all(suite.passed and not suite.failed for suite in suites))
