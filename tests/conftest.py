@@ -6,9 +6,12 @@ import ctypes.util
 import os
 import sys
 from importlib.abc import MetaPathFinder
+from pathlib import Path
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # the workers share the cores: threads would only wait
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+if not Path("/dev/nvidiactl").exists():  # no GPU: kernels run in Triton's interpreter
+    os.environ.setdefault("TRITON_INTERPRET", "1")  # which is read when Triton is imported
 
 from hypothesis import HealthCheck, settings
 from jaxtyping import install_import_hook

@@ -23,7 +23,7 @@ from bitvec.errors import InputError
 if TYPE_CHECKING:
     from bitvec.services.batch_predictor import BatchPredictor
 
-ENGINES = ("auto", "numba", "torch", "reference")
+ENGINES = ("auto", "numba", "torch", "triton", "reference")
 OUTPUTS = ("label", "proba", "raw", "score", "leaves", "shap")
 FORMATS = ("csv", "tsv", "parquet", "arrow", "ndjson", "npy")
 
@@ -84,7 +84,7 @@ FORMATS = ("csv", "tsv", "parquet", "arrow", "ndjson", "npy")
     metavar="N",
     help="Threads of the numba engine; all cores by default, one with several processes.",
 )
-@device_option(help='Where torch runs, for example "cuda".')
+@device_option(help='Where torch or triton runs, for example "cuda".')
 @header_option
 def command(
     path: Path,

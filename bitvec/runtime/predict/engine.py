@@ -100,10 +100,18 @@ def _torch(forest: Forest, *, kernel: str | None, n_jobs: int | None, device: st
     return make(forest, device=device, form=kernel or "auto")
 
 
+def _triton(
+    forest: Forest, *, kernel: str | None, n_jobs: int | None, device: str | None
+) -> Engine:
+    _refuse("triton", kernel=kernel, n_jobs=n_jobs)
+    return _load("bitvec.runtime.predict.gpu.engine", "TritonEngine")(forest, device)
+
+
 _FACTORIES: dict[str, Callable[..., Engine]] = {
     "reference": _reference,
     "numba": _numba,
     "torch": _torch,
+    "triton": _triton,
 }
 
 ENGINES = tuple(_FACTORIES)
@@ -130,7 +138,7 @@ def create(
     n_jobs : int, optional
         Threads of the numba engine: None or -1 for all cores.
     device : str, optional
-        Device of the torch engine.
+        Device of the engines torch and triton.
 
     Raises
     ------

@@ -103,7 +103,7 @@ class HardSums(nn.Module):
     def forward(self, leaf: Tensor, x: Tensor) -> Tensor:
         """Return the raw scores of leaf indices in the forest; x is F (batch, n_features)."""
         if self.adds_constants and is_compiled() and leaf.device.type == "cpu":
-            return self._finish(self._sum_of_bags(leaf))
+            return self.finish(self._sum_of_bags(leaf))
         values = self.v[leaf]
         if self.linear is not None:
             values = self.linear(values, leaf, x)
@@ -119,7 +119,7 @@ class HardSums(nn.Module):
                 total = torch.where(first | torch.isnan(total), total, other)
         else:
             total = self._sum(values, leaf)
-        return self._finish(total)
+        return self.finish(total)
 
     def _sum(self, values: Tensor, leaf: Tensor) -> Tensor:
         batch = leaf.shape[1]
@@ -172,7 +172,8 @@ class HardSums(nn.Module):
         pick = order.gather(0, torch.where(before == self.n_trees, 0, before))
         return values.gather(0, pick)[0]
 
-    def _finish(self, total: Tensor) -> Tensor:
+    def finish(self, total: Tensor) -> Tensor:
+        """Return the raw scores F (batch, n_outputs) of sums over trees: see `Output.finish`."""
         if self.is_mean:
             total = total / self.divisor
         if self.is_scaled:

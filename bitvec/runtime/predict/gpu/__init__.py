@@ -1,0 +1,1 @@
+"""Engine of Triton kernels: rows become planes of codes once, trees compare codes."""

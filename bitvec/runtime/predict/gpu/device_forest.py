@@ -1,0 +1,276 @@
+"""A forest on a device: its tables, and the launches that take rows through them.
+
+Rows become codes (`encode`). Where rows are many, a lane adds the values of all trees to the sum of
+its row; where they are few, programs take trees side by side and leave values, which are added in
+order after that. Vectors of leaves are added from exits. What no sum of constants gives (linear
+leaves, minima, medians) is computed from exits by `torch.hard_sums`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+import torch
+import triton
+from torch import Tensor
+
+from bitvec.core import tree_paths
+from bitvec.core.arrays import Array
+from bitvec.core.forest import Forest
+from bitvec.core.output import Aggregate
+from bitvec.runtime.predict.gpu import triton_kernels as kernels
+from bitvec.runtime.predict.gpu.code_layout import (
+    BYTE_THRESHOLDS,
+    SHORT_THRESHOLDS,
+    CodeLayout,
+    lay_out_codes,
+)
+from bitvec.runtime.predict.gpu.node_tables import NodeTables, tabulate
+from bitvec.runtime.predict.torch.hard_columns import HardColumns
+from bitvec.runtime.predict.torch.hard_sums import HardSums
+
+TILE = 32
+"""Rows of a tile of codes."""
+ROWS, WARPS = 256, 4
+"""Rows and warps of a program of `traverse`."""
+FEW_PROGRAMS = 4
+"""Programs for each multiprocessor below which trees are taken side by side."""
+BUDGET = 1 << 30
+"""Bytes of codes, exits and derived columns that are held at a time, about."""
+EXACT = {"enable_fp_fusion": False}
+"""Options of every launch: a product is rounded before it is added."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Tables:
+    """The tables of `node_tables` and `code_layout` as tensors of a device."""
+
+    column: Tensor
+    missing: Tensor
+    first: Tensor
+    thresholds: Tensor
+    word: Tensor
+    link: Tensor
+    plane: Tensor
+    base: Tensor
+    steps: Tensor
+    slot_exit: Tensor
+    trees: Tensor
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Groups:
+    """Trees in groups: those of group g are trees[ptr[g] : ptr[g + 1]]."""
+
+    trees: Tensor
+    ptr: Tensor
+    n: int
+
+
+class DeviceForest:
+    """A forest without a prediction kernel or a feature map on a device.
+
+    Parameters
+    ----------
+    forest : Forest
+    device : torch.device
+        The CPU only in Triton's interpreter.
+    """
+
+    def __init__(self, forest: Forest, device: torch.device) -> None:
+        self.forest, self.device = forest, device
+        B = forest.bitvectors
+        depth = np.zeros(0, np.int64)
+        if B.n_trees:
+            depth = np.maximum.reduceat(tree_paths.leaf_depth(B), B.leaf_ptr[:-1])
+        self.layout = layout = lay_out_codes(forest, depth)
+        self.nodes = nodes = tabulate(B, depth, layout)
+        self.dtype: torch.dtype = getattr(torch, str(forest.dtype))
+        self.columns = HardColumns(
+            replace(forest, tests=layout.tests, kernel=None), layout.compared
+        ).to(device)
+        self._tables = _to_device(B.leaf_ptr, layout, nodes, device)
+        self._code_dtype = _code_dtype(layout.most_thresholds)
+        self._sums = sums = HardSums(forest).to(device)
+        adds = forest.output.aggregate in (Aggregate.SUM, Aggregate.MEAN)
+        constant = adds and forest.leaves.linear is None
+        self.adds_scalars = constant and (
+            sums.output_of_tree is not None
+            or (forest.leaves.output is None and forest.n_outputs == 1)
+        )
+        self.adds_vectors = constant and not self.adds_scalars and forest.leaves.output is None
+        self._by_output = self._slot_value = self._first_leaf = None
+        if self.adds_scalars:
+            tree_output = np.array(sums.output_of_tree or [0] * B.n_trees, np.int64)
+            order = np.argsort(tree_output, kind="stable")
+            ends = np.searchsorted(tree_output[order], np.arange(forest.n_outputs + 1))
+            self._by_output = self._groups(order, ends)
+            at = torch.tensor(nodes.slot_leaf, device=device)
+            self._slot_value = sums.v[:, 0][at].contiguous()
+        if self.adds_vectors:
+            self._first_leaf = torch.tensor(B.leaf_ptr[:-1], device=device)
+        self._all = self._groups(np.arange(B.n_trees), np.array([0, B.n_trees]))
+        self._n_multiprocessors = 1
+        if device.type == "cuda":
+            self._n_multiprocessors = torch.cuda.get_device_properties(device).multi_processor_count
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of all tables on the device."""
+        tables = [getattr(self._tables, field.name) for field in fields(_Tables)]
+        tables += [t for t in (self._slot_value, *self._sums.buffers()) if t is not None]
+        return sum(t.numel() * t.element_size() for t in tables)
+
+    def exits(self, X: Tensor, out: Tensor | None = None) -> Tensor:
+        """Return leaf numbers within each tree, int32 (n_trees, batch), of rows on the device."""
+        if out is None:
+            out = torch.empty((self.forest.n_trees, len(X)), dtype=torch.int32, device=self.device)
+        for part in self._parts(len(X)):
+            here = X[part]
+            self._traverse(here, self.codes(here), self._tables.slot_exit, out[:, part])
+        return out
+
+    def raw(self, X: Tensor, leaf_rows: Tensor | None = None) -> Tensor:
+        """Return the raw scores, F (batch, n_outputs), of rows on the device.
+
+        `leaf_rows` are what linear leaves read, where that is not X.
+        """
+        output = self.forest.output
+        dtype: torch.dtype = getattr(torch, str(output.dtype))
+        shape = (output.n_outputs, len(X)) if self.adds_scalars else (len(X), output.n_outputs)
+        out = torch.empty(shape, dtype=dtype, device=self.device)
+        for part in self._parts(len(X)):
+            if self.adds_scalars:
+                self._add_scalars(X[part], out[:, part])
+            elif self.adds_vectors:
+                self._add_vectors(X[part], out[part])
+            else:
+                exits = self.exits(X[part])
+                leaf = exits.to(torch.int64) + torch.tensor(
+                    self.forest.bitvectors.leaf_ptr[:-1, None], device=self.device
+                )
+                read = X if leaf_rows is None else leaf_rows
+                out[part] = self._sums(leaf, read[part].to(self.dtype))
+        total = out.T if self.adds_scalars else out
+        return self._sums.finish(total) if self.adds_scalars or self.adds_vectors else total
+
+    def _parts(self, n_rows: int) -> Iterator[slice]:
+        """Yield rows that are held at a time."""
+        forest, compared = self.forest, self.layout.compared
+        derived = 3 * compared.n_compared * forest.dtype.itemsize if self.columns.parts else 0
+        held = self.layout.n_planes * self._code_dtype.itemsize + derived
+        held += 0 if self.adds_scalars else 16 * forest.n_trees
+        room = max(1, BUDGET // max(1, held) // ROWS) * ROWS
+        return (slice(at, min(at + room, n_rows)) for at in range(0, n_rows, room))
+
+    def _groups(self, trees: Array, ptr: Array) -> _Groups:
+        put = [torch.tensor(a.astype(np.int32), device=self.device) for a in (trees, ptr)]
+        return _Groups(put[0], put[1], ptr.size - 1)
+
+    def codes(self, X: Tensor) -> Tensor:
+        """Return the codes of rows in tiles, flat: see `triton_kernels`."""
+        n_rows, n_planes, tables = len(X), self.layout.n_planes, self._tables
+        if self.columns.parts:
+            X = self.columns(X.to(self.dtype))
+        room = -(-n_rows // ROWS) * ROWS
+        codes = torch.empty(room * n_planes, dtype=self._code_dtype, device=self.device)
+        if not n_planes:
+            return codes
+        planes = min(32, triton.next_power_of_2(n_planes))
+        rows = min(ROWS, max(32, 1024 // planes))
+        kernels.encode[(room // rows, -(-n_planes // planes))](
+            X, *X.stride(), n_rows, tables.column, tables.missing, tables.first,
+            tables.thresholds, codes, n_planes,
+            STEPS=self.layout.most_thresholds.bit_length(), TILE=TILE, ROWS=rows, PLANES=planes,
+            **EXACT,
+        )  # fmt: skip
+        return codes
+
+    def _traverse(
+        self,
+        X: Tensor,
+        codes: Tensor,
+        slot_value: Tensor,
+        out: Tensor,
+        groups: _Groups | None = None,
+    ) -> None:
+        """Fill out[tree, row], or with `groups` the sums of out[group, row]."""
+        n_rows, nodes, tables = len(X), self.nodes, self._tables
+        adds = groups is not None
+        groups = groups or self._side_by_side(n_rows)
+        if not groups.n or not n_rows:
+            return
+        kernels.traverse[(-(-n_rows // ROWS), groups.n)](
+            codes, self.layout.n_planes, tables.word, tables.link, tables.plane, tables.base,
+            tables.steps, slot_value, groups.trees, groups.ptr, self._sums.start, out,
+            out.stride(0), n_rows, DEPTH=nodes.depth, WIDE=nodes.is_wide,
+            ADDS=adds, TILE=TILE, ROWS=ROWS,
+            num_warps=WARPS, **EXACT,
+        )  # fmt: skip
+
+    def _side_by_side(self, n_rows: int) -> _Groups:
+        """Return the trees in so many groups that all multiprocessors have work."""
+        n_trees, wanted = self.forest.n_trees, FEW_PROGRAMS * self._n_multiprocessors
+        n = min(n_trees, -(-wanted * ROWS // max(1, n_rows)))
+        if n <= 1:
+            return self._all
+        ptr = torch.tensor(np.arange(n + 1) * n_trees // n, dtype=torch.int32, device=self.device)
+        return _Groups(self._all.trees, ptr, n)
+
+    def _add_scalars(self, X: Tensor, out: Tensor) -> None:
+        n_rows, groups, slot_value = len(X), self._by_output, self._slot_value
+        assert groups is not None
+        assert slot_value is not None
+        codes = self.codes(X)
+        blocks = -(-n_rows // ROWS) * groups.n
+        if blocks >= FEW_PROGRAMS * self._n_multiprocessors or self.forest.n_trees <= groups.n:
+            self._traverse(X, codes, slot_value, out, groups)
+            return
+        shape = (self.forest.n_trees, n_rows)
+        values = torch.empty(shape, dtype=out.dtype, device=self.device)
+        self._traverse(X, codes, slot_value, values)
+        kernels.add_values[(-(-n_rows // 128), groups.n)](
+            values, n_rows, groups.trees, groups.ptr, self._sums.start, out, out.stride(0), n_rows,
+            ROWS=128, **EXACT,
+        )  # fmt: skip
+
+    def _add_vectors(self, X: Tensor, out: Tensor) -> None:
+        n_rows, width = out.shape
+        exits = self.exits(X)
+        columns = min(16, triton.next_power_of_2(width))
+        rows = 512 // columns
+        kernels.add_vectors[(-(-n_rows // rows), -(-width // columns))](
+            exits, n_rows, self.forest.n_trees, self._first_leaf, self._sums.v, width,
+            self._sums.start, out, n_rows, ROWS=rows, COLUMNS=columns, **EXACT,
+        )  # fmt: skip
+
+
+def _code_dtype(most_thresholds: int) -> torch.dtype:
+    if most_thresholds <= BYTE_THRESHOLDS:
+        return torch.uint8
+    return torch.uint16 if most_thresholds <= SHORT_THRESHOLDS else torch.int32
+
+
+def _to_device(
+    leaf_ptr: Array, layout: CodeLayout, nodes: NodeTables, device: torch.device
+) -> _Tables:
+    none = np.zeros(1, np.int32)
+    slot_exit = nodes.slot_leaf - np.repeat(
+        leaf_ptr[:-1], np.diff(np.append(nodes.base, nodes.slot_leaf.size))
+    )
+    arrays = {
+        "column": layout.column,
+        "missing": layout.missing,
+        "first": layout.first,
+        "thresholds": layout.thresholds,
+        "word": nodes.word,
+        "link": none if nodes.link is None else nodes.link,
+        "plane": none if nodes.plane is None else nodes.plane,
+        "base": nodes.base,
+        "steps": nodes.steps,
+        "slot_exit": slot_exit.astype(np.int32),
+        "trees": np.arange(nodes.base.size, dtype=np.int32),
+    }
+    return _Tables(**{name: torch.tensor(array, device=device) for name, array in arrays.items()})

@@ -1,0 +1,134 @@
+"""Trees as tables of slots for kernels: full trees by position, others by links.
+
+Word of a slot, 32 bits: plane << 16 | code, the code at and above which rows go right
+(`code_layout`). A slot that tests nothing has one that no row reaches.
+
+Full trees hold the slots 1 to 2 ** depth - 1 as a heap, root 1, children 2 i and 2 i + 1; a row
+ends at 2 ** depth + its place. Linked trees hold a slot for each node and leaf, children in pairs;
+the link of a node is the slot of its left child, a leaf's is the leaf's own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Int32
+
+from bitvec.core import structure
+from bitvec.core.arrays import Array
+from bitvec.core.structure import Bitvectors
+from bitvec.runtime.predict.gpu.code_layout import SHORT_THRESHOLDS, CodeLayout
+
+MOST_PADDED = 4
+"""Slots of full trees for each node, at most."""
+FULL_DEPTH = 12
+"""Depth of full trees, at most."""
+NEVER = (1 << 16) - 1
+MOST_PLANES = 1 << 16
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NodeTables:
+    """The slots of all trees.
+
+    Parameters
+    ----------
+    depth : int
+        Of full trees; 0 if the trees are linked.
+    word, link, plane : int32, (n_slots,)
+        `link` only of linked trees, `plane` only where planes or codes do not fit a word, which
+        then is the code.
+    base : int32, (n_trees,)
+        The root's slot of linked trees; the first place, where slot 0 is, of full ones.
+    steps : int32, (n_trees,)
+        Tests on the longest path.
+    slot_leaf : int64, (n_slots,)
+        The leaf, in the forest, at which a row that ends in a slot leaves; of full trees at
+        base + place.
+    """
+
+    depth: int
+    word: Int32[Array, " n_slots"]
+    link: Int32[Array, " n_slots"] | None
+    plane: Int32[Array, " n_slots"] | None
+    base: Int32[Array, " n_trees"]
+    steps: Int32[Array, " n_trees"]
+    slot_leaf: Array
+
+    @property
+    def is_wide(self) -> bool:
+        """Return whether planes stand apart from words."""
+        return self.plane is not None
+
+
+def tabulate(B: Bitvectors, depth: Array, layout: CodeLayout) -> NodeTables:
+    """Return the tables of trees; `depth` is that of each, (n_trees,)."""
+    deepest = int(depth.max(initial=0))
+    full = 0 < deepest <= FULL_DEPTH and B.n_trees << deepest <= MOST_PADDED * B.n_leaves + 4096
+    is_wide = layout.most_thresholds > SHORT_THRESHOLDS or layout.n_planes > MOST_PLANES
+    slot, slot_leaf, link, base = _full(B, deepest) if full else _linked(B)
+    n_slots = slot_leaf.size
+    if is_wide:
+        word = np.full(n_slots, np.iinfo(np.int32).max, np.int64)
+        word[slot] = layout.least
+        plane = np.zeros(n_slots, np.int32)
+        plane[slot] = layout.plane
+    else:
+        word = np.full(n_slots, NEVER, np.int64)
+        word[slot] = layout.plane.astype(np.int64) << 16 | layout.least
+        plane = None
+    return NodeTables(
+        deepest if full else 0,
+        word.astype(np.uint32).view(np.int32),
+        link,
+        plane,
+        base.astype(np.int32),
+        depth.astype(np.int32),
+        slot_leaf,
+    )
+
+
+def _full(B: Bitvectors, deepest: int) -> tuple[Array, Array, None, Array]:
+    """Return the slot of each node, the leaf of each place, no links, and the base of each tree."""
+    base = np.arange(B.n_trees, dtype=np.int64) << deepest
+    left, right = structure.children(B)
+    slot = np.empty(B.n_nodes, np.int64)
+    leaf_at = np.empty(B.n_leaves, np.int64)
+    level_of_leaf = np.zeros(B.n_leaves, np.int64)
+    roots = B.node_ptr[:-1]
+    single = np.diff(B.leaf_ptr) == 1
+    leaf_at[B.leaf_ptr[:-1][single]] = 1
+    node, at = roots[~single], np.ones(int((~single).sum()), np.int64)
+    level = 0
+    while node.size:
+        slot[node] = at
+        level += 1
+        child = np.concatenate([left[node], right[node]])
+        at = np.concatenate([2 * at, 2 * at + 1])
+        is_node = child >= 0
+        leaf_at[~child[~is_node]] = at[~is_node]
+        level_of_leaf[~child[~is_node]] = level
+        node, at = child[is_node], at[is_node]
+    # A leaf above the full depth stands for all places below it.
+    copies = np.int64(1) << (deepest - level_of_leaf)
+    slot_leaf = np.repeat(np.arange(B.n_leaves), copies)
+    return slot + base[B.tree_of_node], slot_leaf, None, base
+
+
+def _linked(B: Bitvectors) -> tuple[Array, Array, Array, Array]:
+    """Return the slot of each node, the leaf of each slot, links, and the root of each tree."""
+    pair = 2 * np.arange(B.n_nodes) + B.tree_of_node + 1
+    root = 2 * B.node_ptr[:-1] + np.arange(B.n_trees)
+    n_slots = B.n_trees + 2 * B.n_nodes
+    slot = np.empty(B.n_nodes, np.int64)
+    slot_leaf, link = np.zeros(n_slots, np.int64), np.arange(n_slots)
+    single = np.diff(B.leaf_ptr) == 1
+    slot[B.node_ptr[:-1][~single]] = root[~single]
+    slot_leaf[root[single]] = B.leaf_ptr[:-1][single]
+    for side, child in enumerate(structure.children(B)):
+        is_node = child >= 0
+        slot[child[is_node]] = pair[is_node] + side
+        slot_leaf[pair[~is_node] + side] = ~child[~is_node]
+    link[slot] = pair
+    return slot, slot_leaf, link.astype(np.int32), root

@@ -1,0 +1,140 @@
+"""Kernels in Triton: codes of rows, exits of trees, sums in order.
+
+Codes lie in tiles of TILE rows: that of row i in plane p stands at
+((i // TILE) * n_planes + p) * TILE + i % TILE, so that lanes that hold neighbouring rows and are at
+the same node read one line. No product is fused with a sum, and the sum of a row runs in the order
+of its trees, without atomics.
+"""
+
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator"
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def encode(
+    x, row_stride, column_stride, n_rows,
+    column, missing, first, thresholds, codes, n_planes,
+    STEPS: tl.constexpr, TILE: tl.constexpr, ROWS: tl.constexpr, PLANES: tl.constexpr,
+):  # fmt: skip
+    """Write the codes of rows: a binary search of STEPS steps in the thresholds of each plane.
+
+    Reads each value of a plane's column once. Rows beyond n_rows get codes too.
+    """
+    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
+    plane = tl.program_id(1) * PLANES + tl.arange(0, PLANES)[None, :]
+    is_plane = plane < n_planes
+    at = tl.load(column + plane, mask=is_plane, other=0).to(tl.int64)
+    start = tl.load(first + plane, mask=is_plane, other=0)
+    count = tl.load(first + plane + 1, mask=is_plane, other=0) - start
+    here = (row < n_rows) & is_plane
+    value = tl.load(x + row * row_stride + at * column_stride, mask=here, other=0.0)
+    value = value.to(thresholds.dtype.element_ty)
+    reached = tl.zeros((ROWS, PLANES), tl.int32)
+    for step in tl.static_range(STEPS):
+        probe = reached + (1 << (STEPS - 1 - step))
+        inside = probe <= count
+        bound = tl.load(thresholds + start + probe - 1, mask=inside & is_plane, other=0.0)
+        reached = tl.where(inside & (value >= bound), probe, reached)
+    code = tl.where(value == value, reached, tl.load(missing + plane, mask=is_plane, other=0))
+    place = ((row // TILE) * n_planes + plane) * TILE + row % TILE
+    tl.store(codes + place, code.to(codes.dtype.element_ty), mask=is_plane)
+
+
+@triton.jit
+def traverse(
+    codes, n_planes, word, link, plane_of, base, steps, slot_value, trees, group_ptr, start,
+    out, out_stride, n_rows,
+    DEPTH: tl.constexpr, WIDE: tl.constexpr, ADDS: tl.constexpr,
+    TILE: tl.constexpr, ROWS: tl.constexpr,
+):  # fmt: skip
+    """Take rows through the trees of a group, each a lane's own; see `node_tables` for slots.
+
+    A group's trees are trees[group_ptr[g] ... group_ptr[g + 1]]. What stands at the slots where
+    rows end is written to out[tree, row], or added from start[g] on and written to out[g, row].
+    """
+    group = tl.program_id(1)
+    first_row = tl.program_id(0).to(tl.int64) * ROWS
+    local = tl.arange(0, ROWS)
+    row = first_row + local
+    here = codes + first_row * n_planes
+    lane = (local // TILE) * (n_planes * TILE) + local % TILE
+    if ADDS:
+        total = tl.load(start + (local * 0 + group))  # not added to 0, which would lose a -0.0
+    for k in range(tl.load(group_ptr + group), tl.load(group_ptr + group + 1)):
+        tree = tl.load(trees + k)
+        root = tl.load(base + tree)
+        if DEPTH > 0:
+            at = tl.full((ROWS,), 1, tl.int32)
+            for _ in tl.static_range(DEPTH):
+                right = _goes_right(word, plane_of, here, lane, root + at, WIDE=WIDE, TILE=TILE)
+                at = 2 * at + right
+            slot = root + at - (1 << DEPTH)
+        else:
+            slot = tl.zeros((ROWS,), tl.int32) + root
+            for _ in range(tl.load(steps + tree)):
+                right = _goes_right(word, plane_of, here, lane, slot, WIDE=WIDE, TILE=TILE)
+                slot = tl.load(link + slot) + right
+        value = tl.load(slot_value + slot)
+        if ADDS:
+            total = total + value
+        else:
+            tl.store(out + tree.to(tl.int64) * out_stride + row, value, mask=row < n_rows)
+    if ADDS:
+        tl.store(out + group.to(tl.int64) * out_stride + row, total, mask=row < n_rows)
+
+
+@triton.jit
+def _goes_right(
+    word, plane_of, here, lane, slot,
+    WIDE: tl.constexpr, TILE: tl.constexpr,
+):  # fmt: skip
+    """Return 1 where a row goes right at its slot, else 0."""
+    least = tl.load(word + slot)
+    if WIDE:
+        plane = tl.load(plane_of + slot)
+    else:
+        plane = (least >> 16) & 0xFFFF
+        least = least & 0xFFFF
+    code = tl.load(here + (plane * TILE + lane)).to(tl.int32)
+    return (code >= least).to(tl.int32)
+
+
+@triton.jit
+def add_values(
+    values, stride, trees, group_ptr, start, out, out_stride, n_rows, ROWS: tl.constexpr
+):
+    """Add values[tree, row] over the trees of a group, in order, from start[g] on: out[g, row]."""
+    group = tl.program_id(1)
+    local = tl.arange(0, ROWS)
+    row = tl.program_id(0).to(tl.int64) * ROWS + local
+    here = row < n_rows
+    total = tl.load(start + (local * 0 + group))
+    for k in tl.range(
+        tl.load(group_ptr + group), tl.load(group_ptr + group + 1), loop_unroll_factor=8
+    ):
+        tree = tl.load(trees + k).to(tl.int64)
+        total = total + tl.load(values + tree * stride + row, mask=here, other=0.0)
+    tl.store(out + group.to(tl.int64) * out_stride + row, total, mask=here)
+
+
+@triton.jit
+def add_vectors(
+    leaves, stride, n_trees, first_leaf, v, width, start, out, n_rows,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """Add the leaf vectors v[first_leaf[tree] + leaves[tree, row]] in the order of trees."""
+    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    is_row, is_column = row < n_rows, column < width
+    here = is_row[:, None] & is_column[None, :]
+    total = tl.load(start + column, mask=is_column, other=0.0)[None, :]
+    total = tl.broadcast_to(total, (ROWS, COLUMNS))
+    for tree in range(n_trees):
+        leaf = tl.load(leaves + tl.cast(tree, tl.int64) * stride + row, mask=is_row, other=0)
+        leaf = leaf.to(tl.int64) + tl.load(first_leaf + tree)
+        total += tl.load(v + leaf[:, None] * width + column[None, :], mask=here, other=0.0)
+    tl.store(out + row[:, None] * width + column[None, :], total, mask=here)
