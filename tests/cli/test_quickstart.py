@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+from rich.console import Console
 
 import bitvec
+from bitvec.errors import MissingLibraryError
 
 pytest.importorskip("torch")
 pytest.importorskip("xgboost")
@@ -31,3 +34,28 @@ def test_the_quickstart_certifies_improves_and_leaves_files(tmp_path: Path) -> N
     for name in report.plots:
         assert (tmp_path / "quickstart" / name).read_bytes().startswith(b"\x89PNG")
     assert json.loads((tmp_path / "quickstart" / "report.json").read_text())["rows"]
+
+
+def test_without_a_wheel_of_onnxruntime_the_files_are_written_and_not_run(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from bitvec.cli import quickstart_run
+
+    certify = quickstart_run.api.certify
+
+    def without_onnxruntime(forest: Any, source: Any, *given: Any, **options: Any) -> Any:
+        if isinstance(source, Path) and source.suffix == ".onnx":
+            raise MissingLibraryError("onnxruntime", "onnx", "Running ONNX files")
+        return certify(forest, source, *given, **options)
+
+    monkeypatch.setattr(quickstart_run.api, "certify", without_onnxruntime)
+    monkeypatch.setattr(quickstart_run, "left_out", lambda library: library == "onnxruntime")
+    case = quickstart_run.cases(0, 1)[0]
+    row, _ = quickstart_run.visit(case, tmp_path)
+    assert row.onnx_agrees is None
+    assert (tmp_path / row.files[2]).stat().st_size
+    quickstart_run.show(Console(), quickstart_run.Report([row]), tmp_path)
+    assert "not run, since onnxruntime had no wheel" in " ".join(capsys.readouterr().out.split())
+    monkeypatch.setattr(quickstart_run, "left_out", lambda library: False)
+    with pytest.raises(MissingLibraryError, match="onnxruntime"):
+        quickstart_run.visit(case, tmp_path)
