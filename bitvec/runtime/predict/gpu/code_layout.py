@@ -24,8 +24,8 @@ from bitvec.runtime.predict.torch.compared_columns import ComparedColumns, lay_o
 
 BYTE_THRESHOLDS = 254
 """Thresholds of a plane whose codes fit a byte."""
-SHORT_THRESHOLDS = (1 << 16) - 3
-"""Thresholds of a plane whose codes fit 16 bits, with one to spare that none reaches."""
+SHORT_THRESHOLDS = (1 << 16) - 2
+"""Thresholds of a plane whose codes fit 16 bits."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -16,7 +16,7 @@ import torch
 import triton
 from torch import Tensor
 
-from bitvec.core import tree_paths
+from bitvec.core import structure, tree_paths
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.output import Aggregate
@@ -52,7 +52,6 @@ class _Tables:
     first: Tensor
     thresholds: Tensor
     word: Tensor
-    link: Tensor
     plane: Tensor
     base: Tensor
     steps: Tensor
@@ -62,9 +61,8 @@ class _Tables:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Groups:
-    """Trees in groups: those of group g are trees[ptr[g] : ptr[g + 1]]."""
+    """Trees in groups: those of group g are the trees from ptr[g] to ptr[g + 1]."""
 
-    trees: Tensor
     ptr: Tensor
     n: int
 
@@ -85,14 +83,6 @@ class DeviceForest:
         depth = np.zeros(0, np.int64)
         if B.n_trees:
             depth = np.maximum.reduceat(tree_paths.leaf_depth(B), B.leaf_ptr[:-1])
-        self.layout = layout = lay_out_codes(forest, depth)
-        self.nodes = nodes = tabulate(B, depth, layout)
-        self.dtype: torch.dtype = getattr(torch, str(forest.dtype))
-        self.columns = HardColumns(
-            replace(forest, tests=layout.tests, kernel=None), layout.compared
-        ).to(device)
-        self._tables = _to_device(B.leaf_ptr, layout, nodes, device)
-        self._code_dtype = _code_dtype(layout.most_thresholds)
         self._sums = sums = HardSums(forest).to(device)
         adds = forest.output.aggregate in (Aggregate.SUM, Aggregate.MEAN)
         constant = adds and forest.leaves.linear is None
@@ -101,17 +91,28 @@ class DeviceForest:
             or (forest.leaves.output is None and forest.n_outputs == 1)
         )
         self.adds_vectors = constant and not self.adds_scalars and forest.leaves.output is None
+        # Trees of one output stand one after the other.
+        tree_output = np.array(sums.output_of_tree or [0] * B.n_trees, np.int64)
+        order = np.argsort(tree_output, kind="stable")
+        moved, stood = structure.select(B, order)
+        self.layout = layout = lay_out_codes(forest, depth)
+        self.nodes = nodes = tabulate(moved, depth[order], layout, stood.node)
+        self.dtype: torch.dtype = getattr(torch, str(forest.dtype))
+        self.columns = HardColumns(
+            replace(forest, tests=layout.tests, kernel=None), layout.compared
+        ).to(device)
+        self._tables = _to_device(moved.leaf_ptr, layout, nodes, order, device)
+        self._code_dtype = _code_dtype(layout.most_thresholds)
         self._by_output = self._slot_value = self._first_leaf = None
+        slot_leaf = stood.leaf[nodes.slot_leaf]
         if self.adds_scalars:
-            tree_output = np.array(sums.output_of_tree or [0] * B.n_trees, np.int64)
-            order = np.argsort(tree_output, kind="stable")
             ends = np.searchsorted(tree_output[order], np.arange(forest.n_outputs + 1))
-            self._by_output = self._groups(order, ends)
-            at = torch.tensor(nodes.slot_leaf, device=device)
+            self._by_output = self._groups(ends)
+            at = torch.tensor(slot_leaf, device=device)
             self._slot_value = sums.v[:, 0][at].contiguous()
         if self.adds_vectors:
             self._first_leaf = torch.tensor(B.leaf_ptr[:-1], device=device)
-        self._all = self._groups(np.arange(B.n_trees), np.array([0, B.n_trees]))
+
         self._n_multiprocessors = 1
         if device.type == "cuda":
             self._n_multiprocessors = torch.cuda.get_device_properties(device).multi_processor_count
@@ -165,9 +166,8 @@ class DeviceForest:
         room = max(1, BUDGET // max(1, held) // ROWS) * ROWS
         return (slice(at, min(at + room, n_rows)) for at in range(0, n_rows, room))
 
-    def _groups(self, trees: Array, ptr: Array) -> _Groups:
-        put = [torch.tensor(a.astype(np.int32), device=self.device) for a in (trees, ptr)]
-        return _Groups(put[0], put[1], ptr.size - 1)
+    def _groups(self, ptr: Array) -> _Groups:
+        return _Groups(torch.tensor(ptr.astype(np.int32), device=self.device), ptr.size - 1)
 
     def codes(self, X: Tensor) -> Tensor:
         """Return the codes of rows in tiles, flat: see `triton_kernels`."""
@@ -203,9 +203,9 @@ class DeviceForest:
         if not groups.n or not n_rows:
             return
         kernels.traverse[(-(-n_rows // ROWS), groups.n)](
-            codes, self.layout.n_planes, tables.word, tables.link, tables.plane, tables.base,
-            tables.steps, slot_value, groups.trees, groups.ptr, self._sums.start, out,
-            out.stride(0), n_rows, DEPTH=nodes.depth, WIDE=nodes.is_wide,
+            codes, self.layout.n_planes, tables.word, tables.plane, tables.base, tables.steps,
+            slot_value, tables.trees, groups.ptr, self._sums.start, out, out.stride(0), n_rows,
+            DEPTH=nodes.depth, WIDE=nodes.is_wide,
             ADDS=adds, TILE=TILE, ROWS=ROWS,
             num_warps=WARPS, **EXACT,
         )  # fmt: skip
@@ -213,11 +213,8 @@ class DeviceForest:
     def _side_by_side(self, n_rows: int) -> _Groups:
         """Return the trees in so many groups that all multiprocessors have work."""
         n_trees, wanted = self.forest.n_trees, FEW_PROGRAMS * self._n_multiprocessors
-        n = min(n_trees, -(-wanted * ROWS // max(1, n_rows)))
-        if n <= 1:
-            return self._all
-        ptr = torch.tensor(np.arange(n + 1) * n_trees // n, dtype=torch.int32, device=self.device)
-        return _Groups(self._all.trees, ptr, n)
+        n = max(1, min(n_trees, -(-wanted * ROWS // max(1, n_rows))))
+        return self._groups(np.arange(n + 1) * n_trees // n)
 
     def _add_scalars(self, X: Tensor, out: Tensor) -> None:
         n_rows, groups, slot_value = len(X), self._by_output, self._slot_value
@@ -232,8 +229,8 @@ class DeviceForest:
         values = torch.empty(shape, dtype=out.dtype, device=self.device)
         self._traverse(X, codes, slot_value, values)
         kernels.add_values[(-(-n_rows // 128), groups.n)](
-            values, n_rows, groups.trees, groups.ptr, self._sums.start, out, out.stride(0), n_rows,
-            ROWS=128, **EXACT,
+            values, n_rows, self._tables.trees, groups.ptr, self._sums.start, out,
+            out.stride(0), n_rows, ROWS=128, **EXACT,
         )  # fmt: skip
 
     def _add_vectors(self, X: Tensor, out: Tensor) -> None:
@@ -254,9 +251,12 @@ def _code_dtype(most_thresholds: int) -> torch.dtype:
 
 
 def _to_device(
-    leaf_ptr: Array, layout: CodeLayout, nodes: NodeTables, device: torch.device
+    leaf_ptr: Array, layout: CodeLayout, nodes: NodeTables, order: Array, device: torch.device
 ) -> _Tables:
     none = np.zeros(1, np.int32)
+    word = nodes.word
+    if nodes.link is not None:
+        word = nodes.link.astype(np.int64) << 32 | nodes.word
     slot_exit = nodes.slot_leaf - np.repeat(
         leaf_ptr[:-1], np.diff(np.append(nodes.base, nodes.slot_leaf.size))
     )
@@ -265,12 +265,11 @@ def _to_device(
         "missing": layout.missing,
         "first": layout.first,
         "thresholds": layout.thresholds,
-        "word": nodes.word,
-        "link": none if nodes.link is None else nodes.link,
+        "word": word,
         "plane": none if nodes.plane is None else nodes.plane,
         "base": nodes.base,
         "steps": nodes.steps,
         "slot_exit": slot_exit.astype(np.int32),
-        "trees": np.arange(nodes.base.size, dtype=np.int32),
+        "trees": order.astype(np.int32),
     }
     return _Tables(**{name: torch.tensor(array, device=device) for name, array in arrays.items()})

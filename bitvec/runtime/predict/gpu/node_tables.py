@@ -1,7 +1,8 @@
 """Trees as tables of slots for kernels: full trees by position, others by links.
 
-Word of a slot, 32 bits: plane << 16 | code, the code at and above which rows go right
-(`code_layout`). A slot that tests nothing has one that no row reaches.
+Word of a slot, 32 bits: (code - 1) << 15 | plane, the code at and above which rows go right
+(`code_layout`). So word - (c << 15) is negative where c reaches the code, whatever the plane. A
+slot that tests nothing has a code that no row reaches.
 
 Full trees hold the slots 1 to 2 ** depth - 1 as a heap, root 1, children 2 i and 2 i + 1; a row
 ends at 2 ** depth + its place. Linked trees hold a slot for each node and leaf, children in pairs;
@@ -24,8 +25,10 @@ MOST_PADDED = 4
 """Slots of full trees for each node, at most."""
 FULL_DEPTH = 12
 """Depth of full trees, at most."""
+PLANE_BITS = 15
+"""Bits of the plane in a word."""
 NEVER = (1 << 16) - 1
-MOST_PLANES = 1 << 16
+"""Code of a slot that tests nothing, less 1."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,7 +41,7 @@ class NodeTables:
         Of full trees; 0 if the trees are linked.
     word, link, plane : int32, (n_slots,)
         `link` only of linked trees, `plane` only where planes or codes do not fit a word, which
-        then is the code.
+        then is the code less 1.
     base : int32, (n_trees,)
         The root's slot of linked trees; the first place, where slot 0 is, of full ones.
     steps : int32, (n_trees,)
@@ -62,25 +65,34 @@ class NodeTables:
         return self.plane is not None
 
 
-def tabulate(B: Bitvectors, depth: Array, layout: CodeLayout) -> NodeTables:
-    """Return the tables of trees; `depth` is that of each, (n_trees,)."""
+def tabulate(B: Bitvectors, depth: Array, layout: CodeLayout, node: Array) -> NodeTables:
+    """Return the tables of trees.
+
+    Parameters
+    ----------
+    depth : integers, (n_trees,)
+    layout : CodeLayout
+        Of the forest that the trees are from.
+    node : integers, (n_nodes,)
+        Where each node of B stands in that forest.
+    """
     deepest = int(depth.max(initial=0))
     full = 0 < deepest <= FULL_DEPTH and B.n_trees << deepest <= MOST_PADDED * B.n_leaves + 4096
-    is_wide = layout.most_thresholds > SHORT_THRESHOLDS or layout.n_planes > MOST_PLANES
+    is_wide = layout.most_thresholds > SHORT_THRESHOLDS or layout.n_planes > 1 << PLANE_BITS
     slot, slot_leaf, link, base = _full(B, deepest) if full else _linked(B)
-    n_slots = slot_leaf.size
+    code, plane_of = layout.least[node].astype(np.int64) - 1, layout.plane[node]
     if is_wide:
-        word = np.full(n_slots, np.iinfo(np.int32).max, np.int64)
-        word[slot] = layout.least
-        plane = np.zeros(n_slots, np.int32)
-        plane[slot] = layout.plane
+        word = np.full(slot_leaf.size, np.iinfo(np.int32).max, np.int64)
+        word[slot] = code
+        plane = np.zeros(slot_leaf.size, np.int32)
+        plane[slot] = plane_of
     else:
-        word = np.full(n_slots, NEVER, np.int64)
-        word[slot] = layout.plane.astype(np.int64) << 16 | layout.least
+        word = np.full(slot_leaf.size, NEVER << PLANE_BITS, np.int64)
+        word[slot] = code << PLANE_BITS | plane_of
         plane = None
     return NodeTables(
         deepest if full else 0,
-        word.astype(np.uint32).view(np.int32),
+        word.astype(np.int32),
         link,
         plane,
         base.astype(np.int32),

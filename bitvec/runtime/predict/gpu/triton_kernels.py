@@ -13,8 +13,11 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+_SIZES = ("n_rows", "n_planes", "n_trees", "stride", "out_stride", "width")
+"""Numbers for whose values no kernel is compiled anew."""
 
-@triton.jit
+
+@triton.jit(do_not_specialize=_SIZES)
 def encode(
     x, row_stride, column_stride, n_rows,
     column, missing, first, thresholds, codes, n_planes,
@@ -44,66 +47,78 @@ def encode(
     tl.store(codes + place, code.to(codes.dtype.element_ty), mask=is_plane)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=_SIZES)
 def traverse(
-    codes, n_planes, word, link, plane_of, base, steps, slot_value, trees, group_ptr, start,
+    codes, n_planes, word, plane_of, base, steps, slot_value, trees, group_ptr, start,
     out, out_stride, n_rows,
     DEPTH: tl.constexpr, WIDE: tl.constexpr, ADDS: tl.constexpr,
     TILE: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
     """Take rows through the trees of a group, each a lane's own; see `node_tables` for slots.
 
-    A group's trees are trees[group_ptr[g] ... group_ptr[g + 1]]. What stands at the slots where
-    rows end is written to out[tree, row], or added from start[g] on and written to out[g, row].
+    A group's trees are those from group_ptr[g] to group_ptr[g + 1]. What stands at the slots where
+    rows end is written to out[trees[k], row], or added from start[g] on and written to out[g, row].
+    The words of linked trees are int64, with links in the high half.
+
+        for each tree:              full                        linked
+            at = root               1                           base[tree]
+            at = child(at) ...      2 at + (code >= own)        link(at) + (code >= own)
+
+    Cost of a step: a load of 4 or 8 bytes, one of a code, and 5 or 6 operations.
     """
     group = tl.program_id(1)
     first_row = tl.program_id(0).to(tl.int64) * ROWS
     local = tl.arange(0, ROWS)
     row = first_row + local
-    here = codes + first_row * n_planes
-    lane = (local // TILE) * (n_planes * TILE) + local % TILE
+    here = codes + first_row * n_planes + (local // TILE) * (n_planes * TILE) + local % TILE
     if ADDS:
         total = tl.load(start + (local * 0 + group))  # not added to 0, which would lose a -0.0
-    for k in range(tl.load(group_ptr + group), tl.load(group_ptr + group + 1)):
-        tree = tl.load(trees + k)
-        root = tl.load(base + tree)
+    for tree in range(tl.load(group_ptr + group), tl.load(group_ptr + group + 1)):
         if DEPTH > 0:
-            at = tl.full((ROWS,), 1, tl.int32)
+            root = (tl.zeros((), tl.int64) + tree) << DEPTH
+            at = tl.full((ROWS,), 1, tl.uint32)
             for _ in tl.static_range(DEPTH):
-                right = _goes_right(word, plane_of, here, lane, root + at, WIDE=WIDE, TILE=TILE)
-                at = 2 * at + right
-            slot = root + at - (1 << DEPTH)
+                test = tl.load(word + root + at.to(tl.int64))
+                right = _turns(test, plane_of + root, at, here, WIDE=WIDE, TILE=TILE)
+                at = (at << 1) | right
+            value = tl.load(slot_value + (root - (1 << DEPTH)) + at.to(tl.int64))
         else:
-            slot = tl.zeros((ROWS,), tl.int32) + root
-            for _ in range(tl.load(steps + tree)):
-                right = _goes_right(word, plane_of, here, lane, slot, WIDE=WIDE, TILE=TILE)
-                slot = tl.load(link + slot) + right
-        value = tl.load(slot_value + slot)
+            at = tl.zeros((ROWS,), tl.uint32) + tl.load(base + tree).to(tl.uint32)
+            n_steps = tl.load(steps + tree)
+            moves = n_steps
+            while moves > 0:
+                before = at
+                for _ in tl.static_range(4):
+                    before = at
+                    test = tl.load(word + at.to(tl.int64))
+                    right = _turns(test.to(tl.int32), plane_of, at, here, WIDE=WIDE, TILE=TILE)
+                    at = (test >> 32).to(tl.uint32) + right
+                n_steps -= 4
+                # Rows that have arrived stay where they are.
+                moves = tl.minimum(n_steps, tl.max((at != before).to(tl.int32), axis=0))
+            value = tl.load(slot_value + at.to(tl.int64))
         if ADDS:
             total = total + value
         else:
-            tl.store(out + tree.to(tl.int64) * out_stride + row, value, mask=row < n_rows)
+            place = tl.load(trees + tree).to(tl.int64) * out_stride + row
+            tl.store(out + place, value, mask=row < n_rows)
     if ADDS:
         tl.store(out + group.to(tl.int64) * out_stride + row, total, mask=row < n_rows)
 
 
 @triton.jit
-def _goes_right(
-    word, plane_of, here, lane, slot,
-    WIDE: tl.constexpr, TILE: tl.constexpr,
-):  # fmt: skip
-    """Return 1 where a row goes right at its slot, else 0."""
-    least = tl.load(word + slot)
+def _turns(test, plane_of, at, here, WIDE: tl.constexpr, TILE: tl.constexpr):
+    """Return 1 where rows go right, else 0: the sign of what their codes lack."""
     if WIDE:
-        plane = tl.load(plane_of + slot)
+        plane = tl.load(plane_of + at.to(tl.int64)).to(tl.uint32)
+        lacks = test - tl.load(here + plane.to(tl.int64) * TILE).to(tl.int32)
     else:
-        plane = (least >> 16) & 0xFFFF
-        least = least & 0xFFFF
-    code = tl.load(here + (plane * TILE + lane)).to(tl.int32)
-    return (code >= least).to(tl.int32)
+        plane = test.to(tl.uint32) & 0x7FFF
+        lacks = test - (tl.load(here + plane.to(tl.int64) * TILE).to(tl.int32) << 15)
+    return lacks.to(tl.uint32) >> 31
 
 
-@triton.jit
+@triton.jit(do_not_specialize=_SIZES)
 def add_values(
     values, stride, trees, group_ptr, start, out, out_stride, n_rows, ROWS: tl.constexpr
 ):
@@ -116,12 +131,12 @@ def add_values(
     for k in tl.range(
         tl.load(group_ptr + group), tl.load(group_ptr + group + 1), loop_unroll_factor=8
     ):
-        tree = tl.load(trees + k).to(tl.int64)
-        total = total + tl.load(values + tree * stride + row, mask=here, other=0.0)
+        place = tl.load(trees + k).to(tl.int64) * stride + row
+        total = total + tl.load(values + place, mask=here, other=0.0)
     tl.store(out + group.to(tl.int64) * out_stride + row, total, mask=here)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=_SIZES)
 def add_vectors(
     leaves, stride, n_trees, first_leaf, v, width, start, out, n_rows,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr,
