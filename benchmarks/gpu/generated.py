@@ -49,7 +49,7 @@ def forest(n_features: int, depth: int, n_trees: int, seed: int = 0) -> Forest:
         level = child[is_node]
         n_nodes += n_inner
         n_leaves += n_children - n_inner
-    B, order = structure.arrange(np.concatenate(left), np.concatenate(right), roots)
+    B, _ = structure.arrange(np.concatenate(left), np.concatenate(right), roots)
     grid = np.sort(rng.normal(size=(n_features, BINS)).astype(np.float32), axis=1)
     feature = rng.integers(0, n_features, B.n_nodes)
     b = grid[feature, rng.integers(0, BINS - 2, B.n_nodes)]
