@@ -103,15 +103,15 @@ class DeviceForest:
         ).to(device)
         self._tables = _to_device(moved.leaf_ptr, layout, nodes, order, device)
         self._code_dtype = _code_dtype(layout.most_thresholds)
-        self._by_output = self._slot_value = self._first_leaf = None
+        self._splits: dict[int, _Groups] = {}
+        self._by_output = self._slot_value = None
         slot_leaf = stood.leaf[nodes.slot_leaf]
         if self.adds_scalars:
             ends = np.searchsorted(tree_output[order], np.arange(forest.n_outputs + 1))
             self._by_output = self._groups(ends)
             at = torch.tensor(slot_leaf, device=device)
             self._slot_value = sums.v[:, 0][at].contiguous()
-        if self.adds_vectors:
-            self._first_leaf = torch.tensor(B.leaf_ptr[:-1], device=device)
+        self._first_leaf = torch.tensor(B.leaf_ptr[:-1], device=device)
 
         self._n_multiprocessors = 1
         if device.type == "cuda":
@@ -148,10 +148,7 @@ class DeviceForest:
             elif self.adds_vectors:
                 self._add_vectors(X[part], out[part])
             else:
-                exits = self.exits(X[part])
-                leaf = exits.to(torch.int64) + torch.tensor(
-                    self.forest.bitvectors.leaf_ptr[:-1, None], device=self.device
-                )
+                leaf = self.exits(X[part]).to(torch.int64) + self._first_leaf[:, None]
                 read = X if leaf_rows is None else leaf_rows
                 out[part] = self._sums(leaf, read[part].to(self.dtype))
         total = out.T if self.adds_scalars else out
@@ -205,7 +202,7 @@ class DeviceForest:
         kernels.traverse[(-(-n_rows // ROWS), groups.n)](
             codes, self.layout.n_planes, tables.word, tables.plane, tables.base, tables.steps,
             slot_value, tables.trees, groups.ptr, self._sums.start, out, out.stride(0), n_rows,
-            DEPTH=nodes.depth, WIDE=nodes.is_wide,
+            DEPTH=nodes.depth, SHARED=nodes.shared, WIDE=nodes.is_wide,
             ADDS=adds, TILE=TILE, ROWS=ROWS,
             num_warps=WARPS, **EXACT,
         )  # fmt: skip
@@ -214,7 +211,9 @@ class DeviceForest:
         """Return the trees in so many groups that all multiprocessors have work."""
         n_trees, wanted = self.forest.n_trees, FEW_PROGRAMS * self._n_multiprocessors
         n = max(1, min(n_trees, -(-wanted * ROWS // max(1, n_rows))))
-        return self._groups(np.arange(n + 1) * n_trees // n)
+        if n not in self._splits:
+            self._splits[n] = self._groups(np.arange(n + 1) * n_trees // n)
+        return self._splits[n]
 
     def _add_scalars(self, X: Tensor, out: Tensor) -> None:
         n_rows, groups, slot_value = len(X), self._by_output, self._slot_value

@@ -20,6 +20,7 @@ with needs("triton", "triton", "the engine triton"):
     import triton
 
     from bitvec.runtime.predict.gpu.device_forest import DeviceForest
+    from bitvec.runtime.predict.gpu.node_tables import NodeTables
 
 from bitvec.runtime.predict.gpu import device_rows, host_rows
 
@@ -69,7 +70,7 @@ class TritonEngine:
         return {
             "engine": self.name,
             "device": str(self.device),
-            "form": f"full to depth {nodes.depth}" if nodes.depth else "linked",
+            "form": _form(nodes),
             "planes": layout.n_planes,
             "thresholds": layout.thresholds.size,
             "device_bytes": self._trees.n_bytes,
@@ -136,3 +137,9 @@ class TritonEngine:
 
     def _mapped(self, X: Array) -> Array:
         return X if self.forest.feature_map is None else reference.columns(self.forest, X)
+
+
+def _form(nodes: NodeTables) -> str:
+    if not nodes.depth:
+        return "linked"
+    return f"{'oblivious' if nodes.shared else 'full'}, of depth {nodes.depth}"

@@ -6,7 +6,8 @@ slot that tests nothing has a code that no row reaches.
 
 Full trees hold the slots 1 to 2 ** depth - 1 as a heap, root 1, children 2 i and 2 i + 1; a row
 ends at 2 ** depth + its place. Linked trees hold a slot for each node and leaf, children in pairs;
-the link of a node is the slot of its left child, a leaf's is the leaf's own.
+the link of a node is the slot of its left child, a leaf's is the leaf's own. Where all nodes of a
+level of a full tree share one test, as in oblivious trees, there is one slot for each level.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ class NodeTables:
     ----------
     depth : int
         Of full trees; 0 if the trees are linked.
+    shared : bool
+        Whether slots stand for levels, (n_trees, depth), rather than nodes.
     word, link, plane : int32, (n_slots,)
         `link` only of linked trees, `plane` only where planes or codes do not fit a word, which
         then is the code less 1.
@@ -52,6 +55,7 @@ class NodeTables:
     """
 
     depth: int
+    shared: bool
     word: Int32[Array, " n_slots"]
     link: Int32[Array, " n_slots"] | None
     plane: Int32[Array, " n_slots"] | None
@@ -90,8 +94,14 @@ def tabulate(B: Bitvectors, depth: Array, layout: CodeLayout, node: Array) -> No
         word = np.full(slot_leaf.size, NEVER << PLANE_BITS, np.int64)
         word[slot] = code << PLANE_BITS | plane_of
         plane = None
+    tables = [one for one in (word, plane) if one is not None]
+    shared = full and all(_share_levels(one, B.n_trees) for one in tables)
+    if shared:
+        tables = [one.reshape(B.n_trees, -1)[:, 1 << np.arange(deepest)] for one in tables]
+    word, plane = tables[0].ravel(), tables[1].ravel() if is_wide else None
     return NodeTables(
         deepest if full else 0,
+        shared,
         word.astype(np.int32),
         link,
         plane,
@@ -99,6 +109,13 @@ def tabulate(B: Bitvectors, depth: Array, layout: CodeLayout, node: Array) -> No
         depth.astype(np.int32),
         slot_leaf,
     )
+
+
+def _share_levels(slots: Array, n_trees: int) -> bool:
+    """Return whether the slots of each level of full trees are equal."""
+    of_tree = slots.reshape(n_trees, -1)
+    place = np.arange(1, of_tree.shape[1])
+    return bool(np.all(of_tree[:, 1:] == of_tree[:, 1 << np.log2(place).astype(np.int64)]))
 
 
 def _full(B: Bitvectors, deepest: int) -> tuple[Array, Array, None, Array]:

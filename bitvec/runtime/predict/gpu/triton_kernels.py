@@ -51,7 +51,7 @@ def encode(
 def traverse(
     codes, n_planes, word, plane_of, base, steps, slot_value, trees, group_ptr, start,
     out, out_stride, n_rows,
-    DEPTH: tl.constexpr, WIDE: tl.constexpr, ADDS: tl.constexpr,
+    DEPTH: tl.constexpr, SHARED: tl.constexpr, WIDE: tl.constexpr, ADDS: tl.constexpr,
     TILE: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
     """Take rows through the trees of a group, each a lane's own; see `node_tables` for slots.
@@ -64,7 +64,9 @@ def traverse(
             at = root               1                           base[tree]
             at = child(at) ...      2 at + (code >= own)        link(at) + (code >= own)
 
-    Cost of a step: a load of 4 or 8 bytes, one of a code, and 5 or 6 operations.
+    Where the nodes of a level share one test (oblivious trees), `word` holds one for each level,
+    and lanes read their codes side by side. Cost of a step else: a load of 4 or 8 bytes, one of a
+    code, both from anywhere, and 8 operations.
     """
     group = tl.program_id(1)
     first_row = tl.program_id(0).to(tl.int64) * ROWS
@@ -77,9 +79,12 @@ def traverse(
         if DEPTH > 0:
             root = (tl.zeros((), tl.int64) + tree) << DEPTH
             at = tl.full((ROWS,), 1, tl.uint32)
-            for _ in tl.static_range(DEPTH):
-                test = tl.load(word + root + at.to(tl.int64))
-                right = _turns(test, plane_of + root, at, here, WIDE=WIDE, TILE=TILE)
+            for level in tl.static_range(DEPTH):
+                if SHARED:
+                    place = (tl.zeros((), tl.int64) + tree) * DEPTH + level
+                else:
+                    place = root + at.to(tl.int64)
+                right = _turns(tl.load(word + place), plane_of, place, here, WIDE=WIDE, TILE=TILE)
                 at = (at << 1) | right
             value = tl.load(slot_value + (root - (1 << DEPTH)) + at.to(tl.int64))
         else:
@@ -90,8 +95,9 @@ def traverse(
                 before = at
                 for _ in tl.static_range(4):
                     before = at
-                    test = tl.load(word + at.to(tl.int64))
-                    right = _turns(test.to(tl.int32), plane_of, at, here, WIDE=WIDE, TILE=TILE)
+                    place = at.to(tl.int64)
+                    test = tl.load(word + place)
+                    right = _turns(test.to(tl.int32), plane_of, place, here, WIDE=WIDE, TILE=TILE)
                     at = (test >> 32).to(tl.uint32) + right
                 n_steps -= 4
                 # Rows that have arrived stay where they are.
@@ -107,10 +113,10 @@ def traverse(
 
 
 @triton.jit
-def _turns(test, plane_of, at, here, WIDE: tl.constexpr, TILE: tl.constexpr):
+def _turns(test, plane_of, place, here, WIDE: tl.constexpr, TILE: tl.constexpr):
     """Return 1 where rows go right, else 0: the sign of what their codes lack."""
     if WIDE:
-        plane = tl.load(plane_of + at.to(tl.int64)).to(tl.uint32)
+        plane = tl.load(plane_of + place).to(tl.uint32)
         lacks = test - tl.load(here + plane.to(tl.int64) * TILE).to(tl.int32)
     else:
         plane = test.to(tl.uint32) & 0x7FFF

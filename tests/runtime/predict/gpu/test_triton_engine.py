@@ -22,7 +22,12 @@ from bitvec.runtime.predict.predictor import compile
 torch = pytest.importorskip("torch")
 triton = pytest.importorskip("triton")
 
-from bitvec.runtime.predict.gpu import code_layout, device_forest, host_rows  # noqa: E402
+from bitvec.runtime.predict.gpu import (  # noqa: E402
+    code_layout,
+    device_forest,
+    host_rows,
+    node_tables,
+)
 from bitvec.runtime.predict.gpu.code_layout import lay_out_codes  # noqa: E402
 from bitvec.runtime.predict.gpu.engine import TritonEngine  # noqa: E402
 
@@ -145,6 +150,18 @@ def test_full_trees_of_every_depth(depth, n):
     assert_is_reference(forest, table(forest, n))
 
 
+@pytest.mark.parametrize("wide", [False, True])
+def test_trees_whose_levels_share_tests_run_by_levels(wide, monkeypatch):
+    if wide:
+        monkeypatch.setattr(node_tables, "SHORT_THRESHOLDS", 2)
+    forest = boosted(5, 4)
+    B, tests = forest.bitvectors, forest.tests
+    first = np.searchsorted(tree_paths.node_depth(B)[:15], np.arange(4))
+    level = 15 * B.tree_of_node + first[tree_paths.node_depth(B)]
+    engine = assert_is_reference(replace(forest, tests=tests.take(level)), table(forest, 70))
+    assert engine.info()["form"] == "oblivious, of depth 4"
+
+
 @pytest.mark.parametrize("n_outputs", [1, 3])
 @pytest.mark.parametrize("programs", [0, 4, 1000])
 def test_trees_side_by_side_add_in_the_same_order(n_outputs, programs, monkeypatch):
@@ -156,8 +173,6 @@ def test_trees_side_by_side_add_in_the_same_order(n_outputs, programs, monkeypat
 @pytest.mark.parametrize("limits", [(254, 65533), (3, 65533), (3, 4)])
 @pytest.mark.parametrize("depth", [3, 4])
 def test_codes_of_every_width(limits, depth, monkeypatch):
-    from bitvec.runtime.predict.gpu import node_tables
-
     monkeypatch.setattr(device_forest, "BYTE_THRESHOLDS", limits[0])
     for module in (code_layout, device_forest, node_tables):
         monkeypatch.setattr(module, "SHORT_THRESHOLDS", limits[1], raising=False)

@@ -1,0 +1,87 @@
+"""Compile all kernels for GPUs that need not be here, and print their resources as JSON.
+
+Run in a process of its own, without Triton's interpreter: a line for each kernel and target.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+from bitvec.runtime.predict.gpu import triton_kernels as kernels
+
+I32 = "i32"
+_TRAVERSED = {
+    "n_planes": I32, "word": "*i32", "plane_of": "*i32", "base": "*i32", "steps": "*i32",
+    "slot_value": "*fp32", "trees": "*i32", "group_ptr": "*i32", "start": "*fp32", "out": "*fp32",
+    "out_stride": I32, "n_rows": I32, "TILE": 32, "ROWS": 256,
+}  # fmt: skip
+_FULL = {**_TRAVERSED, "codes": "*u8", "DEPTH": 6, "SHARED": False, "WIDE": False, "ADDS": True}
+_ENCODED = {
+    "x": "*fp32", "row_stride": I32, "column_stride": 1, "n_rows": I32, "column": "*i32",
+    "missing": "*i32", "first": "*i32", "thresholds": "*fp32", "codes": "*u8", "n_planes": I32,
+    "STEPS": 8, "TILE": 32, "ROWS": 32, "PLANES": 32,
+}  # fmt: skip
+_ADDED = {
+    "values": "*fp32", "stride": I32, "trees": "*i32", "group_ptr": "*i32", "start": "*fp32",
+    "out": "*fp32", "out_stride": I32, "n_rows": I32, "ROWS": 128,
+}  # fmt: skip
+_VECTORS = {
+    "leaves": "*i32", "stride": I32, "n_trees": I32, "first_leaf": "*i64", "v": "*fp64",
+    "width": I32, "start": "*fp64", "out": "*fp64", "n_rows": I32, "ROWS": 32, "COLUMNS": 16,
+}  # fmt: skip
+VARIANTS = {
+    "encode": (kernels.encode, _ENCODED),
+    "encode float64": (kernels.encode, {**_ENCODED, "x": "*fp64", "thresholds": "*fp64"}),
+    "full": (kernels.traverse, _FULL),
+    "full, depth 12": (kernels.traverse, {**_FULL, "DEPTH": 12}),
+    "full, wide": (kernels.traverse, {**_FULL, "codes": "*i32", "WIDE": True}),
+    "oblivious": (kernels.traverse, {**_FULL, "SHARED": True}),
+    "exits": (kernels.traverse, {**_FULL, "ADDS": False, "slot_value": "*i32", "out": "*i32"}),
+    "linked": (kernels.traverse, {**_FULL, "word": "*i64", "codes": "*u16", "DEPTH": 0}),
+    "values": (kernels.add_values, _ADDED),
+    "vectors": (kernels.add_vectors, _VECTORS),
+}
+
+
+def compiled(kernel: triton.JITFunction, arguments: dict[str, object], capability: int) -> dict:
+    """Return the registers, and the bytes of local memory and of shared memory, of a kernel."""
+    names = kernel.arg_names
+    constants = {(names.index(k),): v for k, v in arguments.items() if not isinstance(v, str)}
+    signature = {k: v if isinstance(v := arguments[k], str) else "constexpr" for k in names}
+    aligned = {(at,): [["tt.divisibility", 16]] for at, k in enumerate(names)
+               if signature[k].startswith("*")}  # fmt: skip
+    source = ASTSource(fn=kernel, signature=signature, constexprs=constants, attrs=aligned)
+    target = GPUTarget("cuda", capability, 32)
+    options = {"num_warps": 4, "enable_fp_fusion": False}
+    found = triton.compile(source, target=target, options=options)
+    tools = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(found.asm["cubin"])
+        file.flush()
+        command = [str(tools / "cuobjdump"), "-res-usage", file.name]
+        told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        command = [str(tools / "cuobjdump"), "-sass", file.name]
+        code = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    usage = {name.lower(): int(value) for name, value in re.findall(r"([A-Z]+):(\d+)", told)}
+    fused = len(re.findall(r"\b[FD]FMA\b", code))
+    return {**{name: usage[name] for name in ("reg", "stack", "local", "shared")}, "fused": fused}
+
+
+def main() -> None:
+    for capability in map(int, sys.argv[1:]):
+        for name, (kernel, arguments) in VARIANTS.items():
+            facts = compiled(kernel, arguments, capability)
+            print(json.dumps({"kernel": name, "sm": capability, **facts}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,32 @@
+"""All kernels compile to machine code of data-centre GPUs, where there is no GPU too."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("triton")
+ROOT = Path(__file__).resolve().parents[4]
+
+
+def test_kernels_compile_without_spills_and_without_fused_sums(tmp_path):
+    environment = {
+        **os.environ,
+        "TRITON_INTERPRET": "0",
+        "TRITON_CACHE_DIR": str(tmp_path),
+        "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
+    }
+    command = [sys.executable, str(Path(__file__).with_name("machine_code.py")), "80", "90"]
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr[-3000:]
+    found = [json.loads(line) for line in run.stdout.splitlines()]
+    assert {one["sm"] for one in found} == {80, 90}
+    for one in found:
+        assert one["local"] == one["stack"] == 0, one  # nothing is spilt
+        assert one["fused"] == 0, one  # a product is rounded before it is added
+        assert one["reg"] <= 64, one  # 32 warps of a multiprocessor at least
