@@ -33,8 +33,10 @@ from bitvec.runtime.predict.torch.hard_sums import HardSums
 
 TILE = 32
 """Rows of a tile of codes."""
-ROWS, WARPS = 256, 4
-"""Rows and warps of a program of `traverse`."""
+ROWS, WARPS = 128, 4
+"""Rows and warps of a program of `traverse`: a row a lane, so that a warp's rows are one tile's."""
+RESIDENT, CACHE = 16, 192 << 10
+"""Programs of a multiprocessor at a time, at most, and bytes of codes that its cache holds."""
 FEW_PROGRAMS = 4
 """Programs for each multiprocessor below which trees are taken side by side."""
 BUDGET = 1 << 30
@@ -199,7 +201,12 @@ class DeviceForest:
         groups = groups or self._side_by_side(n_rows)
         if not groups.n or not n_rows:
             return
-        kernels.traverse[(-(-n_rows // ROWS), groups.n)](
+        held = ROWS * self.layout.n_planes * self._code_dtype.itemsize
+        resident = max(1, min(RESIDENT, CACHE // max(1, held)))
+        n_programs = -(-n_rows // ROWS)
+        if resident < RESIDENT:
+            n_programs = min(n_programs, max(1, resident * self._n_multiprocessors // groups.n))
+        kernels.traverse[(n_programs, groups.n)](
             codes, self.layout.n_planes, tables.word, tables.plane, tables.base, tables.steps,
             slot_value, tables.trees, groups.ptr, self._sums.start, out, out.stride(0), n_rows,
             DEPTH=nodes.depth, SHARED=nodes.shared, WIDE=nodes.is_wide,

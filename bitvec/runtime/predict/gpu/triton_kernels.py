@@ -58,6 +58,7 @@ def traverse(
 
     A group's trees are those from group_ptr[g] to group_ptr[g + 1]. What stands at the slots where
     rows end is written to out[trees[k], row], or added from start[g] on and written to out[g, row].
+    Programs take blocks of rows in turn, so that a launch of few holds few codes in caches.
     The words of linked trees are int64, with links in the high half.
 
         for each tree:              full                        linked
@@ -69,47 +70,51 @@ def traverse(
     code, both from anywhere, and 8 operations.
     """
     group = tl.program_id(1)
-    first_row = tl.program_id(0).to(tl.int64) * ROWS
     local = tl.arange(0, ROWS)
-    row = first_row + local
-    here = codes + first_row * n_planes + (local // TILE) * (n_planes * TILE) + local % TILE
-    if ADDS:
-        total = tl.load(start + (local * 0 + group))  # not added to 0, which would lose a -0.0
-    for tree in range(tl.load(group_ptr + group), tl.load(group_ptr + group + 1)):
-        if DEPTH > 0:
-            root = (tl.zeros((), tl.int64) + tree) << DEPTH
-            at = tl.full((ROWS,), 1, tl.uint32)
-            for level in tl.static_range(DEPTH):
-                if SHARED:
-                    place = (tl.zeros((), tl.int64) + tree) * DEPTH + level
-                else:
-                    place = root + at.to(tl.int64)
-                right = _turns(tl.load(word + place), plane_of, place, here, WIDE=WIDE, TILE=TILE)
-                at = (at << 1) | right
-            value = tl.load(slot_value + (root - (1 << DEPTH)) + at.to(tl.int64))
-        else:
-            at = tl.zeros((ROWS,), tl.uint32) + tl.load(base + tree).to(tl.uint32)
-            n_steps = tl.load(steps + tree)
-            moves = n_steps
-            while moves > 0:
-                before = at
-                for _ in tl.static_range(4):
-                    before = at
-                    place = at.to(tl.int64)
-                    test = tl.load(word + place)
-                    right = _turns(test.to(tl.int32), plane_of, place, here, WIDE=WIDE, TILE=TILE)
-                    at = (test >> 32).to(tl.uint32) + right
-                n_steps -= 4
-                # Rows that have arrived stay where they are.
-                moves = tl.minimum(n_steps, tl.max((at != before).to(tl.int32), axis=0))
-            value = tl.load(slot_value + at.to(tl.int64))
+    for block in range(tl.program_id(0), tl.cdiv(n_rows, ROWS), tl.num_programs(0)):
+        first_row = tl.cast(block, tl.int64) * ROWS
+        row = first_row + local
+        here = codes + first_row * n_planes + (local // TILE) * (n_planes * TILE) + local % TILE
         if ADDS:
-            total = total + value
-        else:
-            place = tl.load(trees + tree).to(tl.int64) * out_stride + row
-            tl.store(out + place, value, mask=row < n_rows)
-    if ADDS:
-        tl.store(out + group.to(tl.int64) * out_stride + row, total, mask=row < n_rows)
+            total = tl.load(start + (local * 0 + group))  # not added to 0, which would lose a -0.0
+        for tree in range(tl.load(group_ptr + group), tl.load(group_ptr + group + 1)):
+            if DEPTH > 0:
+                root = (tl.zeros((), tl.int64) + tree) << DEPTH
+                at = tl.full((ROWS,), 1, tl.uint32)
+                for level in tl.static_range(DEPTH):
+                    if SHARED:
+                        place = (tl.zeros((), tl.int64) + tree) * DEPTH + level
+                    else:
+                        place = root + at.to(tl.int64)
+                    right = _turns(
+                        tl.load(word + place), plane_of, place, here, WIDE=WIDE, TILE=TILE
+                    )
+                    at = (at << 1) | right
+                value = tl.load(slot_value + (root - (1 << DEPTH)) + at.to(tl.int64))
+            else:
+                at = tl.zeros((ROWS,), tl.uint32) + tl.load(base + tree).to(tl.uint32)
+                n_steps = tl.load(steps + tree)
+                moves = n_steps
+                while moves > 0:
+                    before = at
+                    for _ in tl.static_range(4):
+                        before = at
+                        place = at.to(tl.int64)
+                        record = tl.load(word + place)
+                        test = record.to(tl.int32)
+                        right = _turns(test, plane_of, place, here, WIDE=WIDE, TILE=TILE)
+                        at = (record >> 32).to(tl.uint32) + right
+                    n_steps -= 4
+                    # Rows that have arrived stay where they are.
+                    moves = tl.minimum(n_steps, tl.max((at != before).to(tl.int32), axis=0))
+                value = tl.load(slot_value + at.to(tl.int64))
+            if ADDS:
+                total = total + value
+            else:
+                place = tl.load(trees + tree).to(tl.int64) * out_stride + row
+                tl.store(out + place, value, mask=row < n_rows)
+        if ADDS:
+            tl.store(out + group.to(tl.int64) * out_stride + row, total, mask=row < n_rows)
 
 
 @triton.jit

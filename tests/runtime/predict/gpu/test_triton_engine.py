@@ -306,3 +306,9 @@ def test_a_device_that_it_does_not_run_on_is_refused_in_one_sentence(monkeypatch
     monkeypatch.setattr(triton.knobs.runtime, "interpret", False)
     with pytest.raises(InputError, match="must run on the device cuda, got cpu: pass device="):
         TritonEngine(boosted(1, 1), "cpu")
+
+
+def test_few_programs_take_all_blocks_of_rows(monkeypatch):
+    monkeypatch.setattr(device_forest, "CACHE", 1)
+    forest = boosted(3, 3)
+    assert_is_reference(forest, table(forest, 600))
