@@ -80,6 +80,8 @@ class Benchmark:
         of a module then.
     kept : bool
         Whether each case's rows are kept in `RECORDS` as they come; cases are tuples then.
+    in_turn : bool
+        Whether kept cases are measured one after the other, as those that share one GPU.
     """
 
     name: str
@@ -93,6 +95,7 @@ class Benchmark:
     requirements: Path | None = None
     processes: bool = False
     kept: bool = False
+    in_turn: bool = False
 
     def targets(self, figures: Sequence[Row], *, whole: bool) -> list[dict[str, Any]]:
         """Return the goals, judged."""
@@ -187,7 +190,8 @@ def _measured(benchmark: Benchmark, chosen: Namespace) -> list[Row]:
     if benchmark.kept:
         folder = chosen.work or (Path(tempfile.mkdtemp()) if chosen.quick else RECORDS)
         path = folder / f"{benchmark.name.rpartition('-')[2]}{'-quick' * chosen.quick}.jsonl"
-        return _kept(cases, work, path, chosen)
+        limits = () if benchmark.in_turn else KEPT_THREADS
+        return _kept(cases, work, path, chosen, limits)
     rows: dict[int, list[Row]] = {}
     for done, (number, found) in enumerate(_each(cases, work, THREADS * benchmark.processes), 1):
         rows[number] = found
@@ -229,7 +233,11 @@ def one_thread(variables: Sequence[str] = THREADS) -> None:
 
 
 def _kept(
-    cases: Sequence[Any], work: Callable[[Any], list[Row]], path: Path, chosen: Namespace
+    cases: Sequence[Any],
+    work: Callable[[Any], list[Row]],
+    path: Path,
+    chosen: Namespace,
+    limits: Sequence[str],
 ) -> list[Row]:
     """Measure the cases that a file of JSON lines does not hold yet; return the rows of all.
 
@@ -241,7 +249,7 @@ def _kept(
     with path.open("a", encoding="utf-8") as file:
         if path.stat().st_size and left:
             file.write("\n")  # ends a line that was cut off
-        for done, (number, rows) in enumerate(_each(left, work, KEPT_THREADS), 1):
+        for done, (number, rows) in enumerate(_each(left, work, limits), 1):
             (record,) = rows
             record = {"unit": [*left[number]], **record}
             file.write(json.dumps(record) + "\n")

@@ -1,0 +1,185 @@
+"""Forests on a GPU: bitvec's engines, nvForest and others on one device, resident and from host.
+
+    python -m benchmarks.gpu [--json] [--quick] [--save] [--device cuda] [--minutes 9]
+
+Cases are kept as they are measured, and a run goes on where the last one ended: after `--minutes`
+it leaves the rest for the next. Without a GPU `--quick --device cpu` runs a few small cases, the
+kernels in Triton's interpreter if TRITON_INTERPRET=1, whose times mean nothing.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from benchmarks.gpu import generated, training
+from benchmarks.gpu.answers import ENGINES, measure_answers
+from benchmarks.report import Column, Goal, Report, Row, Table, measured_by, one, six_digits, where
+from benchmarks.runner import Benchmark, UsageError
+
+FEATURES: Final = (8, 32, 128, 512)
+DEPTHS: Final = (2, 4, 6, 8, 10, 16, 24, 32)
+TREES: Final = (16, 64, 256, 1024)
+BATCHES: Final = (1, 1024, 65_536, 1_000_000, 16_777_216)
+POINTS: Final = 48
+MOST_NODES: Final = 4_000_000
+MOST_ROW_BYTES: Final = 1 << 34
+"""Caps of a point of the grid: nodes of its forest, bytes of its rows."""
+WORKLOADS: Final = ("W1", "W2", "W3", "W4", "W5", "oblivious")
+OF_WORKLOADS: Final = (1, 1000, 100_000, 1_000_000)
+GRID, TRAINED, TRAINING = "grid", "workload", "training"
+RESIDENT, HOST = "resident", "host"
+
+_START: Final = time.monotonic()
+
+
+def grid() -> list[tuple[int, int, int, int]]:
+    """Return the points of the grid: features, depth, trees and batch, drawn once for all."""
+    every = [
+        (n_features, depth, n_trees, batch)
+        for n_features, depth, n_trees, batch in itertools.product(FEATURES, DEPTHS, TREES, BATCHES)
+        if generated.n_nodes(depth, n_trees) <= MOST_NODES
+        and 4 * n_features * batch <= MOST_ROW_BYTES
+    ]
+    drawn = np.random.default_rng(20_261_127).choice(len(every), POINTS, replace=False)
+    return [every[k] for k in np.sort(drawn)]
+
+
+def cases(options: Namespace) -> list[tuple[Any, ...]]:
+    """Return the cases: of trained models, of the grid, and of training."""
+    if options.device == "cpu" and not options.quick:
+        raise UsageError("--device cpu is for a dry run only: pass --quick too.")
+    if options.quick:
+        return [
+            (GRID, 8, 3, 4, 40, RESIDENT),
+            (GRID, 8, 10, 2, 33, HOST),
+            (TRAINED, "oblivious", 1, RESIDENT),
+            (TRAINING, "retraining"),
+        ]
+    places = (RESIDENT, HOST)
+    of_models = itertools.product((TRAINED,), WORKLOADS, OF_WORKLOADS, places)
+    of_grid = ((GRID, *point, RESIDENT) for point in grid())
+    return [*of_models, *of_grid, (TRAINING, "retraining")]
+
+
+def measure(case: tuple[Any, ...], options: Namespace) -> list[Row]:
+    """Return the row of one case.
+
+    Raises
+    ------
+    UsageError
+        If the minutes of this run are over: what was measured is kept.
+    """
+    if time.monotonic() - _START > 60 * options.minutes:
+        raise UsageError("the minutes of this run are over: run it again to go on.")
+    kind, *facts = case
+    if kind == TRAINING:
+        return [training.measure_retraining(options)]
+    if kind == GRID:
+        n_features, depth, n_trees, batch, place = facts
+        forest = generated.forest(n_features, depth, n_trees)
+        named = {"what": GRID, "depth": depth}
+        rows = None
+    else:
+        name, batch, place = facts
+        forest, rows = generated.workload(name, options.models, quick=options.quick)
+        named = {"what": name}
+    return [named | measure_answers(forest, rows, batch, place == HOST, options)]
+
+
+def goals(rows: Sequence[Row]) -> list[Goal]:
+    """Return what is asked of the engine of Triton kernels."""
+
+    def times_nvforest(name: str) -> float | None:
+        row = one(rows, what=name, batch=1_000_000, place=RESIDENT)
+        return _ratio(row)
+
+    ratios = [ratio for row in where(rows, what=GRID) if (ratio := _ratio(row)) is not None]
+    answered = [row for row in rows if "same_bits" in row]
+    same = sum(row["same_bits"] for row in answered)
+    shares = [row["copy_share"] for row in rows if row.get("copy_share") is not None]
+    return [
+        Goal(
+            "cases whose raw scores are the reference's bit for bit",
+            f"{len(answered)} of {len(answered)}",
+            f"{same} of {len(answered)}" if answered else None,
+        ),
+        Goal("times nvForest, W1, 1 million rows", ">= 1.5", times_nvforest("W1")),
+        Goal("times nvForest, W2, 1 million rows", ">= 1.5", times_nvforest("W2")),
+        Goal(
+            "times nvForest, geometric mean of the grid",
+            ">= 1",
+            float(np.exp(np.mean(np.log(ratios)))) if ratios else None,
+        ),
+        Goal("largest share of the copy bandwidth", ">= 0.3", max(shares, default=None)),
+        Goal(
+            "times two cores, a step of retraining 100 trees of depth 10",
+            ">= 20",
+            one(rows, what="retraining").get("times_two_cores"),
+        ),
+    ]
+
+
+def _ratio(row: Row) -> float | None:
+    ours, theirs = row.get("triton_ms"), row.get("nvforest_ms")
+    return theirs / ours if ours and theirs else None
+
+
+def _answers(rows: Sequence[Row]) -> list[Row]:
+    return [row for row in rows if "batch" in row]
+
+
+def _missing(report: Report) -> str:
+    reasons = {
+        f"{name}: {row[f'{name}_reason']}"
+        for row in report["rows"]
+        for name in ENGINES
+        if f"{name}_reason" in row
+    }
+    devices = dict.fromkeys(row["device"] for row in report["rows"] if "device" in row)
+    parts = [
+        f"Milliseconds, median, on {', '.join(devices)}.",
+        *sorted(f"{reason}." for reason in reasons),
+    ]
+    return " ".join([*parts, measured_by(report)])
+
+
+_TIMES: Final = tuple(Column(f"{name}, ms", f"{name}_ms", ".3g") for name in ENGINES)
+_COLUMNS: Final = (
+    Column("model", "what"),
+    Column("features", "n_features"),
+    Column("depth", "depth"),
+    Column("trees", "n_trees"),
+    Column("rows", "batch", ","),
+    Column("rows lie", "place"),
+    *_TIMES,
+    Column("of copy bandwidth", "copy_share", ".2f"),
+)
+BENCHMARK: Final = Benchmark(
+    "gpu",
+    cases,
+    measure,
+    goals,
+    {
+        "table": Table(
+            _COLUMNS, lambda rows: [row for row in rows if "batch" in row], after=_missing
+        )
+    },
+    figures=lambda rows: [six_digits(row) for row in rows],
+    options={
+        "--device": {
+            "default": "cuda",
+            "help": "where the engines run: cuda, or cpu for a dry run",
+        },
+        "--minutes": {"type": float, "default": 9.0, "help": "after which no case is begun"},
+        "--models": {"type": Path, "help": "folder of W1.bitvec and so on; trained if not given"},
+    },
+    kept=True,
+    in_turn=True,
+)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
 import numpy as np
 
-from bitvec.core import structure
+import bitvec
+from bitvec.core import structure, tree_paths
 from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
 from bitvec.core.leaves import Leaves
@@ -67,3 +71,31 @@ def n_nodes(depth: int, n_trees: int) -> int:
 def rows(n: int, n_features: int, seed: int = 1) -> np.ndarray:
     """Return normal rows, float32 (n, n_features)."""
     return np.random.default_rng(seed).standard_normal((n, n_features), np.float32)
+
+
+def oblivious(n_features: int, depth: int, n_trees: int, seed: int = 0) -> Forest:
+    """Return a forest whose trees test the same at all nodes of a level, as CatBoost's."""
+    plain = forest(n_features, min(depth, COMPLETE), n_trees, seed)
+    B = plain.bitvectors
+    level = tree_paths.node_depth(B)
+    n_inner = (1 << min(depth, COMPLETE)) - 1
+    first = np.searchsorted(level[:n_inner], np.arange(depth))
+    return replace(plain, tests=plain.tests.take(n_inner * B.tree_of_node + first[level]))
+
+
+def workload(name: str, folder: Path | None, *, quick: bool) -> tuple[Forest, np.ndarray | None]:
+    """Return a trained model and rows of its own, from a folder of them or trained now.
+
+    The folder holds NAME.bitvec and NAME-rows.npz, rows under the name X.
+    """
+    if name == "oblivious":
+        return oblivious(28, 3 if quick else 6, 3 if quick else 300), None
+    if folder is not None and (folder / f"{name}.bitvec").exists():
+        X = np.load(folder / f"{name}-rows.npz")["X"]
+        return bitvec.load(folder / f"{name}.bitvec"), X.astype(np.float32)
+    from benchmarks.engine import workloads
+
+    (one,) = (one for one in workloads.WORKLOADS if one.name == name)
+    made = workloads.made(one, workloads.cache_of_user() / "bitvec-benchmarks", None, small=quick)
+    model = json.loads((made / "job.json").read_text(encoding="utf-8"))["model"]
+    return bitvec.convert(made / model), np.load(made / "X.npy").astype(np.float32)

@@ -94,17 +94,16 @@ def tabulate(B: Bitvectors, depth: Array, layout: CodeLayout, node: Array) -> No
         word = np.full(slot_leaf.size, NEVER << PLANE_BITS, np.int64)
         word[slot] = code << PLANE_BITS | plane_of
         plane = None
-    tables = [one for one in (word, plane) if one is not None]
+    tables: list[Array] = [one for one in (word, plane) if one is not None]
     shared = full and all(_share_levels(one, B.n_trees) for one in tables)
     if shared:
         tables = [one.reshape(B.n_trees, -1)[:, 1 << np.arange(deepest)] for one in tables]
-    word, plane = tables[0].ravel(), tables[1].ravel() if is_wide else None
     return NodeTables(
         deepest if full else 0,
         shared,
-        word.astype(np.int32),
+        tables[0].ravel().astype(np.int32),
         link,
-        plane,
+        tables[1].ravel() if is_wide else None,
         base.astype(np.int32),
         depth.astype(np.int32),
         slot_leaf,
