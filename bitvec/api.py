@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from bitvec import certification
+from bitvec import certification, composition_certification
 from bitvec.certification import oracle_of as oracle_of
 from bitvec.converters.dispatch import convert as convert
 from bitvec.core.arrays import ArrayLike
+from bitvec.core.composition import Composition
 from bitvec.core.forest import Forest, require_forest
 from bitvec.core.machine import DecisionMachine
 from bitvec.errors import InputError
 from bitvec.runtime.predict import machine_predictor, predictor
+from bitvec.runtime.predict.composition_predictor import CompositionPredictor
 from bitvec.runtime.predict.predictor import Predictor
 from bitvec.verify.certificates import Certificate
+from bitvec.verify.certificates.composition import CompositionCertificate
 
 if TYPE_CHECKING:
     from bitvec.runtime.predict.torch.hard_forest import HardForest
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from bitvec.runtime.train.relax.relaxations import Relaxation
 
 
+@overload
 def compile(
     forest: Forest | DecisionMachine,
     *,
@@ -30,13 +34,36 @@ def compile(
     n_jobs: int | None = None,
     device: str | None = None,
     warm: bool = False,
-) -> Predictor:
-    """Make a forest, or a decision machine, ready to predict.
+) -> Predictor: ...
+
+
+@overload
+def compile(
+    forest: Composition,
+    *,
+    engine: str = "auto",
+    kernel: str | None = None,
+    n_jobs: int | None = None,
+    device: str | None = None,
+    warm: bool = False,
+) -> CompositionPredictor: ...
+
+
+def compile(
+    forest: Forest | DecisionMachine | Composition,
+    *,
+    engine: str = "auto",
+    kernel: str | None = None,
+    n_jobs: int | None = None,
+    device: str | None = None,
+    warm: bool = False,
+) -> Predictor | CompositionPredictor:
+    """Make a forest, a decision machine or a composition ready to predict.
 
     Parameters
     ----------
-    forest : Forest or DecisionMachine
-        A machine has one way to run: the options below are of forests.
+    forest : Forest, DecisionMachine or Composition
+        A machine has one way to run: the options below are of forests, alone or composed.
     engine : {"auto", "numba", "torch", "reference"}
         "auto" is torch where a device is named, else numba; where numba has no wheel, torch or the
         reference, which are many times slower, as one warning says.
@@ -65,6 +92,10 @@ def compile(
     >>> compile(stump).predict([[0.0, 9.0], [1.0, 9.0]]).tolist()
     [10.0, 20.0]
     """
+    if isinstance(forest, Composition):
+        return CompositionPredictor(
+            forest, engine=engine, kernel=kernel, n_jobs=n_jobs, device=device, warm=warm
+        )
     if not isinstance(forest, DecisionMachine):
         return predictor.compile(
             forest, engine=engine, kernel=kernel, n_jobs=n_jobs, device=device, warm=warm
@@ -77,6 +108,7 @@ def compile(
     return machine_predictor.compile(forest)
 
 
+@overload
 def certify(
     forest: Forest,
     model: Any,
@@ -87,7 +119,34 @@ def certify(
     seed: int = 0,
     allow_values_only: bool = False,
     progress: Callable[[float], None] | Literal[False] | None = None,
-) -> Certificate:
+) -> Certificate: ...
+
+
+@overload
+def certify(
+    forest: Composition,
+    model: Any,
+    X: ArrayLike | None = None,
+    *,
+    exported: bool | None = None,
+    engine: str = "auto",
+    seed: int = 0,
+    allow_values_only: bool = False,
+    progress: Callable[[float], None] | Literal[False] | None = None,
+) -> CompositionCertificate: ...
+
+
+def certify(
+    forest: Forest | Composition,
+    model: Any,
+    X: ArrayLike | None = None,
+    *,
+    exported: bool | None = None,
+    engine: str = "auto",
+    seed: int = 0,
+    allow_values_only: bool = False,
+    progress: Callable[[float], None] | Literal[False] | None = None,
+) -> Certificate | CompositionCertificate:
     """Compare a forest with its source, or with what it was exported to, and certify the result.
 
     Where the source shows its trees, they are proved to be the same function node by node. Rows are
@@ -96,7 +155,8 @@ def certify(
 
     Parameters
     ----------
-    forest : Forest
+    forest : Forest or Composition
+        Of a composition each member is certified, and the combined answers are compared.
     model : object, path or Oracle
         The model that the forest was converted from, its file, or a file that it was exported to.
         Of an estimator of this package its trees' own walks and its own answers are compared.
@@ -118,7 +178,7 @@ def certify(
 
     Returns
     -------
-    Certificate
+    Certificate, or CompositionCertificate
         `grade` says what it rests on: "proved", "two-sided" or "values only". `passed` says whether
         nothing differs, and every reachable node was seen on every outcome where nothing is proved;
         `summary()` and `save(path)` say the rest.
@@ -137,6 +197,16 @@ def certify(
     >>> certify(convert(model), model, X).passed
     True
     """
+    if isinstance(forest, Composition):
+        return composition_certification.compared(
+            forest,
+            model,
+            X,
+            engine=engine,
+            seed=seed,
+            allow_values_only=allow_values_only,
+            progress=progress,
+        )
     require_forest(forest)
     return certification.compared(
         forest,

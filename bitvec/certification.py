@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from bitvec.converters import dispatch
-from bitvec.converters.dispatch import convert
+from bitvec.converters.dispatch import convert_forest
 from bitvec.core.arrays import Array, ArrayLike
 from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
@@ -70,7 +70,7 @@ def compared(
         # What answers for "onnx" is "onnxruntime".
         exported = forest.source is None or not other.name.startswith(forest.source.library)
     if exported and not isinstance(model, Oracle):
-        other = renumbered(forest, other, lambda: convert(model))
+        other = renumbered(forest, other, lambda: convert_forest(model))
     if not exported and not isinstance(model, Oracle):
         other = replace(other, inputs=_inputs_of(model))
     other = with_written_trees(forest, other)
@@ -105,7 +105,7 @@ def compared(
 def _inputs_of(model: Any) -> Inputs | None:
     """Return the columns of a source; none of what answers by more than its forest."""
     try:
-        return convert(model).inputs
+        return convert_forest(model).inputs
     except UnsupportedModelError:
         return None
 

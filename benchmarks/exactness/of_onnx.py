@@ -17,6 +17,7 @@ import onnxmltools
 import skl2onnx
 import xgboost as xgb
 from onnxmltools.convert.common.data_types import FloatTensorType
+from skl2onnx.common.data_types import StringTensorType
 from sklearn.ensemble import (
     ExtraTreesClassifier,
     ExtraTreesRegressor,
@@ -24,6 +25,17 @@ from sklearn.ensemble import (
     GradientBoostingRegressor,
     RandomForestClassifier,
     RandomForestRegressor,
+)
+from sklearn.feature_selection import SelectKBest
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import (
+    MaxAbsScaler,
+    MinMaxScaler,
+    OneHotEncoder,
+    OrdinalEncoder,
+    RobustScaler,
+    StandardScaler,
 )
 from sklearn.tree import DecisionTreeClassifier
 
@@ -42,6 +54,21 @@ from tests.models.onnx import (
 )
 
 ROWS = 3000
+SCALED, COLUMNS = ("Imputer", "Scaler"), "columns cast, clipped, computed with, joined and chosen"
+PREPARED: tuple[tuple[str, Callable[[], Any], tuple[str, ...]], ...] = (
+    ("StandardScaler", StandardScaler, SCALED),
+    (
+        "RobustScaler and MinMaxScaler",
+        lambda: make_pipeline(RobustScaler(), MinMaxScaler()),
+        SCALED,
+    ),
+    ("MinMaxScaler, clipped", lambda: MinMaxScaler(clip=True), ("Imputer", COLUMNS)),
+    ("MaxAbsScaler, chosen", lambda: make_pipeline(MaxAbsScaler(), SelectKBest(k=3)), SCALED),
+)
+ENCODERS: dict[str, Callable[[], Any]] = {
+    "OneHotEncoder": lambda: OneHotEncoder(handle_unknown="ignore"),
+    "OrdinalEncoder": lambda: OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1),
+}
 
 
 def cases(data: Data, models: Path) -> Iterator[Case]:
@@ -72,6 +99,17 @@ def cases(data: Data, models: Path) -> Iterator[Case]:
             _by_skl2onnx(estimator, np.float64),
             (f"{REGRESSOR} v1", "exported by skl2onnx", "float64", "aggregate SUM"),
         )
+    for table in (house, higgs):
+        for name, steps, options in PREPARED:
+            yield _saved(
+                f"skl2onnx's {name} before a forest on {table.__name__}",
+                table,
+                partial(_prepared, steps),
+                (f"{CLASSIFIER} v3", "exported by skl2onnx", *options),
+            )
+    for table in (adult, mushroom):
+        for name, encoder in ENCODERS.items():
+            yield _encoded(name, encoder, table)
     for estimator, table, kind, more in (
         (xgb.XGBRegressor(n_estimators=12, max_depth=5), house, REGRESSOR, ()),
         (xgb.XGBClassifier(n_estimators=12), higgs, CLASSIFIER, ("post transform LOGISTIC",)),
@@ -136,6 +174,33 @@ def _by_skl2onnx(estimator: Any, dtype: type) -> Callable[[Table], Any]:
         return skl2onnx.to_onnx(estimator.fit(X, part.y), X[:1], target_opset=domains)
 
     return make
+
+
+def _encoded(name: str, encoder: Callable[[], Any], table: Callable[[], Table]) -> Case:
+    """Return a graph of two columns of texts, and the frame that it answers."""
+
+    def made(_: Path) -> Made:
+        part = table().head(ROWS)
+        texts = part.frame.select_dtypes("category").iloc[:, :2].astype(str)
+        texts.columns = ["a", "b"]
+        trees = RandomForestClassifier(5, max_depth=6, random_state=0)
+        pipeline = make_pipeline(encoder(), trees).fit(texts, part.y)
+        types = [(column, StringTensorType([None, 1])) for column in texts]
+        domains = {"": 17, "ai.onnx.ml": 3}
+        return Made(skl2onnx.to_onnx(pipeline, initial_types=types, target_opset=domains), texts)
+
+    kind = "OneHotEncoder" if name == "OneHotEncoder" else "LabelEncoder"
+    title = f"skl2onnx's {name} before a forest on {table.__name__}"
+    return Case(title, "ONNX", (f"{CLASSIFIER} v3", "exported by skl2onnx", kind, COLUMNS), made)
+
+
+def _prepared(steps: Callable[[], Any], part: Table) -> Any:
+    X = part.codes.astype(np.float32)
+    y = (part.y > np.median(part.y)).astype(int)
+    trees = RandomForestClassifier(5, max_depth=6, random_state=0)
+    pipeline = make_pipeline(SimpleImputer(), steps(), trees).fit(X, y)
+    domains = {"": 17, "ai.onnx.ml": 3}
+    return skl2onnx.to_onnx(pipeline, X[:1], target_opset=domains)
 
 
 def _by_onnxmltools(estimator: Any) -> Callable[[Table], Any]:

@@ -19,6 +19,7 @@ from rich.text import Text
 
 import bitvec
 from bitvec import api, files
+from bitvec.converters.dispatch import convert_forest
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.distribution import left_out
@@ -116,7 +117,7 @@ def cases(seed: int, n_trees: int) -> list[Case]:
 
 def visit(case: Case, directory: Path) -> tuple[Row, Forest]:
     """Convert, certify, time, save and export one model."""
-    forest = api.convert(case.model)
+    forest = convert_forest(case.model)
     certificate = api.certify(forest, case.model, case.X_test)
     predictor = api.compile(forest, n_jobs=1)
     paths = [
@@ -215,7 +216,7 @@ def draw(directory: Path, seed: int) -> list[str]:
 
     cancer = datasets.load_breast_cancer()
     small = DecisionTreeClassifier(max_depth=4, random_state=seed).fit(cancer.data, cancer.target)
-    forest = _named(api.convert(small), cancer.feature_names)
+    forest = _named(convert_forest(small), cancer.feature_names)
     figures = {
         "matrices.png": forests.draw_matrices(forest),
         "path.png": forests.draw_path(forest, cancer.data[20]),
@@ -226,7 +227,7 @@ def draw(directory: Path, seed: int) -> list[str]:
     X_fit, X_chosen, y_fit, y_chosen = train_test_split(
         X, y, test_size=0.4, random_state=seed, stratify=y
     )
-    flat = api.convert(DecisionTreeClassifier(max_depth=3, random_state=seed).fit(X_fit, y_fit))
+    flat = convert_forest(DecisionTreeClassifier(max_depth=3, random_state=seed).fit(X_fit, y_fit))
     soft = api.to_torch(flat, relaxation="sigmoid", gamma=2.0)
     soft.calibrate(X_fit)
     retrained = bitvec.retrain(

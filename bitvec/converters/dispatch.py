@@ -10,9 +10,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, overload
 
 from bitvec.converters.catboost import format as catboost
+from bitvec.converters.compositions import format as compositions
 from bitvec.converters.format import Content, Format
 from bitvec.converters.lightgbm import format as lightgbm
 from bitvec.converters.native import format as native
@@ -23,6 +24,7 @@ from bitvec.converters.torch_program import format as torch_program
 from bitvec.converters.treelite import format as treelite
 from bitvec.converters.xgboost import format as xgboost
 from bitvec.converters.ydf import format as ydf
+from bitvec.core.composition import Composition
 from bitvec.core.forest import Forest
 from bitvec.errors import FileFormatError, InputError, UnsupportedModelError
 from bitvec.files import load
@@ -32,6 +34,7 @@ from bitvec.verify.oracle import Oracle
 
 FORMATS: Final = (
     *pipelines.FORMATS,
+    *compositions.FORMATS,
     *sklearn.FORMATS,
     *xgboost.FORMATS,
     *lightgbm.FORMATS,
@@ -68,11 +71,12 @@ def format_of(model: Any) -> Format:
         return _format_of_content(Content.of(Path(model)))
     for cls in type(model).__mro__:
         for candidate in (*FORMATS, torch_program.FORMAT):
-            if any(f"{cls.__module__}.".startswith(f"{name}.") for name in candidate.packages):
+            known = any(f"{cls.__module__}.".startswith(f"{name}.") for name in candidate.packages)
+            if known and (candidate.holds is None or candidate.holds(model)):
                 return candidate
-    known = ", ".join(f.name for f in FORMATS if f.packages)
+    names = ", ".join(f.name for f in FORMATS if f.packages)
     raise UnsupportedModelError(
-        f"a model must come from one of {known}, got an object of class "
+        f"a model must come from one of {names}, got an object of class "
         f"{type(model).__module__}.{type(model).__qualname__}."
     )
 
@@ -108,8 +112,19 @@ def _format_of_content(content: Content) -> Format:
     )
 
 
-def convert(model: Any, *, dtypes: Any = None) -> Forest:
+@overload
+def convert(model: str | Path, *, dtypes: Any = None) -> Forest: ...
+
+
+@overload
+def convert(model: Any, *, dtypes: Any = None) -> Forest | Composition: ...
+
+
+def convert(model: Any, *, dtypes: Any = None) -> Forest | Composition:
     """Convert a trained model, or the file of one, into a Forest that predicts exactly as it does.
+
+    An ensemble that combines forests behind their links (soft voting, calibration, bagging of
+    forests, a transformed target) becomes a `bitvec.core.composition.Composition`.
 
     Parameters
     ----------
@@ -141,7 +156,7 @@ def convert(model: Any, *, dtypes: Any = None) -> Forest:
     Forest(1 tree, 2 nodes, 3 leaves, 4 features -> 3 outputs, float32, from sklearn)
     """
     if not is_path(model):
-        forest: Forest = _reader(format_of(model), dtypes)(model)
+        forest: Forest | Composition = _reader(format_of(model), dtypes)(model)
         return forest
     with sound(model, "be a sound model file"):
         if not is_forest_file(model):
@@ -155,12 +170,29 @@ def convert(model: Any, *, dtypes: Any = None) -> Forest:
         return load(model)
 
 
-def _reader(source: Format, dtypes: Any) -> Callable[[Any], Forest]:
+def convert_forest(model: Any, *, dtypes: Any = None) -> Forest:
+    """Convert what becomes one forest.
+
+    Raises
+    ------
+    UnsupportedModelError
+        As `convert`; if it is a composition of several forests.
+    """
+    found = convert(model, dtypes=dtypes)
+    if isinstance(found, Composition):
+        raise UnsupportedModelError(
+            f"a model must be one forest here, got a {found.kind}, which combines "
+            f"{len(found.members)} behind their links: take one of its members."
+        )
+    return found
+
+
+def _reader(source: Format, dtypes: Any) -> Callable[[Any], Forest | Composition]:
     """Return the conversion of a format, with dtypes where it takes them."""
-    read: Callable[..., Forest] = source.module("read").convert
+    read: Callable[..., Forest | Composition] = source.module("read").convert
     if dtypes is None:
         return read
-    if source not in pipelines.FORMATS:
+    if not source.takes_dtypes:
         raise InputError(
             f"`dtypes` must be left out but for a scikit-learn pipeline, got {dtypes!r} of a model "
             f"of {source.name}: its trees read their columns as they are."

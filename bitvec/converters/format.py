@@ -14,7 +14,7 @@ from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from bitvec.errors import InputError
 
@@ -106,6 +106,10 @@ class Format:
         Files of the library that hold no model: how one is recognised, and what it is.
     writes : Target, optional
         What `bitvec.export` calls the way back.
+    holds : callable, optional
+        Whether a model object of these packages is one of this format; all are if not given.
+    takes_dtypes : bool
+        Whether its conversion takes the dtypes of the columns.
     """
 
     name: str
@@ -117,6 +121,8 @@ class Format:
     made_by: str = ""
     mistaken: tuple[tuple[Callable[[Content], bool], str], ...] = ()
     writes: Target | None = None
+    holds: Callable[[Any], bool] | None = None
+    takes_dtypes: bool = False
 
     def module(self, role: Literal["read", "oracle"]) -> ModuleType:
         """Import a module of the converter."""

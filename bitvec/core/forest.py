@@ -387,6 +387,7 @@ def require_forest(value: object) -> None:
         given = type(value)
         remedy = {
             "SoftForest": "harden it with bitvec.from_torch",
+            "Composition": "take its forests, one by one, from `composition.forests`",
             "DecisionMachine": "turn it into one with bitvec.core.machine.to_forest",
         }.get(given.__name__, "convert a model with bitvec.convert")
         raise TypeError(

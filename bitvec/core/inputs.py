@@ -14,7 +14,7 @@ Label = str | int | float | bool
 
 COLUMN_LISTS: Final = ("hashed", "whole_numbers", "decimals", "category_hashes")
 """Fields of `Inputs` that list columns."""
-DOMAIN_DTYPES: Final = ("float64", "float32", "text")
+DOMAIN_DTYPES: Final = ("float64", "float32", "any", "text")
 NULLS: Final = ("any", "nan", "none")
 """The missing text among NaN and None: either, or one that the source tells from the other."""
 
@@ -43,9 +43,10 @@ class Domain:
 
     Parameters
     ----------
-    dtype : "float64", "float32" or "text"
+    dtype : "float64", "float32", "any" or "text"
         Of the column that the source is handed. float64 stands for whole numbers and truth values
-        too; a text has a code, its place in the code book.
+        too; of "any", numbers are cast to the forest's dtype, as the source's rows are; a text has
+        a code, its place in the code book.
     intervals : tuple of (float, float)
         Closed, rising and apart; of codes where there is a code book, NaN aside.
     missing : bool
@@ -123,8 +124,8 @@ class Inputs:
         an unknown category, replace it by False.
     domains : tuple of Domain, optional
         Of a source that computes with its columns before its trees read them: what each column may
-        hold. The numbers have one dtype, float64 or float32, and rows of another are refused; so
-        are sparse matrices.
+        hold. The numbers have one dtype: rows of another than float64 or float32 are refused, if it
+        is one of these; so are sparse matrices.
 
     Notes
     -----
@@ -201,7 +202,8 @@ class Inputs:
         """The dtype that rows must have, None if they may have any."""
         if self.domains is None:
             return None
-        return next((d.dtype for d in self.domains if d.dtype != "text"), "float64")
+        found = next((d.dtype for d in self.domains if d.dtype != "text"), "float64")
+        return None if found == "any" else found
 
     def takes(self, X: Float[Array, "batch n_features"]) -> Bool[Array, " batch"]:
         """Return the rows that hold nothing outside the domains."""

@@ -101,7 +101,7 @@ def _pack_forest(forest: Forest, prefix: str, tensors: Tensors, depth: int) -> R
     zero = 0.0 if forest.leaves.linear is None else forest.leaves.linear.zero_threshold
     return ({"linear_zero_threshold": zero} if zero else {}) | {
         "output": _pack_output(forest.output),
-        "inputs": _pack_inputs(forest.inputs),
+        "inputs": pack_inputs(forest.inputs),
         "linear_leaves": forest.leaves.linear is not None,
         "source": None if forest.source is None else _pack_source(forest.source),
         "kernel": None if forest.kernel is None else [k is not None for k in forest.kernel],
@@ -129,7 +129,7 @@ def _unpack_forest(record: Any, prefix: str, tensors: Tensors, depth: int) -> Fo
             linear=None if linear is None else LinearTerms(**linear, zero_threshold=zero),
         ),
         output=_unpack_output(read.take("output", dict), f"{prefix}output", tensors),
-        inputs=_unpack_inputs(read.take("inputs", dict), f"{prefix}inputs"),
+        inputs=unpack_inputs(read.take("inputs", dict), f"{prefix}inputs"),
         source=None if source is None else _unpack_source(source, f"{prefix}source", tensors),
         kernel=None
         if has_kernel is None
@@ -187,7 +187,7 @@ def _unpack_output(record: Record, where: str, tensors: Tensors) -> Output:
         base_first=read.take("base_first", bool),
         post_transform=PostTransform(read.take_choice("post_transform", tuple(PostTransform))),
         parameter=read.take("parameter", float),
-        classes=None if classes is None else _unpack_classes(classes, f"{where}.classes"),
+        classes=None if classes is None else unpack_classes(classes, f"{where}.classes"),
         groups=read.take_counts("groups"),
         labels_from_raw=read.take("labels_from_raw", bool),
         tie_to_second=read.take("tie_to_second", bool),
@@ -199,7 +199,8 @@ def _unpack_output(record: Record, where: str, tensors: Tensors) -> Output:
     return output
 
 
-def _unpack_classes(classes: list[Any], where: str) -> tuple[Array, ...]:
+def unpack_classes(classes: list[Any], where: str) -> tuple[Array, ...]:
+    """Build the labels of each group of classes again."""
     groups = []
     for record in classes:
         read = Reader(record, where)
@@ -209,7 +210,8 @@ def _unpack_classes(classes: list[Any], where: str) -> tuple[Array, ...]:
     return tuple(unpack_labels(name, labels, where) for name, labels in groups)
 
 
-def _pack_inputs(inputs: Inputs) -> Record:
+def pack_inputs(inputs: Inputs) -> Record:
+    """Return the record of the columns of X."""
     names, sentinel = inputs.feature_names, inputs.missing_sentinel
     later: Record = {
         name: [int(column) for column in getattr(inputs, name)]
@@ -261,7 +263,8 @@ def _pack_categories(categories: tuple[tuple[Any, ...] | None, ...]) -> list[lis
     return packed
 
 
-def _unpack_inputs(record: Record, where: str) -> Inputs:
+def unpack_inputs(record: Record, where: str) -> Inputs:
+    """Build the columns of X again."""
     read = Reader(record, where)
     names = read.take("feature_names", list, None)
     books = read.take("categories", list, None)

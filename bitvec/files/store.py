@@ -1,11 +1,12 @@
 """Forests as files: one `.safetensors` file of the forest's arrays and a JSON record.
 
 The arrays lie in the file under readable names (`tests.b`, `bitvectors.lo`, `leaves.v`), so any
-safetensors reader opens it. `__metadata__` holds `format` ("bitvec.forest", or "bitvec.machine" of
-a decision machine), `version` and `forest`, the record of all that is no array, as JSON text in
-which non-finite numbers stand as NaN, Infinity and -Infinity. Other keys of `__metadata__` are for
-others and are ignored; an unknown key of the record or an unknown tensor is refused, since it could
-have changed the answers: whoever adds one raises the version. The same forest always gives the same
+safetensors reader opens it. `__metadata__` holds `format` ("bitvec.forest", "bitvec.machine" of a
+decision machine, or "bitvec.composition"), `version` and `forest`, the record of all that is no
+array, as JSON text in which non-finite numbers stand as NaN, Infinity and -Infinity. Other keys of
+`__metadata__` are for others and are ignored; an unknown key of the record or an unknown tensor is
+refused, since it could have changed the answers: whoever adds one raises the version. The same
+forest always gives the same
 bytes. No pickle is ever read.
 
 A path that cannot be read or written raises the OSError of the operating system with one sentence;
@@ -26,16 +27,19 @@ import safetensors.numpy
 from safetensors import SafetensorError
 
 from bitvec.core.arrays import Array
+from bitvec.core.composition import Composition
 from bitvec.core.forest import Forest, require_forest
 from bitvec.core.machine import DecisionMachine
 from bitvec.errors import FileFormatError, InvalidForestError, UnsupportedModelError
 from bitvec.files import atomic
 from bitvec.files import sound as reading
+from bitvec.files.compositions import pack_composition, unpack_composition
 from bitvec.files.fields import Record, Tensors
 from bitvec.files.machines import pack_machine, unpack_machine
 from bitvec.files.records import pack, unpack
 
-Stored = TypeVar("Stored", Forest, DecisionMachine)
+Stored = TypeVar("Stored", Forest, DecisionMachine, Composition)
+Stores = Forest | DecisionMachine | Composition
 
 
 class Kind(NamedTuple):
@@ -47,12 +51,14 @@ class Kind(NamedTuple):
 
 FORMAT = "bitvec.forest"
 MACHINE_FORMAT = "bitvec.machine"
+COMPOSITION_FORMAT = "bitvec.composition"
 KINDS = {
     FORMAT: Kind("forest", "bitvec.load"),
     MACHINE_FORMAT: Kind("decision machine", "bitvec.DecisionMachine.load"),
+    COMPOSITION_FORMAT: Kind("composition", "bitvec.files.load_composition"),
 }
 VERSION = 1
-"""Version of both formats."""
+"""Version of all formats."""
 MAX_HEADER = 1 << 25
 """Largest JSON header in bytes; safetensors itself stops at 100 MB."""
 
@@ -77,12 +83,12 @@ _OTHER_KINDS = (
 )
 
 
-def save(forest: Forest | DecisionMachine, path: str | os.PathLike[str]) -> None:
+def save(forest: Stores, path: str | os.PathLike[str]) -> None:
     """Write a forest to one file, which appears under its name only when it is whole.
 
     Parameters
     ----------
-    forest : Forest or DecisionMachine
+    forest : Forest, DecisionMachine or Composition
     path : path
         By convention it ends in `.safetensors`. A file that is there is replaced.
 
@@ -108,7 +114,7 @@ def save(forest: Forest | DecisionMachine, path: str | os.PathLike[str]) -> None
     atomic.write(path, lambda stream: stream.writelines(parts))
 
 
-def dumps(forest: Forest | DecisionMachine) -> bytes:
+def dumps(forest: Stores) -> bytes:
     """Return the bytes of the file that `save` writes.
 
     Raises
@@ -163,6 +169,17 @@ def load_machine(path: str | os.PathLike[str]) -> DecisionMachine:
     return _load(path, MACHINE_FORMAT, unpack_machine)
 
 
+def load_composition(path: str | os.PathLike[str]) -> Composition:
+    """Read a composition from a file.
+
+    Raises
+    ------
+    FileFormatError, OSError
+        As `load` does.
+    """
+    return _load(path, COMPOSITION_FORMAT, unpack_composition)
+
+
 def _load(
     path: str | os.PathLike[str], form: str, build: Callable[[Tensors, Record], Stored]
 ) -> Stored:
@@ -177,7 +194,7 @@ def _load(
         raise FileFormatError(f"{os.fspath(path)} must hold a whole {what}, but {error}") from None
 
 
-def identical(a: Forest | DecisionMachine, b: Forest | DecisionMachine) -> bool:
+def identical(a: Stores, b: Stores) -> bool:
     """Return whether two forests are equal bit for bit in every field: whether their files are.
 
     Raises
@@ -194,14 +211,16 @@ def identical(a: Forest | DecisionMachine, b: Forest | DecisionMachine) -> bool:
     )
 
 
-def _packed(value: Forest | DecisionMachine) -> tuple[str, Tensors, Record]:
+def _packed(value: Stores) -> tuple[str, Tensors, Record]:
     if isinstance(value, DecisionMachine):
         return MACHINE_FORMAT, *pack_machine(value)
+    if isinstance(value, Composition):
+        return COMPOSITION_FORMAT, *pack_composition(value)
     require_forest(value)
     return FORMAT, *pack(value)
 
 
-def _parts(forest: Forest | DecisionMachine) -> list[bytes | memoryview]:
+def _parts(forest: Stores) -> list[bytes | memoryview]:
     form, tensors, record = _packed(forest)
     # Wide elements first, so that each array is aligned to its own element size.
     order = sorted(tensors, key=lambda name: (-tensors[name].itemsize, name))

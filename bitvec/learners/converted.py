@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 from jaxtyping import Float
 
-from bitvec.converters.dispatch import convert
+from bitvec.converters.dispatch import convert_forest
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.output import PostTransform
@@ -152,7 +152,7 @@ def as_estimator(
     >>> as_estimator(model).score(X, y) == model.score(X, y)
     True
     """
-    forest = model if isinstance(model, Forest) else convert(model)
+    forest = model if isinstance(model, Forest) else convert_forest(model)
     if forest.output.post_transform is PostTransform.EXPONENTIAL_STANDARD_RATIO:
         raise UnsupportedModelError(
             "an estimator must be made of a classifier or a regressor, got an isolation forest: "

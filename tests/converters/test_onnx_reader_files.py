@@ -226,9 +226,9 @@ def test_neutral_operators_around_the_trees_are_passed():
 
 
 def test_operators_that_change_values_are_refused_by_name():
-    scaler = {"domain": "ai.onnx.ml", "offset": [0.0], "scale": [2.0]}
+    normalizer = {"domain": "ai.onnx.ml", "norm": "L2"}
     for before, kind, attributes in (
-        (True, "Scaler", scaler),
+        (True, "Normalizer", normalizer),
         (True, "Neg", {}),
         (True, "Cast", {"to": onnx.TensorProto.INT64}),
         (False, "Log", {}),
@@ -251,8 +251,7 @@ def test_operators_that_change_values_are_refused_by_name():
         convert(two)
     inputs = operator(V3)
     inputs.graph.input.append(helper.make_tensor_value_info("Y", FLOAT, [None, 1]))
-    with pytest.raises(UnsupportedModelError, match=r"one input, got 2"):
-        convert(inputs)
+    assert convert(inputs).n_features == convert(operator(V3)).n_features + 1
 
 
 def then(model: Any, *steps: tuple[str, list[str]], **constants: Any):
@@ -359,7 +358,7 @@ def test_cycles_and_loose_ends_of_the_graph_are_refused():
         convert(loose)
     cycle = with_node(operator(V3), "Identity", before=True)
     cycle.graph.node[0].input[0] = "inner"
-    with pytest.raises(FileFormatError, match="no way"):
+    with pytest.raises(FileFormatError, match="no cycle"):
         convert(cycle)
 
 

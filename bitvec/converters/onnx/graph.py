@@ -1,7 +1,8 @@
 """Operators around the tree operator in an ONNX graph, and whether they change anything.
 
-The operator must read the graph's one input, through Identity and Cast at most; what may stand
-behind it is told in `bitvec.converters.onnx.outputs`. Any other operator is refused by its name.
+Here the operator reads the graph's one input, through Identity and Cast at most: what else stands
+before it, `bitvec.converters.onnx.preparation` takes off. What may stand behind it is told in
+`bitvec.converters.onnx.outputs`. Any other operator is refused by its name.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ def surroundings(model: Any) -> Surroundings:
         If the graph computes anything besides one tree operator.
     """
     graph = model.graph
-    node = _the_operator(model)
+    node = the_operator(model)
     if len(node.input) != 1 or not 1 <= len(node.output) <= (
         2 if node.op_type == CLASSIFIER else 1
     ):
@@ -130,7 +131,14 @@ def _versions(model: Any) -> dict[str, int]:
     return {opset.domain: int(opset.version) for opset in model.opset_import}
 
 
-def _the_operator(model: Any) -> Any:
+def the_operator(model: Any) -> Any:
+    """Return the tree operator of a model.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If there is none, or another beside it, or it has a version that is not known.
+    """
     graph = model.graph
     if model.functions or graph.sparse_initializer:
         raise UnsupportedModelError(

@@ -1,5 +1,7 @@
 """ONNX models around one tree operator (ai.onnx.ml), converted as onnxruntime 1.31 runs them.
 
+Preprocessing before the trees is folded into them; see `bitvec.converters.onnx.preparation`.
+
 `TreeEnsembleClassifier` and `TreeEnsembleRegressor` of versions 1 to 4 and `TreeEnsemble` of
 version 5 are read, as skl2onnx and onnxmltools write them. What the standard leaves open is taken
 from the runtime; see `bitvec.converters.onnx.operator_output`. Nothing of a file is executed.
@@ -25,6 +27,7 @@ from bitvec.converters.onnx.node_ids import read_by_ids
 from bitvec.converters.onnx.operator import Operator, read_by_positions
 from bitvec.converters.onnx.operator_output import answers
 from bitvec.converters.onnx.operator_schema import ENSEMBLE
+from bitvec.converters.onnx.preparation import preparation
 from bitvec.converters.onnx.stored_inputs import stored_inputs
 from bitvec.converters.onnx.trees import trees_of
 from bitvec.core.forest import Forest
@@ -33,7 +36,7 @@ from bitvec.errors import FileFormatError
 
 
 def convert(model: Any) -> Forest:
-    """Convert an ONNX model whose graph is one tree operator.
+    """Convert an ONNX model whose graph is one tree operator, or prepares the columns of one.
 
     Parameters
     ----------
@@ -43,9 +46,11 @@ def convert(model: Any) -> Forest:
     -------
     Forest
         In the narrowest floating dtype between the graph's input and the trees; scores in the
-        operator's dtype. Raw scores equal those of onnxruntime on one thread bit for bit, however
-        many rows it is given; float32 probabilities may differ in the last places, since
-        onnxruntime computes 1 / (1 + exp(-x)) of a negative x as 1 minus that of -x.
+        operator's dtype. Where the graph prepares columns, those of its inputs one after the
+        other, in float32 if no input is wider; texts have code books. Raw scores equal those of
+        onnxruntime on one thread bit for bit, however many rows it is given; float32 probabilities
+        may differ in the last places, since onnxruntime computes 1 / (1 + exp(-x)) of a negative x
+        as 1 minus that of -x.
 
     Raises
     ------
@@ -60,7 +65,10 @@ def convert(model: Any) -> Forest:
         message = read_model(model)
         if onnx_exported.form_of(message) is not None:
             return onnx_exported.read(message)
-        return read_operator(message)[0]
+        before = preparation(message)
+        if before is None:
+            return read_operator(message)[0]
+        return before.fold(read_operator(before.trees)[0])
 
 
 def read_operator(message: Any) -> tuple[Forest, Operator, Surroundings]:

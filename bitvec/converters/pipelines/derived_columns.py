@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -112,6 +112,14 @@ class Walk:
     version: tuple[int, ...]
     absent_is_missing: bool
     checked: list[Derived] = field(default_factory=list)
+
+
+class Place(Protocol):
+    """A step, an operator or a whole model, as messages name it."""
+
+    def refuse(self, why: str) -> UnsupportedModelError:
+        """Return the error for what cannot be folded."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)

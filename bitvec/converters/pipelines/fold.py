@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bitvec.converters.pipelines.derived_columns import Derived, Step
+from bitvec.converters.pipelines.derived_columns import Derived, Place
 from bitvec.converters.pipelines.moved_thresholds import moved
 from bitvec.converters.pipelines.node_forms import of_texts, single_node
 from bitvec.converters.pipelines.operations import (
@@ -79,7 +79,7 @@ class RawColumn:
 
 
 def raw_columns(
-    derived: list[Derived], n_features: int, dtype: np.dtype, step: Step
+    derived: list[Derived], n_features: int, dtype: np.dtype, step: Place
 ) -> list[RawColumn]:
     """Return the raw columns with what all derived ones, used or not, say of them."""
     made_of: list[list[Derived]] = [[] for _ in range(n_features)]
@@ -102,7 +102,7 @@ def raw_columns(
 
 
 def _of_texts(
-    place: int, own: list[Derived], book: tuple[str, ...], dtype: np.dtype, step: Step
+    place: int, own: list[Derived], book: tuple[str, ...], dtype: np.dtype, step: Place
 ) -> RawColumn:
     answers = {}
     for null in ("nan", "none"):
@@ -132,7 +132,7 @@ def _equal(a: object, b: object) -> bool:
     return a is b or a == b or (a != a and b != b)
 
 
-def _require_reads_texts(column: Derived, place: int, step: Step) -> None:
+def _require_reads_texts(column: Derived, place: int, step: Place) -> None:
     """Refuse arithmetic with texts."""
     for operation in column.operations:
         if isinstance(operation, Encode) or (
@@ -171,7 +171,7 @@ def folded(
     columns: list[Derived],
     raw: list[RawColumn],
     names: tuple[str, ...] | None,
-    step: Step,
+    step: Place,
 ) -> Forest:
     """Return the forest over the raw columns.
 
@@ -184,7 +184,7 @@ def folded(
     raw : list of RawColumn
     names : tuple of str, optional
         Of the raw columns.
-    step : Step
+    step : Place
         The pipeline, for messages.
     """
     tests = forest.tests
@@ -216,7 +216,9 @@ def folded(
     return with_nodes(forest, [node for node in nodes if node is not None], inputs, dtype, step)
 
 
-def _nodes(column: Derived, source: RawColumn, forest: Forest, at: Array, step: Step) -> list[Node]:
+def _nodes(
+    column: Derived, source: RawColumn, forest: Forest, at: Array, step: Place
+) -> list[Node]:
     """Return the nodes of a derived column by the sets of its values that go right."""
     every_set = list(right_values(forest.tests, at, forest.inputs.missing_sentinel))
     sets = list(dict.fromkeys(every_set))

@@ -30,6 +30,7 @@ FORMATS: Final = (
         name="scikit-learn pipeline",
         folder="pipelines",
         packages=("sklearn.pipeline", "sklearn.model_selection", "sklearn.frozen"),
+        takes_dtypes=True,
         supported=(
             "StandardScaler",
             "MinMaxScaler",
@@ -53,10 +54,7 @@ FORMATS: Final = (
             ("PowerTransformer, QuantileTransformer", "they are not monotone in their last bits"),
             ("FunctionTransformer with a function", "its arithmetic is not known"),
             ("a subclass of a step", "its arithmetic may be its own"),
-            (
-                "voting, stacking, calibration, Bagging, TransformedTargetRegressor",
-                "they combine answers behind links or means, which one sum over trees cannot hold",
-            ),
+            ("stacking", "a model reads the answers of others"),
             ("sparse rows", "the steps compute with them in another way"),
         ),
     ),
@@ -64,6 +62,7 @@ FORMATS: Final = (
         name="scikit-learn pipeline file",
         folder="pipelines",
         recognises=is_pipeline_file,
+        takes_dtypes=True,
         made_by="skops.io.dump(pipeline, path)",
         supported=("skops file",),
     ),

@@ -111,6 +111,7 @@ _FUNCTIONS: Final[dict[str, Callable[..., Array]]] = {
     "clip": _clip,
     "bin": _bin,
     "exceeds": lambda x, a: (x > a).astype(x.dtype),
+    "truncate": np.trunc,
     "cast": lambda x: x,
 }
 """Functions that never fall, of numbers that are not NaN: each rounds a monotone one correctly."""
@@ -177,19 +178,55 @@ def cast(source: np.dtype, target: np.dtype) -> Rising:
 
 
 @dataclass(frozen=True, eq=False)
+class Negate:
+    """The number of the other sign, which is exact.
+
+    Parameters
+    ----------
+    source : numpy dtype
+    """
+
+    source: np.dtype
+    labels: ClassVar[None] = None
+
+    @property
+    def target(self) -> np.dtype:
+        """The same dtype."""
+        return self.source
+
+    def apply(self, x: Array) -> tuple[Array, Bool[Array, " n"]]:
+        """Return the results; every number is taken."""
+        return -x.astype(self.source), np.ones(len(x), np.bool_)
+
+    def domain(self) -> Values:
+        """Return everything."""
+        return everything(self.source)
+
+    def preimages(self, sets: list[Values]) -> list[Values]:
+        """Return each set mirrored at 0."""
+        return [Values(joined((-b, -a) for a, b in s.intervals), s.nan) for s in sets]
+
+
+@dataclass(frozen=True, eq=False)
 class Require:
-    """A check that lets some numbers pass, and every text and None.
+    """A check that lets some numbers pass, and every text, perhaps None.
 
     Parameters
     ----------
     source : numpy dtype
     nan, infinite : bool
         Whether these pass.
+    most : float
+        The largest magnitude of a finite number that passes.
+    none : bool
+        Whether None passes.
     """
 
     source: np.dtype
     nan: bool
     infinite: bool
+    most: float = np.inf
+    none: bool = True
     labels: ClassVar[None] = None
 
     @property
@@ -200,12 +237,19 @@ class Require:
     def apply(self, x: Array) -> tuple[Array, Bool[Array, " n"]]:
         """Return the values themselves, and which of them pass."""
         if x.dtype == object:
-            return x, np.array([self.nan or v is None or v == v for v in x.tolist()], np.bool_)
-        return x, (self.nan | ~np.isnan(x)) & (self.infinite | ~np.isinf(x))
+            passes = (self.none if v is None else self.nan or v == v for v in x.tolist())
+            return x, np.array([*passes], np.bool_)
+        within = np.isnan(x) | np.isinf(x) | (np.abs(x) <= self.most)
+        return x, (self.nan | ~np.isnan(x)) & (self.infinite | ~np.isinf(x)) & within
 
     def domain(self) -> Values:
         """Return the numbers that pass."""
-        return everything(self.source, nan=self.nan, infinite=self.infinite)
+        found = everything(self.source, nan=self.nan, infinite=self.infinite)
+        if np.isinf(self.most):
+            return found
+        ends = key_of(self.most, self.source), key_of(np.inf, self.source)
+        inside, outside = ((-ends[0], ends[0]),), ((-ends[1], -ends[1]), (ends[1], ends[1]))
+        return Values(joined((*inside, *(outside if self.infinite else ()))), self.nan)
 
     def preimages(self, sets: list[Values]) -> list[Values]:
         """Return the sets."""

@@ -54,11 +54,11 @@ def oracle_of(model: Any, *, forest: Forest | None = None) -> Oracle:
         model = load(Path(model), convert)
     if not is_pipeline(chosen(model)):
         return dispatch.oracle_of(chosen(model))
-    forest = convert(model) if forest is None else forest
+    forest = dispatch.convert_forest(model) if forest is None else forest
     parts = parts_of(model)
     last = dispatch.oracle_of(parts.last)
     steps = [step.model for step in parts.steps if not isinstance(step.model, str | None)]
-    absent = np.nan if dispatch.convert(parts.last).inputs.absent_is_missing else 0.0
+    absent = np.nan if dispatch.convert_forest(parts.last).inputs.absent_is_missing else 0.0
     inputs = forest.inputs
 
     def derived(raw: Any) -> Array:

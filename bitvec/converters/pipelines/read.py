@@ -24,6 +24,7 @@ from bitvec.converters.sklearn.attribute_records import Record, class_name, libr
 from bitvec.converters.sklearn.read import of_record
 from bitvec.converters.sklearn.skops_schema import read
 from bitvec.converters.sklearn.unsupported import kind_of, library_version
+from bitvec.core.composition import Composition
 from bitvec.core.forest import Forest
 from bitvec.errors import InputError, UnsupportedModelError
 from bitvec.files.sound import sound
@@ -50,7 +51,7 @@ class Parts(NamedTuple):
     whole: Step
 
 
-def convert(model: Any, *, dtypes: Dtypes = None) -> Forest:
+def convert(model: Any, *, dtypes: Dtypes = None) -> Forest | Composition:
     """Convert a fitted pipeline whose last step is a model of trees.
 
     Parameters
@@ -64,7 +65,7 @@ def convert(model: Any, *, dtypes: Dtypes = None) -> Forest:
 
     Returns
     -------
-    Forest
+    Forest, or Composition where the model at the end is one
         Over the raw columns; `inputs.domains` says what they may hold.
 
     Raises
@@ -79,17 +80,24 @@ def convert(model: Any, *, dtypes: Dtypes = None) -> Forest:
     model = chosen(model)
     if not is_pipeline(model):
         return _trees(model)
-    parts = parts_of(model)
-    forest, dtype = _trees(parts.last), number_dtype(dtypes)
-    walk = Walk(_version(model), forest.inputs.absent_is_missing)
+    parts, dtype = parts_of(model), number_dtype(dtypes)
     first = _first_fitted([*(step.model for step in parts.steps), parts.last])
     n_features = _width(first, parts.whole)
-    block = Block(tuple(Derived(at, dtype) for at in range(n_features)))
-    for step in parts.steps:
-        block = follow(step, block, walk)
-    return _over_raw_columns(
-        forest, block, walk, parts, _names(first, n_features), dtype, n_features
-    )
+    names = _names(first, n_features)
+
+    def over_raw_columns(forest: Forest) -> Forest:
+        walk = Walk(_version(model), forest.inputs.absent_is_missing)
+        block = Block(tuple(Derived(at, dtype) for at in range(n_features)))
+        for step in parts.steps:
+            block = follow(step, block, walk)
+        return _over_raw_columns(forest, block, walk, parts, names, dtype, n_features)
+
+    trees = _trees(parts.last)
+    if isinstance(trees, Forest):
+        return over_raw_columns(trees)
+    if any(member.columns is not None for member in trees.members):
+        raise parts.whole.refuse("its model has members that read some of the columns only")
+    return trees.with_forests(over_raw_columns)
 
 
 def chosen(model: Any) -> Any:
@@ -127,16 +135,16 @@ def is_pipeline(model: Any) -> bool:
     return True
 
 
-def _trees(last: Any) -> Forest:
-    """Return the forest of the model at the end."""
-    forest = of_record(last) if isinstance(last, Record) else dispatch.convert(last)
-    inputs = forest.inputs
-    if inputs.hashed or inputs.decimals or inputs.category_hashes:
+def _trees(last: Any) -> Forest | Composition:
+    """Return the forest of the model at the end, or the composition of several."""
+    trees = of_record(last) if isinstance(last, Record) else dispatch.convert(last)
+    forests = trees.forests if isinstance(trees, Composition) else (trees,)
+    if any(f.inputs.hashed or f.inputs.decimals or f.inputs.category_hashes for f in forests):
         raise UnsupportedModelError(
             "the model at the end of a pipeline must read numbers, got one that reads texts by "
             "their hashes: encode them in a step, or convert the model alone."
         )
-    return forest
+    return trees
 
 
 def parts_of(model: Any) -> Parts:
@@ -248,7 +256,8 @@ def _over_raw_columns(
     whole = parts.whole
     source = forest.source
     is_unmarked = source is None or _MARKS[1] not in source.metadata
-    if class_name(parts.last).startswith("Bagging") and (is_unmarked or block.is_sparse):
+    bags_trees = forest.source is not None and forest.source.model.startswith("Bagging")
+    if bags_trees and (is_unmarked or block.is_sparse):
         raise whole.refuse("its Bagging reads a sparse matrix, or some columns not at all")
     if len(block.columns) != forest.n_features:
         raise whole.refuse(

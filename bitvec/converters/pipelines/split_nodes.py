@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bitvec.converters.pipelines.derived_columns import Step
+from bitvec.converters.pipelines.derived_columns import Place
 from bitvec.converters.pipelines.node_forms import Form, pieces
 from bitvec.core import structure
 from bitvec.core.arrays import Array
@@ -39,7 +39,7 @@ class Node(NamedTuple):
 
 
 def with_nodes(
-    forest: Forest, nodes: list[Node], inputs: Inputs, dtype: np.dtype, step: Step
+    forest: Forest, nodes: list[Node], inputs: Inputs, dtype: np.dtype, step: Place
 ) -> Forest:
     """Return the forest with its nodes replaced, over other columns and in another dtype.
 
@@ -96,7 +96,7 @@ class _Trees:
     """Grows trees position by position; see `with_nodes`."""
 
     def __init__(
-        self, nodes: list[Node], left: Array, right: Array, dtype: np.dtype, step: Step
+        self, nodes: list[Node], left: Array, right: Array, dtype: np.dtype, step: Place
     ) -> None:
         self.nodes, self.dtype, self.step = nodes, dtype, step
         self.children = left.tolist(), right.tolist()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from jaxtyping import Int64, Shaped
 
-from bitvec.converters.dispatch import convert
+from bitvec.converters.dispatch import convert_forest
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.errors import InputError, needs
@@ -123,7 +123,9 @@ class Retrained(BaseEstimator):  # type: ignore[misc]
         seed = int(random.randint(SEEDS))
         (X, y, weight), validation = self._split(X, y, weight, random)
         model = self._fit_model(X, y, weight, random) if fitted is None else fitted
-        forest = self._with_labels(convert(model), y, coded=fitted is None and _is_coded(model))
+        forest = self._with_labels(
+            convert_forest(model), y, coded=fitted is None and _is_coded(model)
+        )
         result = None
         if validation is not None:
             from bitvec.runtime.train.retrain import retrain

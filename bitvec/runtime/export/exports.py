@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from bitvec.converters.format import Target
+from bitvec.core.composition import Composition
 from bitvec.core.forest import Forest, require_forest
 from bitvec.core.graph.interface import Interface, batch_of, dtype_of, is_text, outputs_of
 from bitvec.core.machine import DecisionMachine
-from bitvec.errors import InputError
+from bitvec.errors import InputError, UnsupportedModelError
 from bitvec.files import atomic
 from bitvec.runtime.export.onnx_files import OnnxForm, OnnxOptions, page_model
 from bitvec.runtime.export.writing import WRITERS, target_of, to_onnx
@@ -155,6 +156,12 @@ def export(
     ...     export(stump, f"{folder}/stump.onnx").name
     'stump.onnx'
     """
+    if isinstance(forest, Composition):
+        raise UnsupportedModelError(
+            "ONNX, C, SQL and all other files must hold one sum over trees, got a composition of "
+            f"{len(forest.members)} whose answers are combined behind their links: export its "
+            "forests, `composition.forests`, or save it with bitvec.save."
+        )
     if to == "web" or type(forest).__name__ not in ("DecisionMachine", "SoftForest"):
         require_forest(forest)
     path = Path(path)

@@ -67,6 +67,8 @@ def require_series(series: Any, domain: Domain, name: str) -> None:
         raise InputError(
             f"{where} must hold texts, got {series.dtype}: pass the column as it was trained on."
         )
+    if domain.dtype == "any":
+        return
     held = np.asarray(series.to_numpy())
     if held.dtype.kind == "O":  # a column of whole numbers with nulls
         return

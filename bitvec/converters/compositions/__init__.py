@@ -1,0 +1,1 @@
+"""Ensembles of forests that combine answers behind their links: voting, calibration, bagging."""

@@ -1,0 +1,280 @@
+"""Laws of compositions: ensembles of forests answer as scikit-learn's own do, bit for bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+for library in ("lightgbm", "sklearn", "xgboost"):
+    pytest.importorskip(library)
+
+import lightgbm  # noqa: E402
+import xgboost  # noqa: E402
+from sklearn.calibration import CalibratedClassifierCV  # noqa: E402
+from sklearn.compose import TransformedTargetRegressor  # noqa: E402
+from sklearn.ensemble import (  # noqa: E402
+    BaggingClassifier,
+    BaggingRegressor,
+    ExtraTreesRegressor,
+    GradientBoostingClassifier,
+    GradientBoostingRegressor,
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+    StackingClassifier,
+    VotingClassifier,
+    VotingRegressor,
+)
+from sklearn.linear_model import LogisticRegression  # noqa: E402
+from sklearn.model_selection import GridSearchCV  # noqa: E402
+from sklearn.pipeline import make_pipeline  # noqa: E402
+from sklearn.preprocessing import MinMaxScaler, PowerTransformer, StandardScaler  # noqa: E402
+
+import bitvec  # noqa: E402
+from bitvec import files  # noqa: E402
+from bitvec.core.composition import Composition, Interpolated, Logistic  # noqa: E402
+from bitvec.errors import InputError, UnsupportedModelError  # noqa: E402
+
+SMALL = {"n_estimators": 3, "max_depth": 4, "random_state": 0}
+
+
+def rows(n_classes: int = 3, *, blanks: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(240, 4)) * [1, 10, 0.1, 3]
+    y = (X[:, 0] + X[:, 1] / 10 > 0).astype(int) + (X[:, 2] > 0.05) * (n_classes > 2)
+    if blanks:
+        X[rng.random(X.shape) < 0.1] = np.nan
+    return X, y
+
+
+def forests(n: int = 2) -> list[tuple[str, Any]]:
+    made = [RandomForestClassifier(3, max_depth=4, random_state=seed) for seed in range(n)]
+    return [(f"forest{seed}", model) for seed, model in enumerate(made)]
+
+
+def regressors() -> list[tuple[str, Any]]:
+    return [
+        ("forest", RandomForestRegressor(**SMALL)),
+        ("boosting", GradientBoostingRegressor(**SMALL)),
+        ("histogram", HistGradientBoostingRegressor(max_iter=3)),
+    ]
+
+
+def others() -> list[tuple[str, Any]]:
+    return [
+        ("forest", RandomForestClassifier(**SMALL)),
+        ("boosting", GradientBoostingClassifier(**SMALL)),
+        ("histogram", HistGradientBoostingClassifier(max_iter=3)),
+        ("lightgbm", lightgbm.LGBMClassifier(n_estimators=3, verbose=-1, n_jobs=1)),
+    ]
+
+
+CLASSIFIERS: dict[str, Callable[[], Any]] = {
+    "voting": lambda: VotingClassifier(others(), voting="soft"),
+    "voting, weights": lambda: VotingClassifier(others(), voting="soft", weights=[3, 1, 0.5, 2]),
+    "voting of float32": lambda: VotingClassifier(
+        [(str(d), xgboost.XGBClassifier(n_estimators=2, max_depth=d, n_jobs=1)) for d in (2, 3)],
+        voting="soft",
+        weights=[1, 2],
+    ),
+    "voting of nine": lambda: VotingClassifier(forests(9), voting="soft"),
+    "sigmoid": lambda: CalibratedClassifierCV(RandomForestClassifier(**SMALL), cv=3),
+    "isotonic": lambda: CalibratedClassifierCV(
+        RandomForestClassifier(**SMALL), method="isotonic", cv=3
+    ),
+    "sigmoid of decisions": lambda: CalibratedClassifierCV(
+        GradientBoostingClassifier(**SMALL), cv=3, ensemble=False
+    ),
+    "isotonic of decisions": lambda: CalibratedClassifierCV(
+        HistGradientBoostingClassifier(max_iter=3), method="isotonic", cv=3, ensemble=False
+    ),
+    "isotonic of a voting": lambda: CalibratedClassifierCV(
+        VotingClassifier(forests(), voting="soft"), method="isotonic", cv=3
+    ),
+    "bagging": lambda: BaggingClassifier(
+        RandomForestClassifier(2, max_depth=3), 4, max_features=0.6, random_state=0
+    ),
+    "bagging, boosted": lambda: BaggingClassifier(
+        HistGradientBoostingClassifier(max_iter=2), 3, random_state=0
+    ),
+    "searched": lambda: GridSearchCV(
+        VotingClassifier(forests(), voting="soft"), {"forest0__max_depth": [3]}, cv=2
+    ),
+    "behind a scaler": lambda: make_pipeline(
+        StandardScaler(), VotingClassifier(forests(), voting="soft")
+    ),
+    "of pipelines": lambda: CalibratedClassifierCV(
+        make_pipeline(MinMaxScaler(), RandomForestClassifier(**SMALL)), cv=2
+    ),
+}
+REGRESSORS: dict[str, Callable[[], Any]] = {
+    "voting": lambda: VotingRegressor(regressors()),
+    "voting, weights": lambda: VotingRegressor(regressors(), weights=[0.3, 1, 2]),
+    "bagging": lambda: BaggingRegressor(ExtraTreesRegressor(**SMALL), 3, random_state=0),
+    "target by functions": lambda: TransformedTargetRegressor(
+        RandomForestRegressor(**SMALL), func=np.log1p, inverse_func=np.expm1
+    ),
+    "target, float32": lambda: TransformedTargetRegressor(
+        xgboost.XGBRegressor(n_estimators=3, n_jobs=1), func=np.log1p, inverse_func=np.expm1
+    ),
+    "target, scaled": lambda: TransformedTargetRegressor(
+        HistGradientBoostingRegressor(max_iter=3), transformer=StandardScaler()
+    ),
+    "target, to a range": lambda: TransformedTargetRegressor(
+        GradientBoostingRegressor(**SMALL), transformer=MinMaxScaler()
+    ),
+}
+
+
+def certified(model: Any, X: np.ndarray) -> Composition:
+    """Return a model's composition: each member certified, and no combined answer differs."""
+    composition = bitvec.convert(model)
+    assert isinstance(composition, Composition)
+    certificate = bitvec.certify(composition, model, X, progress=False, allow_values_only=True)
+    assert certificate.passed, certificate.summary()
+    assert certificate.n_rows > len(X)
+    return composition
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_classifiers_answer_as_their_source(name: str, n_classes: int) -> None:
+    X, y = rows(n_classes)
+    labels = np.array(["no", "so", "yes"])[y]
+    model = CLASSIFIERS[name]().fit(X, y if "32" in name else labels)
+    predictor = bitvec.compile(certified(model, X))
+    np.testing.assert_array_equal(predictor.predict_proba(X), model.predict_proba(X))
+    np.testing.assert_array_equal(predictor.predict(X), model.predict(X))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", REGRESSORS)
+def test_regressors_answer_as_their_source(name: str) -> None:
+    X, _ = rows()
+    y = np.exp(X[:, 0]) + X[:, 3] ** 2
+    model = REGRESSORS[name]().fit(X, y)
+    predictor = bitvec.compile(certified(model, X))
+    np.testing.assert_array_equal(predictor.predict(X), model.predict(X))
+    np.testing.assert_array_equal(predictor.predict(X[:1]), model.predict(X[:1]))
+    with pytest.raises(InputError, match="needs a classifier"):
+        predictor.predict_proba(X)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", ["isotonic of a voting", "bagging", "voting, weights", "sigmoid"])
+def test_a_saved_composition_is_the_same(name: str, tmp_path: Path) -> None:
+    X, y = rows()
+    composition = bitvec.convert(CLASSIFIERS[name]().fit(X, y))
+    path = tmp_path / "composition.safetensors"
+    bitvec.save(composition, path)
+    again = files.load_composition(path)
+    assert files.identical(again, composition)
+    answers = [bitvec.compile(one).predict_proba(X) for one in (again, composition)]
+    np.testing.assert_array_equal(*answers)
+    with pytest.raises(bitvec.errors.FileFormatError, match="load_composition"):
+        bitvec.load(path)
+
+
+def test_a_saved_target_is_the_same(tmp_path: Path) -> None:
+    X, _ = rows()
+    model = REGRESSORS["target, scaled"]().fit(X, X[:, 0])
+    composition = bitvec.convert(model)
+    bitvec.save(composition, tmp_path / "target.safetensors")
+    again = files.load_composition(tmp_path / "target.safetensors")
+    np.testing.assert_array_equal(bitvec.compile(again).predict(X), model.predict(X))
+
+
+def test_a_composition_of_other_rows_does_not_pass() -> None:
+    X, y = rows()
+    model = CLASSIFIERS["sigmoid"]().fit(X, y)
+    other = CLASSIFIERS["sigmoid"]().fit(X[::-1], 2 - y)
+    certificate = bitvec.certify(bitvec.convert(model), other, X, progress=False)
+    assert not certificate.passed
+    assert certificate.n_mismatches > 0
+    assert certificate.summary().startswith("FAILED")
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: VotingClassifier(forests()), "hard voting counts labels"),
+        (
+            lambda: CalibratedClassifierCV(RandomForestClassifier(3), method="temperature", cv=2),
+            "_TemperatureScaling",
+        ),
+        (
+            lambda: VotingClassifier([("line", LogisticRegression())], voting="soft"),
+            "member 0 is refused",
+        ),
+        (lambda: StackingClassifier(forests(), cv=2), "Stacking"),
+        (
+            lambda: BaggingClassifier(RandomForestClassifier(2), 2, n_jobs=2),
+            "split among jobs",
+        ),
+        (
+            lambda: TransformedTargetRegressor(
+                RandomForestRegressor(2), func=np.log, inverse_func=lambda y: np.exp(y)
+            ),
+            "inverse function must be one of NumPy's",
+        ),
+        (
+            lambda: TransformedTargetRegressor(
+                RandomForestRegressor(2), transformer=PowerTransformer()
+            ),
+            "PowerTransformer",
+        ),
+    ],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_other_compositions_are_refused_by_name(make: Callable[[], Any], words: str) -> None:
+    X, y = rows(2)
+    with pytest.raises(UnsupportedModelError, match=words):
+        bitvec.convert(make().fit(X, y + 1))
+
+
+def test_members_of_catboost_are_refused() -> None:
+    catboost = pytest.importorskip("catboost")
+    X, y = rows(2)
+    member = catboost.CatBoostClassifier(iterations=2, verbose=0, allow_writing_files=False)
+    model = VotingClassifier([("cat", member)], voting="soft").fit(X, y)
+    with pytest.raises(UnsupportedModelError, match="CatBoost, which approximates"):
+        bitvec.convert(model)
+
+
+def test_an_unfitted_ensemble_is_refused() -> None:
+    with pytest.raises(UnsupportedModelError, match="not fitted"):
+        bitvec.convert(VotingClassifier(forests(), voting="soft"))
+
+
+def test_targets_that_hold_one_sum_refuse_a_composition(tmp_path: Path) -> None:
+    X, y = rows()
+    composition = bitvec.convert(CLASSIFIERS["sigmoid"]().fit(X, y))
+    for name in ("model.onnx", "model.h", "model.sql"):
+        with pytest.raises(UnsupportedModelError, match="one sum over trees, got a composition"):
+            bitvec.export(composition, tmp_path / name)
+    with pytest.raises(TypeError, match=r"composition\.forests"):
+        bitvec.prune(composition)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_curves_are_those_of_scikit_learn_and_scipy() -> None:
+    from scipy.special import expit
+    from sklearn.isotonic import IsotonicRegression
+
+    rng = np.random.default_rng(5)
+    x = np.concatenate([rng.normal(size=3000) * 30, [0.0, np.inf, -np.inf]])
+    for a, b in ((-1.7, 0.3), (2.9, -11.0), (1e-3, 5.0)):
+        np.testing.assert_array_equal(Logistic(a, b)(x), expit(-(a * x + b)))
+    y = np.sort(rng.random(200))
+    model = IsotonicRegression(out_of_bounds="clip").fit(x[:200], y)
+    finite = x[np.isfinite(x)]
+    curve = Interpolated(model.X_thresholds_, model.y_thresholds_)
+    np.testing.assert_array_equal(curve(finite), model.predict(finite))
+    near = np.nextafter(model.X_thresholds_, np.inf)
+    np.testing.assert_array_equal(curve(near), model.predict(near))
