@@ -17,7 +17,7 @@ from bitvec.runtime.predict import machine_predictor, predictor
 from bitvec.runtime.predict.composition_predictor import CompositionPredictor
 from bitvec.runtime.predict.predictor import Predictor
 from bitvec.verify.certificates import Certificate
-from bitvec.verify.certificates.composition import CompositionCertificate
+from bitvec.verify.certificates.composition_certificate import CompositionCertificate
 
 if TYPE_CHECKING:
     from bitvec.runtime.predict.torch.hard_forest import HardForest

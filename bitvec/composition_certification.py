@@ -17,7 +17,7 @@ from bitvec.core.float_keys import ulps
 from bitvec.core.forest import Forest
 from bitvec.runtime.predict.composition_predictor import CompositionPredictor
 from bitvec.verify.certificates import Certificate
-from bitvec.verify.certificates.composition import CompositionCertificate
+from bitvec.verify.certificates.composition_certificate import CompositionCertificate
 from bitvec.verify.probing import probe_rows
 
 MEMBER_BLOCKS = 2

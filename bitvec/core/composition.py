@@ -26,22 +26,22 @@ class Asked(StrEnum):
     """Answers of a member that a composition takes."""
 
     PROBABILITIES = "probabilities"
-    """Of all classes, (batch, n_classes)."""
+    """Probabilities of all classes, (batch, n_classes)."""
     RAW = "raw"
     """Raw scores, (batch, n_outputs)."""
     PREDICTION = "prediction"
-    """What a regressor predicts, (batch,)."""
+    """Values that a regressor predicts, (batch,)."""
 
 
 class Combined(StrEnum):
     """Ways in which members become one answer."""
 
     AVERAGE = "average"
-    """numpy.average over the stacked members, with the weights."""
+    """Average of the stacked members with the weights, as numpy.average has it."""
     MEAN_IN_ORDER = "mean_in_order"
-    """Their sum, one after the other, divided by their number."""
+    """Sum of the members, one after the other, divided by their number."""
     ALONE = "alone"
-    """The answer of the only member."""
+    """Answer of the only member."""
 
 
 STEPS: Final[dict[str, Callable[..., Array]]] = {
@@ -191,7 +191,7 @@ class Composition:
     Notes
     -----
     NumPy adds the members of an average one after the other, but 8 or more of a single row in an
-    order of its own, so that scikit-learn's answer to a row depends on whether it stands alone. The
+    order of its own, so that a source's answer to a row depends on whether it stands alone. The
     answers here are those of batches.
 
     Examples

@@ -33,7 +33,7 @@ from bitvec.core.machine import DecisionMachine
 from bitvec.errors import FileFormatError, InvalidForestError, UnsupportedModelError
 from bitvec.files import atomic
 from bitvec.files import sound as reading
-from bitvec.files.compositions import pack_composition, unpack_composition
+from bitvec.files.composed_records import pack_composition, unpack_composition
 from bitvec.files.fields import Record, Tensors
 from bitvec.files.machines import pack_machine, unpack_machine
 from bitvec.files.records import pack, unpack

@@ -331,11 +331,11 @@ REFUSES: dict[str, tuple[str, dict[str, str]]] = {
 }
 
 
-@pytest.mark.parametrize("target", [*REFUSES, pytest.param("torch", marks=pytest.mark.full)])
+@pytest.mark.parametrize("target", REFUSES)
 def test_what_cannot_hold_key_tables_names_them(target: str, tmp_path: Path) -> None:
-    if target in ("torch", "onnx", "lightgbm"):
+    if target in ("onnx", "lightgbm"):
         pytest.importorskip(target)
-    name, options = REFUSES.get(target, ("m.pt2", {}))
+    name, options = REFUSES[target]
     with pytest.raises(UnsupportedModelError, match=r"feature map|KeyTables"):
         bitvec.export(convert(trained("Logloss as it is")), tmp_path / name, **options)
 

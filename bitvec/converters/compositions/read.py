@@ -254,7 +254,7 @@ _SCALERS: Final = {
     "MaxAbsScaler": (("multiply", "scale_", ""),),
     "RobustScaler": (("multiply", "scale_", "with_scaling"), ("add", "center_", "with_centering")),
 }
-"""What an inverse transform does, with which attribute, and the option that leaves it out."""
+"""Steps of inverse transforms: the attribute of each, and the option that leaves it out."""
 
 
 def _require_one_target(model: Any, members: _Members) -> None:

@@ -1,7 +1,7 @@
 """Operators around the tree operator in an ONNX graph, and whether they change anything.
 
 Here the operator reads the graph's one input, through Identity and Cast at most: what else stands
-before it, `bitvec.converters.onnx.preparation` takes off. What may stand behind it is told in
+before it, `bitvec.converters.onnx.prepared_graph` takes off. What may stand behind it is told in
 `bitvec.converters.onnx.outputs`. Any other operator is refused by its name.
 """
 

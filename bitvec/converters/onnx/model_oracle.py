@@ -29,7 +29,7 @@ from bitvec.converters.onnx.operator_answers import (
     session_of,
 )
 from bitvec.converters.onnx.operator_schema import CLASSIFIER
-from bitvec.converters.onnx.preparation import Preparation, feeds, preparation
+from bitvec.converters.onnx.prepared_graph import Preparation, feeds, preparation
 from bitvec.converters.onnx.read import read_operator
 from bitvec.converters.onnx.walker import source_trees
 from bitvec.core.arrays import Array

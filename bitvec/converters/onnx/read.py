@@ -1,6 +1,6 @@
 """ONNX models around one tree operator (ai.onnx.ml), converted as onnxruntime 1.31 runs them.
 
-Preprocessing before the trees is folded into them; see `bitvec.converters.onnx.preparation`.
+Preprocessing before the trees is folded into them; see `bitvec.converters.onnx.prepared_graph`.
 
 `TreeEnsembleClassifier` and `TreeEnsembleRegressor` of versions 1 to 4 and `TreeEnsemble` of
 version 5 are read, as skl2onnx and onnxmltools write them. What the standard leaves open is taken
@@ -27,7 +27,7 @@ from bitvec.converters.onnx.node_ids import read_by_ids
 from bitvec.converters.onnx.operator import Operator, read_by_positions
 from bitvec.converters.onnx.operator_output import answers
 from bitvec.converters.onnx.operator_schema import ENSEMBLE
-from bitvec.converters.onnx.preparation import preparation
+from bitvec.converters.onnx.prepared_graph import preparation
 from bitvec.converters.onnx.stored_inputs import stored_inputs
 from bitvec.converters.onnx.trees import trees_of
 from bitvec.core.forest import Forest

@@ -80,7 +80,8 @@ def convert(model: Any, *, dtypes: Dtypes = None) -> Forest | Composition:
     model = chosen(model)
     if not is_pipeline(model):
         return _trees(model)
-    parts, dtype = parts_of(model), number_dtype(dtypes)
+    parts = parts_of(model)
+    trees, dtype = _trees(parts.last), number_dtype(dtypes)
     first = _first_fitted([*(step.model for step in parts.steps), parts.last])
     n_features = _width(first, parts.whole)
     names = _names(first, n_features)
@@ -92,7 +93,6 @@ def convert(model: Any, *, dtypes: Dtypes = None) -> Forest | Composition:
             block = follow(step, block, walk)
         return _over_raw_columns(forest, block, walk, parts, names, dtype, n_features)
 
-    trees = _trees(parts.last)
     if isinstance(trees, Forest):
         return over_raw_columns(trees)
     if any(member.columns is not None for member in trees.members):

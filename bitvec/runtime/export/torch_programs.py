@@ -41,7 +41,7 @@ class _Answers(nn.Module):
                     continue
 
     def forward(self, x: Tensor) -> dict[str, Tensor]:
-        leaf = self.hard.trees(self.hard.columns(x))
+        leaf = self.hard.exits(x)
         assert self.hard.sums is not None
         raw = self.hard.sums(leaf, x)
         answers = {"raw": raw, "leaves": (leaf - self.hard.first_leaf).T}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,12 +12,14 @@ from torch import Tensor, nn
 
 from bitvec.core import tree_paths
 from bitvec.core.forest import Forest, require_forest
+from bitvec.core.inputs import Inputs
 from bitvec.errors import InputError, UnsupportedModelError
 from bitvec.runtime.predict.torch import devices, forms
 from bitvec.runtime.predict.torch.call_modes import is_plain
 from bitvec.runtime.predict.torch.compared_columns import lay_out
 from bitvec.runtime.predict.torch.groups import build
 from bitvec.runtime.predict.torch.hard_columns import HardColumns
+from bitvec.runtime.predict.torch.hard_key_tables import HardLookup, is_looked_up
 from bitvec.runtime.predict.torch.hard_links import Labels, Probabilities
 from bitvec.runtime.predict.torch.hard_sums import HardSums
 from bitvec.runtime.predict.torch.hard_trees import HardTrees
@@ -40,7 +43,7 @@ class HardForest(Unrounded):
     Parameters
     ----------
     forest : Forest
-        Without a prediction kernel or a feature map.
+        Without a prediction kernel, or a feature map other than key tables.
     output : {"raw", "probabilities", "label", "leaves", "memberships"}
         Raw scores F (batch, n_outputs); probabilities (batch, n_classes) of a classifier; its
         labels (batch,), where texts are given by their index in `classes`; int64 (batch, n_trees),
@@ -101,6 +104,11 @@ class HardForest(Unrounded):
                 f"`output` must be one of {', '.join(OUTPUTS)}, got {output!r}: choose one of them."
             )
         _require_held(forest)
+        self.lookup: nn.Module | None = None
+        n_features = forest.n_features
+        if forest.feature_map is not None:
+            self.lookup = HardLookup(forest.feature_map)
+            forest = _of_looked_up(forest)
         place, cpu = devices.find(device), torch.device("cpu")
         B = forest.bitvectors
         depth = np.zeros(0, np.int64)
@@ -108,7 +116,7 @@ class HardForest(Unrounded):
             depth = np.maximum.reduceat(tree_paths.leaf_depth(B), B.leaf_ptr[:-1])
         compared = lay_out(forest, depth, all_ahead=True)
         choice = forms.choose(B, depth, compared.decides_ahead, form, place.type)
-        self.output, self.n_features = output, forest.n_features
+        self.output, self.n_features = output, n_features
         self.dtype: torch.dtype = getattr(torch, str(forest.dtype))
         classes = forest.output.classes
         self.classes = classes[0] if classes is not None and len(classes) == 1 else None
@@ -174,13 +182,18 @@ class HardForest(Unrounded):
         return torch.cat([answers(rows) for rows in torch.split(x, max(1, block))])
 
     def _leaves(self, x: Tensor) -> Tensor:
-        number: Tensor = (self.trees(self.columns(x)) - self.first_leaf).T
+        number: Tensor = (self.exits(x) - self.first_leaf).T
         return number
+
+    def exits(self, x: Tensor) -> Tensor:
+        """Return the exit leaf of each tree among all leaves, int64 (n_trees, batch)."""
+        leaf: Tensor = self.trees(self.columns(x if self.lookup is None else self.lookup(x)))
+        return leaf
 
     def _answers(self, x: Tensor) -> Tensor:
         if self.output == "leaves":
             return self._leaves(x)
-        leaf = self.trees(self.columns(x))
+        leaf = self.exits(x)
         if self.output == "memberships":
             none = torch.zeros((x.shape[0], self.n_leaves), dtype=self.dtype, device=x.device)
             return none.scatter(1, leaf.T, 1.0)
@@ -225,9 +238,16 @@ def _require_held(forest: Forest) -> None:
             "a hard forest in torch must have no prediction kernel, whose scores are soft: "
             'take `to_torch(forest, "kernel")`, or drop `kernel` from the forest.'
         )
-    if forest.feature_map is not None:
+    feature_map, linear = forest.feature_map, forest.leaves.linear
+    if feature_map is not None and (not is_looked_up(feature_map) or linear is not None):
         raise UnsupportedModelError(
             "a hard forest in torch must read its rows, got the feature map "
-            f"{type(forest.feature_map).__name__}: compute its columns by the map first, and drop "
+            f"{type(feature_map).__name__}: compute its columns by the map first, and drop "
             "it from the forest."
         )
+
+
+def _of_looked_up(forest: Forest) -> Forest:
+    """Return the forest of the columns that its feature map makes."""
+    inputs = Inputs(forest.n_columns, missing_sentinel=forest.inputs.missing_sentinel)
+    return replace(forest, inputs=inputs, feature_map=None, source=None)

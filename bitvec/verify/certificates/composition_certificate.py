@@ -41,12 +41,12 @@ class CompositionCertificate:
 
     @property
     def grade(self) -> str:
-        """The weakest grade of the members; see `Certificate.grade`."""
+        """Weakest grade of the members; see `Certificate.grade`."""
         return max((member.grade for member in self.members), key=GRADES.index)
 
     @property
     def passed(self) -> bool:
-        """Whether all members passed and no combined answer differs."""
+        """Return whether all members passed and no combined answer differs."""
         differ = self.n_mismatches or self.n_label_mismatches or not self.n_rows
         return not differ and all(member.passed for member in self.members)
 
