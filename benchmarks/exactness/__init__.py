@@ -28,6 +28,7 @@ from benchmarks.runner import DATA, MODELS, Benchmark
 MAKERS: Final = (
     "of_sklearn",
     "of_pipelines",
+    "of_compositions",
     "of_xgboost",
     "of_lightgbm",
     "of_catboost",
