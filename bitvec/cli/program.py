@@ -26,6 +26,7 @@ COMMANDS = {
     "prune": "bitvec.cli.prune",
     "export": "bitvec.cli.export",
     "report": "bitvec.cli.report",
+    "serve": "bitvec.cli.serve",
 }
 """The module of each command, which defines it as `command`, in the order of the help page."""
 

@@ -1,0 +1,1 @@
+"""HTTP service that predicts: two message formats, gathered requests, limits, figures."""

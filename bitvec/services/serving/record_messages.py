@@ -1,0 +1,119 @@
+"""Rows as JSON records, lists of numbers or an Arrow stream, and answers in the same form."""
+
+from __future__ import annotations
+
+from types import NoneType
+from typing import Any, Final
+
+import numpy as np
+
+from bitvec.core.arrays import Array
+from bitvec.core.forest import Forest
+from bitvec.errors import InputError, needs
+from bitvec.services.answer_columns import Columns
+from bitvec.services.serving.tensor_messages import frame_of, json_bytes, json_value
+
+JSON: Final = "application/json"
+ARROW: Final = "application/vnd.apache.arrow.stream"
+FORMATS: Final = (JSON, ARROW)
+
+
+def decode(body: bytes, kind: str, forest: Forest) -> tuple[Any, int]:
+    """Return a matrix or a data frame of the rows of a body, and their number.
+
+    Parameters
+    ----------
+    kind : "application/json" or "application/vnd.apache.arrow.stream"
+        JSON is a list of objects, one for each row and each with all columns that the forest knows
+        by name, where null is a missing value; or a list of lists of numbers, in the training
+        order.
+
+    Raises
+    ------
+    InputError
+        If the body is not that.
+    """
+    if kind == ARROW:
+        return _of_arrow(body)
+    rows = json_value(body)
+    if isinstance(rows, dict):
+        rows = [rows]
+    if not isinstance(rows, list):
+        raise InputError(f"the body must be a list of rows, got {type(rows).__name__}.")
+    if all(isinstance(row, dict) for row in rows):
+        return _of_objects(rows, forest)
+    if not all(isinstance(row, list) for row in rows):
+        raise InputError("rows must all be objects, or all lists of numbers.")
+    return _matrix(rows, forest), len(rows)
+
+
+def encode(columns: Columns, n_rows: int, kind: str) -> bytes:
+    """Return the columns of answers as JSON, an object for each row, or as an Arrow stream."""
+    if kind == ARROW:
+        with needs("pyarrow", "data", "An answer in Arrow"):
+            import pyarrow
+        table = pyarrow.table(
+            {
+                name: values.tolist() if values.dtype == object else values
+                for name, values in columns.items()
+            }
+        )
+        sink = pyarrow.BufferOutputStream()
+        with pyarrow.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table)
+        return bytes(sink.getvalue())
+    names = list(columns)
+    values = zip(*(column.tolist() for column in columns.values()), strict=True)
+    return json_bytes([dict(zip(names, row, strict=True)) for row in values] if n_rows else [])
+
+
+def _of_arrow(body: bytes) -> tuple[Any, int]:
+    with needs("pyarrow", "data", "A body in Arrow"):
+        import pyarrow
+    try:
+        table = pyarrow.ipc.open_stream(body).read_all()
+        table.validate(full=True)
+    except (pyarrow.ArrowException, OSError) as error:
+        said = str(error).split(". ")[0].splitlines()[0][:120]
+        raise InputError(f"the body must be an Arrow stream, got: {said}.") from None
+    return table, table.num_rows
+
+
+def _of_objects(rows: list[dict[str, Any]], forest: Forest) -> tuple[Any, int]:
+    names = forest.inputs.feature_names
+    if names is None:
+        if rows:
+            raise InputError(
+                f"this forest does not know its columns by name: hand over lists of its "
+                f"{forest.n_features} numbers."
+            )
+        return np.zeros((0, forest.n_features), forest.dtype), 0
+    for at, row in enumerate(rows):
+        for name in names:
+            if name not in row:
+                raise InputError(
+                    f"each row must have the column {name!r}, null where it is missing: row {at} "
+                    "has none."
+                )
+    values = [[row[name] for name in names] for row in rows]
+    if _are_numbers(values) and forest.inputs.domains is None:
+        return _matrix(values, forest), len(rows)
+    return frame_of({name: [row[at] for row in values] for at, name in enumerate(names)}, names)
+
+
+def _are_numbers(rows: list[list[Any]]) -> bool:
+    return {type(value) for row in rows for value in row} <= {int, float, NoneType}
+
+
+def _matrix(rows: list[list[Any]], forest: Forest) -> Array:
+    for at, row in enumerate(rows):
+        if len(row) != forest.n_features:
+            raise InputError(
+                f"each row must have {forest.n_features} numbers, got {len(row)} in row {at}."
+            )
+    if not _are_numbers(rows):
+        raise InputError("rows that are lists must hold numbers, or null where one is missing.")
+    try:
+        return np.array(rows, np.float64).reshape(len(rows), forest.n_features)
+    except OverflowError:
+        raise InputError("whole numbers must fit into float64, got a larger one.") from None

@@ -1,0 +1,377 @@
+"""Messages of the Open Inference Protocol, version 2: tensors as JSON, or as bytes behind JSON.
+
+Sources: the protocol's HTTP/REST specification, and its binary tensor data extension, where the
+header `Inference-Header-Content-Length` says how many bytes of a body are JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from dataclasses import dataclass
+from types import NoneType
+from typing import Any, Final
+
+import numpy as np
+
+from bitvec.core.arrays import Array
+from bitvec.core.forest import Forest
+from bitvec.core.plain_text import plain
+from bitvec.errors import InputError, needs
+from bitvec.runtime.predict.code_books import listed
+from bitvec.services.answer_columns import Columns
+
+ROWS: Final = "rows"
+"""The name of the input that holds all columns, (n_rows, n_features)."""
+DTYPES: Final[dict[str, np.dtype]] = {
+    "BOOL": np.dtype(np.bool_),
+    **{f"UINT{8 * n}": np.dtype(f"<u{n}") for n in (1, 2, 4, 8)},
+    **{f"INT{8 * n}": np.dtype(f"<i{n}") for n in (1, 2, 4, 8)},
+    **{f"FP{8 * n}": np.dtype(f"<f{n}") for n in (2, 4, 8)},
+}
+"""The dtypes of the protocol's types of numbers."""
+_ALLOWED: Final[dict[str, set[type]]] = {
+    "b": {bool},
+    "u": {int},
+    "i": {int},
+    "f": {int, float, NoneType},
+}
+"""Types that stand for a number in JSON, by the kind of its dtype."""
+BYTES: Final = "BYTES"
+"""The protocol's type of texts."""
+VERSION: Final = "1"
+"""The version of the one model that is served."""
+_TYPES: Final = {dtype: name for name, dtype in DTYPES.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A request for inference.
+
+    Parameters
+    ----------
+    rows : matrix or data frame
+    n_rows : int
+    outputs : tuple of str
+    binary : frozenset of str
+        The outputs that are wanted as bytes.
+    id : str, optional
+        Of the request, which the answer repeats.
+    """
+
+    rows: Any
+    n_rows: int
+    outputs: tuple[str, ...]
+    binary: frozenset[str] = frozenset()
+    id: str | None = None
+
+
+def metadata(forest: Forest, name: str, outputs: dict[str, Columns]) -> dict[str, Any]:
+    """Return what the protocol tells of a model, from its answers to no rows."""
+    found = {each: tensor(each, columns) for each, columns in outputs.items()}
+    return {
+        "name": name,
+        "versions": [VERSION],
+        "platform": "bitvec",
+        "inputs": _inputs(forest),
+        "outputs": [
+            {"name": each, "datatype": type_of(answer), "shape": [-1, *answer.shape[1:]]}
+            for each, answer in found.items()
+        ],
+    }
+
+
+def _inputs(forest: Forest) -> list[dict[str, Any]]:
+    names, books = forest.inputs.feature_names, forest.inputs.categories
+    number = _TYPES[forest.dtype]
+    if names is None or books is None or not any(books):
+        return [{"name": ROWS, "datatype": number, "shape": [-1, forest.n_features]}]
+    found = []
+    for name, book in zip(names, books, strict=True):
+        kind = number if book is None else type_of(np.array(book))
+        found.append({"name": name, "datatype": kind, "shape": [-1]})
+    return found
+
+
+def decode(
+    body: bytes, json_bytes: int | None, forest: Forest, served: tuple[str, ...]
+) -> Question:
+    """Return what a request asks.
+
+    Parameters
+    ----------
+    json_bytes : int, optional
+        How many bytes of the body are JSON; the bytes of tensors follow.
+    served : tuple of str
+        The outputs there are, which are answered where a request names none.
+
+    Raises
+    ------
+    InputError
+        If the message is not one of the protocol, or its tensors are not what it says.
+    """
+    if json_bytes is not None and not 0 <= json_bytes <= len(body):
+        raise InputError(
+            f"Inference-Header-Content-Length must be within the body's {len(body)} bytes, got "
+            f"{json_bytes}."
+        )
+    message = json_object(body if json_bytes is None else body[:json_bytes])
+    behind = b"" if json_bytes is None else body[json_bytes:]
+    tensors: dict[str, Array] = {}
+    for given in _objects(message, "inputs"):
+        name, values, n_bytes = _tensor(given, behind)
+        if name in tensors:
+            raise InputError(f"inputs must have distinct names, got {name!r} twice.")
+        tensors[name], behind = values, behind[n_bytes:]
+    if behind:
+        raise InputError(f"a body must end with its last tensor, got {len(behind)} bytes behind.")
+    if not tensors:
+        raise InputError("a request must have inputs, got none.")
+    rows, n_rows = _rows(tensors, forest)
+    parameters = _parameters(message)
+    wanted = {_name(each): _parameters(each) for each in _objects(message, "outputs")}
+    for name in wanted:
+        if name not in served:
+            raise InputError(f"outputs must be among {', '.join(served)}, got {name!r}.")
+    outputs = tuple(wanted) or served
+    all_binary = parameters.get("binary_data_output") is True
+    binary = frozenset(
+        name for name in outputs if wanted.get(name, {}).get("binary_data", all_binary) is True
+    )
+    given_id = message.get("id")
+    return Question(rows, n_rows, outputs, binary, None if given_id is None else str(given_id))
+
+
+def encode(question: Question, name: str, answers: dict[str, Columns]) -> tuple[bytes, int | None]:
+    """Return the body of an answer, and how many of its bytes are JSON where others follow."""
+    behind, outputs = [], []
+    for output in question.outputs:
+        values = tensor(output, answers[output])
+        said = {"name": output, "datatype": type_of(values), "shape": list(values.shape)}
+        if output in question.binary:
+            raw = _as_bytes(values)
+            behind.append(raw)
+            outputs.append({**said, "parameters": {"binary_data_size": len(raw)}})
+        else:
+            outputs.append({**said, "data": values.ravel().tolist()})
+    message = {"model_name": name, "model_version": VERSION, "outputs": outputs}
+    if question.id is not None:
+        message["id"] = question.id
+    text = json_bytes(message)
+    return b"".join((text, *behind)), (len(text) if behind else None)
+
+
+def tensor(output: str, columns: Columns) -> Array:
+    """Return the columns of an output as one tensor, (n_rows,) or (n_rows, n_columns)."""
+    values = list(columns.values())
+    if len(values) == 1 and output != "proba":
+        return values[0]
+    return np.stack(values, axis=1)
+
+
+def type_of(values: Array) -> str:
+    """Return the protocol's name for the dtype of a tensor."""
+    return _TYPES.get(values.dtype.newbyteorder("<"), BYTES)
+
+
+def json_object(body: bytes) -> dict[str, Any]:
+    """Return the JSON object that some bytes are.
+
+    Raises
+    ------
+    InputError
+        If they are none.
+    """
+    message = json_value(body)
+    if not isinstance(message, dict):
+        raise InputError(f"the body must be a JSON object, got {type(message).__name__}.")
+    return message
+
+
+def json_value(body: bytes) -> Any:
+    """Return what some bytes say in JSON, where NaN may be written so.
+
+    Raises
+    ------
+    InputError
+        If they are not JSON.
+    """
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError) as error:
+        said = plain(str(error))[:100] if isinstance(error, ValueError) else "nested too deeply"
+        raise InputError(f"the body must be JSON, got: {said}.") from None
+
+
+def json_bytes(value: Any) -> bytes:
+    """Return a value as JSON.
+
+    Raises
+    ------
+    InputError
+        If it holds NaN or an infinity, which JSON does not.
+    """
+    try:
+        return json.dumps(value, allow_nan=False, separators=(",", ":")).encode()
+    except ValueError:
+        raise InputError(
+            "the answers hold NaN or an infinity, which JSON does not: ask for binary tensors, or "
+            "for Arrow."
+        ) from None
+
+
+def _objects(message: dict[str, Any], key: str) -> list[dict[str, Any]]:
+    found = message.get(key, [])
+    if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+        raise InputError(f"`{key}` must be a list of objects.")
+    return found
+
+
+def _parameters(message: dict[str, Any]) -> dict[str, Any]:
+    found = message.get("parameters", {})
+    if not isinstance(found, dict):
+        raise InputError("`parameters` must be an object.")
+    return found
+
+
+def _name(given: dict[str, Any]) -> str:
+    name = given.get("name")
+    if not isinstance(name, str):
+        raise InputError(f"a tensor must have a name, got {type(name).__name__}.")
+    return name
+
+
+def _tensor(given: dict[str, Any], behind: bytes) -> tuple[str, Array, int]:
+    """Return the name and values of a tensor, and how many of the bytes that follow it took."""
+    name, kind, shape = _name(given), given.get("datatype"), given.get("shape")
+    if kind != BYTES and kind not in DTYPES:
+        raise InputError(
+            f"the datatype of input {name!r} must be one of {', '.join((*DTYPES, BYTES))}, got "
+            f"{kind!r}."
+        )
+    if not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape):
+        raise InputError(f"the shape of input {name!r} must be a list of whole numbers.")
+    size = math.prod(shape)
+    n_bytes = _parameters(given).get("binary_data_size")
+    if (n_bytes is None) == ("data" not in given):
+        raise InputError(f"input {name!r} must have either `data` or a binary_data_size.")
+    if n_bytes is None:
+        values = _from_json(name, kind, given["data"])
+        n_bytes = 0
+    else:
+        if type(n_bytes) is not int or not 0 <= n_bytes <= len(behind):
+            raise InputError(
+                f"the binary_data_size of input {name!r} must be within the {len(behind)} bytes "
+                f"that are left, got {n_bytes!r}."
+            )
+        values = _from_bytes(name, kind, behind[:n_bytes])
+    if values.size != size:
+        raise InputError(f"input {name!r} must have {size} values by its shape, got {values.size}.")
+    return name, values.reshape(shape), n_bytes
+
+
+def _from_json(name: str, kind: str, data: Any) -> Array:
+    flat = _flat(data)
+    if kind == BYTES:
+        if not all(isinstance(each, str) for each in flat):
+            raise InputError(f"input {name!r} must hold texts, as its datatype BYTES says.")
+        return np.array(flat, dtype=object)
+    dtype = DTYPES[kind]
+    kinds = set(map(type, flat))
+    allowed = _ALLOWED[dtype.kind]
+    if not kinds <= allowed:
+        other = sorted(each.__name__ for each in kinds - allowed)[0]
+        raise InputError(f"input {name!r} must hold {kind}, got {other}.")
+    try:
+        with np.errstate(over="raise"):
+            return np.array(np.array(flat, np.float64) if dtype.kind == "f" else flat, dtype=dtype)
+    except (OverflowError, FloatingPointError):
+        raise InputError(f"input {name!r} must fit into {kind}, got a larger number.") from None
+
+
+def _flat(data: Any) -> list[Any]:
+    if not isinstance(data, list):
+        raise InputError("the `data` of a tensor must be a list.")
+    while data and isinstance(data[0], list):
+        if not all(isinstance(each, list) for each in data):
+            raise InputError("the `data` of a tensor must be nested evenly.")
+        data = [each for part in data for each in part]
+    return data
+
+
+def _from_bytes(name: str, kind: str, raw: bytes) -> Array:
+    if kind != BYTES:
+        dtype = DTYPES[kind]
+        if len(raw) % dtype.itemsize:
+            raise InputError(f"the bytes of input {name!r} must be whole {kind} values.")
+        return np.frombuffer(raw, dtype)
+    found, at = [], 0
+    try:
+        while at < len(raw):
+            (n,) = struct.unpack_from("<I", raw, at)
+            if at + 4 + n > len(raw):
+                raise ValueError
+            found.append(raw[at + 4 : at + 4 + n].decode())
+            at += 4 + n
+    except (struct.error, ValueError):
+        raise InputError(
+            f"the bytes of input {name!r} must be texts in UTF-8, each behind its length (4 bytes)."
+        ) from None
+    return np.array(found, dtype=object)
+
+
+def _as_bytes(values: Array) -> bytes:
+    if type_of(values) != BYTES:
+        return np.ascontiguousarray(values, values.dtype.newbyteorder("<")).tobytes()
+    texts = [str(each).encode() for each in values.ravel().tolist()]
+    return b"".join(struct.pack("<I", len(text)) + text for text in texts)
+
+
+def _rows(tensors: dict[str, Array], forest: Forest) -> tuple[Any, int]:
+    """Return a matrix, or a data frame of columns, and the number of its rows."""
+    if set(tensors) == {ROWS}:
+        matrix = tensors[ROWS]
+        if matrix.ndim != 2:
+            raise InputError(
+                f"the input {ROWS!r} must have shape (n_rows, {forest.n_features}), got "
+                f"{matrix.shape}."
+            )
+        return matrix, len(matrix)
+    names = forest.inputs.feature_names
+    if names is None:
+        raise InputError(
+            f"this forest does not know its columns by name: hand over one input {ROWS!r}, got "
+            f"{sorted(tensors)[0]!r}."
+        )
+    columns = {}
+    for name, values in tensors.items():
+        if values.ndim == 0 or values.size != len(values):
+            raise InputError(f"the column {name!r} must have shape (n_rows,), got {values.shape}.")
+        columns[name] = values.ravel()
+    return frame_of(columns, names)
+
+
+def frame_of(columns: dict[str, Any], names: tuple[str, ...]) -> tuple[Any, int]:
+    """Return a data frame of a forest's columns, and the number of its rows.
+
+    Raises
+    ------
+    InputError
+        If a column is missing, of another length, or holds values of several kinds.
+    """
+    for name in names:
+        if name not in columns:
+            raise InputError(f"the column {name!r} must be there, got {listed(columns)}.")
+    lengths = {name: len(values) for name, values in columns.items()}
+    n_rows = lengths[names[0]] if names else 0
+    for name, length in lengths.items():
+        if length != n_rows:
+            raise InputError(f"columns must be of one length, got {n_rows} and {name!r} {length}.")
+    with needs("polars", "cli", "A request of named columns"):
+        import polars
+    try:
+        return polars.DataFrame({name: columns[name] for name in names}, strict=True), n_rows
+    except (TypeError, polars.exceptions.PolarsError) as error:
+        said = plain(str(error)).split(". ")[0][:120]
+        raise InputError(f"each column must hold values of one kind, got: {said}.") from None

@@ -1,0 +1,377 @@
+"""A service over HTTP gives the predictor's answers, to many at once, and refuses in a sentence."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPConnection
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import bitvec
+
+for name in ("starlette", "uvicorn", "prometheus_client", "polars", "lightgbm"):
+    pytest.importorskip(name)
+import lightgbm  # noqa: E402
+import pandas as pd  # noqa: E402
+
+JSON = "application/json"
+ARROW = "application/vnd.apache.arrow.stream"
+TOWNS = ["Bern", "Ürümqi", "Oslo"]
+
+
+def trained(folder: Path) -> tuple[Path, pd.DataFrame]:
+    """Return a LightGBM model of numbers, missing ones, and names of towns, and its rows."""
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame({f"x{at}": rng.normal(size=400) for at in range(3)})
+    rows["x1"] = rows["x1"].where(rng.random(400) < 0.8)
+    rows["town"] = pd.Categorical(rng.choice(TOWNS, 400), TOWNS)
+    label = (rows["x0"] + (rows["town"] == "Oslo") > rows["x1"].fillna(0)).astype(int)
+    model = lightgbm.LGBMClassifier(n_estimators=20, num_leaves=7, verbose=-1, n_jobs=1)
+    path = folder / "towns.txt"
+    model.fit(rows, label).booster_.save_model(path)
+    return path, rows
+
+
+class Service:
+    """A running `bitvec serve`."""
+
+    def __init__(self, path: Path, *options: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "bitvec", "serve", str(path), "--port", "0", *options],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert self.process.stdout is not None
+        said = self.process.stdout.readline()
+        if not said:
+            raise AssertionError(self.process.communicate()[1])
+        self.port = int(said.rsplit(":", 1)[1].split("/")[0])
+        self.wait_until_ready()
+
+    def wait_until_ready(self) -> None:
+        end = time.monotonic() + 120
+        while time.monotonic() < end:
+            try:
+                if self.ask("GET", "/v2/health/ready")[0] == 200:
+                    return
+            except OSError:
+                time.sleep(0.05)
+        raise AssertionError("the service did not become ready")
+
+    def ask(self, method: str, path: str, body: bytes | str | None = None, **headers: str):
+        """Return the status, body and headers of an answer."""
+        with_headers = {key.replace("_", "-"): value for key, value in headers.items()}
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=60)
+        try:
+            connection.request(method, path, body, with_headers)
+            answer = connection.getresponse()
+            return answer.status, answer.read(), dict(answer.getheaders())
+        finally:
+            connection.close()
+
+    def records(self, rows, **headers: str):
+        return self.ask("POST", "/predict", json.dumps(rows), **headers)
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        self.process.send_signal(number)
+        return self.process.wait(60)
+
+
+@pytest.fixture(scope="module")
+def towns(tmp_path_factory):
+    path, rows = trained(tmp_path_factory.mktemp("served"))
+    service = Service(path, "--max-body", "1", "--max-rows", "5000")
+    yield service, bitvec.compile(bitvec.convert(path)), rows
+    service.stop()
+
+
+def as_objects(rows: pd.DataFrame) -> list[dict]:
+    return json.loads(rows.to_json(orient="records", double_precision=15))
+
+
+def test_records_are_answered_as_the_predictor_answers_a_frame(towns):
+    service, predictor, rows = towns
+    exact = [
+        {**row, **{name: None if np.isnan(row[name]) else row[name] for name in ("x0", "x1", "x2")}}
+        for row in rows.to_dict("records")
+    ]
+    status, body, headers = service.records(exact)
+    assert status == 200
+    assert headers["content-type"] == JSON
+    answers = json.loads(body)
+    assert [row["prediction"] for row in answers] == predictor.predict(rows).tolist()
+    assert [row["probability_1"] for row in answers] == predictor.predict_proba(rows)[:, 1].tolist()
+    assert json.loads(service.records(exact[7])[1]) == answers[7:8]
+    assert json.loads(service.records([])[1]) == []
+
+
+def test_arrow_streams_are_answered_in_arrow(towns):
+    pyarrow = pytest.importorskip("pyarrow")
+    service, predictor, rows = towns
+    table = pyarrow.Table.from_pandas(rows, preserve_index=False)
+    sink = pyarrow.BufferOutputStream()
+    with pyarrow.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    body = sink.getvalue().to_pybytes()
+    status, answer, headers = service.ask("POST", "/predict", body, content_type=ARROW)
+    assert (status, headers["content-type"]) == (200, ARROW)
+    found = pyarrow.ipc.open_stream(answer).read_all()
+    assert np.array_equal(found["probability_1"], predictor.predict_proba(rows)[:, 1])
+    status, answer, _ = service.ask("POST", "/predict", body, content_type=ARROW, accept=JSON)
+    assert len(json.loads(answer)) == len(rows)
+    for damaged in (body[:200], b"", body[:50] + b"\xff" * 60 + body[110:]):
+        status, answer, _ = service.ask("POST", "/predict", damaged, content_type=ARROW)
+        assert status == 400
+        assert json.loads(answer)["error"].startswith("the body must be an Arrow stream")
+
+
+def columns_of(rows: pd.DataFrame, *, binary: bool) -> tuple[list[dict], bytes]:
+    inputs, behind = [], b""
+    for name in rows.columns:
+        if name == "town":
+            texts = rows[name].astype(str).tolist()
+            kind, data = "BYTES", texts
+            raw = b"".join(struct.pack("<I", len(t.encode())) + t.encode() for t in texts)
+        else:
+            kind, raw = "FP64", rows[name].to_numpy().tobytes()
+            data = [None if np.isnan(x) else x for x in rows[name].tolist()]
+        said = {"name": name, "datatype": kind, "shape": [len(rows)]}
+        if binary:
+            inputs.append({**said, "parameters": {"binary_data_size": len(raw)}})
+            behind += raw
+        else:
+            inputs.append({**said, "data": data})
+    return inputs, behind
+
+
+INFER = "/v2/models/towns/infer"
+
+
+def test_the_protocol_tells_the_inputs_and_outputs(towns):
+    service, _, _ = towns
+    for path in ("/v2/models/towns", "/v2/models/towns/versions/1"):
+        facts = json.loads(service.ask("GET", path)[1])
+        assert [each["datatype"] for each in facts["inputs"]] == ["FP64"] * 3 + ["BYTES"]
+        assert facts["outputs"] == [
+            {"name": "label", "datatype": "INT64", "shape": [-1]},
+            {"name": "proba", "datatype": "FP64", "shape": [-1, 2]},
+        ]
+    assert "binary_tensor_data" in json.loads(service.ask("GET", "/v2")[1])["extensions"]
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_tensors_of_columns_give_the_bits_of_the_predictor(towns, binary):
+    service, predictor, rows = towns
+    inputs, behind = columns_of(rows, binary=binary)
+    message = {
+        "id": "a7",
+        "inputs": inputs,
+        "outputs": [{"name": "proba", "parameters": {"binary_data": binary}}],
+    }
+    text = json.dumps(message).encode()
+    headers = {"Inference_Header_Content_Length": str(len(text))} if binary else {}
+    status, body, told = service.ask("POST", INFER, text + behind, **headers)
+    assert status == 200, body
+    told = {key.lower(): value for key, value in told.items()}
+    if binary:
+        n = int(told["inference-header-content-length"])
+        answer, raw = json.loads(body[:n]), body[n:]
+        found = np.frombuffer(raw, "<f8").reshape(answer["outputs"][0]["shape"])
+    else:
+        answer = json.loads(body)
+        found = np.array(answer["outputs"][0]["data"]).reshape(answer["outputs"][0]["shape"])
+    assert answer["id"] == "a7"
+    assert answer["model_name"] == "towns"
+    assert found.tobytes() == predictor.predict_proba(rows).tobytes()
+
+
+def test_a_matrix_is_answered_in_every_dtype(tmp_path):
+    rng = np.random.default_rng(1)
+    X = rng.integers(0, 100, (50, 2))
+    forest = bitvec.Forest.from_matrices(
+        np.eye(2), [50.0, 20.5], [[0, 0], [0, 1], [1, 1]], [[1.0], [2.0], [3.0]]
+    )
+    bitvec.save(forest, tmp_path / "forest.safetensors")
+    expected = bitvec.compile(forest).raw(X.astype(float))[:, 0]
+    service = Service(tmp_path / "forest.safetensors", "--outputs", "raw", "--name", "m")
+    try:
+        for kind in ("INT8", "UINT8", "INT32", "INT64", "FP16", "FP32", "FP64"):
+            tensor = {"name": "rows", "datatype": kind, "shape": [50, 2], "data": X.tolist()}
+            status, body, _ = service.ask(
+                "POST", "/v2/models/m/infer", json.dumps({"inputs": [tensor]})
+            )
+            assert status == 200, body
+            assert json.loads(body)["outputs"][0]["data"] == expected.tolist()
+        assert [
+            row["raw"] for row in json.loads(service.records(X.tolist())[1])
+        ] == expected.tolist()
+        status, body, _ = service.records([{"x": 1, "y": 2}])
+        assert (status, json.loads(body)["error"][:46]) == (
+            400,
+            "this forest does not know its columns by name:",
+        )
+        assert service.ask("POST", "/v2/models/towns/infer", "{}")[0] == 404
+    finally:
+        assert service.stop() in (0, -signal.SIGTERM)
+
+
+def test_many_at_once_each_get_their_own_answer(towns):
+    service, predictor, rows = towns
+    expected = predictor.predict_proba(rows)[:, 1]
+    numbered = as_objects(rows)
+
+    def one(at: int) -> bool:
+        n = 1 + at % 3
+        body = json.loads(service.records(numbered[at : at + n])[1])
+        return np.allclose([r["probability_1"] for r in body], expected[at : at + n], rtol=1e-12)
+
+    def wrong(at: int) -> bool:
+        return service.records([{**numbered[at], "x0": "seven"}])[0] == 400
+
+    with ThreadPoolExecutor(16) as pool:
+        good, bad = pool.map(one, range(300)), pool.map(wrong, range(20))
+        assert all(good)
+        assert all(bad)
+    figures = service.ask("GET", "/metrics")[1].decode()
+    assert 'bitvec_requests_total{route="predict",status="400"}' in figures
+    assert "bitvec_call_rows_bucket" in figures
+
+
+ROW = '[{"x0": 1, "x1": 2, "x2": 3, "town": "Oslo"}]'
+HOSTILE = {
+    "nothing": ("/predict", "", "must be JSON"),
+    "half": ("/predict", ROW[:-3], "must be JSON"),
+    "deep": ("/predict", "[" * 100_000, "nested too deeply"),
+    "text": ("/predict", '"rows"', "must be a list of rows, got str"),
+    "mixed": ("/predict", "[{}, []]", "must all be objects"),
+    "short": ("/predict", ROW.replace('"x1": 2, ', ""), "must have the column 'x1'"),
+    "wide": ("/predict", "[[1, 2]]", "must have 4 numbers, got 2 in row 0"),
+    "words": ("/predict", '[["a", 1, 2, 3]]', "must hold numbers"),
+    "kinds": ("/predict", f"[{ROW[1:-1]}, {ROW[1:-1].replace('3', '[3]')}]", "values of one kind"),
+    "huge": ("/predict", f"[[1, 2, 3, {'9' * 400}]]", "must fit into float64"),
+    "list": (INFER, "[]", "must be a JSON object"),
+    "no inputs": (INFER, "{}", "must have inputs"),
+    "inputs": (INFER, '{"inputs": 7}', "`inputs` must be a list of objects"),
+    "no name": (INFER, '{"inputs": [{}]}', "must have a name"),
+    "datatype": (INFER, '{"inputs": [{"name": "rows", "datatype": "FP128"}]}', "datatype"),
+    "shape": (
+        INFER,
+        '{"inputs": [{"name": "rows", "datatype": "FP32", "shape": [-1, 4], "data": []}]}',
+        "must be a list of whole numbers",
+    ),
+    "sizes": (
+        INFER,
+        '{"inputs": [{"name": "rows", "datatype": "FP32", "shape": [999999999, 4], "data": [1]}]}',
+        "must have 3999999996 values by its shape, got 1",
+    ),
+    "bool": (
+        INFER,
+        '{"inputs": [{"name": "rows", "datatype": "FP32", "shape": [1], "data": [true]}]}',
+        "must hold FP32, got bool",
+    ),
+    "range": (
+        INFER,
+        '{"inputs": [{"name": "rows", "datatype": "INT8", "shape": [1], "data": [128]}]}',
+        "must fit into INT8",
+    ),
+    "float range": (
+        INFER,
+        '{"inputs": [{"name": "rows", "datatype": "FP32", "shape": [1], "data": [1e39]}]}',
+        "must fit into FP32",
+    ),
+    "output": (INFER, '{"inputs": [], "outputs": [{"name": "secret"}]}', "must have inputs"),
+}
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+def test_a_hostile_body_is_refused_in_a_sentence(towns, what):
+    service, _, _ = towns
+    path, body, says = HOSTILE[what]
+    status, answer, _ = service.ask("POST", path, body)
+    sentence = json.loads(answer)["error"]
+    assert status == 400, sentence
+    assert says in sentence
+    assert sentence.endswith(".")
+    assert "\n" not in sentence
+    assert service.ask("POST", "/predict", ROW)[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("said", "behind", "says"),
+    [
+        ("-1", b"", "must be a whole number"),
+        ("99999", b"", "must be within the body"),
+        ("{n}", b"12345678", "must be within the 8 bytes that are left, got 9"),
+    ],
+)
+def test_lengths_that_lie_are_refused(towns, said, behind, says):
+    service, _, _ = towns
+    tensor = {"name": "x0", "datatype": "FP64", "shape": [1]}
+    text = json.dumps({"inputs": [{**tensor, "parameters": {"binary_data_size": 9}}]})
+    length = said.format(n=len(text))
+    status, answer, _ = service.ask(
+        "POST", INFER, text.encode() + behind, Inference_Header_Content_Length=length
+    )
+    assert (status, says in json.loads(answer)["error"]) == (400, True)
+
+
+def test_limits_have_their_own_statuses(towns):
+    service, _, _ = towns
+    row = json.loads(ROW)
+    assert service.records(row * 5001)[0] == 413
+    assert service.ask("POST", "/predict", b" " * (2 << 20))[0] == 413
+    assert service.ask("POST", "/predict", ROW, content_encoding="gzip")[0] == 415
+    assert service.ask("POST", "/predict", ROW, content_type="text/csv")[0] == 415
+    assert service.ask("GET", "/predict")[0] == 405
+    assert service.ask("GET", "/nowhere")[0] == 404
+    assert service.ask("GET", "/v2/models/other/ready")[0] == 404
+    # A body that announces no length is read no further than it may.
+    with socket.create_connection(("127.0.0.1", service.port), 60) as sent:
+        sent.sendall(b"POST /predict HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+        with_length = b"100000\r\n" + b" " * (1 << 20) + b"\r\n"
+        try:
+            for _ in range(8):
+                sent.sendall(with_length)
+        except OSError:
+            pass
+        assert sent.recv(12) == b"HTTP/1.1 413"
+
+
+def test_a_port_that_is_taken_is_said_in_a_sentence(towns, tmp_path):
+    service, _, _ = towns
+    path, _ = trained(tmp_path)
+    found = subprocess.run(
+        [sys.executable, "-m", "bitvec", "serve", str(path), "--port", str(service.port)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert found.returncode == 2
+    assert f"must be free to listen at, got 127.0.0.1:{service.port}" in found.stderr
+
+
+def test_open_requests_are_answered_before_it_stops(tmp_path):
+    path, rows = trained(tmp_path)
+    service = Service(path)
+    body = json.dumps(as_objects(rows) * 100)
+    found = []
+    asking = threading.Thread(target=lambda: found.append(service.ask("POST", "/predict", body)))
+    asking.start()
+    time.sleep(0.1)
+    assert service.stop() in (0, -signal.SIGTERM)
+    asking.join(60)
+    assert found[0][0] == 200
+    assert len(json.loads(found[0][1])) == 100 * len(rows)
+    with pytest.raises(OSError):
+        service.ask("GET", "/v2/health/live")
