@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -64,15 +63,18 @@ def test_help_imports_no_numpy() -> None:
     assert out.splitlines()[-1] == "[]", err
 
 
+@pytest.mark.skipif(os.name == "nt", reason="processor times of POSIX")
 @pytest.mark.parametrize("arguments", [["--help"], ["certify", "--help"]], ids=" ".join)
 def test_help_answers_in_under_three_tenths_of_a_second(arguments: list[str]) -> None:
-    """The best of up to 10 processes counts: other work on the machine is not our time."""
+    """The best of up to 10 processes counts, in processor seconds: other work is not ours."""
     best = float("inf")
     for _ in range(10):
-        start = time.perf_counter()
+        before = os.times()
         bitvec(*arguments).communicate()
-        best = min(best, time.perf_counter() - start)
-        if best < 0.3:
+        after = os.times()
+        user = after.children_user - before.children_user
+        best = min(best, user + after.children_system - before.children_system)
+        if 0 < best < 0.3:
             return
     pytest.fail(f"the fastest help took {best:.2f} s")
 

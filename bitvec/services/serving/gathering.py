@@ -35,7 +35,7 @@ class _Waiting:
 
     @property
     def kind(self) -> Any:
-        """Traits that rows must share to be put together; None for those that are answered alone."""
+        """Traits that rows must share to be put together; None where they are answered alone."""
         is_matrix = type(self.rows) is np.ndarray and self.rows.ndim == 2
         return (self.rows.dtype, self.rows.shape[1], self.outputs) if is_matrix else None
 
