@@ -273,15 +273,18 @@ def _read(path: str | os.PathLike[str], what: str) -> bytes:
             raise OSError("it is a directory or a device")
         with Path(path).open("rb") as file:
             size = os.fstat(file.fileno()).st_size
-            head = file.read(_PREFIX)
-            length = int.from_bytes(head, "little")
-            if len(head) == _PREFIX and length <= min(MAX_HEADER, size - _PREFIX):
+            head = file.read(_PREFIX + 1)
+            length = int.from_bytes(head[:_PREFIX], "little")
+            if head[_PREFIX:] == b"{" and length <= min(MAX_HEADER, size - _PREFIX):
                 file.seek(0)
                 return file.read(size)
     kind = next((kind for mark, kind in _OTHER_KINDS if head.startswith(mark)), None)
     if kind is None or length <= MAX_HEADER:
         kind = f"{size} bytes that are cut short or of another kind" if size else "an empty file"
-    raise FileFormatError(f"{os.fspath(path)} must be a {what} saved by bitvec, got {kind}.")
+    raise FileFormatError(
+        f"{os.fspath(path)} must be a {what} saved by bitvec, got {kind}: a model of another "
+        "library is read by bitvec.convert."
+    )
 
 
 def _parse(data: bytes, form: str) -> tuple[Tensors, Record]:

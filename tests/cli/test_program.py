@@ -284,3 +284,13 @@ def test_a_missing_library_is_one_sentence_with_its_remedy(library: str, desk: P
     assert (process.returncode, out) == (2, "")
     assert re.fullmatch(r'Error: [^\n]*: run `pip install "bitvec-trees\[\w+\]"`\.\n', err), err
     assert sorted(path.name for path in desk.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [("predic", " Did you mean 'predict'?"), ("Export", " Did you mean 'export'?"), ("zzz", "")],
+)
+def test_a_mistyped_command_is_told_the_nearest(given: str, says: str) -> None:
+    result = CliRunner().invoke(program, [given])
+    assert result.exit_code == 2
+    assert result.output.splitlines()[-1] == f"Error: No such command {given!r}.{says}"
