@@ -1,9 +1,10 @@
 """Write the tables of the README and the docs: `python -m benchmarks.render [--check]`.
 
 A block between `<!-- table: NAME -->` and `<!-- end -->` is made from the kept run of the benchmark
-NAME, of `highlights` from several runs, of `formats`, `targets` and `unexplained` from the tables
-that the package itself reads, and of `versions` from the results of `tests/versions`. A benchmark
-with several tables names one as `NAME.TABLE`, as do the tables of papers, `tables-PAPER.TABLE`.
+NAME, of `highlights` from several runs, of `formats`, `targets`, `programs` and `unexplained` from
+the tables that the package itself reads, and of `versions` from the results of `tests/versions`. A
+benchmark with several tables names one as `NAME.TABLE`, as do the tables of papers,
+`tables-PAPER.TABLE`.
 Pages that show `engine.svg`, `kddt.svg` and `tao.svg` have them drawn from the same runs; those of
 `EXAMPLES` show models that are fitted on the spot.
 """
@@ -22,6 +23,7 @@ from benchmarks.runner import load
 from bitvec.converters.dispatch import FORMATS
 from bitvec.explanations.unsupported import unsupported_table
 from bitvec.runtime.export.onnx_targets import TARGETS
+from bitvec.runtime.export.program_targets import PROGRAM_TARGETS
 
 ROOT = Path(__file__).parent.parent
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
@@ -42,7 +44,7 @@ def rendered(text: str) -> str:
     def block(match: re.Match[str]) -> str:
         head, name, part, end = match.groups()
         static = {"formats": formats, "highlights": highlights.table, "targets": targets}
-        static["unexplained"] = unsupported_table
+        static |= {"programs": programs, "unexplained": unsupported_table}
         if name == "versions":
             static["versions"] = getattr(tested, part)
         table = static[name]() if name in static else _run(name, part or "table")
@@ -108,6 +110,28 @@ def targets() -> str:
             target.measured or "not run",
             " ".join([target.settings, *(f"`{f}`: {text}" for f, text in target.form_settings)]),
             target.source,
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def programs() -> str:
+    """Return the runtimes of exported programs, in Markdown."""
+    lines = [
+        "| file | runtime | extra | rows of a call | form | refused besides | bits of raw scores "
+        "| certified with |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for target in PROGRAM_TARGETS:
+        cells = [
+            target.ending,
+            target.runtime,
+            f"`{target.extra}`",
+            target.rows,
+            target.form,
+            target.refuses,
+            target.exact,
+            target.measured,
         ]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)

@@ -30,27 +30,42 @@ TARGETS = (
 )  # fmt: skip
 
 
+PTE_TARGETS = ("portable", "xnnpack")
+
+
 @as_command("export", "Write a forest as ONNX, C, SQL, a web page or a library's model.")
 @forest_argument
 @out_option(
     required=True,
     help="The file, named .onnx, .ort (onnxruntime's own format), .h (C), .ubj or .json (xgboost), "
-    ".txt (LightGBM), .tl (treelite), .skops (scikit-learn), .pt2 (torch.export) or .sql; replaced "
-    "if it exists. Of --to web a directory.",
+    ".txt (LightGBM), .tl (treelite), .skops (scikit-learn), .pt2 (torch.export), "
+    ".pte (ExecuTorch), .tflite (LiteRT) or .sql; replaced if it exists. Of --to web a directory.",
 )
 @click.option(
     "--to",
     "format_",
     type=click.Choice(
-        ["onnx", "c", "sql", "web", "xgboost", "lightgbm", "treelite", "sklearn", "torch"]
+        [
+            "onnx",
+            "c",
+            "sql",
+            "web",
+            "xgboost",
+            "lightgbm",
+            "treelite",
+            "sklearn",
+            "torch",
+            "executorch",
+            "litert",
+        ]
     ),
     help="By default what OUT's name says.",
 )
 @click.option(
     "--target",
-    type=click.Choice(TARGETS),
+    type=click.Choice([*TARGETS, *PTE_TARGETS]),
     help="The runtime of an ONNX file: it chooses form, versions and number formats, or says what "
-    "the runtime cannot run.",
+    "the runtime cannot run. Of .pte: portable kernels, the default, or xnnpack.",
 )
 @click.option(
     "--form",
@@ -76,7 +91,8 @@ TARGETS = (
     "--batch",
     type=click.IntRange(min=1),
     metavar="N",
-    help="The number of rows of an ONNX file, if fixed.",
+    help="The number of rows of an ONNX file, if fixed, and of .tflite; of .pte the most of one "
+    "call.",
 )
 @click.option(
     "--leaves",
@@ -131,10 +147,11 @@ TARGETS = (
 @certify_option(
     help="Compare OUT with the forest, and write OUT.certificate.json. SQL of sqlite and "
     "duckdb runs there, a C header is compiled and "
-    "run for that, a library's model runs in its library, .pt2 in torch, and ONNX in onnxruntime; "
-    "for the target openvino in OpenVINO and for onnxruntime-web in its wasm, by node, where these "
-    "are installed. Other targets are not run, as the certificate then says. Of --to web that is "
-    "the page's model. An ONNX file whose form is not tree_ensemble shows values only "
+    "run for that, a library's model runs in its library, .pt2 in torch, .pte in ExecuTorch, "
+    ".tflite in LiteRT, and ONNX in onnxruntime; for the target openvino in OpenVINO and for "
+    "onnxruntime-web in its wasm, by node, where these are installed. Other targets are not run, "
+    "as the certificate then says. Of --to web that is the page's model. An ONNX file whose form "
+    "is not tree_ensemble shows values only "
     "without --leaves: see --allow-values-only.",
 )
 @values_only_option

@@ -18,7 +18,18 @@ from typing import Any, Final, Literal
 
 from bitvec.errors import InputError
 
-Target = Literal["onnx", "xgboost", "lightgbm", "treelite", "sklearn", "c", "torch", "sql"]
+Target = Literal[
+    "onnx",
+    "xgboost",
+    "lightgbm",
+    "treelite",
+    "sklearn",
+    "c",
+    "torch",
+    "executorch",
+    "litert",
+    "sql",
+]
 
 _HEAD: Final = 4096
 _FIRST_KEY: Final = re.compile(rb'\s*\{\s*"([^"\\]{0,64})"')

@@ -1,73 +1,100 @@
-"""Run exported programs of hard forests in ExecuTorch, and compare the bits.
+"""Run exported programs in the runtimes of phones and small devices, and certify them there.
 
-    python tests/runtimes/programs.py
+    python tests/runtimes/programs.py [--only RUNTIME]
 
-It runs where bitvec, scikit-learn, xgboost and executorch are installed. Raw scores and leaves are
-compared with the reference's on rows that include missing values. Exits with 1 if a bit differs.
+For each runtime an environment is made under `.versions/`, which sees the packages of this one, so
+that torch is not installed anew. In it the models of `compare.py` are exported, and certified: raw
+scores and leaves, on rows for every node. A runtime that cannot be installed here is skipped by
+name. Exits with 1 if a certificate fails.
 """
 
 from __future__ import annotations
 
+import argparse
+import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
-from importlib.metadata import version
+import warnings
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-import xgboost
-from sklearn.datasets import load_breast_cancer, load_iris
-from sklearn.tree import DecisionTreeClassifier
-
-import bitvec
-from bitvec.core import reference
-from bitvec.core.forest import Forest
-
-ROWS = 64
-OUTPUTS = ("raw", "leaves")
-
-
-def models() -> dict[str, tuple[Forest, np.ndarray]]:
-    """Return forests of float32 and float64 sums, with rows."""
-    X, y = load_iris(return_X_y=True)
-    tree = DecisionTreeClassifier(random_state=0).fit(X, y)
-    Z, z = load_breast_cancer(return_X_y=True)
-    Z[np.random.default_rng(0).random(Z.shape) < 0.1] = np.nan
-    boosted = xgboost.XGBClassifier(n_estimators=10, max_depth=4).fit(Z, z)
-    return {"one tree": (bitvec.convert(tree), X[::2]), "xgboost": (bitvec.convert(boosted), Z)}
+HERE = Path(__file__).resolve().parent
+RUNTIMES: dict[str, tuple[str, ...]] = {
+    "executorch": ("executorch>=1.5",),
+    "litert": ("litert-torch>=0.10", "ai-edge-litert>=2.3"),
+}
+"""By runtime, what is installed for it."""
+FILES: dict[str, tuple[tuple[str, dict[str, Any]], ...]] = {
+    "executorch": (
+        ("one row.pte", {}),
+        ("64 rows.pte", {"batch": 64}),
+        ("xnnpack.pte", {"target": "xnnpack"}),
+    ),
+    "litert": (("one row.tflite", {}), ("64 rows.tflite", {"batch": 64})),
+}
+"""By runtime, names of files and the options of `bitvec.export`."""
 
 
-def executorch(module: torch.nn.Module, x: torch.Tensor) -> tuple[int, Callable[[], Any]]:
-    """Return the bytes of a .pte file of the portable operators, and what runs it."""
-    from executorch.exir import to_edge_transform_and_lower
-    from executorch.runtime import Runtime
+def certified(runtime: str) -> int:
+    """Export and certify in this environment, and print a line for each file."""
+    import bitvec
 
-    program = to_edge_transform_and_lower(torch.export.export(module, (x,))).to_executorch()
-    path = Path(tempfile.mkdtemp(), "model.pte")
-    path.write_bytes(program.buffer)
-    method = Runtime.get().load_program(path).load_method("forward")
-    return path.stat().st_size, lambda: method.execute([x])[0].numpy()
-
-
-def main() -> int:
-    """Print for each model and output whether the bits are equal; return 1 if any is not."""
-    print("executorch", version("executorch"))
+    sys.path.insert(0, str(HERE))
+    compare = import_module("compare")
+    warnings.simplefilter("ignore")
     failed = 0
-    for name, (forest, X) in models().items():
-        rows = X[:ROWS].astype(forest.dtype)
-        answers = (reference.raw(forest, rows), reference.exit_leaves(forest, rows))
-        for output, expected in zip(OUTPUTS, answers, strict=True):
-            module = bitvec.to_torch(forest, output=output).eval()
-            size, answer = executorch(module, torch.tensor(rows))
-            equal = np.array_equal(np.asarray(answer()).reshape(expected.shape), expected)
-            failed |= not equal
-            print(
-                f"  {name}, {output}: {'equal' if equal else 'differs'}, {size:,} bytes", flush=True
-            )
+    with tempfile.TemporaryDirectory() as folder:
+        for number, (model, forest, X) in enumerate(compare.models()):
+            # Each file takes a while to convert: options are tried on the first model only.
+            for name, options in FILES[runtime][: None if number == 0 else 1]:
+                path = bitvec.export(forest, Path(folder, name), **options)
+                rows = compare.rows_of(forest, X, subnormal=True)
+                if forest.source is not None and forest.source.library == "sklearn":
+                    rows = rows[:80]
+                proof = bitvec.certify(forest, path, rows.astype(forest.dtype), progress=False)
+                failed |= not proof.passed
+                said = proof.summary().splitlines()[0]
+                print(f"  {model}, {name}, {path.stat().st_size:,} bytes: {said}", flush=True)
     return int(failed)
 
 
+def environment(runtime: str) -> Path:
+    """Return the interpreter of an environment that has a runtime and all that this one has."""
+    sys.path.insert(0, str(HERE.parent / "versions"))
+    run = import_module("run")
+    place = run.CACHE / f"program-{runtime}"
+    interpreter = place / "bin" / "python"
+    if not (place / "finished").is_file():
+        run.run(sys.executable, "-m", "venv", "--clear", place)
+        (site,) = place.glob("lib/python*/site-packages")
+        (site / "outer.pth").write_text("\n".join(p for p in sys.path if "site-packages" in p))
+        run.run(interpreter, "-m", "pip", "install", "--quiet", *RUNTIMES[runtime])
+        (place / "finished").touch()
+    return interpreter
+
+
+def main(arguments: list[str]) -> int:
+    """Certify what is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--only", choices=RUNTIMES, action="append", help="this runtime")
+    parser.add_argument("--here", action="store_true", help="in this environment, made by hand")
+    options = parser.parse_args(arguments)
+    failed = 0
+    for runtime in options.only or RUNTIMES:
+        if options.here:
+            failed |= certified(runtime)
+            continue
+        try:
+            python = environment(runtime)
+        except (RuntimeError, OSError) as error:
+            print(f"{runtime}: skipped, for it cannot be installed or started here: {error}")
+            continue
+        print(runtime, flush=True)
+        asked = [python, Path(__file__), "--here", "--only", runtime]
+        failed |= subprocess.run(asked, check=False).returncode
+    return int(failed != 0)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -1,27 +1,28 @@
-"""Programs of torch.export that bitvec wrote, and hard modules, run by torch."""
+"""Programs that bitvec wrote by torch.export, run by their runtimes, and hard modules by torch."""
 
 from __future__ import annotations
 
 import io
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bitvec.converters.format import Content
+from bitvec.converters.torch_program import edge_programs
+from bitvec.converters.torch_program.format import is_executorch, is_litert
 from bitvec.converters.torch_program.plain_archive import plain_program
 from bitvec.core.arrays import Array
-from bitvec.errors import FileFormatError, InputError, MissingLibraryError
+from bitvec.errors import FileFormatError, InputError, needs
 from bitvec.verify.oracle import Oracle
 
-try:
+if TYPE_CHECKING:
     import torch
-except ImportError as error:
-    raise MissingLibraryError("torch", "torch", "Running .pt2 files") from error
 
 
 def oracle_of(model: Any) -> Oracle:
-    """Return a program that `bitvec.export` has written, or a hard module, as run by torch.
+    """Return a program that `bitvec.export` has written, or a hard module, as it runs.
 
     Parameters
     ----------
@@ -31,13 +32,20 @@ def oracle_of(model: Any) -> Oracle:
     Raises
     ------
     UnsupportedModelError, FileFormatError
-        As `plain_program`.
+        As `plain_program`, `executorch_oracle` and `litert_oracle`.
     InputError
         If the module has another output.
     """
     if not isinstance(model, str | Path):
         return _of_module(model)
-    data, facts = plain_program(Path(model))
+    content = Content.of(Path(model))
+    if is_executorch(content):
+        return edge_programs.executorch_oracle(content.path)
+    if is_litert(content):
+        return edge_programs.litert_oracle(content.path)
+    with needs("torch", "torch", "Running .pt2 files"):
+        import torch
+    data, facts = plain_program(content.path)
     program: Any = torch.export.load(io.BytesIO(data)).module()
     dtype, n_features = facts.get("dtype"), facts.get("n_features")
     if dtype not in ("float32", "float64") or not isinstance(n_features, int):
@@ -45,7 +53,8 @@ def oracle_of(model: Any) -> Oracle:
             f"{model} must state `dtype` and `n_features`, got {dtype!r} and {n_features!r}: "
             "export it again."
         )
-    return _oracle(lambda name, x: program(x)[name], np.dtype(dtype), n_features)
+    outputs = edge_programs.compared_outputs(content.path, facts)
+    return _oracle(lambda name, x: program(x)[name], np.dtype(dtype), n_features, outputs)
 
 
 def _of_module(module: Any) -> Oracle:
@@ -65,8 +74,13 @@ def _of_module(module: Any) -> Oracle:
 
 
 def _oracle(
-    answers: Callable[[str, torch.Tensor], torch.Tensor], dtype: np.dtype, n_features: int
+    answers: Callable[[str, torch.Tensor], torch.Tensor],
+    dtype: np.dtype,
+    n_features: int,
+    outputs: tuple[str, ...] = ("raw", "leaves"),
 ) -> Oracle:
+    import torch
+
     def of(name: str, X: Array) -> Array:
         found: Array = answers(name, torch.tensor(np.asarray(X, dtype))).cpu().numpy()
         return found
@@ -75,8 +89,8 @@ def _oracle(
         name="torch",
         version=torch.__version__,
         raw=lambda X: of("raw", X),
-        leaf_ids=lambda X: of("leaves", X),
+        leaf_ids=(lambda X: of("leaves", X)) if "leaves" in outputs else None,
         n_features=n_features,
         input_dtype=dtype,
-        notes=("raw scores and leaves were compared, not probabilities and labels",),
+        notes=(edge_programs.NOTE,),
     )

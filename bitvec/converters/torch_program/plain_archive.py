@@ -19,12 +19,13 @@ from bitvec.converters.torch_program.format import FACTS
 from bitvec.errors import FileFormatError, UnsupportedModelError
 
 OPERATORS: Final = (
-    "__and__ __or__ __xor__ _assert_tensor_metadata abs add amax arange argmax argsort bitwise_and "
-    "bitwise_not bitwise_or bmm cat clamp clone contiguous copysign cumprod div eq exp expand "
-    "floor floor_divide flatten gather ge gt index index_select isnan le log log1p logical_and "
-    "logical_not logical_or lt masked_fill mul neg numpy_T ones permute pow reciprocal remainder "
-    "repeat reshape rsub scalar_tensor searchsorted select slice sqrt squeeze stack sub sum "
-    "sym_size t take to transpose trunc unbind unflatten unsqueeze view where zeros"
+    "__and__ __or__ __xor__ _assert_tensor_metadata abs add amax amin arange argmax argsort "
+    "bitwise_and bitwise_not bitwise_or bmm cat clamp clone contiguous copysign cumprod div "
+    "eq exp expand flatten floor floor_divide gather ge gt index index_select isnan le log "
+    "log1p logical_and logical_not logical_or lt masked_fill mul neg numpy_T ones permute pow "
+    "reciprocal remainder repeat reshape rsub scalar_tensor searchsorted select slice sqrt "
+    "squeeze stack sub sum sym_size t take to transpose trunc unbind unflatten unsqueeze view "
+    "where zeros"
 )
 """Names among torch.ops.aten of functions of tensors alone: they reach no file and no state."""
 

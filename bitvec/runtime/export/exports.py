@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -20,6 +21,7 @@ from bitvec.runtime.export.writing import WRITERS, target_of, to_onnx
 if TYPE_CHECKING:
     from bitvec.runtime.export.c import Form as CForm
     from bitvec.runtime.export.c import Thresholds
+    from bitvec.runtime.predict.torch.hard_forest import HardForest
     from bitvec.runtime.train.relax.module import SoftForest
 
 OPTIONS: Final = {
@@ -28,14 +30,21 @@ OPTIONS: Final = {
     ),
     "c": ("form", "name", "thresholds", "finite", "input_dtype", "input"),
     "torch": ("compiled",),
+    "executorch": ("batch", "target"),
+    "litert": ("batch",),
     "web": ("onnxruntime_web", "title", "tree"),
     "sql": ("dialect", "table", "key", "categories", "outputs", "leaves", "name"),
 }  # fmt: skip
 """The options of each target that has any."""
 
+PROGRAMS: Final = ("torch", "executorch", "litert")
+"""Targets that run programs of torch.export."""
+MODULES: Final = ("HardForest", "SoftForest")
+"""Classes of modules that `to_torch` gives."""
+
 
 def export(
-    forest: Forest | DecisionMachine | SoftForest,
+    forest: Forest | DecisionMachine | HardForest | SoftForest,
     path: str | Path,
     *,
     to: Target | Literal["web"] | None = None,
@@ -63,17 +72,19 @@ def export(
 
     Parameters
     ----------
-    forest : Forest, DecisionMachine or SoftForest
-        A decision machine, and a relaxed forest as `to_torch` gives it, become ONNX in one form
-        each, with the options `outputs`, `input_dtype` and `batch` only, a machine also `leaves`.
+    forest : Forest, DecisionMachine, or HardForest or SoftForest of `to_torch`
+        A decision machine, and a relaxed forest, become ONNX in one form each, with the options
+        `outputs`, `input_dtype` and `batch` only, a machine also `leaves`. Modules become programs
+        of torch.export (.pt2, .pte, .tflite) with their one answer.
     path : path
         Written aside and renamed, so that it is never half-written.
-    to : "onnx", "c", "sql", "torch", "web" or the name of a library, optional
+    to : "onnx", "c", "sql", "torch", "executorch", "litert", "web" or a library's name, optional
         By default the one whose files end as the path does: `.onnx`, or `.ort` in onnxruntime's own
         format; `.ubj` or `.json` (xgboost); `.txt` (LightGBM); `.tl` (treelite); `.skops`
         (scikit-learn); `.h` (a C header); `.sql`. There the file predicts bit for bit what the
         forest predicts, SQL as `dialect` says. So do raw scores and leaves of `.pt2`, a program of
-        torch.export that returns a dict of answers for any batch. "web" is a static page that
+        torch.export that returns a dict of answers for any batch, and `.pte` (ExecuTorch) and
+        `.tflite` (LiteRT, in float32) of a bounded or fixed one. "web" is a static page that
         predicts in a browser: `path` is then a directory, in which an earlier page is replaced and
         anything else refused.
     form : "tree_ensemble", "traversal", "tensor" or "portable", optional
@@ -84,7 +95,7 @@ def export(
     target : str, optional
         The runtime of an ONNX file, one of `bitvec.runtime.export.onnx_targets.TARGETS`: it chooses
         form, versions and the float32 of runtimes without float64, and refuses what the runtime
-        cannot run.
+        cannot run. Of .pte: "portable", the kernels if not given, or "xnnpack".
     version : 5 or 3, optional
         Of the operators of `tree_ensemble`, by default 5; it is the only form that version 3 has.
         Version 3 adds in float32, which is faster for forests of classes; raw scores are then
@@ -102,7 +113,8 @@ def export(
         Of X in an ONNX file: float16, float32 or float64; the forest's if not given. Refused where
         the file would round such rows across a threshold. Of a C header: float32.
     batch : int, optional
-        The number of rows of an ONNX file, where it must not vary.
+        The number of rows of an ONNX file, where it must not vary; of .tflite, by default 1. Of
+        .pte the most rows of a call, by default 1.
     input : "values" or "bins", optional
         What rows hold in an ONNX file or a C header; by default values. Bins are small whole
         numbers, which float16 and int8 hold: the table that makes them is written beside the file,
@@ -162,7 +174,8 @@ def export(
             f"{len(forest.members)} whose answers are combined behind their links: export its "
             "forests, `composition.forests`, or save it with bitvec.save."
         )
-    if to == "web" or type(forest).__name__ not in ("DecisionMachine", "SoftForest"):
+    known = type(forest).__name__ in ("DecisionMachine", *MODULES)
+    if to == "web" or not known:
         require_forest(forest)
     path = Path(path)
     kind = "web" if to == "web" else target_of(path, to)
@@ -191,7 +204,7 @@ def export(
     for option in options:
         if option not in OPTIONS.get(kind, ()):
             raise InputError(f"`{option}` must be left out where {kind} is written.")
-    if kind == "onnx":
+    if kind == "onnx" and type(forest).__name__ != "HardForest":
         dtype = None if input_dtype is None else dtype_of(input_dtype)
         interface = Interface(dtype, batch_of(batch), outputs_of(outputs))
         operators = 5 if version is None else version
@@ -204,12 +217,18 @@ def export(
             interface,
             input or "values",
         )
-        return _with_bins(forest, to_onnx(forest, path, asked), options)
-    if not isinstance(forest, Forest):
+        return _with_bins(forest, to_onnx(forest, path, asked), options)  # type: ignore[arg-type]
+    is_program = kind in PROGRAMS
+    if not isinstance(forest, Forest) and not (is_program and type(forest).__name__ in MODULES):
         raise InputError(
-            f"a {type(forest).__name__} must be exported as ONNX, got `to` = {kind!r}: name the "
-            "file .onnx, or make it a forest first."
+            f"a {type(forest).__name__} must be exported as {_kinds(forest)}, got `to` = "
+            f"{kind!r}: name the file so, or make it a forest first."
         )
+    if is_program:
+        writer = import_module(f"bitvec.runtime.export.{kind}_programs")
+        written: Path = writer.save(forest, path, **options)
+        return written
+    assert isinstance(forest, Forest)
     if kind == "web":
         return _page(forest, path, **options)
     if kind == "c":
@@ -223,11 +242,15 @@ def export(
             options["key"] = (key,) if isinstance(key, str) else tuple(key)
         text = to_sql(forest, SqlOptions(**options))
         return atomic.write(path, text.encode())
-    if kind == "torch":
-        from bitvec.runtime.export import torch_programs
-
-        return torch_programs.save(forest, path, **options)
     return WRITERS[kind].write(forest, path)
+
+
+def _kinds(model: object) -> str:
+    """Return the files that a model which is no forest can become, in words."""
+    kinds = [".onnx"] * (type(model).__name__ != "HardForest")
+    if type(model).__name__ in MODULES:
+        kinds += [".pt2", ".pte", ".tflite"]
+    return " or ".join(kinds)
 
 
 def bins_beside(path: Path) -> Path:

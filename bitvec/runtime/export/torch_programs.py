@@ -1,14 +1,16 @@
-"""Forests as programs of torch.export, which torch alone loads and runs."""
+"""Forests and torch modules as programs of torch.export, which torch alone loads and runs."""
 
 from __future__ import annotations
 
+import copy
 import io
 import json
 import tempfile
 import zipfile
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bitvec.converters.torch_program.format import FACTS
 from bitvec.core.forest import Forest
@@ -25,13 +27,16 @@ from torch import Tensor, nn
 from bitvec.runtime.predict.torch.hard_forest import HardForest
 from bitvec.runtime.predict.torch.hard_links import Labels, Probabilities
 
+if TYPE_CHECKING:
+    from bitvec.runtime.train.relax.module import SoftForest
+
 
 class _Answers(nn.Module):
     """All answers of a forest that tensor operations hold, by name."""
 
-    def __init__(self, forest: Forest) -> None:
+    def __init__(self, forest: Forest, form: str) -> None:
         super().__init__()
-        self.hard = HardForest(forest)
+        self.hard = HardForest(forest, form=form)
         self.links = nn.ModuleDict()
         if forest.output.classes is not None and len(forest.output.classes) == 1:
             for name, link in (("probabilities", Probabilities), ("label", Labels)):
@@ -48,14 +53,83 @@ class _Answers(nn.Module):
         return answers | {name: link(raw) for name, link in self.links.items()}
 
 
-def save(forest: Forest, path: Path, *, compiled: bool = False) -> Path:
-    """Write a .pt2 file of any batch: rows (batch, n_features) to a dict of answers.
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """A module with what a program of it tells: names of outputs, features and classes, a dtype."""
+
+    module: nn.Module
+    facts: dict[str, Any]
+
+    def exported(self, batch: int | None = None) -> torch.export.ExportedProgram:
+        """Return the program of one row, of up to `batch` rows, or of any number for None."""
+        n_rows = 1 if batch == 1 else 2
+        dtype = getattr(torch, self.facts["dtype"])
+        x = torch.zeros((n_rows, self.facts["n_features"]), dtype=dtype)
+        shapes = None if batch == 1 else ({0: torch.export.Dim("batch", max=batch)},)
+        return torch.export.export(self.module, (x,), dynamic_shapes=shapes)
+
+
+class _Named(nn.Module):
+    """The one answer of a module, as a dict."""
+
+    def __init__(self, module: nn.Module, name: str) -> None:
+        super().__init__()
+        self.module, self.name = module, name
+
+    def forward(self, x: Tensor) -> dict[str, Tensor]:
+        return {self.name: self.module(x)}
+
+
+def graph_of(
+    forest: Forest | HardForest | SoftForest, *, form: str = "auto", scatters: bool = False
+) -> Graph:
+    """Return all answers of a forest as one module: rows (batch, n_features) to a dict.
 
     These are `raw`, `leaves` and, of a classifier of one target, `probabilities` if its link is
-    held, and `label`, as in `HardForest`. An extra file, `bitvec.json`, names features and classes.
+    held, and `label`, as in `HardForest`; `scatters` as of `HardSums`. A module of `to_torch` has
+    its own answer and form.
 
-    With `compiled`, AOTInductor compiles the program for this machine's processor:
-    `torch._inductor.aoti_load_package(path)` runs it, and so does C++ by libtorch.
+    Raises
+    ------
+    UnsupportedModelError
+        If tensor operations do not hold the forest.
+    """
+    if not isinstance(forest, Forest):
+        return _of_module(forest)
+    module = _Answers(forest, form).eval()
+    assert module.hard.sums is not None
+    module.hard.sums.scatters = scatters
+    classes, names = module.hard.classes, forest.inputs.feature_names
+    return Graph(
+        module,
+        {
+            "n_features": forest.n_features,
+            "feature_names": None if names is None else list(names),
+            "dtype": str(forest.dtype),
+            "outputs": ["raw", "leaves", *module.links],
+            "classes": None if classes is None else classes.tolist(),
+        },
+    )
+
+
+def _of_module(module: HardForest | SoftForest) -> Graph:
+    given: Any = module if isinstance(module, HardForest) else module.forest
+    output = module.output if isinstance(module, HardForest) else "raw"
+    facts: dict[str, Any] = {
+        "n_features": given.n_features,
+        "dtype": str(module.dtype).removeprefix("torch."),
+        "outputs": [output],
+    }
+    alone = copy.deepcopy(module).cpu().requires_grad_(False).eval()
+    return Graph(_Named(alone, output).eval(), facts)
+
+
+def save(forest: Forest | HardForest | SoftForest, path: Path, *, compiled: bool = False) -> Path:
+    """Write a .pt2 file of any batch, of the answers of `graph_of`.
+
+    An extra file, `bitvec.json`, names features and classes. With `compiled`, AOTInductor compiles
+    the program for this machine's processor: `torch._inductor.aoti_load_package(path)` runs it, and
+    so does C++ by libtorch.
 
     Raises
     ------
@@ -64,23 +138,12 @@ def save(forest: Forest, path: Path, *, compiled: bool = False) -> Path:
     BitvecError
         If the program cannot be compiled here, for want of a C++ compiler for example.
     """
-    module = _Answers(forest).eval()
-    x = torch.zeros((2, forest.n_features), dtype=module.hard.dtype)
-    batch = torch.export.Dim("batch")
-    program = torch.export.export(module, (x,), dynamic_shapes=({0: batch},))
-    classes = module.hard.classes
-    names = forest.inputs.feature_names
-    facts = {
-        "n_features": forest.n_features,
-        "feature_names": None if names is None else list(names),
-        "dtype": str(forest.dtype),
-        "outputs": ["raw", "leaves", *module.links],
-        "classes": None if classes is None else classes.tolist(),
-    }
+    graph = graph_of(forest)
+    program = graph.exported()
     if compiled:
-        return _compiled(program, path, facts)
+        return _compiled(program, path, graph.facts)
     stream = io.BytesIO()
-    torch.export.save(program, stream, extra_files={FACTS: json.dumps(facts)})
+    torch.export.save(program, stream, extra_files={FACTS: json.dumps(graph.facts)})
     return atomic.write(path, stream.getvalue())
 
 

@@ -71,6 +71,18 @@ def _to_torch(forest: Forest, path: Path) -> Path:
     return save(forest, path)
 
 
+def _to_executorch(forest: Forest, path: Path) -> Path:
+    from bitvec.runtime.export.executorch_programs import save
+
+    return save(forest, path)
+
+
+def _to_litert(forest: Forest, path: Path) -> Path:
+    from bitvec.runtime.export.litert_programs import save
+
+    return save(forest, path)
+
+
 def _to_sql(forest: Forest, path: Path) -> Path:
     raise InputError(
         "SQL must be written in a `dialect`, got none: name one of duckdb, sqlite, postgres, spark "
@@ -86,6 +98,8 @@ WRITERS: Final[dict[Target, Writer]] = {
     "sklearn": Writer((".skops",), _converter("sklearn")),
     "c": Writer((".h",), _to_c),
     "torch": Writer((".pt2",), _to_torch),
+    "executorch": Writer((".pte",), _to_executorch),
+    "litert": Writer((".tflite",), _to_litert),
     "sql": Writer((".sql",), _to_sql),
 }
 SUFFIXES: Final = tuple(suffix for writer in WRITERS.values() for suffix in writer.suffixes)

@@ -200,11 +200,12 @@ def flatten(
             array if array.dtype.kind == "f" else array.astype(index), device=device
         )
 
-    every, root_every = put(columns[0]), put(columns[0][root][:, None])
+    # Exporters refuse the stride 0 that an axis added by None has.
+    every, root_every = put(columns[0]), put(columns[0][root].reshape(-1, 1))
     if np.array_equal(columns[0], columns[1]):
         present, root_present = every, root_every
     else:
-        present, root_present = put(columns[1]), put(columns[1][root][:, None])
+        present, root_present = put(columns[1]), put(columns[1][root].reshape(-1, 1))
     return FlatTrees(
         trees,
         tuple(int(np.count_nonzero(depth > k)) for k in range(max(1, int(depth.max(initial=0))))),
@@ -212,8 +213,8 @@ def flatten(
         put(threshold),
         put(first),
         (root_every, root_present),
-        put(threshold[root][:, None]),
-        put(first[root][:, None]),
+        put(threshold[root].reshape(-1, 1)),
+        put(first[root].reshape(-1, 1)),
         slot_leaf,
         accepts_equal,
     )

@@ -31,7 +31,7 @@ PAIRS = 1 << 16
 ADDRESSES = 1 << 29
 """Compared values that they take at a time: eager calls count them in int32."""
 COMPILED_ROWS = 1 << 10
-"""Rows that a call of a module compiled in place takes at a time on a CPU."""
+"""Rows that a call of a module compiled in place takes at a time on a CPU, or more of few trees."""
 
 
 class HardForest(Unrounded):
@@ -157,12 +157,13 @@ class HardForest(Unrounded):
         `torch.compile` itself returns takes a table as a whole.
         """
         run = torch.compile(self._call_impl, *args, **kwargs)
+        block = max(COMPILED_ROWS, PAIRS // max(1, len(self.first_leaf)))
 
         def in_blocks(x: Tensor) -> Tensor:
-            if not is_plain(x) or len(x) <= COMPILED_ROWS:
+            if not is_plain(x) or len(x) <= block:
                 answers: Tensor = run(x)
                 return answers
-            return torch.cat([run(rows) for rows in torch.split(x, COMPILED_ROWS)])
+            return torch.cat([run(rows) for rows in torch.split(x, block)])
 
         self._compiled_call_impl = in_blocks
 

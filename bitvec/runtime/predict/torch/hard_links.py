@@ -55,10 +55,9 @@ class Labels(nn.Module):
         value = raw if self.values is None else self.values(raw)
         if self.has_threshold:
             z, at = value[:, 0], self.second_above
-            index = (z >= at if self.tie_to_second else z > at).to(torch.int64)
-        else:
-            index = _first_argmax(value)
-        return self.names[index]
+            is_second = z >= at if self.tie_to_second else z > at
+            return torch.where(is_second, self.names[1], self.names[0])
+        return self.names.index_select(0, _first_argmax(value))
 
 
 def one_group(output: Output) -> np.ndarray:
@@ -90,8 +89,9 @@ def _holds_second_alone(output: Output) -> bool:
 def _first_argmax(value: Tensor) -> Tensor:
     """Return the first index of the largest, or of a NaN: torch.argmax promises no first one."""
     largest = value.amax(dim=1, keepdim=True)
-    is_largest = (value == largest) | torch.isnan(value)
-    return (~is_largest).to(torch.int64).cumprod(dim=1).sum(dim=1)
+    place = torch.arange(value.shape[1], device=value.device)
+    of_nan = torch.where(torch.isnan(value), place, value.shape[1])
+    return torch.where(value == largest, place, of_nan).amin(dim=1)
 
 
 class _Values(nn.Module):

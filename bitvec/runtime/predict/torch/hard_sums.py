@@ -27,6 +27,14 @@ class HardSums(nn.Module):
     Parameters
     ----------
     forest : Forest
+
+    Attributes
+    ----------
+    scatters : bool
+        Whether a program adds all trees by one `scatter_add`, for a runtime whose kernel adds in
+        the order of its source; its graph is then as large for many trees as for one.
+    raw_of_leaf : F (n_leaves, n_outputs), or None
+        Raw scores of a lone tree, which are a function of its leaf.
     """
 
     v: Tensor
@@ -38,6 +46,7 @@ class HardSums(nn.Module):
     leaf_output: Tensor
     tree_output: Tensor
     bag_order: Tensor
+    raw_of_leaf: Tensor | None
 
     def __init__(self, forest: Forest) -> None:
         super().__init__()
@@ -46,6 +55,7 @@ class HardSums(nn.Module):
         self.n_outputs = output.n_outputs
         self.dtype = getattr(torch, str(output.dtype))
         self.base_first = output.base_first
+        self.scatters = False
         self.is_mean = output.aggregate is Aggregate.MEAN and B.n_trees > 0
         self.is_scaled = output.scale is not None
         adds = output.aggregate in (Aggregate.SUM, Aggregate.MEAN)
@@ -98,10 +108,18 @@ class HardSums(nn.Module):
             start=start,
             base=output.base_score,
             divisor=divisor if output.divisor is None else output.divisor,
+            raw_of_leaf=None,
         )
+        if B.n_trees == 1 and self.linear is None:
+            rows = torch.zeros((B.n_leaves, 0))
+            self.raw_of_leaf = self(torch.arange(B.n_leaves)[None], rows)
 
     def forward(self, leaf: Tensor, x: Tensor) -> Tensor:
         """Return the raw scores of leaf indices in the forest; x is F (batch, n_features)."""
+        if self.raw_of_leaf is not None:
+            if is_compiled():  # which checks the indices of other operations
+                return torch.embedding(self.raw_of_leaf, leaf[0])
+            return self.raw_of_leaf.index_select(0, leaf[0])
         if self.adds_constants and is_compiled() and leaf.device.type == "cpu":
             return self.finish(self._sum_of_bags(leaf))
         values = self.v[leaf]
@@ -132,6 +150,14 @@ class HardSums(nn.Module):
                 total = self.start.repeat(batch)[None]
                 flat = values.flatten(1)
                 return total.index_add(0, self.tree_output, flat).view(batch, self.n_outputs)
+        if self.scatters and self.n_trees and self.start.dtype == values.dtype:
+            if self.output_of_tree is not None:
+                total = self.start[:, None].repeat(1, batch)
+                index = self.tree_output[:, None].expand(-1, batch)
+                return total.scatter_add(0, index, values[..., 0]).T
+            if not self.is_named:
+                total = self.start.repeat(batch, 1)[None]
+                return total.scatter_add(0, torch.zeros_like(values, dtype=torch.int64), values)[0]
         if self.output_of_tree is not None:
             totals = [start.expand(batch) for start in self.start.unbind()]
             for tree, k in enumerate(self.output_of_tree):

@@ -68,11 +68,10 @@ class Sums:
         constant = device.type == "cpu" and adds and leaves.linear is None
         self.are_scalars = constant and to_one and leaves.v.shape[1] == 1 and not alone
         self.on_host = constant and (leaves.output is None or self.are_scalars)
-        # The raw score of one tree is a function of its leaf.
         self._sums_of_leaves: Array | None = None
         if alone and self.on_host:
-            with np.errstate(over="ignore", invalid="ignore"):  # infinite leaves are legal
-                self._sums_of_leaves = self.of_vectors(np.arange(B.n_leaves)[None])
+            assert self._hard.raw_of_leaf is not None
+            self._sums_of_leaves = self._hard.raw_of_leaf.numpy()
 
     def scalars(self, slot_leaf: Array) -> Tensor:
         """Return what each slot of a traversal adds, (n_slots,), given its leaf."""

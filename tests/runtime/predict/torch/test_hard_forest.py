@@ -196,6 +196,7 @@ def test_exported_with_a_dynamic_batch_it_gives_the_same_bits():
 def test_compiled_in_place_it_takes_blocks_and_gives_the_same_bits(monkeypatch):
     forest, X = example()
     monkeypatch.setattr(hard_forest, "COMPILED_ROWS", 16)
+    monkeypatch.setattr(hard_forest, "PAIRS", 7)
     module = bitvec.to_torch(forest)
     module.compile(fullgraph=True, dynamic=True)
     x, expected = torch.tensor(X), expected_raw(forest, X)
@@ -256,6 +257,22 @@ def test_no_operation_leaves_the_device(form, data):
     with never, Devices() as devices:
         module(torch.zeros((3, forest.n_features), dtype=module.dtype, device="meta"))
     assert devices.found == {"meta"}
+
+
+@in_every_form
+@pytest.mark.parametrize("output", ["raw", "leaves"])
+def test_no_operation_of_an_exported_graph_leaves_the_device(form, output):
+    forest, X = example()
+    module = bitvec.to_torch(forest, form=form, output=output).to("meta")
+    x = torch.zeros(X[:2].shape, dtype=module.dtype, device="meta")
+    with mock.patch.object(torch, "is_autocast_enabled", return_value=False):  # of "meta"
+        program = torch.export.export(
+            module, (x,), dynamic_shapes=({0: torch.export.Dim("batch")},)
+        )
+    values = [node.meta["val"] for node in program.graph.nodes if "val" in node.meta]
+    tensors = [one for one in tree_leaves(values) if isinstance(one, torch.Tensor)]
+    assert len(tensors) > 5
+    assert {one.device.type for one in tensors} == {"meta"}
 
 
 @pytest.mark.full

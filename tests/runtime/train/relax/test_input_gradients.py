@@ -10,6 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from strategies import AXIS, OBLIQUE, POLYTOPE, forests, rows
 
+import bitvec
 from bitvec.core.feature_maps import Identity, StackedForest
 from bitvec.core.forest import Forest
 from bitvec.core.output import Aggregate
@@ -123,3 +124,39 @@ def test_a_gradient_that_would_be_lost_is_refused(call):
     with torch.no_grad():
         expected = call(x)
     assert torch.equal(call(x.detach()), expected)
+
+
+@pytest.mark.parametrize("name", sorted(set(RELAXATIONS) - {"straight_through"}))
+def test_every_relaxation_has_the_gradients_of_rows_and_of_every_parameter(name):
+    X = np.random.default_rng(2).normal(size=(3, 3))
+    module = SoftForest.from_forest(three_leaves(), name, gamma=0.7, dtype=torch.float64)
+    module.calibrate(X)
+    held = {n: p for n, p in module.named_parameters() if p.requires_grad}
+    of_rows = set() if name == "kernel" else {"rows.S"}  # that gate reads them as they are
+    assert set(held) == {"b", "v"} | of_rows
+    values = [p.detach().clone().requires_grad_() for p in held.values()]
+
+    def run(x, *values):
+        return torch.func.functional_call(module, dict(zip(held, values, strict=True)), (x,))
+
+    x = torch.tensor(X, requires_grad=True)
+    assert torch.autograd.gradcheck(run, (x, *values))
+    for gradient in torch.autograd.grad(run(x, *values).sum(), (x, *values)):
+        assert bool(gradient.any())
+
+
+@pytest.mark.parametrize("name", RELAXATIONS)
+def test_a_tensor_of_rows_tends_to_the_hard_answer_with_finite_gradients(name):
+    X = np.random.default_rng(3).normal(size=(20, 3))
+    forest = three_leaves()
+    module = SoftForest.from_forest(forest, name, dtype=torch.float64).calibrate(X)
+    expected = bitvec.to_torch(forest)(torch.tensor(X))
+    far = []
+    for gamma in (1.0, 30.0, 1e3, 1e7):
+        module.gamma = gamma
+        x = torch.tensor(X, requires_grad=True)
+        scores = module(x)
+        scores.square().sum().backward()
+        assert bool(x.grad.isfinite().all())
+        far.append(float((scores - expected).abs().max().detach()))
+    assert far[-1] <= min(far[0], 1e-12)
