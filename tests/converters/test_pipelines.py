@@ -22,6 +22,7 @@ from bitvec.converters.pipelines.oracle import oracle_of, raw_rows  # noqa: E402
 from bitvec.core.forest import Forest  # noqa: E402
 from bitvec.errors import InputError  # noqa: E402
 from tests.models.pipelines import (  # noqa: E402
+    OF_FLOAT64,
     OF_FRAMES,
     OF_NUMBERS,
     TAKES_NAN,
@@ -32,6 +33,7 @@ from tests.models.pipelines import (  # noqa: E402
     numbers,
 )
 
+REFUSALS = r"Input X|Found unknown|missing values|infin|strictly positive"
 FAST = ("forest", "xgboost", "lightgbm")
 
 
@@ -80,11 +82,14 @@ def assert_refuses_alike(pipeline: Any, forest: Forest, X: Any) -> None:
             row[0, column] = value
             with pytest.raises(InputError):
                 predictor.predict(row)
-            with pytest.raises(Exception, match=r"Input X|Found unknown|missing values|infin"):
+            with pytest.raises(
+                Exception, match=r"Input X|Found unknown|missing values|infin|strictly positive"
+            ):
                 pipeline.predict(raw_rows(row, inputs))
 
 
 def check_numbers(steps: str, trees: str, dtype: str) -> None:
+    dtype = "float64" if steps in OF_FLOAT64 else dtype
     X, y = numbers(dtype, missing=steps in TAKES_NAN)
     pipeline = make_pipeline(OF_NUMBERS[steps](), TREES[trees]()).fit(X, y)
     forest = bitvec.convert(pipeline, dtypes=dtype)

@@ -23,11 +23,14 @@ from sklearn.impute import MissingIndicator, SimpleImputer
 from sklearn.pipeline import FeatureUnion, make_pipeline, make_union
 from sklearn.preprocessing import (
     Binarizer,
+    FunctionTransformer,
     KBinsDiscretizer,
     MaxAbsScaler,
     MinMaxScaler,
     OneHotEncoder,
     OrdinalEncoder,
+    PowerTransformer,
+    QuantileTransformer,
     RobustScaler,
     StandardScaler,
 )
@@ -64,11 +67,26 @@ OF_NUMBERS: dict[str, Callable[[], Any]] = {
     "places of bins": lambda: KBinsDiscretizer(4, encode="ordinal"),
     "bins": lambda: KBinsDiscretizer(4, encode="onehot-dense"),
     "bins, sparse": lambda: KBinsDiscretizer(3),
+    "powers": lambda: PowerTransformer(),
+    "powers of positive numbers": lambda: make_pipeline(
+        MinMaxScaler((0.5, 9)), PowerTransformer("box-cox", standardize=False)
+    ),
+    "logarithms": lambda: make_pipeline(MinMaxScaler(), FunctionTransformer(np.log1p)),
+    "quantiles": lambda: QuantileTransformer(n_quantiles=40),
+    "quantiles, normal": lambda: QuantileTransformer(n_quantiles=40, output_distribution="normal"),
     "weighted union": lambda: FeatureUnion(
         [("a", StandardScaler()), ("b", MaxAbsScaler()), ("c", "passthrough"), ("d", "drop")],
         transformer_weights={"a": 0.3},
     ),
 }
+OF_FLOAT64 = (
+    "powers",
+    "powers of positive numbers",
+    "logarithms",
+    "quantiles",
+    "quantiles, normal",
+)
+"""Steps whose last bits are asked of NumPy, in float64 alone."""
 TAKES_NAN = ("standard", "min-max", "max-abs", "robust", "imputed", "indicated")
 
 
@@ -146,6 +164,9 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "chosen": ("RobustScaler", "selectors of columns"),
     "binarized": ("Binarizer",),
     **dict.fromkeys(("places of bins", "bins", "bins, sparse"), ("KBinsDiscretizer",)),
+    **dict.fromkeys(("powers", "powers of positive numbers"), ("PowerTransformer",)),
+    "logarithms": ("FunctionTransformer of NumPy's functions", "MinMaxScaler"),
+    **dict.fromkeys(("quantiles", "quantiles, normal"), ("QuantileTransformer",)),
     "weighted union": ("FeatureUnion", "StandardScaler", "MaxAbsScaler", "passthrough"),
     **{
         name: ("ColumnTransformer", "OneHotEncoder", "SimpleImputer", "StandardScaler")

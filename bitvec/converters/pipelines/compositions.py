@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from bitvec.converters.pipelines import encoders, imputers, scalers
+from bitvec.converters.pipelines import encoders, imputers, scalers, wavering
 from bitvec.converters.pipelines.derived_columns import (
     Block,
     Step,
@@ -93,9 +93,9 @@ def union(step: Step, block: Block, walk: Walk) -> Block:
 
 
 def identity(step: Step, block: Block, walk: Walk) -> Block:
-    """Follow a FunctionTransformer without a function."""
+    """Follow a FunctionTransformer, without a function or with one of NumPy's."""
     if step.option("func", None) is not None:
-        raise step.refuse("it calls a function, whose arithmetic is not known")
+        return wavering.function(step, block, walk)
     if step.option("validate", False):
         raise step.refuse("it validates its input; set validate=False, which is the default")
     return block
@@ -146,6 +146,8 @@ _STEPS: Final[dict[str, Follow]] = {
     "OneHotEncoder": encoders.one_hot,
     "OrdinalEncoder": encoders.ordinal,
     "Pipeline": pipeline,
+    "PowerTransformer": wavering.power,
+    "QuantileTransformer": wavering.quantiles,
     "RobustScaler": scalers.robust,
     "SimpleImputer": imputers.simple,
     "StandardScaler": scalers.standard,
@@ -171,10 +173,7 @@ _LINEAR = "it mixes columns, in sums whose order cannot be kept"
 _REASONS: Final = {
     **dict.fromkeys(("PCA", "TruncatedSVD", "IncrementalPCA", "FastICA", "PLSRegression"), _LINEAR),
     **dict.fromkeys(("Normalizer", "PolynomialFeatures", "KernelPCA"), "it mixes columns"),
-    **dict.fromkeys(
-        ("PowerTransformer", "QuantileTransformer", "SplineTransformer"),
-        "it is not monotone in the last bits of its results, so that no threshold is exact",
-    ),
+    "SplineTransformer": "it is not monotone, so that no threshold is exact",
     **dict.fromkeys(
         ("KNNImputer", "IterativeImputer"), "it fills in what depends on other columns"
     ),

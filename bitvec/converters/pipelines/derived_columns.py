@@ -107,11 +107,14 @@ class Walk:
         Whether the trees take what a sparse matrix does not hold for missing.
     checked : list of Derived
         Columns that a step checked or changed and that no later step may read.
+    libraries : set of str
+        Libraries whose own rounding was asked, so that the forest is exact for their versions.
     """
 
     version: tuple[int, ...]
     absent_is_missing: bool
     checked: list[Derived] = field(default_factory=list)
+    libraries: set[str] = field(default_factory=set)
 
 
 class Place(Protocol):

@@ -121,8 +121,20 @@ def oracle_of(model: Any, *, forest: Forest | None = None) -> Oracle:
         notes=(
             *last.notes,
             *((HUGE,) if last.name == "xgboost" else ()),
+            *_rounding(forest),
             f"scikit-learn {sklearn.__version__}: {NOTE}",
         ),
+    )
+
+
+def _rounding(forest: Forest) -> tuple[str, ...]:
+    """Return for which libraries a forest is exact, where it was made of their own last bits."""
+    metadata = {} if forest.source is None else forest.source.metadata
+    if "dispatch" not in metadata:
+        return ()
+    return (
+        f"its thresholds are exact for NumPy {metadata['numpy']} and scipy {metadata['scipy']} on "
+        f"a processor with {', '.join(metadata['dispatch'])}, whose last bits they follow",
     )
 
 

@@ -20,6 +20,7 @@ from bitvec.converters.pipelines.compositions import follow
 from bitvec.converters.pipelines.derived_columns import Block, Derived, Step, Walk
 from bitvec.converters.pipelines.fold import folded, raw_columns
 from bitvec.converters.pipelines.operations import DOUBLE, SINGLE, Encode, Replace, Require
+from bitvec.converters.pipelines.wavering import libraries
 from bitvec.converters.sklearn.attribute_records import Record, class_name, library_class
 from bitvec.converters.sklearn.read import of_record
 from bitvec.converters.sklearn.skops_schema import read
@@ -281,6 +282,7 @@ def _over_raw_columns(
         metadata = {key: value for key, value in source.metadata.items() if key not in _MARKS}
         steps = [f"{step.place} ({class_name(step.model)})" for step in parts.steps]
         metadata |= {"steps": steps, "scikit_learn": library_version(whole.model)}
+        metadata |= libraries() if walk.libraries else {}
         result = replace(result, source=replace(source, metadata=metadata))
     return result
 
