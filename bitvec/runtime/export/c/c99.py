@@ -31,6 +31,7 @@ from bitvec.runtime.export.c.tree_code import (
     tree_by_tree,
 )
 from bitvec.runtime.export.c.unsupported import require_exact, require_options, require_ranked
+from bitvec.runtime.export.c.whole_labels import add_whole_label
 from bitvec.runtime.export.ranks import ranks
 from bitvec.runtime.export.target_limits import without_missing
 
@@ -113,7 +114,7 @@ def to_c(
     found = ranks(forest) if thresholds == "ranks" else None
     require_ranked(forest, found, thresholds)
     if form == "levels":
-        route = add_levels(header, forest, reads)
+        route = add_levels(header, forest, reads, finite=finite)
     else:
         conditions = conditions_of(forest, found, reads)
         add_first_leaves(header, forest)
@@ -122,8 +123,10 @@ def to_c(
             add_ranks(header, forest, found)
         (add_tables if form == "tables" else add_unrolled)(header, forest, conditions)
         route = tree_by_tree(found)
-    add_scores(header, forest, route, at_once=MOST_AT_ONCE if form == "levels" else 1)
-    add_outputs(header, forest.output)
+    fast = form == "levels"
+    sparse = add_scores(header, forest, route, at_once=MOST_AT_ONCE if fast else 1)
+    whole = add_whole_label(header, forest, route, sparse) if sparse and fast else ""
+    add_outputs(header, forest.output, whole)
     opening = Header(name)
     _add_opening(
         opening, forest, form, thresholds, reads, wide="double" in header.text, finite=finite

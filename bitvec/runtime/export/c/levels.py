@@ -89,7 +89,7 @@ def _filled(forest: Forest) -> _Filled:
     return _Filled(depth, np.concatenate(levels, axis=1), ~place)
 
 
-def add_levels(header: Header, forest: Forest, reads: np.dtype) -> Route:
+def add_levels(header: Header, forest: Forest, reads: np.dtype, *, finite: bool) -> Route:
     """Append `descend`, for rows of the dtype `reads`, and return how it is called."""
     filled = _filled(forest)
     nodes, depth = filled.nodes.ravel(), filled.depth
@@ -104,15 +104,27 @@ def add_levels(header: Header, forest: Forest, reads: np.dtype) -> Route:
     test = f"!(v {below} b)" if right.all() else f"v {above} b"
     if mixed:
         test = f"({test}) | ((v != v) & {read['way']})"
+    whole = _whole_test(threshold[nodes >= 0], or_equal=or_equal) if finite else ""
+    if reads.kind == "u":
+        whole = "(uint32_t)((int32_t)b - (int32_t)v) >> 31"
+    elif whole:
+        header.code(_BITS)
     local = filled.leaves - forest.bitvectors.leaf_ptr[:-1, None]
     header.table(
         "place_leaf", narrow_integers(local.ravel()), "the leaf of each place of the last level"
     )
     n, size = forest.n_trees, 1 << depth
-    first, second = (_step(header, read, test, tree=k, base=k * size) for k in range(2))
+
+    def step(place: str, base: int, kind: str, test: str) -> str:
+        text = Template(_STEP).safe_substitute(read, test=test)
+        return header.filled(text, place=place, base=base, type=kind)
+
     tables = [name for name in ("node", "threshold") if read[name]]
-    nexts = "".join(f"            {name} += {2 * size}U;\n" for name in tables)
-    last = "        tree = @@N_TREES - 1U;\n" + first
+    first, second = (step(f"at[tree + {k}U]", k * size, "@place", test) for k in range(2))
+    nexts, next_ = (
+        "".join(f"            {name} += {n_trees * size}U;\n" for name in tables)
+        for n_trees in (2, 1)
+    )
     place = unsigned(2 * size - 1)
     header.code(
         _DESCEND,
@@ -120,7 +132,9 @@ def add_levels(header: Header, forest: Forest, reads: np.dtype) -> Route:
         depth=depth,
         pairs=_PAIRS.format(pairs=n // 2 * 2, steps=first + second, nexts=nexts) if n > 1 else "",
         starts="".join(f"        const {read[name]} *{name} = @{name};\n" for name in tables),
-        last=last if n % 2 else "",
+        last="        tree = @@N_TREES - 1U;\n" + first if n % 2 else "",
+        single=step("p", 0, "size_t", whole or test) * depth,
+        next=next_,
     )
     return Route(
         declare="    @place at[@@N_TREES];\n",
@@ -172,37 +186,78 @@ def _add_nodes(
         "node": C_TYPES[coded.dtype],
         "threshold": C_TYPES[direct.dtype],
         "column": f"r & {(1 << for_column) - 1}U" if mixed else "r",
-        "cut": "threshold[${base}U + p]",
+        "cut": "threshold[${base}U + p_]",
         "way": way_at,
     }
 
 
-def _step(header: Header, read: dict[str, str], test: str, *, tree: int, base: int) -> str:
-    text = Template(_STEP).safe_substitute(read, test=test)
-    return header.filled(text, tree=tree, base=base)
+def _whole_test(threshold: Array, *, or_equal: bool) -> str:
+    """Return the test on bits of float32, in the order of numbers from 0 on; else nothing."""
+    fits = threshold.dtype == np.float32 and bool(
+        (threshold > 0 if or_equal else threshold >= 0).all()
+    )
+    if not fits:
+        return ""
+    if or_equal:
+        return "1U - ((uint32_t)(@from_zero(v) - @bits(b)) >> 31)"
+    return "(uint32_t)(@bits(b) - @from_zero(v)) >> 31"
 
 
+_BITS = """
+static inline int32_t @bits(const @input v)
+{
+    union {
+        @input value;
+        int32_t bits;
+    } number;
+    number.value = v;
+    return number.bits;
+}
+
+/* The bits of a number, 0 of those below 0: they are in the order of numbers. */
+static inline int32_t @from_zero(const @input v)
+{
+    return @bits(v) < 0 ? 0 : @bits(v);
+}
+"""
 _STEP = """            {
-                const size_t p = at[tree + ${tree}U];
-                const uint32_t r = node[${base}U + p];
+                const size_t p_ = $place;
+                const uint32_t r = node[${base}U + p_];
                 const @input v = x[$column];
                 const @input b = (@input)$cut;
-                at[tree + ${tree}U] = (@place)(p + p + (size_t)($test));
+                $place = ($type)(p_ + p_ + (size_t)($test));
             }
 """
 _DESCEND = """
 typedef $kind @place;
 
-/* Take a row down all trees, level by level: node p has the children 2 p and 2 p + 1. */
+/* Whether the processor starts one instruction at a time, as a Cortex-M does: define it for others.
+   It takes a row down tree by tree, where another has steps of several trees under way. */
+#ifndef @@IN_ORDER
+#if defined(__ARM_ARCH_PROFILE) && __ARM_ARCH_PROFILE == 'M'
+#define @@IN_ORDER 1
+#else
+#define @@IN_ORDER 0
+#endif
+#endif
+
+/* Take a row down all trees: node p has the children 2 p and 2 p + 1. */
 static inline void @descend(const @input *x, @place *at)
 {
-    uint32_t level;
     size_t tree;
+#if @@IN_ORDER
+$starts    for (tree = 0; tree < @@N_TREES; tree++) {
+        size_t p = 1;
+$single        at[tree] = (@place)p;
+$next    }
+#else
+    uint32_t level;
     for (tree = 0; tree < @@N_TREES; tree++) {
         at[tree] = 1;
     }
     for (level = 0; level < $depth; level++) {
 $starts$pairs$last    }
+#endif
 }
 """
 _PAIRS = """        for (tree = 0; tree < {pairs}U; tree += 2U) {{

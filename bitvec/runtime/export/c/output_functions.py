@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bitvec.core.arrays import Array
-from bitvec.core.output import Output
+from bitvec.core.output import Output, PostTransform
 from bitvec.errors import UnsupportedModelError
 from bitvec.runtime.export.c.header import Header
 from bitvec.runtime.export.c.literals import number, text
@@ -21,8 +21,9 @@ def n_probabilities(output: Output) -> int:
     return sum(2 if size == 1 and labels.size == 2 else size for labels, size in pairs)
 
 
-def add_outputs(header: Header, output: Output) -> None:
-    """Append what follows from raw scores.
+def add_outputs(header: Header, output: Output, whole: str = "") -> None:
+    """Append what follows from raw scores; `whole` are lines that take some labels
+    without them.
 
     Raises
     ------
@@ -32,7 +33,7 @@ def add_outputs(header: Header, output: Output) -> None:
     math = needs_math(output)
     by_raw = output.is_classifier and output.labels_from_raw
     if by_raw:
-        _add_labels(header, output, "@raw(x, value);")
+        _add_labels(header, output, whole)
     if math:
         header.code("#ifndef @@NO_MATH\n#include <math.h>\n")
     header.code(_TRANSFORM, body=header.filled(transform_body(output)))
@@ -40,7 +41,7 @@ def add_outputs(header: Header, output: Output) -> None:
         header.code(_PREDICT)
     else:
         if not by_raw:
-            _add_labels(header, output, "@raw(x, value);\n    @transform(value);")
+            _add_labels(header, output, whole, _clear_labels(output) + "    @transform(value);\n")
         _add_probabilities(header, output)
     if math:
         header.code("#endif /* @@NO_MATH */\n")
@@ -48,7 +49,17 @@ def add_outputs(header: Header, output: Output) -> None:
         _add_names(header, output.classes)
 
 
-def _add_labels(header: Header, output: Output, score: str) -> None:
+def _clear_labels(output: Output) -> str:
+    """Return lines that take a label from raw scores where no exponential could bring another."""
+    one = output.groups == (1,) and output.second_above == 0.5
+    if output.parameter != 1 or len(output.groups) > 1:
+        return ""
+    if output.post_transform is PostTransform.SIGMOID and one:
+        return _CLEAR_SIGN
+    return _CLEAR_MAXIMUM if output.post_transform is PostTransform.SOFTMAX else ""
+
+
+def _add_labels(header: Header, output: Output, whole: str, transform: str = "") -> None:
     assert output.classes is not None
     most = max(labels.size for labels in output.classes)
     if most > MOST_CLASSES:
@@ -68,7 +79,10 @@ def _add_labels(header: Header, output: Output, score: str) -> None:
         first += size
     if any("first_maximum" in line for line in lines):
         header.code(_FIRST_MAXIMUM)
-    header.code(_LABELS, score=score, lines="\n".join(lines))
+    if "stands_out" in transform:
+        header.code(_STANDS_OUT)
+    whole, transform = header.filled(whole), header.filled(transform)
+    header.code(_LABELS, whole=whole, transform=transform, lines="\n".join(lines))
     if len(output.groups) == 1:
         header.code(_LABEL)
 
@@ -137,13 +151,36 @@ static inline uint16_t @first_maximum(const @score *value, const uint32_t n)
     return (uint16_t)best;
 }
 """
+_CLEAR_SIGN = """    if (value[0] > (@score)0x1p-10 || value[0] < (@score)-0x1p-10) {
+        label[0] = value[0] > 0;
+        return;
+    }
+"""
+_CLEAR_MAXIMUM = """    label[0] = @first_maximum(value, @@N_OUTPUTS);
+    if (@stands_out(value, label[0])) {
+        return;
+    }
+"""
+_STANDS_OUT = """
+/* Whether a finite score is so much above all others that its exponential is above theirs. */
+static inline int @stands_out(const @score *value, const uint32_t best)
+{
+    uint32_t k;
+    for (k = 0; k < @@N_OUTPUTS; k++) {
+        if (k != best && !(value[best] - value[k] > (@score)0x1p-10)) {
+            return 0;
+        }
+    }
+    return value[best] - value[best] == 0;
+}
+"""
 _LABELS = """
 /* The predicted classes, as indices: @@N_TARGETS numbers. */
 static inline void @predict(const @input *x, uint16_t *label)
 {
     @score value[@@N_OUTPUTS];
-    $score
-$lines
+$whole    @raw(x, value);
+$transform$lines
 }
 """
 _LABEL = """

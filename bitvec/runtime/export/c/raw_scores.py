@@ -26,10 +26,13 @@ Term = Callable[[str], str]
 """From an expression of k to that of the number that the exit leaf adds there."""
 
 
-def add_scores(header: Header, forest: Forest, route: Route, *, at_once: int) -> None:
+def add_scores(
+    header: Header, forest: Forest, route: Route, *, at_once: int
+) -> SparseLeaves | None:
     """Append `leaves`, the exit leaves of a row, and `raw`, its raw score.
 
-    `at_once` is how many numbers of a sparse leaf vector are added at once.
+    Returns the leaf vectors if they are kept without their zeros. `at_once` is how many numbers of
+    such a vector are added at once.
     """
     output, linear = forest.output, forest.leaves.linear is not None
     values = {"declare": route.declare, "prepare": route.prepare}
@@ -59,6 +62,7 @@ def add_scores(header: Header, forest: Forest, route: Route, *, at_once: int) ->
         finish=_finish(header, forest),
         **_filled(header, values | {"place": route.place}),
     )
+    return sparse
 
 
 def _filled(header: Header, values: dict[str, str]) -> dict[str, str]:

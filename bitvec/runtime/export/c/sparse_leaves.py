@@ -15,7 +15,7 @@ from bitvec.core.output import Output
 from bitvec.runtime.export.c.header import Header
 from bitvec.runtime.export.c.literals import C_TYPES, narrow_floats, narrow_integers
 
-MOST_AT_ONCE = 4
+MOST_AT_ONCE = 3
 
 
 def may_leave_out_zeros(output: Output) -> bool:
@@ -47,7 +47,7 @@ class SparseLeaves:
         self._first = np.concatenate([[0], np.cumsum(filled)])[:-1]
         values = np.concatenate([rows[there], np.zeros(int((filled > counts).any()), rows.dtype)])
         distinct, number = np.unique(values.view(bits.dtype), return_inverse=True)
-        self._numbers = distinct.view(rows.dtype)
+        self.numbers = distinct.view(rows.dtype)
         # Zeros go to outputs in turn, since sums into the same one wait for one another.
         output = np.arange(filled.sum()) % vectors.shape[1]
         entry = np.full(int(filled.sum()), number[-1])
@@ -64,23 +64,32 @@ class SparseLeaves:
     def nbytes(self) -> int:
         """Bytes of the tables."""
         first = narrow_integers(self._first[self._row])
-        return first.nbytes + self._entries.nbytes + self._numbers.nbytes
+        return first.nbytes + self._entries.nbytes + self.numbers.nbytes
 
     def add(self, header: Header) -> str:
         """Append the tables and the function, and return the line that calls it."""
         first = narrow_integers(self._first[self._row.ravel()])
         header.table("leaf_first", first, "first entry of each leaf's vector")
         header.table("leaf_entry", self._entries, "more follow, output, number: from bit 0 on")
-        header.table("leaf_numbers", self._numbers, "the distinct numbers of the vectors")
+        header.table("leaf_numbers", self.numbers, "the distinct numbers of the vectors")
+        return self.add_adder(header, "add_leaf", "@score", "leaf_numbers")
+
+    def add_adder(self, header: Header, name: str, kind: str, numbers: str) -> str:
+        """Append a function that adds a leaf's vector of some numbers, and return its call."""
         mask, shift = (1 << self._bits) - 1, 1 + self._bits
         entries = "".join(_ENTRY.format(k=k, mask=mask, shift=shift) for k in range(self._at_once))
-        form = _LOOP if self._goes_on else _ONCE
         header.code(
-            form.replace("$entries", entries),
-            kind=C_TYPES[self._entries.dtype],
-            at_once=self._at_once,
+            _ADDER.replace("$entries", entries),
+            name=f"@{name}",
+            kind=kind,
+            numbers=f"@{numbers}",
+            entry=C_TYPES[self._entries.dtype],
+            again=_AGAIN.format(at_once=self._at_once) if self._goes_on else "    }\n",
+            more="        more = (uint32_t)entry[0] & 1U;\n" if self._goes_on else "",
+            declared="    uint32_t more;\n" if self._goes_on else "",
+            opens="    do {\n" if self._goes_on else "    {\n",
         )
-        return "        @add_leaf(leaf, raw);\n"
+        return f"        @{name}(leaf, raw);\n"
 
 
 def _within(counts: Array) -> Array:
@@ -89,28 +98,14 @@ def _within(counts: Array) -> Array:
 
 
 _ENTRY = """        k = (uint32_t)entry[{k}] >> 1 & {mask}U;
-        raw[k] = raw[k] + (@score)@leaf_numbers[(uint32_t)entry[{k}] >> {shift}];
+        raw[k] = raw[k] + ($kind)$numbers[(uint32_t)entry[{k}] >> {shift}];
 """
-_LOOP = """
+_ADDER = """
 /* Add the vector of a leaf, which is 0 in all other places. */
-static inline void @add_leaf(const uint32_t leaf, @score *raw)
+static inline void $name(const uint32_t leaf, $kind *raw)
 {
-    const $kind *entry = @leaf_entry + @leaf_first[leaf];
-    uint32_t more;
-    uint32_t k;
-    do {
-        more = (uint32_t)entry[0] & 1U;
-$entries        entry += $at_once;
-    } while (more);
-}
+    const $entry *entry = @leaf_entry + @leaf_first[leaf];
+$declared    uint32_t k;
+$opens$more$entries$again}
 """
-_ONCE = """
-/* Add the vector of a leaf, which is 0 in all other places. */
-static inline void @add_leaf(const uint32_t leaf, @score *raw)
-{
-    const $kind *entry = @leaf_entry + @leaf_first[leaf];
-    uint32_t k;
-    {
-$entries    }
-}
-"""
+_AGAIN = "        entry += {at_once};\n    }} while (more);\n"

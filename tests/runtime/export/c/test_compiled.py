@@ -8,6 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_digits
+from sklearn.ensemble import RandomForestClassifier
 
 import bitvec
 from bitvec.core import reference, transforms
@@ -185,6 +187,46 @@ def test_labels_of_two_classes_follow_the_boundary(options):
     assert np.array_equal(
         engine.probabilities(X), transforms.probabilities(output, reference.raw(forest, X))[0]
     )
+
+
+@needs_compiler
+def test_labels_from_whole_numbers_are_those_from_scores():
+    X, y = load_digits(return_X_y=True)
+    model = RandomForestClassifier(12, max_depth=6, random_state=0).fit(X, y)
+    model.estimators_[6:] = model.estimators_[:6]
+    forest = bitvec.convert(model)
+    # Scores of the classes 2k and 2k + 1 are sums of the same numbers, in another order.
+    v = forest.v.copy()
+    v[len(v) // 2 :] = v[len(v) // 2 :, np.arange(10) ^ 1]
+    tied = replace(forest, leaves=Leaves(v))
+    rows = X.astype(np.float32)
+    for case, share in ((forest, 0.0), (tied, 1.0)):
+        source, raw = to_c(case, form="levels"), reference.raw(case, rows)
+        assert "_leaf_wholes[" in source.text
+        first, second = np.sort(raw, axis=1)[:, :-3:-1].T
+        assert np.mean(first - second < 1e-9) == share
+        assert np.any(first > second)
+        labels = CompiledHeader(source).predict(rows)[:, 0]
+        assert np.array_equal(labels, transforms.predictions(case.output, raw))
+
+
+@needs_compiler
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("transform", [PostTransform.SIGMOID, PostTransform.SOFTMAX])
+def test_labels_from_clear_scores_are_those_from_probabilities(transform, dtype):
+    bounds = [0.0, 1e-3, 0.5, 30.0, 3e4, np.inf, np.nan]
+    v = np.array([[s * a, b] for a in bounds for b in bounds for s in (1, -1)], dtype)
+    v = v[:, :1] if transform is PostTransform.SIGMOID else v
+    n, k = v.shape
+    B = (np.arange(n)[:, None] > np.arange(n - 1)[None, ::-1]).astype(int)
+    stairs = Forest.from_matrices(np.ones((n - 1, 1)), np.arange(n - 1.0)[::-1], B, np.zeros(n))
+    classes = (np.arange(max(k, 2)),)
+    output = Output(k, np.dtype(dtype), post_transform=transform, classes=classes)
+    forest = replace(stairs, leaves=Leaves(v), output=output)
+    X = np.arange(n)[:, None] - 0.5
+    with np.errstate(all="ignore"):
+        expected = transforms.predictions(output, reference.raw(forest, X))
+    assert np.array_equal(CompiledHeader(to_c(forest)).predict(X)[:, 0], expected)
 
 
 @needs_compiler

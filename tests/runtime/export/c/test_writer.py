@@ -30,7 +30,7 @@ from bitvec.core import reference
 from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
 from bitvec.core.leaves import Leaves
-from bitvec.core.node_tests import Kind, MissingRule, axis_aligned, set_bits
+from bitvec.core.node_tests import Kind, MissingRule, Relation, axis_aligned, set_bits
 from bitvec.core.output import Aggregate, Output
 from bitvec.core.structure import arrange
 from bitvec.errors import UnsupportedModelError
@@ -40,6 +40,7 @@ from bitvec.runtime.export.ranks import compared
 
 HARD = (AXIS, OBLIQUE, SET, EQUAL, KERNEL)
 LEVELS = {"form": "levels", "thresholds": "exact"}
+FINITE = LEVELS | {"finite": True}
 OPTIONS = (
     {"form": "tables", "thresholds": "exact"},
     {"form": "tables", "thresholds": "ranks"},
@@ -94,6 +95,7 @@ def test_fused_products_change_nothing(check, drawn):
     check(drawn, "-std=gnu11", "-O3", "-ffp-contract=fast", *flags)
 
 
+@pytest.mark.parametrize("in_order", [0, 1])
 @settings(max_examples=3)
 @given(
     lists(
@@ -105,10 +107,42 @@ def test_fused_products_change_nothing(check, drawn):
         linear=False,
     )
 )
-def test_trees_filled_to_one_depth_answer_as_the_reference(check, drawn):
+def test_trees_filled_to_one_depth_answer_as_the_reference(check, in_order, drawn):
     drawn = [(forest, X) for forest, X in drawn if holds(forest, LEVELS)]
     assume(drawn)
-    check(drawn, "-std=c99", "-O2", "-fsanitize=undefined,address", options=(LEVELS,))
+    finite = [(forest, X[~np.isnan(X).any(axis=1)]) for forest, X in drawn]
+    flags = [f"-DMODEL_{i}_0_IN_ORDER={in_order}" for i in range(len(drawn))]
+    flags += ["-std=c99", "-O2", "-fsanitize=undefined,address"]
+    check(drawn, *flags, options=(LEVELS,))
+    check([(forest, X) for forest, X in finite if len(X)], *flags, options=(FINITE,))
+
+
+@pytest.mark.parametrize("in_order", [0, 1])
+@pytest.mark.parametrize("relation", list(Relation))
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_whole_bits_compare_as_numbers(gcc, case_of, relation, dtype, in_order):
+    tiny, least = np.finfo(dtype).tiny, np.nextafter(dtype(0), dtype(1))
+    first = {Relation.GREATER: 0.0, Relation.GREATER_EQUAL: least}[relation]
+    cuts = np.array([first, least, tiny, 1.5, 1e30, np.inf, -1.0], dtype)
+    X = np.concatenate([cuts, -cuts, np.nextafter(cuts, np.inf), np.nextafter(cuts, -np.inf)])
+    X = np.concatenate([X, [0.0, -0.0]]).astype(dtype)[:, None]
+    cases = []
+    for i, n in enumerate((len(cuts) - 1, len(cuts))):  # the last one is below 0
+        tests = axis_aligned(np.zeros(n, int), cuts[:n], relation=relation)
+        forest = Forest.from_matrices(np.ones((n, 1)), cuts[:n].astype(float), *_stairs(n))
+        forest = replace(forest, tests=tests)
+        cases.append(case_of(forest, X, name=f"model_{i}", form="levels", finite=True))
+    assert ("_from_zero" in cases[0].source.text) == (dtype == np.float32)
+    assert "_from_zero" not in cases[1].source.text
+    flags = [f"-DMODEL_{i}_IN_ORDER={in_order}" for i in range(2)]
+    for case, (leaves, _) in zip(cases, gcc(cases, "-std=c99", "-O2", *flags), strict=True):
+        assert np.array_equal(leaves, reference.exit_leaves(case.forest, X))
+
+
+def _stairs(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return B and v of a chain of n nodes."""
+    B = (np.arange(n + 1)[:, None] > np.arange(n)[None, ::-1]).astype(int)
+    return B, np.arange(n + 1.0)
 
 
 @settings(max_examples=3)
