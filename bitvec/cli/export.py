@@ -88,6 +88,11 @@ PTE_TARGETS = ("portable", "xnnpack")
     help="Of X in an ONNX file; by default the forest's. Of a C header: float32.",
 )
 @click.option(
+    "--integer-dtype",
+    type=click.Choice(["int64", "int32", "float32"]),
+    help="Of leaves and labels in an ONNX file; by default int64.",
+)
+@click.option(
     "--batch",
     type=click.IntRange(min=1),
     metavar="N",

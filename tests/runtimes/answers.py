@@ -1,7 +1,8 @@
 """Answers of a small runtime to ONNX files: `python answers.py RUNTIME JOBS`, where it is there.
 
 JOBS is a JSON list of files with their batch; the inputs lie beside each file as .npz, and answers
-are written as .found.npz. Each file is opened in a process of its own, for some runtimes crash.
+are written as .found.npz. A process apart opens the files; it is started anew where a runtime
+crashes or does not answer.
 """
 
 from __future__ import annotations
@@ -201,9 +202,14 @@ def timed(session: Session, rows: Rows, n: int, batch: int | None) -> float:
     return float(np.median(taken))
 
 
-def answered(runtime: str, job: dict[str, Any], pipe: Any) -> None:
-    """Write the answers to one file, and tell why there are none."""
+def answered(runtime: str, jobs: list[dict[str, Any]], pipe: Any) -> None:
+    """Write the answers to files, and tell of each its times, or why there are no answers."""
     os.setsid()  # converters start processes of their own, which end with this one
+    for job in jobs:
+        pipe.send(_answered(runtime, job))
+
+
+def _answered(runtime: str, job: dict[str, Any]) -> dict[str, float] | str:
     try:
         path = Path(job["file"])
         rows = dict(np.load(path.with_suffix(".npz")))
@@ -213,29 +219,32 @@ def answered(runtime: str, job: dict[str, Any], pipe: Any) -> None:
         parts = [session({n: a[i : i + size] for n, a in rows.items()}) for i in starts]
         found = {n: np.concatenate(a) for n, *a in zip(OUTPUTS, *parts, strict=True)}
         np.savez(path.with_suffix(".found.npz"), **found)
-        pipe.send({f"us_{n}": timed(session, rows, n, job["batch"]) for n in (1, 100)})
+        return {f"us_{n}": timed(session, rows, n, job["batch"]) for n in (1, 100)}
     except BaseException as error:  # a runtime may raise anything
-        pipe.send(f"{type(error).__name__}: {' '.join(str(error).split())}")
+        return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
 def main(runtime: str, file: str) -> None:
     """Answer all jobs of a file, and write there what became of them."""
     jobs, context = json.loads(Path(file).read_text()), multiprocessing.get_context("spawn")
-    for job in jobs:
-        if "refused" in job:
-            continue
+    left = [job for job in jobs if "refused" not in job]
+    while left:
         ours, theirs = context.Pipe(duplex=False)
-        process = context.Process(target=answered, args=(runtime, job, theirs))
+        process = context.Process(target=answered, args=(runtime, left, theirs))
         process.start()
         theirs.close()
-        try:
-            told = ours.recv() if ours.poll(SECONDS) else f"no answer in {SECONDS} s"
-        except EOFError:
-            told = "a crash of its process"
+        while left:
+            job = left.pop(0)
+            try:
+                told = ours.recv() if ours.poll(SECONDS) else f"no answer in {SECONDS} s"
+            except EOFError:
+                told = "a crash of its process"
+            job |= told if isinstance(told, dict) else {"refused": told}
+            if told in (f"no answer in {SECONDS} s", "a crash of its process"):
+                break
         if process.is_alive():
             os.killpg(process.pid, signal.SIGKILL)
         process.join()
-        job |= told if isinstance(told, dict) else {"refused": told}
     facts = {"version": version(PACKAGES.get(runtime, runtime)), "jobs": jobs}
     Path(file).write_text(json.dumps(facts))
 

@@ -12,6 +12,7 @@ import numpy as np
 from bitvec.errors import InputError
 
 INPUT_DTYPES: Final = (np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64))
+INTEGER_DTYPES: Final = (np.dtype(np.int64), np.dtype(np.int32), np.dtype(np.float32))
 OPSET: Final = 21
 ML_OPSET: Final = 5
 IR_VERSION: Final = 10
@@ -35,6 +36,11 @@ class Interface:
         Which outputs the file has, since runtimes compute all; by default all that the form makes.
     opset, ir_version : int
         Versions of the standard operators and of the file.
+    integer_dtype : numpy dtype, optional
+        int32, int64 or float32, of the whole numbers in outputs: leaves and labels; int64 if not
+        given.
+    plain : bool
+        Whether the graph does without NaN, CumSum and BitwiseAnd, which small runtimes lack.
 
     Raises
     ------
@@ -47,10 +53,14 @@ class Interface:
     outputs: tuple[str, ...] | None = None
     opset: int = OPSET
     ir_version: int = IR_VERSION
+    integer_dtype: np.dtype | None = None
+    plain: bool = False
 
     def __post_init__(self) -> None:
         if self.input_dtype is not None:
             dtype_of(self.input_dtype)
+        if self.integer_dtype is not None:
+            integer_dtype_of(self.integer_dtype)
         object.__setattr__(self, "batch", batch_of(self.batch))
         object.__setattr__(self, "outputs", outputs_of(self.outputs))
 
@@ -110,6 +120,25 @@ def dtype_of(given: Any) -> np.dtype:
         raise InputError(
             f"`input_dtype` must be float16, float32 or float64, got {given}: rows of whole "
             "numbers are handed in as one of them."
+        )
+    return dtype
+
+
+def integer_dtype_of(given: Any) -> np.dtype:
+    """Return the dtype of leaves and labels, of its name or type.
+
+    Raises
+    ------
+    InputError
+        If they cannot be given in it.
+    """
+    try:
+        dtype = np.dtype(given)
+    except TypeError:
+        dtype = np.dtype(object)
+    if dtype not in INTEGER_DTYPES:
+        raise InputError(
+            f"`integer_dtype` must be int64, int32 or float32, got {given}: choose one of them."
         )
     return dtype
 

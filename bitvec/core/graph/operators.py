@@ -92,7 +92,13 @@ class Graph:
         return name if given == dtype else cast(self, name, dtype, f"{name}_as_{dtype.name}")
 
     def output(self, name: str, value: str, dtype: np.dtype, shape: tuple[str | int, ...]) -> None:
-        """Declare an output of the graph: `value` under the name `name`."""
+        """Declare an output of the graph: `value` under the name `name`.
+
+        Whole numbers of int64 are given in the dtype that the interface says.
+        """
+        asked = self.interface.integer_dtype
+        if asked is not None and asked != dtype and dtype == np.int64:
+            value, dtype = cast(self, value, asked, f"{name}_given"), asked
         self.operators.append(Operator("Identity", (value,), (name,), {}, name))
         self.outputs[name] = (dtype, self._shape(shape))
 

@@ -183,6 +183,15 @@ def _ordered_sum(graph: Graph, forest: Forest, vectors: str) -> str:
     start = np.full((n_terms, output.n_outputs), -0.0, output.dtype)
     start[0] = output.base_score + 0.0 if output.base_first else 0.0
     total = graph.add("Add", vectors, start, name="term_by_tree")
+    if graph.interface.plain:
+        terms = [
+            graph.add("Gather", total, np.array(k), axis=1, name="term_of_tree")
+            for k in range(n_terms)
+        ]
+        sum_ = terms[0]
+        for term in terms[1:]:
+            sum_ = graph.add("Add", sum_, term, name="score")
+        return sum_
     if n_terms > 1:
         total = graph.add("CumSum", total, np.array(1), name="running_score")
     return graph.add("Gather", total, np.array(n_terms - 1), axis=1, name="score")

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from bitvec.converters.format import Target
 from bitvec.core.composition import Composition
 from bitvec.core.forest import Forest, require_forest
-from bitvec.core.graph.interface import Interface, batch_of, dtype_of, is_text, outputs_of
+from bitvec.core.graph.interface import (
+    Interface,
+    batch_of,
+    dtype_of,
+    integer_dtype_of,
+    is_text,
+    outputs_of,
+)
 from bitvec.core.machine import DecisionMachine
 from bitvec.errors import InputError, UnsupportedModelError
 from bitvec.files import atomic
@@ -26,7 +33,8 @@ if TYPE_CHECKING:
 
 OPTIONS: Final = {
     "onnx": (
-        "form", "target", "version", "leaves", "finite", "outputs", "input_dtype", "batch", "input"
+        "form", "target", "version", "leaves", "finite", "outputs", "input_dtype", "integer_dtype",
+        "batch", "input",
     ),
     "c": ("form", "name", "thresholds", "finite", "input_dtype", "input"),
     "torch": ("compiled",),
@@ -55,6 +63,7 @@ def export(
     finite: bool = False,
     outputs: Iterable[str] | None = None,
     input_dtype: Any = None,
+    integer_dtype: Any = None,
     batch: int | None = None,
     input: Literal["values", "bins"] | None = None,
     name: str | None = None,
@@ -112,6 +121,10 @@ def export(
     input_dtype : numpy dtype, optional
         Of X in an ONNX file: float16, float32 or float64; the forest's if not given. Refused where
         the file would round such rows across a threshold. Of a C header: float32.
+    integer_dtype : numpy dtype, optional
+        Of the outputs `leaves` and `label` of an ONNX file, where that is a whole number: int64,
+        int32 or float32, since some runtimes lack int64; by default int64, and float32 where the
+        target has nothing else.
     batch : int, optional
         The number of rows of an ONNX file, where it must not vary; of .tflite, by default 1. Of
         .pte the most rows of a call, by default 1.
@@ -187,6 +200,7 @@ def export(
         "finite": finite or None,
         "outputs": outputs,
         "input_dtype": input_dtype,
+        "integer_dtype": integer_dtype,
         "batch": batch,
         "input": input,
         "name": name,
@@ -206,7 +220,8 @@ def export(
             raise InputError(f"`{option}` must be left out where {kind} is written.")
     if kind == "onnx" and type(forest).__name__ != "HardForest":
         dtype = None if input_dtype is None else dtype_of(input_dtype)
-        interface = Interface(dtype, batch_of(batch), outputs_of(outputs))
+        whole = None if integer_dtype is None else integer_dtype_of(integer_dtype)
+        interface = Interface(dtype, batch_of(batch), outputs_of(outputs), integer_dtype=whole)
         operators = 5 if version is None else version
         asked = OnnxOptions(
             form,  # type: ignore[arg-type] # of another target: refused there

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+import numpy as np
+
 from bitvec.core.forest import Forest
 from bitvec.core.graph.interface import Interface
 from bitvec.core.to_float32 import F32
@@ -18,7 +20,12 @@ from bitvec.runtime.export.onnx_targets import (
     require_reads,
     require_runs,
 )
-from bitvec.runtime.export.target_limits import for_target, without_labels, without_missing
+from bitvec.runtime.export.target_limits import (
+    for_target,
+    require_integers,
+    without_labels,
+    without_missing,
+)
 from bitvec.verify.certificates.digest import forest_digest
 
 if TYPE_CHECKING:
@@ -295,6 +302,10 @@ def _built(forest: Forest, form: str, target: ExportTarget, options: OnnxOptions
     interface = without_labels(held, form, target, options.interface, leaves=options.leaves)
     if options.target is not None:
         interface = replace(interface, opset=target.opset, ir_version=target.ir_version)
+    if target.float32_only:
+        dtype = interface.integer_dtype or np.dtype(F32)
+        interface = replace(interface, integer_dtype=dtype, plain=True)
+    require_integers(held, interface.integer_dtype, leaves=options.leaves)
     if target.fixed_batch and interface.batch is None:
         interface = replace(interface, batch=1)
     model = _WRITERS[form](held, options, interface, target)
@@ -327,7 +338,8 @@ def _traversal(
 ) -> Any:
     from bitvec.runtime.export.onnx import traversal
 
-    return traversal.to_onnx(forest, leaves=options.leaves, interface=interface)
+    finite = options.finite
+    return traversal.to_onnx(forest, leaves=options.leaves, interface=interface, finite=finite)
 
 
 def _tensor(

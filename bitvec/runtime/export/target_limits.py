@@ -53,6 +53,8 @@ def without_labels(
         If the interface names an output that the form or the target does not have.
     """
     groups = len(forest.output.groups)
+    if form != "portable" and target.float32_only and interface.outputs is None:
+        return replace(interface, outputs=("raw", *(("leaves",) * leaves)))
     if form == "portable":
         if interface.outputs is not None and not set(interface.outputs) <= {"raw", "leaves"}:
             raise UnsupportedModelError(
@@ -72,6 +74,26 @@ def without_labels(
             "relabel the classes."
         )
     return interface
+
+
+def require_integers(forest: Forest, dtype: np.dtype | None, *, leaves: bool) -> None:
+    """Refuse a dtype of leaves and labels that does not hold each of them.
+
+    Raises
+    ------
+    UnsupportedModelError
+    """
+    if dtype is None or dtype == np.int64:
+        return
+    most = 1 << 24 if dtype == F32 else np.iinfo(dtype).max
+    numbers = [labels for labels in forest.output.classes or () if labels.dtype.kind in "iu"]
+    large = max((int(np.abs(labels).max(initial=0)) for labels in numbers), default=0)
+    large = max(large, forest.n_leaves if leaves else 0)
+    if large > most:
+        raise UnsupportedModelError(
+            f"leaves and labels in {dtype} must be at most {most}, got {large}: leave "
+            "`integer_dtype` out."
+        )
 
 
 def _holds_labels(forest: Forest, target: ExportTarget) -> bool:

@@ -238,6 +238,11 @@ def _sets(graph: Graph, forest: Forest, by_column: str, nodes: Array) -> str:
     n_bits = tests.set_words.size * WORD_BITS
     other = n_bits + tests.other_right[nodes][:, None].astype(np.int64)
     place = graph.add("Where", readable, place, other, name="bit_or_other")
+    if graph.interface.plain:
+        held = np.unpackbits(tests.set_words.astype("<u4").view(np.uint8), bitorder="little")
+        numbers = np.append(held, [0, 1]).astype(np.float32)
+        found = graph.add("Gather", numbers, place, axis=0, name="set_number")
+        return graph.add("Less", np.array(0.5, np.float32), found, name="set_test")
     missing = graph.add("IsNaN", x, name="is_missing")
     absent = n_bits + tests.missing_right[nodes][:, None].astype(np.int64)
     place = graph.add("Where", missing, absent, place, name="bit")

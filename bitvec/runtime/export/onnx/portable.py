@@ -63,8 +63,8 @@ def to_onnx(
     instead : str
         What the error tells to do.
     float32_only : bool
-        Whether constants and `leaves` are float32 as well, so that there is no Cast: for a forest
-        that compares and adds in float32.
+        Whether constants are float32 as well, so that there is no Cast: for a forest that compares
+        and adds in float32.
 
     Returns
     -------
@@ -92,7 +92,7 @@ def to_onnx(
     _require_finite_cast(forest, graph.interface)
     shape = ("batch", forest.n_features)
     X = graph.input("X", forest.dtype, shape)
-    masked = not finite and _sees_missing(forest)
+    masked = not finite and sees_missing(forest)
     present = graph.input("present", forest.dtype, shape) if masked else ""
     steps = node_steps(forest)
     _require_small(forest, steps, instead, masked=masked, leaves=leaves)
@@ -102,9 +102,9 @@ def to_onnx(
     graph.output("raw", raw, forest.output.dtype, ("batch", forest.n_outputs))
     if leaves:
         local = _leaf_numbers(graph, forest, X, exits)
-        if not float32_only:
-            local = cast(graph, local, np.dtype(np.int64), "exit_leaf")
-        kind = np.dtype(np.float32 if float32_only else np.int64)
+        kind = graph.interface.integer_dtype or np.dtype(np.int64)
+        if kind != forest.dtype:
+            local = cast(graph, local, kind, "exit_leaf")
         graph.output("leaves", local, kind, ("batch", forest.n_trees))
     if float32_only:
         _store_float32(graph)
@@ -120,7 +120,7 @@ class _Inputs:
     ceil: bool
 
 
-def _sees_missing(forest: Forest) -> bool:
+def sees_missing(forest: Forest) -> bool:
     """Return whether a missing value can reach a node."""
     refused = refused_values(forest)
     return forest.n_nodes > 0 and not (refused is not None and refused.missing)
@@ -293,7 +293,9 @@ def _raw_score(graph: Graph, forest: Forest, X: str, exits: list[str | None]) ->
             )
     if not total:
         nothing = _nothing(graph, X, forest, forest.n_outputs)
-        total = _plus(graph, cast(graph, nothing, output.dtype, "zero"), known, "score")
+        if forest.dtype != output.dtype:
+            nothing = cast(graph, nothing, output.dtype, "zero")
+        total = _plus(graph, nothing, known, "score")
     return _finish(graph, forest, total)
 
 

@@ -18,8 +18,9 @@ from bitvec.core.forest import Forest
 from bitvec.core.graph.interface import Interface
 from bitvec.core.graph.operators import Graph, cast, greater, table
 from bitvec.core.graph.output_operators import add_answers
-from bitvec.core.graph.score_operators import raw_score, require_hard
+from bitvec.core.graph.score_operators import SUMS, raw_score, require_hard
 from bitvec.errors import UnsupportedModelError
+from bitvec.runtime.export.onnx.portable import sees_missing
 from bitvec.runtime.export.onnx.traversal_columns import Reads, read_rows
 from bitvec.runtime.export.onnx.traversal_layout import Layout, arrange
 
@@ -38,6 +39,7 @@ def to_onnx(
     name: str = "bitvec",
     leaves: bool = False,
     interface: Interface | None = None,
+    finite: bool = False,
 ) -> Any:
     """Return a forest as an ONNX model of standard operators that walk its trees.
 
@@ -47,6 +49,8 @@ def to_onnx(
         Any kinds of nodes; no prediction kernel, no feature map, no weighted median.
     name, leaves, interface
         As of `bitvec.converters.onnx.write.to_onnx`.
+    finite : bool
+        Whether no value is ever missing, so that a graph without NaN has no input `present`.
 
     Returns
     -------
@@ -75,7 +79,12 @@ def to_onnx(
         )
     graph = Graph(interface or Interface())
     X = graph.input("X", forest.dtype, ("batch", forest.n_features))
-    by_tree = _exit_leaves(graph, forest, X, layout)
+    present = ""
+    if graph.interface.plain:
+        _require_plain(forest, layout)
+        if not finite and sees_missing(forest):
+            present = graph.input("present", forest.dtype, ("batch", forest.n_features))
+    by_tree = _exit_leaves(graph, forest, X, layout, present)
     leaf = graph.add("Transpose", by_tree, perm=[1, 0], name="leaf")
     add_answers(graph, forest, raw_score(graph, forest, X, leaf))
     if leaves:
@@ -84,13 +93,24 @@ def to_onnx(
     return model_proto(graph, forest, name=name, form=FORM)
 
 
-def _exit_leaves(graph: Graph, forest: Forest, X: str, layout: Layout) -> str:
+def _require_plain(forest: Forest, layout: Layout) -> None:
+    reasons = (
+        (not layout.levels, "a tree with a node, got single leaves"),
+        (forest.leaves.linear is not None, "constant leaves, got leaves that are linear in x"),
+        (forest.output.aggregate not in SUMS, f"a sum or a mean, got {forest.output.aggregate}"),
+    )
+    for refused, sentence in reasons:
+        if refused:
+            raise UnsupportedModelError(f"the ONNX form `{FORM}` without NaN needs {sentence}.")
+
+
+def _exit_leaves(graph: Graph, forest: Forest, X: str, layout: Layout, present: str) -> str:
     """Append the exit leaves as numbers within the forest, int64, (n_trees, batch)."""
     if not layout.levels:  # single leaves
         batch = graph.add("Shape", X, start=0, end=1, name="batch")
         shape = graph.add("Concat", np.array([forest.n_trees]), batch, axis=0, name="leaf_shape")
         return graph.add("Expand", ~layout.last[:, None], shape, name="leaf_by_tree")
-    reads = read_rows(graph, forest, X)
+    reads = read_rows(graph, forest, X, present)
     position = _walk_levels(graph, forest, reads, layout)
     if not layout.n_further:
         return graph.add("Gather", table(graph, ~layout.last, INT64), position, name="leaf_by_tree")
@@ -130,7 +150,7 @@ def _walk_entries(graph: Graph, reads: Reads, layout: Layout, entry: str) -> str
 
 def _compare_all(graph: Graph, reads: Reads, level: Array) -> str:
     """Append h at all positions of a level, (n_positions, batch)."""
-    row, threshold = _nodes(reads, level)
+    row, threshold = _nodes(graph, reads, level)
     z = graph.add("Gather", reads.rows, table(graph, row, INT64), axis=0, name="level_z")
     return greater(graph, z, threshold[:, None], "level_test", equal=reads.inclusive)
 
@@ -145,13 +165,14 @@ def _compare_at(graph: Graph, reads: Reads, tables: tuple[str, str], place: str)
 
 def _node_tables(graph: Graph, reads: Reads, nodes: Array) -> tuple[str, str]:
     """Store the rows that nodes read, int32, and their thresholds."""
-    row, threshold = _nodes(reads, nodes)
+    row, threshold = _nodes(graph, reads, nodes)
     return table(graph, row, INT32), graph.constant("threshold_table", threshold)
 
 
-def _nodes(reads: Reads, nodes: Array) -> tuple[Array, Array]:
+def _nodes(graph: Graph, reads: Reads, nodes: Array) -> tuple[Array, Array]:
     """Return the rows and thresholds of nodes; a leaf goes left, whatever it reads."""
+    never = np.inf if graph.interface.plain else np.nan
     is_node = nodes >= 0
-    row, threshold = np.zeros(nodes.size, np.int64), np.full(nodes.size, np.nan, reads.dtype)
+    row, threshold = np.zeros(nodes.size, np.int64), np.full(nodes.size, never, reads.dtype)
     row[is_node], threshold[is_node] = reads.row[nodes[is_node]], reads.threshold[nodes[is_node]]
     return row, threshold

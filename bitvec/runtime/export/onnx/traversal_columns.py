@@ -4,6 +4,9 @@ A missing value that goes left needs nothing: it is NaN, and a comparison with N
 that goes right is read from a copy of its column with +infinity in its place. A node that this
 does not hold for, or that is no comparison of one column, has its outcome computed beforehand:
 a row of 0 and 1 that it compares with 0.5.
+
+Where the graph does without NaN, X is finite and `present` says what is missing: a copy has
+-infinity where a missing value goes left, and the largest number where it goes right.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.graph.operators import Graph, cast
 from bitvec.core.node_tests import Kind, MissingRule, Relation
+from bitvec.errors import UnsupportedModelError
 from bitvec.runtime.export.onnx.node_operators import outcomes_of, values
 
 
@@ -45,8 +49,16 @@ class Reads:
         return self.threshold.dtype
 
 
-def read_rows(graph: Graph, forest: Forest, X: str) -> Reads:
-    """Append the rows that the nodes of a forest read."""
+def read_rows(graph: Graph, forest: Forest, X: str, present: str = "") -> Reads:
+    """Append the rows that the nodes of a forest read; `present` is 1 or 0 for each of X, if any.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If the graph does without NaN, and a node cannot.
+    """
+    if graph.interface.plain:
+        return _plain_rows(graph, forest, X, present)
     tests = forest.tests
     by_column = graph.add("Transpose", X, perm=[1, 0], name="X_by_column")
     compares = tests.is_one_hot & ((tests.kind == Kind.MARGIN) | (tests.kind == Kind.KERNEL))
@@ -64,6 +76,54 @@ def read_rows(graph: Graph, forest: Forest, X: str) -> Reads:
         row[order] = n_rows + np.arange(order.size)
         threshold[order] = 0.5
     rows = graph.add("Concat", *parts, axis=0, name="rows") if len(parts) > 1 else by_column
+    return Reads(rows, row, threshold, inclusive)
+
+
+def _plain_rows(graph: Graph, forest: Forest, X: str, present: str) -> Reads:
+    """Append rows without NaN."""
+    tests, dtype = forest.tests, forest.dtype
+    compares = tests.is_one_hot & ((tests.kind == Kind.MARGIN) | (tests.kind == Kind.KERNEL))
+    inclusive, threshold, exact = _thresholds(forest, compares)
+    sets = tests.kind == Kind.SET
+    one_way = tests.missing_right == tests.other_right
+    rule = tests.missing_rules(forest.inputs.missing_sentinel)
+    tiny, largest = np.finfo(dtype).tiny, np.finfo(dtype).max
+    within = np.where(exact, np.abs(threshold), tiny)
+    reasons = (
+        (~exact & ~sets, "nodes that compare one column with a number, or look up a category"),
+        (rule != MissingRule.NAN, "nodes for which NaN alone is missing"),
+        (bool(present) & sets & ~one_way, "sets that send missing values where other codes go"),
+        (exact & ((within < tiny) & (threshold != 0) | (within >= largest)), "normal thresholds"),
+    )
+    for refused, sentence in reasons:
+        if n := int(np.count_nonzero(refused)):
+            raise UnsupportedModelError(
+                f"the ONNX form `traversal` without NaN needs {sentence}, got {n} nodes that are "
+                "not: use the form `portable`."
+            )
+    by_column = graph.add("Transpose", X, perm=[1, 0], name="X_by_column")
+    row, parts, n_rows = tests.feature.astype(np.int64), [by_column], forest.n_features
+    absent = ""
+    if present:
+        shown = graph.add("Transpose", present, perm=[1, 0], name="present_by_column")
+        absent = graph.add("Less", shown, np.array(0.5, dtype), name="is_absent")
+        parts, n_rows = [], 0
+        for right in (False, True):
+            read = exact & (tests.missing_right == right)
+            if read.any():
+                fill = np.array(largest if right else -np.inf, dtype)
+                parts.append(graph.add("Where", absent, fill, by_column, name="copy"))
+                row[read] += n_rows
+                n_rows += forest.n_features
+    if sets.any():
+        minus_one = np.array(-1, dtype)  # a code of no category
+        codes = (
+            graph.add("Where", absent, minus_one, by_column, name="codes") if absent else by_column
+        )
+        h, order = outcomes_of(graph, forest, codes, sets)
+        parts.append(cast(graph, h, dtype, "outcome_row"))
+        row[order], threshold[order] = n_rows + np.arange(order.size), 0.5
+    rows = graph.add("Concat", *parts, axis=0, name="rows") if len(parts) > 1 else parts[0]
     return Reads(rows, row, threshold, inclusive)
 
 

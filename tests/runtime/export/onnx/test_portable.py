@@ -12,6 +12,8 @@ import onnxruntime
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from sklearn.datasets import load_iris
+from sklearn.ensemble import RandomForestClassifier
 from strategies import AXIS, EQUAL, KERNEL, OBLIQUE, POLYTOPE, SET, forests, rows
 
 import bitvec
@@ -22,7 +24,7 @@ from bitvec.core.node_tests import CodeRule, Kind, MissingRule, Relation, axis_a
 from bitvec.core.output import Aggregate, Output
 from bitvec.core.structure import arrange
 from bitvec.core.to_float32 import fold_weights, narrow_scores, narrow_tests
-from bitvec.errors import UnsupportedModelError
+from bitvec.errors import InputError, UnsupportedModelError
 from bitvec.runtime.export.onnx import portable
 from bitvec.runtime.export.onnx.portable import FORM, to_onnx
 from bitvec.runtime.export.onnx_files import OnnxOptions, onnx_model
@@ -295,7 +297,7 @@ def test_codes_stay_where_a_runtime_rounds_float64_to_float32(kind, code_rule):
 @given(drawn=forests_with_masks())
 def test_a_plain_file_holds_float32_alone_and_keeps_leaves(drawn, finite):
     forest, X, present = drawn
-    options = OnnxOptions(target="edge", leaves=True, finite=finite)
+    options = OnnxOptions(target="edge", form="portable", leaves=True, finite=finite)
     try:
         model = onnx_model(forest, options)
     except UnsupportedModelError:  # numbers that float32 does not hold
@@ -316,6 +318,35 @@ def test_a_plain_file_holds_float32_alone_and_keeps_leaves(drawn, finite):
     if held.output.aggregate is Aggregate.SUM and held.output.base_score.dtype == np.float32:
         with np.errstate(all="ignore"):
             assert np.array_equal(found["raw"], reference.raw(held, missing))
+
+
+@pytest.mark.parametrize("form", ["traversal", "tensor", "portable", "tree_ensemble"])
+@pytest.mark.parametrize("dtype", ["int64", "int32", "float32"])
+def test_leaves_and_labels_are_whole_numbers_of_the_dtype_asked_for(form, dtype, tmp_path):
+    X, y = load_iris(return_X_y=True)
+    model = RandomForestClassifier(3, max_depth=3, random_state=0).fit(X, y)
+    path = bitvec.export(
+        bitvec.convert(model), tmp_path / "m.onnx", form=form, leaves=True, integer_dtype=dtype
+    )
+    session = onnxruntime.InferenceSession(path)
+    names = [output.name for output in session.get_outputs()]
+    fed = {i.name: X.astype(np.float32) if i.name == "X" else np.ones_like(X, np.float32)
+           for i in session.get_inputs()}  # fmt: skip
+    found = dict(zip(names, session.run(None, fed), strict=True))
+    assert found["leaves"].dtype == dtype
+    assert np.array_equal(found["leaves"], bitvec.compile(bitvec.convert(model)).exit_leaves(X))
+    if form != "portable":
+        assert found["label"].dtype == dtype
+        assert np.array_equal(found["label"], model.predict(X))
+
+
+def test_a_dtype_that_holds_not_every_label_is_refused(tmp_path):
+    X, y = load_iris(return_X_y=True)
+    model = RandomForestClassifier(3, max_depth=3, random_state=0).fit(X, y * 2**25)
+    with pytest.raises(UnsupportedModelError, match="at most 16777216, got 67108864"):
+        bitvec.export(bitvec.convert(model), tmp_path / "m.onnx", integer_dtype="float32")
+    with pytest.raises(InputError, match="int64, int32 or float32, got int8"):
+        bitvec.export(bitvec.convert(model), tmp_path / "m.onnx", integer_dtype="int8")
 
 
 def flushed(model: onnx.ModelProto, X: np.ndarray) -> np.ndarray:
