@@ -64,7 +64,7 @@ def compile(
     ----------
     forest : Forest, DecisionMachine or Composition
         A machine has one way to run: the options below are of forests, alone or composed.
-    engine : {"auto", "numba", "torch", "reference"}
+    engine : {"auto", "numba", "torch", "triton", "reference"}
         "auto" is torch where a device is named, else numba; where numba has no wheel, torch or the
         reference, which are many times slower, as one warning says.
     kernel : str, optional
@@ -73,7 +73,7 @@ def compile(
     n_jobs : int, optional
         Threads: None or -1 for all cores, -2 for all but one. Small batches use one thread.
     device : str, optional
-        Where torch runs, for example "cuda".
+        Where torch or triton runs, for example "cuda".
     warm : bool
         Whether to compile now what would otherwise be compiled by the first prediction; later runs
         load it from numba's cache.

@@ -22,7 +22,7 @@ ENGINES: Final = ("triton", "torch", "nvforest", "xgboost", "hummingbird")
 CHECKED: Final = 500
 """Rows whose raw scores are compared with the reference."""
 SECONDS: Final = 1.0
-"""Of one engine's repetitions, about."""
+"""Seconds of the repetitions of one engine, about."""
 REPEATS: Final = 9
 Answer = Callable[[], Any]
 

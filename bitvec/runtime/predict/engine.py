@@ -15,11 +15,12 @@ from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.errors import InputError
 
-FewRows = Callable[[Any], Array | None]
+FewRows = Callable[[Any], Any]
 """From X to a new array, as a method of `Predictor` returns it, or None.
 
 X is whatever a user passed. None says that the call is not made for it (no native ndarray of two
 axes, too many rows, other columns) or for what it holds: the general way answers then, or refuses.
+An engine on a device takes rows that lie there, of any number, and returns a tensor.
 """
 
 
@@ -65,7 +66,7 @@ class Engine(Protocol):
 
 @runtime_checkable
 class FewRowsEngine(Protocol):
-    """An engine that has a shorter way for few rows."""
+    """An engine that has a shorter way for few rows, or for rows on its device."""
 
     def few_rows(self, verb: str, *, finite: bool) -> FewRows | None:
         """Return what answers few rows in place of a method of `Predictor`, if there is such.

@@ -65,6 +65,9 @@ class Predictor:
     answer's dtype and shape and share no memory with X. After an error or an interrupt its content
     is undefined.
 
+    The engine triton answers some methods for rows that lie on its device, torch tensors or arrays
+    with `__cuda_array_interface__` or DLPack, by a tensor there.
+
     Where the source library refuses missing or infinite values, so does every method, with an
     InputError. Methods may be called from several threads at once.
 

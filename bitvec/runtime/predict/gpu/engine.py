@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from bitvec.core import reference
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.errors import InputError, needs
+from bitvec.runtime.predict.engine import FewRows
 from bitvec.runtime.predict.torch import devices
 
 with needs("triton", "triton", "the engine triton"):
@@ -111,23 +111,28 @@ class TritonEngine:
             out[part] = answer.cpu().numpy()
         return out
 
-    def few_rows(self, verb: str, *, finite: bool) -> Callable[[Any], Any] | None:
-        """Return what answers rows that lie on the device by a tensor there, if there is such.
+    def few_rows(self, verb: str, *, finite: bool) -> FewRows:
+        """Return what answers rows that lie on the device by a tensor there.
 
         It takes torch tensors, and any array with `__cuda_array_interface__` or DLPack, without a
         copy, whatever their number and strides; it returns None for all else. Probabilities are
-        within the last places that `torch.hard_links` states.
+        within the last places that `torch.hard_links` states. Where no tensor holds the answer, it
+        raises InputError for rows on the device.
         """
-        if self.forest.kernel is not None or self.forest.feature_map is not None:
-            return None
-        answer = device_rows.answer_of(verb, self.forest, self._trees)
-        if answer is None:
-            return None
+        forest = self.forest
+        answer = None
+        if forest.kernel is None and forest.feature_map is None:
+            answer = device_rows.answer_of(verb, forest, self._trees)
 
         def run(X: Any) -> Tensor | None:
-            rows = device_rows.as_rows(X, self.forest, self.device)
+            rows = device_rows.as_rows(X, forest, self.device)
             if rows is None:
                 return None
+            if answer is None:
+                raise InputError(
+                    f"`{verb}` of this forest must be asked for rows of the host, got rows on "
+                    f"{rows.device}: pass them as an array."
+                )
             if finite:
                 device_rows.require_finite(rows)
             with torch.inference_mode():

@@ -276,6 +276,13 @@ def test_rows_on_the_device_are_answered_there():
         predictor.raw(x.nan_to_num().long())
 
 
+def test_what_no_tensor_holds_is_refused_for_rows_on_the_device():
+    predictor = compile(boosted(5, 3), engine="triton", device=DEVICE)
+    x = torch.zeros((4, 5), device=DEVICE)
+    with pytest.raises(InputError, match=r"`apply` of this forest must be asked for rows of the"):
+        predictor.apply(x)
+
+
 @pytest.mark.skipif(not ON_GPU, reason="no GPU here")
 def test_arrays_of_other_libraries_on_the_device_are_not_copied():
     cupy = pytest.importorskip("cupy")
