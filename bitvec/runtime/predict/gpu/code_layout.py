@@ -13,6 +13,7 @@ as `torch.compared_columns` lays it out.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 from jaxtyping import Float, Int32, Int64
@@ -39,7 +40,7 @@ class CodeLayout:
     compared : ComparedColumns
         The columns that planes are made of: those of X, then those derived from it.
     column : int32, (n_planes,)
-        The compared column of each plane, rising.
+        The compared column of each plane: rising, and again for planes with missing values right.
     missing : int32, (n_planes,)
         The code of a missing value.
     first : int32, (n_planes + 1,)
@@ -67,6 +68,13 @@ class CodeLayout:
         return self.column.size
 
     @property
+    def runs(self) -> list[tuple[int, int]]:
+        """The first plane of each run of planes that read neighbouring columns, and its end."""
+        ends = np.flatnonzero(np.diff(self.column) != 1) + 1
+        bounds = [0, *ends.tolist(), self.n_planes]
+        return list(pairwise(bounds)) if self.n_planes else []
+
+    @property
     def most_thresholds(self) -> int:
         """Thresholds of the plane that has most."""
         return int(np.diff(self.first).max(initial=0))
@@ -90,7 +98,8 @@ def lay_out_codes(forest: Forest, depth: Array) -> CodeLayout:
     compared = lay_out(replace(forest, tests=tests, kernel=None), depth, all_ahead=True)
     right = plain & given.missing_right
     never = plain & (given.relation == Relation.GREATER) & (given.b == np.inf)
-    read, plane = np.unique(2 * compared.node_column[0] + right, return_inverse=True)
+    reads = compared.node_column[0] + right * np.int64(compared.n_compared)
+    read, plane = np.unique(reads, return_inverse=True)
     # Rising by plane, then by threshold; of equal ones the first stands for all.
     order = np.lexsort((compared.b, plane, never))[: int((~never).sum())]
     of_plane, b = plane[order], compared.b[order]
@@ -103,8 +112,8 @@ def lay_out_codes(forest: Forest, depth: Array) -> CodeLayout:
     return CodeLayout(
         tests,
         compared,
-        (read // 2).astype(np.int32),
-        np.where(read % 2, beyond, 0).astype(np.int32),
+        (read % max(1, compared.n_compared)).astype(np.int32),
+        np.where(read >= compared.n_compared, beyond, 0).astype(np.int32),
         first.astype(np.int32),
         b[is_new],
         plane.astype(np.int32),

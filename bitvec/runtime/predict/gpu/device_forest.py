@@ -9,7 +9,9 @@ leaves, minima, medians) is computed from exits by `torch.hard_sums`.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -41,6 +43,10 @@ FEW_PROGRAMS = 4
 """Programs for each multiprocessor below which trees are taken side by side."""
 BUDGET = 1 << 30
 """Bytes of codes, exits and derived columns that are held at a time, about."""
+MOST_GROUPS = (1 << 16) - 1
+"""Programs along the second axis of a launch, at most."""
+MOST_RUNS = 4
+"""Launches of `encode`, at most, for planes that read neighbouring columns."""
 EXACT = {"enable_fp_fusion": False}
 """Options of every launch: a product is rounded before it is added."""
 
@@ -130,10 +136,16 @@ class DeviceForest:
         """Return leaf numbers within each tree, int32 (n_trees, batch), of rows on the device."""
         if out is None:
             out = torch.empty((self.forest.n_trees, len(X)), dtype=torch.int32, device=self.device)
-        for part in self._parts(len(X)):
-            here = X[part]
-            self._traverse(here, self.codes(here), self._tables.slot_exit, out[:, part])
+        with self._current():
+            for part in self._parts(len(X)):
+                here = X[part]
+                self._traverse(here, self.codes(here), self._tables.slot_exit, out[:, part])
         return out
+
+    def _current(self) -> AbstractContextManager[Any]:
+        """Return what makes the device the current one, on which Triton launches."""
+        on_gpu = self.device.type == "cuda"
+        return torch.cuda.device(self.device) if on_gpu else nullcontext()
 
     def raw(self, X: Tensor, leaf_rows: Tensor | None = None) -> Tensor:
         """Return the raw scores, F (batch, n_outputs), of rows on the device.
@@ -144,15 +156,16 @@ class DeviceForest:
         dtype: torch.dtype = getattr(torch, str(output.dtype))
         shape = (output.n_outputs, len(X)) if self.adds_scalars else (len(X), output.n_outputs)
         out = torch.empty(shape, dtype=dtype, device=self.device)
-        for part in self._parts(len(X)):
-            if self.adds_scalars:
-                self._add_scalars(X[part], out[:, part])
-            elif self.adds_vectors:
-                self._add_vectors(X[part], out[part])
-            else:
-                leaf = self.exits(X[part]).to(torch.int64) + self._first_leaf[:, None]
-                read = X if leaf_rows is None else leaf_rows
-                out[part] = self._sums(leaf, read[part].to(self.dtype))
+        with self._current():
+            for part in self._parts(len(X)):
+                if self.adds_scalars:
+                    self._add_scalars(X[part], out[:, part])
+                elif self.adds_vectors:
+                    self._add_vectors(X[part], out[part])
+                else:
+                    leaf = self.exits(X[part]).to(torch.int64) + self._first_leaf[:, None]
+                    read = X if leaf_rows is None else leaf_rows
+                    out[part] = self._sums(leaf, read[part].to(self.dtype))
         total = out.T if self.adds_scalars else out
         return self._sums.finish(total) if self.adds_scalars or self.adds_vectors else total
 
@@ -177,14 +190,17 @@ class DeviceForest:
         codes = torch.empty(room * n_planes, dtype=self._code_dtype, device=self.device)
         if not n_planes:
             return codes
-        planes = min(32, triton.next_power_of_2(n_planes))
-        rows = min(ROWS, max(32, 1024 // planes))
-        kernels.encode[(room // rows, -(-n_planes // planes))](
-            X, *X.stride(), n_rows, tables.column, tables.missing, tables.first,
-            tables.thresholds, codes, n_planes,
-            STEPS=self.layout.most_thresholds.bit_length(), TILE=TILE, ROWS=rows, PLANES=planes,
-            **EXACT,
-        )  # fmt: skip
+        runs = self.layout.runs
+        side_by_side = len(runs) <= MOST_RUNS
+        for begin, end in runs if side_by_side else [(0, n_planes)]:
+            planes = min(32, triton.next_power_of_2(end - begin))
+            rows = min(ROWS, max(32, 1024 // planes))
+            kernels.encode[(room // rows, -(-(end - begin) // planes))](
+                X, *X.stride(), n_rows, tables.column, tables.missing, tables.first,
+                tables.thresholds, codes, n_planes, begin, end, 1,
+                STEPS=self.layout.most_thresholds.bit_length(), SIDE_BY_SIDE=side_by_side,
+                TILE=TILE, ROWS=rows, PLANES=planes, **EXACT,
+            )  # fmt: skip
         return codes
 
     def _traverse(
@@ -217,7 +233,7 @@ class DeviceForest:
     def _side_by_side(self, n_rows: int) -> _Groups:
         """Return the trees in so many groups that all multiprocessors have work."""
         n_trees, wanted = self.forest.n_trees, FEW_PROGRAMS * self._n_multiprocessors
-        n = max(1, min(n_trees, -(-wanted * ROWS // max(1, n_rows))))
+        n = max(1, min(n_trees, MOST_GROUPS, -(-wanted * ROWS // max(1, n_rows))))
         if n not in self._splits:
             self._splits[n] = self._groups(np.arange(n + 1) * n_trees // n)
         return self._splits[n]

@@ -14,6 +14,7 @@ from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.errors import InputError, needs
 from bitvec.runtime.predict.engine import FewRows
+from bitvec.runtime.predict.reference_engine import ReferenceEngine
 from bitvec.runtime.predict.torch import devices
 
 with needs("triton", "triton", "the engine triton"):
@@ -97,9 +98,8 @@ class TritonEngine:
         forest = self.forest
         if out is None:
             out = np.empty((len(X), forest.n_outputs), forest.output.dtype)
-        if forest.kernel is not None and forest.n_trees:
-            out[:] = reference.raw(forest, X)
-            return out
+        if forest.kernel is not None:
+            return ReferenceEngine(forest).raw(X, out)
         rows_of_leaves = X if forest.feature_map is not None else None
         answers = []
         for part, rows in host_rows.stream(self._mapped(X), self._trees.dtype, self.device):

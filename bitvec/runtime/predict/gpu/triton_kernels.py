@@ -13,24 +13,33 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-_SIZES = ("n_rows", "n_planes", "n_trees", "stride", "out_stride", "width")
+_SIZES = ("n_rows", "n_planes", "begin", "end", "unit", "n_trees", "stride", "out_stride", "width")
 """Numbers for whose values no kernel is compiled anew."""
 
 
 @triton.jit(do_not_specialize=_SIZES)
 def encode(
     x, row_stride, column_stride, n_rows,
-    column, missing, first, thresholds, codes, n_planes,
-    STEPS: tl.constexpr, TILE: tl.constexpr, ROWS: tl.constexpr, PLANES: tl.constexpr,
+    column, missing, first, thresholds, codes, n_planes, begin, end, unit,
+    STEPS: tl.constexpr, SIDE_BY_SIDE: tl.constexpr,
+    TILE: tl.constexpr, ROWS: tl.constexpr, PLANES: tl.constexpr,
 ):  # fmt: skip
-    """Write the codes of rows: a binary search of STEPS steps in the thresholds of each plane.
+    """Write the codes of rows in the planes from `begin` to `end`; rows beyond n_rows get some too.
 
-    Reads each value of a plane's column once. Rows beyond n_rows get codes too.
+    A binary search of STEPS steps in the thresholds of each plane. A warp holds rows of one plane,
+    so that it reads few lines of thresholds; `unit` is 1, which a compiler that knew it would take
+    as a reason to have warps hold several planes. SIDE_BY_SIDE says that the planes read
+    neighbouring columns, whose values lanes then load side by side and hand over.
     """
-    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
-    plane = tl.program_id(1) * PLANES + tl.arange(0, PLANES)[None, :]
-    is_plane = plane < n_planes
-    at = tl.load(column + plane, mask=is_plane, other=0).to(tl.int64)
+    first_row = tl.program_id(0).to(tl.int64) * ROWS
+    local = tl.arange(0, ROWS)[:, None]
+    row = first_row + local
+    plane = begin + tl.program_id(1) * PLANES + tl.arange(0, PLANES)[None, :]
+    is_plane = plane < end
+    if SIDE_BY_SIDE:
+        at = (tl.load(column + begin) - begin + plane).to(tl.int64)
+    else:
+        at = tl.load(column + plane, mask=is_plane, other=0).to(tl.int64)
     start = tl.load(first + plane, mask=is_plane, other=0)
     count = tl.load(first + plane + 1, mask=is_plane, other=0) - start
     here = (row < n_rows) & is_plane
@@ -43,8 +52,8 @@ def encode(
         bound = tl.load(thresholds + start + probe - 1, mask=inside & is_plane, other=0.0)
         reached = tl.where(inside & (value >= bound), probe, reached)
     code = tl.where(value == value, reached, tl.load(missing + plane, mask=is_plane, other=0))
-    place = ((row // TILE) * n_planes + plane) * TILE + row % TILE
-    tl.store(codes + place, code.to(codes.dtype.element_ty), mask=is_plane)
+    place = ((local // TILE) * n_planes + plane) * TILE + (local % TILE) * unit
+    tl.store(codes + first_row * n_planes + place, code.to(codes.dtype.element_ty), mask=is_plane)
 
 
 @triton.jit(do_not_specialize=_SIZES)

@@ -22,13 +22,14 @@ I32 = "i32"
 _TRAVERSED = {
     "n_planes": I32, "word": "*i32", "plane_of": "*i32", "base": "*i32", "steps": "*i32",
     "slot_value": "*fp32", "trees": "*i32", "group_ptr": "*i32", "start": "*fp32", "out": "*fp32",
-    "out_stride": I32, "n_rows": I32, "TILE": 32, "ROWS": 256,
+    "out_stride": I32, "n_rows": I32, "TILE": 32, "ROWS": 128,
 }  # fmt: skip
 _FULL = {**_TRAVERSED, "codes": "*u8", "DEPTH": 6, "SHARED": False, "WIDE": False, "ADDS": True}
 _ENCODED = {
     "x": "*fp32", "row_stride": I32, "column_stride": 1, "n_rows": I32, "column": "*i32",
     "missing": "*i32", "first": "*i32", "thresholds": "*fp32", "codes": "*u8", "n_planes": I32,
-    "STEPS": 8, "TILE": 32, "ROWS": 32, "PLANES": 32,
+    "begin": I32, "end": I32, "unit": I32, "STEPS": 8, "SIDE_BY_SIDE": True, "TILE": 32,
+    "ROWS": 32, "PLANES": 32,
 }  # fmt: skip
 _ADDED = {
     "values": "*fp32", "stride": I32, "trees": "*i32", "group_ptr": "*i32", "start": "*fp32",
@@ -40,6 +41,11 @@ _VECTORS = {
 }  # fmt: skip
 VARIANTS = {
     "encode": (kernels.encode, _ENCODED),
+    "encode one by one": (
+        kernels.encode,
+        {**_ENCODED, "SIDE_BY_SIDE": False, "column_stride": I32},
+    ),
+    "encode float16": (kernels.encode, {**_ENCODED, "x": "*fp16"}),
     "encode float64": (kernels.encode, {**_ENCODED, "x": "*fp64", "thresholds": "*fp64"}),
     "full": (kernels.traverse, _FULL),
     "full, depth 12": (kernels.traverse, {**_FULL, "DEPTH": 12}),
@@ -47,6 +53,10 @@ VARIANTS = {
     "oblivious": (kernels.traverse, {**_FULL, "SHARED": True}),
     "exits": (kernels.traverse, {**_FULL, "ADDS": False, "slot_value": "*i32", "out": "*i32"}),
     "linked": (kernels.traverse, {**_FULL, "word": "*i64", "codes": "*u16", "DEPTH": 0}),
+    "linked, wide": (
+        kernels.traverse,
+        {**_FULL, "word": "*i64", "codes": "*i32", "DEPTH": 0, "WIDE": True},
+    ),
     "values": (kernels.add_values, _ADDED),
     "vectors": (kernels.add_vectors, _VECTORS),
 }

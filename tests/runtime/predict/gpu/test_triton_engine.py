@@ -117,6 +117,30 @@ def test_each_kind_of_node_alone_decides_as_the_reference(kinds, rule, data):
 
 @few(4)
 @given(data=st.data())
+def test_a_prediction_kernel_gives_soft_scores_and_crisp_leaves(data):
+    forest = data.draw(forests(kinds=(KERNEL, AXIS), max_leaves=8, soft=True))
+    assert_is_reference(forest, data.draw(rows(forest)))
+
+
+class _Products:
+    """Columns and their products with the next."""
+
+    n_inputs, n_features = 4, 8
+
+    def __call__(self, X):
+        return np.concatenate([X, X * np.roll(X, 1, axis=1)], axis=1)
+
+
+def test_a_feature_map_is_computed_on_the_host():
+    forest = boosted(3, 3, n_features=8)
+    mapped = replace(forest, feature_map=_Products(), inputs=Inputs(4))
+    assert_is_reference(mapped, table(mapped, 40))
+    with pytest.raises(InputError, match="must be asked for rows of the host"):
+        compile(mapped, engine="triton", device=DEVICE).raw(torch.zeros((2, 4), device=DEVICE))
+
+
+@few(4)
+@given(data=st.data())
 def test_codes_are_those_of_the_layout(data):
     forest = data.draw(forests(kinds=ONE_HOT, max_leaves=20))
     X = data.draw(rows(forest))
@@ -313,6 +337,29 @@ def test_a_device_that_it_does_not_run_on_is_refused_in_one_sentence(monkeypatch
     monkeypatch.setattr(triton.knobs.runtime, "interpret", False)
     with pytest.raises(InputError, match="must run on the device cuda, got cpu: pass device="):
         TritonEngine(boosted(1, 1), "cpu")
+
+
+@pytest.mark.parametrize("runs", [0, 4])
+def test_columns_are_read_side_by_side_or_one_by_one(runs, monkeypatch):
+    monkeypatch.setattr(device_forest, "MOST_RUNS", runs)
+    forest = boosted(6, 4, n_features=37)
+    assert_is_reference(forest, table(forest, 70))
+
+
+@pytest.mark.skipif(not ON_GPU, reason="no GPU here")
+def test_a_graph_of_calls_can_be_replayed():
+    forest = boosted(5, 3)
+    X = table(forest, 2000)
+    predictor = compile(forest, engine="triton", device=DEVICE)
+    x = torch.tensor(X, device=DEVICE)
+    predictor.raw(x)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        raw = predictor.raw(x)
+    x.copy_(torch.tensor(X[::-1].copy()))
+    graph.replay()
+    assert_same_bits(raw.cpu().numpy(), predictor.raw(X[::-1]))
 
 
 def test_few_programs_take_all_blocks_of_rows(monkeypatch):
