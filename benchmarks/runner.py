@@ -38,6 +38,10 @@ class UsageError(Exception):
     """An option that cannot be meant so; the text says what it must be."""
 
 
+class EnoughError(Exception):
+    """A case that is left to the next run of a benchmark whose cases are kept."""
+
+
 def count(text: str) -> int:
     """Read a whole number above 0."""
     if not text.isdigit() or int(text) < 1:
@@ -249,13 +253,17 @@ def _kept(
     with path.open("a", encoding="utf-8") as file:
         if path.stat().st_size and left:
             file.write("\n")  # ends a line that was cut off
-        for done, (number, rows) in enumerate(_each(left, work, limits), 1):
-            (record,) = rows
-            record = {"unit": [*left[number]], **record}
-            file.write(json.dumps(record) + "\n")
-            file.flush()
-            found[tuple(left[number])] = record
-            say(f"{done} of {len(left)}: {' '.join(map(str, left[number]))}")
+        try:
+            for done, (number, rows) in enumerate(_each(left, work, limits), 1):
+                (record,) = rows
+                record = {"unit": [*left[number]], **record}
+                file.write(json.dumps(record) + "\n")
+                file.flush()
+                found[tuple(left[number])] = record
+                say(f"{done} of {len(left)}: {' '.join(map(str, left[number]))}")
+        except EnoughError:
+            n_left = sum(tuple(case) not in found for case in left)
+            say(f"the next run measures {n_left} more")
     records = [found[tuple(case)] for case in cases if tuple(case) in found]
     chosen.whole &= len(records) == len(cases)
     return records

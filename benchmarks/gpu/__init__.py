@@ -21,7 +21,7 @@ import numpy as np
 from benchmarks.gpu import generated, training
 from benchmarks.gpu.answers import ENGINES, measure_answers
 from benchmarks.report import Column, Goal, Report, Row, Table, measured_by, one, six_digits, where
-from benchmarks.runner import Benchmark, UsageError
+from benchmarks.runner import Benchmark, EnoughError, UsageError
 
 FEATURES: Final = (8, 32, 128, 512)
 DEPTHS: Final = (2, 4, 6, 8, 10, 16, 24, 32)
@@ -73,11 +73,11 @@ def measure(case: tuple[Any, ...], options: Namespace) -> list[Row]:
 
     Raises
     ------
-    UsageError
-        If the minutes of this run are over: what was measured is kept.
+    EnoughError
+        If the minutes of this run are over.
     """
     if time.monotonic() - _START > 60 * options.minutes:
-        raise UsageError("the minutes of this run are over: run it again to go on.")
+        raise EnoughError
     kind, *facts = case
     if kind == TRAINING:
         return [training.measure_retraining(options)]
@@ -88,8 +88,13 @@ def measure(case: tuple[Any, ...], options: Namespace) -> list[Row]:
         rows = None
     else:
         name, batch, place = facts
-        forest, rows = generated.workload(name, options.models, quick=options.quick)
         named = {"what": name}
+        try:
+            forest, rows = generated.workload(name, options.models, quick=options.quick)
+        except ImportError as error:
+            return [
+                named | {"batch": batch, "reason": f"{error.name} is not installed to train it"}
+            ]
     return [named | measure_answers(forest, rows, batch, place == HOST, options)]
 
 

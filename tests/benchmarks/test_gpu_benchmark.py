@@ -54,6 +54,19 @@ def test_a_dry_run_measures_every_case_that_the_device_allows():
     assert [goal["met"] for goal in goals[1:]] == [None] * 5  # of which a dry run says nothing
 
 
+def test_a_run_ends_after_its_minutes_and_the_next_goes_on(tmp_path):
+    from benchmarks.gpu import BENCHMARK
+    from benchmarks.runner import _measured
+
+    def run(**given):
+        chosen = {"only": ["oblivious"], "work": tmp_path, "done": False, "whole": True}
+        return _measured(BENCHMARK, Namespace(**{**vars(DRY), **chosen, **given}))
+
+    assert run(minutes=-1.0) == []
+    (row,) = run()
+    assert run(minutes=-1.0) == [row]
+
+
 def test_a_run_without_a_gpu_must_be_quick():
     from benchmarks.gpu import cases
     from benchmarks.runner import UsageError
