@@ -1,17 +1,19 @@
 """Forests as torch modules and programs: equal bits, size and latency of each way to run them.
 
-    python -m benchmarks.tensors [--json] [--quick] [--save] [--data FOLDER]
+    python -m benchmarks.tensors [--json] [--quick] [--save]
 
-One thread; seconds are of the processor, so that other work on the machine does not count. With the
-folder of real data, forests are trained together with the encoders before them as well (`joint`).
+One thread; seconds are of the processor, so that other work on the machine does not count. Forests
+that are trained with encoders before them are measured by `joint`.
 """
 
 from __future__ import annotations
 
+import os
 import tempfile
 import time
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,15 +24,18 @@ import xgboost
 from sklearn.ensemble import RandomForestClassifier
 
 import bitvec
-from benchmarks import joint
 from benchmarks.report import Column, Goal, Report, Row, Table, groups, measured_by, six_digits
-from benchmarks.runner import DATA, Benchmark, run
+from benchmarks.runner import Benchmark, run
+from bitvec.converters.onnx.session import open_session
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 
-ROWS: Final = (1, 1_000, 10_000)
+ROWS: Final = (1, 10, 1_000, 10_000)
+PART: Final = 1_000
+"""Rows of a call of ExecuTorch at most."""
 FORMS: Final = ("matrix", "perfect", "levels")
-_JOINT: Final = "joint training,"
+EXACT: Final = ("engine torch", "eager", ".pt2", "compiled in place", ".pt2, compiled")
+"""Ways that promise the bits of every forest; float32 or merged sums round those of some."""
 SECONDS: Final = 0.3
 """For which a way is run again, at least three times; the least counts."""
 
@@ -53,15 +58,15 @@ MODELS: Final[dict[str, Callable[[int], Any]]] = {
 
 
 def cases(options: Namespace) -> Iterable[str]:
-    """Return the names of models, and of joint training where the data are there."""
-    seeds = joint.SEEDS[:1] if options.quick else joint.SEEDS
-    trained = [f"{_JOINT} {name} {seed}" for name in joint.DATA for seed in seeds]
-    return [*MODELS, *(trained if options.data else ())]
+    """Return the names of models."""
+    return MODELS
 
 
-def ways(
-    forest: Forest, folder: Path, x: torch.Tensor, *, quick: bool
-) -> Iterator[tuple[str, str, Callable[[torch.Tensor], Any], int | None]]:
+Way = tuple[str, str, Callable[[torch.Tensor], Any], int | None]
+"""Target, form, what answers a tensor with raw scores, and bytes of a file."""
+
+
+def ways(forest: Forest, folder: Path, x: torch.Tensor, *, quick: bool) -> Iterator[Way]:
     """Yield target, form, what answers a tensor with raw scores, and bytes of a file."""
     engine = bitvec.compile(forest, engine="torch").engine
     yield "engine torch", "auto", lambda x: engine.raw(x.numpy()), None
@@ -72,41 +77,123 @@ def ways(
     yield ".pt2", "auto", lambda x: program(x)["raw"], path.stat().st_size
     if quick:
         return
-    compiled: Any = torch.compile(bitvec.to_torch(forest), fullgraph=True, dynamic=True)
-    yield "torch.compile", "auto", compiled, None
     in_place = bitvec.to_torch(forest)
     in_place.compile(fullgraph=True, dynamic=True)
     yield "compiled in place", "auto", in_place, None
     path = bitvec.export(forest, folder / "compiled.pt2", compiled=True)
     package = torch._inductor.aoti_load_package(str(path))
     yield ".pt2, compiled", "auto", lambda x: package(x)["raw"], path.stat().st_size
+    yield from _onnx(forest, folder)
+    if find_spec("openvino") is not None:
+        yield from _openvino(forest, folder)
+    if find_spec("executorch") is not None:
+        yield _executorch(forest, folder)
+    if find_spec("litert_torch") is not None:
+        yield _litert(forest, folder)
+
+
+def _onnx(forest: Forest, folder: Path) -> Iterator[Way]:
+    """Yield two forms of ONNX in onnxruntime."""
+    for form in ("tree_ensemble", "traversal"):
+        path = bitvec.export(forest, folder / f"{form}.onnx", form=form, outputs=["raw"])
+        yield "onnxruntime", form, _session(path), path.stat().st_size
+
+
+def _session(path: Path) -> Callable[[torch.Tensor], Any]:
+    session = open_session(path, 1)
+    return lambda x: session.run(["raw"], {"X": x.numpy()})[0]
+
+
+def _openvino(forest: Forest, folder: Path) -> Iterator[Way]:
+    """Yield OpenVINO of an ONNX file and of the exported program."""
+    import openvino
+
+    options = {
+        "INFERENCE_PRECISION_HINT": "f32",
+        "EXECUTION_MODE_HINT": "ACCURACY",
+        "INFERENCE_NUM_THREADS": 1,
+    }
+    core = openvino.Core()
+    path = bitvec.export(forest, folder / "openvino.onnx", target="openvino", outputs=["raw"])
+    of_onnx = core.compile_model(core.read_model(path), "CPU", options)
+    yield "OpenVINO of ONNX", "traversal", lambda x: of_onnx(x.numpy())[0], path.stat().st_size
+    raw = bitvec.to_torch(forest)
+    x, batch = torch.zeros((2, forest.n_features), dtype=raw.dtype), torch.export.Dim("batch")
+    program = torch.export.export(raw, (x,), dynamic_shapes=({0: batch},))
+    model = openvino.convert_model(program)
+    of_program = core.compile_model(model, "CPU", options)
+    openvino.save_model(model, folder / "program.xml", compress_to_fp16=False)
+    size = sum(path.stat().st_size for path in folder.glob("program.*"))
+    yield "OpenVINO of the program", "auto", lambda x: of_program(x.numpy())[0], size
+
+
+def _executorch(forest: Forest, folder: Path) -> Way:
+    from executorch.runtime import Runtime
+
+    path = bitvec.export(forest, folder / "model.pte", batch=PART)
+    program = Runtime.get().load_program(path)
+    method = program.load_method("forward")
+
+    def answer(x: torch.Tensor) -> Any:
+        assert program is not None
+        return np.concatenate([np.array(method.execute([p])[0]) for p in x.clone().split(PART)])
+
+    return ".pte, ExecuTorch", "perfect", answer, path.stat().st_size
+
+
+def _litert(forest: Forest, folder: Path) -> Way:
+    from ai_edge_litert.interpreter import Interpreter
+
+    path = bitvec.export(forest, folder / "model.tflite")
+    run = Interpreter(str(path), num_threads=1).get_signature_runner()
+    (name,) = run.get_input_details()
+
+    def answer(x: torch.Tensor) -> Any:
+        rows = x.numpy().astype(np.float32)
+        return np.concatenate([run(**{name: row[None]})["raw"] for row in rows])
+
+    return ".tflite, LiteRT, row by row", "perfect", answer, path.stat().st_size
 
 
 def measure(name: str, options: Namespace) -> Iterator[Row]:
     """Yield a row for each way to run a model."""
     torch.set_num_threads(1)
-    if name.startswith(_JOINT):
-        data, seed = name.removeprefix(_JOINT).split()
-        yield from joint.measure(options.data, data, int(seed), quick=options.quick)
-        return
     X, y = _data()
     model = MODELS[name](10 if options.quick else 100).fit(X, y)
     forest = bitvec.convert(model)
     rows = X.astype(forest.dtype)
     expected = bitvec.compile(forest, engine="reference").raw(rows)
-    x = torch.tensor(rows)
-    with tempfile.TemporaryDirectory() as folder, torch.inference_mode():
+    x, held = torch.tensor(rows), _held()
+    with tempfile.TemporaryDirectory() as folder:
         for target, form, answer, size in ways(forest, Path(folder), x, quick=options.quick):
-            row: Row = {"model": name, "target": target, "form": form, "bytes": size}
-            equal = True
+            grown = max(0, _held() - held)
+            row: Row = {
+                "model": name,
+                "target": target,
+                "form": form,
+                "bytes": size,
+                "grown": grown,
+            }
+            equal = rounded = True
             for n in ROWS:
                 part = x[:n]
-                found = np.asarray(answer(part))
+                with torch.no_grad():
+                    found = np.asarray(answer(part))
+                found = found.reshape(expected[:n].shape)
                 equal &= found.tobytes() == expected[:n].tobytes()
+                rounded &= np.allclose(found, expected[:n], rtol=1e-4, atol=1e-5)
                 row[f"ms_{n}"] = 1e3 * _least(answer, part)
-            yield row | {"equal": equal}
+            yield row | {"equal": equal, "rounded": bool(rounded)}
+            held = _held()
 
 
+def _held() -> int:
+    """Return the bytes that this process holds; 0 where the system does not say."""
+    path = Path("/proc/self/statm")
+    return int(path.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if path.exists() else 0
+
+
+@torch.no_grad()
 def _least(answer: Callable[[torch.Tensor], Any], x: torch.Tensor) -> float:
     taken: list[float] = []
     start = time.perf_counter()
@@ -119,68 +206,44 @@ def _least(answer: Callable[[torch.Tensor], Any], x: torch.Tensor) -> float:
 
 def goals(rows: Sequence[Row]) -> list[Goal]:
     """Return what the module and its programs have to reach beside the engine torch."""
-    trained = [row for row in rows if "joint" in row]
-    rows = [row for row in rows if "equal" in row]
-    unequal = sum(not row["equal"] for row in rows) + sum(not row["exported"] for row in trained)
+    exact = [row for row in rows if row["target"] in EXACT]
+    unequal = sum(not row["equal"] for row in exact)
     slowest: dict[str, float] = {}
     for found in groups(rows, "model").values():
         by = {(row["target"], row["form"]): row for row in found}
-        for target in ("eager", "torch.compile", "compiled in place"):
+        for target in ("eager", "compiled in place"):
             ours, engine = by.get((target, "auto")), by.get(("engine torch", "auto"))
             if ours and engine:
                 ratio = max(ours[f"ms_{n}"] / engine[f"ms_{n}"] for n in ROWS)
                 slowest[target] = max(slowest.get(target, 0.0), ratio)
     return [
         Goal("ways whose raw scores differ in a bit", "0", unequal, True),
-        Goal("torch.compile / engine torch, worst cell", "<= 1.1", slowest.get("torch.compile")),
         Goal(
             "compiled in place / engine torch, worst cell",
             "<= 1.1",
             slowest.get("compiled in place"),
         ),
         Goal("eager / engine torch, worst cell", "<= 1", slowest.get("eager")),
-        *_goals_of_training(trained),
     ]
-
-
-def _goals_of_training(rows: Sequence[Row]) -> Iterator[Goal]:
-    """Yield what heads have to reach, by the mean of the seeds of each data set."""
-    closed: list[float] = []
-    behind: list[float] = []
-    for found in groups(rows, "data", "head").values():
-        linear, frozen, joined = (
-            float(np.mean([row[name] for row in found])) for name in ("linear", "frozen", "joint")
-        )
-        if found[0]["head"] == joint.TREE:
-            closed.append((joined - frozen) / (linear - frozen) if linear > frozen else 1.0)
-        else:
-            behind.append(100 * (linear - joined))
-    second = sorted(closed)[-2] if len(closed) > 1 else None
-    name = "share of the gap from frozen tree to linear head that one tree closes, second best"
-    yield Goal(name, ">= 0.8", second)
-    worst = max(behind, default=None)
-    yield Goal("points by which a forest of 10 is behind the linear head, worst", "<= 0.3", worst)
 
 
 def _after(report: Report) -> str:
     return f"Milliseconds of one thread of the processor. {measured_by(report)}"
 
 
-_TRAINED: Final = (
-    Column("data", "data"),
-    Column("seed", "seed"),
-    Column("head", "head"),
-    Column("linear head", "linear", ".4f"),
-    Column("frozen features", "frozen", ".4f"),
-    Column("trained together, hard", "joint", ".4f"),
-    Column("exported with the encoder", lambda row: "bits" if row["exported"] else "differs"),
-)
+def _bits(row: Row) -> str:
+    if row["equal"]:
+        return "equal"
+    return "rounded" if row["rounded"] else "differ"
+
+
 _COLUMNS: Final = (
     Column("model", "model"),
     Column("target", "target"),
     Column("form", "form"),
-    Column("bits", lambda row: "equal" if row["equal"] else "differ"),
+    Column("bits", _bits),
     Column("bytes", "bytes", ","),
+    Column("memory, MiB", lambda row: f"{row['grown'] / 2**20:.0f}"),
     *(Column(f"{n:,} row{'s' * (n > 1)}, ms", f"ms_{n}", ".3g") for n in ROWS),
 )
 BENCHMARK: Final = Benchmark(
@@ -189,12 +252,8 @@ BENCHMARK: Final = Benchmark(
     measure,
     goals,
     {
-        "table": Table(
-            _COLUMNS, lambda rows: [row for row in rows if "equal" in row], after=_after
-        ),
-        "joint": Table(_TRAINED, lambda rows: [row for row in rows if "joint" in row]),
+        "table": Table(_COLUMNS, list, after=_after),
     },
-    options=DATA,
     figures=lambda rows: [six_digits(row) for row in rows],
 )
 
