@@ -37,7 +37,7 @@ ROOT = Path(__file__).resolve().parent.parent
         ("docs/supported-models.md", 4),
         ("docs/sql.md", 10),
         ("docs/tao.md", 40),
-        ("docs/torch.md", 15),
+        ("docs/torch.md", 18),
     ],
     ids=str,
 )
