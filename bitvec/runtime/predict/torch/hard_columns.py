@@ -45,7 +45,8 @@ class HardColumns(nn.Module):
         if sentinel is not None:
             sentinel = float(forest.dtype.type(sentinel))
         parts: list[nn.Module] = [
-            _Copies(c.columns, c.value, c.rule, sentinel) for c in compared.copies
+            _Copies(c.columns, c.value, c.rule, sentinel, forest.n_features)
+            for c in compared.copies
         ]
         for sets in compared.sets:
             rules = sets.rule, sets.code_rule
@@ -105,15 +106,21 @@ class _Copies(nn.Module):
     columns: Tensor
 
     def __init__(
-        self, columns: Tensor, value: float, rule: MissingRule, sentinel: float | None
+        self,
+        columns: Tensor,
+        value: float,
+        rule: MissingRule,
+        sentinel: float | None,
+        n_features: int,
     ) -> None:
         super().__init__()
         self.value = value
+        self.takes_all = columns.tolist() == list(range(n_features))
         self.missing = _Missing(np.array([rule]), sentinel)
         register(self, columns=columns)
 
     def forward(self, x: Tensor) -> Tensor:
-        x = x.index_select(1, self.columns)
+        x = x if self.takes_all else x.index_select(1, self.columns)
         return x.masked_fill(self.missing(x), self.value)
 
 

@@ -14,6 +14,7 @@ from torch import Tensor
 from bitvec.core.arrays import Array
 from bitvec.core.node_tests import WORD_BITS, ZERO_THRESHOLD, CodeRule, MissingRule, NodeTests
 from bitvec.core.softplus import ARTANH, EXP, FAR, LN2_HIGH, LN2_LOW, LOG2_E
+from bitvec.runtime.predict.torch.call_modes import is_compiled
 
 BYTE = 8
 BITS = (1 << np.arange(BYTE)).astype(np.uint8)
@@ -29,7 +30,8 @@ def is_missing(
     x: Tensor, by_zero: Tensor | None, by_sentinel: Tensor | None, sentinel: float | None
 ) -> Tensor:
     """Return which values count as missing: NaN, and zeros or the sentinel where flags say so."""
-    missing = torch.isnan(x)
+    # Inductor compares many values at a time, and looks for a NaN one by one.
+    missing = x != x if is_compiled() else torch.isnan(x)
     if by_zero is not None:
         missing = missing | (by_zero & (x.abs() <= ZERO_THRESHOLD))
     if by_sentinel is not None and sentinel is not None:
