@@ -158,3 +158,23 @@ def test_every_step_before_every_library(steps: str, dtype: str, trees: str) -> 
 )
 def test_every_encoder_before_every_library(steps: str, trees: str) -> None:
     check_frame(steps, trees)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_one_row_is_answered_and_refused_as_many_are(dtype: str) -> None:
+    X, y = numbers(dtype)
+    pipeline = make_pipeline(OF_NUMBERS["min-max"](), TREES["boosting"]()).fit(X, y)
+    predictor = bitvec.compile(bitvec.convert(pipeline, dtypes=dtype))
+    expected = predictor.predict_proba(X)
+    for at in range(0, N, 20):
+        np.testing.assert_array_equal(predictor.predict_proba(X[at : at + 1])[0], expected[at])
+    other = "float32" if dtype == "float64" else "float64"
+    for row in (
+        X[:1].astype(other),
+        np.full((1, 4), np.nan, dtype),
+        np.full((1, 4), np.inf, dtype),
+    ):
+        for verb in ("predict", "predict_proba", "raw"):
+            with pytest.raises(InputError):
+                getattr(predictor, verb)(row)

@@ -315,13 +315,24 @@ class Predictor:
     def _few_rows(self, verb: str) -> FewRows:
         """Return the engine's shorter way for few rows, or what answers nothing.
 
-        Columns that must have one dtype or hold some values only are left to the general way.
+        Of columns that must have one dtype or hold some values only, it takes arrays of that dtype
+        which hold such values; all else is left to the general way.
         """
         answer, inputs = None, self.forest.inputs
-        declares = inputs.number_dtype is not None or inputs.domains is not None
-        if isinstance(self.engine, FewRowsEngine) and not declares and not inputs.category_hashes:
+        if isinstance(self.engine, FewRowsEngine) and not inputs.category_hashes:
             answer = self.engine.few_rows(verb, finite=self._refused is not None)
-        return answer or _nothing
+        if answer is None:
+            return _nothing
+        if inputs.domains is None:
+            return answer
+        few, dtype, refused = answer, inputs.number_dtype, self._refused
+
+        def declared(X: Any) -> Array | None:
+            if type(X) is not np.ndarray or (dtype is not None and X.dtype.name != dtype):
+                return None
+            return few(X) if refused is None or refused.lets_pass(X) else None
+
+        return declared
 
     def _fill(
         self,

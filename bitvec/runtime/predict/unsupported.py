@@ -83,6 +83,14 @@ class RefusedValues:
         for start in range(0, len(X) if self.n_features else 0, step):
             self._check_block(X[start : start + step])
 
+    def lets_pass(self, X: Array) -> bool:
+        """Return whether no column holds a value outside its domain, as far as bounds tell."""
+        if self.bounds is None:
+            return True
+        least, most, _, gaps = self.bounds
+        fits = not gaps and X.ndim == 2 and X.shape[1] == self.n_features
+        return fits and bool(((least <= X) & (most >= X)).all())
+
     def _check_block(self, X: Array) -> None:
         self._check_domains(X)
         if not self.missing and not self.infinite:
