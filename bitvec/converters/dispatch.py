@@ -113,14 +113,18 @@ def _format_of_content(content: Content) -> Format:
 
 
 @overload
-def convert(model: str | Path, *, dtypes: Any = None) -> Forest: ...
+def convert(model: str | Path, *, dtypes: Any = None, allow_rounding: bool = False) -> Forest: ...
 
 
 @overload
-def convert(model: Any, *, dtypes: Any = None) -> Forest | Composition: ...
+def convert(
+    model: Any, *, dtypes: Any = None, allow_rounding: bool = False
+) -> Forest | Composition: ...
 
 
-def convert(model: Any, *, dtypes: Any = None) -> Forest | Composition:
+def convert(
+    model: Any, *, dtypes: Any = None, allow_rounding: bool = False
+) -> Forest | Composition:
     """Convert a trained model, or the file of one, into a Forest that predicts exactly as it does.
 
     An ensemble that combines forests behind their links (soft voting, calibration, bagging of
@@ -137,6 +141,10 @@ def convert(model: Any, *, dtypes: Any = None) -> Forest | Composition:
         Of the columns of numbers that a scikit-learn pipeline is handed, on which its arithmetic
         depends: "float64" (if not given; it stands for whole numbers too) or "float32", or
         `X.dtypes` of a data frame.
+    allow_rounding : bool
+        Whether a pipeline's PCA or TruncatedSVD, behind scalers, becomes a feature map: its sums
+        are rounded in another order, so that rows within rounding of a threshold may exit
+        elsewhere. By default it is refused.
 
     Raises
     ------
@@ -156,11 +164,11 @@ def convert(model: Any, *, dtypes: Any = None) -> Forest | Composition:
     Forest(1 tree, 2 nodes, 3 leaves, 4 features -> 3 outputs, float32, from sklearn)
     """
     if not is_path(model):
-        forest: Forest | Composition = _reader(format_of(model), dtypes)(model)
+        forest: Forest | Composition = _reader(format_of(model), dtypes, allow_rounding)(model)
         return forest
     with sound(model, "be a sound model file"):
         if not is_forest_file(model):
-            forest = _reader(format_of(model), dtypes)(model)
+            forest = _reader(format_of(model), dtypes, allow_rounding)(model)
             return forest
         if dtypes is not None:
             raise InputError(
@@ -170,7 +178,7 @@ def convert(model: Any, *, dtypes: Any = None) -> Forest | Composition:
         return load(model)
 
 
-def convert_forest(model: Any, *, dtypes: Any = None) -> Forest:
+def convert_forest(model: Any, *, dtypes: Any = None, allow_rounding: bool = False) -> Forest:
     """Convert what becomes one forest.
 
     Raises
@@ -178,7 +186,7 @@ def convert_forest(model: Any, *, dtypes: Any = None) -> Forest:
     UnsupportedModelError
         As `convert`; if it is a composition of several forests.
     """
-    found = convert(model, dtypes=dtypes)
+    found = convert(model, dtypes=dtypes, allow_rounding=allow_rounding)
     if isinstance(found, Composition):
         raise UnsupportedModelError(
             f"a model must be one forest here, got a {found.kind}, which combines "
@@ -187,9 +195,13 @@ def convert_forest(model: Any, *, dtypes: Any = None) -> Forest:
     return found
 
 
-def _reader(source: Format, dtypes: Any) -> Callable[[Any], Forest | Composition]:
+def _reader(
+    source: Format, dtypes: Any, allow_rounding: bool
+) -> Callable[[Any], Forest | Composition]:
     """Return the conversion of a format, with dtypes where it takes them."""
     read: Callable[..., Forest | Composition] = source.module("read").convert
+    if allow_rounding and source in pipelines.FORMATS:
+        read = partial(read, allow_rounding=True)
     if dtypes is None:
         return read
     if not source.takes_dtypes:

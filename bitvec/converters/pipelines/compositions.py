@@ -169,7 +169,10 @@ _STEPS: Final[dict[str, Follow]] = {
     ),
 }
 
-_LINEAR = "it mixes columns, in sums whose order cannot be kept"
+_LINEAR = (
+    "it mixes columns, in sums whose order cannot be kept; PCA and TruncatedSVD behind scalers "
+    "become a feature map with allow_rounding=True"
+)
 _REASONS: Final = {
     **dict.fromkeys(("PCA", "TruncatedSVD", "IncrementalPCA", "FastICA", "PLSRegression"), _LINEAR),
     **dict.fromkeys(("Normalizer", "PolynomialFeatures", "KernelPCA"), "it mixes columns"),

@@ -53,7 +53,10 @@ FORMATS: Final = (
             "FrozenEstimator",
         ),
         unsupported=(
-            ("PCA and other steps that mix columns", "the order of their sums cannot be kept"),
+            (
+                "PCA and other steps that mix columns",
+                "the order of their sums cannot be kept; PCA and TruncatedSVD with allow_rounding",
+            ),
             ("FunctionTransformer with another function", "its arithmetic is not known"),
             ("a subclass of a step", "its arithmetic may be its own"),
             ("stacking", "a model reads the answers of others"),

@@ -54,7 +54,8 @@ def oracle_of(model: Any, *, forest: Forest | None = None) -> Oracle:
         model = load(Path(model), convert)
     if not is_pipeline(chosen(model)):
         return dispatch.oracle_of(chosen(model))
-    forest = dispatch.convert_forest(model) if forest is None else forest
+    if forest is None:
+        forest = dispatch.convert_forest(model, allow_rounding=True)
     parts = parts_of(model)
     last = dispatch.oracle_of(parts.last)
     steps = [step.model for step in parts.steps if not isinstance(step.model, str | None)]
@@ -112,6 +113,7 @@ def oracle_of(model: Any, *, forest: Forest | None = None) -> Oracle:
         scores=scores or (of_columns(last.scores) if last.scores else None),
         trees=None,
         copied_leaves=True,
+        rounds_columns=forest.feature_map is not None,
         n_features=inputs.n_features,
         n_trees=forest.n_trees,
         of_frame=FrameAnswers(

@@ -19,6 +19,7 @@ from bitvec.converters import dispatch
 from bitvec.converters.pipelines.compositions import follow
 from bitvec.converters.pipelines.derived_columns import Block, Derived, Step, Walk
 from bitvec.converters.pipelines.fold import folded, raw_columns
+from bitvec.converters.pipelines.linear_maps import LinearMap, linear_map
 from bitvec.converters.pipelines.operations import DOUBLE, SINGLE, Encode, Replace, Require
 from bitvec.converters.pipelines.wavering import libraries
 from bitvec.converters.sklearn.attribute_records import Record, class_name, library_class
@@ -52,7 +53,9 @@ class Parts(NamedTuple):
     whole: Step
 
 
-def convert(model: Any, *, dtypes: Dtypes = None) -> Forest | Composition:
+def convert(
+    model: Any, *, dtypes: Dtypes = None, allow_rounding: bool = False
+) -> Forest | Composition:
     """Convert a fitted pipeline whose last step is a model of trees.
 
     Parameters
@@ -63,6 +66,8 @@ def convert(model: Any, *, dtypes: Dtypes = None) -> Forest | Composition:
         Of the columns that the pipeline is handed: "float64", which stands for whole numbers too,
         or "float32", of all or by name, as `X.dtypes` of a data frame says it. The arithmetic of
         the steps depends on it. float64 if not given.
+    allow_rounding : bool
+        Whether PCA and TruncatedSVD become a feature map, whose sums round in another order.
 
     Returns
     -------
@@ -77,7 +82,7 @@ def convert(model: Any, *, dtypes: Dtypes = None) -> Forest | Composition:
     if isinstance(model, str | PathLike):
         path = Path(model)
         with sound(path.name, "hold a pipeline as scikit-learn leaves it"):
-            return convert(read(path), dtypes=dtypes)
+            return convert(read(path), dtypes=dtypes, allow_rounding=allow_rounding)
     model = chosen(model)
     if not is_pipeline(model):
         return _trees(model)
@@ -87,7 +92,13 @@ def convert(model: Any, *, dtypes: Dtypes = None) -> Forest | Composition:
     n_features = _width(first, parts.whole)
     names = _names(first, n_features)
 
+    linear = linear_map(parts.steps, n_features) if allow_rounding else None
+    if linear is not None and dtype != DOUBLE:
+        raise InputError("`dtypes` must be float64 where rounding is allowed, got float32.")
+
     def over_raw_columns(forest: Forest) -> Forest:
+        if linear is not None:
+            return linear.under(_of_mapped(forest, linear, model, parts), names)
         walk = Walk(_version(model), forest.inputs.absent_is_missing)
         block = Block(tuple(Derived(at, dtype) for at in range(n_features)))
         for step in parts.steps:
@@ -99,6 +110,16 @@ def convert(model: Any, *, dtypes: Dtypes = None) -> Forest | Composition:
     if any(member.columns is not None for member in trees.members):
         raise parts.whole.refuse("its model has members that read some of the columns only")
     return trees.with_forests(over_raw_columns)
+
+
+def _of_mapped(forest: Forest, linear: LinearMap, model: Any, parts: Parts) -> Forest:
+    """Return the forest over the columns of a linear map, in float64."""
+    walk = Walk(_version(model), forest.inputs.absent_is_missing)
+    finite = Require(DOUBLE, nan=False, infinite=False)
+    block = Block(tuple(Derived(at, DOUBLE).then(finite) for at in range(len(linear.b))))
+    for step in linear.after:
+        block = follow(step, block, walk)
+    return _over_raw_columns(forest, block, walk, parts, None, DOUBLE, len(linear.b))
 
 
 def chosen(model: Any) -> Any:
