@@ -85,7 +85,7 @@ class TritonEngine:
         """Return the exit leaf of every row in every tree, as leaf numbers within the tree."""
         if out is None:
             out = np.empty((len(X), self.forest.n_trees), np.int32)
-        for part, rows in host_rows.stream(self._mapped(X), self._trees.dtype, self.device):
+        for part, rows in host_rows.stream(self._mapped(X), self._trees.codes.dtype, self.device):
             out[part] = self._trees.exits(rows).T.cpu().numpy()
         return out
 
@@ -102,7 +102,7 @@ class TritonEngine:
             return ReferenceEngine(forest).raw(X, out)
         rows_of_leaves = X if forest.feature_map is not None else None
         answers = []
-        for part, rows in host_rows.stream(self._mapped(X), self._trees.dtype, self.device):
+        for part, rows in host_rows.stream(self._mapped(X), self._trees.codes.dtype, self.device):
             read = None
             if rows_of_leaves is not None and forest.leaves.linear is not None:
                 read = torch.tensor(rows_of_leaves[part].astype(forest.dtype), device=self.device)

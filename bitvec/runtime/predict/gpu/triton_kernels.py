@@ -13,6 +13,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+EXACT = {"enable_fp_fusion": False}
+"""Options of every launch: a product is rounded before it is added."""
 _SIZES = ("n_rows", "n_planes", "begin", "end", "unit", "n_trees", "stride", "out_stride", "width")
 """Numbers for whose values no kernel is compiled anew."""
 

@@ -23,10 +23,10 @@ torch = pytest.importorskip("torch")
 triton = pytest.importorskip("triton")
 
 from bitvec.runtime.predict.gpu import (  # noqa: E402
-    code_layout,
     device_forest,
     host_rows,
     node_tables,
+    row_codes,
 )
 from bitvec.runtime.predict.gpu.code_layout import lay_out_codes  # noqa: E402
 from bitvec.runtime.predict.gpu.engine import TritonEngine  # noqa: E402
@@ -147,7 +147,7 @@ def test_codes_are_those_of_the_layout(data):
     trees = device_forest.DeviceForest(forest, torch.device(DEVICE))
     x = torch.tensor(X, device=DEVICE)
     codes = trees.codes(x).cpu().numpy().reshape(-1, max(1, trees.layout.n_planes), 32)
-    V = trees.columns(x).cpu().numpy()
+    V = trees.codes.columns(x).cpu().numpy()
     expected = trees.layout.codes(V)
     if trees.layout.n_planes:
         assert np.array_equal(codes.swapaxes(1, 2).reshape(-1, codes.shape[1])[: len(X)], expected)
@@ -162,7 +162,7 @@ def test_a_node_goes_right_where_its_planes_code_reaches_its_own(data):
     depth = np.maximum.reduceat(tree_paths.leaf_depth(B), B.leaf_ptr[:-1])
     layout = lay_out_codes(forest, depth)
     trees = device_forest.DeviceForest(forest, torch.device(DEVICE))
-    V = trees.columns(torch.tensor(X, device=DEVICE)).cpu().numpy()
+    V = trees.codes.columns(torch.tensor(X, device=DEVICE)).cpu().numpy()
     right = layout.codes(V)[:, layout.plane] >= layout.least
     assert np.array_equal(right, reference.hard_tests(forest, X))
 
@@ -197,9 +197,9 @@ def test_trees_side_by_side_add_in_the_same_order(n_outputs, programs, monkeypat
 @pytest.mark.parametrize("limits", [(254, 65533), (3, 65533), (3, 4)])
 @pytest.mark.parametrize("depth", [3, 4])
 def test_codes_of_every_width(limits, depth, monkeypatch):
-    monkeypatch.setattr(device_forest, "BYTE_THRESHOLDS", limits[0])
-    for module in (code_layout, device_forest, node_tables):
-        monkeypatch.setattr(module, "SHORT_THRESHOLDS", limits[1], raising=False)
+    monkeypatch.setattr(row_codes, "BYTE_THRESHOLDS", limits[0])
+    for module in (row_codes, node_tables):
+        monkeypatch.setattr(module, "SHORT_THRESHOLDS", limits[1])
     monkeypatch.setattr(node_tables, "FULL_DEPTH", 3)
     forest = boosted(3, depth)
     assert_is_reference(forest, table(forest, 40))
@@ -341,7 +341,7 @@ def test_a_device_that_it_does_not_run_on_is_refused_in_one_sentence(monkeypatch
 
 @pytest.mark.parametrize("runs", [0, 4])
 def test_columns_are_read_side_by_side_or_one_by_one(runs, monkeypatch):
-    monkeypatch.setattr(device_forest, "MOST_RUNS", runs)
+    monkeypatch.setattr(row_codes, "MOST_RUNS", runs)
     forest = boosted(6, 4, n_features=37)
     assert_is_reference(forest, table(forest, 70))
 
