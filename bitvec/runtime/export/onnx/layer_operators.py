@@ -127,10 +127,11 @@ def _linear(graph: Graph, layer: _Layer, value: _Value) -> _Value:
     W, bias = layer.weights, layer.bias
     n_maps, n_out, n_in = W.shape
     right = _rows(graph, value, value.place.ravel())
+    sizes = (n_maps, n_in)
     if value.is_shared:
-        W, bias = W.reshape(-1, n_in), None if bias is None else bias.ravel()
-    else:
-        right = _reshaped(graph, right, n_maps, n_in)
+        W, bias, sizes = W.reshape(-1, n_in), None if bias is None else bias.ravel(), (n_in,)
+    # onnxruntime before 1.26 has no float64 product of what it would else take transposed.
+    right = _reshaped(graph, right, *sizes)
     made = graph.add("MatMul", W, right, name="linear")
     if bias is not None:
         made = graph.add("Add", made, bias[..., None], name="linear_bias")
