@@ -2,4 +2,5 @@
 
 from importlib.util import find_spec
 
-collect_ignore = [] if find_spec("triton") else ["bitvec/runtime/predict/gpu"]
+_TRITON = ["bitvec/runtime/predict/gpu", "tests/runtime/predict/gpu/machine_code.py"]
+collect_ignore = [] if find_spec("triton") else _TRITON
