@@ -49,4 +49,5 @@ settings.register_profile(
 )
 settings.load_profile(os.environ.get("BITVEC_HYPOTHESIS", "fixed"))
 
-collect_ignore = ["versions"]  # scripts for environments of their own
+# Scripts for environments and processes of their own.
+collect_ignore = ["versions", "runtime/predict/gpu/machine_code.py"]
