@@ -21,6 +21,8 @@ from bitvec.core.forest import Forest
 ENGINES: Final = ("triton", "torch", "nvforest", "xgboost", "hummingbird")
 CHECKED: Final = 500
 """Rows whose raw scores are compared with the reference."""
+TUNED: Final = 1 << 18
+"""Rows by which nvForest chooses, at most."""
 SECONDS: Final = 1.0
 """Seconds of the repetitions of one engine, about."""
 REPEATS: Final = 9
@@ -41,10 +43,7 @@ def measure_answers(
     rows : float32, (n, n_features), optional
         Of the model's own data, drawn from with replacement; normal rows if not given.
     """
-    X = generated.rows(batch, forest.n_features)
-    if rows is not None:
-        X = rows[np.random.default_rng(2).integers(0, len(rows), batch)]
-    x: Any = X if from_host else torch.tensor(X, device=options.device)
+    x = _rows(forest.n_features, rows, batch, from_host, options.device)
     row: Row = {
         "n_features": forest.n_features,
         "n_trees": forest.n_trees,
@@ -52,10 +51,10 @@ def measure_answers(
         "place": "host" if from_host else "resident",
         "device": torch.cuda.get_device_name() if options.device != "cpu" else "the CPU, a dry run",
     }
-    expected = reference.raw(forest, X[:CHECKED])
+    expected = reference.raw(forest, _on_host(x))
     for name in ENGINES:
         try:
-            answer, check = _MAKERS[name](forest, X, x, options)
+            answer, check = _MAKERS[name](forest, x, options)
             row[f"{name}_ms"] = _milliseconds(answer, options.device)
         except NotMeasuredError as error:
             row[f"{name}_reason"] = str(error)
@@ -66,9 +65,24 @@ def measure_answers(
         if name == "triton":
             row["same_bits"] = check(answer()).tobytes() == expected.tobytes()
     if row.get("triton_ms") and not from_host and options.device != "cpu":
-        least = X.nbytes + batch * forest.n_outputs * forest.output.dtype.itemsize
+        least = 4 * batch * forest.n_features
+        least += batch * forest.n_outputs * forest.output.dtype.itemsize
         row["copy_share"] = least / (row["triton_ms"] * 1e-3) / copy_bandwidth()
     return row
+
+
+def _rows(
+    n_features: int, rows: np.ndarray | None, batch: int, from_host: bool, device: str
+) -> Any:
+    """Return an array of the host or a tensor of the device, made there where rows are normal."""
+    if rows is not None:
+        X = rows[np.random.default_rng(2).integers(0, len(rows), batch)]
+    elif from_host or device == "cpu":
+        X = generated.rows(batch, n_features)
+    else:
+        generator = torch.Generator(device).manual_seed(1)
+        return torch.randn((batch, n_features), device=device, generator=generator)
+    return X if from_host else torch.tensor(X, device=device)
 
 
 def _milliseconds(answer: Answer, device: str) -> float:
@@ -96,14 +110,15 @@ def copy_bandwidth() -> float:
 
 
 def _on_host(raw: Any) -> np.ndarray:
-    array = raw.cpu().numpy() if isinstance(raw, torch.Tensor) else np.asarray(raw)
-    return np.ascontiguousarray(array[:CHECKED])
+    first = raw[:CHECKED]
+    array = first.cpu().numpy() if isinstance(first, torch.Tensor) else np.asarray(first)
+    return np.ascontiguousarray(array)
 
 
 Made = tuple[Answer, Callable[[Any], np.ndarray]]
 
 
-def _triton(forest: Forest, X: np.ndarray, x: Any, options: Namespace) -> Made:
+def _triton(forest: Forest, x: Any, options: Namespace) -> Made:
     try:
         predictor = bitvec.compile(forest, engine="triton", device=options.device)
     except bitvec.BitvecError as error:
@@ -111,19 +126,19 @@ def _triton(forest: Forest, X: np.ndarray, x: Any, options: Namespace) -> Made:
     return lambda: predictor.raw(x), _on_host
 
 
-def _torch(forest: Forest, X: np.ndarray, x: Any, options: Namespace) -> Made:
+def _torch(forest: Forest, x: Any, options: Namespace) -> Made:
     if isinstance(x, np.ndarray):
         predictor = bitvec.compile(forest, engine="torch", device=options.device)
         return lambda: predictor.raw(x), _on_host
     module = bitvec.to_torch(forest, device=options.device)
-    held = 16 * len(X) * max(1, forest.n_trees) * max(1, forest.n_outputs)
+    held = 16 * len(x) * max(1, forest.n_trees) * max(1, forest.n_outputs)
     if held > 32 << 30:
         raise NotMeasuredError("its leaves of all rows would take more than 32 GiB")
     rows = x.to(module.dtype)
     return lambda: module(rows), _on_host
 
 
-def _nvforest(forest: Forest, X: np.ndarray, x: Any, options: Namespace) -> Made:
+def _nvforest(forest: Forest, x: Any, options: Namespace) -> Made:
     try:
         import cupy
         import nvforest
@@ -136,15 +151,14 @@ def _nvforest(forest: Forest, X: np.ndarray, x: Any, options: Namespace) -> Made
     except bitvec.BitvecError as error:
         raise NotMeasuredError(str(error)) from None
     found = nvforest.load_from_treelite_model(model, device="gpu")
-    # Its own choice of layout and chunks, for this batch.
-    tuned = found.optimize(batch_size=min(len(X), 1 << 20), unique_batches=1, timeout=0.3)
-    tuned = found if tuned is None else tuned
-    ask = getattr(tuned, "predict_proba", tuned.predict)
     rows = x if isinstance(x, np.ndarray) else cupy.asarray(x)
+    # Its own choice of layout and chunks.
+    tuned = found.optimize(data=rows[:TUNED], timeout=0.3)
+    ask = getattr(tuned, "predict_proba", tuned.predict)
     return lambda: ask(rows), _on_host
 
 
-def _xgboost(forest: Forest, X: np.ndarray, x: Any, options: Namespace) -> Made:
+def _xgboost(forest: Forest, x: Any, options: Namespace) -> Made:
     try:
         import xgboost
     except ImportError:
@@ -165,12 +179,12 @@ def _xgboost(forest: Forest, X: np.ndarray, x: Any, options: Namespace) -> Made:
     return lambda: booster.inplace_predict(rows, predict_type="margin"), _on_host
 
 
-def _hummingbird(forest: Forest, X: np.ndarray, x: Any, options: Namespace) -> Made:
+def _hummingbird(forest: Forest, x: Any, options: Namespace) -> Made:
     # It reads models of the libraries themselves, and needs onnx 1.16 at most.
     raise NotMeasuredError("needs onnx 1.16 or older, which is not installed")
 
 
-_MAKERS: Final[dict[str, Callable[[Forest, np.ndarray, Any, Namespace], Made]]] = {
+_MAKERS: Final[dict[str, Callable[[Forest, Any, Namespace], Made]]] = {
     "triton": _triton,
     "torch": _torch,
     "nvforest": _nvforest,
