@@ -20,6 +20,7 @@ from bitvec.verify.certificates import Certificate
 from bitvec.verify.certificates.composition_certificate import CompositionCertificate
 
 if TYPE_CHECKING:
+    from bitvec.runtime.predict.torch.hard_composition import HardComposition
     from bitvec.runtime.predict.torch.hard_forest import HardForest
     from bitvec.runtime.train.relax.module import SoftForest
     from bitvec.runtime.train.relax.relaxations import Relaxation
@@ -233,6 +234,12 @@ def to_torch(
 
 @overload
 def to_torch(
+    forest: Composition, relaxation: None = None, *, device: Any = None
+) -> HardComposition: ...
+
+
+@overload
+def to_torch(
     forest: Forest,
     relaxation: str | Relaxation,
     *,
@@ -247,7 +254,7 @@ def to_torch(
 
 
 def to_torch(
-    forest: Forest,
+    forest: Forest | Composition,
     relaxation: str | Relaxation | None = None,
     *,
     output: str = "raw",
@@ -259,7 +266,7 @@ def to_torch(
     device: Any = None,
     routing: str | None = None,
     tree_chunk: int | None = None,
-) -> HardForest | SoftForest:
+) -> HardForest | HardComposition | SoftForest:
     """Make a torch module of a forest: its exact answers, or a relaxation that can be trained.
 
     Without a relaxation the module is hard: it takes tensors in the forest's dtype and gives the
@@ -308,7 +315,7 @@ def to_torch(
 
     Returns
     -------
-    HardForest or SoftForest
+    HardForest, HardComposition or SoftForest
         Calling a SoftForest on rows returns raw scores, (batch, n_outputs), differentiable in its
         parameters, and in rows that are a tensor which requires a gradient, as after a layer that
         trains. What would lose such a gradient, as a feature map that stays, is refused.
@@ -351,6 +358,15 @@ def to_torch(
     soft = {"trainable": trainable, "gamma": gamma, "dtype": dtype, "leaves": leaves}
     soft |= {"routing": routing, "tree_chunk": tree_chunk}
     given = {name: value for name, value in soft.items() if value is not None}
+    if isinstance(forest, Composition):
+        if relaxation is not None or given or (output, form) != ("raw", "auto"):
+            raise InputError(
+                "a composition must become a hard module without options but `device`, got others: "
+                "relax its forests, `composition.forests`."
+            )
+        from bitvec.runtime.predict.torch.hard_composition import HardComposition
+
+        return HardComposition(forest, device=device)
     if relaxation is None:
         require_forest(forest)
         if given:
