@@ -4,7 +4,8 @@
 
 For each runtime an environment is made under `.versions/`, which sees the packages of this one, so
 that torch is not installed anew. In it the models of `compare.py` are exported, and certified: raw
-scores and leaves, on rows for every node. A runtime that cannot be installed here is skipped by
+scores and leaves, on rows for every node. For Core ML, which runs on macOS only, the models are
+converted and the specification is checked. A runtime that cannot be installed here is skipped by
 name. Exits with 1 if a certificate fails.
 """
 
@@ -23,6 +24,7 @@ HERE = Path(__file__).resolve().parent
 RUNTIMES: dict[str, tuple[str, ...]] = {
     "executorch": ("executorch>=1.5",),
     "litert": ("litert-torch>=0.10", "ai-edge-litert>=2.3"),
+    "coreml": ("coremltools>=9.0",),
 }
 """By runtime, what is installed for it."""
 FILES: dict[str, tuple[tuple[str, dict[str, Any]], ...]] = {
@@ -34,6 +36,46 @@ FILES: dict[str, tuple[tuple[str, dict[str, Any]], ...]] = {
     "litert": (("one row.tflite", {}), ("64 rows.tflite", {"batch": 64})),
 }
 """By runtime, names of files and the options of `bitvec.export`."""
+
+
+def converted() -> int:
+    """Convert exported programs for Core ML, and check their inputs, outputs and constants."""
+    import coremltools
+    import torch
+
+    import bitvec
+
+    sys.path.insert(0, str(HERE))
+    compare = import_module("compare")
+    warnings.simplefilter("ignore")
+    failed = 0
+    for model, forest, _ in compare.models():
+        if forest.dtype != "float32":
+            print(f"  {model}: not converted, as it compares in {forest.dtype}")
+            continue
+        leaves = bitvec.to_torch(forest, output="leaves", form="perfect")
+        x = torch.zeros((1, forest.n_features))
+        program = torch.export.export(leaves, (x,)).run_decompositions({})
+        made = coremltools.convert(
+            program,
+            minimum_deployment_target=coremltools.target.iOS17,
+            compute_precision=coremltools.precision.FLOAT32,
+        )
+        spec = made.get_spec()
+        (given,), (found,) = spec.description.input, spec.description.output
+        shapes = [list(one.type.multiArrayType.shape) for one in (given, found)]
+        blocks = [
+            block
+            for function in spec.mlProgram.functions.values()
+            for block in function.block_specializations.values()
+        ]
+        kinds = {operation.type for block in blocks for operation in block.operations}
+        fits = shapes == [[1, forest.n_features], [1, forest.n_trees]]
+        fits &= "while_loop" not in kinds and "cond" not in kinds
+        failed |= not fits
+        said = "as it must be" if fits else "WRONG"
+        print(f"  {model}: {said}, {shapes}, {len(kinds)} kinds of operations, not run", flush=True)
+    return int(failed)
 
 
 def certified(runtime: str) -> int:
@@ -83,7 +125,7 @@ def main(arguments: list[str]) -> int:
     failed = 0
     for runtime in options.only or RUNTIMES:
         if options.here:
-            failed |= certified(runtime)
+            failed |= converted() if runtime == "coreml" else certified(runtime)
             continue
         try:
             python = environment(runtime)
