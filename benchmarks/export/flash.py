@@ -328,6 +328,13 @@ def goals(rows: Sequence[Row]) -> Iterator[Goal]:
             there = key in ours and key in theirs
             value = ours[key] / theirs[key] if there else None
             yield Goal(f"{DIGITS}: levels / emlearn, {level}, {what}", f"<= {most}", value)
+    ours, theirs = (
+        one(rows, what="header", model=DIGITS, form=form, level="-Os")
+        for form in ("levels, finite", "emlearn")
+    )
+    for what, key, most in (("bytes", "cortex_bytes", 1.0), ("time", "cortex_instructions", 1.2)):
+        value = ours[key] / theirs[key] if key in ours and key in theirs else None
+        yield Goal(f"{DIGITS}: levels / emlearn, Cortex-M4, {what}", f"<= {most}", value)
     found = [row["labels_differ"] for row in where(rows, what="header", ours=True)]
     yield Goal("headers: answers that differ", "0", sum(found) if found else None)
 

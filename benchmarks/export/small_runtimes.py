@@ -10,15 +10,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-
 from benchmarks.report import ROOT, Column, Goal, Row, Table, where
 from bitvec.runtime.export.edge_targets import EDGE_TARGETS
+from bitvec.runtime.export.onnx_targets import TARGETS
 
 SCRIPT: Final = ROOT / "tests" / "runtimes" / "compare.py"
 DRAWN: Final = 20
 SHOWN: Final = "random forest"
 NAMES: Final = tuple(target.name for target in EDGE_TARGETS[1:])
+OWN: Final = tuple((name, form) for name in NAMES for form in TARGETS[name].forms)
 
 
 def measured() -> list[Row]:
@@ -39,28 +39,35 @@ def goals(rows: Sequence[Row]) -> Iterator[Goal]:
     yield Goal("small runtimes with equal bits in all their files", f">= {len(NAMES)}", len(equal))
 
 
-def _own(rows: Sequence[Row], name: str) -> list[Row]:
-    return where(rows, what="runtime", runtime=name, form=name)
+def _own(rows: Sequence[Row], name: str, form: str) -> list[Row]:
+    """Return the rows of a runtime's own files of a form."""
+    label = name if form == TARGETS[name].forms[0] else f"{name}, {form}"
+    return where(rows, what="runtime", runtime=name, form=label)
 
 
 def _all_equal(rows: Sequence[Row], name: str) -> bool:
-    own = _own(rows, name)
-    return bool(own) and all(row["became"] == "equal" for row in own)
+    """Return whether all files of a runtime are answered with equal bits, or refused by bitvec."""
+    own = [row for form in TARGETS[name].forms for row in _own(rows, name, form)]
+    return bool(own) and all(
+        row["became"] == "equal" or row.get("refused", "").startswith("bitvec: ") for row in own
+    )
 
 
 def _of_runtimes(rows: Sequence[Row]) -> Iterator[Row]:
-    """Yield for each runtime its own files in one row."""
-    for name in NAMES:
-        own = _own(rows, name)
+    """Yield for each runtime and form its own files in one row."""
+    for name, form in OWN:
+        own = _own(rows, name, form)
         if not own:
             continue
         shown = next(row for row in own if row["model"] == SHOWN)
         yield {
             **shown,
+            "form": form,
+            "opset": TARGETS[name].opset,
+            "batch": "fixed" if TARGETS[name].fixed_batch else "any",
             "files": len(own),
             "equal": sum(row["became"] == "equal" for row in own),
             "refused_files": sum("refused" in row for row in own),
-            "median": float(np.median([row["bytes"] for row in own if "bytes" in row])),
         }
 
 
@@ -87,6 +94,9 @@ TABLE: Final = Table(
     (
         Column("target", lambda row: f"`{row['runtime']}`"),
         Column("version", "version"),
+        Column("form", "form"),
+        Column("opset", "opset"),
+        Column("batch", "batch"),
         Column("models", "files"),
         Column("equal bits", "equal"),
         Column("refused", "refused_files"),

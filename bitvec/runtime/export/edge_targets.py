@@ -96,7 +96,15 @@ EDGE_TARGETS: Final = (
         "_float32.tflite.",
         source=_BY,
     ),
-    replace(_PORTABLE, name="iree", measured="3.13.0", fixed_batch=True, source=_BY),
+    replace(
+        _WALKS,
+        name="iree",
+        measured="3.13.0",
+        fixed_batch=True,
+        subnormal_rows=False,
+        settings=f"{_EDGE.settings} {_FLUSHES}",
+        source=_BY,
+    ),
     replace(
         _WALKS,
         name="onnx2torch",

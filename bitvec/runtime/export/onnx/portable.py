@@ -221,6 +221,7 @@ def _outcomes(graph: Graph, forest: Forest, steps: Steps, nodes: Array, inputs: 
     doubled = _is_dropped(t)
     S = np.zeros((forest.n_features, t.size), np.int8 if (scale == 1).all() else dtype)
     S[column, np.arange(t.size)] = sign * scale
+    n_steps = t.size
     S, t = (np.repeat(a, 1 + doubled, axis=-1) for a in (S, t))
     if inputs.ceil:
         x = _product(graph, inputs.X, S, dtype, "x")
@@ -234,7 +235,7 @@ def _outcomes(graph: Graph, forest: Forest, steps: Steps, nodes: Array, inputs: 
         step = graph.add("MatMul", step, np.array([[1], [0]], dtype), name="one_step")
     if not combined:
         return step
-    W = np.zeros((t.size, nodes.size), np.int64)
+    W = np.zeros((n_steps, nodes.size), np.int64)
     np.add.at(W, (which.ravel(), node - nodes[0]), steps.weight[part])
     h = _product(graph, step, W.astype(np.int8), dtype, "counted")
     return graph.add("Add", h, steps.constant[nodes].astype(dtype), name="h_of_steps")

@@ -3,8 +3,8 @@
 For finite x, x >= b is x > t with t the number below b, x == c is 1 − [−x > −c] − [x > c], and each
 run of codes in a set is the difference of two steps. So an outcome is a constant and a few steps
 with weights; a value that the node's rule calls missing adds 1, or takes 1 away where it goes left.
-Codes are their own thresholds, by steps of −x where they are included: a runtime that rounds
-float64 numbers to float32 would take the number below a code for the code.
+Codes, and thresholds of float64, are their own, by steps of −x where they are included: a runtime
+that rounds float64 numbers to float32 would take the number below a code for the code.
 """
 
 from __future__ import annotations
@@ -99,9 +99,10 @@ def _comparisons(tests: NodeTests) -> list[_Part]:
     compares = ~equal & (tests.kind != Kind.SET)
     greater = compares & (tests.relation == Relation.GREATER)
     inclusive = compares & (tests.relation == Relation.GREATER_EQUAL)
+    wide = tests.dtype == np.float64
     return [
         _part(greater, tests.b, 1),
-        _part(inclusive, _before(tests.b), 1),
+        _part(inclusive, tests.b if wide else _before(tests.b), 1, included=wide),
         _part(equal, tests.b, 1, included=True),
         _part(equal, tests.b, -1),
     ]

@@ -130,13 +130,20 @@ def _plain_rows(graph: Graph, forest: Forest, X: str, present: str) -> Reads:
 def _thresholds(forest: Forest, compares: Array) -> tuple[bool, Array, Array]:
     """Return one comparison for all nodes, their thresholds, and which nodes these hold for.
 
-    Where both relations occur, z >= b is z > the number below b.
+    Where both relations occur, z >= b is z > the number below b; not in float64, of which a runtime
+    that rounds to float32 would make b again.
     """
     tests = forest.tests
     inclusive = tests.relation == Relation.GREATER_EQUAL
     threshold, exact = tests.b.copy(), compares.copy()
     if exact.any() and inclusive[compares].all():
         return True, threshold, exact
+    if tests.dtype == np.float64:
+        return (
+            False,
+            threshold,
+            exact & ~inclusive & ~(tests.missing_right & np.isposinf(threshold)),
+        )
     below = compares & inclusive
     with np.errstate(over="ignore"):  # the number below the largest negative one is -infinity
         threshold[below] = np.nextafter(threshold[below], tests.dtype.type(-np.inf))

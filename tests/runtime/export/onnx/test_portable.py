@@ -292,6 +292,16 @@ def test_codes_stay_where_a_runtime_rounds_float64_to_float32(kind, code_rule):
     assert np.array_equal(found, reference.exit_leaves(forest, np.where(present, X, np.nan)))
 
 
+@pytest.mark.parametrize("form", ["portable", "traversal", "tensor"])
+def test_thresholds_stay_where_a_runtime_rounds_float64_to_float32(form):
+    b, relation = (a.ravel() for a in np.meshgrid(np.arange(-20.0, 20), list(Relation)))
+    forest = stumps(b, relation=relation)
+    X = np.concatenate([np.arange(-22.0, 22), np.arange(-22, 22) + 0.5])[:, None]
+    model = onnx_model(forest, OnnxOptions(form=form, leaves=True))
+    found = answers(in_float32(model), X.astype(np.float32), np.ones_like(X))["leaves"]
+    assert np.array_equal(found, reference.exit_leaves(forest, X))
+
+
 @pytest.mark.parametrize("finite", [False, True])
 @settings(max_examples=25)
 @given(drawn=forests_with_masks())
