@@ -34,20 +34,25 @@ def encode(
     neighbouring columns, whose values lanes then load side by side and hand over.
     """
     first_row = tl.program_id(0).to(tl.int64) * ROWS
-    local = tl.arange(0, ROWS)[:, None]
-    row = first_row + local
-    plane = begin + tl.program_id(1) * PLANES + tl.arange(0, PLANES)[None, :]
+    first_plane = begin + tl.program_id(1) * PLANES
+    element = tl.arange(0, PLANES * ROWS)
+    local, plane = element % ROWS, first_plane + element // ROWS
     is_plane = plane < end
     if SIDE_BY_SIDE:
-        at = (tl.load(column + begin) - begin + plane).to(tl.int64)
+        row = first_row + tl.arange(0, ROWS)[:, None]
+        at = tl.load(column + begin) + (first_plane - begin) + tl.arange(0, PLANES)[None, :]
+        here = (row < n_rows) & (first_plane + tl.arange(0, PLANES)[None, :] < end)
+        read = x + row * row_stride + at.to(tl.int64) * column_stride
+        value = tl.reshape(tl.trans(tl.load(read, mask=here, other=0.0)), (PLANES * ROWS,))
     else:
         at = tl.load(column + plane, mask=is_plane, other=0).to(tl.int64)
+        here = (first_row + local < n_rows) & is_plane
+        read = x + (first_row + local) * row_stride + at * column_stride
+        value = tl.load(read, mask=here, other=0.0)
     start = tl.load(first + plane, mask=is_plane, other=0)
     count = tl.load(first + plane + 1, mask=is_plane, other=0) - start
-    here = (row < n_rows) & is_plane
-    value = tl.load(x + row * row_stride + at * column_stride, mask=here, other=0.0)
     value = value.to(thresholds.dtype.element_ty)
-    reached = tl.zeros((ROWS, PLANES), tl.int32)
+    reached = tl.zeros((PLANES * ROWS,), tl.int32)
     for step in tl.static_range(STEPS):
         probe = reached + (1 << (STEPS - 1 - step))
         inside = probe <= count
