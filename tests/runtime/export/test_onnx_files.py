@@ -233,7 +233,7 @@ def test_soft_models_and_machines_are_exported_too(tmp_path, boosters):
         bitvec.export(soft, tmp_path / "soft.onnx", form="tensor", leaves=True)
     with pytest.raises(InputError, match="a DecisionMachine must be exported without `target`"):
         bitvec.export(machine, tmp_path / "machine.onnx", target="openvino")
-    with pytest.raises(InputError, match="a DecisionMachine must be exported as ONNX, got `to`"):
+    with pytest.raises(InputError, match=r"a DecisionMachine must be exported as \.onnx, got `to`"):
         bitvec.export(machine, tmp_path / "machine.h")
 
 
