@@ -127,7 +127,7 @@ def _linear(graph: Graph, layer: _Layer, value: _Value) -> _Value:
     W, bias = layer.weights, layer.bias
     n_maps, n_out, n_in = W.shape
     right = _rows(graph, value, value.place.ravel())
-    sizes = (n_maps, n_in)
+    sizes: tuple[int, ...] = (n_maps, n_in)
     if value.is_shared:
         W, bias, sizes = W.reshape(-1, n_in), None if bias is None else bias.ravel(), (n_in,)
     # onnxruntime before 1.26 has no float64 product of what it would else take transposed.
