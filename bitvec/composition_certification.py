@@ -91,7 +91,10 @@ def _made(composition: Composition, seed: int) -> Any:
         rows.append(whole)
     X = np.concatenate(rows)
     for columns, forest in _forests(composition):
-        X = X[forest.inputs.takes(X if columns is None else X[:, list(columns)])]
+        read = X if columns is None else X[:, list(columns)]
+        with np.errstate(over="ignore"):
+            finite = ~np.isinf(read.astype(forest.dtype)).any(axis=1)
+        X = X[finite & forest.inputs.takes(read)]
     return raw_rows(X, inputs)
 
 

@@ -16,6 +16,7 @@ import lightgbm  # noqa: E402
 import xgboost  # noqa: E402
 from sklearn.calibration import CalibratedClassifierCV  # noqa: E402
 from sklearn.compose import TransformedTargetRegressor  # noqa: E402
+from sklearn.datasets import load_breast_cancer  # noqa: E402
 from sklearn.ensemble import (  # noqa: E402
     BaggingClassifier,
     BaggingRegressor,
@@ -278,3 +279,12 @@ def test_curves_are_those_of_scikit_learn_and_scipy() -> None:
     np.testing.assert_array_equal(curve(finite), model.predict(finite))
     near = np.nextafter(model.X_thresholds_, np.inf)
     np.testing.assert_array_equal(curve(near), model.predict(near))
+
+
+def test_rows_made_for_nodes_are_rows_that_every_member_takes() -> None:
+    # Behind a scaler a forest takes values beyond the largest float32; the one beside it does not.
+    X, y = load_breast_cancer(return_X_y=True)
+    scaled = make_pipeline(StandardScaler(), RandomForestClassifier(10, random_state=0))
+    plain = RandomForestClassifier(10, random_state=1)
+    model = VotingClassifier([("plain", plain), ("scaled", scaled)], voting="soft").fit(X, y)
+    assert bitvec.certify(bitvec.convert(model), model, X).passed
