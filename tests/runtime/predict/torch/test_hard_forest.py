@@ -16,7 +16,8 @@ from strategies import AXIS, EQUAL, SET, forests, rows, special_values
 
 import bitvec
 from bitvec.core import reference
-from bitvec.core.feature_maps.maps import Identity
+from bitvec.core.feature_maps.layers import ReLU
+from bitvec.core.feature_maps.maps import Layers
 from bitvec.core.forest import Forest
 from bitvec.core.kernels import box
 from bitvec.core.node_tests import Kind
@@ -387,6 +388,6 @@ def test_what_tensor_operations_do_not_hold_is_refused_by_name():
     soft = replace(STUMP, tests=tests, kernel=(box(0.5), None))
     with pytest.raises(UnsupportedModelError, match="prediction kernel"):
         bitvec.to_torch(soft)
-    mapped = replace(STUMP, feature_map=Identity(2))
-    with pytest.raises(UnsupportedModelError, match="feature map Identity"):
+    mapped = replace(STUMP, feature_map=Layers((ReLU(),), (2,)))
+    with pytest.raises(UnsupportedModelError, match="feature map Layers"):
         bitvec.to_torch(mapped)

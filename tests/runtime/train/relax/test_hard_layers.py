@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import bitvec
-from bitvec.core.feature_maps.maps import Identity
+from bitvec.core.feature_maps.layers import ReLU
+from bitvec.core.feature_maps.maps import Layers
 from bitvec.core.forest import Forest
 from bitvec.errors import InputError, UnsupportedModelError
 
@@ -90,7 +91,7 @@ def test_what_holds_no_soft_forest_is_refused(module):
 
 
 def test_nothing_is_replaced_unless_all_can_be():
-    mapped = bitvec.to_torch(replace(FOREST, feature_map=Identity(3)), "sigmoid")
+    mapped = bitvec.to_torch(replace(FOREST, feature_map=Layers((ReLU(),), (3,))), "sigmoid")
     net = torch.nn.Sequential(bitvec.to_torch(FOREST, "sigmoid"), mapped)
     before = list(net)
     with pytest.raises(UnsupportedModelError, match="feature map"):
