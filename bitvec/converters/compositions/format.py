@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Final
 
 from bitvec.converters.format import Format
-from bitvec.converters.sklearn.attribute_records import class_name, library_class
 
 COMBINING: Final = (
     "VotingClassifier",
@@ -25,6 +24,8 @@ _TREES: Final = (
 
 def combines(model: Any) -> bool:
     """Return whether a model combines forests; bagging of trees is a forest itself."""
+    from bitvec.converters.sklearn.attribute_records import class_name, library_class
+
     if library_class(model) not in COMBINING:
         return False
     members = getattr(model, "estimators_", None) or []

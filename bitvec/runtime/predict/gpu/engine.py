@@ -17,7 +17,7 @@ from bitvec.runtime.predict.engine import FewRows
 from bitvec.runtime.predict.reference_engine import ReferenceEngine
 from bitvec.runtime.predict.torch import devices
 
-with needs("triton", "triton", "the engine triton"):
+with needs("triton", "triton", "The engine triton"):
     import triton
 
     from bitvec.runtime.predict.gpu.device_forest import DeviceForest

@@ -16,7 +16,7 @@ STUMP = Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
 
 @pytest.mark.skipif(find_spec("triton") is not None, reason="triton is installed")
 def test_a_missing_library_is_named_with_the_command_that_installs_it():
-    with pytest.raises(MissingLibraryError, match=r"the engine triton needs the library triton, "):
+    with pytest.raises(MissingLibraryError, match=r"The engine triton needs the library triton, "):
         compile(STUMP, engine="triton")
 
 
