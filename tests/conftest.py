@@ -6,6 +6,7 @@ import ctypes.util
 import os
 import sys
 from importlib.abc import MetaPathFinder
+from importlib.util import find_spec
 from pathlib import Path
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # the workers share the cores: threads would only wait
@@ -51,3 +52,18 @@ settings.load_profile(os.environ.get("BITVEC_HYPOTHESIS", "fixed"))
 
 # Scripts for environments and processes of their own.
 collect_ignore = ["versions", "runtime/predict/gpu/machine_code.py"]
+
+
+def _lacks(library: str) -> bool:
+    try:
+        return find_spec(library) is None
+    except ModuleNotFoundError:
+        return True
+
+
+# Modules of samples, without tests, are looked through for doctests.
+collect_ignore += [
+    f"models/{name}.py"
+    for name, library in {"lightgbm": "lightgbm", "pipelines": "lightgbm", "ydf": "ydf"}.items()
+    if _lacks(library)
+]

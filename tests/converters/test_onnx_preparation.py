@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-for library in ("onnxruntime", "skl2onnx", "sklearn"):
+for library in ("lightgbm", "onnxruntime", "skl2onnx", "sklearn"):
     pytest.importorskip(library)
 
 import onnx  # noqa: E402

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-for library in ("pandas", "scipy", "sklearn"):
+for library in ("lightgbm", "pandas", "scipy", "sklearn"):
     pytest.importorskip(library)
 
 from scipy import sparse  # noqa: E402
