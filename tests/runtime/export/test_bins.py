@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from shutil import which
 
 import numpy as np
 import pytest
@@ -48,6 +49,7 @@ def test_a_file_of_bins_is_certified_with_its_table(boosted, tmp_path):
     assert certificate.grade == "two-sided"
 
 
+@pytest.mark.skipif(not any(map(which, ("cc", "gcc", "clang"))), reason="needs a C compiler")
 @pytest.mark.parametrize("form", ["tables", "levels", "unrolled"])
 def test_a_header_of_bins_is_certified_with_its_table(boosted, form):
     source = to_c(boosted, form=form, input="bins")
