@@ -17,7 +17,7 @@ Record = dict[str, Any]
 
 BASE = {"soft": "cart", "crisp": "cart", "rf soft": "rf", "rf crisp": "rf", "et soft": "et"}
 BASE |= {"et crisp": "et"}
-"""What each of ours is compared with, fold by fold."""
+"""Rivals that each of ours is compared with, fold by fold."""
 MARGIN = 1.0
 """Points below the paper within which a cell passes, or two standard errors if that is more."""
 

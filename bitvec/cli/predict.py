@@ -14,6 +14,7 @@ from bitvec.cli.given_files import readable, writable
 from bitvec.cli.shared_options import (
     as_command,
     device_option,
+    engine_option,
     forest_argument,
     header_option,
     out_option,
@@ -23,7 +24,6 @@ from bitvec.errors import InputError
 if TYPE_CHECKING:
     from bitvec.services.batch_predictor import BatchPredictor
 
-ENGINES = ("auto", "numba", "torch", "triton", "reference")
 OUTPUTS = ("label", "proba", "raw", "score", "leaves", "shap")
 FORMATS = ("csv", "tsv", "parquet", "arrow", "ndjson", "npy")
 
@@ -66,13 +66,7 @@ FORMATS = ("csv", "tsv", "parquet", "arrow", "ndjson", "npy")
 )
 @click.option("--resume", is_flag=True, help="Go on with a run into a folder that was stopped.")
 @click.option("--force", is_flag=True, help="Replace what a folder holds.")
-@click.option(
-    "--engine",
-    type=click.Choice(ENGINES),
-    default="auto",
-    show_default=True,
-    help="What computes the answer; all engines give the same.",
-)
+@engine_option
 @click.option(
     "--kernel",
     metavar="NAME",

@@ -8,8 +8,7 @@ from typing import Any
 import click
 
 from bitvec.cli.given_files import readable
-from bitvec.cli.predict import ENGINES
-from bitvec.cli.shared_options import as_command, device_option, forest_argument
+from bitvec.cli.shared_options import as_command, device_option, engine_option, forest_argument
 from bitvec.errors import InputError, needs
 
 
@@ -54,13 +53,7 @@ from bitvec.errors import InputError, needs
     metavar="SECONDS",
     help="Longest time to an answer, and that open requests get when the service stops.",
 )
-@click.option(
-    "--engine",
-    type=click.Choice(ENGINES),
-    default="auto",
-    show_default=True,
-    help="What computes the answer; all engines give the same.",
-)
+@engine_option
 @click.option(
     "--n-jobs", type=int, default=1, show_default=True, metavar="N", help="Threads of the engine."
 )

@@ -13,6 +13,7 @@ import click
 from bitvec.cli.failures import DEBUG
 from bitvec.errors import InputError
 
+ENGINES = ("auto", "numba", "torch", "triton", "reference")
 TRAINABLE = ("S", "b", "v", "r", "base_score", "phi")
 
 
@@ -87,6 +88,13 @@ seed_option = partial(
     metavar="N",
 )
 
+engine_option = click.option(
+    "--engine",
+    type=click.Choice(ENGINES),
+    default="auto",
+    show_default=True,
+    help="What computes the answer; all engines give the same.",
+)
 dtypes_option = click.option(
     "--dtypes",
     type=click.Choice(("float64", "float32")),

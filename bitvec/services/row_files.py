@@ -196,9 +196,9 @@ def write(stream: IO[bytes], suffix: str, parts: Iterable[Any]) -> int:
     elif suffix in LINES:
         _write_lines(stream, counted())
     else:
-        with _table_writer(stream, suffix, _table(first)) as writer:
+        with _table_writer(stream, suffix, arrow_table(first)) as writer:
             for part in counted():
-                writer.write_table(_table(part))
+                writer.write_table(arrow_table(part))
     return n_rows
 
 
@@ -301,8 +301,8 @@ def _array(column: Any) -> Array:
     return column.to_numpy()
 
 
-def _table(part: Any) -> Any:
-    """Return a batch as a pyarrow table."""
+def arrow_table(part: Any) -> Any:
+    """Return a batch of columns as a pyarrow table."""
     pyarrow = require_pyarrow("Writing tables")
     if isinstance(part, dict):
         return pyarrow.table(

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from bitvec import api
-from bitvec.cli import predict, retrain, shared_options
+from bitvec.cli import retrain, shared_options
 from bitvec.cli.program import COMMANDS, program
 
 BITVEC = "from bitvec.cli import main; main()"
@@ -89,7 +89,7 @@ def test_version_is_the_package_version() -> None:
 def test_the_choices_of_the_help_are_those_of_the_engines() -> None:
     from bitvec.runtime.predict.engine import ENGINES
 
-    assert set(predict.ENGINES) == {"auto", *ENGINES}
+    assert set(shared_options.ENGINES) == {"auto", *ENGINES}
 
 
 def test_the_choices_of_the_help_are_those_of_retraining() -> None:

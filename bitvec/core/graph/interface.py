@@ -112,16 +112,12 @@ def dtype_of(given: Any) -> np.dtype:
     InputError
         If rows cannot be handed in as it.
     """
-    try:
-        dtype = np.dtype(given)
-    except TypeError:
-        dtype = np.dtype(object)
-    if dtype not in INPUT_DTYPES:
-        raise InputError(
-            f"`input_dtype` must be float16, float32 or float64, got {given}: rows of whole "
-            "numbers are handed in as one of them."
-        )
-    return dtype
+    return _dtype_among(
+        INPUT_DTYPES,
+        given,
+        f"`input_dtype` must be float16, float32 or float64, got {given}: rows of whole numbers "
+        "are handed in as one of them.",
+    )
 
 
 def integer_dtype_of(given: Any) -> np.dtype:
@@ -132,14 +128,20 @@ def integer_dtype_of(given: Any) -> np.dtype:
     InputError
         If they cannot be given in it.
     """
+    return _dtype_among(
+        INTEGER_DTYPES,
+        given,
+        f"`integer_dtype` must be int64, int32 or float32, got {given}: choose one of them.",
+    )
+
+
+def _dtype_among(known: tuple[np.dtype, ...], given: Any, refusal: str) -> np.dtype:
     try:
         dtype = np.dtype(given)
     except TypeError:
         dtype = np.dtype(object)
-    if dtype not in INTEGER_DTYPES:
-        raise InputError(
-            f"`integer_dtype` must be int64, int32 or float32, got {given}: choose one of them."
-        )
+    if dtype not in known:
+        raise InputError(refusal)
     return dtype
 
 

@@ -25,6 +25,7 @@ from bitvec.services.answer_columns import OUTPUTS
 from bitvec.services.batch_predictor import BatchPredictor
 from bitvec.services.serving import record_messages, tensor_messages
 from bitvec.services.serving.gathering import Gathering, OverloadError
+from bitvec.services.serving.message_parts import json_bytes
 
 JSON_BYTES: Final = "Inference-Header-Content-Length"
 _UNSAID: Final = "application/x-www-form-urlencoded"
@@ -78,7 +79,7 @@ def application(
     Parameters
     ----------
     predict : BatchPredictor
-        Its outputs are what is answered, its `keep` what records are given back with.
+        Its outputs are what is answered; its `keep` and `drop` have no effect here.
     name : str
         Of the model in addresses.
     limits : Limits, optional
@@ -232,10 +233,10 @@ class _Service:
         given = request.headers.get(JSON_BYTES)
         if given is not None and not (given.isascii() and given.isdigit()):
             raise RefusalError(400, f"{JSON_BYTES} must be a whole number, got {plain(given)!r}.")
-        json_bytes = None if given is None else int(given)
+        json_length = None if given is None else int(given)
         body = await self._body(request)
         question = await _read(
-            body, tensor_messages.decode, body, json_bytes, self.forest, self.predict.outputs
+            body, tensor_messages.decode, body, json_length, self.forest, self.predict.outputs
         )
         self.limits.require_rows(question.n_rows)
         answers = await self.gathering.answers(question.rows, question.n_rows, question.outputs)
@@ -303,9 +304,7 @@ async def _read(body: bytes, function: Callable[..., Any], *arguments: Any) -> A
 
 
 def _json(value: Any, status: int = 200, headers: Any = None) -> Response:
-    return Response(
-        tensor_messages.json_bytes(value), status, headers=headers, media_type="application/json"
-    )
+    return Response(json_bytes(value), status, headers=headers, media_type="application/json")
 
 
 def _error(status: int, sentence: str, headers: Any = None) -> Response:

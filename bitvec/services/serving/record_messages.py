@@ -9,9 +9,10 @@ import numpy as np
 
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
-from bitvec.errors import InputError, needs
+from bitvec.errors import InputError
 from bitvec.services.answer_columns import Columns
-from bitvec.services.serving.tensor_messages import frame_of, json_bytes, json_value
+from bitvec.services.row_files import arrow_table, require_pyarrow
+from bitvec.services.serving.message_parts import frame_of, json_bytes, json_value
 
 JSON: Final = "application/json"
 ARROW: Final = "application/vnd.apache.arrow.stream"
@@ -50,14 +51,7 @@ def decode(body: bytes, kind: str, forest: Forest) -> tuple[Any, int]:
 def encode(columns: Columns, n_rows: int, kind: str) -> bytes:
     """Return the columns of answers as JSON, an object for each row, or as an Arrow stream."""
     if kind == ARROW:
-        with needs("pyarrow", "data", "An answer in Arrow"):
-            import pyarrow
-        table = pyarrow.table(
-            {
-                name: values.tolist() if values.dtype == object else values
-                for name, values in columns.items()
-            }
-        )
+        pyarrow, table = require_pyarrow("An answer in Arrow"), arrow_table(columns)
         sink = pyarrow.BufferOutputStream()
         with pyarrow.ipc.new_stream(sink, table.schema) as writer:
             writer.write_table(table)
@@ -68,8 +62,7 @@ def encode(columns: Columns, n_rows: int, kind: str) -> bytes:
 
 
 def _of_arrow(body: bytes) -> tuple[Any, int]:
-    with needs("pyarrow", "data", "A body in Arrow"):
-        import pyarrow
+    pyarrow = require_pyarrow("A body in Arrow")
     try:
         table = pyarrow.ipc.open_stream(body).read_all()
         table.validate(full=True)

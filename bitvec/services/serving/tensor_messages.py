@@ -6,7 +6,6 @@ header `Inference-Header-Content-Length` says how many bytes of a body are JSON.
 
 from __future__ import annotations
 
-import json
 import math
 import struct
 from dataclasses import dataclass
@@ -17,10 +16,9 @@ import numpy as np
 
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
-from bitvec.core.plain_text import plain
-from bitvec.errors import InputError, needs
-from bitvec.runtime.predict.code_books import listed
+from bitvec.errors import InputError
 from bitvec.services.answer_columns import Columns
+from bitvec.services.serving.message_parts import frame_of, json_bytes, json_value
 
 ROWS: Final = "rows"
 """The name of the input that holds all columns, (n_rows, n_features)."""
@@ -95,13 +93,13 @@ def _inputs(forest: Forest) -> list[dict[str, Any]]:
 
 
 def decode(
-    body: bytes, json_bytes: int | None, forest: Forest, served: tuple[str, ...]
+    body: bytes, json_length: int | None, forest: Forest, served: tuple[str, ...]
 ) -> Question:
     """Return what a request asks.
 
     Parameters
     ----------
-    json_bytes : int, optional
+    json_length : int, optional
         How many bytes of the body are JSON; the bytes of tensors follow.
     served : tuple of str
         The outputs there are, which are answered where a request names none.
@@ -111,13 +109,13 @@ def decode(
     InputError
         If the message is not one of the protocol, or its tensors are not what it says.
     """
-    if json_bytes is not None and not 0 <= json_bytes <= len(body):
+    if json_length is not None and not 0 <= json_length <= len(body):
         raise InputError(
             f"Inference-Header-Content-Length must be within the body's {len(body)} bytes, got "
-            f"{json_bytes}."
+            f"{json_length}."
         )
-    message = json_object(body if json_bytes is None else body[:json_bytes])
-    behind = b"" if json_bytes is None else body[json_bytes:]
+    message = json_object(body if json_length is None else body[:json_length])
+    behind = b"" if json_length is None else body[json_length:]
     tensors: dict[str, Array] = {}
     for given in _objects(message, "inputs"):
         name, values, n_bytes = _tensor(given, behind)
@@ -187,38 +185,6 @@ def json_object(body: bytes) -> dict[str, Any]:
     if not isinstance(message, dict):
         raise InputError(f"the body must be a JSON object, got {type(message).__name__}.")
     return message
-
-
-def json_value(body: bytes) -> Any:
-    """Return what some bytes say in JSON, where NaN may be written so.
-
-    Raises
-    ------
-    InputError
-        If they are not JSON.
-    """
-    try:
-        return json.loads(body)
-    except (ValueError, RecursionError) as error:
-        said = plain(str(error))[:100] if isinstance(error, ValueError) else "nested too deeply"
-        raise InputError(f"the body must be JSON, got: {said}.") from None
-
-
-def json_bytes(value: Any) -> bytes:
-    """Return a value as JSON.
-
-    Raises
-    ------
-    InputError
-        If it holds NaN or an infinity, which JSON does not.
-    """
-    try:
-        return json.dumps(value, allow_nan=False, separators=(",", ":")).encode()
-    except ValueError:
-        raise InputError(
-            "the answers hold NaN or an infinity, which JSON does not: ask for binary tensors, or "
-            "for Arrow."
-        ) from None
 
 
 def _objects(message: dict[str, Any], key: str) -> list[dict[str, Any]]:
@@ -350,28 +316,3 @@ def _rows(tensors: dict[str, Array], forest: Forest) -> tuple[Any, int]:
             raise InputError(f"the column {name!r} must have shape (n_rows,), got {values.shape}.")
         columns[name] = values.ravel()
     return frame_of(columns, names)
-
-
-def frame_of(columns: dict[str, Any], names: tuple[str, ...]) -> tuple[Any, int]:
-    """Return a data frame of a forest's columns, and the number of its rows.
-
-    Raises
-    ------
-    InputError
-        If a column is missing, of another length, or holds values of several kinds.
-    """
-    for name in names:
-        if name not in columns:
-            raise InputError(f"the column {name!r} must be there, got {listed(columns)}.")
-    lengths = {name: len(values) for name, values in columns.items()}
-    n_rows = lengths[names[0]] if names else 0
-    for name, length in lengths.items():
-        if length != n_rows:
-            raise InputError(f"columns must be of one length, got {n_rows} and {name!r} {length}.")
-    with needs("polars", "cli", "A request of named columns"):
-        import polars
-    try:
-        return polars.DataFrame({name: columns[name] for name in names}, strict=True), n_rows
-    except (TypeError, polars.exceptions.PolarsError) as error:
-        said = plain(str(error)).split(". ")[0][:120]
-        raise InputError(f"each column must hold values of one kind, got: {said}.") from None

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from same_bits import assert_same_bits
 from strategies import AXIS, EQUAL, KERNEL, OBLIQUE, ONE_HOT, POLYTOPE, SET, forests, rows
 
 from bitvec.core import reference, structure, tree_paths
@@ -42,14 +43,6 @@ pytestmark = [
 def few(n):
     """Examples: the interpreter takes a second for each."""
     return settings(max_examples=5 * n if ON_GPU else n)
-
-
-def assert_same_bits(got, expected):
-    assert got.dtype == expected.dtype
-    assert got.shape == expected.shape
-    nan = np.isnan(expected)
-    assert np.array_equal(np.isnan(got), nan)
-    assert got[~nan].tobytes() == expected[~nan].tobytes()
 
 
 def assert_is_reference(forest, X):

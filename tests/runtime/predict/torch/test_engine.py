@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from same_bits import assert_same_bits
 from strategies import AXIS, EQUAL, KERNEL, OBLIQUE, ONE_HOT, POLYTOPE, SET, forests, rows
 
 from bitvec.core import reference, structure
@@ -38,15 +39,6 @@ CUDA = pytest.param(
 on_every_device = pytest.mark.parametrize("device", ["cpu", CUDA])
 in_every_form = pytest.mark.parametrize("form", FORMS)
 by_calls_of = pytest.mark.parametrize("few", [0, 1 << 40], ids=["torch", "NumPy"])
-
-
-def assert_same_bits(got, expected):
-    assert got.dtype == expected.dtype
-    assert got.shape == expected.shape
-    # A NaN's payload is nobody's promise; every other value is compared by its bits.
-    nan = np.isnan(expected)
-    assert np.array_equal(np.isnan(got), nan)
-    assert got[~nan].tobytes() == expected[~nan].tobytes()
 
 
 def expected_raw(forest, X):
