@@ -11,7 +11,7 @@ import onnx
 from bitvec.converters.onnx.file import tensor
 from bitvec.converters.onnx.graph import LARGEST_FEATURES, the_operator
 from bitvec.converters.onnx.outputs import is_standard
-from bitvec.converters.onnx.preparing_operators import (
+from bitvec.converters.onnx.prepared_columns import (
     FLOAT,
     STRING,
     WHOLE,
@@ -19,9 +19,9 @@ from bitvec.converters.onnx.preparing_operators import (
     Prepared,
     Preparing,
     Value,
-    follow,
     raw_column,
 )
+from bitvec.converters.onnx.preparing_operators import follow
 from bitvec.converters.pipelines.fold import folded, raw_columns
 from bitvec.converters.pipelines.operations import DOUBLE, SINGLE
 from bitvec.core.arrays import Array
