@@ -5,9 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-_is_exporting = getattr(torch.compiler, "is_exporting", torch.compiler.is_compiling)
-"""Test for tracing by export; before torch 2.7, which has none, every graph counts as exported."""
-
 
 def is_plain(x: Tensor) -> bool:
     """Return whether a call is eager and on a CPU: nothing traces, batches or replaces it.
@@ -26,4 +23,4 @@ def is_plain(x: Tensor) -> bool:
 
 def is_compiled() -> bool:
     """Return whether a compiler runs the graph here, rather than a program for any runtime."""
-    return torch.compiler.is_compiling() and not _is_exporting()
+    return torch.compiler.is_compiling() and not torch.compiler.is_exporting()

@@ -14,6 +14,7 @@ from torch import Tensor
 from bitvec.errors import InputError
 from bitvec.runtime.train.relax.path_layout import PathLayout
 from bitvec.runtime.train.relax.sparsemax import entmax15, sparsemax
+from bitvec.runtime.train.relax.tracing import merged
 
 Projection = Callable[[Tensor], Tensor]
 
@@ -82,11 +83,11 @@ def per_tree(project: Projection, score: Tensor, layout: PathLayout) -> Tensor:
     """
     if layout.one_size is not None:
         shape = (layout.n_trees, layout.one_size, score.shape[1])
-        return project(score.reshape(shape)).flatten(0, 1)
+        return merged(project(score.reshape(shape)))
     parts = []
     for part in layout.size_classes:
         shape = (*part.outside.shape, score.shape[1])
         padded = score.index_select(0, part.leaf).view(shape)
         padded = padded.masked_fill(part.outside[:, :, None], -torch.inf)
-        parts.append(project(padded).flatten(0, 1).index_select(0, part.inside))
+        parts.append(merged(project(padded)).index_select(0, part.inside))
     return torch.cat(parts).index_select(0, layout.class_place)

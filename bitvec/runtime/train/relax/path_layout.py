@@ -19,7 +19,7 @@ from torch.autograd.function import once_differentiable
 from bitvec.core import structure, tree_paths
 from bitvec.core.arrays import Array
 from bitvec.core.structure import Bitvectors
-from bitvec.runtime.train.relax.tracing import is_traced
+from bitvec.runtime.train.relax.tracing import is_traced, merged
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -234,7 +234,7 @@ def at_slots(
         slots = [turns.new_full((layout.n_trees, batch), start)]
         for level, (first, last) in enumerate(layout.levels):
             above = layout.parents_above(slots[-1], level)
-            slots.append(combine(above[:, None], turns[first:last]).flatten(0, 1))
+            slots.append(merged(combine(above[:, None], turns[first:last])))
         return torch.cat(slots)
     total = turns.new_empty((layout.n_slots, batch))
     total[: layout.n_trees] = start

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from bitvec.core.machine import DecisionMachine, block_ptr
+from bitvec.runtime.train.relax.tracing import merged
 
 
 class _Block(nn.Module):
@@ -76,7 +77,7 @@ class ScoreBlocks(nn.Module):
         u = scores[0].new_zeros((self.n_leaves + 1, batch))
         for block, score in zip(self.blocks, scores, strict=True):
             assert isinstance(block, _Block)
-            u = u.index_copy(0, block.leaf.flatten(), score_map(score).flatten(0, 1))
+            u = u.index_copy(0, block.leaf.flatten(), merged(score_map(score)))
         return u[:-1]
 
     def first_maximum(self, scores: list[Tensor]) -> Tensor:

@@ -27,3 +27,11 @@ def sums(terms: Tensor, group: Tensor, n_groups: int) -> Tensor:
     if is_traced():  # exporters have no index_add
         return total.scatter_add(0, group[:, None].expand(terms.shape), terms)
     return total.index_add(0, group, terms)
+
+
+def merged(values: Tensor) -> Tensor:
+    """Join the first two axes of an array of three.
+
+    By way of one axis, since torch.export before 2.13 lets `flatten(0, 1)` fix the batch.
+    """
+    return values.flatten().view(values.shape[0] * values.shape[1], values.shape[2])
