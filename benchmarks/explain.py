@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any, Final, NamedTuple
 
-import lightgbm as lgb
 import numpy as np
 import xgboost as xgb
 
@@ -74,6 +73,8 @@ def _xgboost() -> Model:
 
 @cache
 def _lightgbm() -> Model:
+    import lightgbm as lgb
+
     X = _samples(50, 20_000, 0).astype(np.float64)
     given = {"num_leaves": 31, "num_threads": 1, "verbose": -1}
     booster = lgb.train(given, lgb.Dataset(X, _label(X)), 500)

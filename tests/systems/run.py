@@ -4,9 +4,9 @@
 
 The system is made under `.versions/` by debootstrap, with the packages that the README names and no
 other; Debian's unstable suite has the newest Python, and with --python its other one. It uses this
-machine's names, certificates, and the settings of pip and proxies in the environment. Without root,
-debootstrap or Linux nothing is run, and one line says so. --save keeps what became of the tests for
-the docs. Exits with 1 if a command fails.
+machine's names, certificates, and the settings of pip and proxies in the environment. Without
+debootstrap, Linux, or root that may mount, nothing is run, and one line says so. --save keeps what
+became of the tests for the docs. Exits with 1 if a command fails.
 """
 
 from __future__ import annotations
@@ -47,7 +47,10 @@ def obstacle() -> str:
     if os.geteuid() != 0:
         return "it needs root, to change into the system that it makes"
     missing = [name for name in ("debootstrap", "unshare", "chroot") if not shutil.which(name)]
-    return f"{missing[0]} is not installed" if missing else ""
+    if missing:
+        return f"{missing[0]} is not installed"
+    tried = subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False)
+    return "root may not mount here, as in many containers" if tried.returncode else ""
 
 
 def system(folder: Path, suite: str) -> None:
