@@ -1,7 +1,7 @@
 # Needs Python 3.11 or later, git and make (GNU make 3.81 or later). `make` alone lists what it does.
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test test-full test-versions check emulators format clean FORCE
+.PHONY: help quickstart docs test test-full test-versions check emulators format clean FORCE
 
 VENV ?= .venv
 PYTHON ?=
@@ -20,6 +20,7 @@ PYTEST := $(BIN)/pytest $(PYTEST_FLAGS) --doctest-modules tests bitvec
 
 help:
 	@echo 'make quickstart   convert, certify, retrain, harden and export a model: takes a few minutes'
+	@echo 'make docs         the documentation as a site, in build/docs'
 	@echo 'make test         the tests, the doctests and the snippets of the docs'
 	@echo 'make test-full    the same and the long tests'
 	@echo 'make test-versions  other versions of the libraries and of Python, and a fresh Debian: takes hours'
@@ -34,10 +35,15 @@ help:
 quickstart: $(VENV)/.runs
 	@$(BIN)/bitvec quickstart
 
+# A warning is an error: a link that leads nowhere, a page that no list names, a broken docstring.
+docs: $(VENV)/.documents
+	$(BIN)/python -m sphinx -q -W --keep-going -b html docs build/docs
+	@echo 'Built: open build/docs/index.html'
+
 test: $(VENV)/.develops
 	$(PYTEST)
 
-test-full: $(VENV)/.develops
+test-full: $(VENV)/.develops $(VENV)/.documents
 	BITVEC_SHAPES=1 BITVEC_HYPOTHESIS=long $(PYTEST) -m 'full or not full'
 
 test-versions: $(VENV)/.develops
@@ -70,18 +76,18 @@ format: $(VENV)/.develops
 
 clean:
 	@if [ -e '$(VENV)/.made-for' ]; then $(REMOVE); fi
-	rm -rf build dist htmlcov *.egg-info .coverage .coverage.* \
+	rm -rf build dist docs/api htmlcov *.egg-info .coverage .coverage.* \
 	  .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	@find bitvec tests benchmarks docs -name __pycache__ -prune \
 	  -exec rm -rf {} + 2>/dev/null || true
 
 # ---- the environment ----------------------------------------------------------------------------
 # .made-for is written first and says that the folder is ours to remove, and for which checkout and
-# PYTHON it was made. .runs and .develops are written last, so that a half-made environment is made
-# again, as is one whose checkout moved or for which another PYTHON is asked. They go the other way
+# PYTHON it was made. .runs, .develops and .documents are written last, so that a half-made environment is
+# made again, as is one whose checkout moved or for which another PYTHON is asked. They go the other way
 # round, so that the same holds when a removal is interrupted.
 
-REMOVE = rm -f '$(VENV)/.runs' '$(VENV)/.develops' && \
+REMOVE = rm -f '$(VENV)/.runs' '$(VENV)/.develops' '$(VENV)/.documents' && \
   find '$(VENV)' -mindepth 1 -maxdepth 1 ! -name .made-for -exec rm -rf {} + && rm -rf '$(VENV)'
 
 ifneq ($(shell sed -n 1p '$(VENV)/.made-for' 2>/dev/null),$(CURDIR))
@@ -131,6 +137,11 @@ $(VENV)/.runs: pyproject.toml constraints.txt $(stale)
 	fi
 	@echo 'Installing bitvec and what the quickstart needs ...'
 	@$(INSTALL) -e '.[torch,onnx,sklearn,plot]' $(XGBOOST)
+	@touch $@
+
+$(VENV)/.documents: $(VENV)/.runs
+	@echo 'Installing what builds the site ...'
+	@$(INSTALL) -e '.[docs]'
 	@touch $@
 
 $(VENV)/.develops: $(VENV)/.runs

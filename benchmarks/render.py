@@ -1,10 +1,10 @@
 """Write the tables of the README and the docs: `python -m benchmarks.render [--check]`.
 
 A block between `<!-- table: NAME -->` and `<!-- end -->` is made from the kept run of the benchmark
-NAME, of `highlights` from several runs, of `formats`, `targets`, `programs` and `unexplained` from
-the tables that the package itself reads, and of `versions` from the results of `tests/versions`. A
-benchmark with several tables names one as `NAME.TABLE`, as do the tables of papers,
-`tables-PAPER.TABLE`.
+NAME, of `highlights` from several runs, of `formats`, `targets`, `programs`, `unexplained` and
+`limits` from the tables and numbers that the package itself reads, and of `versions` from the
+results of `tests/versions`. A benchmark with several tables names one as `NAME.TABLE`, as do the
+tables of papers, `tables-PAPER.TABLE`.
 Pages that show `engine.svg`, `kddt.svg` and `tao.svg` have them drawn from the same runs; those of
 `EXAMPLES` show models that are fitted on the spot.
 """
@@ -17,7 +17,7 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-from benchmarks import highlights, tested
+from benchmarks import highlights, limits, tested
 from benchmarks.report import RESULTS
 from benchmarks.runner import load
 from bitvec.converters.dispatch import FORMATS
@@ -34,7 +34,12 @@ PLOTS = {
     "tables-tao": "tables.tao_plot",
 }
 """Runs that are drawn, as the plot of their last word, each with the module that draws it."""
-EXAMPLES = ("explanation_plots", "tables.cpt_plot", "tables.e2edt_plot")
+EXAMPLES = (
+    "explanation_plots",
+    "representation_plots",
+    "tables.cpt_plot",
+    "tables.e2edt_plot",
+)
 """Modules that draw what they fit themselves, of no run."""
 
 
@@ -44,7 +49,7 @@ def rendered(text: str) -> str:
     def block(match: re.Match[str]) -> str:
         head, name, part, end = match.groups()
         static = {"formats": formats, "highlights": highlights.table, "targets": targets}
-        static |= {"programs": programs, "unexplained": unsupported_table}
+        static |= {"programs": programs, "unexplained": unsupported_table, "limits": limits.table}
         if name == "versions":
             static["versions"] = getattr(tested, part)
         table = static[name]() if name in static else _run(name, part or "table")

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from bitvec.converters.dispatch import FORMATS
+
 ROOT = Path(__file__).parent.parent
 KEPT = ROOT / "tests" / "versions" / "tested.json"
 NONE_YET = "No run is kept yet: `make test-versions` makes one."
@@ -48,6 +50,33 @@ def models() -> str:
         counts = f"{row['n_models']:,} | {len(row['differing']):,} | {row['largest']:g}"
         lines.append(f"| {row['library']} | {row['version']} | {counts} |")
     return "\n".join(lines) if len(lines) > 2 else NONE_YET
+
+
+def libraries() -> str:
+    """Return what converts by library, and of which versions models were tried, in Markdown."""
+    lines = [
+        "| library | versions tried | models of them | that differ | options that convert "
+        "| refused | read without the library | written back |",
+        "|---|---|---:|---:|---:|---:|---|---|",
+    ]
+    for library in dict.fromkeys(source.folder for source in FORMATS):
+        sources = [source for source in FORMATS if source.folder == library]
+        rows = sorted(
+            (row for row in _rows("models") if row["library"] == library),
+            key=lambda row: _number(row["version"]),
+        )
+        cells = (
+            sources[0].name,
+            ", ".join(row["version"] for row in rows),
+            f"{sum(row['n_models'] for row in rows):,}" if rows else "",
+            f"{sum(len(row['differing']) for row in rows):,}" if rows else "",
+            f"{sum(len(source.supported) for source in sources):,}",
+            f"{sum(len(source.unsupported) for source in sources):,}",
+            "yes" if any(source.recognises for source in sources) else "",
+            "yes" if any(source.writes for source in sources) else "",
+        )
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
 
 
 def _suites() -> list[dict[str, Any]]:

@@ -29,7 +29,9 @@ def draw_matrices(forest: Forest, tree: int = 0) -> Figure:
     """Draw the stored rows of S, thresholds or sets, B and v of one tree of at most 64 leaves."""
     part = _small(forest, tree)
     S, B, v = part.rows.toarray(), part.B, part.leaves.v
-    figure = Figure(figsize=(13, 0.9 + 0.24 * max(S.shape[0], B.shape[0])), layout="constrained")
+    width = min(13, 5 + 0.4 * (S.shape[1] + B.shape[1] + min(v.shape[1], 10)))
+    height = max(3, 0.9 + 0.24 * max(S.shape[0], B.shape[0]))
+    figure = Figure(figsize=(width, height), layout="constrained")
     widths = [max(4, S.shape[1]), 1.6, max(4, B.shape[1]), max(2.6, min(v.shape[1], 10) * 0.9)]
     axes = figure.subplots(1, 4, width_ratios=widths)
     names = _names(forest)
@@ -181,6 +183,9 @@ def _small(forest: Forest, tree: int) -> Forest:
 
 
 def _names(forest: Forest) -> tuple[str, ...]:
+    """Return the names of the columns that S reads: of X, or of the feature map."""
+    if forest.feature_map is not None:
+        return tuple(f"φ{j}" for j in range(forest.n_columns))
     return forest.inputs.feature_names or tuple(f"x{j}" for j in range(forest.n_features))
 
 

@@ -42,6 +42,19 @@ def test_a_single_leaf_can_be_drawn():
     assert isinstance(forests.draw_path(leaf, [0, 0]), Figure)
 
 
+def test_columns_of_a_feature_map_are_named_by_their_numbers(tree):
+    from dataclasses import replace
+
+    from bitvec.core.feature_maps import Layers, Linear
+    from bitvec.core.inputs import Inputs
+
+    map_to_four = Layers((Linear(np.ones((4, 1), np.float64)),))
+    mapped = replace(tree, feature_map=map_to_four, inputs=Inputs(1, feature_names=("age",)))
+    texts = [text.get_text() for text in forests.draw_path(mapped, [0.0]).axes[0].texts]
+    assert any(text.startswith("φ0") for text in texts)
+    assert not any("age" in text for text in texts)
+
+
 def test_boundaries_show_each_surface():
     X = np.random.default_rng(0).normal(size=(50, 2))
     y = (X[:, 0] > 0).astype(int)

@@ -51,8 +51,8 @@ class TAOEstimator(NativeEstimator):
     )
     C: float = parameter('Factor of squared hinges under "l2", for weights of mean 1.', default=1.0)
     lambda_: float = parameter(
-        'Factor of Σ |w_j| · s_j of a node under "l1", in rows for labels and in squared units of '
-        "y for values; s_j is the deviation of column j.",
+        'Factor of Σ ``|w_j|`` · s_j of a node under "l1", in rows for labels and in squared units '
+        "of y for values; s_j is the deviation of column j.",
         default=1.0,
     )
     monotone: bool = parameter(
