@@ -10,7 +10,7 @@ import subprocess
 import sys
 from importlib import metadata
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -242,6 +242,10 @@ def test_a_system_that_cannot_be_made_here_is_skipped_with_a_word(monkeypatch, c
     monkeypatch.setattr(systems.shutil, "which", lambda name: None)
     assert systems.main([]) == 0
     assert "skipped, since debootstrap is not installed" in capsys.readouterr().out
+    monkeypatch.setattr(systems.shutil, "which", lambda name: name)
+    monkeypatch.setattr(systems.subprocess, "run", lambda *_, **__: SimpleNamespace(returncode=1))
+    assert systems.main([]) == 0
+    assert "skipped, since root may not mount here" in capsys.readouterr().out
 
 
 def test_a_command_that_fails_on_a_system_fails_the_run(monkeypatch, capsys):
