@@ -1,9 +1,9 @@
 """bitvec: a trained tree is four arrays, T(x) = v[argmax(B · σ(Sx − b))].
 
 Convert any trained tree or forest (`convert`), certify that the conversion is exact (`certify`),
-run it (`compile`), explain what it predicts (`explain`), retrain it end to end (`retrain`), and
-export it (`export`). Estimators are in `bitvec.learners`, trees of the papers in
-`bitvec.converters.native`, errors in `bitvec.errors`.
+run it (`compile`), explain what it predicts (`explain`), retrain it end to end (`retrain`), update
+it on new rows (`update`), and export it (`export`). Estimators are in `bitvec.learners`, trees of
+the papers in `bitvec.converters.native`, errors in `bitvec.errors`.
 Names and rooms are loaded when first used, so that `import bitvec` needs no library but NumPy.
 """
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from bitvec.runtime.train.pruning.prune import prune
     from bitvec.runtime.train.relax.harden import from_torch
     from bitvec.runtime.train.retrain.retrain import retrain
+    from bitvec.runtime.train.update.update import update
     from bitvec.services.batch_predictor import BatchPredictor
     from bitvec.verify.certificates import Certificate
 
@@ -58,6 +59,7 @@ _HOME = {
     "retrain": "bitvec.runtime.train.retrain.retrain",
     "save": "bitvec.files",
     "to_torch": "bitvec.api",
+    "update": "bitvec.runtime.train.update.update",
 }
 _ROOMS = ("converters", "errors", "explanations", "files", "learners", "plots", "services")
 """Packages and modules that `import bitvec` makes reachable, as `bitvec.learners` is."""
@@ -81,6 +83,7 @@ __all__ = [
     "retrain",
     "save",
     "to_torch",
+    "update",
 ]
 
 

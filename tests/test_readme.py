@@ -47,6 +47,7 @@ ROOT = Path(__file__).resolve().parent.parent
         ("docs/supported-models.md", 4),
         ("docs/tao.md", 40),
         ("docs/torch.md", 18),
+        ("docs/update.md", 20),
     ],
     ids=str,
 )
@@ -102,6 +103,7 @@ def test_every_page_is_tried():
         "supported-models.md",
         "tao.md",
         "torch.md",
+        "update.md",
         "what-works.md",
     ]
 

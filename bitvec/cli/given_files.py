@@ -99,6 +99,14 @@ def read_target(
     InputError
         If the column is not there, holds infinities, or text where the forest answers with numbers.
     """
+    X, y, _ = read_weighted(path, forest, header, target, None)
+    return X, y
+
+
+def read_weighted(
+    path: Path, forest: Forest, header: bool | None, target: str, sample_weight: str | None
+) -> tuple[Array, Array, Array | None]:
+    """Read X and y as `read_target` does, and the column of weights if one is named."""
     import numpy as np
 
     from bitvec.runtime.predict.datafiles import read
@@ -107,9 +115,16 @@ def read_target(
     classes = forest.output.classes
     named = classes is not None and classes[0].dtype.kind == "U"
     text = (target,) if named else ()
-    table, y = read(
-        readable(path), header=header, inputs=forest.inputs, text=text, target=target
-    ).split(target)
+    whole = read(readable(path), header=header, inputs=forest.inputs, text=text, target=target)
+    # By its number a column is counted in the whole file: the later one is taken out first.
+    both = [target] if sample_weight is None else [target, sample_weight]
+    if whole.names is None:
+        both.sort(key=lambda name: -int(name) if name.isdigit() else 0)
+    columns = {}
+    for name in both:
+        whole, columns[name] = whole.split(name)
+    y = columns[target]
+    weight = None if sample_weight is None else columns[sample_weight]
     if not named and y.dtype.kind not in "biuf":
         raise InputError(
             f"the column {target!r} of {path} must hold numbers, as the forest's answers are, "
@@ -117,4 +132,4 @@ def read_target(
         )
     if y.dtype.kind == "f" and np.isinf(y).any():
         raise InputError(f"the column {target!r} of {path} must be finite, got infinity.")
-    return rows(table.data, forest.inputs, forest.dtype), y
+    return rows(whole.data, forest.inputs, forest.dtype), y, weight

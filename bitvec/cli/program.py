@@ -23,6 +23,7 @@ COMMANDS = {
     "predict": "bitvec.cli.predict",
     "explain": "bitvec.cli.explain",
     "retrain": "bitvec.cli.retrain",
+    "update": "bitvec.cli.update",
     "diff": "bitvec.cli.diff",
     "prune": "bitvec.cli.prune",
     "export": "bitvec.cli.export",

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
-from contextlib import contextmanager
 from io import BytesIO
-from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,14 +21,11 @@ from bitvec.cli.shared_options import (
     rows_argument,
     seed_option,
 )
-from bitvec.errors import InputError
+from bitvec.cli.training import share, watch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from bitvec.core.forest import Forest
     from bitvec.runtime.train.retrain.result import RetrainResult
-    from bitvec.runtime.train.retrain.selection import Evaluation
 
 RELAXATIONS = (
     "sigmoid",
@@ -256,8 +249,8 @@ def command(
         bitvec retrain tree.safetensors train.csv --target label -o better.safetensors
         bitvec retrain forest.safetensors train.csv --target price -o new.safetensors --trainable v
     """
-    share = _share(validation)
-    held_out = None if share is not None else readable(Path(validation))
+    held_share = share(validation)
+    held_out = None if held_share is not None else readable(Path(validation))
     inputs = (path, data) if held_out is None else (path, data, held_out)
     writable(out, (".safetensors",), replace=True, inputs=inputs)
     if checkpoint_path is not None:
@@ -266,12 +259,12 @@ def command(
         writable(plot, (".png", ".svg", ".pdf"), replace=True, inputs=(*inputs, out))
     forest = open_forest(path)
     X, y = read_target(data, forest, header, target)
-    by: Any = share if held_out is None else read_target(held_out, forest, header, target)
+    by: Any = held_share if held_out is None else read_target(held_out, forest, header, target)
     import bitvec
     from bitvec import files
     from bitvec.files import atomic
 
-    with _watch(quiet=as_json) as told:
+    with watch("retraining", quiet=as_json) as told:
         result = bitvec.retrain(
             forest,
             X,
@@ -305,42 +298,6 @@ def command(
     if plot is not None:
         atomic.write(plot, _plot(result, plot.suffix[1:]))
     _report(result, forest, out, as_json)
-
-
-def _share(validation: str) -> float | None:
-    if not validation:
-        raise InputError("--validation must be a share between 0 and 1, or a file, got ''.")
-    try:
-        share = float(validation)
-    except ValueError:
-        return None
-    if not 0 < share < 1:
-        raise InputError(f"--validation must be a share between 0 and 1, or a file, got {share}.")
-    return share
-
-
-@contextmanager
-def _watch(*, quiet: bool) -> Iterator[Callable[[Evaluation], None]]:
-    """Show on stderr the hard forest's score each time it is looked at: a bar on a terminal."""
-    from bitvec.verify.progress_bar import progress
-
-    # Where there is no bar, each evaluation has its own line.
-    with progress("retraining", quiet=quiet or not sys.stderr.isatty()) as advance:
-
-        def told(evaluation: Evaluation) -> None:
-            mark = "  kept" if evaluation.accepted else ""
-            text = f"{evaluation.stage} {evaluation.step}: validation {evaluation.score:.4g}"
-            if isfinite(evaluation.loss):
-                text += f", loss {evaluation.loss:.4g}"
-            if isfinite(evaluation.gamma):
-                text += f", steepness {evaluation.gamma:.3g}"
-            text += mark
-            if advance is not None:
-                advance(evaluation.step / max(evaluation.steps, 1), text)
-            elif not quiet:
-                click.echo(text, err=True)
-
-        yield told
 
 
 def _plot(result: RetrainResult, kind: str) -> bytes:

@@ -20,6 +20,7 @@ CALLS: dict[str, Callable[..., Any]] = {
     "predict": bitvec.compile,
     "explain": bitvec.explain,
     "retrain": bitvec.retrain,
+    "update": bitvec.update,
     "diff": bitvec.diff,
     "prune": bitvec.prune,
     "export": bitvec.export,
@@ -59,6 +60,11 @@ OWN = {
         "--target": "the column of DATA that y is read from",
         "--plot": "a call of its own, History.plot",
     },
+    "update": {
+        "--target": "the column of DATA that y is read from",
+        "--certify": "a call of its own, bitvec.certify",
+        "--allow-values-only": "of the call that --certify makes",
+    },
     "diff": {},
     "prune": {},
     "export": {
@@ -67,6 +73,13 @@ OWN = {
     },
 }
 """Further options that no parameter has, with the reason."""
+
+UPDATE_IN_PYTHON_ONLY = {
+    "metrics": "functions",
+    "monotone": "a mapping; those that a model records are kept",
+    "progress": "a function, which the command line has itself",
+}
+"""The same of `update`."""
 
 PYTHON_ONLY = {
     "sample_weight": "an array",
@@ -104,12 +117,21 @@ def test_retrain_offers_every_keyword_that_a_command_line_can_hold() -> None:
     assert keywords - offered == PYTHON_ONLY.keys()
 
 
+def test_update_offers_every_keyword_that_a_command_line_can_hold() -> None:
+    signature = inspect.signature(bitvec.update).parameters
+    keywords = {name for name, p in signature.items() if p.kind is p.KEYWORD_ONLY}
+    offered = {name[2:].replace("-", "_") for name in options("update")}
+    assert keywords - offered == UPDATE_IN_PYTHON_ONLY.keys()
+
+
 def test_predict_offers_every_keyword_of_compile_but_one_that_a_run_needs_not() -> None:
     keywords = set(inspect.signature(bitvec.compile).parameters) - {"forest", "warm"}
     assert keywords <= {name[2:].replace("-", "_") for name in options("predict")}
 
 
-@pytest.mark.parametrize("command", ["certify", "predict", "explain", "retrain", "export", "prune"])
+@pytest.mark.parametrize(
+    "command", ["certify", "predict", "explain", "retrain", "update", "export", "prune"]
+)
 def test_an_option_has_the_default_of_its_parameter(command: str) -> None:
     parameters = inspect.signature(CALLS[command]).parameters
     compared = 0

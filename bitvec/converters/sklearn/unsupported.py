@@ -271,10 +271,17 @@ def _feature_names(model: Any, n_features: int) -> tuple[str, ...] | None:
 
 
 def parameters(model: Any) -> dict[str, Any]:
-    """Return the constructor's parameters that JSON can hold."""
-    return {
+    """Return the constructor's parameters that JSON can hold, monotone directions among them."""
+    known = dict(attributes(model))
+    signs = known.get("monotonic_cst")
+    listed: dict[str, Any] = {}
+    if isinstance(signs, (list, tuple, np.ndarray)):
+        listed["monotonic_cst"] = np.asarray(signs).astype(int).tolist()
+    elif isinstance(signs, dict):
+        listed["monotonic_cst"] = {str(name): int(sign) for name, sign in signs.items()}
+    return listed | {
         name: value
-        for name, value in sorted(attributes(model).items())
+        for name, value in sorted(known.items())
         if not name.startswith("_")
         and not name.endswith("_")
         and (

@@ -201,7 +201,7 @@ def prepare(
         settings.relaxation,
         trainable=selected,
         gamma=recipe.gamma(0.0),
-        dtype=_dtype(forest),
+        dtype=training_dtype(forest),
         leaves="logits" if probabilities else "values",
         device=recipe.device,
     )
@@ -291,7 +291,7 @@ def _gamma(forest: Forest, names: tuple[str, ...]) -> tuple[float, float]:
     return (1.0, 4.0) if forest.output.is_classifier else (4.0, 30.0)
 
 
-def _dtype(forest: Forest) -> torch.dtype:
+def training_dtype(forest: Forest) -> torch.dtype:
     """Return float32, or float64 where finite leaves overflow in it."""
     v = forest.leaves.v
     too_large = np.any(np.abs(v[np.isfinite(v)]) > np.finfo(np.float32).max)

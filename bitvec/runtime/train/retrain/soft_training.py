@@ -40,11 +40,14 @@ class Goal:
     distillation : Distillation, optional
         The pull towards another model's answers.
     regularisers : Regularisers
+    recounts : bool
+        Whether the leaves of a single tree are counted anew after each hardening.
     """
 
     objective: Objective
     distillation: Distillation | None = None
     regularisers: Regularisers = field(default_factory=Regularisers)
+    recounts: bool = True
 
     def by_likelihood(self, module: SoftForest) -> bool:
         """Return whether the loss is the likelihood of one tree, taken in log space."""
@@ -107,7 +110,8 @@ def train_soft(
     """
     module.calibrate(batches.sample())
     batches.start(module)
-    _start_leaves(module, goal.objective, batches)
+    if goal.recounts:
+        _start_leaves(module, goal.objective, batches)
     optimizer, rates = optimizers.build(module, goal.objective, recipe)
     run = Training(module, optimizer, rates)
     if state is not None:
@@ -124,8 +128,9 @@ def train_soft(
         if run.step not in evaluated:
             continue
         try:
-            hardened = zero_rows.settled(harden(module))
-            candidate = recounted(hardened, module, goal.objective, batches)
+            candidate = zero_rows.settled(harden(module))
+            if goal.recounts:
+                candidate = recounted(candidate, module, goal.objective, batches)
         except InvalidForestError:
             return diverged("forest", run.step, steps)
         evaluation = selection.consider(

@@ -1,0 +1,98 @@
+"""Choice among updates by the rows held out: the forest as it was stays unless one is better."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from bitvec.core.arrays import Array
+from bitvec.core.forest import Forest
+from bitvec.runtime.train.retrain.objective import Objective
+from bitvec.runtime.train.retrain.selection import ERRORS, Evaluation, Selection, hard_scores
+from bitvec.runtime.train.retrain.training_data import Data
+
+
+class Choice(Selection):
+    """Keeps the candidate of the highest score on the rows held out.
+
+    `settled` says whether it is taken at all: its gain must exceed half a standard error of the
+    rows' paired differences from the start. Candidates are compared with each other by their mean
+    alone: each of them is nearer to the new rows than the start, and they are few.
+
+    Parameters
+    ----------
+    held_out : Data
+    repair : callable
+        From a candidate to one that keeps what the forest must keep.
+    measure : callable, optional
+        From raw scores to a number for all rows, of which more is better, in place of the
+        objective's mean. Any gain is then taken, since its error is not known.
+
+    Attributes
+    ----------
+    latest : Forest
+        The last candidate.
+    best_at : Evaluation
+        Where the best one was found.
+    """
+
+    def __init__(
+        self,
+        start: Forest,
+        objective: Objective,
+        held_out: Data,
+        *,
+        repair: Callable[[Forest], Forest] = lambda forest: forest,
+        measure: Callable[[Array], float] | None = None,
+    ) -> None:
+        super().__init__(start, objective, held_out.X, held_out.target, held_out.weight)
+        self._repair, self._measure = repair, measure
+        self._best_scores = self._start_scores
+        self.latest = start
+        self.best_at = self.history[0]
+        if measure is not None:
+            self.start_score = self.score = measure(hard_scores(start, held_out.X))
+            self.best_at = Evaluation("start", 0, 0, self.score, np.nan, np.nan, False)
+            self.history = [self.best_at]
+
+    def consider(
+        self,
+        candidate: Forest,
+        stage: str,
+        step: int,
+        steps: int,
+        *,
+        loss: float = np.nan,
+        gamma: float = np.nan,
+        raw: Array | None = None,
+    ) -> Evaluation:
+        """Score a candidate, repaired, and keep it if it is the best."""
+        self.latest = candidate = self._repair(candidate)
+        raw = hard_scores(candidate, self._X)
+        scores = self._scores(raw)
+        score = self._mean(scores) if self._measure is None else self._measure(raw)
+        accepted = score > self.score and self._is_sound(candidate)
+        if accepted:
+            self.best, self.score, self._best_scores = candidate, score, scores
+        evaluation = Evaluation(stage, step, steps, score, loss, gamma, accepted)
+        self.history.append(evaluation)
+        self.best_at = evaluation if accepted else self.best_at
+        return evaluation
+
+    def is_sound(self, candidate: Forest) -> bool:
+        """Return whether leaves are finite, or probabilities, where the start's are."""
+        return self._is_sound(candidate)
+
+    @property
+    def settled(self) -> Forest:
+        """The best candidate where it is clearly better than the start, else the start."""
+        if self.best is self.start or self._measure is not None:
+            return self.best
+        if not np.isfinite(self.start_score):
+            return self.best
+        gain = self._best_scores - self._start_scores
+        mean = self._mean(gain)
+        variance = self._mean((gain - mean) ** 2)
+        clear = mean > ERRORS * np.sqrt(variance / self._n_effective)
+        return self.best if clear else self.start

@@ -1,0 +1,111 @@
+"""Result of an update."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from bitvec.core.forest import Forest
+from bitvec.runtime.train.retrain.history import History
+from bitvec.runtime.train.update.moved_parts import Moved
+
+UNCHANGED = (
+    "Nothing was clearly better on the rows held out, so the forest is as it was. If rows are not "
+    "in the order of time, shuffle them, or give rows of your own as `validation`."
+)
+OUT_OF_TIME = (
+    "The budget was over before the chosen recipe was fitted to all rows: what comes back is "
+    "fitted to those that were not held out."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A recipe that was tried.
+
+    Parameters
+    ----------
+    recipe : str
+        "as it was", "leaves", or "thresholds" or "leaves and thresholds".
+    pull : float
+        Of the leaves toward the old ones, in rows; NaN where they did not move.
+    step, steps : int
+        The best place on the way, and its length; 0 where there is none.
+    score : float
+        On the rows held out, the best on the way; more is better.
+    seconds : float
+        Wall time.
+    """
+
+    recipe: str
+    pull: float
+    step: int
+    steps: int
+    score: float
+    seconds: float
+
+    def record(self) -> dict[str, Any]:
+        """Return the fields by name."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UpdateResult:
+    """Result of `update`.
+
+    Parameters
+    ----------
+    forest : Forest
+        The same trees with other thresholds and leaves; the one that went in, itself, where nothing
+        was clearly better.
+    updated : bool
+        Whether `forest` is another one.
+    metric : str
+        What `start_score`, `score` and those of the trials are; more is better.
+    start_score, score : float
+        On the rows held out, before and after.
+    before, after : mapping from names to float
+        All scores on the rows held out. `after` is of the candidate that has not seen them.
+    old_before, old_after : mapping from names to float
+        The same on the replayed rows that were held out; empty where there are none.
+    chosen : Trial
+    tried : tuple of Trial
+        The forest as it was, and each recipe.
+    refitted : bool
+        Whether the chosen recipe was fitted again to all rows, those held out among them.
+    moved : Moved
+        What has moved; `print(result.moved)` says it.
+    seconds : float
+        Wall time of all.
+    history : History
+        Every candidate; `history.plot()` draws them.
+    note : str
+    """
+
+    forest: Forest
+    updated: bool
+    metric: str
+    start_score: float
+    score: float
+    before: Mapping[str, float]
+    after: Mapping[str, float]
+    old_before: Mapping[str, float]
+    old_after: Mapping[str, float]
+    chosen: Trial
+    tried: tuple[Trial, ...]
+    refitted: bool
+    moved: Moved
+    seconds: float
+    history: History
+    note: str = ""
+
+    def __repr__(self) -> str:
+        """Return the scores, what was chosen, and the note."""
+        if self.updated:
+            what = (
+                f"{self.metric} {self.start_score:.6g} -> {self.score:.6g} by {self.chosen.recipe}"
+            )
+        else:
+            what = f"forest unchanged: {self.metric} {self.start_score:.6g} not clearly raised"
+        return f"UpdateResult({what}{', note: ' + self.note if self.note else ''})"

@@ -1,0 +1,162 @@
+"""The rows of an update: new ones to fit, the newest to choose by, and old ones to replay."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from bitvec.core.arrays import Array
+from bitvec.core.forest import Forest
+from bitvec.errors import InputError
+from bitvec.runtime.train.retrain import training_data
+from bitvec.runtime.train.retrain.training_data import Data
+
+REPLAY = ("replay[0]", "replay[1]", "replay[2]")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UpdateRows:
+    """Rows as an update uses them; weights of `Data` hold those of classes too.
+
+    Parameters
+    ----------
+    new : Data
+        All new rows as they were given.
+    fit : Data
+        What candidates are fitted to: replayed rows first, then new ones.
+    held_out : Data
+        What is chosen by.
+    judged : float64, (n_held_out,)
+        Sample weights of `held_out` alone, for scores.
+    old : Data, optional
+        Replayed rows that are held out as well, to tell what was forgotten.
+    every : Data, optional
+        What the chosen recipe is fitted to again; None where held-out rows were given.
+    """
+
+    new: Data
+    fit: Data
+    held_out: Data
+    judged: Array
+    old: Data | None
+    every: Data | None
+
+
+def read(
+    forest: Forest,
+    X: Any,
+    y: Any,
+    *,
+    replay: Any,
+    sample_weight: Any,
+    class_weight: Any,
+    validation: Any,
+    seed: int,
+) -> UpdateRows:
+    """Read and check all rows; see `update`.
+
+    Raises
+    ------
+    InputError
+        If rows are of another schema, labels are missing or unknown, or too few are left.
+    """
+    if y is None:
+        raise InputError("`y` must hold a label for each row of X, got None: pass the labels.")
+    new = training_data.read(forest, X, y, sample_weight)
+    old = None
+    if replay is not None:
+        if not isinstance(replay, (tuple, list)) or len(replay) not in (2, 3):
+            raise InputError(
+                "`replay` must be (X, y) or (X, y, sample_weight) of old rows, got "
+                f"{type(replay).__name__}: pass one of them."
+            )
+        given = (*replay, None)[:3]
+        old = training_data.read(forest, *given, names=REPLAY)
+    weighted = _class_weights(forest, class_weight, new)
+    share = validation if isinstance(validation, (int, float, np.number)) else None
+    if share is None:
+        fit, held_out = training_data.split(forest, new, validation, seed)
+        every = None
+    else:
+        fit, held_out = _newest(new, validation)
+        every = _counted(weighted(new if old is None else _joined(old, new)))
+    judged = held_out.weight
+    kept = None
+    if old is not None:
+        if share is not None and len(old) >= 4:
+            order = np.random.default_rng(seed).permutation(len(old))
+            n = max(1, round(len(old) * float(share)))
+            old, kept = old.take(np.sort(order[n:])), old.take(np.sort(order[:n]))
+        fit = _joined(old, fit)
+    if kept is not None and not np.any(kept.weight > 0):
+        kept = None
+    return UpdateRows(new, _counted(weighted(fit)), weighted(held_out), judged, kept, every)
+
+
+def _newest(new: Data, share: Any) -> tuple[Data, Data]:
+    """Return all but the last rows, and the last ones that have a weight."""
+    if isinstance(share, bool) or not 0 < float(share) < 1:
+        raise InputError(
+            "`validation` must be a share between 0 and 1, (X, y) or (X, y, sample_weight), got "
+            f"{share!r}: pass one of them."
+        )
+    n = round(len(new) * float(share))
+    rows = np.arange(len(new))
+    return (
+        training_data.require_rows(new.take(rows[: len(new) - n]), "training"),
+        training_data.validation_rows(new.take(rows[len(new) - n :])),
+    )
+
+
+def _counted(data: Data) -> Data:
+    """Return the rows of positive weight: pulls are in units of rows of mean weight."""
+    return training_data.require_rows(data.take(np.flatnonzero(data.weight > 0)), "training")
+
+
+def _joined(first: Data, second: Data) -> Data:
+    return Data(
+        np.concatenate([first.X, second.X]),
+        np.concatenate([first.target, second.target]),
+        np.concatenate([first.weight, second.weight]),
+    )
+
+
+def _class_weights(forest: Forest, given: Any, new: Data) -> Any:
+    """Return what multiplies the weights of rows by those of their classes."""
+    if given is None:
+        return lambda data: data
+    classes = forest.output.classes
+    if classes is None or len(classes) != 1:
+        raise InputError(
+            "`class_weight` must be left out but for a classifier of one target, got "
+            f"{given!r}: use `sample_weight`."
+        )
+    labels = classes[0].tolist()
+    if isinstance(given, str) and given == "balanced":
+        total = np.bincount(new.target[:, 0], new.weight, len(labels))
+        factor = np.divide(
+            total.sum(), len(labels) * total, out=np.ones(len(labels)), where=total > 0
+        )
+    elif isinstance(given, Mapping):
+        factor = np.ones(len(labels))
+        for label, weight in given.items():
+            is_number = isinstance(weight, (int, float, np.number)) and not isinstance(weight, bool)
+            if label not in labels or not is_number or not 0 <= weight < np.inf:
+                raise InputError(
+                    "`class_weight` must map the forest's classes, "
+                    f"{', '.join(map(repr, labels[:10]))}, to weights that are not negative, got "
+                    f"{label!r}: {weight!r}."
+                )
+            factor[labels.index(label)] = weight
+    else:
+        raise InputError(
+            f'`class_weight` must be "balanced" or map classes to weights, got {given!r}.'
+        )
+
+    def weighted(data: Data) -> Data:
+        return replace(data, weight=data.weight * factor[data.target[:, 0]])
+
+    return weighted

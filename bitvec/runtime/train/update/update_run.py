@@ -1,0 +1,236 @@
+"""Run of an update: arguments checked, candidates offered, the chosen recipe fitted again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from bitvec.core import options
+from bitvec.core.arrays import Array
+from bitvec.core.forest import Forest
+from bitvec.core.output import PostTransform
+from bitvec.errors import InputError, UnsupportedModelError
+from bitvec.runtime.predict.torch import devices
+from bitvec.runtime.train.relax.module import SoftForest
+from bitvec.runtime.train.retrain import objective as objectives
+from bitvec.runtime.train.retrain.objective import Objective
+from bitvec.runtime.train.retrain.recipe import Progress
+from bitvec.runtime.train.retrain.selection import hard_scores
+from bitvec.runtime.train.retrain.training_data import Data
+from bitvec.runtime.train.update import anchored_leaves, monotone_leaves, scorecard, update_rows
+from bitvec.runtime.train.update.anchored_training import AnchoredTraining, steps_for
+from bitvec.runtime.train.update.update_choice import Choice
+from bitvec.runtime.train.update.update_result import Trial
+
+AS_IT_WAS, LEAVES = "as it was", "leaves"
+MOVES = ("b", "v")
+PATIENCE = 2
+"""Pulls in a row that score no better than one before, after which weaker ones are left out."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """An update whose arguments are checked and whose rows are read."""
+
+    forest: Forest
+    names: tuple[str, ...]
+    objective: Objective
+    rows: update_rows.UpdateRows
+    choice: Choice
+    metric: str
+    metrics: Mapping[str, scorecard.Measure]
+    repair: Callable[[Forest], Forest]
+    steps: int
+    seed: int
+    device: torch.device
+    progress: Progress | None
+
+    def tried_leaves(self, deadline: float) -> Trial:
+        """Offer leaves under each pull, from the strongest on, while they become better."""
+        began, data, choice = time.monotonic(), self.rows.fit, self.choice
+        best, best_pull, since, step = -np.inf, anchored_leaves.PULLS[0], 0, 0
+        n = len(anchored_leaves.PULLS)
+        reached = anchored_leaves.table(self.forest, data)
+        found = anchored_leaves.anchored(self.forest, self.objective, data, reached)
+        for step, (pull, candidate) in enumerate(found, start=1):
+            evaluation = choice.consider(candidate, "leaves", step, n)
+            self._tell(evaluation)
+            since += 1
+            if evaluation.score > best:
+                best, best_pull, since = evaluation.score, pull, 0
+            if since == PATIENCE or time.monotonic() > deadline:
+                break
+        return Trial(LEAVES, best_pull, 0, 0, best, time.monotonic() - began)
+
+    def tried_training(self, pull: float, deadline: float) -> tuple[Trial, str | None]:
+        """Offer forests on the way of the joint training."""
+        began, seen = time.monotonic(), len(self.choice.history)
+        training = self._training(pull, self.steps)
+        stopped = training.run(self.rows.fit, self.choice, deadline=deadline)
+        evaluations = self.choice.history[seen:]
+        best = max(evaluations, key=lambda one: one.score, default=None)
+        step, score = (0, -np.inf) if best is None else (best.step, best.score)
+        name = "leaves and thresholds" if "v" in self.names else "thresholds"
+        seconds = time.monotonic() - began
+        return Trial(name, pull, step, self.steps, score, seconds), stopped
+
+    def chosen(self, tried: list[Trial]) -> Trial:
+        """Return the trial of the best candidate, at the place where that was found."""
+        at = self.choice.best_at
+        if at.stage == "leaves":
+            found = next(trial for trial in tried if trial.recipe == LEAVES)
+            return replace(found, pull=anchored_leaves.PULLS[at.step - 1], score=at.score)
+        return replace(tried[-1], step=at.step, score=at.score)
+
+    def refitted(self, chosen: Trial, deadline: float) -> Forest | None:
+        """Return what the chosen recipe makes of all rows; None where time is over before."""
+        data = self.rows.every
+        assert data is not None
+        if chosen.recipe == LEAVES:
+            reached = anchored_leaves.table(self.forest, data)
+            for pull, candidate in anchored_leaves.anchored(
+                self.forest, self.objective, data, reached
+            ):
+                if pull == chosen.pull:
+                    return self._sound(self.repair(candidate))
+                if time.monotonic() > deadline:
+                    return None
+            return None
+        again = Choice(self.forest, self.objective, self.rows.held_out, repair=self.repair)
+        training = replace(self._training(chosen.pull, chosen.steps), progress=None)
+        training.run(data, again, until=chosen.step, deadline=deadline)
+        reached_step = again.history[-1].step
+        return self._sound(again.latest) if reached_step == chosen.step else None
+
+    def _sound(self, candidate: Forest) -> Forest | None:
+        return candidate if self.choice.is_sound(candidate) else None
+
+    def _training(self, pull: float, steps: int) -> AnchoredTraining:
+        data, strength = self.rows.fit, 0.0
+        if "v" in self.names:
+            reached = anchored_leaves.table(self.forest, data)
+            strength = pull * anchored_leaves.unit(self.forest, self.objective, data, reached)
+        return AnchoredTraining(
+            self.forest, self.objective, self.names, strength, steps, self.seed, self.device,
+            self.progress,
+        )  # fmt: skip
+
+    def _tell(self, evaluation: Any) -> None:
+        if self.progress is not None:
+            self.progress(evaluation)
+
+    def scores(self, forest: Forest, data: Data, weight: Array) -> dict[str, float]:
+        """Return all scores of a forest on some rows."""
+        raw = hard_scores(forest, data.X)
+        return scorecard.scorecard(forest.output, raw, data.target, weight, self.metrics)
+
+
+def prepare(
+    forest: Forest,
+    X: Any,
+    y: Any,
+    *,
+    rows: Mapping[str, Any],
+    trainable: Any,
+    loss: Any,
+    metric: Any,
+    metrics: Any,
+    monotone: Any,
+    steps: Any,
+    seed: int,
+    device: Any,
+    progress: Any,
+) -> Run:
+    """Check all arguments of `update` and read its rows; `rows` are those of `update_rows.read`."""
+    names = _names(trainable)
+    if forest.leaves.linear is not None:
+        raise UnsupportedModelError(
+            "a forest to be updated must have constant leaves, got linear ones: retrain it with "
+            "bitvec.retrain."
+        )
+    if progress is not None and not callable(progress):
+        raise InputError(f"`progress` must be a function of an Evaluation, got {progress!r}.")
+    place = devices.find(device)
+    own = _own(forest, metrics)
+    directions = monotone_leaves.directions(forest, monotone)
+    if forest.n_nodes and "b" in names:  # refuses what cannot be relaxed before rows are read
+        SoftForest.from_forest(forest, "sigmoid", trainable=names)
+    read = update_rows.read(forest, X, y, seed=seed, **rows)
+    objective = loss_of(forest, read.fit.target, loss)
+    objective.require_targets(read.held_out.target, "y")
+
+    def repair(candidate: Forest) -> Forest:
+        return (
+            candidate if directions is None else monotone_leaves.constrained(candidate, directions)
+        )
+
+    measure, name = _measure(forest, metric, read)
+    choice = Choice(forest, objective, read.held_out, repair=repair, measure=measure)
+    n_steps = steps_for(len(read.fit)) if steps is None else options.whole("steps", steps)
+    return Run(
+        forest, names, objective, read, choice, objective.metric if name is None else name, own,
+        repair, n_steps, seed, place, progress,
+    )  # fmt: skip
+
+
+def _names(trainable: Any) -> tuple[str, ...]:
+    given = (trainable,) if isinstance(trainable, str) else tuple(trainable)
+    if not given or any(name not in MOVES for name in given):
+        raise InputError(
+            f"`trainable` must name some of b (thresholds) and v (leaves), got {trainable!r}: an "
+            "update keeps S, use bitvec.retrain to move it."
+        )
+    return tuple(name for name in MOVES if name in given)
+
+
+def _own(forest: Forest, metrics: Any) -> dict[str, scorecard.Measure]:
+    if metrics is None:
+        return {}
+    fits = isinstance(metrics, Mapping) and all(
+        isinstance(name, str) and callable(measure) for name, measure in metrics.items()
+    )
+    if not fits:
+        raise InputError(
+            "`metrics` must map names to functions of y and of what is predicted, got "
+            f"{metrics!r}: those that there are by name are told anyway."
+        )
+    return dict(metrics)
+
+
+def loss_of(forest: Forest, target: Array, loss: Any) -> Objective:
+    """Return the loss, with itself as the score: of classes the log loss if there is one."""
+    goal = objectives.of_forest(forest, target, loss=loss)
+    if goal.loss != "cross_entropy":
+        return goal
+    hinge = forest.output.post_transform is PostTransform.HINGE
+    return goal if goal.are_scores or hinge else replace(goal, measure="log_loss", sharpness=None)
+
+
+def _measure(
+    forest: Forest, metric: Any, rows: update_rows.UpdateRows
+) -> tuple[Callable[[Array], float] | None, str | None]:
+    """Return what takes raw scores of held-out rows to a number, and its name."""
+    if isinstance(metric, str) and metric == "auto":
+        return None, None
+    target, weight, output = rows.held_out.target, rows.held_out.weight, forest.output
+    if callable(metric):
+        name = getattr(metric, "__name__", type(metric).__name__)
+        return lambda raw: scorecard.own_score(metric, output, raw, target), name
+    options.among("metric", metric, ("auto", *scorecard.names(output)))
+    sign = scorecard.SIGNS[metric]
+
+    def measure(raw: Array) -> float:
+        value = scorecard.scorecard(output, raw, target, weight).get(metric)
+        if value is None:
+            raise InputError(
+                f"`metric` must be defined on the rows held out, got {metric} of rows of one "
+                "class: hold others out, or choose another."
+            )
+        return sign * value
+
+    return measure, metric if sign > 0 else f"negative {metric}"
