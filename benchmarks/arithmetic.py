@@ -145,7 +145,7 @@ BENCHMARK: Final = Benchmark(
                 Column("source", "source"),
                 Column("compares in", "compares_in"),
                 Column("goes right where", "goes_right"),
-                Column("missing", "missing"),
+                Column("missing", lambda row: row["missing"].replace("nan", "NaN")),
                 Column("adds in", "adds_in"),
                 Column("trees are combined by", "trees"),
                 Column("base score", "base"),

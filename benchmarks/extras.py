@@ -54,7 +54,7 @@ def cases(options: Namespace) -> Iterable[str]:
 def measure(name: str, options: Namespace) -> Iterator[Row]:
     """Yield what an extra names, and the size of it and all it needs beside the plain package."""
     asked = PROJECT["dependencies"] if name == BASE else expanded(name)
-    row: Row = {"extra": name, "names": [Requirement(line).name for line in asked]}
+    row: Row = {"extra": name, "names": names_of(name)}
     try:
         plain = {} if name == BASE else needed(PROJECT["dependencies"])
         found = needed(asked)
@@ -63,6 +63,12 @@ def measure(name: str, options: Namespace) -> Iterator[Row]:
         return
     added = [one for package, one in found.items() if package not in plain]
     yield row | {"mb": round(sum(map(size, added)) / 1e6), "without": ""}
+
+
+def names_of(name: str) -> list[str]:
+    """Return the distributions that an extra, or no extra, names."""
+    lines = PROJECT["dependencies"] if name == BASE else expanded(name)
+    return [Requirement(line).name for line in lines]
 
 
 def expanded(name: str) -> list[str]:

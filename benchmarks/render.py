@@ -5,8 +5,8 @@ NAME, of `highlights` from several runs, of `formats`, `targets`, `programs`, `u
 `limits` from the tables and numbers that the package itself reads, and of `versions` from the
 results of `tests/versions`. A benchmark with several tables names one as `NAME.TABLE`, as do the
 tables of papers, `tables-PAPER.TABLE`.
-Pages that show `engine.svg`, `kddt.svg` and `tao.svg` have them drawn from the same runs; those of
-`EXAMPLES` show models that are fitted on the spot.
+The pictures of `PLOTS` are drawn from the same runs; those of `EXAMPLES` show models that are
+fitted on the spot.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ ROOT = Path(__file__).parent.parent
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 BLOCK = re.compile(r"(<!-- table: ([\w-]+)(?:\.(\w+))? -->\n).*?(<!-- end -->)", re.DOTALL)
 PLOTS = {
+    "convergence": "convergence",
     "engine": "engine.plot",
+    "retrain": "retrain.instead",
     "tables-kddt": "tables.kddt_plot",
     "tables-tao": "tables.tao_plot",
 }

@@ -34,6 +34,7 @@ VALUES: Final = np.sin(X[:, 0]) + X[:, 1] * X[:, 2]
 NAMES: Final = np.floor(X[:, :3]).astype(int).astype(str).astype(object)
 PAIRS: Final = np.column_stack([VALUES, -VALUES])
 CLASSES: Final = (np.median(VALUES) < VALUES).astype(int) + (X[:, 3] > 4)
+NO: Final = "**no**"
 HELD: Final = ("yes", "proved", "two-sided")
 ERROR: Final = "not a refusal: "
 CODES: Final = np.column_stack([np.floor(X[:, :1]), X[:, 1:]])
@@ -304,20 +305,21 @@ def _matrix(part: str) -> Table:
 
 
 def _cell(what: str) -> Callable[[Row], str]:
-    return lambda row: _sign(row[what])
+    return lambda row: sign(row[what])
 
 
-def _sign(found: str) -> str:
+def sign(found: str) -> str:
+    """Return what a cell shows: a grade, yes, no, or that it was not tried."""
     if found in HELD:
         return found
-    return "not tried" if found.startswith("not tried") else "no"
+    return "not tried" if found.startswith("not tried") else NO
 
 
 def _reasons(rows: Sequence[Row]) -> list[Row]:
     """Return each reason once, with the forests and what was refused for it."""
     found: dict[str, list[Row]] = {}
     for row in rows:
-        if _sign(row["found"]) == "no":
+        if sign(row["found"]) == NO:
             found.setdefault(row["found"], []).append(row)
     return [
         {

@@ -8,9 +8,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import click
+
 ROOT = Path(__file__).parent.parent
 FOLDER = "api"
 """Folder of the pages, beside `conf.py`; git does not keep it."""
+WIDTH = 84
+"""Letters in a line of the help of commands."""
 METADATA = (
     "get_metadata_routing",
     *(f"set_{verb}_request" for verb in ("fit", "predict", "predict_proba", "score", "apply")),
@@ -174,10 +178,26 @@ def kind(found: Any) -> str:
     return "function" if callable(found) else "data"
 
 
+def command_line() -> str:
+    """Return the help of each command, as `bitvec COMMAND --help` prints it, in Markdown."""
+    from bitvec.cli.program import COMMANDS, program
+
+    parent = click.Context(program, info_name="bitvec", terminal_width=WIDTH)
+    parts = ["# Command line", "Options have the names of Python's parameters."]
+    for name in ("", *COMMANDS):
+        command = program.get_command(parent, name) if name else program
+        assert command is not None
+        inner = {"parent": parent, "info_name": name, "terminal_width": WIDTH}
+        context = click.Context(command, **inner) if name else parent
+        parts += [f"## bitvec {name}".rstrip(), f"```text\n{command.get_help(context)}\n```"]
+    return "\n\n".join(parts) + "\n"
+
+
 def made() -> dict[str, list[tuple[str, str]]]:
     """Return title and name of the pages that are written when the site is built, by heading."""
     pages = [(page.title, f"{FOLDER}/{page.name}") for page in PAGES]
-    return {"Reference": [*pages, ("Changelog", f"{FOLDER}/changelog")]}
+    command_line, changelog = f"{FOLDER}/command-line", f"{FOLDER}/changelog"
+    return {"Reference": [("Command line", command_line), *pages, ("Changelog", changelog)]}
 
 
 def write(folder: Path) -> None:
@@ -185,6 +205,7 @@ def write(folder: Path) -> None:
     texts = {page.name: text(page) for page in PAGES}
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     texts["changelog"] = changelog.replace("](docs/", "](../")
+    texts["command-line"] = command_line()
     folder.mkdir(exist_ok=True)
     for name, content in texts.items():
         path = folder / f"{name}.md"

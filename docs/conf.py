@@ -36,7 +36,7 @@ extensions = [
 ]
 exclude_patterns = ["_static"]
 source_suffix = {".md": "markdown"}
-smartquotes = False  # "S" and --target are code
+smartquotes_action = "D"  # dashes between a parameter and its text; quotes belong to code
 default_role = "code"  # docstrings write `names` so
 
 # ---- pages ------------------------------------------------------------------------------------
@@ -66,10 +66,18 @@ html_show_sphinx = False
 html_copy_source = True
 html_show_sourcelink = False
 html_theme_options = {
-    "light_css_variables": {"color-brand-primary": "#0b5cad", "color-brand-content": "#0b5cad"},
-    "dark_css_variables": {"color-brand-primary": "#7cb7ff", "color-brand-content": "#7cb7ff"},
+    "light_css_variables": {
+        "color-brand-primary": "#0b5cad",
+        "color-brand-content": "#0b5cad",
+        "color-code-background": "#f4f6f8",
+    },
+    "dark_css_variables": {
+        "color-brand-primary": "#7cb7ff",
+        "color-brand-content": "#7cb7ff",
+        "color-code-background": "#0d1117",
+    },
 }
-pygments_style = "friendly"
+pygments_style = "a11y-high-contrast-light"  # at least 4.5 to 1 on its ground
 pygments_dark_style = "github-dark"
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True

@@ -105,6 +105,7 @@ def test_every_page_is_tried():
         "torch.md",
         "update.md",
         "what-works.md",
+        "when-to-retrain.md",
     ]
 
 

@@ -31,7 +31,7 @@ from benchmarks.report import (
     six_digits,
     table,
 )
-from benchmarks.retrain import baselines, forests, trees
+from benchmarks.retrain import baselines, forests, instead, trees
 from benchmarks.runner import DATA, Benchmark, Options, count
 from benchmarks.worker import CannotRunError, reason
 
@@ -261,6 +261,7 @@ BENCHMARK: Final = Benchmark(
         "table": Table(_TREES, {"part": "trees"}, "case", measured_by),
         "forest_table": Table(_FORESTS, {"part": "forests"}, "case"),
         "baseline_table": Table(_BASELINES, {"part": "baselines"}, "case"),
+        "instead": instead.table,
         "selection_table": selection,
     },
     figures,

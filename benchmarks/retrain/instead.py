@@ -1,0 +1,85 @@
+"""Retrained forests beside larger ones of their library: a table and a plot of the kept run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from benchmarks.report import Column, Report, Row, one, where
+from benchmarks.report import table as in_markdown
+from benchmarks.retrain import forests
+
+GROWN: Final = "grown instead: "
+COLOURS: Final = ("#d1495b", "#30638e")
+"""Colours of what was retrained, and of what was grown."""
+
+
+def pairs(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """Return each retrained forest with the better of what could have been grown instead."""
+    found = []
+    for case in dict.fromkeys(row["case"] for row in where(rows, part="forests")):
+        retrained = one(rows, part="forests", case=case, moved=forests.ALL)
+        grown = [
+            row for row in where(rows, part="forests", case=case) if row["moved"].startswith(GROWN)
+        ]
+        if retrained and grown:
+            found.append({"ours": retrained, "grown": max(grown, key=lambda row: row["gain"])})
+    return found
+
+
+def table(report: Report) -> str:
+    """Return one line for each forest, in Markdown."""
+    columns = (
+        Column("data, library", lambda pair: pair["ours"]["case"]),
+        Column("measure", lambda pair: pair["ours"]["measure"]),
+        Column("before", lambda pair: pair["ours"]["start"], ".4f"),
+        Column("retrained", lambda pair: pair["ours"]["score"], ".4f"),
+        Column("leaves", lambda pair: pair["ours"]["leaves"], ",.0f"),
+        Column("best grown instead", lambda pair: pair["grown"]["score"], ".4f"),
+        Column("that is", lambda pair: pair["grown"]["moved"].removeprefix(GROWN)),
+        Column("its leaves", lambda pair: pair["grown"]["leaves"], ",.0f"),
+        Column("better", _better),
+    )
+    return in_markdown(pairs(report["rows"]), columns)
+
+
+def _better(pair: dict[str, Any]) -> str:
+    difference = pair["ours"]["gain"] - pair["grown"]["gain"]
+    spread = pair["ours"]["gain_deviation"] + pair["grown"]["gain_deviation"]
+    if abs(difference) <= spread:
+        return "alike"
+    return "retrained" if difference > 0 else "grown"
+
+
+def draw(report: Report, path: Path) -> None:
+    """Draw the share of the loss that retraining, and growing, took away, forest by forest."""
+    from matplotlib.figure import Figure
+
+    from benchmarks import svg
+
+    found = pairs(report["rows"])[::-1]
+    figure = Figure(figsize=(7.5, 0.6 + 0.42 * len(found)), layout="constrained")
+    axis = figure.subplots()
+    for place, pair in enumerate(found):
+        gains = {name: 100 * row["gain"] / _loss(row) for name, row in pair.items()}
+        axis.plot([*gains.values()], [place, place], color="#c9d1d9", lw=3, zorder=0)
+        for (name, gain), colour, mark in zip(gains.items(), COLOURS, "os", strict=True):
+            label = {"ours": "retrained", "grown": "grown instead, the best of two or three"}[name]
+            axis.plot(gain, place, mark, color=colour, ms=8, label=None if place else label)
+        times = pair["grown"]["leaves"] / pair["ours"]["leaves"]
+        text = f"{times:.0f} times the leaves"
+        axis.text(max(gains.values()) + 0.4, place, text, fontsize=8, va="center")
+    axis.axvline(0, color="#1f2933", lw=0.8)
+    axis.set_yticks(range(len(found)), [pair["ours"]["case"] for pair in found])
+    axis.set(xlabel="loss taken away, % (error of a classifier, RMSE)", xlim=(None, 21))
+    axis.spines[["top", "right", "left"]].set_visible(False)
+    axis.tick_params(axis="y", length=0)
+    axis.legend(fontsize=8, frameon=False, loc="lower right")
+    svg.write(figure, path)
+
+
+def _loss(row: Row) -> float:
+    """Return the error of the forest before: of accuracies 1 minus them."""
+    start: float = row["start"]
+    return 1 - start if row["measure"] == "accuracy" else start
