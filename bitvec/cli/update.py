@@ -29,6 +29,21 @@ if TYPE_CHECKING:
     from bitvec.runtime.train.update import UpdateResult
     from bitvec.runtime.train.update.update_result import Trial
 
+
+class Weight(click.ParamType):  # type: ignore[type-arg]
+    """A number, or `auto`."""
+
+    name = "weight"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float | str:
+        try:
+            return value if value == "auto" else float(value)
+        except ValueError:
+            self.fail(f"must be a number or auto, got {value!r}.", param, ctx)
+
+
 LOSSES = ("auto", "squared", "absolute", "huber", "quantile", "poisson")
 METRICS = ("auto", "log_loss", "accuracy", "balanced_accuracy", "f1", "auc", "rmse", "mae")
 
@@ -52,6 +67,14 @@ METRICS = ("auto", "log_loss", "accuracy", "balanced_accuracy", "f1", "auc", "rm
     type=PATH,
     metavar="FILE",
     help="Old rows, with the same columns, that are learned again beside the new ones.",
+)
+@click.option(
+    "--replay-weight",
+    type=Weight(),
+    default=1.0,
+    show_default=True,
+    metavar="WEIGHT|auto",
+    help="What the weights of old rows are multiplied by; auto: 1 or 0, by the newest rows.",
 )
 @click.option(
     "--sample-weight",
@@ -94,7 +117,7 @@ METRICS = ("auto", "log_loss", "accuracy", "balanced_accuracy", "f1", "auc", "rm
     "--steps",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Of the joint training; by default one for 25 rows, from 60 to 300.",
+    help="Of the joint training; by default one for 50 rows, from 60 to 120.",
 )
 @click.option(
     "--refit/--no-refit",
@@ -231,7 +254,7 @@ def _report(result: UpdateResult, out: Path, certificate: Any, as_json: bool) ->
         )
         return
     for trial in result.tried:
-        mark = "  chosen" if trial.recipe == result.chosen.recipe else ""
+        mark = "  chosen" if _name(trial) == _name(result.chosen) else ""
         click.echo(
             f"{_name(trial)}: {result.metric} {trial.score:.6g}, {trial.seconds:.1f} s{mark}"
         )
@@ -251,7 +274,10 @@ def _report(result: UpdateResult, out: Path, certificate: Any, as_json: bool) ->
 def _name(trial: Trial) -> str:
     from math import isnan
 
-    return trial.recipe if isnan(trial.pull) else f"{trial.recipe}, pull of {trial.pull:g} rows"
+    name = trial.recipe
+    if not isnan(trial.pull):
+        name += f", pull of {trial.pull:g} rows"
+    return name if isnan(trial.replay) else f"{name}, old rows times {trial.replay:g}"
 
 
 def _compare(where: str, before: Any, after: Any) -> None:

@@ -26,7 +26,7 @@ from bitvec.runtime.train.update.update_choice import Choice
 GAMMA, RATE, BATCH, DECAY, EVALUATIONS = (4.0, 30.0), 0.05, 256, 0.1, 8
 """Measured on synthetic drifts: less steep and faster than retraining, since the start is near.
 The decay pulls thresholds, held as distances from the old ones, back to these."""
-STEPS, ROWS_A_STEP, MOST_STEPS = 60, 25, 300
+STEPS, ROWS_A_STEP, MOST_STEPS = 60, 50, 120
 """Steps: one for so many rows, at least and at most so many."""
 
 

@@ -25,6 +25,7 @@ def update(
     y: Any,
     *,
     replay: tuple[Any, ...] | None = None,
+    replay_weight: float | str = 1.0,
     sample_weight: ArrayLike | None = None,
     class_weight: str | Mapping[Any, float] | None = None,
     validation: float | tuple[Any, ...] = 0.2,
@@ -53,8 +54,11 @@ def update(
     y : (batch,) or (batch, n_groups)
         Labels among `forest.output.classes`, or finite numbers for a regressor.
     replay : (X, y) or (X, y, sample_weight), optional
-        Old rows that are learned again beside the new ones, each as much as its weight says. With
-        a share as `validation`, as large a part of them is held out, to tell what was forgotten.
+        Old rows that are learned again beside the new ones. With a share as `validation`, as large
+        a part of them is held out, to tell what was forgotten.
+    replay_weight : float or "auto"
+        What their weights are multiplied by; "auto" tries 1 and 0 and lets the newest rows choose,
+        so that old rows are dropped where they are out of date.
     sample_weight : (batch,), optional
     class_weight : "balanced" or mapping from labels to weights, optional
         Multiplies the weights of rows, replayed and held out ones too; of the latter for the
@@ -77,7 +81,7 @@ def update(
         Directions that answers keep: raw scores never fall, or never rise, where the column rises.
         By default those that the source records.
     steps : int, optional
-        Of the joint training; by default one for 25 rows, from 60 to 300.
+        Of the joint training; by default one for 50 rows, from 60 to 120.
     refit : bool
         Whether the chosen recipe is fitted once more to all rows, if a share was held out.
     budget : float, optional
@@ -128,6 +132,7 @@ def update(
         y,
         rows={
             "replay": replay,
+            "replay_weight": replay_weight,
             "sample_weight": sample_weight,
             "class_weight": class_weight,
             "validation": validation,
@@ -142,17 +147,19 @@ def update(
         device=device,
         progress=progress,
     )
-    refit &= run.rows.every is not None
-    tried = [Trial(AS_IT_WAS, np.nan, 0, 0, run.choice.start_score, 0.0)]
+    mixes = run.rows.mixes
+    refit &= mixes[0].every is not None
+    tried = [Trial(AS_IT_WAS, np.nan, np.nan, 0, 0, run.choice.start_score, 0.0)]
     notes: list[str] = []
-    with few_threads(forest.n_trees * len(run.rows.fit), run.device):
-        if "v" in run.names:
-            tried.append(run.tried_leaves(deadline))
+    with few_threads(forest.n_trees * max(len(mix.fit) for mix in mixes), run.device):
+        for mix in mixes if "v" in run.names else ():
+            if len(tried) == 1 or time.monotonic() < deadline:
+                tried.append(run.tried_leaves(mix, deadline))
         if "b" in run.names and forest.n_nodes and time.monotonic() < deadline:
             now = time.monotonic()
             # As much time again is left for the fit to all rows.
             end = now + (0.5 if refit else 1.0) * (deadline - now)
-            trial, stopped = run.tried_training(tried[-1].pull, end)
+            trial, stopped = run.tried_training(tried[1:], end)
             tried.append(trial)
             notes += [stopped] if stopped else []
         judged = result = run.choice.settled

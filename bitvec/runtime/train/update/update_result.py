@@ -30,6 +30,8 @@ class Trial:
         "as it was", "leaves", or "thresholds" or "leaves and thresholds".
     pull : float
         Of the leaves toward the old ones, in rows; NaN where they did not move.
+    replay : float
+        The weight that old rows were multiplied by; NaN where there are none.
     step, steps : int
         The best place on the way, and its length; 0 where there is none.
     score : float
@@ -40,6 +42,7 @@ class Trial:
 
     recipe: str
     pull: float
+    replay: float
     step: int
     steps: int
     score: float

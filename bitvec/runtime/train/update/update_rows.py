@@ -8,13 +8,35 @@ from typing import Any
 
 import numpy as np
 
+from bitvec.core import options
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.errors import InputError
 from bitvec.runtime.train.retrain import training_data
 from bitvec.runtime.train.retrain.training_data import Data
 
+TRIED = (1.0, 0.0)
+"""Weights of replayed rows that are tried where newest rows are to choose."""
 REPLAY = ("replay[0]", "replay[1]", "replay[2]")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mix:
+    """New rows, and replayed ones before them, multiplied by a weight.
+
+    Parameters
+    ----------
+    replay : float
+        The weight; NaN where no rows are replayed.
+    fit : Data
+        What candidates are fitted to.
+    every : Data, optional
+        What the chosen recipe is fitted to again; None where held-out rows were given.
+    """
+
+    replay: float
+    fit: Data
+    every: Data | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,24 +47,21 @@ class UpdateRows:
     ----------
     new : Data
         All new rows as they were given.
-    fit : Data
-        What candidates are fitted to: replayed rows first, then new ones.
+    mixes : tuple of Mix
+        Those that are tried, one for each weight of replayed rows.
     held_out : Data
         What is chosen by.
     judged : float64, (n_held_out,)
         Sample weights of `held_out` alone, for scores.
     old : Data, optional
         Replayed rows that are held out as well, to tell what was forgotten.
-    every : Data, optional
-        What the chosen recipe is fitted to again; None where held-out rows were given.
     """
 
     new: Data
-    fit: Data
+    mixes: tuple[Mix, ...]
     held_out: Data
     judged: Array
     old: Data | None
-    every: Data | None
 
 
 def read(
@@ -51,6 +70,7 @@ def read(
     y: Any,
     *,
     replay: Any,
+    replay_weight: Any,
     sample_weight: Any,
     class_weight: Any,
     validation: Any,
@@ -66,34 +86,44 @@ def read(
     if y is None:
         raise InputError("`y` must hold a label for each row of X, got None: pass the labels.")
     new = training_data.read(forest, X, y, sample_weight)
-    old = None
-    if replay is not None:
-        if not isinstance(replay, (tuple, list)) or len(replay) not in (2, 3):
-            raise InputError(
-                "`replay` must be (X, y) or (X, y, sample_weight) of old rows, got "
-                f"{type(replay).__name__}: pass one of them."
-            )
-        given = (*replay, None)[:3]
-        old = training_data.read(forest, *given, names=REPLAY)
+    old, weights = _replayed(forest, replay, replay_weight)
     weighted = _class_weights(forest, class_weight, new)
-    share = validation if isinstance(validation, (int, float, np.number)) else None
+    share = float(validation) if isinstance(validation, (int, float, np.number)) else None
     if share is None:
         fit, held_out = training_data.split(forest, new, validation, seed)
-        every = None
     else:
         fit, held_out = _newest(new, validation)
-        every = _counted(weighted(new if old is None else _joined(old, new)))
-    judged = held_out.weight
-    kept = None
-    if old is not None:
-        if share is not None and len(old) >= 4:
-            order = np.random.default_rng(seed).permutation(len(old))
-            n = max(1, round(len(old) * float(share)))
-            old, kept = old.take(np.sort(order[n:])), old.take(np.sort(order[:n]))
-        fit = _joined(old, fit)
-    if kept is not None and not np.any(kept.weight > 0):
-        kept = None
-    return UpdateRows(new, _counted(weighted(fit)), weighted(held_out), judged, kept, every)
+    learned, kept = old, None
+    if old is not None and share is not None and len(old) >= 4:
+        order = np.random.default_rng(seed).permutation(len(old))
+        n = max(1, round(len(old) * share))
+        learned, kept = old.take(np.sort(order[n:])), old.take(np.sort(order[:n]))
+        kept = kept if np.any(kept.weight > 0) else None
+    mixes = tuple(
+        Mix(
+            weight,
+            _counted(weighted(_joined(learned, weight, fit))),
+            None if share is None else _counted(weighted(_joined(old, weight, new))),
+        )
+        for weight in weights
+    )
+    return UpdateRows(new, mixes, weighted(held_out), held_out.weight, kept)
+
+
+def _replayed(forest: Forest, replay: Any, weight: Any) -> tuple[Data | None, tuple[float, ...]]:
+    """Return the old rows, and the weights that are tried of them."""
+    if replay is None:
+        return None, (np.nan,)
+    if not isinstance(replay, (tuple, list)) or len(replay) not in (2, 3):
+        raise InputError(
+            "`replay` must be (X, y) or (X, y, sample_weight) of old rows, got "
+            f"{type(replay).__name__}: pass one of them."
+        )
+    X, y, sample_weight = (*replay, None)[:3]
+    old = training_data.read(forest, X, y, sample_weight, names=REPLAY)
+    if isinstance(weight, str) and weight == "auto":
+        return old, TRIED
+    return old, (options.positive("replay_weight", weight),)
 
 
 def _newest(new: Data, share: Any) -> tuple[Data, Data]:
@@ -116,11 +146,14 @@ def _counted(data: Data) -> Data:
     return training_data.require_rows(data.take(np.flatnonzero(data.weight > 0)), "training")
 
 
-def _joined(first: Data, second: Data) -> Data:
+def _joined(old: Data | None, weight: float, new: Data) -> Data:
+    """Return old rows, if there are any of weight, and new ones."""
+    if old is None or weight == 0:
+        return new
     return Data(
-        np.concatenate([first.X, second.X]),
-        np.concatenate([first.target, second.target]),
-        np.concatenate([first.weight, second.weight]),
+        np.concatenate([old.X, new.X]),
+        np.concatenate([old.target, new.target]),
+        np.concatenate([weight * old.weight, new.weight]),
     )
 
 

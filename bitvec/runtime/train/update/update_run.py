@@ -26,6 +26,7 @@ from bitvec.runtime.train.update import anchored_leaves, monotone_leaves, scorec
 from bitvec.runtime.train.update.anchored_training import AnchoredTraining, steps_for
 from bitvec.runtime.train.update.update_choice import Choice
 from bitvec.runtime.train.update.update_result import Trial
+from bitvec.runtime.train.update.update_rows import Mix
 
 AS_IT_WAS, LEAVES = "as it was", "leaves"
 MOVES = ("b", "v")
@@ -45,14 +46,14 @@ class Run:
     metric: str
     metrics: Mapping[str, scorecard.Measure]
     repair: Callable[[Forest], Forest]
-    steps: int
+    steps: int | None
     seed: int
     device: torch.device
     progress: Progress | None
 
-    def tried_leaves(self, deadline: float) -> Trial:
+    def tried_leaves(self, mix: Mix, deadline: float) -> Trial:
         """Offer leaves under each pull, from the strongest on, while they become better."""
-        began, data, choice = time.monotonic(), self.rows.fit, self.choice
+        began, data, choice = time.monotonic(), mix.fit, self.choice
         best, best_pull, since, step = -np.inf, anchored_leaves.PULLS[0], 0, 0
         n = len(anchored_leaves.PULLS)
         reached = anchored_leaves.table(self.forest, data)
@@ -65,31 +66,40 @@ class Run:
                 best, best_pull, since = evaluation.score, pull, 0
             if since == PATIENCE or time.monotonic() > deadline:
                 break
-        return Trial(LEAVES, best_pull, 0, 0, best, time.monotonic() - began)
+        return Trial(LEAVES, best_pull, mix.replay, 0, 0, best, time.monotonic() - began)
 
-    def tried_training(self, pull: float, deadline: float) -> tuple[Trial, str | None]:
-        """Offer forests on the way of the joint training."""
+    def tried_training(self, leaves: list[Trial], deadline: float) -> tuple[Trial, str | None]:
+        """Offer forests on the way of the joint training, by what was best for leaves alone."""
         began, seen = time.monotonic(), len(self.choice.history)
-        training = self._training(pull, self.steps)
-        stopped = training.run(self.rows.fit, self.choice, deadline=deadline)
+        best_leaves = max(leaves, key=lambda trial: trial.score, default=None)
+        mix, pull = self.rows.mixes[0], np.nan
+        if best_leaves is not None:
+            mix, pull = self._mix(best_leaves), best_leaves.pull
+        training = self._training(mix.fit, pull, self.steps or steps_for(len(mix.fit)))
+        stopped = training.run(mix.fit, self.choice, deadline=deadline)
         evaluations = self.choice.history[seen:]
         best = max(evaluations, key=lambda one: one.score, default=None)
         step, score = (0, -np.inf) if best is None else (best.step, best.score)
         name = "leaves and thresholds" if "v" in self.names else "thresholds"
         seconds = time.monotonic() - began
-        return Trial(name, pull, step, self.steps, score, seconds), stopped
+        return Trial(name, pull, mix.replay, step, training.steps, score, seconds), stopped
 
     def chosen(self, tried: list[Trial]) -> Trial:
         """Return the trial of the best candidate, at the place where that was found."""
         at = self.choice.best_at
-        if at.stage == "leaves":
-            found = next(trial for trial in tried if trial.recipe == LEAVES)
-            return replace(found, pull=anchored_leaves.PULLS[at.step - 1], score=at.score)
-        return replace(tried[-1], step=at.step, score=at.score)
+        if at.stage == "soft":
+            return replace(tried[-1], step=at.step, score=at.score)
+        found = next(trial for trial in tried if trial.recipe == LEAVES and trial.score == at.score)
+        return replace(found, pull=anchored_leaves.PULLS[at.step - 1])
+
+    def _mix(self, trial: Trial) -> Mix:
+        known = (mix for mix in self.rows.mixes if mix.replay == trial.replay)
+        return next(known, self.rows.mixes[0])
 
     def refitted(self, chosen: Trial, deadline: float) -> Forest | None:
         """Return what the chosen recipe makes of all rows; None where time is over before."""
-        data = self.rows.every
+        mix = self._mix(chosen)
+        data = mix.every
         assert data is not None
         if chosen.recipe == LEAVES:
             reached = anchored_leaves.table(self.forest, data)
@@ -102,7 +112,8 @@ class Run:
                     return None
             return None
         again = Choice(self.forest, self.objective, self.rows.held_out, repair=self.repair)
-        training = replace(self._training(chosen.pull, chosen.steps), progress=None)
+        training = self._training(mix.fit, chosen.pull, chosen.steps)
+        training = replace(training, progress=None)
         training.run(data, again, until=chosen.step, deadline=deadline)
         reached_step = again.history[-1].step
         return self._sound(again.latest) if reached_step == chosen.step else None
@@ -110,8 +121,8 @@ class Run:
     def _sound(self, candidate: Forest) -> Forest | None:
         return candidate if self.choice.is_sound(candidate) else None
 
-    def _training(self, pull: float, steps: int) -> AnchoredTraining:
-        data, strength = self.rows.fit, 0.0
+    def _training(self, data: Data, pull: float, steps: int) -> AnchoredTraining:
+        strength = 0.0
         if "v" in self.names:
             reached = anchored_leaves.table(self.forest, data)
             strength = pull * anchored_leaves.unit(self.forest, self.objective, data, reached)
@@ -161,7 +172,7 @@ def prepare(
     if forest.n_nodes and "b" in names:  # refuses what cannot be relaxed before rows are read
         SoftForest.from_forest(forest, "sigmoid", trainable=names)
     read = update_rows.read(forest, X, y, seed=seed, **rows)
-    objective = loss_of(forest, read.fit.target, loss)
+    objective = loss_of(forest, read.mixes[0].fit.target, loss)
     objective.require_targets(read.held_out.target, "y")
 
     def repair(candidate: Forest) -> Forest:
@@ -171,7 +182,7 @@ def prepare(
 
     measure, name = _measure(forest, metric, read)
     choice = Choice(forest, objective, read.held_out, repair=repair, measure=measure)
-    n_steps = steps_for(len(read.fit)) if steps is None else options.whole("steps", steps)
+    n_steps = None if steps is None else options.whole("steps", steps)
     return Run(
         forest, names, objective, read, choice, objective.metric if name is None else name, own,
         repair, n_steps, seed, place, progress,

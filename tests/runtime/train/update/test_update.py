@@ -152,6 +152,34 @@ def test_replayed_rows_keep_what_was_known(drifted):
     assert rate[1] > rate[0]
 
 
+def test_old_rows_that_are_out_of_date_are_dropped(drifted):
+    forest, old, (X, y) = drifted
+    found = bitvec.update(forest, X, y, replay=old, replay_weight="auto")
+    alone = bitvec.update(forest, X, y)
+    assert [trial.replay for trial in found.tried[1:]] == [1, 0, 0]
+    assert found.chosen.replay == 0
+    assert same_bits(found.forest.leaves.v, alone.forest.leaves.v)
+    assert same_bits(found.forest.tests.b, alone.forest.tests.b)
+
+
+def test_old_rows_that_still_hold_are_kept():
+    old, new = stream(drift=0.0)
+    forest = bitvec.convert(booster(old[0][:100], old[1][:100], min_data_in_leaf=5))
+    few = slice(0, 60)
+    found = bitvec.update(
+        forest, new[0][few], new[1][few], replay=old, replay_weight="auto",
+        validation=(new[0][60:], new[1][60:]),
+    )  # fmt: skip
+    assert found.chosen.replay == 1
+
+
+def test_a_weight_of_old_rows_multiplies_theirs(drifted):
+    forest, (Z, z), (X, y) = drifted
+    half = bitvec.update(forest, X, y, replay=(Z, z), replay_weight=0.5, trainable="v")
+    same = bitvec.update(forest, X, y, replay=(Z, z, np.full(len(Z), 0.5)), trainable="v")
+    assert same_bits(half.forest.leaves.v, same.forest.leaves.v)
+
+
 def test_a_stronger_pull_holds_leaves_nearer(drifted):
     forest, _, (X, y) = drifted
     data = read(forest, X, y, None)
@@ -263,6 +291,10 @@ BAD = {
     "a replay of another schema": (
         {"replay": (np.zeros((3, 2)), np.zeros(3, int))},
         r"`replay\[0\]` must have 4",
+    ),
+    "a weight of old rows": (
+        {"replay": (np.zeros((9, 4)), np.zeros(9, int)), "replay_weight": "some"},
+        "`replay_weight` must be above 0",
     ),
     "weights of an unknown class": ({"class_weight": {9: 1.0}}, "`class_weight` must map"),
     "a word for weights": ({"class_weight": "even"}, "`class_weight` must be"),
