@@ -32,6 +32,7 @@ LIBRARIES = (
     "onnxmltools",
     "openvino",
     "onnxruntime",
+    "river",
     "scikit-learn",
     "skl2onnx",
     "skops",
