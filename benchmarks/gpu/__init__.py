@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from benchmarks.gpu import generated, training
+from benchmarks.gpu import generated, prepared, training
 from benchmarks.gpu.answers import ENGINES, measure_answers
 from benchmarks.report import Column, Goal, Report, Row, Table, measured_by, one, six_digits, where
 from benchmarks.runner import Benchmark, EnoughError, UsageError
@@ -28,7 +28,7 @@ DEPTHS: Final = (2, 4, 6, 8, 10, 16, 24, 32)
 TREES: Final = (16, 64, 256, 1024)
 BATCHES: Final = (1, 1024, 65_536, 1_000_000, 16_777_216)
 POINTS: Final = 48
-MOST_NODES: Final = 4_000_000
+MOST_NODES: Final = 1_500_000
 MOST_ROW_BYTES: Final = 1 << 34
 """Caps of a point of the grid: nodes of its forest, bytes of its rows."""
 WORKLOADS: Final = ("W1", "W2", "W3", "W4", "W5", "oblivious")
@@ -79,11 +79,14 @@ def measure(case: tuple[Any, ...], options: Namespace) -> list[Row]:
     if time.monotonic() - _START > 60 * options.minutes:
         raise EnoughError
     kind, *facts = case
+    point = None
     if kind == TRAINING:
         return [training.measure_retraining(options)]
     if kind == GRID:
         n_features, depth, n_trees, batch, place = facts
-        forest = generated.forest(n_features, depth, n_trees)
+        point = n_features, depth, n_trees
+        prepared.prepare([point] if options.quick else [one[:3] for one in grid()])
+        forest = generated.forest(*point)
         named = {"what": GRID, "depth": depth}
         rows = None
     else:
@@ -95,7 +98,7 @@ def measure(case: tuple[Any, ...], options: Namespace) -> list[Row]:
             return [
                 named | {"batch": batch, "reason": f"{error.name} is not installed to train it"}
             ]
-    return [named | measure_answers(forest, rows, batch, place == HOST, options)]
+    return [named | measure_answers(forest, rows, batch, place == HOST, options, point)]
 
 
 def goals(rows: Sequence[Row]) -> list[Goal]:
@@ -108,12 +111,18 @@ def goals(rows: Sequence[Row]) -> list[Goal]:
     ratios = [ratio for row in where(rows, what=GRID) if (ratio := _ratio(row)) is not None]
     answered = [row for row in rows if "same_bits" in row]
     same = sum(row["same_bits"] for row in answered)
+    compared = [row["same_as_torch"] for row in rows if "same_as_torch" in row]
     shares = [row["copy_share"] for row in rows if row.get("copy_share") is not None]
     return [
         Goal(
             "cases whose raw scores are the reference's bit for bit",
             f"{len(answered)} of {len(answered)}",
             f"{same} of {len(answered)}" if answered else None,
+        ),
+        Goal(
+            "cases whose raw scores of all rows are the torch engine's bit for bit",
+            f"{len(compared)} of {len(compared)}",
+            f"{sum(compared)} of {len(compared)}" if compared else None,
         ),
         Goal("times nvForest, W1, 1 million rows", ">= 1.5", times_nvforest("W1")),
         Goal("times nvForest, W2, 1 million rows", ">= 1.5", times_nvforest("W2")),

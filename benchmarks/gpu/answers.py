@@ -13,19 +13,20 @@ import numpy as np
 import torch
 
 import bitvec
-from benchmarks.gpu import generated
+from benchmarks.gpu import generated, prepared
+from benchmarks.gpu.prepared import CHECKED, Point
 from benchmarks.report import Row
 from bitvec.core import reference
 from bitvec.core.forest import Forest
 
 ENGINES: Final = ("triton", "torch", "nvforest", "xgboost", "hummingbird")
-CHECKED: Final = 500
-"""Rows whose raw scores are compared with the reference."""
 TUNED: Final = 1 << 18
 """Rows by which nvForest chooses, at most."""
-SECONDS: Final = 1.0
+SECONDS: Final = 0.4
 """Seconds of the repetitions of one engine, about."""
 REPEATS: Final = 9
+MOST_HELD: Final = 8 << 30
+"""Bytes of leaves that the torch engine is let hold."""
 Answer = Callable[[], Any]
 
 
@@ -34,16 +35,26 @@ class NotMeasuredError(Exception):
 
 
 def measure_answers(
-    forest: Forest, rows: np.ndarray | None, batch: int, from_host: bool, options: Namespace
+    forest: Forest,
+    rows: np.ndarray | None,
+    batch: int,
+    from_host: bool,
+    options: Namespace,
+    point: Point | None = None,
 ) -> Row:
-    """Return the times of all engines on `batch` rows, and whether the first scores are exact.
+    """Return the times of all engines on `batch` rows, and whether scores are exact.
+
+    The first rows are compared with the reference, and all with the torch engine where that holds
+    them.
 
     Parameters
     ----------
     rows : float32, (n, n_features), optional
         Of the model's own data, drawn from with replacement; normal rows if not given.
+    point : Point, optional
+        Of a forest that `prepared` made.
     """
-    x = _rows(forest.n_features, rows, batch, from_host, options.device)
+    x = _rows(forest.n_features, rows, batch, from_host, options.device, point)
     row: Row = {
         "n_features": forest.n_features,
         "n_trees": forest.n_trees,
@@ -51,10 +62,14 @@ def measure_answers(
         "place": "host" if from_host else "resident",
         "device": torch.cuda.get_device_name() if options.device != "cpu" else "the CPU, a dry run",
     }
-    expected = reference.raw(forest, _on_host(x))
+    if point is None:
+        expected = reference.raw(forest, _on_host(x))
+    else:
+        expected = prepared.expected(point)[:batch]
+    scores = {}
     for name in ENGINES:
         try:
-            answer, check = _MAKERS[name](forest, x, options)
+            answer, check = _MAKERS[name](forest, x, options, point)
             row[f"{name}_ms"] = _milliseconds(answer, options.device)
         except NotMeasuredError as error:
             row[f"{name}_reason"] = str(error)
@@ -62,8 +77,12 @@ def measure_answers(
         except (torch.cuda.OutOfMemoryError, MemoryError) as error:
             row[f"{name}_reason"] = f"out of memory ({type(error).__name__})"
             continue
+        if name in {"triton", "torch"}:
+            scores[name] = answer()
         if name == "triton":
-            row["same_bits"] = check(answer()).tobytes() == expected.tobytes()
+            row["same_bits"] = check(scores[name]).tobytes() == expected.tobytes()
+    if len(scores) == 2:
+        row["same_as_torch"] = _same_bits(*scores.values())
     if row.get("triton_ms") and not from_host and options.device != "cpu":
         least = 4 * batch * forest.n_features
         least += batch * forest.n_outputs * forest.output.dtype.itemsize
@@ -72,16 +91,27 @@ def measure_answers(
 
 
 def _rows(
-    n_features: int, rows: np.ndarray | None, batch: int, from_host: bool, device: str
+    n_features: int,
+    rows: np.ndarray | None,
+    batch: int,
+    from_host: bool,
+    device: str,
+    point: Point | None,
 ) -> Any:
     """Return an array of the host or a tensor of the device, made there where rows are normal."""
+    first = None if point is None else prepared.checked_rows(point)[:batch]
     if rows is not None:
         X = rows[np.random.default_rng(2).integers(0, len(rows), batch)]
     elif from_host or device == "cpu":
         X = generated.rows(batch, n_features)
+        if first is not None:
+            X[: len(first)] = first
     else:
         generator = torch.Generator(device).manual_seed(1)
-        return torch.randn((batch, n_features), device=device, generator=generator)
+        x = torch.randn((batch, n_features), device=device, generator=generator)
+        if first is not None:
+            x[: len(first)] = torch.tensor(first)
+        return x
     return X if from_host else torch.tensor(X, device=device)
 
 
@@ -109,6 +139,14 @@ def copy_bandwidth() -> float:
     return 2 * source.nbytes / (1e-3 * _milliseconds(lambda: target.copy_(source), "cuda"))
 
 
+def _same_bits(a: Any, b: Any) -> bool:
+    a, b = (torch.as_tensor(one) for one in (a, b))
+    whole = {4: torch.int32, 8: torch.int64}[a.itemsize]
+    return a.dtype == b.dtype and torch.equal(
+        a.contiguous().view(whole).cpu(), b.contiguous().view(whole).cpu()
+    )
+
+
 def _on_host(raw: Any) -> np.ndarray:
     first = raw[:CHECKED]
     array = first.cpu().numpy() if isinstance(first, torch.Tensor) else np.asarray(first)
@@ -118,7 +156,7 @@ def _on_host(raw: Any) -> np.ndarray:
 Made = tuple[Answer, Callable[[Any], np.ndarray]]
 
 
-def _triton(forest: Forest, x: Any, options: Namespace) -> Made:
+def _triton(forest: Forest, x: Any, options: Namespace, point: Point | None) -> Made:
     try:
         predictor = bitvec.compile(forest, engine="triton", device=options.device)
     except bitvec.BitvecError as error:
@@ -126,28 +164,31 @@ def _triton(forest: Forest, x: Any, options: Namespace) -> Made:
     return lambda: predictor.raw(x), _on_host
 
 
-def _torch(forest: Forest, x: Any, options: Namespace) -> Made:
+def _torch(forest: Forest, x: Any, options: Namespace, point: Point | None) -> Made:
+    held = 16 * len(x) * max(1, forest.n_trees) * max(1, forest.n_outputs)
+    if held > MOST_HELD:
+        raise NotMeasuredError("its leaves of all rows would take more than 8 GiB")
     if isinstance(x, np.ndarray):
         predictor = bitvec.compile(forest, engine="torch", device=options.device)
         return lambda: predictor.raw(x), _on_host
     module = bitvec.to_torch(forest, device=options.device)
-    held = 16 * len(x) * max(1, forest.n_trees) * max(1, forest.n_outputs)
-    if held > 32 << 30:
-        raise NotMeasuredError("its leaves of all rows would take more than 32 GiB")
     rows = x.to(module.dtype)
     return lambda: module(rows), _on_host
 
 
-def _nvforest(forest: Forest, x: Any, options: Namespace) -> Made:
+def _nvforest(forest: Forest, x: Any, options: Namespace, point: Point | None) -> Made:
     try:
         import cupy
         import nvforest
     except ImportError as error:
         raise NotMeasuredError(f"not installed ({error.name})") from None
+    import treelite
+
     from bitvec.converters.treelite.write import to_treelite
 
+    made = prepared.treelite_model(point) if point is not None else None
     try:
-        model = to_treelite(forest)
+        model = to_treelite(forest) if made is None else treelite.Model.deserialize_bytes(made)
     except bitvec.BitvecError as error:
         raise NotMeasuredError(str(error)) from None
     found = nvforest.load_from_treelite_model(model, device="gpu")
@@ -158,7 +199,7 @@ def _nvforest(forest: Forest, x: Any, options: Namespace) -> Made:
     return lambda: ask(rows), _on_host
 
 
-def _xgboost(forest: Forest, x: Any, options: Namespace) -> Made:
+def _xgboost(forest: Forest, x: Any, options: Namespace, point: Point | None) -> Made:
     try:
         import xgboost
     except ImportError:
@@ -179,12 +220,12 @@ def _xgboost(forest: Forest, x: Any, options: Namespace) -> Made:
     return lambda: booster.inplace_predict(rows, predict_type="margin"), _on_host
 
 
-def _hummingbird(forest: Forest, x: Any, options: Namespace) -> Made:
+def _hummingbird(forest: Forest, x: Any, options: Namespace, point: Point | None) -> Made:
     # It reads models of the libraries themselves, and needs onnx 1.16 at most.
     raise NotMeasuredError("needs onnx 1.16 or older, which is not installed")
 
 
-_MAKERS: Final[dict[str, Callable[[Forest, Any, Namespace], Made]]] = {
+_MAKERS: Final[dict[str, Callable[[Forest, Any, Namespace, Point | None], Made]]] = {
     "triton": _triton,
     "torch": _torch,
     "nvforest": _nvforest,

@@ -15,6 +15,7 @@ from benchmarks.report import Row
 
 TREES, DEPTH, FEATURES, BATCH = 100, 10, 28, 4096
 STEPS: Final = 5
+CPU_STEPS: Final = 2
 
 
 def measure_retraining(options: Namespace) -> Row:
@@ -45,7 +46,8 @@ def _seconds_of_step(forest: Any, device: str, quick: bool) -> float:
     y = torch.zeros((batch, 1), device=device)
     optimizer = torch.optim.AdamW(module.parameters(), lr=1e-3)
     times = []
-    for _ in range(2 if quick else 2 + STEPS):
+    warm, steps = (2, STEPS) if device != "cpu" else (1, CPU_STEPS)
+    for _ in range(2 if quick else warm + steps):
         if device != "cpu":
             torch.cuda.synchronize()
         start = time.perf_counter()
@@ -55,4 +57,4 @@ def _seconds_of_step(forest: Any, device: str, quick: bool) -> float:
         if device != "cpu":
             torch.cuda.synchronize()
         times.append(time.perf_counter() - start)
-    return statistics.median(times[1 if quick else 2 :])
+    return statistics.median(times[1 if quick else warm :])

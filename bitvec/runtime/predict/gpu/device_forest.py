@@ -1,9 +1,10 @@
 """A forest on a device: its tables, and the launches that take rows through its trees.
 
-Where rows are many, a lane adds the values of all trees to the sum of its row; where they are few,
-programs take trees side by side and leave values, which are added in order after that. Vectors of
-leaves are added from exits. What no sum of constants gives (linear leaves, minima, medians) is
-computed from exits by `torch.hard_sums`.
+Where rows are many, a lane adds the values of all trees to the sum of its row, or, where trees are
+small, takes 32 rows at once (`bit_forest`). Where rows are few, programs take trees side by side
+and leave values, which are added in order after that. Vectors of leaves are added from exits. What
+no sum of constants gives (linear leaves, minima, medians) is computed from exits by
+`torch.hard_sums`.
 """
 
 from __future__ import annotations
@@ -23,15 +24,20 @@ from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.output import Aggregate
 from bitvec.runtime.predict.gpu import triton_kernels as kernels
+from bitvec.runtime.predict.gpu.bit_forest import BitForest, groups_of
+from bitvec.runtime.predict.gpu.bit_tables import bit_tables
 from bitvec.runtime.predict.gpu.code_layout import lay_out_codes
 from bitvec.runtime.predict.gpu.node_tables import tabulate
 from bitvec.runtime.predict.gpu.row_codes import ROWS, TILE, RowCodes
 from bitvec.runtime.predict.torch.hard_sums import HardSums
 
-WARPS = ROWS // 32
-"""Warps of a program of `traverse`: a row a lane, so that a warp's rows are one tile's."""
+WARPS = ROWS // 64
+"""Warps of a program of `traverse`: two rows a lane."""
 RESIDENT, CACHE = 16, 192 << 10
 """Programs of a multiprocessor at a time, at most, and bytes of codes that its cache holds."""
+MANY_ROWS, MOST_FULL_LEAVES = 1 << 14, 64
+"""Rows at and above which small trees take 32 at once, and leaves of full ones, at most: following
+all nodes costs more than finding one by its place in larger ones."""
 FEW_PROGRAMS = 4
 """Programs for each multiprocessor below which trees are taken side by side."""
 BUDGET = 1 << 30
@@ -97,16 +103,24 @@ class DeviceForest:
         self._by_output = self._groups(ends)
         self._side_by_side: dict[int, _Groups] = {}
         # What stands at a slot where trees add constants, else nothing that is read.
-        self._slot_value = sums.v[self._put(stood.leaf[nodes.slot_leaf]), 0].contiguous()
+        v = sums.v[self._put(stood.leaf), 0].contiguous()
+        self._slot_value = v[self._put(nodes.slot_leaf)]
         self._n_multiprocessors = 1
         if device.type == "cuda":
             self._n_multiprocessors = torch.cuda.get_device_properties(device).multi_processor_count
+        self._bits: BitForest | None = None
+        small = self.adds_scalars and not nodes.shared and 1 << nodes.depth <= MOST_FULL_LEAVES
+        tables = bit_tables(moved, self.layout, stood.node) if small else None
+        if tables is not None:
+            self._bits = BitForest(tables, moved, v, self._n_multiprocessors)
 
     @property
     def n_bytes(self) -> int:
         """Bytes of all tables on the device."""
         own = [*self._tests, self._slot_exit, self._slot_value, self._trees, self._first_leaf]
         modules = [*self._sums.buffers(), *self.codes.columns.buffers()]
+        if self._bits is not None:
+            own += self._bits.tensors
         return sum(t.numel() * t.element_size() for t in [*own, *modules, *self.codes.tables])
 
     def exits(self, X: Tensor) -> Tensor:
@@ -153,6 +167,8 @@ class DeviceForest:
     def _parts(self, n_rows: int) -> Iterator[slice]:
         """Yield rows that are held at a time."""
         held = self.codes.held_bytes + (0 if self.adds_scalars else 16 * self.forest.n_trees)
+        if self._bits is not None and n_rows >= MANY_ROWS:
+            held += self._bits.row_bytes
         room = max(1, BUDGET // max(1, held) // ROWS) * ROWS
         return (slice(at, min(at + room, n_rows)) for at in range(0, n_rows, room))
 
@@ -180,12 +196,15 @@ class DeviceForest:
         n_trees, wanted = self.forest.n_trees, FEW_PROGRAMS * self._n_multiprocessors
         n = max(1, min(n_trees, MOST_GROUPS, -(-wanted * ROWS // max(1, n_rows))))
         if n not in self._side_by_side:
-            self._side_by_side[n] = self._groups(np.arange(n + 1) * n_trees // n)
+            self._side_by_side[n] = _Groups(groups_of(n_trees, n, self.device), n)
         return self._side_by_side[n]
 
     def _add_scalars(self, X: Tensor, out: Tensor) -> None:
         n_rows, n_trees, groups = len(X), self.forest.n_trees, self._by_output
         codes = self.codes(X)
+        if self._bits is not None and n_rows >= MANY_ROWS:
+            self._bits.add(codes, groups.ptr, self._sums.start, out)
+            return
         n_programs = -(-n_rows // ROWS) * groups.n
         if n_programs >= FEW_PROGRAMS * self._n_multiprocessors or n_trees <= groups.n:
             self._traverse(codes, self._slot_value, out, groups)

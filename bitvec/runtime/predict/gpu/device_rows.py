@@ -13,6 +13,7 @@ from bitvec.core.forest import Forest
 from bitvec.core.output import PostTransform
 from bitvec.errors import InputError
 from bitvec.runtime.predict.gpu.device_forest import DeviceForest
+from bitvec.runtime.predict.gpu.replay import Replayed
 from bitvec.runtime.predict.isolation_scores import isolation_offset
 from bitvec.runtime.predict.torch.hard_links import Labels, Probabilities
 
@@ -76,20 +77,19 @@ def answer_of(verb: str, forest: Forest, trees: DeviceForest) -> Callable[[Tenso
     is_plain = output.post_transform is PostTransform.IDENTITY
     flat = output.n_outputs == 1
 
-    def raw(rows: Tensor) -> Tensor:
-        return trees.raw(rows)
+    raw = Replayed(trees.raw)
 
     def column(rows: Tensor) -> Tensor:
-        return trees.raw(rows)[:, 0] if flat else trees.raw(rows)
+        return raw(rows)[:, 0] if flat else raw(rows)
 
     def linked(link: torch.nn.Module) -> Callable[[Tensor], Tensor]:
         on_device = link.to(trees.device)
-        return lambda rows: on_device(trees.raw(rows))
+        return Replayed(lambda rows: on_device(trees.raw(rows)))
 
     if verb == "raw":
         return raw
     if verb == "exit_leaves":
-        return lambda rows: trees.exits(rows).T
+        return Replayed(lambda rows: trees.exits(rows).T)
     if verb == "decision_function" and isolation_offset(forest) is None:
         return column
     if verb == "predict_proba" and one_target:

@@ -22,16 +22,17 @@ _SIZES = ("n_rows", "n_planes", "begin", "end", "unit", "n_trees", "stride", "ou
 @triton.jit(do_not_specialize=_SIZES)
 def encode(
     x, row_stride, column_stride, n_rows,
-    column, missing, first, thresholds, codes, n_planes, begin, end, unit,
+    column, missing, start, half, thresholds, codes, n_planes, begin, end, unit,
     STEPS: tl.constexpr, SIDE_BY_SIDE: tl.constexpr,
     TILE: tl.constexpr, ROWS: tl.constexpr, PLANES: tl.constexpr,
 ):  # fmt: skip
     """Write the codes of rows in the planes from `begin` to `end`; rows beyond n_rows get some too.
 
-    A binary search of STEPS steps in the thresholds of each plane. A warp holds rows of one plane,
-    so that it reads few lines of thresholds; `unit` is 1, which a compiler that knew it would take
-    as a reason to have warps hold several planes. SIDE_BY_SIDE says that the planes read
-    neighbouring columns, whose values lanes then load side by side and hand over.
+    A binary search of STEPS steps in the thresholds of each plane, which `row_codes` pads with NaN
+    to 2 * half - 1: threshold k stands at start + k, and a step of half 0 changes nothing. A warp
+    holds rows of one plane, so that it reads few lines of thresholds; `unit` is 1, which a compiler
+    that knew it would take as a reason to have warps hold several planes. SIDE_BY_SIDE says that
+    the planes read neighbouring columns, whose values lanes then load side by side and hand over.
     """
     first_row = tl.program_id(0).to(tl.int64) * ROWS
     first_plane = begin + tl.program_id(1) * PLANES
@@ -49,15 +50,14 @@ def encode(
         here = (first_row + local < n_rows) & is_plane
         read = x + (first_row + local) * row_stride + at * column_stride
         value = tl.load(read, mask=here, other=0.0)
-    start = tl.load(first + plane, mask=is_plane, other=0)
-    count = tl.load(first + plane + 1, mask=is_plane, other=0) - start
+    own = thresholds + tl.load(start + plane, mask=is_plane, other=0)
+    step = tl.load(half + plane, mask=is_plane, other=0)
     value = value.to(thresholds.dtype.element_ty)
     reached = tl.zeros((PLANES * ROWS,), tl.int32)
-    for step in tl.static_range(STEPS):
-        probe = reached + (1 << (STEPS - 1 - step))
-        inside = probe <= count
-        bound = tl.load(thresholds + start + probe - 1, mask=inside & is_plane, other=0.0)
-        reached = tl.where(inside & (value >= bound), probe, reached)
+    for _ in tl.static_range(STEPS):
+        probe = reached + step
+        reached = tl.where(value >= tl.load(own + probe), probe, reached)
+        step >>= 1
     code = tl.where(value == value, reached, tl.load(missing + plane, mask=is_plane, other=0))
     place = ((local // TILE) * n_planes + plane) * TILE + (local % TILE) * unit
     tl.store(codes + first_row * n_planes + place, code.to(codes.dtype.element_ty), mask=is_plane)

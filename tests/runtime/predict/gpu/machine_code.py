@@ -16,6 +16,7 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
+from bitvec.runtime.predict.gpu import bit_kernels
 from bitvec.runtime.predict.gpu import triton_kernels as kernels
 
 I32 = "i32"
@@ -27,9 +28,9 @@ _TRAVERSED = {
 _FULL = {**_TRAVERSED, "codes": "*u8", "DEPTH": 6, "SHARED": False, "WIDE": False, "ADDS": True}
 _ENCODED = {
     "x": "*fp32", "row_stride": I32, "column_stride": 1, "n_rows": I32, "column": "*i32",
-    "missing": "*i32", "first": "*i32", "thresholds": "*fp32", "codes": "*u8", "n_planes": I32,
-    "begin": I32, "end": I32, "unit": I32, "STEPS": 8, "SIDE_BY_SIDE": True, "TILE": 32,
-    "ROWS": 32, "PLANES": 32,
+    "missing": "*i32", "start": "*i32", "half": "*i32", "thresholds": "*fp32", "codes": "*u8",
+    "n_planes": I32, "begin": I32, "end": I32, "unit": I32, "STEPS": 8, "SIDE_BY_SIDE": True,
+    "TILE": 32, "ROWS": 32, "PLANES": 32,
 }  # fmt: skip
 _ADDED = {
     "values": "*fp32", "stride": I32, "trees": "*i32", "group_ptr": "*i32", "start": "*fp32",
@@ -39,7 +40,22 @@ _VECTORS = {
     "leaves": "*i32", "stride": I32, "n_trees": I32, "first_leaf": "*i64", "v": "*fp64",
     "width": I32, "start": "*fp64", "out": "*fp64", "n_rows": I32, "ROWS": 32, "COLUMNS": 16,
 }  # fmt: skip
+_SPLIT = {
+    "words": "*i32", "n_planes": I32, "room": I32, "first_bit": "*i32", "bits": "*i32",
+    "n_bits": I32, "SHIFT": 4, "WIDTH": 8,
+}  # fmt: skip
+_FOLLOWED = {
+    "bits": "*i32", "n_bits": I32, "nodes": "*i32", "node_ptr": "*i32", "group_ptr": "*i32",
+    "n_groups": I32, "exits": "*i32", "n_blocks": I32, "WIDTH": 6,
+}  # fmt: skip
+_EXITS = {
+    "exits": "*i32", "n_blocks": I32, "v": "*fp64", "first_leaf": "*i32", "group_ptr": "*i32",
+    "start": "*fp64", "out": "*fp64", "out_stride": I32, "n_rows": I32,
+}  # fmt: skip
 VARIANTS = {
+    "split codes": (bit_kernels.split_codes, _SPLIT),
+    "follow": (bit_kernels.follow, _FOLLOWED),
+    "add exits": (bit_kernels.add_exits, _EXITS),
     "encode": (kernels.encode, _ENCODED),
     "encode one by one": (
         kernels.encode,
@@ -71,7 +87,8 @@ def compiled(kernel: triton.JITFunction, arguments: dict[str, object], capabilit
                if signature[k].startswith("*")}  # fmt: skip
     source = ASTSource(fn=kernel, signature=signature, constexprs=constants, attrs=aligned)
     target = GPUTarget("cuda", capability, 32)
-    options = {"num_warps": 4, "enable_fp_fusion": False}
+    warps = 1 if kernel in {bit_kernels.split_codes, bit_kernels.follow} else 4
+    options = {"num_warps": warps, "enable_fp_fusion": False}
     found = triton.compile(source, target=target, options=options)
     tools = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:

@@ -29,4 +29,4 @@ def test_kernels_compile_without_spills_and_without_fused_sums(tmp_path):
     for one in found:
         assert one["local"] == one["stack"] == 0, one  # nothing is spilt
         assert one["fused"] == 0, one  # a product is rounded before it is added
-        assert one["reg"] <= 80, one  # 24 warps of a multiprocessor at least
+        assert one["reg"] <= 88, one  # 23 warps of a multiprocessor at least

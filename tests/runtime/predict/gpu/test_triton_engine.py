@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -24,9 +25,11 @@ torch = pytest.importorskip("torch")
 triton = pytest.importorskip("triton")
 
 from bitvec.runtime.predict.gpu import (  # noqa: E402
+    bit_tables,
     device_forest,
     host_rows,
     node_tables,
+    replay,
     row_codes,
 )
 from bitvec.runtime.predict.gpu.code_layout import lay_out_codes  # noqa: E402
@@ -187,6 +190,49 @@ def test_trees_side_by_side_add_in_the_same_order(n_outputs, programs, monkeypat
     assert_is_reference(forest, table(forest, 70))
 
 
+@few(3)
+@given(data=st.data())
+def test_small_trees_take_32_rows_at_once(data):
+    forest = data.draw(forests(kinds=(AXIS, SET, OBLIQUE), max_leaves=data.draw(st.integers(1, 9))))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(device_forest, "MANY_ROWS", 0)
+        assert_is_reference(forest, data.draw(rows(forest)))
+
+
+@pytest.mark.parametrize(("n_outputs", "n"), [(3, 33), (1, 4097)])
+def test_small_trees_take_blocks_of_rows_and_add_in_order(n_outputs, n, monkeypatch):
+    monkeypatch.setattr(device_forest, "MANY_ROWS", 1)
+    forest = boosted(3, 3, n_outputs=n_outputs)
+    assert_is_reference(forest, table(forest, n))
+
+
+@pytest.mark.parametrize("n_thresholds", [1, 3, 16, 254])
+def test_digits_of_codes_decide_as_codes(n_thresholds, monkeypatch):
+    monkeypatch.setattr(device_forest, "MANY_ROWS", 1)
+    b = np.repeat(np.arange(n_thresholds, dtype=np.float32), 2 if n_thresholds < 9 else 1)
+    n = b.size
+    B, order = structure.arrange(~(2 * np.arange(n)), ~(2 * np.arange(n) + 1), np.arange(n))
+    tests = axis_aligned(np.zeros(n), b, missing_right=np.arange(n) % 2 == 1)
+    v = np.random.default_rng(0).normal(size=(2 * n, 1)).astype(np.float32)
+    forest = Forest(tests.take(order.node), B, Leaves(v), Output(1, v.dtype), Inputs(1))
+    near = [b, np.nextafter(b, np.float32(np.inf)), np.float32([np.nan, -1, 1e9])]
+    assert_is_reference(forest, np.concatenate(near)[:, None])
+
+
+def test_what_is_too_large_for_32_rows_at_once_is_not_taken(monkeypatch):
+    def of(forest):
+        return device_forest.DeviceForest(forest, torch.device(DEVICE))._bits
+
+    assert of(boosted(2, 6)) is not None
+    assert of(boosted(2, 7)) is None  # full trees of 128 leaves
+    monkeypatch.setattr(node_tables, "FULL_DEPTH", 3)
+    assert of(boosted(1, 8)) is not None
+    assert of(boosted(1, 9)) is None  # 512 leaves
+    assert of(boosted(24, 5, n_features=1, values=1000)) is None  # 768 thresholds
+    monkeypatch.setattr(bit_tables, "MOST_BITS", 20)
+    assert of(boosted(2, 6)) is None
+
+
 @pytest.mark.parametrize("limits", [(254, 65533), (3, 65533), (3, 4)])
 @pytest.mark.parametrize("depth", [3, 4])
 def test_codes_of_every_width(limits, depth, monkeypatch):
@@ -337,6 +383,39 @@ def test_columns_are_read_side_by_side_or_one_by_one(runs, monkeypatch):
     monkeypatch.setattr(row_codes, "MOST_RUNS", runs)
     forest = boosted(6, 4, n_features=37)
     assert_is_reference(forest, table(forest, 70))
+
+
+@pytest.mark.skipif(not ON_GPU, reason="no GPU here")
+@pytest.mark.parametrize("kinds", [(AXIS,), (SET, EQUAL), (OBLIQUE,), (POLYTOPE, AXIS)])
+@given(data=st.data())
+def test_calls_of_one_shape_are_replayed_on_their_own_rows(kinds, data):
+    forest = data.draw(forests(kinds=kinds, max_leaves=20))
+    predictor = compile(forest, engine="triton", device=DEVICE)
+    X = np.resize(data.draw(rows(forest)), (40, forest.n_features))
+    for k in range(4):
+        turned = np.roll(X, k, axis=0)
+        x = torch.tensor(turned, device=DEVICE)
+        with np.errstate(all="ignore"):
+            assert_same_bits(predictor.raw(x).cpu().numpy(), reference.raw(forest, turned))
+        leaves = predictor.exit_leaves(x).cpu().numpy()
+        assert np.array_equal(leaves, reference.exit_leaves(forest, turned))
+
+
+@pytest.mark.skipif(not ON_GPU, reason="no GPU here")
+def test_graphs_of_other_shapes_streams_and_threads_do_not_mix(monkeypatch):
+    monkeypatch.setattr(replay, "MOST_GRAPHS", 2)
+    forest = boosted(5, 3)
+    predictor = compile(forest, engine="triton", device=DEVICE)
+
+    def ask(seed):
+        with torch.cuda.stream(torch.cuda.Stream()):
+            for n in (1, 7, 40, 7, 40, 1, 7):
+                X = table(forest, n, seed)
+                got = predictor.raw(torch.tensor(X, device=DEVICE)).cpu().numpy()
+                assert_same_bits(got, reference.raw(forest, X))
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(ask, range(16)))
 
 
 @pytest.mark.skipif(not ON_GPU, reason="no GPU here")
