@@ -55,7 +55,15 @@ def machine() -> dict[str, Any]:
         else os.cpu_count(),
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
+        **_gpu(),
     }
+
+
+def _gpu() -> dict[str, str]:
+    """Return the name of the GPU where torch was imported and sees one."""
+    torch = sys.modules.get("torch")
+    usable = torch is not None and torch.cuda.is_available()
+    return {"gpu": torch.cuda.get_device_name()} if usable else {}
 
 
 def _processor() -> str:
@@ -264,8 +272,9 @@ def measured_by(report: Report) -> str:
     """Return the sentence of the machine and the command of a run."""
     machine = report["machine"]
     vectors = f", {machine['vectors']}" if "vectors" in machine else ""
+    gpu = f", {machine['gpu']}" if "gpu" in machine else ""
     return (
-        f"Measured on {machine['processor']}, {machine['cores']} cores{vectors}, "
+        f"Measured on {machine['processor']}, {machine['cores']} cores{vectors}{gpu}, "
         f"by `{report['command']}`."
     )
 

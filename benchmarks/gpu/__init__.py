@@ -10,17 +10,18 @@ kernels in Triton's interpreter if TRITON_INTERPRET=1, whose times mean nothing.
 from __future__ import annotations
 
 import itertools
+import statistics
 import time
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 from benchmarks.gpu import generated, prepared, training
-from benchmarks.gpu.answers import ENGINES, measure_answers
-from benchmarks.report import Column, Goal, Report, Row, Table, measured_by, one, six_digits, where
+from benchmarks.gpu.answers import measure_answers
+from benchmarks.report import Column, Goal, Row, Table, measured_by, one, six_digits, where
 from benchmarks.runner import Benchmark, EnoughError, UsageError
 
 FEATURES: Final = (8, 32, 128, 512)
@@ -108,7 +109,7 @@ def goals(rows: Sequence[Row]) -> list[Goal]:
         row = one(rows, what=name, batch=1_000_000, place=RESIDENT)
         return _ratio(row)
 
-    ratios = [ratio for row in where(rows, what=GRID) if (ratio := _ratio(row)) is not None]
+    ratios = _ratios(where(rows, what=GRID))
     answered = [row for row in rows if "same_bits" in row]
     same = sum(row["same_bits"] for row in answered)
     compared = [row["same_as_torch"] for row in rows if "same_as_torch" in row]
@@ -129,7 +130,7 @@ def goals(rows: Sequence[Row]) -> list[Goal]:
         Goal(
             "times nvForest, geometric mean of the grid",
             ">= 1",
-            float(np.exp(np.mean(np.log(ratios)))) if ratios else None,
+            statistics.geometric_mean(ratios) if ratios else None,
         ),
         Goal("largest share of the copy bandwidth", ">= 0.3", max(shares, default=None)),
         Goal(
@@ -145,46 +146,59 @@ def _ratio(row: Row) -> float | None:
     return theirs / ours if ours and theirs else None
 
 
-def _answers(rows: Sequence[Row]) -> list[Row]:
-    return [row for row in rows if "batch" in row]
+def _ratios(rows: Iterable[Row]) -> list[float]:
+    return [ratio for row in rows if (ratio := _ratio(row)) is not None]
 
 
-def _missing(report: Report) -> str:
-    reasons = {
-        f"{name}: {row[f'{name}_reason']}"
-        for row in report["rows"]
-        for name in ENGINES
-        if f"{name}_reason" in row
-    }
-    devices = dict.fromkeys(row["device"] for row in report["rows"] if "device" in row)
-    parts = [
-        f"Milliseconds, median, on {', '.join(devices)}.",
-        *sorted(f"{reason}." for reason in reasons),
-    ]
-    return " ".join([*parts, measured_by(report)])
+def _of_models(rows: Sequence[Row]) -> list[Row]:
+    return [row for row in rows if "batch" in row and row["what"] != GRID]
 
 
-_TIMES: Final = tuple(Column(f"{name}, ms", f"{name}_ms", ".3g") for name in ENGINES)
-_COLUMNS: Final = (
-    Column("model", "what"),
-    Column("features", "n_features"),
-    Column("depth", "depth"),
-    Column("trees", "n_trees"),
-    Column("rows", "batch", ","),
-    Column("rows lie", "place"),
-    *_TIMES,
-    Column("of copy bandwidth", "copy_share", ".2f"),
-)
+def _of_batches(rows: Sequence[Row]) -> list[Row]:
+    """Return how the grid's ratios are spread, for each batch, by the depth of the trees."""
+    found: list[Row] = []
+    for batch in BATCHES:
+        row: Row = {"batch": batch}
+        for name, depths in _DEPTHS.items():
+            points = [one for one in where(rows, what=GRID, batch=batch) if one["depth"] in depths]
+            ratios = _ratios(points)
+            if ratios:
+                middle = statistics.geometric_mean(ratios)
+                row[name] = f"{middle:.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
+        found.append(row)
+    return found
+
+
+_DEPTHS: Final = {"shallow": range(2, 7), "middle": range(8, 11), "deep": range(16, 33)}
+_SHOWN: Final = ("triton", "torch", "nvforest")
+_TABLES: Final = {
+    "table": Table(
+        (
+            Column("model", "what"),
+            Column("rows", "batch", ","),
+            Column("rows lie", "place"),
+            *(Column(f"{name}, ms", f"{name}_ms", ".3g") for name in _SHOWN),
+        ),
+        _of_models,
+        after=measured_by,
+    ),
+    "grid": Table(
+        (
+            Column("rows", "batch", ","),
+            Column("depth 2 to 6", "shallow"),
+            Column("depth 8 and 10", "middle"),
+            Column("depth 16 to 32", "deep"),
+        ),
+        _of_batches,
+        after=measured_by,
+    ),
+}
 BENCHMARK: Final = Benchmark(
     "gpu",
     cases,
     measure,
     goals,
-    {
-        "table": Table(
-            _COLUMNS, lambda rows: [row for row in rows if "batch" in row], after=_missing
-        )
-    },
+    _TABLES,
     figures=lambda rows: [six_digits(row) for row in rows],
     options={
         "--device": {
