@@ -2,9 +2,9 @@
 
 A block between `<!-- table: NAME -->` and `<!-- end -->` is made from the kept run of the benchmark
 NAME, of `highlights` from several runs, of `formats`, `targets`, `programs`, `unexplained` and
-`limits` from the tables and numbers that the package itself reads, and of `versions` from the
-results of `tests/versions`. A benchmark with several tables names one as `NAME.TABLE`, as do the
-tables of papers, `tables-PAPER.TABLE`.
+`limits` from the tables and numbers that the package itself reads, of `versions` from the results
+of `tests/versions`, and of `examples` from what their long forms printed. A benchmark with several
+tables names one as `NAME.TABLE`, as do the tables of papers, `tables-PAPER.TABLE`.
 The pictures of `PLOTS` are drawn from the same runs; those of `EXAMPLES` show models that are
 fitted on the spot.
 """
@@ -51,6 +51,8 @@ def rendered(text: str) -> str:
     def block(match: re.Match[str]) -> str:
         head, name, part, end = match.groups()
         static = {"formats": formats, "highlights": highlights.table, "targets": targets}
+        if name == "examples":
+            static["examples"] = lambda: output(part)
         static |= {"programs": programs, "unexplained": unsupported_table, "limits": limits.table}
         if name == "versions":
             static["versions"] = getattr(tested, part)
@@ -97,6 +99,11 @@ def formats() -> str:
             lines.append(f'| written back | `bitvec.export(forest, path, to="{source.writes}")` |')
         parts.append("\n".join(lines))
     return "\n\n".join(parts)
+
+
+def output(example: str) -> str:
+    """Return what the long form of an example printed."""
+    return (ROOT / "examples" / "outputs" / f"{example}.md").read_text(encoding="utf-8").strip()
 
 
 def targets() -> str:

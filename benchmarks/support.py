@@ -222,6 +222,7 @@ VERBS: Final[dict[str, Callable[[Any, Forest, Kind], object]]] = {
     "`retrain`, `v`": _retrained(trainable=("v",)),
     "`retrain`, `b` and `v`": _retrained(trainable=("b", "v")),
     "`retrain`, `S`, `b` and `v`": _retrained(trainable=("S", "b", "v")),
+    "`update`": lambda model, forest, kind: bitvec.update(forest, kind.X, kind.y, steps=4),
     "`to_torch`": _in_torch(None),
     '`to_torch`, `"sigmoid"`': _in_torch("sigmoid"),
     "`prune`": lambda model, forest, kind: bitvec.prune(forest, kind.X),

@@ -80,6 +80,7 @@ def test_every_page_is_tried():
         "e2edt.md",
         "engine.md",
         "exactness.md",
+        "examples.md",
         "explain.md",
         "export.md",
         "figures.md",
