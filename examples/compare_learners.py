@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
+from sklearn.datasets import load_breast_cancer, load_iris, load_wine
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -22,7 +22,6 @@ DATA: dict[str, Callable[..., Any]] = {
     "iris": load_iris,
     "wine": load_wine,
     "breast cancer": load_breast_cancer,
-    "digits": load_digits,
 }
 
 
