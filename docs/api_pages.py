@@ -182,7 +182,9 @@ def command_line() -> str:
     """Return the help of each command, as `bitvec COMMAND --help` prints it, in Markdown."""
     from bitvec.cli.program import COMMANDS, program
 
-    parent = click.Context(program, info_name="bitvec", terminal_width=WIDTH)
+    parent = click.Context(
+        program, info_name="bitvec", terminal_width=WIDTH, **program.context_settings
+    )
     parts = ["# Command line", "Options have the names of Python's parameters."]
     for name in ("", *COMMANDS):
         command = program.get_command(parent, name) if name else program

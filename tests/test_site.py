@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -57,6 +58,30 @@ def test_the_api_has_all_public_names() -> None:
                 ROOT / Path(*module.split(".")) / "__init__.py"
             ).exists()
             assert isinstance(names, tuple)
+
+
+def test_the_help_of_every_command_is_a_page() -> None:
+    import api_pages
+
+    from bitvec.cli.program import COMMANDS
+
+    text = api_pages.command_line()
+    assert [*re.findall(r"^## bitvec (\w+)$", text, re.MULTILINE)] == [*COMMANDS]
+    assert not re.search(r"[\x00-\x09\x0b-\x1f]", text)
+
+
+def test_every_tutorial_says_what_it_needs() -> None:
+    import page_list
+
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    known = set(extras["optional-dependencies"])
+    index = (DOCS / "index.md").read_text(encoding="utf-8")
+    names = [name for _, name, _ in page_list.groups(index)["Tutorials"]]
+    for name in ("models", *names):
+        text = (DOCS / f"{name}.md").read_text(encoding="utf-8")
+        needs = re.search(r'^To follow this page: `pip install "bitvec-trees\[(.+)\]"', text, re.M)
+        assert needs, name
+        assert set(needs[1].split(",")) <= known
 
 
 @pytest.fixture(scope="module")

@@ -90,6 +90,7 @@ def program() -> None:
     \b
     A first look, with models that it trains itself:
         bitvec quickstart
+
     \b
     With a model of your own:
         bitvec convert model.ubj                      write model.safetensors
