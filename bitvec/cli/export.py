@@ -31,6 +31,7 @@ TARGETS = (
 
 
 PTE_TARGETS = ("portable", "xnnpack")
+DIRECTORIES = ("web", "triton")
 
 
 @as_command("export", "Write a forest as ONNX, C, SQL, a web page or a library's model.")
@@ -39,7 +40,8 @@ PTE_TARGETS = ("portable", "xnnpack")
     required=True,
     help="The file, named .onnx, .ort (onnxruntime's own format), .h (C), .ubj or .json (xgboost), "
     ".txt (LightGBM), .tl (treelite), .skops (scikit-learn), .pt2 (torch.export), "
-    ".pte (ExecuTorch), .tflite (LiteRT) or .sql; replaced if it exists. Of --to web a directory.",
+    ".pte (ExecuTorch), .tflite (LiteRT) or .sql; replaced if it exists. Of --to web, and of --to "
+    "triton (a model folder of Triton's inference server), a directory.",
 )
 @click.option(
     "--to",
@@ -57,6 +59,7 @@ PTE_TARGETS = ("portable", "xnnpack")
             "torch",
             "executorch",
             "litert",
+            "triton",
         ]
     ),
     help="By default what OUT's name says.",
@@ -198,6 +201,10 @@ def command(
         given["onnxruntime_web"] = None  # it runs the file, and is no part of it
     options = _options(kind, given)
     if proves:
+        if kind == "triton":
+            raise click.UsageError(
+                "--certify must be left out where triton is written, since no server is run here."
+            )
         _require_comparable(options)
     forest = open_forest(path)
     facts = _written(forest, out, kind, options)
@@ -219,10 +226,10 @@ def command(
     if as_json:
         print_json({"certificate": None, **facts})
     else:
-        if kind != "web":
+        if kind not in DIRECTORIES:
             click.echo(f"{path} -> {out} ({size_text(facts['bytes'])})")
         for line in lines:
-            click.echo(plain(line) if kind == "web" else f"  {plain(line)}")
+            click.echo(plain(line) if kind in DIRECTORIES else f"  {plain(line)}")
         if certificate is not None:
             certificates.show(certificate, as_json=False)
     if certificate is not None and not certificate.passed:
@@ -233,7 +240,7 @@ def _kind(out: Path, to: str | None, path: Path) -> str:
     """Return what is to be written, after a look at where."""
     from bitvec.runtime.export.writing import SUFFIXES, target_of
 
-    if to == "web":
+    if to in DIRECTORIES:
         return to
     kind = None if to is None else target_of(out, to)  # type: ignore[arg-type]
     writable(out, SUFFIXES, replace=True, inputs=(path,))
@@ -302,6 +309,11 @@ def _written(forest: Forest, out: Path, kind: str, options: dict[str, Any]) -> d
         exports.export(forest, out, to="web", **options)
         serve = f"{out}: serve it with `python -m http.server -d {out}`"
         return {**_page_facts(out), "lines": [serve]}
+    if kind == "triton":
+        exports.export(forest, out, to="triton")
+        sizes = [path.stat().st_size for path in out.rglob("*") if path.is_file()]
+        lines = [f"{out}: put it into the server's model repository"]
+        return {"directory": str(out), "files": len(sizes), "bytes": sum(sizes), "lines": lines}
     if kind == "c":
         from bitvec.runtime.export.c import to_c
 

@@ -45,6 +45,8 @@ OPTIONS: Final = {
 }  # fmt: skip
 """The options of each target that has any."""
 
+DIRECTORIES: Final = ("web", "triton")
+"""Targets that are directories."""
 PROGRAMS: Final = ("torch", "executorch", "litert")
 """Targets that run programs of torch.export."""
 MODULES: Final = ("HardForest", "SoftForest")
@@ -55,7 +57,7 @@ def export(
     forest: Forest | DecisionMachine | HardForest | SoftForest,
     path: str | Path,
     *,
-    to: Target | Literal["web"] | None = None,
+    to: Target | Literal["web", "triton"] | None = None,
     form: OnnxForm | CForm | None = None,
     target: str | None = None,
     version: Literal[3, 5] | None = None,
@@ -87,15 +89,15 @@ def export(
         of torch.export (.pt2, .pte, .tflite) with their one answer.
     path : path
         Written aside and renamed, so that it is never half-written.
-    to : "onnx", "c", "sql", "torch", "executorch", "litert", "web" or a library's name, optional
+    to : "onnx", "c", "sql", "torch", "executorch", "litert", "web", "triton" or a library, optional
         By default the one whose files end as the path does: `.onnx`, or `.ort` in onnxruntime's own
         format; `.ubj` or `.json` (xgboost); `.txt` (LightGBM); `.tl` (treelite); `.skops`
         (scikit-learn); `.h` (a C header); `.sql`. There the file predicts bit for bit what the
         forest predicts, SQL as `dialect` says. So do raw scores and leaves of `.pt2`, a program of
         torch.export that returns a dict of answers for any batch, and `.pte` (ExecuTorch) and
         `.tflite` (LiteRT, in float32) of a bounded or fixed one. "web" is a static page that
-        predicts in a browser: `path` is then a directory, in which an earlier page is replaced and
-        anything else refused.
+        predicts in a browser, and "triton" a model folder of NVIDIA's Triton inference server:
+        `path` is then a directory, in which an earlier one is replaced and anything else refused.
     form : "tree_ensemble", "traversal", "tensor" or "portable", optional
         Of ONNX. `tree_ensemble` (ai.onnx.ml) is small and fast. The others need standard operators
         only: `traversal` walks the trees, `tensor` is v[argmax(B · σ(Sx − b))], `portable` needs
@@ -188,10 +190,10 @@ def export(
             "forests, `composition.forests`, or save it with bitvec.save."
         )
     known = type(forest).__name__ in ("DecisionMachine", *MODULES)
-    if to == "web" or not known:
+    if to in DIRECTORIES or not known:
         require_forest(forest)
     path = Path(path)
-    kind = "web" if to == "web" else target_of(path, to)
+    kind: Any = to if to in DIRECTORIES else target_of(path, to)  # type: ignore[arg-type]
     given: dict[str, Any] = {
         "form": form,
         "target": target,
@@ -246,6 +248,10 @@ def export(
     assert isinstance(forest, Forest)
     if kind == "web":
         return _page(forest, path, **options)
+    if kind == "triton":
+        from bitvec.runtime.export import triton_folder
+
+        return triton_folder.save(forest, path)
     if kind == "c":
         from bitvec.runtime.export.c import to_c
 

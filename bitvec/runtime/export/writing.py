@@ -116,8 +116,8 @@ def target_of(path: Path, to: Target | None) -> Target:
     named = next((target for target in WRITERS if target == to), None)
     if to is not None and named is None:
         raise InputError(
-            f'`to` must be one of {", ".join(WRITERS)}, got {to!r}: choose one, or "web" for '
-            "a page in a directory."
+            f'`to` must be one of {", ".join(WRITERS)}, got {to!r}: choose one, or "web" or '
+            '"triton" for a directory.'
         )
     suffix = path.suffix.lower()
     if named is None:

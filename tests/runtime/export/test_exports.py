@@ -42,7 +42,7 @@ def stump():
         ({"outputs": []}, r"`outputs` must be a list of at least one name, got \[\]"),
         ({"target": ["openvino"]}, r"the target must be one of .* got \['openvino'\]"),
         ({"to": ["onnx"]}, r"`to` must be one of .* got \['onnx'\]"),
-        ({"to": "page"}, "got 'page': choose one, or .web. for a page in a directory"),
+        ({"to": "page"}, "got 'page': choose one, or .web. or .triton. for a directory"),
         ({"to": "web"}, "a page must be written with `onnxruntime_web`, got none: run .npm"),
         ({"to": "web", "batch": 3}, "`batch` must be left out where web is written"),
         ({"title": "Irises"}, "`title` must be left out where onnx is written"),

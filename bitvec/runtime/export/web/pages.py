@@ -11,7 +11,7 @@ from typing import Any
 
 from bitvec.core.forest import Forest, require_forest
 from bitvec.errors import InputError, UnsupportedModelError
-from bitvec.runtime.export.web import directories
+from bitvec.runtime.export import directories
 from bitvec.runtime.export.web.facts import forest_facts
 from bitvec.runtime.export.web.onnxruntime_web import FOLDER, WASM, runtime_files
 from bitvec.runtime.export.web.tree_json import Json, size, tree_json

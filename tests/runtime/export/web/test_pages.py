@@ -18,8 +18,9 @@ from bitvec.errors import FileFormatError, InputError, UnsupportedModelError
 
 pytest.importorskip("onnx")
 
+from bitvec.runtime.export import directories
 from bitvec.runtime.export.onnx.tensor import to_onnx
-from bitvec.runtime.export.web import directories, write
+from bitvec.runtime.export.web import write
 from bitvec.runtime.export.web.facts import features, output_names, start_values
 from bitvec.runtime.export.web.onnxruntime_web import SCRIPTS, runtime_files
 
