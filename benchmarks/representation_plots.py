@@ -50,7 +50,7 @@ def _boundaries() -> tuple[Figure, Figure]:
         "TAO": TAOClassifier(max_depth=3, random_state=0),
         "TAO, oblique": TAOClassifier(max_depth=3, oblique=True, random_state=0),
         "CPT": CPTClassifier(max_depth=2, steps=100, refine=50, restarts=1, random_state=0),
-        "E2EDT": E2EDTClassifier(max_depth=3, steps=100, refine=100, random_state=0),
+        "E2EDT": E2EDTClassifier(max_depth=3, steps=60, refine=60, random_state=0),
     }
     fitted = {name: each.fit(X, y) for name, each in learners.items()}
     surfaces = [

@@ -33,8 +33,8 @@ FILES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-QUICK = ("ONNX for onnxruntime", "ONNX for edge")
-"""ONNX files of the short form."""
+QUICK = ("bitvec", "scikit-learn", "xgboost", "ONNX for onnxruntime", "C99")
+"""Files of the short form."""
 
 
 def lines(quick: bool, folder: Path) -> Iterator[str]:
@@ -45,7 +45,7 @@ def lines(quick: bool, folder: Path) -> Iterator[str]:
     yield "| for | kB | certificate |"
     yield "| --- | ---: | --- |"
     for name, (file, options) in FILES.items():
-        if quick and name.startswith("ONNX") and name not in QUICK:
+        if quick and name not in QUICK:
             continue
         try:
             path = _written(forest, folder / file, options)

@@ -56,7 +56,7 @@ def test_learners_are_compared_on_the_same_folds(recwarn: pytest.WarningsRecorde
 
 
 def test_files_that_are_written_are_certified(tmp_path: Path) -> None:
-    for library in ("onnx", "onnxruntime", "skops", "treelite", "duckdb"):
+    for library in ("onnx", "onnxruntime", "skops"):
         pytest.importorskip(library)
     rows = {row[0]: row for row in cells(list(module("ship_everywhere").lines(True, tmp_path)))}
     held = re.compile("passed, (proved|two-sided)|read again, identical|not certified here")
