@@ -169,8 +169,8 @@ def prepare(
     place = devices.find(device)
     own = _own(forest, metrics)
     directions = monotone_leaves.directions(forest, monotone)
-    if forest.n_nodes and "b" in names:  # refuses what cannot be relaxed before rows are read
-        SoftForest.from_forest(forest, "sigmoid", trainable=names)
+    # Refuses what cannot be relaxed before rows are read.
+    SoftForest.from_forest(forest, "sigmoid", trainable=names)
     read = update_rows.read(forest, X, y, seed=seed, **rows)
     objective = loss_of(forest, read.mixes[0].fit.target, loss)
     objective.require_targets(read.held_out.target, "y")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,8 @@ import torch
 from retraining import grown
 
 import bitvec
+from bitvec.core.kernels import box
+from bitvec.core.node_tests import Kind
 from bitvec.errors import InputError, UnsupportedModelError
 from bitvec.runtime.train.relax.module import SoftForest
 from bitvec.runtime.train.retrain.leaf_charts import FreeLeaves
@@ -316,6 +319,44 @@ def test_bad_input_is_refused_in_a_sentence(drifted, case):
     rest = {name: value for name, value in given.items() if name not in ("X", "y")}
     with pytest.raises(InputError, match=message):
         bitvec.update(forest, given.get("X", X), given.get("y", y), **rest)
+
+
+@pytest.mark.parametrize("moves", ["v", ("b", "v")])
+def test_a_forest_that_predicts_softly_is_refused(moves):
+    stump = bitvec.Forest.from_matrices([[1.0]], [0.0], [[0], [1]], [0.0, 1.0])
+    kind = np.array([Kind.KERNEL], np.uint8)
+    soft = replace(stump, tests=replace(stump.tests, kind=kind), kernel=(box(1.0),))
+    with pytest.raises(UnsupportedModelError, match="kernel"):
+        bitvec.update(soft, np.zeros((9, 1)), np.zeros(9), trainable=moves)
+
+
+def test_trees_of_one_leaf_are_updated():
+    constant = bitvec.Forest.from_matrices(np.zeros((0, 1)), [], np.zeros((1, 0)), [0.0])
+    found = bitvec.update(constant, np.zeros((50, 1)), np.full(50, 2.0))
+    assert found.updated
+    assert 0 < found.forest.leaves.v[0, 0] <= 2
+    assert [trial.recipe for trial in found.tried] == ["as it was", "leaves"]
+
+
+def test_categories_and_missing_values_take_part():
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    n = 1200
+    table = pandas.DataFrame(
+        {
+            "colour": pandas.Categorical(rng.choice(["red", "green", "blue"], n)),
+            "size": np.where(rng.random(n) < 0.1, np.nan, rng.normal(size=n)),
+        }
+    )
+    y = ((table["colour"] == "red") ^ (table["size"].fillna(1) > 0)).to_numpy().astype(int)
+    y[n // 2 :] = (table["size"].fillna(-1) > 0.5)[n // 2 :]
+    old, new = slice(0, n // 2), slice(n // 2, n)
+    forest = bitvec.convert(booster(table[old], y[old], min_data_per_group=5, cat_smooth=0))
+    assert forest.tests.set_words.size
+    found = bitvec.update(forest, table[new], y[new])
+    assert found.updated
+    assert found.after["accuracy"] > found.before["accuracy"]
+    assert same_bits(found.forest.tests.set_words, forest.tests.set_words)
 
 
 def test_linear_leaves_are_refused():
