@@ -114,7 +114,9 @@ def run(python: str, found: Path, versions: str, arguments: list[str]) -> Suite:
     interpreter = folder / "bin" / "python"
     uv = (sys.executable, "-m", "uv")
     try:
-        _quietly(*uv, "venv", "--clear", "--python", found, "--no-python-downloads", folder)
+        _quietly(
+            *uv, "venv", "--clear", "--seed", "--python", found, "--no-python-downloads", folder
+        )
         _quietly(*uv, "pip", "install", "--python", interpreter, *requirements(versions))
     except subprocess.CalledProcessError as error:
         lines = (error.stderr or error.stdout).strip().splitlines()
