@@ -38,7 +38,7 @@ def answer(result: Result) -> dict[str, Any]:
 def table(result: Result) -> pd.DataFrame:
     """Return the CSV that a command printed on stdout."""
     assert result.exit_code == 0, result.output
-    return pd.read_csv(io.StringIO(result.stdout))
+    return pd.read_csv(io.StringIO(result.stdout), float_precision="round_trip")
 
 
 def test_convert_certify_predict_export_xgboost(

@@ -11,6 +11,7 @@ from typing import Any
 import lightgbm
 import numpy as np
 import pandas as pd
+import sklearn
 import xgboost
 from sklearn.compose import ColumnTransformer, make_column_transformer
 from sklearn.ensemble import (
@@ -79,6 +80,8 @@ OF_NUMBERS: dict[str, Callable[[], Any]] = {
         transformer_weights={"a": 0.3},
     ),
 }
+REFUSED = {"powers"} if tuple(map(int, sklearn.__version__.split(".")[:2])) < (1, 9) else set()
+"""Steps that the scikit-learn at hand computes by a formula that cancels."""
 OF_FLOAT64 = (
     "powers",
     "powers of positive numbers",

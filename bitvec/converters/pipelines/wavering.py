@@ -183,6 +183,11 @@ def power(step: Step, block: Block, walk: Walk) -> Block:
     method = step.option("method", "yeo-johnson")
     if method not in ("yeo-johnson", "box-cox"):
         raise step.refuse(f"its method is {method!r}")
+    if method == "yeo-johnson" and walk.version < (1, 9):
+        raise step.refuse(
+            "scikit-learn before 1.9 takes 1 from (x + 1)^λ, which cancels near 0; fit it with a "
+            "later one, or with method='box-cox'"
+        )
     made = stats.yeojohnson if method == "yeo-johnson" else special.boxcox
     low = -np.inf if method == "yeo-johnson" else float(np.nextafter(0.0, 1.0))
 

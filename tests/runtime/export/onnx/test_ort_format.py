@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from strategies import AXIS, EQUAL, OBLIQUE, SET, forests_with_rows
 
 import bitvec
@@ -17,6 +17,7 @@ from bitvec.runtime.export.onnx.tensor import to_onnx as tensor
 
 ort = pytest.importorskip("onnxruntime")
 pytest.importorskip("flatbuffers")
+OLD_RUNTIME = ort.__version__.split(".") < ["1", "26"]
 FORMS = {"tensor": tensor, "tree_ensemble": tree_ensemble}
 
 
@@ -60,6 +61,9 @@ def test_a_converted_file_answers_as_the_reference(form, level, forest, X, tmp_p
 @given(forests_with_rows(kinds=(AXIS, OBLIQUE, SET, EQUAL)))
 def test_converted_forests_of_any_kind_answer_as_the_reference(tmp_path_factory, drawn):
     forest, X = drawn
+    labels = [c for c in forest.output.classes or () if c is not None]
+    # Before 1.26 onnxruntime writes texts into this format that it cannot read.
+    assume(not OLD_RUNTIME or all(np.asarray(c).dtype.kind not in "UO" for c in labels))
     path = tmp_path_factory.mktemp("ort") / "forest.ort"
     engine = OnnxEngine(converted(tensor(forest, leaves=True), path))
     assert np.array_equal(engine.exit_leaves(X), reference.exit_leaves(forest, X))

@@ -17,7 +17,7 @@ import onnxruntime
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from onnx.reference.ops import op_gather
+from onnx_evaluator import evaluator_of
 from sklearn import datasets, ensemble
 from strategies import AXIS, EQUAL, KERNEL, OBLIQUE, POLYTOPE, SET, forests, forests_with_rows, rows
 
@@ -45,24 +45,12 @@ F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
 STANDARD = (AXIS, OBLIQUE, POLYTOPE, SET, EQUAL, KERNEL)
 
 
-class Gather(op_gather.Gather):
-    """Copies indices that do not lie in a row, by which that of onnx before 1.21 stops."""
-
-    op_domain = ""
-
-    def _run(self, x, indices, axis=None):
-        return super()._run(x, indices.copy(), axis=axis)
-
-
-MENDED = [Gather] if onnx.__version__.split(".") < ["1", "21"] else []
-
-
 def evaluated(model, X, **more):
     """Return every output of a model by its name."""
     kind = model.graph.input[0].type.tensor_type.elem_type
     with np.errstate(all="ignore"):
         X = X.astype(onnx.helper.tensor_dtype_to_np_dtype(kind))
-        evaluator = onnx.reference.ReferenceEvaluator(model, new_ops=[*MENDED])
+        evaluator = evaluator_of(model)
         found = evaluator.run(None, {"X": X, **more})
     return dict(zip(evaluator.output_names, found, strict=True))
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import onnx.reference
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from onnx_evaluator import evaluator_of
 from sklearn.datasets import load_diabetes
 from sklearn.ensemble import AdaBoostRegressor
 from strategies import AXIS, forests_with_rows
@@ -38,7 +38,7 @@ def test_adaboost_predicts_as_scikit_learn_in_two_runtimes(boosted, form, tmp_pa
     file = onnx_model(forest, OnnxOptions(form=form))
     assert np.array_equal(OnnxEngine(file).run("prediction", X)[:, 0], model.predict(X))
     if form != "traversal":  # onnx.reference gathers from 64 columns at most
-        evaluator = onnx.reference.ReferenceEvaluator(file)
+        evaluator = evaluator_of(file)
         (prediction,) = evaluator.run(["prediction"], {"X": X.astype(np.float32)})
         assert np.array_equal(prediction[:, 0], model.predict(X))
     path = bitvec.export(forest, tmp_path / "median.onnx", form=form)
