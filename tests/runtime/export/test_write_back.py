@@ -61,7 +61,8 @@ def test_the_updated_file_answers_as_the_forest(make, suffix, n_classes, tmp_pat
     X, y = rows(1)
     result = bitvec.update(forest, X, np.minimum(y, n_classes - 1))
     assert result.updated
-    assert result.moved.thresholds > 0
+    # Which of both move depends on the trees, and so on the version of the library.
+    assert result.moved.thresholds + result.moved.leaves > 0
     back.write(result.forest, path)
     predictor = bitvec.compile(result.forest, n_jobs=1)
     Z = rows(2)[0]
