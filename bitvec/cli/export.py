@@ -311,9 +311,7 @@ def _written(forest: Forest, out: Path, kind: str, options: dict[str, Any]) -> d
         return {**_page_facts(out), "lines": [serve]}
     if kind == "triton":
         exports.export(forest, out, to="triton")
-        sizes = [path.stat().st_size for path in out.rglob("*") if path.is_file()]
-        lines = [f"{out}: put it into the server's model repository"]
-        return {"directory": str(out), "files": len(sizes), "bytes": sum(sizes), "lines": lines}
+        return {**_directory(out), "lines": [f"{out}: put it into the server's model repository"]}
     if kind == "c":
         from bitvec.runtime.export.c import to_c
 
@@ -380,12 +378,14 @@ def _page_facts(directory: Path) -> dict[str, Any]:
     import json
 
     shown = json.loads((directory / "forest.json").read_bytes())
-    sizes = [path.stat().st_size for path in directory.rglob("*") if path.is_file()]
     return {
-        "directory": str(directory),
+        **_directory(directory),
         "title": shown["title"],
         "trees": len(shown["trees"]),
         "trees_shown": sum(tree is not None for tree in shown["trees"]),
-        "files": len(sizes),
-        "bytes": sum(sizes),
     }
+
+
+def _directory(path: Path) -> dict[str, Any]:
+    sizes = [one.stat().st_size for one in path.rglob("*") if one.is_file()]
+    return {"directory": str(path), "files": len(sizes), "bytes": sum(sizes)}

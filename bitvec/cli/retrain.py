@@ -21,7 +21,7 @@ from bitvec.cli.shared_options import (
     rows_argument,
     seed_option,
 )
-from bitvec.cli.training import share, watch
+from bitvec.cli.training import LOSSES, share, target_option, watch
 
 if TYPE_CHECKING:
     from bitvec.core.forest import Forest
@@ -42,18 +42,12 @@ RELAXATIONS = (
     "entmax15_ternary",
 )
 OPTIMIZERS = ("adamw", "adam", "nadam", "rmsprop", "sgd")
-LOSSES = ("auto", "squared", "absolute", "huber", "quantile", "poisson")
 
 
 @as_command("retrain", "Train a forest end to end on new data.")
 @forest_argument
 @rows_argument
-@click.option(
-    "--target",
-    required=True,
-    metavar="COLUMN",
-    help="The column of DATA to learn: its name, or its number from 0 if DATA has no names.",
-)
+@target_option
 @out_option(required=True, help="The .safetensors file of the new forest; replaced if it exists.")
 @click.option(
     "--validation",

@@ -1,4 +1,4 @@
-"""Parts of commands that train: rows to choose by, and the course of the training."""
+"""Parts of commands that train: options, rows to choose by, and the course of the training."""
 
 from __future__ import annotations
 
@@ -14,6 +14,14 @@ from bitvec.errors import InputError
 
 if TYPE_CHECKING:
     from bitvec.runtime.train.retrain.selection import Evaluation
+
+LOSSES = ("auto", "squared", "absolute", "huber", "quantile", "poisson")
+target_option = click.option(
+    "--target",
+    required=True,
+    metavar="COLUMN",
+    help="The column of DATA to learn: its name, or its number from 0 if DATA has no names.",
+)
 
 
 def share(validation: str) -> float | None:

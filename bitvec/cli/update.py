@@ -22,7 +22,7 @@ from bitvec.cli.shared_options import (
     seed_option,
     values_only_option,
 )
-from bitvec.cli.training import share, watch
+from bitvec.cli.training import LOSSES, share, target_option, watch
 from bitvec.errors import InputError
 
 if TYPE_CHECKING:
@@ -44,19 +44,13 @@ class Weight(click.ParamType):  # type: ignore[type-arg]
             self.fail(f"must be a number or auto, got {value!r}.", param, ctx)
 
 
-LOSSES = ("auto", "squared", "absolute", "huber", "quantile", "poisson")
 METRICS = ("auto", "log_loss", "accuracy", "balanced_accuracy", "f1", "auc", "rmse", "mae")
 
 
 @as_command("update", "Move a model to new rows, in its own format.")
 @forest_argument
 @rows_argument
-@click.option(
-    "--target",
-    required=True,
-    metavar="COLUMN",
-    help="The column of DATA to learn: its name, or its number from 0 if DATA has no names.",
-)
+@target_option
 @out_option(
     required=True,
     help="The file of the updated model, of the format of MODEL; replaced if it exists, be it "

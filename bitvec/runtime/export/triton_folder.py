@@ -18,6 +18,7 @@ MAX_BATCH = 1 << 20
 """Rows of a request, at most, as the folder says; the server's memory may hold fewer."""
 CHECKPOINT = "1/checkpoint.tl"
 """Path of the model, by the name that FIL looks for."""
+_KIND = "model folder"
 _CONFIG = """\
 backend: "fil"
 max_batch_size: {max_batch}
@@ -94,6 +95,3 @@ def config(forest: Forest) -> str:
         width=output.n_outputs,
         parameters=",\n".join(lines),
     )
-
-
-_KIND = "model folder"

@@ -9,17 +9,13 @@ from bitvec.core.arrays import Array
 from bitvec.core.structure import Bitvectors
 from bitvec.runtime.predict.gpu import bit_kernels as kernels
 from bitvec.runtime.predict.gpu.bit_tables import BitTables
+from bitvec.runtime.predict.gpu.tree_groups import EvenGroups
 from bitvec.runtime.predict.gpu.triton_kernels import EXACT
 
 BLOCK_ROWS = 32 * 128
 """Rows of a block, a bit each of 128 words."""
 PROGRAMS = 256
 """Programs of `follow` for each multiprocessor, at least, if there are as many trees."""
-
-
-def groups_of(n_trees: int, n: int, device: torch.device) -> Tensor:
-    """Return where each of n groups of trees begins, and the end; a graph may be recorded."""
-    return (torch.arange(n + 1, device=device) * n_trees // n).to(torch.int32)
 
 
 class BitForest:
@@ -40,7 +36,7 @@ class BitForest:
         self._n_trees, self._n_multiprocessors = B.n_trees, n_multiprocessors
         self._first_bit, self._nodes = self._put(tables.first_bit), self._put(tables.nodes)
         self._node_ptr, self._first_leaf = self._put(B.node_ptr), self._put(B.leaf_ptr[:-1])
-        self._group_ptr: dict[int, Tensor] = {}
+        self._even_groups = EvenGroups(B.n_trees, v.device)
 
     @property
     def row_bytes(self) -> int:
@@ -63,20 +59,16 @@ class BitForest:
             codes.view(torch.int32), n_planes, codes.numel() // n_planes, self._first_bit, bits,
             tables.n_bits, SHIFT=tables.shift, WIDTH=tables.code_width, num_warps=1,
         )  # fmt: skip
-        n_groups = min(self._n_trees, -(-PROGRAMS * self._n_multiprocessors // n_blocks))
-        kernels.follow[(n_blocks * n_groups,)](
-            bits, tables.n_bits, self._nodes, self._node_ptr, self._groups(n_groups), n_groups,
+        wanted = -(-PROGRAMS * self._n_multiprocessors // n_blocks)
+        groups = self._even_groups(min(self._n_trees, wanted))
+        kernels.follow[(n_blocks * groups.n,)](
+            bits, tables.n_bits, self._nodes, self._node_ptr, groups.ptr, groups.n,
             exits, n_blocks, WIDTH=tables.leaf_width, num_warps=1,
         )  # fmt: skip
         kernels.add_exits[(8 * n_blocks, n_outputs)](
             exits, n_blocks, self._v, self._first_leaf, by_output, start, out, out.stride(0),
             n_rows, num_warps=4, **EXACT,
         )  # fmt: skip
-
-    def _groups(self, n: int) -> Tensor:
-        if n not in self._group_ptr:
-            self._group_ptr[n] = groups_of(self._n_trees, n, self._device)
-        return self._group_ptr[n]
 
     def _put(self, array: Array) -> Tensor:
         return torch.tensor(array, device=self._device, dtype=torch.int32)

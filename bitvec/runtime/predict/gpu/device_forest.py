@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,11 +23,12 @@ from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.output import Aggregate
 from bitvec.runtime.predict.gpu import triton_kernels as kernels
-from bitvec.runtime.predict.gpu.bit_forest import BitForest, groups_of
+from bitvec.runtime.predict.gpu.bit_forest import BitForest
 from bitvec.runtime.predict.gpu.bit_tables import bit_tables
 from bitvec.runtime.predict.gpu.code_layout import lay_out_codes
 from bitvec.runtime.predict.gpu.node_tables import tabulate
 from bitvec.runtime.predict.gpu.row_codes import ROWS, TILE, RowCodes
+from bitvec.runtime.predict.gpu.tree_groups import EvenGroups, Groups
 from bitvec.runtime.predict.torch.hard_sums import HardSums
 
 WARPS = ROWS // 64
@@ -46,14 +46,6 @@ MOST_GROUPS = (1 << 16) - 1
 """Programs along the second axis of a launch, at most."""
 ADDED_ROWS, ADDED = 128, 512
 """Rows, and elements of leaf vectors, that a program adds."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Groups:
-    """Trees in groups: those of group g are the trees from ptr[g] to ptr[g + 1]."""
-
-    ptr: Tensor
-    n: int
 
 
 class DeviceForest:
@@ -100,8 +92,8 @@ class DeviceForest:
         self._trees = self._put(order.astype(np.int32))
         self._first_leaf = self._put(B.leaf_ptr[:-1])
         ends = np.searchsorted(tree_output[order], np.arange(forest.n_outputs + 1))
-        self._by_output = self._groups(ends)
-        self._side_by_side: dict[int, _Groups] = {}
+        self._by_output = Groups(self._put(ends.astype(np.int32)), forest.n_outputs)
+        self._even_groups = EvenGroups(B.n_trees, device)
         # What stands at a slot where trees add constants, else nothing that is read.
         v = sums.v[self._put(stood.leaf), 0].contiguous()
         self._slot_value = v[self._put(nodes.slot_leaf)]
@@ -156,9 +148,6 @@ class DeviceForest:
     def _put(self, array: Array) -> Tensor:
         return torch.tensor(array, device=self.device)
 
-    def _groups(self, ptr: Array) -> _Groups:
-        return _Groups(self._put(ptr.astype(np.int32)), ptr.size - 1)
-
     def _current(self) -> AbstractContextManager[Any]:
         """Return what makes the device the current one, on which Triton launches."""
         on_gpu = self.device.type == "cuda"
@@ -173,7 +162,7 @@ class DeviceForest:
         return (slice(at, min(at + room, n_rows)) for at in range(0, n_rows, room))
 
     def _traverse(
-        self, codes: Tensor, slot_value: Tensor, out: Tensor, groups: _Groups | None = None
+        self, codes: Tensor, slot_value: Tensor, out: Tensor, groups: Groups | None = None
     ) -> None:
         """Fill out[tree, row], or with `groups` the sums of out[group, row]."""
         n_rows, nodes, adds = out.shape[1], self.nodes, groups is not None
@@ -191,13 +180,11 @@ class DeviceForest:
             TILE=TILE, ROWS=ROWS, num_warps=WARPS, **kernels.EXACT,
         )  # fmt: skip
 
-    def _enough_groups(self, n_rows: int) -> _Groups:
+    def _enough_groups(self, n_rows: int) -> Groups:
         """Return the trees in so many groups that all multiprocessors have work."""
         n_trees, wanted = self.forest.n_trees, FEW_PROGRAMS * self._n_multiprocessors
         n = max(1, min(n_trees, MOST_GROUPS, -(-wanted * ROWS // max(1, n_rows))))
-        if n not in self._side_by_side:
-            self._side_by_side[n] = _Groups(groups_of(n_trees, n, self.device), n)
-        return self._side_by_side[n]
+        return self._even_groups(n)
 
     def _add_scalars(self, X: Tensor, out: Tensor) -> None:
         n_rows, n_trees, groups = len(X), self.forest.n_trees, self._by_output
