@@ -18,7 +18,7 @@ from bitvec.core import structure
 from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
 from bitvec.core.leaves import Leaves, LinearTerms
-from bitvec.core.node_tests import axis_aligned
+from bitvec.core.node_tests import Kind, axis_aligned, set_bits
 from bitvec.core.output import Aggregate, Output, PostTransform, SoftmaxSum
 from bitvec.core.source import Source
 from bitvec.runtime.predict.cpu import choice
@@ -27,7 +27,7 @@ from bitvec.runtime.predict.cpu.few_rows.lone_tree import LoneTree
 from bitvec.runtime.predict.cpu.few_rows.masks import Masks
 from bitvec.runtime.predict.cpu.few_rows.walks import Walks
 from bitvec.runtime.predict.cpu.leaves import leaf_vectors
-from bitvec.runtime.predict.cpu.traversal import single
+from bitvec.runtime.predict.cpu.traversal import keyed, single
 from bitvec.runtime.predict.predictor import compile
 
 DTYPES = [np.dtype(np.float32), np.dtype(np.float64)]
@@ -167,6 +167,44 @@ def test_trees_of_every_width_and_columns_of_many_registers(dtype, compared, n_l
         17, n_leaves, n_features, compared, post_transform=PostTransform.SIGMOID, classes=classes
     )
     check(forest, drawn_rows(forest, 9, dtype))
+
+
+def with_sets(forest, share, seed=0):
+    """A forest of whose nodes a share tests a random set, each of a length and rules of its own."""
+    rng = np.random.default_rng(seed)
+    tests, n = forest.tests, forest.n_nodes
+    is_set = rng.random(n) < share
+    codes = [
+        np.flatnonzero(rng.random(rng.integers(0, 70)) < 0.5) if each else np.zeros(0, int)
+        for each in is_set
+    ]
+    ptr, words = set_bits(codes)
+    return replace(
+        forest,
+        tests=axis_aligned(
+            tests.feature,
+            np.where(is_set, 0, tests.b).astype(tests.dtype),
+            kind=np.where(is_set, Kind.SET, Kind.MARGIN),
+            relation=tests.relation,
+            missing_rule=rng.integers(0, 3, n),
+            missing_right=rng.random(n) < 0.5,
+            code_rule=rng.integers(0, 3, n),
+            other_right=rng.random(n) < 0.5,
+            set_ptr=ptr,
+            set_words=words,
+        ),
+        inputs=Inputs(forest.n_features, missing_sentinel=3.0),
+    )
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("compared", DTYPES)
+def test_hundreds_of_distinct_sets(dtype, compared):
+    forest = with_sets(grown(20, 40, 5, compared), 0.6)
+    assert keyed.n_derived(forest) > keyed.DERIVED
+    X = drawn_rows(forest, 60, dtype)
+    X[:40] = np.trunc(X[:40] * 32)  # codes, within sets and beyond
+    check(forest, X)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -380,6 +418,8 @@ def test_forests_without_a_call_say_why():
     assert "linear" in forest_rows.unsupported_reason(linear)
     oblique = Forest.from_matrices([[1, 1]], [0.5], [[0], [1]], [10, 20])
     assert "column" in forest_rows.unsupported_reason(oblique)
+    many = with_sets(grown(120, 100, 5), 0.6)
+    assert "sets" in forest_rows.unsupported_reason(many)
     assert compile(oblique, engine="numba")._few_raw(np.ones((1, 2))) is None
 
 

@@ -27,9 +27,12 @@ FIELDS = (
     "out_bytes",  # of the answer to a row
     # Key columns, and where rows go.
     "n_keys",
+    "n_columns",
     "n_compared",
     "key_columns",
-    "words",
+    "n_sets",
+    "sets",
+    "set_bits",
     "reading",
     "columns",
     "missing",

@@ -21,6 +21,8 @@ _SLOT: Final[dict[Vectors, tuple[float, float, float]]] = {
 }
 """A node of all trees side by side, where slots lie in the first cache, the second or beyond."""
 _CACHES: Final = (40 << 10, 1 << 20)
+_SEGMENT: Final = 3.0
+"""A segment of slots, however many they are."""
 _ADDED: Final = 2.5
 """A tree whose leaf is added."""
 _STEP: Final = 3.3
@@ -38,10 +40,10 @@ MOST: Final = 1024
 """Rows beyond which threads help a batch."""
 
 
-def masks_cycles(n_slots: int, n_trees: int, n_bytes: int) -> float:
+def masks_cycles(n_slots: int, n_segments: int, n_trees: int, n_bytes: int) -> float:
     """Return the cycles of a row by bitvectors side by side."""
     slot = _SLOT[vectors()][bisect.bisect_left(_CACHES, n_bytes)]
-    return slot * n_slots + _ADDED * n_trees
+    return slot * n_slots + _SEGMENT * n_segments + _ADDED * n_trees
 
 
 def walk_cycles(forest: Forest) -> float:

@@ -13,14 +13,14 @@ import numpy as np
 from bitvec.core.forest import Forest
 from bitvec.core.output import Aggregate
 from bitvec.runtime.predict.cpu.choice import Choice
-from bitvec.runtime.predict.cpu.few_rows import costs, masks, row_answers, row_scores
+from bitvec.runtime.predict.cpu.few_rows import costs, masks, row_answers, row_scores, set_rows
 from bitvec.runtime.predict.cpu.few_rows.call_header import Header
 from bitvec.runtime.predict.cpu.few_rows.calls import Call, ScoresCall
 from bitvec.runtime.predict.cpu.few_rows.lone_tree import LoneTree
 from bitvec.runtime.predict.cpu.few_rows.masks import Masks
 from bitvec.runtime.predict.cpu.few_rows.walks import Walks
 from bitvec.runtime.predict.cpu.leaves import leaf_vectors
-from bitvec.runtime.predict.cpu.traversal import keyed, single
+from bitvec.runtime.predict.cpu.traversal import single
 from bitvec.runtime.predict.isolation_scores import isolation_offset
 from bitvec.runtime.predict.subnormals import SUBNORMAL
 
@@ -43,7 +43,9 @@ def unsupported_reason(forest: Forest) -> str | None:
         return "its leaves are linear in x"
     if forest.n_leaves > np.iinfo(np.int32).max:
         return "it has too many leaves"
-    return keyed.unsupported_reason(forest)
+    if not np.all(forest.tests.is_one_hot):
+        return "a node reads more than one column"
+    return set_rows.unsupported_reason(forest)
 
 
 class FewRows:

@@ -12,13 +12,14 @@ from numba.extending import intrinsic
 
 from bitvec.runtime.predict.cpu.compiling import Function, by_address, inner
 from bitvec.runtime.predict.cpu.few_rows.call_header import field, field_of
+from bitvec.runtime.predict.cpu.few_rows.set_rows import fill_sets
 from bitvec.runtime.predict.cpu.kernel_arrays import pointer, store
 from bitvec.runtime.predict.cpu.target import vectors
 from bitvec.runtime.predict.cpu.traversal.key_columns import (
     DOUBLE,
     ROUNDED,
     SINGLE,
-    key_column_value,
+    plain_value,
     read_key,
 )
 from bitvec.runtime.predict.cpu.traversal.keyed import KEY_COLUMN
@@ -222,18 +223,17 @@ def _fill_compared(typing_context, row, header, out, reading):
 
 
 @inner
-def _fill_derived(row, header, out, reading):
-    """Fill the outcomes of tests for equality and for sets, which stand behind the keys."""
-    n_keys, first = field(header, "n_keys"), field(header, "n_compared")
-    if first == n_keys:
+def _fill_equal(row, header, out, reading):
+    """Fill the outcomes of tests for equality, which stand behind the keys of columns."""
+    n_columns, first = field(header, "n_columns"), field(header, "n_compared")
+    if first == n_columns:
         return
-    key_columns = carray(pointer(field(header, "key_columns")), (n_keys,), KEY_COLUMN)
-    words = carray(pointer(field(header, "words")), (1,), np.uint32)
+    key_columns = carray(pointer(field(header, "key_columns")), (n_columns,), KEY_COLUMN)
     size = 4 if reading == SINGLE else 8
-    for k in range(first, n_keys):
+    for k in range(first, n_columns):
         key_column = key_columns[k]
         key = read_key(row + key_column.column * size, reading)
-        value = key_column_value(key, key_column, words, reading)
+        value = plain_value(key, key_column, reading)
         if reading == DOUBLE:
             store(out + 8 * k, np.int64(value))
         else:
@@ -243,11 +243,14 @@ def _fill_derived(row, header, out, reading):
 def _finder(reading: int) -> Function:
     """Return the function that finds the exit leaves of a row whose values are read so."""
     bits = 64 if reading == DOUBLE else 32
+    zero = np.int64(0) if reading == DOUBLE else np.int32(0)
 
     @by_address
     def find_by_masks(row, header, room):
         _fill_compared(row, header, room, reading)
-        _fill_derived(row, header, room, reading)
+        _fill_equal(row, header, room, reading)
+        # Sets count the key that leaves of a walk read, which stands before these keys.
+        fill_sets(row, header, room - bits // 8, reading, zero)
         _find(header, room, bits)
         return 0
 

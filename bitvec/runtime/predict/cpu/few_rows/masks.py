@@ -18,7 +18,7 @@ from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind
 from bitvec.core.structure import Bitvectors
 from bitvec.runtime.predict.cpu import keys
-from bitvec.runtime.predict.cpu.few_rows import costs
+from bitvec.runtime.predict.cpu.few_rows import costs, set_rows
 from bitvec.runtime.predict.cpu.few_rows.mask_kernels import (
     FIND,
     UNROLLED,
@@ -39,7 +39,7 @@ def unsupported_reason(forest: Forest) -> str | None:
     """Return why a forest cannot be packed so, in a few words, or None."""
     if vectors() != "avx512" and not (vectors() == "portable" and "avx2" in features()):
         return "no instruction takes keys from a register"
-    return keyed.unsupported_reason(forest)
+    return None
 
 
 def _bits(forest: Forest, dtype: np.dtype) -> int:
@@ -49,7 +49,7 @@ def _bits(forest: Forest, dtype: np.dtype) -> int:
 
 def least_cycles(forest: Forest, dtype: np.dtype) -> float:
     """Return what a row costs at least, if every lane is used."""
-    return costs.masks_cycles(forest.n_nodes // lanes(_bits(forest, dtype)), forest.n_trees, 0)
+    return costs.masks_cycles(forest.n_nodes // lanes(_bits(forest, dtype)), 0, forest.n_trees, 0)
 
 
 class Masks:
@@ -72,15 +72,16 @@ class Masks:
         compared = min(dtype, forest.dtype, key=lambda each: each.itemsize)
         reading = reading_of(dtype, forest.dtype)
         bits = _bits(forest, dtype)
-        of_node, key_columns, words = keyed.key_columns_of(forest, compared)
-        key_columns = key_columns[1:]  # without the one that leaves of a walk read
+        keys_of = set_rows.layout_of(forest, compared)
+        key_columns = keys_of.columns[1:]  # without the one that leaves of a walk read
+        n_keys = keys_of.n_keys - 1
         integer = np.dtype(f"i{bits // 8}")
         limits = np.iinfo(integer)
         missing = np.where(key_columns["missing"] == 0, limits.min, limits.max)
         is_compared = key_columns["content"] == keyed.COMPARED
         key_columns["missing"][is_compared] = missing[is_compared]
         size = window(bits)
-        n_windows = -(-key_columns.size // size)
+        n_windows = -(-n_keys // size)
         n_lanes, n_trees = lanes(bits), forest.n_trees
         n_groups = -(-n_trees // n_lanes)
 
@@ -93,19 +94,19 @@ class Masks:
         first_leaf = np.zeros(n_groups * n_lanes, np.int32)
         first_leaf[:n_trees] = forest.bitvectors.leaf_ptr[:-1]
         n_words, counts, places, slots = _slots(
-            forest, compared, bits, of_node - 1, n_windows, n_groups
+            forest, compared, bits, keys_of.of_node - 1, n_windows, n_groups
         )
         n_bytes = places.nbytes + slots.nbytes
-        self.cycles = costs.masks_cycles(int(counts.sum()), n_trees, n_bytes)
+        self.cycles = costs.masks_cycles(int(counts.sum()), counts.size, n_trees, n_bytes)
         self.keys_bytes = n_windows * size * bits // 8
         self.leaves_bytes = 4 * n_groups * n_lanes
         self.has_vectors = False
         self.fields: dict[str, Any] = {
             "find": FIND[reading].address(),
-            "n_keys": key_columns.size,
+            **keys_of.fields,
+            "n_columns": key_columns.size,
             "n_compared": int(np.count_nonzero(is_compared)),
             "key_columns": key_columns,
-            "words": words,
             "reading": reading,
             "columns": padded(key_columns["column"]),
             "missing": padded(missing),

@@ -10,11 +10,12 @@ from numba import carray
 
 from bitvec.runtime.predict.cpu.compiling import by_address, inner
 from bitvec.runtime.predict.cpu.few_rows.call_header import field
+from bitvec.runtime.predict.cpu.few_rows.set_rows import fill_sets
 from bitvec.runtime.predict.cpu.kernel_arrays import load_int64, pointer, store
 from bitvec.runtime.predict.cpu.traversal.key_columns import (
     SINGLE,
     infinity_key,
-    key_column_value,
+    plain_value,
     read_key,
 )
 from bitvec.runtime.predict.cpu.traversal.keyed import (
@@ -51,13 +52,13 @@ def _key_at(root, keys, at):
 
 @inner
 def _fill_keys(row, header, keys):
-    """Fill the key columns of one row."""
+    """Fill the keys of one row, but those of sets."""
     reading = field(header, "reading")
     infinity = infinity_key(reading)
     size = 8 if reading != SINGLE else 4
-    key_columns = carray(pointer(field(header, "key_columns")), (keys.shape[0],), KEY_COLUMN)
-    words = carray(pointer(field(header, "words")), (1,), np.uint32)
-    for p in range(keys.shape[0]):
+    n_columns = field(header, "n_columns")
+    key_columns = carray(pointer(field(header, "key_columns")), (n_columns,), KEY_COLUMN)
+    for p in range(n_columns):
         key_column = key_columns[np.uint64(p)]
         if key_column.column < 0:
             keys[np.uint64(p)] = key_column.missing
@@ -66,7 +67,7 @@ def _fill_keys(row, header, keys):
         if key_column.content == COMPARED and key_column.missing_first > key_column.missing_last:
             keys[np.uint64(p)] = key_column.missing if (key > infinity) | (key < -infinity) else key
         else:
-            keys[np.uint64(p)] = key_column_value(key, key_column, words, reading)
+            keys[np.uint64(p)] = plain_value(key, key_column, reading)
 
 
 @inner
@@ -122,6 +123,7 @@ def _traverse(leaf_ptr, nodes, tree, last, keys):
 def _walk(row, header, room, keys):
     """Find the exit leaves of a row, or the vectors of these where leaves hold them."""
     _fill_keys(row, header, keys)
+    fill_sets(row, header, room, field(header, "reading"), keys[0])
     out = room + field(header, "leaves_at")
     n_trees, leaf_ptr = field(header, "n_trees"), field(header, "leaf_ptr")
     nodes, wants_vectors = field(header, "nodes"), field(header, "wants_vectors")

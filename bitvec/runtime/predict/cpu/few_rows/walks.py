@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from bitvec.core.forest import Forest
-from bitvec.runtime.predict.cpu.few_rows import costs
+from bitvec.runtime.predict.cpu.few_rows import costs, set_rows
 from bitvec.runtime.predict.cpu.few_rows.walk_kernels import FIND
 from bitvec.runtime.predict.cpu.leaves.leaf_vectors import LeafSums
 from bitvec.runtime.predict.cpu.traversal import keyed
@@ -21,16 +21,18 @@ class Walks:
 
     def __init__(self, forest: Forest, dtype: np.dtype, sums: LeafSums) -> None:
         compared = min(dtype, forest.dtype, key=lambda each: each.itemsize)
-        trees = keyed.pack(forest, compared, sums.vector_of(forest.n_leaves), sums.n_vectors)
-        self.keys_bytes = trees.key_columns.size * (4 if trees.is_narrow else 8)
+        keys_of, vectors = set_rows.layout_of(forest, compared), sums.vector_of(forest.n_leaves)
+        trees = keyed.pack(forest, compared, vectors, sums.n_vectors, keys_of.key_columns)
+        self.keys_bytes = keys_of.n_keys * (4 if trees.is_narrow else 8)
         self.leaves_bytes = 4 * forest.n_trees
         self.has_vectors = trees.has_vectors
         self.cycles = costs.walk_cycles(forest)
         self.fields: dict[str, Any] = {
             "find": FIND[trees.is_narrow].address(),
             "nodes": trees.nodes,
-            "n_keys": trees.key_columns.size,
+            **keys_of.fields,
+            "n_keys": keys_of.n_keys,
+            "n_columns": trees.key_columns.size,
             "key_columns": trees.key_columns,
-            "words": trees.words,
             "reading": reading_of(dtype, forest.dtype),
         }

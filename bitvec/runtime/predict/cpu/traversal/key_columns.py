@@ -17,7 +17,7 @@ from bitvec.runtime.predict.cpu.kernel_arrays import (
     load_int64,
 )
 from bitvec.runtime.predict.cpu.keys import bits_of_key, rank_of_bits
-from bitvec.runtime.predict.cpu.traversal.keyed import COMPARED, EQUAL
+from bitvec.runtime.predict.cpu.traversal.keyed import COMPARED, SET
 
 _EXACT, _FLOOR = int(CodeRule.EXACT), int(CodeRule.FLOOR)
 _INFINITY_32, _INFINITY_64 = 0x7F800000, 0x7FF0000000000000
@@ -69,7 +69,8 @@ def infinity_key(reading):
 
 
 @inner
-def _is_missing(key, key_column, infinity):
+def is_missing(key, key_column, infinity):
+    """Return whether the value with this key is missing, by the rule of a key column."""
     outside = (key > infinity) | (key < -infinity)
     return outside | ((key >= key_column.missing_first) & (key <= key_column.missing_last))
 
@@ -82,31 +83,46 @@ def _value(key, reading):
 
 
 @inner
-def _in_set(key, key_column, words, reading):
-    """Return 1 if the code of the value with this key goes right at a set."""
+def code_of_key(key, key_column, reading):
+    """Return the code of the value with this key, or -1 if it is none in a set's range."""
     if key < key_column.first or key > key_column.last:
-        return key_column.other
+        return -1
     value = _value(key, reading)
     code = np.int64(value)
     if key_column.rule == _FLOOR and key < 0:
-        return key_column.other
+        return -1
     # By bits: where subnormal numbers count as zero, they would be whole.
     whole = np.float64(code).view(np.int64) == np.float64(value).view(np.int64)
     if key_column.rule == _EXACT and not whole:
+        return -1
+    return code
+
+
+@inner
+def _in_set(key, key_column, words, reading):
+    """Return 1 if the code of the value with this key goes right at a set."""
+    code = code_of_key(key, key_column, reading)
+    if code < 0:
         return key_column.other
     word = np.int64(words[np.uint64(key_column.word + code // _WORD_BITS)])
     return (word >> (code % _WORD_BITS)) & 1
 
 
 @inner
-def key_column_value(key, key_column, words, reading):
-    """Return what a key column holds for a value with this key."""
-    if _is_missing(key, key_column, infinity_key(reading)):
+def plain_value(key, key_column, reading):
+    """Return what a key column that is no set's holds for a value with this key."""
+    if is_missing(key, key_column, infinity_key(reading)):
         return key_column.missing
     if key_column.content == COMPARED:
         return key
-    if key_column.content == EQUAL:
-        return np.int64((key >= key_column.first) & (key <= key_column.last))
+    return np.int64((key >= key_column.first) & (key <= key_column.last))
+
+
+@inner
+def key_column_value(key, key_column, words, reading):
+    """Return what a key column holds for a value with this key."""
+    if key_column.content != SET or is_missing(key, key_column, infinity_key(reading)):
+        return plain_value(key, key_column, reading)
     return _in_set(key, key_column, words, reading)
 
 

@@ -107,16 +107,25 @@ class KeyedTrees:
 
 def unsupported_reason(forest: Forest) -> str | None:
     """Return why the nodes of a forest cannot be packed so, in a few words, or None."""
-    tests = forest.tests
-    if not np.all(tests.is_one_hot):
+    if not np.all(forest.tests.is_one_hot):
         return "a node reads more than one column"
-    n_derived = sum(tables[0].size for tables in (_equal_columns(forest), _set_columns(forest)))
-    if n_derived > DERIVED:
+    if n_derived(forest) > DERIVED:
         return f"more than {DERIVED} distinct tests for equality or for sets"
     return None
 
 
-def pack(forest: Forest, dtype: np.dtype, vectors: Array, n_vectors: int) -> KeyedTrees:
+def n_derived(forest: Forest) -> int:
+    """Return how many distinct tests for equality or for sets a forest has."""
+    return sum(tables[0].size for tables in (_equal_columns(forest), _set_columns(forest)))
+
+
+def pack(
+    forest: Forest,
+    dtype: np.dtype,
+    vectors: Array,
+    n_vectors: int,
+    columns: tuple[Array, Array, Array] | None = None,
+) -> KeyedTrees:
     """Pack a forest that `unsupported_reason` does not refuse, for keys of values of `dtype`.
 
     Parameters
@@ -125,13 +134,15 @@ def pack(forest: Forest, dtype: np.dtype, vectors: Array, n_vectors: int) -> Key
         float32 or float64: what X holds, or the forest's own dtype if that is less.
     vectors : integers, (n_leaves,)
         The vector of each leaf, which goes into the leaf's key if there is room.
+    columns : three arrays, optional
+        What `key_columns_of` returns, laid out in another way.
     """
     tests, B = forest.tests, forest.bitvectors
-    column_of, key_columns, words = key_columns_of(forest, dtype)
+    column_of, key_columns, words = columns or key_columns_of(forest, dtype)
     n_leaves = int(np.diff(B.leaf_ptr).max(initial=0))
     narrow = (
         dtype == np.float32
-        and key_columns.size <= 1 << NARROW_COLUMNS
+        and max(key_columns.size, column_of.max(initial=0) + 1) <= 1 << NARROW_COLUMNS
         and n_leaves <= 1 << NARROW_LEAVES
     )
     column_bits, leaf_bits = (
