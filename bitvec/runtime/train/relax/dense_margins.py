@@ -11,9 +11,11 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from bitvec.core.arrays import Array
-from bitvec.core.node_tests import MissingRule
+from bitvec.core.node_tests import MissingRule, NodeTests
+from bitvec.runtime.predict.torch.outcomes import DeviceTests, decide, to_device
+from bitvec.runtime.train.relax import feature_margins
 from bitvec.runtime.train.relax.dense_rows import DenseRows, RowParameters
-from bitvec.runtime.train.relax.feature_margins import softplus
+from bitvec.runtime.train.relax.feature_margins import MarginRows, margin_rows, softplus
 from bitvec.runtime.train.relax.soft_rows import StandardColumns
 from bitvec.runtime.train.relax.tracing import sums
 
@@ -63,6 +65,12 @@ class DenseBlock:
     back : int64, (n_rows,), or None where all rows have one rule
         Where each row stands when those of one rule follow those of another.
     missing_right : bool, (n_nodes, 1)
+    tests : DeviceTests
+        The forest's own, by which a node that has not moved decides.
+    learned : MarginRows, optional
+        The same for tracers.
+    start : RowParameters
+        In the block's order, where the parameters started, float64; and `start_b`, (n_nodes,).
     """
 
     order: Tensor
@@ -75,15 +83,36 @@ class DenseBlock:
     rules: list[RuleRows]
     back: Tensor | None
     missing_right: Tensor
+    tests: DeviceTests
+    learned: MarginRows | None
+    start: RowParameters
+    start_b: Tensor
 
 
-def dense_block(dense: DenseRows, nodes: Array, device: torch.device) -> DenseBlock:
+def dense_block(
+    dense: DenseRows,
+    nodes: Array,
+    starts: dict[str, Tensor],
+    tests: NodeTests,
+    sentinel: float | None,
+    device: torch.device,
+    *,
+    learned: bool,
+) -> DenseBlock:
     """Return a block of dense rows.
 
     Parameters
     ----------
     nodes : int64, (n_nodes,)
         As positions in `dense.nodes`, in level order; those of a run of trees.
+    starts : dict
+        `dense.starts()`.
+    tests : NodeTests
+        Those of the nodes.
+    sentinel : float, optional
+        The forest's `inputs.missing_sentinel`.
+    learned : bool
+        Whether columns have a gradient, or are traced.
     """
     count = np.bincount(dense.row_node, minlength=dense.n_nodes)
     start = np.concatenate([[0], np.cumsum(count)])
@@ -121,12 +150,34 @@ def dense_block(dense: DenseRows, nodes: Array, device: torch.device) -> DenseBl
         rules,
         None if len(rules) == 1 else put(np.argsort(np.argsort(rule_of_row, kind="stable"))),
         put(dense.missing_right[nodes])[:, None],
+        to_device(tests, sentinel, device),
+        margin_rows(tests, sentinel, device) if learned else None,
+        RowParameters(*(starts[name].to(device)[row] for name in RowParameters._fields)),
+        put(dense.start_b[nodes]),
     )
 
 
 def in_block_order(parameters: RowParameters, block: DenseBlock) -> RowParameters:
     """Put the parameters of a block's rows, in the forest's order, into the block's."""
     return RowParameters(*(part.index_select(0, block.order) for part in parameters))
+
+
+@torch.no_grad()
+def untouched(parameters: RowParameters, b: Tensor, block: DenseBlock) -> Tensor:
+    """Return which nodes have rows and thresholds where they started, bool (n_nodes,)."""
+    moved = b.new_zeros((len(block.order), 1))
+    for now, start in zip(parameters, block.start, strict=True):
+        moved = moved + (now != start.to(now.dtype)).reshape(len(now), -1).sum(1, keepdim=True)
+    still = sums(moved, block.node, len(b))[:, 0] == 0
+    return still & (b == block.start_b.to(b.dtype))
+
+
+@torch.no_grad()
+def exact_outcomes(block: DenseBlock, Zt: Tensor) -> Tensor:
+    """Return h of the forest's own tests, (n_nodes, batch)."""
+    if block.learned is not None:
+        return feature_margins.margins(block.learned, Zt)[2]
+    return decide(block.tests, Zt, torch.arange(len(block.n_rows), device=Zt.device))[1]
 
 
 def _columns_by_rule(columns: list[StandardColumns]) -> dict[MissingRule, StandardColumns]:

@@ -10,11 +10,14 @@ import torch
 from torch import Tensor, nn
 
 from bitvec.core.arrays import Array, ranges
-from bitvec.core.node_tests import Activation, Kind, MissingRule, NodeTests
+from bitvec.core.node_tests import Activation, Kind, MissingRule, NodeTests, Relation
 from bitvec.runtime.train.relax.dtypes import OfDtype
 from bitvec.runtime.train.relax.scaling import Scaling
 from bitvec.runtime.train.relax.trainable import Trainable
 
+TIED = 2.0**-18
+"""Distance of a soft threshold from b where no value equals b, in margin scales: more than the
+rounding of standardised columns, so that the same values equal b in float32."""
 LARGEST_SIZE = 1e30
 """Nodes with a threshold or product beyond this keep their rows of S."""
 
@@ -131,10 +134,12 @@ class DenseRows(OfDtype):
         S = raw * scaling.spread / np.where(plain_row, margin[row_node], 1.0)[:, None]
         offset = tests.offset[self.rows] - np.where(centred & ~plain_row, raw @ scaling.center, 0.0)
         r = tests.r[self.rows] / np.where(plain_row, 1.0, margin[row_node])
-        self.start_b = (
-            tests.b[nodes]
-            - np.bincount(row_node, np.where(centred & plain_row, raw @ scaling.center, 0.0))
-        ) / margin
+        cut = scaling.cut[nodes]
+        if scaling.measured:
+            side = np.where(tests.relation[nodes] == Relation.GREATER_EQUAL, TIED, -TIED)
+            cut = np.where(cut == 0, side * margin, cut)
+        at_center = np.bincount(row_node, np.where(centred & plain_row, raw @ scaling.center, 0.0))
+        self.start_b = (tests.b[nodes] - cut - at_center) / margin
         self.rule_of_row = tests.missing_rule[nodes][row_node]
         self.rules = [MissingRule(int(rule)) for rule in np.unique(self.rule_of_row)]
         self.missing_right = tests.missing_right[nodes]

@@ -96,7 +96,7 @@ def _tests(module: SoftForest) -> NodeTests:
     fixed = module.is_fixed.cpu().numpy()
     compares = (tests.kind == Kind.MARGIN) | (tests.kind == Kind.KERNEL)
     at = np.flatnonzero(fixed & compares & may_move.b & (shift != 0))
-    new = (b[at] + shift[at] * units.margin[at]).astype(b.dtype)
+    new = (b[at] + (shift[at] * units.margin[at] - units.cut[at])).astype(b.dtype)
     b[at] = _moved("b", b[at], new, np.ones(len(at), bool))
     if module.rows is None:
         return replace(tests, b=b)

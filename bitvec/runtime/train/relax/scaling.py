@@ -32,18 +32,26 @@ class Scaling:
         Mean and standard deviation of each column that S reads.
     margin : float64, (n_nodes,)
         Standard deviation of each node's margin over the rows that reach it.
+    cut : float64, (n_nodes,)
+        Distance that a soft threshold lies below b. Where values equal b, the soft threshold is
+        halfway between these and the nearest value on the other side, so that a soft test tends to
+        the hard one for them, too; elsewhere it is b.
     imputed : bool, (n_rules, n_columns)
         Columns that were missing somewhere, by missing rule: a row of S that turns dense reads
         their center in place of a missing value.
     limit : float
         Standardised values are clipped to ± this.
+    measured : bool
+        Whether all this is that of some rows.
     """
 
     center: Float[Array, " n_columns"]
     spread: Float[Array, " n_columns"]
     margin: Float[Array, " n_nodes"]
+    cut: Float[Array, " n_nodes"]
     imputed: Bool[Array, "n_rules n_columns"]
     limit: float
+    measured: bool
 
 
 def unit(n_columns: int, n_nodes: int) -> Scaling:
@@ -52,8 +60,10 @@ def unit(n_columns: int, n_nodes: int) -> Scaling:
         np.zeros(n_columns),
         np.ones(n_columns),
         np.ones(n_nodes),
+        np.zeros(n_nodes),
         np.zeros((len(MissingRule), n_columns), bool),
         1e15,
+        measured=False,
     )
 
 
@@ -69,16 +79,16 @@ def measure(forest: Forest, Z: Array, device: torch.device) -> Scaling:
     order = layout.order.cpu().numpy()
     tests = to_device(forest.tests.take(order), forest.inputs.missing_sentinel, device)
     center, spread = column_units(Z)
-    margin = _margin_deviation(tests, layout, Z)
-    by_node = np.empty_like(margin)
-    by_node[order] = margin
+    by_node, cut = np.empty((2, layout.n_nodes))
+    by_node[order], gap = _margin_moments(tests, layout, Z)
+    cut[order] = 0.0 if forest.kernel is not None else gap  # whose answers are soft already
     floor = FLOOR * _row_length(forest.tests, spread)
     scale = np.maximum(by_node, floor)
     info = np.finfo(forest.dtype)  # margins are divided in the forest's dtype
     scale = np.where(scale > 0, np.clip(scale, info.tiny, info.max / 4), 1.0)
     values = torch.tensor(Z, device=tests.b.device)
     imputed = np.stack([_is_missing_somewhere(values, rule, tests) for rule in MissingRule])
-    return Scaling(center, spread, scale, imputed, 1e3)
+    return Scaling(center, spread, scale, cut, imputed, 1e3, measured=True)
 
 
 def _is_missing_somewhere(values: Tensor, rule: MissingRule, tests: DeviceTests) -> Array:
@@ -90,23 +100,36 @@ def _is_missing_somewhere(values: Tensor, rule: MissingRule, tests: DeviceTests)
     return found
 
 
-def _margin_deviation(tests: DeviceTests, layout: PathLayout, Z: Array) -> Array:
+def _margin_moments(tests: DeviceTests, layout: PathLayout, Z: Array) -> tuple[Array, Array]:
+    """Return the deviation of each node's margin where it is reached, and its cut, (n_nodes,)."""
     n = layout.n_nodes
     device = tests.b.device
     moments = torch.zeros((3, n), dtype=torch.float64, device=device)
     node = torch.arange(n, device=device)
+    side = torch.ones((n, 1), dtype=torch.float64, device=device)  # that which equals b comes to
+    if tests.ties is None:
+        side = -side
+    else:
+        side = torch.where(tests.ties[:, None], side, -side)
+    is_tied = torch.zeros(n, dtype=torch.bool, device=device)
+    other = torch.full((n,), torch.inf, dtype=torch.float64, device=device)
     step = max(1, BLOCK // max(n, 1))
     for start in range(0, len(Z) if n else 0, step):
         Zt = torch.tensor(np.ascontiguousarray(Z[start : start + step].T), device=device)
         z, right, undefined = decide(tests, Zt, node)
         margin = z.to(torch.float64) - tests.b.to(torch.float64)[:, None]
-        counted = layout.reached(right) & ~undefined & margin.isfinite()
+        finite = ~undefined & margin.isfinite()
+        counted = layout.reached(right) & finite
+        is_tied |= (finite & (margin == 0)).any(dim=1)
+        away = torch.where(finite & (margin * side < 0), margin.abs(), torch.inf)
+        other = torch.minimum(other, away.amin(dim=1))
         margin = torch.where(counted, margin.clamp(-LARGEST, LARGEST), 0.0)
         moments += torch.stack([counted.sum(1), margin.sum(1), (margin * margin).sum(1)])
     count, total, square = moments.cpu().numpy()
     mean = total / np.maximum(count, 1)
     variance: Array = square / np.maximum(count, 1) - mean * mean
-    return np.sqrt(np.maximum(variance, 0.0))
+    gap = torch.where(is_tied & (other < torch.inf), side[:, 0] * other / 2, 0.0).cpu().numpy()
+    return np.sqrt(np.maximum(variance, 0.0)), gap
 
 
 def _row_length(tests: NodeTests, spread: Array) -> Array:

@@ -14,6 +14,7 @@ from torch import Tensor
 from bitvec.core import structure
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
+from bitvec.core.node_tests import Relation
 from bitvec.runtime.predict.torch.node_rules import select
 from bitvec.runtime.train.relax import dense_margins, fixed_margins, kernel_gate
 from bitvec.runtime.train.relax.dense_margins import DenseBlock, dense_block, in_block_order
@@ -24,7 +25,10 @@ from bitvec.runtime.train.relax.path_layout import PathLayout
 from bitvec.runtime.train.relax.scaling import Scaling
 from bitvec.runtime.train.relax.soft_leaves import Margins
 from bitvec.runtime.train.relax.soft_rows import Rows
+from bitvec.runtime.train.relax.tracing import is_traced
 
+AT_EQUAL = 1e-6
+"""Size that a margin of 0 counts as, in margin scales."""
 CACHED_NODES = 512
 """Nodes of a block on a CPU: with about 1,000 rows what a step needs stays in its cache."""
 NODES = 1 << 16
@@ -48,8 +52,11 @@ class TreeBlock:
         Their places in level order.
     stands : int64, (n_nodes,)
         Where each place stands when the fixed nodes follow the dense ones.
-    is_fixed, accepts_equal : bool, (n_nodes, 1)
+    accepts_equal : bool, (n_nodes, 1)
         In level order.
+    at_equal : float, (n_nodes, 1), optional
+        What a margin of 0 counts as, so that it is on the side of values equal to b. None where
+        the forest has a kernel of its own, whose answers are soft already.
     kernel : KernelGate, optional
     """
 
@@ -63,8 +70,8 @@ class TreeBlock:
     fixed_at: Tensor
     dense_at: Tensor
     stands: Tensor
-    is_fixed: Tensor
     accepts_equal: Tensor
+    at_equal: Tensor | None
     kernel: KernelGate | None
 
 
@@ -120,6 +127,7 @@ def blocks(
         is_dense[dense.nodes] = True
         count = np.bincount(dense.row_node, minlength=dense.n_nodes)
         rows_before = np.concatenate([[0], np.cumsum(count)])
+    starts_of_rows = None if dense is None else dense.starts()
     dense_before = np.concatenate([[0], np.cumsum(is_dense)])
     passes_hard = np.zeros(forest.n_nodes, bool)
     if with_kernel and forest.kernel is not None:
@@ -139,6 +147,7 @@ def blocks(
         stands[np.concatenate([place_dense, place_fixed])] = np.arange(len(at))
         fixed = at[place_fixed]
         begin, end = int(dense_before[nodes.start]), int(dense_before[nodes.stop])
+        accepts_equal = put(tests.relation[at] == Relation.GREATER_EQUAL)[:, None]
         return TreeBlock(
             slice(first, last),
             nodes,
@@ -148,6 +157,7 @@ def blocks(
             fixed_block(
                 tests.take(fixed),
                 units.margin[fixed],
+                units.cut[fixed],
                 passes_hard[fixed],
                 forest.inputs.missing_sentinel,
                 device,
@@ -155,14 +165,22 @@ def blocks(
             )
             if len(fixed)
             else None,
-            dense_block(dense, dense_before[at[place_dense]], device)
-            if dense is not None and len(place_dense)
+            dense_block(
+                dense,
+                dense_before[at[place_dense]],
+                starts_of_rows,
+                tests.take(at[place_dense]),
+                forest.inputs.missing_sentinel,
+                device,
+                learned=learned,
+            )
+            if dense is not None and starts_of_rows is not None and len(place_dense)
             else None,
             put(place_fixed),
             put(place_dense),
             put(stands),
-            put(~is_dense[at])[:, None],
-            put(tests.relation[at] == 1)[:, None],
+            accepts_equal,
+            torch.where(accepts_equal, AT_EQUAL, -AT_EQUAL) if forest.kernel is None else None,
             kernel_gate.kernel_gate(forest, part, nodes, units, layout) if with_kernel else None,
         )
 
@@ -200,7 +218,8 @@ def margins(
 ) -> Margins:
     """Return the margins of a block; with `decided`, h everywhere.
 
-    h is the forest's own outcome where nothing of a node has moved, else that of m.
+    h is that of the hardened forest: exactly so where S stays or nothing of a node has moved,
+    elsewhere in the arithmetic of margins.
     """
     b, right = parameters.b, None
     if block.dense is None:
@@ -209,18 +228,44 @@ def margins(
         assert parameters.rows is not None
         own = b if block.fixed is None else b.index_select(0, block.dense_at)
         value, hard = dense_margins.margins(parameters.rows, own, block.dense, rows.standard, shift)
-        if hard is not None or decided:
+        if decided:
+            right = _dense_outcomes(block, parameters.rows, own, rows, value, hard)
+        elif hard is not None:
             right = block.dense.missing_right.expand(value.shape)
         if block.fixed is not None:
             fixed = _fixed(block, rows, b.index_select(0, block.fixed_at), decided=decided)
             value, hard, right = _joined((value, hard, right), fixed, block.stands)
-    if not decided:
-        return Margins(value, hard, right)
-    assert right is not None
-    turned = (value > 0) | ((value == 0) & block.accepts_equal)
-    untouched = block.is_fixed & (b == 0)[:, None]
-    given = untouched if hard is None else hard | untouched
-    return Margins(value, hard, select(given, right, turned))
+    return Margins(_off_zero(value, block), hard, right)
+
+
+def _off_zero(value: Tensor, block: TreeBlock, place: Tensor | None = None) -> Tensor:
+    """Return margins, 0 moved to the side that values equal to b come to, without gradient."""
+    zero = value.detach() == 0
+    if block.at_equal is None or not (is_traced() or bool(zero.any())):
+        return value
+    own = block.at_equal if place is None else block.at_equal[place, 0]
+    return value + torch.where(zero, own.to(value.dtype), 0.0)
+
+
+def _dense_outcomes(
+    block: TreeBlock,
+    parameters: RowParameters,
+    b: Tensor,
+    rows: Rows,
+    value: Tensor,
+    missing: Tensor | None,
+) -> Tensor:
+    """Return h of the nodes whose rows are dense, (n_nodes, batch)."""
+    assert block.dense is not None
+    equal = block.accepts_equal[block.dense_at]
+    right = (value > 0) | ((value == 0) & equal)
+    if missing is not None:
+        right = select(missing, block.dense.missing_right.expand(value.shape), right)
+    untouched = dense_margins.untouched(parameters, b, block.dense)
+    if is_traced() or bool(untouched.any()):
+        exact = dense_margins.exact_outcomes(block.dense, rows.raw.detach())
+        right = select(untouched[:, None], exact, right)
+    return right
 
 
 Parts = tuple[Tensor, Tensor | None, Tensor | None]
@@ -230,7 +275,7 @@ def _fixed(block: TreeBlock, rows: Rows, b: Tensor, *, decided: bool) -> Parts:
     if block.fixed is None:  # trees of one leaf
         value = b[:, None].expand(-1, rows.raw.shape[1])
         return value, None, value > 0
-    value, hard, right = fixed_margins.margins(block.fixed, rows, b.dtype, decided=decided)
+    value, hard, right = fixed_margins.margins(block.fixed, rows, b, decided=decided)
     return value - b[:, None], hard, right
 
 
@@ -271,6 +316,18 @@ def pair_margins(
     place, at : int64, (n_pairs,)
         Nodes in level order, and rows of the batch.
     """
+    value, hard, right = _pairs(block, parameters, rows, shift, place, at)
+    return _off_zero(value, block, place), hard, right
+
+
+def _pairs(
+    block: TreeBlock,
+    parameters: BlockParameters,
+    rows: Rows,
+    shift: Tensor,
+    place: Tensor,
+    at: Tensor,
+) -> Parts:
     b = parameters.b
     number = block.stands[place]
     n_dense = len(block.dense_at)

@@ -84,7 +84,8 @@ def test_an_infinite_leaf_that_is_not_reached_adds_nothing():
     forest = Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [[np.inf, 1.0], [2.0, 3.0]])
     module = SoftForest.from_forest(forest, "smooth_step", gamma=100.0, trainable=("b",))
     X = np.array([[9.0, 0.0], [-9.0, 0.0], [0.5, 0.0]])
-    expected = [[2.0, 3.0], [np.inf, 1.0], [np.inf, 2.0]]
+    # A row on the threshold is a little nearer to the side that it comes to.
+    expected = [[2.0, 3.0], [np.inf, 1.0], [np.inf, pytest.approx(2.0, abs=1e-4)]]
     for routing in ("dense", "sparse"):
         module.routing = routing
         assert module(X).tolist() == expected
