@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         KDDTRandomForestClassifier,
         KDDTRandomForestRegressor,
     )
+    from bitvec.learners.oblique.sklearn import ObliqueForestClassifier, ObliqueForestRegressor
     from bitvec.learners.retrained.sklearn import RetrainedClassifier, RetrainedRegressor
     from bitvec.learners.tao.refine import tao_refine
     from bitvec.learners.tao.sklearn import TAOClassifier, TAORegressor
@@ -36,6 +37,8 @@ _HOME = {
     "KDDTRandomForestClassifier": "kddt.sklearn_forests",
     "KDDTRandomForestRegressor": "kddt.sklearn_forests",
     "KDDTRegressor": "kddt.sklearn",
+    "ObliqueForestClassifier": "oblique.sklearn",
+    "ObliqueForestRegressor": "oblique.sklearn",
     "RetrainedClassifier": "retrained.sklearn",
     "RetrainedRegressor": "retrained.sklearn",
     "TAOClassifier": "tao.sklearn",
@@ -56,6 +59,8 @@ __all__ = [
     "KDDTRandomForestClassifier",
     "KDDTRandomForestRegressor",
     "KDDTRegressor",
+    "ObliqueForestClassifier",
+    "ObliqueForestRegressor",
     "RetrainedClassifier",
     "RetrainedRegressor",
     "TAOClassifier",

@@ -51,12 +51,16 @@ class NativeEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _hold(self, model: Any) -> None:
         """Convert a native tree or forest and keep what predicts by it."""
-        forest = native.convert(model)
+        self._native = model
+        self._hold_forest(native.convert(model))
+
+    def _hold_forest(self, forest: Forest) -> None:
+        """Keep a forest, with the names of the columns, and what predicts by it."""
         names = getattr(self, "feature_names_in_", None)
         if names is not None:
             inputs = replace(forest.inputs, feature_names=tuple(str(name) for name in names))
             forest = replace(forest, inputs=inputs)
-        self.forest_, self._native = forest, model
+        self.forest_ = forest
         self._predictor = compile(forest, n_jobs=self.n_jobs or 1)
 
     @property

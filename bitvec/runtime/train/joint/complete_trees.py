@@ -139,7 +139,7 @@ def unsupported_reason(forest: Forest, depth: int) -> str | None:
     for needed, holds in lines.items():
         if not holds:
             return f"a forest that is trained as complete trees must have {needed}, got {forest}."
-    deepest = int(_walked(forest, DEEPEST + 1)[3].max(initial=0))
+    deepest = levels(forest)
     if deepest > depth:
         deep = str(deepest) if deepest <= DEEPEST else f"more than {DEEPEST}"
         return (
@@ -147,6 +147,11 @@ def unsupported_reason(forest: Forest, depth: int) -> str | None:
             f"most {depth} levels, got {deep}: give a larger `depth`, or a shallower forest."
         )
     return None
+
+
+def levels(forest: Forest) -> int:
+    """Return the levels of nodes of the deepest tree, at most one more than `DEEPEST`."""
+    return int(_walked(forest, DEEPEST + 1)[3].max(initial=0))
 
 
 def completed(

@@ -1,0 +1,1 @@
+"""Oblique forests: complete trees with leaf vectors, trained all at once."""

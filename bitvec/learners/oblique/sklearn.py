@@ -1,0 +1,471 @@
+"""scikit-learn estimators of oblique forests that are trained jointly."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from bitvec.converters.dispatch import convert_forest
+from bitvec.core import options
+from bitvec.core.arrays import Array
+from bitvec.core.forest import Forest
+from bitvec.core.inputs import Inputs
+from bitvec.core.links import SIGMOIDS, SOFTMAXES
+from bitvec.core.output import Aggregate, Output, PostTransform
+from bitvec.errors import InputError, UnsupportedModelError, needs
+from bitvec.learners.held_out import held_out
+from bitvec.learners.oblique.candidates_fit import ObliqueFit, Problem, fit_candidates
+from bitvec.learners.parameters import attribute, estimator, parameter
+from bitvec.learners.sizes import (
+    require_finite_sum,
+    require_moderate_columns,
+    require_moderate_values,
+)
+from bitvec.learners.sklearn_base import (
+    NativeClassifier,
+    NativeEstimator,
+    NativeRegressor,
+    forest_labels,
+    labels,
+    require_rows,
+    row_weights,
+    values,
+)
+from bitvec.runtime.train.joint import (
+    CompleteTrees,
+    JointRecipe,
+    boosted,
+    completed,
+    with_boosted_leaves,
+)
+from bitvec.runtime.train.joint.complete_trees import DEEPEST, levels
+from bitvec.runtime.train.joint.teacher_rows import Teacher
+from bitvec.runtime.train.retrain.selection import Evaluation
+from bitvec.runtime.train.retrain.training_data import Data
+
+with needs("scikit-learn", "sklearn", "ObliqueForestClassifier"):
+    from sklearn.base import clone
+    from sklearn.exceptions import NotFittedError
+    from sklearn.frozen import FrozenEstimator
+    from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
+    from threadpoolctl import threadpool_limits
+
+DEPTH = 5
+"""Levels of the trees where neither `depth` nor a start says otherwise."""
+F64 = np.dtype(np.float64)
+
+
+@estimator
+class ObliqueForestEstimator(NativeEstimator):
+    """Base of the classifier and the regressor."""
+
+    result_: ObliqueFit = attribute(
+        "Candidates, their losses on the rows held out, what was chosen, and the history."
+    )
+    n_estimators: int = parameter(
+        "Trees, each with one vector a leaf; of a `start` that is given, as many as it has.",
+        default=32,
+    )
+    depth: int | None = parameter(
+        "Levels of each tree, all of which are complete: 2 ** depth leaves. By default 5, or the "
+        "levels of the deepest tree of a `start`.",
+        default=None,
+    )
+    columns: int | Literal["fixed"] | None = parameter(
+        'Most columns that a node reads, by default all of them. With "fixed" nodes keep the one '
+        "column of their start, and thresholds and leaves move: trees stay axis-aligned.",
+        default=None,
+    )
+    teacher: Any = parameter(
+        'Unfitted estimator whose answers are learned beside the labels: "booster" for '
+        "scikit-learn's histogram boosting, tuned here, None for labels alone. Rows held out "
+        "choose between both.",
+        default="booster",
+    )
+    start: Any = parameter(
+        "Booster or random forest to begin with, in place of boosting here: an unfitted estimator, "
+        "which is fitted first, a fitted one, or a Forest. A fitted one must not have seen rows "
+        "that are chosen by; `sklearn.frozen.FrozenEstimator` keeps it fitted in clones.",
+        default=None,
+    )
+    validation: float | tuple[Any, ...] = parameter(
+        "Share of the rows, and of each class, to hold out and choose by; or rows to choose by, "
+        "(X, y) or (X, y, sample_weight), and none are held out.",
+        default=0.2,
+    )
+    refit: bool = parameter(
+        "Whether what was chosen is trained once more on all rows, to the same step.", default=True
+    )
+    steps: int = parameter(
+        "Steps of the training on labels; two thirds of them on teacher rows.", default=1500
+    )
+    batch_size: int = parameter("Rows of a step.", default=256)
+    n_jobs = parameter("Threads of the fit and of predictions, 1 if not given, all cores if −1.")
+    verbose = parameter("Print the evaluations of hard forests on standard error.")
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the forest.
+
+        Parameters
+        ----------
+        X : array or data frame, (n_rows, n_features)
+            Finite numbers.
+        y : (n_rows,), or (n_rows, n_outputs) for a regressor
+        sample_weight : (n_rows,), optional
+            What the loss of each row counts. A row of weight 0 counts as not there.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InputError
+            If y, weights or a parameter is out of place.
+        UnsupportedModelError
+            If `start` cannot be converted, or its trees are no complete trees of the depth.
+        ValueError
+            If X or y is what scikit-learn's checks refuse, NaN for one.
+
+        Warns
+        -----
+        UserWarning
+            If there are too few rows to hold any out: the boosted start is then kept.
+        """
+        X = self._fitted_rows(X, y)
+        target = self._target(y)
+        require_rows(X, target)
+        weight = row_weights(X, sample_weight)
+        require_finite_sum(weight)
+        require_moderate_columns("X", X)
+        counted = np.flatnonzero(weight)
+        data = Data(X[counted], target[counted], weight[counted])
+        seed = self._seed()
+        recipe = self._recipe(seed)
+        refit = options.flag("refit", self.refit)
+        with threadpool_limits(self._threads()):
+            data, chosen_by, is_own = self._split(data, seed)
+            output = self._output()
+            problem = Problem(
+                output,
+                Inputs(X.shape[1]),
+                self._starting(output, recipe.seed, weighted=sample_weight is not None),
+                recipe,
+                self._teacher(weighted=sample_weight is not None),
+                seed,
+                _printed if self.verbose else None,
+            )
+            result = fit_candidates(problem, data, chosen_by, refit=refit and is_own)
+        self.result_ = self._finished(result)
+        self._hold_forest(self.result_.forest)
+        return self
+
+    @abstractmethod
+    def _target(self, y: Any, *, more: bool = False) -> Array:
+        """Return class numbers, or standardised values, in two axes; `more`: not those of fit."""
+
+    @abstractmethod
+    def _output(self) -> Output:
+        """Return what raw scores are."""
+
+    @abstractmethod
+    def _own_leaves(self, forest: Forest, trees: CompleteTrees) -> CompleteTrees | None:
+        """Return a start's trees, leaves in units of the fit; None where they hold no scores."""
+
+    @abstractmethod
+    def _finished(self, result: ObliqueFit) -> ObliqueFit:
+        """Return the result in the units of y."""
+
+    def _recipe(self, seed: int) -> JointRecipe:
+        columns = self.columns
+        if columns is not None and columns != "fixed":
+            columns = options.whole("columns", columns)
+        return JointRecipe(
+            steps=options.whole("steps", self.steps),
+            batch_size=options.whole("batch_size", self.batch_size),
+            columns=columns,
+            seed=seed,
+        )
+
+    def _split(self, data: Data, seed: int) -> tuple[Data, Data | None, bool]:
+        """Return rows to train on, rows to choose by, and whether these were held out."""
+        given: Any = self.validation
+        if isinstance(given, (tuple, list)) and len(given) in (2, 3):
+            X, y, *weight = given
+            X = self._rows_like(X)
+            target = self._target(y, more=True)
+            require_rows(X, target)
+            return data, Data(X, target, row_weights(X, weight[0] if weight else None)), False
+        if not isinstance(given, (float, np.floating)) or not 0 < given < 1:
+            raise InputError(
+                "`validation` must be a share above 0 and below 1, (X, y) or "
+                f"(X, y, sample_weight), got {given!r}: pass one of them."
+            )
+        codes = data.target[:, 0] if self._is_classifier else None
+        drawn = held_out(len(data), float(given), np.random.default_rng(seed), codes)
+        if not drawn.any():
+            warnings.warn(
+                f"a share of {given} of {len(data)} rows is too little to choose by: the boosted "
+                "start is kept. Pass more rows or a larger `validation`.",
+                UserWarning,
+                stacklevel=3,
+            )
+            return data, None, False
+        rest = data.take(np.flatnonzero(~drawn))
+        return rest, data.take(np.flatnonzero(drawn)), True
+
+    def _rows_like(self, X: Any) -> Array:
+        try:
+            return validate_data(self, X, reset=False, dtype=F64)
+        except ValueError as error:
+            raise InputError(f"`validation[0]` must be rows like X: {error}") from None
+
+    def _teacher(self, *, weighted: bool) -> Teacher | Literal["booster"] | None:
+        given = self.teacher
+        if given is None:
+            return None
+        if isinstance(given, str):
+            options.among("teacher", given, ("booster",))
+            return "booster" if self._output().n_outputs == 1 or self._is_classifier else None
+        needed = "predict_proba" if self._is_classifier else "predict"
+        if not hasattr(given, "fit") or not hasattr(given, needed):
+            raise InputError(
+                f'`teacher` must be "booster", None or an estimator with fit and {needed}, got '
+                f"{given!r}."
+            )
+        takes = has_fit_parameter(given, "sample_weight")
+        if weighted and not takes:
+            raise InputError(
+                f"`sample_weight` must be left out with a {type(given).__name__} as the teacher, "
+                "whose `fit` does not take it."
+            )
+        n_classes = self.classes_.size if self._is_classifier else 0
+        return Teacher(given, n_classes, weighted=takes)
+
+    def _starting(
+        self, output: Output, seed: int, *, weighted: bool
+    ) -> Callable[[Data], CompleteTrees]:
+        """Return what makes the start of rows."""
+        depth = None if self.depth is None else options.whole("depth", self.depth)
+        if depth is not None and depth > DEEPEST:
+            raise InputError(f"`depth` must be at most {DEEPEST}, got {depth}.")
+        n_trees = options.whole("n_estimators", self.n_estimators)
+        own = _one_hot(output)
+        if self.start is None:
+            return lambda data: boosted(
+                data.X,
+                own(data.target),
+                data.weight,
+                output,
+                n_trees=n_trees,
+                depth=depth or DEPTH,
+                seed=seed,
+            )
+
+        def begun(data: Data) -> CompleteTrees:
+            forest = self._started(data, weighted=weighted)
+            levels = depth or _levels(forest)
+            trees = completed(forest, levels, data.X, seed)
+            kept = self._own_leaves(forest, trees)
+            if kept is not None:
+                return kept
+            return with_boosted_leaves(trees, data.X, own(data.target), data.weight, output)
+
+        return begun
+
+    def _started(self, data: Data, *, weighted: bool) -> Forest:
+        """Return the forest of `start`, fitted on rows where it was not."""
+        model = self.start
+        if isinstance(model, FrozenEstimator):
+            model = model.estimator
+        elif hasattr(model, "get_params") and not _is_fitted(model):
+            y = data.target[:, 0] if data.target.shape[1] == 1 else data.target
+            given = {"sample_weight": data.weight} if weighted else {}
+            model = clone(model).fit(data.X, self._told(y), **given)
+        forest = model if isinstance(model, Forest) else convert_forest(model)
+        if forest.n_features != self.n_features_in_:
+            raise InputError(
+                f"`start` must read the {self.n_features_in_} columns of X, got a forest of "
+                f"{forest.n_features}."
+            )
+        return forest
+
+    def _told(self, y: Array) -> Array:
+        """Return what a start is fitted to."""
+        return y
+
+
+@estimator
+class ObliqueForestClassifier(NativeClassifier, ObliqueForestEstimator):
+    """A forest of oblique trees that classifies by the softmax of the sum of their leaf vectors.
+
+    All trees are complete and trained at once, softly, by the log loss of their sum, from boosted
+    trees on; what answers is the hard forest, which rows held out have chosen.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = ObliqueForestClassifier(
+    ...     n_estimators=4, depth=2, steps=100, teacher=None, random_state=0
+    ... ).fit(X, y)
+    >>> model.score(X, y) > 0.95
+    True
+    >>> model.forest_
+    Forest(4 trees, 12 nodes, 16 leaves, 4 features -> 3 outputs, float64)
+    """
+
+    def decision_function(self, X: Any) -> Array:
+        """Return the raw scores, (n_rows, n_classes), or (n_rows,) of the second of two classes.
+
+        Parameters
+        ----------
+        X : array or data frame, (n_rows, n_features)
+        """
+        rows = self._rows(X)
+        return self._predictor.decision_function(rows)
+
+    def _target(self, y: Any, *, more: bool = False) -> Array:
+        if not more:
+            self.classes_, codes = labels(y)
+            self._labels = forest_labels(self.classes_)
+            return codes.astype(np.int64)[:, None]
+        y = np.asarray(y)
+        if y.ndim != 1 or not np.all(np.isin(y, self.classes_)):
+            raise InputError(
+                "`validation[1]` must hold labels of `y`, got others: leave their rows out."
+            )
+        return np.searchsorted(self.classes_, y).astype(np.int64)[:, None]
+
+    def _output(self) -> Output:
+        two = self.classes_.size == 2
+        return Output(
+            1 if two else self.classes_.size,
+            F64,
+            post_transform=PostTransform.SIGMOID if two else PostTransform.SOFTMAX,
+            classes=(self._labels,),
+        )
+
+    def _own_leaves(self, forest: Forest, trees: CompleteTrees) -> CompleteTrees | None:
+        output, n = forest.output, self.classes_.size
+        classes = output.classes
+        if classes is None or len(classes) != 1:
+            raise InputError(f"`start` must be a classifier of one target, got {forest}.")
+        numbers = np.array_equal(classes[0], np.arange(n))
+        if not numbers and not np.array_equal(classes[0], self._labels):
+            raise InputError(
+                f"`start` must know the {n} classes of y, or their numbers from 0, got "
+                f"{classes[0]!r}."
+            )
+        if output.aggregate is not Aggregate.SUM:
+            return None
+        if n == 2 and output.n_outputs == 1 and output.post_transform in SIGMOIDS:
+            c = output.parameter
+            return replace(trees, v=trees.v * c, base_score=trees.base_score * c)
+        if n > 2 and output.n_outputs == n and output.post_transform in SOFTMAXES:
+            c = output.parameter
+            return replace(trees, v=trees.v / c, base_score=trees.base_score / c)
+        return None
+
+    def _finished(self, result: ObliqueFit) -> ObliqueFit:
+        return result
+
+
+@estimator
+class ObliqueForestRegressor(NativeRegressor, ObliqueForestEstimator):
+    """A forest of oblique trees that predicts by the sum of their leaf vectors.
+
+    All trees are complete and trained at once, softly, by the squared error of their sum, from
+    boosted trees on; what answers is the hard forest, which rows held out have chosen.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = ObliqueForestRegressor(
+    ...     n_estimators=4, depth=2, steps=100, teacher=None, random_state=0
+    ... ).fit(X, y)
+    >>> model.score(X, y) > 0.4
+    True
+    """
+
+    def _target(self, y: Any, *, more: bool = False) -> Array:
+        Y = values(y)
+        require_moderate_values("validation[1]" if more else "y", Y)
+        if not more:
+            spread = Y.std(axis=0)
+            self._center, self._spread = Y.mean(axis=0), np.where(spread > 0, spread, 1.0)
+        if Y.shape[1] != len(self._center):
+            raise InputError(
+                f"`validation[1]` must have {len(self._center)} columns, got {Y.shape[1]}."
+            )
+        return (Y - self._center) / self._spread
+
+    def _output(self) -> Output:
+        return Output(len(self._center), F64)
+
+    def _told(self, y: Array) -> Array:
+        return (
+            y * self._spread + self._center
+            if y.ndim == 2
+            else y * self._spread[0] + self._center[0]
+        )
+
+    def _own_leaves(self, forest: Forest, trees: CompleteTrees) -> CompleteTrees | None:
+        output = forest.output
+        if output.is_classifier or output.n_outputs != len(self._center):
+            raise InputError(
+                f"`start` must be a regressor of {len(self._center)} outputs, got {forest}."
+            )
+        if output.post_transform is not PostTransform.IDENTITY:
+            return None
+        base = (trees.base_score - self._center) / self._spread
+        return replace(trees, v=trees.v / self._spread, base_score=base)
+
+    def _finished(self, result: ObliqueFit) -> ObliqueFit:
+        trees = result.trees
+        base = trees.base_score * self._spread + self._center
+        trees = replace(trees, v=trees.v * self._spread, base_score=base)
+        forest = trees.to_forest(result.forest.output, result.forest.inputs)
+        return replace(result, trees=trees, forest=forest)
+
+
+def _one_hot(output: Output) -> Callable[[Array], Array]:
+    if output.classes is None:
+        return lambda target: target
+    n = len(output.classes[0])
+    return lambda target: np.eye(n)[target[:, 0]]
+
+
+def _levels(forest: Forest) -> int:
+    """Return the levels of the deepest tree."""
+    found = levels(forest)
+    if found > DEEPEST:
+        raise UnsupportedModelError(
+            f"`start` must have trees of at most {DEEPEST} levels, got more: grow shallower ones, "
+            "since a complete tree of so many levels has more leaves than rows."
+        )
+    return max(found, 1)
+
+
+def _is_fitted(model: Any) -> bool:
+    try:
+        check_is_fitted(model)
+    except NotFittedError:
+        return False
+    return True
+
+
+def _printed(evaluation: Evaluation) -> None:
+    """Print an evaluation on standard error."""
+    line = (
+        f"step {evaluation.step} of {evaluation.steps}: score {evaluation.score:.6g}, training "
+        f"loss {evaluation.loss:.6g}{', kept' if evaluation.accepted else ''}"
+    )
+    print(line, file=sys.stderr, flush=True)
