@@ -2,8 +2,9 @@
 
 Convert any trained tree or forest (`convert`), certify that the conversion is exact (`certify`),
 run it (`compile`), explain what it predicts (`explain`), retrain it end to end (`retrain`), update
-it on new rows (`update`), and export it (`export`). Estimators are in `bitvec.learners`, trees of
-the papers in `bitvec.converters.native`, errors in `bitvec.errors`.
+it on new rows (`update`), compress it for a device (`compress`), and export it (`export`).
+Estimators are in `bitvec.learners`, trees of the papers in `bitvec.converters.native`, errors in
+`bitvec.errors`.
 Names and rooms are loaded when first used, so that `import bitvec` needs no library but NumPy.
 """
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from bitvec import plots as plots
     from bitvec import services as services
     from bitvec.api import certify, compile, to_torch
+    from bitvec.compression.compress import compress
     from bitvec.converters.dispatch import convert
     from bitvec.core.forest import Forest
     from bitvec.core.machine import DecisionMachine
@@ -49,6 +51,7 @@ _HOME = {
     "as_estimator": "bitvec.learners.converted",
     "certify": "bitvec.api",
     "compile": "bitvec.api",
+    "compress": "bitvec.compression.compress",
     "convert": "bitvec.converters.dispatch",
     "diff": "bitvec.differences",
     "explain": "bitvec.explanations.explainer",
@@ -73,6 +76,7 @@ __all__ = [
     "as_estimator",
     "certify",
     "compile",
+    "compress",
     "convert",
     "diff",
     "explain",

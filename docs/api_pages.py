@@ -58,6 +58,7 @@ PAGES = (
             "bitvec.explanations.explainer": ("Explainer",),
             "bitvec.runtime.train.retrain": ("RetrainResult", "History", "Evaluation"),
             "bitvec.runtime.train.update": ("UpdateResult",),
+            "bitvec.compression": ("Budget", "CompressResult", "Front", "Point"),
             "bitvec.runtime.train.update.update_result": ("Trial",),
             "bitvec.runtime.train.update.moved_parts": ("Moved",),
             "bitvec.differences.forest_diff": ("Diff",),

@@ -34,6 +34,7 @@ def test_the_public_names_are_these():
         "as_estimator",
         "certify",
         "compile",
+        "compress",
         "convert",
         "diff",
         "explain",

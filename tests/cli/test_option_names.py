@@ -21,6 +21,7 @@ CALLS: dict[str, Callable[..., Any]] = {
     "explain": bitvec.explain,
     "retrain": bitvec.retrain,
     "update": bitvec.update,
+    "compress": bitvec.compress,
     "diff": bitvec.diff,
     "prune": bitvec.prune,
     "export": bitvec.export,
@@ -65,6 +66,10 @@ OWN = {
         "--certify": "a call of its own, bitvec.certify",
         "--allow-values-only": "of the call that --certify makes",
     },
+    "compress": {
+        "--target": "the column of DATA that y is read from",
+        "--certify": "a call of its own, Point.certificate",
+    },
     "diff": {},
     "prune": {},
     "export": {
@@ -80,6 +85,12 @@ UPDATE_IN_PYTHON_ONLY = {
     "progress": "a function, which the command line has itself",
 }
 """The same of `update`."""
+
+COMPRESS_IN_PYTHON_ONLY = {
+    "monotone": "a mapping; those that a model records are kept",
+    "progress": "a function, which the command line has itself",
+}
+"""The same of `compress`."""
 
 PYTHON_ONLY = {
     "sample_weight": "an array",
@@ -124,13 +135,20 @@ def test_update_offers_every_keyword_that_a_command_line_can_hold() -> None:
     assert keywords - offered == UPDATE_IN_PYTHON_ONLY.keys()
 
 
+def test_compress_offers_every_keyword_that_a_command_line_can_hold() -> None:
+    signature = inspect.signature(bitvec.compress).parameters
+    keywords = {name for name, p in signature.items() if p.kind is p.KEYWORD_ONLY}
+    offered = {name[2:].replace("-", "_") for name in options("compress")}
+    assert keywords - offered == COMPRESS_IN_PYTHON_ONLY.keys()
+
+
 def test_predict_offers_every_keyword_of_compile_but_one_that_a_run_needs_not() -> None:
     keywords = set(inspect.signature(bitvec.compile).parameters) - {"forest", "warm"}
     assert keywords <= {name[2:].replace("-", "_") for name in options("predict")}
 
 
 @pytest.mark.parametrize(
-    "command", ["certify", "predict", "explain", "retrain", "update", "export", "prune"]
+    "command", ["certify", "predict", "explain", "retrain", "update", "compress", "export", "prune"]
 )
 def test_an_option_has_the_default_of_its_parameter(command: str) -> None:
     parameters = inspect.signature(CALLS[command]).parameters

@@ -10,7 +10,7 @@ from numpy.typing import DTypeLike
 from bitvec.core import tree_paths
 from bitvec.core.forest import Forest, require_forest
 from bitvec.core.to_float32 import narrow_tests
-from bitvec.errors import InputError
+from bitvec.errors import InputError, UnsupportedModelError
 from bitvec.runtime.export.binned_rows import binned_forest, bins_of
 from bitvec.runtime.export.c.category_macros import add_categories
 from bitvec.runtime.export.c.estimate import CSource, Estimate
@@ -100,17 +100,92 @@ def to_c(
     """
     require_forest(forest)
     require_options(form, name, thresholds, input)
+    forest, reads = _read(forest, form, input_dtype, input, finite=finite)
+    header, route = _filled_header(forest, reads, name, form, thresholds, finite=finite)
+    opening = Header(name)
+    _add_opening(opening, forest, form, thresholds, reads, wide=header.has_double, finite=finite)
+    header.code("#endif /* @@H */\n")
+    return CSource(f"{opening.text}\n{header.text}", name, _estimate(header, forest, route))
+
+
+SMALL: tuple[tuple[Form, Thresholds], ...] = (
+    ("tables", "exact"),
+    ("tables", "ranks"),
+    ("levels", "exact"),
+)
+"""Forms among which the smallest is found; an unrolled one is code, not constants."""
+
+
+def smallest(forest: Forest, *, name: str = "model") -> tuple[dict[str, str], Estimate]:
+    """Return the options of `to_c` whose tables take the fewest bytes, and their estimate.
+
+    Parameters
+    ----------
+    forest : Forest
+        Its header reads rows of the dtype that the forest compares in.
+    name : str
+
+    Raises
+    ------
+    UnsupportedModelError
+        If C cannot hold the forest exactly.
+
+    Notes
+    -----
+    `Estimate.predict_bytes` is compared, the bytes of tables that a prediction reads; no text is
+    written, so that it takes milliseconds.
+
+    Examples
+    --------
+    >>> from bitvec.core.forest import Forest
+    >>> stump = Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
+    >>> options, estimate = smallest(stump)
+    >>> options, estimate.predict_bytes
+    ({'form': 'tables', 'thresholds': 'exact'}, 10)
+    """
+    require_forest(forest)
+    require_exact(forest, "tables")
+    found: list[tuple[dict[str, str], Estimate]] = []
+    for form, thresholds in SMALL:
+        try:
+            read, reads = _read(forest, form, None, "values", finite=False)
+            header, route = _filled_header(read, reads, name, form, thresholds, finite=False)
+        except (InputError, UnsupportedModelError):
+            if form == "tables" and thresholds == "exact":
+                raise
+            continue
+        options: dict[str, str] = {"form": form, "thresholds": thresholds}
+        found.append((options, _estimate(header, read, route)))
+    return min(found, key=lambda one: one[1].predict_bytes)
+
+
+def _read(
+    forest: Forest, form: Form, input_dtype: DTypeLike | None, input: str, *, finite: bool
+) -> tuple[Forest, np.dtype]:
+    """Return the forest as the header routes it, and the dtype of x."""
     require_exact(forest, form)
     if finite:
         forest = without_missing(forest)
     if form == "levels":
         require_levels(forest)
-    header = Header(name)
     forest = forest if input_dtype is None else _reading(forest, np.dtype(input_dtype))
-    reads = forest.dtype
-    if input == "bins":
-        bins = bins_of(forest)
-        forest, reads = binned_forest(forest, bins), bins.ranks.dtype
+    if input != "bins":
+        return forest, forest.dtype
+    bins = bins_of(forest)
+    return binned_forest(forest, bins), bins.ranks.dtype
+
+
+def _filled_header(
+    forest: Forest,
+    reads: np.dtype,
+    name: str,
+    form: Form,
+    thresholds: Thresholds,
+    *,
+    finite: bool,
+) -> tuple[Header, Route]:
+    """Return all of a header but its opening, and the route through it."""
+    header = Header(name)
     found = ranks(forest) if thresholds == "ranks" else None
     require_ranked(forest, found, thresholds)
     if form == "levels":
@@ -127,12 +202,7 @@ def to_c(
     sparse = add_scores(header, forest, route, at_once=MOST_AT_ONCE if fast else 1)
     whole = add_whole_label(header, forest, route, sparse) if sparse and fast else ""
     add_outputs(header, forest.output, whole)
-    opening = Header(name)
-    _add_opening(
-        opening, forest, form, thresholds, reads, wide="double" in header.text, finite=finite
-    )
-    header.code("#endif /* @@H */\n")
-    return CSource(f"{opening.text}\n{header.text}", name, _estimate(header, forest, route))
+    return header, route
 
 
 def _reading(forest: Forest, dtype: np.dtype) -> Forest:
@@ -157,6 +227,7 @@ def _estimate(header: Header, forest: Forest, route: Route) -> Estimate:
     most = route.most_comparisons + (deepest if route.leaf_of_place is None else 0)
     return Estimate(
         constant_bytes=header.constant_bytes,
+        leaf_bytes=header.leaf_bytes,
         stack_bytes=stack,
         most_comparisons=most,
         n_nodes=forest.n_nodes,

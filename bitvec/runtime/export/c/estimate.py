@@ -19,6 +19,8 @@ class Estimate:
     constant_bytes : int
         Of all tables, in flash; for an unrolled form with the thresholds that stand in its code.
         Texts (names of classes) and the code itself come on top.
+    leaf_bytes : int
+        Those of them that only exit leaves are read from: a program that predicts lacks them.
     stack_bytes : int
         Of the arrays on the stack, at most; registers, arguments and counters come on top.
     most_comparisons : int
@@ -28,10 +30,16 @@ class Estimate:
     """
 
     constant_bytes: int
+    leaf_bytes: int
     stack_bytes: int
     most_comparisons: int
     n_nodes: int
     n_leaves: int
+
+    @property
+    def predict_bytes(self) -> int:
+        """Bytes of all tables that a prediction reads."""
+        return self.constant_bytes - self.leaf_bytes
 
     @property
     def bytes_per_node(self) -> float:

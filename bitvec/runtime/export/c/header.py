@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from string import Template
 
+import numpy as np
+
 from bitvec.core.arrays import Array
 from bitvec.runtime.export.c.literals import C_TYPES, comment, number
 
@@ -25,12 +27,22 @@ class Header:
     def __init__(self, name: str) -> None:
         self.name = name
         self.constant_bytes = 0
-        self._parts: list[str] = []
+        self.leaf_bytes = 0
+        self._parts: list[str | tuple[str, Array, str]] = []
 
     @property
     def text(self) -> str:
         """All parts so far."""
-        return "\n".join(self._parts)
+        parts = (part if isinstance(part, str) else self._table(*part) for part in self._parts)
+        return "\n".join(parts)
+
+    @property
+    def has_double(self) -> bool:
+        """Return whether a table or a line of code has numbers of 64 bits."""
+        return any(
+            "double" in part if isinstance(part, str) else part[1].dtype == np.float64
+            for part in self._parts
+        )
 
     def code(self, template: str, **values: object) -> None:
         """Append code."""
@@ -46,7 +58,7 @@ class Header:
         """Append text as it stands."""
         self._parts.append(part.strip("\n") + "\n")
 
-    def table(self, name: str, values: Array, meaning: str) -> None:
+    def table(self, name: str, values: Array, meaning: str, *, of_leaves: bool = False) -> None:
         """Append an array of constants, `name_...`, in its own dtype.
 
         Parameters
@@ -54,8 +66,14 @@ class Header:
         values : float32, float64, uint8, uint16 or uint32, (n,) with n >= 1
         meaning : str
             What stands in it, for a comment.
+        of_leaves : bool
+            Whether only the numbers of exit leaves are read from it, and no prediction.
         """
         self.constant_bytes += values.nbytes
+        self.leaf_bytes += values.nbytes * of_leaves
+        self._parts.append((name, values, meaning))  # written out where the text is wanted
+
+    def _table(self, name: str, values: Array, meaning: str) -> str:
         lines, line = [], " "
         for value in values.tolist():
             word = f" {number(value, values.dtype)},"
@@ -65,9 +83,9 @@ class Header:
             line += word
         lines.append(line.rstrip(","))
         kind = C_TYPES[values.dtype]
-        self.plain(
+        return (
             f"/* {comment(meaning)} */\n"
             f"static const {kind} {self.name}_{name}[{values.size}] = {{\n"
             + "\n".join(lines).replace("  ", "    ", 1 if len(lines) == 1 else len(lines))
-            + "\n};"
+            + "\n};\n"
         )

@@ -27,7 +27,8 @@ from bitvec.core.forest import Forest
 from bitvec.core.node_tests import MissingRule
 from bitvec.errors import UnsupportedModelError
 from bitvec.runtime.export.c.header import Header
-from bitvec.runtime.export.c.literals import C_TYPES, narrow_floats, narrow_integers, unsigned
+from bitvec.runtime.export.c.literals import C_TYPES, narrow_integers, unsigned
+from bitvec.runtime.export.c.multiples import numbers
 from bitvec.runtime.export.c.tree_code import Route
 from bitvec.runtime.export.ranks import compared, one_relation
 
@@ -110,10 +111,12 @@ def add_levels(header: Header, forest: Forest, reads: np.dtype, *, finite: bool)
     elif whole:
         header.code(_BITS)
     local = filled.leaves - forest.bitvectors.leaf_ptr[:-1, None]
-    header.table(
-        "place_leaf", narrow_integers(local.ravel()), "the leaf of each place of the last level"
-    )
     n, size = forest.n_trees, 1 << depth
+    is_complete = bool((local == np.arange(size)).all())
+    if not is_complete:
+        meaning = "the leaf of each place of the last level"
+        header.table("place_leaf", narrow_integers(local.ravel()), meaning, of_leaves=True)
+    place_in_tree = f"(at[tree] - {size}U)"
 
     def step(place: str, base: int, kind: str, test: str) -> str:
         text = Template(_STEP).safe_substitute(read, test=test)
@@ -139,8 +142,8 @@ def add_levels(header: Header, forest: Forest, reads: np.dtype, *, finite: bool)
     return Route(
         declare="    @place at[@@N_TREES];\n",
         prepare="    @descend(x, at);\n",
-        leaf=f"@place_leaf[tree * {size}U + at[tree] - {size}U]",
-        place=f"tree * {size}U + at[tree] - {size}U",
+        leaf=place_in_tree if is_complete else f"@place_leaf[tree * {size}U + {place_in_tree}]",
+        place=f"tree * {size}U + {place_in_tree}",
         leaf_of_place=filled.leaves.ravel(),
         stack_bytes=n * place.itemsize,
         most_comparisons=n * depth,
@@ -155,39 +158,37 @@ def _add_nodes(
     Returns the types of the tables that are read node by node, and the expressions of a node's
     column, threshold and way of missing values.
     """
-    direct = narrow_floats(threshold)
+    direct = numbers(threshold)
     bits, operand = np.unique(threshold.view(f"u{threshold.itemsize}"), return_inverse=True)
-    values = narrow_floats(bits.view(threshold.dtype))
+    values = numbers(bits.view(threshold.dtype))
     for_column = max(int(column.max()).bit_length(), 1)
     for_operand = max(int(operand.max()).bit_length(), 1)
     coded = narrow_integers(column + (way << for_column))
-    way_at = f"(int)(r >> {for_column})"
+    low = for_column
     if 8 + for_operand + mixed <= 16:
-        for_column = max(for_column, 8)  # a byte is read without a mask
-    record = column + (operand.ravel() << for_column) + (way << for_column + for_operand)
-    fits = for_column + for_operand + mixed <= 32
+        low = max(low, 8)  # a byte is read without a mask
+    record = column + (operand.ravel() << low) + (way << low + for_operand)
+    fits = low + for_operand + mixed <= 32
     if fits and narrow_integers(record).nbytes + values.nbytes <= coded.nbytes + direct.nbytes:
         record = narrow_integers(record)
         header.table("node", record, "column and number of the threshold of each node")
-        header.table("threshold", values, "the distinct thresholds")
-        number = (
-            f"(r >> {for_column}) & {(1 << for_operand) - 1}U" if mixed else f"r >> {for_column}"
-        )
+        values.add(header, "threshold", "the distinct thresholds")
+        number = f"(r >> {low}) & {(1 << for_operand) - 1}U" if mixed else f"r >> {low}"
         return {
             "node": C_TYPES[record.dtype],
             "threshold": "",
-            "column": f"r & {(1 << for_column) - 1}U",
-            "cut": f"@threshold[{number}]",
-            "way": f"(int)(r >> {for_column + for_operand})",
+            "column": f"r & {(1 << low) - 1}U",
+            "cut": values.reading(f"@threshold[{number}]", "@input"),
+            "way": f"(int)(r >> {low + for_operand})",
         }
     header.table("node", coded, "column of each node")
-    header.table("threshold", direct, "threshold of each node")
+    direct.add(header, "threshold", "threshold of each node")
     return {
         "node": C_TYPES[coded.dtype],
-        "threshold": C_TYPES[direct.dtype],
+        "threshold": C_TYPES[direct.table.dtype],
         "column": f"r & {(1 << for_column) - 1}U" if mixed else "r",
-        "cut": "threshold[${base}U + p_]",
-        "way": way_at,
+        "cut": direct.reading("threshold[${base}U + p_]", "@input"),
+        "way": f"(int)(r >> {for_column})",
     }
 
 
@@ -224,7 +225,7 @@ _STEP = """            {
                 const size_t p_ = $place;
                 const uint32_t r = node[${base}U + p_];
                 const @input v = x[$column];
-                const @input b = (@input)$cut;
+                const @input b = $cut;
                 $place = ($type)(p_ + p_ + (size_t)($test));
             }
 """

@@ -124,19 +124,32 @@ def conditions_of(forest: Forest, ranks: Ranks | None, reads: np.dtype) -> Condi
     rule = tests.missing_rules(forest.inputs.missing_sentinel)
     ranked = compares if ranks is not None else np.zeros(forest.n_nodes, bool)
     family = np.select([ranked, wide, sets, equal], [RANK, ROW, SET, EQUAL], COMPARE)
-    distinct: dict[Condition, int] = {}
-    which = np.zeros(forest.n_nodes, np.int64)
-    for node in range(forest.n_nodes):
-        kind = str(family[node])
-        condition = Condition(
-            kind,
-            kind in (COMPARE, ROW) and bool(tests.relation[node] == Relation.GREATER_EQUAL),
-            _NAN if kind == RANK else int(rule[node]),
-            kind != RANK and bool(tests.missing_right[node]),
-            int(tests.code_rule[node]) if kind == SET else 0,
-            kind == SET and bool(tests.other_right[node]),
+    is_set, is_ranked = family == SET, family == RANK
+    keys = np.stack(
+        [
+            np.select([is_ranked, is_set, equal], [0, 1, 2], 3) + wide,
+            np.isin(family, (COMPARE, ROW)) & (tests.relation == Relation.GREATER_EQUAL),
+            np.where(is_ranked, _NAN, rule),
+            ~is_ranked & tests.missing_right,
+            np.where(is_set, tests.code_rule, 0),
+            is_set & tests.other_right,
+        ],
+        axis=1,
+    )
+    _, first, number_of = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    rank_of_key = np.argsort(np.argsort(first))  # conditions are numbered as nodes meet them
+    which = rank_of_key[number_of.reshape(-1)].astype(np.int64)
+    distinct = [
+        Condition(
+            str(family[node]),
+            bool(keys[node, 1]),
+            int(keys[node, 2]),
+            bool(keys[node, 3]),
+            int(keys[node, 4]),
+            bool(keys[node, 5]),
         )
-        which[node] = distinct.setdefault(condition, len(distinct))
+        for node in np.sort(first)
+    ]
     own = ~(ranked | wide | sets)
     thresholds, place = _distinct_values(tests.b[own].astype(reads))
     operand = np.zeros(forest.n_nodes, np.int64)

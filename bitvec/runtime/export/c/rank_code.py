@@ -7,14 +7,16 @@ import numpy as np
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import ZERO_THRESHOLD, MissingRule
 from bitvec.runtime.export.c.header import Header
-from bitvec.runtime.export.c.literals import C_TYPES, narrow_floats, narrow_integers, number
+from bitvec.runtime.export.c.literals import C_TYPES, narrow_integers, number
+from bitvec.runtime.export.c.multiples import numbers
 from bitvec.runtime.export.ranks import Ranks
 
 
 def add_ranks(header: Header, forest: Forest, found: Ranks) -> None:
     """Append the thresholds by channel and the function that ranks a row."""
     cuts = found.cuts if found.cuts.size else np.zeros(1, forest.dtype)
-    header.table("cut", narrow_floats(cuts), "the distinct thresholds of each channel, rising")
+    table = numbers(cuts)
+    table.add(header, "cut", "the distinct thresholds of each channel, rising")
     header.table("cut_first", narrow_integers(found.cut_ptr), "first threshold of each channel")
     header.table("channel_column", narrow_integers(found.column), "column of each channel")
     rule, right = found.rule, found.missing_right
@@ -45,6 +47,7 @@ def add_ranks(header: Header, forest: Forest, found: Ranks) -> None:
         missing=" || ".join(is_missing),
         rank=all_or_none if one_way else f"@channel_missing[channel] ? {largest}U : 0U",
         passes=">=" if found.or_equal else ">",
+        cut=header.filled(table.reading("@cut[low + half]", "@input")),
     )
 
 
@@ -67,7 +70,7 @@ static inline void @rank_row(const @input *x, @rank *rank)
         }
         while (size > 0) {
             const uint32_t half = size / 2U;
-            if (v $passes (@input)@cut[low + half]) {
+            if (v $passes $cut) {
                 low += half + 1U;
                 size -= half + 1U;
             } else {

@@ -16,7 +16,8 @@ from bitvec.core import structure
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.runtime.export.c.header import Header
-from bitvec.runtime.export.c.literals import narrow_floats, narrow_integers, number, unsigned
+from bitvec.runtime.export.c.literals import narrow_integers, number, unsigned
+from bitvec.runtime.export.c.multiples import numbers
 from bitvec.runtime.export.c.node_conditions import RANK, ROW, Condition, Conditions
 from bitvec.runtime.export.ranks import Ranks
 
@@ -119,21 +120,18 @@ def _add_operands(header: Header, conditions: Conditions, order: Array) -> str:
     """Append operands and thresholds, and return the expression of a node's threshold."""
     compares = any(condition.reads_threshold for condition in conditions.distinct)
     only = all(condition.reads_threshold for condition in conditions.distinct)
-    direct = narrow_floats(conditions.threshold[order])
-    shared, operand = (
-        narrow_floats(conditions.thresholds),
-        narrow_integers(conditions.operand[order]),
-    )
+    direct, shared = numbers(conditions.threshold[order]), numbers(conditions.thresholds)
+    operand = narrow_integers(conditions.operand[order])
     if only and direct.nbytes <= shared.nbytes + operand.nbytes:
-        header.table("threshold", direct, "threshold of each node")
-        return "@threshold[node]"
+        direct.add(header, "threshold", "threshold of each node")
+        return direct.reading("@threshold[node]", "@input")
     meanings = {"set": "its set", "row": "its row of S", "rank": "the rank it compares with"}
     words = [meanings[family] for family in sorted(conditions.families & set(meanings))]
     words += ["its threshold"] if compares else []
     header.table("operand", operand, f"of each node {' or '.join(words)}")
     if compares:
-        header.table("threshold", shared, "the distinct thresholds")
-    return "@threshold[@operand[node]]"
+        shared.add(header, "threshold", "the distinct thresholds")
+    return shared.reading("@threshold[@operand[node]]", "@input")
 
 
 def _reading(conditions: Conditions, condition: Condition, threshold: str) -> list[str]:
@@ -144,7 +142,7 @@ def _reading(conditions: Conditions, condition: Condition, threshold: str) -> li
     elif condition.family != ROW:
         lines.append("const @input v = x[$column];")
     if condition.reads_threshold:
-        lines.append(f"const @input b = (@input){threshold};")
+        lines.append(f"const @input b = {threshold};")
     return lines
 
 

@@ -1,7 +1,8 @@
 """Leaf vectors as tables: each distinct vector once, or each distinct number once, if that is less.
 
-A table of vectors is read through an index of leaves where vectors recur, and through an index of
-numbers where numbers do; of the four forms the one with the fewest bytes is written.
+A table of vectors is read through an index of leaves where vectors recur. Its numbers stand as they
+are, or through an index of numbers where these recur, or as whole multiples of a power of two where
+all are such: of these forms the one with the fewest bytes is written.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.runtime.export.c.header import Header
 from bitvec.runtime.export.c.literals import C_TYPES, narrow_floats, narrow_integers, number
+from bitvec.runtime.export.c.multiples import multiples
 
 _Form = tuple[list[tuple[str, Array, str]], str]
 
@@ -30,6 +32,7 @@ def add_vectors(header: Header, name: str, vectors: Float[Array, "n width"], kin
     tables, reading = min(_forms(name, vectors), key=_nbytes)
     for suffix, array, meaning in tables:
         header.table(f"{name}{suffix}", array, meaning)
+    reading = reading.replace("$kind", kind)
     header.code(_READ, name=f"@{name}", kind=kind, reading=reading)
 
 
@@ -54,6 +57,10 @@ def _forms(name: str, vectors: Float[Array, "n width"]) -> list[_Form]:
         at = f"@{name}_vector[leaf]" if shared_rows else "leaf"
         at = f"{at} * {width}U + k" if width > 1 else f"{at} + k"
         values, place = _distinct_rows(content.reshape(-1, 1))
+        whole = multiples(content.ravel())
+        if whole is not None:
+            table = ("_steps", whole.steps, f"numbers of the vectors, in steps of {whole.step:g}")
+            forms.append(([*tables, table], whole.reading(f"@{name}_steps[{at}]", "$kind")))
         forms.append(
             (
                 [*tables, ("s", content.ravel(), "numbers of the vectors")],

@@ -253,6 +253,12 @@ def _same_rows(a: Array, b: Array) -> Bool[Array, " n"]:
     return same
 
 
+def restricted(forest: Forest, stays: Bool[Array, " n_leaves"]) -> Forest:
+    """Return the trees that some leaves span; each tree must keep one."""
+    everything = Reordering(np.arange(forest.n_nodes), np.arange(forest.n_leaves))
+    return _restrict(forest, everything, stays)[0]
+
+
 def _restrict(
     forest: Forest, kept: Reordering, stays: Bool[Array, " n_leaves"]
 ) -> tuple[Forest, Reordering]:
@@ -269,11 +275,11 @@ def _restrict(
     node = node[np.lexsort((lo[node], depth, tree))]
     leaf = np.flatnonzero(stays)
     first_leaves, middles, ends = (end[node].astype(np.int32) for end in (lo, mid, hi))
-    restricted = replace(
+    found = replace(
         forest,
         tests=forest.tests.take(node),
         bitvectors=Bitvectors(first_leaves, middles, ends, number[B.leaf_ptr]),
         leaves=forest.leaves.take(leaf),
         source=None if forest.source is None else forest.source.take(node, leaf),
     )
-    return restricted, Reordering(kept.node[node], kept.leaf[leaf])
+    return found, Reordering(kept.node[node], kept.leaf[leaf])

@@ -38,8 +38,8 @@ def directions(forest: Forest, given: Any = None) -> Int8[Array, " n_nodes"] | N
     UnsupportedModelError
         If a test reads a constrained column together with others.
     """
-    by_column = _by_column(forest, given)
-    if not by_column.any():
+    signs = by_column(forest, given)
+    if not signs.any():
         return None
     tests = forest.tests
     result = np.zeros(tests.n_nodes, np.int8)
@@ -47,7 +47,7 @@ def directions(forest: Forest, given: Any = None) -> Int8[Array, " n_nodes"] | N
     n_entries = np.diff(entry)
     for node in np.flatnonzero(tests.kind == Kind.MARGIN).tolist():
         at = slice(int(entry[node]), int(entry[node + 1]))
-        bound = by_column[tests.column[at]]
+        bound = signs[tests.column[at]]
         if bound.any() and n_entries[node] != 1:
             raise UnsupportedModelError(
                 "a test of a column with a monotone constraint must read that column alone, got "
@@ -63,7 +63,8 @@ def directions(forest: Forest, given: Any = None) -> Int8[Array, " n_nodes"] | N
     return result
 
 
-def _by_column(forest: Forest, given: Any) -> Int8[Array, " n_columns"]:
+def by_column(forest: Forest, given: Any) -> Int8[Array, " n_columns"]:
+    """Return 1, 0 or -1 for each column; see `directions`."""
     signs = np.zeros(forest.n_features, np.int8)
     if given is None:
         metadata = {} if forest.source is None else forest.source.metadata

@@ -1,0 +1,249 @@
+"""Compression of a model: candidates of many kinds, chosen by rows that none of them has seen."""
+
+from __future__ import annotations
+
+import os
+import time as clock
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+import torch
+
+from bitvec.compression import boosters, families, problem
+from bitvec.compression.budget import Budget
+from bitvec.compression.compress_result import CompressResult
+from bitvec.compression.costs import code_bytes, cost_of, microseconds, onnx_bytes, table_bytes
+from bitvec.compression.families import Candidate, Family, Room
+from bitvec.compression.front import Front, Point
+from bitvec.compression.kept_points import KeptPoints, kept_in
+from bitvec.compression.problem import Problem
+from bitvec.compression.storage import plain
+from bitvec.converters.dispatch import convert_forest
+from bitvec.core import options
+from bitvec.core.arrays import ArrayLike
+from bitvec.core.forest import Forest
+from bitvec.errors import BitvecError, InputError, UnsupportedModelError
+from bitvec.runtime.train.retrain.recipe import few_threads
+
+SHARES: Final = (1.0, 0.25)
+"""Parts of the budget at which candidates are made."""
+GIVEN: Final = "given"
+OUT_OF_TIME = "The time was over before {} could be tried."
+
+Progress = Callable[[float, str], None]
+"""Told the fraction done, and what was made last."""
+
+
+def compress(
+    model: Any,
+    X: Any,
+    y: Any,
+    *,
+    budget: Budget | int | str,
+    sample_weight: ArrayLike | None = None,
+    validation: float | tuple[Any, ...] = 0.2,
+    monotone: Mapping[Any, int] | Sequence[int] | None = None,
+    time: float | None = None,
+    seed: int = 0,
+    checkpoint: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+) -> CompressResult:
+    """Find the best model within a budget: of bytes of flash, leaves, or microseconds a row.
+
+    Parameters
+    ----------
+    model : Forest, or what `bitvec.convert` takes
+        Of one target, a classifier or regressor.
+    X : array, sparse matrix or data frame, (batch, n_features)
+        Rows to fit candidates to, as a rule those that the model was trained on.
+    y : (batch,)
+        Labels among the model's classes, or finite numbers for a regressor.
+    budget : Budget, int or str
+        `Budget(bytes=...)`, `Budget(leaves=...)` or `Budget(microseconds=...)`; a number is bytes;
+        a text is "16 KB", "500 leaves" or "20 us". Bytes are those of the tables that a prediction
+        reads in the smallest exact header of C99; a KB has 1,024.
+    sample_weight : (batch,), optional
+    validation : float, (X, y) or (X, y, sample_weight)
+        The share of rows to choose by, or rows. What is made of the given model is chosen only by
+        rows that are handed in: a share of X has as a rule taught it.
+    monotone : mapping from columns to 1 or -1, or a number for each column, optional
+        Directions that answers keep. By default those that the source records. Boosters and what
+        is made of the given model keep them; other candidates are then left out.
+    time : float, optional
+        Seconds, about, after which no more is tried.
+    seed : int
+    checkpoint : path, optional
+        A folder, made if it is not there, in which finished candidates are kept, so that a run
+        that was killed goes on.
+    progress : callable, optional
+        Called with the fraction done and the name of the last candidate.
+
+    Returns
+    -------
+    CompressResult
+
+    Raises
+    ------
+    InputError
+        If rows are of another schema, labels are missing, unknown or too few, an option is out of
+        place, or the budget is too small for one tree.
+    UnsupportedModelError
+        If the model cannot be converted or compressed.
+
+    Notes
+    -----
+    All candidates compare and add in float32. Each is rounded first and judged afterwards, by log
+    loss or squared error; the tuned booster that a user would take at this size is among them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (600, 3))
+    >>> y = np.sign(X[:, 0]) + X[:, 1]
+    >>> forest = RandomForestRegressor(20, random_state=0).fit(X, y)
+    >>> result = compress(forest, X, y, budget="1 KB")
+    >>> result.chosen.bytes <= 1024, result.given.bytes > 50 * 1024
+    (True, True)
+    """
+    began = clock.monotonic()
+    allowed = Budget.of(budget)
+    deadline = np.inf if time is None else began + options.positive("time", time)
+    if progress is not None and not callable(progress):
+        raise InputError(f"`progress` must be a function of (fraction, text), got {progress!r}.")
+    seed = options.whole("seed", seed, least=0)
+    forest = model if isinstance(model, Forest) else convert_forest(model)
+    task = problem.read(
+        forest,
+        X,
+        y,
+        sample_weight=sample_weight,
+        validation=validation,
+        monotone=monotone,
+        seed=seed,
+    )
+    is_share = not isinstance(validation, (tuple, list))
+    _require_room(task, allowed)
+    kept = None if checkpoint is None else kept_in(checkpoint, task, (allowed, seed, time is None))
+    with few_threads(0, torch.device("cpu")):
+        tried, notes = _tried(task, allowed, deadline, kept, progress, fair_given=not is_share)
+    if not tried:
+        raise InputError(
+            f"`budget` must have room for one candidate, got {allowed}: allow more. "
+            + " ".join(notes)
+        )
+    chosen = min((p for p in tried if p.is_fair), key=lambda p: p.loss, default=None)
+    chosen = min(tried, key=lambda p: p.loss) if chosen is None else chosen
+    front = Front((p for p in tried if p.is_fair or not chosen.is_fair), task.metric)
+    measured = {id(p): _measured(task, p) for p in (*front, chosen)}
+    return CompressResult(
+        chosen=measured[id(chosen)],
+        front=Front((measured[id(p)] for p in front), task.metric),
+        tried=tuple(measured.get(id(p), p) for p in tried),
+        given=_given(task),
+        budget=allowed,
+        metric=task.metric,
+        notes=tuple(notes),
+        seconds=clock.monotonic() - began,
+    )
+
+
+def _require_room(task: Problem, budget: Budget) -> None:
+    """Refuse a budget below what the smallest tree costs."""
+    width = max(task.n_outputs, 1)
+    least = {"bytes": 8 * width, "leaves": 2, "microseconds": 0.0}[budget.kind]
+    if budget.limit < least:
+        raise InputError(
+            f"`budget` must have room for one tree, at least {least} {budget.kind}, got {budget}: "
+            "allow more."
+        )
+
+
+def _families(task: Problem) -> tuple[dict[str, Family], list[str]]:
+    """Return the families that suit the columns, by name, and why others are left out."""
+    names, notes = boosters.libraries(task)
+    found: dict[str, Family] = {f"booster-{name}": families.boosted(name) for name in names}
+    found[GIVEN] = families.given
+    ordered = {"forest": families.small_forests, "tree": families.single_trees}
+    if task.categorical:
+        notes.append("Random forests and CART were left out: columns hold categories.")
+    elif task.directions is not None:
+        notes.append("Random forests and CART were left out: they keep no monotone constraints.")
+    else:
+        found |= ordered
+    return found, notes
+
+
+def _tried(
+    task: Problem,
+    budget: Budget,
+    deadline: float,
+    kept: KeptPoints | None,
+    progress: Progress | None,
+    *,
+    fair_given: bool,
+) -> tuple[list[Point], list[str]]:
+    """Return the points of all families at all parts of the budget, and notes."""
+    by_name, notes = _families(task)
+    cost = cost_of(budget, task.held_out.X)
+    points: list[Point] = []
+    late: list[str] = []
+    units = [(name, share) for share in SHARES for name in by_name]
+    for number, (name, share) in enumerate(units):
+        label = f"{name}-{share:g}".replace(".", "_")
+        found = None if kept is None else kept.load(label)
+        if found is None:
+            if points and clock.monotonic() > deadline:
+                late.append(name)
+                continue
+            room = Room(
+                cost, share * budget.limit, budget.kind, lambda: clock.monotonic() > deadline
+            )
+            try:
+                found = list(by_name[name](task, room))
+            except (UnsupportedModelError, MemoryError) as error:
+                notes.append(f"{name} was left out: {error}.".replace("..", "."))
+                continue
+            if kept is not None and clock.monotonic() <= deadline:
+                kept.save(label, found)
+        is_fair = name != GIVEN or fair_given
+        points += [_point(task, one, is_fair=is_fair) for one in found if np.isfinite(one.loss)]
+        if progress is not None:
+            best = min(found, key=lambda one: one.loss, default=None)
+            progress((number + 1) / len(units), name if best is None else best.recipe)
+    if late:
+        notes.append(OUT_OF_TIME.format(", ".join(dict.fromkeys(late))))
+    if not fair_given and any(not point.is_fair for point in points):
+        notes.append(
+            "What is made of the given model was not chosen from, since rows held out of X may "
+            "have taught it: hand in `validation` rows that are new to it."
+        )
+    return points, notes
+
+
+def _point(task: Problem, one: Candidate, *, is_fair: bool = True) -> Point:
+    loss, score = task.judged(one.forest)
+    return Point(one.recipe, one.forest, table_bytes(one.forest), loss, score, is_fair)
+
+
+def _given(task: Problem) -> Point:
+    """Return the given model as a point; its bytes are of float32 where that can hold it."""
+    forest = replace(task.forest, source=None)
+    loss, score = task.judged(forest)
+    try:
+        size = table_bytes(plain(forest))
+    except BitvecError:
+        size = table_bytes(forest)
+    return Point("given model", task.forest, size, loss, score, is_fair=False)
+
+
+def _measured(task: Problem, point: Point) -> Point:
+    """Return the point with what it costs beside its tables."""
+    return replace(
+        point,
+        code_bytes=code_bytes(point.forest),
+        onnx_bytes=onnx_bytes(point.forest),
+        microseconds=microseconds(point.forest, task.held_out.X),
+    )

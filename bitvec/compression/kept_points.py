@@ -1,0 +1,112 @@
+"""Finished families of candidates in a folder, so that a run that was killed goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bitvec.compression.families import Candidate
+from bitvec.compression.problem import Problem
+from bitvec.core.forest import Forest
+from bitvec.errors import FileFormatError, InputError
+from bitvec.files import atomic, load, save
+from bitvec.files.records import pack
+
+RUN = "run.json"
+
+
+@dataclass(frozen=True, slots=True)
+class KeptPoints:
+    """A folder of finished families; each has a list in JSON, written after its forests.
+
+    Parameters
+    ----------
+    folder : Path
+    """
+
+    folder: Path
+
+    def load(self, name: str) -> list[Candidate] | None:
+        """Return the candidates of a family, None where it is not finished.
+
+        Raises
+        ------
+        FileFormatError
+            If a file is damaged.
+        """
+        listed = self.folder / f"{name}.json"
+        if not listed.exists():
+            return None
+        try:
+            records = json.loads(listed.read_text("utf-8"))
+            return [
+                Candidate(str(one["recipe"]), self._forest(one["file"]), float(one["loss"]))
+                for one in records
+            ]
+        except (ValueError, KeyError, TypeError, OSError) as error:
+            raise FileFormatError(
+                f"{listed} must be a whole list of candidates, but {error}: remove it to have them "
+                "made anew."
+            ) from None
+
+    def _forest(self, name: str) -> Forest:
+        found = load(self.folder / Path(name).name)
+        if not isinstance(found, Forest):
+            raise FileFormatError(f"{name} holds no forest")
+        return found
+
+    def save(self, name: str, candidates: list[Candidate]) -> None:
+        """Keep the candidates of a family that is finished."""
+        records = []
+        for number, one in enumerate(candidates):
+            file = f"{name}-{number}.safetensors"
+            save(one.forest, self.folder / file)
+            records.append({"recipe": one.recipe, "file": file, "loss": repr(one.loss)})
+        atomic.write(self.folder / f"{name}.json", json.dumps(records).encode())
+
+
+def kept_in(path: str | os.PathLike[str], problem: Problem, options: Any) -> KeptPoints:
+    """Return the folder of a run, made if it is not there.
+
+    Raises
+    ------
+    InputError
+        If it belongs to other rows, another model or other options, or holds something else.
+    """
+    folder, digest = Path(path), _digest(problem, options)
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"`checkpoint` must be a folder, got the file {folder}.")
+    run = folder / RUN
+    if run.exists():
+        if json.loads(run.read_text("utf-8")).get("digest") != digest:
+            raise InputError(
+                f"{folder} must be the checkpoint of this very compression, got one of other rows, "
+                "another model or other options: remove it to start anew, or name another folder."
+            )
+        return KeptPoints(folder)
+    if folder.exists() and any(folder.iterdir()):
+        raise InputError(f"`checkpoint` must be an empty folder or one of this run, got {folder}.")
+    if not folder.exists() and not folder.parent.is_dir():
+        raise InputError(f"the folder of `checkpoint` must exist: create {folder.parent} first.")
+    folder.mkdir(exist_ok=True)
+    atomic.write(run, json.dumps({"digest": digest}).encode())
+    return KeptPoints(folder)
+
+
+def _digest(problem: Problem, options: Any) -> str:
+    tensors, record = pack(problem.forest)
+    sums = blake2b(digest_size=16)
+    sums.update(json.dumps([record, repr(options)], sort_keys=True).encode())
+    arrays = [tensors[name] for name in sorted(tensors)]
+    for data in (problem.fit, problem.held_out):
+        arrays += [data.X, data.target, data.weight]
+    for array in arrays:
+        sums.update(f"{array.dtype}{array.shape}".encode())
+        sums.update(np.ascontiguousarray(array).view(np.uint8).reshape(-1).data)
+    return sums.hexdigest()

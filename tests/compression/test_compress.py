@@ -1,0 +1,208 @@
+"""Compression: within the budget, exact in C, never worse than a booster on rows held out."""
+
+from __future__ import annotations
+
+import shutil
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("sklearn")
+
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+
+import bitvec
+from bitvec.compression import Budget, Front, Point, boosters, families
+from bitvec.compression.boosters import LIBRARIES
+from bitvec.compression.costs import table_bytes
+from bitvec.compression.storage import STORAGES
+from bitvec.errors import InputError, UnsupportedModelError
+
+HAS_COMPILER = any(map(shutil.which, ("cc", "gcc", "clang")))
+
+
+@pytest.fixture(autouse=True)
+def _scikit_learn_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave other boosters out: the laws are the same, and each costs seconds."""
+    small(monkeypatch)
+
+
+def small(patch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in LIBRARIES if name != "sklearn"]:
+        patch.delitem(LIBRARIES, name)
+    patch.setitem(LIBRARIES, "sklearn", (LIBRARIES["sklearn"][0], (4,)))
+    patch.setattr(boosters, "ALONE", (4,))
+    patch.setattr(families, "STORAGES", (*STORAGES[:3], STORAGES[2], STORAGES[4]))
+    patch.setattr(families, "FOREST_LEAVES", (16,))
+    patch.setattr(families, "TREE_SHARES", (0.25,))
+
+
+def numbers(n: int = 240) -> tuple[Any, Any]:
+    X = np.random.default_rng(0).uniform(-1, 1, (n, 3)).astype(np.float32)
+    return X, np.sign(X[:, 0]) + X[:, 1]
+
+
+def classes(n: int = 240) -> tuple[Any, Any]:
+    X, y = numbers(n)
+    return X, np.array(["low", "middle", "high"])[np.digitize(y, [-0.5, 0.5])]
+
+
+@pytest.fixture(scope="module")
+def regressor() -> Any:
+    return bitvec.convert(RandomForestRegressor(8, random_state=0).fit(*numbers()))
+
+
+@pytest.fixture(scope="module")
+def classifier() -> Any:
+    return bitvec.convert(RandomForestClassifier(8, random_state=0).fit(*classes()))
+
+
+@pytest.fixture(scope="module")
+def results(regressor: Any, classifier: Any) -> Any:
+    with pytest.MonkeyPatch.context() as patch:
+        small(patch)
+        return {
+            "numbers": bitvec.compress(regressor, *numbers(), budget=512),
+            "classes": bitvec.compress(classifier, *classes(), budget="0.75 KB"),
+        }
+
+
+@pytest.mark.parametrize("kind", ["numbers", "classes"])
+def test_points_stay_within_the_budget_and_the_front_is_one(results: Any, kind: str) -> None:
+    result = results[kind]
+    assert result.chosen.bytes <= result.budget.limit
+    assert all(point.bytes <= result.budget.limit for point in result.tried)
+    assert all(point.bytes == table_bytes(point.forest) for point in result.tried)
+    sizes = [point.bytes for point in result.front]
+    losses = [point.loss for point in result.front]
+    assert sizes == sorted(sizes)
+    assert losses == sorted(losses, reverse=True)
+    assert result.chosen.loss == min(point.loss for point in result.tried if point.is_fair)
+    assert result.forest.output.classes is result.chosen.forest.output.classes
+
+
+@pytest.mark.parametrize("kind", ["numbers", "classes"])
+def test_a_booster_as_users_take_it_is_a_candidate(results: Any, kind: str) -> None:
+    plain = [p for p in results[kind].tried if p.recipe.endswith("rounds")]
+    assert plain
+    assert results[kind].chosen.loss <= min(point.loss for point in plain)
+
+
+@pytest.mark.skipif(not HAS_COMPILER, reason="no C compiler is installed")
+@pytest.mark.parametrize("kind", ["numbers", "classes"])
+def test_the_chosen_forest_is_exact_in_c(results: Any, kind: str) -> None:
+    certificate = results[kind].chosen.certificate(numbers()[0])
+    assert certificate.passed
+
+
+def test_answers_are_those_of_the_model_in_kind(results: Any, classifier: Any) -> None:
+    X, y = classes(600)
+    found = bitvec.as_estimator(results["classes"].forest)
+    assert list(found.classes_) == list(bitvec.as_estimator(classifier).classes_)
+    assert found.score(X[240:], y[240:]) > 0.85
+    assert results["numbers"].forest.output.classes is None
+
+
+@pytest.mark.full
+def test_the_same_seed_gives_the_same_forest(regressor: Any, results: Any) -> None:
+    again = bitvec.compress(regressor, *numbers(), budget=512)
+    assert np.array_equal(again.forest.leaves.v, results["numbers"].forest.leaves.v)
+    assert [p.recipe for p in again.tried] == [p.recipe for p in results["numbers"].tried]
+
+
+def test_the_given_model_is_chosen_from_by_rows_of_ones_own_alone(regressor: Any) -> None:
+    X, y = numbers(400)
+    result = bitvec.compress(
+        regressor, X[:240], y[:240], budget="64 KB", validation=(X[240:], y[240:])
+    )
+    assert all(point.is_fair for point in result.tried)
+    assert any(point.recipe.startswith("given model") for point in result.tried)
+
+
+def test_what_is_left_out_is_said(regressor: Any) -> None:
+    X, y = numbers()
+    result = bitvec.compress(regressor, X, y, budget=256, monotone={0: 1})
+    assert "monotone" in " ".join(result.notes)
+    grid = np.zeros((50, 3), np.float32)
+    grid[:, 0] = np.linspace(-1, 1, 50)
+    assert np.all(np.diff(bitvec.compile(result.forest).predict(grid)) >= -1e-6)
+
+
+@pytest.mark.full
+def test_weights_count_as_rows_do(regressor: Any) -> None:
+    X, y = numbers()
+    weight = np.where(np.arange(240) < 120, 1.0, 0.0)
+    held = (X[:40], y[:40])
+    a = bitvec.compress(regressor, X, y, budget=256, sample_weight=weight, validation=held)
+    b = bitvec.compress(regressor, X[:120], y[:120], budget=256, validation=held)
+    assert np.array_equal(a.forest.leaves.v, b.forest.leaves.v)
+
+
+def test_a_killed_run_goes_on(regressor: Any, tmp_path: Any, monkeypatch: Any) -> None:
+    folder = tmp_path / "kept"
+    told: list[str] = []
+
+    def killed(fraction: float, text: str) -> None:
+        told.append(text)
+        if len(told) == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        bitvec.compress(regressor, *numbers(), budget=256, checkpoint=folder, progress=killed)
+    assert len(list(folder.glob("*-1.json"))) == 4
+    finished = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
+    again = bitvec.compress(regressor, *numbers(), budget=256, checkpoint=folder)
+    assert again.chosen.bytes <= 256
+    after = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
+    assert finished.items() < after.items()
+    with pytest.raises(InputError, match="this very compression"):
+        bitvec.compress(regressor, *numbers(), budget=257, checkpoint=folder)
+
+
+@pytest.mark.full
+def test_leaves_and_microseconds_are_budgets_too(regressor: Any) -> None:
+    few = bitvec.compress(regressor, *numbers(), budget=Budget(leaves=20))
+    assert few.forest.n_leaves <= 20
+    quick = bitvec.compress(regressor, *numbers(), budget="0.2 us", time=1.0)
+    assert quick.budget == Budget(microseconds=0.2)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"budget": 3}, "room for one tree"),
+        ({"budget": "much"}, "`budget` must be a number of bytes"),
+        ({"budget": 0}, "`budget` must"),
+        ({"y": None}, "`y` must hold a label"),
+        ({"y": np.full(240, np.nan)}, "finite"),
+        ({"X": np.zeros((240, 2))}, "3"),
+        ({"progress": 3}, "`progress` must"),
+        ({"time": -1}, "`time` must"),
+        ({"validation": 2}, "`validation` must"),
+    ],
+)
+def test_bad_input_is_refused_in_one_sentence(regressor: Any, change: Any, said: str) -> None:
+    X, y = numbers()
+    given = {"X": X, "y": y, "budget": 512} | change
+    with pytest.raises(InputError, match=said):
+        bitvec.compress(regressor, **given)
+
+
+def test_what_cannot_be_compressed_is_refused(classifier: Any) -> None:
+    X, y = classes()
+    with pytest.raises(InputError, match="at least 2 rows of each class"):
+        bitvec.compress(classifier, X[y != "low"], y[y != "low"], budget=512)
+    with pytest.raises((TypeError, UnsupportedModelError)):
+        bitvec.compress(object(), X, y, budget=512)
+
+
+def test_a_front_keeps_what_is_neither_larger_nor_worse(regressor: Any) -> None:
+    def point(size: int, loss: float) -> Point:
+        return Point(f"{size} {loss}", regressor, size, loss, loss)
+
+    front = Front([point(3, 1.0), point(1, 3.0), point(2, 3.0), point(2, 2.0), point(4, 1.5)], "x")
+    assert [(p.bytes, p.loss) for p in front] == [(1, 3.0), (2, 2.0), (3, 1.0)]
+    assert " ".join(repr(front).splitlines()[0].split()) == "bytes leaves us a row loss x recipe"
+    pytest.importorskip("matplotlib")
+    assert len(front.plot().axes) == 2
