@@ -156,6 +156,29 @@ def _connect4(folder: Path) -> Table:
     return Table(X.astype(np.float64), _codes(rows[:, -1].tolist()), None)
 
 
+def _covtype(folder: Path) -> Table:
+    text = lzma.decompress((folder / "covtype.20k.data.xz").read_bytes()).decode()
+    return _label_last(_lines(text), None)
+
+
+def _higgs(folder: Path) -> Table:
+    texts = [(folder / f"binary.{part}").read_text() for part in ("train", "test")]
+    return _label_first(_lines("\n".join(texts), None), None)
+
+
+def _elec(folder: Path) -> Table:
+    return _label_last(_lines((folder / "elec.csv").read_text())[1:], None)
+
+
+def _bike(folder: Path) -> Table:
+    """In units of 100 hires an hour, without the dates and the two parts of the sum."""
+    head, *rows = _lines((folder / "hour.csv").read_text())
+    left_out = ("instant", "dteday", "casual", "registered", "cnt")
+    columns = [number for number, name in enumerate(head) if name not in left_out]
+    X = np.array([[row[number] for number in columns] for row in rows], dtype=np.float64)
+    return Table(X, np.array([float(row[-1]) for row in rows]) / 100, None)
+
+
 def _of_sklearn(load: str) -> Callable[[Path], Table]:
     def read(folder: Path) -> Table:
         X, y = getattr(sklearn.datasets, load)(return_X_y=True)
@@ -186,6 +209,10 @@ READERS: Final[dict[str, tuple[str, Callable[[Path], Table]]]] = {
     "connect-4": ("connect-4", _connect4),
     "yeast": ("yeast", _one_file("yeast.txt")),
     "segment210": ("segmentation", _segment_small),
+    "covtype": ("covtype", _covtype),
+    "higgs": ("higgs_small", _higgs),
+    "elec": ("elec", _elec),
+    "bike": ("bike_sharing", _bike),
     "iris": ("", _of_sklearn("load_iris")),
     "wine": ("", _of_sklearn("load_wine")),
     "wdbc": ("", _of_sklearn("load_breast_cancer")),

@@ -13,11 +13,11 @@ from torch import Tensor
 from bitvec.core.arrays import Array
 from bitvec.core.inputs import Inputs
 from bitvec.core.output import Output
+from bitvec.runtime.train.joint.adamw_steps import AdamW
 from bitvec.runtime.train.joint.complete_trees import CompleteTrees
 from bitvec.runtime.train.joint.joint_module import SoftTrees
 from bitvec.runtime.train.retrain import schedules
 from bitvec.runtime.train.retrain.objective import Objective
-from bitvec.runtime.train.retrain.optimizers import adamw
 from bitvec.runtime.train.retrain.recipe import Progress, few_threads
 from bitvec.runtime.train.retrain.selection import Selection
 from bitvec.runtime.train.retrain.training_data import Data
@@ -158,16 +158,11 @@ class _Training:
         self._gamma = schedules.steepness(recipe.gamma, "exponential")
         warmup = min(WARMUP, recipe.steps - 1)
         self._rate = schedules.rate("cosine", warmup, recipe.steps)
-        decaying = [module.b] if recipe.columns == "fixed" else [module.S, module.b]
-        groups = [
-            {"params": decaying, "weight_decay": recipe.weight_decay, "top": recipe.learning_rate},
-            {
-                "params": [module.v],
-                "weight_decay": 0.0,
-                "top": recipe.learning_rate * objective.deviation,
-            },
-        ]
-        self._optimizer = adamw(groups, lr=recipe.learning_rate, betas=(0.9, 0.99))
+        moving = [(module.b, recipe.weight_decay, 1.0), (module.v, 0.0, objective.deviation)]
+        if recipe.columns != "fixed":
+            moving.append((module.S, recipe.weight_decay, 1.0))
+        self._moving = [tensor for tensor, _, _ in moving]
+        self._optimizer = AdamW(moving)
         self._kept: Tensor | None = None
         self._step = 0
         self.cuts = isinstance(recipe.columns, int) and recipe.columns < module.S.shape[1]
@@ -181,25 +176,22 @@ class _Training:
                 self._cut()
             part = self._step / self._recipe.steps
             gamma = self._gamma(part)
-            for group in self._optimizer.param_groups:
-                group["lr"] = group["top"] * self._rate(part)
-            total += self._advance(gamma)
+            total += self._advance(gamma, self._recipe.learning_rate * self._rate(part))
             if not np.isfinite(total):
                 break
         return total / max(self._step - first, 1), gamma
 
-    def _advance(self, gamma: float) -> float:
+    def _advance(self, gamma: float, rate: float) -> float:
         module, rows = self.module, torch.from_numpy(self._batch())
         raw = module(self._Z[rows], gamma, self._root(len(rows)))
         loss = (self._objective.losses(raw, self._target[rows]) * self._weight[rows]).mean()
         value = float(loss.detach())
         if self.cuts and self._kept is None:
             loss = loss + L1 * module.S.abs().mean()
-        self._optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
+        gradients = torch.autograd.grad(loss, self._moving)
         self._step += 1
         if np.isfinite(value):
-            self._optimizer.step()
+            self._optimizer.step(gradients, rate)
             if self._kept is not None:
                 module.S.data.mul_(self._kept)
         return value

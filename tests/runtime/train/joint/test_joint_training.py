@@ -17,6 +17,7 @@ from bitvec.runtime.train.joint import (  # noqa: E402
     offer,
     train_jointly,
 )
+from bitvec.runtime.train.joint.adamw_steps import AdamW  # noqa: E402
 from bitvec.runtime.train.joint.complete_paths import leaf_shares  # noqa: E402
 from bitvec.runtime.train.retrain import objective  # noqa: E402
 from bitvec.runtime.train.retrain.selection import Selection  # noqa: E402
@@ -171,6 +172,18 @@ def test_weights_count_rows_as_often():
         found.append(module.to_trees())
     assert np.allclose(found[0].S, found[1].S, atol=1e-7)
     assert np.allclose(found[0].v, found[1].v, atol=1e-7)
+
+
+def test_steps_are_those_of_adamw():
+    generator = torch.Generator().manual_seed(0)
+    ours, theirs = (torch.ones(3, dtype=torch.float64) for _ in range(2))
+    mine = AdamW([(ours, 0.3, 2.0)])
+    optimizer = torch.optim.AdamW([theirs], lr=0.02, weight_decay=0.3, betas=(0.9, 0.99))
+    for _ in range(5):
+        theirs.grad = torch.randn(3, generator=generator, dtype=torch.float64)
+        mine.step([theirs.grad], 0.01)
+        optimizer.step()
+        assert torch.allclose(ours, theirs, rtol=1e-12)
 
 
 def test_the_start_stays_where_nothing_is_better():
