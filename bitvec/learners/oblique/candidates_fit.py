@@ -13,7 +13,14 @@ from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
 from bitvec.core.output import Output
-from bitvec.runtime.train.joint import CompleteTrees, JointRecipe, Look, offer, train_jointly
+from bitvec.runtime.train.joint import (
+    CompleteTrees,
+    JointRecipe,
+    Look,
+    offer,
+    soft_scores,
+    train_jointly,
+)
 from bitvec.runtime.train.joint.teacher_rows import Teacher, loss_of, taught, tuned_booster
 from bitvec.runtime.train.retrain import History, objective
 from bitvec.runtime.train.retrain.objective import Objective
@@ -23,6 +30,8 @@ from bitvec.runtime.train.retrain.training_data import Data
 
 TEACHER_STEPS = 2 / 3
 """Steps of the training on teacher rows, in those on labels."""
+SOFT_STEPS, SOFT_GAMMA = 0.55, (2.0, 12.0)
+"""Steps of trees that answer softly, in those on labels, and their steepness."""
 DROPOUT, TEACHER_DROPOUT, FEW_DROPOUT, FEW = 0.4, 0.2, 0.1, 8
 """Tree dropout on labels, on teacher rows, and that of fewer than so many trees."""
 
@@ -50,6 +59,11 @@ class ObliqueFit:
         Whether `forest` was then trained on all rows.
     history : History
         The evaluations of hard forests on the rows held out.
+    soft : CompleteTrees, optional
+        Trees that were trained to answer softly, where that was asked for: the share that goes
+        right at a node is sigmoid(S x − b).
+    soft_step : int
+        The step of their training.
     """
 
     forest: Forest
@@ -59,6 +73,8 @@ class ObliqueFit:
     losses: dict[str, float]
     refitted: bool
     history: History
+    soft: CompleteTrees | None = None
+    soft_step: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,6 +94,8 @@ class Problem:
         "booster" is one that is tuned here.
     seed : int
     progress : callable, optional
+    soft : bool
+        Whether trees that answer softly are trained as well.
     """
 
     output: Output
@@ -87,6 +105,7 @@ class Problem:
     teacher: Teacher | Literal["booster"] | None
     seed: int
     progress: Progress | None = None
+    soft: bool = False
 
     @property
     def n_classes(self) -> int:
@@ -105,11 +124,21 @@ class Problem:
         return objective.build(self.output, data.target, metric=metric)
 
     def trained(
-        self, start: CompleteTrees, rows: Data, how: Chosen, goal: Objective, until: int | None
+        self,
+        start: CompleteTrees,
+        rows: Data,
+        how: Chosen,
+        goal: Objective,
+        until: int | None,
+        *,
+        soft: bool = False,
     ) -> tuple[JointRecipe, Iterator[Look]]:
         """Return the recipe of labels or of teacher rows, and the looks of its training."""
         recipe, dropout = self.recipe, DROPOUT
-        if how == "teacher":
+        if soft:
+            steps = max(round(SOFT_STEPS * recipe.steps), 1)
+            recipe = replace(recipe, steps=steps, gamma=SOFT_GAMMA)
+        elif how == "teacher":
             steps = max(round(TEACHER_STEPS * recipe.steps), 1)
             recipe, dropout = replace(recipe, steps=steps), TEACHER_DROPOUT
         if start.n_trees < FEW:
@@ -169,13 +198,37 @@ def fit_candidates(
     tried("labels", replace(data, target=problem.own(data)))
     lesson = _lesson(problem, data, held_out, -selection.score, losses)
     if lesson is not None:
-        teacher, model, unseen = lesson
-        rows = taught(data, problem.own(data), unseen, teacher, model, problem.seed)
-        tried("teacher", rows)
+        tried("teacher", _taught(problem, data, lesson))
     found = ObliqueFit(
         selection.best, kept, chosen, step, losses, False, History(selection.history, judge.metric)
     )
+    if problem.soft:
+        found = _softened(problem, found, start, data, held_out, lesson)
     return _refitted(problem, found, data, held_out, lesson) if refit else found
+
+
+def _softened(
+    problem: Problem,
+    found: ObliqueFit,
+    start: CompleteTrees,
+    data: Data,
+    held_out: Data,
+    lesson: Lesson | None,
+) -> ObliqueFit:
+    """Return the fit with trees that answer softly, of least loss on the rows held out."""
+    rows = replace(data, target=problem.own(data))
+    if found.chosen == "teacher" and lesson is not None:
+        rows = _taught(problem, data, lesson)
+    goal, judge = problem.objective(data, soft=True), problem.objective(held_out)
+    _, looks = problem.trained(start, rows, found.chosen, goal, None, soft=True)
+    best, kept, step = np.inf, None, 0
+    for look in looks:
+        scores = judge.scores(soft_scores(look.soft, held_out.X), held_out.target)
+        loss = -float(np.average(scores, weights=held_out.weight))
+        if loss < best:
+            best, kept, step = loss, look.soft, look.step
+    losses = found.losses | {"soft": best}
+    return replace(found, soft=kept, soft_step=step, losses=losses)
 
 
 Lesson = tuple[Teacher, Any, Array]
@@ -199,6 +252,11 @@ def _lesson(
     return teacher, model, teacher.out_of_fold(data, problem.seed)
 
 
+def _taught(problem: Problem, data: Data, lesson: Lesson) -> Data:
+    teacher, model, unseen = lesson
+    return taught(data, problem.own(data), unseen, teacher, model, problem.seed)
+
+
 def _refitted(
     problem: Problem, found: ObliqueFit, data: Data, held_out: Data, lesson: Lesson | None
 ) -> ObliqueFit:
@@ -208,20 +266,25 @@ def _refitted(
         np.concatenate([data.target, held_out.target]),
         np.concatenate([data.weight, held_out.weight]),
     )
-    trees = problem.start(every)
-    if found.step:
-        rows = replace(every, target=problem.own(every))
-        if found.chosen == "teacher":
-            assert lesson is not None
-            teacher, model, unseen = lesson
-            unseen = np.concatenate([unseen, teacher.answers(model, held_out.X)])
-            rows = taught(
-                every, problem.own(every), unseen, teacher, teacher.fitted(every), problem.seed
-            )
-        goal = problem.objective(every, soft=True)
-        _, looks = problem.trained(trees, rows, found.chosen, goal, found.step)
+    start = trees = problem.start(every)
+    rows = replace(every, target=problem.own(every))
+    if found.chosen == "teacher":
+        assert lesson is not None
+        teacher, model, unseen = lesson
+        unseen = np.concatenate([unseen, teacher.answers(model, held_out.X)])
+        rows = _taught(problem, every, (teacher, teacher.fitted(every), unseen))
+    goal = problem.objective(every, soft=True)
+
+    def trained(step: int, *, soft: bool) -> Look | None:
+        _, looks = problem.trained(start, rows, found.chosen, goal, step, soft=soft)
         (last,) = deque(looks, maxlen=1) or (None,)
-        if last is None or last.step != found.step:
+        return last if last is not None and last.step == step else None
+
+    if found.soft is not None and (last := trained(found.soft_step, soft=True)) is not None:
+        found = replace(found, soft=last.soft)
+    if found.step:
+        last = trained(found.step, soft=False)
+        if last is None:
             return found
         trees = last.trees
     forest = trees.to_forest(problem.output, problem.inputs)

@@ -10,9 +10,11 @@ from dataclasses import replace
 from typing import Any, Literal, Self
 
 import numpy as np
+import torch
+from jaxtyping import Float
 
 from bitvec.converters.dispatch import convert_forest
-from bitvec.core import options
+from bitvec.core import options, transforms
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
@@ -42,10 +44,12 @@ from bitvec.runtime.train.joint import (
     JointRecipe,
     boosted,
     completed,
+    soft_scores,
     with_boosted_leaves,
 )
 from bitvec.runtime.train.joint.complete_trees import DEEPEST, levels
 from bitvec.runtime.train.joint.teacher_rows import Teacher
+from bitvec.runtime.train.relax.module import SoftForest
 from bitvec.runtime.train.retrain.selection import Evaluation
 from bitvec.runtime.train.retrain.training_data import Data
 
@@ -65,6 +69,10 @@ F64 = np.dtype(np.float64)
 class ObliqueForestEstimator(NativeEstimator):
     """Base of the classifier and the regressor."""
 
+    soft_forest_: SoftForest | None = attribute(
+        "The trees that answer softly as a torch module, to export or to train on; None unless "
+        '`answers` is "soft".'
+    )
     result_: ObliqueFit = attribute(
         "Candidates, their losses on the rows held out, what was chosen, and the history."
     )
@@ -106,6 +114,12 @@ class ObliqueForestEstimator(NativeEstimator):
         "Steps of the training on labels; two thirds of them on teacher rows.", default=1500
     )
     batch_size: int = parameter("Rows of a step.", default=256)
+    answers: Literal["hard", "soft"] = parameter(
+        'What predictions are of: "hard" trees, `forest_`; or "soft" ones, `soft_forest_`, which '
+        "are trained beside them at a steepness of at most 12 and are often a little better, but "
+        "are no exact forest: all nodes are computed for every row.",
+        default="hard",
+    )
     n_jobs = parameter("Threads of the fit and of predictions, 1 if not given, all cores if −1.")
     verbose = parameter("Print the evaluations of hard forests on standard error.")
 
@@ -149,6 +163,7 @@ class ObliqueForestEstimator(NativeEstimator):
         seed = self._seed()
         recipe = self._recipe(seed)
         refit = options.flag("refit", self.refit)
+        options.among("answers", self.answers, ("hard", "soft"))
         with threadpool_limits(self._threads()):
             data, chosen_by, is_own = self._split(data, seed)
             output = self._output()
@@ -160,11 +175,41 @@ class ObliqueForestEstimator(NativeEstimator):
                 self._teacher(weighted=sample_weight is not None),
                 seed,
                 _printed if self.verbose else None,
+                soft=self.answers == "soft",
             )
             result = fit_candidates(problem, data, chosen_by, refit=refit and is_own)
         self.result_ = self._finished(result)
         self._hold_forest(self.result_.forest)
+        self.soft_forest_ = None
+        if self.result_.soft is not None:
+            inputs = self.forest_.inputs
+            scaled = self.result_.soft.to_forest(self.forest_.output, inputs)
+            self.soft_forest_ = SoftForest.from_forest(scaled, dtype=torch.float64)
         return self
+
+    @property
+    def _beside_forest(self) -> str | None:
+        return "that answers softly" if self.soft_forest_ is not None else None
+
+    def predict(self, X: Any) -> Array:
+        """Return the label of each row, or its value, or values: (n_rows,) or (n_rows, n_outputs).
+
+        Parameters
+        ----------
+        X : array or data frame, (n_rows, n_features)
+        """
+        raw = self._soft_raw(X)
+        if raw is None:
+            return super().predict(X)
+        return transforms.predictions(self.forest_.output, raw)
+
+    def _soft_raw(self, X: Any) -> Array | None:
+        """Return soft raw scores where predictions are soft."""
+        rows = self._rows(X)
+        if self.soft_forest_ is None:
+            return None
+        assert self.result_.soft is not None
+        return soft_scores(self.result_.soft, rows)
 
     @abstractmethod
     def _target(self, y: Any, *, more: bool = False) -> Array:
@@ -328,8 +373,22 @@ class ObliqueForestClassifier(NativeClassifier, ObliqueForestEstimator):
         ----------
         X : array or data frame, (n_rows, n_features)
         """
-        rows = self._rows(X)
-        return self._predictor.decision_function(rows)
+        raw = self._soft_raw(X)
+        if raw is None:
+            return self._predictor.decision_function(self._rows(X))
+        return raw[:, 0] if raw.shape[1] == 1 else raw
+
+    def predict_proba(self, X: Any) -> Float[Array, "n_rows n_classes"]:
+        """Return the probabilities of `classes_`.
+
+        Parameters
+        ----------
+        X : array or data frame, (n_rows, n_features)
+        """
+        raw = self._soft_raw(X)
+        if raw is None:
+            return super().predict_proba(X)
+        return transforms.probabilities(self.forest_.output, raw)[0]
 
     def _target(self, y: Any, *, more: bool = False) -> Array:
         if not more:
@@ -429,11 +488,14 @@ class ObliqueForestRegressor(NativeRegressor, ObliqueForestEstimator):
         return replace(trees, v=trees.v / self._spread, base_score=base)
 
     def _finished(self, result: ObliqueFit) -> ObliqueFit:
-        trees = result.trees
-        base = trees.base_score * self._spread + self._center
-        trees = replace(trees, v=trees.v * self._spread, base_score=base)
+        def in_units(trees: CompleteTrees) -> CompleteTrees:
+            base = trees.base_score * self._spread + self._center
+            return replace(trees, v=trees.v * self._spread, base_score=base)
+
+        trees = in_units(result.trees)
+        soft = None if result.soft is None else in_units(result.soft)
         forest = trees.to_forest(result.forest.output, result.forest.inputs)
-        return replace(result, trees=trees, forest=forest)
+        return replace(result, trees=trees, soft=soft, forest=forest)
 
 
 def _one_hot(output: Output) -> Callable[[Array], Array]:

@@ -114,6 +114,49 @@ def test_a_teacher_is_tried_where_it_does_better_than_labels(estimator):
     assert {"start", "labels", "booster"} <= set(booster)
 
 
+@pytest.mark.parametrize("labels", [("no", "yes"), ("a", "b", "c")])
+def test_soft_answers_are_those_of_the_module(labels):
+    X, y = classes(labels=labels)
+    A, b = classes(labels=labels, seed=1)
+    model = ObliqueForestClassifier(**QUICK, answers="soft").fit(X, y)
+    module = model.soft_forest_
+    raw = module(A).detach().numpy()
+    assert np.allclose(model.decision_function(A), raw[:, 0] if len(labels) == 2 else raw)
+    assert np.array_equal(model.predict(A), model.classes_[model.predict_proba(A).argmax(axis=1)])
+    assert model.score(A, b) > 0.8
+    # The hard forest is there as well, and is the one of a fit without soft answers.
+    hard = ObliqueForestClassifier(**QUICK).fit(X, y)
+    assert np.array_equal(hard.forest_.leaves.v, model.forest_.leaves.v)
+    assert hard.soft_forest_ is None
+    with pytest.raises(UnsupportedModelError, match="answers softly"):
+        bitvec.convert(model)
+
+
+def test_soft_answers_of_a_regressor_are_in_the_units_of_y():
+    X, y = numbers()
+    A, b = numbers(seed=1)
+    model = ObliqueForestRegressor(**QUICK, answers="soft").fit(X, y)
+    assert np.allclose(model.predict(A), model.soft_forest_(A).detach().numpy()[:, 0])
+    assert model.score(A, b) > 0.6
+
+
+@pytest.mark.full
+def test_the_soft_forest_is_exported(tmp_path):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxscript")
+    X, y = classes()
+    model = ObliqueForestClassifier(**TINY, answers="soft").fit(X, y)
+    path = tmp_path / "soft.onnx"
+    bitvec.export(model.soft_forest_, path)
+    session = onnxruntime.InferenceSession(path)
+    name = session.get_inputs()[0].name
+    kind = np.float32 if "float)" in session.get_inputs()[0].type else np.float64
+    found = session.run(None, {name: X.astype(kind)})
+    p = model.predict_proba(X)
+    # The file may compute in float32.
+    assert any(one.shape == p.shape and np.allclose(one, p, atol=1e-5) for one in found)
+
+
 def test_weights_of_zero_leave_rows_out():
     X, y = classes()
     w = (np.arange(300) < 150).astype(float)

@@ -11,7 +11,7 @@ if find_spec("torch") is None:
 
 from bitvec.runtime.train.joint.boosted_start import boosted, with_boosted_leaves
 from bitvec.runtime.train.joint.complete_trees import CompleteTrees, completed
-from bitvec.runtime.train.joint.joint_module import SoftTrees
+from bitvec.runtime.train.joint.joint_module import SoftTrees, soft_scores
 from bitvec.runtime.train.joint.joint_training import JointRecipe, Look, offer, train_jointly
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "boosted",
     "completed",
     "offer",
+    "soft_scores",
     "train_jointly",
     "with_boosted_leaves",
 ]

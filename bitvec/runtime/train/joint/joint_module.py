@@ -19,6 +19,9 @@ FLOOR = 0.1
 SMALLEST = 1e-3
 """Least unit of a margin, in the length of the node's row over standardised columns."""
 
+CHUNK = 256
+"""Rows whose shares at all leaves are held at once."""
+
 Rows = Literal["dense", "fixed"]
 
 
@@ -110,16 +113,36 @@ class SoftTrees(torch.nn.Module):
         return self.base_score + share.view(-1, len(Z)).T @ self.v
 
     @torch.no_grad()
-    def to_trees(self) -> CompleteTrees:
-        """Return the trees in the units of the rows; S that may not move comes back as it was."""
+    def to_trees(self, gamma: float | None = None) -> CompleteTrees:
+        """Return the trees in the units of the rows; S that may not move comes back as it was.
+
+        With `gamma`, rows of S and b are multiplied by gamma over the unit of their margin: the
+        hard trees are the same, and sigmoid(S x − b) is the share that goes right at that
+        steepness.
+        """
         b = self.b.double().numpy() * self.unit
         if self.rows == "fixed":
             S = self.start.S
         else:
             S = self.S.double().numpy() * self.unit[:, None] / self.spread
-        return CompleteTrees(
-            self.n_trees, S, b + S @ self.center, self.v.double().numpy(), self.start.base_score
-        )
+        b = b + S @ self.center
+        if gamma is not None:
+            S, b = S * (gamma / self.unit)[:, None], b * gamma / self.unit
+        return CompleteTrees(self.n_trees, S, b, self.v.double().numpy(), self.start.base_score)
+
+
+def soft_scores(
+    trees: CompleteTrees, X: Float64[Array, "batch n_features"]
+) -> Float64[Array, "batch n_outputs"]:
+    """Return the raw scores of soft trees whose shares are sigmoid(S x − b), by runs of rows."""
+    found = np.empty((len(X), trees.v.shape[1]))
+    for first in range(0, len(X), CHUNK):
+        rows = X[first : first + CHUNK]
+        margin = torch.tensor(trees.S @ rows.T - trees.b[:, None])
+        margin = margin.view(trees.n_trees, -1, len(rows))
+        share = leaf_shares(margin, margin.new_ones((trees.n_trees, len(rows))))
+        found[first : first + CHUNK] = share.view(-1, len(rows)).numpy().T @ trees.v
+    return found + trees.base_score
 
 
 def _margin_units(

@@ -68,10 +68,24 @@ class JointRecipe:
 
 
 class Look(NamedTuple):
-    """The hard trees on the way: the step, counted from 1, mean loss since the last, steepness."""
+    """The trees on the way.
+
+    Parameters
+    ----------
+    step : int
+        Counted from 1.
+    trees : CompleteTrees
+        The hard ones.
+    soft : CompleteTrees
+        The same, scaled so that sigmoid(S x − b) is the share that goes right; see `soft_scores`.
+    loss : float
+        Mean since the look before.
+    gamma : float
+    """
 
     step: int
     trees: CompleteTrees
+    soft: CompleteTrees
     loss: float
     gamma: float
 
@@ -85,7 +99,7 @@ def train_jointly(
     looks: int = 10,
     until: int | None = None,
 ) -> Iterator[Look]:
-    """Train all trees at once through their soft paths, and yield the hard trees on the way.
+    """Train all trees at once through their soft paths, and yield the trees on the way.
 
     Of a binary forest the loss is that of its one logit, of more classes that of a softmax. The
     iteration ends early where the loss is no longer finite.
@@ -116,7 +130,7 @@ def train_jointly(
             loss, gamma = training.run(stop)
         if not np.isfinite(loss):
             return
-        yield Look(stop, module.to_trees(), loss, gamma)
+        yield Look(stop, module.to_trees(), module.to_trees(gamma), loss, gamma)
 
 
 def offer(
