@@ -11,7 +11,9 @@ Processes in those environments import this package, so what needs more than Num
 
 from __future__ import annotations
 
+import statistics
 from argparse import Namespace
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -26,7 +28,7 @@ Cell = tuple[str, int, int]
 OURS: Final = "bitvec"
 LARGE: Final = 20_000
 """The largest batch where there are fewer than 100,000 rows."""
-_BATCHES: Final = (1, 100, 10_000, 100_000)
+_FLOOR_BATCHES: Final = (1, 100, 10_000, 100_000)
 _FLOOR: Final = {
     "W1": (4.1, 3.8, 7.0, 6.0),
     "W2": (3.5, 10.8, 20.0, 21.8),
@@ -37,14 +39,6 @@ _FLOOR: Final = {
 """Best baseline's time over the prototype's, one thread, at each batch: not to be lost."""
 _FLOOR_OF_TWO: Final = {"W1": 5.7, "W2": 21.6, "W3": 2.7, "W4": 4.1, "W5": 7.9}
 """The same at 10,000 rows, two threads."""
-_AIM: Final = {
-    "W1": (3.5, 3.5, 7.5),
-    "W2": (3.5, 3.5, 20.0),
-    "W3": (3.5, 3.5, 5.0),
-    "W4": (3.5, 3.5, 4.0),
-    "W5": (3.5, 3.5, 4.5),
-}
-_AIM_OF_TWO: Final = {"W1": 6.0, "W2": 18.0, "W3": 3.0, "W4": 4.0, "W5": 5.0}
 _AVX2: Final = {"W1": 2.5, "W2": 12.0, "W4": 2.5}
 _QUICK: Final = ("W1",)
 
@@ -77,6 +71,7 @@ OPTIONS: Final[Options] = {
     "--engines": {"type": _names, "default": [], "help": "engines: bitvec,daal4py"},
     "--batches": {"type": _names, "default": [], "help": "batches: 1,10000"},
     "--repeats": {"type": count, "default": 7, "help": "turns of each engine"},
+    "--drawn": {"type": int, "default": 40, "help": "how many of the models that chance made"},
 }
 
 
@@ -91,6 +86,8 @@ def cases(options: Namespace) -> Iterator[Work]:
     # A part of the engines or batches judges what it measures; a stand-in of a model does not.
     options.whole = not options.quick
     for workload in WORKLOADS:
+        if workload.drawn and int(workload.name.split()[1]) > options.drawn:
+            continue
         if workload.compared and (not options.quick or workload.name in _QUICK):
             yield Work(workload.name)
     if not options.quick:
@@ -101,7 +98,7 @@ def measure(work: Work, options: Namespace) -> list[Row]:
     """Return a row for each batch, number of threads and engine, or the row of one figure."""
     from benchmarks.engine.alone import figure
     from benchmarks.engine.measure import Plan, compare
-    from benchmarks.engine.workloads import WORKLOADS, made
+    from benchmarks.engine.workloads import BATCHES, WORKLOADS, made
 
     workload = next(one for one in WORKLOADS if one.name == work.workload)
     if workload.real and options.data is None:
@@ -113,10 +110,10 @@ def measure(work: Work, options: Namespace) -> list[Row]:
     plan = Plan(
         repeats=min(options.repeats, 3) if options.quick else options.repeats,
         seconds=0.02 if options.quick else 0.05,
-        threads=(1,) if options.quick else (1, 2),
-        batches=tuple(int(batch) for batch in options.batches) or _BATCHES,
+        threads=(1,) if options.quick or workload.drawn else (1, 2),
+        batches=tuple(int(batch) for batch in options.batches) or BATCHES,
         baselines=None if options.quick else options.baselines_dir,
-        cold=not options.quick,
+        cold=not options.quick and not workload.drawn,
     )
     return compare(workload, folder, _engines(work.workload, options), plan)
 
@@ -209,13 +206,62 @@ def goals(rows: Sequence[Row]) -> list[Goal]:
         return Goal(f"{kind}: {workload}, {name}, {threads} thread{plural}", f">= {goal:g}", value)
 
     asked = []
-    for kind, single, double in (("floor", _FLOOR, _FLOOR_OF_TWO), ("aim", _AIM, _AIM_OF_TWO)):
-        for workload, least in single.items():
-            pairs = zip(_BATCHES, least, strict=False)
-            asked += [ratio(kind, workload, batch, 1, goal) for batch, goal in pairs]
-            asked.append(ratio(kind, workload, 10_000, 2, double[workload]))
+    for workload, least in _FLOOR.items():
+        pairs = zip(_FLOOR_BATCHES, least, strict=False)
+        asked += [ratio("floor", workload, batch, 1, goal) for batch, goal in pairs]
+        asked.append(ratio("floor", workload, 10_000, 2, _FLOOR_OF_TWO[workload]))
     asked += [ratio("AVX2", workload, 10_000, 1, goal) for workload, goal in _AVX2.items()]
-    return [*asked, _torch(cells), *_exact(rows), *_alone(rows)]
+    return [*asked, *_worst(cells), _torch(cells), *_exact(rows), *_alone(rows)]
+
+
+def _worst(cells: dict[Cell, dict[str, Row]]) -> Iterator[Goal]:
+    """Yield the least and the mean ratio over kinds of cells, and where the least is."""
+    won = {cell: engines[OURS] for cell, engines in cells.items() if OURS in engines}
+    known = {cell: row["ratio"] for cell, row in won.items() if row["ratio"] is not None}
+
+    def against(cell: Cell, engine: str) -> float | None:
+        other = cells[cell].get(engine)
+        return None if other is None else digits(other["seconds"] / won[cell]["seconds"])
+
+    def least(name: str, goal: float, ratios: dict[Cell, float | None]) -> Goal:
+        found = {cell: ratio for cell, ratio in ratios.items() if ratio is not None}
+        if not found:
+            return Goal(name, f">= {goal:g}", None)
+        workload, batch, threads = cell = min(found, key=lambda cell: found[cell])
+        return Goal(
+            f"{name} (least: {workload}, {batch:,}, {threads})", f">= {goal:g}", found[cell]
+        )
+
+    fixed = {cell: ratio for cell, ratio in known.items() if not is_drawn(cell[0])}
+    drawn = {cell: ratio for cell, ratio in known.items() if is_drawn(cell[0])}
+    alone = {cell: ratio for cell, ratio in fixed.items() if cell[2] == 1}
+    yield least(
+        "every cell from 10 rows on, 1 thread", 1.5, {c: alone[c] for c in alone if c[1] > 1}
+    )
+    yield least("every cell of 1 row, 1 thread", 1.5, {c: alone[c] for c in alone if c[1] == 1})
+    yield least("every cell of 2 threads", 1.0, {c: fixed[c] for c in fixed if c[2] == 2})
+    yield Goal("geometric mean of all cells", ">= 5", _mean(fixed))
+    trees = {c: against(c, "scikit-learn") for c in won if c[0] in ("W5", "digits tree")}
+    yield least("single trees over scikit-learn", 3, trees)
+    few = {
+        c: against(c, "pylignum compiled") for c in won if c[0] in ("binary", "W1") and c[1] <= 10
+    }
+    yield least("1 and 10 rows over pylignum compiled", 3, few)
+    level = {c: against(c, "pylignum") for c in won if "oblivious" in c[0] and c[1:] == (10_000, 1)}
+    yield least("oblivious trees, 10,000 rows, over pylignum", 1.5, level)
+    deep = {c: against(c, "daal4py") for c in won if c[0] == "deep boosting" and c[1] == 10_000}
+    yield least("deep boosting, 10,000 rows, over daal4py", 1.6, deep)
+    yield least("models drawn at random, every cell", 1.0, {**drawn})
+    yield Goal("models drawn at random, geometric mean", ">= 4", _mean(drawn))
+
+
+def is_drawn(workload: str) -> bool:
+    """Return whether chance made a workload's model."""
+    return workload.startswith("drawn ")
+
+
+def _mean(ratios: dict[Cell, float]) -> float | None:
+    return digits(statistics.geometric_mean(ratios.values())) if ratios else None
 
 
 def _torch(cells: dict[Cell, dict[str, Row]]) -> Goal:
@@ -279,7 +325,7 @@ def _time(seconds: float) -> str:
 
 def ratios(report: Report) -> str:
     """Return how many times faster than the best baseline, by workload, batch and threads."""
-    cells, parts = by_cell(report["rows"]), []
+    cells, parts = _fixed(report), []
 
     def of(batch: int, threads: int) -> Callable[[Row], str | None]:
         def cell(line: Row) -> str | None:
@@ -302,9 +348,46 @@ def ratios(report: Report) -> str:
     return "\n\n".join([*parts, measured_by(report)])
 
 
+def _fixed(report: Report) -> dict[Cell, dict[str, Row]]:
+    """Return the cells of models that chance did not make."""
+    cells = by_cell(report["rows"])
+    return {cell: engines for cell, engines in cells.items() if not is_drawn(cell[0])}
+
+
+def chance(report: Report) -> str:
+    """Return how the ratios of models drawn at random are distributed, by batch."""
+    cells = by_cell(report["rows"])
+    won = {c: engines[OURS] for c, engines in cells.items() if is_drawn(c[0]) and OURS in engines}
+    body = []
+    for batch in sorted({cell[1] for cell in won}):
+        rows = [row for cell, row in won.items() if cell[1] == batch and row["ratio"] is not None]
+        found = sorted(row["ratio"] for row in rows)
+        body.append({
+            "rows": batch,
+            "models": len(found),
+            "least": found[0],
+            "best": Counter(row["best_baseline"] for row in rows).most_common(1)[0][0],
+            "mean": statistics.geometric_mean(found),
+            "most": found[-1],
+            "slower": sum(ratio < 1 for ratio in found),
+        })  # fmt: skip
+        body[-1]["middle"] = statistics.median(found)
+    columns = [
+        Column("rows", "rows", ","),
+        Column("models", "models"),
+        Column("least", "least", ".2f"),
+        Column("median", "middle", ".1f"),
+        Column("geometric mean", "mean", ".1f"),
+        Column("most", "most", ".0f"),
+        Column("models on which bitvec is slower", "slower"),
+        Column("most often the best other", "best"),
+    ]
+    return table(body, columns)
+
+
 def others(report: Report) -> str:
     """Return what each engine takes for 10,000 rows on one thread, and how far it is off."""
-    cells = by_cell(report["rows"])
+    cells = _fixed(report)
     here = {cell[0]: engines for cell, engines in cells.items() if cell[1:] == (10_000, 1)}
     names = [engine.name for engine in ENGINES]
     names += [row["engine"] for row in report["rows"] if row.get("engine")]
@@ -377,7 +460,7 @@ BENCHMARK: Final = Benchmark(
     cases,
     measure,
     goals,
-    {"table": ratios, "others": others, "alone": alone},
+    {"table": ratios, "chance": chance, "others": others, "alone": alone},
     figures,
     options=OPTIONS,
     requirements=Path(__file__).parent / "requirements",

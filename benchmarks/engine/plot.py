@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from benchmarks.engine import OURS, by_cell
+from benchmarks.engine import OURS, by_cell, is_drawn
 
 
 def draw(report: dict[str, Any], path: Path) -> None:
@@ -18,7 +18,7 @@ def draw(report: dict[str, Any], path: Path) -> None:
     lines: dict[tuple[str, int], list[tuple[int, float]]] = {}
     for (workload, batch, n_threads), engines in sorted(cells.items()):
         row = engines.get(OURS)
-        if row is not None and row["ratio"] is not None:
+        if row is not None and row["ratio"] is not None and not is_drawn(workload):
             lines.setdefault((workload, n_threads), []).append((batch, row["ratio"]))
     workloads = sorted({workload for workload, _ in lines})
     # Texts stay texts, and two drawings of one run are the same file.

@@ -114,6 +114,57 @@ def w5(folder: Path, *, small: bool) -> Trained:
     return _by_skops(folder, model), np.vstack([X, X + np.float32(1e-3)])
 
 
+def binary(folder: Path, *, small: bool) -> Trained:
+    """LightGBM, 100 trees of 31 leaves, 28 features, two classes."""
+    import lightgbm
+
+    X, y = _numbers(120_000, 28, 20, 6)
+    n, trees = (5000, 20) if small else (50_000, 100)
+    options = {"objective": "binary", "num_leaves": 31, "num_threads": 2, "verbose": -1}
+    booster = lightgbm.train(options, lightgbm.Dataset(X[:n], y[:n] > 0), trees)
+    booster.save_model(folder / "model.txt")
+    return "model.txt", X[:100_000]
+
+
+def digits_tree(folder: Path, *, small: bool) -> Trained:
+    """DecisionTreeClassifier of depth 8 on digits: 64 features, 10 classes."""
+    from sklearn.datasets import load_digits
+    from sklearn.tree import DecisionTreeClassifier
+
+    X, y = load_digits(return_X_y=True)
+    model = DecisionTreeClassifier(max_depth=8, random_state=0).fit(X, y)
+    rng = np.random.default_rng(7)
+    n = 2_000 if small else 100_000
+    rows = X[rng.integers(0, len(X), n)] + rng.normal(size=(n, X.shape[1]))
+    return _by_skops(folder, model), rows.astype(np.float32)
+
+
+def deep_boosting(folder: Path, *, small: bool) -> Trained:
+    """xgboost, 200 trees of depth 10, 28 features with 1,000 thresholds each."""
+    import xgboost
+
+    X, y = _numbers(120_000, 28, 20, 8)
+    n, trees = (5000, 20) if small else (50_000, 200)
+    model = xgboost.XGBRegressor(
+        n_estimators=trees, max_depth=10, tree_method="hist", max_bin=1024, n_jobs=2
+    )
+    model.fit(X[:n], y[:n]).save_model(folder / "model.ubj")
+    return "model.ubj", X[:100_000]
+
+
+def oblivious(depth: int, folder: Path, *, small: bool) -> Trained:
+    """CatBoost, 500 symmetric trees of the depth in the name, 28 features."""
+    import catboost
+
+    X, y = _numbers(120_000, 28, 20, 9)
+    n, trees = (5000, 20) if small else (20_000, 500)
+    model = catboost.CatBoostRegressor(
+        iterations=trees, depth=depth, random_seed=0, thread_count=2, allow_writing_files=False
+    )
+    model.fit(X[:n], y[:n], verbose=False).save_model(str(folder / "model.cbm"))
+    return "model.cbm", X[:100_000]
+
+
 def _by_skops(folder: Path, model: Any) -> str:
     import skops.io
 

@@ -9,17 +9,18 @@ import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal
 
 import numpy as np
 
-from benchmarks.engine import real, synthetic
+from benchmarks.engine import drawn, real, synthetic
 from benchmarks.frames import Data
 from benchmarks.report import versions
 
 Asks = Literal["values", "labels", "probabilities"]
-SMALL: Final = (1, 100, 10_000)
+SMALL: Final = (1, 10, 100, 1_000, 10_000)
 BATCHES: Final = (*SMALL, 100_000)
 
 
@@ -44,6 +45,8 @@ class Workload:
         Name of the workload whose model and rows this one has, if not its own.
     compared : bool
         Whether it is timed against baselines; the others serve one figure of their own.
+    drawn : bool
+        Whether it is one of those that chance made, which are timed on one thread.
     """
 
     name: str
@@ -54,11 +57,13 @@ class Workload:
     batches: tuple[int, ...] = BATCHES
     shares: str = ""
     compared: bool = True
+    drawn: bool = False
 
     @property
     def what(self) -> str:
         """The model in a sentence."""
-        return (self.make.__doc__ or "").strip()
+        make = self.make.func if isinstance(self.make, partial) else self.make
+        return (make.__doc__ or "").strip()
 
 
 WORKLOADS: Final = (
@@ -75,6 +80,13 @@ WORKLOADS: Final = (
         batches=(10_000,),
         shares="W3",
     ),
+    Workload("binary", "lightgbm", "probabilities", synthetic.binary),
+    Workload("digits tree", "sklearn", "probabilities", synthetic.digits_tree),
+    Workload("deep boosting", "xgboost", "values", synthetic.deep_boosting),
+    *(
+        Workload(f"oblivious {depth}", "catboost", "values", partial(synthetic.oblivious, depth))
+        for depth in (4, 8, 10)
+    ),
     Workload("adult", "lightgbm", "probabilities", real.adult, real=True),
     Workload("covtype", "xgboost", "probabilities", real.covtype, real=True),
     Workload("california", "sklearn", "values", real.california, real=True),
@@ -83,6 +95,10 @@ WORKLOADS: Final = (
     Workload("oblique tree", "bitvec", "values", synthetic.oblique_tree),
     Workload("few sets", "lightgbm", "values", synthetic.few_sets, compared=False),
     Workload("many sets", "lightgbm", "values", synthetic.many_sets, compared=False),
+    *(
+        Workload(f"drawn {i}", *drawn.kind(i), partial(drawn.model, i), batches=SMALL, drawn=True)
+        for i in range(1, drawn.MODELS + 1)
+    ),
 )
 
 

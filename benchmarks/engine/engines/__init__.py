@@ -11,6 +11,7 @@ from typing import Final
 
 ALL: Final = ("xgboost", "lightgbm", "sklearn", "catboost", "bitvec")
 BOOSTING: Final = ("xgboost", "lightgbm")
+BOOSTED: Final = (*BOOSTING, "catboost")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ class Engine:
 
 
 _LARGE: Final = "half a million leaves as source code: no compiler finishes in minutes"
-_VECTORS: Final = ("W1", "W2", "W4")
+_VECTORS: Final = ("W1", "W2", "W4", "binary", "deep boosting")
 
 ENGINES: Final = (
     Engine("bitvec", "of_bitvec:Bitvec", ALL, ours=True),
@@ -91,6 +92,8 @@ ENGINES: Final = (
         "plain",
         why_not=(("W3", _LARGE), ("W3 probabilities", _LARGE)),
     ),
+    Engine("pylignum", "of_pylignum:Pylignum", BOOSTED, "plain"),
+    Engine("pylignum compiled", "of_pylignum:PylignumCompiled", BOOSTING, "plain"),
     Engine("lleaves", "of_lleaves:Lleaves", ("lightgbm",), "lleaves"),
     Engine("hummingbird gemm", "of_hummingbird:Gemm", ALL[:3], "hummingbird"),
     Engine("hummingbird tree_trav", "of_hummingbird:TreeTrav", ALL[:3], "hummingbird"),

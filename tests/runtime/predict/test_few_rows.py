@@ -21,8 +21,9 @@ from bitvec.core.leaves import Leaves, LinearTerms
 from bitvec.core.node_tests import Kind, axis_aligned, set_bits
 from bitvec.core.output import Aggregate, Output, PostTransform, SoftmaxSum
 from bitvec.core.source import Source
+from bitvec.errors import InputError
 from bitvec.runtime.predict.cpu import choice
-from bitvec.runtime.predict.cpu.few_rows import forest_rows, masks, numpy_loops
+from bitvec.runtime.predict.cpu.few_rows import calls, forest_rows, masks, numpy_loops
 from bitvec.runtime.predict.cpu.few_rows.lone_tree import LoneTree
 from bitvec.runtime.predict.cpu.few_rows.masks import Masks
 from bitvec.runtime.predict.cpu.few_rows.walks import Walks
@@ -167,6 +168,32 @@ def test_trees_of_every_width_and_columns_of_many_registers(dtype, compared, n_l
         17, n_leaves, n_features, compared, post_transform=PostTransform.SIGMOID, classes=classes
     )
     check(forest, drawn_rows(forest, 9, dtype))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("compared", DTYPES)
+@pytest.mark.parametrize("refuses", [False, True])
+def test_a_lone_tree_answers_any_number_of_rows(dtype, compared, refuses):
+    classes = (np.array(["no", "maybe"]),)
+    forest = grown(1, 90, 7, compared, post_transform=PostTransform.SIGMOID, classes=classes)
+    metadata = {"refuses_missing": refuses, "refuses_infinite": refuses}
+    forest = replace(forest, source=Source("sklearn", "1.9", "tree", metadata=metadata))
+    X = drawn_rows(forest, calls.ALONE + 100, dtype)
+    if refuses:
+        X = np.nan_to_num(X, posinf=2.0, neginf=-2.0)
+        X[5], X[6] = 3e38, -3e38
+    assert rows_of(forest).call("predict", finite=refuses).answer(X) is not None
+    expected = answers_to(forest, X)
+    for n_jobs in (1, 2):
+        predictor = compile(forest, n_jobs=n_jobs)
+        for n in (1, 15, 17, 64, 65, 130, len(X)):
+            for verb in VERBS:
+                same(getattr(predictor, verb)(X[:n]), expected[verb][:n])
+    for place in (0, 63, 64, len(X) - 1) if refuses else ():
+        wrong = X.copy()
+        wrong[place, -1] = np.nan
+        with pytest.raises(InputError, match="NaN"):
+            compile(forest).predict(wrong)
 
 
 def with_sets(forest, share, seed=0):

@@ -162,7 +162,8 @@ class NumbaEngine:
         if forest_rows.unsupported_reason(self.forest) is not None:
             return None
         always = self._asked == choice.ONE_ROW
-        return forest_rows.FewRows(self.forest, (self._small_choice, self._choice), always=always)
+        batch = self._small_choice, self._choice
+        return forest_rows.FewRows(self.forest, batch, always=always, n_threads=self.n_threads)
 
     def _fill(self, X: Array, out: Array, work: Work) -> None:
         n_rows = len(X)

@@ -16,6 +16,12 @@ FIELDS = (
     # The call.
     "find",  # the function that finds exit leaves
     "answer",  # the function that fills the answer to a row
+    "find_rows",  # the function that finds the exit leaves of a block of rows in a lone tree, or 0
+    "find_finite_rows",  # the same where no value is NaN or infinite, or 0
+    "plain_nodes",
+    "plain_leaf_at",
+    "column_bits",
+    "answers",  # the answers to the rows of each of its leaves
     "link",  # the function that makes scores the answer, 0 where they are it
     "n_features",
     "finite",  # whether rows with NaN or infinities are left to others

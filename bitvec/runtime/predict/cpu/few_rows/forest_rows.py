@@ -15,7 +15,7 @@ from bitvec.core.output import Aggregate
 from bitvec.runtime.predict.cpu.choice import Choice
 from bitvec.runtime.predict.cpu.few_rows import costs, masks, row_answers, row_scores, set_rows
 from bitvec.runtime.predict.cpu.few_rows.call_header import Header
-from bitvec.runtime.predict.cpu.few_rows.calls import Call, ScoresCall
+from bitvec.runtime.predict.cpu.few_rows.calls import Call, ScoresCall, fill_answers
 from bitvec.runtime.predict.cpu.few_rows.lone_tree import LoneTree
 from bitvec.runtime.predict.cpu.few_rows.masks import Masks
 from bitvec.runtime.predict.cpu.few_rows.walks import Walks
@@ -28,6 +28,8 @@ ROOM: Final = 1 << 16
 """Bytes of the stack that a call may take."""
 
 EVERY: Final = 1 << 62
+MOST_ANSWERS: Final = 1 << 26
+"""Bytes of the answers of a lone tree's leaves."""
 
 Layout = LoneTree | Masks | Walks
 
@@ -59,12 +61,20 @@ class FewRows:
         What runs smaller and larger batches, against which the costs are held.
     always : bool
         Whether no number of rows is too large.
+    n_threads : int
+        For many rows.
     """
 
     def __init__(
-        self, forest: Forest, batch: tuple[Choice, Choice], *, always: bool = False
+        self,
+        forest: Forest,
+        batch: tuple[Choice, Choice],
+        *,
+        always: bool = False,
+        n_threads: int = 1,
     ) -> None:
         self._forest, self._batch, self._always = forest, batch, always
+        self._n_threads = n_threads
         self._layouts: dict[np.dtype, Layout] = {}
         self._sums: leaf_vectors.LeafSums | None = None
         self._packing = threading.RLock()
@@ -84,16 +94,22 @@ class FewRows:
             if fields is None:
                 return None
             layout = self.layout(dtype)
-            header = self._header(layout, dtype, fields, answer.n_bytes, finite)
-            fits = header["room_bytes"] <= ROOM
-            return (header, self.most_rows(layout)) if fits else None
+            fields = self._fields(layout, dtype, fields, answer.n_bytes, finite)
+            header = Header(**fields | {"find_rows": 0})
+            if header["room_bytes"] > ROOM:
+                return None
+            answers = self._answers(layout, header)
+            if answers is None:
+                return header, self.most_rows(layout)
+            return Header(**fields, answers=answers), EVERY
 
-        return Call(header_of, answer.width, answer.dtype)
+        return Call(header_of, answer.width, answer.dtype, self._n_threads)
 
     def info(self) -> dict[str, Any]:
         """Return how few rows of float32 are run, and up to how many."""
         layout = self.layout(np.dtype(np.float32))
-        return {"layout": layout.name, "most_rows": self.most_rows(layout)}
+        most = "all" if isinstance(layout, LoneTree) else self.most_rows(layout)
+        return {"layout": layout.name, "most_rows": most}
 
     def layout(self, dtype: np.dtype) -> Layout:
         """Return the forest packed for X of a dtype."""
@@ -119,9 +135,17 @@ class FewRows:
                 return side_by_side
         return Walks(forest, dtype, self._sums)
 
-    def _header(
+    def _answers(self, layout: Layout, header: Header) -> np.ndarray | None:
+        """Return the answers of a lone tree's leaves, None where they are not made beforehand."""
+        out_bytes, n_leaves = header["out_bytes"], self._forest.n_leaves
+        if not isinstance(layout, LoneTree) or out_bytes % 4 or n_leaves * out_bytes > MOST_ANSWERS:
+            return None
+        answers = np.empty(n_leaves * out_bytes, np.uint8)
+        return answers if fill_answers(header.address, n_leaves, answers) == n_leaves else None
+
+    def _fields(
         self, layout: Layout, dtype: np.dtype, fields: dict[str, Any], out_bytes: int, finite: bool
-    ) -> Header:
+    ) -> dict[str, Any]:
         forest, output = self._forest, self._forest.output
         assert self._sums is not None
         keys_bytes = -(-layout.keys_bytes // 64) * 64
@@ -130,7 +154,7 @@ class FewRows:
         if scores:
             fields = row_scores.fields_of(forest, self._sums, layout.has_vectors) | fields
         narrows = forest.dtype.itemsize < dtype.itemsize
-        return Header(
+        return dict(
             **layout.fields,
             **fields,
             n_features=forest.n_features,

@@ -18,6 +18,7 @@ from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind
 from bitvec.core.structure import Bitvectors
 from bitvec.runtime.predict.cpu import keys
+from bitvec.runtime.predict.cpu.bitvector import oblivious
 from bitvec.runtime.predict.cpu.few_rows import costs, set_rows
 from bitvec.runtime.predict.cpu.few_rows.mask_kernels import (
     FIND,
@@ -48,8 +49,11 @@ def _bits(forest: Forest, dtype: np.dtype) -> int:
 
 
 def least_cycles(forest: Forest, dtype: np.dtype) -> float:
-    """Return what a row costs at least, if every lane is used."""
-    return costs.masks_cycles(forest.n_nodes // lanes(_bits(forest, dtype)), 0, forest.n_trees, 0)
+    """Return what a row costs at least, if every lane is used: a slot for each node or level."""
+    n_slots: int = forest.n_nodes
+    if oblivious.unsupported_reason(forest) is None:
+        n_slots = int(np.ceil(np.log2(np.diff(forest.bitvectors.leaf_ptr))).sum())
+    return costs.masks_cycles(n_slots // lanes(_bits(forest, dtype)), 0, forest.n_trees, 0)
 
 
 class Masks:

@@ -176,7 +176,7 @@ def _step(nodes, like, row, stride, at):
 
 
 @inner
-def _traverse(rows, like, n_rows, done, nodes, at_leaf, found):
+def traverse(rows, like, n_rows, done, nodes, at_leaf, found):
     """Fill `found` with what `at_leaf` holds of the leaves that rows from `done` on reach.
 
     The last row stands in for those beyond it.
@@ -267,7 +267,7 @@ def _exits(rows, like, nodes, leaf_at, leaf_ptr, exits):
         part = slice(2 * leaf_ptr[tree], 2 * leaf_ptr[tree + 1])
         tree_nodes, tree_leaf_at = nodes[part], leaf_at[part]
         for done in range(0, n_rows, LANES):
-            _traverse(rows, like, n_rows, done, tree_nodes, tree_leaf_at, found)
+            traverse(rows, like, n_rows, done, tree_nodes, tree_leaf_at, found)
             for i in range(min(LANES, n_rows - done)):
                 exits[np.uint64(done + i), np.uint64(tree)] = found[np.uint64(i)]
 
@@ -281,7 +281,7 @@ def _sums(rows, like, nodes, vector_at, leaf_ptr, sums, total):
         part = slice(2 * leaf_ptr[tree], 2 * leaf_ptr[tree + 1])
         tree_nodes, tree_vector_at = nodes[part], vector_at[part]
         for done in range(0, n_rows, LANES):
-            _traverse(rows, like, n_rows, done, tree_nodes, tree_vector_at, found)
+            traverse(rows, like, n_rows, done, tree_nodes, tree_vector_at, found)
             leaf_vectors.add(found, done, sums, total)
 
 
