@@ -222,6 +222,7 @@ def test_a_target_of_the_engine_is_judged_by_its_own_cell_only():
     assert _judged(BENCHMARK, rows) == {
         "floor: W4, largest batch, 1 thread": False,
         "floor: W4, 10,000 rows, 2 threads": False,
+        "every cell from 10 rows on, 1 thread (least: W4, 20,000, 1)": True,
         "every cell of 2 threads (least: W4, 10,000, 2)": True,
         "geometric mean of all cells": False,
         "torch: hummingbird's best strategy's time over ours, worst cell (W4, 10,000, 2)": False,

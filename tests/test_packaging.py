@@ -165,6 +165,7 @@ def test_no_core_module_brings_an_optional_library() -> None:
     assert not modules_after_importing(core) & OPTIONAL
 
 
+@pytest.mark.full
 def test_links_at_the_root_are_never_modules_of_their_own() -> None:
     loaded = modules_after_importing(module_names())
     assert loaded >= {f"bitvec.{name}" for name in LINKS}

@@ -32,18 +32,18 @@ class Library(NamedTuple):
 
     save: Callable[[Any, Path], object] | None = None
     suffix: str = ""
-    one_in: int = 7
+    one_in: int = 9
     rtol: float | None = None
 
 
 LIBRARIES = {
-    "sklearn": Library(one_in=4, rtol=0),
+    "sklearn": Library(one_in=6, rtol=0),
     "xgboost": Library(lambda model, path: model.save_model(path), ".ubj"),
     "lightgbm": Library(
         lambda model, path: getattr(model, "booster_", model).save_model(path), ".txt"
     ),
     "catboost": Library(_texts, ".json"),
-    "treelite": Library(lambda model, path: model.serialize(str(path)), ".tl", 2, 0),
+    "treelite": Library(lambda model, path: model.serialize(str(path)), ".tl", 4, 0),
     # QuickScorer adds the trees to the initial prediction: at most 8 sums round otherwise.
     "ydf": Library(lambda model, path: model.save(str(path)), "", 3, 1e-6),
 }

@@ -161,6 +161,7 @@ def digest() -> str:
     ).hexdigest()
 
 
+@pytest.mark.full
 def test_a_seed_is_the_same_forest_in_another_process_and_for_any_number_of_jobs() -> None:
     X, y = WINE
     code = f"import runpy; print(runpy.run_path({__file__!r})['digest']())"

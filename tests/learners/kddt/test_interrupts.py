@@ -27,7 +27,7 @@ try:
 except KeyboardInterrupt:
     print("interrupted", flush=True)
 """
-TREE = ("KDDTClassifier", {}, "bandwidth=1.0", 200_000)
+TREE = ("KDDTClassifier", {}, "bandwidth=1.0", 100_000)
 FOREST = ("KDDTRandomForestClassifier", {"n_estimators": 8, "n_jobs": 2}, "bandwidth=1.0", 100_000)
 SEARCH = ("KDDTClassifier", {"n_jobs": 2}, 'bandwidth="cv"', 100_000)
 

@@ -570,7 +570,7 @@ LEVELS = {
     "level",
     [
         pytest.param("portable", marks=pytest.mark.full),
-        "none",
+        pytest.param("none", marks=pytest.mark.full),
         pytest.param("no AVX-512", marks=pytest.mark.full),
         pytest.param("no features", marks=pytest.mark.full),
     ],
@@ -614,6 +614,7 @@ def test_a_level_of_vectors_that_there_is_not_is_refused():
     assert "BITVEC_VECTORS must be one of" in done.stderr
 
 
+@pytest.mark.full
 def test_only_a_run_that_compiles_warns_and_it_does_so_once(tmp_path):
     kernels = """
     for kernel in ("chain", "onerow"):

@@ -405,7 +405,7 @@ def test_a_thread_that_rounds_subnormals_to_zero_is_refused_by_every_engine(flus
             getattr(predictor, verb)(X)
 
 
-@pytest.mark.parametrize("engine", ["numba", "torch"])
+@pytest.mark.parametrize("engine", ["numba", pytest.param("torch", marks=pytest.mark.full)])
 def test_threads_that_were_started_by_one_that_flushes_give_no_other_answers(engine):
     """The helpers of a pool keep the mode of the thread that started them."""
     pytest.importorskip("torch")

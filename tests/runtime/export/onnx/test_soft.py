@@ -271,7 +271,9 @@ STACKS = {
 }
 
 
-@pytest.mark.parametrize("name", MAPS)
+@pytest.mark.parametrize(
+    "name", ["joined", *(pytest.param(n, marks=pytest.mark.full) for n in MAPS if n != "joined")]
+)
 @pytest.mark.parametrize(
     "trainable", [pytest.param(("b", "v"), marks=pytest.mark.full), ("phi", "S", "b", "v")]
 )

@@ -176,6 +176,7 @@ def test_a_digest_is_that_of_options(name):
     assert one == checkpoint.digest(forest, [X], {"value": PAIRS[name][0]})
 
 
+@pytest.mark.full
 def test_every_process_tells_the_same():
     code = (
         "import json, functools, torch\n"
