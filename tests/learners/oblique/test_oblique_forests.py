@@ -269,7 +269,7 @@ def known(estimator):
     }
 
 
-SMALL = {"n_estimators": 8, "depth": 2, "steps": 20, "teacher": None, "random_state": 0}
+SMALL = {"n_estimators": 6, "depth": 2, "steps": 2, "teacher": None, "random_state": 0}
 
 
 @parametrize_with_checks(

@@ -175,15 +175,17 @@ def test_weights_count_rows_as_often():
 
 
 def test_steps_are_those_of_adamw():
-    generator = torch.Generator().manual_seed(0)
-    ours, theirs = (torch.ones(3, dtype=torch.float64) for _ in range(2))
-    mine = AdamW([(ours, 0.3, 2.0)])
-    optimizer = torch.optim.AdamW([theirs], lr=0.02, weight_decay=0.3, betas=(0.9, 0.99))
-    for _ in range(5):
-        theirs.grad = torch.randn(3, generator=generator, dtype=torch.float64)
-        mine.step([theirs.grad], 0.01)
-        optimizer.step()
-        assert torch.allclose(ours, theirs, rtol=1e-12)
+    rng, rate, decay, (first, second) = np.random.default_rng(0), 0.02, 0.3, (0.9, 0.99)
+    ours, theirs = torch.ones(3, dtype=torch.float64), np.ones(3)
+    mean = square = np.zeros(3)
+    optimizer = AdamW([(ours, decay, 2.0)], betas=(first, second))
+    for step in range(1, 6):
+        g = rng.normal(size=3)
+        mean, square = first * mean + (1 - first) * g, second * square + (1 - second) * g * g
+        away = np.sqrt(square / (1 - second**step)) + 1e-8
+        theirs = theirs * (1 - rate * decay) - rate * mean / (1 - first**step) / away
+        optimizer.step([torch.tensor(g)], rate / 2)
+        assert np.allclose(ours.numpy(), theirs, rtol=1e-12)
 
 
 def test_the_start_stays_where_nothing_is_better():
