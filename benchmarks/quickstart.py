@@ -134,7 +134,7 @@ def retrained(seed: int, steps: int | None) -> Row:
     X, X_test, y, y_test = train_test_split(X, y, test_size=0.25, random_state=seed, stratify=y)
     X, X_chosen, y, y_chosen = train_test_split(X, y, test_size=0.2, random_state=seed, stratify=y)
     model = DecisionTreeClassifier(criterion="entropy", max_depth=8, random_state=seed).fit(X, y)
-    options = {} if steps is None else {"steps": steps}
+    options = {} if steps is None else {"budget": None, "schedule": {"steps": steps}}
     start = time.perf_counter()
     result = bitvec.retrain(
         bitvec.convert(model), X, y, validation=(X_chosen, y_chosen), seed=seed, **options

@@ -182,7 +182,7 @@ def _retrained(**options: Any) -> Callable[[Any, Forest, Kind], object]:
     def tried(model: Any, forest: Forest, kind: Kind) -> object:
         return bitvec.retrain(
             forest, kind.X[:160], kind.y[:160], validation=(kind.X[160:], kind.y[160:]),
-            steps=4, evaluations=1, **options,
+            budget=None, schedule={"steps": 4, "evaluations": 1}, **options,
         )  # fmt: skip
 
     return tried

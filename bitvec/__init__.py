@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from bitvec.explanations.explainer import explain
     from bitvec.files import load, save
     from bitvec.learners.converted import as_estimator
+    from bitvec.learners.retrained.retrain import retrain
     from bitvec.runtime.export.exports import export
     from bitvec.runtime.train.pruning.prune import prune
     from bitvec.runtime.train.relax.harden import from_torch
-    from bitvec.runtime.train.retrain.retrain import retrain
     from bitvec.runtime.train.update.update import update
     from bitvec.services.batch_predictor import BatchPredictor
     from bitvec.verify.certificates import Certificate
@@ -59,7 +59,7 @@ _HOME = {
     "from_torch": "bitvec.runtime.train.relax.harden",
     "load": "bitvec.files",
     "prune": "bitvec.runtime.train.pruning.prune",
-    "retrain": "bitvec.runtime.train.retrain.retrain",
+    "retrain": "bitvec.learners.retrained.retrain",
     "save": "bitvec.files",
     "to_torch": "bitvec.api",
     "update": "bitvec.runtime.train.update.update",

@@ -24,7 +24,14 @@ def retrained(depth: int, seed: int, steps: int | None) -> tuple[float, float, i
     tree = DecisionTreeClassifier(criterion="entropy", max_depth=depth, random_state=seed)
     forest = bitvec.convert(tree.fit(X_fit, y_fit))
     result = bitvec.retrain(
-        forest, X_fit, y_fit, validation=(X_held, y_held), steps=steps, prune_dead=True, seed=seed
+        forest,
+        X_fit,
+        y_fit,
+        validation=(X_held, y_held),
+        budget="quick",
+        schedule={"steps": steps},
+        prune_dead=True,
+        seed=seed,
     )
     before, after = (
         bitvec.as_estimator(each).score(X_test, y_test) for each in (forest, result.forest)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 
@@ -15,6 +15,19 @@ from bitvec.core.output import Aggregate, Output
 from bitvec.runtime.predict.torch import TorchEngine
 
 FAST = {"steps": 60, "batch_size": 64, "evaluations": 3}
+
+
+def retrain(forest, X, y=None, *, budget=None, **options):
+    """Train one recipe, with the options of the schedule, penalties and teacher by name."""
+    from bitvec.learners.retrained.retrain import retrain as search
+    from bitvec.runtime.train.retrain.retrain_options import Penalties, Schedule
+
+    groups = {}
+    for name, kind in (("schedule", Schedule), ("penalties", Penalties)):
+        known = [field.name for field in fields(kind) if field.name in options]
+        if known:
+            groups[name] = {key: options.pop(key) for key in known}
+    return search(forest, X, y, budget=budget, **groups, **options)
 
 
 def grown(X, y, *, n_trees=1, depth=3, classes=None, seed=0, **output):

@@ -28,11 +28,11 @@ MILD: Final = 8.0
 """Factor of averaged probabilities p: the loss is the cross-entropy of softmax(8 p), half as sharp
 as the default, for trees that already fit their rows well."""
 BOTH: Final[tuple[dict[str, Any], ...]] = (
-    {"steps": 300, "gamma": (4.0, 30.0)},
-    {"steps": 200, "gamma": (4.0, 30.0), "learning_rate": 0.01},
+    {"schedule": {"steps": 300, "gamma": (4.0, 30.0)}},
+    {"schedule": {"steps": 200, "gamma": (4.0, 30.0), "learning_rate": 0.01}},
 )
 """Settings that train thresholds and leaves, the same for all forests; rows held out choose one."""
-QUICK: Final[dict[str, Any]] = {"steps": 10}
+QUICK: Final[dict[str, Any]] = {"schedule": {"steps": 10}}
 
 
 def _mild(raw: Tensor, label: Tensor) -> Tensor:
@@ -41,10 +41,11 @@ def _mild(raw: Tensor, label: Tensor) -> Tensor:
 
 def _recipes(forest: Forest, train: tuple[str, ...]) -> tuple[dict[str, Any], ...]:
     if "b" in train:
-        return BOTH
+        metric = {"metric": "accuracy"} if forest.output.is_classifier else {}
+        return tuple({**recipe, **metric} for recipe in BOTH)
     if has_probability_leaves(forest):
-        return {}, {"loss": _mild, "metric": "accuracy"}
-    return ({},)
+        return {"metric": "accuracy"}, {"loss": _mild, "metric": "accuracy"}
+    return ({"metric": "accuracy"},) if forest.output.is_classifier else ({},)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +106,13 @@ def stages(forest: Forest, rows: Split, seed: int, *, quick: bool = False) -> It
         start = time.process_time()
         results = [
             bitvec.retrain(
-                forest, *rows.fit, trainable=train, validation=rows.held_out, seed=seed, **recipe
+                forest,
+                *rows.fit,
+                trainable=train,
+                validation=rows.held_out,
+                budget=None,
+                seed=seed,
+                **recipe,
             )
             for recipe in tried
         ]

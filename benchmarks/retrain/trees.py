@@ -5,26 +5,16 @@ from __future__ import annotations
 import time
 from argparse import Namespace
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from sklearn.tree import DecisionTreeClassifier
 
 import bitvec
 from benchmarks.report import Row
-from benchmarks.retrain.data import Split, split
+from benchmarks.retrain.data import split
 from benchmarks.retrain.scores import score_of, told
 
 MOVED: Final = "S, b, v"
-MANY_ROWS: Final = 10_000
-
-
-def recipes(n_rows: int) -> tuple[dict[str, Any], ...]:
-    """Return what is trained, for the rows held out to choose one; the same for all data sets.
-
-    First what is the default, then twice its steps, begun less steeply and with less decay.
-    """
-    longer = 8_000 if n_rows >= MANY_ROWS else 3_000
-    return {}, {"steps": longer, "weight_decay": 0.05, "gamma": (0.5, 4.0)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +81,15 @@ def measure(case: TreeCase, seed: int, options: Namespace) -> list[Row]:
     model = DecisionTreeClassifier(criterion="entropy", random_state=seed, **dict(case.size))
     forest = bitvec.convert(model.fit(*rows.fit))
     start = time.process_time()
-    tried = ({"steps": 100},) if options.quick else recipes(len(rows.fit[0]))
-    results = [_retrained(forest, rows, seed, recipe) for recipe in tried]
+    result = bitvec.retrain(
+        forest,
+        *rows.fit,
+        validation=rows.held_out,
+        budget="quick" if options.quick else "normal",
+        seed=seed,
+        prune_dead=True,
+    )
     seconds = time.process_time() - start
-    # The first of equals.
-    best = max(range(len(results)), key=lambda number: results[number].score)
-    result = results[best]
     before, after = (score_of(tree, rows.test) for tree in (forest, result.forest))
     return [
         {
@@ -105,19 +98,7 @@ def measure(case: TreeCase, seed: int, options: Namespace) -> list[Row]:
             "held_out_gain": result.score - result.start_score,
             "improved": result.improved,
             "leaves_unpruned": forest.n_leaves,
-            "recipe": best,
+            "recipe": result.chosen.recipe if result.chosen else "",
             "published": case.published,
         }
     ]
-
-
-def _retrained(forest: Any, rows: Split, seed: int, recipe: dict[str, Any]) -> Any:
-    return bitvec.retrain(
-        forest,
-        *rows.fit,
-        trainable=("S", "b", "v"),
-        validation=rows.held_out,
-        seed=seed,
-        prune_dead=True,
-        **recipe,
-    )

@@ -231,7 +231,7 @@ def draw(directory: Path, seed: int) -> list[str]:
     soft = api.to_torch(flat, relaxation="sigmoid", gamma=2.0)
     soft.calibrate(X_fit)
     retrained = bitvec.retrain(
-        flat, X_fit, y_fit, validation=(X_chosen, y_chosen), seed=seed, steps=400
+        flat, X_fit, y_fit, validation=(X_chosen, y_chosen), seed=seed, schedule={"steps": 400}
     ).forest
 
     def second_class(tree: Forest) -> Callable[[Array], Array]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -62,7 +63,7 @@ OPTIMIZERS = ("adamw", "adam", "nadam", "rmsprop", "sgd")
     metavar="S,b,v",
     help="What may move: S the directions, b the thresholds, v the leaves, r the weights of a "
     "polytope, base_score, phi a feature map. All else comes back bit for bit. By default S,b,v of "
-    "one tree and v of several.",
+    "one tree and b,v of several.",
 )
 @click.option(
     "--loss",
@@ -88,7 +89,8 @@ OPTIMIZERS = ("adamw", "adam", "nadam", "rmsprop", "sgd")
     "--steps",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Training steps; by default 1500, or 4000 from 10,000 rows on.",
+    help="Steps of a whole training; by default 1500 of one tree (4000 from 10,000 rows on) and "
+    "300 of several.",
 )
 @click.option(
     "--batch-size",
@@ -105,6 +107,18 @@ OPTIMIZERS = ("adamw", "adam", "nadam", "rmsprop", "sgd")
     metavar="NAME",
     help="What the held-out rows judge by: accuracy or log_loss of a classifier, a loss by name of "
     "a regressor.",
+)
+@click.option(
+    "--budget",
+    default="normal",
+    show_default=True,
+    metavar="quick|normal|thorough|SECONDS|none",
+    help="How many recipes are tried, and how long; none: one alone.",
+)
+@click.option(
+    "--refit",
+    is_flag=True,
+    help="Fit the chosen recipe once more, to all rows, where cross-fitting agrees.",
 )
 @click.option(
     "--optimizer",
@@ -140,7 +154,8 @@ OPTIMIZERS = ("adamw", "adam", "nadam", "rmsprop", "sgd")
     "--gamma",
     type=Pair(),
     metavar="FIRST,LAST",
-    help="Steepness at the start and the end, in standard deviations of each node's margin.",
+    help="Steepness at the start and the end, in standard deviations of each node's margin; by "
+    "default several are tried.",
 )
 @click.option(
     "--gamma-schedule",
@@ -214,6 +229,8 @@ def command(
     steps: int | None,
     batch_size: int,
     metric: str,
+    budget: str,
+    refit: bool,
     optimizer: str,
     learning_rate: float,
     rate_schedule: str,
@@ -235,8 +252,8 @@ def command(
 ) -> None:
     """Relax a forest, train it on DATA, harden it, and keep the best on rows held out.
 
-    What comes back is a hard forest of the same shape, never worse on the held-out rows than the
-    one that went in; where nothing was clearly better, it is that one. Needs torch.
+    Several recipes are tried, as many as --budget allows. What comes back is a hard forest that is
+    clearly better on the held-out rows than the one that went in, or that one. Needs torch.
 
     \b
     Examples:
@@ -257,6 +274,7 @@ def command(
     import bitvec
     from bitvec import files
     from bitvec.files import atomic
+    from bitvec.runtime.train.retrain import Penalties, Schedule
 
     with watch("retraining", quiet=as_json) as told:
         result = bitvec.retrain(
@@ -268,20 +286,22 @@ def command(
             loss=loss,
             quantile=quantile,
             relaxation=relaxation,
-            steps=steps,
-            batch_size=batch_size,
             metric=metric,
-            optimizer=optimizer,
-            learning_rate=learning_rate,
-            rate_schedule=rate_schedule,
-            warmup=warmup,
-            gamma=gamma,
-            gamma_schedule=gamma_schedule,
-            evaluations=evaluations,
-            patience=patience,
-            weight_decay=weight_decay,
-            l2=l2,
-            l1=l1,
+            budget=_budget(budget),
+            refit=refit,
+            schedule=Schedule(
+                steps=steps,
+                batch_size=batch_size,
+                optimizer=optimizer,
+                learning_rate=learning_rate,
+                rate_schedule=rate_schedule,
+                warmup=warmup,
+                gamma=gamma,
+                gamma_schedule=gamma_schedule,
+                evaluations=evaluations,
+                patience=patience,
+            ),
+            penalties=Penalties(weight_decay=weight_decay, l1=l1, l2=l2),
             prune_dead=prune_dead,
             checkpoint_path=checkpoint_path,
             device=device,
@@ -294,6 +314,16 @@ def command(
     _report(result, forest, out, as_json)
 
 
+def _budget(given: str) -> str | float | None:
+    """Return a budget: a name, seconds, or None."""
+    if given == "none":
+        return None
+    try:
+        return float(given)
+    except ValueError:
+        return given
+
+
 def _plot(result: RetrainResult, kind: str) -> bytes:
     content = BytesIO()
     result.history.plot().savefig(content, format=kind)
@@ -302,6 +332,7 @@ def _plot(result: RetrainResult, kind: str) -> bytes:
 
 def _report(result: RetrainResult, start: Forest, out: Path, as_json: bool) -> None:
     from bitvec.cli.answer import print_json
+    from bitvec.runtime.train.retrain.result import table
 
     if as_json:
         print_json(
@@ -312,12 +343,17 @@ def _report(result: RetrainResult, start: Forest, out: Path, as_json: bool) -> N
                 "before": result.start_score,
                 "after": result.score,
                 "trainable": result.trainable,
+                "tried": [asdict(trial) for trial in result.tried],
+                "chosen": None if result.chosen is None else result.chosen.recipe,
+                "refitted": result.refitted,
                 "leaves": [start.n_leaves, result.forest.n_leaves],
                 "note": result.note,
                 "history": result.history.records(),
             }
         )
         return
+    if len(result.tried) > 1:
+        click.echo(table(result.tried, result.chosen))
     click.echo(f"validation {result.metric}: {result.start_score:.6g} -> {result.score:.6g}")
     if result.note:
         click.echo(result.note, err=True)

@@ -131,7 +131,13 @@ def test_a_retrained_forest_predicts_in_xgboost_what_bitvec_predicts(tmp_path: P
     moved = forest
     for name in ("b", "v"):
         moved = bitvec.retrain(
-            moved, X[:300], y[:300], validation=(X[300:], y[300:]), trainable=(name,), steps=60
+            moved,
+            X[:300],
+            y[:300],
+            validation=(X[300:], y[300:]),
+            trainable=(name,),
+            budget=None,
+            schedule={"steps": 60},
         ).forest
     assert not np.array_equal(moved.leaves.v, forest.leaves.v)
     assert not np.array_equal(moved.tests.b, forest.tests.b)

@@ -36,7 +36,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from bitvec.learners import RetrainedClassifier, RetrainedRegressor
 from bitvec.learners.held_out import held_out
 
-FEW = {"steps": 5, "evaluations": 1}
+FEW = {"budget": None, "schedule": {"steps": 5, "evaluations": 1}}
+LONGER = {"budget": None, "schedule": {"steps": 200}}
 
 NOT_EQUIVALENT = (
     "rows are held out at random, so a row of weight 2 lies on one side, and two rows may lie on "
@@ -84,7 +85,7 @@ def digits():
 @pytest.fixture
 def calls(monkeypatch):
     """What `retrain` is called with."""
-    from bitvec.runtime.train import retrain as room
+    from bitvec.learners.retrained import retrain as room
 
     seen = []
     original = room.retrain
@@ -99,7 +100,7 @@ def calls(monkeypatch):
 
 def test_a_tree_is_better_after_retraining(digits):
     X, X_test, y, y_test = digits
-    estimator = RetrainedClassifier(retrain_options={"steps": 200}, random_state=0).fit(X, y)
+    estimator = RetrainedClassifier(retrain_options=LONGER, random_state=0).fit(X, y)
     assert estimator.retrain_result_.improved
     assert estimator.score(X_test, y_test) > estimator.model_.score(X_test, y_test) + 0.05
     assert estimator.forest_ is estimator.retrain_result_.forest
@@ -136,7 +137,7 @@ def test_rows_are_held_out_class_by_class_and_never_fitted_on(calls):
 
 def test_arguments_of_retraining_are_passed_on(calls):
     X, y = load_iris(return_X_y=True)
-    options = {"steps": 3, "evaluations": 1, "learning_rate": 0.01}
+    options = {"budget": None, "schedule": {"steps": 3, "learning_rate": 0.01}}
     RetrainedClassifier(retrain_options=options, random_state=3).fit(X, y)
     RetrainedClassifier(retrain_options=options, random_state=3).fit(X, y)
     assert options.items() <= calls[0].items()
@@ -145,7 +146,7 @@ def test_arguments_of_retraining_are_passed_on(calls):
 
 
 def test_what_may_move_is_passed_on(monkeypatch):
-    from bitvec.runtime.train import retrain as room
+    from bitvec.learners.retrained import retrain as room
 
     X, y = load_iris(return_X_y=True)
     monkeypatch.setattr(room, "retrain", _raise_with_trainable)
@@ -353,7 +354,8 @@ def test_sparse_rows_are_those_rows():
 def test_the_decision_function_is_the_models_own_kind(model):
     X, y = load_iris(return_X_y=True)
     for labels in (y, y > 0):
-        estimator = RetrainedClassifier(model, validation=0.02, retrain_options=FEW)
+        options = {**FEW, "metric": "accuracy"}
+        estimator = RetrainedClassifier(model, validation=0.02, retrain_options=options)
         estimator.fit(X, labels)  # on three rows nothing is ever clearly better
         assert not estimator.retrain_result_.improved
         expected = estimator.model_.decision_function(X)

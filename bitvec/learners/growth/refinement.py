@@ -19,7 +19,8 @@ from bitvec.core import structure
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import NodeTests
-from bitvec.runtime.train.retrain import Evaluation, RetrainResult, retrain
+from bitvec.learners.retrained.retrain import retrain
+from bitvec.runtime.train.retrain import Evaluation, Penalties, RetrainResult, Schedule
 from bitvec.runtime.train.retrain.optimizers import adamw
 
 ROWS_AT_ONCE = 8192
@@ -90,12 +91,14 @@ def refine(
         trainable=how.trainable,
         sample_weight=weight,
         validation=validation,
-        steps=how.steps,
-        optimizer=_optimizer(how),
-        learning_rate=how.learning_rate,
-        gamma=how.gamma,
-        spatial=how.spatial,
-        spatial_shape=how.spatial_shape,
+        budget=None,
+        schedule=Schedule(
+            steps=how.steps,
+            optimizer=_optimizer(how),
+            learning_rate=how.learning_rate,
+            gamma=how.gamma,
+        ),
+        penalties=Penalties(spatial=how.spatial, spatial_shape=how.spatial_shape),
         checkpoint_path=how.checkpoint_path,
         device=how.device,
         seed=how.seed,

@@ -19,7 +19,7 @@ from bitvec.learners.growth.stump_test import Kind, Rule, StumpTests
 from bitvec.learners.growth.targets import SoftTarget, Target
 from bitvec.runtime.train.retrain.optimizers import adamw
 from bitvec.runtime.train.retrain.recipe import few_threads
-from bitvec.runtime.train.retrain.schedules import Schedule
+from bitvec.runtime.train.retrain.schedules import Course
 
 LEAST_SPREAD = 1e-6
 """Deviation of a start's margins up to which they are not divided by it."""
@@ -43,7 +43,7 @@ class StumpTraining:
         Rows of a step: see `Blocks`.
     learning_rate : float
         Adam's, of margins of deviation 1.
-    gamma : Schedule
+    gamma : Course
     penalties : tuple of Penalty
     columns : callable, optional
         Draws the columns that a node reads; it reads all if not given.
@@ -59,7 +59,7 @@ class StumpTraining:
     restarts: int
     batch_size: int
     learning_rate: float
-    gamma: Schedule
+    gamma: Course
     penalties: tuple[Penalty, ...] = ()
     columns: Columns | None = None
     weight_decay: float = 0.0

@@ -33,7 +33,8 @@ class RetrainedClassifier(ClassifierMixin, Retrained):  # type: ignore[misc]
     --------
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
-    >>> tree = RetrainedClassifier(retrain_options={"steps": 50}, random_state=0).fit(X, y)
+    >>> quick = {"budget": None, "schedule": {"steps": 50}}
+    >>> tree = RetrainedClassifier(retrain_options=quick, random_state=0).fit(X, y)
     >>> tree.score(X, y) > 0.9
     True
     """
@@ -67,7 +68,8 @@ class RetrainedRegressor(RegressorMixin, Retrained):  # type: ignore[misc]
     --------
     >>> from sklearn.datasets import load_diabetes
     >>> X, y = load_diabetes(return_X_y=True)
-    >>> tree = RetrainedRegressor(retrain_options={"steps": 50}, random_state=0).fit(X, y)
+    >>> quick = {"budget": None, "schedule": {"steps": 50}}
+    >>> tree = RetrainedRegressor(retrain_options=quick, random_state=0).fit(X, y)
     >>> tree.forest_.n_trees, tree.predict(X).shape
     (1, (442,))
     """

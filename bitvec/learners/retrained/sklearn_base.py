@@ -76,7 +76,7 @@ class Retrained(BaseEstimator):  # type: ignore[misc]
         default=False,
     )
     retrain_options: dict[str, Any] | None = parameter(
-        'Further arguments of `bitvec.retrain`, for example {"steps": 500}.', default=None
+        'Further arguments of `bitvec.retrain`, for example {"budget": "thorough"}.', default=None
     )
     random_state: int | np.random.RandomState | None = parameter(
         "Seed of the rows held out, of the model and of retraining.", default=None
@@ -128,7 +128,7 @@ class Retrained(BaseEstimator):  # type: ignore[misc]
         )
         result = None
         if validation is not None:
-            from bitvec.runtime.train.retrain import retrain
+            from bitvec.learners.retrained.retrain import retrain
 
             result = retrain(
                 forest, X, y, sample_weight=weight, validation=validation, seed=seed, **options

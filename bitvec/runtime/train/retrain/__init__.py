@@ -10,8 +10,16 @@ if find_spec("torch") is None:
     raise MissingLibraryError("torch", "torch", "bitvec.runtime.train.retrain")
 
 from bitvec.runtime.train.retrain.history import History
-from bitvec.runtime.train.retrain.result import RetrainResult
-from bitvec.runtime.train.retrain.retrain import retrain
+from bitvec.runtime.train.retrain.result import RetrainResult, Trial
+from bitvec.runtime.train.retrain.retrain_options import Penalties, Schedule, Teacher
 from bitvec.runtime.train.retrain.selection import Evaluation
 
-__all__ = ["Evaluation", "History", "RetrainResult", "retrain"]
+__all__ = [
+    "Evaluation",
+    "History",
+    "Penalties",
+    "RetrainResult",
+    "Schedule",
+    "Teacher",
+    "Trial",
+]

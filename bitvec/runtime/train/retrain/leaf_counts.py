@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -13,6 +14,7 @@ from bitvec.core.output import PostTransform
 from bitvec.runtime.train.relax.aggregation import divisor
 from bitvec.runtime.train.retrain import probability_leaves
 from bitvec.runtime.train.retrain.objective import Objective
+from bitvec.runtime.train.retrain.training_data import Data
 
 Vectors = Callable[[Array, Array, Array], tuple[Array, Array]]
 """From leaf, target and weight of each row to leaf vectors and which leaves any row reached."""
@@ -38,6 +40,29 @@ def best_vectors(forest: Forest, objective: Objective) -> Vectors | None:
         levels = (0.5,) * forest.n_outputs
         return partial(_values, forest, partial(counted_quantiles, quantile=levels))
     return None
+
+
+def recounted(forest: Forest, objective: Objective, leaf: Array, rows: Data) -> Forest:
+    """Return a single tree with its leaves counted anew on some rows.
+
+    Other forests, and trees whose loss is not minimised leaf by leaf by a count, a mean or a
+    quantile, are returned as they are. A leaf that no row reaches keeps its vector.
+
+    Parameters
+    ----------
+    leaf : int64, (n_rows,)
+        Exit leaves.
+    """
+    count = best_vectors(forest, objective)
+    if count is None:
+        return forest
+    vectors, reached = count(leaf, rows.target, rows.weight)
+    if not np.all(np.isfinite(vectors[reached])):
+        return forest
+    v = forest.leaves.v
+    with np.errstate(over="ignore"):  # what overflows is rejected by the selection
+        new = np.where(reached[:, None], vectors, v).astype(v.dtype)
+    return replace(forest, leaves=replace(forest.leaves, v=new))
 
 
 def _probabilities(

@@ -88,6 +88,16 @@ def refit_leaves(
     return None
 
 
+def with_leaves(forest: Forest, goal: Objective, data: Data, step: int) -> Forest:
+    """Return the forest with the leaves of one of the penalties, counted from 1, on some rows."""
+    table = design(forest, TorchEngine(forest).exit_leaves(data.X))
+    for number, (_, v) in enumerate(fits(forest, table, goal, data.target, data.weight), start=1):
+        if number == step:
+            leaves = replace(forest.leaves, v=v.astype(forest.leaves.v.dtype))
+            return replace(forest, leaves=leaves, source=retrained_source(forest.source))
+    return forest
+
+
 def fits(
     forest: Forest, table: LeafDesign, goal: Objective, target: Array, sample_weight: Array
 ) -> Iterator[tuple[float, Array]]:

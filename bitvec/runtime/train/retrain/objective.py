@@ -174,6 +174,22 @@ class Objective:
         width = SMOOTHING * self.shape.deviation
         return replace(self, shape=replace(self.shape, smoothing=width))
 
+    def guard(self) -> Objective | None:
+        """Return the objective whose score may not fall while forests are chosen by another one.
+
+        The log loss of a classifier that is chosen by anything else, where it has one, and the
+        named loss of a regressor; None where the score is that already.
+        """
+        if self.output.is_classifier:
+            has_none = self.are_scores or self.output.post_transform is PostTransform.HINGE
+            return None if has_none or self.measure == "log_loss" else self._scored_by("log_loss")
+        if not isinstance(self.loss, str) or self.measure == self.loss:
+            return None
+        return self._scored_by(self.loss)
+
+    def _scored_by(self, measure: str) -> Objective:
+        return replace(self, measure=measure)
+
     def require_targets(self, target: Array, name: str = "y") -> None:
         """Raise InputError if the loss or the score cannot take these targets."""
         used = {name for name in value_losses.DEVIANCES if name in (self.loss, self.measure)}
@@ -193,11 +209,15 @@ def _name(function: Any) -> str:
 def of_forest(forest: Forest, target: Array, **choices: Any) -> Objective:
     """Return the objective of a forest: `build`, and what its leaves say of its outputs.
 
-    Averaged class probabilities are sharpened if labels are what counts, the loss being "auto" and
-    the metric accuracy. A classifier's outputs without a link and without probability leaves are
-    taken as scores.
+    Several trees of a classifier are chosen by the log loss if the metric is "auto" and they have
+    one. Averaged class probabilities are sharpened if labels are what counts, the loss being "auto"
+    and the metric accuracy. A classifier's outputs without a link and without probability leaves
+    are taken as scores.
     """
     goal = build(forest.output, target, **choices)
+    if choices.get("metric", "auto") == "auto" and goal.is_accuracy and forest.n_trees > 1:
+        scored = replace(goal, measure="log_loss")
+        goal = scored if _has_log_loss(forest) else goal
     plain = forest.output.post_transform in (PostTransform.IDENTITY, PostTransform.AT_MOST_ONE)
     if not forest.output.is_classifier or not plain:
         return goal
@@ -210,6 +230,13 @@ def of_forest(forest: Forest, target: Array, **choices: Any) -> Objective:
         return replace(goal, are_scores=True)
     by_label = choices.get("loss", "auto") == "auto" and goal.is_accuracy
     return replace(goal, sharpness=SHARPNESS) if by_label and forest.n_trees > 1 else goal
+
+
+def _has_log_loss(forest: Forest) -> bool:
+    kind = forest.output.post_transform
+    if kind in (PostTransform.IDENTITY, PostTransform.AT_MOST_ONE):
+        return probability_leaves.groups(forest) is not None
+    return kind is not PostTransform.HINGE
 
 
 def build(

@@ -1,9 +1,9 @@
-"""Preparation of a retraining: arguments checked, rows read, the relaxed forest built."""
+"""Preparation of a retraining: arguments checked, rows read, what each soft training needs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +14,7 @@ from bitvec.core.forest import Forest
 from bitvec.errors import InputError
 from bitvec.runtime.predict.torch import devices
 from bitvec.runtime.train.relax.module import SoftForest
+from bitvec.runtime.train.relax.relaxations import Relaxation
 from bitvec.runtime.train.relax.trainable import TRAINABLE
 from bitvec.runtime.train.relax.trainable import find as find_trainable
 from bitvec.runtime.train.retrain import (
@@ -28,13 +29,14 @@ from bitvec.runtime.train.retrain import (
     training_data,
 )
 from bitvec.runtime.train.retrain.batches import ArrayBatches, Batches, LoaderBatches
-from bitvec.runtime.train.retrain.checkpoint import Checkpoint, State
+from bitvec.runtime.train.retrain.checkpoint import Checkpoint
 from bitvec.runtime.train.retrain.distillation import Distillation
 from bitvec.runtime.train.retrain.objective import Objective
 from bitvec.runtime.train.retrain.processes import Workers
-from bitvec.runtime.train.retrain.recipe import Recipe
-from bitvec.runtime.train.retrain.selection import Selection
-from bitvec.runtime.train.retrain.soft_training import Goal
+from bitvec.runtime.train.retrain.recipe import Progress, Recipe, few_threads
+from bitvec.runtime.train.retrain.retrain_options import Penalties, Schedule, Teacher
+from bitvec.runtime.train.retrain.selection import Latest, Selection
+from bitvec.runtime.train.retrain.soft_training import Goal, train_soft
 from bitvec.runtime.train.retrain.training_data import Data
 
 LEAVES = ("v", "base_score")
@@ -61,9 +63,7 @@ class Aim(NamedTuple):
     loss: Any
     metric: Any
     quantile: Any
-    teacher: Any
-    teacher_weight: Any
-    temperature: Any
+    teacher: Teacher | None
 
     def objective(self, forest: Forest, target: Any) -> Objective:
         """Return the loss and the score for some targets."""
@@ -73,85 +73,176 @@ class Aim(NamedTuple):
         )
 
 
-class Settings(NamedTuple):
-    """The options of training as `retrain` is given them."""
+class Course(NamedTuple):
+    """Course of one soft training: what moves, its length and its steepness."""
 
-    relaxation: Any
-    steps: Any
-    batch_size: Any
-    optimizer: Any
-    learning_rate: Any
-    rate_schedule: Any
-    warmup: Any
+    selected: dict[str, Any]
+    steps: int
     gamma: Any
-    gamma_schedule: Any
-    weight_decay: Any
-    evaluations: Any
-    patience: Any
-    prune_dead: Any
-    checkpoint_path: Any
-    seed: Any
-    device: Any
-    progress: Any
 
-    def recipe(
-        self, forest: Forest, names: tuple[str, ...], n_steps: int, *, tells: bool
-    ) -> Recipe:
-        """Return the recipe, checked; `n_steps` is the number of steps by default."""
-        if self.steps is not None:
-            n_steps = options.whole("steps", self.steps)
-        gamma = _gamma(forest, names) if self.gamma is None else self.gamma
-        return Recipe(
-            self.relaxation,
-            n_steps,
-            options.whole("batch_size", self.batch_size),
-            optimizers.find(self.optimizer),
-            options.positive("learning_rate", self.learning_rate),
-            options.positive("weight_decay", self.weight_decay, or_zero=True),
-            schedules.steepness(gamma, self.gamma_schedule),
-            schedules.rate(
-                self.rate_schedule, options.whole("warmup", self.warmup, least=0), n_steps
-            ),
-            options.whole("evaluations", self.evaluations),
-            None if self.patience is None else options.whole("patience", self.patience),
-            options.whole("seed", self.seed, least=0),
-            devices.find(self.device),
-            self.progress if tells else None,
-        )
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of what moves."""
+        return tuple(self.selected)
 
 
-class Penalties(NamedTuple):
-    """The regularisers as `retrain` is given them."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Task:
+    """A retraining whose arguments are checked and whose rows are read.
 
-    l1: Any
-    l2: Any
-    spatial: Any
-    spatial_shape: Any
-    spatial_matrix: Any
-
-
-@dataclass(slots=True, eq=False)
-class Run:
-    """A retraining that is ready to start, or to go on from `state`.
-
-    `refits_leaves` says that leaves are fitted on hard routes by a solver of their own,
-    `leaves_alone` that nothing else is trained.
+    Parameters
+    ----------
+    forest : Forest
+    selected : dict
+        What may move, by name; the default where nothing was named.
+    is_chosen : bool
+        Whether it was named.
+    data : Data, optional
+        The training rows, unless a loader yields them.
     """
 
     forest: Forest
-    names: tuple[str, ...]
-    goal: Goal
-    recipe: Recipe
-    data: Data
+    selected: dict[str, Any]
+    is_chosen: bool
+    rows: Rows
+    objective: Objective
+    distils: Distillation | None
+    data: Data | None
     held_out: Data
-    batches: Batches
-    module: SoftForest
+    relaxation: str | Relaxation
+    schedule: Schedule
+    penalties: Penalties
     selection: Selection
     workers: Workers
-    kept: Checkpoint | None
-    state: State | None
-    refits_leaves: bool
-    leaves_alone: bool
+    device: torch.device
+    seed: int
+    progress: Progress | None
+
+    @property
+    def steps(self) -> int:
+        """Steps of a whole soft training."""
+        if self.schedule.steps is not None:
+            return options.whole("steps", self.schedule.steps)
+        if self.forest.n_trees > 1:
+            return 300
+        many = self.data is not None and len(self.data) >= MANY_ROWS
+        return 4000 if many else 1500
+
+    @property
+    def course(self) -> Course:
+        """Training where nothing is searched for."""
+        gamma = self.schedule.gamma
+        if gamma is None:
+            gamma = _gamma(self.forest, tuple(self.selected))
+        return Course(self.selected, self.steps, gamma)
+
+    def refits_leaves(self, selected: Mapping[str, Any]) -> bool:
+        """Return whether leaves are fitted on hard routes by a solver of their own."""
+        return (
+            self.forest.leaves.linear is None
+            and selected.get("v") == "all"
+            and self.distils is None
+            and self.data is not None
+        )
+
+    @property
+    def leaves_alone(self) -> bool:
+        """Return whether nothing but leaves was to be trained, which is a convex problem."""
+        return self.refits_leaves(self.selected) and not set(self.selected) - set(LEAVES)
+
+    def recipe(self, course: Course) -> Recipe:
+        """Return the recipe of a soft training, checked."""
+        how = self.schedule
+        return Recipe(
+            self.relaxation,
+            course.steps,
+            options.whole("batch_size", how.batch_size),
+            optimizers.find(how.optimizer),
+            options.positive("learning_rate", how.learning_rate),
+            options.positive("weight_decay", self.penalties.weight_decay, or_zero=True),
+            schedules.steepness(course.gamma, how.gamma_schedule),
+            schedules.rate(
+                how.rate_schedule,
+                min(options.whole("warmup", how.warmup, least=0), self._longest_warmup(course)),
+                course.steps,
+            ),
+            self._evaluations(course),
+            None if how.patience is None else options.whole("patience", how.patience),
+            self.seed,
+            self.device,
+            self.progress,
+        )
+
+    def _evaluations(self, course: Course) -> int:
+        """Return how often a training is looked at: not oftener than each `FIRST_LOOK` steps."""
+        wanted = options.whole("evaluations", self.schedule.evaluations)
+        if course.steps == self.steps:
+            return wanted
+        return min(wanted, max(1, course.steps // schedules.FIRST_LOOK))
+
+    def _longest_warmup(self, course: Course) -> int:
+        """Return the warm-up that fits a shorter training than the whole one."""
+        return 2**62 if course.steps >= self.steps else course.steps // 2
+
+    def module(self, start: Forest, course: Course, recipe: Recipe) -> SoftForest:
+        """Return a forest relaxed."""
+        has = probability_leaves.has_probability_leaves(start) and not self.objective.soft
+        return SoftForest.from_forest(
+            start,
+            self.relaxation,
+            trainable=course.selected,
+            gamma=recipe.gamma(0.0),
+            dtype=training_dtype(start),
+            leaves="logits" if has else "values",
+            device=recipe.device,
+        )
+
+    def train(
+        self,
+        start: Forest,
+        course: Course,
+        selection: Selection | Latest,
+        data: Data | None,
+        **how: Any,
+    ) -> str | None:
+        """Train a start softly, and offer hard forests to a selection; see `train_soft`."""
+        recipe = self.recipe(course)
+        module = self.module(start, course, recipe)
+        weights = asdict(self.penalties)
+        del weights["weight_decay"]
+        goal = Goal(self.objective, self.distils, regularisers.build(module, **weights))
+        batches: Batches
+        if data is None:
+            batches = LoaderBatches(self.rows.X, start, recipe, self.workers)
+        else:
+            batches = ArrayBatches(data, recipe, self.workers)
+        with few_threads(start.n_nodes * recipe.batch_size, recipe.device):
+            return train_soft(module, goal, batches, selection, recipe, self.workers, **how)
+
+    def checkpoint(self, path: Any, **search: Any) -> Checkpoint | None:
+        """Return the file that keeps the state of the run, if a path is given."""
+        if path is None:
+            return None
+        recipe = self.recipe(self.course)
+        run = {
+            "recipe": [
+                recipe.relaxation, recipe.steps, recipe.batch_size, recipe.optimizer,
+                recipe.learning_rate, recipe.evaluations, recipe.patience, recipe.seed,
+            ],
+            "steepness": [recipe.gamma(part) for part in np.linspace(0, 1, 257)],
+            "rates": [recipe.rate(part) for part in np.linspace(0, 1, 257)],
+            "goal": [self.objective, self.distils],
+            "penalties": self.penalties,
+            "trainable": self.selected,
+            "search": search,
+        }  # fmt: skip
+        read = (self.data or LoaderBatches(self.rows.X, self.forest, recipe, self.workers).first,)
+        arrays = [
+            part
+            for rows in (*read, self.held_out)
+            for part in (rows.X, rows.target, rows.weight, rows.teacher)
+        ]
+        return checkpoint.at(path, checkpoint.digest(self.forest, arrays, run))
 
 
 def prepare(
@@ -159,86 +250,54 @@ def prepare(
     trainable: Any,
     rows: Rows,
     aim: Aim,
-    settings: Settings,
+    schedule: Schedule,
     penalties: Penalties,
-) -> Run:
-    """Check all arguments of `retrain`, read its rows and build what is trained."""
+    *,
+    relaxation: Any,
+    prune_dead: bool,
+    seed: Any,
+    device: Any,
+    progress: Any,
+) -> Task:
+    """Check all arguments of `retrain` and read its rows."""
     selected = _selected(forest, trainable)
-    names = tuple(selected)
-    seed = options.whole("seed", settings.seed, least=0)
-    if settings.progress is not None and not callable(settings.progress):
-        raise InputError(
-            f"`progress` must be a function of an Evaluation, got {settings.progress!r}."
-        )
-    group = processes.current()
+    seed = options.whole("seed", seed, least=0)
+    if progress is not None and not callable(progress):
+        raise InputError(f"`progress` must be a function of an Evaluation, got {progress!r}.")
+    workers = processes.current()
     if aim.quantile is not None and "quantile" not in (aim.loss, aim.metric):
         raise InputError(
             f"`quantile` must come with the loss or the metric quantile, got {aim.quantile!r} with "
             f'{aim.loss!r}: pass loss="quantile".'
         )
-    read = _read_loader if rows.is_loader else _read_arrays
-    goal_objective, distils, data, held_out = read(forest, rows, aim, settings, seed)
-    many = data is not None and len(data) >= MANY_ROWS
-    recipe = settings.recipe(forest, names, 4000 if many else 1500, tells=group.is_first)
-    batches: Batches
-    if data is None:
-        batches = loaded = LoaderBatches(rows.X, forest, recipe, group)
-        data = loaded.first
-        goal_objective = aim.objective(forest, data.target)
+    place = devices.find(device)
+    if rows.is_loader:
+        found, distils, data, held_out = _read_loader(forest, rows, aim, prune_dead)
     else:
-        batches = ArrayBatches(data, recipe, group)
-    if "base_score" in names and probability_leaves.groups(forest) is not None:
+        found, distils, data, held_out = _read_arrays(forest, rows, aim, seed)
+    task = Task(
+        forest, selected, trainable is not None, rows, found, distils, data, held_out, relaxation,
+        schedule, penalties, Selection(forest, found, held_out.X, held_out.target, held_out.weight),
+        workers, place, seed, progress if workers.is_first else None,
+    )  # fmt: skip
+    recipe = task.recipe(task.course)
+    if data is None:
+        first = LoaderBatches(rows.X, forest, recipe, workers).first
+        found = aim.objective(forest, first.target)
+        chosen = Selection(forest, found, held_out.X, held_out.target, held_out.weight)
+        task = replace(task, objective=found, selection=chosen)
+    if "base_score" in selected and probability_leaves.groups(forest) is not None:
         raise InputError(
             "`trainable` must not name base_score for a forest whose leaves hold probabilities: "
             "leave it out, since what is added to them makes them none."
         )
-    assert goal_objective is not None
-    goal_objective.require_targets(held_out.target, "validation[1]")
-    probabilities = probability_leaves.has_probability_leaves(forest) and not goal_objective.soft
-    # Refuses a forest that cannot be relaxed before any work is done.
-    module = SoftForest.from_forest(
-        forest,
-        settings.relaxation,
-        trainable=selected,
-        gamma=recipe.gamma(0.0),
-        dtype=training_dtype(forest),
-        leaves="logits" if probabilities else "values",
-        device=recipe.device,
-    )
-    goal = Goal(goal_objective, distils, regularisers.build(module, **penalties._asdict()))
-    refits = (
-        forest.leaves.linear is None
-        and selected.get("v") == "all"
-        and distils is None
-        and isinstance(batches, ArrayBatches)
-    )
-    kept = _checkpoint(settings.checkpoint_path, forest, recipe, data, held_out, goal, selected)
-    selection = Selection(forest, goal_objective, held_out.X, held_out.target, held_out.weight)
-    state = None if kept is None else kept.load()
-    if state is not None:
-        selection.restore(
-            checkpoint.take_forest(state, "best"),
-            checkpoint.part(state, "selection"),
-            state.record["selection"],
-        )
-    elif recipe.progress is not None:
-        recipe.progress(selection.history[0])
-    return Run(
-        forest,
-        names,
-        goal,
-        recipe,
-        data,
-        held_out,
-        batches,
-        module,
-        selection,
-        group,
-        kept,
-        state,
-        refits_leaves=refits,
-        leaves_alone=refits and not set(names) - set(LEAVES),
-    )
+    task.objective.require_targets(held_out.target, "validation[1]")
+    # Refuses a forest that cannot be relaxed, and penalties that do not fit, before any work.
+    module = task.module(forest, task.course, recipe)
+    weights = asdict(penalties)
+    del weights["weight_decay"]
+    regularisers.build(module, **weights)
+    return task
 
 
 def _selected(forest: Forest, trainable: Any) -> dict[str, Any]:
@@ -251,12 +310,12 @@ def _selected(forest: Forest, trainable: Any) -> dict[str, Any]:
     return dict(trainable) if isinstance(trainable, Mapping) else dict.fromkeys(names, "all")
 
 
-_Read = tuple[Objective | None, Distillation | None, Data | None, Data]
+_Read = tuple[Objective, Distillation | None, Data | None, Data]
 
 
-def _read_loader(forest: Forest, rows: Rows, aim: Aim, settings: Settings, _: int) -> _Read:
-    """Return the validation rows; the rest follows from the loader's first batch."""
-    if settings.prune_dead:
+def _read_loader(forest: Forest, rows: Rows, aim: Aim, prune_dead: bool) -> _Read:
+    """Return a goal by the validation rows, and these; the rest follows from the first batch."""
+    if prune_dead:
         raise InputError("`prune_dead` must be False where X is a loader: prune rows in memory.")
     given = {"y": rows.y, "sample_weight": rows.sample_weight, "teacher": aim.teacher}
     for name, value in given.items():
@@ -264,10 +323,11 @@ def _read_loader(forest: Forest, rows: Rows, aim: Aim, settings: Settings, _: in
             raise InputError(
                 f"`{name}` must be left out where X is a loader: yield (X, y, sample_weight)."
             )
-    return None, None, None, training_data.held_out(forest, rows.validation)
+    held_out = training_data.held_out(forest, rows.validation)
+    return aim.objective(forest, held_out.target), None, None, held_out
 
 
-def _read_arrays(forest: Forest, rows: Rows, aim: Aim, _: Settings, seed: int) -> _Read:
+def _read_arrays(forest: Forest, rows: Rows, aim: Aim, seed: int) -> _Read:
     """Return the goal, the teacher, the training rows and the validation rows."""
     every = training_data.read(forest, rows.X, rows.y, rows.sample_weight)
     found = aim.objective(forest, every.target)
@@ -275,11 +335,11 @@ def _read_arrays(forest: Forest, rows: Rows, aim: Aim, _: Settings, seed: int) -
     if aim.teacher is not None:
         distils = distillation.build(
             found,
-            aim.teacher,
+            aim.teacher.answers,
             rows.X,
             len(every),
-            weight=aim.teacher_weight,
-            temperature=aim.temperature,
+            weight=aim.teacher.weight,
+            temperature=aim.teacher.temperature,
         )
         every = replace(every, teacher=distils.teacher)
     return found, distils, *training_data.split(forest, every, rows.validation, seed)
@@ -296,33 +356,3 @@ def training_dtype(forest: Forest) -> torch.dtype:
     v = forest.leaves.v
     too_large = np.any(np.abs(v[np.isfinite(v)]) > np.finfo(np.float32).max)
     return torch.float64 if too_large else torch.float32
-
-
-def _checkpoint(
-    path: Any,
-    forest: Forest,
-    recipe: Recipe,
-    data: Data,
-    held_out: Data,
-    goal: Goal,
-    selected: dict[str, Any],
-) -> Checkpoint | None:
-    if path is None:
-        return None
-    run = {
-        "recipe": [
-            recipe.relaxation, recipe.steps, recipe.batch_size, recipe.optimizer,
-            recipe.learning_rate, recipe.weight_decay, recipe.evaluations, recipe.patience,
-            recipe.seed,
-        ],
-        "steepness": [recipe.gamma(part) for part in np.linspace(0, 1, 257)],
-        "rates": [recipe.rate(part) for part in np.linspace(0, 1, 257)],
-        "goal": goal,
-        "trainable": selected,
-    }  # fmt: skip
-    arrays = [
-        part
-        for rows in (data, held_out)
-        for part in (rows.X, rows.target, rows.weight, rows.teacher)
-    ]
-    return checkpoint.at(path, checkpoint.digest(forest, arrays, run))

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from bitvec.runtime.train.relax.relaxations import Relaxation
-from bitvec.runtime.train.retrain.schedules import Schedule
+from bitvec.runtime.train.retrain.schedules import Course
 from bitvec.runtime.train.retrain.selection import Evaluation
 
 Progress = Callable[[Evaluation], None]
@@ -28,8 +28,8 @@ class Recipe:
     optimizer: str | Callable[[list[dict[str, Any]]], torch.optim.Optimizer]
     learning_rate: float
     weight_decay: float
-    gamma: Schedule
-    rate: Schedule
+    gamma: Course
+    rate: Course
     evaluations: int
     patience: int | None
     seed: int

@@ -2,18 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
-from bitvec.runtime.train.pruning import PruneResult, prune
+from bitvec.runtime.train.pruning import PruneResult
 from bitvec.runtime.train.retrain.history import History
-from bitvec.runtime.train.retrain.selection import Selection
 
 NOTHING_BETTER = (
     "Nothing was better on the rows held out. If the forest was fitted on them, its score there is "
     "too good: give rows that it has not seen as `validation`."
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """Recipe that was tried.
+
+    Parameters
+    ----------
+    recipe : str
+        What moved, from which start, with which steepness.
+    steps : int
+        Length of its training; 0 where nothing was trained softly.
+    step : int
+        Where its best hard forest was found.
+    score : float
+        Of that, on the validation rows; more is better.
+    seconds : float
+        Processor time of this process.
+    """
+
+    recipe: str
+    steps: int
+    step: int
+    score: float
+    seconds: float
+
+    def __str__(self) -> str:
+        found = f", best at step {self.step} of {self.steps}" if self.steps else ""
+        return f"{self.recipe}{found}: {self.score:.6g} ({self.seconds:.1f} s)"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -23,20 +51,28 @@ class RetrainResult:
     Parameters
     ----------
     forest : Forest
-        A hard forest, on the validation rows never worse than the one that went in; that one
-        itself where nothing was clearly better.
+        A hard forest; that one which went in, itself, where nothing was clearly better on the
+        validation rows. Unless `refitted`, it is never worse there.
     improved : bool
         Whether `forest` is another one.
     metric : str
         What the scores are; more is better.
     start_score, score : float
-        On the validation rows, before and after.
+        On the validation rows, before and after; where `refitted`, of the forest before the refit,
+        which has not learned them.
     trainable : tuple of str
-        What was allowed to move.
+        What was allowed to move, of the recipe that was chosen.
     history : History
         The evaluations of the hard forest; `history.plot()` draws them.
     note : str
-        Why training stopped early, if it did, and what to try where nothing was better.
+        Why this forest, and whether something else would be a better use of the time; why training
+        stopped early, if it did.
+    tried : tuple of Trial
+        What was tried, in order.
+    chosen : Trial or None
+        The one that `forest` comes from; None where it is the one that went in.
+    refitted : bool
+        Whether the chosen recipe was fitted once more, to all rows.
     pruned : PruneResult, optional
         What pruning removed, where it was asked for and the forest is another one.
     """
@@ -49,6 +85,9 @@ class RetrainResult:
     trainable: tuple[str, ...]
     history: History
     note: str = ""
+    tried: tuple[Trial, ...] = ()
+    chosen: Trial | None = None
+    refitted: bool = False
     pruned: PruneResult | None = None
 
     def __repr__(self) -> str:
@@ -61,27 +100,6 @@ class RetrainResult:
         return f"RetrainResult({what}{', note: ' + self.note if self.note else ''})"
 
 
-def result(
-    selection: Selection,
-    metric: str,
-    trainable: tuple[str, ...],
-    notes: list[str],
-    prune_on: Array | None,
-) -> RetrainResult:
-    """Return what a selection has found, pruned on some rows if they are given."""
-    best, pruned = selection.best, None
-    improved = best is not selection.start
-    if improved and prune_on is not None:
-        pruned = prune(best, prune_on)
-        best = pruned.forest
-    return RetrainResult(
-        best,
-        improved,
-        metric,
-        selection.start_score,
-        selection.score,
-        trainable,
-        History(selection.history, metric),
-        " ".join(notes),
-        pruned,
-    )
+def table(trials: Sequence[Trial], chosen: Trial | None) -> str:
+    """Return a line for each trial, the chosen one marked."""
+    return "\n".join(f"{'* ' if trial is chosen else '  '}{trial}" for trial in trials)

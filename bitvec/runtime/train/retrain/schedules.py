@@ -9,7 +9,7 @@ from typing import Any
 from bitvec.core import options
 from bitvec.errors import InputError
 
-Schedule = Callable[[float], float]
+Course = Callable[[float], float]
 """From the part of the way that is done, 0 to 1, to a value."""
 
 CURVES: dict[str, Callable[[float, float, float], float]] = {
@@ -23,7 +23,7 @@ CURVES: dict[str, Callable[[float, float, float], float]] = {
 """Ways from a first value to a last one."""
 
 
-def steepness(gamma: Any, curve: Any, *, name: str = "gamma") -> Schedule:
+def steepness(gamma: Any, curve: Any, *, name: str = "gamma") -> Course:
     """Return the steepness on the way, from (first, last) and a curve, or from a function of it.
 
     Raises
@@ -53,7 +53,7 @@ def _require_steepness_of_part(gamma: Callable[..., Any], name: str) -> None:
     options.positive(f"{name}(part)", first)
 
 
-def rate(curve: Any, warmup: int, steps: int) -> Schedule:
+def rate(curve: Any, warmup: int, steps: int) -> Course:
     """Return what learning rates are multiplied by: a rise over `warmup` steps, then the curve.
 
     Raises
@@ -76,10 +76,20 @@ def rate(curve: Any, warmup: int, steps: int) -> Schedule:
     return factor
 
 
+FIRST_LOOK = 20
+"""Step from which on the hard forest is scored, again each time the step has doubled."""
+
+
 def evaluated_steps(steps: int, n_evaluations: int) -> frozenset[int]:
     """Return the steps, counted from 1, after which the hard forest is scored.
 
-    >>> sorted(evaluated_steps(10, 3))
-    [3, 6, 10]
+    >>> sorted(evaluated_steps(600, 3))
+    [20, 40, 80, 160, 200, 400, 600]
     """
-    return frozenset(part * steps // n_evaluations for part in range(1, n_evaluations + 1)) - {0}
+    even = {part * steps // n_evaluations for part in range(1, n_evaluations + 1)}
+    first, early = min(even - {0}), set()
+    look = FIRST_LOOK
+    while look < first:
+        early.add(look)
+        look *= 2
+    return frozenset(even | early) - {0}

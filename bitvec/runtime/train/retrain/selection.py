@@ -17,8 +17,8 @@ from bitvec.runtime.predict.torch.engine import TorchEngine
 from bitvec.runtime.train.retrain import probability_leaves
 from bitvec.runtime.train.retrain.objective import Objective
 
-ERRORS = 0.5
-"""Standard errors that a gain must exceed."""
+ERRORS = 1.0
+"""Paired standard errors that a gain must exceed."""
 LONG_WALK = 1 << 20
 """(row, tree) pairs from which packing a forest for compiled kernels may pay."""
 PACKING = 150
@@ -70,6 +70,37 @@ class Evaluation:
         )
 
 
+class Latest:
+    """Keeps the last hard forest that it is offered, unseen: for a recipe that is chosen already.
+
+    Attributes
+    ----------
+    latest : Forest or None
+    history : list of Evaluation
+        Without scores.
+    """
+
+    def __init__(self) -> None:
+        self.latest: Forest | None = None
+        self.history: list[Evaluation] = []
+
+    def consider(
+        self,
+        candidate: Forest,
+        stage: str,
+        step: int,
+        steps: int,
+        *,
+        loss: float = np.nan,
+        gamma: float = np.nan,
+        raw: Array | None = None,
+    ) -> Evaluation:
+        """Keep a candidate."""
+        self.latest = candidate
+        self.history.append(Evaluation(stage, step, steps, np.nan, loss, gamma, True))
+        return self.history[-1]
+
+
 def _plain(value: Any) -> Any:
     return repr(value) if isinstance(value, float) and not math.isfinite(value) else value
 
@@ -95,9 +126,9 @@ def _gives_probabilities(forest: Forest) -> bool:
 class Selection:
     """Keeps the best hard forest; the start stays unless another is clearly better.
 
-    A candidate must gain more on validation than half a standard error: of the start's accuracy a,
-    0.5 · sqrt(a (1 − a) / n), or for any other score of the paired difference from the start,
-    whose deviation is taken over the rows.
+    A candidate must gain more on validation than one standard error of the paired difference from
+    the start, whose deviation is taken over the rows; of accuracy, one row more than that. And
+    where the score is not the loss, the loss must not rise: see `Objective.guard`.
 
     Parameters
     ----------
@@ -109,6 +140,10 @@ class Selection:
     ----------
     best : Forest
     start_score, score : float
+    errors : float
+        Paired standard errors by which the best is better than the start.
+    best_at : int
+        Where the best stands in the history.
     history : list of Evaluation
     """
 
@@ -123,6 +158,12 @@ class Selection:
         self.start_score = self.score = self._mean(self._start_scores)
         self.best = self.start = start
         self._has_probabilities = _gives_probabilities(start)
+        self._guard = objective.guard()
+        self._least_guarded = -np.inf
+        if self._guard is not None:
+            raw_start = hard_scores(start, X)
+            self._least_guarded = self._mean(self._guard.scores(raw_start, target))
+        self.errors, self.best_at = 0.0, 0
         self.history = [Evaluation("start", 0, 0, self.score, np.nan, np.nan, False)]
 
     def consider(
@@ -137,18 +178,19 @@ class Selection:
         raw: Array | None = None,
     ) -> Evaluation:
         """Score a candidate and keep it if it is the best; `raw` are its raw scores, if known."""
-        scores = self._scores(hard_scores(candidate, self._X) if raw is None else raw)
-        score = self._mean(scores)
+        raw = hard_scores(candidate, self._X) if raw is None else raw
+        scores = self._scores(raw)
+        score, error = self._mean(scores), self._paired_error(scores)
+        gain = score - self.start_score
         accepted = (
             score > self.score
             and self._is_sound(candidate)
-            and (
-                not np.isfinite(self.start_score)
-                or score - self.start_score > self._least_gain(scores)
-            )
+            and (not np.isfinite(self.start_score) or gain > ERRORS * error + self._one_row)
+            and self._keeps_the_loss(raw)
         )
         if accepted:
-            self.best, self.score = candidate, score
+            self.best, self.score, self.best_at = candidate, score, len(self.history)
+            self.errors = gain / error if error > 0 else np.inf
         evaluation = Evaluation(stage, step, steps, score, loss, gamma, accepted)
         self.history.append(evaluation)
         return evaluation
@@ -159,6 +201,8 @@ class Selection:
             "score": _plain(self.score),
             "start_score": _plain(self.start_score),
             "is_start": self.best is self.start,
+            "errors": _plain(self.errors),
+            "best_at": self.best_at,
             "history": [evaluation.record() for evaluation in self.history],
         }
         return {}, record
@@ -174,6 +218,7 @@ class Selection:
         try:
             start_score, score = float(record["start_score"]), float(record["score"])
             is_start = bool(record["is_start"])
+            errors, best_at = float(record["errors"]), int(record["best_at"])
             history = [Evaluation.of_record(part) for part in record["history"]]
         except (KeyError, TypeError, ValueError) as error:
             raise FileFormatError(
@@ -185,7 +230,7 @@ class Selection:
                 f"of score {start_score:.6g} in place of {self.start_score:.6g}."
             )
         self.best = self.start if is_start else best
-        self.score, self.history = score, history
+        self.score, self.history, self.errors, self.best_at = score, history, errors, best_at
 
     def _scores(self, raw: Array) -> Array:
         return self._objective.scores(raw, self._target)
@@ -208,13 +253,25 @@ class Selection:
             return bool(np.all(np.isfinite(v)) or not np.all(was_finite))
         return bool(np.all(np.isfinite(v[was_finite])))
 
-    def _least_gain(self, scores: Array) -> float:
-        if self._objective.is_accuracy:
-            a = self.start_score
-            variance, unit = a * (1 - a), 1.0
-        else:
+    def is_sound(self, candidate: Forest) -> bool:
+        """Return whether leaves are finite, or probabilities, where the start's are."""
+        return self._is_sound(candidate)
+
+    @property
+    def _one_row(self) -> float:
+        """Return a row's part of accuracy: a row that turns right by chance is no gain."""
+        return 1.0 / self._n_effective if self._objective.is_accuracy else 0.0
+
+    def _paired_error(self, scores: Array) -> float:
+        """Return the standard error of the mean difference from the start."""
+        with np.errstate(invalid="ignore", over="ignore"):
             gain = scores - self._start_scores
             gain -= self._mean(gain)
-            unit = float(np.abs(gain).max()) or 1.0  # so that squares do not overflow
-            variance = self._mean((gain / unit) ** 2)
-        return ERRORS * unit * float(np.sqrt(max(variance, 0.0) / self._n_effective))
+        unit = float(np.abs(gain).max()) or 1.0  # so that squares do not overflow
+        variance = self._mean((gain / unit) ** 2)
+        return unit * float(np.sqrt(max(variance, 0.0) / self._n_effective))
+
+    def _keeps_the_loss(self, raw: Array) -> bool:
+        if self._guard is None:
+            return True
+        return self._mean(self._guard.scores(raw, self._target)) >= self._least_guarded

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from itertools import islice
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,7 +26,8 @@ from bitvec.runtime.train.retrain.processes import Workers
 from bitvec.runtime.train.retrain.recipe import Recipe, diverged, tell
 from bitvec.runtime.train.retrain.regularisers import Regularisers
 from bitvec.runtime.train.retrain.schedules import evaluated_steps
-from bitvec.runtime.train.retrain.selection import Selection
+from bitvec.runtime.train.retrain.selection import Latest, Selection
+from bitvec.runtime.train.retrain.training_data import Data
 
 SMALLEST = 1e-6
 """Added to probabilities that may be exactly 0 before their logarithm is taken."""
@@ -91,11 +95,16 @@ def train_soft(
     module: SoftForest,
     goal: Goal,
     batches: Batches,
-    selection: Selection,
+    selection: Selection | Latest,
     recipe: Recipe,
     workers: Workers,
     kept: Checkpoint | None = None,
     state: State | None = None,
+    *,
+    first: int = 0,
+    deadline: float = np.inf,
+    until: int | None = None,
+    search: Mapping[str, Any] | None = None,
 ) -> str | None:
     """Train the relaxed forest, hardening and scoring it on the way; return why it ended early.
 
@@ -107,6 +116,14 @@ def train_soft(
         Where the state is written at each evaluation.
     state : State, optional
         The state to go on from; `selection` has been restored from it already.
+    first : int
+        Where this training's evaluations begin in the history.
+    deadline : float
+        On the clock of `time.monotonic`, looked at with each evaluation.
+    until : int, optional
+        The step to end at, of a schedule for all of them.
+    search : mapping, optional
+        Record of the search that this training belongs to, kept with its state.
     """
     module.calibrate(batches.sample())
     batches.start(module)
@@ -117,15 +134,16 @@ def train_soft(
     if state is not None:
         checkpoint.take_training(state, module, optimizer)
         run.step = state.record["step"]
-    steps, waited = recipe.steps, _evaluations_without_gain(selection)
+    steps, waited = recipe.steps, _evaluations_without_gain(selection, first)
     evaluated = evaluated_steps(steps, recipe.evaluations)
     if _out_of_patience(recipe, run.step, waited):
         return _no_gain(run.step, steps, waited)
-    for batch in islice(batches.steps(run.step), steps - run.step):
+    end = steps if until is None else until
+    for batch in islice(batches.steps(run.step), max(0, end - run.step)):
         stopped = _step(run, goal, batch, recipe, workers)
         if stopped is not None:
             return stopped
-        if run.step not in evaluated:
+        if run.step not in evaluated and run.step != until:
             continue
         try:
             candidate = zero_rows.settled(harden(module))
@@ -140,8 +158,10 @@ def train_soft(
         run.loss_sum, run.n_losses = 0.0, 0
         tell(recipe, evaluation)
         waited = 0 if evaluation.accepted else waited + 1
-        if kept is not None and workers.is_first:
-            kept.save(snapshot(run, selection))
+        if kept is not None and workers.is_first and isinstance(selection, Selection):
+            kept.save(snapshot(run, selection, search))
+        if time.monotonic() > deadline and run.step < steps:
+            return f"Training stopped at step {run.step} of {steps}: the budget was spent."
         if _out_of_patience(recipe, run.step, waited):
             return _no_gain(run.step, steps, waited)
     return None
@@ -158,12 +178,12 @@ def _no_gain(step: int, steps: int, waited: int) -> str:
     )
 
 
-def snapshot(run: Training, selection: Selection) -> State:
+def snapshot(run: Training, selection: Selection, search: Mapping[str, Any] | None = None) -> State:
     """Return all that the rest of the run depends on."""
     arrays, record = selection.state()
     state = State(
         {f"selection/{name}": array for name, array in arrays.items()},
-        {"stage": "soft", "step": run.step, "selection": record},
+        {"stage": "soft", "step": run.step, "selection": record, "search": dict(search or {})},
     )
     checkpoint.put_forest(state, "best", selection.best)
     checkpoint.put_training(state, run.module, run.optimizer)
@@ -204,9 +224,9 @@ def _step(run: Training, goal: Goal, batch: Batch, recipe: Recipe, workers: Work
     return None
 
 
-def _evaluations_without_gain(selection: Selection) -> int:
+def _evaluations_without_gain(selection: Selection | Latest, first: int) -> int:
     waited = 0
-    for evaluation in reversed(selection.history):
+    for evaluation in reversed(selection.history[first:]):
         if evaluation.accepted or evaluation.stage != "soft":
             break
         waited += 1
@@ -225,22 +245,11 @@ def _start_leaves(module: SoftForest, objective: Objective, batches: Batches) ->
 def recounted(
     candidate: Forest, module: SoftForest, objective: Objective, batches: Batches
 ) -> Forest:
-    """Return a single tree with its leaves counted anew on the training rows, hard routing.
-
-    Other forests, and trees whose loss is not minimised leaf by leaf by a count, a mean or a
-    quantile, are returned as they are. A leaf that no row reaches keeps its vector.
-    """
-    count = leaf_counts.best_vectors(candidate, objective)
-    if count is None or not module.may_move.v.all():
+    """Return a single tree with its leaves counted anew on the training rows, hard routing."""
+    if leaf_counts.best_vectors(candidate, objective) is None or not module.may_move.v.all():
         return candidate
     leaf, target, weight = _exits(module, batches)
-    vectors, reached = count(leaf, target, weight)
-    if not np.all(np.isfinite(vectors[reached])):
-        return candidate
-    v = candidate.leaves.v
-    with np.errstate(over="ignore"):  # what overflows is rejected by the selection
-        new = np.where(reached[:, None], vectors, v).astype(v.dtype)
-    return replace(candidate, leaves=replace(candidate.leaves, v=new))
+    return leaf_counts.recounted(candidate, objective, leaf, Data(target, target, weight))
 
 
 @torch.no_grad()

@@ -9,8 +9,11 @@ import numpy as np
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.runtime.train.retrain.objective import Objective
-from bitvec.runtime.train.retrain.selection import ERRORS, Evaluation, Selection, hard_scores
+from bitvec.runtime.train.retrain.selection import Evaluation, Selection, hard_scores
 from bitvec.runtime.train.retrain.training_data import Data
+
+ERRORS = 0.5
+"""Paired standard errors that the gain of the best candidate must exceed."""
 
 
 class Choice(Selection):
@@ -33,7 +36,7 @@ class Choice(Selection):
     ----------
     latest : Forest
         The last candidate.
-    best_at : Evaluation
+    found_at : Evaluation
         Where the best one was found.
     """
 
@@ -50,11 +53,11 @@ class Choice(Selection):
         self._repair, self._measure = repair, measure
         self._best_scores = self._start_scores
         self.latest = start
-        self.best_at = self.history[0]
+        self.found_at = self.history[0]
         if measure is not None:
             self.start_score = self.score = measure(hard_scores(start, held_out.X))
-            self.best_at = Evaluation("start", 0, 0, self.score, np.nan, np.nan, False)
-            self.history = [self.best_at]
+            self.found_at = Evaluation("start", 0, 0, self.score, np.nan, np.nan, False)
+            self.history = [self.found_at]
 
     def consider(
         self,
@@ -77,12 +80,8 @@ class Choice(Selection):
             self.best, self.score, self._best_scores = candidate, score, scores
         evaluation = Evaluation(stage, step, steps, score, loss, gamma, accepted)
         self.history.append(evaluation)
-        self.best_at = evaluation if accepted else self.best_at
+        self.found_at = evaluation if accepted else self.found_at
         return evaluation
-
-    def is_sound(self, candidate: Forest) -> bool:
-        """Return whether leaves are finite, or probabilities, where the start's are."""
-        return self._is_sound(candidate)
 
     @property
     def settled(self) -> Forest:

@@ -86,7 +86,7 @@ class Run:
 
     def chosen(self, tried: list[Trial]) -> Trial:
         """Return the trial of the best candidate, at the place where that was found."""
-        at = self.choice.best_at
+        at = self.choice.found_at
         if at.stage == "soft":
             return replace(tried[-1], step=at.step, score=at.score)
         found = next(trial for trial in tried if trial.recipe == LEAVES and trial.score == at.score)

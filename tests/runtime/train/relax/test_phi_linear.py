@@ -385,7 +385,7 @@ def test_a_feature_map_that_stays_and_constant_leaves_take_the_plain_way():
 
 @pytest.mark.parametrize("linear", [False, True])
 def test_retraining_moves_the_feature_map_with_S_b_and_v(linear):
-    from bitvec.runtime.train.retrain import retrain
+    from retraining import retrain
 
     forest, X = behind_network(linear=linear), rows_of(n=240)
     y = np.where(X[:, 0] > X[:, 1], 3.0, -1.0) + X[:, 0]

@@ -7,11 +7,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from retraining import grown, oblique_classes  # noqa: E402
+from retraining import grown, oblique_classes, retrain  # noqa: E402
 
 from bitvec import files  # noqa: E402
 from bitvec.errors import InputError  # noqa: E402
-from bitvec.runtime.train.retrain import retrain  # noqa: E402
 
 RUN = {"steps": 60, "batch_size": 64, "evaluations": 3}
 CLASSES = np.array(["no", "yes"])

@@ -15,11 +15,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from retraining import grown, oblique_classes  # noqa: E402
+from retraining import grown, oblique_classes, retrain  # noqa: E402
 
 from bitvec import files  # noqa: E402
 from bitvec.errors import FileFormatError, InputError  # noqa: E402
-from bitvec.runtime.train.retrain import checkpoint, retrain  # noqa: E402
+from bitvec.runtime.train.retrain import checkpoint  # noqa: E402
 
 RUN = {"steps": 40, "batch_size": 64, "evaluations": 4}
 
@@ -108,13 +108,14 @@ SCRIPT = """
     import sys
     import numpy as np
     from bitvec import files
-    from bitvec.runtime.train.retrain import retrain
+    from bitvec import retrain
 
     rows = np.load(sys.argv[1] + "/rows.npz")
     retrain(
         files.load(sys.argv[1] + "/start.safetensors"), rows["X"], rows["y"],
-        validation=(rows["X_held"], rows["y_held"]), steps=40_000, batch_size=64,
-        evaluations=4_000, checkpoint_path=sys.argv[1] + "/run.safetensors",
+        validation=(rows["X_held"], rows["y_held"]), budget=None,
+        schedule={"steps": 40_000, "batch_size": 64, "evaluations": 4_000},
+        checkpoint_path=sys.argv[1] + "/run.safetensors",
         progress=lambda each: print(each.step, flush=True),
     )
 """

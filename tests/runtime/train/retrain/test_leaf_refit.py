@@ -389,7 +389,7 @@ def test_forests_of_scikit_learn_gain_on_digits(booster):
     else:
         model = RandomForestClassifier(50, max_depth=4, random_state=0)
     forest = bitvec.convert(model.fit(X[:900], y[:900]))
-    chosen, note = refit(forest, X[:1300], y[:1300], 900)
+    chosen, note = refit(forest, X[:1300], y[:1300], 900, metric="accuracy")
     assert note is None
     assert chosen.best is not forest
 
@@ -495,7 +495,9 @@ def test_counted_quantiles_of_nothing_are_zeros():
 def test_the_note_names_options_that_leaves_alone_ignore_and_asks_for_unseen_rows():
     X, y = oblique_classes(200)
     known = bitvec.convert(DecisionTreeClassifier(random_state=0).fit(X, y))
-    given_rows = bitvec.retrain(known, X, y, validation=(X, y), trainable="v", steps=3, patience=2)
+    given_rows = bitvec.retrain(
+        known, X, y, validation=(X, y), trainable="v", schedule={"steps": 3, "patience": 2}
+    )
     assert given_rows.note == (
         "Ignored: `steps`, `patience`, since leaves alone are solved as a convex problem."
     )

@@ -320,12 +320,15 @@ def test_averaged_probabilities_are_sharpened_where_labels_count():
     def goal(forest, **choices):
         return objective.of_forest(forest, target, **choices)
 
-    assert goal(several).sharpness == objective.SHARPNESS
+    assert goal(several).measure == "log_loss"
+    assert goal(several).sharpness is None
+    assert goal(several, metric="accuracy").sharpness == objective.SHARPNESS
     assert goal(one).sharpness is None
     assert goal(several, metric="log_loss").sharpness is None
     assert goal(several, loss="cross_entropy").sharpness is None
     votes = replace(several, leaves=replace(several.leaves, v=3 * several.leaves.v))
     assert goal(votes).are_scores
+    assert goal(votes).is_accuracy
     assert not goal(several).are_scores
     with pytest.raises(InputError, match="are no probabilities"):
         goal(votes, metric="log_loss")

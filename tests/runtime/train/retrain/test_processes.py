@@ -12,10 +12,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from retraining import grown, oblique_classes  # noqa: E402
+from retraining import grown, oblique_classes, retrain  # noqa: E402
 
 from bitvec import files  # noqa: E402
-from bitvec.runtime.train.retrain import retrain  # noqa: E402
 from bitvec.runtime.train.retrain.processes import Workers  # noqa: E402
 
 if not torch.distributed.is_available():
@@ -26,7 +25,7 @@ SCRIPT = """
     import os, sys
     import numpy as np, torch
     from bitvec import files
-    from bitvec.runtime.train.retrain import retrain
+    from bitvec import retrain
 
     folder = sys.argv[1]
     torch.distributed.init_process_group("gloo")
@@ -41,7 +40,8 @@ SCRIPT = """
     rows = np.load(folder + "/rows.npz")
     result = retrain(
         files.load(folder + "/start.safetensors"), rows["X"], rows["y"],
-        validation=(rows["X_held"], rows["y_held"]), steps=40, batch_size=64, evaluations=4,
+        validation=(rows["X_held"], rows["y_held"]),
+        schedule={"steps": 40, "batch_size": 64, "evaluations": 4},
         checkpoint_path=folder + "/checkpoint" if len(sys.argv) > 2 else None, progress=told,
     )
     files.save(result.forest, f"{folder}/result{rank}.safetensors")

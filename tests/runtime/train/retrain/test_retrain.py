@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from retraining import FAST, accuracy, grown, oblique_classes
+from retraining import FAST, accuracy, grown, oblique_classes, retrain
 from strategies import examples, forests, rows
 
 from bitvec.core import transforms
@@ -19,7 +19,6 @@ from bitvec.errors import InputError
 torch = pytest.importorskip("torch")
 
 from bitvec.runtime.predict.torch import TorchEngine  # noqa: E402
-from bitvec.runtime.train.retrain import retrain  # noqa: E402
 
 
 @pytest.mark.parametrize("relaxation", ["sigmoid", "softmax", "sparsemax", "index_sparsemax"])
@@ -58,6 +57,7 @@ def test_what_comes_back_is_never_worse_on_validation(data, trainable, seed):
         X,
         y,
         trainable=trainable,
+        metric="accuracy" if forest.output.is_classifier else "auto",
         validation=held_out,
         steps=6,
         evaluations=2,
@@ -89,12 +89,12 @@ def test_the_same_seed_gives_the_same_forest():
     X, y = oblique_classes()
     X[::7, 1] = np.nan
     forest = grown(X, y, classes=np.array(["no", "yes"]))
-    one, two = (retrain(forest, X, y, seed=3, **FAST) for _ in range(2))
+    one, two = (retrain(forest, X, y, validation=0.5, seed=3, **FAST) for _ in range(2))
     assert one.improved
     assert one.forest.tests.weight.tobytes() == two.forest.tests.weight.tobytes()
     assert one.forest.leaves.v.tobytes() == two.forest.leaves.v.tobytes()
     assert [e.score for e in one.history] == [e.score for e in two.history]
-    other = retrain(forest, X, y, seed=4, **FAST)
+    other = retrain(forest, X, y, validation=0.5, seed=4, **FAST)
     assert other.forest.leaves.v.tobytes() != one.forest.leaves.v.tobytes()
 
 

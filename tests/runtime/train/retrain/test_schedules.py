@@ -50,7 +50,10 @@ def test_the_rate_rises_while_it_warms_up_and_then_falls_to_zero():
 def test_evaluations_are_spread_and_the_last_step_is_one(steps, evaluations):
     seen = sorted(schedules.evaluated_steps(steps, evaluations))
     assert seen[-1] == steps
-    assert len(seen) == min(steps, evaluations)
+    even = {part * steps // evaluations for part in range(1, evaluations + 1)} - {0}
+    assert even <= set(seen)
+    early = [20 * 2**k for k in range(9) if 20 * 2**k < min(even)]
+    assert set(seen) == even | set(early)
 
 
 @pytest.mark.parametrize(

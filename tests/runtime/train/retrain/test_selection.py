@@ -42,37 +42,41 @@ def scores(right, n=400):
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_accuracy_must_gain_half_a_standard_error(weighted):
+def test_accuracy_must_gain_a_paired_standard_error_and_a_row(weighted):
     forest, X, target = stump_of_classes()
     weight = np.full(400, 7.0) if weighted else np.ones(400)
-    goal = objective.of_forest(forest, target)
+    goal = replace(objective.of_forest(forest, target), measure="accuracy")
     chosen = Selection(forest, goal, X, target, weight)
     assert chosen.start_score == 0.75
-    least = 0.5 * np.sqrt(0.75 * 0.25 / 400) * 400  # 4.33 rows
-    for right in (299, 300, 304):
-        assert right - 300 < least
-        assert not chosen.consider(forest, "soft", 1, 9, raw=scores(right)).accepted
+    for gained in (-1, 0, 1, 2):  # of k rows gained and none lost the error is sqrt(k)
+        assert gained <= np.sqrt(max(gained, 0)) + 1
+        raw = scores(300 + gained)
+        assert not chosen.consider(forest, "soft", 1, 9, raw=raw).accepted
     assert chosen.best is forest
     other = replace(forest)
-    assert chosen.consider(other, "soft", 2, 9, raw=scores(305)).accepted
+    raw = scores(304)
+    raw[:2] = [1.0, 0.0]  # 4 gained, 2 lost: 2 < sqrt(6) + 1
+    assert not chosen.consider(other, "soft", 2, 9, raw=raw).accepted
+    assert chosen.consider(other, "soft", 2, 9, raw=scores(303)).accepted
     assert chosen.best is other
     # From then on the best must be beaten, the start by its margin.
-    assert not chosen.consider(forest, "soft", 3, 9, raw=scores(305)).accepted
-    assert chosen.consider(forest, "soft", 4, 9, raw=scores(306)).accepted
-    assert [e.accepted for e in chosen.history] == [False] * 4 + [True, False, True]
+    assert not chosen.consider(forest, "soft", 3, 9, raw=scores(303)).accepted
+    assert chosen.consider(forest, "soft", 4, 9, raw=scores(304)).accepted
+    assert [e.accepted for e in chosen.history] == [False] * 6 + [True, False, True]
+    assert chosen.history[chosen.best_at].accepted
+    assert chosen.errors == pytest.approx(2.0, rel=0.01)  # 4 rows of an error of nearly 2
 
 
 def test_rows_that_weigh_little_do_not_narrow_the_error():
     forest, X, target = stump_of_classes()
     weight = np.where(np.arange(400) % 2 == 0, 1.0, 1e-9)  # 200 rows count
-    chosen = Selection(forest, objective.of_forest(forest, target), X, target, weight)
-    least = 0.5 * np.sqrt(0.75 * 0.25 / 200) * 200  # 3.06 rows that count: 6.1 of all
-    assert 6 / 2 < least < 8 / 2
-    assert not chosen.consider(forest, "soft", 1, 9, raw=scores(306)).accepted
-    assert chosen.consider(forest, "soft", 1, 9, raw=scores(308)).accepted
+    goal = replace(objective.of_forest(forest, target), measure="accuracy")
+    chosen = Selection(forest, goal, X, target, weight)
+    assert not chosen.consider(forest, "soft", 1, 9, raw=scores(304)).accepted  # 2 that count
+    assert chosen.consider(forest, "soft", 1, 9, raw=scores(306)).accepted
 
 
-def test_other_scores_must_gain_half_a_paired_standard_error():
+def test_other_scores_must_gain_a_paired_standard_error():
     X, _ = oblique_classes(100)
     forest = grown(X, X[:, 0].astype(np.float64), depth=1)
     start = reference.raw(forest, X)
@@ -88,7 +92,20 @@ def test_other_scores_must_gain_half_a_paired_standard_error():
         mean = share @ change
         error = np.sqrt(share @ (change - mean) ** 2 / n_effective)
         taken = chosen.consider(forest, "soft", 1, 9, raw=start + change).accepted
-        assert taken == bool(mean[0] > 0.5 * error[0])
+        assert taken == bool(mean[0] > error[0])
+
+
+def test_what_is_chosen_by_accuracy_has_no_worse_log_loss():
+    X, y = oblique_classes(400)
+    forest = grown(X, y, classes=CLASSES, depth=1)
+    target = (y == "yes").astype(np.int64)[:, None]
+    goal = objective.of_forest(forest, target)
+    chosen = Selection(forest, goal, X, target, np.ones(400))
+    label = np.eye(2)[target[:, 0]]
+    right = np.where(np.arange(400)[:, None] < 380, 0.9 * label + 0.05, 0.6 - 0.2 * label)
+    bold = np.where(np.arange(400)[:, None] < 380, right, 1 - label)  # sure where it is wrong
+    assert not chosen.consider(replace(forest), "soft", 1, 9, raw=bold).accepted
+    assert chosen.consider(replace(forest), "soft", 1, 9, raw=right).accepted
 
 
 @given(st.data())
@@ -171,6 +188,8 @@ def test_an_evaluation_is_its_record(score):
         {"history": [{"stage": "soft"}]},
         {"history": 3},
         {"score": "much"},
+        {"errors": None},
+        {"best_at": "last"},
         {"score": None},
     ],
 )
