@@ -17,6 +17,8 @@ from bitvec.core.forest import Forest
 from bitvec.runtime.predict.cpu.engine import NumbaEngine
 
 MOST_ROUNDS = 600
+FEW_ROUNDS = 60
+"""Rounds below which twice the rate is tried as well."""
 ALONE = (4, 8, 16, 31)
 """Numbers of leaves where there is one library only."""
 REACH = 8.0
@@ -156,8 +158,8 @@ def _xgboost(problem: Problem, setting: Setting, y: Any) -> Any:
 
 
 LIBRARIES: Final[dict[str, tuple[Fit, tuple[int, ...]]]] = {
-    "sklearn": (_sklearn, (8, 16)),
-    "xgboost": (_xgboost, (8, 16)),
+    "sklearn": (_sklearn, (16,)),
+    "xgboost": (_xgboost, (8,)),
     "lightgbm": (_lightgbm, (4, 8, 16, 31)),
 }
 """By the name that is imported: how a booster is fitted, and the numbers of leaves tried.
@@ -196,7 +198,7 @@ def settings(problem: Problem, names: list[str], room: Callable[[int], float]) -
                 continue
             rate = float(np.clip(round(REACH / rounds, 2), 0.05, 0.6))
             yield Setting(name, leaves, rate, rounds)
-            if name == names[-1] or len(names) == 1:
+            if name == names[-1] and rounds < FEW_ROUNDS:
                 yield Setting(name, leaves, min(2 * rate, 0.8), rounds)
 
 

@@ -11,13 +11,19 @@ from typing import Any, Final
 import numpy as np
 import torch
 
-from bitvec.compression import boosters, families, problem
+from bitvec.compression import boosters, families, joint_trees, problem
 from bitvec.compression.budget import Budget
 from bitvec.compression.compress_result import CompressResult
-from bitvec.compression.costs import code_bytes, cost_of, microseconds, onnx_bytes, table_bytes
 from bitvec.compression.families import Candidate, Family, Room
 from bitvec.compression.front import Front, Point
 from bitvec.compression.kept_points import KeptPoints, kept_in
+from bitvec.compression.model_costs import (
+    code_bytes,
+    cost_of,
+    microseconds,
+    onnx_bytes,
+    table_bytes,
+)
 from bitvec.compression.problem import Problem
 from bitvec.compression.storage import plain
 from bitvec.converters.dispatch import convert_forest
@@ -27,9 +33,8 @@ from bitvec.core.forest import Forest
 from bitvec.errors import BitvecError, InputError, UnsupportedModelError
 from bitvec.runtime.train.retrain.recipe import few_threads
 
-SHARES: Final = (1.0, 0.25)
+SHARES: Final = (1.0, 0.25, 0.0625)
 """Parts of the budget at which candidates are made."""
-GIVEN: Final = "given"
 OUT_OF_TIME = "The time was over before {} could be tried."
 
 Progress = Callable[[float, str], None]
@@ -66,8 +71,8 @@ def compress(
         reads in the smallest exact header of C99; a KB has 1,024.
     sample_weight : (batch,), optional
     validation : float, (X, y) or (X, y, sample_weight)
-        The share of rows to choose by, or rows. What is made of the given model is chosen only by
-        rows that are handed in: a share of X has as a rule taught it.
+        The share of rows to choose by, or rows that are new to the model. What is made of the
+        model itself is tried only with the latter: a share of X has as a rule taught it.
     monotone : mapping from columns to 1 or -1, or a number for each column, optional
         Directions that answers keep. By default those that the source records. Boosters and what
         is made of the given model keep them; other candidates are then left out.
@@ -124,19 +129,19 @@ def compress(
         monotone=monotone,
         seed=seed,
     )
-    is_share = not isinstance(validation, (tuple, list))
     _require_room(task, allowed)
     kept = None if checkpoint is None else kept_in(checkpoint, task, (allowed, seed, time is None))
+    by_name, left_out = _families(task, own_rows=isinstance(validation, (tuple, list)))
     with few_threads(0, torch.device("cpu")):
-        tried, notes = _tried(task, allowed, deadline, kept, progress, fair_given=not is_share)
+        tried, notes = _tried(task, by_name, allowed, deadline, kept, progress)
+    notes = [*left_out, *notes]
     if not tried:
         raise InputError(
             f"`budget` must have room for one candidate, got {allowed}: allow more. "
             + " ".join(notes)
         )
-    chosen = min((p for p in tried if p.is_fair), key=lambda p: p.loss, default=None)
-    chosen = min(tried, key=lambda p: p.loss) if chosen is None else chosen
-    front = Front((p for p in tried if p.is_fair or not chosen.is_fair), task.metric)
+    chosen = min(tried, key=lambda p: p.loss)
+    front = Front(tried, task.metric)
     measured = {id(p): _measured(task, p) for p in (*front, chosen)}
     return CompressResult(
         chosen=measured[id(chosen)],
@@ -161,32 +166,52 @@ def _require_room(task: Problem, budget: Budget) -> None:
         )
 
 
-def _families(task: Problem) -> tuple[dict[str, Family], list[str]]:
-    """Return the families that suit the columns, by name, and why others are left out."""
+def _families(task: Problem, *, own_rows: bool) -> tuple[dict[str, Family], list[str]]:
+    """Return the families that suit the columns, by name, and why others are left out.
+
+    Rows held out of X may have taught the given model: what is made of it needs rows of their own.
+    """
     names, notes = boosters.libraries(task)
     found: dict[str, Family] = {f"booster-{name}": families.boosted(name) for name in names}
-    found[GIVEN] = families.given
+    if own_rows:
+        found["given"] = families.given
+    else:
+        notes.append(
+            "What is made of the given model was left out, since rows held out of X may have taught"
+            " it: hand in `validation` rows that are new to it."
+        )
     ordered = {"forest": families.small_forests, "tree": families.single_trees}
     if task.categorical:
-        notes.append("Random forests and CART were left out: columns hold categories.")
+        notes.append("All but boosters were left out: columns hold categories.")
     elif task.directions is not None:
-        notes.append("Random forests and CART were left out: they keep no monotone constraints.")
+        notes.append("All but boosters were left out: they keep no monotone constraints.")
     else:
-        found |= ordered
+        found |= ordered | _joint(task)
+    if "forest" in found and np.isnan(task.fit.X).any():
+        notes.append("Rows of several weights were left out: values are missing.")
     return found, notes
+
+
+def _joint(task: Problem) -> dict[str, Family]:
+    """Return the families of trees that are trained jointly."""
+    lessons = joint_trees.Lessons(task)
+    axis, dense = joint_trees.axis_trees, joint_trees.dense_trees
+    found = {"axis-teacher": axis(lessons, "teacher"), "axis-labels": axis(lessons, "labels")}
+    if task.fit.X.shape[1] <= joint_trees.WIDEST and not np.isnan(task.fit.X).any():
+        found["dense-labels"] = dense(lessons, "labels")
+    return found
 
 
 def _tried(
     task: Problem,
+    by_name: Mapping[str, Family],
     budget: Budget,
     deadline: float,
     kept: KeptPoints | None,
     progress: Progress | None,
-    *,
-    fair_given: bool,
 ) -> tuple[list[Point], list[str]]:
     """Return the points of all families at all parts of the budget, and notes."""
-    by_name, notes = _families(task)
+    notes: list[str] = []
     cost = cost_of(budget, task.held_out.X)
     points: list[Point] = []
     late: list[str] = []
@@ -208,24 +233,18 @@ def _tried(
                 continue
             if kept is not None and clock.monotonic() <= deadline:
                 kept.save(label, found)
-        is_fair = name != GIVEN or fair_given
-        points += [_point(task, one, is_fair=is_fair) for one in found if np.isfinite(one.loss)]
+        points += [_point(task, one) for one in found if np.isfinite(one.loss)]
         if progress is not None:
             best = min(found, key=lambda one: one.loss, default=None)
             progress((number + 1) / len(units), name if best is None else best.recipe)
     if late:
         notes.append(OUT_OF_TIME.format(", ".join(dict.fromkeys(late))))
-    if not fair_given and any(not point.is_fair for point in points):
-        notes.append(
-            "What is made of the given model was not chosen from, since rows held out of X may "
-            "have taught it: hand in `validation` rows that are new to it."
-        )
     return points, notes
 
 
-def _point(task: Problem, one: Candidate, *, is_fair: bool = True) -> Point:
+def _point(task: Problem, one: Candidate) -> Point:
     loss, score = task.judged(one.forest)
-    return Point(one.recipe, one.forest, table_bytes(one.forest), loss, score, is_fair)
+    return Point(one.recipe, one.forest, table_bytes(one.forest), loss, score)
 
 
 def _given(task: Problem) -> Point:
@@ -236,7 +255,7 @@ def _given(task: Problem) -> Point:
         size = table_bytes(plain(forest))
     except BitvecError:
         size = table_bytes(forest)
-    return Point("given model", task.forest, size, loss, score, is_fair=False)
+    return Point("given model", task.forest, size, loss, score)
 
 
 def _measured(task: Problem, point: Point) -> Point:

@@ -10,7 +10,7 @@ import numpy as np
 
 from bitvec.compression import boosters
 from bitvec.compression.boosters import Boosted
-from bitvec.compression.costs import largest
+from bitvec.compression.model_costs import largest
 from bitvec.compression.problem import Problem
 from bitvec.compression.storage import STORAGES, Storage, plain
 from bitvec.compression.subtrees import pruned
@@ -29,7 +29,9 @@ BEST_FITS = 3
 ALPHAS = 40
 """Complexity prices that are tried, each half as large again as the one before."""
 PATIENCE = 2
-TREE_SHARES = (1.0, 0.25, 0.06)
+MOST_REFITTED = 4096
+"""Leaves up to which the given model's leaves are solved for anew."""
+TREE_SHARES = (0.5, 0.1)
 """Parts of the given model's trees that are kept and pruned."""
 FOREST_LEAVES = (16, 64, 256)
 """Leaves of a tree of the random forests that are tried."""
@@ -231,8 +233,8 @@ def given(problem: Problem, room: Room) -> Iterator[Candidate]:
     yield from stored(problem, room, "given model", whole, STORAGES[:3])
     found = sorted(_pruned(problem, room), key=lambda one: one.loss)
     yield from found[:1]
-    for one in found[:2]:
-        if not room.over():
+    for one in found[:1]:
+        if one.forest.n_leaves <= MOST_REFITTED and not room.over():
             yield from least(_refitted(problem, room, one))
 
 

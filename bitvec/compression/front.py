@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bitvec import certification
-from bitvec.compression import costs
+from bitvec.compression import model_costs
 from bitvec.core.arrays import ArrayLike
 from bitvec.core.forest import Forest
 from bitvec.errors import needs
@@ -32,9 +32,6 @@ class Point:
         Of the tables that a prediction reads, in the smallest exact header of C99.
     loss, score : float
         On the rows held out: log loss and accuracy, or squared error and its root.
-    is_fair : bool
-        Whether the rows held out are certainly new to it. Those that are a share of X may have
-        taught the given model, and with it what is made of it.
     code_bytes, onnx_bytes : int, optional
         Of the code for this machine at -Os, and of the ONNX file; None where not measured.
     microseconds : float, optional
@@ -46,14 +43,13 @@ class Point:
     bytes: int
     loss: float
     score: float
-    is_fair: bool = True
     code_bytes: int | None = None
     onnx_bytes: int | None = None
     microseconds: float | None = None
 
     def header(self, name: str = "model") -> CSource:
         """Return the header of C99 that `bytes` is counted of."""
-        return costs.header_of(self.forest, name)
+        return model_costs.header_of(self.forest, name)
 
     def certificate(self, X: ArrayLike | None = None) -> Certificate:
         """Compile the header and compare it with the forest, row by row, and certify the result.
@@ -92,7 +88,6 @@ class Point:
             "leaves": self.forest.n_leaves,
             "loss": self.loss,
             "score": self.score,
-            "is_fair": self.is_fair,
         }
 
     def __repr__(self) -> str:
@@ -138,7 +133,7 @@ class Front(tuple[Point, ...]):
                 "" if point.microseconds is None else f"{point.microseconds:.3g}",
                 f"{point.loss:.4g}",
                 f"{point.score:.4g}",
-                point.recipe + ("" if point.is_fair else " (may have seen the rows held out)"),
+                point.recipe,
             ]
             for point in self
         ]

@@ -12,7 +12,7 @@ import numpy as np
 
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
-from bitvec.core.node_tests import MissingRule
+from bitvec.core.node_tests import MissingRule, Relation
 from bitvec.core.output import Aggregate
 from bitvec.core.to_float32 import fold_weights, narrow_scores, narrow_tests
 from bitvec.runtime.export.ranks import compared
@@ -57,6 +57,8 @@ class Storage:
 
     def __call__(self, forest: Forest, X: Array) -> Forest:
         """Return a plain forest in these forms; X, float32, says where thresholds may move."""
+        if self.leaf_bits is not None:
+            forest = simple_thresholds(forest, X)
         if self.n_thresholds is not None:
             forest = shared_thresholds(one_way(forest, X), X, self.n_thresholds)
         return forest if self.leaf_bits is None else on_grid(forest, self.leaf_bits)
@@ -135,6 +137,37 @@ def shared_thresholds(forest: Forest, X: Array, n: int) -> Forest:
         here = nodes[tests.feature[nodes] == column]
         values = X[:, column]
         b[here] = _clustered(b[here], np.sort(values[~np.isnan(values)]), max(int(part * n), 1))
+    return replace(forest, tests=replace(tests, b=b))
+
+
+def simple_thresholds(forest: Forest, X: Array) -> Forest:
+    """Return the forest whose thresholds have few digits, and lie between the same rows of X.
+
+    A threshold between two neighbouring values of its column moves to the multiple of a power of
+    two, of at least a quarter of their distance, that is nearest to the middle. No row of X, if it
+    is not missing, takes another way.
+    """
+    tests = forest.tests
+    nodes, b = compared(forest), tests.b.copy()
+    for column in np.unique(tests.feature[nodes]).tolist():
+        here = np.flatnonzero(nodes & (tests.feature == column))
+        known = X[:, column].astype(np.float64)
+        known = np.unique(known[np.isfinite(known)])
+        if known.size < 2:
+            continue
+        gap = np.diff(known).min()
+        known = np.concatenate([[known[0] - gap], known, [known[-1] + gap]])
+        greater = tests.relation[here] == Relation.GREATER
+        old = b[here].astype(np.float64)
+        at = np.where(
+            greater, np.searchsorted(known, old, "right"), np.searchsorted(known, old, "left")
+        )
+        at = np.clip(at, 1, known.size - 1)
+        low, high = known[at - 1], known[at]
+        step = 2.0 ** np.floor(np.log2((high - low) / 2))
+        simple = (np.round((low + high) / 2 / step) * step + 0.0).astype(b.dtype)
+        inside = (simple > low) & (simple < high)
+        b[here] = np.where(inside, simple, b[here])
     return replace(forest, tests=replace(tests, b=b))
 
 

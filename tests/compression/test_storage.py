@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bitvec.compression.costs import largest, table_bytes
+from bitvec.compression.model_costs import largest, table_bytes
 from bitvec.compression.storage import Storage, on_grid, shared_thresholds
 from bitvec.compression.subtrees import pruned
 from bitvec.core.forest import Forest

@@ -16,6 +16,7 @@ from bitvec.core.forest import Forest
 from bitvec.core.node_tests import ZERO_THRESHOLD, Kind, MissingRule, Relation
 from bitvec.runtime.export.c.header import Header
 from bitvec.runtime.export.c.literals import narrow_floats, narrow_integers, number
+from bitvec.runtime.export.c.multiples import numbers
 from bitvec.runtime.export.ranks import Ranks
 
 COMPARE, EQUAL, SET, ROW, RANK = "compare", "equal", "set", "row", "rank"
@@ -154,8 +155,11 @@ def conditions_of(forest: Forest, ranks: Ranks | None, reads: np.dtype) -> Condi
     thresholds, place = _distinct_values(tests.b[own].astype(reads))
     operand = np.zeros(forest.n_nodes, np.int64)
     operand[own] = place
-    for chosen in (wide, sets):
-        operand[chosen] = np.arange(int(chosen.sum()))
+    B = forest.bitvectors
+    order = np.lexsort((-B.hi, B.lo, B.tree_of_node))
+    rows = order[wide[order]]  # in preorder, as tables of nodes stand
+    operand[rows] = np.arange(rows.size)
+    operand[sets] = np.arange(int(sets.sum()))
     column = np.maximum(tests.feature.astype(np.int64), 0)
     if ranks is not None:
         column[ranked], operand[ranked] = ranks.channel, ranks.operand
@@ -167,7 +171,7 @@ def conditions_of(forest: Forest, ranks: Ranks | None, reads: np.dtype) -> Condi
         tests.b.astype(reads),
         thresholds,
         np.flatnonzero(sets),
-        np.flatnonzero(wide),
+        rows,
     )
 
 
@@ -234,11 +238,21 @@ static inline int @in_set(const @input v, const uint32_t set, const int code_rul
 def _add_rows(header: Header, forest: Forest, nodes: Array) -> None:
     """Append the rows of S of some nodes, one each."""
     tests = forest.tests.take(nodes)
-    header.table("row_first", narrow_integers(tests.row_ptr), "first entry of each row of S")
-    header.table("row_threshold", narrow_floats(tests.b), "threshold of each row of S")
+    counts = np.diff(tests.row_ptr)
+    first, last, column = "@row_first[row]", "@row_first[row + 1U]", "@entry_column[k]"
+    if np.all(counts == counts[0]):
+        first, last = f"row * {counts[0]}U", f"first + {counts[0]}U"
+    else:
+        header.table("row_first", narrow_integers(tests.row_ptr), "first entry of each row of S")
+    threshold, weight = numbers(tests.b), numbers(tests.weight)
+    threshold.add(header, "row_threshold", "threshold of each row of S")
     if tests.column.size:
-        header.table("entry_column", narrow_integers(tests.column), "column of each entry")
-        header.table("entry_weight", narrow_floats(tests.weight), "weight of each entry")
+        within = np.arange(tests.column.size) - np.repeat(tests.row_ptr[:-1], counts)
+        if np.array_equal(within, tests.column):
+            column = "k - first"
+        else:
+            header.table("entry_column", narrow_integers(tests.column), "column of each entry")
+        weight.add(header, "entry_weight", "weight of each entry")
     substituted = indicated = ""
     if tests.substitute is not None and not np.all(np.isnan(tests.substitute)):
         header.table(
@@ -255,8 +269,15 @@ def _add_rows(header: Header, forest: Forest, nodes: Array) -> None:
         )
         indicated = _INDICATOR
     entry = _ENTRY if tests.column.size else "            (void)x;\n            (void)rule;\n"
-    values = {"substitute": substituted, "indicator": indicated}
-    header.code(_ROW_GOES_RIGHT.replace("$entry", header.filled(entry, **values)))
+    values = {
+        "substitute": substituted,
+        "indicator": indicated,
+        "column": column,
+        "weight": weight.reading("@entry_weight[k]", "@input"),
+    }
+    entry = header.filled(entry, **values)
+    threshold_of = threshold.reading("@row_threshold[row]", "@input")
+    header.code(_ROW_GOES_RIGHT, entry=entry, b=threshold_of, first=first, last=last)
 
 
 _SUBSTITUTE = """
@@ -268,12 +289,12 @@ _INDICATOR = """
         if (@entry_code[k] != 0) {
             v = (double)v == (double)(@entry_code[k] - 1U) ? (@input)1 : (@input)0;
         }"""
-_ENTRY = """        @input v = x[@entry_column[k]];
+_ENTRY = """        @input v = x[$column];
         int missing = @is_missing(v, rule);$substitute
         if (missing) {
             return missing_right;
         }$indicator
-        v = @input_product((@input)@entry_weight[k], v);
+        v = @input_product($weight, v);
         z = k == first ? v : z + v;
 """
 _ROW_GOES_RIGHT = """
@@ -289,9 +310,9 @@ static inline int @row_goes_right(
     const @input *x, const uint32_t row,
     const int or_equal, const int rule, const int missing_right)
 {
-    const @input b = (@input)@row_threshold[row];
-    const uint32_t first = @row_first[row];
-    const uint32_t last = @row_first[row + 1U];
+    const @input b = $b;
+    const uint32_t first = $first;
+    const uint32_t last = $last;
     @input z = 0;
     uint32_t k;
     for (k = first; k < last; k++) {

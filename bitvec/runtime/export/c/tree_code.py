@@ -90,7 +90,9 @@ def add_tables(header: Header, forest: Forest, conditions: Conditions) -> None:
     coded = conditions.column + (conditions.which << shift)
     many = len(conditions.distinct) > 1
     meaning = f"column of each node{f', and from bit {shift} on its condition' if many else ''}"
-    header.table("condition", narrow_integers(coded[order]), meaning)
+    rows_alone = conditions.families == {ROW}
+    if many or not rows_alone:
+        header.table("condition", narrow_integers(coded[order]), meaning)
     if many:
         values["column"] = f"@condition[node] & {(1 << shift) - 1}U"
     else:
@@ -98,7 +100,7 @@ def add_tables(header: Header, forest: Forest, conditions: Conditions) -> None:
     threshold = _add_operands(header, conditions, order)
     reads = [_reading(conditions, condition, threshold) for condition in conditions.distinct]
     returns = [
-        f"return {condition.expression('v', 'b', '@operand[node]')};"
+        f"return {condition.expression('v', 'b', 'node' if rows_alone else '@operand[node]')};"
         for condition in conditions.distinct
     ]
     if many:
@@ -121,6 +123,8 @@ def _add_operands(header: Header, conditions: Conditions, order: Array) -> str:
     compares = any(condition.reads_threshold for condition in conditions.distinct)
     only = all(condition.reads_threshold for condition in conditions.distinct)
     direct, shared = numbers(conditions.threshold[order]), numbers(conditions.thresholds)
+    if conditions.families == {ROW}:
+        return ""  # rows are numbered as nodes stand
     operand = narrow_integers(conditions.operand[order])
     if only and direct.nbytes <= shared.nbytes + operand.nbytes:
         direct.add(header, "threshold", "threshold of each node")
