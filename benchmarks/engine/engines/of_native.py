@@ -77,7 +77,7 @@ class Sklearn:
             self.job.asks, values=model.predict, labels=model.predict, probabilities=scores
         )
         # A forest's average of its trees is both the raw score and the probability.
-        return Calls(predict, scores, scores)
+        return Calls(predict, scores, getattr(model, "decision_function", scores))
 
 
 def sklearn_model(job: Job) -> Any:
