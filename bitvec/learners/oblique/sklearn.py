@@ -116,8 +116,8 @@ class ObliqueForestEstimator(NativeEstimator):
     batch_size: int = parameter("Rows of a step.", default=256)
     answers: Literal["hard", "soft"] = parameter(
         'What predictions are of: "hard" trees, `forest_`; or "soft" ones, `soft_forest_`, which '
-        "are trained beside them at a steepness of at most 12 and are often a little better, but "
-        "are no exact forest: all nodes are computed for every row.",
+        "are trained beside them at a steepness of at most 12 and may be better, which "
+        "`result_.losses` tells, but are no exact forest: all nodes are computed for every row.",
         default="hard",
     )
     n_jobs = parameter("Threads of the fit and of predictions, 1 if not given, all cores if −1.")
