@@ -1,6 +1,6 @@
 """Gain of retraining by default, and whether accepted forests are significantly worse on test.
 
-    python -m benchmarks.retrain.recipes --data FOLDER [--quick] [--json] [--only NAME] [--save]
+    python -m benchmarks.retrain recipes --data FOLDER [--quick] [--json] [--only NAME] [--save]
 
 Sets, models, seed and numbers of rows were written down before the first run. A model is fitted on
 1,000 rows, retrained with the defaults on them and chosen by 400 others; single trees then with
@@ -24,7 +24,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import bitvec
 from benchmarks.datasets import Array
-from benchmarks.report import Column, Goal, Report, Row, Table, six_digits, where
+from benchmarks.report import Column, Goal, Report, Row, Table, measured_by, six_digits, where
 from benchmarks.report import table as in_markdown
 from benchmarks.retrain.data import Split, split
 from benchmarks.retrain.libraries import LIBRARIES
@@ -232,7 +232,7 @@ def worse_by_chance(n: int) -> int:
 def figures(rows: Sequence[Row]) -> list[Row]:
     """Return the rows, and how many were accepted and worse."""
     measured = [row for row in rows if "z" in row]
-    found = [*rows]
+    found = [row for row in rows if "summary" not in row]
     trees = where(measured, model="tree")
     for name, own, z in (
         ("defaults, single trees", trees, "z"),
@@ -322,15 +322,14 @@ BENCHMARK: Final = Benchmark(
     cases,
     measure,
     goals,
-    {"table": Table(_TREES, {"model": "tree"}, "case"), "forests": forests, "summary": summary},
+    {
+        "table": Table(_TREES, {"model": "tree"}, "case", measured_by),
+        "forests": forests,
+        "summary": summary,
+    },
     figures,
     options=OPTIONS,
     needs=("data",),
     processes=True,
     kept=True,
 )
-
-if __name__ == "__main__":
-    from benchmarks.runner import run
-
-    run(BENCHMARK, __doc__)
