@@ -123,22 +123,21 @@ def test_names_types_and_code_books_survive_writing(suffix: str, tmp_path: Path)
 
 
 def test_a_retrained_forest_predicts_in_xgboost_what_bitvec_predicts(tmp_path: Path) -> None:
-    pytest.importorskip("torch")
+    torch = pytest.importorskip("torch")
     X, y = datasets.load_diabetes(return_X_y=True)
     X = X.astype(np.float32)
     model = xgb.XGBRegressor(n_estimators=3, max_depth=3, n_jobs=1).fit(X[:300], y[:300])
     forest = convert(model)
-    moved = forest
-    for name in ("b", "v"):
-        moved = bitvec.retrain(
-            moved,
-            X[:300],
-            y[:300],
-            validation=(X[300:], y[300:]),
-            trainable=(name,),
-            budget=None,
-            schedule={"steps": 60},
-        ).forest
+    module = bitvec.to_torch(forest, "sigmoid", trainable=("b",))
+    with torch.no_grad():
+        module.b += 0.01
+    moved = bitvec.retrain(
+        bitvec.from_torch(module),
+        X[:300],
+        y[:300],
+        validation=(X[:300], y[:300]),
+        trainable=("v",),
+    ).forest
     assert not np.array_equal(moved.leaves.v, forest.leaves.v)
     assert not np.array_equal(moved.tests.b, forest.tests.b)
     back = loaded(moved, tmp_path)
