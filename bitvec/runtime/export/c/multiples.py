@@ -96,7 +96,8 @@ def multiples(values: Float[Array, " n"]) -> Multiples | None:
     normal = np.finfo(values.dtype)
     if not normal.tiny <= step <= normal.max:
         return None
-    whole = values.astype(np.float64) / step
+    with np.errstate(over="ignore"):  # what is infinite is too far from the rest
+        whole = values.astype(np.float64) / step
     first, last = float(whole.min()), float(whole.max())
     if last - first > LARGEST or max(-first, last) > 2**23:
         return None
