@@ -27,7 +27,7 @@ from benchmarks.compress.rivals import Network, program_bytes, units
 from benchmarks.drift import streams
 from benchmarks.report import Column, Goal, Report, Row, groups, measured_by, table
 from benchmarks.runner import DATA, Benchmark
-from bitvec.compression import Point
+from bitvec.compression.front import Point
 from bitvec.core.arrays import Array
 
 SETS: Final = (

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from benchmarks.export.flash import FLAGS, HERE, size_of
-from bitvec.compression import Point
+from bitvec.compression.front import Point
 from bitvec.core.arrays import Array
 
 ALPHAS: Final = (1e-3, 1e-1)

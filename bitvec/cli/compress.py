@@ -21,7 +21,8 @@ from bitvec.cli.shared_options import (
 from bitvec.cli.training import share, target_option
 
 if TYPE_CHECKING:
-    from bitvec.compression import CompressResult, Point
+    from bitvec.compression.compress_result import CompressResult
+    from bitvec.compression.front import Point
 
 SUFFIXES = (".safetensors", ".h", ".onnx")
 

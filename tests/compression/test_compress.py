@@ -15,8 +15,10 @@ from importlib import import_module
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 import bitvec
-from bitvec.compression import Budget, Front, Point, boosters, families, joint_trees, problem
+from bitvec.compression import boosters, families, joint_trees, problem
 from bitvec.compression.boosters import LIBRARIES
+from bitvec.compression.budget import Budget
+from bitvec.compression.front import Front, Point
 from bitvec.compression.model_costs import table_bytes
 from bitvec.compression.storage import STORAGES
 from bitvec.errors import InputError, UnsupportedModelError
