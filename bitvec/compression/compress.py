@@ -143,11 +143,17 @@ def compress(
     chosen = min(tried, key=lambda p: p.loss)
     front = Front(tried, task.metric)
     measured = {id(p): _measured(task, p) for p in (*front, chosen)}
+    given = _given(task)
+    size = given.bytes if allowed.kind == "bytes" else given.forest.n_leaves
+    if allowed.kind != "microseconds" and size <= allowed.limit:
+        notes.insert(
+            0, f"The given model itself takes {size:,} {allowed.kind}: the budget has room."
+        )
     return CompressResult(
         chosen=measured[id(chosen)],
         front=Front((measured[id(p)] for p in front), task.metric),
         tried=tuple(measured.get(id(p), p) for p in tried),
-        given=_given(task),
+        given=given,
         budget=allowed,
         metric=task.metric,
         notes=tuple(notes),

@@ -129,6 +129,9 @@ def test_the_given_model_is_tried_by_rows_of_ones_own_alone(regressor: Any, resu
         regressor, X[:240], y[:240], budget="64 KB", validation=(X[240:], y[240:])
     )
     assert any(point.recipe.startswith("given model") for point in result.tried)
+    for each in (result, results["numbers"]):
+        fits = each.given.bytes <= each.budget.limit
+        assert fits == any("the budget has room" in note for note in each.notes)
 
 
 def test_what_is_left_out_is_said(regressor: Any) -> None:
