@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from benchmarks.engine.engines.calls import Calls, Job, chosen
@@ -95,13 +96,17 @@ class Catboost:
     def __init__(self, job: Job) -> None:
         import catboost
 
+        self.job = job
         self.model = catboost.CatBoost()
         self.model.load_model(str(job.model))
 
     def calls(self, threads: int) -> Calls:
         """Use so many threads."""
 
-        def predict(X: Any) -> Any:
-            return self.model.predict(X, thread_count=threads)
+        def predict(X: Any, kind: str = "RawFormulaVal") -> Any:
+            return self.model.predict(X, prediction_type=kind, thread_count=threads)
 
-        return Calls(predict, predict, predict)
+        if self.job.regression:
+            return Calls(predict, predict, predict)
+        probabilities = partial(predict, kind="Probability")
+        return Calls(probabilities, probabilities, predict)

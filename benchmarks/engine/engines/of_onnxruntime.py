@@ -90,6 +90,23 @@ def _catboost(job: Job, path: Path) -> None:
     model = catboost.CatBoost()
     model.load_model(str(job.model))
     model.save_model(str(path), format="onnx")
+    if not job.regression:
+        _without_maps(path)
+
+
+def _without_maps(path: Path) -> None:
+    """Let the tensor in front of a ZipMap be the output, as the other exporters can."""
+    import onnx
+
+    exported = onnx.load(path)
+    graph = exported.graph
+    (zipped,) = (node for node in graph.node if node.op_type == "ZipMap")
+    graph.node.remove(zipped)
+    (output,) = (value for value in graph.output if value.name == zipped.output[0])
+    graph.output.remove(output)
+    kind = onnx.TensorProto.FLOAT
+    graph.output.append(onnx.helper.make_tensor_value_info(zipped.input[0], kind, None))
+    onnx.save(exported, path)
 
 
 _EXPORTERS = {

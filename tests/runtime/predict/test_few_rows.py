@@ -24,7 +24,7 @@ from bitvec.core.source import Source
 from bitvec.errors import InputError
 from bitvec.runtime.predict.cpu import choice
 from bitvec.runtime.predict.cpu.few_rows import calls, forest_rows, masks, numpy_loops
-from bitvec.runtime.predict.cpu.few_rows.lone_tree import LoneTree
+from bitvec.runtime.predict.cpu.few_rows.direct_walks import DirectWalks
 from bitvec.runtime.predict.cpu.few_rows.masks import Masks
 from bitvec.runtime.predict.cpu.few_rows.walks import Walks
 from bitvec.runtime.predict.cpu.leaves import leaf_vectors
@@ -42,8 +42,8 @@ def layouts_of(forest, dtype):
     made = [Walks(forest, dtype, leaf_vectors.pack(forest))]
     if masks.unsupported_reason(forest) is None:
         made.append(Masks(forest, dtype))
-    if forest.n_trees == 1 and single.unsupported_reason(forest) is None:
-        made.append(LoneTree(forest, dtype))
+    if single.unsupported_reason(forest) is None:
+        made.append(DirectWalks(forest, dtype))
     return made
 
 

@@ -27,6 +27,10 @@ _ADDED: Final = 2.5
 """A tree whose leaf is added."""
 _STEP: Final = 3.3
 """A step of a tree that is walked, 8 in flight; they end two steps after the deepest leaf."""
+_LEVEL: Final = 12.0
+"""A level of a tree that is walked by itself, straight over X."""
+_KEY: Final = {"masks": 2.0, "walks": 5.0}
+"""A column whose value is made a key."""
 _CALL: Final = 25_000.0
 """A batch of any size, before its rows."""
 _DEARER: Final[dict[tuple[Vectors, str], float]] = {
@@ -46,6 +50,19 @@ def masks_cycles(n_slots: int, n_segments: int, n_trees: int, n_bytes: int) -> f
     return slot * n_slots + _SEGMENT * n_segments + _ADDED * n_trees
 
 
+def direct_cycles(forest: Forest) -> float:
+    """Return the cycles of a row that walks straight over X, through a tree at a time."""
+    B = forest.bitvectors
+    depth, n_leaves = tree_paths.leaf_depth(B), np.diff(B.leaf_ptr)
+    levels = float(np.add.reduceat(depth, B.leaf_ptr[:-1]) @ (1 / n_leaves))
+    return _LEVEL * (levels + B.n_trees) + _ADDED * B.n_trees
+
+
+def key_cycles(forest: Forest, layout: str) -> float:
+    """Return the cycles of a row whose columns become the keys of a layout."""
+    return _KEY[layout] * np.unique(forest.tests.feature).size
+
+
 def walk_cycles(forest: Forest) -> float:
     """Return the cycles of a row that walks through 8 trees in step."""
     B = forest.bitvectors
@@ -54,7 +71,8 @@ def walk_cycles(forest: Forest) -> float:
     depth = np.maximum.reduceat(tree_paths.leaf_depth(B), B.leaf_ptr[:-1])
     deepest = np.maximum.reduceat(depth, np.arange(0, B.n_trees, 8))
     steps = 2.0 * (deepest // 2 + 1)
-    return float(8 * _STEP * steps.sum()) + _ADDED * B.n_trees
+    walked = float(8 * _STEP * steps.sum()) + _ADDED * B.n_trees
+    return walked + key_cycles(forest, "walks")
 
 
 def most_rows(cycles: float, small: Choice, large: Choice) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from bitvec.runtime.predict.cpu.choice import Choice
 from bitvec.runtime.predict.cpu.few_rows import costs, masks, row_answers, row_scores, set_rows
 from bitvec.runtime.predict.cpu.few_rows.call_header import Header
 from bitvec.runtime.predict.cpu.few_rows.calls import Call, ScoresCall, fill_answers
-from bitvec.runtime.predict.cpu.few_rows.lone_tree import LoneTree
+from bitvec.runtime.predict.cpu.few_rows.direct_walks import DirectWalks
 from bitvec.runtime.predict.cpu.few_rows.masks import Masks
 from bitvec.runtime.predict.cpu.few_rows.walks import Walks
 from bitvec.runtime.predict.cpu.leaves import leaf_vectors
@@ -31,7 +32,7 @@ EVERY: Final = 1 << 62
 MOST_ANSWERS: Final = 1 << 26
 """Bytes of the answers of a lone tree's leaves."""
 
-Layout = LoneTree | Masks | Walks
+Layout = DirectWalks | Masks | Walks
 
 
 def unsupported_reason(forest: Forest) -> str | None:
@@ -98,7 +99,7 @@ class FewRows:
             header = Header(**fields | {"find_rows": 0})
             if header["room_bytes"] > ROOM:
                 return None
-            answers = self._answers(layout, header)
+            answers = self._answers(header) if "find_rows" in fields else None
             if answers is None:
                 return header, self.most_rows(layout)
             return Header(**fields, answers=answers), EVERY
@@ -108,7 +109,7 @@ class FewRows:
     def info(self) -> dict[str, Any]:
         """Return how few rows of float32 are run, and up to how many."""
         layout = self.layout(np.dtype(np.float32))
-        most = "all" if isinstance(layout, LoneTree) else self.most_rows(layout)
+        most = "all" if "find_rows" in layout.fields else self.most_rows(layout)
         return {"layout": layout.name, "most_rows": most}
 
     def layout(self, dtype: np.dtype) -> Layout:
@@ -126,19 +127,22 @@ class FewRows:
         forest = self._forest
         if self._sums is None:
             self._sums = leaf_vectors.pack(forest)
-        if forest.n_trees == 1 and single.unsupported_reason(forest) is None:
-            return LoneTree(forest, dtype)
-        walk = costs.walk_cycles(forest)
-        if masks.unsupported_reason(forest) is None and masks.least_cycles(forest, dtype) < walk:
+        walks, direct = costs.walk_cycles(forest), math.inf
+        if single.unsupported_reason(forest) is None:
+            direct = 0.0 if forest.n_trees == 1 else costs.direct_cycles(forest)
+        least = min(walks, direct)
+        if masks.unsupported_reason(forest) is None and masks.least_cycles(forest, dtype) < least:
             side_by_side = Masks(forest, dtype)
-            if side_by_side.cycles <= walk:
+            if side_by_side.cycles <= least:
                 return side_by_side
+        if direct < walks:
+            return DirectWalks(forest, dtype)
         return Walks(forest, dtype, self._sums)
 
-    def _answers(self, layout: Layout, header: Header) -> np.ndarray | None:
+    def _answers(self, header: Header) -> np.ndarray | None:
         """Return the answers of a lone tree's leaves, None where they are not made beforehand."""
         out_bytes, n_leaves = header["out_bytes"], self._forest.n_leaves
-        if not isinstance(layout, LoneTree) or out_bytes % 4 or n_leaves * out_bytes > MOST_ANSWERS:
+        if out_bytes % 4 or n_leaves * out_bytes > MOST_ANSWERS:
             return None
         answers = np.empty(n_leaves * out_bytes, np.uint8)
         return answers if fill_answers(header.address, n_leaves, answers) == n_leaves else None

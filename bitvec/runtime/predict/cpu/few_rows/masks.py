@@ -53,7 +53,8 @@ def least_cycles(forest: Forest, dtype: np.dtype) -> float:
     n_slots: int = forest.n_nodes
     if oblivious.unsupported_reason(forest) is None:
         n_slots = int(np.ceil(np.log2(np.diff(forest.bitvectors.leaf_ptr))).sum())
-    return costs.masks_cycles(n_slots // lanes(_bits(forest, dtype)), 0, forest.n_trees, 0)
+    cycles = costs.masks_cycles(n_slots // lanes(_bits(forest, dtype)), 0, forest.n_trees, 0)
+    return cycles + costs.key_cycles(forest, "masks")
 
 
 class Masks:
@@ -102,6 +103,7 @@ class Masks:
         )
         n_bytes = places.nbytes + slots.nbytes
         self.cycles = costs.masks_cycles(int(counts.sum()), counts.size, n_trees, n_bytes)
+        self.cycles += costs.key_cycles(forest, "masks")
         self.keys_bytes = n_windows * size * bits // 8
         self.leaves_bytes = 4 * n_groups * n_lanes
         self.has_vectors = False

@@ -1,7 +1,8 @@
-"""A lone tree, through which rows walk straight over X: a path reads a few columns only.
+"""Few trees, through which rows walk straight over X: a path reads a few columns only.
 
-The answer to a row is its leaf's, so the answers of all leaves are made once. A block of rows is
-looked over for what the source refuses, walks 16 rows in step, and copies its leaves' answers.
+The answer to a row of a lone tree is its leaf's, so the answers of all leaves are made once. A
+block of rows is looked over for what the source refuses, walks 16 rows in step, and copies its
+leaves' answers.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, attr-defined, call-arg, unreachable"
@@ -23,29 +24,30 @@ from bitvec.runtime.predict.cpu.traversal import single
 from bitvec.runtime.predict.cpu.traversal.key_columns import DOUBLE, ROUNDED, SINGLE, reading_of
 
 
-class LoneTree:
-    """A tree packed as `bitvec.runtime.predict.cpu.traversal.single`, for X of a dtype."""
+class DirectWalks:
+    """Trees packed as `bitvec.runtime.predict.cpu.traversal.single`, for X of a dtype."""
 
-    name = "lone tree"
+    name = "direct"
     has_vectors = False
-    keys_bytes, leaves_bytes = 8, 4 * single.LANES
-    """The number of rows of a block, then their leaves."""
+    keys_bytes = 8
+    """The number of rows of a block, of a lone tree."""
 
     def __init__(self, forest: Forest, dtype: np.dtype) -> None:
         tree, reading = single.pack(forest).trees(dtype), reading_of(dtype, forest.dtype)
-        self.cycles = costs.walk_cycles(forest)
+        self.leaves_bytes = 4 * max(single.LANES, forest.n_trees)
+        self.cycles = costs.direct_cycles(forest)
         self.fields: dict[str, Any] = {
             "find": FIND[reading].address(),
-            "find_rows": FIND_ROWS[reading].address(),
-            **self._plain(forest, dtype, reading),
             "nodes": tree.nodes,
             "leaf_at": tree.leaf_at,
         }
-
-    def _plain(self, forest: Forest, dtype: np.dtype, reading: int) -> dict[str, Any]:
-        compared = min(dtype, forest.dtype, key=lambda each: each.itemsize)
-        fields = plain_walk.fields_of(forest, compared)
-        return fields and {**fields, "find_finite_rows": FIND_FINITE_ROWS[reading].address()}
+        if forest.n_trees == 1:
+            self.fields["find_rows"] = FIND_ROWS[reading].address()
+            compared = min(dtype, forest.dtype, key=lambda each: each.itemsize)
+            plain = plain_walk.fields_of(forest, compared)
+            if plain:
+                self.fields |= plain
+                self.fields["find_finite_rows"] = FIND_FINITE_ROWS[reading].address()
 
 
 def _finite_finder(reading: int) -> Function:
@@ -89,19 +91,26 @@ def _blocks_finder(reading: int) -> Function:
 
 
 def _finder(reading: int) -> Function:
-    """Return the function that finds the exit leaf of a row whose values are read so."""
+    """Return the function that finds the exit leaves of a row whose values are read so."""
     value = np.float32 if reading == SINGLE else np.float64
     word = np.uint64 if reading == DOUBLE else np.uint32
 
+    node_bytes = 4 * np.dtype(word).itemsize
+
     @by_address
-    def find_in_lone_tree(row, header, room):
-        nodes = carray(pointer(field(header, "nodes")), (1, 4), word)
-        at = single.exit_position(carray(pointer(row), (1, 1), value), nodes)
-        leaf = load_int32(field(header, "leaf_at") + 4 * np.int64(at))
-        store(room + field(header, "leaves_at"), leaf)
+    def find_directly(row, header, room):
+        x = carray(pointer(row), (1, 1), value)
+        leaves, leaf_ptr = room + field(header, "leaves_at"), field(header, "leaf_ptr")
+        all_nodes, leaf_at = field(header, "nodes"), field(header, "leaf_at")
+        for tree in range(field(header, "n_trees")):
+            first = load_int64(leaf_ptr + 8 * tree)
+            nodes = carray(pointer(all_nodes + 2 * first * node_bytes), (1, 4), word)
+            at = np.int64(single.exit_position(x, nodes))
+            leaf = first + load_int32(leaf_at + 4 * (2 * first + at))
+            store(leaves + 4 * tree, np.int32(leaf))
         return 0
 
-    return find_in_lone_tree
+    return find_directly
 
 
 FIND_FINITE_ROWS = {reading: _finite_finder(reading) for reading in (SINGLE, ROUNDED, DOUBLE)}
