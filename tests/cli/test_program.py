@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -46,7 +47,7 @@ def test_each_example_of_a_help_page_parses() -> None:
         examples = re.findall(rf"^ +bitvec ({name}.*)$", lines, re.MULTILINE)
         assert examples
         for example in examples:
-            words = example.split()[1:]
+            words = shlex.split(example)[1:]
             command = program.get_command(None, name)  # type: ignore[arg-type]
             assert command is not None
             command.make_context(name, words)  # raises a UsageError if it does not parse

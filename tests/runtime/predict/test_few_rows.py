@@ -23,7 +23,7 @@ from bitvec.core.output import Aggregate, Output, PostTransform, SoftmaxSum
 from bitvec.core.source import Source
 from bitvec.errors import InputError
 from bitvec.runtime.predict.cpu import choice
-from bitvec.runtime.predict.cpu.few_rows import calls, forest_rows, masks, numpy_loops
+from bitvec.runtime.predict.cpu.few_rows import forest_rows, masks, numpy_loops
 from bitvec.runtime.predict.cpu.few_rows.direct_walks import DirectWalks
 from bitvec.runtime.predict.cpu.few_rows.masks import Masks
 from bitvec.runtime.predict.cpu.few_rows.walks import Walks
@@ -178,7 +178,7 @@ def test_a_lone_tree_answers_any_number_of_rows(dtype, compared, refuses):
     forest = grown(1, 90, 7, compared, post_transform=PostTransform.SIGMOID, classes=classes)
     metadata = {"refuses_missing": refuses, "refuses_infinite": refuses}
     forest = replace(forest, source=Source("sklearn", "1.9", "tree", metadata=metadata))
-    X = drawn_rows(forest, calls.ALONE + 100, dtype)
+    X = drawn_rows(forest, 12_000, dtype)
     if refuses:
         X = np.nan_to_num(X, posinf=2.0, neginf=-2.0)
         X[5], X[6] = 3e38, -3e38

@@ -190,7 +190,8 @@ def test_what_is_converted_is_converted_part_by_part(monkeypatch):
     pd, sparse = pytest.importorskip("pandas"), pytest.importorskip("scipy.sparse")
     n, width = 40_000, 40
     monkeypatch.setattr(tables, "PART_BYTES", n * width)  # an eighth
-    predictor = compile(Forest.from_matrices([[1] + [0] * 39], [0.5], [[0], [1]], [10, 20]))
+    stump = Forest.from_matrices([[1] + [0] * 39], [0.5], [[0], [1]], [10, 20])
+    predictor = compile(stump, warm=True)  # what is compiled takes memory, too
     out = np.empty((n, 1))
     ints = np.ones((n, width), np.int8)
     csr = sparse.random(n, width, density=0.01, format="csr", random_state=0)

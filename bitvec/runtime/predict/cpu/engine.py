@@ -19,6 +19,7 @@ from bitvec.core.forest import Forest
 from bitvec.core.output import Aggregate
 from bitvec.runtime.predict.cpu import choice, layer_kernels
 from bitvec.runtime.predict.cpu.few_rows import forest_rows
+from bitvec.runtime.predict.cpu.few_rows.costs import THREAD
 from bitvec.runtime.predict.cpu.leaves.linear_terms import LinearLeaves
 from bitvec.runtime.predict.cpu.protocol import TreeKernel
 from bitvec.runtime.predict.cpu.soft import soft_trees
@@ -36,8 +37,6 @@ SOFT_ROWS = 32
 """Least rows of a block of soft prediction: each row meets many leaves of each tree."""
 SMALL_BATCH = 192
 """Rows up to which a block fills so few registers that another kernel may be the faster one."""
-SMALL = 7e5
-"""Cycles of work below which a second thread costs more than it brings."""
 
 
 Work = Callable[[TreeKernel, Array, Array], None]
@@ -175,7 +174,7 @@ class NumbaEngine:
 
         block = BLOCK_BYTES // max(trees.row_bytes, 1) // 128 * 128
         block = min(max(LEAST_ROWS, block), MOST_ROWS)
-        n_threads = 1 if n_rows * self._choice.cycles < SMALL else self.n_threads
+        n_threads = 1 if n_rows * self._choice.cycles < THREAD else self.n_threads
         if n_threads > 1:
             block = min(block, max(128, -(-n_rows // (2 * n_threads))))
         for_each_block(fill, n_rows, block=block, n_threads=n_threads)

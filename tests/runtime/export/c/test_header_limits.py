@@ -55,8 +55,8 @@ def test_equal_leaf_vectors_are_kept_once():
     B = arrange(left, right, [0])[0]
     tests = axis_aligned(np.zeros(255, int), np.arange(255, dtype=np.float32))
     forest = Forest(tests, B, Leaves(v), Output(3, np.dtype(np.float64)), Inputs(1))
-    # A node: 1 byte of column, 4 of threshold, 1 of leaves on its left. A leaf: 1 of its vector.
-    n_bytes = 255 * 6 + 256 * 1 + 2 * 3 * 8 + 2 * 2
+    # A node: 1 byte of column, 1 of threshold, 1 of leaves on its left. A leaf: 1 of its vector.
+    n_bytes = 255 * 3 + 256 * 1 + 2 * 3 * 8 + 2 * 2
     assert to_c(forest).estimate.constant_bytes == n_bytes
 
 

@@ -54,8 +54,8 @@ AHEAD = 8192
 """Bytes between what is looked over and what is fetched."""
 BLOCK = 64
 """Rows of a lone tree that are looked over at a time; they stay in the first cache."""
-ALONE = 4096
-"""Rows up to which a second thread costs more than it brings."""
+CONTIGUOUS = 4096
+"""Rows up to which an array of other strides is copied."""
 MOST_SCORES = 1024
 """Rows beyond which scores are transformed by vectors."""
 
@@ -219,16 +219,26 @@ class Call:
     dtype : numpy dtype
         Of the answer.
     n_threads : int
-        For more than `ALONE` rows.
+    alone : int
+        Rows up to which a second thread costs more than it brings.
     """
 
-    __slots__ = ("_dtype", "_headers", "_is_typed", "_make", "_n_threads", "_ways", "_width")
+    __slots__ = (
+        "_alone",
+        "_dtype",
+        "_headers",
+        "_is_typed",
+        "_make",
+        "_n_threads",
+        "_ways",
+        "_width",
+    )
 
     def __init__(
-        self, header_of: HeaderOf, width: int | None, dtype: np.dtype, n_threads: int = 1
+        self, header_of: HeaderOf, width: int | None, dtype: np.dtype, n_threads: int, alone: int
     ) -> None:
         self._make, self._width, self._dtype = header_of, width, dtype
-        self._n_threads = n_threads
+        self._n_threads, self._alone = n_threads, alone
         self._headers: list[Header] = []
         self._ways: dict[np.dtype, tuple[Run, int, int]] = {}
         self._is_typed = dtype in TYPED
@@ -245,12 +255,12 @@ class Call:
         if not 0 < n_rows <= most:
             return None
         if not X.flags.carray:
-            if n_rows > ALONE:  # no large array is copied whole
+            if n_rows > CONTIGUOUS:
                 return None
             X = array(X, order="C")
         width = self._width
         out = empty(n_rows if width is None else (n_rows, width), self._dtype)
-        if n_rows > ALONE and self._n_threads > 1:
+        if n_rows > self._alone and self._n_threads > 1:
             return out if self._run_on_threads(run, X, header, out) else None
         served = run(X, header, out if self._is_typed else out.view(np.uint8))
         return out if served == n_rows else None

@@ -27,6 +27,8 @@ _ADDED: Final = 2.5
 """A tree whose leaf is added."""
 _STEP: Final = 3.3
 """A step of a tree that is walked, 8 in flight; they end two steps after the deepest leaf."""
+THREAD: Final = 7e5
+"""Cycles of work below which a second thread costs more than it brings."""
 _LEVEL: Final = 12.0
 """A level of a tree that is walked by itself, straight over X."""
 _KEY: Final = {"masks": 2.0, "walks": 5.0}
@@ -56,6 +58,12 @@ def direct_cycles(forest: Forest) -> float:
     depth, n_leaves = tree_paths.leaf_depth(B), np.diff(B.leaf_ptr)
     levels = float(np.add.reduceat(depth, B.leaf_ptr[:-1]) @ (1 / n_leaves))
     return _LEVEL * (levels + B.n_trees) + _ADDED * B.n_trees
+
+
+def block_cycles(forest: Forest) -> float:
+    """Return the cycles of a row in a block of rows that walk a lone tree."""
+    levels = tree_paths.leaf_depth(forest.bitvectors).mean() if forest.n_leaves else 0.0
+    return float(20 + 3 * levels + forest.n_features / 4)
 
 
 def key_cycles(forest: Forest, layout: str) -> float:

@@ -104,7 +104,8 @@ class FewRows:
                 return header, self.most_rows(layout)
             return Header(**fields, answers=answers), EVERY
 
-        return Call(header_of, answer.width, answer.dtype, self._n_threads)
+        alone = int(costs.THREAD / costs.block_cycles(self._forest))
+        return Call(header_of, answer.width, answer.dtype, self._n_threads, alone)
 
     def info(self) -> dict[str, Any]:
         """Return how few rows of float32 are run, and up to how many."""
