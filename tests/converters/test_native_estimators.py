@@ -123,9 +123,9 @@ def test_a_subclass_that_answers_in_its_own_way_is_refused() -> None:
 def test_a_retrained_estimator_is_converted_to_its_forest() -> None:
     pytest.importorskip("torch")
     X, y = IRIS
-    model = bitvec.learners.RetrainedClassifier(retrain_options={"steps": 5}, random_state=0).fit(
-        X, y
-    )
+    model = bitvec.learners.RetrainedClassifier(
+        retrain_options={"budget": None, "schedule": {"steps": 5}}, random_state=0
+    ).fit(X, y)
     assert bitvec.convert(model) is model.forest_
     with pytest.raises(UnsupportedModelError, match=r"no trees beside `model\.forest_`"):
         bitvec.certify(model.forest_, model)

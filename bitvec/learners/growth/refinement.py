@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -27,6 +27,10 @@ ROWS_AT_ONCE = 8192
 """Rows that a tree is walked by at a time."""
 PACE = 0.1
 """Factor of the learning rate of φ, beside the root mean square of its weights."""
+
+
+ERRORS: Final = 0.5
+"""Paired standard errors by which a refined tree must be better: few rows choose a tree's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,19 +88,22 @@ def refine(
     validation : (X, y, sample_weight)
         Rows that the tree was not grown on.
     """
+    forest = native.convert(tree)
     return retrain(
-        native.convert(tree),
+        forest,
         X,
         y,
         trainable=how.trainable,
         sample_weight=weight,
         validation=validation,
+        metric="accuracy" if forest.output.is_classifier else "auto",
         budget=None,
         schedule=Schedule(
             steps=how.steps,
             optimizer=_optimizer(how),
             learning_rate=how.learning_rate,
             gamma=how.gamma,
+            errors=ERRORS,
         ),
         penalties=Penalties(spatial=how.spatial, spatial_shape=how.spatial_shape),
         checkpoint_path=how.checkpoint_path,

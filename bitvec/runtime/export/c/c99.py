@@ -95,7 +95,7 @@ def to_c(
     >>> "static inline void stump_predict(const stump_input *x" in source.text
     True
     >>> print(source.estimate)
-    16 bytes of constants in flash (5.3 per node, 16.0 per inner node),
+    7 bytes of constants in flash (2.3 per node, 7.0 per inner node),
     0 bytes of arrays on the stack, at most 1 comparisons per row
     """
     require_forest(forest)
@@ -141,7 +141,7 @@ def smallest(forest: Forest, *, name: str = "model") -> tuple[dict[str, str], Es
     >>> stump = Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
     >>> options, estimate = smallest(stump)
     >>> options, estimate.predict_bytes
-    ({'form': 'tables', 'thresholds': 'exact'}, 10)
+    ({'form': 'levels', 'thresholds': 'exact'}, 6)
     """
     require_forest(forest)
     require_exact(forest, "tables")

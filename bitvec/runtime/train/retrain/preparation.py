@@ -277,14 +277,19 @@ def prepare(
         found, distils, data, held_out = _read_arrays(forest, rows, aim, seed)
     task = Task(
         forest, selected, trainable is not None, rows, found, distils, data, held_out, relaxation,
-        schedule, penalties, Selection(forest, found, held_out.X, held_out.target, held_out.weight),
+        schedule, penalties,
+        Selection(
+            forest, found, held_out.X, held_out.target, held_out.weight, schedule.errors
+        ),
         workers, place, seed, progress if workers.is_first else None,
     )  # fmt: skip
     recipe = task.recipe(task.course)
     if data is None:
         first = LoaderBatches(rows.X, forest, recipe, workers).first
         found = aim.objective(forest, first.target)
-        chosen = Selection(forest, found, held_out.X, held_out.target, held_out.weight)
+        chosen = Selection(
+            forest, found, held_out.X, held_out.target, held_out.weight, schedule.errors
+        )
         task = replace(task, objective=found, selection=chosen)
     if "base_score" in selected and probability_leaves.groups(forest) is not None:
         raise InputError(

@@ -38,6 +38,8 @@ class Schedule:
     gamma_schedule : "linear", "exponential", "cosine" or "constant"
     evaluations : int
         How often the hard forest is scored on the way, beside early looks from step 20 on.
+    errors : float
+        Paired standard errors that a gain on the validation rows must exceed.
     patience : int, optional
         Stop after so many evaluations in a row at which the hard forest was not clearly better.
     """
@@ -51,6 +53,7 @@ class Schedule:
     gamma: Any = None
     gamma_schedule: str = "linear"
     evaluations: int = 15
+    errors: float = 1.0
     patience: int | None = None
 
 

@@ -148,8 +148,15 @@ class Selection:
     """
 
     def __init__(
-        self, start: Forest, objective: Objective, X: Array, target: Array, weight: Array
+        self,
+        start: Forest,
+        objective: Objective,
+        X: Array,
+        target: Array,
+        weight: Array,
+        least_errors: float = ERRORS,
     ) -> None:
+        self._least_errors = least_errors
         self._objective, self._X, self._target = objective, X, target
         self._weight = weight / weight.max()
         share = self._weight / self._weight.sum()
@@ -185,7 +192,10 @@ class Selection:
         accepted = (
             score > self.score
             and self._is_sound(candidate)
-            and (not np.isfinite(self.start_score) or gain > ERRORS * error + self._one_row)
+            and (
+                not np.isfinite(self.start_score)
+                or gain > self._least_errors * error + self._one_row
+            )
             and self._keeps_the_loss(raw)
         )
         if accepted:
