@@ -173,6 +173,13 @@ OPTIMIZERS = ("adamw", "adam", "nadam", "rmsprop", "sgd")
     help="How often the forest is hardened and judged on the held-out rows.",
 )
 @click.option(
+    "--errors",
+    type=click.FloatRange(min=0),
+    default=1.0,
+    show_default=True,
+    help="Paired standard errors that a gain on the held-out rows must exceed.",
+)
+@click.option(
     "--patience",
     type=click.IntRange(min=1),
     metavar="N",
@@ -238,6 +245,7 @@ def command(
     gamma: tuple[float, float] | None,
     gamma_schedule: str,
     evaluations: int,
+    errors: float,
     patience: int | None,
     weight_decay: float,
     l2: float,
@@ -299,6 +307,7 @@ def command(
                 gamma=gamma,
                 gamma_schedule=gamma_schedule,
                 evaluations=evaluations,
+                errors=errors,
                 patience=patience,
             ),
             penalties=Penalties(weight_decay=weight_decay, l1=l1, l2=l2),
