@@ -270,7 +270,7 @@ def prepare(
             f"`quantile` must come with the loss or the metric quantile, got {aim.quantile!r} with "
             f'{aim.loss!r}: pass loss="quantile".'
         )
-    place = devices.find(device)
+    place, errors = devices.find(device), options.positive("errors", schedule.errors, or_zero=True)
     if rows.is_loader:
         found, distils, data, held_out = _read_loader(forest, rows, aim, prune_dead)
     else:
@@ -279,7 +279,7 @@ def prepare(
         forest, selected, trainable is not None, rows, found, distils, data, held_out, relaxation,
         schedule, penalties,
         Selection(
-            forest, found, held_out.X, held_out.target, held_out.weight, schedule.errors
+            forest, found, held_out.X, held_out.target, held_out.weight, errors
         ),
         workers, place, seed, progress if workers.is_first else None,
     )  # fmt: skip
@@ -287,9 +287,7 @@ def prepare(
     if data is None:
         first = LoaderBatches(rows.X, forest, recipe, workers).first
         found = aim.objective(forest, first.target)
-        chosen = Selection(
-            forest, found, held_out.X, held_out.target, held_out.weight, schedule.errors
-        )
+        chosen = Selection(forest, found, held_out.X, held_out.target, held_out.weight, errors)
         task = replace(task, objective=found, selection=chosen)
     if "base_score" in selected and probability_leaves.groups(forest) is not None:
         raise InputError(
