@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from benchmarks.engine import OURS, by_cell
+from benchmarks.engine.cells import OURS, by_cell
 from benchmarks.report import RESULTS, Column, Report, Row, one
 from benchmarks.report import table as in_markdown
 

@@ -179,7 +179,8 @@ def _row(workload, batch, threads, engine, seconds, **told):
 
 
 def test_the_ratio_of_an_engine_is_to_the_best_baseline_that_runs_the_same_model():
-    from benchmarks.engine import BENCHMARK, by_cell
+    from benchmarks.engine import BENCHMARK
+    from benchmarks.engine.cells import by_cell
 
     rows = BENCHMARK.figures(
         [

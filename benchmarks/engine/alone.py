@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from benchmarks.engine import digits
+from benchmarks.engine.cells import digits
 from benchmarks.report import Row
 from benchmarks.worker import CannotRunError
 from benchmarks.workers import alone

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from benchmarks.engine import OURS, digits, is_baseline
+from benchmarks.engine.cells import OURS, digits, is_baseline
 from benchmarks.engine.engines import ENGINES, NATIVE, Engine
 from benchmarks.engine.workloads import Workload
 from benchmarks.report import Row

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from benchmarks.engine import OURS, by_cell, is_drawn
+from benchmarks.engine.cells import OURS, by_cell, is_drawn
 
 
 def draw(report: dict[str, Any], path: Path) -> None:

@@ -182,13 +182,11 @@ class Objective:
         """
         if self.output.is_classifier:
             has_none = self.are_scores or self.output.post_transform is PostTransform.HINGE
-            return None if has_none or self.measure == "log_loss" else self._scored_by("log_loss")
+            done = has_none or self.measure == "log_loss"
+            return None if done else replace(self, measure="log_loss")
         if not isinstance(self.loss, str) or self.measure == self.loss:
             return None
-        return self._scored_by(self.loss)
-
-    def _scored_by(self, measure: str) -> Objective:
-        return replace(self, measure=measure)
+        return replace(self, measure=self.loss)
 
     def require_targets(self, target: Array, name: str = "y") -> None:
         """Raise InputError if the loss or the score cannot take these targets."""
@@ -215,28 +213,21 @@ def of_forest(forest: Forest, target: Array, **choices: Any) -> Objective:
     are taken as scores.
     """
     goal = build(forest.output, target, **choices)
-    if choices.get("metric", "auto") == "auto" and goal.is_accuracy and forest.n_trees > 1:
-        scored = replace(goal, measure="log_loss")
-        goal = scored if _has_log_loss(forest) else goal
     plain = forest.output.post_transform in (PostTransform.IDENTITY, PostTransform.AT_MOST_ONE)
-    if not forest.output.is_classifier or not plain:
-        return goal
-    if probability_leaves.groups(forest) is None:
+    plain = plain and forest.output.is_classifier
+    if plain and probability_leaves.groups(forest) is None:
         if goal.measure == "log_loss":
             raise InputError(
                 "`metric` must not be log_loss for a forest whose outputs are no probabilities: "
                 "choose accuracy."
             )
-        return replace(goal, are_scores=True)
-    by_label = choices.get("loss", "auto") == "auto" and goal.is_accuracy
-    return replace(goal, sharpness=SHARPNESS) if by_label and forest.n_trees > 1 else goal
-
-
-def _has_log_loss(forest: Forest) -> bool:
-    kind = forest.output.post_transform
-    if kind in (PostTransform.IDENTITY, PostTransform.AT_MOST_ONE):
-        return probability_leaves.groups(forest) is not None
-    return kind is not PostTransform.HINGE
+        goal = replace(goal, are_scores=True)
+    several = goal.is_accuracy and forest.n_trees > 1
+    if several and choices.get("metric", "auto") == "auto":
+        goal = goal.guard() or goal
+    by_label = several and goal.is_accuracy and choices.get("loss", "auto") == "auto"
+    averages = plain and not goal.are_scores
+    return replace(goal, sharpness=SHARPNESS) if by_label and averages else goal
 
 
 def build(

@@ -9,6 +9,9 @@ from typing import Any, TypeVar
 from bitvec.core.arrays import ArrayLike
 from bitvec.errors import InputError
 
+ERRORS = 1.0
+"""Paired standard errors that a gain must exceed."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Schedule:
@@ -53,7 +56,7 @@ class Schedule:
     gamma: Any = None
     gamma_schedule: str = "linear"
     evaluations: int = 15
-    errors: float = 1.0
+    errors: float = ERRORS
     patience: int | None = None
 
 

@@ -16,9 +16,8 @@ from bitvec.runtime.predict.cpu.engine import NumbaEngine
 from bitvec.runtime.predict.torch.engine import TorchEngine
 from bitvec.runtime.train.retrain import probability_leaves
 from bitvec.runtime.train.retrain.objective import Objective
+from bitvec.runtime.train.retrain.retrain_options import ERRORS
 
-ERRORS = 1.0
-"""Paired standard errors that a gain must exceed."""
 LONG_WALK = 1 << 20
 """(row, tree) pairs from which packing a forest for compiled kernels may pay."""
 PACKING = 150

@@ -9,38 +9,14 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba import carray, int64, typeof, types
-from numba.extending import intrinsic
+from numba import int64, typeof
 from numpy import array, empty, ndarray
 
 from bitvec.core.arrays import FLOATS, Array
-from bitvec.runtime.predict.cpu.compiling import inner, int64s, kernel
+from bitvec.runtime.predict.cpu.compiling import kernel
 from bitvec.runtime.predict.cpu.few_rows.call_header import Header, field
-from bitvec.runtime.predict.cpu.kernel_arrays import (
-    called,
-    load_float64,
-    load_int32,
-    pointer,
-    room_on_stack,
-    store,
-)
-from bitvec.runtime.predict.cpu.traversal.single import LANES
-from bitvec.runtime.predict.cpu.vectors import (
-    F32,
-    F64,
-    I8,
-    I32,
-    I64,
-    address,
-    count,
-    intrinsic_function,
-    load,
-    number,
-    same,
-    splat,
-    vector,
-)
+from bitvec.runtime.predict.cpu.few_rows.lone_tree import BLOCK, is_sound, run_blocks
+from bitvec.runtime.predict.cpu.kernel_arrays import called, load_float64, room_on_stack
 from bitvec.runtime.predict.threads import for_each_block
 
 Run = Callable[[Array, int, Array], int]
@@ -48,124 +24,10 @@ HeaderOf = Callable[[np.dtype], tuple[Header, int] | None]
 
 TYPED = frozenset(map(np.dtype, (np.float32, np.float64, np.int32, np.int64)))
 """Dtypes of answers for which calls are compiled; others are handed over as bytes."""
-AT_ONCE = 64
-"""Values that are looked over in one turn."""
-AHEAD = 8192
-"""Bytes between what is looked over and what is fetched."""
-BLOCK = 64
-"""Rows of a lone tree that are looked over at a time; they stay in the first cache."""
 CONTIGUOUS = 4096
 """Rows up to which an array of other strides is copied."""
 MOST_SCORES = 1024
 """Rows beyond which scores are transformed by vectors."""
-
-
-@intrinsic
-def _is_beyond(typing_context, start, n, largest):
-    """Return whether one of n numbers, a multiple of `AT_ONCE`, is NaN or not below the largest.
-
-    They have the type of `largest`. What comes `AHEAD` bytes later is fetched meanwhile.
-    """
-    size = largest.bitwidth // 8
-    element, word = (F32, I32) if size == 4 else (F64, I64)
-    lanes = 64 // size
-    numbers, words = vector(element, lanes), vector(word, lanes)
-
-    def generate(context, builder, signature, arguments):
-        start, n, largest = arguments
-        bound = splat(builder, largest, lanes)
-        magnitude = same(word, lanes, (1 << (8 * size - 1)) - 1)
-        name = "llvm.prefetch.p0"
-        fetch = intrinsic_function(builder, name, ir.VoidType(), [I8.as_pointer(), I32, I32, I32])
-
-        def body(k, held):
-            found = []
-            for each, beyond in enumerate(held):
-                at = builder.add(
-                    start, builder.mul(builder.add(k, number(lanes * each)), number(size))
-                )
-                ahead = builder.inttoptr(builder.add(at, number(AHEAD)), I8.as_pointer())
-                builder.call(fetch, [ahead, *(ir.Constant(I32, flag) for flag in (0, 3, 1))])
-                bits = builder.and_(load(builder, at, number(0), words), magnitude)
-                wrong = builder.fcmp_unordered(">=", builder.bitcast(bits, numbers), bound)
-                found.append(builder.or_(beyond, builder.sext(wrong, words)))
-            return found
-
-        nothing = same(word, lanes, 0)
-        turns = AT_ONCE // lanes
-        held = count(builder, number(0), n, body, AT_ONCE, carried=(nothing,) * turns)
-        beyond = held[0]
-        for other in held[1:]:
-            beyond = builder.or_(beyond, other)
-        reduce = intrinsic_function(
-            builder, f"llvm.vector.reduce.or.v{lanes}i{8 * size}", word, [words]
-        )
-        return builder.icmp_unsigned("!=", builder.call(reduce, [beyond]), ir.Constant(word, 0))
-
-    return types.boolean(address, address, largest), generate
-
-
-@inner
-def _is_sound(X, first, last, largest):
-    """Return whether all values of some rows are less than the largest."""
-    n = (last - first) * X.shape[1]
-    whole = n // AT_ONCE * AT_ONCE
-    start = np.int64(X.ctypes.data) + first * X.shape[1] * X.itemsize
-    if _is_beyond(start, whole, largest):
-        return False
-    values = carray(pointer(start), (n,), X.dtype)
-    sound = True
-    for k in range(whole, n):
-        sound &= abs(values[k]) < largest
-    return sound
-
-
-@inner
-def _copy(source, to, n_bytes):
-    """Copy bytes, eight at a time as far as that goes."""
-    words = n_bytes // 8
-    a, b = int64s(source, words), int64s(to, words)
-    for k in range(words):
-        b[np.uint64(k)] = a[np.uint64(k)]
-    for k in range(8 * words, n_bytes, 4):
-        store(to + k, load_int32(source + k))
-
-
-@inner
-def _run_blocks(X, header, out, largest):
-    """Fill the answers to rows of a lone tree, block by block; return how many are served."""
-    row, step = np.int64(X.ctypes.data), X.shape[1] * X.itemsize
-    to, out_bytes = np.int64(out.ctypes.data), field(header, "out_bytes")
-    find, answers = field(header, "find_rows"), field(header, "answers")
-    finite = field(header, "finite")
-    if finite and field(header, "find_finite_rows"):
-        find = field(header, "find_finite_rows")
-    room = room_on_stack(field(header, "room_bytes"))
-    leaves, n_rows = room + field(header, "leaves_at"), X.shape[0]
-    for first in range(0, n_rows, BLOCK):
-        last = min(first + BLOCK, n_rows)
-        if finite and not _is_sound(X, first, last, largest):
-            return first
-        for start in range(first, last, LANES):
-            n = min(LANES, last - start)
-            store(room, np.int64(n))
-            called(find, row + start * step, header, room)
-            for i in range(n):
-                leaf = np.int64(load_int32(leaves + 4 * i))
-                _copy(answers + out_bytes * leaf, to + (start + i) * out_bytes, out_bytes)
-    return n_rows
-
-
-@kernel
-def fill_answers(header, leaves, out):
-    """Fill the answers to a row of each leaf; return how many leaves have one."""
-    answer, out_bytes = field(header, "answer"), field(header, "out_bytes")
-    room = room_on_stack(field(header, "room_bytes"))
-    for leaf in range(leaves):
-        store(room + field(header, "leaves_at"), np.int32(leaf))
-        if not called(answer, header, room, np.int64(out.ctypes.data) + leaf * out_bytes):
-            return leaf
-    return leaves
 
 
 @kernel
@@ -180,15 +42,12 @@ def run(X, header, out):
     if load_float64(field(header, "subnormal")) * 1.0 == 0.0:
         return -1
     finite, largest = field(header, "finite"), load_float64(field(header, "largest"))
+    most = type(X[0, 0])(largest)
     if field(header, "find_rows"):
-        return _run_blocks(X, header, out, type(X[0, 0])(largest))
+        return run_blocks(X, header, out, most)
     for i in range(X.shape[0]):
-        if finite:
-            sound = True
-            for j in range(X.shape[1]):
-                sound &= abs(np.float64(X[i, j])) < largest
-            if not sound:
-                return i
+        if finite and not is_sound(X, i, i + 1, most):
+            return i
         called(find, row + i * step, header, room)
         if not called(answer, header, room, to + i * out_bytes):
             return i

@@ -16,8 +16,9 @@ from bitvec.core.output import Aggregate
 from bitvec.runtime.predict.cpu.choice import Choice
 from bitvec.runtime.predict.cpu.few_rows import costs, masks, row_answers, row_scores, set_rows
 from bitvec.runtime.predict.cpu.few_rows.call_header import Header
-from bitvec.runtime.predict.cpu.few_rows.calls import Call, ScoresCall, fill_answers
+from bitvec.runtime.predict.cpu.few_rows.calls import Call, ScoresCall
 from bitvec.runtime.predict.cpu.few_rows.direct_walks import DirectWalks
+from bitvec.runtime.predict.cpu.few_rows.lone_tree import fill_answers
 from bitvec.runtime.predict.cpu.few_rows.masks import Masks
 from bitvec.runtime.predict.cpu.few_rows.walks import Walks
 from bitvec.runtime.predict.cpu.leaves import leaf_vectors
@@ -46,8 +47,6 @@ def unsupported_reason(forest: Forest) -> str | None:
         return "its leaves are linear in x"
     if forest.n_leaves > np.iinfo(np.int32).max:
         return "it has too many leaves"
-    if not np.all(forest.tests.is_one_hot):
-        return "a node reads more than one column"
     return set_rows.unsupported_reason(forest)
 
 

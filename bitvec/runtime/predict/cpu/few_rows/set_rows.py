@@ -70,9 +70,10 @@ _ALIKE = ["column", "missing_first", "missing_last", "rule"]
 
 
 def unsupported_reason(forest: Forest) -> str | None:
-    """Return why a forest's sets cannot be laid out so, in a few words, or None."""
-    if keyed.n_derived(forest) > MOST_SETS:
-        return f"more than {MOST_SETS:,} distinct tests for equality or for sets"
+    """Return why a forest's keys cannot be laid out so, in a few words, or None."""
+    reason = keyed.unsupported_reason(forest, MOST_SETS)
+    if reason is not None:
+        return reason
     tests = forest.tests
     is_set = tests.kind == Kind.SET
     longest = np.diff(tests.set_ptr)[is_set].max(initial=0)

@@ -105,18 +105,17 @@ class KeyedTrees:
         return sum(array.nbytes for array in arrays)
 
 
-def unsupported_reason(forest: Forest) -> str | None:
-    """Return why the nodes of a forest cannot be packed so, in a few words, or None."""
+def unsupported_reason(forest: Forest, most: int = DERIVED) -> str | None:
+    """Return why the nodes of a forest cannot be packed so, in a few words, or None.
+
+    `most` distinct tests for equality or for sets are allowed.
+    """
     if not np.all(forest.tests.is_one_hot):
         return "a node reads more than one column"
-    if n_derived(forest) > DERIVED:
-        return f"more than {DERIVED} distinct tests for equality or for sets"
+    n_derived = sum(tables[0].size for tables in (_equal_columns(forest), _set_columns(forest)))
+    if n_derived > most:
+        return f"more than {most:,} distinct tests for equality or for sets"
     return None
-
-
-def n_derived(forest: Forest) -> int:
-    """Return how many distinct tests for equality or for sets a forest has."""
-    return sum(tables[0].size for tables in (_equal_columns(forest), _set_columns(forest)))
 
 
 def pack(

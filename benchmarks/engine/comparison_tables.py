@@ -1,0 +1,155 @@
+"""Tables of the engine's kept run, for the docs."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, Final
+
+from benchmarks.engine.cells import OURS, Cell, by_cell, is_drawn
+from benchmarks.engine.engines import ENGINES
+from benchmarks.report import Column, Report, Row, groups, measured_by, table
+
+
+def _in_order(names: Any) -> list[Any]:
+    return [*dict.fromkeys(names)]
+
+
+def _time(seconds: float) -> str:
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if seconds >= scale or unit == "µs":
+            return f"{seconds / scale:.3g} {unit}"
+    raise AssertionError(seconds)
+
+
+def ratios(report: Report) -> str:
+    """Return how many times faster than the best baseline, by workload, batch and threads."""
+    cells, parts = _fixed(report), []
+
+    def of(batch: int, threads: int) -> Callable[[Row], str | None]:
+        def cell(line: Row) -> str | None:
+            row = cells.get((line["workload"], batch, threads), {}).get(OURS)
+            if row is None or row["ratio"] is None:
+                return None if row is None else _time(row["seconds"])
+            return f"**{row['ratio']:.1f}** {row['best_baseline']}, {_time(row['seconds'])}"
+
+        return cell
+
+    for threads in _in_order(cell[2] for cell in cells):
+        batches = sorted({cell[1] for cell in cells if cell[2] == threads})
+        columns = [Column(f"{threads} thread{'s' * (threads > 1)}", "workload")]
+        columns += [
+            Column("1 row" if batch == 1 else f"{batch:,} rows", of(batch, threads))
+            for batch in batches
+        ]
+        lines = [{"workload": workload} for workload in _in_order(cell[0] for cell in cells)]
+        parts.append(table(lines, columns))
+    return "\n\n".join([*parts, measured_by(report)])
+
+
+def _fixed(report: Report) -> dict[Cell, dict[str, Row]]:
+    """Return the cells of models that chance did not make."""
+    cells = by_cell(report["rows"])
+    return {cell: engines for cell, engines in cells.items() if not is_drawn(cell[0])}
+
+
+def chance(report: Report) -> str:
+    """Return how the ratios of models drawn at random are distributed, by batch."""
+    cells = by_cell(report["rows"])
+    won = {c: engines[OURS] for c, engines in cells.items() if is_drawn(c[0]) and OURS in engines}
+    body = []
+    for batch in sorted({cell[1] for cell in won}):
+        rows = [row for cell, row in won.items() if cell[1] == batch and row["ratio"] is not None]
+        found = sorted(row["ratio"] for row in rows)
+        body.append({
+            "rows": batch,
+            "models": len(found),
+            "least": found[0],
+            "best": Counter(row["best_baseline"] for row in rows).most_common(1)[0][0],
+            "mean": statistics.geometric_mean(found),
+            "most": found[-1],
+            "slower": sum(ratio < 1 for ratio in found),
+        })  # fmt: skip
+        body[-1]["middle"] = statistics.median(found)
+    columns = [
+        Column("rows", "rows", ","),
+        Column("models", "models"),
+        Column("least", "least", ".2f"),
+        Column("median", "middle", ".1f"),
+        Column("geometric mean", "mean", ".1f"),
+        Column("most", "most", ".0f"),
+        Column("models on which bitvec is slower", "slower"),
+        Column("most often the best other", "best"),
+    ]
+    return table(body, columns)
+
+
+def others(report: Report) -> str:
+    """Return what each engine takes for 10,000 rows on one thread, and how far it is off."""
+    cells = _fixed(report)
+    here = {cell[0]: engines for cell, engines in cells.items() if cell[1:] == (10_000, 1)}
+    names = [engine.name for engine in ENGINES]
+    names += [row["engine"] for row in report["rows"] if row.get("engine")]
+    body = []
+    for name in _in_order(names):
+        rows = {workload: engines[name] for workload, engines in here.items() if name in engines}
+        off = [row["largest_difference"] for row in rows.values()]
+        known = [value for value in off if value is not None]
+        times = {workload: _time(row["seconds"]) for workload, row in rows.items()}
+        if rows:
+            body.append({"engine": name, **times, "off": max(known, default=None)})
+    columns = [Column("10,000 rows, 1 thread", "engine"), *(Column(name, name) for name in here)]
+    return table(body, [*columns, Column("largest difference", "off", ".2g")]) + _why_not(report)
+
+
+def _why_not(report: Report) -> str:
+    """Return why engines did not run what they read."""
+    missing = [row for row in report["rows"] if "reason" in row and row.get("engine")]
+    body = [
+        {"engine": engine, "on": ", ".join(row["workload"] for row in rows), "reason": reason}
+        for (engine, reason), rows in groups(missing, "engine", "reason").items()
+    ]
+    columns = [Column("did not run", "engine"), Column("on", "on"), Column("because", "reason")]
+    return "\n\n" + table(body, columns) if body else ""
+
+
+_LABELS: Final = {
+    "nan": ("A tenth of the values is NaN", "{ratio:.3f} times the time without ({low:.3f} to "
+    "{high:.3f})"),
+    "few sets": ("Categories split one against the rest", "{ratio:.3f} times the time of numeric "
+    "tests ({low:.3f} to {high:.3f}); {set_nodes:,} of {nodes:,} nodes are sets, {distinct_sets:,} "
+    "of them distinct"),
+    "cycles": ("Cycles a row, 10,000 rows", "{cycles:.1f}, at least {least_cycles:.1f}, at "
+    "{gigahertz:.2f} GHz"),
+    "memory": ("Size of the packed forest", "{bytes_a_node:.1f} bytes a node, {packed_bytes:,} "
+    "bytes for {nodes:,} nodes"),
+    "first prediction": ("First prediction of a process", "{seconds:.2f} s, at least "
+    "{least_seconds:.2f} s; {load_seconds:.2f} s of it import and load, {first_seconds:.2f} s "
+    "compile and predict; {cold_seconds:.1f} s with nothing compiled"),
+}  # fmt: skip
+"""By figure, what it is called, and what is told of its row."""
+
+
+def alone(report: Report) -> str:
+    """Return what was measured of bitvec alone: forms of the data, and starting."""
+    labels = _LABELS | {"many sets": ("Categories split into sets", _LABELS["few sets"][1])}
+    lines = []
+    for row in report["rows"]:
+        if "figure" in row and "reason" not in row:
+            what, text = labels[row["figure"]]
+            lines.append({"what": what, "workload": row["workload"], "told": text.format(**row)})
+    for engine, warm in _warm_up(report).items():
+        what = f"Load, convert, first call: {engine}"
+        lines.append({"what": what, "workload": "all", "told": warm})
+    columns = (Column("what", "what"), Column("workload", "workload"), Column("measured", "told"))
+    return table(lines, columns)
+
+
+def _warm_up(report: Report) -> dict[str, str]:
+    found: dict[str, list[float]] = {}
+    for row in report["rows"]:
+        for key, name in (("warm_up_seconds", "{}"), ("cold_seconds", "{}, nothing compiled")):
+            if row.get(key) is not None and "engine" in row:
+                found.setdefault(name.format(row["engine"]), []).append(row[key])
+    return {name: f"{min(t):.2g} to {max(t):.2g} s" for name, t in found.items()}
