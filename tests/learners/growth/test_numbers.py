@@ -80,7 +80,7 @@ def test_networks_wider_than_the_rows_are_refined(which):
     ring = np.hypot(*Z.T) < 1
     if "joint" in which:
         model = bitvec.learners.E2EDFClassifier(
-            n_estimators=2, max_features=None, max_depth=2, split="mlp", hidden=4, steps=50,
+            n_estimators=2, max_features=None, max_depth=2, split="mlp", hidden=4, steps=10,
             random_state=0, **which,
         )  # fmt: skip
     else:

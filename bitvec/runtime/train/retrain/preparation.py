@@ -228,6 +228,7 @@ class Task:
             "recipe": [
                 recipe.relaxation, recipe.steps, recipe.batch_size, recipe.optimizer,
                 recipe.learning_rate, recipe.evaluations, recipe.patience, recipe.seed,
+                self.schedule.errors,
             ],
             "steepness": [recipe.gamma(part) for part in np.linspace(0, 1, 257)],
             "rates": [recipe.rate(part) for part in np.linspace(0, 1, 257)],

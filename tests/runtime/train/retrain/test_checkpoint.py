@@ -86,6 +86,7 @@ def test_the_checkpoint_of_another_run_is_refused(tmp_path):
     others = [
         (forest, X, {**RUN, "steps": 41}),
         (forest, X, {**RUN, "seed": 1}),
+        (forest, X, {**RUN, "errors": 0.5}),
         (forest, X + 1, RUN),
         (replace(forest, leaves=replace(forest.leaves, v=forest.leaves.v[::-1].copy())), X, RUN),
     ]
