@@ -35,7 +35,7 @@ def codes(n: int = 200, seed: int = 1) -> np.ndarray:
     return X
 
 
-@pytest.mark.parametrize("name", some_in_full([(name,) for name in MODELS], one_in=3))
+@pytest.mark.parametrize("name", some_in_full([(name,) for name in MODELS], one_in=5))
 def test_a_converted_model_is_certified_against_ydf(name):
     model = trained(name)
     forest = convert(model)

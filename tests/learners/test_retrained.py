@@ -55,7 +55,7 @@ def expected_failed_checks(estimator) -> dict[str, str]:
 
 @pytest.mark.filterwarnings("ignore:a share of")
 @parametrize_with_checks(
-    [RetrainedClassifier(retrain_options=FEW), RetrainedRegressor(retrain_options=FEW)],
+    [RetrainedClassifier(retrain_options=FEW)],
     expected_failed_checks=expected_failed_checks,
 )
 def test_what_scikit_learn_asks_of_an_estimator(estimator, check):
@@ -66,6 +66,7 @@ def test_what_scikit_learn_asks_of_an_estimator(estimator, check):
 @pytest.mark.filterwarnings("ignore:a share of")
 @parametrize_with_checks(
     [
+        RetrainedRegressor(retrain_options=FEW),
         RetrainedClassifier(RandomForestClassifier(3), retrain_options=FEW),
         RetrainedRegressor(HistGradientBoostingRegressor(max_iter=3), retrain_options=FEW),
     ],
@@ -106,6 +107,7 @@ def test_a_tree_is_better_after_retraining(digits):
     assert estimator.forest_ is estimator.retrain_result_.forest
 
 
+@pytest.mark.full
 def test_the_depth_of_the_model_is_found_by_grid_search_in_a_pipeline(digits):
     X, X_test, y, y_test = digits
     pipeline = make_pipeline(

@@ -23,8 +23,14 @@ def known(estimator: Any) -> dict[str, str]:
     }
 
 
-@parametrize_with_checks([CPTClassifier(**TINY), CPTRegressor(**TINY)])
+@parametrize_with_checks([CPTClassifier(**TINY)])
 def test_passes_the_checks_of_scikit_learn(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+@pytest.mark.full
+@parametrize_with_checks([CPTRegressor(**TINY)])
+def test_a_regressor_passes_the_checks_of_scikit_learn(estimator: Any, check: Any) -> None:
     check(estimator)
 
 

@@ -46,16 +46,17 @@ def known(estimator: Any) -> dict[str, str]:
     }
 
 
-@parametrize_with_checks([make(**QUICK) for make in SINGLE])
+@parametrize_with_checks([make(**QUICK) for make in SINGLE[:1]])
 def test_passes_the_checks_of_scikit_learn(estimator: Any, check: Any) -> None:
     check(estimator)
 
 
 @pytest.mark.full
 @parametrize_with_checks(
-    [make(n_estimators=3, **QUICK) for make in FORESTS], expected_failed_checks=known
+    [make(**QUICK) for make in SINGLE[1:]] + [make(n_estimators=3, **QUICK) for make in FORESTS],
+    expected_failed_checks=known,
 )
-def test_forests_pass_the_checks_of_scikit_learn(estimator: Any, check: Any) -> None:
+def test_others_pass_the_checks_of_scikit_learn(estimator: Any, check: Any) -> None:
     check(estimator)
 
 
@@ -214,7 +215,11 @@ def test_soft_prediction_goes_through_torch_and_back(wine: tuple[np.ndarray, np.
 
 
 @pytest.mark.parametrize(
-    "make", [KDDTClassifier, pytest.param(KDDTRandomForestClassifier, marks=pytest.mark.full)]
+    "make",
+    [
+        pytest.param(make, marks=pytest.mark.full)
+        for make in (KDDTClassifier, KDDTRandomForestClassifier)
+    ],
 )
 def test_soft_prediction_goes_through_onnx(
     make: Any, wine: tuple[np.ndarray, np.ndarray], tmp_path: Path

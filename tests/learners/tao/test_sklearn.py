@@ -40,8 +40,14 @@ OTHERS = [
 ]
 
 
-@parametrize_with_checks([TAOClassifier(random_state=0), TAORegressor(random_state=0)])
+@parametrize_with_checks([TAOClassifier(random_state=0)])
 def test_passes_the_checks_of_scikit_learn(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.full
+@parametrize_with_checks([TAORegressor(random_state=0)])
+def test_a_regressor_passes_the_checks_of_scikit_learn(estimator, check):
     check(estimator)
 
 

@@ -58,7 +58,9 @@ WAYS = [
 ]
 
 
-@pytest.mark.parametrize("moves", [False, True], ids=["as converted", "moved"])
+@pytest.mark.parametrize(
+    "moves", [pytest.param(False, marks=pytest.mark.full), True], ids=["as converted", "moved"]
+)
 @pytest.mark.parametrize(("make", "name"), WAYS)
 def test_what_is_written_back_predicts_bit_for_bit_in_its_own_library(make, name, moves, tmp_path):
     forest = bitvec.convert(make())

@@ -507,6 +507,7 @@ PREDICT = """
 """
 
 
+@pytest.mark.full
 def test_predicts_where_no_cache_folder_can_be_written():
     # Root may write anywhere, so the probe by which numba tells is made to fail instead.
     script = """

@@ -302,7 +302,7 @@ def test_thresholds_stay_where_a_runtime_rounds_float64_to_float32(form):
     assert np.array_equal(found, reference.exit_leaves(forest, X))
 
 
-@pytest.mark.parametrize("finite", [False, True])
+@pytest.mark.parametrize("finite", [False, pytest.param(True, marks=pytest.mark.full)])
 @settings(max_examples=25)
 @given(drawn=forests_with_masks())
 def test_a_plain_file_holds_float32_alone_and_keeps_leaves(drawn, finite):

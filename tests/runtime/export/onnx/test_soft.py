@@ -178,6 +178,7 @@ def test_trees_of_one_leaf_answer_every_number_of_rows():
         assert close(run(model, X), reference.raw(forest, X), torch.float32)
 
 
+@pytest.mark.full
 def test_gamma_and_what_has_moved_are_those_of_the_module():
     X = some_rows(100)
     soft = SoftForest.from_forest(small(), "sigmoid", trainable=("b", "v")).calibrate(X)

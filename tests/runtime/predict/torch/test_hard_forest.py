@@ -190,6 +190,7 @@ def test_exported_with_a_dynamic_batch_it_gives_the_same_bits():
         assert_same_bits(run(x[:n]), expected[:n])
 
 
+@pytest.mark.full
 @has_compiler
 def test_compiled_in_place_it_takes_blocks_and_gives_the_same_bits(monkeypatch):
     forest, X = example()
