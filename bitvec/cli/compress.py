@@ -14,6 +14,7 @@ from bitvec.cli.shared_options import (
     certify_option,
     forest_argument,
     header_option,
+    monotone_option,
     out_option,
     rows_argument,
     seed_option,
@@ -54,6 +55,7 @@ SUFFIXES = (".safetensors", ".h", ".onnx")
     metavar="SHARE|FILE",
     help="The share of rows to choose by, or a file of rows that the model has not seen.",
 )
+@monotone_option
 @click.option(
     "--time",
     type=click.FloatRange(min=0, min_open=True),

@@ -16,8 +16,10 @@ from bitvec.cli.shared_options import (
     Parts,
     as_command,
     device_option,
+    directions_text,
     forest_argument,
     header_option,
+    monotone_option,
     out_option,
     rows_argument,
     seed_option,
@@ -108,6 +110,7 @@ OPTIMIZERS = ("adamw", "adam", "nadam", "rmsprop", "sgd")
     help="What the held-out rows judge by: accuracy or log_loss of a classifier, a loss by name of "
     "a regressor.",
 )
+@monotone_option
 @click.option(
     "--budget",
     default="normal",
@@ -236,6 +239,7 @@ def command(
     steps: int | None,
     batch_size: int,
     metric: str,
+    monotone: dict[str | int, int] | None,
     budget: str,
     refit: bool,
     optimizer: str,
@@ -295,6 +299,7 @@ def command(
             quantile=quantile,
             relaxation=relaxation,
             metric=metric,
+            monotone=monotone,
             budget=_budget(budget),
             refit=refit,
             schedule=Schedule(
@@ -356,6 +361,7 @@ def _report(result: RetrainResult, start: Forest, out: Path, as_json: bool) -> N
                 "chosen": None if result.chosen is None else result.chosen.recipe,
                 "refitted": result.refitted,
                 "leaves": [start.n_leaves, result.forest.n_leaves],
+                "monotone": result.monotone,
                 "note": result.note,
                 "history": result.history.records(),
             }
@@ -364,6 +370,8 @@ def _report(result: RetrainResult, start: Forest, out: Path, as_json: bool) -> N
     if len(result.tried) > 1:
         click.echo(table(result.tried, result.chosen))
     click.echo(f"validation {result.metric}: {result.start_score:.6g} -> {result.score:.6g}")
+    if result.monotone is not None:
+        click.echo(f"monotone, checked tree by tree: {directions_text(result.monotone)}")
     if result.note:
         click.echo(result.note, err=True)
     if result.pruned is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -63,6 +63,36 @@ class Parts(click.ParamType):  # type: ignore[type-arg]
         return parts
 
 
+class Directions(click.ParamType):  # type: ignore[type-arg]
+    """Directions of columns, as `age=1,4=-1`, a column by name or number; `none` for none."""
+
+    name = "directions"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> dict[str | int, int]:
+        if isinstance(value, dict):
+            return value
+        found: dict[str | int, int] = {}
+        for part in () if value == "none" else str(value).split(","):
+            column, _, sign = part.strip().rpartition("=")
+            if not column or sign not in ("1", "-1", "0"):
+                self.fail(
+                    f"must give columns 1 or -1, as age=1,4=-1, or be none, got {part!r}.",
+                    param,
+                    ctx,
+                )
+            found[int(column) if column.isdecimal() else column] = int(sign)
+        return found
+
+
+def directions_text(monotone: Mapping[str | int, int]) -> str:
+    """Return columns with the directions that they have, for people."""
+    return ", ".join(
+        f"{column} {'rising' if sign > 0 else 'falling'}" for column, sign in monotone.items()
+    )
+
+
 PATH = _Path(path_type=Path, readable=False)
 """A path; whether it can be read or written is said by `bitvec.cli.given_files`."""
 
@@ -88,6 +118,13 @@ seed_option = partial(
     metavar="N",
 )
 
+monotone_option = click.option(
+    "--monotone",
+    type=Directions(),
+    metavar="COLUMN=1,COLUMN=-1|none",
+    help="Columns along which the raw scores never fall (1) or never rise (-1); by default those "
+    "that the model records.",
+)
 engine_option = click.option(
     "--engine",
     type=click.Choice(ENGINES),

@@ -15,8 +15,10 @@ from bitvec.cli.shared_options import (
     as_command,
     certify_option,
     device_option,
+    directions_text,
     forest_argument,
     header_option,
+    monotone_option,
     out_option,
     rows_argument,
     seed_option,
@@ -107,6 +109,7 @@ METRICS = ("auto", "log_loss", "accuracy", "balanced_accuracy", "f1", "auc", "rm
     show_default=True,
     help="What candidates are chosen by on the rows held out; auto: the loss.",
 )
+@monotone_option
 @click.option(
     "--steps",
     type=click.IntRange(min=1),
@@ -243,6 +246,7 @@ def _report(result: UpdateResult, out: Path, certificate: Any, as_json: bool) ->
                 "moved": {name: getattr(moved, name) for name in moved.__dataclass_fields__},
                 "seconds": result.seconds,
                 "certificate": None if certificate is None else certificate.grade,
+                "monotone": result.monotone,
                 "note": result.note,
             }
         )
@@ -255,6 +259,8 @@ def _report(result: UpdateResult, out: Path, certificate: Any, as_json: bool) ->
     _compare("held-out rows", result.before, result.after)
     _compare("old rows", result.old_before, result.old_after)
     click.echo(str(result.moved))
+    if result.monotone is not None:
+        click.echo(f"monotone, checked tree by tree: {directions_text(result.monotone)}")
     if result.note:
         click.echo(result.note, err=True)
     what = "updated model" if result.updated else "model as it was"

@@ -93,7 +93,7 @@ def _sklearn(problem: Problem, setting: Setting, y: Any) -> Any:
         l2_regularization=1.0,
         early_stopping=False,
         categorical_features=list(problem.categorical) or None,
-        monotonic_cst=None if problem.directions is None else problem.directions.tolist(),
+        monotonic_cst=None if problem.monotone is None else problem.monotone.signs.tolist(),
         random_state=problem.seed,
     )
     X = problem.fit.X.astype(np.float64)
@@ -118,8 +118,8 @@ def _lightgbm(problem: Problem, setting: Setting, y: Any) -> Any:
     }
     if objective == "multiclass":
         options["num_class"] = problem.n_classes
-    if problem.directions is not None:
-        options["monotone_constraints"] = problem.directions.tolist()
+    if problem.monotone is not None:
+        options["monotone_constraints"] = problem.monotone.signs.tolist()
     data = lightgbm.Dataset(
         problem.fit.X,
         y,
@@ -151,8 +151,8 @@ def _xgboost(problem: Problem, setting: Setting, y: Any) -> Any:
     }
     if problem.n_classes > 2:
         options["num_class"] = problem.n_classes
-    if problem.directions is not None:
-        options["monotone_constraints"] = tuple(problem.directions.tolist())
+    if problem.monotone is not None:
+        options["monotone_constraints"] = tuple(problem.monotone.signs.tolist())
     data = xgboost.DMatrix(problem.fit.X, y, weight=problem.fit.weight, nthread=1)
     return xgboost.train(options, data, setting.rounds)
 

@@ -189,7 +189,7 @@ def _families(task: Problem, *, own_rows: bool) -> tuple[dict[str, Family], list
     ordered = {"forest": families.small_forests, "tree": families.single_trees}
     if task.categorical:
         notes.append("All but boosters were left out: columns hold categories.")
-    elif task.directions is not None:
+    elif task.monotone is not None:
         notes.append("All but boosters were left out: they keep no monotone constraints.")
     else:
         found |= ordered | _joint(task)
@@ -233,7 +233,7 @@ def _tried(
                 cost, share * budget.limit, budget.kind, lambda: clock.monotonic() > deadline
             )
             try:
-                found = list(by_name[name](task, room))
+                found = [one for one in by_name[name](task, room) if task.holds(one.forest)]
             except (UnsupportedModelError, MemoryError) as error:
                 notes.append(f"{name} was left out: {error}.".replace("..", "."))
                 continue

@@ -20,7 +20,6 @@ from bitvec.core.forest import Forest
 from bitvec.core.output import Aggregate
 from bitvec.errors import UnsupportedModelError
 from bitvec.runtime.predict.cpu.engine import NumbaEngine
-from bitvec.runtime.train.update import monotone_leaves
 from bitvec.runtime.train.update.anchored_leaves import anchored, table
 from bitvec.runtime.train.update.update_run import loss_of
 
@@ -229,7 +228,7 @@ def given(problem: Problem, room: Room) -> Iterator[Candidate]:
     forest = problem.forest
     if forest.output.aggregate not in (Aggregate.SUM, Aggregate.MEAN):
         raise UnsupportedModelError("the given model is no sum or mean of trees")
-    whole = plain(replace(forest, source=None))
+    whole = problem.kept(plain(replace(forest, source=None)))
     yield from stored(problem, room, "given model", whole, STORAGES[:3])
     found = sorted(_pruned(problem, room), key=lambda one: one.loss)
     yield from found[:1]
@@ -247,7 +246,7 @@ def _pruned(problem: Problem, room: Room) -> Iterator[Candidate]:
     for n in sorted(rounds, reverse=True):
         if room.over():
             return
-        part = plain(replace(first_trees(forest, n * each), source=None))
+        part = problem.kept(plain(replace(first_trees(forest, n * each), source=None)))
         weight = leaf_weights(part, X, problem.fit.weight)
         size = np.ptp(part.leaves.v.astype(np.float64)) ** 2 * problem.fit.weight.sum()
         prices = size * 1.5 ** -np.arange(ALPHAS, dtype=np.float64)
@@ -284,9 +283,7 @@ def _refitted(problem: Problem, room: Room, one: Candidate) -> Iterator[Candidat
     objective = loss_of(one.forest, data.target, "auto")
     best, since = one.loss, 0
     for pull, forest in anchored(one.forest, objective, data, table(one.forest, data)):
-        if problem.directions is not None:
-            signs = monotone_leaves.directions(forest, problem.directions.tolist())
-            forest = forest if signs is None else monotone_leaves.constrained(forest, signs)
+        forest = problem.kept(forest)
         for bits in (8, 16):
             small = Storage(bits)(forest, data.X)
             if room.holds(small):

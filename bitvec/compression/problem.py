@@ -13,10 +13,10 @@ from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind
 from bitvec.core.output import Output
 from bitvec.errors import InputError, UnsupportedModelError
+from bitvec.runtime.train.monotone import Monotone
 from bitvec.runtime.train.retrain import metrics, training_data
 from bitvec.runtime.train.retrain.selection import hard_scores
 from bitvec.runtime.train.retrain.training_data import Data
-from bitvec.runtime.train.update import monotone_leaves
 
 F32 = np.dtype(np.float32)
 
@@ -35,8 +35,8 @@ class Problem:
         0 for numbers.
     categorical : tuple of int
         Columns whose values are codes of categories.
-    directions : int8, (n_features,), optional
-        1 or -1 where raw scores never fall or rise with the column.
+    monotone : Monotone, optional
+        Directions that every candidate keeps.
     seed : int
     """
 
@@ -45,7 +45,7 @@ class Problem:
     held_out: Data
     n_classes: int
     categorical: tuple[int, ...]
-    directions: Array | None
+    monotone: Monotone | None
     seed: int
 
     @property
@@ -63,6 +63,17 @@ class Problem:
         """Targets of the rows to fit, (batch,)."""
         column: Array = self.fit.target[:, 0]
         return column
+
+    def kept(self, forest: Forest) -> Forest:
+        """Return a forest whose leaves are cut where it does not keep the directions."""
+        if self.monotone is None:
+            return forest
+        self.monotone.require(forest)
+        return self.monotone.kept(forest)
+
+    def holds(self, forest: Forest) -> bool:
+        """Return whether a forest keeps the directions, if there are any."""
+        return self.monotone is None or self.monotone.holds(forest)
 
     def named(self, forest: Forest) -> Forest:
         """Return a fitted forest with the columns and classes of the given one, without a source.
@@ -136,14 +147,13 @@ def read(
                 f"`y` must hold at least 2 rows of each class of the model, got too few of "
                 f"{label!r}: pass such rows, with weights above 0."
             )
-    signs = monotone_leaves.by_column(forest, monotone)
     return Problem(
         forest,
         _narrow(fit),
         _narrow(held_out),
         n_classes,
         _categorical(forest),
-        signs if signs.any() else None,
+        Monotone.asked(forest, monotone),
         seed,
     )
 

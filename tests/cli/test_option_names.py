@@ -82,13 +82,11 @@ OWN = {
 
 UPDATE_IN_PYTHON_ONLY = {
     "metrics": "functions",
-    "monotone": "a mapping; those that a model records are kept",
     "progress": "a function, which the command line has itself",
 }
 """The same of `update`."""
 
 COMPRESS_IN_PYTHON_ONLY = {
-    "monotone": "a mapping; those that a model records are kept",
     "progress": "a function, which the command line has itself",
 }
 """The same of `compress`."""

@@ -141,7 +141,7 @@ def test_a_refit_learns_all_rows_or_says_why_not(problem, monkeypatch):
     kept = run(problem, budget="quick")
     assert result.score == kept.score
     assert not files.identical(result.forest, kept.forest)
-    monkeypatch.setattr(refit_on_all_rows, "made", lambda path, forest, data: forest)
+    monkeypatch.setattr(refit_on_all_rows, "made", lambda task, path, data: task.forest)
     refused = run(problem, refit=True, budget="quick")
     assert not refused.refitted
     assert "Not refitted" in refused.note

@@ -178,11 +178,21 @@ def convert_opened(opened: Opened, categories: Iterable[str | int] = ()) -> Conv
                     if hashes
                 },
                 "params": info.get("params"),
+                **_monotone(info.get("params"), features.n_features),
             },
         ),
         feature_map=_feature_map(features),
     )
     return Converted(forest, columns, features.categorical, v, answer, scale, bias)
+
+
+def _monotone(params: Any, n_features: int) -> dict[str, Any]:
+    """Return the directions of all columns that a model was trained with, where one has any."""
+    options = params.get("tree_learner_options") if isinstance(params, dict) else None
+    found = options.get("monotone_constraints") if isinstance(options, dict) else None
+    if not isinstance(found, dict) or not found:
+        return {}
+    return {"monotone_constraints": [found.get(str(at), 0) for at in range(n_features)]}
 
 
 def _tests(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -32,6 +33,8 @@ class Opened:
     """None leaves it to the objective."""
     labels: Array | None = None
     missing: float = np.nan
+    monotone: tuple[int, ...] = ()
+    """Directions of the first columns, which an object knows and a file does not."""
 
     @property
     def learner(self) -> Document:
@@ -54,11 +57,13 @@ def open_model(model: Any) -> Opened:
             raise UnsupportedModelError(
                 f"{name}: the model must be fitted, got one that is not: call fit first."
             )
-        document = parse(bytes(model.get_booster().save_raw("ubj")))
+        booster = model.get_booster()
+        document = parse(bytes(booster.save_raw("ubj")))
         labels = getattr(model, "classes_", None)
         missing = getattr(model, "missing", None)
         sentinel = np.nan if missing is None else float(missing)
-        return Opened(name, document, True, labels is not None, labels, sentinel)
+        signs = _monotone(booster)
+        return Opened(name, document, True, labels is not None, labels, sentinel, signs)
     if hasattr(model, "save_raw"):
         try:
             content = bytes(model.save_raw("ubj"))
@@ -67,11 +72,20 @@ def open_model(model: Any) -> Opened:
             raise UnsupportedModelError(
                 f"{name}: the model must be trained, got one that xgboost cannot save ({said})."
             ) from error
-        return Opened(name, parse(content))
+        return Opened(name, parse(content), monotone=_monotone(model))
     raise TypeError(
         f"`model` must be a path, an xgboost Booster or a scikit-learn wrapper of xgboost, got a "
         f"{name}."
     )
+
+
+def _monotone(booster: Any) -> tuple[int, ...]:
+    """Return the monotone constraints that a Booster was trained with, as its configuration says.
+
+    Where the text of them stands in it has changed between versions.
+    """
+    found = re.search(r'"monotone_constraints":"([^"]*)"', booster.save_config().replace(" ", ""))
+    return () if found is None else tuple(map(int, re.findall(r"-?\d+", found.group(1))))
 
 
 def read_bytes(path: Path) -> bytes:

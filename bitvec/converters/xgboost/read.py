@@ -180,7 +180,7 @@ def _forest(opened: Opened) -> Forest:
             leaf_cover=None if trees.cover is None else trees.cover[leaf],
             node_cover=None if trees.cover is None else trees.cover[node],
             gain=None if trees.gain is None else trees.gain[node],
-            metadata=_metadata(opened.document),
+            metadata=_metadata(opened.document) | _monotone(opened, n_features),
         ),
     )
 
@@ -306,6 +306,14 @@ def _version(document: Document) -> tuple[int, ...]:
             f"{'.'.join(map(str, version))}: save it with an older one."
         )
     return version
+
+
+def _monotone(opened: Opened, n_features: int) -> Document:
+    """Return the directions of all columns, where one has any; those left out are free."""
+    if not any(opened.monotone):
+        return {}
+    signs = [*opened.monotone, *[0] * n_features][:n_features]
+    return {"monotone_constraints": signs}
 
 
 def _metadata(document: Document) -> Document:

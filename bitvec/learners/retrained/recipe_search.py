@@ -27,6 +27,10 @@ Move = Callable[[Forest, Data], Forest]
 
 STEEPNESSES = ((1.0, 4.0), (4.0, 30.0), (8.0, 60.0))
 AS_IT_IS, REFINED, PRUNED, REFITTED = "as it is", "refined", "pruned", "refitted"
+ONE_COLUMN = (
+    "S was not moved and the tree not refined by alternating optimisation: tests of several "
+    "columns keep no monotone constraints."
+)
 ALL = 1 << 30
 
 Rung = tuple[float, int]
@@ -187,10 +191,15 @@ class Search:
         task, selected = self.task, self.task.selected
         given = Start(AS_IT_IS, task.forest)
         yield from self._steepnesses(given, selected)
-        whole = all(selected.get(part) == "all" for part in ("S", "b", "v"))
+        if task.monotone is None:
+            whole = all(selected.get(part) == "all" for part in ("S", "b", "v"))
+        else:
+            whole = not task.is_chosen
+            self.notes += [ONE_COLUMN] if whole else []
         if not whole or task.forest.feature_map is not None or task.distils is not None:
             return
-        smaller, better = self._pruned_start(), self._refined_start()
+        smaller = self._pruned_start()
+        better = self._refined_start() if task.monotone is None else None
         if better is not None:
             own = self._steepnesses(better, selected)
             yield from own[1:2] or own if name == "quick" else own
@@ -200,7 +209,7 @@ class Search:
             own = self._steepnesses(smaller, selected)
             yield from own if name == "thorough" else (own[1:2] or own)
         pulls_S = task.penalties.l1 or task.penalties.l2 or task.penalties.spatial
-        if not task.is_chosen and not pulls_S:
+        if "S" in selected and not task.is_chosen and not pulls_S:
             own = self._steepnesses(given, {"b": "all", "v": "all"})
             yield own[-1]
 
@@ -351,7 +360,7 @@ class Search:
         step = run.trial.step
         if step <= 1:
             return None
-        return Start(PRUNED, found.pruned(levels[step - 1]), path(step))
+        return Start(PRUNED, task.kept(found.pruned(levels[step - 1])), path(step))
 
 
 def _trained(task: Task, course: Course, step: int, forest: Forest, data: Data) -> Forest:

@@ -40,9 +40,7 @@ def refitted(task: Task, run: Run) -> tuple[Forest | None, str]:
     crossed = np.empty(len(held))
     for number in range(FOLDS):
         out = np.flatnonzero(fold == number)
-        forest = made(
-            path, task.forest, joined(task.data, held.take(np.flatnonzero(fold != number)))
-        )
+        forest = made(task, path, joined(task.data, held.take(np.flatnonzero(fold != number))))
         crossed[out] = _scores(task, forest, held.take(out))
         weight = held.weight[out]
         if np.average(crossed[out], weights=weight) < np.average(start[out], weights=weight):
@@ -59,7 +57,7 @@ def refitted(task: Task, run: Run) -> tuple[Forest | None, str]:
             f"{selection.score:.6g} by more than a standard error."
         )
     every = joined(task.data, held)
-    again = made(path, task.forest, every)
+    again = made(task, path, every)
     measure = task.objective.guard() or task.objective
     before, after = (_mean(measure, each, every) for each in (selection.best, again))
     if not after >= before or not selection.is_sound(again):
@@ -71,9 +69,9 @@ def refitted(task: Task, run: Run) -> tuple[Forest | None, str]:
     )
 
 
-def made(path: tuple[Move, ...], forest: Forest, data: Data) -> Forest:
-    """Return what the moves of a recipe make of a forest with some rows."""
-    return reduce(lambda current, move: move(current, data), path, forest)
+def made(task: Task, path: tuple[Move, ...], data: Data) -> Forest:
+    """Return what the moves of a recipe make of the task's forest with some rows."""
+    return reduce(lambda current, move: task.kept(move(current, data)), path, task.forest)
 
 
 def _scores(task: Task, forest: Forest, rows: Data) -> Array:

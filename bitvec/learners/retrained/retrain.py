@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from bitvec.core.forest import Forest, require_forest
 from bitvec.errors import InputError
 from bitvec.learners.retrained import refit_on_all_rows, use_of_time
 from bitvec.learners.retrained.recipe_search import Search, checked_budget
+from bitvec.runtime.train.monotone import CUT, Monotone
 from bitvec.runtime.train.pruning.prune import prune
 from bitvec.runtime.train.relax.relaxations import Relaxation
 from bitvec.runtime.train.retrain.history import History
@@ -41,6 +42,7 @@ def retrain(
     loss: str | Callable[..., Any] = "auto",
     metric: str | Callable[..., Any] = "auto",
     quantile: float | tuple[float, ...] | None = None,
+    monotone: Mapping[Any, int] | Sequence[int] | None = None,
     budget: str | float | None = "normal",
     refit: bool = False,
     schedule: Schedule | Mapping[str, Any] | None = None,
@@ -84,6 +86,10 @@ def retrain(
     quantile : float, optional
         The level of the loss or metric "quantile", 0.5 if not given; one for each output if there
         are several.
+    monotone : mapping from columns to 1 or -1, or a number for each column, optional
+        Directions that answers keep: raw scores never fall, or never rise, where the column rises.
+        By default those that the source records; what is given here stands in their place, and {}
+        drops them. See Notes.
     budget : "quick", "normal", "thorough", seconds or None
         How many recipes are tried, and how long: see Notes. With a name the result depends on the
         seed alone (on the CPU), with seconds on the clock as well. None trains one recipe, without
@@ -120,7 +126,7 @@ def retrain(
         If X, y, weights, names or numbers are out of place. Numbers that are merely too large are
         not: a run that diverges ends early, says so in `note`, and what was best until then counts.
     UnsupportedModelError
-        If the forest cannot be relaxed.
+        If the forest cannot be relaxed, or no check can prove `monotone`.
 
     Notes
     -----
@@ -144,6 +150,11 @@ def retrain(
     folds no worse than the chosen forest less one standard error, and if its mean loss on all rows
     is not above the chosen forest's.
 
+    Monotone constraints: leaves of a candidate that does not keep them are cut before it is scored,
+    from the root down at the middle of what overlaps, and so are those of the forest itself. Tests
+    go on comparing one column, so that neither S moves nor `tao_refine` is tried. What comes back
+    is checked exactly, over the boxes of values that lead to the leaves, tree by tree.
+
     Single tree: features standardised, rows and thresholds divided by their margin's standard
     deviation, leaf logits from counts, AdamW with a cosine, and after each hardening leaves counted
     anew; a leaf that no row reaches keeps what it learned.
@@ -155,14 +166,16 @@ def retrain(
     require_forest(forest)
     prune_dead, refit = options.flag("prune_dead", prune_dead), options.flag("refit", refit)
     budget = checked_budget(budget)
-    course, given = group("schedule", schedule, Schedule), trainable
+    course = group("schedule", schedule, Schedule)
+    keeps = Monotone.of(forest, monotone)
     task = prepare(
-        forest,
-        given,
+        forest if keeps is None else keeps.kept(forest),
+        trainable,
         Rows(X, y, sample_weight, validation),
         Aim(loss, metric, quantile, teacher_of(teacher)),
         course,
         group("penalties", penalties, Penalties),
+        monotone=keeps,
         relaxation=relaxation,
         prune_dead=prune_dead,
         seed=seed,
@@ -175,6 +188,7 @@ def retrain(
             "memory."
         )
     search = Search(task, budget, task.checkpoint(checkpoint_path, budget=budget))
+    search.notes += [] if task.forest is forest else [CUT]
     search.run()
     return _result(search, refit=refit, prune_dead=prune_dead, checkpoint_path=checkpoint_path)
 
@@ -200,7 +214,7 @@ def _result(
     if prune_dead and best is not task.forest and task.data is not None:
         pruned = prune(best, np.concatenate([task.data.X, task.held_out.X]))
         best = pruned.forest
-    if not search.is_single and search.budget != "quick":
+    if not search.is_single and search.budget != "quick" and task.monotone is None:
         notes += use_of_time.better_use(task)
     return RetrainResult(
         forest=best,
@@ -215,6 +229,7 @@ def _result(
         chosen=None if run is None else run.trial,
         refitted=refitted,
         pruned=pruned,
+        monotone=None if task.monotone is None else task.monotone.proved(best),
     )
 
 

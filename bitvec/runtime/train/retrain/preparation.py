@@ -13,6 +13,7 @@ from bitvec.core import options
 from bitvec.core.forest import Forest
 from bitvec.errors import InputError
 from bitvec.runtime.predict.torch import devices
+from bitvec.runtime.train.monotone import Monotone
 from bitvec.runtime.train.relax.module import SoftForest
 from bitvec.runtime.train.relax.relaxations import Relaxation
 from bitvec.runtime.train.relax.trainable import TRAINABLE
@@ -40,6 +41,8 @@ from bitvec.runtime.train.retrain.soft_training import Goal, train_soft
 from bitvec.runtime.train.retrain.training_data import Data
 
 LEAVES = ("v", "base_score")
+OF_THRESHOLDS = ("b", "v", "base_score")
+"""Names of what may move where tests must go on comparing one column."""
 MANY_ROWS = 10_000
 
 
@@ -99,6 +102,8 @@ class Task:
         Whether it was named.
     data : Data, optional
         The training rows, unless a loader yields them.
+    monotone : Monotone, optional
+        Directions that every candidate keeps, as `forest` does.
     """
 
     forest: Forest
@@ -117,6 +122,7 @@ class Task:
     device: torch.device
     seed: int
     progress: Progress | None
+    monotone: Monotone | None = None
 
     @property
     def steps(self) -> int:
@@ -135,6 +141,10 @@ class Task:
         if gamma is None:
             gamma = _gamma(self.forest, tuple(self.selected))
         return Course(self.selected, self.steps, gamma)
+
+    def kept(self, forest: Forest) -> Forest:
+        """Return a candidate, its leaves cut where it does not keep the directions."""
+        return forest if self.monotone is None else self.monotone.kept(forest)
 
     def refits_leaves(self, selected: Mapping[str, Any]) -> bool:
         """Return whether leaves are fitted on hard routes by a solver of their own."""
@@ -236,6 +246,7 @@ class Task:
             "penalties": self.penalties,
             "trainable": self.selected,
             "search": search,
+            "monotone": None if self.monotone is None else self.monotone.signs.tolist(),
         }  # fmt: skip
         read = (self.data or LoaderBatches(self.rows.X, self.forest, recipe, self.workers).first,)
         arrays = [
@@ -254,6 +265,7 @@ def prepare(
     schedule: Schedule,
     penalties: Penalties,
     *,
+    monotone: Monotone | None,
     relaxation: Any,
     prune_dead: bool,
     seed: Any,
@@ -261,7 +273,7 @@ def prepare(
     progress: Any,
 ) -> Task:
     """Check all arguments of `retrain` and read its rows."""
-    selected = _selected(forest, trainable)
+    selected = _selected(forest, trainable, monotone)
     seed = options.whole("seed", seed, least=0)
     if progress is not None and not callable(progress):
         raise InputError(f"`progress` must be a function of an Evaluation, got {progress!r}.")
@@ -279,16 +291,14 @@ def prepare(
     task = Task(
         forest, selected, trainable is not None, rows, found, distils, data, held_out, relaxation,
         schedule, penalties,
-        Selection(
-            forest, found, held_out.X, held_out.target, held_out.weight, errors
-        ),
-        workers, place, seed, progress if workers.is_first else None,
+        _selection(forest, found, held_out, errors, monotone),
+        workers, place, seed, progress if workers.is_first else None, monotone,
     )  # fmt: skip
     recipe = task.recipe(task.course)
     if data is None:
         first = LoaderBatches(rows.X, forest, recipe, workers).first
         found = aim.objective(forest, first.target)
-        chosen = Selection(forest, found, held_out.X, held_out.target, held_out.weight, errors)
+        chosen = _selection(forest, found, held_out, errors, monotone)
         task = replace(task, objective=found, selection=chosen)
     if "base_score" in selected and probability_leaves.groups(forest) is not None:
         raise InputError(
@@ -304,13 +314,28 @@ def prepare(
     return task
 
 
-def _selected(forest: Forest, trainable: Any) -> dict[str, Any]:
+def _selection(
+    forest: Forest, goal: Objective, rows: Data, errors: float, monotone: Monotone | None
+) -> Selection:
+    if monotone is None:
+        return Selection(forest, goal, rows.X, rows.target, rows.weight, errors)
+    return Selection(forest, goal, rows.X, rows.target, rows.weight, errors, repair=monotone.kept)
+
+
+def _selected(forest: Forest, trainable: Any, monotone: Monotone | None) -> dict[str, Any]:
     """Return what may move, by name, and which part of it."""
     if trainable is None:
-        return dict.fromkeys(("S", "b", "v") if forest.n_trees == 1 else ("v",), "all")
+        whole = ("S", "b", "v") if monotone is None else ("b", "v")
+        return dict.fromkeys(whole if forest.n_trees == 1 else ("v",), "all")
     names = find_trainable(trainable, forest).names
     if not names:
         raise InputError(f"`trainable` must name at least one of {', '.join(TRAINABLE)}, got none.")
+    if monotone is not None and set(names) - set(OF_THRESHOLDS):
+        raise InputError(
+            f"`trainable` must name some of {', '.join(OF_THRESHOLDS)} where columns have monotone "
+            f"constraints, got {', '.join(names)}: tests of several columns cannot keep them. Pass "
+            "monotone={} to drop the constraints."
+        )
     return dict(trainable) if isinstance(trainable, Mapping) else dict.fromkeys(names, "all")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bitvec.core.forest import Forest
@@ -75,6 +75,10 @@ class RetrainResult:
         Whether the chosen recipe was fitted once more, to all rows.
     pruned : PruneResult, optional
         What pruning removed, where it was asked for and the forest is another one.
+    monotone : mapping from columns to 1 or -1, optional
+        Directions that the raw scores of `forest` keep, by an exact check of the boxes of its
+        leaves, tree by tree; None where nothing was to be kept. `note` says so where the leaves of
+        the forest that went in had to be cut for them; `start_score` is then that of the cut one.
     """
 
     forest: Forest
@@ -89,6 +93,7 @@ class RetrainResult:
     chosen: Trial | None = None
     refitted: bool = False
     pruned: PruneResult | None = None
+    monotone: Mapping[str | int, int] | None = None
 
     def __repr__(self) -> str:
         """Return the scores, what was trained, and the note."""

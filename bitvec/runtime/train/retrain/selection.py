@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -134,6 +134,9 @@ class Selection:
     start : Forest
     X, target, weight : arrays
         The validation rows, of positive weight.
+    least_errors : float
+    repair : callable, optional
+        From a candidate to one that keeps what the forest must keep, before it is scored.
 
     Attributes
     ----------
@@ -154,8 +157,10 @@ class Selection:
         target: Array,
         weight: Array,
         least_errors: float = ERRORS,
+        *,
+        repair: Callable[[Forest], Forest] = lambda forest: forest,
     ) -> None:
-        self._least_errors = least_errors
+        self._least_errors, self._repair = least_errors, repair
         self._objective, self._X, self._target = objective, X, target
         self._weight = weight / weight.max()
         share = self._weight / self._weight.sum()
@@ -184,7 +189,10 @@ class Selection:
         raw: Array | None = None,
     ) -> Evaluation:
         """Score a candidate and keep it if it is the best; `raw` are its raw scores, if known."""
-        raw = hard_scores(candidate, self._X) if raw is None else raw
+        repaired = self._repair(candidate)
+        if raw is None or repaired is not candidate:
+            raw = hard_scores(repaired, self._X)
+        candidate = repaired
         scores = self._scores(raw)
         score, error = self._mean(scores), self._paired_error(scores)
         gain = score - self.start_score

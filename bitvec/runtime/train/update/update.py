@@ -12,6 +12,7 @@ import torch
 from bitvec.core import options
 from bitvec.core.arrays import Array, ArrayLike
 from bitvec.core.forest import Forest, require_forest
+from bitvec.runtime.train.monotone import CUT, Monotone
 from bitvec.runtime.train.retrain.history import History
 from bitvec.runtime.train.retrain.recipe import Progress, few_threads
 from bitvec.runtime.train.update.moved_parts import moved
@@ -79,7 +80,9 @@ def update(
         Told beside the scores that there are by name.
     monotone : mapping from columns to 1 or -1, or a number for each column, optional
         Directions that answers keep: raw scores never fall, or never rise, where the column rises.
-        By default those that the source records.
+        By default those that the source records; what is given here stands in their place, and {}
+        drops them. Every candidate is cut to them before it is scored; so is the forest itself
+        where it does not keep them.
     steps : int, optional
         Of the joint training; by default one for 50 rows, from 60 to 120.
     refit : bool
@@ -103,7 +106,7 @@ def update(
         If rows are of another schema, labels are missing or unknown (an update adds no class), or
         an option is out of place.
     UnsupportedModelError
-        If the forest cannot be relaxed, or has linear leaves.
+        If the forest cannot be relaxed or has linear leaves, or no check can prove `monotone`.
 
     Notes
     -----
@@ -126,6 +129,8 @@ def update(
     require_forest(forest)
     refit = options.flag("refit", refit)
     deadline = np.inf if budget is None else began + options.positive("budget", budget)
+    given, keeps = forest, Monotone.of(forest, monotone)
+    forest = forest if keeps is None else keeps.kept(forest)
     run = prepare(
         forest,
         X,
@@ -141,7 +146,7 @@ def update(
         loss=loss,
         metric=metric,
         metrics=metrics,
-        monotone=monotone,
+        monotone=keeps,
         steps=steps,
         seed=options.whole("seed", seed, least=0),
         device=device,
@@ -150,7 +155,7 @@ def update(
     mixes = run.rows.mixes
     refit &= mixes[0].every is not None
     tried = [Trial(AS_IT_WAS, np.nan, np.nan, 0, 0, run.choice.start_score, 0.0)]
-    notes: list[str] = []
+    notes: list[str] = [] if forest is given else [CUT]
     with few_threads(forest.n_trees * max(len(mix.fit) for mix in mixes), run.device):
         for mix in mixes if "v" in run.names else ():
             if len(tried) == 1 or time.monotonic() < deadline:
@@ -175,19 +180,20 @@ def update(
     held_out, old = run.rows.held_out, run.rows.old
     return UpdateResult(
         forest=result,
-        updated=result is not forest,
+        updated=result is not given,
         metric=run.metric,
         start_score=run.choice.start_score,
         score=chosen.score,
-        before=run.scores(forest, held_out, run.rows.judged),
+        before=run.scores(given, held_out, run.rows.judged),
         after=run.scores(judged, held_out, run.rows.judged),
-        old_before={} if old is None else run.scores(forest, old, old.weight),
+        old_before={} if old is None else run.scores(given, old, old.weight),
         old_after={} if old is None else run.scores(judged, old, old.weight),
         chosen=chosen,
         tried=tuple(tried),
         refitted=result is not judged,
-        moved=moved(forest, result, run.rows.new.X),
+        moved=moved(given, result, run.rows.new.X),
         seconds=time.monotonic() - began,
         history=History(run.choice.history, run.metric),
         note=" ".join(notes),
+        monotone=None if keeps is None else keeps.proved(result),
     )

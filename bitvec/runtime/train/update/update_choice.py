@@ -49,8 +49,10 @@ class Choice(Selection):
         repair: Callable[[Forest], Forest] = lambda forest: forest,
         measure: Callable[[Array], float] | None = None,
     ) -> None:
-        super().__init__(start, objective, held_out.X, held_out.target, held_out.weight)
-        self._repair, self._measure = repair, measure
+        super().__init__(
+            start, objective, held_out.X, held_out.target, held_out.weight, repair=repair
+        )
+        self._measure = measure
         self._best_scores = self._start_scores
         self.latest = start
         self.found_at = self.history[0]

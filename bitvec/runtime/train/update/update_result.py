@@ -84,6 +84,9 @@ class UpdateResult:
     history : History
         Every candidate; `history.plot()` draws them.
     note : str
+    monotone : mapping from columns to 1 or -1, optional
+        Directions that the raw scores of `forest` keep, by an exact check of the boxes of its
+        leaves, tree by tree; None where nothing was to be kept.
     """
 
     forest: Forest
@@ -102,6 +105,7 @@ class UpdateResult:
     seconds: float
     history: History
     note: str = ""
+    monotone: Mapping[str | int, int] | None = None
 
     def __repr__(self) -> str:
         """Return the scores, what was chosen, and the note."""

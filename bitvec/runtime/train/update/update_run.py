@@ -16,13 +16,14 @@ from bitvec.core.forest import Forest
 from bitvec.core.output import PostTransform
 from bitvec.errors import InputError, UnsupportedModelError
 from bitvec.runtime.predict.torch import devices
+from bitvec.runtime.train.monotone import Monotone
 from bitvec.runtime.train.relax.module import SoftForest
 from bitvec.runtime.train.retrain import objective as objectives
 from bitvec.runtime.train.retrain.objective import Objective
 from bitvec.runtime.train.retrain.recipe import Progress
 from bitvec.runtime.train.retrain.selection import hard_scores
 from bitvec.runtime.train.retrain.training_data import Data
-from bitvec.runtime.train.update import anchored_leaves, monotone_leaves, scorecard, update_rows
+from bitvec.runtime.train.update import anchored_leaves, scorecard, update_rows
 from bitvec.runtime.train.update.anchored_training import AnchoredTraining, steps_for
 from bitvec.runtime.train.update.update_choice import Choice
 from bitvec.runtime.train.update.update_result import Trial
@@ -151,7 +152,7 @@ def prepare(
     loss: Any,
     metric: Any,
     metrics: Any,
-    monotone: Any,
+    monotone: Monotone | None,
     steps: Any,
     seed: int,
     device: Any,
@@ -168,7 +169,6 @@ def prepare(
         raise InputError(f"`progress` must be a function of an Evaluation, got {progress!r}.")
     place = devices.find(device)
     own = _own(forest, metrics)
-    directions = monotone_leaves.directions(forest, monotone)
     # Refuses what cannot be relaxed before rows are read.
     SoftForest.from_forest(forest, "sigmoid", trainable=names)
     read = update_rows.read(forest, X, y, seed=seed, **rows)
@@ -176,9 +176,7 @@ def prepare(
     objective.require_targets(read.held_out.target, "y")
 
     def repair(candidate: Forest) -> Forest:
-        return (
-            candidate if directions is None else monotone_leaves.constrained(candidate, directions)
-        )
+        return candidate if monotone is None else monotone.kept(candidate)
 
     measure, name = _measure(forest, metric, read)
     choice = Choice(forest, objective, read.held_out, repair=repair, measure=measure)

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from monotone_laws import rises
 from retraining import grown
 
 import bitvec
@@ -364,3 +365,54 @@ def test_linear_leaves_are_refused():
     forest = bitvec.convert(booster(*old, rounds=2, linear_tree=True))
     with pytest.raises(UnsupportedModelError, match="constant leaves"):
         bitvec.update(forest, X, y)
+
+
+def test_a_model_that_records_constraints_keeps_them():
+    lightgbm = pytest.importorskip("lightgbm")
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1600, 3))
+    y = X[:, 0] + np.sin(3 * X[:, 1]) + 0.5 * rng.normal(size=1600)
+    options = {
+        "objective": "l2",
+        "monotone_constraints": [1, 0, 0],
+        "verbose": -1,
+        "num_threads": 1,
+    }
+    model = lightgbm.train(options, lightgbm.Dataset(X[:800], y[:800]), 20)
+    forest = bitvec.convert(model)
+    # New rows fall where the old ones rise.
+    turned = -X[800:, 0] + np.sin(3 * X[800:, 1]) - 1
+    held = bitvec.update(forest, X[800:], turned)
+    free = bitvec.update(forest, X[800:], turned, monotone={0: 0})
+    assert held.updated
+    assert held.monotone == {0: 1}
+    assert free.monotone is None
+    assert np.all(rises(held.forest, X[:40], 0) >= 0)
+    assert np.any(rises(free.forest, X[:40], 0) < -1e-3)
+    assert free.score > held.score > held.start_score
+
+
+def test_the_first_of_two_classes_falls_where_the_second_rises():
+    from sklearn.ensemble import RandomForestClassifier
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1200, 3)).astype(np.float32)
+    y = (X[:, 0] + X[:, 1] > 0).astype(int)
+    model = RandomForestClassifier(5, max_depth=4, monotonic_cst=[1, 0, 0], random_state=0)
+    forest = bitvec.convert(model.fit(X[:600], y[:600]))
+    found = bitvec.update(forest, X[600:], (X[600:, 1] - X[600:, 0] > 0).astype(int))
+    assert found.updated
+    moves = rises(found.forest, X[:40], 0)
+    assert np.all(moves[..., 1] >= 0)
+    assert np.all(moves[..., 0] <= 0)
+
+
+def test_a_forest_that_does_not_keep_the_constraints_is_cut_before_it_is_the_start():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 2))
+    stump = bitvec.Forest.from_matrices([[1.0, 0.0]], [0.0], [[0], [1]], [1.0, 0.0])
+    y = 1.0 - (X[:, 0] > 0)
+    found = bitvec.update(stump, X, y, monotone={0: 1})
+    assert found.monotone == {0: 1}
+    assert "leaves were cut" in found.note
+    assert np.all(rises(found.forest, X[:5], 0) >= 0)
