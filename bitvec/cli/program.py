@@ -28,7 +28,10 @@ COMMANDS = {
     "diff": "bitvec.cli.diff",
     "prune": "bitvec.cli.prune",
     "export": "bitvec.cli.export",
+    "plot": "bitvec.cli.plot",
     "report": "bitvec.cli.report",
+    "bench": "bitvec.cli.bench",
+    "warm": "bitvec.cli.warm",
     "serve": "bitvec.cli.serve",
 }
 """The module of each command, which defines it as `command`, in the order of the help page."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import io
 import tempfile
-import time
 from collections.abc import Callable, Iterable, Iterator
 from html import escape
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 
 import bitvec
+from bitvec.cli.bench_run import drawn_rows
 from bitvec.cli.report_scores import Rows, Table, score
 from bitvec.cli.summary import lines, size_text
 from bitvec.core import structure
@@ -28,6 +28,7 @@ from bitvec.runtime.export.exports import export
 from bitvec.runtime.export.onnx_targets import TARGETS
 from bitvec.runtime.predict.predictor import Predictor
 from bitvec.verify.certificates import Certificate
+from bitvec.verify.timing import seconds
 
 MOST_COLUMNS, MOST_NODES, MOST_EXPLAINED = 100, 3000, 2000
 BATCHES = (1, 100, 10_000)
@@ -83,7 +84,7 @@ def page(
         Told the fraction of the work that is done.
     """
     predictor = bitvec.compile(forest, n_jobs=1)
-    rows = X if X is not None and len(X) else _drawn_rows(forest)
+    rows = X if X is not None and len(X) else drawn_rows(forest, max(BATCHES))
     sections: list[tuple[str, Callable[[], str]]] = [
         ("Model", lambda: _pairs(lines(facts))),
         ("Certificate", lambda: _certificate(certificate)),
@@ -233,9 +234,9 @@ def _picture(figure: Any, text: str) -> str:
 
 def _speed(predictor: Predictor, rows: Array, facts: dict[str, Any]) -> str:
     found: Rows = [("file", size_text(facts["file_bytes"]), "")]
+    rows = rows[np.arange(max(len(rows), *BATCHES)) % len(rows)]
     for n in BATCHES:
-        batch = rows[np.arange(n) % len(rows)]
-        each = _seconds(lambda batch=batch: predictor.predict(batch)) / n  # type: ignore[misc]
+        each = float(np.median(seconds(predictor.predict, rows, n, SECONDS))) / n
         rate = f"{1 / each:,.0f} rows a second"
         found.append(
             (f"predict, {n:,} row{'s' * (n > 1)} a call", f"{each * 1e6:.3g} µs a row", rate)
@@ -244,31 +245,6 @@ def _speed(predictor: Predictor, rows: Array, facts: dict[str, Any]) -> str:
         _table((("", "", ""), found))
         + f"<p>On one thread of this machine, engine {escape(predictor.engine.name)}.</p>"
     )
-
-
-def _seconds(call: Callable[[], object]) -> float:
-    """Return the least time of a call."""
-    call()
-    best, end = np.inf, time.perf_counter() + SECONDS
-    while time.perf_counter() < end:
-        start = time.perf_counter()
-        call()
-        best = min(best, time.perf_counter() - start)
-    return best
-
-
-def _drawn_rows(forest: Forest) -> Array:
-    """Return rows of values around the thresholds of each column."""
-    rng, tests = np.random.default_rng(0), forest.tests
-    rows = rng.normal(size=(max(BATCHES), forest.n_features)).astype(forest.dtype)
-    if forest.feature_map is not None:
-        return rows
-    for column in np.unique(tests.feature[tests.feature >= 0]).tolist():
-        b = tests.b[tests.feature == column]
-        book = forest.inputs.book(column)
-        drawn = rng.choice(b, len(rows)) if book is None else rng.integers(0, len(book), len(rows))
-        rows[:, column] = drawn
-    return rows
 
 
 def _exports(forest: Forest) -> str:

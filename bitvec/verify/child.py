@@ -6,13 +6,14 @@ import os
 import signal
 import sys
 import threading
+from functools import partial
 from importlib import import_module
 from typing import Any
 
 from bitvec import errors
 from bitvec.errors import BitvecError
 from bitvec.files.sound import reason
-from bitvec.verify import messages
+from bitvec.verify import messages, timing
 
 
 def serve(given: dict[str, Any]) -> None:
@@ -49,6 +50,8 @@ def serve(given: dict[str, Any]) -> None:
                 function = getattr(import_module(asked["module"]), asked["function"])
             else:
                 function = functions[asked["number"]]
+                if "timed" in asked:
+                    function = partial(timing.seconds, function)
             parts = messages.written({"value": function(*asked["arguments"])}, number_of)
         except Exception as error:
             parts = messages.written(_told(error))

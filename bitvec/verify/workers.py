@@ -137,9 +137,10 @@ class Worker:
 
     def call(self, module: str, function: str, *arguments: Any) -> Any:
         """Call a function of a module there; functions in what it returns are called there too."""
-        return self._ask({"module": module, "function": function, "arguments": [*arguments]})
+        return self.ask({"module": module, "function": function, "arguments": [*arguments]})
 
-    def _ask(self, question: dict[str, Any]) -> Any:
+    def ask(self, question: dict[str, Any]) -> Any:
+        """Return the child's answer to a question as `child.serve` takes it."""
         if os.getpid() != self._owner:
             raise InputError(
                 f"{self.path} must be asked in the process that opened it, got a forked one: open "
@@ -177,21 +178,16 @@ class Worker:
 
     def _function(self, number: int) -> Callable[..., Any]:
         """Return a function of the child, the same for the same number."""
+        return self._functions.setdefault(number, _Asked(self, number))
 
-        def asked(*arguments: Any) -> Any:
-            if len(arguments) == 1 and isinstance(arguments[0], np.ndarray):
-                return self._of_rows(number, arguments[0])
-            return self._ask({"number": number, "arguments": [*arguments]})
-
-        return self._functions.setdefault(number, asked)
-
-    def _of_rows(self, number: int, X: Array) -> Any:
+    def of_rows(self, number: int, X: Array) -> Any:
+        """Return what a function of the child answers to rows, which it is handed in blocks."""
         n_bytes = max(1, X.nbytes // max(len(X), 1))
         block = min(BLOCK_ROWS, max(1024, BLOCK_BYTES // n_bytes // 1024 * 1024))
         parts = []
         for start in range(0, max(len(X), 1), block):
             rows = X[start : start + block]
-            part = self._ask({"number": number, "arguments": [rows]})
+            part = self.ask({"number": number, "arguments": [rows]})
             if not isinstance(part, np.ndarray) or part.shape[:1] != rows.shape[:1]:
                 raise FileFormatError(
                     f"{self.path} must be answered with a row for each of {len(rows)} by "
@@ -246,6 +242,24 @@ class Worker:
             f"{self.path} must be a file that {self.library} can open and answer for, got {what}: "
             f"get it again from whoever made it, or, where you trust it, {trust}."
         )
+
+
+class _Asked:
+    """A function of a child, which lives as long as this does."""
+
+    def __init__(self, worker: Worker, number: int) -> None:
+        self._worker, self._number = worker, number
+
+    def __call__(self, *arguments: Any) -> Any:
+        if len(arguments) == 1 and isinstance(arguments[0], np.ndarray):
+            return self._worker.of_rows(self._number, arguments[0])
+        return self._worker.ask({"number": self._number, "arguments": [*arguments]})
+
+    def seconds(self, X: Array, batch: int, span: float) -> list[float]:
+        """Return the times of calls in the child, as `bitvec.verify.timing.seconds` does."""
+        timed = {"number": self._number, "timed": True, "arguments": [X, batch, span]}
+        times: list[float] = self._worker.ask(timed)
+        return times
 
 
 class _Answers:

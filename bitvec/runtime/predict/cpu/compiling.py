@@ -4,12 +4,18 @@ numba's cache on disk knows a kernel by the file and the name of its function. I
 functions that the kernel calls, nor the constants that it was compiled with. So a kernel's name
 carries a digest of all sources of this package and its sub-packages, of those of the package that
 the kernel itself stands in, and of the level of vectors: a change in any of them is another name.
+
+`BITVEC_KERNELS` names a folder that holds the kernels instead of numba's own places. Times and
+paths of source files play no part in it, so that it can be made on one machine and copied to others
+with the same processor, Python and numba. It is read by unpickling, as numba's cache is: only a
+folder that nobody else can write may be named.
 """
 
 from __future__ import annotations
 
 import hashlib
 import logging
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -19,7 +25,13 @@ from typing import IO, Any
 import numba
 import numpy as np
 from numba import njit, types
-from numba.core.caching import FunctionCache, IndexDataCacheFile, NullCache
+from numba.core.caching import (
+    CompileResultCacheImpl,
+    FunctionCache,
+    IndexDataCacheFile,
+    NullCache,
+    _CacheLocator,
+)
 from numba.core.ccallback import CFunc
 
 from bitvec.runtime.predict.cpu.kernel_arrays import pointer
@@ -123,8 +135,35 @@ def _warn_once(message: str) -> None:
     _logger.warning(message)
 
 
+class _Folder(_CacheLocator):
+    """The folder that `BITVEC_KERNELS` names; module names differ in the whole package."""
+
+    def __init__(self, path: str, line: int) -> None:
+        self._path, self._line = path, line
+
+    def get_cache_path(self) -> str:
+        return self._path
+
+    def get_source_stamp(self) -> str:
+        return ""  # a kernel's name holds the digest of the sources
+
+    def get_disambiguator(self) -> str:
+        return str(self._line)
+
+    @classmethod
+    def from_function(cls, py_func: Any, py_file: str) -> _Folder | None:
+        named = os.environ.get("BITVEC_KERNELS")
+        return cls(str(Path(named).absolute()), py_func.__code__.co_firstlineno) if named else None
+
+
+class _Places(CompileResultCacheImpl):
+    _locator_classes = [_Folder, *CompileResultCacheImpl._locator_classes]  # noqa: RUF012
+
+
 class _KernelCache(FunctionCache):
     """numba's cache of one function, which a full disk or a lost folder does not stop."""
+
+    _impl_class = _Places
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)  # type: ignore[no-untyped-call]
