@@ -42,7 +42,7 @@ settings.register_profile(
     "fixed",
     deadline=None,
     derandomize=True,
-    max_examples=25,
+    max_examples=15,
     suppress_health_check=list(HealthCheck),
 )
 settings.register_profile(

@@ -10,35 +10,41 @@ import sys
 from pathlib import Path
 
 import pytest
+from _pytest.mark import ParameterSet
 
 ROOT = Path(__file__).resolve().parent.parent
+
+
+def in_full(page: str, at_least: int) -> ParameterSet:
+    """A page that trains for seconds, or whose calls other tests make too."""
+    return pytest.param(page, at_least, marks=pytest.mark.full)
 
 
 @pytest.mark.parametrize(
     ("page", "at_least"),
     [
         ("README.md", 15),
-        ("docs/after-hardening.md", 30),
+        in_full("docs/after-hardening.md", 30),
         ("docs/c99.md", 15),
         ("docs/certificates.md", 12),
-        ("docs/compress.md", 12),
-        ("docs/cpt.md", 12),
-        ("docs/decision-machines.md", 25),
-        ("docs/e2edt.md", 35),
+        in_full("docs/compress.md", 12),
+        in_full("docs/cpt.md", 12),
+        in_full("docs/decision-machines.md", 25),
+        in_full("docs/e2edt.md", 35),
         ("docs/engine.md", 8),
         ("docs/explain.md", 20),
         ("docs/export.md", 30),
         ("docs/gpu.md", 6),
         ("docs/index.md", 9),
         ("docs/install.md", 1),
-        ("docs/kddt.md", 30),
+        in_full("docs/kddt.md", 30),
         ("docs/models.md", 40),
-        ("docs/oblique-forests.md", 10),
+        in_full("docs/oblique-forests.md", 10),
         ("docs/pipelines.md", 25),
         ("docs/predict.md", 15),
         ("docs/relaxations.md", 15),
         ("docs/representation.md", 14),
-        ("docs/research.md", 35),
+        in_full("docs/research.md", 35),
         ("docs/retraining.md", 15),
         ("docs/rules.md", 10),
         ("docs/scikit-learn.md", 15),
@@ -47,8 +53,8 @@ ROOT = Path(__file__).resolve().parent.parent
         ("docs/ship.md", 24),
         ("docs/sql.md", 10),
         ("docs/supported-models.md", 4),
-        ("docs/tao.md", 40),
-        ("docs/torch.md", 18),
+        in_full("docs/tao.md", 40),
+        in_full("docs/torch.md", 18),
         ("docs/update.md", 20),
     ],
     ids=str,

@@ -46,6 +46,7 @@ def test_generated_trees_have_the_depth_that_is_asked(depth):
     assert abs(generated.n_nodes(depth, 4) / forest.n_nodes - 1) < 0.3
 
 
+@pytest.mark.full
 def test_a_dry_run_measures_every_case_that_the_device_allows():
     from benchmarks.gpu import BENCHMARK, cases, measure
 

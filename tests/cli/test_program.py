@@ -203,8 +203,10 @@ STREAMS = {  # what the shell does with the streams, exit status of what prints,
     "arguments",
     [
         "predict stump.safetensors many.csv",
-        "info stump.safetensors",
-        "--version",
+        *(
+            pytest.param(one, marks=pytest.mark.full)
+            for one in ("info stump.safetensors", "--version")
+        ),
     ],
 )
 def test_streams_that_are_closed_or_full_are_one_sentence(

@@ -86,7 +86,7 @@ def test_convert_certify_predict_export_xgboost(
     assert run("certify", "cancer.ubj", "--model", "cancer.onnx").exit_code == 0
 
 
-@pytest.mark.parametrize("name", ["tree", "forest"])
+@pytest.mark.parametrize("name", [pytest.param("tree", marks=pytest.mark.full), "forest"])
 def test_convert_certify_predict_scikit_learn(
     run: Run, desk: Path, models: dict[str, Any], name: str
 ) -> None:

@@ -67,7 +67,7 @@ def one_thread() -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("name", some_in_full([(name,) for name in MODELS], one_in=2))
+@pytest.mark.parametrize("name", some_in_full([(name,) for name in MODELS], one_in=4))
 def test_a_converted_model_answers_as_the_library(name: str) -> None:
     about, model = MODELS[name], trained(name)
     rows = sample(about)

@@ -46,6 +46,7 @@ def known(estimator: Any) -> dict[str, str]:
     }
 
 
+@pytest.mark.full
 @parametrize_with_checks([make(**QUICK) for make in SINGLE[:1]])
 def test_passes_the_checks_of_scikit_learn(estimator: Any, check: Any) -> None:
     check(estimator)

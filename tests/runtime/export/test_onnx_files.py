@@ -60,7 +60,7 @@ def boosters():
     }
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", ["float32", pytest.param("float64", marks=pytest.mark.full)])
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_file_for_each_target_is_certified(target, dtype, boosters, tmp_path):
     forest = boosters[dtype]

@@ -122,6 +122,7 @@ def onnx_file(folder):
     return bitvec.export(bitvec.convert(folder / "model.ubj"), folder / "model.onnx", leaves=True)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("make", [sklearn_file, treelite_file, onnx_file])
 def test_other_formats_come_back_certified(make, tmp_path):
     path = make(tmp_path)

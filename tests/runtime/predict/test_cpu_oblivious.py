@@ -243,6 +243,7 @@ FORCED = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="forces x86 processors")
 def test_without_avx512_the_bits_are_the_same(tmp_path):
     script = """

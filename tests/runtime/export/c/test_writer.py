@@ -81,7 +81,9 @@ def lists(size: int, **options: object) -> st.SearchStrategy:
     return st.lists(forests_with_rows(**options), min_size=size, max_size=size)
 
 
-@pytest.mark.parametrize("level", ["-O0", pytest.param("-O2", marks=pytest.mark.full), "-O3"])
+@pytest.mark.parametrize(
+    "level", ["-O0", *(pytest.param(at, marks=pytest.mark.full) for at in ("-O2", "-O3"))]
+)
 @settings(max_examples=3)
 @given(lists(4, kinds=HARD))
 def test_leaves_and_raw_scores_are_the_references_bit_for_bit(check, level, drawn):
@@ -95,6 +97,7 @@ def test_fused_products_change_nothing(check, drawn):
     check(drawn, "-std=gnu11", "-O3", "-ffp-contract=fast", *flags)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("in_order", [0, 1])
 @settings(max_examples=3)
 @given(

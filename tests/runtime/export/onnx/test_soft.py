@@ -109,6 +109,7 @@ def classes(n_outputs):
     return {"classes": (np.arange(10, 10 + n_outputs),), "post_transform": PostTransform.SOFTMAX}
 
 
+@pytest.mark.full
 @FEW
 @given(st.data())
 def test_onnxruntime_answers_what_the_module_answers_for_every_kind_of_node_and_leaf(data):
@@ -148,6 +149,7 @@ def test_raw_scores_and_their_argmax_are_the_modules_for_each_relaxation(name):
     assert np.array_equal(OnnxEngine(model).raw(X), raw)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "relaxation",
     [
@@ -222,6 +224,7 @@ def test_the_file_is_as_large_as_its_numbers():
     assert size < 25 * forest.n_nodes + 4 * (forest.n_outputs + 1) * forest.n_leaves + 12_000
 
 
+@pytest.mark.full
 @FEW
 @given(st.data())
 def test_a_forest_with_a_prediction_kernel_predicts_as_the_reference_does(data):
@@ -284,6 +287,7 @@ def test_a_soft_forest_behind_a_feature_map_is_exported_with_it(name, trainable)
     assert close(run(to_onnx(soft), X), soft(X).detach().numpy(), torch.float32)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "name", ["stacked", pytest.param("stacked values", marks=pytest.mark.full)]
 )

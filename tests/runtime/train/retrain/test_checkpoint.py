@@ -122,6 +122,7 @@ SCRIPT = """
 """
 
 
+@pytest.mark.full
 @pytest.mark.skipif(os.name == "nt", reason="needs SIGKILL")
 def test_a_killed_process_leaves_a_whole_checkpoint(tmp_path):
     forest, X, y, (X_held, y_held) = problem()

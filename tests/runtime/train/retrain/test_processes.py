@@ -79,6 +79,7 @@ def assert_close(a, b):
     assert np.allclose(a.v, b.v, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.full
 def test_two_processes_give_the_result_of_one(tmp_path):
     forest, X, y = start(tmp_path)
     alone = retrain(forest, X[:300], y[:300], validation=(X[300:], y[300:]), **RUN)

@@ -34,7 +34,7 @@ def test_an_oblique_problem_is_learned_by_every_relaxation(relaxation):
     assert result.start_score == accuracy(forest, X[200:], y[200:])
 
 
-@examples(10)
+@examples(5)
 @given(
     st.data(),
     st.sampled_from([None, ("S", "b", "v"), ("b", "v"), ("v",), ("S",), ("S", "b", "v", "r")]),
