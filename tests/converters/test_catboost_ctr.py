@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import cache
+from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +22,12 @@ from bitvec.converters.catboost.model_features import wide
 from bitvec.converters.catboost.read import convert
 from bitvec.core.city_hash import category_hash, text_with_hash
 from bitvec.core.feature_maps.key_tables import Part
+from bitvec.core.reference import columns
 from bitvec.errors import BitvecError, FileFormatError, InputError, UnsupportedModelError
 from bitvec.verify.certificates.digest import forest_digest
+from bitvec.verify.probing import probe_rows
+from bitvec.verify.probing.found_rows import walk
+from bitvec.verify.probing.probe_targets import Outcome
 
 cb = pytest.importorskip("catboost")
 
@@ -140,9 +146,79 @@ def test_a_certificate_is_proved(kind: str, tmp_path: Path) -> None:
     assert certificate.grade == "proved"
 
 
-def test_a_proof_tells_another_table_from_the_source(tmp_path: Path) -> None:
-    from dataclasses import replace
+SOME = ("Buckets of Logloss, 4 columns", "Borders of RMSE, 4 columns", "Depthwise MultiClass")
 
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[] if n in SOME else pytest.mark.full) for n in CTR_MODELS]
+)
+def test_each_node_is_shown_on_both_sides_or_proved_to_have_one(name: str) -> None:
+    model = trained(name)
+    forest = convert(model)
+    for X in (asked(), None):
+        certificate = bitvec.certify(forest, model, X)
+        assert certificate.passed
+        assert certificate.coverage == 1
+        assert certificate.n_leaf_mismatches == 0
+
+
+@pytest.mark.parametrize("name", SOME)
+def test_no_combination_of_categories_reaches_what_is_called_out_of_reach(name: str) -> None:
+    forest = convert(trained(name))
+    tests, pools = forest.tests, []
+    for column, values in enumerate(DATA.X.T):
+        if column in DATA.categorical:
+            pools.append([*map(category_hash, {*values.tolist(), "unseen"})])
+        else:
+            of_parts = [
+                table.b[(table.column == column) & (table.kind != Part.WHOLE)]
+                for table in forest.feature_map.maps[1].tables
+            ]
+            b = np.unique(np.concatenate([tests.b[tests.feature == column], *of_parts]))
+            pools.append([-np.inf, *np.nextafter(b, np.inf).tolist(), np.nan])
+    coverage = probe_rows(forest).collect()[1]
+    assert not coverage.reachable.all()
+    rows = product(*pools)
+    while block := [*islice(rows, 1 << 14)]:
+        X = np.array(block, np.float64)
+        for _, node, goes_right in walk(forest, columns(forest, X)):
+            assert coverage.reachable[node].all()
+            side = np.where(goes_right, int(Outcome.RIGHT), int(Outcome.LEFT))
+            assert np.all(coverage.needed[node] & side)
+
+
+def _moved(forest: bitvec.Forest, *, entry: bool) -> bitvec.Forest:
+    """Return a forest in which one entry of a table lies beyond a threshold, or this before it."""
+    maps, b = forest.feature_map.maps, forest.tests.b.copy()
+    places = [(t, at) for t, own in enumerate(maps[1].tables) for at in range(own.default.size)]
+    for node, column in enumerate(forest.tests.feature.tolist()):
+        if column < maps[0].n_features:
+            continue
+        t, at = places[column - maps[0].n_features]
+        value = maps[1].tables[t].value.copy()
+        beyond = np.flatnonzero(value[:, at] > b[node])
+        if 0 < beyond.size < len(value):
+            break
+    if entry:
+        value[beyond[0], at] = value[:, at].min()
+    else:
+        b[node] = value[beyond, at].min()
+    tables = [*maps[1].tables]
+    tables[t] = replace(tables[t], value=value)
+    phi = replace(forest.feature_map, maps=(maps[0], replace(maps[1], tables=tuple(tables))))
+    return replace(forest, feature_map=phi, tests=replace(forest.tests, b=b))
+
+
+@pytest.mark.parametrize("name", ["Borders of RMSE, 1 columns", "Depthwise MultiClass"])
+@pytest.mark.parametrize("entry", [True, False])
+def test_no_forest_with_another_entry_or_threshold_passes(name: str, entry: bool) -> None:
+    model = trained(name)
+    certificate = bitvec.certify(_moved(convert(model), entry=entry), model)
+    assert not certificate.passed
+    assert certificate.grade != "proved"
+
+
+def test_a_proof_tells_another_table_from_the_source(tmp_path: Path) -> None:
     model = trained("Counter of RMSE, 1 columns")
     forest = convert(model)
     tables = forest.feature_map.maps[1]

@@ -43,7 +43,14 @@ from bitvec.verify.certificates.footing import (
 from bitvec.verify.certificates.near_ties import Settled
 from bitvec.verify.certificates.proof import EXAMPLES, STEPS, Proof, prove
 from bitvec.verify.oracle import Oracle
-from bitvec.verify.probing import LONG_RUN, MAGNITUDE, Coverage, has_long_runs, probe_rows
+from bitvec.verify.probing import (
+    LONG_RUN,
+    MAGNITUDE,
+    Coverage,
+    can_be_searched,
+    has_long_runs,
+    probe_rows,
+)
 from bitvec.verify.source_trees import SourceTrees
 
 FRAMES_NOTE = (
@@ -358,8 +365,10 @@ def _exclusions(
         f"of more than {LONG_RUN} codes in a row that a set sends one way, those in doubling "
         "distances from both ends were shown": has_long_runs(forest),
         "the feature map cannot be inverted: coverage counts what the given rows showed": (
-            forest.feature_map is not None
+            forest.feature_map is not None and not can_be_searched(forest)
         ),
+        "behind key tables coverage counts both sides of each node, not the values next to its "
+        "threshold": forest.feature_map is not None and can_be_searched(forest),
         FRAMES_NOTE: True,
     }
     return (*oracle.notes, *(note for note, holds in notes.items() if holds))

@@ -1,13 +1,12 @@
 """Rows whose keys are in the tables of a feature map, or just beside them.
 
-A key of one whole number is undone by the inverse of the multiplier. One of several is undone for
-the last of them, by trying what is known of the others: where what is left fits 32 bits, it is
-another known number, up to one chance in 2**32. Columns of numbers stand at thresholds.
+Keys of up to two whole numbers are undone outright, of more beside known numbers of the others.
+Columns of numbers stand at thresholds.
 """
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import islice, product
 
 import numpy as np
 from jaxtyping import Float
@@ -18,11 +17,12 @@ from bitvec.core.feature_maps.key_tables import HIGHEST, LOWEST, Part
 from bitvec.core.features import FeatureMap
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind
+from bitvec.verify.probing.key_inverses import coefficients, solutions
 
-TRIES = 1 << 12
+TRIES = 1 << 6
 """Combinations of other parts that each key is tried with."""
-KEYS = 64
-"""Keys of a table that are undone."""
+KEYS = 1 << 12
+"""Keys of a table that are undone, each time that they are tried counted."""
 UNKNOWN = 8
 """Whole numbers of a column that no key is known to be made of."""
 OTHERS = 0.1
@@ -38,10 +38,9 @@ def with_keys(
     infinite: bool,
 ) -> None:
     """Put numbers that keys are made of, and thresholds, into rows drawn at random."""
-    maps = _key_tables(forest.feature_map)
-    if not maps:
+    wholes, edges = known_values(forest)
+    if not wholes and not edges:
         return
-    wholes, edges = _known(forest, maps)
     for column in range(forest.n_features):
         drawn = rng.random(len(X)) >= OTHERS
         if column in wholes:
@@ -67,13 +66,17 @@ def _key_tables(feature_map: FeatureMap | None) -> list[KeyTables]:
     return []
 
 
-def _known(
-    forest: Forest, maps: list[KeyTables]
-) -> tuple[dict[int, set[float]], dict[int, set[float]]]:
-    """Return the whole numbers that keys may be made of, and the thresholds, by column of X."""
-    tests = forest.tests
+def known_values(forest: Forest) -> tuple[dict[int, set[float]], dict[int, set[float]]]:
+    """Return the whole numbers that keys may be made of, and the thresholds, by column of X.
+
+    Both are empty without key tables.
+    """
+    maps = _key_tables(forest.feature_map)
     wholes: dict[int, set[float]] = {at: set() for at in forest.inputs.category_hashes}
     edges: dict[int, set[float]] = {}
+    if not maps:
+        return {}, edges
+    tests = forest.tests
     for column, kind, b in zip(
         tests.column.tolist(), tests.kind.tolist(), tests.b.tolist(), strict=True
     ):
@@ -91,35 +94,30 @@ def _known(
                 into = wholes if column in wholes else edges
                 into.setdefault(column, set()).add(b)
     for table, multiplier in sorted(tables, key=lambda pair: pair[0].column.size):
-        for at in range(table.column.size):
-            if table.kind[at] == Part.WHOLE and table.key.size:
-                wholes[int(table.column[at])] |= _undone(table, multiplier, at, wholes)
+        _undo(table, multiplier, wholes)
     return wholes, edges
 
 
-def _undone(
-    table: KeyTable, multiplier: int, place: int, wholes: dict[int, set[float]]
-) -> set[float]:
-    """Return the whole numbers of one part that some keys have beside known other parts."""
-    inverse = pow(multiplier, -1, 2**64)
-    choices: list[list[int]] = []
-    for at, (column, kind) in enumerate(
-        zip(table.column.tolist(), table.kind.tolist(), strict=True)
-    ):
-        if at != place:
-            known = sorted(wholes[column]) if kind == Part.WHOLE else [0, 1]
-            choices.append([int(value) for value in known])
-    found: set[float] = set()
-    step = max(1, table.key.size // KEYS)
-    n = table.column.size
-    others = [at for at in range(n) if at != place]
-    # key = sum over parts of multiplier**(n - at + 1) · part
-    powers = [pow(multiplier, n - at + 1, 2**64) for at in range(n)]
-    scale = np.uint64(pow(inverse, n - place + 1, 2**64))
-    for tried, values in enumerate(product(*choices)):
-        if tried == TRIES:
-            break
-        rest = sum(powers[at] * value for at, value in zip(others, values, strict=True)) % 2**64
-        left = ((table.key[::step] - np.uint64(rest)) * scale).astype(np.int64)
-        found |= set(left[(left >= LOWEST) & (left <= HIGHEST)].astype(np.float64).tolist())
-    return found
+def _undo(table: KeyTable, multiplier: int, wholes: dict[int, set[float]]) -> None:
+    """Add the whole numbers that some keys of a table are made of."""
+    column, c = table.column.tolist(), coefficients(table, multiplier)
+    own = [at for at in range(len(column)) if table.kind[at] == Part.WHOLE]
+    if not own or len({column[at] for at in own}) < len(own):
+        return
+    own.sort(key=lambda at: len(wholes[column[at]]), reverse=True)
+    others, unknown = own[:-2], own[-2:]
+    choices = [sorted(wholes[column[at]]) for at in others]
+    choices += [[0.0, 1.0]] * (len(column) - len(own))
+    others = [*others, *(at for at in range(len(column)) if at not in own)]
+    known = [np.array(sorted(wholes[column[at]]), np.int64) for at in unknown]
+    tried = list(islice(product(*choices), TRIES))
+    keys = table.key[:: 1 + table.key.size * len(tried) // KEYS]
+    for values in tried:
+        rest = sum(c[at] * int(value) for at, value in zip(others, values, strict=True)) % 2**64
+        found = solutions([c[at] for at in unknown], keys - np.uint64(rest)).values
+        if len(unknown) == 2:
+            # Some pair of numbers fits almost every key: one that is known tells the right one.
+            either = np.isin(found[:, 0], known[0]) | np.isin(found[:, 1], known[1])
+            found = found[either] if either.any() else found
+        for at, part in enumerate(unknown):
+            wholes[column[part]] |= set(found[:, at].astype(np.float64).tolist())

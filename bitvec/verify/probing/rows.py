@@ -18,17 +18,15 @@ from bitvec.core import tree_paths
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import NodeTests
-from bitvec.core.reference import columns
 from bitvec.core.value_sets import n_codes
 from bitvec.errors import InputError
 from bitvec.verify.probing.base_rows import BaseRows
 from bitvec.verify.probing.coverage import Coverage
-from bitvec.verify.probing.found_rows import FoundRows, walk
-from bitvec.verify.probing.key_rows import with_keys
+from bitvec.verify.probing.found_rows import FoundRows
+from bitvec.verify.probing.mapped_rows import mapped_rows
 from bitvec.verify.probing.mixed_trials import MixedTrials
-from bitvec.verify.probing.probe_targets import Outcome
 from bitvec.verify.probing.regions import Plan, plan, regions
-from bitvec.verify.probing.trials import BLOCK, Trials, rows_at_a_time
+from bitvec.verify.probing.trials import Trials, rows_at_a_time
 
 TARGETS_PER_NODE = 10
 TARGETS_PER_CODE = 3
@@ -73,7 +71,15 @@ class Probes:
         O(nodes x depth) tests and O(nodes x n_features) values, in blocks of about 2**22 values.
         """
         if self.forest.feature_map is not None:
-            yield from _mapped_blocks(self)
+            found = mapped_rows(
+                self.forest,
+                self.base_rows,
+                missing=self.missing,
+                infinite=self.infinite,
+                keep=self.keep,
+                seed=self.seed,
+            )
+            yield from ((_distinct(rows), coverage) for rows, coverage in found)
         else:
             yield from _blocks(self)
 
@@ -164,31 +170,6 @@ def _node_blocks(forest: Forest, facts: Plan) -> Iterator[Array]:
     for nodes in parts:
         block = np.cumsum(cost[nodes]) // rows_at_a_time(forest.n_features)
         yield from np.split(nodes, np.flatnonzero(np.diff(block)) + 1) if nodes.size else []
-
-
-def _mapped_blocks(probes: Probes) -> Iterator[tuple[Array, Coverage]]:
-    """A feature map cannot be inverted: show what base rows show, ask for both sides everywhere."""
-    forest = probes.forest
-    X = probes.base_rows
-    if X is None:
-        rng = np.random.default_rng(probes.seed)
-        X = rng.standard_normal((FIRST_ROWS, forest.n_features)).astype(forest.dtype)
-        with_keys(forest, X, rng, missing=probes.missing, infinite=probes.infinite)
-    sides = int(Outcome.LEFT | Outcome.RIGHT)
-    coverage = Coverage(
-        np.ones(forest.n_nodes, bool),
-        np.full(forest.n_nodes, sides, np.int32),
-        np.zeros(forest.n_nodes, np.int32),
-    )
-    step = max(1, BLOCK // max(forest.n_features, forest.n_trees, 1))
-    for start in range(0, len(X), step):
-        rows = X[start : start + step]
-        if probes.keep is not None:
-            rows = probes.keep(rows)
-        for _, node, goes_right in walk(forest, columns(forest, rows)):
-            shown = np.where(goes_right, int(Outcome.RIGHT), int(Outcome.LEFT)).astype(np.int32)
-            np.bitwise_or.at(coverage.seen, node, shown)
-        yield _distinct(rows), coverage
 
 
 def _distinct(X: Array) -> Array:
