@@ -82,6 +82,7 @@ def test_every_page_is_tried():
         "browser.md",
         "c99.md",
         "certificates.md",
+        "clusters.md",
         "compatibility.md",
         "compress.md",
         "cpt.md",
