@@ -2,7 +2,8 @@
 
 Convert any trained tree or forest (`convert`), certify that the conversion is exact (`certify`),
 run it (`compile`), explain what it predicts (`explain`), retrain it end to end (`retrain`), update
-it on new rows (`update`), compress it for a device (`compress`), and export it (`export`).
+it on new rows (`update`), calibrate its probabilities (`calibrate`), compress it for a device
+(`compress`), and export it (`export`).
 Estimators are in `bitvec.learners`, trees of the papers in `bitvec.converters.native`, errors in
 `bitvec.errors`.
 Names and rooms are loaded when first used, so that `import bitvec` needs no library but NumPy.
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from bitvec.learners.converted import as_estimator
     from bitvec.learners.retrained.retrain import retrain
     from bitvec.runtime.export.exports import export
+    from bitvec.runtime.train.calibration.calibrate import calibrate
     from bitvec.runtime.train.pruning.prune import prune
     from bitvec.runtime.train.relax.harden import from_torch
     from bitvec.runtime.train.update.update import update
@@ -49,6 +51,7 @@ _HOME = {
     "DecisionMachine": "bitvec.core.machine",
     "Forest": "bitvec.core.forest",
     "as_estimator": "bitvec.learners.converted",
+    "calibrate": "bitvec.runtime.train.calibration.calibrate",
     "certify": "bitvec.api",
     "compile": "bitvec.api",
     "compress": "bitvec.compression.compress",
@@ -74,6 +77,7 @@ __all__ = [
     "DecisionMachine",
     "Forest",
     "as_estimator",
+    "calibrate",
     "certify",
     "compile",
     "compress",

@@ -58,6 +58,7 @@ PAGES = (
             "bitvec.explanations.explainer": ("Explainer",),
             "bitvec.runtime.train.retrain": ("RetrainResult", "History", "Evaluation"),
             "bitvec.runtime.train.update": ("UpdateResult",),
+            "bitvec.runtime.train.calibration.calibration_result": ("CalibrationResult",),
             "bitvec.compression.budget": ("Budget",),
             "bitvec.compression.compress_result": ("CompressResult",),
             "bitvec.compression.front": ("Front", "Point"),

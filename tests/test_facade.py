@@ -32,6 +32,7 @@ def test_the_public_names_are_these():
         "DecisionMachine",
         "Forest",
         "as_estimator",
+        "calibrate",
         "certify",
         "compile",
         "compress",

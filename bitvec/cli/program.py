@@ -24,6 +24,7 @@ COMMANDS = {
     "explain": "bitvec.cli.explain",
     "retrain": "bitvec.cli.retrain",
     "update": "bitvec.cli.update",
+    "calibrate": "bitvec.cli.calibrate",
     "compress": "bitvec.cli.compress",
     "diff": "bitvec.cli.diff",
     "prune": "bitvec.cli.prune",

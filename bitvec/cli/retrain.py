@@ -124,6 +124,12 @@ OPTIMIZERS = ("adamw", "adam", "nadam", "rmsprop", "sgd")
     help="Fit the chosen recipe once more, to all rows, where cross-fitting agrees.",
 )
 @click.option(
+    "--calibrate",
+    type=click.Choice(["temperature"]),
+    help="Divide the raw scores by one number, within the link, where that lowers the log loss on "
+    "held-out rows kept apart.",
+)
+@click.option(
     "--optimizer",
     type=click.Choice(OPTIMIZERS),
     default="adamw",
@@ -242,6 +248,7 @@ def command(
     monotone: dict[str | int, int] | None,
     budget: str,
     refit: bool,
+    calibrate: str | None,
     optimizer: str,
     learning_rate: float,
     rate_schedule: str,
@@ -302,6 +309,7 @@ def command(
             monotone=monotone,
             budget=_budget(budget),
             refit=refit,
+            calibrate=calibrate,
             schedule=Schedule(
                 steps=steps,
                 batch_size=batch_size,
@@ -348,6 +356,7 @@ def _report(result: RetrainResult, start: Forest, out: Path, as_json: bool) -> N
     from bitvec.cli.answer import print_json
     from bitvec.runtime.train.retrain.result import table
 
+    found = result.calibration
     if as_json:
         print_json(
             {
@@ -362,6 +371,7 @@ def _report(result: RetrainResult, start: Forest, out: Path, as_json: bool) -> N
                 "refitted": result.refitted,
                 "leaves": [start.n_leaves, result.forest.n_leaves],
                 "monotone": result.monotone,
+                "calibration": None if found is None else found.record(),
                 "note": result.note,
                 "history": result.history.records(),
             }
@@ -372,6 +382,8 @@ def _report(result: RetrainResult, start: Forest, out: Path, as_json: bool) -> N
     click.echo(f"validation {result.metric}: {result.start_score:.6g} -> {result.score:.6g}")
     if result.monotone is not None:
         click.echo(f"monotone, checked tree by tree: {directions_text(result.monotone)}")
+    if found is not None:
+        click.echo(f"calibration: {found.said}")
     if result.note:
         click.echo(result.note, err=True)
     if result.pruned is not None:

@@ -22,6 +22,7 @@ CALLS: dict[str, Callable[..., Any]] = {
     "explain": bitvec.explain,
     "retrain": bitvec.retrain,
     "update": bitvec.update,
+    "calibrate": bitvec.calibrate,
     "compress": bitvec.compress,
     "diff": bitvec.diff,
     "prune": bitvec.prune,
@@ -67,6 +68,7 @@ OWN = {
         "--certify": "a call of its own, bitvec.certify",
         "--allow-values-only": "of the call that --certify makes",
     },
+    "calibrate": {"--target": "the column of DATA that y is read from"},
     "compress": {
         "--target": "the column of DATA that y is read from",
         "--certify": "a call of its own, Point.certificate",
@@ -154,7 +156,18 @@ def test_predict_offers_every_keyword_of_compile_but_one_that_a_run_needs_not() 
 
 
 @pytest.mark.parametrize(
-    "command", ["certify", "predict", "explain", "retrain", "update", "compress", "export", "prune"]
+    "command",
+    [
+        "certify",
+        "predict",
+        "explain",
+        "retrain",
+        "update",
+        "calibrate",
+        "compress",
+        "export",
+        "prune",
+    ],
 )
 def test_an_option_has_the_default_of_its_parameter(command: str) -> None:
     parameters = inspect.signature(CALLS[command]).parameters

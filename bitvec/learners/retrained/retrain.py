@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from bitvec.core.forest import Forest, require_forest
 from bitvec.errors import InputError
 from bitvec.learners.retrained import refit_on_all_rows, use_of_time
 from bitvec.learners.retrained.recipe_search import Search, checked_budget
+from bitvec.runtime.train.calibration.calibrate import calibrated, require_classifier
+from bitvec.runtime.train.calibration.temperature import at_temperature
 from bitvec.runtime.train.monotone import CUT, Monotone
 from bitvec.runtime.train.pruning.prune import prune
 from bitvec.runtime.train.relax.relaxations import Relaxation
@@ -45,6 +48,7 @@ def retrain(
     monotone: Mapping[Any, int] | Sequence[int] | None = None,
     budget: str | float | None = "normal",
     refit: bool = False,
+    calibrate: str | None = None,
     schedule: Schedule | Mapping[str, Any] | None = None,
     penalties: Penalties | Mapping[str, Any] | None = None,
     teacher: Teacher | Mapping[str, Any] | ArrayLike | Callable[[Any], Any] | None = None,
@@ -97,6 +101,10 @@ def retrain(
     refit : bool
         Whether the chosen recipe is fitted once more to all rows, those of validation too, where
         cross-fitting agrees: see Notes.
+    calibrate : "temperature", optional
+        Divide the raw scores of a boosted classifier by one number, within its link, where that
+        lowers the log loss on validation rows kept apart: see `bitvec.calibrate`, by which the
+        result can be calibrated by isotonic curves as well.
     schedule : Schedule or mapping, optional
         Length, batches, optimiser, rates and steepness, for example {"steps": 500}; a steepness
         that is given is the only one that is tried.
@@ -187,10 +195,33 @@ def retrain(
             "`refit` must be False with a loader, several processes or a teacher: pass all rows in "
             "memory."
         )
+    if calibrate is not None:
+        _require_temperature(task.forest, calibrate, refit=refit)
     search = Search(task, budget, task.checkpoint(checkpoint_path, budget=budget))
     search.notes += [] if task.forest is forest else [CUT]
     search.run()
-    return _result(search, refit=refit, prune_dead=prune_dead, checkpoint_path=checkpoint_path)
+    result = _result(search, refit=refit, prune_dead=prune_dead, checkpoint_path=checkpoint_path)
+    if calibrate is None:
+        return result
+    found = calibrated(result.forest, task.held_out, calibrate, task.seed)
+    assert isinstance(found.model, Forest)
+    return replace(result, forest=found.model, calibration=found)
+
+
+def _require_temperature(forest: Forest, calibrate: Any, *, refit: bool) -> None:
+    """Refuse what no temperature can be found for, before anything is trained."""
+    if calibrate != "temperature":
+        raise InputError(
+            f"`calibrate` must be 'temperature' or None, got {calibrate!r}: isotonic curves make a "
+            "composition, call bitvec.calibrate on the result with rows of their own."
+        )
+    if refit:
+        raise InputError(
+            "`calibrate` must be None with refit=True, which learns the validation rows: call "
+            "bitvec.calibrate on the result with rows of their own."
+        )
+    require_classifier(forest)
+    at_temperature(forest.output, 1.0)
 
 
 def _result(

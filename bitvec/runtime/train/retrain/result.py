@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bitvec.core.forest import Forest
+from bitvec.runtime.train.calibration.calibration_result import CalibrationResult
 from bitvec.runtime.train.pruning import PruneResult
 from bitvec.runtime.train.retrain.history import History
 
@@ -79,6 +80,9 @@ class RetrainResult:
         Directions that the raw scores of `forest` keep, by an exact check of the boxes of its
         leaves, tree by tree; None where nothing was to be kept. `note` says so where the leaves of
         the forest that went in had to be cut for them; `start_score` is then that of the cut one.
+    calibration : CalibrationResult, optional
+        The temperature of `forest`, where it was asked for, taken or not; `improved`, the scores
+        and `history` are of the forest before it.
     """
 
     forest: Forest
@@ -94,6 +98,7 @@ class RetrainResult:
     refitted: bool = False
     pruned: PruneResult | None = None
     monotone: Mapping[str | int, int] | None = None
+    calibration: CalibrationResult | None = None
 
     def __repr__(self) -> str:
         """Return the scores, what was trained, and the note."""
