@@ -4,14 +4,14 @@ A path admits some values of each column of X, and of each table some of its ent
 "no key that is there". A table that must not miss is joined to what is known so far: its keys are
 undone for the numbers still open, which narrows the columns of its parts. A column that no such
 table fixes holds a number that no key is made of, so all other tables that read it miss, as they
-may. What is joined is complete unless a table has more than two numbers open at once, or a bound
-on the work is met: then that nothing is left proves nothing.
+may. What is joined is complete as long as k tables have at most 2k numbers open: of more, known
+ones are tried. Nor is it complete where a bound on the work is met.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import product
+from collections.abc import Iterable, Iterator
+from itertools import combinations, product
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -25,7 +25,13 @@ from bitvec.core.float_keys import FLOAT64, floats, key_of, keys
 from bitvec.core.forest import Forest
 from bitvec.core.reference import outcomes
 from bitvec.core.value_sets import atoms as cut_atoms
-from bitvec.verify.probing.key_inverses import POINTS_PER_KEY, coefficients, solutions
+from bitvec.verify.probing.key_inverses import (
+    MOST_POINTS,
+    coefficients,
+    lattice,
+    possible,
+    solutions,
+)
 from bitvec.verify.probing.key_rows import UNKNOWN, known_values
 
 WIDTH: Final = 1 << 10
@@ -36,6 +42,8 @@ GUESSES: Final = 64
 """Known numbers that a column is tried with, where more than two are open."""
 MOST_BITS: Final = 10
 """Comparisons in a key of which every outcome is tried."""
+MOST_TABLES: Final = 3
+"""Tables whose keys are undone together."""
 ROWS: Final = 8
 """Rows of a path that are tried by the literal tests, of each of two kinds."""
 WORK: Final = 1 << 32
@@ -330,22 +338,92 @@ class TreePaths:
         tables, complete = self.search.tables, True
         for column in {c for t in left for c in tables[t].whole}:
             partial = self._fixed(partial, column)
+        if not all(tables[t].can_be_undone for t in left):
+            left = {t: fits for t, fits in left.items() if tables[t].can_be_undone}
+            complete = False
         while partial.n:
             open_in = {t: [c for c in tables[t].whole if c not in partial.value] for t in left}
             # A table that may miss does so while one of its columns is open.
             ready = [t for t, fits in left.items() if not fits[-1] or not open_in[t]]
             if not ready:
                 break
-            t = min(ready, key=lambda t: (len(open_in[t]), left[t].sum()))
-            if not tables[t].can_be_undone:
-                complete = False
-                del left[t]
+            if self._restricted(partial, ready, open_in, left):
+                if not all(fits.any() for fits in left.values()):
+                    return partial.take(np.zeros(0, np.int64)), complete
                 continue
-            partial, full = self._guessed(partial, open_in[t])
-            complete &= full
-            partial, full = self._looked_up(partial, t, left.pop(t))
+            chosen = self._chosen_tables(ready, open_in, left)
+            if len(chosen) == 1:
+                partial, full = self._guessed(partial, open_in[chosen[0]])
+                complete &= full
+            partial, full = self._looked_up(partial, {t: left.pop(t) for t in chosen})
             complete &= full
         return partial, complete
+
+    def _restricted(
+        self,
+        partial: Partial,
+        ready: list[int],
+        open_in: dict[int, list[int]],
+        left: dict[int, Array],
+    ) -> bool:
+        """Drop entries without an entry of some other table whose keys agree, of all such pairs.
+
+        Return whether one was dropped.
+        """
+        for pair in combinations([t for t in ready if len(open_in[t]) > 2], 2):
+            columns = sorted({c for t in pair for c in open_in[t]})
+            of = lattice(self._coefficients(pair, columns))
+            entries = [np.flatnonzero(left[t][:-1]) for t in pair]
+            n = entries[0].size * entries[1].size
+            bits = [(t, at) for t in pair for at in self.search.tables[t].bits]
+            if of is None or not of.settles_one or len(bits) > MOST_BITS or partial.n * n > POINTS:
+                continue
+            key = self._keys(pair, entries, np.arange(n))
+            agree = np.zeros(n, bool)
+            for _, rest in self._rests(partial, pair, bits):
+                own = possible(of, (key + rest[:, None]).reshape(-1, 2))
+                agree |= own.reshape(-1, n).any(axis=0)
+            table = agree.reshape(entries[0].size, entries[1].size)
+            dropped = False
+            for axis, (t, own) in enumerate(zip(pair, entries, strict=True)):
+                fits = np.zeros(left[t].size, bool)
+                fits[own] = table.any(axis=1 - axis)
+                dropped |= int(fits.sum()) < own.size
+                left[t] = fits
+            if dropped:
+                return True
+        return False
+
+    def _chosen_tables(
+        self, ready: list[int], open_in: dict[int, list[int]], left: dict[int, Array]
+    ) -> list[int]:
+        """Return the table with the fewest open columns, or several of which few rows are left.
+
+        One table's keys allow of few numbers if at most two are open; those of k tables if at most
+        2k are.
+        """
+        tables = self.search.tables
+        first = min(ready, key=lambda t: (len(open_in[t]), left[t].sum()))
+        if len(open_in[first]) <= 2:
+            return [first]
+        for k in range(2, MOST_TABLES + 1):
+            fit = []
+            for chosen in combinations(ready, k):
+                columns = sorted({c for t in chosen for c in open_in[t]})
+                if len(columns) > 2 * k or sum(len(tables[t].bits) for t in chosen) > MOST_BITS:
+                    continue
+                of = lattice(self._coefficients(chosen, columns))
+                if of is not None and of.points <= MOST_POINTS:
+                    fit.append((np.prod([float(left[t].sum()) for t in chosen]), chosen))
+            if fit:
+                return [*min(fit)[1]]
+        return [first]
+
+    def _coefficients(
+        self, tables: Iterable[int], columns: list[int]
+    ) -> tuple[tuple[int, ...], ...]:
+        whole = [self.search.tables[t].whole for t in tables]
+        return tuple(tuple(own.get(c, 0) % 2**64 for c in columns) for own in whole)
 
     def _fixed(self, partial: Partial, column: int) -> Partial:
         """Fix a column that can hold nothing but some whole numbers."""
@@ -386,52 +464,81 @@ class TreePaths:
             return partial
         return partial.take(np.sort(self.search.rng.choice(partial.n, most, replace=False)))
 
-    def _looked_up(self, partial: Partial, t: int, fits: Array) -> tuple[Partial, bool]:
-        """Join a table's entries: its comparisons one way or the other, then its open numbers."""
-        own, complete = self.search.tables[t], True
-        unknown = [c for c in own.whole if c not in partial.value]
-        known = [c for c in own.whole if c in partial.value]
-        entries = np.flatnonzero(fits[:-1])
-        most = POINTS // POINTS_PER_KEY ** (len(unknown) - 1) if unknown else POINTS
-        if unknown and partial.n * entries.size > most:
-            complete = False
-            entries = np.sort(self.search.rng.permutation(entries)[:most])
-            partial = self._narrow(partial, max(1, most // entries.size))
+    def _looked_up(self, partial: Partial, fits: dict[int, Array]) -> tuple[Partial, bool]:
+        """Join entries of tables: their comparisons one way or the other, then the open numbers."""
+        own, rng, complete = {t: self.search.tables[t] for t in fits}, self.search.rng, True
+        unknown = sorted({c for t in own.values() for c in t.whole if c not in partial.value})
+        bits = [(t, at) for t, table in own.items() for at in table.bits]
+        entries = [np.flatnonzero(held[:-1]) for held in fits.values()]
+        n = int(np.prod([places.size for places in entries])) if unknown else 0
+        chosen, of = np.arange(n), None
+        if unknown:
+            of = lattice(self._coefficients(fits, unknown))
+            assert of is not None  # by `_chosen_tables`
+            points = min(of.points, MOST_POINTS)
+            if partial.n * n > (most := max(1, POINTS // points)):
+                chosen = np.unique(rng.integers(n, size=most)) if n > most else chosen
+                partial = self._narrow(partial, max(1, most // chosen.size))
+                complete = False
         found = []
-        for bits in product((False, True), repeat=len(own.bits)):
-            narrow = self._passing(partial, t, bits)
-            if not narrow.n:
+        for narrow, rest in self._rests(partial, fits, bits):
+            if of is None:
+                held = [
+                    _holds(table.table, -rest[:, at], fits[t])
+                    for at, (t, table) in enumerate(own.items())
+                ]
+                found.append(narrow.take(np.flatnonzero(np.all(held, axis=0))))
                 continue
-            rest = np.full(
-                narrow.n,
-                -sum(own.c[at] for at, bit in zip(own.bits, bits, strict=True) if bit) % 2**64,
-                np.uint64,
-            )
-            for column in known:
-                c = np.uint64(own.whole[column] % 2**64)
-                rest -= c * narrow.value[column].astype(np.uint64)
-            if not unknown:
-                found.append(narrow.take(np.flatnonzero(_holds(own.table, -rest, fits))))
-                continue
-            self.search.work -= narrow.n * entries.size * POINTS // most
-            solved = solutions(
-                [own.whole[c] % 2**64 for c in unknown],
-                (own.table.key[entries] + rest[:, None]).ravel(),
-            )
+            self.search.work -= narrow.n * chosen.size * points
+            key = self._keys(fits, entries, chosen)
+            solved = solutions(of, (key + rest[:, None]).reshape(-1, len(own)))
             complete &= solved.complete
             values = dict(zip(unknown, solved.values.T, strict=True))
-            found.append(self._with(narrow.take(solved.at // max(entries.size, 1)), values))
+            found.append(self._with(narrow.take(solved.at // max(chosen.size, 1)), values))
         partial = _all(found) if found else partial.take(np.zeros(0, np.int64))
         return self._narrow(partial, WIDTH), complete and partial.n <= WIDTH
 
-    def _passing(self, partial: Partial, t: int, bits: tuple[bool, ...]) -> Partial:
+    def _keys(
+        self, tables: Iterable[int], entries: list[Array], chosen: Int64[Array, " n"]
+    ) -> UInt64[Array, "n n_tables"]:
+        """Return the keys of some of all tuples of entries, one of each table."""
+        places = np.unravel_index(chosen, [own.size for own in entries])
+        own = [self.search.tables[t].table.key for t in tables]
+        return np.stack([k[e[p]] for k, e, p in zip(own, entries, places, strict=True)], axis=1)
+
+    def _rests(
+        self, partial: Partial, tables: Iterable[int], bits: list[tuple[int, int]]
+    ) -> Iterator[tuple[Partial, UInt64[Array, "n n_tables"]]]:
+        """Yield, by outcome of all comparisons, the partial rows that admit it and what they take
+        off the keys of tables."""
+        for outcome in product((False, True), repeat=len(bits)):
+            narrow = self._passing(partial, bits, outcome)
+            if narrow.n:
+                parts = [self._known_part(narrow, t, bits, outcome) for t in tables]
+                yield narrow, -np.stack(parts, axis=1)
+
+    def _known_part(
+        self, partial: Partial, t: int, bits: list[tuple[int, int]], outcome: tuple[bool, ...]
+    ) -> UInt64[Array, " n"]:
+        """Return what comparisons and known numbers add to the keys of a table."""
+        own = self.search.tables[t]
+        passed = [own.c[at] for (of, at), bit in zip(bits, outcome, strict=True) if of == t and bit]
+        total = np.full(partial.n, sum(passed) % 2**64, np.uint64)
+        for column, c in own.whole.items():
+            if column in partial.value:
+                total += np.uint64(c % 2**64) * partial.value[column].astype(np.uint64)
+        return total
+
+    def _passing(
+        self, partial: Partial, bits: list[tuple[int, int]], outcome: tuple[bool, ...]
+    ) -> Partial:
         """Return the partial rows that admit an outcome of each comparison, narrowed to it."""
-        own, admitted = self.search.tables[t], partial.admitted.copy()
-        for at, bit in zip(own.bits, bits, strict=True):
-            admitted[:, self.atoms[int(own.table.column[at])].own] &= self.passes[t, at] == bit
-        fits = np.ones(partial.n, bool)
-        for at in own.bits:
-            fits &= admitted[:, self.atoms[int(own.table.column[at])].own].any(axis=1)
+        admitted, fits = partial.admitted.copy(), np.ones(partial.n, bool)
+        columns = [int(self.search.tables[t].table.column[at]) for t, at in bits]
+        for part, column, bit in zip(bits, columns, outcome, strict=True):
+            admitted[:, self.atoms[column].own] &= self.passes[part] == bit
+        for column in columns:
+            fits &= admitted[:, self.atoms[column].own].any(axis=1)
         return Partial(partial.value, admitted).take(np.flatnonzero(fits))
 
     def _rows(self, partial: Partial) -> Array:

@@ -17,7 +17,7 @@ from bitvec.core.feature_maps.key_tables import HIGHEST, LOWEST, Part
 from bitvec.core.features import FeatureMap
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind
-from bitvec.verify.probing.key_inverses import coefficients, solutions
+from bitvec.verify.probing.key_inverses import coefficients, lattice, solutions
 
 TRIES = 1 << 6
 """Combinations of other parts that each key is tried with."""
@@ -110,11 +110,13 @@ def _undo(table: KeyTable, multiplier: int, wholes: dict[int, set[float]]) -> No
     choices += [[0.0, 1.0]] * (len(column) - len(own))
     others = [*others, *(at for at in range(len(column)) if at not in own)]
     known = [np.array(sorted(wholes[column[at]]), np.int64) for at in unknown]
+    undone = lattice((tuple(c[at] for at in unknown),))
+    assert undone is not None  # the coefficients are odd
     tried = list(islice(product(*choices), TRIES))
     keys = table.key[:: 1 + table.key.size * len(tried) // KEYS]
     for values in tried:
         rest = sum(c[at] * int(value) for at, value in zip(others, values, strict=True)) % 2**64
-        found = solutions([c[at] for at in unknown], keys - np.uint64(rest)).values
+        found = solutions(undone, (keys - np.uint64(rest))[:, None]).values
         if len(unknown) == 2:
             # Some pair of numbers fits almost every key: one that is known tells the right one.
             either = np.isin(found[:, 0], known[0]) | np.isin(found[:, 1], known[1])

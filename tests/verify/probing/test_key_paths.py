@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from itertools import product
 from typing import Any
 
@@ -20,7 +21,13 @@ from bitvec.core.leaves import Leaves
 from bitvec.core.node_tests import Kind, axis_aligned
 from bitvec.core.output import Output
 from bitvec.verify.probing import probe_rows
-from bitvec.verify.probing.key_inverses import coefficients, solutions
+from bitvec.verify.probing.key_inverses import (
+    MOST_POINTS,
+    coefficients,
+    lattice,
+    possible,
+    solutions,
+)
 from bitvec.verify.probing.probe_targets import Outcome
 
 MULTIPLIER = 0x4906BA494954CB65
@@ -33,15 +40,15 @@ WHOLE_NUMBERS = st.integers(LOWEST, HIGHEST)
 
 @given(st.lists(st.tuples(WHOLE_NUMBERS, WHOLE_NUMBERS), min_size=1, max_size=20))
 def test_any_two_numbers_are_among_those_that_their_key_is_undone_to(pairs):
-    c = [pow(MULTIPLIER, k, 2**64) for k in (5, 2)]
-    keys = np.array([(c[0] * x + c[1] * y) % 2**64 for x, y in pairs], np.uint64)
-    found = solutions(c, keys)
+    c = tuple(pow(MULTIPLIER, k, 2**64) for k in (5, 2))
+    keys = np.array([[(c[0] * x + c[1] * y) % 2**64] for x, y in pairs], np.uint64)
+    found = solutions(lattice((c,)), keys)
     assert found.complete
     listed = [(int(at), x, y) for at, (x, y) in zip(found.at, found.values.tolist(), strict=True)]
     assert len(listed) == len(set(listed))
     assert {(at, x, y) for at, (x, y) in enumerate(pairs)} <= set(listed)
     for at, x, y in listed:
-        assert (c[0] * x + c[1] * y) % 2**64 == int(keys[at])
+        assert (c[0] * x + c[1] * y) % 2**64 == int(keys[at, 0])
         assert LOWEST <= x <= HIGHEST
         assert LOWEST <= y <= HIGHEST
 
@@ -49,13 +56,61 @@ def test_any_two_numbers_are_among_those_that_their_key_is_undone_to(pairs):
 @given(WHOLE_NUMBERS, st.integers(0, 2**64 - 1))
 def test_one_number_is_undone_where_there_is_one(number, other):
     c = pow(MULTIPLIER, 3, 2**64)
-    found = solutions([c], np.array([number * c % 2**64, other], np.uint64))
+    found = solutions(lattice(((c,),)), np.array([[number * c % 2**64], [other]], np.uint64))
     assert found.values[found.at == 0].tolist() == [[number]]
     assert all(value * c % 2**64 == other for (value,) in found.values[found.at == 1].tolist())
 
 
+COLUMNS_OF_TABLES = (
+    ((0, 1, 2, 3), (0, 1, 2)),
+    ((0, 1, 2), (1, 2, 3)),
+    ((0, 1, 2, 3), (1, 2, 3)),
+    ((0, 1, 2, 3), (4, 2, 1), (1, 2, 3)),
+    ((0, 1, 2, 3), (2, 3, 4), (3, 4, 5)),
+)
+
+
+@pytest.mark.parametrize("tables", COLUMNS_OF_TABLES)
+def test_any_numbers_are_among_those_that_their_keys_are_undone_to(tables):
+    n = 1 + max(map(max, tables))
+    C = [[0] * n for _ in tables]
+    for row, own in zip(C, tables, strict=True):
+        for place, column in enumerate(own):
+            row[column] = pow(MULTIPLIER, len(own) - place + 1, 2**64)
+    of = lattice(tuple(map(tuple, C)))
+
+    @examples(10)
+    @given(st.lists(WHOLE_NUMBERS, min_size=n, max_size=n))
+    def holds(numbers):
+        keys = [sum(map(operator.mul, row, numbers)) % 2**64 for row in C]
+        found = solutions(of, np.array([keys], np.uint64))
+        assert possible(of, np.array([keys], np.uint64)).all()
+        assert found.complete == (of.points <= MOST_POINTS)
+        assert numbers in found.values.tolist() or not found.complete
+        for values in found.values.tolist():
+            assert [sum(map(operator.mul, row, values)) % 2**64 for row in C] == keys
+
+    holds()
+
+
+def test_keys_of_which_one_number_follows_are_known_not_to_agree():
+    c = [pow(MULTIPLIER, k, 2**64) for k in (5, 4, 3, 2)]
+    of = lattice((tuple(c), (0, *c[1:])))
+    assert of.settles_one
+    rng = np.random.default_rng(0)
+    keys = rng.integers(2**63, size=(100, 2)).astype(np.uint64)
+    assert not possible(of, keys).any()
+    found = solutions(of, keys)
+    assert not found.at.size
+    assert found.complete
+
+
+def test_sums_that_depend_on_each_other_have_no_lattice():
+    assert lattice(((1, 1, 0), (0, 1, 1), (1, 0, 1))) is None
+
+
 def test_keys_of_a_multiplier_that_hides_nothing_are_undone_in_part():
-    found = solutions([1, 1], np.array([7], np.uint64))
+    found = solutions(lattice(((1, 1),)), np.array([[7]], np.uint64))
     assert not found.complete
     assert found.at.size
     assert np.all(found.values.sum(axis=1) == 7)
