@@ -36,9 +36,9 @@ def batches(
 ) -> Iterator[Batch]:
     """Yield the rows of a file, in their order, some at a time.
 
-    Parquet, Arrow, NDJSON and NumPy files are read in bounded memory; text is read as a whole,
-    since the kind of a column is that of all its cells. Its columns to `keep`, if the forest does
-    not read them, hold numbers only where these are written as in the file: 007 stays text.
+    Memory does not grow with the rows. A text file is read twice, since what a column holds is
+    known only at its end. Its columns to `keep`, if the forest does not read them, hold numbers
+    only where these are written as in the file, for which it is read once more: 007 stays text.
 
     Raises
     ------
@@ -51,25 +51,44 @@ def batches(
     if suffix not in SUFFIXES:
         raise InputError(f"a file of rows must end in one of {', '.join(SUFFIXES)}, got {path}.")
     if suffix in SEPARATORS:
-        verbatim = set(keep) - set(inputs.feature_names or ())
-        data = datafiles.read(path, header=header, inputs=inputs, text=verbatim).data
-        if not isinstance(data, np.ndarray):
-            data = data.with_columns(_kept(data[name]) for name in data.columns if name in verbatim)
-        yield from (data[start : start + BATCH_ROWS] for start in range(0, len(data), BATCH_ROWS))
+        verbatim = sorted(set(keep) - set(inputs.feature_names or ()))
+        parts = datafiles.text_parts(path, header=header, inputs=inputs, text=verbatim)
+        for part in map(_with_kept(parts, verbatim), parts()):
+            yield from (part[at : at + BATCH_ROWS] for at in range(0, len(part), BATCH_ROWS))
         return
     with sound(path, _MUST[suffix], error=InputError):
         yield from _READERS[suffix](path)
 
 
-def _kept(cells: Any) -> Any:
-    """Return a column of text as numbers, null where it is empty, if no text is lost by that."""
+def _with_kept(
+    parts: Callable[[], Iterator[Batch]], verbatim: Collection[str]
+) -> Callable[[Batch], Batch]:
+    """Return what makes columns of text numbers, null where empty, if no text is lost by that."""
+    if not verbatim:
+        return lambda part: part
     import polars
 
-    for dtype in (polars.Int64, polars.Float64):
-        found = cells.cast(dtype, strict=False)
-        if (found.cast(polars.String).fill_null("") == cells.fill_null("")).all():
-            return found
-    return cells
+    fitting = {name: [polars.Int64, polars.Float64] for name in verbatim}
+    for part in parts():
+        if isinstance(part, np.ndarray):  # without names nothing is kept
+            return lambda part: part
+        for name in set(verbatim) & set(part.columns):
+            fitting[name] = [one for one in fitting[name] if _holds(part[name], one)]
+        if not any(fitting.values()):
+            break
+    dtypes = {name: found[0] for name, found in fitting.items() if found}
+    return lambda part: part.with_columns(
+        part[name].cast(dtype, strict=False)
+        for name, dtype in dtypes.items()
+        if name in part.columns
+    )
+
+
+def _holds(cells: Any, dtype: Any) -> bool:
+    import polars
+
+    found = cells.cast(dtype, strict=False)
+    return bool((found.cast(polars.String).fill_null("") == cells.fill_null("")).all())
 
 
 def _parquet(path: Path) -> Iterator[Batch]:

@@ -14,7 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bitvec.core.inputs import Inputs
 from bitvec.errors import InputError, MissingLibraryError
+from bitvec.runtime.predict import textfiles
 from bitvec.runtime.predict.datafiles import read
 from bitvec.services import row_files
 
@@ -120,3 +122,21 @@ def test_without_pyarrow_a_table_is_one_sentence(
         with pytest.raises(MissingLibraryError, match=says):
             write(tmp_path / f"out{suffix}", {"a": np.zeros(2)})
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_text_file_in_many_parts_holds_what_it_would_in_one(tmp_path, monkeypatch):
+    lines = [f"{at},{at}.0,{'a' if at % 3 else 'b'},{at},{at}" for at in range(300)]
+    lines.append("0.5,1,,007,9")  # what the last cells are, whole columns are
+    path = tmp_path / "rows.csv"
+    path.write_text("\n".join(["x,y,colour,key,id", *lines]))
+    pl, categories = pytest.importorskip("polars"), (None, None, ("a", "b"))
+    inputs = Inputs(3, feature_names=("x", "y", "colour"), categories=categories)
+    [whole] = row_files.batches(path, inputs, keep=["key", "id"])
+    monkeypatch.setattr(textfiles, "BLOCK", 256)
+    parts = [*row_files.batches(path, inputs, keep=["key", "id"])]
+    assert len(parts) > 5
+    assert pl.concat(parts).equals(whole)
+    assert all(part.schema == whole.schema for part in parts)
+    assert whole["x"][:2].to_list() == [0.0, 1.0]
+    assert whole["key"][-2:].to_list() == ["299", "007"]
+    assert whole["id"].dtype == pl.Int64

@@ -8,7 +8,7 @@ whose columns stand in the training order. How text is read is said in
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,13 @@ from bitvec.core.inputs import Inputs
 from bitvec.errors import InputError
 from bitvec.files import atomic
 from bitvec.files.sound import sound
-from bitvec.runtime.predict.textfiles import SEPARATORS, Rows, read_text, require_polars
+from bitvec.runtime.predict.textfiles import (
+    SEPARATORS,
+    Rows,
+    read_text,
+    require_polars,
+    text_tables,
+)
 
 SUFFIXES = (*SEPARATORS, ".parquet", ".npy")
 LEAST_CELLS = 1 << 24
@@ -117,14 +123,37 @@ def read(
     if suffix not in _READERS:
         shown = path if str(given) else "an empty path"
         raise InputError(f"a file of rows must end in one of {', '.join(SUFFIXES)}, got {shown}.")
-    with atomic.one_sentence(given, "read"), path.open("rb") as stream:
-        if not stream.read(1):
-            raise InputError(f"{path} must hold rows, got an empty file.")
+    _require_content(path, given)
     with sound(path, _MUST[suffix], error=InputError):
         table = Table(*_READERS[suffix](path, header, inputs, text, target))
     if len(table) == 0:
         raise InputError(f"{path} must hold rows, got none.")
     return table
+
+
+def text_parts(
+    path: Path, *, header: bool | None, inputs: Inputs, text: Collection[str]
+) -> Callable[[], Iterator[Any]]:
+    """Return what gives the rows of a .csv or .tsv file as `read` does, in parts, more than once.
+
+    A column holds in all parts what it would hold in the whole. Memory does not grow with the rows.
+    """
+    _require_content(path, path)
+    must = _MUST[path.suffix.lower()]
+    with sound(path, must, error=InputError):
+        tables, _ = text_tables(path, header, inputs, text, None)
+
+    def parts() -> Iterator[Any]:
+        with sound(path, must, error=InputError):
+            yield from tables()
+
+    return parts
+
+
+def _require_content(path: Path, given: str | Path) -> None:
+    with atomic.one_sentence(given, "read"), path.open("rb") as stream:
+        if not stream.read(1):
+            raise InputError(f"{path} must hold rows, got an empty file.")
 
 
 def _read_npy(

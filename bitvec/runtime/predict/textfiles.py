@@ -40,7 +40,7 @@ SEPARATORS = {".csv": ",", ".tsv": "\t"}
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL")
 """Cells of a text file that stand for a missing value."""
 
-BLOCK = 1 << 24
+BLOCK = 1 << 22
 """Bytes of text that are split at a time."""
 CELLS = 1 << 20
 """Cells that the csv module reads at a time."""
@@ -69,6 +69,24 @@ def read_text(
     target: str | None,
 ) -> Rows:
     """Return the rows of a .csv or .tsv file; see `bitvec.runtime.predict.datafiles.read`."""
+    polars = require_polars(f"Reading {path}")
+    tables, names = text_tables(path, header, inputs, text, target)
+    parts = list(tables())
+    return (np.concatenate(parts) if names is None else polars.concat(parts)), names
+
+
+def text_tables(
+    path: Path,
+    header: bool | None,
+    inputs: Inputs | None,
+    text: Collection[str],
+    target: str | None,
+) -> tuple[Callable[[], Iterator[Any]], tuple[str, ...] | None]:
+    """Return what gives the rows of a .csv or .tsv file in parts, and the names of its columns.
+
+    The file has been read once, in bounded memory, for what its columns hold; each call reads it
+    again, a part at a time: dataframes, or float64 matrices where there are no names.
+    """
     polars = require_polars(f"Reading {path}")
     separator = SEPARATORS[path.suffix.lower()]
     first = _first_row(path, separator)
@@ -109,10 +127,13 @@ def read_text(
         for name, book in books.items()
         if book is not None and name in labels
     }
-    frame = polars.concat([_typed(cells, columns, kinds, absent) for cells in blocks()])
-    if names is None:
-        return frame.cast(polars.Float64).to_numpy(), None
-    return frame, names
+
+    def tables() -> Iterator[Any]:
+        for cells in blocks():
+            frame = _typed(cells, columns, kinds, absent)
+            yield frame if names is not None else frame.cast(polars.Float64).to_numpy()
+
+    return tables, names
 
 
 # ---- lines to cells of text
