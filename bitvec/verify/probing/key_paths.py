@@ -219,6 +219,7 @@ class TreePaths:
         rows = tests.row_ptr[tests.node_ptr[nodes]], tests.row_ptr[tests.node_ptr[nodes + 1]]
         read = {int(c) for a, b in zip(*rows, strict=True) for c in tests.column[a:b]}
         self.read = sorted(read)
+        self.joined: dict[tuple[object, ...], tuple[Partial, bool]] = {}
         self.tables = {search.columns[c].table for c in read} - {-1}
         cuts: dict[int, list[int]] = {}
         parts = [
@@ -304,10 +305,16 @@ class TreePaths:
             return Verdict(False)
         self.search.work -= PATH
         start = Partial({}, admitted[None]).take(np.zeros(ROWS, np.int64))
-        for tables in self._apart({t for t, fits in entries.items() if not fits.all()}):
-            found, complete = self._joined(
-                Partial({}, admitted[None]), {t: entries[t] for t in tables}
-            )
+        for tables, columns in self._apart({t for t, fits in entries.items() if not fits.all()}):
+            read = np.zeros(admitted.size, bool)
+            for column in columns:
+                read[self.atoms[column].own] = True
+            left = {t: entries[t] for t in sorted(tables)}
+            # Paths of a tree often differ in other columns alone.
+            key = (*left, *(fits.tobytes() for fits in left.values()), admitted[read].tobytes())
+            if key not in self.joined:
+                self.joined[key] = self._joined(Partial({}, (admitted | ~read)[None]), left)
+            found, complete = self.joined[key]
             if not found.n:
                 return Verdict(complete)
             found = found.take(self.search.rng.integers(found.n, size=ROWS))
@@ -322,8 +329,8 @@ class TreePaths:
         kept = np.unique(shown[[0, -1]])
         return Verdict(False, X[kept], h[kept])
 
-    def _apart(self, tables: set[int]) -> list[set[int]]:
-        """Return the tables in groups that have no column of X in common."""
+    def _apart(self, tables: set[int]) -> list[tuple[set[int], set[int]]]:
+        """Return the tables in groups that have no column of X in common, and these columns."""
         groups: list[tuple[set[int], set[int]]] = []
         for t in sorted(tables):
             own, read = {t}, set(self.search.tables[t].table.column.tolist())
@@ -331,7 +338,7 @@ class TreePaths:
                 groups.remove(other)
                 own, read = own | other[0], read | other[1]
             groups.append((own, read))
-        return [own for own, _ in groups]
+        return groups
 
     def _joined(self, partial: Partial, left: dict[int, Array]) -> tuple[Partial, bool]:
         """Return partial rows under which each table may show one of its entries left."""
