@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,9 @@ from bitvec.compression.budget import Budget
 from bitvec.compression.front import Front, Point
 from bitvec.compression.model_costs import table_bytes
 from bitvec.compression.storage import STORAGES
+from bitvec.core.source import Source
 from bitvec.errors import InputError, UnsupportedModelError
+from bitvec.runtime.train.monotone import Monotone
 
 compress_module = import_module("bitvec.compression.compress")
 HAS_COMPILER = any(map(shutil.which, ("cc", "gcc", "clang")))
@@ -141,6 +144,20 @@ def test_what_is_left_out_is_said(regressor: Any) -> None:
     grid = np.zeros((50, 3), np.float32)
     grid[:, 0] = np.linspace(-1, 1, 50)
     assert np.all(np.diff(bitvec.compile(result.forest).predict(grid)) >= -1e-6)
+
+
+def test_recorded_constraints_are_kept_by_every_candidate(regressor: Any) -> None:
+    X, y = numbers(400)
+    record = Source("sklearn", "1.0", metadata={"monotonic_cst": [-1, 0, 0]})
+    forest = replace(regressor, source=record)
+    result = bitvec.compress(
+        forest, X[:240], y[:240], budget="64 KB", validation=(X[240:], y[240:])
+    )
+    keeps = Monotone.of(forest)
+    assert keeps is not None
+    assert not keeps.holds(forest)
+    assert all(keeps.holds(point.forest) for point in result.tried)
+    assert any(point.recipe.startswith("given model") for point in result.tried)
 
 
 @pytest.mark.full

@@ -159,7 +159,8 @@ def retrain(
     is not above the chosen forest's.
 
     Monotone constraints: leaves of a candidate that does not keep them are cut before it is scored,
-    from the root down at the middle of what overlaps, and so are those of the forest itself. Tests
+    as little as their boxes allow in trees of up to 256 leaves, and so are those of the forest
+    itself (see `Monotone.kept`). Tests
     go on comparing one column, so that neither S moves nor `tao_refine` is tried. What comes back
     is checked exactly, over the boxes of values that lead to the leaves, tree by tree.
 

@@ -26,6 +26,7 @@ from bitvec.core.key_intervals import (
 from bitvec.core.structure import children
 from bitvec.core.tree_paths import parents
 from bitvec.core.value_sets import missing_values
+from bitvec.runtime.train.monotone.leaf_order import MOST_LEAVES, LeafOrder
 from bitvec.runtime.train.monotone.monotone_leaves import (
     node_directions,
     orientation,
@@ -83,12 +84,23 @@ def trees_out_of_order(
     """
     directions = node_directions(forest, signs)
     result = np.zeros(forest.n_trees, bool)
-    tree = forest.bitvectors.tree_of_node
-    boxes: Boxes | None = None
-    for node in overlapping(forest, directions).tolist():
-        if not result[tree[node]]:
-            boxes = Boxes(forest) if boxes is None else boxes
-            result[tree[node]] = boxes.clash(node, rises=bool(directions[node] > 0))
+    nodes = overlapping(forest, directions)
+    tree = forest.bitvectors.tree_of_node[nodes]
+    if not nodes.size:
+        return result
+    order, boxes = LeafOrder(forest, directions), Boxes(forest)
+    sign = np.broadcast_to(orientation(forest), forest.leaves.v.shape)
+    for number in np.unique(tree).tolist():
+        at = slice(*forest.bitvectors.leaf_ptr[number : number + 2].tolist())
+        if at.stop - at.start <= MOST_LEAVES:
+            v = forest.leaves.v[at] * sign[at]
+            result[number] = bool(((v[:, None] > v).any(axis=2) & order.of(number)).any())
+            if order.is_exact(number) or not result[number]:
+                continue
+        result[number] = any(
+            boxes.clash(node, rises=bool(directions[node] > 0))
+            for node in nodes[tree == number].tolist()
+        )
     return result
 
 

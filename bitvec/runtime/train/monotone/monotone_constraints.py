@@ -13,8 +13,13 @@ from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.source import retrained_source
 from bitvec.errors import InputError, UnsupportedModelError
+from bitvec.runtime.train.monotone.leaf_order import MOST_LEAVES, LeafOrder, in_order
 from bitvec.runtime.train.monotone.monotone_check import trees_out_of_order
-from bitvec.runtime.train.monotone.monotone_leaves import constrained, node_directions
+from bitvec.runtime.train.monotone.monotone_leaves import (
+    constrained,
+    node_directions,
+    orientation,
+)
 from bitvec.runtime.train.retrain import probability_leaves
 
 RECORDED = ("monotone_constraints", "monotonic_cst")
@@ -77,13 +82,26 @@ class Monotone:
         return not trees_out_of_order(forest, self.signs).any()
 
     def kept(self, forest: Forest) -> Forest:
-        """Return the forest, the leaves of each tree that does not keep the directions cut."""
+        """Return the forest, the leaves of each tree that does not keep the directions cut.
+
+        Of trees of up to `MOST_LEAVES` leaves no more than their boxes require: see
+        `leaf_order.in_order`; of larger ones at each test of a column: see `constrained`.
+        """
         falls = trees_out_of_order(forest, self.signs)
         if not falls.any():
             return forest
         directions = node_directions(forest, self.signs)
-        directions[~falls[forest.bitvectors.tree_of_node]] = 0
-        return replace(constrained(forest, directions), source=retrained_source(forest.source))
+        ptr = forest.bitvectors.leaf_ptr
+        is_large = falls & (np.diff(ptr) > MOST_LEAVES)
+        of_large = np.where(is_large[forest.bitvectors.tree_of_node], directions, np.int8(0))
+        result = constrained(forest, of_large)
+        sign = np.broadcast_to(orientation(forest), forest.leaves.v.shape)
+        v, order = result.leaves.v.copy(), LeafOrder(forest, directions)
+        for tree in np.flatnonzero(falls & ~is_large).tolist():
+            at = slice(ptr[tree], ptr[tree + 1])
+            v[at] = in_order(v[at] * sign[at], order.of(tree)) * sign[at]
+        leaves = replace(forest.leaves, v=v)
+        return replace(forest, leaves=leaves, source=retrained_source(forest.source))
 
     def proved(self, forest: Forest) -> dict[str | int, int]:
         """Return the directions by column, where the forest keeps them.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -17,7 +18,12 @@ from bitvec.core.leaves import Leaves
 from bitvec.core.node_tests import Kind, MissingRule, Relation, axis_aligned, set_bits
 from bitvec.core.output import Output
 from bitvec.errors import UnsupportedModelError
-from bitvec.runtime.train.monotone import Monotone
+from bitvec.runtime.train.monotone import (
+    Monotone,
+    leaf_order,
+    monotone_check,
+    monotone_constraints,
+)
 from bitvec.runtime.train.monotone.monotone_check import trees_out_of_order
 
 HALVES = np.concatenate([[-np.inf], np.arange(-2.5, 3, 0.5), [np.inf]])
@@ -73,20 +79,27 @@ def falls_on_a_grid(forest: Forest, sign: int) -> list[bool]:
     return falls
 
 
-@given(small_forests(), st.sampled_from([1, -1]))
+SIGNS = st.sampled_from([1, -1])
+SIZES = st.sampled_from([0, leaf_order.MOST_LEAVES])
+"""Leaves from which trees count as large, all of them or none."""
+
+
+@given(small_forests(), SIGNS, SIZES)
 @examples(40)
-def test_the_verdict_is_that_of_all_rows(forest: Forest, sign: int) -> None:
+def test_the_verdict_is_that_of_all_rows(forest: Forest, sign: int, most: int) -> None:
     signs = np.array([sign, 0, 0], np.int8)
-    assert trees_out_of_order(forest, signs).tolist() == falls_on_a_grid(forest, sign)
+    with patch.object(monotone_check, "MOST_LEAVES", most):
+        assert trees_out_of_order(forest, signs).tolist() == falls_on_a_grid(forest, sign)
 
 
-@given(small_forests(), st.sampled_from([1, -1]))
+@given(small_forests(), SIGNS, SIZES)
 @examples(25)
 def test_a_cut_forest_falls_nowhere_and_a_monotone_tree_is_not_cut(
-    forest: Forest, sign: int
+    forest: Forest, sign: int, most: int
 ) -> None:
     keeps = Monotone(np.array([sign, 0, 0], np.int8))
-    kept = keeps.kept(forest)
+    with patch.object(monotone_constraints, "MOST_LEAVES", most):
+        kept = keeps.kept(forest)
     assert keeps.holds(kept)
     assert not any(falls_on_a_grid(kept, sign))
     assert keeps.kept(kept) is kept

@@ -46,6 +46,18 @@ def test_answers_keep_their_directions(seed, first, second):
     assert np.array_equal(again.leaves.v, found.leaves.v)
 
 
+@given(seed=st.integers(0, 2**32 - 1), sign=st.sampled_from([-1, 1]))
+@examples(15)
+def test_no_leaf_is_cut_by_more_than_what_had_put_it_out_of_order(seed, sign):
+    keeps = Monotone(np.array([sign, 0, 1], np.int8))
+    start = keeps.kept(random_forest(seed)[0])
+    noise = np.random.default_rng(seed).uniform(-0.1, 0.1, start.leaves.v.shape)
+    moved = replace(start, leaves=replace(start.leaves, v=start.leaves.v + noise))
+    kept = keeps.kept(moved)
+    assert keeps.holds(kept)
+    assert np.abs(kept.leaves.v - moved.leaves.v).max() <= 0.1 + 1e-12
+
+
 def test_nothing_moves_without_an_overlap():
     stump = bitvec.Forest.from_matrices([[1.0]], [0.0], [[0], [1]], [0.0, 1.0])
     up, down = (Monotone.of(stump, {0: sign}).kept(stump) for sign in (1, -1))
