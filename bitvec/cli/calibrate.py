@@ -32,6 +32,12 @@ from bitvec.cli.training import target_option
     "behind each class, which makes a composition.",
 )
 @click.option(
+    "--fold",
+    is_flag=True,
+    help="Divide leaves and base score by the temperature in place of what the link reads; files "
+    "of xgboost hold that.",
+)
+@click.option(
     "--sample-weight", metavar="COLUMN", help="The column of DATA that holds the weights of rows."
 )
 @seed_option(help="Of the folds in which calibrations are judged.")
@@ -42,6 +48,7 @@ def command(
     target: str,
     out: Path,
     method: str,
+    fold: bool,
     sample_weight: str | None,
     seed: int,
     header: bool | None,
@@ -63,7 +70,9 @@ def command(
     import bitvec
     from bitvec.cli.answer import print_json
 
-    result = bitvec.calibrate(forest, X, y, method=method, sample_weight=weight, seed=seed)
+    result = bitvec.calibrate(
+        forest, X, y, method=method, sample_weight=weight, fold=fold, seed=seed
+    )
     bitvec.save(result.model, out)
     if as_json:
         print_json({"file": str(out), **result.record()})

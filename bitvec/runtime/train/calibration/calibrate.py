@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -14,7 +15,7 @@ from bitvec.core.forest import Forest, require_forest
 from bitvec.errors import InputError
 from bitvec.runtime.train.calibration.calibration_result import CalibrationResult
 from bitvec.runtime.train.calibration.isotonic_curves import Isotonic
-from bitvec.runtime.train.calibration.temperature import Temperature
+from bitvec.runtime.train.calibration.temperature import Temperature, folded
 from bitvec.runtime.train.retrain import metrics, training_data
 from bitvec.runtime.train.retrain.selection import hard_scores
 from bitvec.runtime.train.retrain.training_data import Data
@@ -52,6 +53,7 @@ def calibrate(
     *,
     method: str = "temperature",
     sample_weight: ArrayLike | None = None,
+    fold: bool = False,
     seed: int = 0,
 ) -> CalibrationResult:
     """Make a classifier's probabilities agree with how often the classes occur in some rows.
@@ -70,6 +72,10 @@ def calibrate(
         the probability of each class, also of forests that average probabilities: what comes back
         is a `Composition`.
     sample_weight : (batch,), optional
+    fold : bool
+        Divide leaves and base score by the temperature, each rounded once, in place of what the
+        link reads: raw scores change, and are within rounding of those over the temperature. Files
+        of xgboost, whose links know no temperature, hold that.
     seed : int
         Of the folds.
 
@@ -111,8 +117,15 @@ def calibrate(
     options.among("method", method, tuple(METHODS))
     seed = options.whole("seed", seed, least=0)
     require_classifier(forest)
+    if options.flag("fold", fold) and method != "temperature":
+        raise InputError(f"`fold` must be False with the method {method}: no leaf holds a curve.")
+    if fold:
+        folded(forest, 1.0)
     rows = training_data.read(forest, X, y, sample_weight)
-    return calibrated(forest, rows, method, seed)
+    found = calibrated(forest, rows, method, seed)
+    if not (fold and found.calibrated) or found.temperature is None:
+        return found
+    return replace(found, model=folded(forest, found.temperature))
 
 
 def calibrated(forest: Forest, rows: Data, method: str, seed: int) -> CalibrationResult:

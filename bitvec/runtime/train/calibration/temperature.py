@@ -13,6 +13,7 @@ from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.links import SIGMOIDS, SOFTMAXES
 from bitvec.core.output import Output, PostTransform
+from bitvec.core.source import retrained_source
 from bitvec.errors import UnsupportedModelError
 from bitvec.runtime.train.retrain import metrics
 
@@ -54,6 +55,34 @@ class Temperature:
     def log_likelihood(self, raw: Array, target: Array) -> Float64[Array, " batch"]:
         """Return the log-probability of each row's label."""
         return metrics.log_likelihood(self.model.output, raw, target)
+
+
+def folded(forest: Forest, temperature: float) -> Forest:
+    """Return the forest whose leaves and base score are divided by a temperature, rounded once.
+
+    The link stays, so that every format that holds the forest holds this one; raw scores are
+    within rounding of those over the temperature.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If leaves are linear in x.
+    """
+    at_temperature(forest.output, temperature)
+    if forest.leaves.linear is not None:
+        raise UnsupportedModelError(
+            "a forest must have constant leaves for a temperature to be folded into them, got "
+            "leaves that are linear in x: pass fold=False."
+        )
+    base = forest.output.base_score
+    return replace(
+        forest,
+        leaves=replace(
+            forest.leaves, v=(forest.leaves.v / temperature).astype(forest.leaves.v.dtype)
+        ),
+        output=replace(forest.output, base_score=(base / temperature).astype(base.dtype)),
+        source=retrained_source(forest.source),
+    )
 
 
 def at_temperature(output: Output, temperature: float) -> Output:

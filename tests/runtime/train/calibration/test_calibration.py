@@ -131,6 +131,27 @@ def test_a_format_without_a_temperature_is_refused_by_name(kind, tmp_path):
         bitvec.export(curves.model, tmp_path / "model.onnx")
 
 
+@BOOSTED
+def test_a_folded_temperature_is_written_back(n_classes, tmp_path):
+    forest, (X, y) = forest_of("xgboost", n_classes), rows(n_classes)
+    fit = (X[300:1000], y[300:1000])
+    linked, found = (bitvec.calibrate(forest, *fit, fold=fold) for fold in (False, True))
+    assert found.temperature == linked.temperature
+    assert found.model.output.parameter == 1
+    raw = bitvec.compile(forest).raw(X).astype(np.float64) / found.temperature
+    # Each of some 100 leaves of a class, and each partial sum of them, is rounded once.
+    size = np.abs(forest.leaves.v).max() / found.temperature
+    near = 2 * 101**2 * size * np.finfo(np.float32).eps
+    assert np.allclose(bitvec.compile(found.model).raw(X), raw, rtol=0, atol=near)
+    path = bitvec.export(found.model, tmp_path / "folded.ubj")
+    again = xgboost.XGBClassifier()
+    again.load_model(path)
+    predictor = bitvec.compile(found.model)
+    assert np.array_equal(again.predict(X), predictor.predict(X))
+    margin = again.predict(X, output_margin=True)
+    assert np.array_equal(margin.reshape(predictor.raw(X).shape), predictor.raw(X))
+
+
 @pytest.mark.parametrize("kind", ["xgboost", "random forest"])
 @BOOSTED
 def test_isotonic_curves_lower_the_log_loss_on_new_rows(kind, n_classes, tmp_path):
@@ -184,6 +205,8 @@ def test_bad_input_is_refused():
     forest, (X, y) = forest_of("xgboost", 2), rows(2)
     with pytest.raises(InputError, match="`method` must be"):
         bitvec.calibrate(forest, X, y, method="platt")
+    with pytest.raises(InputError, match="no leaf holds a curve"):
+        bitvec.calibrate(forest, X, y, method="isotonic", fold=True)
     with pytest.raises(InputError, match="at least 10 rows"):
         bitvec.calibrate(forest, X[:9], y[:9])
     with pytest.raises(UnsupportedModelError, match="isotonic"):
