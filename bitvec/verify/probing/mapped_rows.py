@@ -14,7 +14,8 @@ from bitvec.core.reference import columns
 from bitvec.core.structure import children
 from bitvec.verify.probing.coverage import Coverage
 from bitvec.verify.probing.found_rows import walk
-from bitvec.verify.probing.key_paths import KeyPaths, can_be_searched
+from bitvec.verify.probing.key_parts import can_be_searched
+from bitvec.verify.probing.key_paths import KeyPaths
 from bitvec.verify.probing.key_rows import with_keys
 from bitvec.verify.probing.probe_targets import Outcome
 
