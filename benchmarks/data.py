@@ -53,7 +53,7 @@ def answers(booster, X):
     return {"prediction": (score > 0.5).astype(np.int64), "probability_0": 1 - score,
             "probability_1": score}
 """
-"""What the programs of the others share: xgboost's fastest way to answer."""
+"""Beginning of the others' programs: xgboost's fastest way to answer."""
 
 PYARROW: Final = (
     _ASKED
