@@ -255,8 +255,8 @@ def _kept(
             file.write("\n")  # ends a line that was cut off
         try:
             for done, (number, rows) in enumerate(_each(left, work, limits), 1):
-                (record,) = rows
-                record = {"unit": [*left[number]], **record}
+                record = {"unit": [*left[number]]}
+                record |= rows[0] if len(rows) == 1 else {"rows": rows}
                 file.write(json.dumps(record) + "\n")
                 file.flush()
                 found[tuple(left[number])] = record
@@ -266,7 +266,7 @@ def _kept(
             say(f"the next run measures {n_left} more")
     records = [found[tuple(case)] for case in cases if tuple(case) in found]
     chosen.whole &= len(records) == len(cases)
-    return records
+    return [row for record in records for row in record.get("rows", [record])]
 
 
 def read_records(path: Path) -> dict[tuple[Any, ...], Row]:

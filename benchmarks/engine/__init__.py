@@ -147,4 +147,6 @@ BENCHMARK: Final = Benchmark(
     figures,
     options=OPTIONS,
     requirements=Path(__file__).parent / "requirements",
+    kept=True,
+    in_turn=True,
 )
