@@ -28,9 +28,10 @@ def test_what_comes_out_keeps_the_directions(
     assert found.exit_code == 0, found.output
     record = json.loads(found.stdout)
     assert record["monotone"] == {"mean radius": 1, "mean texture": -1}
-    assert "leaves were cut" in record["note"]
+    start, X = bitvec.convert(desk / "cancer.ubj"), _rows(desk)
+    if (rises(start, X, 0) < 0).any() or (rises(start, X, 1) > 0).any():
+        assert "leaves were cut" in record["note"]
     forest = bitvec.convert(record["file"]) if command == "update" else bitvec.load(record["file"])
-    X = _rows(desk)
     assert (rises(forest, X, 0) >= 0).all()
     assert (rises(forest, X, 1) <= 0).all()
 

@@ -500,13 +500,13 @@ def test_a_file_that_breaks_its_library_is_one_sentence(library: str, tmp_path: 
     BREAKING[library](path)
     forest = bitvec.convert(path)  # its own fields are read by bitvec, and are sound
     assert isinstance(forest, Forest)
-    with pytest.raises(FileFormatError, match=rf"{library} can open .*\(SIGSEGV") as caught:
+    with pytest.raises(FileFormatError, match=rf"{library} can open .*(SIGSEGV|Error)") as caught:
         bitvec.certify(forest, path)
     assert str(caught.value).startswith(str(path))
     target = tmp_path / "out.safetensors"
     done = CliRunner().invoke(program, ["convert", str(path), "-o", str(target), "--certify"])
     assert done.exit_code == 2
-    assert "SIGSEGV" in done.output
+    assert f"{library} can open" in done.output
     assert "Traceback" not in done.output
     assert not target.exists()
 
