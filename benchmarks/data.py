@@ -117,22 +117,29 @@ class Cost(NamedTuple):
     peak: float
 
 
+_LAUNCHER: Final = """
+import os, subprocess, sys, time
+start = time.perf_counter()
+process = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL)
+_, status, used = os.wait4(process.pid, 0)
+seconds = time.perf_counter() - start
+print(os.waitstatus_to_exitcode(status), seconds, used.ru_utime + used.ru_stime, used.ru_maxrss)
+"""
+"""Runs a program from a small process: the memory of what starts it counts as the program's."""
+
+
 def cost(command: Sequence[str | Path]) -> Cost:
     """Run a program and return its seconds, those of the processor, and its peak in MB."""
     env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
-    start = time.perf_counter()
-    process = subprocess.Popen(
-        list(map(str, command)), env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-    )
-    assert process.stderr is not None
-    said = process.stderr.read().decode()
-    _, status, used = os.wait4(process.pid, 0)
-    seconds = time.perf_counter() - start
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise RuntimeError(f"{command[0]} ended with {process.returncode}: {said[-2000:]}")
-    # ru_maxrss of a waited process is the largest of its own and of the processes it waited for.
-    return Cost(seconds, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
+    done = subprocess.run(
+        [sys.executable, "-c", _LAUNCHER, *map(str, command)],
+        env=env, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    status, seconds, cpu, peak = map(float, done.stdout.split())
+    if status:
+        raise RuntimeError(f"{command[1:3]} ended with {status:.0f}: {done.stderr[-2000:]}")
+    # The largest of a process and of those that it waited for.
+    return Cost(seconds, cpu, peak / 1024)
 
 
 def higgs_rows(folder: Path, data: Path, n_rows: int) -> np.ndarray:

@@ -140,3 +140,21 @@ def test_a_text_file_in_many_parts_holds_what_it_would_in_one(tmp_path, monkeypa
     assert whole["x"][:2].to_list() == [0.0, 1.0]
     assert whole["key"][-2:].to_list() == ["299", "007"]
     assert whole["id"].dtype == pl.Int64
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_names_in_quotes_leave_the_rows_to_the_fast_way(tmp_path, monkeypatch, end):
+    path = tmp_path / "rows.csv"
+    path.write_bytes(end.join(['\ufeff"x","the ""y"", once"', "1,2.5", "3,4", ""]).encode())
+    monkeypatch.setattr(textfiles, "CELLS", None)  # which the slow way would need
+    table = read(path)
+    assert table.names == ("x", 'the "y", once')
+    assert table.data.to_numpy().tolist() == [[1.0, 2.5], [3.0, 4.0]]
+
+
+def test_a_name_over_two_lines_is_read_in_the_slow_way(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text('"x\nin metres",y\n1,2\n')
+    table = read(path)
+    assert table.names == ("x\nin metres", "y")
+    assert table.data.to_numpy().tolist() == [[1.0, 2.0]]

@@ -155,6 +155,10 @@ def _blocks(path: Path, separator: str, width: int, header: bool) -> Iterator[po
 
     with path.open("rb") as stream:
         n_lines = 0
+        if header and _is_one_row(stream.readline(), separator, width):  # names often have quotes
+            n_lines, header = 1, False
+        else:
+            stream.seek(0)
         while block := stream.read(BLOCK) + stream.readline():
             cells = _split(block, separator, width, is_first=n_lines == 0)
             if cells is None:
@@ -171,6 +175,16 @@ def _blocks(path: Path, separator: str, width: int, header: bool) -> Iterator[po
             next(rows)
         while part := list(islice(rows, 1 + CELLS // width)):
             yield polars.Series(list(chain.from_iterable(part)), dtype=polars.String)
+
+
+def _is_one_row(line: bytes, separator: str, width: int) -> bool:
+    """Return whether a line is a whole row, no cell of which goes on in the next line."""
+    try:
+        text = line.decode("utf-8-sig").removesuffix("\n").removesuffix("\r")
+        rows = list(csv.reader([text], delimiter=separator, strict=True))
+    except (UnicodeDecodeError, csv.Error):
+        return False
+    return "\r" not in text and [len(cells) for cells in rows] == [width]
 
 
 def _split(block: bytes, separator: str, width: int, *, is_first: bool) -> polars.Series | None:
