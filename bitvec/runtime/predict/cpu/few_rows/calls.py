@@ -88,15 +88,22 @@ class Call:
         "_headers",
         "_is_typed",
         "_make",
+        "_most_of",
         "_n_threads",
         "_ways",
         "_width",
     )
 
     def __init__(
-        self, header_of: HeaderOf, width: int | None, dtype: np.dtype, n_threads: int, alone: int
+        self,
+        header_of: HeaderOf,
+        most_of: Callable[[np.dtype], int],
+        width: int | None,
+        dtype: np.dtype,
+        n_threads: int,
+        alone: int,
     ) -> None:
-        self._make, self._width, self._dtype = header_of, width, dtype
+        self._make, self._most_of, self._width, self._dtype = header_of, most_of, width, dtype
         self._n_threads, self._alone = n_threads, alone
         self._headers: list[Header] = []
         self._ways: dict[np.dtype, tuple[Run, int, int]] = {}
@@ -109,7 +116,7 @@ class Call:
         """
         if type(X) is not ndarray or X.ndim != 2:
             return None
-        run, header, most = self._ways.get(X.dtype) or self._prepare(X.dtype)
+        run, header, most = self._ways.get(X.dtype) or self._prepare(X.dtype, len(X))
         n_rows = len(X)
         if not 0 < n_rows <= most:
             return None
@@ -137,8 +144,9 @@ class Call:
         for_each_block(fill, n_rows, block=max(block, BLOCK), n_threads=self._n_threads)
         return all(is_served)
 
-    def _prepare(self, dtype: np.dtype) -> tuple[Run, int, int]:
-        if dtype not in FLOATS:
+    def _prepare(self, dtype: np.dtype, n_rows: int) -> tuple[Run, int, int]:
+        # Who asks for many rows alone, or for none, waits for no kernel of few.
+        if dtype not in FLOATS or not 0 < n_rows <= self._most_of(dtype):
             return run, 0, 0
         found = self._make(dtype)
         if found is None:

@@ -104,13 +104,17 @@ class FewRows:
             return Header(**fields, answers=answers), EVERY
 
         alone = int(costs.THREAD / costs.block_cycles(self._forest))
-        return Call(header_of, answer.width, answer.dtype, self._n_threads, alone)
+        return Call(header_of, self._most, answer.width, answer.dtype, self._n_threads, alone)
 
     def info(self) -> dict[str, Any]:
         """Return how few rows of float32 are run, and up to how many."""
-        layout = self.layout(np.dtype(np.float32))
-        most = "all" if "find_rows" in layout.fields else self.most_rows(layout)
-        return {"layout": layout.name, "most_rows": most}
+        dtype = np.dtype(np.float32)
+        most = self._most(dtype)
+        return {"layout": self.layout(dtype).name, "most_rows": "all" if most == EVERY else most}
+
+    def _most(self, dtype: np.dtype) -> int:
+        layout = self.layout(dtype)
+        return EVERY if "find_rows" in layout.fields else self.most_rows(layout)
 
     def layout(self, dtype: np.dtype) -> Layout:
         """Return the forest packed for X of a dtype."""
