@@ -29,6 +29,7 @@ def pipeline(desk: Path) -> Pipeline:
     return pipeline
 
 
+@pytest.mark.full
 def test_a_pipeline_takes_rows_of_the_dtype_that_was_asked_for(
     run: Run, desk: Path, pipeline: Pipeline
 ) -> None:

@@ -24,6 +24,7 @@ def program(tmp_path_factory):
     return bitvec.export(STUMP, tmp_path_factory.mktemp("programs") / "stump.pt2")
 
 
+@pytest.mark.full
 def test_a_program_is_certified_in_torch_and_another_forests_fails(program):
     certificate = bitvec.certify(STUMP, program, progress=False)
     assert certificate.passed

@@ -40,6 +40,7 @@ OTHERS = [
 ]
 
 
+@pytest.mark.full
 @parametrize_with_checks([TAOClassifier(random_state=0)])
 def test_passes_the_checks_of_scikit_learn(estimator, check):
     check(estimator)

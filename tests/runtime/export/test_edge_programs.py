@@ -98,6 +98,7 @@ def test_options_that_do_not_fit_are_refused_in_one_sentence(options, must, tmp_
         bitvec.export(STUMP, tmp_path / "model.pte", **options)
 
 
+@pytest.mark.full
 def test_a_module_becomes_a_program_with_its_one_answer(tmp_path):
     X = np.array([[0.5, 0.0], [np.nan, 1.0], [0.75, 2.0]])
     hard = bitvec.to_torch(STUMP, output="leaves")
