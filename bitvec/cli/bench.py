@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bitvec.cli.given_files import open_forest, read_rows
+from bitvec.cli.given_files import open_forest, read_matrix
 from bitvec.cli.shared_options import as_command, data_option, forest_argument, header_option
 from bitvec.errors import InputError
 
@@ -68,13 +68,12 @@ def command(
     from bitvec.cli import bench_run
     from bitvec.cli.answer import print_json
     from bitvec.converters.dispatch import is_forest_file
-    from bitvec.runtime.predict.tables import rows
     from bitvec.verify.progress_bar import progress
 
     if data is None:
         X = bench_run.drawn_rows(forest, max(batches))
     else:
-        X = rows(read_rows(data, forest, header), forest.inputs, forest.dtype)
+        X, _ = read_matrix(data, forest, header)
         if not len(X):
             raise InputError(f"{data} must hold rows, got none: name a file of rows.")
         X = X[np.arange(max(len(X), *batches)) % len(X)]

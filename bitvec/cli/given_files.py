@@ -103,6 +103,19 @@ def read_target(
     return X, y
 
 
+def read_matrix(
+    path: Path | None, forest: Forest, header: bool | None, target: str | None = None
+) -> tuple[Any, Any]:
+    """Read X in the forest's dtype and the labels, if a column holds them; each may be None."""
+    if path is None:
+        return None, None
+    if target is not None:
+        return read_target(path, forest, header, target)
+    from bitvec.runtime.predict.tables import rows
+
+    return rows(read_rows(path, forest, header), forest.inputs, forest.dtype), None
+
+
 def read_weighted(
     path: Path, forest: Forest, header: bool | None, target: str, sample_weight: str | None
 ) -> tuple[Array, Array, Array | None]:

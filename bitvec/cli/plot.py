@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from bitvec.cli.given_files import open_forest, read_rows, read_target, writable
+from bitvec.cli.given_files import open_forest, read_matrix, writable
 from bitvec.cli.shared_options import (
     as_command,
     data_option,
     forest_argument,
     header_option,
+    labels_option,
     out_option,
 )
 from bitvec.errors import InputError
@@ -59,13 +60,10 @@ def _tree(asked: Asked) -> Figure:
 
 
 def _importances(asked: Asked) -> Figure:
-    from bitvec.explanations.importances import split_importances
+    from bitvec.cli.default_explanations import importances
     from bitvec.plots.attributions import draw_bars
 
-    try:
-        found, label = split_importances(asked.forest, "gain"), "gain recorded in training"
-    except InputError:  # no gains: the nodes are counted
-        found, label = split_importances(asked.forest, "splits"), "nodes"
+    found, label = importances(asked.forest)
     return draw_bars(found, asked.forest, label=label)
 
 
@@ -111,13 +109,9 @@ def _some(X: Any) -> Any:
 
 
 def _explainer(asked: Asked) -> Any:
-    """Return an explainer by cover where the source recorded it, else by rows of the file."""
-    import bitvec
+    from bitvec.cli.default_explanations import explainer
 
-    source = asked.forest.source
-    if source is not None and source.node_cover is not None and source.leaf_cover is not None:
-        return bitvec.explain(asked.forest)
-    return bitvec.explain(asked.forest, background=asked.X[:100])
+    return explainer(asked.forest, asked.X)
 
 
 def _column(named: str) -> int | str:
@@ -145,11 +139,7 @@ PICTURES: dict[str, tuple[Callable[[Asked], Figure], frozenset[str], frozenset[s
 @click.argument("picture", metavar="PICTURE", type=click.Choice(list(PICTURES)))
 @out_option(required=True, help="The .png, .svg or .pdf file; replaced if it exists.")
 @data_option(help="Rows.")
-@click.option(
-    "--target",
-    metavar="COLUMN",
-    help="The column of --data that holds the labels: its name, or its number from 0.",
-)
+@labels_option
 @header_option
 @click.option("--row", type=click.IntRange(0), metavar="I", help="Of --data, from 0.")
 @click.option("--tree", type=click.IntRange(0), metavar="I", help="From 0.")
@@ -207,14 +197,7 @@ def command(
     inputs = (path,) if data is None else (path, data)
     writable(out, (".png", ".svg", ".pdf"), replace=True, inputs=inputs)
     forest = open_forest(path)
-    X: Any = None
-    y: Any = None
-    if data is not None and target is not None:
-        X, y = read_target(data, forest, header, target)
-    elif data is not None:
-        from bitvec.runtime.predict.tables import rows
-
-        X = rows(read_rows(data, forest, header), forest.inputs, forest.dtype)
+    X, y = read_matrix(data, forest, header, target)
     if X is not None and not len(X):
         raise InputError(f"{data} must hold rows, got none: name a file of rows.")
     from bitvec.cli.answer import print_json

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
-from bitvec.cli.given_files import open_forest, read_rows, read_target, writable
+from bitvec.cli.given_files import open_forest, read_matrix, writable
 from bitvec.cli.shared_options import (
     as_command,
     data_option,
     forest_argument,
     header_option,
+    labels_option,
     out_option,
 )
 
@@ -20,11 +20,7 @@ from bitvec.cli.shared_options import (
 @as_command("report", "Write one page about a model.")
 @forest_argument
 @data_option(help="Rows to explain, and with --target to score.")
-@click.option(
-    "--target",
-    metavar="COLUMN",
-    help="The column of --data that holds the labels: its name, or its number from 0.",
-)
+@labels_option
 @header_option
 @out_option(required=True, help="The .html file; replaced if it exists.")
 @click.option("--certify/--no-certify", "proves", default=True, help="Prove the conversion too.")
@@ -53,14 +49,7 @@ def command(
         raise click.UsageError("--target must come with --data.")
     writable(out, (".html",), replace=True, inputs=tuple(p for p in (path, data) if p is not None))
     forest = open_forest(path)
-    X: Any = None
-    y: Any = None
-    if data is not None and target is not None:
-        X, y = read_target(data, forest, header, target)
-    elif data is not None:
-        from bitvec.runtime.predict.tables import rows
-
-        X = rows(read_rows(data, forest, header), forest.inputs, forest.dtype)
+    X, y = read_matrix(data, forest, header, target)
     from bitvec.cli import certificates
     from bitvec.cli.answer import print_json
     from bitvec.cli.report_page import page

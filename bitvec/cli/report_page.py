@@ -14,6 +14,7 @@ import numpy as np
 
 import bitvec
 from bitvec.cli.bench_run import drawn_rows
+from bitvec.cli.default_explanations import explainer, importances
 from bitvec.cli.report_scores import Rows, Table, score
 from bitvec.cli.summary import lines, size_text
 from bitvec.core import structure
@@ -22,8 +23,7 @@ from bitvec.core.forest import Forest
 from bitvec.core.plain_text import number, plain
 from bitvec.core.tree_text import column_name, leaf_text, questions
 from bitvec.distribution import version
-from bitvec.errors import BitvecError, InputError, MissingLibraryError, UnsupportedModelError
-from bitvec.explanations.importances import split_importances
+from bitvec.errors import BitvecError, MissingLibraryError, UnsupportedModelError
 from bitvec.runtime.export.exports import export
 from bitvec.runtime.export.onnx_targets import TARGETS
 from bitvec.runtime.predict.predictor import Predictor
@@ -196,32 +196,25 @@ def _explanation(forest: Forest, X: Array | None) -> str:
     except MissingLibraryError as error:
         return f"<p>{escape(str(error))}</p>"
     parts = []
-    for kind, label in (("gain", "gain recorded in training"), ("splits", "nodes")):
-        try:
-            figure = draw_bars(split_importances(forest, kind), forest, label=label)  # type: ignore[arg-type]
-        except InputError:  # no gains: the nodes are counted
-            continue
-        except UnsupportedModelError as error:
-            return f"<p>{escape(plain(str(error)))}</p>"
-        parts.append(_picture(figure, f"Importances of columns: {label}"))
-        break
+    try:
+        found, label = importances(forest)
+    except UnsupportedModelError as error:
+        return f"<p>{escape(plain(str(error)))}</p>"
+    parts.append(
+        _picture(draw_bars(found, forest, label=label), f"Importances of columns: {label}")
+    )
     if X is not None and len(X):
         rows = X[np.random.default_rng(0).permutation(len(X))[:MOST_EXPLAINED]]
         try:
-            explainer = _explainer(forest, rows)
             parts.append(
-                _picture(draw_beeswarm(explainer, rows), f"Shapley values of {len(rows):,} rows")
+                _picture(
+                    draw_beeswarm(explainer(forest, rows), rows),
+                    f"Shapley values of {len(rows):,} rows",
+                )
             )
         except BitvecError as error:
             parts.append(f"<p>{escape(plain(str(error)))}</p>")
     return "\n".join(parts)
-
-
-def _explainer(forest: Forest, rows: Array) -> Any:
-    source = forest.source
-    if source is not None and source.node_cover is not None and source.leaf_cover is not None:
-        return bitvec.explain(forest)
-    return bitvec.explain(forest, background=rows[:100])
 
 
 def _picture(figure: Any, text: str) -> str:

@@ -138,6 +138,11 @@ dtypes_option = click.option(
     help="Of the columns of numbers that a scikit-learn pipeline is handed, on which its "
     "arithmetic depends: float64 if not given, which stands for whole numbers too.",
 )
+labels_option = click.option(
+    "--target",
+    metavar="COLUMN",
+    help="The column of --data that holds the labels: its name, or its number from 0.",
+)
 header_option = click.option(
     "--header/--no-header",
     default=None,
