@@ -4,19 +4,18 @@ A library written in C++ believes what a file says; a damaged one may crash it, 
 ask for any amount of memory. So a *file* is opened by such a library in a child process, which
 answers over a pipe (`bitvec.verify.messages`) for as long as the answers are wanted. The child
 starts in the root folder with `-I`, is handed the absolute entries of this process's `sys.path`
-without the current folder, and of the environment what `environment` keeps. Its time is limited per
-question by `BITVEC_CHILD_SECONDS` (60 by default, and a second more for each MB of the file), its
-memory by `BITVEC_CHILD_GIB` (4, and 32 bytes for each byte of the file). Memory is limited by
-`RLIMIT_DATA`: Windows has no such limit and macOS does not enforce it: there only time is limited.
-This keeps crashes and hangs out of this process; it is no sandbox against code that a flaw of such
-a library would let a file run.
+without the current folder, and of the environment what `bitvec.verify.child_environment` keeps. Its
+time is limited per question by `BITVEC_CHILD_SECONDS` (60 by default, and a second more for each MB
+of the file), its memory by `BITVEC_CHILD_GIB` (4, and 32 bytes for each byte of the file). Memory
+is limited by `RLIMIT_DATA`: Windows has no such limit and macOS does not enforce it: there only
+time is limited. This keeps crashes and hangs out of this process; it is no sandbox against code
+that a flaw of such a library would let a file run.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import select
 import signal
 import site
@@ -24,7 +23,7 @@ import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,7 +32,7 @@ import numpy as np
 from bitvec import errors
 from bitvec.core.arrays import Array
 from bitvec.errors import BitvecError, FileFormatError, InputError
-from bitvec.verify import messages
+from bitvec.verify import child_environment, messages
 
 SECONDS, GIB = 60.0, 4.0
 """Time for one question, and memory; `BITVEC_CHILD_SECONDS` and `BITVEC_CHILD_GIB` change them."""
@@ -41,16 +40,6 @@ BYTES_PER_SECOND, BYTES_PER_BYTE = 1e6, 32
 """By which a large file has more time and memory."""
 BLOCK_ROWS, BLOCK_BYTES = 1 << 14, 1 << 20
 """Most rows of one question, and most bytes of them where 1024 rows have fewer."""
-
-_KEPT: Final = re.compile(
-    r"HOME|USER|LOGNAME|LANG|LANGUAGE|TZ|TMPDIR|TEMP|TMP|XDG_\w+|VIRTUAL_ENV"
-    r"|LC_\w+|OMP_\w+|GOMP_\w+|KMP_\w+|MKL_\w+|OPENBLAS_\w+|NUMBA_\w+"
-    r"|CONDA_PREFIX|CONDA_DEFAULT_ENV|CONDA_DLL_SEARCH_MODIFICATION_ENABLE"
-    r"|SYSTEMROOT|SYSTEMDRIVE|WINDIR|COMSPEC|PATHEXT|APPDATA|LOCALAPPDATA|PROGRAMDATA|USERPROFILE"
-    r"|USERNAME|HOMEDRIVE|HOMEPATH|NUMBER_OF_PROCESSORS|PROCESSOR_ARCHITECTURE",
-    re.IGNORECASE,
-)
-_FOLDERS: Final = re.compile(r"PATH|LD_LIBRARY_PATH|LD_PRELOAD|DYLD_(FALLBACK_)?LIBRARY_PATH", re.I)
 
 _START: Final = """
 import importlib.util, json, site, sys
@@ -69,40 +58,6 @@ child.serve(given)
 """
 """Runs in the child. Its own `sys.path` under `-I` is that of the installation and its .pth files,
 so the current folder is in it only where it is installed."""
-
-
-def environment(given: Mapping[str, str]) -> dict[str, str]:
-    """Return what a child keeps of an environment: nothing of Python's, no relative folder."""
-    kept = {}
-    for name, value in given.items():
-        if _KEPT.fullmatch(name):
-            kept[name] = value
-        elif _FOLDERS.fullmatch(name) and absolute(value):
-            kept[name] = absolute(value)
-    kept.setdefault("OMP_NUM_THREADS", str(min(os.cpu_count() or 1, 8)))
-    kept["OPENBLAS_NUM_THREADS"] = "1"  # buffers of each thread count as memory of the child
-    return kept
-
-
-def absolute(folders: str) -> str:
-    """Return the absolute entries of a list of folders as `PATH` is one."""
-    return os.pathsep.join(one for one in folders.split(os.pathsep) if Path(one).is_absolute())
-
-
-def import_path() -> list[str]:
-    """Return the absolute entries of `sys.path`, without the current folder.
-
-    Python puts the current folder there by itself. It stays only where `PYTHONPATH` names it by its
-    absolute path.
-    """
-    named = "" if sys.flags.ignore_environment else os.environ.get("PYTHONPATH", "")
-    wanted = {os.path.realpath(n) for n in named.split(os.pathsep) if Path(n).is_absolute()}
-    try:
-        here = os.path.realpath(Path.cwd())
-    except OSError:  # it is gone
-        here = ""
-    entries = [entry for entry in sys.path if Path(entry).is_absolute()]
-    return [e for e in entries if os.path.realpath(e) != here or here in wanted]
 
 
 class Worker:
@@ -331,7 +286,7 @@ def _started(n_bytes: int) -> tuple[subprocess.Popen[bytes], int | None]:
         )
     package = sys.modules["bitvec"]
     user = site.getusersitepackages() if site.ENABLE_USER_SITE else None
-    path = import_path()
+    path = child_environment.import_path()
     given: dict[str, Any] = {
         "path": path,
         "sites": [user] if user in path else [],
@@ -355,7 +310,7 @@ def _started(n_bytes: int) -> tuple[subprocess.Popen[bytes], int | None]:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE if os.name == "posix" else subprocess.DEVNULL,
             cwd=Path(sys.executable).anchor or None,
-            env=environment(os.environ),
+            env=child_environment.kept(os.environ),
             **options,
         )
     except BaseException:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from bitvec.core.inputs import Inputs
 from bitvec.errors import InputError, MissingLibraryError
-from bitvec.runtime.predict import textfiles
+from bitvec.runtime.predict import text_cells
 from bitvec.runtime.predict.datafiles import read
 from bitvec.services import row_files
 
@@ -132,7 +132,7 @@ def test_a_text_file_in_many_parts_holds_what_it_would_in_one(tmp_path, monkeypa
     pl, categories = pytest.importorskip("polars"), (None, None, ("a", "b"))
     inputs = Inputs(3, feature_names=("x", "y", "colour"), categories=categories)
     [whole] = row_files.batches(path, inputs, keep=["key", "id"])
-    monkeypatch.setattr(textfiles, "BLOCK", 256)
+    monkeypatch.setattr(text_cells, "BLOCK", 256)
     parts = [*row_files.batches(path, inputs, keep=["key", "id"])]
     assert len(parts) > 5
     assert pl.concat(parts).equals(whole)
@@ -146,7 +146,7 @@ def test_a_text_file_in_many_parts_holds_what_it_would_in_one(tmp_path, monkeypa
 def test_names_in_quotes_leave_the_rows_to_the_fast_way(tmp_path, monkeypatch, end):
     path = tmp_path / "rows.csv"
     path.write_bytes(end.join(['\ufeff"x","the ""y"", once"', "1,2.5", "3,4", ""]).encode())
-    monkeypatch.setattr(textfiles, "CELLS", None)  # which the slow way would need
+    monkeypatch.setattr(text_cells, "CELLS", None)  # which the slow way would need
     table = read(path)
     assert table.names == ("x", 'the "y", once')
     assert table.data.to_numpy().tolist() == [[1.0, 2.5], [3.0, 4.0]]

@@ -28,7 +28,7 @@ from bitvec.cli.program import program
 from bitvec.converters import dispatch
 from bitvec.core.forest import Forest
 from bitvec.errors import FileFormatError, InputError
-from bitvec.verify import messages, workers
+from bitvec.verify import child_environment, messages, workers
 from bitvec.verify.oracle import Oracle
 from bitvec.verify.workers import Worker
 
@@ -199,9 +199,9 @@ def test_the_current_folder_is_on_the_path_only_where_it_is_named(
     monkeypatch.setattr(sys, "path", ["", ".", str(tmp_path), str(tmp_path / "link"), other])
     for value in ("", ".", os.pathsep, "lib"):
         monkeypatch.setenv("PYTHONPATH", value)
-        assert workers.import_path() == [other]
+        assert child_environment.import_path() == [other]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(["x", str(tmp_path)]))
-    assert workers.import_path() == [str(tmp_path), str(tmp_path / "link"), other]
+    assert child_environment.import_path() == [str(tmp_path), str(tmp_path / "link"), other]
 
 
 def test_the_environment_of_a_child_is_on_a_list() -> None:
@@ -234,8 +234,8 @@ def test_the_environment_of_a_child_is_on_a_list() -> None:
         "PATH": os.pathsep.join(["/usr/bin", "/bin"]),
         "OPENBLAS_NUM_THREADS": "1",
     }
-    assert workers.environment(given) == expected
-    assert "OMP_NUM_THREADS" in workers.environment({})
+    assert child_environment.kept(given) == expected
+    assert "OMP_NUM_THREADS" in child_environment.kept({})
 
 
 def test_one_place_starts_python() -> None:

@@ -18,11 +18,10 @@ from bitvec.verify.probing.key_parts import can_be_searched
 from bitvec.verify.probing.key_paths import KeyPaths
 from bitvec.verify.probing.key_rows import with_keys
 from bitvec.verify.probing.probe_targets import Outcome
+from bitvec.verify.probing.trials import BLOCK
 
 FIRST_ROWS = 2048
 """Rows drawn at random where none are given."""
-BLOCK = 1 << 22
-"""Elements of X held at a time, about."""
 FOUND_ROWS = 512
 """Rows found for paths that are sent through all trees at a time."""
 

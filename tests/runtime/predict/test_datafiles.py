@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from bitvec.core.city_hash import category_hash
 from bitvec.core.inputs import Inputs
 from bitvec.errors import InputError, MissingLibraryError
-from bitvec.runtime.predict import textfiles
+from bitvec.runtime.predict import text_cells, textfiles
 from bitvec.runtime.predict.datafiles import read
 from bitvec.runtime.predict.tables import rows
 from bitvec.runtime.predict.textfiles import MISSING
@@ -213,10 +213,10 @@ def test_a_cell_is_the_number_that_python_reads(cells: list[str]) -> None:
 
 def read_in_blocks(path: Path, size: int, width: int) -> list[str] | str:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(textfiles, "BLOCK", size)
-        patch.setattr(textfiles, "CELLS", size)
+        patch.setattr(text_cells, "BLOCK", size)
+        patch.setattr(text_cells, "CELLS", size)
         try:
-            blocks = list(textfiles._blocks(path, ",", width, header=False))
+            blocks = list(text_cells.blocks(path, ",", width, header=False))
         except InputError as error:
             return str(error)
     assert all(len(block) % width == 0 for block in blocks)
@@ -245,7 +245,7 @@ def test_damage_is_told_alike_in_blocks_of_any_size(
     path = put(tmp_path_factory.mktemp("blocks"), text)
     with path.open("rb") as stream:
         try:
-            rows = list(chain.from_iterable(textfiles._rows(path, stream, ",", 0, width)))
+            rows = list(chain.from_iterable(text_cells.rows_of(path, stream, ",", 0, width)))
         except InputError as error:
             rows = str(error)
     assert read_in_blocks(path, size, width) == rows

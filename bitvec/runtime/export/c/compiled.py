@@ -22,7 +22,7 @@ from bitvec.core.arrays import Array
 from bitvec.errors import BitvecError, FileFormatError, InputError
 from bitvec.files import atomic
 from bitvec.runtime.export.c.estimate import CSource
-from bitvec.verify import workers
+from bitvec.verify import child_environment
 from bitvec.verify.oracle import Oracle
 
 COMPILERS = ("cc", "gcc", "clang")
@@ -60,7 +60,7 @@ def find_compiler(compiler: str | None = None) -> str:
     MissingCompilerError
     """
     names = COMPILERS if compiler is None else (compiler,)
-    path = workers.absolute(os.environ.get("PATH", os.defpath))
+    path = child_environment.absolute(os.environ.get("PATH", os.defpath))
     here = [] if str(Path.cwd()) in path.split(os.pathsep) else [Path.cwd()]
     for name in names:
         found = shutil.which(name, path=path)
