@@ -46,7 +46,7 @@ def one_thread() -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("name", some_in_full([(name,) for name in MODELS], one_in=48))
+@pytest.mark.parametrize("name", some_in_full([(name,) for name in MODELS], one_in=96))
 def test_a_file_converts_to_the_forest_of_the_model(name: str, tmp_path: Path) -> None:
     model = trained(name)
     skops_io.dump(model, tmp_path / "model.skops")

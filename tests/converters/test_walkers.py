@@ -32,12 +32,12 @@ class Library(NamedTuple):
 
     save: Callable[[Any, Path], object] | None = None
     suffix: str = ""
-    one_in: int = 18
+    one_in: int = 36
     rtol: float | None = None
 
 
 LIBRARIES = {
-    "sklearn": Library(one_in=12, rtol=0),
+    "sklearn": Library(one_in=36, rtol=0),
     "xgboost": Library(lambda model, path: model.save_model(path), ".ubj"),
     "lightgbm": Library(
         lambda model, path: getattr(model, "booster_", model).save_model(path), ".txt"
