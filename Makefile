@@ -12,6 +12,9 @@ PYTEST_FLAGS ?= -n 2 --dist loadfile
 # Empty: the torch of the usual index.
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 
+# Hundreds of processes that the tests start would each compile the package anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python .ci/install.py $(PIP_FLAGS) -c constraints.txt
 # The same module from two projects: macOS has no wheel of xgboost-cpu.

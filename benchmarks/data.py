@@ -118,19 +118,29 @@ class Cost(NamedTuple):
 
 
 _LAUNCHER: Final = """
-import os, subprocess, sys, time
+import ctypes, os, subprocess, sys, time
+ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
 start = time.perf_counter()
 process = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL)
 _, status, used = os.wait4(process.pid, 0)
 seconds = time.perf_counter() - start
-print(os.waitstatus_to_exitcode(status), seconds, used.ru_utime + used.ru_stime, used.ru_maxrss)
+all_used = [used]
+while True:
+    try:
+        all_used.append(os.wait4(-1, 0)[2])
+    except ChildProcessError:
+        break
+cpu = sum(one.ru_utime + one.ru_stime for one in all_used)
+print(os.waitstatus_to_exitcode(status), seconds, cpu, max(one.ru_maxrss for one in all_used))
 """
-"""Runs a program from a small process: the memory of what starts it counts as the program's."""
+"""Runs a program from a small process, whose memory would count as the program's, and waits for the
+processes that outlive it too."""
 
 
 def cost(command: Sequence[str | Path]) -> Cost:
     """Run a program and return its seconds, those of the processor, and its peak in MB."""
     env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
+    env.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its bytecode
     done = subprocess.run(
         [sys.executable, "-c", _LAUNCHER, *map(str, command)],
         env=env, capture_output=True, text=True, check=True,

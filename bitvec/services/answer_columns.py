@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.output import Output
 from bitvec.errors import InputError
-from bitvec.explanations.explainer import Explainer, explain
 from bitvec.runtime.predict.predictor import Predictor
+
+if TYPE_CHECKING:
+    from bitvec.explanations.explainer import Explainer
 
 Columns = dict[str, Array]
 
@@ -51,6 +53,8 @@ def _score(predictor: Predictor, rows: Any) -> Columns:
 
 @lru_cache(maxsize=8)
 def _explainer(predictor: Predictor) -> Explainer:
+    from bitvec.explanations.explainer import explain  # a second of imports
+
     return explain(predictor.forest)
 
 

@@ -96,7 +96,8 @@ class BatchPredictor:
         predictor = self.predictor
         self.outputs = require_outputs(outputs, predictor.forest.output)
         empty = np.zeros((0, predictor.forest.n_features), predictor.forest.dtype)
-        clash = set(self.keep) & set(answers(predictor, empty, self.outputs))
+        # Asked only then: an answer, even to no rows, loads kernels.
+        clash = {*self.keep} & {*answers(predictor, empty, self.outputs)} if self.keep else set()
         if clash:
             raise InputError(
                 f"`keep` must name no column that an answer has, got {sorted(clash)[0]!r}: rename "
