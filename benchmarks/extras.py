@@ -42,6 +42,7 @@ PURPOSE: Final = {
     "cli": "rows of .csv, .tsv and .parquet files",
     "data": "files of rows in batches: .parquet, .arrow, .ndjson",
     "serve": "`bitvec serve`",
+    "mlflow": "forests as models of MLflow",
     "docs": "these pages as a site",
 }
 
