@@ -103,3 +103,27 @@ def test_a_program_of_the_page_answers_for_every_row_once(engine, killed, folder
     expected = np.load(folder / "expected.npy")
     assert np.array_equal(found, expected)
     assert np.array_equal(table["prediction"], expected[:, 1] > 0.5)
+
+
+def test_a_pool_that_leaves_no_cpu_to_read_with_is_refused():
+    ray = pytest.importorskip("ray")
+    from bitvec.services.ray import actor_pool
+
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    try:
+        assert actor_pool(1).min_size == actor_pool(1).max_size == 1
+        assert actor_pool(2, num_cpus=0.5).max_size == 2
+        # Each of these waits for ever when it is handed to Ray.
+        for size, num_cpus, most in [(2, 1, 1), (3, 1, 1), (3, 0.5, 2), (4, 0.5, 2)]:
+            says = rf"got {size} of {num_cpus:g} CPU .* a cluster of 2, .* at most {most}[.]"
+            with pytest.raises(bitvec.BitvecError, match=says):
+                actor_pool(size, num_cpus=num_cpus)
+        with pytest.raises(bitvec.BitvecError, match="start Ray with more CPUs"):
+            actor_pool(1, num_cpus=2)
+        for size in (0, -1, 1.5, True):
+            with pytest.raises(bitvec.BitvecError, match="must be a whole number of actors"):
+                actor_pool(size)
+        with pytest.raises(bitvec.BitvecError, match="must be above 0"):
+            actor_pool(1, num_cpus=0)
+    finally:
+        ray.shutdown()
