@@ -79,7 +79,7 @@ format: $(VENV)/.develops
 
 clean:
 	@if [ -e '$(VENV)/.made-for' ]; then $(REMOVE); fi
-	rm -rf build dist docs/api htmlcov *.egg-info .coverage .coverage.* \
+	rm -rf build dist docs/api docs/notebooks htmlcov *.egg-info .coverage .coverage.* \
 	  .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	@find bitvec tests benchmarks docs examples -name __pycache__ -prune \
 	  -exec rm -rf {} + 2>/dev/null || true

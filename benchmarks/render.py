@@ -41,6 +41,7 @@ EXAMPLES = (
     "representation_plots",
     "tables.cpt_plot",
     "tables.e2edt_plot",
+    "tutorial_plots",
 )
 """Modules that draw what they fit themselves, of no run."""
 

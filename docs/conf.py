@@ -16,6 +16,7 @@ HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 import api_pages  # noqa: E402
+import notebook_files  # noqa: E402
 import page_list  # noqa: E402
 from docutils import nodes  # noqa: E402
 from sphinx.addnodes import pending_xref  # noqa: E402
@@ -85,6 +86,7 @@ copybutton_only_copy_prompt_lines = True
 
 def _write_pages(app: Any) -> None:
     api_pages.write(HERE / api_pages.FOLDER)
+    notebook_files.write(HERE / notebook_files.FOLDER)
 
 
 def _add_sidebar(app: Any, name: str, source: list[str]) -> None:

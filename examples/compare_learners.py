@@ -1,8 +1,12 @@
+# %% [markdown]
 """Compare CART with the trees of four papers on data of scikit-learn, by cross-validation.
 
-python examples/compare_learners.py [--quick]
+As a script:
+
+    python examples/compare_learners.py [--quick]
 """
 
+# %%
 from __future__ import annotations
 
 import sys
@@ -25,6 +29,7 @@ DATA: dict[str, Callable[..., Any]] = {
 }
 
 
+# %%
 def learners(quick: bool) -> dict[str, Any]:
     """Return one tree of each kind, of depth 4 at most; options are those by default otherwise."""
     short = {"steps": 50, "refine": 50} if quick else {}
@@ -53,6 +58,7 @@ def lines(quick: bool) -> Iterator[str]:
         yield f"| {name} | " + " | ".join(cells) + " |"
 
 
+# %%
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
     for line in lines("--quick" in sys.argv[1:]):

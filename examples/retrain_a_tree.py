@@ -1,8 +1,12 @@
+# %% [markdown]
 """Retrain CARTs of several depths on scikit-learn's digits, and judge them on rows never seen.
 
-python examples/retrain_a_tree.py [--quick]
+As a script:
+
+    python examples/retrain_a_tree.py [--quick]
 """
 
+# %%
 from __future__ import annotations
 
 import sys
@@ -16,6 +20,7 @@ from sklearn.tree import DecisionTreeClassifier
 import bitvec
 
 
+# %%
 def retrained(depth: int, seed: int, steps: int | None) -> tuple[float, float, int, int]:
     """Return test accuracy before and after, and leaves before and after."""
     X, y = load_digits(return_X_y=True)
@@ -49,6 +54,7 @@ def lines(quick: bool) -> Iterator[str]:
         yield f"| {depth} | {before:.3f} | {after:.3f} | {leaves:.0f} -> {left:.0f} |"
 
 
+# %%
 if __name__ == "__main__":
     for line in lines("--quick" in sys.argv[1:]):
         print(line, flush=True)

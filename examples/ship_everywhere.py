@@ -1,8 +1,12 @@
+# %% [markdown]
 """Write one model in every format that holds it, and certify each file that can be certified here.
 
-python examples/ship_everywhere.py [--quick] [FOLDER]
+As a script:
+
+    python examples/ship_everywhere.py [--quick] [FOLDER]
 """
 
+# %%
 from __future__ import annotations
 
 import shutil
@@ -37,6 +41,7 @@ QUICK = ("bitvec", "scikit-learn", "xgboost", "ONNX for onnxruntime", "C99")
 """Files of the short form."""
 
 
+# %%
 def lines(quick: bool, folder: Path) -> Iterator[str]:
     """Yield a table in Markdown: size and certificate of each file, or why there is none."""
     X, y = load_breast_cancer(return_X_y=True)
@@ -74,8 +79,9 @@ def _certified(forest: bitvec.Forest, path: Path, X: Any) -> str:
     return f"{'passed' if certificate.passed else 'FAILED'}, {certificate.grade}"
 
 
+# %%
 if __name__ == "__main__":
-    given = [word for word in sys.argv[1:] if not word.startswith("--")]
+    given = [word for word in sys.argv[1:] if Path(word).is_dir()]
     where = Path(given[0]) if given else Path(tempfile.mkdtemp())
     for line in lines("--quick" in sys.argv[1:], where):
         print(line, flush=True)

@@ -27,7 +27,7 @@ def in_full(page: str, at_least: int) -> ParameterSet:
         in_full("docs/after-hardening.md", 30),
         ("docs/c99.md", 15),
         ("docs/certificates.md", 12),
-        in_full("docs/compress.md", 12),
+        ("docs/compress.md", 18),
         in_full("docs/cpt.md", 12),
         in_full("docs/decision-machines.md", 25),
         in_full("docs/e2edt.md", 35),
@@ -55,12 +55,13 @@ def in_full(page: str, at_least: int) -> ParameterSet:
         ("docs/supported-models.md", 4),
         in_full("docs/tao.md", 40),
         in_full("docs/torch.md", 18),
-        ("docs/update.md", 20),
+        ("docs/update.md", 35),
     ],
     ids=str,
 )
 def test_a_page_prints_what_it_says(page, at_least, tmp_path, monkeypatch):
-    if page == "docs/c99.md" and not any(map(shutil.which, ("cc", "gcc", "clang"))):
+    compilers = map(shutil.which, ("cc", "gcc", "clang"))
+    if page in ("docs/c99.md", "docs/compress.md") and not any(compilers):
         pytest.skip("no C compiler is installed, and the page uses one")
     if "import lightgbm" in (ROOT / page).read_text(encoding="utf-8"):
         pytest.importorskip("lightgbm")
