@@ -32,7 +32,7 @@ IMPORTED: Final = (
     "pyarrow.parquet",
     "pandas",
 )
-"""What processes that predict import sooner or later, if it is installed: a second or two."""
+"""Modules that predicting processes import sooner or later, if installed: a second or two."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -97,6 +99,46 @@ def test_a_killed_worker_goes_on_from_the_checkpoint(tmp_path):
     assert files.identical(first, second)
     alone = retrain(forest, X[:300], y[:300], validation=(X[300:], y[300:]), **RUN)
     assert_close(first, alone.forest)
+
+
+DYING = """
+import os
+
+
+def told(folder):
+    def of(evaluation):
+        # The first run of the first process dies at its second evaluation, without a word.
+        if evaluation.step == 20 and not (folder / "died").exists():
+            (folder / "died").touch()
+            os.kill(os.getpid(), 9)
+
+    return of
+"""
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("killed", [False, True], ids=["whole", "a worker is killed"])
+def test_the_page_s_program_for_ray_train_gives_the_result_of_torchrun(tmp_path, killed):
+    pytest.importorskip("ray.train.torch", exc_type=ImportError)
+    root = Path(__file__).resolve().parents[4]
+    page = (root / "docs" / "clusters.md").read_text(encoding="utf-8")
+    [program] = re.findall(r"## Retraining.*?```python\n(.*?)```", page, re.DOTALL)
+    start(tmp_path)
+    (expected, _) = torchrun(tmp_path)
+    (tmp_path / "start.safetensors").rename(tmp_path / "forest.safetensors")
+    if killed:
+        (tmp_path / "dying.py").write_text(DYING)
+        program = program.replace("import bitvec\n", "import bitvec\nimport dying\n")
+        program = program.replace("schedule=", "progress=dying.told(folder), schedule=")
+    (tmp_path / "program.py").write_text(program)
+    done = subprocess.run(
+        [sys.executable, "program.py"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(root)])},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert (tmp_path / "died").exists() is killed
+    assert files.identical(files.load(tmp_path / "retrained.safetensors"), expected)
 
 
 def test_one_process_alone_shares_and_adds_nothing():
