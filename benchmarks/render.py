@@ -37,6 +37,7 @@ PLOTS = {
 }
 """Runs that are drawn, as the plot of their last word, each with the module that draws it."""
 EXAMPLES = (
+    "annealing_plot",
     "explanation_plots",
     "representation_plots",
     "tables.cpt_plot",

@@ -68,6 +68,9 @@ SUFFIXES = (".safetensors", ".h", ".onnx")
     metavar="FOLDER",
     help="Keep finished candidates here, and go on from them after a kill.",
 )
+@click.option(
+    "--name", default="model", show_default=True, help="Of a C header: what all names begin with."
+)
 @certify_option(
     help="Compile the C header of the model, compare it with the forest before anything is "
     "written, and write OUT.certificate.json.",
@@ -84,6 +87,7 @@ def command(
     out: Path,
     sample_weight: str | None,
     validation: str,
+    name: str,
     proves: bool,
     header: bool | None,
     as_json: bool,
@@ -100,10 +104,13 @@ def command(
         bitvec compress model.ubj rows.parquet --target y --budget "16 KB" -o model.h
         bitvec compress forest.skops rows.csv --target y --budget 4096 -o small.safetensors
     """
+    from bitvec.runtime.export.c.unsupported import require_options
+
     held_share = share(validation)
     held_out = None if held_share is not None else readable(Path(validation))
     inputs = tuple(one for one in (path, data, held_out) if one is not None)
     writable(out, SUFFIXES, replace=True, inputs=inputs)
+    require_options("tables", name, "exact", "values")
     forest = open_forest(path)
 
     def rows(file: Path) -> tuple[Any, ...]:
@@ -125,17 +132,17 @@ def command(
         if not certificate.passed:
             certificates.show(certificate, as_json=as_json)
             ctx.exit(1)
-    _write(result.chosen, out)
+    _write(result.chosen, out, name)
     if proves:
         certificate.save(certificates.beside(out))
     _report(result, out, as_json)
 
 
-def _write(chosen: Point, out: Path) -> None:
+def _write(chosen: Point, out: Path, name: str) -> None:
     import bitvec
 
     if out.suffix.lower() == ".h":
-        chosen.header().save(out)
+        chosen.header(name).save(out)
     elif out.suffix.lower() == ".onnx":
         bitvec.export(chosen.forest, out)
     else:

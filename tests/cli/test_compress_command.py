@@ -49,12 +49,12 @@ def test_a_model_is_compressed_into_a_file(run: Run, desk: Path) -> None:
     not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="no C compiler is installed"
 )
 def test_a_header_is_certified_before_it_is_written(run: Run, desk: Path) -> None:
-    result = run(*COMPRESS, "0.3 KB", "-o", "small.h", "--certify")
+    result = run(*COMPRESS, "0.3 KB", "-o", "small.h", "--certify", "--name", "iris")
     assert result.exit_code == 0, result.output
     assert "bytes  leaves" in result.stdout
     assert "the compressed model is in small.h" in result.stdout
     assert "given model was left out" in result.stderr
-    assert "static inline void model_raw" in (desk / "small.h").read_text()
+    assert "static inline void iris_raw" in (desk / "small.h").read_text()
     assert (desk / "small.h.certificate.json").exists()
 
 
@@ -64,6 +64,7 @@ def test_a_header_is_certified_before_it_is_written(run: Run, desk: Path) -> Non
         ((*COMPRESS, "much", "-o", "a.h"), "`budget` must be a number of bytes"),
         ((*COMPRESS, "1", "-o", "a.h"), "room for one tree"),
         ((*COMPRESS, "1 KB", "-o", "a.txt"), "must end in"),
+        ((*COMPRESS, "1 KB", "-o", "a.h", "--name", "2"), "`name` must"),
         ((*COMPRESS, "1 KB", "-o", "a.h", "--validation", "2"), "--validation must be"),
     ],
 )

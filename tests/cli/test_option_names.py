@@ -72,6 +72,7 @@ OWN = {
     "compress": {
         "--target": "the column of DATA that y is read from",
         "--certify": "a call of its own, Point.certificate",
+        "--name": "of a call of its own, Point.header",
     },
     "diff": {},
     "prune": {},
