@@ -6,9 +6,11 @@ HIGGS: the rows of the small set, drawn again with a little noise, as 1.6 millio
 of float32 in 16 Parquet files, and a booster of 100 trees of depth 6. Each way is a program of its
 own, on two processes of one thread each, that writes a key, the label and both probabilities of
 each row to Parquet; answers are compared before times. ADULT: two million rows with text
-categories, one Parquet file. TEXT: the same numbers as HIGGS as one CSV file. Processor time and
-wall time are those of a program with all its processes, from start to end, medians of runs in
-turns; memory is the peak of its largest process. Dask is measured where it is installed.
+categories, one Parquet file. TEXT: the same numbers as HIGGS as one CSV file. SERVICE: requests of
+one row each to `bitvec serve`, on one thread, at random times that wait for no answer, from a
+client on another core (Linux only). Processor time and wall time of files are those of a program
+with all its processes, from start to end, medians of runs in turns; memory is the peak of its
+largest process. Dask is measured where it is installed.
 """
 
 from __future__ import annotations
@@ -32,13 +34,14 @@ from lightgbm import LGBMClassifier
 from pyarrow import parquet
 
 import bitvec
+from benchmarks import service_load
 from benchmarks.frames import Data
 from benchmarks.report import Column, Goal, Report, Row, Table, measured_by, one, six_digits
 from benchmarks.runner import DATA, Benchmark, run
 
 FILES, REPEATS = 16, 3
 NAMES: Final = [f"x{at}" for at in range(28)]
-CASES: Final = ("higgs", "adult", "text")
+CASES: Final = ("higgs", "adult", "text", "service")
 
 _ASKED: Final = """
 import sys
@@ -260,7 +263,13 @@ def _first(folder: Path) -> Path:
     return folder / "rows" / "part-00.parquet"
 
 
-MEASURED: Final = {"higgs": _higgs, "adult": _adult, "text": _text}
+def _service(folder: Path, options: Namespace) -> Iterator[Row]:
+    X = higgs_rows(folder, options.data, FILES * 1000)
+    expected = _warm(folder / "model.ubj").predict_proba(X)[:, 1]
+    yield from service_load.rows(folder / "model.ubj", X, expected, quick=options.quick)
+
+
+MEASURED: Final = {"higgs": _higgs, "adult": _adult, "text": _text, "service": _service}
 
 
 def measured(case: str, options: Namespace) -> Iterator[Row]:
@@ -295,7 +304,12 @@ def goals(rows: Sequence[Row]) -> list[Goal]:
         ),
         Goal("CPU seconds, 2 million rows of adult with text", "< 6", of("adult", "cpu")),
         Goal("MB, 2 million rows of CSV", "< 400", of("text", "peak")),
+        *service_load.goals(rows),
     ]
+
+
+def _of_files(rows: Sequence[Row]) -> list[Row]:
+    return [row for row in rows if row["case"] != service_load.CASE]
 
 
 def _after(report: Report) -> str:
@@ -315,7 +329,7 @@ BENCHMARK: Final = Benchmark(
     lambda _: CASES,
     measured,
     goals,
-    {"table": Table(_COLUMNS, list, after=_after)},
+    {"table": Table(_COLUMNS, _of_files, after=_after), "service": service_load.table_of},
     figures=lambda rows: [six_digits(row) for row in rows],
     options=DATA,
     needs=("data",),
