@@ -102,15 +102,17 @@ def command(
     limits = Limits(max_body << 20, max_rows, 2 * max_rows, timeout)
     app = application(predict, name=name, limits=limits)
     try:
-        listener = socket.create_server((host, port), backlog=1024)
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listener = socket.create_server((host, port), family=family, backlog=1024)
     except (OSError, OverflowError) as error:
         raise InputError(
             f"--host and --port must be free to listen at, got {host}:{port}: "
             f"{getattr(error, 'strerror', None) or error}."
         ) from None
+    shown = f"[{host}]" if ":" in host else host
     click.echo(
         f"{name}: {forest.n_trees} trees, {forest.n_features} columns, "
-        f"{', '.join(predict.outputs)}; http://{host}:{listener.getsockname()[1]}/predict"
+        f"{', '.join(predict.outputs)}; http://{shown}:{listener.getsockname()[1]}/predict"
     )
     config = uvicorn.Config(
         app,

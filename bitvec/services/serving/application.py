@@ -14,7 +14,7 @@ import numpy as np
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
@@ -185,6 +185,8 @@ class _Service:
             return _error(error.status, str(error))
         if isinstance(error, BitvecError):
             return _error(400, plain(str(error)))
+        if isinstance(error, ClientDisconnect):  # nobody reads it: for the figures alone
+            return _error(400, "a body must be sent whole: the client has gone.")
         if isinstance(error, OverloadError):
             return _error(
                 503,
@@ -231,8 +233,10 @@ class _Service:
     async def _tensors(self, request: Request) -> Response:
         self._require_model(request)
         given = request.headers.get(JSON_BYTES)
-        if given is not None and not (given.isascii() and given.isdigit()):
-            raise RefusalError(400, f"{JSON_BYTES} must be a whole number, got {plain(given)!r}.")
+        if given is not None and not (given.isascii() and given.isdigit() and len(given) < 20):
+            raise RefusalError(
+                400, f"{JSON_BYTES} must be a whole number of bytes, got {plain(given)[:100]!r}."
+            )
         json_length = None if given is None else int(given)
         body = await self._body(request)
         question = await _read(

@@ -48,7 +48,8 @@ def frame_of(columns: dict[str, Any], names: tuple[str, ...]) -> tuple[Any, int]
     Raises
     ------
     InputError
-        If a column is missing, of another length, or holds values of several kinds.
+        If a column is missing, of another length, holds values of several kinds, or one that is
+        no number of float64 or no text of Unicode.
     """
     for name in names:
         if name not in columns:
@@ -61,7 +62,14 @@ def frame_of(columns: dict[str, Any], names: tuple[str, ...]) -> tuple[Any, int]
     with needs("polars", "cli", "A request of named columns"):
         import polars
     try:
-        return polars.DataFrame({name: columns[name] for name in names}, strict=True), n_rows
+        frame = polars.DataFrame({name: columns[name] for name in names}, strict=True)
+    except OverflowError:
+        raise InputError("whole numbers must fit into float64, got a larger one.") from None
+    except UnicodeEncodeError as error:
+        half = error.object[error.start]
+        raise InputError(f"texts must be Unicode, got half of a pair, {half!a}.") from None
     except (TypeError, polars.exceptions.PolarsError) as error:
         said = plain(str(error)).split(". ")[0][:120]
         raise InputError(f"each column must hold values of one kind, got: {said}.") from None
+    # Whole numbers beyond 64 bits are numbers as others: JSON has one kind.
+    return frame.with_columns(polars.col(polars.Int128).cast(polars.Float64)), n_rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from types import NoneType
 from typing import Any, Final
 
@@ -17,6 +18,8 @@ from bitvec.services.serving.message_parts import frame_of, json_bytes, json_val
 JSON: Final = "application/json"
 ARROW: Final = "application/vnd.apache.arrow.stream"
 FORMATS: Final = (JSON, ARROW)
+_DICTIONARY, _ROWS = 2, 3
+"""Kinds of Arrow messages, as their `header_type` says."""
 
 
 def decode(body: bytes, kind: str, forest: Forest) -> tuple[Any, int]:
@@ -64,12 +67,50 @@ def encode(columns: Columns, n_rows: int, kind: str) -> bytes:
 def _of_arrow(body: bytes) -> tuple[Any, int]:
     pyarrow = require_pyarrow("A body in Arrow")
     try:
+        for message in pyarrow.ipc.MessageReader.open_stream(body):
+            if is_compressed(message.metadata.to_pybytes()):
+                raise InputError("an Arrow stream must not be compressed: write it as it is.")
         table = pyarrow.ipc.open_stream(body).read_all()
         table.validate(full=True)
-    except (pyarrow.ArrowException, OSError) as error:
+    except (pyarrow.ArrowException, OSError, struct.error, IndexError) as error:
         said = str(error).split(". ")[0].splitlines()[0][:120]
         raise InputError(f"the body must be an Arrow stream, got: {said}.") from None
     return table, table.num_rows
+
+
+def is_compressed(metadata: bytes) -> bool:
+    """Tell whether an Arrow message of rows or of a dictionary has compressed buffers.
+
+    A few bytes may unpack to any size, and pyarrow unpacks them before it can be asked. So the
+    FlatBuffer is read here: an offset to a table, which begins with the distance back to the
+    offsets of its fields.
+
+    Notes
+    -----
+    Apache Arrow, format/Message.fbs: the fields of Message are version, header_type, header, ...;
+    of RecordBatch length, nodes, buffers, compression; of DictionaryBatch id and data, a
+    RecordBatch.
+    """
+
+    def number(code: str, at: int) -> int:
+        found: int = struct.unpack_from(code, metadata, at)[0]
+        return found
+
+    def field(table: int, nth: int) -> int:
+        offsets = table - number("<i", table)
+        place = 4 + 2 * nth
+        offset = number("<H", offsets + place) if place < number("<H", offsets) else 0
+        return table + offset if offset else 0
+
+    def table_at(place: int) -> int:
+        return place + number("<I", place)
+
+    message = table_at(0)
+    kind = metadata[field(message, 1)]
+    if kind not in (_DICTIONARY, _ROWS):
+        return False
+    header = table_at(field(message, 2))
+    return field(table_at(field(header, 1)) if kind == _DICTIONARY else header, 3) != 0
 
 
 def _of_objects(rows: list[dict[str, Any]], forest: Forest) -> tuple[Any, int]:

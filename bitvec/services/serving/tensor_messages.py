@@ -40,6 +40,9 @@ BYTES: Final = "BYTES"
 """The protocol's type of texts."""
 VERSION: Final = "1"
 """The version of the one model that is served."""
+_MOST_DIMENSIONS: Final = 8
+_MOST_VALUES: Final = 2**40
+"""Length of a dimension, more than a body holds: NumPy refuses larger ones even beside a 0."""
 _TYPES: Final = {dtype: name for name, dtype in DTYPES.items()}
 
 
@@ -211,13 +214,18 @@ def _name(given: dict[str, Any]) -> str:
 def _tensor(given: dict[str, Any], behind: bytes) -> tuple[str, Array, int]:
     """Return the name and values of a tensor, and how many of the bytes that follow it took."""
     name, kind, shape = _name(given), given.get("datatype"), given.get("shape")
-    if kind != BYTES and kind not in DTYPES:
+    if not isinstance(kind, str) or (kind != BYTES and kind not in DTYPES):
         raise InputError(
             f"the datatype of input {name!r} must be one of {', '.join((*DTYPES, BYTES))}, got "
             f"{kind!r}."
         )
     if not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape):
         raise InputError(f"the shape of input {name!r} must be a list of whole numbers.")
+    if len(shape) > _MOST_DIMENSIONS or any(n > _MOST_VALUES for n in shape):
+        raise InputError(
+            f"the shape of input {name!r} must have at most {_MOST_DIMENSIONS} dimensions, each of "
+            f"at most {_MOST_VALUES}."
+        )
     size = math.prod(shape)
     n_bytes = _parameters(given).get("binary_data_size")
     if (n_bytes is None) == ("data" not in given):

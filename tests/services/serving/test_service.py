@@ -45,7 +45,8 @@ def trained(folder: Path) -> tuple[Path, pd.DataFrame]:
 class Service:
     """A running `bitvec serve`."""
 
-    def __init__(self, path: Path, *options: str) -> None:
+    def __init__(self, path: Path, *options: str, host: str = "127.0.0.1") -> None:
+        self.host = host
         self.process = subprocess.Popen(
             [sys.executable, "-m", "bitvec", "serve", str(path), "--port", "0", *options],
             stdout=subprocess.PIPE,
@@ -72,7 +73,7 @@ class Service:
     def ask(self, method: str, path: str, body: bytes | str | None = None, **headers: str):
         """Return the status, body and headers of an answer."""
         with_headers = {key.replace("_", "-"): value for key, value in headers.items()}
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection = HTTPConnection(self.host, self.port, timeout=60)
         try:
             connection.request(method, path, body, with_headers)
             answer = connection.getresponse()
@@ -134,6 +135,36 @@ def test_arrow_streams_are_answered_in_arrow(towns):
         status, answer, _ = service.ask("POST", "/predict", damaged, content_type=ARROW)
         assert status == 400
         assert json.loads(answer)["error"].startswith("the body must be an Arrow stream")
+
+
+@pytest.mark.parametrize("codec", ["lz4", "zstd"])
+def test_compressed_arrow_is_refused_before_it_is_unpacked(towns, codec):
+    pyarrow = pytest.importorskip("pyarrow")
+    service, _, rows = towns
+    options = pyarrow.ipc.IpcWriteOptions(compression=codec)
+    zeros = np.zeros(3_000_000)
+    for table in (
+        pyarrow.table({"x0": zeros}),
+        pyarrow.Table.from_pandas(rows, preserve_index=False),  # with a dictionary
+    ):
+        sink = pyarrow.BufferOutputStream()
+        with pyarrow.ipc.new_stream(sink, table.schema, options=options) as writer:
+            writer.write_table(table)
+        body = sink.getvalue().to_pybytes()
+        status, answer, _ = service.ask("POST", "/predict", body, content_type=ARROW)
+        assert (status, json.loads(answer)["error"][:39]) == (
+            400,
+            "an Arrow stream must not be compressed:",
+        )
+
+
+def test_whole_numbers_beyond_64_bits_are_numbers_as_others(towns):
+    service, _, _ = towns
+    for number in (2**63, 2**64, 2**70, -(2**100)):
+        whole, real = (ROW.replace("3", repr(value)) for value in (number, float(number)))
+        status, answer, _ = service.ask("POST", "/predict", whole)
+        assert status == 200, answer
+        assert answer == service.ask("POST", "/predict", real)[1]
 
 
 def columns_of(rows: pd.DataFrame, *, binary: bool) -> tuple[list[dict], bytes]:
@@ -290,6 +321,25 @@ HOSTILE = {
         '{"inputs": [{"name": "rows", "datatype": "FP32", "shape": [1], "data": [1e39]}]}',
         "must fit into FP32",
     ),
+    "surrogate": (
+        "/predict",
+        ROW.replace("Oslo", "\\ud800"),
+        "must be Unicode, got half of a pair, ",
+    ),
+    "huge in a column": ("/predict", ROW.replace("3", "9" * 400), "must fit into float64"),
+    "datatypes": (INFER, '{"inputs": [{"name": "rows", "datatype": ["FP32"]}]}', "must be one of"),
+    "dimensions": (
+        INFER,
+        '{"inputs": [{"name": "rows", "datatype": "FP32", "shape": [%s1], "data": [1]}]}'
+        % ("1, " * 100),
+        "must have at most 8 dimensions",
+    ),
+    "dimension": (
+        INFER,
+        '{"inputs": [{"name": "rows", "datatype": "FP32", "shape": [0, %s], "data": []}]}'
+        % ("9" * 30),
+        "dimensions, each of at most",
+    ),
     "output": (INFER, '{"inputs": [], "outputs": [{"name": "secret"}]}', "must have inputs"),
 }
 
@@ -311,6 +361,7 @@ def test_a_hostile_body_is_refused_in_a_sentence(towns, what):
     ("said", "behind", "says"),
     [
         ("-1", b"", "must be a whole number"),
+        ("9" * 5000, b"", "must be a whole number"),
         ("99999", b"", "must be within the body"),
         ("{n}", b"12345678", "must be within the 8 bytes that are left, got 9"),
     ],
@@ -346,6 +397,34 @@ def test_limits_have_their_own_statuses(towns):
         except OSError:
             pass
         assert sent.recv(12) == b"HTTP/1.1 413"
+
+
+def test_a_client_that_goes_in_the_middle_of_its_body_is_no_failure(towns):
+    service, _, _ = towns
+    counted = 'bitvec_requests_total{route="predict",status="400"}'
+
+    def count() -> float:
+        lines = service.ask("GET", "/metrics")[1].decode().splitlines()
+        assert not any('status="500"' in line for line in lines)
+        return sum(float(line.split()[-1]) for line in lines if line.startswith(counted))
+
+    before = count()
+    with socket.create_connection(("127.0.0.1", service.port), 60) as sent:
+        sent.sendall(b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: 500\r\n\r\n[[1, 2")
+    end = time.monotonic() + 30
+    while count() == before:
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_it_listens_at_addresses_of_ipv6(tmp_path):
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        pytest.skip("no IPv6 here")
+    service = Service(trained(tmp_path)[0], "--host", "::1", host="::1")
+    assert service.ask("POST", "/predict", ROW)[0] == 200
+    assert service.stop() in (0, -signal.SIGTERM)
 
 
 def test_a_port_that_is_taken_is_said_in_a_sentence(towns, tmp_path):
