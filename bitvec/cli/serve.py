@@ -90,6 +90,7 @@ def command(
     import socket
 
     from bitvec.services.batch_predictor import BatchPredictor
+    from bitvec.services.serving import head_limit
     from bitvec.services.serving.application import Limits, application
 
     readable(path, directory=True)
@@ -116,6 +117,7 @@ def command(
     )
     config = uvicorn.Config(
         app,
+        http=head_limit.protocol(),
         log_level="warning",
         access_log=False,
         proxy_headers=False,

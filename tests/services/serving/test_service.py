@@ -427,6 +427,21 @@ def test_it_listens_at_addresses_of_ipv6(tmp_path):
     assert service.stop() in (0, -signal.SIGTERM)
 
 
+def test_a_head_without_end_is_ended(towns):
+    service, _, _ = towns
+    with socket.create_connection(("127.0.0.1", service.port), 60) as sent:
+        sent.sendall(b"GET /v2 HTTP/1.1\r\nHost: x\r\nX: " + b"a" * 1000)
+        with pytest.raises(OSError):  # noqa: PT012
+            for _ in range(100):
+                sent.sendall(b"a" * (1 << 20))
+    # Heads of many requests over one connection count alone.
+    connection = HTTPConnection("127.0.0.1", service.port, timeout=60)
+    for _ in range(20):
+        connection.request("GET", "/v2", headers={"X": "a" * 20_000})
+        assert connection.getresponse().read().startswith(b'{"name"')
+    connection.close()
+
+
 def test_a_port_that_is_taken_is_said_in_a_sentence(towns, tmp_path):
     service, _, _ = towns
     path, _ = trained(tmp_path)
