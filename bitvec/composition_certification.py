@@ -15,6 +15,7 @@ from bitvec.core.arrays import Array
 from bitvec.core.composition import Composition, Member
 from bitvec.core.float_keys import ulps
 from bitvec.core.forest import Forest
+from bitvec.errors import InputError
 from bitvec.runtime.predict.composition_predictor import CompositionPredictor
 from bitvec.verify.certificates import Certificate
 from bitvec.verify.certificates.composition_certificate import CompositionCertificate
@@ -40,6 +41,11 @@ def compared(
 ) -> CompositionCertificate:
     """Return the certificate of a comparison; options are those of `bitvec.certify`."""
     ensemble = ensemble_of(model)
+    if len(ensemble.members) != len(composition.members):
+        raise InputError(
+            "a composition must be compared with the ensemble that it came from, got one of "
+            f"{len(ensemble.members)} members for {len(composition.members)}: pass that."
+        )
     options: dict[str, Any] = {"engine": engine, "seed": seed, "progress": progress}
     options |= {"allow_values_only": allow_values_only}
     certificates = tuple(

@@ -12,7 +12,7 @@ import tempfile
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -47,33 +47,44 @@ ORDINARY_ULPS: Final = 8
 
 
 class Work(NamedTuple):
-    """A part of the run by its name, and what measures it."""
+    """A part of the run, by its name."""
 
     name: str
-    measure: Callable[[], Row]
 
     def __str__(self) -> str:
         """Return the name."""
         return self.name
 
 
-def cases(options: Namespace) -> Iterator[Work]:
-    """Yield the models of all libraries, the mutants of each, and what must be refused."""
-    data, step = Data(options.data), QUICK if options.quick else 1
+def cases(options: Namespace) -> list[Work]:
+    """Return the models of all libraries, the mutants of each, and what must be refused."""
+    return [Work(name) for name in _measures(options.data, options.models, options.quick)]
+
+
+def measured(work: Work, options: Namespace) -> Iterator[Row]:
+    """Yield the row of a part."""
+    yield _measures(options.data, options.models, options.quick)[work.name]()
+
+
+@cache
+def _measures(folder: Path, models: Path, quick: bool) -> dict[str, Callable[[], Row]]:
+    """Return what measures each part, by its name."""
+    data, step = Data(folder), QUICK if quick else 1
     every = (
         case
         for name in MAKERS
-        for case in import_module(f"benchmarks.exactness.{name}").cases(data, options.models)
+        for case in import_module(f"benchmarks.exactness.{name}").cases(data, models)
     )
-    for case in [*every][::step]:
-        yield Work(f"{case.format}: {case.name}", partial(_measured, case))
+    found: dict[str, Callable[[], Row]] = {
+        f"{case.format}: {case.name}": partial(_of_case, case) for case in [*every][::step]
+    }
     for library in LIBRARIES:
-        n = QUICK // len(LIBRARIES) if options.quick else None
-        yield Work(f"{library}: mutants", partial(of_mutants, library, n))
-    yield Work("LightGBM: texts before v2", partial(_refused, options.models))
+        n = QUICK // len(LIBRARIES) if quick else None
+        found[f"{library}: mutants"] = partial(of_mutants, library, n)
+    return found | {"LightGBM: texts before v2": partial(_refused, models)}
 
 
-def _measured(case: Case) -> Row:
+def _of_case(case: Case) -> Row:
     with tempfile.TemporaryDirectory() as folder:
         return measure_model(case, Path(folder))
 
@@ -199,7 +210,7 @@ _MUTANTS: Final = (
 BENCHMARK: Final = Benchmark(
     "exactness",
     cases,
-    lambda work, _: [work.measure()],
+    measured,
     goals,
     {
         "table": Table(_COLUMNS, _models, after=_after),
@@ -209,4 +220,5 @@ BENCHMARK: Final = Benchmark(
     figures,
     options={**DATA, **MODELS},
     needs=("data", "models"),
+    kept=True,
 )

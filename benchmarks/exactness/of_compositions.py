@@ -26,6 +26,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from benchmarks.exactness.cases import Case, Made
+from benchmarks.exactness.of_pipelines import saved
 from benchmarks.frames import Data, Table
 
 N_ROWS: Final = 1500
@@ -100,6 +101,10 @@ def cases(data: Data, models: Path) -> Iterator[Case]:
                 made = partial(_made, make, table, kind)
                 title = f"{name} on {table.__name__}, {kind}"
                 yield Case(title, "scikit-learn composition", options, made)
+                if OTHERS not in options:
+                    in_file = partial(saved, made)
+                    kind_of_file = "scikit-learn composition file"
+                    yield Case(f"{title}, in a file", kind_of_file, ("skops file",), in_file)
 
 
 def _made(make: Callable[[], Any], table: Callable[[], Table], kind: str, folder: Path) -> Made:

@@ -44,9 +44,9 @@ def cases(data: Data, models: Path) -> Iterator[Case]:
                     options = (*OPTIONS[name], "search wrappers", "FrozenEstimator")
                     yield Case(f"{title}, searched", "scikit-learn pipeline", options, searched)
                 if trees == "forest" and name not in NOT_IN_FILES:
-                    saved = partial(_saved, made)
+                    in_file = partial(saved, made)
                     kind = "scikit-learn pipeline file"
-                    yield Case(f"{title}, in a file", kind, ("skops file",), saved)
+                    yield Case(f"{title}, in a file", kind, ("skops file",), in_file)
 
 
 def _numbers(data: Data, steps: str) -> tuple[Any, np.ndarray]:
@@ -87,7 +87,7 @@ def _searched(
     return Made(FrozenEstimator(search), X)
 
 
-def _saved(make: Callable[[Path], Made], folder: Path) -> Made:
+def saved(make: Callable[[Path], Made], folder: Path) -> Made:
     """Convert what another case makes from a file."""
     made, path = make(folder), folder / "pipeline.skops"
     skops.io.dump(made.model, path)

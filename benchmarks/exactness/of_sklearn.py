@@ -41,7 +41,7 @@ def cases(data: Data, models: Path) -> Iterator[Case]:
     yield Case("a frame of adult, in a file", *FILE, partial(_saved, made))
     coded = HistGradientBoostingClassifier(**small, categorical_features=[0, 1])
     options = (*binary, f"{HISTOGRAMS} integer categories")
-    made = partial(_of_frame, data.flights, coded, lambda part: part.codes)
+    made = partial(_of_frame, data.flights, coded, columns=lambda part: part.codes)
     yield Case("codes of flights", "scikit-learn", options, made)
 
 
@@ -53,8 +53,9 @@ def _made(model: Model, data: Callable[[], Sample], folder: Path) -> Made:
 def _of_frame(
     table: Callable[[], Table],
     model: Any,
+    folder: Path,
+    *,
     columns: Callable[[Table], Any] = lambda part: part.frame,
-    folder: Path = Path(),
 ) -> Made:
     part = table().head(ROWS)
     X = columns(part)

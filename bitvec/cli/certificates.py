@@ -11,14 +11,16 @@ import click
 
 from bitvec import api
 from bitvec.cli.answer import print_json
+from bitvec.core.composition import Converted
 from bitvec.core.forest import Forest
 from bitvec.core.plain_text import plain
 from bitvec.verify.certificates import Certificate
+from bitvec.verify.certificates.composition_certificate import CompositionCertificate
 from bitvec.verify.progress_bar import progress
 
 
 def compare(
-    forest: Forest,
+    forest: Converted,
     other: Any,
     rows: Any = None,
     *,
@@ -27,12 +29,12 @@ def compare(
     seed: int = 0,
     allow_values_only: bool = False,
     quiet: bool = False,
-) -> Certificate:
+) -> Certificate | CompositionCertificate:
     """Compare a forest with a model file or an exported one, with a progress bar.
 
     A forest that was `just_converted` from the file shows its columns: it is not converted again.
     """
-    if just_converted:
+    if just_converted and isinstance(forest, Forest):
         other = replace(api.oracle_of(other), inputs=forest.inputs)
     with progress("comparing", quiet=quiet) as advance:
         return api.certify(
@@ -51,7 +53,7 @@ def beside(path: Path) -> Path:
     return path.with_name(f"{path.name}.certificate.json")
 
 
-def show(certificate: Certificate, *, as_json: bool) -> None:
+def show(certificate: Certificate | CompositionCertificate, *, as_json: bool) -> None:
     """Print a certificate, for a script or for a person."""
     if as_json:
         print_json(json.loads(certificate.to_json()))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from bitvec.cli.given_files import open_forest, read_rows, readable, writable
+from bitvec.cli.given_files import open_model, read_rows, readable, writable
 from bitvec.cli.shared_options import (
     PATH,
     as_command,
@@ -105,11 +105,16 @@ def command(
         inputs = tuple(p for p in (path, other, data) if p is not None)
         writable(out, (".json",), replace=True, inputs=inputs)
     from bitvec.cli import certificates
-    from bitvec.verify.certificates import load
+    from bitvec.core.forest import Forest
+    from bitvec.verify.certificates import Certificate, load
 
     before = None if again is None else load(readable(again))
     seed = seed if before is None else before.seed
-    forest = open_forest(path, dtypes)
+    forest = open_model(path, dtypes)
+    if again is not None and not isinstance(forest, Forest):
+        raise InputError(
+            f"--again must be left out of a composition, got {again}: certify it anew, with -o."
+        )
     rows = read_rows(data, forest, header)
     certificate = certificates.compare(
         forest,
@@ -124,7 +129,9 @@ def command(
     if out is not None:
         certificate.save(out)
     certificates.show(certificate, as_json=as_json)
-    changes = () if before is None else before.changes(certificate)
+    changes: tuple[str, ...] = ()
+    if before is not None and isinstance(certificate, Certificate):
+        changes = before.changes(certificate)
     if "rows_digest" in changes:
         click.echo(f"{again} was made with other rows: give them with --data", err=True)
     if changes:

@@ -43,6 +43,9 @@ def command(
 ) -> None:
     """Convert a trained model into a forest file that predicts exactly as it does.
 
+    An ensemble that combines forests behind their links, as soft voting and calibration do, becomes
+    a composition of them, which info, predict, certify and serve read too.
+
     MODEL is recognised by its content, whatever its name is. What cannot be converted exactly is
     refused. To make such a file:
 
@@ -74,6 +77,7 @@ def command(
     from bitvec import api, files
     from bitvec.cli import certificates
     from bitvec.cli.answer import count, print_json
+    from bitvec.core.composition import Composition
 
     forest = api.convert(model, dtypes=dtypes)
     certificate = None
@@ -97,12 +101,16 @@ def command(
         "features": forest.n_features,
         "outputs": forest.n_outputs,
     }
+    if isinstance(forest, Composition):
+        facts["members"] = len(forest.members)
     if certificate is not None:
         facts["certificate"] = str(certificate.save(certificates.beside(target)))
     if as_json:
         print_json(facts)
         return
     size = f"{count(forest.n_trees, 'tree')}, {count(forest.n_nodes, 'node')}"
+    if isinstance(forest, Composition):
+        size = f"{forest.kind} of {count(len(forest.members), 'member')}: {size}"
     click.echo(f"{model} -> {target} ({size}, {count(forest.n_leaves, 'leaf')})")
     if certificate is not None:
         certificates.show(certificate, as_json=False)

@@ -9,6 +9,7 @@ from bitvec.errors import InputError
 
 if TYPE_CHECKING:
     from bitvec.core.arrays import Array
+    from bitvec.core.composition import Converted
     from bitvec.core.forest import Forest
 
 
@@ -73,14 +74,21 @@ def writable(
     return path
 
 
-def open_forest(path: Path, dtypes: str | None = None) -> Forest:
-    """Return a saved forest, or the forest of a model file, converted for columns of `dtypes`."""
+def open_forest(path: Path) -> Forest:
+    """Return a saved forest, or the forest of a model file; a composition of several is refused."""
+    from bitvec.converters.dispatch import convert_forest
+
+    return convert_forest(readable(path, directory=True))
+
+
+def open_model(path: Path, dtypes: str | None = None) -> Converted:
+    """Return a saved forest or composition, or that of a model file, for columns of `dtypes`."""
     from bitvec import api
 
     return api.convert(readable(path, directory=True), dtypes=dtypes)
 
 
-def read_rows(path: Path | None, forest: Forest, header: bool | None) -> Any:
+def read_rows(path: Path | None, forest: Converted, header: bool | None) -> Any:
     """Read a file of rows, if one is given, as what a predictor takes."""
     if path is None:
         return None

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bitvec.cli.given_files import open_forest
+from bitvec.cli.given_files import open_model
 from bitvec.cli.shared_options import as_command, forest_argument
 from bitvec.errors import FileFormatError, InputError, UnsupportedModelError
 
 if TYPE_CHECKING:
+    from bitvec.core.composition import Composition
     from bitvec.core.forest import Forest
 
 
@@ -32,15 +33,25 @@ def command(path: Path, index: int | None, rules: bool, merged: bool, as_json: b
         bitvec info model.ubj --tree 0
         bitvec info model.ubj --tree 0 --rules
     """
+    from bitvec.core.composition import Composition
+
     if merged and not rules:
         raise click.UsageError("--merged must come with --rules.")
     try:
-        forest = open_forest(path)
+        forest = open_model(path)
     except (UnsupportedModelError, FileFormatError):
         facts = _exported(path)
         if index is not None or rules or facts is None:
             raise
         _tell(path, facts, as_json)
+        return
+    if isinstance(forest, Composition):
+        if index is not None or rules:
+            raise InputError(
+                f"--tree and --rules must be left out of a composition, got {path}, of "
+                f"{len(forest.members)} members: convert one of them."
+            )
+        _describe_composition(path, forest, as_json)
         return
     if index is not None and not -forest.n_trees <= index < forest.n_trees:
         raise InputError(f"--tree must be below {forest.n_trees}, got {index}.")
@@ -87,6 +98,21 @@ def _describe(path: Path, forest: Forest, as_json: bool) -> None:
         print_json(facts)
     else:
         print_lines(lines(facts))
+
+
+def _describe_composition(path: Path, model: Composition, as_json: bool) -> None:
+    from bitvec.cli.answer import print_json, print_lines
+    from bitvec.cli.summary import composition_lines, composition_summary
+
+    facts = {
+        "file": str(path),
+        "file_bytes": path.stat().st_size,
+        **composition_summary(model),
+    }
+    if as_json:
+        print_json(facts)
+    else:
+        print_lines(composition_lines(facts))
 
 
 def _tell_rules(forest: Forest, trees: list[int], merged: bool, as_json: bool) -> None:

@@ -152,7 +152,7 @@ def command(
         return
     with ExitStack() as stack:
         source = stack.enter_context(_standard_input()) if data[0] == "-" else Path(data[0])
-        inputs = predict.predictor.forest.inputs
+        inputs = predict.model.inputs
         batches = row_files.batches(readable(source), inputs, header=header, keep=keep)
         answers = map(predict, batches)
         if out is not None:

@@ -89,6 +89,7 @@ def command(
         import uvicorn
     import socket
 
+    from bitvec.services.answer_columns import class_groups
     from bitvec.services.batch_predictor import BatchPredictor
     from bitvec.services.serving import head_limit
     from bitvec.services.serving.application import Limits, application
@@ -96,8 +97,8 @@ def command(
     readable(path, directory=True)
     chosen = ("label",) if outputs is None else tuple(each.strip() for each in outputs.split(","))
     predict = BatchPredictor(path, outputs=chosen, **options)
-    forest = predict.predictor.forest
-    if outputs is None and forest.output.classes is not None:
+    forest = predict.model
+    if outputs is None and class_groups(forest) is not None:
         predict = BatchPredictor(path, outputs=("label", "proba"), **options)
     name = name or path.name.split(".")[0] or "model"
     limits = Limits(max_body << 20, max_rows, 2 * max_rows, timeout)

@@ -10,6 +10,7 @@ import numpy as np
 from bitvec.cli.answer import count
 from bitvec.core import tree_paths
 from bitvec.core.arrays import Array
+from bitvec.core.composition import Composition
 from bitvec.core.feature_maps import Concatenate
 from bitvec.core.features import FeatureMap
 from bitvec.core.forest import Forest
@@ -17,6 +18,8 @@ from bitvec.core.node_tests import Activation, Kind, MissingRule
 from bitvec.core.plain_text import number
 from bitvec.core.tree_text import column_name
 
+CURVES = {"Logistic": "sigmoid", "Interpolated": "isotonic", "Elementwise": "functions"}
+"""Names of curves behind a member's answer."""
 MAX_LISTED = 8
 """Features and classes that a line names."""
 
@@ -57,6 +60,57 @@ def summary(forest: Forest) -> dict[str, Any]:
         if source is None
         else {"library": source.library, "version": source.version, "model": source.model},
     }
+
+
+def composition_summary(model: Composition) -> dict[str, Any]:
+    """Return the facts about a composition, and those about each of its members."""
+    return {
+        "kind": model.kind,
+        "combined": str(model.combined),
+        "trees": model.n_trees,
+        "features": model.n_features,
+        "feature_names": model.inputs.feature_names,
+        "outputs": model.n_outputs,
+        "classes": None if model.classes is None else model.classes.tolist(),
+        "weights": model.weights,
+        "members": [
+            {
+                "asked": str(member.asked),
+                "columns": member.columns,
+                "curves": [CURVES[type(curve).__name__] for curve in member.curves],
+                **(
+                    composition_summary(member.model)
+                    if isinstance(member.model, Composition)
+                    else summary(member.model)
+                ),
+            }
+            for member in model.members
+        ],
+    }
+
+
+def composition_lines(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield label and value of each fact about a composition, for a person."""
+    yield "file", f"{facts['file']} ({size_text(facts['file_bytes'])})"
+    yield "holds", f"composition of {count(len(facts['members']), 'member')}, from {facts['kind']}"
+    yield "combined", facts["combined"].replace("_", " ")
+    if facts["weights"] is not None:
+        yield "weights", ", ".join(map(number, facts["weights"]))
+    yield "trees", f"{facts['trees']:,}"
+    yield "features", f"{facts['features']:,}"
+    labels = facts["classes"]
+    if labels is not None:
+        yield "classes", f"{len(labels):,}: {_listed([str(c) for c in labels], len(labels))}"
+    for at, member in enumerate(facts["members"][:MAX_LISTED]):
+        source = member.get("source")
+        name = member["kind"] if "kind" in member else source and source["model"]
+        curves = f", {' and '.join(dict.fromkeys(member['curves']))}" if member["curves"] else ""
+        read = member["columns"]
+        columns = "" if read is None else f" of {count(len(read), 'column')}"
+        trees = count(member["trees"], "tree")
+        yield f"member {at}", f"{name or 'forest'}, {trees}{columns}: {member['asked']}{curves}"
+    if len(facts["members"]) > MAX_LISTED:
+        yield "", f"and {len(facts['members']) - MAX_LISTED:,} more"
 
 
 def _map_name(feature_map: FeatureMap) -> str:

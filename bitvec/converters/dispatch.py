@@ -20,6 +20,7 @@ from bitvec.converters.native import format as native
 from bitvec.converters.onnx import format as onnx
 from bitvec.converters.pipelines import format as pipelines
 from bitvec.converters.sklearn import format as sklearn
+from bitvec.converters.sklearn.attribute_records import Record
 from bitvec.converters.torch_program import format as torch_program
 from bitvec.converters.treelite import format as treelite
 from bitvec.converters.xgboost import format as xgboost
@@ -27,7 +28,7 @@ from bitvec.converters.ydf import format as ydf
 from bitvec.core.composition import Composition
 from bitvec.core.forest import Forest
 from bitvec.errors import FileFormatError, InputError, UnsupportedModelError
-from bitvec.files import load
+from bitvec.files import load_converted
 from bitvec.files.sound import sound
 from bitvec.verify import workers
 from bitvec.verify.oracle import Oracle
@@ -69,9 +70,10 @@ def format_of(model: Any) -> Format:
     """
     if is_path(model):
         return _format_of_content(Content.of(Path(model)))
-    for cls in type(model).__mro__:
+    modules = [model.module] if isinstance(model, Record) else _modules(model)
+    for module in modules:
         for candidate in (*FORMATS, torch_program.FORMAT):
-            known = any(f"{cls.__module__}.".startswith(f"{name}.") for name in candidate.packages)
+            known = any(f"{module}.".startswith(f"{name}.") for name in candidate.packages)
             if known and (candidate.holds is None or candidate.holds(model)):
                 return candidate
     names = ", ".join(f.name for f in FORMATS if f.packages)
@@ -79,6 +81,10 @@ def format_of(model: Any) -> Format:
         f"a model must come from one of {names}, got an object of class "
         f"{type(model).__module__}.{type(model).__qualname__}."
     )
+
+
+def _modules(model: Any) -> list[str]:
+    return [cls.__module__ for cls in type(model).__mro__]
 
 
 def _format_of_content(content: Content) -> Format:
@@ -175,7 +181,7 @@ def convert(
                 f"`dtypes` must be left out but for a scikit-learn pipeline, got {dtypes!r} of the "
                 f"saved forest {model}: it is of the dtypes that it was converted for."
             )
-        return load(model)
+        return load_converted(model)
 
 
 def convert_forest(model: Any, *, dtypes: Any = None, allow_rounding: bool = False) -> Forest:
@@ -190,7 +196,8 @@ def convert_forest(model: Any, *, dtypes: Any = None, allow_rounding: bool = Fal
     if isinstance(found, Composition):
         raise UnsupportedModelError(
             f"a model must be one forest here, got a {found.kind}, which combines "
-            f"{len(found.members)} behind their links: take one of its members."
+            f"{len(found.members)} behind their links: take one of its members, "
+            "`composition.forests`."
         )
     return found
 

@@ -254,9 +254,29 @@ class Composition:
         return 1 if self.classes is None else self.classes.size
 
     @property
+    def n_features(self) -> int:
+        """Columns of X."""
+        return self.inputs.n_features
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The widest dtype that its forests compare in."""
+        return np.result_type(*(forest.dtype for forest in self.forests))
+
+    @property
     def n_trees(self) -> int:
         """Trees of all members."""
         return sum(member.model.n_trees for member in self.members)
+
+    @property
+    def n_nodes(self) -> int:
+        """Nodes of all members."""
+        return sum(forest.n_nodes for forest in self.forests)
+
+    @property
+    def n_leaves(self) -> int:
+        """Leaves of all members."""
+        return sum(forest.n_leaves for forest in self.forests)
 
     @property
     def forests(self) -> tuple[Forest, ...]:
@@ -356,3 +376,7 @@ class Composition:
         what = "classifier" if self.classes is not None else "regressor"
         origin = f", from {self.kind}" if self.kind else ""
         return f"Composition({len(self.members)} members, {self.n_trees} trees, {what}{origin})"
+
+
+Converted = Forest | Composition
+"""What a model is converted to."""

@@ -38,8 +38,9 @@ from bitvec.files.fields import Record, Tensors
 from bitvec.files.machines import pack_machine, unpack_machine
 from bitvec.files.records import pack, unpack
 
-Stored = TypeVar("Stored", Forest, DecisionMachine, Composition)
+Stored = TypeVar("Stored", bound=Forest | DecisionMachine | Composition)
 Stores = Forest | DecisionMachine | Composition
+Builds = dict[str, Callable[[Tensors, Record], Stored]]
 
 
 class Kind(NamedTuple):
@@ -138,7 +139,7 @@ def loads(data: bytes) -> Forest:
         if len(data) < _PREFIX or length > min(MAX_HEADER, len(data) - _PREFIX):
             raise FileFormatError("they are cut short or of another kind.")
         with reading.sound("the bytes", "hold a whole forest"):
-            return unpack(*_parse(data, FORMAT))
+            return unpack(*_parse(data, FORMAT)[1:])
     except (FileFormatError, InvalidForestError) as error:
         raise FileFormatError(f"the bytes must hold a whole forest, but {error}") from None
 
@@ -155,7 +156,7 @@ def load(path: str | os.PathLike[str]) -> Forest:
     OSError
         If there is no such file, or it cannot be read.
     """
-    return _load(path, FORMAT, unpack)
+    return _load(path, {FORMAT: unpack})
 
 
 def load_machine(path: str | os.PathLike[str]) -> DecisionMachine:
@@ -166,7 +167,7 @@ def load_machine(path: str | os.PathLike[str]) -> DecisionMachine:
     FileFormatError, OSError
         As `load` does.
     """
-    return _load(path, MACHINE_FORMAT, unpack_machine)
+    return _load(path, {MACHINE_FORMAT: unpack_machine})
 
 
 def load_composition(path: str | os.PathLike[str]) -> Composition:
@@ -177,19 +178,29 @@ def load_composition(path: str | os.PathLike[str]) -> Composition:
     FileFormatError, OSError
         As `load` does.
     """
-    return _load(path, COMPOSITION_FORMAT, unpack_composition)
+    return _load(path, {COMPOSITION_FORMAT: unpack_composition})
 
 
-def _load(
-    path: str | os.PathLike[str], form: str, build: Callable[[Tensors, Record], Stored]
-) -> Stored:
-    what = KINDS[form].noun
+def load_converted(path: str | os.PathLike[str]) -> Forest | Composition:
+    """Read what a model was converted to from a file: a forest, or a composition of several.
+
+    Raises
+    ------
+    FileFormatError, OSError
+        As `load` does.
+    """
+    builds: Builds[Forest | Composition] = {FORMAT: unpack, COMPOSITION_FORMAT: unpack_composition}
+    return _load(path, builds)
+
+
+def _load(path: str | os.PathLike[str], builds: Builds[Stored]) -> Stored:
+    what = " or ".join(KINDS[form].noun for form in builds)
     data = _read(path, what)
     try:
         with reading.sound(path, f"hold a whole {what}"):
-            tensors, record = _parse(data, form)
+            form, tensors, record = _parse(data, *builds)
             del data  # the arrays are copies of it: never hold both while the forest is checked
-            return build(tensors, record)
+            return builds[form](tensors, record)
     except (FileFormatError, InvalidForestError) as error:
         raise FileFormatError(f"{os.fspath(path)} must hold a whole {what}, but {error}") from None
 
@@ -287,7 +298,7 @@ def _read(path: str | os.PathLike[str], what: str) -> bytes:
     )
 
 
-def _parse(data: bytes, form: str) -> tuple[Tensors, Record]:
+def _parse(data: bytes, *forms: str) -> tuple[str, Tensors, Record]:
     length = int.from_bytes(data[:_PREFIX], "little")
     header = _object(data[_PREFIX : _PREFIX + length], "header")
     metadata = header.pop("__metadata__", None)
@@ -295,8 +306,8 @@ def _parse(data: bytes, form: str) -> tuple[Tensors, Record]:
         raise FileFormatError("it is a safetensors file that bitvec did not write.")
     found: str = metadata["format"]
     if found not in KINDS:
-        raise FileFormatError(f"it holds a {found[:60]!r}, not a {form!r}.")
-    if found != form:
+        raise FileFormatError(f"it holds a {found[:60]!r}, not a {forms[0]!r}.")
+    if found not in forms:
         noun, reader = KINDS[found]
         raise FileFormatError(f"it holds a {noun}: read it with {reader}.")
     _require_version(metadata.get("version"))
@@ -308,7 +319,7 @@ def _parse(data: bytes, form: str) -> tuple[Tensors, Record]:
     if not isinstance(record, str):
         raise FileFormatError("`forest` must be there, a text.")
     tensors = _tensors(data)
-    return tensors, _object(record.encode("utf-8", "surrogatepass"), "forest")
+    return found, tensors, _object(record.encode("utf-8", "surrogatepass"), "forest")
 
 
 def _require_version(version: Any) -> None:

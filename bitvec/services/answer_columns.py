@@ -7,31 +7,47 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from bitvec.core.arrays import Array
+from bitvec.core.composition import Composition, Converted
 from bitvec.core.forest import Forest
-from bitvec.core.output import Output
 from bitvec.errors import InputError
+from bitvec.runtime.predict.composition_predictor import CompositionPredictor
 from bitvec.runtime.predict.predictor import Predictor
 
 if TYPE_CHECKING:
     from bitvec.explanations.explainer import Explainer
 
 Columns = dict[str, Array]
+AnyPredictor = Predictor | CompositionPredictor
+
+OF_COMPOSITIONS: Final = ("label", "proba")
+"""Outputs of a composition, which has no raw scores of its own."""
 
 
-def _label(predictor: Predictor, rows: Any) -> Columns:
+def model_of(predictor: AnyPredictor) -> Converted:
+    """Return what a predictor answers by."""
+    return predictor.composition if hasattr(predictor, "composition") else predictor.forest
+
+
+def class_groups(model: Converted) -> tuple[Array, ...] | None:
+    """Return the classes of each target of a classifier, None of a regressor."""
+    if isinstance(model, Forest):
+        return model.output.classes
+    return None if model.classes is None else (model.classes,)
+
+
+def _label(predictor: AnyPredictor, rows: Any) -> Columns:
     return _numbered("prediction", predictor.predict(rows))
 
 
-def _proba(predictor: Predictor, rows: Any) -> Columns:
+def _proba(predictor: AnyPredictor, rows: Any) -> Columns:
     found = predictor.predict_proba(rows)
-    names = _class_names(predictor.forest.output)
+    names = _class_names(class_groups(model_of(predictor)) or ())
     matrices = found if isinstance(found, list) else [found]
     columns = [column for matrix in matrices for column in matrix.T]
     return {f"probability_{name}": column for name, column in zip(names, columns, strict=True)}
 
 
-def _class_names(output: Output) -> list[str]:
-    groups = output.classes or ()
+def _class_names(groups: tuple[Array, ...]) -> list[str]:
     return [
         f"{group}_{label}" if len(groups) > 1 else str(label)
         for group, labels in enumerate(groups)
@@ -71,7 +87,7 @@ def shap_columns(forest: Forest, values: Array, *, prefix: str = "") -> Columns:
     return {f"{prefix}{name}": column for name, column in zip(names, columns, strict=True)}
 
 
-OUTPUTS: Final[dict[str, Callable[[Predictor, Any], Columns]]] = {
+OUTPUTS: Final[dict[str, Callable[[Any, Any], Columns]]] = {
     "label": _label,
     "proba": _proba,
     "raw": _raw,
@@ -82,13 +98,14 @@ OUTPUTS: Final[dict[str, Callable[[Predictor, Any], Columns]]] = {
 """Functions that give the columns of an output, by its name."""
 
 
-def require_outputs(outputs: Iterable[str], output: Output) -> tuple[str, ...]:
-    """Return the names of outputs that a forest has.
+def require_outputs(outputs: Iterable[str], model: Converted) -> tuple[str, ...]:
+    """Return the names of outputs that a forest, or a composition of several, has.
 
     Raises
     ------
     InputError
-        If one is unknown or asked for twice, there is none, or `proba` is asked of a regressor.
+        If one is unknown or asked for twice, there is none, `proba` is asked of a regressor, or
+        anything but labels and probabilities of a composition.
     """
     given = (outputs,) if isinstance(outputs, str) else tuple(outputs)
     for name in given:
@@ -98,14 +115,20 @@ def require_outputs(outputs: Iterable[str], output: Output) -> tuple[str, ...]:
             )
     if not given or len(set(given)) < len(given):
         raise InputError(f"`outputs` must name each output once, one at least, got {given}.")
-    if "proba" in given and output.classes is None:
+    other = next((name for name in given if name not in OF_COMPOSITIONS), None)
+    if other is not None and isinstance(model, Composition):
+        raise InputError(
+            f"a composition of several forests answers {' and '.join(OF_COMPOSITIONS)}, got "
+            f"{other!r}: ask its members, `composition.forests`."
+        )
+    if "proba" in given and class_groups(model) is None:
         raise InputError(
             "the output proba needs a classifier, got a regressor: ask for label, raw or score."
         )
     return given
 
 
-def answers(predictor: Predictor, rows: Any, outputs: Iterable[str]) -> Columns:
+def answers(predictor: AnyPredictor, rows: Any, outputs: Iterable[str]) -> Columns:
     """Return the columns of some outputs, side by side."""
     found: Columns = {}
     for name in outputs:

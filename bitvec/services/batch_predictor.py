@@ -12,12 +12,12 @@ import numpy as np
 
 from bitvec import api
 from bitvec.core.arrays import Array
+from bitvec.core.composition import Converted
 from bitvec.errors import InputError, needs
 from bitvec.runtime.predict.frames import as_frame
-from bitvec.runtime.predict.predictor import Predictor
-from bitvec.services.answer_columns import answers, require_outputs
+from bitvec.services.answer_columns import AnyPredictor, answers, model_of, require_outputs
 
-_loaded: dict[_Key, Predictor] = {}
+_loaded: dict[_Key, AnyPredictor] = {}
 _warned: set[_Key] = set()
 _lock = Lock()
 
@@ -94,8 +94,8 @@ class BatchPredictor:
         self.drop = _names(drop, "drop")
         self._key = _Key(self.path, digest(self.path), n_jobs, engine, kernel, device)
         predictor = self.predictor
-        self.outputs = require_outputs(outputs, predictor.forest.output)
-        empty = np.zeros((0, predictor.forest.n_features), predictor.forest.dtype)
+        self.outputs = require_outputs(outputs, self.model)
+        empty = np.zeros((0, self.model.n_features), self.model.dtype)
         # Asked only then: an answer, even to no rows, loads kernels.
         clash = {*self.keep} & {*answers(predictor, empty, self.outputs)} if self.keep else set()
         if clash:
@@ -113,7 +113,12 @@ class BatchPredictor:
         return self._key.digest
 
     @property
-    def predictor(self) -> Predictor:
+    def model(self) -> Converted:
+        """The forest, or composition, that answers."""
+        return model_of(self.predictor)
+
+    @property
+    def predictor(self) -> AnyPredictor:
         """The predictor of this process, loaded when it is first asked for."""
         with _lock:
             if self._key not in _loaded:
@@ -183,7 +188,7 @@ class BatchPredictor:
         if missing:
             known = ", ".join(map(repr, frame.columns[:8]))
             raise InputError(f"a batch must have the column {missing[0]!r}, got {known}.")
-        wanted = self.predictor.forest.inputs.feature_names
+        wanted = self.model.inputs.feature_names
         if wanted is None:
             apart = {*self.keep, *self.drop}
             read = [name for name in frame.columns if name not in apart]

@@ -276,7 +276,7 @@ def predict_part(
     """Predict one file, and return what the manifest says of it."""
     source, target = Path(part.source), Path(folder) / part.target
     target.parent.mkdir(parents=True, exist_ok=True)
-    inputs = predict.predictor.forest.inputs
+    inputs = predict.model.inputs
     batches = row_files.batches(source, inputs, header=header, keep=predict.keep)
     before = _state(source)
     try:

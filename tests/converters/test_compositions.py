@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import numpy as np
 import pytest
@@ -14,6 +17,7 @@ for library in ("lightgbm", "sklearn", "xgboost"):
 
 import lightgbm  # noqa: E402
 import xgboost  # noqa: E402
+from proof_laws import some_in_full  # noqa: E402
 from sklearn.calibration import CalibratedClassifierCV  # noqa: E402
 from sklearn.compose import TransformedTargetRegressor  # noqa: E402
 from sklearn.datasets import load_breast_cancer  # noqa: E402
@@ -39,7 +43,8 @@ from sklearn.preprocessing import MinMaxScaler, PowerTransformer, StandardScaler
 import bitvec  # noqa: E402
 from bitvec import files  # noqa: E402
 from bitvec.core.composition import Composition, Interpolated, Logistic  # noqa: E402
-from bitvec.errors import InputError, UnsupportedModelError  # noqa: E402
+from bitvec.errors import FileFormatError, InputError, UnsupportedModelError  # noqa: E402
+from bitvec.verify.certificates.digest import forest_digest  # noqa: E402
 
 SMALL = {"n_estimators": 3, "max_depth": 4, "random_state": 0}
 
@@ -189,6 +194,77 @@ def test_a_saved_target_is_the_same(tmp_path: Path) -> None:
     bitvec.save(composition, tmp_path / "target.safetensors")
     again = files.load_composition(tmp_path / "target.safetensors")
     np.testing.assert_array_equal(bitvec.compile(again).predict(X), model.predict(X))
+
+
+IN_FILES = {
+    **{name: make for name, make in CLASSIFIERS.items() if name[:6] != "voting" or "nine" in name},
+    **{f"target {name}": make for name, make in REGRESSORS.items() if "32" not in name},
+}
+"""Ensembles whose members are all of scikit-learn, which .skops files hold."""
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", some_in_full([(name,) for name in IN_FILES], one_in=4))
+def test_a_file_converts_to_the_composition_of_the_model(name: str, tmp_path: Path) -> None:
+    skops_io = pytest.importorskip("skops.io")
+    X, y = rows()
+    model = IN_FILES[name]().fit(X, np.exp(X[:, 0]) if "target" in name else y)
+    path = tmp_path / "ensemble.skops"
+    skops_io.dump(model, path)
+    composition, live = bitvec.convert(path), bitvec.convert(model)
+    assert isinstance(composition, Composition)
+    pairs = zip(composition.forests, live.forests, strict=True)
+    assert all(forest_digest(one) == forest_digest(other) for one, other in pairs)
+    predictor = bitvec.compile(composition)
+    np.testing.assert_array_equal(predictor.predict(X), model.predict(X))
+    if composition.classes is not None:
+        np.testing.assert_array_equal(predictor.predict_proba(X), model.predict_proba(X))
+    certificate = bitvec.certify(composition, path, X, progress=False)
+    assert certificate.passed, certificate.summary()
+    bitvec.save(composition, tmp_path / "saved")
+    assert files.identical(bitvec.convert(tmp_path / "saved"), composition)
+
+
+def test_a_damaged_file_of_an_ensemble_is_one_sentence(tmp_path: Path) -> None:
+    skops_io = pytest.importorskip("skops.io")
+    X, y = rows()
+    model = CLASSIFIERS["isotonic"]().fit(X, y)
+    whole = skops_io.dumps(model)
+    with ZipFile(io.BytesIO(whole)) as archive:
+        entries = {name: archive.read(name) for name in archive.namelist()}
+    schema = json.loads(entries["schema.json"])
+    parts = schema["content"]["content"]
+    for name in ("calibrated_classifiers_", "classes_", "estimator"):
+        for value in (
+            None,
+            {
+                "__class__": "str",
+                "__module__": "builtins",
+                "__loader__": "JsonNode",
+                "content": '"no"',
+            },
+        ):
+            changed = {**parts, name: value} if value else {k: parts[k] for k in parts if k != name}
+            text = json.dumps({**schema, "content": {**schema["content"], "content": changed}})
+            path = tmp_path / "damaged.skops"
+            with ZipFile(path, "w") as archive:
+                for entry, data in {**entries, "schema.json": text}.items():
+                    archive.writestr(entry, data)
+            if name == "estimator":  # which is not read
+                assert bitvec.convert(path).n_trees == 9
+                continue
+            with pytest.raises((FileFormatError, UnsupportedModelError)):
+                bitvec.convert(path)
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises((FileFormatError, UnsupportedModelError)):
+        bitvec.convert(path)
+
+
+def test_another_ensemble_is_refused() -> None:
+    X, y = rows()
+    composition = bitvec.convert(CLASSIFIERS["isotonic"]().fit(X, y))
+    with pytest.raises(InputError, match="got one of 9 members for 3"):
+        bitvec.certify(composition, CLASSIFIERS["voting of nine"]().fit(X, y), progress=False)
 
 
 def test_a_composition_of_other_rows_does_not_pass() -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from bitvec.converters.format import Format
+from bitvec.converters.format import Content, Format
+from bitvec.converters.sklearn.format import root_class
 
 COMBINING: Final = (
     "VotingClassifier",
@@ -33,6 +34,22 @@ def combines(model: Any) -> bool:
     return not (class_name(model).startswith("Bagging") and of_trees)
 
 
+def is_composition_file(content: Content) -> bool:
+    """Return whether this is a .skops file of such an ensemble."""
+    name = root_class(content)
+    if name not in COMBINING or not name.startswith("Bagging"):
+        return name in COMBINING
+    from bitvec.converters.sklearn.skops_schema import read
+    from bitvec.errors import BitvecError
+    from bitvec.files.sound import sound
+
+    try:
+        with sound(content.path.name, "hold a model as scikit-learn leaves it"):
+            return combines(read(content.path))
+    except BitvecError:  # which the converter of scikit-learn's files says again
+        return False
+
+
 FORMATS: Final = (
     Format(
         name="scikit-learn composition",
@@ -56,6 +73,20 @@ FORMATS: Final = (
             ("StackingClassifier, StackingRegressor", "a model reads the answers of others"),
             ("members of CatBoost", "it approximates exponentials, which is then averaged"),
             ("ONNX, C, SQL and pages of a composition", "they hold one sum over trees"),
+        ),
+    ),
+    Format(
+        name="scikit-learn composition file",
+        folder="compositions",
+        recognises=is_composition_file,
+        takes_dtypes=True,
+        made_by="skops.io.dump(ensemble, path)",
+        supported=("skops file",),
+        unsupported=(
+            (
+                "members of xgboost and LightGBM in a .skops file",
+                "their objects are not read there",
+            ),
         ),
     ),
 )

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
 
+from bitvec.converters import dispatch
 from bitvec.converters.compositions.format import COMBINING
 from bitvec.converters.compositions.read import sources
 from bitvec.converters.pipelines.read import chosen
 from bitvec.converters.sklearn.attribute_records import class_name, library_class
+from bitvec.converters.sklearn.skops import load
 from bitvec.core.arrays import Array
 from bitvec.errors import InputError, UnsupportedModelError, needs
 
@@ -45,6 +49,11 @@ class Ensemble:
 def ensemble_of(model: Any) -> Ensemble:
     """Return an ensemble, or a pipeline with one at its end, as the other side of a comparison.
 
+    Parameters
+    ----------
+    model : estimator, or path of a .skops file of one
+        A file is loaded in this process, once it has been converted and its types are on the list.
+
     Raises
     ------
     InputError
@@ -54,6 +63,8 @@ def ensemble_of(model: Any) -> Ensemble:
     """
     with needs("scikit-learn", "sklearn", "Asking an ensemble"):
         import sklearn
+    if isinstance(model, str | PathLike):
+        model = load(Path(model), dispatch.convert)
     model = chosen(model)
     return Ensemble("sklearn", sklearn.__version__, model, _members(model))
 

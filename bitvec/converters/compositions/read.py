@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from os import PathLike
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from bitvec.converters import dispatch
-from bitvec.converters.sklearn.attribute_records import class_name, library_class
+from bitvec.converters.sklearn.attribute_records import Record, class_name, library_class
+from bitvec.converters.sklearn.skops_schema import read
 from bitvec.core.composition import (
     STEPS,
     Asked,
@@ -24,6 +27,7 @@ from bitvec.core.composition import (
 from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
 from bitvec.errors import UnsupportedModelError
+from bitvec.files.sound import sound
 
 
 class Source(NamedTuple):
@@ -39,8 +43,8 @@ def convert(model: Any, *, dtypes: Any = None) -> Composition:
     Parameters
     ----------
     model : VotingClassifier, VotingRegressor, CalibratedClassifierCV, TransformedTargetRegressor, \
-BaggingClassifier or BaggingRegressor
-        Fitted; its members anything that `bitvec.convert` takes.
+BaggingClassifier or BaggingRegressor, or path of a .skops file of one
+        Fitted; its members anything that `bitvec.convert` takes, in a file scikit-learn's.
     dtypes : str, dtype or mapping, optional
         Of what pipelines among the members are handed.
 
@@ -49,6 +53,10 @@ BaggingClassifier or BaggingRegressor
     UnsupportedModelError
         If it, or a member, is combined in a way that cannot be kept exactly.
     """
+    if isinstance(model, str | PathLike):
+        path = Path(model)
+        with sound(path.name, "hold an ensemble as scikit-learn leaves it"):
+            return convert(read(path), dtypes=dtypes)
     kind = library_class(model)
     result: Composition = _COMPOSED[kind](model, _Members(model, dtypes))
     return replace(result, kind=kind)
@@ -142,12 +150,25 @@ def _prediction(_: Any) -> Asked:
 
 def _response(model: Any) -> Asked:
     """Return what calibration reads: decision_function where the member has it."""
-    return Asked.RAW if hasattr(model, "decision_function") else Asked.PROBABILITIES
+    last = _last(model)
+    is_record = isinstance(last, Record)
+    has = library_class(last) in _DECIDE if is_record else hasattr(last, "decision_function")
+    return Asked.RAW if has else Asked.PROBABILITIES
+
+
+def _last(model: Any) -> Any:
+    """Return what a record, which has no properties, answers by; a live model as it is."""
+    while isinstance(model, Record) and library_class(model) in ("Pipeline", "FrozenEstimator"):
+        is_pipeline = library_class(model) == "Pipeline"
+        model = model.steps[-1][1] if is_pipeline else model.estimator
+    return model
 
 
 def _voting(model: Any, members: _Members) -> Composition:
-    weights = model._weights_not_none
-    given = None if weights is None else np.asarray(weights)
+    weights = getattr(model, "weights", None)
+    if weights is not None:
+        pairs = zip(model.estimators, weights, strict=True)
+        weights = np.asarray([weight for (_, member), weight in pairs if member != "drop"])
     if library_class(model) == "VotingRegressor":
         found, classes = members.each(_prediction), None
         _require_one_target(model, members)
@@ -156,7 +177,7 @@ def _voting(model: Any, members: _Members) -> Composition:
             raise refused(model, "hard voting counts labels; set voting='soft'")
         found, classes = members.each(_probabilities), np.asarray(model.classes_)
     return Composition(
-        tuple(found), Combined.AVERAGE, members.inputs(), classes=classes, weights=given
+        tuple(found), Combined.AVERAGE, members.inputs(), classes=classes, weights=weights
     )
 
 
@@ -175,7 +196,7 @@ def _bagging(model: Any, members: _Members) -> Composition:
     else:
         classes = np.asarray(model.classes_)
         found = [
-            replace(member, outputs=tuple(np.asarray(source.model.classes_).tolist()))
+            replace(member, outputs=tuple(np.asarray(_last(source.model).classes_).tolist()))
             for member, source in zip(members.each(_probabilities), members.sources, strict=True)
         ]
     return Composition(tuple(found), Combined.MEAN_IN_ORDER, members.inputs(), classes=classes)
@@ -188,7 +209,7 @@ def _calibrated(model: Any, members: _Members) -> Composition:
         model.calibrated_classifiers_, members.each(_response), members.sources, strict=True
     ):
         curves = tuple(_curve(model, one) for one in calibrated.calibrators)
-        own = np.asarray(source.model.classes_)
+        own = np.asarray(_last(source.model).classes_)
         outputs = tuple(np.searchsorted(classes, own).tolist())
         if len(curves) != (1 if classes.size == 2 else own.size):
             raise refused(model, f"it has {len(curves)} calibrators for {own.size} classes")
@@ -226,6 +247,8 @@ def _inverse(model: Any, transformer: Any, members: _Members) -> list[tuple[str,
         function = transformer.inverse_func
         if function is None:
             return []
+        if isinstance(function, Record) and function.module == "numpy":
+            function = STEPS.get(function.kind)
         name = next((name for name, known in STEPS.items() if known is function), None)
         if name is None:
             known = ", ".join(name for name in STEPS)
@@ -255,6 +278,14 @@ _SCALERS: Final = {
     "RobustScaler": (("multiply", "scale_", "with_scaling"), ("add", "center_", "with_centering")),
 }
 """Steps of inverse transforms: the attribute of each, and the option that leaves it out."""
+
+
+_DECIDE: Final = (
+    "GradientBoostingClassifier",
+    "HistGradientBoostingClassifier",
+    "AdaBoostClassifier",
+)
+"""Classifiers of trees that have a `decision_function`; a record has attributes alone."""
 
 
 def _require_one_target(model: Any, members: _Members) -> None:

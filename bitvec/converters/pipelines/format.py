@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import re
-import zipfile
 from typing import Final
 
 from bitvec.converters.format import Content, Format
-from bitvec.converters.sklearn.format import is_skops
+from bitvec.converters.sklearn.format import root_class
 
-_BEGINNING: Final = 1 << 16
+HOLDERS: Final = {
+    **dict.fromkeys(
+        ("GridSearchCV", "RandomizedSearchCV", "HalvingGridSearchCV", "HalvingRandomSearchCV"),
+        "best_estimator_",
+    ),
+    "FrozenEstimator": "estimator",
+}
+"""Models that answer as one that they hold, and where."""
 
 
 def is_pipeline_file(content: Content) -> bool:
-    """Return whether this is a .skops file whose object is a Pipeline."""
-    if not is_skops(content):
-        return False
-    try:
-        with zipfile.ZipFile(content.path) as archive, archive.open("schema.json") as schema:
-            head = schema.read(_BEGINNING)
-    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, RuntimeError):
-        return False
-    found = re.match(rb'\s*\{\s*"__class__":\s*"(\w+)"', head)
-    return found is not None and found[1] == b"Pipeline"
+    """Return whether this is a .skops file whose object is a Pipeline, or holds what it chose."""
+    return root_class(content) in ("Pipeline", *HOLDERS)
 
 
 FORMATS: Final = (

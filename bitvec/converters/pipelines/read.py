@@ -18,12 +18,12 @@ import numpy as np
 from bitvec.converters import dispatch
 from bitvec.converters.pipelines.derived_columns import Block, Derived, Step, Walk
 from bitvec.converters.pipelines.fold import folded, raw_columns
+from bitvec.converters.pipelines.format import HOLDERS
 from bitvec.converters.pipelines.linear_maps import LinearMap, linear_map
 from bitvec.converters.pipelines.nested_steps import follow
 from bitvec.converters.pipelines.operations import DOUBLE, SINGLE, Encode, Replace, Require
 from bitvec.converters.pipelines.wavering import libraries
 from bitvec.converters.sklearn.attribute_records import Record, class_name, library_class
-from bitvec.converters.sklearn.read import of_record
 from bitvec.converters.sklearn.skops_schema import read
 from bitvec.converters.sklearn.unsupported import kind_of, library_version
 from bitvec.core.composition import Composition
@@ -33,14 +33,6 @@ from bitvec.files.sound import sound
 
 Dtypes = str | np.dtype | type | Mapping[Any, Any] | None
 
-_HOLDERS: Final = {
-    **dict.fromkeys(
-        ("GridSearchCV", "RandomizedSearchCV", "HalvingGridSearchCV", "HalvingRandomSearchCV"),
-        "best_estimator_",
-    ),
-    "FrozenEstimator": "estimator",
-}
-"""Models that answer as one that they hold, and where."""
 _MARKS: Final = ("refuses_missing", "refuses_infinite")
 """Metadata of a model that refuses NaN, or infinities, in its own columns."""
 
@@ -130,8 +122,8 @@ def chosen(model: Any) -> Any:
     UnsupportedModelError
         If the search did not fit it.
     """
-    while library_class(model) in _HOLDERS:
-        attribute = _HOLDERS[class_name(model)]
+    while library_class(model) in HOLDERS:
+        attribute = HOLDERS[class_name(model)]
         inner = getattr(model, attribute, None)
         if inner is None:
             raise UnsupportedModelError(
@@ -159,7 +151,7 @@ def is_pipeline(model: Any) -> bool:
 
 def _trees(last: Any) -> Forest | Composition:
     """Return the forest of the model at the end, or the composition of several."""
-    trees = of_record(last) if isinstance(last, Record) else dispatch.convert(last)
+    trees = dispatch.convert(last)
     forests = trees.forests if isinstance(trees, Composition) else (trees,)
     if any(f.inputs.hashed or f.inputs.decimals or f.inputs.category_hashes for f in forests):
         raise UnsupportedModelError(

@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
+import re
+import zipfile
 from typing import Final
 
 from bitvec.converters.format import Content, Format
+
+_BEGINNING: Final = 1 << 16
 
 
 def is_skops(content: Content) -> bool:
     """Return whether this is a zip archive with a schema."""
     return "schema.json" in content.members
+
+
+def root_class(content: Content) -> str | None:
+    """Return the name of the class of the object in a .skops file; None of another file."""
+    if not is_skops(content):
+        return None
+    try:
+        with zipfile.ZipFile(content.path) as archive, archive.open("schema.json") as schema:
+            head = schema.read(_BEGINNING)
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, RuntimeError):
+        return None
+    found = re.match(rb'\s*\{\s*"__class__":\s*"(\w+)"', head)
+    return None if found is None else found[1].decode()
 
 
 FORMATS: Final = (
@@ -55,10 +72,7 @@ FORMATS: Final = (
             "monotonic constraints",
         ),
         unsupported=(
-            (
-                "voting, stacking, calibration",
-                "other parts are no trees: convert members",
-            ),
+            ("stacking", "a model reads the answers of others: convert members"),
             ("GradientBoosting with an `init` that is no constant", "it is another model"),
             ("AdaBoost and Bagging over other models", "they are no trees"),
             ("AdaBoost by SAMME.R, before 1.6", "it adds logarithms that no leaf can hold"),

@@ -97,7 +97,7 @@ class _Service:
 
     def __init__(self, predict: BatchPredictor, name: str, limits: Limits) -> None:
         self.predict, self.name, self.limits = predict, name, limits
-        self.forest = predict.predictor.forest
+        self.forest = predict.model
         self.registry = CollectorRegistry()
         self.requests = Counter(
             "bitvec_requests",

@@ -13,8 +13,7 @@ import numpy as np
 
 from bitvec.core.arrays import Array
 from bitvec.errors import BitvecError
-from bitvec.runtime.predict.predictor import Predictor
-from bitvec.services.answer_columns import OUTPUTS, Columns
+from bitvec.services.answer_columns import OUTPUTS, AnyPredictor, Columns
 
 Answers = dict[str, Columns]
 """The columns of each output, by the output's name."""
@@ -47,7 +46,7 @@ class Gathering:
 
     Parameters
     ----------
-    predictor : Predictor
+    predictor : Predictor or CompositionPredictor
     most_rows : int
         In one call.
     most_waiting : int
@@ -58,7 +57,7 @@ class Gathering:
 
     def __init__(
         self,
-        predictor: Predictor,
+        predictor: AnyPredictor,
         *,
         most_rows: int,
         most_waiting: int,

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from bitvec.core.arrays import Array
-from bitvec.core.forest import Forest
+from bitvec.core.composition import Converted
 from bitvec.errors import InputError
 from bitvec.services.answer_columns import Columns
 from bitvec.services.row_files import arrow_table, require_pyarrow
@@ -22,7 +22,7 @@ _DICTIONARY, _ROWS = 2, 3
 """Kinds of Arrow messages, as their `header_type` says."""
 
 
-def decode(body: bytes, kind: str, forest: Forest) -> tuple[Any, int]:
+def decode(body: bytes, kind: str, forest: Converted) -> tuple[Any, int]:
     """Return a matrix or a data frame of the rows of a body, and their number.
 
     Parameters
@@ -113,7 +113,7 @@ def is_compressed(metadata: bytes) -> bool:
     return field(table_at(field(header, 1)) if kind == _DICTIONARY else header, 3) != 0
 
 
-def _of_objects(rows: list[dict[str, Any]], forest: Forest) -> tuple[Any, int]:
+def _of_objects(rows: list[dict[str, Any]], forest: Converted) -> tuple[Any, int]:
     names = forest.inputs.feature_names
     if names is None:
         if rows:
@@ -139,7 +139,7 @@ def _are_numbers(rows: list[list[Any]]) -> bool:
     return {type(value) for row in rows for value in row} <= {int, float, NoneType}
 
 
-def _matrix(rows: list[list[Any]], forest: Forest) -> Array:
+def _matrix(rows: list[list[Any]], forest: Converted) -> Array:
     for at, row in enumerate(rows):
         if len(row) != forest.n_features:
             raise InputError(

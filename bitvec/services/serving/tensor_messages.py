@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from bitvec.core.arrays import Array
-from bitvec.core.forest import Forest
+from bitvec.core.composition import Converted
 from bitvec.errors import InputError
 from bitvec.services.answer_columns import Columns
 from bitvec.services.serving.message_parts import frame_of, json_bytes, json_value
@@ -68,7 +68,7 @@ class Question:
     id: str | None = None
 
 
-def metadata(forest: Forest, name: str, outputs: dict[str, Columns]) -> dict[str, Any]:
+def metadata(forest: Converted, name: str, outputs: dict[str, Columns]) -> dict[str, Any]:
     """Return what the protocol tells of a model, from its answers to no rows."""
     found = {each: tensor(each, columns) for each, columns in outputs.items()}
     return {
@@ -83,7 +83,7 @@ def metadata(forest: Forest, name: str, outputs: dict[str, Columns]) -> dict[str
     }
 
 
-def _inputs(forest: Forest) -> list[dict[str, Any]]:
+def _inputs(forest: Converted) -> list[dict[str, Any]]:
     names, books = forest.inputs.feature_names, forest.inputs.categories
     number = _TYPES[forest.dtype]
     if names is None or books is None or not any(books):
@@ -96,7 +96,7 @@ def _inputs(forest: Forest) -> list[dict[str, Any]]:
 
 
 def decode(
-    body: bytes, json_length: int | None, forest: Forest, served: tuple[str, ...]
+    body: bytes, json_length: int | None, forest: Converted, served: tuple[str, ...]
 ) -> Question:
     """Return what a request asks.
 
@@ -302,7 +302,7 @@ def _as_bytes(values: Array) -> bytes:
     return b"".join(struct.pack("<I", len(text)) + text for text in texts)
 
 
-def _rows(tensors: dict[str, Array], forest: Forest) -> tuple[Any, int]:
+def _rows(tensors: dict[str, Array], forest: Converted) -> tuple[Any, int]:
     """Return a matrix, or a data frame of columns, and the number of its rows."""
     if set(tensors) == {ROWS}:
         matrix = tensors[ROWS]
