@@ -68,7 +68,7 @@ def falls_on_a_grid(forest: Forest, sign: int) -> list[bool]:
     rules = set(forest.tests.missing_rule[forest.tests.feature == 0].tolist())
     first = HALVES[HALVES != 0] if MissingRule.NAN_OR_ZERO in rules else HALVES
     second = [*HALVES, np.nan, SENTINEL]
-    third = [-1.0, 0.0, 1.0, 2.0, 3.0, 40.0, 0.5, np.nan]
+    third = [-1.0, 0.0, 1.0, 2.0, 3.0, 4.0, 40.0, 0.5, np.nan]
     rows = np.array(list(product(second, third, first)), np.float32)[:, [2, 0, 1]]
     falls = []
     for tree in range(forest.n_trees):
