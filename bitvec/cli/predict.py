@@ -181,8 +181,10 @@ def _print_columns(predict: BatchPredictor, columns: dict[str, Any]) -> None:
 
 
 def _facts(predict: BatchPredictor, n_rows: int) -> dict[str, Any]:
-    engine = predict.predictor.engine.name
-    return {"rows": n_rows, "outputs": predict.outputs, "engine": engine}
+    predictor: Any = predict.predictor
+    while hasattr(predictor, "members"):  # of a composition, which all run alike
+        predictor = predictor.members[0]
+    return {"rows": n_rows, "outputs": predict.outputs, "engine": predictor.engine.name}
 
 
 @contextmanager

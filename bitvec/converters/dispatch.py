@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, overload
+from typing import Any, Final
 
 from bitvec.converters.catboost import format as catboost
 from bitvec.converters.compositions import format as compositions
@@ -116,16 +116,6 @@ def _format_of_content(content: Content) -> Format:
     raise UnsupportedModelError(
         f"{path} must be a forest saved by bitvec, or a model file ({known}), got {begins}."
     )
-
-
-@overload
-def convert(model: str | Path, *, dtypes: Any = None, allow_rounding: bool = False) -> Forest: ...
-
-
-@overload
-def convert(
-    model: Any, *, dtypes: Any = None, allow_rounding: bool = False
-) -> Forest | Composition: ...
 
 
 def convert(

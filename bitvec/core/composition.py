@@ -379,4 +379,4 @@ class Composition:
 
 
 Converted = Forest | Composition
-"""What a model is converted to."""
+"""Results of a conversion: a forest, or several in a composition."""

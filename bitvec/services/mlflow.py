@@ -75,7 +75,7 @@ def save_model(
         import mlflow.pyfunc
         from mlflow.models import Model
     require_forest(forest)
-    names = require_outputs(outputs, forest.output)
+    names = require_outputs(outputs, forest)
     model = Model() if mlflow_model is None else mlflow_model
     model.add_flavor(FLAVOR, data=f"data/{_DATA}", bitvec_version=version())
     with tempfile.TemporaryDirectory() as folder:

@@ -54,7 +54,7 @@ MODULES: Final = ("HardForest", "SoftForest")
 
 
 def export(
-    forest: Forest | DecisionMachine | HardForest | SoftForest,
+    forest: Forest | DecisionMachine | HardForest | SoftForest | Composition,
     path: str | Path,
     *,
     to: Target | Literal["web", "triton"] | None = None,
