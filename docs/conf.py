@@ -103,6 +103,13 @@ def _fit_to_the_site(app: Any, name: str, source: list[str]) -> None:
     source[0] = text.replace("\n\n```\n", "\n```\n")
 
 
+def _link_notebooks(app: Any, name: str, source: list[str]) -> None:
+    """Offer the notebook of each example, which is made with the site, beside its script."""
+    if name == "examples":
+        beside = r"\g<0> ([notebook](notebooks/\1.ipynb))"
+        source[0] = re.sub(r"`examples/(\w+)\.py`", beside, source[0])
+
+
 def _unlink_dimensions(app: Any, doctree: nodes.document) -> None:
     """Leave names of dimensions, of arguments and of values in annotations without a link.
 
@@ -127,6 +134,7 @@ def setup(app: Any) -> dict[str, Any]:
     app.connect("builder-inited", _write_pages)
     app.connect("source-read", _add_sidebar)
     app.connect("source-read", _fit_to_the_site)
+    app.connect("source-read", _link_notebooks)
     app.connect("doctree-read", _unlink_dimensions)
     app.connect("build-finished", _write_llms_txt)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
