@@ -18,12 +18,14 @@ from bitvec.converters.native import (
     KDDT,
     TAO,
     KDDTForest,
+    TAOForest,
     from_cpt,
     from_e2edf,
     from_e2edt,
     from_kddt,
     from_kddt_forest,
     from_tao,
+    from_tao_forest,
 )
 from bitvec.core.feature_maps import Layers, Linear, ReLU
 from bitvec.core.kernels import FeatureKernel
@@ -227,11 +229,28 @@ def kddt_forests(draw: st.DrawFn) -> KDDTForest:
     return from_kddt_forest(trees)
 
 
-natives = st.one_of(cpts(), e2edts(), e2edts(maps=True), e2edfs(), kddts(), kddt_forests(), taos())
-general_natives = st.one_of(
-    cpts(general=True), e2edts(general=True), e2edfs(general=True), taos(general=True)
+@st.composite
+def tao_forests(draw: st.DrawFn, general: bool = False) -> TAOForest:
+    first = draw(taos(general=general))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    trees = [first]
+    for _ in range(draw(st.integers(0, 2))):
+        V = first.V[rng.permutation(first.n_leaves)]
+        U = None if draw(st.booleans()) else first.U  # of linear leaves, in some trees only
+        trees.append(
+            dataclasses.replace(first, V=V, U=U, fallback=None if U is None else first.fallback)
+        )
+    return from_tao_forest(trees)
+
+
+natives = st.one_of(
+    cpts(), e2edts(), e2edts(maps=True), e2edfs(), kddts(), kddt_forests(), taos(), tao_forests()
 )
+general_natives = st.one_of(
+    cpts(general=True), e2edts(general=True), e2edfs(general=True), taos(general=True),
+    tao_forests(general=True),
+)  # fmt: skip
 
 
 def trees_of(native: Any) -> tuple[Any, ...]:
-    return native.trees if isinstance(native, (E2EDF, KDDTForest)) else (native,)
+    return native.trees if isinstance(native, (E2EDF, KDDTForest, TAOForest)) else (native,)

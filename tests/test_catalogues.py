@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
 from collections import Counter
 from pathlib import Path
 
@@ -12,16 +11,14 @@ for library in ("catboost", "lightgbm", "sklearn", "skops", "treelite", "xgboost
     pytest.importorskip(library)
 
 from benchmarks import exactness  # noqa: E402
-from benchmarks.exactness.cases import OPTIONS, Case  # noqa: E402
+from benchmarks.exactness.cases import OPTIONS  # noqa: E402
+from benchmarks.frames import Data  # noqa: E402
 
 
 @pytest.fixture(scope="module")
 def uses() -> Counter[tuple[str, str]]:
-    options = Namespace(data=Path("absent"), models=Path("absent"), quick=False)
-    cases = (next(iter(work.measure.args), None) for work in exactness.cases(options))
-    return Counter(
-        (case.format, name) for case in cases if isinstance(case, Case) for name in case.options
-    )
+    cases = exactness.models_of(Data(Path("absent")), Path("absent"))
+    return Counter((case.format, name) for case in cases for name in case.options)
 
 
 @pytest.mark.parametrize("name", OPTIONS)

@@ -66,17 +66,19 @@ def measured(work: Work, options: Namespace) -> Iterator[Row]:
     yield _measures(options.data, options.models, options.quick)[work.name]()
 
 
+def models_of(data: Data, models: Path) -> list[Case]:
+    """Return the models of all libraries."""
+    modules = [import_module(f"benchmarks.exactness.{name}") for name in MAKERS]
+    return [case for module in modules for case in module.cases(data, models)]
+
+
 @cache
 def _measures(folder: Path, models: Path, quick: bool) -> dict[str, Callable[[], Row]]:
     """Return what measures each part, by its name."""
-    data, step = Data(folder), QUICK if quick else 1
-    every = (
-        case
-        for name in MAKERS
-        for case in import_module(f"benchmarks.exactness.{name}").cases(data, models)
-    )
+    step = QUICK if quick else 1
     found: dict[str, Callable[[], Row]] = {
-        f"{case.format}: {case.name}": partial(_of_case, case) for case in [*every][::step]
+        f"{case.format}: {case.name}": partial(_of_case, case)
+        for case in models_of(Data(folder), models)[::step]
     }
     for library in LIBRARIES:
         n = QUICK // len(LIBRARIES) if quick else None

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from bitvec.learners.retrained.sklearn import RetrainedClassifier, RetrainedRegressor
     from bitvec.learners.tao.refine import tao_refine
     from bitvec.learners.tao.sklearn import TAOClassifier, TAORegressor
+    from bitvec.learners.tao.sklearn_forests import TAOForestClassifier, TAOForestRegressor
 
 _HOME = {
     "CPTClassifier": "cpt.sklearn",
@@ -42,6 +43,8 @@ _HOME = {
     "RetrainedClassifier": "retrained.sklearn",
     "RetrainedRegressor": "retrained.sklearn",
     "TAOClassifier": "tao.sklearn",
+    "TAOForestClassifier": "tao.sklearn_forests",
+    "TAOForestRegressor": "tao.sklearn_forests",
     "TAORegressor": "tao.sklearn",
     "tao_refine": "tao.refine",
 }
@@ -64,6 +67,8 @@ __all__ = [
     "RetrainedClassifier",
     "RetrainedRegressor",
     "TAOClassifier",
+    "TAOForestClassifier",
+    "TAOForestRegressor",
     "TAORegressor",
     "tao_refine",
 ]

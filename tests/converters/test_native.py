@@ -410,7 +410,8 @@ def test_trees_of_the_catalogue_are_certified(name: str) -> None:
 def test_convert_refuses_what_is_no_native_tree() -> None:
     forest = convert(from_tao(W=[[1]], bias=[0], left=[-1], right=[-2], V=[0, 1]))
     with pytest.raises(
-        bitvec.errors.UnsupportedModelError, match="CPT, E2EDT, E2EDF, KDDT, KDDTForest, TAO, got"
+        bitvec.errors.UnsupportedModelError,
+        match="CPT, E2EDT, E2EDF, KDDT, KDDTForest, TAO, TAOForest, got",
     ):
         convert(forest)
     with pytest.raises(

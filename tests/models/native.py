@@ -19,6 +19,7 @@ from bitvec.converters.native import (
     from_kddt,
     from_kddt_forest,
     from_tao,
+    from_tao_forest,
 )
 from bitvec.core.feature_maps import Layers, Linear, ReLU
 from bitvec.learners import KDDTRandomForestClassifier
@@ -99,11 +100,11 @@ def _linear_tao(data: Sample) -> Any:
     return from_tao(**children, **tests, n_features=width, V=V, U=U, fallback=V[:, 0] / 2)
 
 
-def _sparse_tao(data: Sample) -> Any:
+def _sparse_tao(data: Sample, classes: np.ndarray | None = None) -> Any:
     tree = _grown(data.X, data.y, _linear)
     W, bias = np.array([w for w, _ in tree.fits]), [bias for _, bias in tree.fits]
     W[np.abs(W) < np.quantile(np.abs(W), 0.9)] = 0
-    classes = np.unique(data.y)
+    classes = np.unique(data.y) if classes is None else classes
     V = tree.shares(data.y, classes)
     return from_tao(**tree.children, W=W, bias=bias, V=V, classes=classes)
 
@@ -179,6 +180,13 @@ def _e2edf(data: Sample) -> Any:
     return from_e2edf([_e2edt_of(X[pick], y[pick], np.unique(y)) for pick in picks])
 
 
+def _tao_forest(data: Sample) -> Any:
+    rng = np.random.default_rng(0)
+    picks = [rng.permutation(len(data.y))[:2000] for _ in range(3)]
+    parts = [data._replace(X=data.X[pick], y=data.y[pick]) for pick in picks]
+    return from_tao_forest([_sparse_tao(part, np.unique(data.y)) for part in parts])
+
+
 def _deep(data: Sample) -> Any:
     X = data.X
     network = MLPClassifier((8,), max_iter=30, random_state=0).fit(X, data.y)
@@ -230,6 +238,7 @@ MODELS: dict[str, Model] = {
     },
     "E2EDT behind a layer": Model(_deep, ("E2EDT", "feature maps")),
     "KDDT forest": Model(_kddt_forest, ("KDDTForest", "bandwidths")),
+    "TAO forest": Model(_tao_forest, ("TAOForest", "oblique tests")),
     "E2EDF": Model(_e2edf, ("E2EDF", "oblique tests")),
 }
 

@@ -10,7 +10,7 @@ from bitvec.converters.native.kddt import (
     gaussian_pieces,
 )
 from bitvec.converters.native.read import convert
-from bitvec.converters.native.tao import TAO, from_tao
+from bitvec.converters.native.tao import TAO, TAOForest, from_tao, from_tao_forest
 
 __all__ = [
     "CPT",
@@ -19,6 +19,7 @@ __all__ = [
     "KDDT",
     "TAO",
     "KDDTForest",
+    "TAOForest",
     "convert",
     "from_cpt",
     "from_e2edf",
@@ -26,5 +27,6 @@ __all__ = [
     "from_kddt",
     "from_kddt_forest",
     "from_tao",
+    "from_tao_forest",
     "gaussian_pieces",
 ]

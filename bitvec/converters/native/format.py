@@ -18,6 +18,7 @@ FORMATS: Final = (
             "KDDT",
             "KDDTForest",
             "TAO",
+            "TAOForest",
             "one-feature tests",
             "oblique tests",
             "facets",

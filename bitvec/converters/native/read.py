@@ -15,7 +15,8 @@ _CONVERTERS: Final[dict[type, Callable[[Any], Forest]]] = {
     e2edt.E2EDF: e2edt.convert_trees,
     kddt.KDDT: kddt.convert_trees,
     kddt.KDDTForest: kddt.convert_trees,
-    tao.TAO: tao.convert_tree,
+    tao.TAO: tao.convert_trees,
+    tao.TAOForest: tao.convert_trees,
 }
 
 
@@ -24,7 +25,8 @@ def convert(model: Any) -> Forest:
 
     Parameters
     ----------
-    model : CPT, E2EDT, E2EDF, KDDT, KDDTForest or TAO, or a fitted estimator of this package
+    model : CPT, E2EDT, E2EDF, KDDT, KDDTForest, TAO or TAOForest, or a fitted estimator of this \
+package
 
     Raises
     ------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,8 +10,9 @@ import numpy as np
 from jaxtyping import Bool, Float, Int64
 
 from bitvec.converters.native.children import checked_children
-from bitvec.converters.native.forest_arrays import forest_of, margin_tests
+from bitvec.converters.native.forest_arrays import forest_of, margin_tests, trees_of
 from bitvec.converters.native.leaf_values import as_columns, checked_classes, checked_vectors
+from bitvec.converters.native.mean_forest import MeanForest
 from bitvec.converters.native.native_tree import NativeTree
 from bitvec.converters.native.plain_arrays import finite, floats, integers
 from bitvec.converters.native.sparse_rows import SparseRows, sparse_rows, sum_in_order
@@ -234,18 +236,69 @@ def _oblique(
     return SparseRows(ptr, column.astype(np.int32), one, n_columns), -t
 
 
-def convert_tree(tree: TAO) -> Forest:
-    """Convert a tree of TAO: S is W and b is −bias.
+@dataclass(frozen=True, slots=True, eq=False)
+class TAOForest(MeanForest[TAO]):
+    """A forest of trees of TAO, which averages their answers."""
+
+    kind = TAO
+
+
+def from_tao_forest(trees: Sequence[TAO]) -> TAOForest:
+    """Build a forest of trees of TAO, which averages their answers.
+
+    Parameters
+    ----------
+    trees : sequence of TAO
+        As `from_tao` returns them.
+
+    Returns
+    -------
+    TAOForest
+
+    Raises
+    ------
+    InvalidForestError
+        If the trees do not fit each other.
+
+    Examples
+    --------
+    >>> stump = from_tao(W=[[1, 1]], bias=[-1], left=[-1], right=[-2], V=[3, 4])
+    >>> other = from_tao(W=[[1, 0]], bias=[-2], left=[-1], right=[-2], V=[3, 8])
+    >>> from_tao_forest([stump, other]).predict([[1, 1], [3, 0]]).tolist()
+    [3.5, 6.0]
+    """
+    return TAOForest(tuple(trees))
+
+
+def convert_trees(model: TAO | TAOForest) -> Forest:
+    """Convert trees of TAO: S is W and b is −bias.
 
     z > −bias says z + bias > 0 for every sum that is not NaN: a difference of floats is 0 only
     where they are equal. So one-hot rows are compared with their threshold.
     """
-    tests = margin_tests(tree.W, -tree.bias)
-    linear = None if tree.U is None else _linear_terms(tree, tree.U)
-    return forest_of(tree, tests, linear=linear)
+    trees = trees_of(model)
+    rows = [tree.W for tree in trees]
+    W = SparseRows(
+        np.cumsum(np.concatenate([[0], *(np.diff(part.ptr) for part in rows)])).astype(np.int64),
+        np.concatenate([part.column for part in rows]),
+        np.concatenate([part.weight for part in rows]),
+        trees[0].n_features,
+    )
+    tests = margin_tests(W, -np.concatenate([tree.bias for tree in trees]))
+    if all(tree.U is None for tree in trees):
+        return forest_of(model, tests)
+    U = np.concatenate([_coefficients(tree) for tree in trees])
+    V = np.concatenate([tree.V for tree in trees])
+    return forest_of(model, tests, linear=_linear_terms(U, V))
 
 
-def _linear_terms(tree: TAO, U: Float[Array, "n_leaves n_outputs n_features"]) -> LinearTerms:
+def _coefficients(tree: TAO) -> Float[Array, "n_leaves n_outputs n_features"]:
+    return np.zeros((*tree.V.shape, tree.n_features), tree.V.dtype) if tree.U is None else tree.U
+
+
+def _linear_terms(
+    U: Float[Array, "n_leaves n_outputs n_features"], V: Float[Array, "n_leaves n_outputs"]
+) -> LinearTerms:
     leaf, column = np.nonzero(np.any(U != 0, axis=1))
-    ptr = np.searchsorted(leaf, np.arange(tree.n_leaves + 1)).astype(np.int64)
-    return LinearTerms(ptr, column.astype(np.int32), U[leaf, :, column], tree.V)
+    ptr = np.searchsorted(leaf, np.arange(len(V) + 1)).astype(np.int64)
+    return LinearTerms(ptr, column.astype(np.int32), U[leaf, :, column], V)

@@ -69,7 +69,7 @@ def source_trees(model: Any) -> SourceTrees:
         root=root,
         leaf_id=np.arange(len(values)) - np.repeat(leaf, n_nodes + 1),
         v=values,
-        linear=_linear(first),
+        linear=_linear(trees),
         row_dtype=first.dtype,
         n_features=first.n_features,
         stated={
@@ -166,11 +166,18 @@ def _inside_right(tree: Any) -> Bool[Array, " n_nodes"]:
     return getattr(tree, "inside_right", np.zeros(tree.n_nodes, bool))
 
 
-def _linear(tree: Any) -> LinearTerms | None:
+def _linear(trees: Iterable[Any]) -> LinearTerms | None:
     """Return the leaves of V + U x; a column counts where a weight of any output is not 0."""
-    U = getattr(tree, "U", None)
-    if U is None:
+    held = [(tree, getattr(tree, "U", None)) for tree in trees]
+    if all(U is None for _, U in held):
         return None
-    leaf, column = np.nonzero((U != 0).any(axis=1))
-    ptr = np.cumsum([0, *np.bincount(leaf, minlength=len(U))])
-    return LinearTerms(ptr, column.astype(np.int32), U[leaf, :, column], tree.V)
+    count, columns, weights = [0], [], []
+    for tree, U in held:
+        for leaf in range(tree.n_leaves):
+            of_leaf = np.zeros((tree.n_outputs, 0)) if U is None else U[leaf]
+            column = np.flatnonzero((of_leaf != 0).any(axis=0))
+            count.append(column.size)
+            columns.append(column.astype(np.int32))
+            weights.append(of_leaf[:, column].T.astype(tree.values.dtype))
+    V = np.concatenate([tree.V for tree, _ in held])
+    return LinearTerms(np.cumsum(count), np.concatenate(columns), np.concatenate(weights), V)

@@ -22,12 +22,48 @@ from bitvec.learners.sklearn_base import (
     values,
 )
 from bitvec.learners.tao.fit import TAOResult
-from bitvec.learners.tao.sklearn_base import TAOEstimator
+from bitvec.learners.tao.sklearn_base import SingleTAOEstimator, TAOEstimator
 from bitvec.runtime.predict.predictor import compile
 
 
 @estimator
-class TAOClassifier(NativeClassifier, TAOEstimator):
+class TAOLabelEstimator(NativeClassifier, TAOEstimator):
+    """Base of the classifiers: class numbers, and shares of classes at leaves."""
+
+    smoothing: float = parameter(
+        "Added to the weight of each class at each leaf before shares are taken; 1 is Laplace's.",
+        default=0.0,
+    )
+
+    def _target(self, y: Any) -> Int64[Array, " n_rows"]:
+        self.classes_, codes = labels(y)
+        return codes.astype(np.int64)
+
+    def _options(self, weight: Array) -> dict[str, Any]:
+        options.positive("smoothing", self.smoothing, or_zero=True)
+        return super()._options(weight) | {"n_classes": self.classes_.size}
+
+
+@estimator
+class TAOValueEstimator(NativeRegressor, TAOEstimator):
+    """Base of the regressors: values of one output or several, and linear leaves."""
+
+    leaves: Literal["constant", "linear"] = parameter(
+        "Linear leaves are ridge regressions on all columns.", default="constant"
+    )
+    ridge: float = parameter(
+        "Factor of the squared weights of linear leaves, of columns of deviation 1.", default=1e-3
+    )
+
+    def _target(self, y: Any) -> Float64[Array, "n_rows n_outputs"]:
+        return values(y)
+
+    def _told(self, result: TAOResult) -> TAO:
+        return result.tree
+
+
+@estimator
+class TAOClassifier(TAOLabelEstimator, SingleTAOEstimator):
     """A tree that classifies, axis-aligned or oblique, by tree alternating optimisation.
 
     It makes the number of wrong labels small, or their cost, over the whole tree at once: each node
@@ -64,10 +100,6 @@ class TAOClassifier(NativeClassifier, TAOEstimator):
         "order of `classes_`.",
         default=None,
     )
-    smoothing: float = parameter(
-        "Added to the weight of each class at each leaf before shares are taken; 1 is Laplace's.",
-        default=0.0,
-    )
 
     @property
     def _beside_forest(self) -> str | None:
@@ -87,14 +119,6 @@ class TAOClassifier(NativeClassifier, TAOEstimator):
             return self._predictor.predict_proba(rows)
         return self._shares.predict_proba(rows)
 
-    def _target(self, y: Any) -> Int64[Array, " n_rows"]:
-        self.classes_, codes = labels(y)
-        return codes.astype(np.int64)
-
-    def _options(self, weight: Array) -> dict[str, Any]:
-        options.positive("smoothing", self.smoothing, or_zero=True)
-        return super()._options(weight) | {"n_classes": self.classes_.size}
-
     def _told(self, result: TAOResult) -> TAO:
         named = replace(result.tree, classes=forest_labels(self.classes_))
         label = result.tree.V.argmax(axis=1)
@@ -106,7 +130,7 @@ class TAOClassifier(NativeClassifier, TAOEstimator):
 
 
 @estimator
-class TAORegressor(NativeRegressor, TAOEstimator):
+class TAORegressor(TAOValueEstimator, SingleTAOEstimator):
     """A tree that predicts values, by tree alternating optimisation of squared errors.
 
     Examples
@@ -124,18 +148,6 @@ class TAORegressor(NativeRegressor, TAOEstimator):
     """
 
     objective_ = attribute('Squared errors of the training rows, and the penalty of "l1".')
-    leaves: Literal["constant", "linear"] = parameter(
-        "Linear leaves are ridge regressions on all columns.", default="constant"
-    )
-    ridge: float = parameter(
-        "Factor of the squared weights of linear leaves, of columns of deviation 1.", default=1e-3
-    )
-
-    def _target(self, y: Any) -> Float64[Array, "n_rows n_outputs"]:
-        return values(y)
-
-    def _told(self, result: TAOResult) -> TAO:
-        return result.tree
 
 
 def class_shares(

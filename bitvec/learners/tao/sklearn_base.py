@@ -1,4 +1,4 @@
-"""Base of the scikit-learn estimators of TAO: options, the fit, the path."""
+"""Bases of the scikit-learn estimators of TAO: options, the fit of one tree, the path."""
 
 from __future__ import annotations
 
@@ -26,16 +26,8 @@ with needs("scikit-learn", "sklearn", "TAOClassifier"):
 
 @estimator
 class TAOEstimator(NativeEstimator):
-    """Base of the classifier and the regressor: options, the fit, the path."""
+    """Base of the classifiers and the regressors: options, and what they learn from."""
 
-    tree_: TAO = attribute("The tree in the paper's symbols.")
-    result_: TAOResult = attribute("Result of `fit_tao`: sizes, operations, leaf weights.")
-    objective_: float = attribute('Loss of the training rows, and the penalty of "l1".')
-    n_iter_: int = attribute("Passes that were made.")
-    history_: tuple[Iteration, ...] = attribute("Objective at the start and after each pass.")
-    node_statistics_: NodeStatistics = attribute(
-        "Rows and care rows of each node, and what became of it, at the last pass."
-    )
     max_depth: int = parameter("Depth of the start, unless that is a tree.", default=6)
     oblique: bool = parameter("Test w · x + bias > 0, instead of one column.", default=False)
     start: Literal["auto", "cart", "oblique_cart", "random"] | TAO | Forest = parameter(
@@ -75,6 +67,54 @@ class TAOEstimator(NativeEstimator):
     n_jobs = parameter("Threads, 1 if not given, all cores if −1; the tree does not depend on it.")
     verbose = parameter(
         "Print the objective of each pass on standard error, of each tree that is fitted."
+    )
+
+    def _training(self, X: Any, y: Any, weight: Any) -> tuple[Array, Array, Array]:
+        """Return rows, class numbers or values, and weights."""
+        X = self._fitted_rows(X, y)
+        target = self._target(y)
+        require_rows(X, target)
+        return X, target, row_weights(X, weight)
+
+    @abstractmethod
+    def _target(self, y: Any) -> Array:
+        """Return what is to be learned."""
+
+    def _options(self, weight: Array) -> dict[str, Any]:
+        """Return the arguments of `fit_tao`, most of which have the names of parameters."""
+        own = self.get_params(deep=False)
+        same = {name: own[name] for name in signature(fit_tao).parameters if name in own}
+        start: Any = self.start
+        if isinstance(start, str) and start == "auto":
+            start = "random" if self.oblique else "cart"
+        depth = options.whole("max_depth", self.max_depth)
+        if depth > DEEPEST:
+            raise InputError(f"`max_depth` must be at most {DEEPEST}, got {depth}.")
+        return same | {
+            "depth": depth,
+            "start": start,
+            "sample_weight": weight,
+            "seed": self._seed(),
+            "n_jobs": 1 if self.n_jobs is None else self.n_jobs,
+            "progress": _printed(float(weight.sum())) if self.verbose else None,
+        }
+
+    @abstractmethod
+    def _told(self, result: TAOResult) -> TAO:
+        """Return the tree with what its leaves are to answer."""
+
+
+@estimator
+class SingleTAOEstimator(TAOEstimator):
+    """Base of the estimators of one tree: the fit and the path."""
+
+    tree_: TAO = attribute("The tree in the paper's symbols.")
+    result_: TAOResult = attribute("Result of `fit_tao`: sizes, operations, leaf weights.")
+    objective_: float = attribute('Loss of the training rows, and the penalty of "l1".')
+    n_iter_: int = attribute("Passes that were made.")
+    history_: tuple[Iteration, ...] = attribute("Objective at the start and after each pass.")
+    node_statistics_: NodeStatistics = attribute(
+        "Rows and care rows of each node, and what became of it, at the last pass."
     )
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -136,36 +176,6 @@ class TAOEstimator(NativeEstimator):
             fitted.append(model._keep(point.result))
         return tuple(fitted)
 
-    def _training(self, X: Any, y: Any, weight: Any) -> tuple[Array, Array, Array]:
-        """Return rows, class numbers or values, and weights."""
-        X = self._fitted_rows(X, y)
-        target = self._target(y)
-        require_rows(X, target)
-        return X, target, row_weights(X, weight)
-
-    @abstractmethod
-    def _target(self, y: Any) -> Array:
-        """Return what is to be learned."""
-
-    def _options(self, weight: Array) -> dict[str, Any]:
-        """Return the arguments of `fit_tao`, most of which have the names of parameters."""
-        own = self.get_params(deep=False)
-        same = {name: own[name] for name in signature(fit_tao).parameters if name in own}
-        start: Any = self.start
-        if isinstance(start, str) and start == "auto":
-            start = "random" if self.oblique else "cart"
-        depth = options.whole("max_depth", self.max_depth)
-        if depth > DEEPEST:
-            raise InputError(f"`max_depth` must be at most {DEEPEST}, got {depth}.")
-        return same | {
-            "depth": depth,
-            "start": start,
-            "sample_weight": weight,
-            "seed": self._seed(),
-            "n_jobs": 1 if self.n_jobs is None else self.n_jobs,
-            "progress": _printed(float(weight.sum())) if self.verbose else None,
-        }
-
     def _keep(self, result: TAOResult) -> Any:
         """Keep what was fitted."""
         self.result_ = result
@@ -176,10 +186,6 @@ class TAOEstimator(NativeEstimator):
         self.tree_ = self._told(result)
         self._hold(self.tree_)
         return self
-
-    @abstractmethod
-    def _told(self, result: TAOResult) -> TAO:
-        """Return the tree with what its leaves are to answer."""
 
 
 def _printed(weight: float) -> Callable[[Iteration], None]:

@@ -166,7 +166,7 @@ def _forest_of(start: Any) -> Forest:
     if isinstance(start, Forest):
         return start
     if isinstance(start, tao.TAO):
-        return tao.convert_tree(start)
+        return tao.convert_trees(start)
     if isinstance(start, NativeTree):
         return convert_native(start)
     if is_estimator(start):
