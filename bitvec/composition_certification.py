@@ -60,6 +60,11 @@ def compared(
     n_rows = n_differ = n_labels = most = 0
     for table in tables:
         ours, theirs = predictor.answer(table), ensemble.answer(table)
+        if ours.shape != theirs.shape:
+            raise InputError(
+                f"answers must have the shape {ours.shape}, got {theirs.shape} of the ensemble: "
+                "it is another model."
+            )
         apart = ulps(ours, theirs).reshape(len(ours), -1).max(axis=1, initial=0)
         n_rows, n_differ = n_rows + len(ours), n_differ + int((apart > 0).sum())
         most = max(most, int(apart.max(initial=0)))

@@ -108,13 +108,13 @@ def command(
     from bitvec.core.forest import Forest
     from bitvec.verify.certificates import Certificate, load
 
-    before = None if again is None else load(readable(again))
-    seed = seed if before is None else before.seed
     forest = open_model(path, dtypes)
     if again is not None and not isinstance(forest, Forest):
         raise InputError(
             f"--again must be left out of a composition, got {again}: certify it anew, with -o."
         )
+    before = None if again is None else load(readable(again))
+    seed = seed if before is None else before.seed
     rows = read_rows(data, forest, header)
     certificate = certificates.compare(
         forest,

@@ -72,6 +72,9 @@ class Logistic:
     a: float
     b: float
 
+    def __post_init__(self) -> None:
+        require(np.isfinite(self.a) and np.isfinite(self.b), "`a` and `b` must be finite.")
+
     def __call__(self, x: Float[Array, " batch"]) -> Float64[Array, " batch"]:
         """Return the values at x."""
         with np.errstate(over="ignore"):
@@ -224,6 +227,10 @@ class Composition:
             or (self.combined == Combined.AVERAGE and self.weights.shape == (len(self.members),)),
             "`weights` must be one for each member of an average.",
         )
+        require(
+            self.weights is None or (np.all(np.isfinite(self.weights)) and self.weights.sum() != 0),
+            f"`weights` must be finite and must not add up to 0, got {self.weights}.",
+        )
         for member in self.members:
             self._check(member)
 
@@ -239,8 +246,8 @@ class Composition:
         )
         classifies = self.classes is not None
         require(
-            (member.asked == Asked.PREDICTION) != classifies or not classifies,
-            "a classifier's members must answer probabilities or raw scores.",
+            (member.asked == Asked.PREDICTION) != classifies,
+            "members must answer probabilities or raw scores of a classifier, else predictions.",
         )
         require(classifies or member.outputs is None, "`outputs` of members hold for a classifier.")
         require(
@@ -337,13 +344,13 @@ class Composition:
         return total / len(found)
 
     def _average(self, found: list[Array]) -> Array:
-        alone = len(found[0]) == 1
-        parts = [np.repeat(part, 2, axis=0) for part in found] if alone else found
+        n = len(found[0])  # fewer than two rows are averaged as two: NumPy has no mean of none
+        parts = [np.resize(part, (2, *part.shape[1:])) for part in found] if n < 2 else found
         if self.classes is None:
             value = np.average(np.asarray(parts).T, axis=1, weights=self.weights)
         else:
             value = np.average(np.asarray(parts), axis=0, weights=self.weights)
-        result: Array = value[:1] if alone else value
+        result: Array = value[:n]
         return result
 
     def _curved(self, member: Member, part: Array) -> Array:
@@ -375,7 +382,8 @@ class Composition:
     def __repr__(self) -> str:
         what = "classifier" if self.classes is not None else "regressor"
         origin = f", from {self.kind}" if self.kind else ""
-        return f"Composition({len(self.members)} members, {self.n_trees} trees, {what}{origin})"
+        members = f"{len(self.members)} member{'s' * (len(self.members) != 1)}"
+        return f"Composition({members}, {self.n_trees} trees, {what}{origin})"
 
 
 Converted = Forest | Composition

@@ -91,6 +91,8 @@ class NativeEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _fitted_rows(self, X: Any, y: Any) -> Float[Array, "n_rows n_features"]:
         """Return X of a fit as finite float64, and refuse a missing y."""
+        # A fit that is interrupted leaves no old trees behind new labels and columns.
+        self.__dict__.pop("_predictor", None)
         rows = self._rows(X, reset=True)
         if y is None:
             raise InputError(

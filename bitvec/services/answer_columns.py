@@ -122,9 +122,8 @@ def require_outputs(outputs: Iterable[str], model: Converted) -> tuple[str, ...]
             f"{other!r}: ask its members, `composition.forests`."
         )
     if "proba" in given and class_groups(model) is None:
-        raise InputError(
-            "the output proba needs a classifier, got a regressor: ask for label, raw or score."
-        )
+        others = "label" if isinstance(model, Composition) else "label, raw or score"
+        raise InputError(f"the output proba needs a classifier, got a regressor: ask for {others}.")
     return given
 
 

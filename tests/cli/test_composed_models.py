@@ -80,6 +80,10 @@ def test_a_composition_of_regressors_is_predicted_in_batches(
         (("export", "-o", "m.onnx"), "must be one forest here, got a CalibratedClassifierCV"),
         (("predict", "rows.parquet", "--outputs", "raw"), "answers label and proba, got 'raw'"),
         (("certify", "--again", "proof.json"), "--again must be left out of a composition"),
+        (
+            ("update", "rows.parquet", "--target", "key", "-o", "n.skops"),
+            "one forest to be written",
+        ),
     ],
 )
 def test_what_a_composition_cannot_do_is_one_sentence(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
@@ -43,7 +44,7 @@ from sklearn.preprocessing import MinMaxScaler, PowerTransformer, StandardScaler
 import bitvec  # noqa: E402
 from bitvec import files  # noqa: E402
 from bitvec.core.composition import Composition, Interpolated, Logistic  # noqa: E402
-from bitvec.errors import FileFormatError, InputError, UnsupportedModelError  # noqa: E402
+from bitvec.errors import FileFormatError, InputError, InvalidForestError, UnsupportedModelError  # noqa: E402
 from bitvec.verify.certificates.digest import forest_digest  # noqa: E402
 
 SMALL = {"n_estimators": 3, "max_depth": 4, "random_state": 0}
@@ -326,6 +327,46 @@ def test_members_of_catboost_are_refused() -> None:
     model = VotingClassifier([("cat", member)], voting="soft").fit(X, y)
     with pytest.raises(UnsupportedModelError, match="CatBoost, which approximates"):
         bitvec.convert(model)
+
+
+def test_labels_that_are_objects_are_saved_as_texts(tmp_path: Path) -> None:
+    X, y = rows()
+    words = np.array(["no", "so", "yes"], object)[y]
+    for name in ("isotonic", "voting of nine", "bagging"):
+        model = CLASSIFIERS[name]().fit(X, words)
+        composition = bitvec.convert(model)
+        bitvec.save(composition, tmp_path / "saved")
+        again = bitvec.compile(bitvec.convert(tmp_path / "saved"))
+        assert again.predict(X).tolist() == model.predict(X).tolist()
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", ["voting of nine", "voting, weights", "isotonic", "bagging"])
+def test_no_row_has_no_answer(name: str) -> None:
+    X, y = rows()
+    predictor = bitvec.compile(bitvec.convert(CLASSIFIERS[name]().fit(X, y)))
+    assert predictor.predict(X[:0]).shape == (0,)
+    assert predictor.predict(X[:0]).dtype == predictor.predict(X[:3]).dtype
+    found = predictor.predict_proba(X[:0])
+    assert (found.shape, found.dtype) == ((0, 3), predictor.predict_proba(X[:3]).dtype)
+
+
+def test_what_no_ensemble_can_be_is_refused() -> None:
+    X, y = rows(2)
+    voting = VotingClassifier(forests(), voting="soft").fit(X, y)
+    composition = bitvec.convert(voting)
+    with pytest.raises(InvalidForestError, match="of a classifier, else predictions"):
+        replace(composition, classes=None)
+    for weights in ([1.0, -1.0], [1.0, np.nan]):
+        with pytest.raises(InvalidForestError, match="must be finite and must not add up to 0"):
+            replace(composition, weights=np.array(weights))
+    with pytest.raises(InvalidForestError, match="must be finite"):
+        Logistic(np.nan, 0.0)
+    with pytest.raises(UnsupportedModelError, match="its weights add up to 0"):
+        bitvec.convert(voting.set_params(weights=[1, -1]))
+    target = REGRESSORS["target, to a range"]().fit(X, X[:, :1])
+    with pytest.raises(UnsupportedModelError, match="fit it to y of one axis"):
+        bitvec.convert(target)
 
 
 def test_an_unfitted_ensemble_is_refused() -> None:

@@ -89,7 +89,8 @@ def oracle_of(model: Any) -> NoReturn:
     ------
     UnsupportedModelError
     """
+    what = Path(model).name if isinstance(model, str | PathLike) else f"a {class_name(model)}"
     raise UnsupportedModelError(
-        f"a forest must be compared with one model, got a {class_name(model)}, which combines "
+        f"a forest must be compared with one model, got {what}, which combines "
         "several: certify the composition that bitvec.convert makes of it."
     )

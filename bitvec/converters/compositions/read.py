@@ -13,6 +13,7 @@ import numpy as np
 from bitvec.converters import dispatch
 from bitvec.converters.sklearn.attribute_records import Record, class_name, library_class
 from bitvec.converters.sklearn.skops_schema import read
+from bitvec.converters.sklearn.unsupported import classes_of, labels_of
 from bitvec.core.composition import (
     STEPS,
     Asked,
@@ -109,7 +110,9 @@ class _Members:
         try:
             model = dispatch.convert(source, dtypes=given)
         except UnsupportedModelError as error:
-            raise refused(self.owner, f"member {number} is refused: {error}") from None
+            raise refused(
+                self.owner, f"member {number} is refused: {str(error).rstrip('.')}"
+            ) from None
         library = None if isinstance(model, Composition) else model.source and model.source.library
         if library == "catboost":
             raise refused(
@@ -169,13 +172,15 @@ def _voting(model: Any, members: _Members) -> Composition:
     if weights is not None:
         pairs = zip(model.estimators, weights, strict=True)
         weights = np.asarray([weight for (_, member), weight in pairs if member != "drop"])
+        if not weights.sum():
+            raise refused(model, "its weights add up to 0, so that it has no average")
     if library_class(model) == "VotingRegressor":
         found, classes = members.each(_prediction), None
         _require_one_target(model, members)
     else:
         if model.voting != "soft":
             raise refused(model, "hard voting counts labels; set voting='soft'")
-        found, classes = members.each(_probabilities), np.asarray(model.classes_)
+        found, classes = members.each(_probabilities), classes_of(model)
     return Composition(
         tuple(found), Combined.AVERAGE, members.inputs(), classes=classes, weights=weights
     )
@@ -194,7 +199,7 @@ def _bagging(model: Any, members: _Members) -> Composition:
         found = members.each(_prediction)
         _require_one_target(model, members)
     else:
-        classes = np.asarray(model.classes_)
+        classes = classes_of(model)
         found = [
             replace(member, outputs=tuple(np.asarray(_last(source.model).classes_).tolist()))
             for member, source in zip(members.each(_probabilities), members.sources, strict=True)
@@ -203,13 +208,13 @@ def _bagging(model: Any, members: _Members) -> Composition:
 
 
 def _calibrated(model: Any, members: _Members) -> Composition:
-    classes = np.asarray(model.classes_)
+    classes = classes_of(model)
     found = []
     for calibrated, member, source in zip(
         model.calibrated_classifiers_, members.each(_response), members.sources, strict=True
     ):
         curves = tuple(_curve(model, one) for one in calibrated.calibrators)
-        own = np.asarray(_last(source.model).classes_)
+        own = labels_of(_last(source.model).classes_)
         outputs = tuple(np.searchsorted(classes, own).tolist())
         if len(curves) != (1 if classes.size == 2 else own.size):
             raise refused(model, f"it has {len(curves)} calibrators for {own.size} classes")
@@ -236,6 +241,8 @@ def _curve(model: Any, calibrator: Any) -> Curve:
 
 def _transformed_target(model: Any, members: _Members) -> Composition:
     _require_one_target(model, members)
+    if getattr(model, "_training_dim", 1) != 1:
+        raise refused(model, "its target was a table of one column; fit it to y of one axis")
     curve = Elementwise(tuple(_inverse(model, model.transformer_, members)))
     found = members.each(_prediction, curves=(curve,))
     return Composition(tuple(found), Combined.ALONE, members.inputs())

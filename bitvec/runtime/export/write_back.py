@@ -58,6 +58,11 @@ def back_to(model: Path) -> Back:
     source = dispatch.format_of(model)
     library = [one for one in dispatch.FORMATS if one.folder == source.folder]
     target = next((one.writes for one in library if one.writes is not None), None)
+    if source.folder == "compositions":
+        raise UnsupportedModelError(
+            f"a model must be one forest to be written back, got {model}, which combines several "
+            "behind their links: take the file of a member."
+        )
     if target is None:
         raise UnsupportedModelError(
             f"a model of {source.name} cannot be written back, got {model}: save its forest with "

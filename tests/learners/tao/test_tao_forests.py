@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes, load_wine
+from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bitvec
@@ -124,3 +125,17 @@ def test_bagging_beats_its_tree_on_rows_that_it_has_not_seen():
         X[:600], y[:600]
     )
     assert many.score(X[600:], y[600:]) > one.score(X[600:], y[600:]) + 0.02
+
+
+def test_an_interrupted_fit_leaves_no_old_trees_behind_new_labels(monkeypatch):
+    X, y = WINE
+    model = TAOForestClassifier(**SMALL).fit(X, y)
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("bitvec.learners.tao.sklearn_forests.fit_tao", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X[:, :5], np.array(["a", "b", "c"])[y])
+    with pytest.raises(NotFittedError):
+        model.predict(X)
