@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from bitvec.converters.attribute_records import Record
 from bitvec.converters.catboost import format as catboost
 from bitvec.converters.compositions import format as compositions
 from bitvec.converters.format import Content, Format
@@ -20,7 +21,6 @@ from bitvec.converters.native import format as native
 from bitvec.converters.onnx import format as onnx
 from bitvec.converters.pipelines import format as pipelines
 from bitvec.converters.sklearn import format as sklearn
-from bitvec.converters.sklearn.attribute_records import Record
 from bitvec.converters.torch_program import format as torch_program
 from bitvec.converters.treelite import format as treelite
 from bitvec.converters.xgboost import format as xgboost

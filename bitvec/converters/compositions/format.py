@@ -25,7 +25,7 @@ _TREES: Final = (
 
 def combines(model: Any) -> bool:
     """Return whether a model combines forests; bagging of trees is a forest itself."""
-    from bitvec.converters.sklearn.attribute_records import class_name, library_class
+    from bitvec.converters.attribute_records import class_name, library_class
 
     if library_class(model) not in COMBINING:
         return False

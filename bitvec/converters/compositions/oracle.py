@@ -10,10 +10,10 @@ from typing import Any, NoReturn
 import numpy as np
 
 from bitvec.converters import dispatch
+from bitvec.converters.attribute_records import class_name, library_class
 from bitvec.converters.compositions.format import COMBINING
 from bitvec.converters.compositions.read import sources
 from bitvec.converters.pipelines.read import chosen
-from bitvec.converters.sklearn.attribute_records import class_name, library_class
 from bitvec.converters.sklearn.skops import load
 from bitvec.core.arrays import Array
 from bitvec.errors import InputError, UnsupportedModelError, needs

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from bitvec.converters import dispatch
-from bitvec.converters.sklearn.attribute_records import Record, class_name, library_class
+from bitvec.converters.attribute_records import Record, class_name, library_class
 from bitvec.converters.sklearn.skops_schema import read
 from bitvec.converters.sklearn.unsupported import classes_of, labels_of
 from bitvec.core.composition import (

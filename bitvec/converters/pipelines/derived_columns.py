@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from bitvec.converters.attribute_records import library_class
 from bitvec.converters.pipelines.operations import (
     DOUBLE,
     SINGLE,
@@ -17,7 +18,6 @@ from bitvec.converters.pipelines.operations import (
     cast,
     float_of,
 )
-from bitvec.converters.sklearn.attribute_records import library_class
 from bitvec.errors import UnsupportedModelError
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from bitvec.converters.attribute_records import class_name
 from bitvec.converters.pipelines.derived_columns import (
     Block,
     Derived,
@@ -15,7 +16,6 @@ from bitvec.converters.pipelines.derived_columns import (
     checked,
 )
 from bitvec.converters.pipelines.operations import DOUBLE, SINGLE, Encode, Rising, float_of
-from bitvec.converters.sklearn.attribute_records import class_name
 from bitvec.core.arrays import Array
 
 _WIDEST = 2**53

@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from bitvec.converters.attribute_records import library_class
 from bitvec.converters.pipelines.derived_columns import Step
-from bitvec.converters.sklearn.attribute_records import library_class
 from bitvec.core.arrays import Array
 from bitvec.core.feature_maps import Layers, Linear
 from bitvec.core.forest import Forest

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from bitvec.converters.attribute_records import Record, class_name, library_class
 from bitvec.converters.pipelines import encoders, imputers, scalers, wavering
 from bitvec.converters.pipelines.derived_columns import (
     Block,
@@ -15,7 +16,6 @@ from bitvec.converters.pipelines.derived_columns import (
     checked,
     joined,
 )
-from bitvec.converters.sklearn.attribute_records import Record, class_name, library_class
 
 Follow = Callable[[Step, Block, Walk], Block]
 

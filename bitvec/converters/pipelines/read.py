@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from bitvec.converters import dispatch
+from bitvec.converters.attribute_records import Record, class_name, library_class
 from bitvec.converters.pipelines.derived_columns import Block, Derived, Step, Walk
 from bitvec.converters.pipelines.fold import folded, raw_columns
 from bitvec.converters.pipelines.format import HOLDERS
@@ -23,7 +24,6 @@ from bitvec.converters.pipelines.linear_maps import LinearMap, linear_map
 from bitvec.converters.pipelines.nested_steps import follow
 from bitvec.converters.pipelines.operations import DOUBLE, SINGLE, Encode, Replace, Require
 from bitvec.converters.pipelines.wavering import libraries
-from bitvec.converters.sklearn.attribute_records import Record, class_name, library_class
 from bitvec.converters.sklearn.skops_schema import read
 from bitvec.converters.sklearn.unsupported import kind_of, library_version
 from bitvec.core.composition import Composition

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 from jaxtyping import Bool, Float, Float64
 
+from bitvec.converters.attribute_records import Record
 from bitvec.converters.pipelines.derived_columns import (
     Block,
     Derived,
@@ -25,7 +26,6 @@ from bitvec.converters.pipelines.derived_columns import (
 )
 from bitvec.converters.pipelines.operations import DOUBLE, Require
 from bitvec.converters.pipelines.scalers import standard
-from bitvec.converters.sklearn.attribute_records import Record
 from bitvec.core.arrays import Array
 from bitvec.core.float_keys import first_taken_to, floats, key_of, keys
 from bitvec.core.key_intervals import Values, complement, everything, intersection, joined, union

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64
 
+from bitvec.converters.attribute_records import Record
 from bitvec.converters.sklearn import nodes as sklearn_nodes
-from bitvec.converters.sklearn.attribute_records import Record
 from bitvec.converters.sklearn.unsupported import (
     TREES,
     class_labels,

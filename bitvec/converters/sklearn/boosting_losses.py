@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64
 
-from bitvec.converters.sklearn.attribute_records import library_class
+from bitvec.converters.attribute_records import library_class
 from bitvec.converters.sklearn.unsupported import library_version, numbers
 from bitvec.core.arrays import Array
 from bitvec.core.output import PostTransform

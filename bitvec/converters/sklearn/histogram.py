@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Int64
 
-from bitvec.converters.sklearn.attribute_records import class_name
+from bitvec.converters.attribute_records import class_name
 from bitvec.converters.sklearn.boosting_losses import link
 from bitvec.converters.sklearn.categories import Categories, categories_of, set_words
 from bitvec.converters.sklearn.unsupported import (

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float32, Float64, Int64
 
-from bitvec.converters.sklearn.attribute_records import Record, class_name
+from bitvec.converters.attribute_records import Record, class_name
 from bitvec.converters.sklearn.unsupported import library_version, parameters
 from bitvec.core import structure
 from bitvec.core.arrays import Array

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from bitvec.converters.attribute_records import Record
 from bitvec.converters.sklearn.adaboost import convert_adaboost
-from bitvec.converters.sklearn.attribute_records import Record
 from bitvec.converters.sklearn.averaged_trees import convert_bagging, convert_forest
 from bitvec.converters.sklearn.boosting import convert_boosting
 from bitvec.converters.sklearn.histogram import convert_histogram

@@ -30,6 +30,8 @@ TRUSTED = frozenset(
         "sklearn.model_selection._split.StratifiedKFold",
         "sklearn.tree._tree.Tree",
         "sklearn.utils._bunch.Bunch",
+        "sklearn.utils._metadata_requests.MetadataRequest",
+        "sklearn.utils._metadata_requests.MethodMetadataRequest",
         "sklearn.utils.validation.check_array",
         *(
             f"{_LOSS}link.{name}"

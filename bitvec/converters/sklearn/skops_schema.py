@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from bitvec.converters.sklearn.attribute_records import Record
+from bitvec.converters.attribute_records import Record
 from bitvec.core.arrays import Array
 from bitvec.errors import FileFormatError, UnsupportedModelError
 
