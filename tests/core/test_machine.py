@@ -288,7 +288,7 @@ def test_a_file_of_the_other_kind_is_refused_by_the_name_of_its_reader(tmp_path)
     free_machine([3]).save(f)
     save(three_leaves(), g)
     assert identical(load(g), three_leaves())
-    machine = "must hold a whole forest( or composition)?, but it holds a decision machine: read it with bitvec"
+    machine = "forest( or composition)?, but it holds a decision machine: read it with bitvec"
     for read in (load, convert, lambda path: loads(path.read_bytes())):
         with pytest.raises(FileFormatError, match=rf"{machine}\.DecisionMachine\.load\.$"):
             read(f)
