@@ -218,8 +218,11 @@ def _each(
         machine()["cores"], get_context("spawn"), one_thread, (limits,)
     ) as pool:
         waiting = {pool.submit(work, case): n for n, case in enumerate(cases)}
-        for future in as_completed(waiting):
-            yield waiting[future], future.result()
+        try:
+            for future in as_completed(waiting):
+                yield waiting[future], future.result()
+        finally:  # of an error too: the pool would measure all others first, for nobody
+            pool.shutdown(cancel_futures=True)
 
 
 def _rows(

@@ -107,7 +107,7 @@ def cases(data: Data, models: Path) -> Iterator[Case]:
                 partial(_prepared, steps),
                 (f"{CLASSIFIER} v3", "exported by skl2onnx", *options),
             )
-    for table in (adult, mushroom):
+    for table in (adult, data.flights):
         for name, encoder in ENCODERS.items():
             yield _encoded(name, encoder, table)
     for estimator, table, kind, more in (
