@@ -137,7 +137,7 @@ def cases(data: Data, models: Path) -> Iterator[Case]:
             (f"{REGRESSOR} v1", "exported by onnxmltools", "chains of equalities"),
         )
     for number, (name, about) in enumerate(MODELS.items()):
-        numbered = (house, adult) if MEMBER in about.modes else (house, mushroom)
+        numbered = (adult, data.flights) if MEMBER in about.modes else (house, mushroom)
         several = cover if about.n_outputs > 2 else higgs
         table = numbered[number % 2] if about.kind != CLASSIFIER else several
         blanks = ("missing values",) if about.missing and table in (house, adult) else ()
@@ -256,9 +256,11 @@ def _built(about: Model, part: Table) -> Any:
 def nodes_of(trees: Sequence[Any], part: Table, modes: Sequence[str], dtype: type) -> Nodes:
     """Say each test `x <= threshold` by the next mode.
 
-    An equality asks for the threshold's whole part instead, and a set names all codes below.
+    An equality asks for the threshold's whole part instead, and a set names all codes below; a test
+    of numbers takes another mode.
     """
     said = cycle(modes)
+    others = cycle([one for one in modes if one != MEMBER] or ["BRANCH_LEQ"])
     mode: list[str] = []
     members: list[float] = []
     for tree in trees:
@@ -267,8 +269,8 @@ def nodes_of(trees: Sequence[Any], part: Table, modes: Sequence[str], dtype: typ
         ):
             how = "LEAF" if left < 0 else next(said)
             is_set = column in part.categorical and 0 <= threshold < np.inf
-            while how == MEMBER and not is_set:
-                how = next(said)
+            if how == MEMBER and not is_set:
+                how = next(others)
             if how == MEMBER:
                 members += [*np.arange(np.floor(threshold) + 1), np.nan]
             mode.append(how)
