@@ -16,7 +16,7 @@ from bitvec.core import reference, transforms
 from bitvec.core.float_keys import ulps
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import ZERO_THRESHOLD, Kind, set_codes
-from bitvec.core.output import PostTransform
+from bitvec.core.output import Aggregate, PostTransform
 from bitvec.core.reference import turns
 from bitvec.errors import BitvecError, InvalidForestError
 from bitvec.verify.certificates.proof import prove
@@ -205,11 +205,19 @@ def _same_output(one: Forest, other: Forest) -> bool:
 
     unread = set() if one.output.post_transform in _SOFTMAX else {"softmax_sum"}
     unread |= set() if one.output.post_transform in _READ_PARAMETER else {"parameter"}
+    unread |= {"base_first"} if _adds_nothing(one) and _adds_nothing(other) else set()
     return all(
         bits(getattr(one.output, field.name)) == bits(getattr(other.output, field.name))
         for field in fields(one.output)
         if field.name not in unread
     )
+
+
+def _adds_nothing(forest: Forest) -> bool:
+    """Return whether the base score is 0, which sums from 0 do not tell first from last."""
+    output = forest.output
+    zero = not output.base_score.any() and not np.signbit(output.base_score).any()
+    return zero and output.aggregate is Aggregate.SUM and output.scale is None
 
 
 def _same_ids(one: Forest, other: Forest) -> bool:
