@@ -27,7 +27,7 @@ def in_full(page: str, at_least: int) -> ParameterSet:
         in_full("docs/after-hardening.md", 30),
         ("docs/c99.md", 15),
         ("docs/certificates.md", 12),
-        ("docs/compress.md", 18),
+        in_full("docs/compress.md", 18),
         in_full("docs/cpt.md", 12),
         in_full("docs/decision-machines.md", 25),
         in_full("docs/e2edt.md", 35),
@@ -55,7 +55,7 @@ def in_full(page: str, at_least: int) -> ParameterSet:
         ("docs/supported-models.md", 4),
         in_full("docs/tao.md", 40),
         in_full("docs/torch.md", 18),
-        ("docs/update.md", 35),
+        in_full("docs/update.md", 35),
     ],
     ids=str,
 )
