@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import click
 
@@ -17,34 +17,6 @@ from bitvec.core.plain_text import plain
 from bitvec.verify.certificates import Certificate
 from bitvec.verify.certificates.composition_certificate import CompositionCertificate
 from bitvec.verify.progress_bar import progress
-
-
-@overload
-def compare(
-    forest: Forest,
-    other: Any,
-    rows: Any = None,
-    *,
-    exported: bool | None = False,
-    just_converted: bool = False,
-    seed: int = 0,
-    allow_values_only: bool = False,
-    quiet: bool = False,
-) -> Certificate: ...
-
-
-@overload
-def compare(
-    forest: Converted,
-    other: Any,
-    rows: Any = None,
-    *,
-    exported: bool | None = False,
-    just_converted: bool = False,
-    seed: int = 0,
-    allow_values_only: bool = False,
-    quiet: bool = False,
-) -> Certificate | CompositionCertificate: ...
 
 
 def compare(

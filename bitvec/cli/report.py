@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -58,7 +59,7 @@ def command(
     from bitvec.files import atomic
     from bitvec.verify.progress_bar import progress
 
-    certificate = None
+    certificate: Any = None
     if proves and not is_forest_file(path):
         certificate = certificates.compare(
             forest, path, just_converted=True, allow_values_only=True, quiet=as_json

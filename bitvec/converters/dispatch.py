@@ -70,8 +70,8 @@ def format_of(model: Any) -> Format:
     """
     if is_path(model):
         return _format_of_content(Content.of(Path(model)))
-    modules = [model.module] if isinstance(model, Record) else _modules(model)
-    for module in modules:
+    is_record = isinstance(model, Record)
+    for module in [model.module] if is_record else [c.__module__ for c in type(model).__mro__]:
         for candidate in (*FORMATS, torch_program.FORMAT):
             known = any(f"{module}.".startswith(f"{name}.") for name in candidate.packages)
             if known and (candidate.holds is None or candidate.holds(model)):
@@ -81,10 +81,6 @@ def format_of(model: Any) -> Format:
         f"a model must come from one of {names}, got an object of class "
         f"{type(model).__module__}.{type(model).__qualname__}."
     )
-
-
-def _modules(model: Any) -> list[str]:
-    return [cls.__module__ for cls in type(model).__mro__]
 
 
 def _format_of_content(content: Content) -> Format:

@@ -25,7 +25,9 @@ OF_COMPOSITIONS: Final = ("label", "proba")
 
 def model_of(predictor: AnyPredictor) -> Converted:
     """Return what a predictor answers by."""
-    return predictor.composition if hasattr(predictor, "composition") else predictor.forest
+    if isinstance(predictor, CompositionPredictor):
+        return predictor.composition
+    return predictor.forest
 
 
 def class_groups(model: Converted) -> tuple[Array, ...] | None:

@@ -69,6 +69,35 @@ class TAOEstimator(NativeEstimator):
         "Print the objective of each pass on standard error, of each tree that is fitted."
     )
 
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the tree, or each tree of a forest alone.
+
+        Parameters
+        ----------
+        X : array or data frame, (n_rows, n_features)
+            Finite numbers.
+        y : (n_rows,), or (n_rows, n_outputs) for a regressor
+        sample_weight : (n_rows,), optional
+            What the loss of each row counts.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InputError
+            If y, weights or a parameter is out of place.
+        ValueError
+            If X or y is what scikit-learn's checks refuse, NaN for one.
+        """
+        X, target, weight = self._training(X, y, sample_weight)
+        return self._fit(X, target, weight)
+
+    @abstractmethod
+    def _fit(self, X: Array, target: Array, weight: Array) -> Self:
+        """Fit to rows, class numbers or values, and weights, and keep what was fitted."""
+
     def _training(self, X: Any, y: Any, weight: Any) -> tuple[Array, Array, Array]:
         """Return rows, class numbers or values, and weights."""
         X = self._fitted_rows(X, y)
@@ -117,30 +146,9 @@ class SingleTAOEstimator(TAOEstimator):
         "Rows and care rows of each node, and what became of it, at the last pass."
     )
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit the tree.
-
-        Parameters
-        ----------
-        X : array or data frame, (n_rows, n_features)
-            Finite numbers.
-        y : (n_rows,), or (n_rows, n_outputs) for a regressor
-        sample_weight : (n_rows,), optional
-            What the loss of each row counts.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        InputError
-            If y, weights or a parameter is out of place.
-        ValueError
-            If X or y is what scikit-learn's checks refuse, NaN for one.
-        """
-        X, target, weight = self._training(X, y, sample_weight)
-        return self._keep(fit_tao(X, target, **self._options(weight)))
+    def _fit(self, X: Array, target: Array, weight: Array) -> Self:
+        fitted: Self = self._keep(fit_tao(X, target, **self._options(weight)))
+        return fitted
 
     def path(self, X: Any, y: Any, lambdas: Any, sample_weight: Any = None) -> tuple[Any, ...]:
         """Fit sparse oblique trees for rising penalties, each started from the one before.

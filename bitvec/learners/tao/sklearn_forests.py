@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from jaxtyping import Float64
@@ -42,29 +42,7 @@ class TAOForestEstimator(TAOEstimator):
     )
     verbose = parameter("Show the trees done on standard error.")
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit the trees, each alone.
-
-        Parameters
-        ----------
-        X : array or data frame, (n_rows, n_features)
-            Finite numbers.
-        y : (n_rows,), or (n_rows, n_outputs) for a regressor
-        sample_weight : (n_rows,), optional
-            What the loss of each row counts.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        InputError
-            If y, weights or a parameter is out of place.
-        ValueError
-            If X or y is what scikit-learn's checks refuse, NaN for one.
-        """
-        X, target, weight = self._training(X, y, sample_weight)
+    def _fit(self, X: Array, target: Array, weight: Array) -> Self:
         n_trees = options.whole("n_estimators", self.n_estimators)
         bootstrap = options.flag("bootstrap", self.bootstrap)
         chosen = self._options(weight) | {"n_jobs": 1, "progress": None}
