@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from bitvec import certification, composition_certification
-from bitvec.certification import oracle_of as oracle_of
 from bitvec.converters.dispatch import convert as convert
 from bitvec.core.arrays import ArrayLike
 from bitvec.core.composition import Composition
@@ -16,14 +14,14 @@ from bitvec.errors import InputError
 from bitvec.runtime.predict import machine_predictor, predictor
 from bitvec.runtime.predict.composition_predictor import CompositionPredictor
 from bitvec.runtime.predict.predictor import Predictor
-from bitvec.verify.certificates import Certificate
-from bitvec.verify.certificates.composition_certificate import CompositionCertificate
 
 if TYPE_CHECKING:
     from bitvec.runtime.predict.torch.hard_composition import HardComposition
     from bitvec.runtime.predict.torch.hard_forest import HardForest
     from bitvec.runtime.train.relax.module import SoftForest
     from bitvec.runtime.train.relax.relaxations import Relaxation
+    from bitvec.verify.certificates import Certificate
+    from bitvec.verify.certificates.composition_certificate import CompositionCertificate
 
 
 @overload
@@ -198,6 +196,9 @@ def certify(
     >>> certify(convert(model), model, X).passed
     True
     """
+    # Predicting needs none of it.
+    from bitvec import certification, composition_certification
+
     if isinstance(forest, Composition):
         return composition_certification.compared(
             forest,

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from bitvec import api
+from bitvec.certification import oracle_of
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.errors import BitvecError, UnsupportedModelError
@@ -136,8 +137,8 @@ def _rivals(forest: Forest, path: Path, folder: Path, *, is_model: bool) -> tupl
         for engine in ("auto", "torch")
     }
     if is_model:
-        makers["its library"] = lambda: api.oracle_of(path)
-    makers["onnxruntime"] = lambda: api.oracle_of(export(forest, folder / "model.onnx"))
+        makers["its library"] = lambda: oracle_of(path)
+    makers["onnxruntime"] = lambda: oracle_of(export(forest, folder / "model.onnx"))
     made: dict[str, Any] = {}
     for name, maker in makers.items():
         try:

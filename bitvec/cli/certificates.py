@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from bitvec import api
+from bitvec.certification import oracle_of
 from bitvec.cli.answer import print_json
 from bitvec.core.composition import Converted
 from bitvec.core.forest import Forest
@@ -35,7 +36,7 @@ def compare(
     A forest that was `just_converted` from the file shows its columns: it is not converted again.
     """
     if just_converted and isinstance(forest, Forest):
-        other = replace(api.oracle_of(other), inputs=forest.inputs)
+        other = replace(oracle_of(other), inputs=forest.inputs)
     with progress("comparing", quiet=quiet) as advance:
         return api.certify(
             forest,

@@ -367,7 +367,7 @@ def _oracle(forest: Forest, out: Path, kind: str, target: str | None, package: P
 
 def _through_bins(out: Path, other: Any) -> Any:
     """Return what was written as an oracle that makes bins of rows itself."""
-    from bitvec.api import oracle_of
+    from bitvec.certification import oracle_of
     from bitvec.runtime.export.binned_rows import Bins, through
     from bitvec.runtime.export.exports import bins_beside
 

@@ -113,6 +113,10 @@ def command(
         bitvec predict model.ubj data/*.parquet -o answers/ --processes 2
         cat rows.csv | bitvec predict model.ubj -
     """
+    from bitvec.services import process_copies
+
+    if processes > 1:
+        process_copies.context()
     from bitvec.services import part_files, row_files
     from bitvec.services.batch_predictor import BatchPredictor
     from bitvec.verify.progress_bar import progress

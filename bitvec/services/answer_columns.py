@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
+from bitvec import api
 from bitvec.core.arrays import Array
 from bitvec.core.composition import Composition, Converted
 from bitvec.core.forest import Forest
 from bitvec.errors import InputError
 from bitvec.runtime.predict.composition_predictor import CompositionPredictor
-from bitvec.runtime.predict.predictor import Predictor
+from bitvec.runtime.predict.predictor import OF_RAW, Predictor
 
 if TYPE_CHECKING:
     from bitvec.explanations.explainer import Explainer
@@ -37,13 +40,12 @@ def class_groups(model: Converted) -> tuple[Array, ...] | None:
     return None if model.classes is None else (model.classes,)
 
 
-def _label(predictor: AnyPredictor, rows: Any) -> Columns:
-    return _numbered("prediction", predictor.predict(rows))
+def _label(model: Converted, found: Array) -> Columns:
+    return _numbered("prediction", found)
 
 
-def _proba(predictor: AnyPredictor, rows: Any) -> Columns:
-    found = predictor.predict_proba(rows)
-    names = _class_names(class_groups(model_of(predictor)) or ())
+def _proba(model: Converted, found: Array | list[Array]) -> Columns:
+    names = _class_names(class_groups(model) or ())
     matrices = found if isinstance(found, list) else [found]
     columns = [column for matrix in matrices for column in matrix.T]
     return {f"probability_{name}": column for name, column in zip(names, columns, strict=True)}
@@ -57,16 +59,16 @@ def _class_names(groups: tuple[Array, ...]) -> list[str]:
     ]
 
 
-def _raw(predictor: Predictor, rows: Any) -> Columns:
-    return _numbered("raw", predictor.raw(rows))
+def _raw(model: Converted, found: Array) -> Columns:
+    return _numbered("raw", found)
 
 
-def _leaves(predictor: Predictor, rows: Any) -> Columns:
-    return {f"tree_{tree}": column for tree, column in enumerate(predictor.apply(rows).T)}
+def _score(model: Converted, found: Array) -> Columns:
+    return _numbered("score", found)
 
 
-def _score(predictor: Predictor, rows: Any) -> Columns:
-    return _numbered("score", predictor.scores(rows))
+def _leaves(model: Converted, found: Array) -> Columns:
+    return {f"tree_{tree}": column for tree, column in enumerate(found.T)}
 
 
 @lru_cache(maxsize=8)
@@ -76,7 +78,7 @@ def _explainer(predictor: Predictor) -> Explainer:
     return explain(predictor.forest)
 
 
-def _shap(predictor: Predictor, rows: Any) -> Columns:
+def _shap(predictor: Any, rows: Any) -> Columns:
     return shap_columns(predictor.forest, _explainer(predictor).values(rows), prefix="shap_")
 
 
@@ -89,15 +91,17 @@ def shap_columns(forest: Forest, values: Array, *, prefix: str = "") -> Columns:
     return {f"{prefix}{name}": column for name, column in zip(names, columns, strict=True)}
 
 
-OUTPUTS: Final[dict[str, Callable[[Any, Any], Columns]]] = {
-    "label": _label,
-    "proba": _proba,
-    "raw": _raw,
-    "score": _score,
-    "leaves": _leaves,
-    "shap": _shap,
+_BY_VERB: Final[dict[str, tuple[str, Callable[[Converted, Any], Columns]]]] = {
+    "label": ("predict", _label),
+    "proba": ("predict_proba", _proba),
+    "raw": ("raw", _raw),
+    "score": ("scores", _score),
+    "leaves": ("apply", _leaves),
 }
-"""Functions that give the columns of an output, by its name."""
+"""Verbs of a predictor, and what names the columns of their answers, by the name of an output."""
+
+OUTPUTS: Final = (*_BY_VERB, "shap")
+"""Names of the outputs."""
 
 
 def require_outputs(outputs: Iterable[str], model: Converted) -> tuple[str, ...]:
@@ -129,12 +133,34 @@ def require_outputs(outputs: Iterable[str], model: Converted) -> tuple[str, ...]
     return given
 
 
-def answers(predictor: AnyPredictor, rows: Any, outputs: Iterable[str]) -> Columns:
-    """Return the columns of some outputs, side by side."""
-    found: Columns = {}
-    for name in outputs:
-        found.update(OUTPUTS[name](predictor, rows))
-    return found
+def answers(predictor: AnyPredictor, rows: Any, outputs: Iterable[str]) -> dict[str, Columns]:
+    """Return the columns of each output; raw scores are computed once for all of them."""
+    names = tuple(outputs)
+    verbs = {_BY_VERB[name][0] for name in names if name in _BY_VERB}
+    one = predictor if isinstance(predictor, Predictor) else None  # of several no raw scores
+    raw = one.raw(rows) if one is not None and len(verbs & {*OF_RAW}) > 1 else None
+
+    def answer(name: str) -> Columns:
+        if name == "shap":
+            return _shap(predictor, rows)
+        verb, columns = _BY_VERB[name]
+        if one is not None and raw is not None and verb in OF_RAW:
+            return columns(one.forest, one.from_raw(verb, raw))
+        return columns(model_of(predictor), getattr(predictor, verb)(rows))
+
+    return {name: answer(name) for name in names}
+
+
+def side_by_side(found: Mapping[str, Columns]) -> Columns:
+    """Return the columns of all outputs."""
+    return {name: column for columns in found.values() for name, column in columns.items()}
+
+
+def answer_names(model: Converted, outputs: Iterable[str]) -> list[str]:
+    """Return the names of the columns of some outputs; no kernels are loaded for them."""
+    empty = np.zeros((0, model.n_features), model.dtype)
+    found = answers(api.compile(model, engine="reference"), empty, outputs)
+    return [*side_by_side(found)]
 
 
 def _numbered(name: str, values: Array) -> Columns:

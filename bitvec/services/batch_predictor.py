@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from pathlib import Path
-from threading import Lock
+from threading import RLock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,11 +15,19 @@ from bitvec.core.arrays import Array
 from bitvec.core.composition import Converted
 from bitvec.errors import InputError, needs
 from bitvec.runtime.predict.frames import as_frame
-from bitvec.services.answer_columns import AnyPredictor, answers, model_of, require_outputs
+from bitvec.services import row_files
+from bitvec.services.answer_columns import (
+    AnyPredictor,
+    answer_names,
+    answers,
+    require_outputs,
+    side_by_side,
+)
 
+_models: dict[tuple[str, str], Converted] = {}
 _loaded: dict[_Key, AnyPredictor] = {}
 _warned: set[_Key] = set()
-_lock = Lock()
+_lock = RLock()
 
 
 class _Key(NamedTuple):
@@ -93,16 +101,16 @@ class BatchPredictor:
         self.keep = _names(keep, "keep")
         self.drop = _names(drop, "drop")
         self._key = _Key(self.path, digest(self.path), n_jobs, engine, kernel, device)
-        predictor = self.predictor
         self.outputs = require_outputs(outputs, self.model)
-        empty = np.zeros((0, self.model.n_features), self.model.dtype)
-        # Asked only then: an answer, even to no rows, loads kernels.
-        clash = {*self.keep} & {*answers(predictor, empty, self.outputs)} if self.keep else set()
+        clash = {*self.keep} & {*answer_names(self.model, self.outputs)} if self.keep else set()
         if clash:
             raise InputError(
                 f"`keep` must name no column that an answer has, got {sorted(clash)[0]!r}: rename "
                 "it."
             )
+        # Kernels take a second to load, which a process that only hands out work does not need.
+        if self._key[2:] not in ((None, "auto", None, None), (1, "auto", None, None)):
+            _ = self.predictor  # refuses options
 
     def __repr__(self) -> str:
         return f"BatchPredictor({self.path!r}, outputs={self.outputs}, keep={self.keep})"
@@ -115,27 +123,31 @@ class BatchPredictor:
     @property
     def model(self) -> Converted:
         """The forest, or composition, that answers."""
-        return model_of(self.predictor)
-
-    @property
-    def predictor(self) -> AnyPredictor:
-        """The predictor of this process, loaded when it is first asked for."""
         with _lock:
-            if self._key not in _loaded:
+            key = (self.path, self._key.digest)
+            if key not in _models:
                 if digest(self.path) != self._key.digest:
                     raise InputError(
                         f"{self.path} must be the file that this predictor was made of, got "
                         "another one: make a new BatchPredictor."
                     )
-                key = self._key
+                _models[key] = api.convert(self.path)
+            return _models[key]
+
+    @property
+    def predictor(self) -> AnyPredictor:
+        """The predictor of this process, loaded when it is first asked for."""
+        with _lock:
+            key = self._key
+            if key not in _loaded:
                 _loaded[key] = api.compile(
-                    api.convert(self.path),
+                    self.model,
                     engine=key.engine,
                     kernel=key.kernel,
                     n_jobs=key.n_jobs,
                     device=key.device,
                 )
-            return _loaded[self._key]
+            return _loaded[key]
 
     def __call__(self, batch: Any) -> Any:
         """Return the columns to keep and the answers, as a table of the same library.
@@ -155,11 +167,9 @@ class BatchPredictor:
         if isinstance(batch, np.ndarray):
             if self.keep or self.drop:
                 raise InputError("columns must have names to be kept or dropped, got a matrix.")
-            return answers(self.predictor, batch, self.outputs)
+            return side_by_side(answers(self.predictor, batch, self.outputs))
         if type(batch).__name__ == "RecordBatch" and hasattr(batch, "schema"):
             return self._of_record_batch(batch)
-        import narwhals
-
         frame = as_frame(batch)
         if frame is None:
             raise InputError(
@@ -167,12 +177,16 @@ class BatchPredictor:
                 f"got {type(batch).__name__}: convert it."
             )
         found = self.answers(frame)
+        if frame.implementation.is_pyarrow():
+            kept = {name: batch[name] for name in self.keep}
+            return row_files.arrow_table({**kept, **found})
+        import narwhals
+
         make = narwhals.new_series
         columns = [
             make(name, _plain(values), backend=frame.implementation)
             for name, values in found.items()
         ]
-        kept = frame.select(list(self.keep))
         if not self.keep:
             return narwhals.from_dict(
                 {series.name: series for series in columns}, backend=frame.implementation
@@ -180,7 +194,7 @@ class BatchPredictor:
         if frame.implementation.is_pandas_like():
             index = narwhals.maybe_get_index(frame)
             columns = [narwhals.maybe_set_index(series, index=index) for series in columns]
-        return kept.with_columns(*columns).to_native()
+        return frame.select(list(self.keep)).with_columns(*columns).to_native()
 
     def answers(self, frame: Any) -> dict[str, Array]:
         """Return the answers to a narwhals frame, by the names of their columns."""
@@ -198,7 +212,7 @@ class BatchPredictor:
                 _warned.add(self._key)
                 apart = {*self.keep, *self.drop} - set(wanted)
                 read = [name for name in frame.columns if name not in apart]
-        return answers(self.predictor, frame.select(read).to_native(), self.outputs)
+        return side_by_side(answers(self.predictor, frame.select(read).to_native(), self.outputs))
 
     def _of_record_batch(self, batch: Any) -> Any:
         with needs("pyarrow", "cli", "An Arrow batch"):

@@ -17,7 +17,7 @@ from bitvec import api, files
 from bitvec.core.forest import Forest, require_forest
 from bitvec.distribution import version
 from bitvec.errors import InputError, needs
-from bitvec.services.answer_columns import answers, require_outputs
+from bitvec.services.answer_columns import answers, require_outputs, side_by_side
 from bitvec.services.batch_predictor import BatchPredictor
 
 FLAVOR: Final = "bitvec"
@@ -198,7 +198,7 @@ def _signature_of(forest: Forest, example: Any, outputs: tuple[str, ...]) -> Any
     from mlflow.types.schema import AnyType
 
     rows = _rows(example)
-    found = answers(api.compile(forest, n_jobs=1), rows, outputs)
+    found = side_by_side(answers(api.compile(forest, n_jobs=1), rows, outputs))
     inputs = infer_signature(rows).inputs
     if isinstance(rows, pandas.DataFrame):
         inputs = Schema(

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import glob
 import json
-import multiprocessing
-import sys
 import time
 from collections.abc import Iterable
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
@@ -21,18 +19,11 @@ from typing import Any, Final
 from bitvec.distribution import version
 from bitvec.errors import InputError
 from bitvec.files import atomic
-from bitvec.services import row_files
+from bitvec.services import process_copies, row_files
 from bitvec.services.batch_predictor import BatchPredictor, digest
 from bitvec.verify.progress_bar import Advance
 
 MANIFEST: Final = "manifest.bitvec.json"
-IMPORTED: Final = (
-    "bitvec.runtime.predict.cpu.engine",
-    "numba.np.arraymath",
-    "pyarrow.parquet",
-    "pandas",
-)
-"""Modules that predicting processes import sooner or later, if installed: a second or two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +234,9 @@ def _made(
         for part in parts:
             yield part, predict_part(predict, part, str(folder), header)
         return
-    with ProcessPoolExecutor(min(n_processes, len(parts)), mp_context=_processes()) as pool:
+    with ProcessPoolExecutor(
+        min(n_processes, len(parts)), mp_context=process_copies.context()
+    ) as pool:
         running = {
             pool.submit(predict_part, predict, part, str(folder), header): part for part in parts
         }
@@ -259,15 +252,6 @@ def _made(
             ) from None
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _processes() -> Any:
-    """Return how processes are started: copies of one that has imported what all of them need."""
-    if sys.platform != "linux":
-        return multiprocessing.get_context("spawn")
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["__main__", __name__, *IMPORTED])
-    return context
 
 
 def predict_part(

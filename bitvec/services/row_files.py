@@ -278,11 +278,18 @@ def _table_writer(stream: IO[bytes], suffix: str, first: Any) -> Iterator[Any]:
     from pyarrow import parquet
 
     if suffix == ".parquet":
-        with parquet.ParquetWriter(stream, first.schema) as writer:
+        # Numbers such as probabilities hardly repeat: a dictionary of them takes time and space.
+        text = [column.name for column in first.schema if not _is_number(column.type)]
+        with parquet.ParquetWriter(stream, first.schema, use_dictionary=text) as writer:
             yield writer
     else:
         with pyarrow.ipc.new_file(stream, first.schema) as writer:
             yield writer
+
+
+def _is_number(kind: Any) -> bool:
+    types = require_pyarrow("Writing tables").types
+    return types.is_floating(kind) or types.is_integer(kind)
 
 
 def columns(parts: Iterable[Any]) -> dict[str, Array]:
@@ -324,10 +331,19 @@ def arrow_table(part: Any) -> Any:
     """Return a batch of columns as a pyarrow table."""
     pyarrow = require_pyarrow("Writing tables")
     if isinstance(part, dict):
-        return pyarrow.table(
-            {
-                name: value.tolist() if value.dtype.kind in "OU" else value
-                for name, value in part.items()
-            }
-        )
+        return pyarrow.table({name: _arrow_column(value) for name, value in part.items()})
     return part.to_arrow() if hasattr(part, "to_arrow") else part
+
+
+def _arrow_column(values: Any) -> Any:
+    import pyarrow
+
+    if not isinstance(values, np.ndarray):
+        return values
+    if values.dtype.kind in "OU":
+        return values.tolist()
+    if values.dtype.kind not in "iuf":
+        return pyarrow.array(values)
+    # `pyarrow.array` imports pandas, only to see that an array is none of its columns.
+    kind, memory = pyarrow.from_numpy_dtype(values.dtype), np.ascontiguousarray(values)
+    return pyarrow.Array.from_buffers(kind, len(values), [None, pyarrow.py_buffer(memory)])

@@ -20,7 +20,7 @@ import numpy as np
 from fuzz.mutations import damaged
 
 import bitvec
-from bitvec import api
+from bitvec import certification
 from bitvec.core import reference
 from bitvec.core.forest import Forest
 from bitvec.errors import BitvecError
@@ -72,7 +72,7 @@ def certify(path: Path) -> None:
 
 def oracle_of(path: Path) -> None:
     """Ask a file that is only run, and converted by nothing."""
-    asked = api.oracle_of(path)
+    asked = certification.oracle_of(path)
     asked.raw(np.zeros((2, asked.n_features or 0), asked.input_dtype))
 
 

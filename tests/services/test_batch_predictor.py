@@ -82,6 +82,41 @@ def test_a_batch_without_rows_has_the_same_columns(model, kind):
         assert len(empty) == 0
 
 
+def test_columns_of_arrow_are_read_as_polars_reads_them(model):
+    path, rows, _ = model
+    predict = bitvec.BatchPredictor(path, outputs=["raw"])
+    null = rows.assign(size=rows["size"].where(rows["size"] > 0), colour=rows.colour.astype(str))
+    for frame in (rows.assign(colour=rows.colour.astype(str)), null):
+        whole = pa.Table.from_pandas(frame, preserve_index=False)
+        chunked = pa.concat_tables([whole[:100], whole[100:]])
+        expected = predict(pl.from_arrow(whole))["raw"].to_numpy()
+        for table in (whole, chunked, whole.slice(0, 300), whole.cast(_narrow(whole.schema))):
+            found = predict(table)["raw"]
+            assert found.type == pa.float64()
+            if table.schema == whole.schema:
+                assert found.to_pylist() == expected.tolist()
+        assert predict(whole[50:90])["raw"].to_pylist() == expected[50:90].tolist()
+
+
+def _narrow(schema):
+    """The schema with numbers of 32 bits."""
+    narrow = {pa.float64(): pa.float32(), pa.int64(): pa.int32()}
+    return pa.schema([(field.name, narrow.get(field.type, field.type)) for field in schema])
+
+
+def test_who_only_hands_out_work_loads_no_kernels(model):
+    path = model[0]
+    program = (
+        "import sys; from bitvec.services.batch_predictor import BatchPredictor\n"
+        f"BatchPredictor({str(path)!r}, outputs=['label', 'proba', 'leaves'], keep=['key'])\n"
+        "print('numba' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["False"]
+
+
 def test_an_index_of_pandas_stays(model):
     path, rows, _ = model
     part = rows[["size", "key"]].assign(colour=rows.colour.astype(str))[100:110]
@@ -119,6 +154,7 @@ def test_a_changed_model_is_refused(tmp_path):
     from bitvec.services import batch_predictor
 
     batch_predictor._loaded.clear()  # as in another process
+    batch_predictor._models.clear()
     with pytest.raises(InputError, match="got another one"):
         pickle.loads(predict)(pl.DataFrame({"a": [0.0], "b": [1.0]}))
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import bitvec
-from bitvec.api import oracle_of
+from bitvec.certification import oracle_of
 from bitvec.verify.certificates import load
 from bitvec.verify.certificates.frame_comparison import compare_frames
 from bitvec.verify.certificates.frame_result import DIFFER, EQUAL, FOREST, REFUSED, SOURCE

@@ -9,7 +9,7 @@ import bitvec
 from benchmarks.exactness.mutant_models import models, rows
 from benchmarks.exactness.mutants import Mutant, mutants
 from benchmarks.exactness.verdicts import CAUGHT, EQUIVALENT, WRONG, sampled, verdict
-from bitvec.api import oracle_of
+from bitvec.certification import oracle_of
 from bitvec.verify.oracle import Oracle
 
 LIBRARIES = {

@@ -94,9 +94,10 @@ class FrameTable:
         # F-ordered.
         result = np.empty((len(self.places), len(frame)), self.dtype)
         with np.errstate(over="ignore", invalid="ignore"):
+            # By position: a label such as NaN cannot be looked up.
+            held = [*frame.iter_columns()]
             for row, (at, own) in enumerate(zip(self.places, self.columns, strict=True)):
-                # By position: a label such as NaN cannot be looked up.
-                result[row] = own.from_series(frame[:, at])
+                result[row] = own.from_series(held[at])
         return result.T
 
     def memory(self) -> Iterator[Array]:

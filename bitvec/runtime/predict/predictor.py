@@ -33,6 +33,9 @@ VERBS = (
 )
 """The methods of a predictor that take rows."""
 
+OF_RAW = ("raw", "scores", "predict", "predict_proba")
+"""Those whose answers are made of raw scores alone, by `from_raw`."""
+
 
 def compile(
     forest: Forest,
@@ -176,24 +179,50 @@ class Predictor:
 
     def scores(self, X: Any, *, out: Array | None = None) -> Float[Array, "batch n_outputs"]:
         """Return the raw scores after the post-transform (sigmoid, softmax, exponential ...)."""
-        output = self.forest.output
         if self._predictions.scores_are_raw:
             return self.raw(X, out=out)
-        work = partial(self._from_raw, self._predictions.fill_scores)
-        return self._fill("scores", X, work, (output.n_outputs,), output.dtype, out)
+        fill, shape, kind = self._of_scores("scores")
+        return self._fill("scores", X, partial(self._from_raw, fill), shape, kind, out)
 
     def predict(self, X: Any, *, out: Array | None = None) -> Array:
         """Return a classifier's labels or a regressor's values, one column for each of several."""
         if out is None and (answer := self._few_predict(X)) is not None:
             return answer
-        predictions = self._predictions
-        work: row_blocks.Fill = partial(self._from_raw, predictions.fill_predictions)
+        fill, shape, kind = self._of_scores("predict")
+        work: row_blocks.Fill = partial(self._from_raw, fill)
         if self._leaf_predictions is not None:
             work = self._looked_up
-        elif predictions.scores_are_raw and not self.forest.output.is_classifier:
-            work = self.engine.raw if predictions.prediction_shape else self._raw_column
-        shape, kind = predictions.prediction_shape, predictions.prediction_dtype
+        elif self._predictions.scores_are_raw and not self.forest.output.is_classifier:
+            work = self.engine.raw if shape else self._raw_column
         return self._fill("predict", X, work, shape, kind, out)
+
+    def from_raw(self, verb: str, raw: Float[Array, "batch n_outputs"]) -> Any:
+        """Return what a verb of `OF_RAW` answers to the rows that have these raw scores."""
+        if verb == "raw":
+            return raw
+        if verb == "predict_proba" and self._several:
+            return self._predictions.probabilities(raw)
+        fill, shape, kind = self._of_scores(verb)
+        out = np.empty((len(raw), *shape), kind)
+        fill(raw, out)
+        return out
+
+    def _of_scores(self, verb: str) -> tuple[row_blocks.Fill, tuple[int, ...], np.dtype]:
+        """Return what fills in a verb's answers from raw scores, and their shape and dtype."""
+        output, predictions = self.forest.output, self._predictions
+        if verb == "scores":
+            return predictions.fill_scores, (output.n_outputs,), output.dtype
+        if verb == "predict":
+            shape, kind = predictions.prediction_shape, predictions.prediction_dtype
+            return predictions.fill_predictions, shape, kind
+        return predictions.fill_probabilities, (self._classes()[0].size,), output.dtype
+
+    def _classes(self) -> tuple[Array, ...]:
+        if self.forest.output.classes is None:
+            raise BitvecError(
+                "`predict_proba` needs a classifier, got a regressor: use `predict` or `scores`."
+            )
+        return self.forest.output.classes
 
     def predict_proba(self, X: Any, *, out: Array | Sequence[Array] | None = None) -> Any:
         """Return class probabilities, (batch, n_classes), or for several targets a list of them.
@@ -207,16 +236,12 @@ class Predictor:
         """
         if out is None and (answer := self._few_predict_proba(X)) is not None:
             return self._by_target(answer) if self._several else answer
-        output = self.forest.output
-        if output.classes is None:
-            raise BitvecError(
-                "`predict_proba` needs a classifier, got a regressor: use `predict` or `scores`."
-            )
+        self._classes()
         if self._several:
             return self._several_probabilities(X, out)
-        work = partial(self._from_raw, self._predictions.fill_probabilities)
-        shape = (output.classes[0].size,)
-        return self._fill("predict_proba", X, work, shape, output.dtype, out)  # type: ignore[arg-type]
+        fill, shape, kind = self._of_scores("predict_proba")
+        work = partial(self._from_raw, fill)
+        return self._fill("predict_proba", X, work, shape, kind, out)  # type: ignore[arg-type]
 
     def exit_leaves(self, X: Any, *, out: Array | None = None) -> Int32[Array, "batch n_trees"]:
         """Return the exit leaf of every row in every tree, as leaf numbers within the tree.

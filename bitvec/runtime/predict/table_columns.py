@@ -54,7 +54,7 @@ class Column:
         if series.dtype.is_numeric() and series.dtype != narwhals.Decimal and not has_decimals:
             if self.book is not None:
                 self.book.refuse_numbers(self.name)
-            return np.asarray(series.to_numpy())
+            return _numbers(series)
         if series.dtype == narwhals.Boolean and self.book is None and series.null_count() == 0:
             return np.asarray(series.to_numpy())
         if series.dtype.is_temporal():
@@ -137,6 +137,17 @@ class Column:
                 UserWarning,
                 stacklevel=outside_stacklevel(),
             )
+
+
+def _numbers(series: Any) -> Array:
+    """Return a narwhals series of numbers as an array; null is NaN."""
+    if series.implementation.is_pyarrow() and not series.null_count():
+        native = series.to_native()
+        parts = native.chunks if hasattr(native, "chunks") else [native]
+        if len(parts) == 1:
+            # `to_numpy` of pyarrow imports pandas, without need.
+            return np.from_dlpack(parts[0])
+    return np.asarray(series.to_numpy())
 
 
 def column(inputs: Inputs, at: int, name: str) -> Column:

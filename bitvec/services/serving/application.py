@@ -21,7 +21,7 @@ from starlette.routing import Route
 from bitvec.core.plain_text import plain
 from bitvec.distribution import version
 from bitvec.errors import BitvecError
-from bitvec.services.answer_columns import OUTPUTS
+from bitvec.services.answer_columns import answers
 from bitvec.services.batch_predictor import BatchPredictor
 from bitvec.services.serving import record_messages, tensor_messages
 from bitvec.services.serving.gathering import Gathering, OverloadError
@@ -128,7 +128,7 @@ class _Service:
             lambda: self.gathering.n_waiting
         )
         empty = np.zeros((0, self.forest.n_features), self.forest.dtype)
-        found = {each: OUTPUTS[each](predict.predictor, empty) for each in predict.outputs}
+        found = answers(predict.predictor, empty, predict.outputs)
         self.metadata = tensor_messages.metadata(self.forest, name, found)
 
     def app(self) -> Starlette:

@@ -13,7 +13,7 @@ import numpy as np
 
 from bitvec.core.arrays import Array
 from bitvec.errors import BitvecError
-from bitvec.services.answer_columns import OUTPUTS, AnyPredictor, Columns
+from bitvec.services.answer_columns import AnyPredictor, Columns, answers
 
 Answers = dict[str, Columns]
 """The columns of each output, by the output's name."""
@@ -140,7 +140,7 @@ class Gathering:
         ]
 
     def _of(self, rows: Array | Any, outputs: tuple[str, ...]) -> Answers:
-        return {name: OUTPUTS[name](self.predictor, rows) for name in outputs}
+        return answers(self.predictor, rows, outputs)
 
 
 def _settle(answer: asyncio.Future[Answers], found: Answers | BaseException) -> None:

@@ -12,7 +12,7 @@ from sklearn.datasets import load_breast_cancer
 from strategies import AXIS, forests_with_rows
 
 import bitvec
-from bitvec.api import oracle_of
+from bitvec.certification import oracle_of
 from bitvec.core import reference
 from bitvec.errors import FileFormatError, InputError, UnsupportedModelError
 from bitvec.runtime.export.binned_rows import Bins, binned_forest, bins_of, through

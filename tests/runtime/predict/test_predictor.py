@@ -26,7 +26,7 @@ from bitvec.errors import BitvecError, InputError
 from bitvec.runtime.predict import tables
 from bitvec.runtime.predict.cpu.bitvector import perfect
 from bitvec.runtime.predict.cpu.leaves import leaf_tables
-from bitvec.runtime.predict.predictor import compile
+from bitvec.runtime.predict.predictor import OF_RAW, compile
 from bitvec.runtime.predict.threads import available_cores
 
 ENGINES = ["numba", "reference"]
@@ -132,6 +132,10 @@ def test_every_verb_follows_from_the_reference(drawn):
         proba = transforms.probabilities(forest.output, raw)[0]
         assert np.array_equal(predictor.predict_proba(X), proba, equal_nan=True)
         assert np.array_equal(predictor.predict(X), transforms.predictions(forest.output, raw))
+        for verb in OF_RAW:
+            answer, whole = predictor.from_raw(verb, raw), getattr(predictor, verb)(X)
+            assert answer.dtype == whole.dtype
+            assert np.array_equal(answer, whole, equal_nan=verb != "predict")
         assert np.array_equal(predictor.exit_leaves(X), exits)
         per_tree = predictor.per_tree(X)
     leaf = exits + forest.bitvectors.leaf_ptr[:-1]

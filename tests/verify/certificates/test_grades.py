@@ -9,7 +9,7 @@ import pytest
 from sklearn.tree import DecisionTreeRegressor
 
 import bitvec
-from bitvec.api import oracle_of
+from bitvec.certification import oracle_of
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import axis_aligned
 from bitvec.core.source import Source
