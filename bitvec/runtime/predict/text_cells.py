@@ -2,10 +2,11 @@
 
 A block of lines is one long series of cells, row after row, so that time grows with the cells,
 however many columns they make; every cell stays text until whole columns are known to be numbers.
-polars makes the series and the numbers. It would fill a row that is cut short and pass over blank
-lines in silence, and it reads quotes in a way of its own: a block whose separators and line ends do
-not alternate as they must, or with quotes, is read by the csv module from there on, row by row,
-which says what is wrong and where (`rows_of`). Quotes around names, in one line, are no matter.
+polars makes the series and the numbers, and columns of numbers at once from a block of which every
+character may belong to a number. It would fill a row that is cut short and pass over blank lines in
+silence, and it reads quotes in a way of its own: a block whose separators and line ends do not
+alternate as they must, or with quotes, is read by the csv module from there on, row by row, which
+says what is wrong and where (`rows_of`). Quotes around names, in one line, are no matter.
 """
 
 from __future__ import annotations
@@ -13,12 +14,11 @@ from __future__ import annotations
 import codecs
 import csv
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
-
-import numpy as np
+from typing import IO, TYPE_CHECKING, Any
 
 from bitvec.errors import InputError
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 BLOCK = 1 << 22
 """Bytes of text that are split at a time."""
+_OF_NUMBERS = b"0123456789.+-eE\n"
 CELLS = 1 << 20
 """Cells that the csv module reads at a time."""
 
@@ -42,8 +43,70 @@ def first_row(path: Path, separator: str) -> list[str]:
     return first
 
 
-def blocks(path: Path, separator: str, width: int, header: bool) -> Iterator[polars.Series]:
-    """Yield the cells of rows as text, row after row, in blocks of whole rows."""
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Some whole rows of a text file.
+
+    Parameters
+    ----------
+    cells : polars.Series
+        Cells as text, row after row.
+    """
+
+    cells: polars.Series
+
+    def columns(self, kinds: Mapping[int, Any], *, strict: bool = True) -> polars.DataFrame | None:
+        """Return columns read as polars dtypes, null where empty; None where they are not."""
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class NumberBlock:
+    """A block of numbers, or of what is made of their characters, and of empty cells.
+
+    Parameters
+    ----------
+    text : bytes
+        Lines of as many cells each.
+    separator : str
+    width : int
+        Cells of a line.
+    """
+
+    text: bytes
+    separator: str
+    width: int
+
+    @property
+    def cells(self) -> polars.Series:
+        """Cells as text, row after row."""
+        cells = _cells(self.text, self.separator)
+        assert cells is not None
+        return cells
+
+    def columns(self, kinds: Mapping[int, Any], *, strict: bool = True) -> polars.DataFrame | None:
+        """Return columns read as polars dtypes, null where empty; None where one cannot be.
+
+        Not `strict`, a cell that is none of its dtype is null.
+        """
+        import polars
+
+        try:
+            return polars.read_csv(
+                self.text,
+                has_header=False,
+                separator=self.separator,
+                quote_char=None,
+                schema={str(at): kinds.get(at, polars.String) for at in range(self.width)},
+                columns=list(kinds),
+                ignore_errors=not strict,
+            )
+        except polars.exceptions.PolarsError:
+            return None
+
+
+def blocks(path: Path, separator: str, width: int, header: bool) -> Iterator[Block | NumberBlock]:
+    """Yield rows in blocks of whole rows."""
     import polars
 
     with path.open("rb") as stream:
@@ -53,13 +116,20 @@ def blocks(path: Path, separator: str, width: int, header: bool) -> Iterator[pol
         else:
             stream.seek(0)
         while block := stream.read(BLOCK) + stream.readline():
-            cells = _split(block, separator, width, is_first=n_lines == 0)
-            if cells is None:
+            is_first = n_lines == 0
+            lines = _lines(block, separator, width, is_first=is_first)
+            if lines is None:
                 break
-            body = cells[width:] if header and n_lines == 0 else cells
-            n_lines += len(cells) // width
-            if len(body):
-                yield body
+            body = lines[lines.index(b"\n") + 1 :] if header and is_first else lines
+            found: Block | NumberBlock = NumberBlock(body, separator, width)
+            if body.translate(None, _OF_NUMBERS + separator.encode()):
+                cells = _cells(body, separator)
+                if cells is None:
+                    break
+                found = Block(cells)
+            n_lines += lines.count(b"\n")
+            if body:
+                yield found
         if not block:
             return
         stream.seek(-len(block), io.SEEK_CUR)
@@ -67,7 +137,7 @@ def blocks(path: Path, separator: str, width: int, header: bool) -> Iterator[pol
         if header and n_lines == 0:
             next(rows)
         while part := list(islice(rows, 1 + CELLS // width)):
-            yield polars.Series(list(chain.from_iterable(part)), dtype=polars.String)
+            yield Block(polars.Series(list(chain.from_iterable(part)), dtype=polars.String))
 
 
 def _is_one_row(line: bytes, separator: str, width: int) -> bool:
@@ -80,29 +150,30 @@ def _is_one_row(line: bytes, separator: str, width: int) -> bool:
     return "\r" not in text and [len(cells) for cells in rows] == [width]
 
 
-def _split(block: bytes, separator: str, width: int, *, is_first: bool) -> polars.Series | None:
-    """Return the cells of some lines; None where they might be read in another way."""
-    import polars
-
+def _lines(block: bytes, separator: str, width: int, *, is_first: bool) -> bytes | None:
+    """Return lines of as many cells each; None where they might be read in another way."""
     if is_first:  # Excel puts a byte order mark in front
         block = block.removeprefix(codecs.BOM_UTF8)
     if b"\r" in block:
         block = block.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     if not block.endswith(b"\n"):
         block += b"\n"
-    if any(mark in block for mark in (b'"', b"\0", b"\n\n")):
+    if b'"' in block or b"\0" in block or (width == 1 and b"\n\n" in block):
         return None
     if block.startswith((b"\n", codecs.BOM_UTF8)):
         return None
-    marks = np.frombuffer(block, np.uint8)
-    is_end = marks[(marks == ord(separator)) | (marks == ord("\n"))] == ord("\n")
-    if is_end.size % width or not np.array_equal(
-        np.flatnonzero(is_end), np.arange(width - 1, is_end.size, width)
-    ):
-        return None
+    row = separator.encode() * (width - 1) + b"\n"
+    marks = block.translate(None, bytes({*range(256)} - {*row, ord(separator)}))
+    return block if marks == row * (len(marks) // width) else None
+
+
+def _cells(lines: bytes, separator: str) -> polars.Series | None:
+    """Return the cells of lines, row after row; None where they are no text."""
+    import polars
+
     try:
         frame = polars.read_csv(
-            block.replace(b"\n", separator.encode()),
+            lines.replace(b"\n", separator.encode()),
             has_header=False,
             separator="\n",
             eol_char=separator,
@@ -111,7 +182,8 @@ def _split(block: bytes, separator: str, width: int, *, is_first: bool) -> polar
         )
     except polars.exceptions.PolarsError:  # no UTF-8
         return None
-    return frame["cells"].fill_null("") if len(frame) == is_end.size else None
+    n_cells = lines.count(b"\n") + lines.count(separator.encode())
+    return frame["cells"].fill_null("") if len(frame) == n_cells else None
 
 
 def rows_of(

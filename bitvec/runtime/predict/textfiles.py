@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from bitvec.core.arrays import Array
 from bitvec.core.inputs import Inputs
 from bitvec.errors import InputError, needs
 from bitvec.runtime.predict import text_cells
@@ -24,7 +25,7 @@ from bitvec.runtime.predict.code_books import CodeBook, Hashes, book_of
 if TYPE_CHECKING:
     import polars
 
-    Blocks: TypeAlias = Callable[[], Iterable[polars.Series]]
+    Blocks: TypeAlias = Callable[[], Iterable[text_cells.Block | text_cells.NumberBlock]]
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 
@@ -115,8 +116,8 @@ def text_tables(
     }
 
     def tables() -> Iterator[Any]:
-        for cells in blocks():
-            frame = _typed(cells, columns, kinds, absent)
+        for block in blocks():
+            frame = _typed(block, columns, kinds, absent)
             yield frame if names is not None else frame.cast(polars.Float64).to_numpy()
 
     return tables, names
@@ -223,7 +224,12 @@ def _kinds(blocks: Blocks, width: int) -> list[str]:
     import polars
 
     found = np.zeros((4, width), bool)
-    for cells in blocks():
+    for block in blocks():
+        numbers = block.columns(dict.fromkeys(range(width), polars.Float64))
+        if numbers is not None:
+            found |= _of_numbers(block, numbers, has_fraction=found[1])
+            continue
+        cells = block.cells
         given = _is_given(cells)
         tests = (
             given,
@@ -239,13 +245,34 @@ def _kinds(blocks: Blocks, width: int) -> list[str]:
     return kinds
 
 
+def _of_numbers(
+    block: text_cells.Block | text_cells.NumberBlock,
+    numbers: polars.DataFrame,
+    *,
+    has_fraction: Array,
+) -> Array:
+    """Return what `_kinds` finds in a block that can be read as numbers."""
+    import polars
+
+    n_null = np.array([column.null_count() for column in numbers])
+    given = n_null < len(numbers)
+    fraction = has_fraction.copy()
+    open_columns = np.flatnonzero(given & ~has_fraction).tolist()
+    whole = None
+    if open_columns:
+        whole = block.columns(dict.fromkeys(open_columns, polars.Int64), strict=False)
+    if whole is not None:
+        fraction[open_columns] = [column.null_count() for column in whole] > n_null[open_columns]
+    return np.stack([given, fraction, np.zeros_like(given), given])
+
+
 def _not_a_number(blocks: Blocks, at: int, width: int) -> str:
-    columns = (cells.gather_every(width, at) for cells in blocks())
+    columns = (block.cells.gather_every(width, at) for block in blocks())
     return next(cell for cells in columns for cell in cells.filter(_is_text(cells)))
 
 
 def _typed(
-    cells: polars.Series,
+    block: text_cells.Block | text_cells.NumberBlock,
     columns: tuple[str, ...],
     kinds: list[str],
     absent: dict[str, list[str]],
@@ -264,6 +291,13 @@ def _typed(
         "label": lambda: cells,
     }
     kinds = ["label" if name in absent else kind for name, kind in zip(columns, kinds, strict=True)]
+    dtypes = {"whole": polars.Int64, "float": polars.Float64, "text": polars.String}
+    if set(kinds) <= dtypes.keys():
+        table = block.columns({at: dtypes[kind] for at, kind in enumerate(kinds)})
+        if table is not None:
+            table.columns = list(columns)
+            return table
+    cells = block.cells
     # One series of rows, whose fields are the columns: the time for a column is next to nothing.
     tables = {
         kind: makers[kind]().reshape((-1, len(columns))).arr.to_struct(columns).struct.unnest()

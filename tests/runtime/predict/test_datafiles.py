@@ -216,7 +216,8 @@ def read_in_blocks(path: Path, size: int, width: int) -> list[str] | str:
         patch.setattr(text_cells, "BLOCK", size)
         patch.setattr(text_cells, "CELLS", size)
         try:
-            blocks = list(text_cells.blocks(path, ",", width, header=False))
+            found = text_cells.blocks(path, ",", width, header=False)
+            blocks = [block.cells for block in found]
         except InputError as error:
             return str(error)
     assert all(len(block) % width == 0 for block in blocks)
@@ -236,6 +237,30 @@ def test_rows_in_blocks_of_any_size_are_those_that_were_written(
     csv.writer(stream, lineterminator=end).writerows(lines)
     path = put(tmp_path_factory.mktemp("blocks"), stream.getvalue())
     assert read_in_blocks(path, size, 2) == list(chain.from_iterable(lines))
+
+
+CELLS = st.text("0123456789.+-eE", max_size=5) | st.floats().map(repr) | st.integers().map(str)
+
+
+@given(st.lists(st.lists(CELLS, min_size=3, max_size=3), min_size=1), st.integers(1, 60))
+def test_blocks_of_numbers_are_read_at_once_as_they_are_cell_by_cell(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[list[str]], size: int
+) -> None:
+    path = put(tmp_path_factory.mktemp("blocks"), "a,b,c\n" + "".join(map(line_of, lines)))
+    found = []
+    for at_once in (text_cells.NumberBlock.columns, text_cells.Block.columns):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(text_cells, "BLOCK", size)
+            patch.setattr(text_cells.NumberBlock, "columns", at_once)
+            found += [read(path, header=True, text=text).data for text in ((), ("b",))]
+    for fast, slow in zip(found[:2], found[2:], strict=True):
+        assert fast.schema == slow.schema
+        assert fast.equals(slow)
+        assert str(fast.rows()) == str(slow.rows())  # -0.0 too
+
+
+def line_of(cells: list[str]) -> str:
+    return ",".join(cells) + "\n"
 
 
 @given(st.text('a,\n"\0', max_size=30), st.integers(1, 40), st.integers(1, 3))
