@@ -325,8 +325,8 @@ def _reasons(rows: Sequence[Row]) -> list[Row]:
     return [
         {
             "kinds": "; ".join(dict.fromkeys(row["kind"] for row in refused)),
-            "what": ", ".join(dict.fromkeys(row["what"] for row in refused)),
-            "reason": reason,
+            "what": "; ".join(dict.fromkeys(row["what"] for row in refused)),
+            "because": reason,
         }
         for reason, refused in found.items()
     ]
@@ -340,7 +340,7 @@ BENCHMARK: Final = Benchmark(
     {
         **{part: _matrix(part) for part in ("verbs", "exports", "runtimes")},
         "reasons": Table(
-            (Column("refused", "what"), Column("forest", "kinds"), Column("because", "reason")),
+            (Column("forest", "kinds"), Column("refused", "what"), Column("because", "because")),
             _reasons,
         ),
     },
