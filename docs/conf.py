@@ -63,6 +63,7 @@ html_title = f"bitvec {release}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sphinx = False
+html_show_copyright = False
 html_copy_source = True
 html_show_sourcelink = False
 html_theme_options = {
@@ -122,6 +123,14 @@ def _unlink_dimensions(app: Any, doctree: nodes.document) -> None:
             link.replace_self(link.children)
 
 
+def _mark_line_drawings(app: Any, doctree: nodes.document) -> None:
+    """Give drawings without raster parts, which hold scales of colours, a class for the dark."""
+    for image in doctree.findall(nodes.image):
+        source = HERE / image["uri"]
+        if source.suffix == ".svg" and "<image" not in source.read_text(encoding="utf-8"):
+            image["classes"].append("lines")
+
+
 def _write_llms_txt(app: Any, exception: Exception | None) -> None:
     if exception is None and app.builder.format == "html":
         text = (HERE / "index.md").read_text(encoding="utf-8")
@@ -136,5 +145,6 @@ def setup(app: Any) -> dict[str, Any]:
     app.connect("source-read", _fit_to_the_site)
     app.connect("source-read", _link_notebooks)
     app.connect("doctree-read", _unlink_dimensions)
+    app.connect("doctree-read", _mark_line_drawings)
     app.connect("build-finished", _write_llms_txt)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

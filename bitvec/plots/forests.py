@@ -37,7 +37,7 @@ def draw_matrices(forest: Forest, tree: int = 0) -> Figure:
     names = _names(forest)
     limit = max(float(np.abs(S).max(initial=0)), 1e-12)
     _matrix(axes[0], S, "S · x selects", cmap="RdBu_r", vmin=-limit, vmax=limit)
-    axes[0].set_xticks(range(len(names)), names, rotation=90, fontsize=7)
+    axes[0].set_xticks(range(len(names)), names, rotation=90, fontsize=9)
     axes[0].set_ylabel("node, breadth first")
     _column(axes[1], [threshold_text(part, node) for node in range(part.n_nodes)], "b")
     _matrix(axes[2], B, "B: zeros on a node's left leaves", cmap=ListedColormap(["#fff", INK]))
@@ -51,7 +51,7 @@ def draw_matrices(forest: Forest, tree: int = 0) -> Figure:
             middle = (shown.max() + shown.min()) / 2
             colour = INK if value > middle else "white"
             axes[3].text(
-                output, leaf, f"{value:.3g}", ha="center", va="center", color=colour, fontsize=7
+                output, leaf, f"{value:.3g}", ha="center", va="center", color=colour, fontsize=8
             )
     figure.suptitle(r"$T(x) = v\,[\,\mathrm{argmax}(B \cdot \sigma(Sx - b))\,]$", fontsize=13)
     return figure
@@ -100,7 +100,7 @@ def draw_path(forest: Forest, x: ArrayLike, tree: int = 0) -> Figure:
             text,
             ha="center",
             va="center",
-            fontsize=7,
+            fontsize=8,
             color=INK,
             bbox={
                 "boxstyle": "round,pad=0.3",
@@ -109,7 +109,7 @@ def draw_path(forest: Forest, x: ArrayLike, tree: int = 0) -> Figure:
             },
         )
     top.set_axis_off()
-    top.set_title("yes goes right, no goes left", fontsize=9, color=INK)
+    top.set_title("yes goes right, no goes left", fontsize=9, color=INK, pad=14)
     score = matrices.scores(B, h)[0]
     colours = [ACCENT if leaf == exit_leaf else PALE for leaf in range(B.n_leaves)]
     bottom.bar(range(B.n_leaves), score, color=colours)
@@ -148,7 +148,7 @@ def draw_boundaries(
         np.linspace(a, z, resolution) for a, z in zip(low - margin, high + margin, strict=True)
     ]
     mesh = np.stack(np.meshgrid(*grids), axis=-1).reshape(-1, 2).astype(X.dtype)
-    figure = Figure(figsize=(5.2 * len(surfaces), 4.8), layout="constrained")
+    figure = Figure(figsize=(3.4 * len(surfaces), 3.3), layout="constrained")
     for axis, (title, probability) in zip(
         figure.subplots(1, len(surfaces), squeeze=False, sharey=True)[0], surfaces, strict=True
     ):
