@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import ast
+import doctest
+import functools
+import json
 import re
+import shlex
+import shutil
 import subprocess
 import sys
+import threading
 import tomllib
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 import pytest
@@ -70,18 +79,45 @@ def test_the_help_of_every_command_is_a_page() -> None:
     assert not re.search(r"[\x00-\x09\x0b-\x1f]", text)
 
 
-def test_every_tutorial_says_what_it_needs() -> None:
-    import page_list
+NAMES = {"mlflow": "mlflow-skinny", "sklearn": "scikit-learn"}
+"""Distributions whose package has another name."""
 
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    known = set(extras["optional-dependencies"])
-    index = (DOCS / "index.md").read_text(encoding="utf-8")
-    names = [name for _, name, _ in page_list.groups(index)["Tutorials"]]
-    for name in ("models", *names):
-        text = (DOCS / f"{name}.md").read_text(encoding="utf-8")
-        needs = re.search(r'^To follow this page: `pip install "bitvec-trees\[(.+)\]"', text, re.M)
-        assert needs, name
-        assert set(needs[1].split(",")) <= known
+
+def imported(text: str) -> set[str]:
+    """Return the packages that the Python of a page imports, in snippets and in programs."""
+    packages = set()
+    for code in re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+        examples = doctest.DocTestParser().get_examples(code)
+        for node in ast.walk(ast.parse("".join(each.source for each in examples) or code)):
+            if isinstance(node, ast.Import):
+                packages |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                packages.add(str(node.module).partition(".")[0])
+    return {NAMES.get(package, package) for package in packages - sys.stdlib_module_names}
+
+
+def brought(requirements: list[str]) -> set[str]:
+    """Return the distributions that requirements name, those of the extras of bitvec among them."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    found = set()
+    for requirement in requirements:
+        name, *extras = re.findall(r"[\w.-]+", re.split("[;<>=]", requirement)[0])
+        found.add(name)
+        if name == "bitvec-trees":
+            found |= brought(project["dependencies"]) | {"bitvec"}
+            for extra in extras:
+                found |= brought(project["optional-dependencies"][extra])
+    return found
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.stem)
+def test_a_page_says_in_a_line_what_its_snippets_import(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    lines = re.findall(r"`pip install ([^`A-Z]+)`", text)  # capitals stand for what a reader takes
+    needs = imported(text) - brought(["bitvec-trees"])
+    assert needs <= brought([each for line in lines for each in shlex.split(line)])
+    if needs and ">>>" in text:
+        assert re.search(r"^To follow this page: `pip install ", text, re.MULTILINE)
 
 
 @pytest.fixture(scope="module")
@@ -125,3 +161,51 @@ def test_the_built_site_has_its_pages_search_and_llms_txt(site: Path) -> None:
     assert (site / "llms.txt").read_text(encoding="utf-8").startswith("# bitvec\n")
     text = (site / "api" / "bitvec.html").read_text(encoding="utf-8")
     assert all(f'id="bitvec.{name}"' in text for name in bitvec.__all__)
+
+
+CHROMIUM = "--headless --no-sandbox --disable-gpu --disable-sync --no-first-run"
+CHROMIUM += " --disable-background-networking --disable-component-update --window-size=1600,1000"
+
+
+class Reader(SimpleHTTPRequestHandler):
+    """A server of a folder that keeps what is sent back to it."""
+
+    told: list[str]
+    done: threading.Event
+
+    def do_POST(self) -> None:
+        self.told += json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.send_response(204)
+        self.end_headers()
+        self.done.set()
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.mark.full
+def test_pages_fit_screens_and_can_be_read_in_the_light_and_in_the_dark(
+    site: Path, tmp_path: Path
+) -> None:
+    browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
+    if browser is None:
+        pytest.skip("chromium is not installed")
+    pages = sorted(str(page.relative_to(site)) for page in site.rglob("*.html"))
+    asked = {"pages": pages, "widths": [390, 1440], "themes": ["light", "dark"]}
+    (site / "asked.json").write_text(json.dumps(asked), encoding="utf-8")
+    shutil.copyfile(Path(__file__).with_name("site_pages.html"), site / "read.html")
+    told, done = [], threading.Event()
+    reader = type("Told", (Reader,), {"told": told, "done": done})
+    handler = functools.partial(reader, directory=str(site))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/read.html"
+        profile = f"--user-data-dir={tmp_path}"
+        # A port to be asked at keeps it open, where it would end once the page is loaded.
+        command = [browser, *CHROMIUM.split(), profile, "--remote-debugging-port=0", url]
+        with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
+            finished = done.wait(600)
+            process.terminate()
+        server.shutdown()
+    assert finished
+    assert told == []
