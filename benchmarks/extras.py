@@ -30,6 +30,7 @@ PURPOSE: Final = {
     "soft": "soft forests to ONNX",
     "executorch": "`.pte` files",
     "litert": "`.tflite` files",
+    "jax": "forests as functions of JAX",
     "sklearn": "models and estimators of scikit-learn",
     "xgboost": "models of xgboost in memory",
     "lightgbm": "models of LightGBM in memory",

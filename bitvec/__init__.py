@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from bitvec.learners.converted import as_estimator
     from bitvec.learners.retrained.retrain import retrain
     from bitvec.runtime.export.exports import export
+    from bitvec.runtime.export.jax_functions import to_jax
     from bitvec.runtime.train.calibration.calibrate import calibrate
     from bitvec.runtime.train.pruning.prune import prune
     from bitvec.runtime.train.relax.harden import from_torch
@@ -64,6 +65,7 @@ _HOME = {
     "prune": "bitvec.runtime.train.pruning.prune",
     "retrain": "bitvec.learners.retrained.retrain",
     "save": "bitvec.files",
+    "to_jax": "bitvec.runtime.export.jax_functions",
     "to_torch": "bitvec.api",
     "update": "bitvec.runtime.train.update.update",
 }
@@ -90,6 +92,7 @@ __all__ = [
     "prune",
     "retrain",
     "save",
+    "to_jax",
     "to_torch",
     "update",
 ]

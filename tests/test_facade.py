@@ -45,6 +45,7 @@ def test_the_public_names_are_these():
         "prune",
         "retrain",
         "save",
+        "to_jax",
         "to_torch",
         "update",
     ]
@@ -83,9 +84,10 @@ def test_no_module_of_the_package_shares_the_name_of_a_public_function():
         lambda thing: bitvec.explain(thing),
         lambda thing: bitvec.export(thing, "never-written"),
         lambda thing: bitvec.to_torch(thing),
+        lambda thing: bitvec.to_jax(thing),
         lambda thing: bitvec.retrain(thing, np.zeros((9, 2)), np.zeros(9)),
     ],
-    ids=["compile", "certify", "save", "explain", "export", "to_torch", "retrain"],
+    ids=["compile", "certify", "save", "explain", "export", "to_torch", "to_jax", "retrain"],
 )
 @pytest.mark.parametrize("thing", [None, object(), 3])
 def test_what_is_no_forest_is_refused_in_one_sentence(call, thing, tmp_path, monkeypatch):

@@ -37,6 +37,7 @@ def in_full(page: str, at_least: int) -> ParameterSet:
         ("docs/gpu.md", 6),
         ("docs/index.md", 9),
         ("docs/install.md", 1),
+        in_full("docs/jax.md", 20),
         in_full("docs/kddt.md", 30),
         ("docs/models.md", 40),
         in_full("docs/oblique-forests.md", 10),
@@ -63,8 +64,9 @@ def test_a_page_prints_what_it_says(page, at_least, tmp_path, monkeypatch):
     compilers = map(shutil.which, ("cc", "gcc", "clang"))
     if page in ("docs/c99.md", "docs/compress.md") and not any(compilers):
         pytest.skip("no C compiler is installed, and the page uses one")
-    if "import lightgbm" in (ROOT / page).read_text(encoding="utf-8"):
-        pytest.importorskip("lightgbm")
+    for library in ("lightgbm", "jax"):
+        if f"import {library}" in (ROOT / page).read_text(encoding="utf-8"):
+            pytest.importorskip(library)
     monkeypatch.chdir(tmp_path)
     result = doctest.testfile(
         str(ROOT / page),
@@ -98,6 +100,7 @@ def test_every_page_is_tried():
         "gpu.md",
         "index.md",
         "install.md",
+        "jax.md",
         "kddt.md",
         "models.md",
         "oblique-forests.md",

@@ -55,7 +55,7 @@ class HardSums(nn.Module):
         self.n_outputs = output.n_outputs
         self.dtype = getattr(torch, str(output.dtype))
         self.base_first = output.base_first
-        self.scatters = False
+        self.scatters = self.indexes = False
         self.is_mean = output.aggregate is Aggregate.MEAN and B.n_trees > 0
         self.is_scaled = output.scale is not None
         adds = output.aggregate in (Aggregate.SUM, Aggregate.MEAN)
@@ -114,6 +114,11 @@ class HardSums(nn.Module):
             rows = torch.zeros((B.n_leaves, 0))
             self.raw_of_leaf = self(torch.arange(B.n_leaves)[None], rows)
 
+    def add_by_index(self) -> None:
+        """Make programs add all trees by one `index_add` of `v`, from leaves up."""
+        self.indexes, self.adds_constants = True, False
+        register(self, v=self.v[: self.n_leaves], raw_of_leaf=None)
+
     def forward(self, leaf: Tensor, x: Tensor) -> Tensor:
         """Return the raw scores of leaf indices in the forest; x is F (batch, n_features)."""
         if self.raw_of_leaf is not None:
@@ -142,7 +147,7 @@ class HardSums(nn.Module):
     def _sum(self, values: Tensor, leaf: Tensor) -> Tensor:
         batch = leaf.shape[1]
         on_cpu = leaf.device.type == "cpu" and not torch.compiler.is_compiling()
-        if on_cpu and self.n_trees and self.start.dtype == values.dtype:
+        if (on_cpu or self.indexes) and self.n_trees and self.start.dtype == values.dtype:
             if self.output_of_tree is not None:
                 total = self.start[:, None].repeat(1, batch)
                 return total.index_add(0, self.tree_output, values[..., 0]).T.contiguous()
