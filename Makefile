@@ -50,7 +50,7 @@ test-full: $(VENV)/.develops $(VENV)/.documents
 	BITVEC_SHAPES=1 BITVEC_HYPOTHESIS=long $(PYTEST) -m 'full or not full'
 
 test-versions: $(VENV)/.develops
-	@status=0; for script in versions/run versions/suites runtimes/compare runtimes/float16 systems/run; do \
+	@status=0; for script in versions/run versions/suites runtimes/compare runtimes/float16 systems/run systems/tutorials; do \
 	  $(BIN)/python tests/$$script.py || status=1; \
 	done; exit $$status
 
