@@ -39,7 +39,11 @@ def test_a_kept_run_says_how_it_was_made_and_whether_it_met_its_goals(path):
 def test_targets_of_a_kept_run_are_those_of_its_figures(path):
     from benchmarks.runner import load
 
-    report, benchmark = json.loads(path.read_text(encoding="utf-8")), load(path.stem)
+    report = json.loads(path.read_text(encoding="utf-8"))
+    try:
+        benchmark = load(path.stem)
+    except ModuleNotFoundError as error:  # benchmarks need what they measure
+        pytest.skip(str(error))
     assert benchmark.figures(report["rows"]) == report["rows"]
     assert benchmark.targets(report["rows"], whole=True) == report["targets"]
 

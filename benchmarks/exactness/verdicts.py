@@ -11,7 +11,7 @@ import numpy as np
 import bitvec
 from benchmarks.exactness.mutant_models import models
 from benchmarks.exactness.mutants import Mutant, mutants
-from bitvec.api import oracle_of
+from bitvec.certification import oracle_of
 from bitvec.core import reference, transforms
 from bitvec.core.float_keys import ulps
 from bitvec.core.forest import Forest

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 import bitvec
-from bitvec.api import oracle_of
+from bitvec.certification import oracle_of
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.output import Aggregate

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from importlib.util import find_spec
+from importlib import import_module
 from typing import Any, Final
 
 import numpy as np
@@ -171,9 +171,14 @@ def libraries(problem: Problem) -> tuple[list[str], list[str]]:
     """Return the libraries whose boosters are tried, and why others are left out."""
     tried, notes = [], []
     for name in LIBRARIES:
-        if find_spec(name) is None:
-            notes.append(f"{name} is not installed: its boosters were left out.")
-        elif name == "xgboost" and problem.categorical:
+        try:
+            import_module(name)
+        except (ImportError, OSError) as error:  # LightGBM without OpenMP raises the latter
+            absent = isinstance(error, ModuleNotFoundError)
+            why = "is not installed" if absent else f"cannot be loaded ({error})"
+            notes.append(f"{name} {why}: its boosters were left out.")
+            continue
+        if name == "xgboost" and problem.categorical:
             notes.append("xgboost's boosters were left out: columns hold categories.")
         else:
             tried.append(name)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from proof_laws import mutants
 from strategies import ONE_HOT, forests
 
-from bitvec.api import oracle_of as oracle_of_estimator
+from bitvec.certification import oracle_of as oracle_of_estimator
 from bitvec.converters.onnx.exported_walker import exported_trees
 from bitvec.converters.onnx.read import convert
 from bitvec.converters.onnx.write import to_onnx

@@ -39,6 +39,7 @@ from sklearn.preprocessing import (  # noqa: E402
 )
 
 import bitvec  # noqa: E402
+from bitvec import certification  # noqa: E402
 from bitvec.converters.onnx.preparing_operators import KNOWN  # noqa: E402
 from bitvec.core.forest import Forest  # noqa: E402
 from bitvec.errors import InputError, UnsupportedModelError  # noqa: E402
@@ -107,7 +108,7 @@ def test_frames_are_answered_as_in_onnxruntime(steps: str) -> None:
     assert forest.inputs.categories is not None
     assert forest.inputs.categories[3] == ("bonn", "lima", "oslo", "paris", "rome")
     strange = X.assign(city="a city that nobody knows")
-    session = bitvec.api.oracle_of(model)
+    session = certification.oracle_of(model)
     assert session.of_frame is not None
     np.testing.assert_array_equal(
         bitvec.compile(forest).raw(strange), session.of_frame.raw(strange)

@@ -15,7 +15,7 @@ from strategies import KERNEL, ONE_HOT, forests, forests_with_rows
 
 from bitvec import certify
 from bitvec import convert as convert_any
-from bitvec.api import oracle_of as oracle_of_estimator
+from bitvec.certification import oracle_of as oracle_of_estimator
 from bitvec.converters.onnx.model_oracle import oracle_of
 from bitvec.converters.onnx.read import convert
 from bitvec.converters.onnx.write import to_onnx

@@ -674,7 +674,7 @@ def test_a_model_of_treelite_is_compared_down_to_labels_and_stored_leaves():
 
 def test_an_exported_file_is_compared_down_to_labels(tmp_path):
     pytest.importorskip("onnxruntime")
-    from bitvec import api
+    from bitvec import api, certification
 
     forest = classifier()
     wrong = replace(forest, output=replace(forest.output, classes=(np.array(["yes", "no"]),)))
@@ -690,7 +690,8 @@ def test_an_exported_file_is_compared_down_to_labels(tmp_path):
         ).passed
         with pytest.raises(InputError, match=r"features as the forest, 3, got 4"):
             api.certify(
-                axis, api.oracle_of(bitvec.export(wider(axis), tmp_path / "w.onnx", form=form))
+                axis,
+                certification.oracle_of(bitvec.export(wider(axis), tmp_path / "w.onnx", form=form)),
             )
 
 

@@ -23,7 +23,7 @@ from sklearn.datasets import load_iris
 from sklearn.ensemble import RandomForestClassifier
 
 import bitvec
-from bitvec import api, errors
+from bitvec import api, certification, errors
 from bitvec.cli.program import program
 from bitvec.converters import dispatch
 from bitvec.core.forest import Forest
@@ -123,7 +123,7 @@ def same(a: Any, b: Any) -> bool:
 def test_answers_over_the_pipe_are_those_of_this_process(save: Any, tmp_path: Path) -> None:
     path = tmp_path / "model"
     save(path)
-    here, there = dispatch.loaded_oracle(path), api.oracle_of(path)
+    here, there = dispatch.loaded_oracle(path), certification.oracle_of(path)
     dtype = api.convert(path).dtype
     rows = np.repeat(X, 30, axis=0)[:, : here.n_features].astype(dtype)  # several blocks
     rows[::7, 1] = np.nan
@@ -253,7 +253,7 @@ def test_one_place_starts_python() -> None:
         "runtime/export/c/compiled.py",
         "runtime/export/web/wasm.py",  # node
         "runtime/predict/torch/engine.py",
-        "services/part_files.py",  # a pool of processes, by spawn
+        "services/process_copies.py",  # a pool of processes that predict
     }
     for compiles in ("runtime/export/c/compiled.py", "compression/model_costs.py"):
         assert "sys.executable" not in (root / compiles).read_text()
