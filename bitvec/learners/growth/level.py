@@ -201,6 +201,14 @@ class Blocks:
         rows if not given.
     generators : sequence of Generator, optional
         One for each node, which draws its order.
+
+    Attributes
+    ----------
+    taken : int64, (n_nodes,)
+        Rows of each node in a step.
+    order : int64, (n_rows,)
+        Rows of the level, those of each node in its order, from whose end a step goes on at its
+        beginning.
     """
 
     def __init__(
@@ -215,12 +223,12 @@ class Blocks:
             taken = np.minimum(n, max(-(-batch_size // n.size), MIN_ROWS_OF_A_STEP))
         self.level = level
         self.is_all = bool(np.all(taken == n))
-        self._order = np.arange(level.start[-1])
+        self.taken, self.order = taken, np.arange(level.start[-1])
         if not self.is_all:
             for j, generator in enumerate(generators):
                 if taken[j] < n[j]:
                     own = slice(level.start[j], level.start[j + 1])
-                    self._order[own] = generator.permutation(self._order[own])
+                    self.order[own] = generator.permutation(self.order[own])
         block = int(np.clip(2 ** np.round(np.log2(taken.mean() / 2)), 8, 256))
         n_blocks = -(-taken // block)
         node = np.repeat(np.arange(n.size), n_blocks)
@@ -235,7 +243,7 @@ class Blocks:
         if self._static is not None:
             return self._static
         place = (self._place + step * self._taken[:, None]) % self._n[:, None]
-        rows = self._order[self.level.start[self._node][:, None] + place]
+        rows = self.order[self.level.start[self._node][:, None] + place]
         weight = np.where(self._filled, self.level.weight[rows], 0.0)
         total = np.bincount(self._node, weight.sum(axis=1), minlength=self.level.n_nodes)
         weight /= total[self._node][:, None]

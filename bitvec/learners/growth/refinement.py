@@ -21,7 +21,7 @@ from bitvec.core.forest import Forest
 from bitvec.core.node_tests import NodeTests
 from bitvec.learners.retrained.retrain import retrain
 from bitvec.runtime.train.retrain import Evaluation, Penalties, RetrainResult, Schedule
-from bitvec.runtime.train.retrain.optimizers import adamw
+from bitvec.runtime.train.retrain.optimizers import SameColumns, adamw
 
 ROWS_AT_ONCE = 8192
 """Rows that a tree is walked by at a time."""
@@ -115,38 +115,27 @@ def refine(
 
 
 @dataclass(frozen=True, slots=True)
-class _Masked:
-    """AdamW, made to fit what moves.
+class _MovesPhi:
+    """AdamW whose last group, the weights of φ, moves in units of `PACE` times their own size.
 
-    A 0 of S is left alone where columns stay the same: without gradient, neither a step nor the
-    decay moves a 0. S is the parameter of two axes among those that decay.
-
-    Weights of φ, which stand last, move in units of `PACE` times their own root mean square: they
-    are those of raw columns, whose unit may be any.
+    They are weights of raw columns, whose unit may be any; size is the root mean square.
     """
 
     same_columns: bool
-    moves_phi: bool
 
     def __call__(self, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
-        if self.same_columns:
-            for group in groups:
-                for parameter in group["params"]:
-                    if group["weight_decay"] > 0 and parameter.ndim == 2:
-                        reads = parameter.detach() != 0
-                        parameter.register_hook(lambda gradient, reads=reads: gradient * reads)
-        if self.moves_phi:
-            *groups, phi = groups
-            groups += [
-                {**phi, "params": [part], "lr": phi["lr"] * PACE * _size(part)}
-                for part in phi["params"]
-            ]
-        return adamw(groups)
+        *rest, phi = groups
+        rest += [
+            {**phi, "params": [part], "lr": phi["lr"] * PACE * _size(part)}
+            for part in phi["params"]
+        ]
+        return SameColumns()(rest) if self.same_columns else adamw(rest)
 
 
 def _optimizer(how: Refinement) -> str | Callable[[list[dict[str, Any]]], torch.optim.Optimizer]:
-    moves_phi = "phi" in how.trainable
-    return _Masked(how.same_columns, moves_phi) if how.same_columns or moves_phi else "adamw"
+    if "phi" in how.trainable:
+        return _MovesPhi(how.same_columns)
+    return SameColumns() if how.same_columns else "adamw"
 
 
 def _size(part: torch.Tensor) -> float:

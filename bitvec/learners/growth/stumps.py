@@ -11,10 +11,11 @@ from jaxtyping import Float64, Int64
 from torch import Tensor
 
 from bitvec.core.arrays import Array
+from bitvec.learners.growth import compiled_descent
 from bitvec.learners.growth.columns import Columns
 from bitvec.learners.growth.level import Batch, Blocks, level_of
 from bitvec.learners.growth.penalties import Penalty
-from bitvec.learners.growth.stump_losses import StumpLoss
+from bitvec.learners.growth.stump_losses import Likelihood, StumpLoss
 from bitvec.learners.growth.stump_test import Kind, Rule, StumpTests
 from bitvec.learners.growth.targets import SoftTarget, Target
 from bitvec.runtime.train.retrain.optimizers import adamw
@@ -136,6 +137,17 @@ def descend(
         blocks = everything
     loss = training.loss(level.soft)
     rate = training.learning_rate * training.kind.pace
+    if not training.penalties and compiled_descent.may_be_compiled(tests, level, blocks, loss):
+        compiled_descent.descend(
+            tests,
+            level,
+            blocks,
+            np.array([training.gamma(step / training.steps) for step in range(training.steps)]),
+            by_likelihood=isinstance(loss, Likelihood),
+            rate=rate,
+            decay=training.weight_decay,
+        )
+        return
     optimizer = adamw(tests.parameters, rate, weight_decay=training.weight_decay)
     for step in range(training.steps):
         gamma = training.gamma(step / training.steps)

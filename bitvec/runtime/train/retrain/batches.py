@@ -102,7 +102,7 @@ class ArrayBatches:
         """Yield the batches from step `first` on."""
         step, size = first, self._recipe.batch_size
         while True:
-            index = self._shares.share(self._places(step * size, size)).to(self._target.device)
+            index = self._shares.share(self.places(step)).to(self._target.device)
             yield Batch(
                 self._rows.take(index),
                 self._target[index],
@@ -110,6 +110,14 @@ class ArrayBatches:
                 None if self._teacher is None else self._teacher[index],
             )
             step += 1
+
+    def all_rows(self) -> tuple[Rows, Tensor, Tensor]:
+        """Return all rows made ready, their targets, and their weights, whose mean is 1."""
+        return self._rows, self._target, self._weight
+
+    def places(self, step: int) -> Tensor:
+        """Return the rows of a step, of all processes together."""
+        return self._places(step * self._recipe.batch_size, self._recipe.batch_size)
 
     def _places(self, start: int, count: int) -> Tensor:
         """Return the rows in these places of the row of permutations."""

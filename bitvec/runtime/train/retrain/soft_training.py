@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -20,6 +20,7 @@ from bitvec.runtime.train.relax.module import SoftForest
 from bitvec.runtime.train.retrain import checkpoint, leaf_counts, optimizers, zero_rows
 from bitvec.runtime.train.retrain.batches import Batch, Batches
 from bitvec.runtime.train.retrain.checkpoint import Checkpoint, State
+from bitvec.runtime.train.retrain.compiled_tree import compiled_tree
 from bitvec.runtime.train.retrain.distillation import Distillation
 from bitvec.runtime.train.retrain.objective import Objective
 from bitvec.runtime.train.retrain.processes import Workers
@@ -139,12 +140,11 @@ def train_soft(
     if _out_of_patience(recipe, run.step, waited):
         return _no_gain(run.step, steps, waited)
     end = steps if until is None else until
-    for batch in islice(batches.steps(run.step), max(0, end - run.step)):
-        stopped = _step(run, goal, batch, recipe, workers)
+    advance = _advance_of(run, goal, batches, recipe, workers)
+    for stop in sorted(at for at in evaluated | {end} if run.step < at <= end):
+        stopped = advance(stop)
         if stopped is not None:
             return stopped
-        if run.step not in evaluated and run.step != until:
-            continue
         try:
             candidate = zero_rows.settled(harden(module))
             if goal.recounts:
@@ -188,6 +188,35 @@ def snapshot(run: Training, selection: Selection, search: Mapping[str, Any] | No
     checkpoint.put_forest(state, "best", selection.best)
     checkpoint.put_training(state, run.module, run.optimizer)
     return state
+
+
+def _advance_of(
+    run: Training, goal: Goal, batches: Batches, recipe: Recipe, workers: Workers
+) -> Callable[[int], str | None]:
+    """Return what takes all steps up to one, and says why training cannot go on, if so."""
+    steps, compiled = batches.steps(run.step), None
+    if goal.distillation is None and not goal.regularisers and workers.size == 1:
+        compiled = compiled_tree(
+            run.module, goal.objective, batches, recipe, run.optimizer, run.rates
+        )
+
+    def in_torch(stop: int) -> str | None:
+        for batch in islice(steps, stop - run.step):
+            stopped = _step(run, goal, batch, recipe, workers)
+            if stopped is not None:
+                return stopped
+        return None
+
+    def in_loops(stop: int) -> str | None:
+        assert compiled is not None
+        losses, done = compiled.advance(run.step, stop)
+        is_whole = done == stop - run.step
+        run.step += done + (not is_whole)
+        run.module.gamma = recipe.gamma((run.step - 1) / recipe.steps)
+        run.loss_sum, run.n_losses = run.loss_sum + sum(losses), run.n_losses + done
+        return None if is_whole else diverged("loss", run.step, recipe.steps)
+
+    return in_torch if compiled is None else in_loops
 
 
 def _step(run: Training, goal: Goal, batch: Batch, recipe: Recipe, workers: Workers) -> str | None:
