@@ -2,4 +2,8 @@
 
 from importlib.util import find_spec
 
-collect_ignore = [] if find_spec("triton") else ["bitvec/runtime/predict/gpu"]
+NEED = {
+    "triton": ["bitvec/runtime/predict/gpu"],
+    "jax": ["bitvec/runtime/export/jax_operators.py", "bitvec/runtime/export/jax_programs.py"],
+}
+collect_ignore = [path for name, paths in NEED.items() if not find_spec(name) for path in paths]

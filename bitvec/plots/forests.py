@@ -162,6 +162,7 @@ def draw_boundaries(
             vmin=0,
             vmax=1,
             alpha=0.8,
+            interpolation="nearest",  # as computed: smoothed, an image is large
         )
         for label, colour in ((0, FIRST), (1, SECOND)):
             axis.scatter(*X[y == label].T, s=9, color=colour, edgecolor="white", linewidth=0.3)
