@@ -67,7 +67,8 @@ class _Load:
         self.requests, self.due = requests, due
         self.sent = [0.0] * len(requests)
         self.answers: list[Answered | None] = [None] * len(requests)
-        self._free: list[_Connection] = []
+        # In turns: a service closes a connection that asks nothing for some seconds.
+        self._free: deque[_Connection] = deque()
         self._waiting: deque[int] = deque()
         self._left = len(requests)
         self._end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -83,7 +84,7 @@ class _Load:
             if early > 0:
                 await asyncio.sleep(early)
             if self._free:
-                self._free.pop().send(number)
+                self._free.popleft().send(number)
             else:
                 self._waiting.append(number)
         await self._end

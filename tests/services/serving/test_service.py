@@ -117,6 +117,20 @@ def test_records_are_answered_as_the_predictor_answers_a_frame(towns):
     assert json.loads(service.records([])[1]) == []
 
 
+def test_no_part_of_an_answer_waits_for_another_to_be_acknowledged(towns):
+    service, _, rows = towns
+    body = json.dumps(as_objects(rows[:1]))
+    connection = HTTPConnection("127.0.0.1", service.port, timeout=60)
+    seconds = []
+    for _ in range(30):
+        start = time.perf_counter()
+        connection.request("POST", "/predict", body, {"content-type": JSON})
+        assert connection.getresponse().read()
+        seconds.append(time.perf_counter() - start)
+    connection.close()
+    assert min(seconds[10:]) < 0.03, "Linux acknowledges after 40 ms"
+
+
 def test_arrow_streams_are_answered_in_arrow(towns):
     pyarrow = pytest.importorskip("pyarrow")
     service, predictor, rows = towns
