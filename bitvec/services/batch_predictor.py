@@ -109,8 +109,8 @@ class BatchPredictor:
                 "it."
             )
         # Kernels take a second to load, which a process that only hands out work does not need.
-        if self._key[2:] not in ((None, "auto", None, None), (1, "auto", None, None)):
-            _ = self.predictor  # refuses options
+        if (engine, kernel, device) != ("auto", None, None) or n_jobs not in (None, 1):
+            _ = self.predictor  # which may refuse these
 
     def __repr__(self) -> str:
         return f"BatchPredictor({self.path!r}, outputs={self.outputs}, keep={self.keep})"

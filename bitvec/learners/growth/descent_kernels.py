@@ -25,7 +25,8 @@ from bitvec.runtime.predict.cpu.float_kernels import (
     add_scaled,
     dot,
     fill_exp,
-    fill_log1p,
+    fill_softplus,
+    fill_turns,
     total,
 )
 
@@ -191,14 +192,7 @@ def _fill_facet(beta, step, term, turn):
     """Fill softplus(β · [z; 1]), and its slope σ(β · [z; 1])."""
     term[:] = beta[beta.size - 1]
     add_products(term, beta[:-1], step.columns)
-    for i in range(term.size):
-        step.far[i] = -abs(term[i])
-    fill_exp(step.far, step.small, step.bits)
-    fill_log1p(step.small, step.other)
-    for i in range(term.size):
-        turn[i] = (ONE if term[i] > ZERO else step.small[i]) / (ONE + step.small[i])
-    for i in range(term.size):
-        term[i] = max(term[i], ZERO) + step.other[i]
+    fill_softplus(term, turn, step.far, step.small, step.bits)
 
 
 @inner
@@ -250,13 +244,7 @@ def _sums(rows):
 def _fill_slope(rows, descent, gamma, step, sums):
     """Fill d loss / dm of each row, for the margins of a step."""
     margin = step.margin
-    for i in range(margin.size):
-        step.far[i] = max(-abs(gamma * margin[i]), FARTHEST)
-    fill_exp(step.far, step.small, step.bits)
-    for i in range(margin.size):
-        step.right[i] = (ONE if margin[i] > ZERO else step.small[i]) / (ONE + step.small[i])
-    for i in range(margin.size):  # the share that goes left, which 1 − right would round
-        step.other[i] = (step.small[i] if margin[i] > ZERO else ONE) / (ONE + step.small[i])
+    fill_turns(margin, gamma, step.other, step.right, step.far, step.small, step.bits)
     if rows.code.size:
         _fill_shares(step, sums)
         _slope_of_labels(descent.by_likelihood, step, sums)

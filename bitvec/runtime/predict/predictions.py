@@ -12,6 +12,7 @@ from bitvec.core import reference, transforms
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.output import PostTransform
+from bitvec.errors import BitvecError
 from bitvec.runtime.predict.engine import Engine
 from bitvec.runtime.predict.isolation_scores import isolation_offset
 
@@ -63,6 +64,32 @@ class Predictions:
         if classes is None:
             return self.output.dtype
         return np.stack([labels[:1] for labels in classes]).dtype
+
+    def filling(
+        self, verb: str
+    ) -> tuple[Callable[[Array, Array], None], tuple[int, ...], np.dtype]:
+        """Return what fills in the answers of a verb, and the shape of one and their dtype.
+
+        Parameters
+        ----------
+        verb : "scores", "predict" or "predict_proba"
+            The last of a classifier; of several targets the shape is that of the first.
+
+        Raises
+        ------
+        BitvecError
+            If probabilities are asked of a regressor.
+        """
+        output = self.output
+        if verb == "scores":
+            return self.fill_scores, (output.n_outputs,), output.dtype
+        if verb == "predict":
+            return self.fill_predictions, self.prediction_shape, self.prediction_dtype
+        if output.classes is None:
+            raise BitvecError(
+                "`predict_proba` needs a classifier, got a regressor: use `predict` or `scores`."
+            )
+        return self.fill_probabilities, (output.classes[0].size,), output.dtype
 
     def fill_scores(self, raw: Float[Array, "batch n_outputs"], out: Array) -> None:
         """Fill `out` with transformed scores."""

@@ -181,14 +181,14 @@ class Predictor:
         """Return the raw scores after the post-transform (sigmoid, softmax, exponential ...)."""
         if self._predictions.scores_are_raw:
             return self.raw(X, out=out)
-        fill, shape, kind = self._of_scores("scores")
+        fill, shape, kind = self._predictions.filling("scores")
         return self._fill("scores", X, partial(self._from_raw, fill), shape, kind, out)
 
     def predict(self, X: Any, *, out: Array | None = None) -> Array:
         """Return a classifier's labels or a regressor's values, one column for each of several."""
         if out is None and (answer := self._few_predict(X)) is not None:
             return answer
-        fill, shape, kind = self._of_scores("predict")
+        fill, shape, kind = self._predictions.filling("predict")
         work: row_blocks.Fill = partial(self._from_raw, fill)
         if self._leaf_predictions is not None:
             work = self._looked_up
@@ -202,27 +202,10 @@ class Predictor:
             return raw
         if verb == "predict_proba" and self._several:
             return self._predictions.probabilities(raw)
-        fill, shape, kind = self._of_scores(verb)
+        fill, shape, kind = self._predictions.filling(verb)
         out = np.empty((len(raw), *shape), kind)
         fill(raw, out)
         return out
-
-    def _of_scores(self, verb: str) -> tuple[row_blocks.Fill, tuple[int, ...], np.dtype]:
-        """Return what fills in a verb's answers from raw scores, and their shape and dtype."""
-        output, predictions = self.forest.output, self._predictions
-        if verb == "scores":
-            return predictions.fill_scores, (output.n_outputs,), output.dtype
-        if verb == "predict":
-            shape, kind = predictions.prediction_shape, predictions.prediction_dtype
-            return predictions.fill_predictions, shape, kind
-        return predictions.fill_probabilities, (self._classes()[0].size,), output.dtype
-
-    def _classes(self) -> tuple[Array, ...]:
-        if self.forest.output.classes is None:
-            raise BitvecError(
-                "`predict_proba` needs a classifier, got a regressor: use `predict` or `scores`."
-            )
-        return self.forest.output.classes
 
     def predict_proba(self, X: Any, *, out: Array | Sequence[Array] | None = None) -> Any:
         """Return class probabilities, (batch, n_classes), or for several targets a list of them.
@@ -236,10 +219,9 @@ class Predictor:
         """
         if out is None and (answer := self._few_predict_proba(X)) is not None:
             return self._by_target(answer) if self._several else answer
-        self._classes()
+        fill, shape, kind = self._predictions.filling("predict_proba")
         if self._several:
             return self._several_probabilities(X, out)
-        fill, shape, kind = self._of_scores("predict_proba")
         work = partial(self._from_raw, fill)
         return self._fill("predict_proba", X, work, shape, kind, out)  # type: ignore[arg-type]
 

@@ -18,6 +18,9 @@ from bitvec.runtime.predict.cpu.compiling import inner
 F = np.float32
 LOWEST = F(-87.0)
 """exp of less would be a subnormal number: it is taken for this."""
+FARTHEST = F(-46.0)
+"""Least of −|gamma · margin|; the lesser share is then 1e-20. Products of less would be subnormal
+numbers, which take a hundred times as long."""
 LOG2_E, LN2_HIGH, LN2_LOW = F(1.44269504), F(0.693359375), F(-2.12194440e-4)
 """Products of whole numbers up to 127 and LN2_HIGH are exact."""
 HALF, ONE, TWO, ZERO = F(0.5), F(1), F(2), F(0)
@@ -56,6 +59,45 @@ def fill_log1p(t, filled):
         q = s * s
         series = (((((A7 * q + A6) * q + A5) * q + A4) * q + A3) * q + A2) * q + A1
         filled[i] = TWO * (s + s * q * series)
+
+
+@inner
+def fill_softplus(value, slope, far, small, bits):
+    """Turn values into their softplus log(1 + exp z), and fill in its slope σ(z).
+
+    Parameters
+    ----------
+    value, slope : float32, (n,)
+    far, small : float32, (n,)
+        Scratch, as is `bits`, int32.
+    """
+    for i in range(value.size):
+        far[i] = -abs(value[i])
+    fill_exp(far, small, bits)
+    fill_log1p(small, slope)
+    for i in range(value.size):
+        positive = max(value[i], ZERO) + slope[i]
+        slope[i] = (ONE if value[i] > ZERO else small[i]) / (ONE + small[i])
+        value[i] = positive
+
+
+@inner
+def fill_turns(margin, gamma, to_left, to_right, far, small, bits):
+    """Fill the shares that turn left and right, σ(∓ gamma · margin).
+
+    Parameters
+    ----------
+    margin, to_left, to_right : float32, (n,)
+    far, small : float32, (n,)
+        Scratch, as is `bits`, int32.
+    """
+    for i in range(margin.size):
+        far[i] = max(-abs(gamma * margin[i]), FARTHEST)
+    fill_exp(far, small, bits)
+    for i in range(margin.size):
+        to_right[i] = (ONE if margin[i] > ZERO else small[i]) / (ONE + small[i])
+    for i in range(margin.size):  # which 1 less the other would round
+        to_left[i] = (small[i] if margin[i] > ZERO else ONE) / (ONE + small[i])
 
 
 @njit(error_model="numpy", fastmath={"reassoc", "contract"})

@@ -17,15 +17,12 @@ from bitvec.runtime.predict.cpu.float_kernels import (
     adamw,
     add_scaled,
     dot,
-    fill_exp,
-    fill_log1p,
+    fill_softplus,
+    fill_turns,
     total,
 )
 
 ZERO, ONE, TWO = np.float32(0), np.float32(1), np.float32(2)
-FARTHEST = np.float32(-46)
-"""Least of −|gamma · margin|; the lesser share is then 1e-20. Products of less would be subnormal
-numbers, which take a hundred times as long."""
 LEAST_PROBABILITY = np.float32(1e-17)
 """A label's probability at a leaf counts as at least this."""
 LEAST_SHARE, LEAST_SLOPE = np.float32(1e-20), np.float32(1e-30)
@@ -226,12 +223,7 @@ def _fill_margins(tables, numbers, gamma, room):
             if numbers.S[row, j] != ZERO:
                 add_scaled(term, numbers.S[row, j], room.columns[j])
         if tables.softplus:
-            small = room.small[row]
-            for i in range(term.size):
-                far[i] = -abs(term[i])
-            fill_exp(far, spare, room.bits)
-            fill_log1p(spare, small)
-            _fill_softplus(term, spare, small)
+            fill_softplus(term, room.small[row], far, spare, room.bits)
     for node in range(numbers.b.size):
         margin, to_left, to_right = room.margin[node], room.to_left[node], room.to_right[node]
         margin[:] = -numbers.b[node]
@@ -239,39 +231,8 @@ def _fill_margins(tables, numbers, gamma, room):
             add_scaled(margin, numbers.r[row], room.term[row])
         at_equal = tables.at_equal[node]
         for i in range(margin.size):
-            m = margin[i]
-            m = at_equal if m == ZERO else m
-            margin[i] = m
-            far[i] = max(-abs(gamma * m), FARTHEST)
-        fill_exp(far, spare, room.bits)
-        _fill_turns(margin, spare, to_left, to_right)
-
-
-@inner
-def _fill_softplus(value, small, tail):
-    """Turn values into their softplus, and tails into its slope at the value.
-
-    Parameters
-    ----------
-    value : (n,)
-    small : (n,)
-        exp(−|value|).
-    tail : (n,)
-        log(1 + small).
-    """
-    for i in range(value.size):
-        positive = max(value[i], ZERO) + tail[i]
-        tail[i] = (ONE if value[i] > ZERO else small[i]) / (ONE + small[i])
-        value[i] = positive
-
-
-@inner
-def _fill_turns(margin, small, to_left, to_right):
-    """Fill σ(∓ margin) from exp(−|margin|)."""
-    for i in range(margin.size):
-        to_right[i] = (ONE if margin[i] > ZERO else small[i]) / (ONE + small[i])
-    for i in range(margin.size):
-        to_left[i] = (small[i] if margin[i] > ZERO else ONE) / (ONE + small[i])
+            margin[i] = at_equal if margin[i] == ZERO else margin[i]
+        fill_turns(margin, gamma, to_left, to_right, far, spare, room.bits)
 
 
 @inner
