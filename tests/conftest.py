@@ -14,8 +14,8 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # the workers share the cores: threads 
 if not Path("/dev/nvidiactl").exists():  # no GPU: kernels run in Triton's interpreter
     os.environ.setdefault("TRITON_INTERPRET", "1")  # which is read when Triton is imported
 
+import pytest
 from hypothesis import HealthCheck, settings
-from jaxtyping import install_import_hook
 
 
 class _WithoutOpenMP(MetaPathFinder):
@@ -36,7 +36,9 @@ if sys.platform == "linux" and ctypes.util.find_library("gomp") is None:
 SHAPES = os.environ.get("BITVEC_SHAPES") == "1"
 CORE = ["bitvec.core", "bitvec.files", "bitvec.verify", "bitvec.errors"]
 if SHAPES:
-    _hook = install_import_hook(CORE, "beartype.beartype")
+    import jaxtyping
+
+    _hook = jaxtyping.install_import_hook(CORE, "beartype.beartype")
 
 settings.register_profile(
     "fixed",
@@ -67,3 +69,15 @@ collect_ignore += [
     for name, library in {"lightgbm": "lightgbm", "pipelines": "lightgbm", "ydf": "ydf"}.items()
     if _lacks(library)
 ]
+
+
+@pytest.fixture(scope="module")
+def without_shape_checks():
+    """Let wrong objects meet the checks that users have, not those of the test run."""
+    if not SHAPES:
+        yield
+        return
+    before = jaxtyping.config.jaxtyping_disable
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", before)

@@ -11,10 +11,9 @@ from itertools import chain, combinations
 from math import comb
 
 import numpy as np
-from jaxtyping import Float
 
 from bitvec.core import reference, structure
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float
 from bitvec.core.forest import Forest
 from bitvec.explanations.contributions import contribution_sums, leaf_contributions
 from bitvec.explanations.covers import shares

@@ -6,22 +6,14 @@ import inspect
 import pkgutil
 from dataclasses import replace
 
-import jaxtyping
 import numpy as np
 import pytest
 
 import bitvec
 
+pytestmark = pytest.mark.usefixtures("without_shape_checks")
+
 NAMES = sorted(bitvec.__all__)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _without_annotation_checks():
-    """Let wrong objects meet the checks that users have, not those of the test run."""
-    before = jaxtyping.config.jaxtyping_disable
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", before)
 
 
 def test_the_public_names_are_these():

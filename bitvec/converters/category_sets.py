@@ -15,9 +15,8 @@ YDF          missing to YDF; to the forest no code, as 99 may be: put NaN there
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Bool, Int64, UInt32
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Bool, Int64, UInt32
 from bitvec.core.node_tests import WORD_BITS, CodeRule, NodeTests
 from bitvec.errors import UnsupportedModelError
 

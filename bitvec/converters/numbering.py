@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 import numpy as np
-from jaxtyping import Int64
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Int64
 from bitvec.core.forest import Forest
 
 MOST_DELETED: Final = 64

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-from jaxtyping import Int64
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Int64
 from bitvec.core.forest import Forest
 from bitvec.errors import UnsupportedModelError
 

@@ -14,9 +14,8 @@ from enum import StrEnum
 from typing import Final
 
 import numpy as np
-from jaxtyping import Float, Float64
 
-from bitvec.core.arrays import Array, put, read_only, require
+from bitvec.core.arrays import Array, Float, Float64, put, read_only, require
 from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
 from bitvec.core.transforms import c_exp

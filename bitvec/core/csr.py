@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from jaxtyping import Float, Int32, Int64
 
-from bitvec.core.arrays import Array, require
+from bitvec.core.arrays import Array, Float, Int32, Int64, require
 from bitvec.core.matrices import DENSE_LIMIT
 
 

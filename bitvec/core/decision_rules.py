@@ -12,10 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Any, overload
 
 import numpy as np
-from jaxtyping import Bool, Float
 
 from bitvec.core import structure
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Bool, Float
 from bitvec.core.directions import turns
 from bitvec.core.key_intervals import (
     Values,

@@ -7,9 +7,8 @@ multiply-adds.
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Bool, Float, Int
 from bitvec.core.node_tests import (
     WORD_BITS,
     ZERO_THRESHOLD,

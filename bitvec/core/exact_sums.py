@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Float
 
-from bitvec.core.arrays import Array, require
+from bitvec.core.arrays import Array, Float, require
 
 
 def is_exact(block: Float[Array, "n_rows n_columns"], c: Float[Array, " n_rows"]) -> bool:

@@ -25,10 +25,9 @@ from enum import IntEnum
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int8, Int64
 
 from bitvec.core import float_keys
-from bitvec.core.arrays import Array, ArrayLike, ranges, require
+from bitvec.core.arrays import Array, ArrayLike, Bool, Float, Int8, Int64, ranges, require
 from bitvec.core.csr import CSR
 from bitvec.core.directions import codes, is_missing, turns
 from bitvec.core.matrices import DENSE_LIMIT

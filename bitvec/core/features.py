@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol, runtime_checkable
 
-from jaxtyping import Float
-
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float
 
 
 @runtime_checkable

@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from jaxtyping import Float, Int, Int64, UInt64
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float, Int, Int64, UInt64
 
 FLOAT64 = np.dtype(np.float64)
 _INTEGER: dict[np.dtype, type[np.signedinteger]] = {

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-from jaxtyping import Float, Int8
 
 from bitvec.core import decision_rules, matrices, structure, tree_text
-from bitvec.core.arrays import Array, ArrayLike, require
+from bitvec.core.arrays import Array, ArrayLike, Float, Int8, require
 from bitvec.core.csr import CSR
 from bitvec.core.expansion import ExpandedColumn, Expansion, TreeMatrices, expansion, numeric_rows
 from bitvec.core.features import FeatureMap

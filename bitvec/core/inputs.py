@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from jaxtyping import Bool, Float
 
-from bitvec.core.arrays import Array, require
+from bitvec.core.arrays import Array, Bool, Float, require
 
 Label = str | int | float | bool
 

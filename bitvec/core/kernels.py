@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Int32
 
-from bitvec.core.arrays import Array, ArrayLike, read_only, require
+from bitvec.core.arrays import Array, ArrayLike, Float, Int32, read_only, require
 
 
 @dataclass(frozen=True, slots=True, eq=False)

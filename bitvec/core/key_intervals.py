@@ -9,9 +9,8 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int64
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Bool, Float, Int64
 from bitvec.core.float_keys import key_of, keys
 from bitvec.core.node_tests import NodeTests
 from bitvec.core.value_sets import missing_values, told_values

@@ -5,9 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Int32, Int64
 
-from bitvec.core.arrays import FLOATS, Array, ranges, read_only, require, require_offsets
+from bitvec.core.arrays import (
+    FLOATS,
+    Array,
+    Float,
+    Int32,
+    Int64,
+    ranges,
+    read_only,
+    require,
+    require_offsets,
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

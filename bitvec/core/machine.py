@@ -15,10 +15,19 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from jaxtyping import Bool, Float, Int64
 
 from bitvec.core import exact_sums, matrices, reference, tree_paths
-from bitvec.core.arrays import FLOATS, Array, ranges, read_only, require, require_offsets
+from bitvec.core.arrays import (
+    FLOATS,
+    Array,
+    Bool,
+    Float,
+    Int64,
+    ranges,
+    read_only,
+    require,
+    require_offsets,
+)
 from bitvec.core.features import FeatureMap
 from bitvec.core.forest import Forest, require_forest
 from bitvec.core.inputs import Inputs

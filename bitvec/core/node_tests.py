@@ -18,12 +18,17 @@ from enum import IntEnum
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Int32, Int64, UInt8, UInt32
 
 from bitvec.core.arrays import (
     FLOATS,
     Array,
     ArrayLike,
+    Bool,
+    Float,
+    Int32,
+    Int64,
+    UInt8,
+    UInt32,
     ranges,
     read_only,
     require,

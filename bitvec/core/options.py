@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float64
 
+from bitvec.core.arrays import Float64
 from bitvec.errors import InputError
 
 LARGEST = float(np.finfo(np.float32).max)

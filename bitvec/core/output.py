@@ -6,9 +6,18 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 import numpy as np
-from jaxtyping import Float, Int32
 
-from bitvec.core.arrays import FLOATS, Array, ArrayLike, put, put_array, read_only, require
+from bitvec.core.arrays import (
+    FLOATS,
+    Array,
+    ArrayLike,
+    Float,
+    Int32,
+    put,
+    put_array,
+    read_only,
+    require,
+)
 
 
 class Aggregate(StrEnum):

@@ -17,9 +17,8 @@ import math
 from typing import Final
 
 import numpy as np
-from jaxtyping import Float
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float
 
 FAR: Final = 746.0
 """exp(-746) is 0 in float64."""

@@ -6,9 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int64
 
-from bitvec.core.arrays import Array, put_array, require
+from bitvec.core.arrays import Array, Float, Int64, put_array, require
 
 _OF_LEAVES, _OF_NODES = ("leaf_id", "leaf_cover"), ("node_id", "node_cover", "gain")
 

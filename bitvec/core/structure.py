@@ -11,9 +11,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Int32, Int64
 
-from bitvec.core.arrays import Array, ArrayLike, ranges, read_only, require, require_offsets
+from bitvec.core.arrays import (
+    Array,
+    ArrayLike,
+    Int32,
+    Int64,
+    ranges,
+    read_only,
+    require,
+    require_offsets,
+)
 from bitvec.errors import InvalidForestError
 
 

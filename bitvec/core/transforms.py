@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Float
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float
 from bitvec.core.links import GROUPED, LINKS, Operations
 from bitvec.core.output import Output
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Int64
 
-from bitvec.core.arrays import Array, ranges
+from bitvec.core.arrays import Array, Bool, Int64, ranges
 from bitvec.core.float_keys import first_at_least, key_of
 from bitvec.core.node_tests import (
     WORD_BITS,

@@ -6,9 +6,8 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int64
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Int64
 from bitvec.core.forest import Forest
 from bitvec.differences.words import column_name
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Int64
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Bool, Int64
 from bitvec.core.forest import Forest
 from bitvec.core.structure import Bitvectors, children
 from bitvec.core.tree_paths import parents

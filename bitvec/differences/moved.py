@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from jaxtyping import Bool, Float, Int64
 
-from bitvec.core.arrays import Array, ranges
+from bitvec.core.arrays import Array, Bool, Float, Int64, ranges
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import NodeTests
 from bitvec.differences.spreads import in_units

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Float
 
 from bitvec.core import reference
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float
 from bitvec.core.forest import Forest
 
 PAIRS = 1 << 24

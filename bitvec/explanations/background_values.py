@@ -21,10 +21,9 @@ from __future__ import annotations
 from math import comb
 
 import numpy as np
-from jaxtyping import Float64
 
 from bitvec.core import tree_paths
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float64
 from bitvec.core.forest import Forest
 from bitvec.errors import UnsupportedModelError
 from bitvec.explanations.contributions import contribution_sums

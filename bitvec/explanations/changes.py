@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int64
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Int64
 from bitvec.core.float_keys import floats, key_of, keys
 from bitvec.core.forest import Forest, require_forest
 from bitvec.core.value_sets import atoms

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Float, Int
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float, Int
 from bitvec.core.forest import Forest
 from bitvec.core.output import Aggregate
 

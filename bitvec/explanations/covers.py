@@ -7,10 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Float64
 
 from bitvec.core import structure
-from bitvec.core.arrays import Array, ArrayLike
+from bitvec.core.arrays import Array, ArrayLike, Float, Float64
 from bitvec.core.forest import Forest, require_forest
 from bitvec.core.source import Source
 from bitvec.distribution import version

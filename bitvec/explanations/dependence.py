@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
 
 import numpy as np
-from jaxtyping import Float, Float64
 
 from bitvec.core import structure
-from bitvec.core.arrays import Array, ArrayLike
+from bitvec.core.arrays import Array, ArrayLike, Float, Float64
 from bitvec.core.directions import turns
 from bitvec.core.forest import Forest, require_forest
 from bitvec.core.tree_paths import node_depth

@@ -25,10 +25,9 @@ from enum import IntEnum
 from functools import cache
 
 import numpy as np
-from jaxtyping import Float64, Int64
 
 from bitvec.core import structure, tree_paths
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float64, Int64
 from bitvec.core.forest import Forest
 from bitvec.runtime.predict.cpu.compiling import kernel
 from bitvec.runtime.predict.cpu.kernel_arrays import constant

@@ -7,9 +7,8 @@ from threading import Lock
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float64
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float64
 from bitvec.core.forest import Forest, require_forest
 from bitvec.errors import InputError
 from bitvec.explanations.background_values import BackgroundValues

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Final, Literal, get_args
 
 import numpy as np
-from jaxtyping import Float64
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float64
 from bitvec.core.forest import Forest, require_forest
 from bitvec.errors import InputError, UnsupportedModelError
 

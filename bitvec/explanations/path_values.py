@@ -20,10 +20,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from jaxtyping import Float64, Int64
 
 from bitvec.core import structure
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float64, Int64
 from bitvec.core.forest import Forest
 from bitvec.explanations.contributions import leaf_contributions
 from bitvec.explanations.covers import shares

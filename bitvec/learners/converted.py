@@ -10,10 +10,9 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
-from jaxtyping import Float
 
 from bitvec.converters.dispatch import convert_forest
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float
 from bitvec.core.forest import Forest
 from bitvec.core.output import PostTransform
 from bitvec.errors import UnsupportedModelError, needs

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float64
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float64
 from bitvec.errors import InputError
 
 

@@ -6,11 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int64, Shaped
 
 from bitvec.converters import native
 from bitvec.core import options
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float, Int64, Shaped
 from bitvec.core.forest import Forest
 from bitvec.errors import InputError, needs
 from bitvec.learners.parameters import attribute, estimator, parameter

@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 
-from bitvec.core.arrays import Array, ArrayLike
+from bitvec.core.arrays import Array, ArrayLike, Float
 from bitvec.core.forest import Forest
 from bitvec.core.plain_text import plain
 from bitvec.errors import InputError, needs

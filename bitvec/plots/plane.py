@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float64
 
 from bitvec.converters.native.native_tree import NativeTree
-from bitvec.core.arrays import Array, ArrayLike
+from bitvec.core.arrays import Array, ArrayLike, Float64
 from bitvec.errors import InputError, needs
 
 with needs("matplotlib", "plot", "Drawing a tree"):

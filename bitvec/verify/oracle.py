@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float, Int
 from bitvec.core.inputs import Inputs
 from bitvec.errors import InputError
 from bitvec.verify.source_trees import SourceTrees

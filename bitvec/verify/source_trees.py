@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int32, Int64
 
-from bitvec.core.arrays import Array, put, put_array, require
+from bitvec.core.arrays import Array, Float, Int32, Int64, put, put_array, require
 from bitvec.core.features import FeatureMap
 from bitvec.core.forest import Forest
 from bitvec.core.leaves import LinearTerms

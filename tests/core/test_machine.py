@@ -6,7 +6,6 @@ import json
 from dataclasses import replace
 from itertools import pairwise
 
-import jaxtyping
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -35,17 +34,10 @@ from bitvec.errors import FileFormatError, InputError, InvalidForestError, Unsup
 from bitvec.files import identical, load, loads, save, store
 from bitvec.files.machines import pack_machine
 
+pytestmark = pytest.mark.usefixtures("without_shape_checks")
+
 NAMES = list(ENCODINGS)
 DTYPES = [np.float32, np.float64]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _without_annotation_checks():
-    """Let wrong arrays meet the checks that users have, not those of the test run."""
-    before = jaxtyping.config.jaxtyping_disable
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", before)
 
 
 def three_leaves():

@@ -14,7 +14,6 @@ import zipfile
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 
-import jaxtyping
 import numpy as np
 import pytest
 import safetensors.numpy
@@ -45,16 +44,9 @@ from bitvec.core.structure import Bitvectors
 from bitvec.errors import FileFormatError, UnsupportedModelError
 from bitvec.files import identical, load, save, store
 
+pytestmark = pytest.mark.usefixtures("without_shape_checks")
+
 TINY = 5e-324
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _without_annotation_checks():
-    """Let hostile arrays meet the checks that users have, not those of the test run."""
-    before = jaxtyping.config.jaxtyping_disable
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", before)
 
 
 def assert_same(a: object, b: object, where: str = "forest") -> None:

@@ -23,10 +23,9 @@ from itertools import groupby
 from typing import Any, Final, TypeAlias
 
 import numpy as np
-from jaxtyping import Float32, UInt64
 
 from bitvec.converters.catboost.model_json import Document, as_object, items, member, numbers, whole
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float32, UInt64
 from bitvec.core.feature_maps import KeyTable
 from bitvec.core.feature_maps.key_tables import Part
 from bitvec.errors import FileFormatError, UnsupportedModelError

@@ -10,10 +10,9 @@ import json
 from typing import Any, Final, NoReturn, TypeAlias, TypeVar
 
 import numpy as np
-from jaxtyping import Float64
 
 from bitvec.converters.catboost.nested import Nested
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float64
 from bitvec.errors import FileFormatError, UnsupportedModelError
 
 Document: TypeAlias = dict[str, Any]

@@ -29,7 +29,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
-from jaxtyping import Float64, Int64
 
 from bitvec.converters.catboost.categories import Column, columns_of
 from bitvec.converters.catboost.ctr_features import MULTIPLIER
@@ -40,7 +39,7 @@ from bitvec.converters.catboost.open import Opened, open_model
 from bitvec.converters.catboost.trees import read_trees
 from bitvec.converters.category_sets import pack
 from bitvec.converters.naming import naming
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float64, Int64
 from bitvec.core.city_hash import category_hash
 from bitvec.core.feature_maps import Concatenate, Identity, KeyTables
 from bitvec.core.forest import Forest

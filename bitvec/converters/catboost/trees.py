@@ -13,12 +13,11 @@ from itertools import chain
 from typing import Any, Final, TypeAlias
 
 import numpy as np
-from jaxtyping import Float64, Int64
 
 from bitvec.converters.catboost.model_features import Features
 from bitvec.converters.catboost.model_json import Document, as_object, items, numbers
 from bitvec.converters.catboost.nested import LEAF, NODE, At, Nested
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float64, Int64
 from bitvec.errors import FileFormatError
 
 TestsOf: TypeAlias = Callable[[list[Any]], Array]

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int64, UInt32
 
 from bitvec.converters.category_sets import SET_WORDS_LIMIT
 from bitvec.converters.lightgbm.model_text import ModelText, integers, one_each, per_tree
-from bitvec.core.arrays import Array, ranges
+from bitvec.core.arrays import Array, Bool, Float64, Int64, UInt32, ranges
 from bitvec.core.inputs import Label
 from bitvec.errors import FileFormatError, UnsupportedModelError
 

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from jaxtyping import Float64, Int64
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float64, Int64
 from bitvec.errors import FileFormatError, UnsupportedModelError
 
 VERSIONS: Final = ("v2", "v3", "v4")

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int32, Int64, UInt32
 
 from bitvec.converters.lightgbm.categories import left_sets
 from bitvec.converters.lightgbm.model_text import floats, integers, one_each, per_tree
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Bool, Float64, Int32, Int64, UInt32
 from bitvec.core.leaves import LinearTerms
 from bitvec.core.node_tests import ZERO_THRESHOLD
 from bitvec.errors import FileFormatError, UnsupportedModelError

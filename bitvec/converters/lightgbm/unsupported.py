@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Float64
 
 from bitvec.converters.lightgbm.trees import BELOW_ZERO
 from bitvec.converters.writable import require_rules
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float64
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import ZERO_THRESHOLD, CodeRule, Kind, MissingRule, Relation
 from bitvec.core.output import Aggregate

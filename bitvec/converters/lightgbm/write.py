@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from jaxtyping import Int64
 
 from bitvec.converters.lightgbm.objective_links import link_of, objective_text
 from bitvec.converters.lightgbm.trees import (
@@ -19,7 +18,7 @@ from bitvec.converters.lightgbm.trees import (
     MISSING_ZERO,
 )
 from bitvec.converters.lightgbm.unsupported import base_score64, require_writable, strict_thresholds
-from bitvec.core.arrays import Array, ranges
+from bitvec.core.arrays import Array, Int64, ranges
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind, MissingRule
 from bitvec.core.output import Aggregate

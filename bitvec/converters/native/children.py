@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from jaxtyping import Bool, Int64
 
-from bitvec.core.arrays import Array, ArrayLike, read_only, require
+from bitvec.core.arrays import Array, ArrayLike, Bool, Int64, read_only, require
 
 Decision = Callable[[int, Int64[Array, " n"]], Bool[Array, " n"]]
 """A node and some rows, by number, to which of the rows go right."""

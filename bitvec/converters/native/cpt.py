@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from jaxtyping import Bool, Float, Int64
 
 from bitvec.converters.native.children import checked_children
 from bitvec.converters.native.forest_arrays import forest_of, margin_tests
@@ -18,7 +17,17 @@ from bitvec.converters.native.leaf_values import as_columns, pi_or_mean
 from bitvec.converters.native.native_tree import NativeTree
 from bitvec.converters.native.plain_arrays import finite, float_dtype, floats, integers
 from bitvec.converters.native.sparse_rows import sparse_rows, sum_in_order
-from bitvec.core.arrays import Array, ArrayLike, put, read_only, require, require_offsets
+from bitvec.core.arrays import (
+    Array,
+    ArrayLike,
+    Bool,
+    Float,
+    Int64,
+    put,
+    read_only,
+    require,
+    require_offsets,
+)
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Activation
 from bitvec.core.softplus import softplus

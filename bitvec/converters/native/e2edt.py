@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from jaxtyping import Bool, Float, Int64
 
 from bitvec.converters.native.children import checked_children, root
 from bitvec.converters.native.forest_arrays import forest_of, margin_tests, trees_of
@@ -15,7 +14,7 @@ from bitvec.converters.native.mean_forest import MeanForest
 from bitvec.converters.native.native_tree import NativeTree, rows
 from bitvec.converters.native.plain_arrays import finite, float_dtype, floats, integers
 from bitvec.converters.native.sparse_rows import SparseRows, sparse_rows, sum_in_order
-from bitvec.core.arrays import Array, ArrayLike, put, require
+from bitvec.core.arrays import Array, ArrayLike, Bool, Float, Int64, put, require
 from bitvec.core.feature_maps import Concatenate, Identity
 from bitvec.core.features import FeatureMap
 from bitvec.core.forest import Forest

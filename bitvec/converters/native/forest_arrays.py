@@ -7,14 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int64
 
 from bitvec.converters.native import children
 from bitvec.converters.native.mean_forest import MeanForest
 from bitvec.converters.native.native_tree import NativeTree
 from bitvec.converters.native.sparse_rows import SparseRows
 from bitvec.core import structure
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float, Int64
 from bitvec.core.features import FeatureMap
 from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
-from jaxtyping import Bool, Float, Int64
 
 from bitvec.converters.native.children import checked_children, root
 from bitvec.converters.native.forest_arrays import forest_of, trees_of
@@ -15,7 +14,17 @@ from bitvec.converters.native.leaf_values import as_columns, checked_classes, ch
 from bitvec.converters.native.mean_forest import MeanForest
 from bitvec.converters.native.native_tree import NativeTree
 from bitvec.converters.native.plain_arrays import finite, float_dtype, floats, integers
-from bitvec.core.arrays import Array, ArrayLike, put, put_array, require, require_codes
+from bitvec.core.arrays import (
+    Array,
+    ArrayLike,
+    Bool,
+    Float,
+    Int64,
+    put,
+    put_array,
+    require,
+    require_codes,
+)
 from bitvec.core.forest import Forest
 from bitvec.core.kernels import FeatureKernel
 from bitvec.core.node_tests import Kind, axis_aligned

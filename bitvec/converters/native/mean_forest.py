@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
-from jaxtyping import Float, Int64
 
 from bitvec.converters.native.native_tree import NativeTree, predictions
-from bitvec.core.arrays import Array, ArrayLike, put, require
+from bitvec.core.arrays import Array, ArrayLike, Float, Int64, put, require
 
 Tree = TypeVar("Tree", bound=NativeTree)
 

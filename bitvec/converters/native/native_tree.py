@@ -5,11 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 import numpy as np
-from jaxtyping import Bool, Float, Int64
 
 from bitvec.converters.native import children
 from bitvec.converters.native.leaf_values import labels_of
-from bitvec.core.arrays import Array, ArrayLike
+from bitvec.core.arrays import Array, ArrayLike, Bool, Float, Int64
 from bitvec.errors import InputError
 
 

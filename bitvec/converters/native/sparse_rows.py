@@ -6,10 +6,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int32, Int64
 
 from bitvec.converters.native.plain_arrays import finite, float_dtype, floats
-from bitvec.core.arrays import Array, put, put_array, require, require_codes, require_offsets
+from bitvec.core.arrays import (
+    Array,
+    Float,
+    Int32,
+    Int64,
+    put,
+    put_array,
+    require,
+    require_codes,
+    require_offsets,
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Int64
 
 from bitvec.converters.native.children import checked_children
 from bitvec.converters.native.forest_arrays import forest_of, margin_tests, trees_of
@@ -16,7 +15,7 @@ from bitvec.converters.native.mean_forest import MeanForest
 from bitvec.converters.native.native_tree import NativeTree
 from bitvec.converters.native.plain_arrays import finite, floats, integers
 from bitvec.converters.native.sparse_rows import SparseRows, sparse_rows, sum_in_order
-from bitvec.core.arrays import Array, ArrayLike, put, require, require_codes
+from bitvec.core.arrays import Array, ArrayLike, Bool, Float, Int64, put, require, require_codes
 from bitvec.core.forest import Forest
 from bitvec.core.leaves import LinearTerms
 from bitvec.errors import InvalidForestError

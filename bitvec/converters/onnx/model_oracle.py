@@ -16,7 +16,6 @@ if find_spec("onnxruntime") is None:
 import numpy as np
 import onnx
 import onnxruntime
-from jaxtyping import Float
 
 from bitvec.converters.naming import naming_file
 from bitvec.converters.onnx import exported
@@ -32,7 +31,7 @@ from bitvec.converters.onnx.operator_schema import CLASSIFIER
 from bitvec.converters.onnx.prepared_graph import Preparation, feeds, preparation
 from bitvec.converters.onnx.read import read_operator
 from bitvec.converters.onnx.walker import source_trees
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float
 from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
 from bitvec.verify.oracle import FrameAnswers, Oracle, require_columns

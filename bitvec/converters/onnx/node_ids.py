@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
-from jaxtyping import Int32, Int64
 
 from bitvec.converters.onnx.operator import (
     Operator,
@@ -17,7 +16,7 @@ from bitvec.converters.onnx.operator import (
     require_one_length,
 )
 from bitvec.converters.onnx.operator_schema import CLASSIFIER, LEAF, Mode
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Int32, Int64
 from bitvec.errors import FileFormatError, UnsupportedModelError
 
 _SPARSE: Final = 4

@@ -11,10 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Int32, Int64
 
 from bitvec.converters.onnx.operator_schema import AGGREGATES, TRANSFORMS, Mode
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Bool, Float, Int32, Int64
 from bitvec.errors import FileFormatError, UnsupportedModelError
 
 LARGEST_TARGETS = 1 << 24

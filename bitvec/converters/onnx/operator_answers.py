@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 import onnx
 import onnxruntime
-from jaxtyping import Float
 
 from bitvec.converters.onnx.graph import Surroundings
 from bitvec.converters.onnx.operator import Operator
 from bitvec.converters.onnx.operator_schema import CLASSIFIER, DOMAIN, ENSEMBLE, REGRESSOR
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float
 from bitvec.core.forest import Forest
 from bitvec.core.output import PostTransform
 from bitvec.errors import FileFormatError

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int32
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float, Int32
 from bitvec.errors import FileFormatError, InputError, needs
 from bitvec.files.sound import reason
 from bitvec.verify.oracle import Oracle

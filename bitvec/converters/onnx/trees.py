@@ -13,13 +13,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Int64
 
 from bitvec.converters.category_sets import pack
 from bitvec.converters.onnx.operator import Operator
 from bitvec.converters.onnx.operator_schema import Mode
 from bitvec.core import structure
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Bool, Int64
 from bitvec.core.node_tests import CodeRule, Kind, NodeTests, Relation, axis_aligned
 from bitvec.core.structure import Bitvectors
 from bitvec.errors import FileFormatError, InvalidForestError, UnsupportedModelError

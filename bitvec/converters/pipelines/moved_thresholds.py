@@ -7,11 +7,10 @@ that no sets are needed; `fold` does the rest, and both give the same nodes.
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Int64
 
 from bitvec.converters.pipelines.node_forms import Form
 from bitvec.converters.pipelines.operations import Operation, Replace, Require, Rising
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Int64
 from bitvec.core.float_keys import floats, key_of, keys
 from bitvec.core.key_intervals import Values
 from bitvec.core.node_tests import Kind, MissingRule, NodeTests, Relation

@@ -17,9 +17,8 @@ from functools import lru_cache
 from typing import Any, ClassVar, Final, Protocol
 
 import numpy as np
-from jaxtyping import Bool, Float, Int64
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Bool, Float, Int64
 from bitvec.core.float_keys import first_taken_to, key_of
 from bitvec.core.key_intervals import (
     Values,

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 import numpy as np
-from jaxtyping import Bool, Float, Float64
 
 from bitvec.converters.attribute_records import Record
 from bitvec.converters.pipelines.derived_columns import (
@@ -26,7 +25,7 @@ from bitvec.converters.pipelines.derived_columns import (
 )
 from bitvec.converters.pipelines.operations import DOUBLE, Require
 from bitvec.converters.pipelines.scalers import standard
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Bool, Float, Float64
 from bitvec.core.float_keys import first_taken_to, floats, key_of, keys
 from bitvec.core.key_intervals import Values, complement, everything, intersection, joined, union
 from bitvec.errors import UnsupportedModelError, needs

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float64, Int64
 
 from bitvec.converters.sklearn import nodes as sklearn_nodes
 from bitvec.converters.sklearn.unsupported import (
@@ -16,7 +15,7 @@ from bitvec.converters.sklearn.unsupported import (
     members,
     numbers,
 )
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float64, Int64
 from bitvec.core.forest import Forest
 from bitvec.core.leaves import Leaves
 from bitvec.core.output import Aggregate, Output, PostTransform, SoftmaxSum

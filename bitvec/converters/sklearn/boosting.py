@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float64
 
 from bitvec.converters.attribute_records import class_name
 from bitvec.converters.sklearn import nodes as sklearn_nodes
@@ -22,7 +21,7 @@ from bitvec.converters.sklearn.unsupported import (
     require_tree,
     require_trees_per_stage,
 )
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float64
 from bitvec.core.forest import Forest
 from bitvec.core.leaves import Leaves
 from bitvec.core.output import Output, PostTransform

@@ -6,11 +6,10 @@ import re
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float64
 
 from bitvec.converters.attribute_records import library_class
 from bitvec.converters.sklearn.unsupported import library_version, numbers
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float64
 from bitvec.core.output import PostTransform
 from bitvec.errors import InvalidForestError, UnsupportedModelError, needs
 

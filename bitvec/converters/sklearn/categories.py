@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Int64, UInt32
 
 from bitvec.converters.category_sets import SET_WORDS_LIMIT
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Bool, Int64, UInt32
 from bitvec.core.inputs import Label
 from bitvec.core.node_tests import WORD_BITS
 from bitvec.errors import InvalidForestError, UnsupportedModelError

@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Int64
 
 from bitvec.converters.attribute_records import class_name
 from bitvec.converters.sklearn.boosting_losses import link
@@ -25,7 +24,7 @@ from bitvec.converters.sklearn.unsupported import (
     require_trees_per_stage,
 )
 from bitvec.core import structure
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Bool, Int64
 from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
 from bitvec.core.leaves import Leaves

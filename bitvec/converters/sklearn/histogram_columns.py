@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Int64
 
 from bitvec.converters.sklearn.categories import encoder_of
 from bitvec.converters.sklearn.new_estimators import unsupported
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Bool, Int64
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import WORD_BITS, CodeRule, Kind, set_codes
 

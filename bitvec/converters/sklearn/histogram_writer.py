@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Int64
 from sklearn._loss.loss import (
     HalfBinomialLoss,
     HalfGammaLoss,
@@ -29,7 +28,7 @@ from bitvec.converters.sklearn.new_estimators import (
 )
 from bitvec.converters.sklearn.tree_arrays import covers, greater, numbering
 from bitvec.core import structure, tree_paths
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Bool, Int64
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind
 from bitvec.core.output import PostTransform

@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float64
 
 from bitvec.converters.sklearn import nodes as sklearn_nodes
 from bitvec.converters.sklearn.unsupported import (
@@ -22,7 +21,7 @@ from bitvec.converters.sklearn.unsupported import (
     real_number,
     whole_number,
 )
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float64
 from bitvec.core.float_keys import floats, keys
 from bitvec.core.forest import Forest
 from bitvec.core.leaves import Leaves

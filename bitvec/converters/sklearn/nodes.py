@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float32, Float64, Int64
 
 from bitvec.converters.attribute_records import Record, class_name
 from bitvec.converters.sklearn.unsupported import library_version, parameters
 from bitvec.core import structure
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Bool, Float32, Float64, Int64
 from bitvec.core.node_tests import NodeTests, axis_aligned
 from bitvec.core.source import Source
 from bitvec.core.structure import Bitvectors

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float64, Int64
 
 from bitvec.core import structure, tree_paths
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float64, Int64
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import NodeTests, Relation
 from bitvec.errors import needs

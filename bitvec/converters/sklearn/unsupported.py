@@ -10,10 +10,9 @@ import math
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float64
 
 from bitvec.converters.attribute_records import Record, attributes, class_name
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float64
 from bitvec.core.inputs import Inputs
 from bitvec.errors import InvalidForestError, UnsupportedModelError
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int64
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Bool, Float64, Int64
 from bitvec.core.node_tests import NodeTests
 from bitvec.core.output import Aggregate, PostTransform
 from bitvec.verify.source_trees import SourceTrees

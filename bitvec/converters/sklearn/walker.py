@@ -12,13 +12,12 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float64
 from sklearn import ensemble, tree
 from sklearn.ensemble._iforest import _average_path_length
 
 from bitvec.converters.sklearn.histogram_walker import binned
 from bitvec.converters.sklearn.walked_positions import boosting, joined, labels
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float64
 from bitvec.core.node_tests import axis_aligned
 from bitvec.core.output import Aggregate, PostTransform, SoftmaxSum
 from bitvec.verify.source_trees import SourceTrees

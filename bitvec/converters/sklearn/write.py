@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float64
 
 from bitvec.converters.sklearn import boosting_writer, histogram_writer, isolation_writer
 from bitvec.converters.sklearn.new_estimators import (
@@ -24,7 +23,7 @@ from bitvec.converters.sklearn.new_estimators import (
 )
 from bitvec.converters.sklearn.skops import dumps
 from bitvec.converters.sklearn.tree_arrays import depths, new_tree, node_arrays
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float64
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind, MissingRule, Relation
 from bitvec.core.output import Aggregate, PostTransform

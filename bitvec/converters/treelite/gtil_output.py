@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Float, Int64
 
 from bitvec.converters.treelite.model import BINARY, MULTICLASS, Header
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float, Int64
 from bitvec.core.leaves import Leaves
 from bitvec.core.output import Aggregate, Output, PostTransform
 from bitvec.errors import UnsupportedModelError

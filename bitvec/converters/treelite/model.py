@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from jaxtyping import Bool, Float, Float64, Int64
 
-from bitvec.core.arrays import Array, require
+from bitvec.core.arrays import Array, Bool, Float, Float64, Int64, require
 from bitvec.errors import UnsupportedModelError
 
 DTYPE: dict[int, np.dtype] = {2: np.dtype(np.float32), 3: np.dtype(np.float64)}

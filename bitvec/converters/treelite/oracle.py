@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int64
 
 from bitvec.converters.naming import naming_file
 from bitvec.converters.treelite.model import BINARY, Header, read_header
 from bitvec.converters.treelite.read import forest_of, opened
 from bitvec.converters.treelite.serialized import read_checkpoint
 from bitvec.converters.treelite.walker import source_trees
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float, Int64
 from bitvec.core.forest import Forest
 from bitvec.errors import FileFormatError, needs
 from bitvec.verify.oracle import LeafValues, Oracle, require_columns

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int64, UInt32
 
 from bitvec.converters.category_sets import pack
 from bitvec.converters.naming import naming_file
@@ -39,7 +38,7 @@ from bitvec.converters.treelite.model import (
 )
 from bitvec.converters.treelite.serialized import read_checkpoint
 from bitvec.core import structure
-from bitvec.core.arrays import Array, ranges
+from bitvec.core.arrays import Array, Int64, UInt32, ranges
 from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
 from bitvec.core.node_tests import CodeRule, Kind, NodeTests, Relation, axis_aligned

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from jaxtyping import Bool, Float, Int64
 
 from bitvec.converters.category_sets import reads_floor, right_codes
 from bitvec.converters.writable import output_of_tree, require_rules
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Bool, Float, Int64
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind, MissingRule, Relation
 from bitvec.core.output import Aggregate, PostTransform

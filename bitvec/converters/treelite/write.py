@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Float
 
 from bitvec.converters.constant_trees import base_as_trees
 from bitvec.converters.numbering import Places, Sides, places
@@ -22,7 +21,7 @@ from bitvec.converters.treelite.unsupported import (
     thresholds,
 )
 from bitvec.converters.writable import output_of_tree
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float
 from bitvec.core.forest import Forest
 from bitvec.core.leaves import Leaves
 from bitvec.core.node_tests import Kind

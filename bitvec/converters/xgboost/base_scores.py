@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
-from jaxtyping import Float32
 
 from bitvec.converters.xgboost.objectives import RT_EPS, Objective
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float32
 from bitvec.core.output import PostTransform
 
 NEIGHBOURS: Final = 4

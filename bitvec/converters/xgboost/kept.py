@@ -6,12 +6,11 @@ import json
 from typing import Any, Final
 
 import numpy as np
-from jaxtyping import Float32
 
 from bitvec.converters.xgboost.categories import code_books
 from bitvec.converters.xgboost.document import Document
 from bitvec.converters.xgboost.objectives import PARAMETERS, RT_EPS, objective_named
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float32
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind
 from bitvec.core.output import PostTransform

@@ -7,10 +7,9 @@ import struct
 from typing import Any, Final
 
 import numpy as np
-from jaxtyping import Float32
 
 from bitvec.converters.xgboost.objectives import PARAMETERS, answer, objective_named
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float32
 from bitvec.errors import FileFormatError, UnsupportedModelError
 
 MAGIC: Final = b"binf"

@@ -9,9 +9,8 @@ from functools import cache
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from jaxtyping import Float32
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float32
 from bitvec.core.output import PostTransform
 from bitvec.errors import FileFormatError, UnsupportedModelError
 

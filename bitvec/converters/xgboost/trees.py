@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Float32, Int64, UInt32
 
 from bitvec.converters.category_sets import pack
 from bitvec.converters.xgboost.document import (
@@ -17,7 +16,7 @@ from bitvec.converters.xgboost.document import (
     member,
     require_known,
 )
-from bitvec.core.arrays import Array, ranges
+from bitvec.core.arrays import Array, Bool, Float, Float32, Int64, UInt32, ranges
 from bitvec.errors import FileFormatError
 
 MEMBERS = frozenset(

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from jaxtyping import Float32, Int64
 
 from bitvec.converters import ubjson
 from bitvec.converters.constant_trees import base_as_trees
@@ -21,7 +20,7 @@ from bitvec.converters.xgboost.document import Document
 from bitvec.converters.xgboost.objectives import objective_named
 from bitvec.converters.xgboost.unsupported import objective_of, require_writable
 from bitvec.converters.xgboost.written_trees import written_trees
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float32, Int64
 from bitvec.core.forest import Forest
 from bitvec.errors import InputError, needs
 from bitvec.files import atomic

@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import numpy as np
-from jaxtyping import Float32, Int64
 
 from bitvec.converters.category_sets import right_codes
 from bitvec.converters.numbering import Places, Sides, places
 from bitvec.converters.xgboost.trees import CATEGORICAL
 from bitvec.converters.xgboost.unsupported import thresholds, turned_sets
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float32, Int64
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind
 from bitvec.core.structure import children

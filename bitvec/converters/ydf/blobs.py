@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 import numpy as np
-from jaxtyping import Int64, UInt8
 
 from bitvec.converters.ydf.wire import PADDING
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Int64, UInt8
 from bitvec.errors import FileFormatError, UnsupportedModelError
 
 FORMATS: Final = ("BLOB_SEQUENCE", "BLOB_SEQUENCE_GZIP", "TFE_RECORDIO")

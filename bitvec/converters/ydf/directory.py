@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-from jaxtyping import Int64, UInt8
 
 from bitvec.converters.ydf import schema
 from bitvec.converters.ydf.blobs import FORMATS, opened, records
 from bitvec.converters.ydf.format import prefixes
 from bitvec.converters.ydf.protobuf import Messages, Schema
 from bitvec.converters.ydf.wire import padded
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Int64, UInt8
 from bitvec.errors import FileFormatError, UnsupportedModelError
 
 RANDOM_FOREST: Final = "RANDOM_FOREST"

@@ -19,11 +19,10 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from jaxtyping import Bool, Float32
 
 from bitvec.converters.ydf.conditions import Conditions, ConditionType
 from bitvec.converters.ydf.data_spec import Columns
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Bool, Float32
 from bitvec.errors import UnsupportedModelError
 
 QUICK_SCORER_LEAVES: Final = 64

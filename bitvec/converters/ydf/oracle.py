@@ -10,7 +10,6 @@ from typing import Any, Final
 
 import narwhals
 import numpy as np
-from jaxtyping import Float32, Int64
 
 from bitvec.converters.ydf import schema
 from bitvec.converters.ydf.data_spec import Columns, ColumnType
@@ -18,7 +17,7 @@ from bitvec.converters.ydf.directory import BOOSTED_TREES, ISOLATION_FOREST, RAN
 from bitvec.converters.ydf.read import Converted, convert_directory, opened
 from bitvec.converters.ydf.tasks import Loss, Task
 from bitvec.converters.ydf.walker import source_trees
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float32, Int64
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind, Relation
 from bitvec.core.output import PostTransform

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float32, Float64, Int64, UInt8
 
 from bitvec.converters.ydf.wire import (
     BYTES,
@@ -19,7 +18,7 @@ from bitvec.converters.ydf.wire import (
     read_fields,
     varints,
 )
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Bool, Float32, Float64, Int64, UInt8
 from bitvec.errors import FileFormatError, UnsupportedModelError
 
 INT, BOOL, FLOAT, DOUBLE, BLOB, UNREAD = "int", "bool", "float", "double", "blob", "unread"

@@ -29,7 +29,6 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import numpy as np
-from jaxtyping import Bool, Int64
 
 from bitvec.converters.naming import naming
 from bitvec.converters.ydf import schema
@@ -48,7 +47,7 @@ from bitvec.converters.ydf.tasks import (
     read_leaves,
 )
 from bitvec.converters.ydf.trees import shape_of
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Bool, Int64
 from bitvec.core.forest import Forest
 from bitvec.core.leaves import Leaves
 from bitvec.core.output import Output, PostTransform

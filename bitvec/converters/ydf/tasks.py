@@ -6,13 +6,12 @@ from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from jaxtyping import Float32, Float64, Int64
 
 from bitvec.converters.ydf import schema
 from bitvec.converters.ydf.data_spec import Columns, ColumnType
 from bitvec.converters.ydf.directory import BOOSTED_TREES, ISOLATION_FOREST, Directory
 from bitvec.converters.ydf.protobuf import Messages, Schema
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float32, Float64, Int64
 from bitvec.core.output import PostTransform
 from bitvec.errors import FileFormatError, UnsupportedModelError
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Int64
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Bool, Int64
 from bitvec.errors import FileFormatError
 
 

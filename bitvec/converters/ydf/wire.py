@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from jaxtyping import Int64, UInt8, UInt64
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Int64, UInt8, UInt64
 from bitvec.errors import FileFormatError
 
 VARINT: Final = 0

@@ -12,9 +12,8 @@ from functools import reduce
 from itertools import product
 
 import numpy as np
-from jaxtyping import Float
 
-from bitvec.core.arrays import FLOATS, Array, read_only, require
+from bitvec.core.arrays import FLOATS, Array, Float, read_only, require
 
 Shape = tuple[int, ...]
 

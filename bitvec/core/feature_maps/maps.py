@@ -6,10 +6,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
 
 from bitvec.core import reference
-from bitvec.core.arrays import FLOATS, Array, require
+from bitvec.core.arrays import FLOATS, Array, Float, require
 from bitvec.core.feature_maps.layers import Conv2d, Layer, Linear, Shape
 from bitvec.core.features import FeatureMap
 from bitvec.core.forest import Forest

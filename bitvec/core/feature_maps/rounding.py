@@ -17,9 +17,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Float64
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float, Float64
 from bitvec.core.feature_maps.layers import Conv2d, Flatten, Linear, MaxPool2d, ReLU
 from bitvec.core.feature_maps.maps import Concatenate, Identity, Layers
 from bitvec.core.features import FeatureMap

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from jaxtyping import Bool, Float, Int64
 
 from bitvec.core import matrices, structure, tree_paths
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Bool, Float, Int64
 from bitvec.core.forest import Forest
 from bitvec.core.reference.node_outcomes import columns, hard_tests, outcomes
 from bitvec.core.structure import Bitvectors

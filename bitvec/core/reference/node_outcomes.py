@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Bool, Float, Int
 from bitvec.core.directions import turns
 from bitvec.core.forest import Forest
 

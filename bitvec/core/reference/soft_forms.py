@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from jaxtyping import Bool, Float
 
 from bitvec.core import matrices, tree_paths
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Bool, Float
 from bitvec.core.directions import margins
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind

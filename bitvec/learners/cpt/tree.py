@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float64
 
 from bitvec.converters.native import children
 from bitvec.converters.native.cpt import CPT, from_cpt
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float64
 from bitvec.core.forest import Forest
 from bitvec.learners.growth.grow import GrownTree
 from bitvec.learners.growth.polytope import PolytopeRule

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from jaxtyping import Float64
 
 from bitvec.converters.native import children
 from bitvec.converters.native.e2edt import E2EDT, from_e2edt
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float64
 from bitvec.core.feature_maps import Concatenate
 from bitvec.core.features import FeatureMap
 from bitvec.core.forest import Forest

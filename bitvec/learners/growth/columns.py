@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int64
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Int64
 from bitvec.errors import InputError
 from bitvec.learners.draws import feature_count
 

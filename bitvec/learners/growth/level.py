@@ -12,10 +12,9 @@ from typing import Literal
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float64, Int64
 from torch import Tensor
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Bool, Float64, Int64
 from bitvec.learners.growth.targets import SoftTarget, Target
 
 CONSTANT = 1e-13

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Float, Float64
 from torch import Tensor
 
 from bitvec.converters.native.sparse_rows import sum_in_order
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float, Float64
 from bitvec.core.softplus import softplus
 from bitvec.learners.growth.cuts import Cuts
 from bitvec.learners.growth.level import Level, Unit, Units

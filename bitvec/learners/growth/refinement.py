@@ -10,13 +10,12 @@ from typing import Any, Final
 
 import numpy as np
 import torch
-from jaxtyping import Float64, Int64
 
 from bitvec.converters import native
 from bitvec.converters.native.mean_forest import MeanForest
 from bitvec.converters.native.native_tree import NativeTree
 from bitvec.core import structure
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float64, Int64
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import NodeTests
 from bitvec.learners.retrained.retrain import retrain

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
-from jaxtyping import Float64
 from torch import Tensor
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float64
 from bitvec.learners.growth.cuts import Cuts
 from bitvec.learners.growth.level import Level, Unit, Units
 from bitvec.learners.growth.targets import Target

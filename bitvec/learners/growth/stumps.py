@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Float64, Int64
 from torch import Tensor
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float64, Int64
 from bitvec.learners.growth import compiled_descent
 from bitvec.learners.growth.columns import Columns
 from bitvec.learners.growth.level import Batch, Blocks, level_of

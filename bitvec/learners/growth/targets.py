@@ -11,10 +11,9 @@ from typing import Protocol, Self
 
 import numpy as np
 import torch
-from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float, Float64, Int64
 from bitvec.learners.growth.cuts import Cuts, entropy_cuts, squared_error_cuts
 
 TINY = 1e-12

@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int8, Int32, Int64
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float, Int8, Int32, Int64
 from bitvec.core.kernels import FeatureKernel
 
 NARROWEST = 1e-100

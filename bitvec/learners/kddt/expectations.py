@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float
 from bitvec.learners.kddt.events import Densities
 from bitvec.learners.kddt.stacks import FRAME, Stacks, entered
 from bitvec.learners.kddt.tree import GrownTree

@@ -6,9 +6,8 @@ import heapq
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float, Int64
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Bool, Float, Int64
 from bitvec.learners.kddt.tree import GrownTree
 
 

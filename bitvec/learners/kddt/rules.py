@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from jaxtyping import Float
 
 from bitvec.core import options
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float
 from bitvec.core.kernels import FeatureKernel
 from bitvec.errors import InputError
 from bitvec.learners.kddt.search import Search

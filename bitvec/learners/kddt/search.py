@@ -7,9 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float, Int64
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Bool, Float, Int64
 from bitvec.core.kernels import FeatureKernel
 from bitvec.learners.kddt.events import Densities, ascending, densities_of, events_of
 from bitvec.learners.kddt.shapes import scaled

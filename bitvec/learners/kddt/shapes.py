@@ -7,11 +7,10 @@ from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
-from jaxtyping import Float
 
 from bitvec.converters.native import gaussian_pieces
 from bitvec.core import options
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float
 from bitvec.core.kernels import FeatureKernel
 from bitvec.errors import InputError
 

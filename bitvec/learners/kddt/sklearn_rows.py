@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 
 from bitvec.core import options
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float
 from bitvec.errors import InputError, needs
 from bitvec.learners.kddt.scan import LABELS
 from bitvec.learners.kddt.tree import Targets

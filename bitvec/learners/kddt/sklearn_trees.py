@@ -9,12 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal, Self
 
 import numpy as np
-from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from bitvec.converters.native import KDDT, from_kddt_forest
 from bitvec.core import options
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float
 from bitvec.core.kernels import FeatureKernel
 from bitvec.errors import InputError, MissingLibraryError
 from bitvec.learners.draws import drawn_rows, feature_count

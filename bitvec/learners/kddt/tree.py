@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int8, Int32, Int64
 
 from bitvec.converters.native import KDDT
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Bool, Float, Int8, Int32, Int64
 from bitvec.core.kernels import FeatureKernel
 from bitvec.learners.kddt.events import Data, Densities, Events
 from bitvec.learners.kddt.growth import NODE, grow

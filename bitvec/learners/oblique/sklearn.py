@@ -6,10 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 
 from bitvec.core import transforms
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float
 from bitvec.core.forest import Forest
 from bitvec.core.links import SIGMOIDS, SOFTMAXES
 from bitvec.core.output import Aggregate, Output, PostTransform

@@ -6,9 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from jaxtyping import Float64
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float64
 from bitvec.core.forest import Forest
 from bitvec.core.leaves import Leaves
 from bitvec.errors import InputError, UnsupportedModelError

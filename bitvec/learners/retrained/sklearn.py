@@ -6,9 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from jaxtyping import Float, Shaped
-
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float, Shaped
 from bitvec.errors import needs
 from bitvec.learners.parameters import attribute, estimator
 from bitvec.learners.retrained.sklearn_base import Retrained

@@ -8,10 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from jaxtyping import Int64, Shaped
 
 from bitvec.converters.dispatch import convert_forest
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Int64, Shaped
 from bitvec.core.forest import Forest
 from bitvec.errors import InputError, needs
 from bitvec.learners.held_out import held_out

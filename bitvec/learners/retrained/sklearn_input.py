@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int64
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float, Int64
 from bitvec.errors import InputError, needs
 from bitvec.runtime.predict.frames import as_frame
 

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-from jaxtyping import Float
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float
 from bitvec.learners.tao.tree import NodeKind, Tree, Walk
 from bitvec.runtime.predict.cpu.kernel_arrays import constant
 

@@ -6,9 +6,8 @@ from dataclasses import dataclass, fields, replace
 from functools import partial
 
 import numpy as np
-from jaxtyping import Float64
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float64
 from bitvec.core.forest import Forest
 from bitvec.core.reference.exit_leaf_sums import leaf_vectors
 from bitvec.learners.tao.forest_trees import fixed_outcomes, tree_of

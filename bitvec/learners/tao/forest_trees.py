@@ -7,10 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Int64, UInt8
 
 from bitvec.core import structure
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Bool, Int64, UInt8
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Activation, Kind, NodeTests, Relation
 from bitvec.core.reference.node_outcomes import outcomes

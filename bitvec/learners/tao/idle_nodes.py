@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from jaxtyping import Bool, Int64
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Bool, Int64
 from bitvec.learners.tao.training_rows import Rows, route
 from bitvec.learners.tao.tree import NodeKind, Tree
 

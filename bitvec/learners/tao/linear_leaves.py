@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from jaxtyping import Float64, Int64
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float64, Int64
 from bitvec.learners.tao.training_rows import Rows
 from bitvec.learners.tao.tree import Tree
 

@@ -10,9 +10,8 @@ targets that are rows of an identity matrix is the Gini impurity. A split is as 
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Float64, Int64
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float64, Int64
 from bitvec.learners.tao.tree import Tree, oblique_tree
 from bitvec.runtime.predict.cpu.compiling import inner, kernel
 from bitvec.runtime.predict.cpu.kernel_arrays import constant

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int64
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Bool, Float64, Int64
 from bitvec.learners.tao.candidates import Candidate
 from bitvec.learners.tao.newton import newton_svm
 from bitvec.learners.tao.training_rows import Rows

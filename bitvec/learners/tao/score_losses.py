@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-from jaxtyping import Float64, Int32
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float64, Int32
 from bitvec.learners.tao.training_rows import Rows
 from bitvec.learners.tao.tree import Tree
 

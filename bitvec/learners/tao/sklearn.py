@@ -6,13 +6,12 @@ from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
-from jaxtyping import Float, Float64, Int64
 from numpy.typing import ArrayLike
 
 from bitvec.converters import native
 from bitvec.converters.native.tao import TAO
 from bitvec.core import options
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float, Float64, Int64
 from bitvec.learners.parameters import attribute, estimator, parameter
 from bitvec.learners.sklearn_base import (
     NativeClassifier,

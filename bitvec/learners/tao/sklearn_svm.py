@@ -6,9 +6,8 @@ import threading
 from contextlib import nullcontext
 
 import numpy as np
-from jaxtyping import Bool, Float64
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Bool, Float64
 from bitvec.errors import needs
 
 with needs("scikit-learn", "sklearn", "An l1 penalty in TAO"):

@@ -6,13 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float64
 
 from bitvec.converters.native import tao
 from bitvec.converters.native.fitted_estimators import is_estimator, is_fitted
 from bitvec.converters.native.native_tree import NativeTree
 from bitvec.converters.native.read import convert as convert_native
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float64
 from bitvec.core.forest import Forest
 from bitvec.errors import InputError, UnsupportedModelError
 from bitvec.learners.tao.forest_trees import tree_of

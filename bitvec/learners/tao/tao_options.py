@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float64
 
 from bitvec.core import options
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Bool, Float64
 from bitvec.errors import InputError
 from bitvec.learners.sizes import require_finite_sum
 from bitvec.learners.tao.oblique_solver import Svm

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float, Float64, Int64
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Bool, Float, Float64, Int64
 from bitvec.learners.tao import tree_kernels
 from bitvec.learners.tao.tree import Tree, Walk, walk_of
 from bitvec.runtime.predict.cpu.kernel_arrays import constant

@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from jaxtyping import Float, UInt
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float, UInt
 from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
 from bitvec.core.node_tests import ZERO_THRESHOLD, MissingRule, axis_aligned

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Int
 
 Distinct = tuple[Int[Array, " batch"], list[Any]]
 """The position of each cell's value, -1 where it is null; and the values."""

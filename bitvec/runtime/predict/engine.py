@@ -9,9 +9,7 @@ import logging
 from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
-from jaxtyping import Float, Int32
-
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float, Int32
 from bitvec.core.forest import Forest
 from bitvec.errors import InputError
 

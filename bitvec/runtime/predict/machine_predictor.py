@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int32
 
 from bitvec.core import machine as machines
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float, Int32
 from bitvec.core.machine import DecisionMachine
 from bitvec.errors import BitvecError
 from bitvec.runtime.predict.predictor import Predictor

@@ -6,10 +6,9 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-from jaxtyping import Float
 
 from bitvec.core import reference, transforms
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float
 from bitvec.core.forest import Forest
 from bitvec.core.output import PostTransform
 from bitvec.errors import BitvecError

@@ -7,9 +7,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int32, Int64
 
-from bitvec.core.arrays import FLOATS, Array
+from bitvec.core.arrays import FLOATS, Array, Float, Int32, Int64
 from bitvec.core.forest import Forest, require_forest
 from bitvec.core.node_tests import Kind
 from bitvec.errors import BitvecError, InputError

@@ -6,10 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
-from jaxtyping import Bool, Float, Int, UInt64
 
 from bitvec.core import links
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Bool, Float, Int, UInt64
 from bitvec.core.float_keys import ulps
 from bitvec.core.forest import Forest
 from bitvec.errors import InputError

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Int
 
 from bitvec.core import tree_paths
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Int
 from bitvec.core.forest import Forest
 from bitvec.core.inputs import COLUMN_LISTS, Inputs
 from bitvec.core.output import Aggregate

@@ -9,9 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Bool
 from bitvec.core.forest import Forest
 from bitvec.errors import InputError
 from bitvec.verify.certificates.certificate import Certificate

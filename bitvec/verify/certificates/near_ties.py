@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float, Float64
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Bool, Float, Float64
 from bitvec.core.feature_maps.rounding import SLACK, gamma, with_bounds
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Activation, Kind, NodeTests

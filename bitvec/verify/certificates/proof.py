@@ -11,9 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Int64
 
-from bitvec.core.arrays import Array, ranges
+from bitvec.core.arrays import Array, Bool, Int64, ranges
 from bitvec.core.float_keys import floats
 from bitvec.core.forest import Forest
 from bitvec.core.leaves import LinearTerms

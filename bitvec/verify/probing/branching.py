@@ -15,9 +15,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from jaxtyping import Bool, Float, Float64, Int64
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Bool, Float, Float64, Int64
 from bitvec.core.float_keys import floats, keys
 from bitvec.core.node_tests import Activation, MissingRule, NodeTests
 from bitvec.core.reference import turns

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from jaxtyping import Bool, Int32
-
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Bool, Int32
 from bitvec.verify.probing.probe_targets import Outcome
 
 

@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from jaxtyping import Bool, Float, Float64, Int64
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Bool, Float, Float64, Int64
 from bitvec.core.node_tests import Activation
 from bitvec.core.reference import outcomes
 from bitvec.verify.probing.implied_inequalities import softplus_inverse

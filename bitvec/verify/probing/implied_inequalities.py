@@ -10,9 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int64
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Bool, Float64, Int64
 from bitvec.core.node_tests import Activation, NodeTests
 
 NARROW = 1e-9

@@ -14,9 +14,8 @@ from itertools import product
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
-from jaxtyping import Bool, Float, Int64, UInt64
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Bool, Float, Int64, UInt64
 from bitvec.core.feature_maps import KeyTable
 from bitvec.core.feature_maps.key_tables import HIGHEST, LOWEST
 

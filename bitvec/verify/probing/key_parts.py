@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int64
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Bool, Float, Int64
 from bitvec.core.feature_maps import Concatenate, Identity, KeyTable, KeyTables
 from bitvec.core.feature_maps.key_tables import HIGHEST, LOWEST, Part
 from bitvec.core.features import FeatureMap

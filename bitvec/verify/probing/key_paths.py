@@ -14,9 +14,8 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int64
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Bool, Float, Int64
 from bitvec.core.feature_maps import KeyTable
 from bitvec.core.feature_maps.key_tables import Part
 from bitvec.core.float_keys import floats, key_of, keys

@@ -9,9 +9,8 @@ from __future__ import annotations
 from itertools import islice, product
 
 import numpy as np
-from jaxtyping import Float
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float
 from bitvec.core.feature_maps import Concatenate, KeyTable, KeyTables
 from bitvec.core.feature_maps.key_tables import HIGHEST, LOWEST, Part
 from bitvec.core.features import FeatureMap

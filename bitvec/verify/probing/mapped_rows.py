@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import numpy as np
-from jaxtyping import Float
 
 from bitvec.core import tree_paths
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float
 from bitvec.core.forest import Forest
 from bitvec.core.reference import columns
 from bitvec.core.structure import children

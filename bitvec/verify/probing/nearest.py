@@ -12,9 +12,8 @@ Algorithms NNLS and LDP of Lawson and Hanson, "Solving Least Squares Problems" (
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Float64
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float64
 
 TOLERANCE = 1e-12
 """Tolerance of gradients and residuals, for columns of norm 1 in float64."""

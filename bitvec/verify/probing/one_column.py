@@ -10,9 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from jaxtyping import Bool, Int64
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Bool, Int64
 from bitvec.core.float_keys import floats, key_of
 from bitvec.core.node_tests import Activation, Kind, MissingRule, NodeTests
 from bitvec.core.reference import turns

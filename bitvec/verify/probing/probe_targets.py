@@ -6,9 +6,8 @@ from dataclasses import dataclass, fields, replace
 from enum import IntFlag
 
 import numpy as np
-from jaxtyping import Bool, Float, Int8, Int32, Int64
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Bool, Float, Int8, Int32, Int64
 from bitvec.core.float_keys import first_at_least, floats, key_of, keys
 from bitvec.core.node_tests import ZERO_THRESHOLD, CodeRule, Kind
 from bitvec.core.value_sets import code_values, missing_values, n_codes

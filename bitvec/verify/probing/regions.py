@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int, Int64
 
 from bitvec.core import tree_paths
-from bitvec.core.arrays import Array, ranges
+from bitvec.core.arrays import Array, Bool, Float64, Int, Int64, ranges
 from bitvec.core.float_keys import first_at_least, key_of, keys, neighbours
 from bitvec.core.forest import Forest
 from bitvec.core.inputs import Domain

@@ -12,10 +12,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
 
 from bitvec.core import tree_paths
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import NodeTests
 from bitvec.core.value_sets import n_codes

@@ -9,9 +9,8 @@ the bounds cross, no row comes by. Ties are decided with the rest, since nothing
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int64
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Bool, Float64, Int64
 from bitvec.core.float_keys import key_of, keys
 from bitvec.core.node_tests import Activation, NodeTests, Relation
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from jaxtyping import Bool
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Bool
 from bitvec.core.float_keys import floats, keys
 from bitvec.core.reference import outcomes
 from bitvec.verify.probing.base_rows import BaseRows

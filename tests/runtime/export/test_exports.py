@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import jaxtyping
 import numpy as np
 import pytest
 
@@ -15,14 +14,7 @@ from bitvec.runtime.export.c import to_c
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
-
-@pytest.fixture(autouse=True, scope="module")
-def _without_annotation_checks():
-    """Let wrong objects meet the checks that users have, not those of the test run."""
-    before = jaxtyping.config.jaxtyping_disable
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", before)
+pytestmark = pytest.mark.usefixtures("without_shape_checks")
 
 
 def stump():

@@ -127,6 +127,15 @@ print(bitvec.compile(stump, engine="numba", kernel="onerow").predict([[0.0, 9], 
 """
 
 
+def test_a_process_that_loads_its_kernels_imports_none_of_what_compiles_them():
+    told = PREDICT + "import sys; print('numba.np.arraymath' in sys.modules)"
+    for _ in range(2):  # the first may compile
+        run = subprocess.run(
+            [sys.executable, "-c", told], check=True, capture_output=True, text=True
+        )
+    assert run.stdout == "[10.0, 20.0]\nFalse\n"
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
 def test_predictions_go_on_with_a_damaged_cache(tmp_path, damage):

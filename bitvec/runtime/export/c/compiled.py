@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int32
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float, Int32
 from bitvec.errors import BitvecError, FileFormatError, InputError
 from bitvec.files import atomic
 from bitvec.runtime.export.c.estimate import CSource

@@ -6,9 +6,8 @@ import math
 import re
 
 import numpy as np
-from jaxtyping import Int
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Int
 
 C_TYPES = {
     np.dtype(np.float32): "float",

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, UInt
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float, UInt
 from bitvec.runtime.export.c.header import Header
 from bitvec.runtime.export.c.literals import narrow_floats, narrow_integers, number
 

@@ -8,9 +8,8 @@ and x + -0.0 is x, for every x but -0.0, which no sum is that began otherwise.
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Float
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float
 from bitvec.core.output import Output
 from bitvec.runtime.export.c.header import Header
 from bitvec.runtime.export.c.literals import C_TYPES, narrow_floats, narrow_integers

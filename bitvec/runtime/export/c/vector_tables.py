@@ -8,9 +8,8 @@ all are such: of these forms the one with the fewest bytes is written.
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Float
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float
 from bitvec.core.forest import Forest
 from bitvec.runtime.export.c.header import Header
 from bitvec.runtime.export.c.literals import C_TYPES, narrow_floats, narrow_integers, number

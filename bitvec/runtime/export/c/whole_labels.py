@@ -10,9 +10,8 @@ added without a floating point unit of 64 bits, which few microcontrollers have.
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Float, UInt16
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float, UInt16
 from bitvec.core.forest import Forest
 from bitvec.core.output import PostTransform
 from bitvec.runtime.export.c.header import Header

@@ -19,9 +19,8 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int64
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Int64
 from bitvec.core.feature_maps import Conv2d, Flatten, Layers, Linear, MaxPool2d, ReLU
 from bitvec.core.graph.operators import Graph, table
 

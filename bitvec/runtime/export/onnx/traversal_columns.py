@@ -14,9 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Int64
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float, Int64
 from bitvec.core.forest import Forest
 from bitvec.core.graph.operators import Graph, cast
 from bitvec.core.node_tests import Kind, MissingRule, Relation

@@ -11,10 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int32
 
 from bitvec.core import reference
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float, Int32
 from bitvec.core.forest import Forest
 from bitvec.core.output import Aggregate
 from bitvec.runtime.predict.cpu import choice, layer_kernels

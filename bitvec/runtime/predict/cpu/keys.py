@@ -8,9 +8,8 @@ A test of one column becomes `key >= threshold`, both relations alike.
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Float, Int, Int64
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float, Int, Int64
 from bitvec.core.float_keys import neighbours
 from bitvec.core.node_tests import Relation
 from bitvec.runtime.predict.cpu.compiling import inner

@@ -16,13 +16,12 @@ from collections.abc import Callable
 from functools import cache
 
 import numpy as np
-from jaxtyping import Float
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic, overload
 
 from bitvec.core import transforms
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float
 from bitvec.core.output import Output, PostTransform, SoftmaxSum
 from bitvec.runtime.predict.cpu.compiling import inner, kernel
 from bitvec.runtime.predict.cpu.kernel_arrays import constant

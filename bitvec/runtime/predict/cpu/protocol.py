@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from jaxtyping import Float, Int32
-
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float, Int32
 
 
 class TreeKernel(Protocol):

@@ -13,9 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Int32
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Int32
 from bitvec.core.structure import Bitvectors
 from bitvec.runtime.predict.gpu.code_layout import BYTE_THRESHOLDS, CodeLayout
 

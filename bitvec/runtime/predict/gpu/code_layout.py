@@ -16,9 +16,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
-from jaxtyping import Float, Int32, Int64
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float, Int32, Int64
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind, NodeTests, Relation
 from bitvec.runtime.predict.torch.compared_columns import ComparedColumns, lay_out

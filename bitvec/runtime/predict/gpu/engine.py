@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int32
 from torch import Tensor
 
 from bitvec.core import reference
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float, Int32
 from bitvec.core.forest import Forest
 from bitvec.errors import InputError, needs
 from bitvec.runtime.predict.engine import FewRows

@@ -15,10 +15,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Int32
 
 from bitvec.core import structure
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Int32
 from bitvec.core.structure import Bitvectors
 from bitvec.runtime.predict.gpu.code_layout import SHORT_THRESHOLDS, CodeLayout
 

@@ -8,11 +8,10 @@ from math import isnan
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int32
 from torch import Tensor
 
 from bitvec.core import reference, tree_paths
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float, Int32
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Activation
 from bitvec.errors import InputError, UnsupportedModelError

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from jaxtyping import Float, Float64
 
 from bitvec.core import transforms
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float, Float64
 from bitvec.core.composition import Asked, Combined, Composition, Interpolated, Member
 from bitvec.core.forest import Forest
 from bitvec.runtime.train.retrain.metrics import SMALLEST

@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Final, Self
 
 import numpy as np
-from jaxtyping import Float64
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float64
 from bitvec.core.forest import Forest
 from bitvec.core.links import SIGMOIDS, SOFTMAXES
 from bitvec.core.output import Output, PostTransform

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float64, Int64
 
-from bitvec.core.arrays import Array, put, read_only, require
+from bitvec.core.arrays import Array, Float64, Int64, put, read_only, require
 from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
 from bitvec.core.leaves import Leaves

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float64, Int64
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float64, Int64
 from bitvec.errors import InputError, needs
 from bitvec.runtime.train.relax.moments import column_units
 from bitvec.runtime.train.retrain.training_data import Data

@@ -8,9 +8,8 @@ numbers that count as missing bound none, so that a few more pairs may be held t
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Bool, Float, Int8
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Bool, Float, Int8
 from bitvec.core.float_keys import keys
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind, MissingRule, Relation

@@ -11,9 +11,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Int8
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Bool, Int8
 from bitvec.core.forest import Forest
 from bitvec.core.key_intervals import (
     Values,

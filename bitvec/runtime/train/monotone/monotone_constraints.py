@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int8
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Int8
 from bitvec.core.forest import Forest
 from bitvec.core.source import retrained_source
 from bitvec.errors import InputError, UnsupportedModelError

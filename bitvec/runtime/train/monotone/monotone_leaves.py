@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from jaxtyping import Float, Int8, Int64
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float, Int8, Int64
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind
 from bitvec.errors import UnsupportedModelError

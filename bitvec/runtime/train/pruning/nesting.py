@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Int, Int64
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Int, Int64
 
 
 def around(

@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool
 
-from bitvec.core.arrays import Array, ranges
+from bitvec.core.arrays import Array, Bool, ranges
 from bitvec.core.forest import Forest, require_forest
 from bitvec.core.leaves import LinearTerms
 from bitvec.core.source import Source

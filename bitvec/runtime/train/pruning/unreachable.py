@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Bool
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Bool
 from bitvec.core.float_keys import keys
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind, MissingRule, Relation

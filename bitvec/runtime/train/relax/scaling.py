@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float
 from torch import Tensor
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Bool, Float
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import MissingRule, NodeTests
 from bitvec.runtime.predict.torch.node_rules import is_missing, missing_flags

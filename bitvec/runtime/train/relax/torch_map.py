@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Float
 from torch import nn
 
-from bitvec.core.arrays import FLOATS, Array
+from bitvec.core.arrays import FLOATS, Array, Float
 from bitvec.errors import InputError
 
 

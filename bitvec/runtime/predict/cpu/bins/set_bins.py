@@ -13,9 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Int64, UInt8
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Int64, UInt8
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import WORD_BITS, ZERO_THRESHOLD, CodeRule, Kind, MissingRule, Relation
 from bitvec.runtime.predict.cpu import keys

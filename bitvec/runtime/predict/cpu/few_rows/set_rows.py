@@ -14,12 +14,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int64, UInt8
 from llvmlite import ir
 from numba import carray, types
 from numba.extending import intrinsic
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Int64, UInt8
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import WORD_BITS, Kind
 from bitvec.runtime.predict.cpu.compiling import inner

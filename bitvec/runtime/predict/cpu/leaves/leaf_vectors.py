@@ -7,9 +7,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Int32, Int64, UInt32
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float, Int32, Int64, UInt32
 from bitvec.core.forest import Forest
 from bitvec.core.output import Output
 from bitvec.runtime.predict.cpu.compiling import inner

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Int64, UInt8
 
-from bitvec.core.arrays import Array, ranges
+from bitvec.core.arrays import Array, Float, Int64, UInt8, ranges
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Activation, NodeTests, Relation
 from bitvec.runtime.predict.cpu.kernel_arrays import constant

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Float
 
 from bitvec.core import structure
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind, MissingRule, Relation
 from bitvec.runtime.predict.cpu.kernel_arrays import aligned, constant

@@ -11,10 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Int64, UInt32, UInt64
 
 from bitvec.core import float_keys, structure
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Int64, UInt32, UInt64
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import WORD_BITS, ZERO_THRESHOLD, Kind, MissingRule, Relation
 from bitvec.runtime.predict.cpu import keys

@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from jaxtyping import Float, Int32
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float, Int32
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import WORD_BITS as _WORD_BITS
 from bitvec.core.node_tests import Activation, CodeRule, Kind, MissingRule, Relation

@@ -13,12 +13,11 @@ from collections.abc import Callable
 from functools import cache
 
 import numpy as np
-from jaxtyping import Float, Int32
 from llvmlite import ir
 from numba import types
 
 from bitvec.core import structure, tree_paths
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float, Int32
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Activation, Kind, Relation
 from bitvec.runtime.predict.cpu.compiling import Kernel, inner, kernel

@@ -8,9 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Int32
 
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, Float, Int32
 from bitvec.core.float_keys import key_of
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind, MissingRule
