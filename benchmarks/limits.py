@@ -6,6 +6,8 @@ from benchmarks.report import Column
 from benchmarks.report import table as in_markdown
 from bitvec.core.inputs import MAX_FEATURES
 from bitvec.explanations.background_values import MOST_FEATURES
+from bitvec.explanations.linear_values import MOST_READ
+from bitvec.explanations.unsupported import MOST_COLUMNS
 from bitvec.files.composed_records import MOST_NESTED
 from bitvec.plots.forests import MOST_LEAVES as MOST_DRAWN
 from bitvec.runtime.export.c.levels import MOST_LEVELS
@@ -28,6 +30,16 @@ LIMITS = (
         "different columns on a path, explained with background rows",
         MOST_FEATURES,
         "`UnsupportedModelError`; values by cover have no such limit",
+    ),
+    (
+        "different columns of a linear leaf and its path, explained with background rows",
+        MOST_READ,
+        "`UnsupportedModelError`",
+    ),
+    (
+        "columns over whose subsets predictions are summed to explain them",
+        MOST_COLUMNS,
+        "`InputError`; `permutations` sample",
     ),
     ("leaves of a tree that is drawn", MOST_DRAWN, "`InputError`"),
     ("rows that are read at a time from a file of rows", BATCH_ROWS, "the next batch"),

@@ -61,11 +61,24 @@ def background_game(
 ) -> Game:
     """Return the interventional game: unknown columns take the values of each background row."""
 
+    def answer(rows: Array) -> Array:
+        return contribution_sums(forest, reference.exit_leaves(forest, rows))
+
+    return mixed_game(answer, x, background)
+
+
+def mixed_game(
+    answer: Callable[[Array], Array],
+    x: Float[Array, " n_features"],
+    background: Float[Array, "n n_features"],
+) -> Game:
+    """Return the same game of any function of rows, (n, n_outputs)."""
+
     @cache
     def game(known: frozenset[int]) -> Array:
         mixed = background.copy()
         mixed[:, list(known)] = x[list(known)]
-        return contribution_sums(forest, reference.exit_leaves(forest, mixed)).mean(axis=0)
+        return answer(mixed).astype(np.float64).mean(axis=0)
 
     return game
 

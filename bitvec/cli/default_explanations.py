@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -9,19 +10,38 @@ import numpy as np
 import bitvec
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
-from bitvec.errors import InputError
+from bitvec.errors import InputError, UnsupportedModelError
 from bitvec.explanations.importances import split_importances
+from bitvec.explanations.unsupported import Background, background_method
 
 BACKGROUND = 100
 """Rows that stand for all, where the source recorded no cover."""
+PERMUTATIONS = 10
+"""Pairs of orders, where values are sampled."""
+MOST_EXPLAINED = 2000
+"""Rows of a picture."""
+FEW = 10
+"""Divides the rows of both, where predictions for mixed rows are summed."""
 
 
 def explainer(forest: Forest, rows: Array) -> Any:
     """Return an explainer by the cover that the source recorded, else by the first of some rows."""
+    few = _sums_predictions(forest)
     source = forest.source
     if source is not None and source.node_cover is not None and source.leaf_cover is not None:
-        return bitvec.explain(forest)
-    return bitvec.explain(forest, background=rows[:BACKGROUND])
+        with suppress(UnsupportedModelError):  # with background rows it may be explained
+            return bitvec.explain(forest)
+    some = rows[: BACKGROUND // FEW if few else BACKGROUND]
+    return bitvec.explain(forest, background=some, permutations=PERMUTATIONS)
+
+
+def most_rows(forest: Forest) -> int:
+    """Return how many rows of a picture are explained."""
+    return MOST_EXPLAINED // FEW if _sums_predictions(forest) else MOST_EXPLAINED
+
+
+def _sums_predictions(forest: Forest) -> bool:
+    return background_method(forest, "raw") in (Background.BY_TREE, Background.AT_ONCE)
 
 
 def importances(forest: Forest) -> tuple[Array, str]:

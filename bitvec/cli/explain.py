@@ -28,6 +28,13 @@ from bitvec.cli.shared_options import (
     help="Rows whose values unknown columns take; by default tests of unknown columns average "
     "their sides by the training weight that the model holds.",
 )
+@click.option(
+    "--permutations",
+    type=click.IntRange(2),
+    metavar="N",
+    help="Pairs of random orders of the columns, by which values that cannot be exact, such as "
+    "those of oblique trees of many columns, are sampled.",
+)
 @click.option("--n-jobs", type=int, metavar="N", default=1, show_default=True, help="Threads.")
 @header_option
 def command(
@@ -35,6 +42,7 @@ def command(
     data: Path,
     out: Path,
     background: Path | None,
+    permutations: int | None,
     n_jobs: int,
     header: bool | None,
     as_json: bool,
@@ -42,7 +50,8 @@ def command(
     """Write the Shapley values of each row of DATA: with the base value they sum to its raw score.
 
     One column for each column of DATA, called by its name, or by its number; of several outputs one
-    for each of them, as in age_0, age_1. The base value is printed.
+    for each of them, as in age_0, age_1. The base value is printed, and the largest standard error
+    of values that are sampled.
 
     \b
     Examples:
@@ -63,12 +72,15 @@ def command(
     from bitvec.cli.answer import print_json
     from bitvec.verify.progress_bar import progress
 
-    explainer = bitvec.explain(forest, background=given, n_jobs=n_jobs)
+    explainer = bitvec.explain(forest, background=given, permutations=permutations, n_jobs=n_jobs)
     with progress("explaining", quiet=as_json, lines=False) as advance:
-        values = explainer.values(X, progress=advance)
+        values, errors = explainer.estimates(X, progress=advance)
     save(out, [shap_columns(forest, values)])
     base = np.atleast_1d(explainer.base_value).tolist()
+    largest = float(errors.max(initial=0.0))
     if as_json:
-        print_json({"rows": len(values), "base_value": base, "file": str(out)})
+        facts = {"rows": len(values), "base_value": base, "standard_error": largest}
+        print_json({**facts, "file": str(out)})
         return
-    click.echo(f"{len(values):,} rows -> {out}; base value {', '.join(map(str, base))}")
+    sampled = "" if explainer.is_exact else f"; standard errors up to {largest:.3g}"
+    click.echo(f"{len(values):,} rows -> {out}; base value {', '.join(map(str, base))}{sampled}")

@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 
     from bitvec.core.forest import Forest
 
-MOST_EXPLAINED = 2000
-"""Rows whose Shapley values are drawn, evenly among those of the file."""
-
 
 class Asked(NamedTuple):
     """Parts of a picture: rows in the forest's dtype and labels where it needs them."""
@@ -70,7 +67,7 @@ def _importances(asked: Asked) -> Figure:
 def _beeswarm(asked: Asked) -> Figure:
     from bitvec.plots.attributions import draw_beeswarm
 
-    return draw_beeswarm(_explainer(asked), _some(asked.X), output=asked.output)
+    return draw_beeswarm(_explainer(asked), _some(asked), output=asked.output)
 
 
 def _waterfall(asked: Asked) -> Figure:
@@ -84,7 +81,7 @@ def _dependence(asked: Asked) -> Figure:
 
     first, *others = map(_column, asked.columns)
     colour = others[0] if others else None
-    rows, explainer = _some(asked.X), _explainer(asked)
+    rows, explainer = _some(asked), _explainer(asked)
     return draw_dependence(explainer, rows, first, colour=colour, output=asked.output)
 
 
@@ -104,8 +101,11 @@ def _row(asked: Asked) -> Any:
     return asked.X[asked.row : asked.row + 1]
 
 
-def _some(X: Any) -> Any:
-    return X[:: -(-len(X) // MOST_EXPLAINED)]
+def _some(asked: Asked) -> Any:
+    """Return rows whose Shapley values are drawn, evenly among those of the file."""
+    from bitvec.cli.default_explanations import most_rows
+
+    return asked.X[:: -(-len(asked.X) // most_rows(asked.forest))]
 
 
 def _explainer(asked: Asked) -> Any:

@@ -14,7 +14,7 @@ import numpy as np
 
 import bitvec
 from bitvec.cli.bench_run import drawn_rows
-from bitvec.cli.default_explanations import explainer, importances
+from bitvec.cli.default_explanations import explainer, importances, most_rows
 from bitvec.cli.report_scores import Rows, Table, score
 from bitvec.cli.summary import lines, size_text
 from bitvec.core import structure
@@ -30,7 +30,7 @@ from bitvec.runtime.predict.predictor import Predictor
 from bitvec.verify.certificates import Certificate
 from bitvec.verify.timing import seconds
 
-MOST_COLUMNS, MOST_NODES, MOST_EXPLAINED = 100, 3000, 2000
+MOST_COLUMNS, MOST_NODES = 100, 3000
 BATCHES = (1, 100, 10_000)
 SECONDS = 0.2
 """Seconds for which a batch is timed."""
@@ -198,20 +198,17 @@ def _explanation(forest: Forest, X: Array | None) -> str:
     parts = []
     try:
         found, label = importances(forest)
+        bars = draw_bars(found, forest, label=label)
+        parts.append(_picture(bars, f"Importances of columns: {label}"))
     except UnsupportedModelError as error:
-        return f"<p>{escape(plain(str(error)))}</p>"
-    parts.append(
-        _picture(draw_bars(found, forest, label=label), f"Importances of columns: {label}")
-    )
+        parts.append(f"<p>{escape(plain(str(error)))}</p>")
     if X is not None and len(X):
-        rows = X[np.random.default_rng(0).permutation(len(X))[:MOST_EXPLAINED]]
         try:
-            parts.append(
-                _picture(
-                    draw_beeswarm(explainer(forest, rows), rows),
-                    f"Shapley values of {len(rows):,} rows",
-                )
-            )
+            rows = X[np.random.default_rng(0).permutation(len(X))[: most_rows(forest)]]
+            made = explainer(forest, rows)
+            sampled = "" if made.is_exact else ", sampled"
+            text = f"Shapley values of {len(rows):,} rows{sampled}"
+            parts.append(_picture(draw_beeswarm(made, rows), text))
         except BitvecError as error:
             parts.append(f"<p>{escape(plain(str(error)))}</p>")
     return "\n".join(parts)

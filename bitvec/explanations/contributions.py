@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 
 from bitvec.core.arrays import Array, Float, Int
@@ -26,6 +29,24 @@ def leaf_contributions(forest: Forest) -> Float[Array, "n_leaves width"]:
     if output.scale is not None:
         factor *= output.scale
     return value * (factor if leaves.output is None else factor[leaves.output][:, None])
+
+
+def in_float64(forest: Forest) -> Forest:
+    """Return the forest with leaves in float64, and so added, averaged or compared in it."""
+    wide, leaves, output = np.dtype(np.float64), forest.leaves, forest.output
+
+    def cast(part: Any, names: tuple[str, ...], **others: Any) -> Any:
+        given = {name: getattr(part, name) for name in names}
+        cast = {name: old.astype(wide) for name, old in given.items() if old is not None}
+        return replace(part, **cast, **others)
+
+    linear = None if leaves.linear is None else cast(leaves.linear, ("weight", "constant"))
+    numbers = ("base_score", "scale", "tree_weight", "divisor")
+    return replace(
+        forest,
+        leaves=cast(leaves, ("v",), linear=linear),
+        output=cast(output, numbers, dtype=wide),
+    )
 
 
 def contribution_sums(

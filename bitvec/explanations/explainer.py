@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,8 +12,16 @@ from bitvec.core.arrays import Array, Float64
 from bitvec.core.forest import Forest, require_forest
 from bitvec.errors import InputError
 from bitvec.explanations.background_values import BackgroundValues
+from bitvec.explanations.coalition_values import CoalitionValues
+from bitvec.explanations.linear_values import LinearValues
 from bitvec.explanations.path_values import PathValues
-from bitvec.explanations.unsupported import require_supported
+from bitvec.explanations.unsupported import (
+    RESPONSES,
+    Background,
+    Response,
+    background_method,
+    require_supported,
+)
 from bitvec.runtime.predict import row_blocks, subnormals, tables
 from bitvec.runtime.predict.threads import effective_jobs, for_each_block
 from bitvec.runtime.predict.unsupported import refused_values
@@ -21,17 +29,44 @@ from bitvec.runtime.predict.unsupported import refused_values
 Progress = Callable[[float], None]
 
 
-def explain(forest: Forest, *, background: Any = None, n_jobs: int | None = 1) -> Explainer:
+Method = PathValues | BackgroundValues | LinearValues | CoalitionValues
+
+
+class Estimates(NamedTuple):
+    """Values and their standard errors, both float64 (batch, n_features[, n_outputs])."""
+
+    values: Array
+    standard_error: Array
+
+
+def explain(
+    forest: Forest,
+    *,
+    background: Any = None,
+    response: Response = "raw",
+    permutations: int | None = None,
+    seed: int = 0,
+    n_jobs: int | None = 1,
+) -> Explainer:
     """Make a forest ready to be explained: raw scores as sums over the columns of X.
 
     Parameters
     ----------
     forest : Forest
-        Its nodes read one column each: `bitvec.explanations.unsupported` lists what is refused.
+        By cover its nodes read one column each: `bitvec.explanations.unsupported` lists what is
+        refused, and what is explained with background rows alone.
     background : table of rows, (n, n_features), optional
         Unknown columns take the values of each of these rows (interventional values). If not given,
         a test of an unknown column averages its two sides by their cover, the training weight that
         reached them (path-dependent values, those of the libraries themselves).
+    response : str
+        "raw", or "scores" after the link: probabilities of a classifier, with `background`.
+    permutations : int, optional
+        Where predictions must be summed over all subsets of columns, as for oblique nodes, and they
+        are more than 12: pairs of random orders, each with its reverse, by which values are sampled
+        instead, 2 at least. Also where there are fewer columns, if that takes fewer predictions.
+    seed : int
+        Of the orders, the same for all rows.
     n_jobs : int, optional
         Threads: None or -1 for all cores, -2 for all but one.
 
@@ -40,7 +75,8 @@ def explain(forest: Forest, *, background: Any = None, n_jobs: int | None = 1) -
     UnsupportedModelError
         If the forest is of a kind that is not explained.
     InputError
-        If it has no covers, and no `background` is given; or if that is no table of rows.
+        If it has no covers, and no `background` is given; if that is no table of rows; or if values
+        are too many to be exact, and no `permutations` are given.
 
     Examples
     --------
@@ -55,39 +91,56 @@ def explain(forest: Forest, *, background: Any = None, n_jobs: int | None = 1) -
     [[-5.0, 0.0]]
     """
     require_forest(forest)
-    require_supported(forest)
-    return Explainer(forest, background=background, n_jobs=n_jobs)
+    _require_options(response, permutations, seed)
+    if background is not None:
+        kind = background_method(forest, response)
+        rows = _background_rows(forest, background)
+        if kind is Background.BY_LEAF:
+            return Explainer(forest, BackgroundValues(forest, rows), n_jobs=n_jobs)
+        if kind is Background.LINEAR:
+            return Explainer(forest, LinearValues(forest, rows), n_jobs=n_jobs)
+        method = CoalitionValues(
+            forest, rows, response=response, at_once=kind is Background.AT_ONCE,
+            permutations=permutations, seed=seed,
+        )  # fmt: skip
+        return Explainer(forest, method, n_jobs=n_jobs)
+    require_supported(forest, response)
+    if permutations is not None:
+        raise InputError(
+            "`permutations` must come with `background`, got none: pass rows, or leave it out."
+        )
+    return Explainer(forest, PathValues(forest), n_jobs=n_jobs)
 
 
 class Explainer:
-    """Explains the raw scores of one forest; made by `explain`.
+    """Explains the raw scores of one forest, or its scores; made by `explain`.
 
-    `base_value` and the values of a row sum to its raw score, in float64. Methods take what
-    `bitvec.compile(forest).predict` takes, iterators of tables too, and may be called from several
-    threads at once.
+    `base_value` and the values of a row sum to its raw score, in float64, sampled ones too. Methods
+    take what `bitvec.compile(forest).predict` takes, iterators of tables too, and may be called
+    from several threads at once.
 
     Parameters
     ----------
     forest : Forest
-    background : table of rows, optional
+    method : Method
     n_jobs : int, optional
 
     Attributes
     ----------
     base_value : float, or float64 (n_outputs,) of several outputs
         The mean raw score, by cover or of the background rows.
+    is_exact : bool
+        Whether values are exact to rounding; otherwise they are sampled, and `estimates` gives
+        their standard errors.
     """
 
-    def __init__(self, forest: Forest, *, background: Any = None, n_jobs: int | None = 1) -> None:
+    def __init__(self, forest: Forest, method: Method, *, n_jobs: int | None = 1) -> None:
         self.forest = forest
         self._n_threads = effective_jobs(n_jobs)
         self._refused = refused_values(forest)
-        self._method: PathValues | BackgroundValues
-        if background is None:
-            self._method = PathValues(forest)
-        else:
-            self._method = BackgroundValues(forest, self._background_rows(background))
-        base = self._method.base
+        self._method = method
+        self.is_exact = not (isinstance(method, CoalitionValues) and method.is_sampled)
+        base = method.base
         self.base_value: float | Array = float(base[0]) if base.size == 1 else base
 
     def __repr__(self) -> str:
@@ -114,6 +167,29 @@ class Explainer:
         """
         return self._filled(X, self._method.values, (), progress)
 
+    def estimates(self, X: Any, *, progress: Progress | None = None) -> Estimates:
+        """Return the values of each row and their standard errors.
+
+        The error is that of the mean over the pairs of orders that are drawn; the background is
+        used as a whole. It is 0 where values are exact.
+
+        Parameters
+        ----------
+        X : table of rows, (batch, n_features), or iterator of such
+        progress : callable, optional
+            As of `values`.
+
+        Raises
+        ------
+        InputError
+            As of `values`.
+        """
+        if not isinstance(self._method, CoalitionValues):
+            values = self.values(X, progress=progress)
+            return Estimates(values, np.zeros_like(values))
+        both = self._filled(X, self._method.estimates, (2,), progress)
+        return Estimates(both[:, :, 0].copy(), both[:, :, 1].copy())
+
     def interactions(
         self, X: Any, *, progress: Progress | None = None
     ) -> Float64[Array, "batch ..."]:
@@ -134,17 +210,9 @@ class Explainer:
         Raises
         ------
         InputError
-            As of `values`.
+            As of `values`, and if values are sampled.
         """
         return self._filled(X, self._method.interactions, (self.forest.n_features,), progress)
-
-    def _background_rows(self, background: Any) -> Array:
-        rows = tables.rows(background, self.forest.inputs, self.forest.dtype)
-        if not len(rows):
-            raise InputError("`background` must have at least one row, got none: pass some rows.")
-        if self._refused is not None:
-            self._refused.check(rows)
-        return rows
 
     def _filled(
         self,
@@ -181,3 +249,28 @@ class Explainer:
             kind=np.dtype(np.float64),
             out=None,
         )
+
+
+def _background_rows(forest: Forest, background: Any) -> Array:
+    rows = tables.rows(background, forest.inputs, forest.dtype)
+    if not len(rows):
+        raise InputError("`background` must have at least one row, got none: pass some rows.")
+    refused = refused_values(forest)
+    if refused is not None:
+        refused.check(rows)
+    return rows
+
+
+def _require_options(response: str, permutations: int | None, seed: int) -> None:
+    if response not in RESPONSES:
+        raise InputError(
+            f"`response` must be one of {', '.join(RESPONSES)}, got {response!r}: choose one of "
+            "them."
+        )
+    for name, value, least in (("permutations", permutations, 2), ("seed", seed, 0)):
+        is_whole = hasattr(value, "__index__") and not isinstance(value, bool)
+        if value is not None and not (is_whole and value >= least):
+            raise InputError(
+                f"`{name}` must be a whole number, {least} at least, got {value!r}: pass such a "
+                "number."
+            )

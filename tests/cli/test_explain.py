@@ -35,3 +35,19 @@ def test_several_outputs_have_a_column_each(run: Run, desk: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "base value" in result.output
     assert np.load(desk / "values.npy").shape[1] == 4 * 3
+
+
+def test_oblique_trees_of_many_columns_are_sampled(run: Run, desk: Path) -> None:
+    forest = bitvec.Forest.from_matrices(np.ones((1, 20)), [0.5], [[0], [1]], [1, 2])
+    bitvec.save(forest, desk / "wide.safetensors")
+    np.save(desk / "rows.npy", np.random.default_rng(0).normal(size=(9, 20)))
+    call = ("explain", "wide.safetensors", "rows.npy", "-o", "values.npy")
+    assert "got some" in run(*call).output
+    assert "pass `permutations`" in run(*call, "--background", "rows.npy").output
+    result = run(*call, "--background", "rows.npy", "--permutations", "3")
+    assert result.exit_code == 0, result.output
+    assert "standard errors up to" in result.output
+    total = np.load(desk / "values.npy").sum(axis=1)
+    base = bitvec.explain(forest, background=np.load(desk / "rows.npy"), permutations=2).base_value
+    raw = bitvec.compile(forest).raw(np.load(desk / "rows.npy"))[:, 0]
+    np.testing.assert_allclose(total + base, raw, rtol=1e-12)

@@ -104,6 +104,11 @@ def test_what_cannot_be_explained_is_said(tmp_path):
     page = Page((tmp_path / "report.html").read_text(encoding="utf-8"))
     assert "img" not in page.tags
     assert any("nodes that read one column" in text for text in page.texts)
+    np.savetxt(tmp_path / "rows.csv", np.random.default_rng(0).random((30, 2)), delimiter=",")
+    rows = ("--data", tmp_path / "rows.csv", "--no-header")
+    run(tmp_path / "oblique.safetensors", *rows, "-o", tmp_path / "report.html")
+    page = Page((tmp_path / "report.html").read_text(encoding="utf-8"))
+    assert any(text == "Shapley values of 30 rows" for text in page.texts)
 
 
 def test_scores_are_those_of_their_definition():

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import AXIS, EQUAL, KERNEL, ONE_HOT, SET, examples, forests, rows
 
+import bitvec
 from bitvec.core import reference
 from bitvec.core.arrays import Array
 from bitvec.core.feature_maps import Identity
@@ -20,14 +21,14 @@ from bitvec.core.forest import Forest
 from bitvec.core.kernels import box
 from bitvec.core.leaves import Leaves, LinearTerms
 from bitvec.core.node_tests import Kind
-from bitvec.core.output import Aggregate
+from bitvec.core.output import Aggregate, PostTransform
 from bitvec.core.source import Source
 from bitvec.errors import InputError, UnsupportedModelError
 from bitvec.explanations.contributions import contribution_sums
 from bitvec.explanations.covers import with_cover
 from bitvec.explanations.explainer import explain
 from bitvec.explanations.outcome_bytes import OutcomeBytes
-from bitvec.explanations.unsupported import UNSUPPORTED
+from bitvec.explanations.unsupported import UNSUPPORTED, Background, background_method
 
 FLOAT64 = 1e-13
 """Of the largest contribution: sums of some dozen terms, each exact to about 1e-15."""
@@ -213,13 +214,29 @@ REFUSED = {
         STUMP, output=replace(STUMP.output, aggregate=Aggregate.MIN)
     ),
     "infinite or NaN leaves": replace(STUMP, leaves=Leaves(np.array([[1.0], [np.inf]]))),
+    "scores after a link": replace(
+        STUMP, output=replace(STUMP.output, post_transform=PostTransform.SIGMOID)
+    ),
 }
 
 
-@pytest.mark.parametrize("part", [one.part for one in UNSUPPORTED])
-def test_each_refusal_names_its_part(part):
-    with pytest.raises(UnsupportedModelError, match=f"no {part} to be explained"):
-        explain(covered(REFUSED[part], np.random.default_rng(0)))
+@pytest.mark.parametrize("one", UNSUPPORTED, ids=lambda one: one.part)
+def test_each_refusal_names_its_part_and_rows_that_remedy_it(one):
+    forest, X = covered(REFUSED[one.part], np.random.default_rng(0)), np.zeros((1, 2))
+    response = "scores" if one.part == "scores after a link" else "raw"
+    refused = pytest.raises(UnsupportedModelError, match=f"no {one.part} to be explained")
+    with refused as found:
+        explain(forest, response=response)
+    assert ("pass rows as `background`" in str(found.value)) == (one.background < Background.NONE)
+    if one.background is Background.NONE:
+        with pytest.raises(UnsupportedModelError, match=f"no {one.part} to be explained"):
+            explain(forest, background=X, response=response)
+    else:
+        assert background_method(forest, response) is one.background
+        explainer = explain(forest, background=X, response=response)
+        answer = getattr(bitvec.compile(forest), response)(X + 1)
+        total = explainer.base_value + explainer.values(X + 1).sum()
+        np.testing.assert_allclose(total, answer[0, 0], rtol=1e-14)
 
 
 def test_a_forest_without_covers_is_told_how_to_count_them():
