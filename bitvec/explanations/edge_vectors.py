@@ -2,7 +2,8 @@
 
 Rows stand in 8 vectors of 8 float64; P or G at one depth is float64 (n_points, 8, 8). States are
 64 bits, one a row. What an edge needs not is left out: a mask of the edges above of the same
-feature where there are none, a scale where it is 1.
+feature where there are none, a scale where it is 1. Code is made twice for each step, since it is
+the first 8 rows alone that count where `few`.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
@@ -57,16 +58,17 @@ class _Rows:
     """Emission of code for 64 rows: loads, masks, choices between the coefficients of a point."""
 
     def __init__(
-        self, builder, coefficients, n_points, state, above, *, n_coefficients=COEFFICIENTS
+        self, builder, n_vectors, coefficients, n_points, state, above, n_coefficients=COEFFICIENTS
     ) -> None:
         self.builder, self.coefficients, self.n_points = builder, coefficients, n_points
+        self.vectors = range(n_vectors)
         self.record = 8 * n_coefficients
         self.goes = self._masks(state)
         self.went = None if above is None else self._masks(above)
 
     def _masks(self, state):
         bits = self.builder.bitcast(state, vector(I1, ROWS))
-        lanes = [[*range(LANES * k, LANES * (k + 1))] for k in range(VECTORS)]
+        lanes = [[*range(LANES * k, LANES * (k + 1))] for k in self.vectors]
         return [shuffle(self.builder, bits, bits, part) for part in lanes]
 
     def coefficient(self, i, which):
@@ -92,26 +94,41 @@ class _Rows:
         return count(self.builder, number(0), self.n_points, body, carried=carried)
 
 
+def _for_all_or_few(emit):
+    """Return what generates code for all rows, and for the first vector, by the last argument."""
+
+    def generate(context, builder, signature, arguments):
+        *given, few = arguments
+        with builder.if_else(builder.icmp_signed("!=", few, number(0))) as (first, every):
+            with first:
+                emit(builder, 1, *given)
+            with every:
+                emit(builder, VECTORS, *given)
+        return context.get_dummy_value()
+
+    return generate
+
+
 @cache
 def down(repeated: bool):
     """Return what fills P at `target` with P at `source` times the edge's factor."""
 
     @intrinsic
-    def go_down(typing_context, source, target, coefficients, n_points, state, above):
-        def generate(context, builder, signature, arguments):
-            source, target, coefficients, n_points, state, above = arguments
-            rows = _Rows(builder, coefficients, n_points, state, above if repeated else None)
+    def go_down(typing_context, source, target, coefficients, n_points, state, above, few):
+        def emit(builder, n_vectors, source, target, coefficients, n_points, state, above):
+            rows = _Rows(
+                builder, n_vectors, coefficients, n_points, state, above if repeated else None
+            )
 
             def at_point(i, _):
                 yes, no, dead = (rows.coefficient(i, which) for which in (YES, NO, DEAD))
-                for k in range(VECTORS):
+                for k in rows.vectors:
                     p = builder.fmul(rows.load(source, i, k), rows.chosen(k, yes, no, dead))
                     rows.store(p, target, i, k)
 
             rows.each_point(at_point)
-            return context.get_dummy_value()
 
-        return types.void(*(address,) * 4, types.int64, types.int64), generate
+        return types.void(*(address,) * 4, *(types.int64,) * 3), _for_all_or_few(emit)
 
     return go_down
 
@@ -125,10 +142,15 @@ def up(repeated: bool, leaf: bool, first: bool):
     """
 
     @intrinsic
-    def go_up(typing_context, source, target, coefficients, n_points, state, above, value, total):
-        def generate(context, builder, signature, arguments):
-            source, target, coefficients, n_points, state, above, value, total = arguments
-            rows = _Rows(builder, coefficients, n_points, state, above if repeated else None)
+    def go_up(
+        typing_context, source, target, coefficients, n_points, state, above, value, total, few
+    ):
+        def emit(
+            builder, n_vectors, source, target, coefficients, n_points, state, above, value, total
+        ):
+            rows = _Rows(
+                builder, n_vectors, coefficients, n_points, state, above if repeated else None
+            )
             values, zeros = splat(builder, value, LANES), same(F64, LANES, 0.0)
 
             def at_point(i, totals):
@@ -137,7 +159,7 @@ def up(repeated: bool, leaf: bool, first: bool):
                     factors = [rows.coefficient(i, which) for which in (YES, NO, DEAD)]
                     factors = [builder.fmul(factor, values) for factor in factors]
                 found = []
-                for k in range(VECTORS):
+                for k in rows.vectors:
                     g = rows.load(source, i, k)
                     g = builder.fmul(g, rows.chosen(k, *factors)) if leaf else g
                     here = g if first else builder.fadd(rows.load(target, i, k), g)
@@ -147,13 +169,14 @@ def up(repeated: bool, leaf: bool, first: bool):
                 return found
 
             zero = number(0)
-            before = [rows.load(total, zero, k) for k in range(VECTORS)]
+            before = [rows.load(total, zero, k) for k in rows.vectors]
             for k, sums in enumerate(rows.each_point(at_point, before)):
                 rows.store(sums, total, zero, k)
-            return context.get_dummy_value()
 
         integers = (types.int64, types.int64)
-        return types.void(*(address,) * 4, *integers, types.float64, address), generate
+        return types.void(
+            *(address,) * 4, *integers, types.float64, address, types.int64
+        ), _for_all_or_few(emit)
 
     return go_up
 
@@ -163,40 +186,41 @@ def added(leaf: bool):
     """Return what keeps at each point what an edge adds to its feature; `source` as for `up`."""
 
     @intrinsic
-    def keep_added(typing_context, source, target, coefficients, n_points, state, above, value):
-        def generate(context, builder, signature, arguments):
-            source, target, coefficients, n_points, state, above, value = arguments
-            rows = _Rows(builder, coefficients, n_points, state, above)
+    def keep_added(
+        typing_context, source, target, coefficients, n_points, state, above, value, few
+    ):
+        def emit(builder, n_vectors, source, target, coefficients, n_points, state, above, value):
+            rows = _Rows(builder, n_vectors, coefficients, n_points, state, above)
             values, zeros = splat(builder, value, LANES), same(F64, LANES, 0.0)
 
             def at_point(i, _):
                 factors = [rows.coefficient(i, which) for which in (YES, NO, DEAD)]
                 factors = [builder.fmul(factor, values) for factor in factors]
                 yes, no = (rows.coefficient(i, which) for which in (PSI_YES, PSI_NO))
-                for k in range(VECTORS):
+                for k in rows.vectors:
                     g = rows.load(source, i, k)
                     g = builder.fmul(g, rows.chosen(k, *factors)) if leaf else g
                     rows.store(builder.fmul(g, rows.chosen(k, yes, no, zeros)), target, i, k)
 
             rows.each_point(at_point)
-            return context.get_dummy_value()
 
         integers = (types.int64, types.int64)
-        return types.void(*(address,) * 4, *integers, types.float64), generate
+        return types.void(*(address,) * 4, *integers, types.float64, types.int64), _for_all_or_few(
+            emit
+        )
 
     return keep_added
 
 
 @intrinsic
-def add_pair(typing_context, source, psi, n_points, state, total):
+def add_pair(typing_context, source, psi, n_points, state, total, few):
     """Add to 64 totals the sum over points of what was kept times psi of another edge.
 
     `psi` is the address of float64 (n_points, 2): where the row goes along that edge, or not.
     """
 
-    def generate(context, builder, signature, arguments):
-        source, psi, n_points, state, total = arguments
-        rows = _Rows(builder, psi, n_points, state, None, n_coefficients=2)
+    def emit(builder, n_vectors, source, psi, n_points, state, total):
+        rows = _Rows(builder, n_vectors, psi, n_points, state, None, n_coefficients=2)
 
         def at_point(i, totals):
             yes, no = rows.coefficient(i, 0), rows.coefficient(i, 1)
@@ -206,12 +230,11 @@ def add_pair(typing_context, source, psi, n_points, state, total):
             ]
 
         zero = number(0)
-        before = [rows.load(total, zero, k) for k in range(VECTORS)]
+        before = [rows.load(total, zero, k) for k in rows.vectors]
         for k, sums in enumerate(rows.each_point(at_point, before)):
             rows.store(sums, total, zero, k)
-        return context.get_dummy_value()
 
-    return types.void(*(address,) * 3, types.int64, address), generate
+    return types.void(*(address,) * 3, types.int64, address, types.int64), _for_all_or_few(emit)
 
 
 def _multiply_add(builder, a, b, c):

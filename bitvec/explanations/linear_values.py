@@ -214,7 +214,7 @@ class LinearValues:
     def interactions(self, X: Array) -> Float64[Array, "n_rows n_features n_features n_outputs"]:
         """Return the interactions of at most `block` rows of floats."""
         n_features = self._shape[1]
-        return squares(*self._run(X, n_features * (n_features - 1) // 2))
+        return squares(*self._run(X, n_features * (n_features - 1) // 2), len(X))
 
     def _terms(self, X: Array) -> Float64[Array, "batch n_features"]:
         """Return what the terms read: small numbers count as 0."""

@@ -16,13 +16,13 @@ point and 8 rows (AVX-512), and an edge to a node is stepped over twice.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from bitvec.core import structure
-from bitvec.core.arrays import Array, Float64, Int64
+from bitvec.core.arrays import Array, Float64
 from bitvec.core.forest import Forest
 from bitvec.explanations.contributions import leaf_contributions
 from bitvec.explanations.covers import shares
@@ -41,6 +41,7 @@ from bitvec.explanations.edge_steps import (
     other_edges,
 )
 from bitvec.explanations.edge_vectors import (
+    LANES,
     RECORD,
     ROWS,
     add_pair,
@@ -66,32 +67,32 @@ _leaf_first, _leaf_second, _leaf_again_first, _leaf_again_second = _from_leaf
 
 
 @inner
-def _go_up(step, again, is_left, source, target, record, q, state, above, v, sums):
+def _go_up(step, again, is_left, source, target, record, q, state, above, v, sums, few):
     if step == _LEAF:
         if again:
             if is_left:
-                _leaf_again_first(source, target, record, q, state, above, v, sums)
+                _leaf_again_first(source, target, record, q, state, above, v, sums, few)
             else:
-                _leaf_again_second(source, target, record, q, state, above, v, sums)
+                _leaf_again_second(source, target, record, q, state, above, v, sums, few)
         elif is_left:
-            _leaf_first(source, target, record, q, state, above, v, sums)
+            _leaf_first(source, target, record, q, state, above, v, sums, few)
         else:
-            _leaf_second(source, target, record, q, state, above, v, sums)
+            _leaf_second(source, target, record, q, state, above, v, sums, few)
     elif again:
         if is_left:
-            _node_again_first(source, target, record, q, state, above, v, sums)
+            _node_again_first(source, target, record, q, state, above, v, sums, few)
         else:
-            _node_again_second(source, target, record, q, state, above, v, sums)
+            _node_again_second(source, target, record, q, state, above, v, sums, few)
     elif is_left:
-        _node_first(source, target, record, q, state, above, v, sums)
+        _node_first(source, target, record, q, state, above, v, sums, few)
     else:
-        _node_second(source, target, record, q, state, above, v, sums)
+        _node_second(source, target, record, q, state, above, v, sums, few)
 
 
 @kernel
 def _add_values(
     binned, bin_column, least, feature, steps, tree_ptr, points, first_point, coefficients,
-    output_ptr, output, value_at, value, other_ptr, other, psi,
+    trees, other_ptr, other, psi,
     n_rows, work, state, total, pairs,
 ):  # fmt: skip
     """Add to `total`, float64 (n_outputs, n_features, width), for a block of bytes of outcomes.
@@ -112,11 +113,13 @@ def _add_values(
         pairs.shape[1],
     )
     kept = at_work + (work.shape[0] - 1) * plane
+    few = np.int64(n_rows <= LANES)
     state[0] = -1
     work[0, 0] = 1.0
     for tree in range(len(points)):
         q = points[tree]
-        outputs = output[output_ptr[tree] : output_ptr[tree + 1]]
+        first, last = trees.output_ptr[tree], trees.output_ptr[tree + 1]
+        outputs = trees.output[first:last]
         for row in range(0, n_rows, ROWS):
             for k in range(tree_ptr[tree], tree_ptr[tree + 1]):
                 step, depth, node = steps[k, STEP], steps[k, DEPTH], steps[k, NODE]
@@ -128,38 +131,40 @@ def _add_values(
                     state[depth] = above & (~bits if steps[k, IS_LEFT] else bits)
                 if step == _DOWN:
                     if again:
-                        _down_again(p - level, p, record, q, state[depth], above)
+                        _down_again(p - level, p, record, q, state[depth], above, few)
                     else:
-                        _down(p - level, p, record, q, state[depth], above)
+                        _down(p - level, p, record, q, state[depth], above, few)
                     continue
                 for j in range(len(outputs)):
                     g = p + (j + 1) * plane
                     source, v = g, 0.0
                     if step == _LEAF:
-                        source, v = p - level, value[value_at[steps[k, LEAF]] + j]
+                        at = trees.value_at[steps[k, LEAF]] + j
+                        source, v = p - level, trees.value[at]
                     f = feature[node]
                     sums = ((outputs[j] * n_features + f) * width + row) * 8 + at_total
                     is_left, s = steps[k, IS_LEFT], state[depth]
                     if n_pairs:
                         if step == _LEAF:
-                            _leaf_added(source, kept, record, q, s, above, v)
+                            _leaf_added(source, kept, record, q, s, above, v, few)
                         else:
-                            _node_added(source, kept, record, q, s, above, v)
+                            _node_added(source, kept, record, q, s, above, v, few)
                         for m in range(other_ptr[k], other_ptr[k + 1]):
                             edge = other[m]
                             a, b = f, feature[steps[edge, NODE]]
                             pair = max(a, b) * (max(a, b) - 1) // 2 + min(a, b)
                             sum_at = ((outputs[j] * n_pairs + pair) * width + row) * 8 + at_pairs
                             at = at_psi + first_point[edge] * 16
-                            add_pair(kept, at, q, state[steps[edge, DEPTH]], sum_at)
-                    _go_up(step, again, is_left, source, g - level, record, q, s, above, v, sums)
+                            add_pair(kept, at, q, state[steps[edge, DEPTH]], sum_at, few)
+                    _go_up(
+                        step, again, is_left, source, g - level, record, q, s, above, v, sums, few
+                    )
     # numba frees an array after its last use by name, and addresses are none.
     work[0, 0, 0, 0] = total[0, 0, 0] + binned[0, 0] + coefficients.size + psi.size + pairs.size
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TreeOutputs:
-    """The outputs that trees add to, and the contributions of leaves to these.
+class TreeOutputs(NamedTuple):
+    """The outputs that trees add to, and the contributions of leaves to these, as kernels take it.
 
     Parameters
     ----------
@@ -171,20 +176,15 @@ class TreeOutputs:
     value : float64
     """
 
-    output_ptr: Int64[Array, " n_trees_plus_1"]
-    output: Int64[Array, " n"]
-    value_at: Int64[Array, " n_leaves"]
-    value: Float64[Array, " n_values"]
+    output_ptr: Any
+    output: Any
+    value_at: Any
+    value: Any
 
     @property
     def most(self) -> int:
         """The outputs of the tree that has most."""
         return int(np.diff(self.output_ptr).max(initial=0))
-
-    @property
-    def arrays(self) -> tuple[Array, ...]:
-        """All arrays, as kernels take them."""
-        return tuple(map(constant, (self.output_ptr, self.output, self.value_at, self.value)))
 
 
 def tree_outputs(forest: Forest) -> TreeOutputs:
@@ -194,7 +194,8 @@ def tree_outputs(forest: Forest) -> TreeOutputs:
     if named is None:
         every = np.tile(np.arange(n_outputs), forest.n_trees)
         ptr = np.arange(forest.n_trees + 1) * n_outputs
-        return TreeOutputs(ptr, every, np.arange(forest.n_leaves) * n_outputs, value.ravel())
+        value_at = np.arange(forest.n_leaves) * n_outputs
+        return TreeOutputs(*map(constant, (ptr, every, value_at, value.ravel())))
     tree = np.repeat(np.arange(forest.n_trees), np.diff(leaf_ptr))
     pairs, which = np.unique(tree * n_outputs + named, return_inverse=True)
     output_ptr = np.searchsorted(pairs, np.arange(forest.n_trees + 1) * n_outputs)
@@ -202,7 +203,7 @@ def tree_outputs(forest: Forest) -> TreeOutputs:
     value_at = np.cumsum(width) - width
     spread = np.zeros(int(width.sum()))
     spread[value_at + which.ravel() - output_ptr[tree]] = value[:, 0]
-    return TreeOutputs(output_ptr, pairs % n_outputs, value_at, spread)
+    return TreeOutputs(*map(constant, (output_ptr, pairs % n_outputs, value_at, spread)))
 
 
 @kernel
@@ -227,10 +228,11 @@ def _fill_squares(total, pairs, out):
 def squares(
     total: Float64[Array, "n_outputs n_features width"],
     pairs: Float64[Array, "n_outputs n_pairs width"],
-) -> Float64[Array, "width n_features n_features n_outputs"]:
-    """Return interactions from values, and from twice the interactions of pairs."""
-    n_outputs, n_features, width = total.shape
-    out = np.empty((width, n_features, n_features, n_outputs))
+    n_rows: int,
+) -> Float64[Array, "n_rows n_features n_features n_outputs"]:
+    """Return interactions of the first rows from values, and from twice those of pairs."""
+    n_outputs, n_features, _ = total.shape
+    out = np.empty((n_rows, n_features, n_features, n_outputs))
     _fill_squares(total, pairs, out)
     return out
 
@@ -259,7 +261,7 @@ class PathValues:
         nodes = (self._outcomes.bin_column, self._outcomes.least, self._feature)
         steps = self._steps
         given = (steps.steps, steps.tree_ptr, steps.points, steps.first_point, steps.coefficients)
-        self._arrays = (*map(constant, (*nodes, *given)), *self._outputs.arrays)
+        self._arrays = (*map(constant, (*nodes, *given)), self._outputs)
 
     @cached_property
     def _others(self) -> OtherEdges:
@@ -276,8 +278,8 @@ class PathValues:
         out = np.empty((len(X), n_features, n_features, self._shape[0]))
         for start in range(0, len(X), PAIR_ROWS):
             part = X[start : start + PAIR_ROWS]
-            found = squares(*self._run(part, self._others, n_pairs))
-            out[start : start + PAIR_ROWS] = found[: len(part)]
+            found = squares(*self._run(part, self._others, n_pairs), len(part))
+            out[start : start + PAIR_ROWS] = found
         return out
 
     def _run(self, X: Array, others: OtherEdges, n_pairs: int) -> tuple[Array, Array]:

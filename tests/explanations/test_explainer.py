@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 from math import comb
+from unittest.mock import patch
 
 import explanation_games
 import numpy as np
@@ -24,6 +25,7 @@ from bitvec.core.node_tests import Kind
 from bitvec.core.output import Aggregate, PostTransform
 from bitvec.core.source import Source
 from bitvec.errors import InputError, UnsupportedModelError
+from bitvec.explanations import background_values
 from bitvec.explanations.contributions import contribution_sums
 from bitvec.explanations.covers import with_cover
 from bitvec.explanations.explainer import explain
@@ -95,17 +97,18 @@ def test_interactions_by_cover_are_the_sums_over_all_subsets(drawn):
         np.testing.assert_allclose(values, wanted, rtol=0, atol=FLOAT64 * size(forest))
 
 
-@given(explained(), st.integers(1, 20), st.integers(0, 99), st.booleans())
+@given(explained(), st.integers(1, 20), st.integers(0, 99), st.booleans(), st.booleans())
 @examples(60)
-def test_values_with_a_background_are_the_sums_over_all_subsets(drawn, n, seed, one_row):
-    # One row is explained pair by pair, many by tables.
+def test_values_with_a_background_are_the_sums_over_all_subsets(drawn, n, seed, one_row, kept):
+    # Tables that are not kept are made anew for many rows, and not at all for one.
     forest, X = drawn
     background = X[np.random.default_rng(seed).integers(0, len(X), n)]
-    explainer = explain(forest, background=background)
-    repeated = X[:1] if one_row else np.repeat(X, 200, axis=0)
-    step = 1 if one_row else 200
-    found = dense(forest, explainer.values(repeated))[::step]
-    pairs = explainer.interactions(repeated)[::step]
+    repeated = X[:1] if one_row else np.repeat(X, 300, axis=0)
+    step = 1 if one_row else 300
+    with patch.object(background_values, "KEPT_BYTES", 2**27 if kept else 0):
+        explainer = explain(forest, background=background)
+        found = dense(forest, explainer.values(repeated))[::step]
+        pairs = explainer.interactions(repeated)[::step]
     pairs = pairs if forest.n_outputs > 1 else pairs[..., None]
     atol = FLOAT64 * size(forest)
     for x, values, interactions in zip(X.astype(forest.dtype), found, pairs, strict=False):
@@ -137,6 +140,29 @@ def test_bytes_give_the_outcomes_of_all_kinds_of_tests(drawn, binned):
     found = outcomes.fill(X)[outcomes.bin_column, : len(X)] >= outcomes.least[:, None]
     wanted = reference.hard_tests(forest, reference.columns(forest, X))
     np.testing.assert_array_equal(found.T, wanted)
+
+
+def test_leaves_of_more_features_than_tables_have_are_the_sums_over_all_subsets():
+    # A chain of 10 features under which each leaf, and no pair of leaves, is a group of its own.
+    n, rng = 10, np.random.default_rng(0)
+    B, v = 1 - np.eye(n + 1, n), rng.normal(size=n + 1)
+    forest = Forest.from_matrices(np.eye(n), np.zeros(n), B, v)
+    X, background = (np.where(rng.random((m, n)) < 0.7, 1.0, -1.0) for m in (2, 12))
+    explainer = explain(forest, background=background)
+    for x, values, pairs in zip(X, explainer.values(X), explainer.interactions(X), strict=True):
+        game = explanation_games.background_game(forest, x, background)
+        wanted = explanation_games.shapley_values(game, n)[:, 0]
+        np.testing.assert_allclose(values, wanted, rtol=0, atol=1e-14)
+        wanted = explanation_games.shapley_interactions(game, n)[..., 0]
+        np.testing.assert_allclose(pairs, wanted, rtol=0, atol=1e-14)
+
+
+def test_paths_of_more_than_63_features_are_refused_with_a_background():
+    n = 64
+    B, v = 1 - np.eye(n + 1, n), np.arange(n + 1.0)
+    forest = Forest.from_matrices(np.eye(n), np.zeros(n), B, v)
+    with pytest.raises(UnsupportedModelError, match=r"at most 63 columns .* got 64"):
+        explain(forest, background=np.zeros((1, n)))
 
 
 def test_paths_of_many_features_are_exact_to_rounding():

@@ -80,7 +80,7 @@ def add(typing_context, values, place, total, room, size, depth):
                 of_tree = builder.add(place, builder.mul(tree, number(stride(depth))))
                 where = load(builder, of_tree, row, vector(I8, LANES))
                 table = builder.add(values, builder.mul(tree, number(table_bytes)))
-                added = _from_planes(builder, table, where, size, depth)
+                added = looked_up(builder, table, where, size, depth)
                 return [
                     builder.fadd(part, builder.bitcast(value, part.type))
                     for part, value in zip(parts, added, strict=True)
@@ -115,8 +115,8 @@ def add(typing_context, values, place, total, room, size, depth):
     return types.void(address, address, address, address, *literals), generate
 
 
-def _from_planes(builder, table, place, size, depth):
-    """Return the values at 64 places, row after row, from planes of 16 bits of them."""
+def looked_up(builder, table, place, size, depth):
+    """Return the values at 64 places, row after row, from planes of 16 bits of them: words."""
     planes, words = size // 2, vector(I16, 32)
     # Joining planes takes elements from all quarters of a register: rows are put in its order.
     order = np.arange(LANES).reshape(2, planes, 4, -1).swapaxes(1, 2).reshape(2, 32)

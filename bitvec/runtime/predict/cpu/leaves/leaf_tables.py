@@ -171,7 +171,7 @@ def add(typing_context, values, index, total, n, size, in_registers, index_bits)
                 leaf = load(builder, index, offset, vector(index_type, lanes))
                 value = looked_up(builder, table, builder.zext(leaf, integers), kind, integers)
             else:
-                value = _loaded(builder, values, index, k, kind, index_type)
+                value = loaded(builder, values, index, k, kind, index_type)
             at = builder.mul(k, number(size))
             before = load(builder, total, at, kind)
             store(builder, builder.fadd(before, value), total, at)
@@ -198,7 +198,7 @@ def looked_up(builder, table, index, kind, integers):
     return found[0]
 
 
-def _loaded(builder, values, index, first, kind, index_type):
+def loaded(builder, values, index, first, kind, index_type):
     """Return the values of the indices from `first` on, one by one."""
     result = ir.Constant(kind, ir.Undefined)
     size = 64 // kind.count
