@@ -274,7 +274,7 @@ def _require_comparable(options: dict[str, Any]) -> None:
     if options.get("dialect", "sqlite") not in ("sqlite", "duckdb"):
         raise click.UsageError(
             f"--certify must come with --dialect sqlite or duckdb, got {options['dialect']}: "
-            "others are written and not run."
+            "others need a server."
         )
     if options.get("categories") == "texts":
         raise click.UsageError(

@@ -42,6 +42,8 @@ class Dialect:
         Functions of two values and more.
     most_columns, most_letters : int, optional
         Columns of a step, and bytes of a name.
+    infinity : str, optional
+        The literal of an infinity, where an exponential that overflows or underflows is an error.
     """
 
     name: str
@@ -57,6 +59,7 @@ class Dialect:
     greatest: str = "GREATEST"
     most_columns: int | None = None
     most_letters: int | None = None
+    infinity: str | None = None
 
     def quoted(self, name: str) -> str:
         """Return a name of a table or column as an identifier."""
@@ -152,8 +155,9 @@ DIALECTS: Final = {
             "MIN", "MAX", most_columns=2000,
         ),
         Dialect(
-            "postgres", False, '"', False, "double precision", "real", _of_postgres,
+            "postgres", True, '"', False, "double precision", "real", _of_postgres,
             "{} = 'NaN'::float8", "MATERIALIZED ", most_columns=1600, most_letters=63,
+            infinity="'Infinity'::float8",
         ),
         Dialect("spark", False, "`", True, "DOUBLE", "FLOAT", _of_spark, "isnan({})", ""),
         Dialect(

@@ -30,6 +30,8 @@ FORMS = {
     "CopySign": "CASE WHEN {1} < 0 THEN -{0} ELSE {0} END",
     "Where": "CASE WHEN {} THEN {} ELSE {} END",
 }
+EXPONENTS = {4: (-87, 88.72), 8: (-708, 709.78)}
+"""Between these an exponential is a normal number, of 4 and 8 bytes."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,10 @@ class Text(Symbol):
         """Return an operator, rounded to the dtype as NumPy rounds it."""
         forms = {**FORMS, "Max": f"{self.dialect.greatest}({{}}, {{}})"}
         forms["Min"] = f"{self.dialect.least}({{}}, {{}})"
+        if self.dialect.infinity is not None:
+            low, high = EXPONENTS[self.dtype.itemsize]
+            beyond = f"WHEN {{0}} < {low} THEN 0 WHEN {{0}} > {high} THEN {self.dialect.infinity}"
+            forms["Exp"] = f"CASE {beyond} ELSE EXP({{0}}) END"
         texts = [self._text(operand) for operand in operands]
         text = forms[kind].format(*texts)
         if kind != "Less" and self.dtype == np.float32 and self.dialect.holds(self.dtype):
