@@ -123,7 +123,7 @@ LATER = [(depth, sets) for depth in (0, 1, 2, 3, 5, 7, 8, 10) for sets in (False
     st.lists(st.integers(0, 4), max_size=11),
     st.sampled_from([1, 2, 63, 64, 65, 129, 513, 1000]),
     st.sampled_from([(np.float32, np.float32), (np.float32, np.float64), (np.float64, np.float64)]),
-    st.sampled_from([(1, None), (3, None), (1, 2)]),
+    st.sampled_from([(1, None), (3, None), (9, None), (17, None), (1, 2)]),
     st.sampled_from([0.0, 0.2]),
 )
 @example(1, [4, 0, 3], 1000, (np.float32, np.float64), (2, None), 0.0)

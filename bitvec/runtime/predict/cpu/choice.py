@@ -19,7 +19,7 @@ from bitvec.core.node_tests import Kind
 from bitvec.errors import InputError
 from bitvec.runtime.predict.cpu.bins import forest_bins, oblique_bins
 from bitvec.runtime.predict.cpu.bitvector import oblivious
-from bitvec.runtime.predict.cpu.bitvector.grouped_values import GROUP
+from bitvec.runtime.predict.cpu.bitvector.grouped_values import GROUP, LEAST_VECTOR
 from bitvec.runtime.predict.cpu.leaves import leaf_tables
 from bitvec.runtime.predict.cpu.protocol import TreeKernel
 from bitvec.runtime.predict.cpu.target import vectors
@@ -42,7 +42,7 @@ _PERFECT_NODE, _PERFECT_WIDE = 0.030, 0.037
 _OBLIVIOUS_LEVEL = {"avx512": 0.04, "portable": 0.05}
 """Cycles a level of a tree whose levels share tests, by the level of vectors."""
 _OBLIVIOUS_VALUE = {6: 0.0, 7: 0.12, 8: 0.38, 16: 0.7}
-"""Cycles that its value costs beyond one of a padded tree, with AVX-512, by depth."""
+"""Cycles that a leaf's value costs beyond one of a padded tree, with AVX-512, by depth."""
 _FEW_VECTORS = 2.0
 """Factor of a chain node's cycles in a block of 128 rows, whose states wait for each other."""
 _BIN, _KEY = 3.5, 3.0
@@ -178,7 +178,7 @@ def _costs(forest: Forest, small: bool = False) -> dict[str, float | None]:
 def _oblivious(forest: Forest, depth: int) -> float:
     """Return the cycles of a row in oblivious trees, of which the deepest has this depth."""
     level, value = _OBLIVIOUS_LEVEL[vectors()], 0.0
-    if vectors() == "avx512":
+    if vectors() == "avx512" and forest.leaves.v.shape[1] < LEAST_VECTOR:
         value = next(cost for most, cost in _OBLIVIOUS_VALUE.items() if depth <= most)
     is_set = forest.tests.kind == Kind.SET
     B = forest.bitvectors

@@ -44,6 +44,8 @@ class BinnedTrees(ABC):
     """
 
     name: str
+    sums_of_row = 0
+    """How many sums a row has side by side; 0 where those of one output stand side by side."""
 
     def __init__(self, forest: Forest, binned: BinnedColumns, tables: LeafTables | None) -> None:
         self.binned = binned
@@ -78,7 +80,10 @@ class BinnedTrees(ABC):
 
     @abstractmethod
     def run_sums(self, binned: int, room: int, n_blocks: int, totals: int, stride: int) -> None:
-        """Add leaf values to the sums at `totals`: (n_outputs, stride), from binned columns."""
+        """Add leaf values to the sums at `totals`, from binned columns.
+
+        They are (n_outputs, stride), or (stride, `sums_of_row`).
+        """
 
     @property
     def row_bytes(self) -> int:
@@ -101,11 +106,13 @@ class BinnedTrees(ABC):
         n_rows, n_outputs = total.shape
         n_blocks = -(-n_rows // room)
         stride = n_blocks * room
-        room_for_totals, address = self._room("totals", n_outputs * stride * total.itemsize)
-        totals = room_for_totals.view(total.dtype).reshape(n_outputs, stride)[:, :n_rows]
-        totals[:] = total.T
+        width = self.sums_of_row or n_outputs
+        held, address = self._room("totals", width * stride * total.itemsize)
+        sums = held.view(total.dtype)
+        by_row = sums.reshape(stride, width) if self.sums_of_row else sums.reshape(width, stride).T
+        by_row[:n_rows, :n_outputs] = total
         self.run_sums(binned, room, n_blocks, address, stride)
-        total[:] = totals.T
+        total[:] = by_row[:n_rows, :n_outputs]
 
     def _fill(self, X: Array) -> tuple[int, int]:
         """Fill this thread's binned columns; return their address and the rows of a block."""

@@ -2,8 +2,9 @@
 
 A row adds the 8 values of a group one after the other. Memory, for each group and each output that
 a leaf has: 8 tables of 2 ** d values. With AVX-512, small tables are planes of 16 bits of the
-values, looked up in registers for 32 rows at once. A group that lacks trees is filled up with
-values -0.0, which change no sum.
+values, looked up in registers for 32 rows at once. Where leaves have several values, those of one
+place stand side by side in whole registers, and are added to the sums of a row together. A group
+that lacks trees is filled up with values -0.0, which change no sum.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
@@ -41,6 +42,10 @@ LANES = 64
 """Rows whose places are compared, and whose values are looked up in registers, together."""
 UNROLLED = 4
 """Rows of a step where values are loaded one by one."""
+REGISTER = 64
+"""Bytes of the values that are added together where a leaf has several."""
+LEAST_VECTOR = 3
+"""Values of a leaf from which on they are added together."""
 _PLANES_TO = 8
 """Depth up to which a table is looked up in registers."""
 
@@ -115,6 +120,46 @@ def add(typing_context, values, place, total, room, size, depth):
     return types.void(address, address, address, address, *literals), generate
 
 
+@intrinsic(prefer_literal=True)
+def add_vectors(typing_context, values, place, total, room, width, size, depth):
+    """Add to each row's `width` sums the vectors that the 8 trees of a group have at its places.
+
+    `size` is the bytes of a value, 4 or 8; `size` and `depth` are literals.
+    """
+    size, depth = size.literal_value, depth.literal_value
+    kind = vector(F32 if size == 4 else F64, REGISTER // size)
+    place_type = ir.IntType(place_bytes(depth) * 8)
+
+    def generate(context, builder, signature, arguments):
+        values, place, total, room, width = arguments[:5]
+        vector_bytes = builder.mul(width, number(size))
+        table_bytes = builder.shl(vector_bytes, number(depth))
+
+        def add_row(row, _):
+            of_row = builder.add(place, builder.mul(row, number(place_bytes(depth))))
+            table, starts = values, []
+            for tree in range(GROUP):
+                where = load(builder, of_row, number(tree * stride(depth)), place_type)
+                offset = builder.mul(builder.zext(where, I64), vector_bytes)
+                starts.append(builder.add(table, offset))
+                table = builder.add(table, table_bytes)
+            sums = builder.add(total, builder.mul(row, vector_bytes))
+
+            def add_register(at, _):
+                found = load(builder, sums, at, kind)
+                for start in starts:
+                    found = builder.fadd(found, load(builder, start, at, kind))
+                store(builder, found, sums, at)
+
+            count(builder, number(0), vector_bytes, add_register, step=REGISTER)
+
+        count(builder, number(0), room, add_row)
+        return context.get_dummy_value()
+
+    literals = types.IntegerLiteral(size), types.IntegerLiteral(depth)
+    return types.void(*[address] * 5, *literals), generate
+
+
 def looked_up(builder, table, place, size, depth):
     """Return the values at 64 places, row after row, from planes of 16 bits of them: words."""
     planes, words = size // 2, vector(I16, 32)
@@ -173,6 +218,29 @@ def slots_of(output: Array) -> tuple[Array, int]:
         slot[trees] = n_slots + np.arange(trees.size)
         n_slots += -(-trees.size // GROUP) * GROUP
     return slot, n_slots
+
+
+def side_by_side(
+    tables: leaf_tables.LeafTables, slot: Array, n_slots: int, depth: int
+) -> leaf_tables.LeafTables:
+    """Return tables of groups: tree after tree, place after place, its values in whole registers.
+
+    `width` is that of the registers; all trees must add to all outputs.
+    """
+    places, dtype = 1 << depth, tables.values.dtype
+    lanes = REGISTER // dtype.itemsize
+    width, n_groups = -(-tables.width // lanes) * lanes, n_slots // GROUP
+    of_slot = np.full((n_slots, places, width), -0.0, dtype)
+    n_values = slot.size * tables.width * places
+    of_tree = tables.values[:n_values].reshape(-1, tables.width, places)
+    of_slot[slot, :, : tables.width] = of_tree.swapaxes(1, 2)
+    return leaf_tables.LeafTables(
+        constant(of_slot.ravel()),
+        constant(np.arange(n_groups, dtype=np.int64) * (GROUP * places * width)),
+        constant(np.full(n_groups, GROUP * places, np.int64)),
+        constant(np.zeros(n_groups, np.int64)),
+        width,
+    )
 
 
 def grouped(

@@ -116,7 +116,7 @@ def _places(typing_context, binned, room, nodes, place, depth):
 
 
 @cache
-def _sum_kernel(depth: int, size: int, sets: bool) -> Kernel:
+def _sum_kernel(depth: int, size: int, sets: bool, vectors_of_leaves: bool) -> Kernel:
     tree_bytes, stride_bytes = depth * _RECORD.itemsize, grouped_values.stride(depth)
     table_size = GROUP * grouped_values.table_places(depth)
 
@@ -137,6 +137,11 @@ def _sum_kernel(depth: int, size: int, sets: bool) -> Kernel:
                         look_up(q, room, at[LOOKUPS], first, last, at[TABLES])
                     node = at[NODES] + slot * tree_bytes
                     _places(q, room, node, place + k * stride_bytes, depth)
+                if vectors_of_leaves:
+                    table = at[VALUES] + start[group] * size
+                    total = totals + block * room * width * size
+                    grouped_values.add_vectors(table, place, total, room, width, size, depth)
+                    continue
                 for k in range(width):
                     table = at[VALUES] + (start[group] + k * table_size) * size
                     total = totals + ((output[group] + k) * stride + block * room) * size
@@ -186,7 +191,11 @@ class Oblivious(BinnedTrees):
             own = leaf_tables.leaf_tables(forest, leaf.ravel(), np.full(forest.n_trees, 1 << depth))
             slot, n_slots = grouped_values.slots_of(own.output)
             tree = np.zeros(n_slots, np.int64)
-            tables = grouped_values.grouped(own, slot, n_slots, depth)
+            if own.width >= grouped_values.LEAST_VECTOR:
+                tables = grouped_values.side_by_side(own, slot, n_slots, depth)
+                self.sums_of_row = tables.width
+            else:
+                tables = grouped_values.grouped(own, slot, n_slots, depth)
         tree[slot] = np.arange(forest.n_trees)
         super().__init__(forest, binned, tables)
         sets = self.tree_sets.lookups.size > 0
@@ -200,7 +209,8 @@ class Oblivious(BinnedTrees):
         leaf_at = (leaf - first[:, None]).astype(np.uint16)
         self.bind(nodes, leaf_at=leaf_at, tree=tree, slot=slot.astype(np.int64))
         self._exits = _exit_kernel(depth, sets)
-        self._sums = _sum_kernel(depth, forest.output.dtype.itemsize, sets)
+        size = forest.output.dtype.itemsize
+        self._sums = _sum_kernel(depth, size, sets, self.sums_of_row > 0)
 
     def run_exits(self, binned: int, room: int, n_rows: int, out: Array) -> None:
         """Fill `out` from binned columns: see `BinnedTrees`."""
