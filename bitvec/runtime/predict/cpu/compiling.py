@@ -33,7 +33,7 @@ from numba.core.caching import (
     _CacheLocator,
 )
 from numba.core.ccallback import CFunc
-from numba.core.runtime import rtsys
+from numba.core.runtime.nrt import rtsys
 
 from bitvec.runtime.predict.cpu.kernel_arrays import pointer
 from bitvec.runtime.predict.cpu.target import vectors
@@ -176,9 +176,9 @@ class _KernelCache(FunctionCache):
 
     def load_overload(self, signature: Any, target: Any) -> Any:
         # numba imports all that it can compile here, SciPy too. What is loaded needs none of it.
-        rtsys.initialize(target)  # type: ignore[no-untyped-call]
+        rtsys.initialize(target)
         found = None
-        with self._guard_against_spurious_io_errors():  # type: ignore[no-untyped-call]
+        with self._guard_against_spurious_io_errors():
             found = self._load_overload(signature, target)  # type: ignore[no-untyped-call]
         if found is None:  # numba compiles next
             _warn_once(f"{COMPILES}; later runs load them from a cache.")
