@@ -8,12 +8,14 @@ from __future__ import annotations
 import json
 import os
 import queue
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import venv
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -62,6 +64,7 @@ class Worker:
             stdout=subprocess.PIPE,
             stderr=self._errors,
             text=True,
+            process_group=None if sys.platform == "win32" else 0,
         )
         self._answers: queue.Queue[str | None] = queue.Queue()
         threading.Thread(target=self._listen, daemon=True).start()
@@ -112,8 +115,12 @@ class Worker:
         return CannotRunError(f"{what}: {said[-1][:160]}" if said else what)
 
     def close(self) -> None:
-        """End the process."""
-        self._process.kill()
+        """End the process and what it has started, such as a compiler."""
+        if sys.platform == "win32":
+            self._process.kill()
+        else:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import select
 import subprocess
 import sys
 from pathlib import Path
@@ -60,7 +62,7 @@ def test_the_quickstart_benchmark_runs_quickly():
 
 
 WORKER = """
-import os, sys
+import os, subprocess, sys
 from benchmarks.worker import CannotRunError
 
 os.write(2, b"a library's own words")
@@ -75,6 +77,10 @@ class Served:
 
     def refuse(self):
         raise CannotRunError("too many rows")
+
+    def start(self):
+        subprocess.Popen("exec sleep 600 > held", shell=True)
+        return {}
 
     def fail(self):
         raise KeyError("x")
@@ -96,6 +102,21 @@ def test_a_worker_answers_or_says_why_not(tmp_path, monkeypatch, do, reason):
         worker.ask(do, within=60)
     with pytest.raises(CannotRunError, match="no_such_module"):
         alone("no_such_module:main")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="it has no groups of processes")
+def test_what_a_worker_has_started_ends_with_it(tmp_path):
+    from benchmarks.workers import Worker
+
+    (tmp_path / "a_worker.py").write_text(WORKER, encoding="utf-8")
+    os.mkfifo(tmp_path / "held")
+    worker = Worker("a_worker:Served", [], folder=tmp_path)
+    worker.answer(60)
+    assert worker.ask("start", within=60) == {}
+    with (tmp_path / "held").open("rb") as held:  # as soon as the process has opened it
+        worker.close()
+        assert select.select([held], [], [], 30)[0]
+        assert held.read() == b""
 
 
 def _judged(benchmark, rows):
