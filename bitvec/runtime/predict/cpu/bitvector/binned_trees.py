@@ -45,7 +45,7 @@ class BinnedTrees(ABC):
 
     name: str
     sums_of_row = 0
-    """How many sums a row has side by side; 0 where those of one output stand side by side."""
+    """Sums that a row has side by side; 0 where those of one output stand side by side."""
 
     def __init__(self, forest: Forest, binned: BinnedColumns, tables: LeafTables | None) -> None:
         self.binned = binned
