@@ -39,7 +39,7 @@ def in_full(page: str, at_least: int) -> ParameterSet:
         ("docs/install.md", 1),
         in_full("docs/jax.md", 20),
         in_full("docs/kddt.md", 30),
-        ("docs/models.md", 40),
+        in_full("docs/models.md", 40),
         in_full("docs/oblique-forests.md", 10),
         ("docs/pipelines.md", 25),
         ("docs/predict.md", 15),
