@@ -13,8 +13,9 @@ from math import comb
 import numpy as np
 
 from bitvec.core import reference, structure
-from bitvec.core.arrays import Array, Float
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
+from bitvec.core.shape_annotations import Float
 from bitvec.explanations.contributions import contribution_sums, leaf_contributions
 from bitvec.explanations.covers import shares
 

@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Bool, Int64, UInt32
+from bitvec.core.arrays import Array
 from bitvec.core.node_tests import WORD_BITS, CodeRule, NodeTests
+from bitvec.core.shape_annotations import Bool, Int64, UInt32
 from bitvec.errors import UnsupportedModelError
 
 SET_WORDS_LIMIT = 1 << 26

@@ -7,8 +7,9 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Int64
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
+from bitvec.core.shape_annotations import Int64
 
 MOST_DELETED: Final = 64
 """Deleted nodes for each leaf of a forest; ids that lie farther apart are numbered anew."""

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Int64
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
+from bitvec.core.shape_annotations import Int64
 from bitvec.errors import UnsupportedModelError
 
 

@@ -2,68 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from bitvec.errors import InvalidForestError
-
-if TYPE_CHECKING or "jaxtyping" in sys.modules:  # who checks shapes has imported it before
-    from jaxtyping import (
-        Bool as Bool,
-    )
-    from jaxtyping import (
-        Float as Float,
-    )
-    from jaxtyping import (
-        Float32 as Float32,
-    )
-    from jaxtyping import (
-        Float64 as Float64,
-    )
-    from jaxtyping import (
-        Int as Int,
-    )
-    from jaxtyping import (
-        Int8 as Int8,
-    )
-    from jaxtyping import (
-        Int32 as Int32,
-    )
-    from jaxtyping import (
-        Int64 as Int64,
-    )
-    from jaxtyping import (
-        Shaped as Shaped,
-    )
-    from jaxtyping import (
-        UInt as UInt,
-    )
-    from jaxtyping import (
-        UInt8 as UInt8,
-    )
-    from jaxtyping import (
-        UInt16 as UInt16,
-    )
-    from jaxtyping import (
-        UInt32 as UInt32,
-    )
-    from jaxtyping import (
-        UInt64 as UInt64,
-    )
-else:
-
-    class Shaped:
-        """Stands for jaxtyping's annotations: its import takes as long as reading a model."""
-
-        def __class_getitem__(cls, annotation: tuple[Any, str]) -> Any:
-            return annotation[0]
-
-    Bool = Float = Float32 = Float64 = Shaped
-    Int = Int8 = Int32 = Int64 = Shaped
-    UInt = UInt8 = UInt16 = UInt32 = UInt64 = Shaped
 
 if TYPE_CHECKING:
     Array: TypeAlias = npt.NDArray[Any]

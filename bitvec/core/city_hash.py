@@ -11,7 +11,8 @@ from typing import Final
 
 import numpy as np
 
-from bitvec.core.arrays import Array, UInt64
+from bitvec.core.arrays import Array
+from bitvec.core.shape_annotations import UInt64
 
 _K0: Final = 0xC3A5C85C97CB3127
 _K1: Final = 0xB492B66FBE98F273

@@ -15,9 +15,10 @@ from typing import Final
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Float, Float64, put, read_only, require
+from bitvec.core.arrays import Array, put, read_only, require
 from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
+from bitvec.core.shape_annotations import Float, Float64
 from bitvec.core.transforms import c_exp
 
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from bitvec.core.arrays import Array, Float, Int32, Int64, require
+from bitvec.core.arrays import Array, require
 from bitvec.core.matrices import DENSE_LIMIT
+from bitvec.core.shape_annotations import Float, Int32, Int64
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -14,7 +14,7 @@ from typing import Any, overload
 import numpy as np
 
 from bitvec.core import structure
-from bitvec.core.arrays import Array, Bool, Float
+from bitvec.core.arrays import Array
 from bitvec.core.directions import turns
 from bitvec.core.key_intervals import (
     Values,
@@ -27,6 +27,7 @@ from bitvec.core.key_intervals import (
 from bitvec.core.output import Aggregate
 from bitvec.core.plain_text import number
 from bitvec.core.rule_text import RuleTexts
+from bitvec.core.shape_annotations import Bool, Float
 from bitvec.core.transforms import predictions
 from bitvec.core.tree_text import Trees, leaf_text
 from bitvec.errors import UnsupportedModelError

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Bool, Float, Int
+from bitvec.core.arrays import Array
 from bitvec.core.node_tests import (
     WORD_BITS,
     ZERO_THRESHOLD,
@@ -19,6 +19,7 @@ from bitvec.core.node_tests import (
     NodeTests,
     Relation,
 )
+from bitvec.core.shape_annotations import Bool, Float, Int
 from bitvec.core.softplus import softplus
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Float, require
+from bitvec.core.arrays import Array, require
+from bitvec.core.shape_annotations import Float
 
 
 def is_exact(block: Float[Array, "n_rows n_columns"], c: Float[Array, " n_rows"]) -> bool:

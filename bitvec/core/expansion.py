@@ -27,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bitvec.core import float_keys
-from bitvec.core.arrays import Array, ArrayLike, Bool, Float, Int8, Int64, ranges, require
+from bitvec.core.arrays import Array, ArrayLike, ranges, require
 from bitvec.core.csr import CSR
 from bitvec.core.directions import codes, is_missing, turns
 from bitvec.core.matrices import DENSE_LIMIT
@@ -41,6 +41,7 @@ from bitvec.core.node_tests import (
     Relation,
 )
 from bitvec.core.plain_text import number
+from bitvec.core.shape_annotations import Bool, Float, Int8, Int64
 from bitvec.errors import InputError
 
 MOST_COLUMNS = 1 << 20

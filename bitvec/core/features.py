@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol, runtime_checkable
 
-from bitvec.core.arrays import Array, Float
+from bitvec.core.arrays import Array
+from bitvec.core.shape_annotations import Float
 
 
 @runtime_checkable

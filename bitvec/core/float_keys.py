@@ -12,7 +12,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Float, Int, Int64, UInt64
+from bitvec.core.arrays import Array
+from bitvec.core.shape_annotations import Float, Int, Int64, UInt64
 
 FLOAT64 = np.dtype(np.float64)
 _INTEGER: dict[np.dtype, type[np.signedinteger]] = {

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from bitvec.core import decision_rules, matrices, structure, tree_text
-from bitvec.core.arrays import Array, ArrayLike, Float, Int8, require
+from bitvec.core.arrays import Array, ArrayLike, require
 from bitvec.core.csr import CSR
 from bitvec.core.expansion import ExpandedColumn, Expansion, TreeMatrices, expansion, numeric_rows
 from bitvec.core.features import FeatureMap
@@ -17,6 +17,7 @@ from bitvec.core.kernels import FeatureKernel, require_kernels
 from bitvec.core.leaves import Leaves
 from bitvec.core.node_tests import Kind, NodeTests, Relation, from_rows
 from bitvec.core.output import Output
+from bitvec.core.shape_annotations import Float, Int8
 from bitvec.core.source import Source
 from bitvec.core.structure import Bitvectors
 

@@ -7,7 +7,8 @@ from typing import Final
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Bool, Float, require
+from bitvec.core.arrays import Array, require
+from bitvec.core.shape_annotations import Bool, Float
 
 Label = str | int | float | bool
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bitvec.core.arrays import Array, ArrayLike, Float, Int32, read_only, require
+from bitvec.core.arrays import Array, ArrayLike, read_only, require
+from bitvec.core.shape_annotations import Float, Int32
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Bool, Float, Int64
+from bitvec.core.arrays import Array
 from bitvec.core.float_keys import key_of, keys
 from bitvec.core.node_tests import NodeTests
+from bitvec.core.shape_annotations import Bool, Float, Int64
 from bitvec.core.value_sets import missing_values, told_values
 
 Interval = tuple[int, int]

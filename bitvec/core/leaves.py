@@ -6,17 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bitvec.core.arrays import (
-    FLOATS,
-    Array,
-    Float,
-    Int32,
-    Int64,
-    ranges,
-    read_only,
-    require,
-    require_offsets,
-)
+from bitvec.core.arrays import FLOATS, Array, ranges, read_only, require, require_offsets
+from bitvec.core.shape_annotations import Float, Int32, Int64
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -17,23 +17,14 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from bitvec.core import exact_sums, matrices, reference, tree_paths
-from bitvec.core.arrays import (
-    FLOATS,
-    Array,
-    Bool,
-    Float,
-    Int64,
-    ranges,
-    read_only,
-    require,
-    require_offsets,
-)
+from bitvec.core.arrays import FLOATS, Array, ranges, read_only, require, require_offsets
 from bitvec.core.features import FeatureMap
 from bitvec.core.forest import Forest, require_forest
 from bitvec.core.inputs import Inputs
 from bitvec.core.leaves import Leaves
 from bitvec.core.node_tests import NodeTests
 from bitvec.core.output import Output
+from bitvec.core.shape_annotations import Bool, Float, Int64
 from bitvec.core.source import Source
 from bitvec.core.structure import Bitvectors
 from bitvec.errors import InputError, InvalidForestError, UnsupportedModelError

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from bitvec.core.arrays import Array, ArrayLike, Bool, Int8, Int32, UInt64, require
+from bitvec.core.arrays import Array, ArrayLike, require
+from bitvec.core.shape_annotations import Bool, Int8, Int32, UInt64
 from bitvec.core.structure import Bitvectors
 from bitvec.errors import InvalidForestError
 

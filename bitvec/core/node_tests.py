@@ -23,18 +23,13 @@ from bitvec.core.arrays import (
     FLOATS,
     Array,
     ArrayLike,
-    Bool,
-    Float,
-    Int32,
-    Int64,
-    UInt8,
-    UInt32,
     ranges,
     read_only,
     require,
     require_codes,
     require_offsets,
 )
+from bitvec.core.shape_annotations import Bool, Float, Int32, Int64, UInt8, UInt32
 
 
 class Kind(IntEnum):

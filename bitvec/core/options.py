@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bitvec.core.arrays import Float64
+from bitvec.core.shape_annotations import Float64
 from bitvec.errors import InputError
 
 LARGEST = float(np.finfo(np.float32).max)

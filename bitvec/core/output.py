@@ -7,17 +7,8 @@ from enum import StrEnum
 
 import numpy as np
 
-from bitvec.core.arrays import (
-    FLOATS,
-    Array,
-    ArrayLike,
-    Float,
-    Int32,
-    put,
-    put_array,
-    read_only,
-    require,
-)
+from bitvec.core.arrays import FLOATS, Array, ArrayLike, put, put_array, read_only, require
+from bitvec.core.shape_annotations import Float, Int32
 
 
 class Aggregate(StrEnum):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Int64
+from bitvec.core.arrays import Array
 from bitvec.core.float_keys import floats, key_of, keys
 from bitvec.core.key_intervals import (
     Interval,
@@ -22,6 +22,7 @@ from bitvec.core.key_intervals import (
 )
 from bitvec.core.node_tests import Kind, Relation
 from bitvec.core.plain_text import number, plain
+from bitvec.core.shape_annotations import Int64
 from bitvec.core.tree_text import Trees, book_of, column_name, sum_text
 from bitvec.core.value_sets import code_values, n_codes
 

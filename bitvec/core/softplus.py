@@ -18,7 +18,8 @@ from typing import Final
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Float
+from bitvec.core.arrays import Array
+from bitvec.core.shape_annotations import Float
 
 FAR: Final = 746.0
 """exp(-746) is 0 in float64."""

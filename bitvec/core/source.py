@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Float, Int64, put_array, require
+from bitvec.core.arrays import Array, put_array, require
+from bitvec.core.shape_annotations import Float, Int64
 
 _OF_LEAVES, _OF_NODES = ("leaf_id", "leaf_cover"), ("node_id", "node_cover", "gain")
 

@@ -12,16 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bitvec.core.arrays import (
-    Array,
-    ArrayLike,
-    Int32,
-    Int64,
-    ranges,
-    read_only,
-    require,
-    require_offsets,
-)
+from bitvec.core.arrays import Array, ArrayLike, ranges, read_only, require, require_offsets
+from bitvec.core.shape_annotations import Int32, Int64
 from bitvec.errors import InvalidForestError
 
 

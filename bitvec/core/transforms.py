@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Float
+from bitvec.core.arrays import Array
 from bitvec.core.links import GROUPED, LINKS, Operations
 from bitvec.core.output import Output
+from bitvec.core.shape_annotations import Float
 
 
 def transform(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Bool, Int32, Int64
+from bitvec.core.arrays import Array
+from bitvec.core.shape_annotations import Bool, Int32, Int64
 from bitvec.core.structure import Bitvectors, children
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Bool, Int64, ranges
+from bitvec.core.arrays import Array, ranges
 from bitvec.core.float_keys import first_at_least, key_of
 from bitvec.core.node_tests import (
     WORD_BITS,
@@ -21,6 +21,7 @@ from bitvec.core.node_tests import (
     NodeTests,
     Relation,
 )
+from bitvec.core.shape_annotations import Bool, Int64
 
 
 class Intervals(NamedTuple):

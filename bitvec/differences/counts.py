@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Int64
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
+from bitvec.core.shape_annotations import Int64
 from bitvec.differences.words import column_name
 
 COMPARED = ("base_score",)

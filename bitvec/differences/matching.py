@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Bool, Int64
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
+from bitvec.core.shape_annotations import Bool, Int64
 from bitvec.core.structure import Bitvectors, children
 from bitvec.core.tree_paths import parents
 

@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Bool, Float, Int64, ranges
+from bitvec.core.arrays import Array, ranges
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import NodeTests
+from bitvec.core.shape_annotations import Bool, Float, Int64
 from bitvec.differences.spreads import in_units
 
 RULES = ("kind", "relation", "missing_rule", "code_rule", "missing_right", "other_right")

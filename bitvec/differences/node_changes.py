@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Bool, Float, Int64
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind
+from bitvec.core.shape_annotations import Bool, Float, Int64
 from bitvec.differences import spreads, words
 from bitvec.differences.moved import (
     Change,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from bitvec.core import reference
-from bitvec.core.arrays import Array, Float
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
+from bitvec.core.shape_annotations import Float
 
 PAIRS = 1 << 24
 """Entries of S times rows that are evaluated, unless a few rows take more."""

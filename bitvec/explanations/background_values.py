@@ -17,8 +17,9 @@ from threading import Lock
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Float64
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
+from bitvec.core.shape_annotations import Float64
 from bitvec.errors import UnsupportedModelError
 from bitvec.explanations.contributions import contribution_sums
 from bitvec.explanations.outcome_bytes import OutcomeBytes

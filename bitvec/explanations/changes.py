@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Int64
+from bitvec.core.arrays import Array
 from bitvec.core.float_keys import floats, key_of, keys
 from bitvec.core.forest import Forest, require_forest
+from bitvec.core.shape_annotations import Int64
 from bitvec.core.value_sets import atoms
 from bitvec.errors import InputError, UnsupportedModelError
 from bitvec.runtime.predict import tables

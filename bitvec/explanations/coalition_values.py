@@ -19,10 +19,11 @@ from typing import Any
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Bool, Float64, Int
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind
 from bitvec.core.output import Aggregate
+from bitvec.core.shape_annotations import Bool, Float64, Int
 from bitvec.errors import InputError
 from bitvec.explanations.contributions import in_float64
 from bitvec.explanations.unsupported import MOST_COLUMNS, Response

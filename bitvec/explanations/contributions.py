@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Float, Int
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.output import Aggregate
+from bitvec.core.shape_annotations import Float, Int
 
 
 def leaf_contributions(forest: Forest) -> Float[Array, "n_leaves width"]:

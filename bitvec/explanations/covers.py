@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from bitvec.core import structure
-from bitvec.core.arrays import Array, ArrayLike, Float, Float64
+from bitvec.core.arrays import Array, ArrayLike
 from bitvec.core.forest import Forest, require_forest
+from bitvec.core.shape_annotations import Float, Float64
 from bitvec.core.source import Source
 from bitvec.distribution import version
 from bitvec.errors import InputError

@@ -9,9 +9,10 @@ from typing import Any, Final, Literal, get_args
 import numpy as np
 
 from bitvec.core import structure
-from bitvec.core.arrays import Array, ArrayLike, Float, Float64
+from bitvec.core.arrays import Array, ArrayLike
 from bitvec.core.directions import turns
 from bitvec.core.forest import Forest, require_forest
+from bitvec.core.shape_annotations import Float, Float64
 from bitvec.core.tree_paths import node_depth
 from bitvec.errors import InputError
 from bitvec.explanations.contributions import leaf_contributions

@@ -27,8 +27,9 @@ from functools import cache
 import numpy as np
 
 from bitvec.core import structure, tree_paths
-from bitvec.core.arrays import Array, Float64, Int64
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
+from bitvec.core.shape_annotations import Float64, Int64
 from bitvec.runtime.predict.cpu.compiling import kernel
 from bitvec.runtime.predict.cpu.kernel_arrays import constant
 

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Float64
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest, require_forest
+from bitvec.core.shape_annotations import Float64
 from bitvec.errors import InputError
 from bitvec.explanations.background_values import BackgroundValues
 from bitvec.explanations.coalition_values import CoalitionValues

@@ -6,8 +6,9 @@ from typing import Final, Literal, get_args
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Float64
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest, require_forest
+from bitvec.core.shape_annotations import Float64
 from bitvec.errors import InputError, UnsupportedModelError
 
 ImportanceKind = Literal["splits", "gain", "mean_gain", "cover", "mean_cover"]

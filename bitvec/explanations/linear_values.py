@@ -21,18 +21,19 @@ z_m J + (x_m - z_m) J', with J' the product in which m has moved to A.
 from __future__ import annotations
 
 from dataclasses import replace
-from math import comb
 
 import numpy as np
 
 from bitvec.core import tree_paths
-from bitvec.core.arrays import Array, Float64
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.leaves import Leaves
+from bitvec.core.shape_annotations import Float64
 from bitvec.errors import UnsupportedModelError
 from bitvec.explanations.contributions import in_float64, leaf_contributions
 from bitvec.explanations.outcome_bytes import OutcomeBytes
-from bitvec.explanations.path_values import squares
+from bitvec.explanations.path_values import pair_place, squares
+from bitvec.explanations.pattern_values import orders
 from bitvec.runtime.predict.cpu.compiling import inner, kernel
 from bitvec.runtime.predict.cpu.kernel_arrays import constant
 from bitvec.runtime.predict.predictor import compile
@@ -84,7 +85,6 @@ def _add_product(p, c, k, size, moved, beta, column, sums, pairs, row):
         else:
             sums[column[i], row] += moved[i] * beta[a, b]
         for m in range(i if len(pairs) else 0):
-            x, y = max(column[i], column[m]), min(column[i], column[m])
             lost = int(is_lost) + int(not (p >> m) & 1)
             gained = int(is_gained) + int(not (c >> m) & 1)
             if lost + gained == 2:
@@ -94,7 +94,7 @@ def _add_product(p, c, k, size, moved, beta, column, sums, pairs, row):
                 sign = -1.0 if lost == 1 else 1.0
                 added = (moved[i] + moved[m]) * beta[a - gained, b - lost]
                 added = added if lost + gained == 1 else 0.0
-            pairs[x * (x - 1) // 2 + y, row] += sign * added
+            pairs[pair_place(column[i], column[m]), row] += sign * added
 
 
 @kernel
@@ -195,15 +195,13 @@ class LinearValues:
         is_linear = (np.diff(linear.leaf_ptr) > 0)[:, None]
         base = np.where(is_linear, linear.constant * size, v)
         named = np.arange(v.shape[1])[None] if leaves.output is None else leaves.output[:, None]
-        counts = range(most + 2)
-        beta = np.array([[1 / ((a + b + 1) * comb(a + b, a)) for b in counts] for a in counts])
         self._outcomes = outcomes = OutcomeBytes(forest)
         self._background = constant(outcomes.fill(background)), constant(self._terms(background))
         arrays = (
             outcomes.bin_column, outcomes.least, path_ptr, node, right, slot[: node.size],
             column_ptr, distinct % max(forest.n_features, 1), linear.leaf_ptr,
             linear.column.astype(np.int64), slot[node.size :], linear.weight * size[term_leaf], v,
-            base, np.broadcast_to(named, v.shape).astype(np.int64), beta,
+            base, np.broadcast_to(named, v.shape).astype(np.int64), orders(),
         )  # fmt: skip
         self._arrays = tuple(map(constant, arrays))
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Int64
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import (
     WORD_BITS,
@@ -22,6 +22,7 @@ from bitvec.core.node_tests import (
     MissingRule,
     Relation,
 )
+from bitvec.core.shape_annotations import Int64
 from bitvec.runtime.predict.cpu.bins.threshold_bins import (
     MOST_THRESHOLDS,
     ThresholdBinner,

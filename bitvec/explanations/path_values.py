@@ -22,8 +22,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bitvec.core import structure
-from bitvec.core.arrays import Array, Float64
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
+from bitvec.core.shape_annotations import Float64
 from bitvec.explanations.contributions import leaf_contributions
 from bitvec.explanations.covers import shares
 from bitvec.explanations.edge_steps import (
@@ -89,6 +90,12 @@ def _go_up(step, again, is_left, source, target, record, q, state, above, v, sum
         _node_second(source, target, record, q, state, above, v, sums, few)
 
 
+@inner
+def pair_place(a, b):
+    """Return the place of a pair of columns below a diagonal."""
+    return max(a, b) * (max(a, b) - 1) // 2 + min(a, b)
+
+
 @kernel
 def _add_values(
     binned, bin_column, least, feature, steps, tree_ptr, points, first_point, coefficients,
@@ -152,7 +159,7 @@ def _add_values(
                         for m in range(other_ptr[k], other_ptr[k + 1]):
                             edge = other[m]
                             a, b = f, feature[steps[edge, NODE]]
-                            pair = max(a, b) * (max(a, b) - 1) // 2 + min(a, b)
+                            pair = pair_place(a, b)
                             sum_at = ((outputs[j] * n_pairs + pair) * width + row) * 8 + at_pairs
                             at = at_psi + first_point[edge] * 16
                             add_pair(kept, at, q, state[steps[edge, DEPTH]], sum_at, few)

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bitvec.explanations.path_values import pair_place
 from bitvec.explanations.pattern_groups import SLOT
 from bitvec.explanations.pattern_values import (
     CHUNK,
@@ -88,12 +89,6 @@ class Room(NamedTuple):
     offset: Any
 
 
-@inner
-def _triangle(a, b):
-    """Return the place of a pair below a diagonal."""
-    return max(a, b) * (max(a, b) - 1) // 2 + min(a, b)
-
-
 @kernel
 def fill_pair_slots(slot_ptr, slot, ptr, target):
     """Fill the slots of pairs of each group's features."""
@@ -101,7 +96,7 @@ def fill_pair_slots(slot_ptr, slot, ptr, target):
     for g in range(len(slot_ptr) - 1):
         for i in range(slot_ptr[g], slot_ptr[g + 1]):
             for m in range(slot_ptr[g], i):
-                target[n] = _triangle(slot[i], slot[m])
+                target[n] = pair_place(slot[i], slot[m])
                 n += 1
         ptr[g + 1] = n
 
@@ -157,7 +152,7 @@ def _add_group(g, groups, slots, trees, orders, n_sets, n_backgrounds, n, room, 
                 for m in range(i if slots.pairs else 1):
                     slot = np.int64(items[i, SLOT])
                     if slots.pairs:
-                        slot = _triangle(slot, np.int64(items[m, SLOT]))
+                        slot = pair_place(slot, np.int64(items[m, SLOT]))
                     out, found = target[room.offset[j * n_slots + slot] :], flat[sums * CHUNK :]
                     for r in range(n):
                         out[r] += v * found[room.at[r]]

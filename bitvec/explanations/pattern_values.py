@@ -24,7 +24,8 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Float64
+from bitvec.core.arrays import Array
+from bitvec.core.shape_annotations import Float64
 from bitvec.explanations.pattern_groups import CARE, SLOT, WANT
 from bitvec.runtime.predict.cpu.compiling import inner
 

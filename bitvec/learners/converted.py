@@ -12,9 +12,10 @@ from typing import Any, Self
 import numpy as np
 
 from bitvec.converters.dispatch import convert_forest
-from bitvec.core.arrays import Array, Float
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.output import PostTransform
+from bitvec.core.shape_annotations import Float
 from bitvec.errors import UnsupportedModelError, needs
 from bitvec.files import dumps, loads
 from bitvec.learners.parameters import estimator, parameter

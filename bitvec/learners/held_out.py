@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Bool, Int64
+from bitvec.core.arrays import Array
+from bitvec.core.shape_annotations import Bool, Int64
 
 LEAST_ROWS = 2
 """Rows that each part needs, to train on and to choose by."""

@@ -9,8 +9,9 @@ import numpy as np
 
 from bitvec.converters import native
 from bitvec.core import options
-from bitvec.core.arrays import Array, Float, Int64, Shaped
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
+from bitvec.core.shape_annotations import Float, Int64, Shaped
 from bitvec.errors import InputError, needs
 from bitvec.learners.parameters import attribute, estimator, parameter
 from bitvec.runtime.predict.predictor import compile

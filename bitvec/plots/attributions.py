@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from bitvec.core.arrays import Array, ArrayLike, Float
+from bitvec.core.arrays import Array, ArrayLike
 from bitvec.core.forest import Forest
 from bitvec.core.plain_text import plain
+from bitvec.core.shape_annotations import Float
 from bitvec.errors import InputError, needs
 from bitvec.explanations.dependence import PartialDependence, column_place
 from bitvec.explanations.explainer import Explainer

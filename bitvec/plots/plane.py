@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from bitvec.converters.native.native_tree import NativeTree
-from bitvec.core.arrays import Array, ArrayLike, Float64
+from bitvec.core.arrays import Array, ArrayLike
+from bitvec.core.shape_annotations import Float64
 from bitvec.errors import InputError, needs
 
 with needs("matplotlib", "plot", "Drawing a tree"):

@@ -8,8 +8,9 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Float, Int
+from bitvec.core.arrays import Array
 from bitvec.core.inputs import Inputs
+from bitvec.core.shape_annotations import Float, Int
 from bitvec.errors import InputError
 from bitvec.verify.source_trees import SourceTrees
 

@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Float, Int32, Int64, put, put_array, require
+from bitvec.core.arrays import Array, put, put_array, require
 from bitvec.core.features import FeatureMap
 from bitvec.core.forest import Forest
 from bitvec.core.leaves import LinearTerms
 from bitvec.core.node_tests import NodeTests
+from bitvec.core.shape_annotations import Float, Int32, Int64
 from bitvec.core.structure import children
 
 

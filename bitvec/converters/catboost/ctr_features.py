@@ -25,9 +25,10 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from bitvec.converters.catboost.model_json import Document, as_object, items, member, numbers, whole
-from bitvec.core.arrays import Array, Float32, UInt64
+from bitvec.core.arrays import Array
 from bitvec.core.feature_maps import KeyTable
 from bitvec.core.feature_maps.key_tables import Part
+from bitvec.core.shape_annotations import Float32, UInt64
 from bitvec.errors import FileFormatError, UnsupportedModelError
 
 MULTIPLIER: Final = 0x4906BA494954CB65

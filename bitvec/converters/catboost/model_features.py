@@ -15,8 +15,9 @@ import numpy as np
 from bitvec.converters.catboost.ctr_features import COUNTERS, Columns, key_tables, read_ctrs
 from bitvec.converters.catboost.model_json import Document, as_object, items, member, numbers, whole
 from bitvec.core import float_keys
-from bitvec.core.arrays import Array, Bool, Float32, Float64, Int32, Int64
+from bitvec.core.arrays import Array
 from bitvec.core.feature_maps import KeyTable
+from bitvec.core.shape_annotations import Bool, Float32, Float64, Int32, Int64
 from bitvec.errors import FileFormatError, UnsupportedModelError
 
 MOST_FEATURES: Final = 2**20

@@ -12,7 +12,8 @@ from typing import Any, Final, NoReturn, TypeAlias, TypeVar
 import numpy as np
 
 from bitvec.converters.catboost.nested import Nested
-from bitvec.core.arrays import Array, Float64
+from bitvec.core.arrays import Array
+from bitvec.core.shape_annotations import Float64
 from bitvec.errors import FileFormatError, UnsupportedModelError
 
 Document: TypeAlias = dict[str, Any]

@@ -39,7 +39,7 @@ from bitvec.converters.catboost.open import Opened, open_model
 from bitvec.converters.catboost.trees import read_trees
 from bitvec.converters.category_sets import pack
 from bitvec.converters.naming import naming
-from bitvec.core.arrays import Array, Float64, Int64
+from bitvec.core.arrays import Array
 from bitvec.core.city_hash import category_hash
 from bitvec.core.feature_maps import Concatenate, Identity, KeyTables
 from bitvec.core.forest import Forest
@@ -47,6 +47,7 @@ from bitvec.core.inputs import Inputs
 from bitvec.core.leaves import Leaves
 from bitvec.core.node_tests import Kind, NodeTests, axis_aligned
 from bitvec.core.output import Output
+from bitvec.core.shape_annotations import Float64, Int64
 from bitvec.core.source import Source
 from bitvec.core.structure import Bitvectors, arrange
 from bitvec.errors import FileFormatError, UnsupportedModelError

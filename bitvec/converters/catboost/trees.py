@@ -17,7 +17,8 @@ import numpy as np
 from bitvec.converters.catboost.model_features import Features
 from bitvec.converters.catboost.model_json import Document, as_object, items, numbers
 from bitvec.converters.catboost.nested import LEAF, NODE, At, Nested
-from bitvec.core.arrays import Array, Float64, Int64
+from bitvec.core.arrays import Array
+from bitvec.core.shape_annotations import Float64, Int64
 from bitvec.errors import FileFormatError
 
 TestsOf: TypeAlias = Callable[[list[Any]], Array]

@@ -8,8 +8,9 @@ import numpy as np
 
 from bitvec.converters.category_sets import SET_WORDS_LIMIT
 from bitvec.converters.lightgbm.model_text import ModelText, integers, one_each, per_tree
-from bitvec.core.arrays import Array, Bool, Float64, Int64, UInt32, ranges
+from bitvec.core.arrays import Array, ranges
 from bitvec.core.inputs import Label
+from bitvec.core.shape_annotations import Bool, Float64, Int64, UInt32
 from bitvec.errors import FileFormatError, UnsupportedModelError
 
 

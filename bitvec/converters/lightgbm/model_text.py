@@ -14,7 +14,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Float64, Int64
+from bitvec.core.arrays import Array
+from bitvec.core.shape_annotations import Float64, Int64
 from bitvec.errors import FileFormatError, UnsupportedModelError
 
 VERSIONS: Final = ("v2", "v3", "v4")

@@ -9,9 +9,10 @@ import numpy as np
 
 from bitvec.converters.lightgbm.categories import left_sets
 from bitvec.converters.lightgbm.model_text import floats, integers, one_each, per_tree
-from bitvec.core.arrays import Array, Bool, Float64, Int32, Int64, UInt32
+from bitvec.core.arrays import Array
 from bitvec.core.leaves import LinearTerms
 from bitvec.core.node_tests import ZERO_THRESHOLD
+from bitvec.core.shape_annotations import Bool, Float64, Int32, Int64, UInt32
 from bitvec.errors import FileFormatError, UnsupportedModelError
 
 Tree = dict[str, bytes]

@@ -6,10 +6,11 @@ import numpy as np
 
 from bitvec.converters.lightgbm.trees import BELOW_ZERO
 from bitvec.converters.writable import require_rules
-from bitvec.core.arrays import Array, Float64
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import ZERO_THRESHOLD, CodeRule, Kind, MissingRule, Relation
 from bitvec.core.output import Aggregate
+from bitvec.core.shape_annotations import Float64
 
 
 def require_writable(forest: Forest) -> None:

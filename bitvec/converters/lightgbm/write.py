@@ -18,10 +18,11 @@ from bitvec.converters.lightgbm.trees import (
     MISSING_ZERO,
 )
 from bitvec.converters.lightgbm.unsupported import base_score64, require_writable, strict_thresholds
-from bitvec.core.arrays import Array, Int64, ranges
+from bitvec.core.arrays import Array, ranges
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind, MissingRule
 from bitvec.core.output import Aggregate
+from bitvec.core.shape_annotations import Int64
 from bitvec.core.structure import children
 from bitvec.errors import UnsupportedModelError, needs
 from bitvec.files import atomic

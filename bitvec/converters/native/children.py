@@ -11,7 +11,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from bitvec.core.arrays import Array, ArrayLike, Bool, Int64, read_only, require
+from bitvec.core.arrays import Array, ArrayLike, read_only, require
+from bitvec.core.shape_annotations import Bool, Int64
 
 Decision = Callable[[int, Int64[Array, " n"]], Bool[Array, " n"]]
 """A node and some rows, by number, to which of the rows go right."""

@@ -17,19 +17,10 @@ from bitvec.converters.native.leaf_values import as_columns, pi_or_mean
 from bitvec.converters.native.native_tree import NativeTree
 from bitvec.converters.native.plain_arrays import finite, float_dtype, floats, integers
 from bitvec.converters.native.sparse_rows import sparse_rows, sum_in_order
-from bitvec.core.arrays import (
-    Array,
-    ArrayLike,
-    Bool,
-    Float,
-    Int64,
-    put,
-    read_only,
-    require,
-    require_offsets,
-)
+from bitvec.core.arrays import Array, ArrayLike, put, read_only, require, require_offsets
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Activation
+from bitvec.core.shape_annotations import Bool, Float, Int64
 from bitvec.core.softplus import softplus
 from bitvec.errors import InvalidForestError
 

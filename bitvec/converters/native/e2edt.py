@@ -14,10 +14,11 @@ from bitvec.converters.native.mean_forest import MeanForest
 from bitvec.converters.native.native_tree import NativeTree, rows
 from bitvec.converters.native.plain_arrays import finite, float_dtype, floats, integers
 from bitvec.converters.native.sparse_rows import SparseRows, sparse_rows, sum_in_order
-from bitvec.core.arrays import Array, ArrayLike, Bool, Float, Int64, put, require
+from bitvec.core.arrays import Array, ArrayLike, put, require
 from bitvec.core.feature_maps import Concatenate, Identity
 from bitvec.core.features import FeatureMap
 from bitvec.core.forest import Forest
+from bitvec.core.shape_annotations import Bool, Float, Int64
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -13,7 +13,7 @@ from bitvec.converters.native.mean_forest import MeanForest
 from bitvec.converters.native.native_tree import NativeTree
 from bitvec.converters.native.sparse_rows import SparseRows
 from bitvec.core import structure
-from bitvec.core.arrays import Array, Float, Int64
+from bitvec.core.arrays import Array
 from bitvec.core.features import FeatureMap
 from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
@@ -22,6 +22,7 @@ from bitvec.core.leaves import Leaves, LinearTerms
 from bitvec.core.node_tests import Activation, NodeTests, Relation, from_rows
 from bitvec.core.output import Aggregate, Output
 from bitvec.core.reference import margins
+from bitvec.core.shape_annotations import Float, Int64
 from bitvec.core.source import Source
 from bitvec.core.structure import Bitvectors, Reordering
 from bitvec.distribution import version

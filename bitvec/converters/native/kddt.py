@@ -14,20 +14,11 @@ from bitvec.converters.native.leaf_values import as_columns, checked_classes, ch
 from bitvec.converters.native.mean_forest import MeanForest
 from bitvec.converters.native.native_tree import NativeTree
 from bitvec.converters.native.plain_arrays import finite, float_dtype, floats, integers
-from bitvec.core.arrays import (
-    Array,
-    ArrayLike,
-    Bool,
-    Float,
-    Int64,
-    put,
-    put_array,
-    require,
-    require_codes,
-)
+from bitvec.core.arrays import Array, ArrayLike, put, put_array, require, require_codes
 from bitvec.core.forest import Forest
 from bitvec.core.kernels import FeatureKernel
 from bitvec.core.node_tests import Kind, axis_aligned
+from bitvec.core.shape_annotations import Bool, Float, Int64
 from bitvec.errors import InvalidForestError
 
 Kernels = tuple[FeatureKernel | None, ...]

@@ -8,7 +8,8 @@ from typing import ClassVar, Generic, TypeVar
 import numpy as np
 
 from bitvec.converters.native.native_tree import NativeTree, predictions
-from bitvec.core.arrays import Array, ArrayLike, Float, Int64, put, require
+from bitvec.core.arrays import Array, ArrayLike, put, require
+from bitvec.core.shape_annotations import Float, Int64
 
 Tree = TypeVar("Tree", bound=NativeTree)
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from bitvec.converters.native import children
 from bitvec.converters.native.leaf_values import labels_of
-from bitvec.core.arrays import Array, ArrayLike, Bool, Float, Int64
+from bitvec.core.arrays import Array, ArrayLike
+from bitvec.core.shape_annotations import Bool, Float, Int64
 from bitvec.errors import InputError
 
 

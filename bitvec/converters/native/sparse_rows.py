@@ -8,17 +8,8 @@ from typing import Any
 import numpy as np
 
 from bitvec.converters.native.plain_arrays import finite, float_dtype, floats
-from bitvec.core.arrays import (
-    Array,
-    Float,
-    Int32,
-    Int64,
-    put,
-    put_array,
-    require,
-    require_codes,
-    require_offsets,
-)
+from bitvec.core.arrays import Array, put, put_array, require, require_codes, require_offsets
+from bitvec.core.shape_annotations import Float, Int32, Int64
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -15,9 +15,10 @@ from bitvec.converters.native.mean_forest import MeanForest
 from bitvec.converters.native.native_tree import NativeTree
 from bitvec.converters.native.plain_arrays import finite, floats, integers
 from bitvec.converters.native.sparse_rows import SparseRows, sparse_rows, sum_in_order
-from bitvec.core.arrays import Array, ArrayLike, Bool, Float, Int64, put, require, require_codes
+from bitvec.core.arrays import Array, ArrayLike, put, require, require_codes
 from bitvec.core.forest import Forest
 from bitvec.core.leaves import LinearTerms
+from bitvec.core.shape_annotations import Bool, Float, Int64
 from bitvec.errors import InvalidForestError
 
 

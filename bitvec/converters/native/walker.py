@@ -14,10 +14,11 @@ from bitvec.converters.native.cpt import CPT
 from bitvec.converters.native.e2edt import E2EDT
 from bitvec.converters.native.kddt import KDDT
 from bitvec.converters.native.tao import TAO
-from bitvec.core.arrays import Array, Bool
+from bitvec.core.arrays import Array
 from bitvec.core.leaves import LinearTerms
 from bitvec.core.node_tests import Activation, NodeTests, Relation, from_rows
 from bitvec.core.output import Aggregate, PostTransform
+from bitvec.core.shape_annotations import Bool
 from bitvec.verify.source_trees import SourceTrees
 
 

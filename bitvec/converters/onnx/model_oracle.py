@@ -31,9 +31,10 @@ from bitvec.converters.onnx.operator_schema import CLASSIFIER
 from bitvec.converters.onnx.prepared_graph import Preparation, feeds, preparation
 from bitvec.converters.onnx.read import read_operator
 from bitvec.converters.onnx.walker import source_trees
-from bitvec.core.arrays import Array, Float
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
+from bitvec.core.shape_annotations import Float
 from bitvec.verify.oracle import FrameAnswers, Oracle, require_columns
 
 PREPARED = (

@@ -16,7 +16,8 @@ from bitvec.converters.onnx.operator import (
     require_one_length,
 )
 from bitvec.converters.onnx.operator_schema import CLASSIFIER, LEAF, Mode
-from bitvec.core.arrays import Array, Int32, Int64
+from bitvec.core.arrays import Array
+from bitvec.core.shape_annotations import Int32, Int64
 from bitvec.errors import FileFormatError, UnsupportedModelError
 
 _SPARSE: Final = 4

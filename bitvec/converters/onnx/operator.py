@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from bitvec.converters.onnx.operator_schema import AGGREGATES, TRANSFORMS, Mode
-from bitvec.core.arrays import Array, Bool, Float, Int32, Int64
+from bitvec.core.arrays import Array
+from bitvec.core.shape_annotations import Bool, Float, Int32, Int64
 from bitvec.errors import FileFormatError, UnsupportedModelError
 
 LARGEST_TARGETS = 1 << 24

@@ -11,9 +11,10 @@ import onnxruntime
 from bitvec.converters.onnx.graph import Surroundings
 from bitvec.converters.onnx.operator import Operator
 from bitvec.converters.onnx.operator_schema import CLASSIFIER, DOMAIN, ENSEMBLE, REGRESSOR
-from bitvec.core.arrays import Array, Float
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.output import PostTransform
+from bitvec.core.shape_annotations import Float
 from bitvec.errors import FileFormatError
 from bitvec.files.sound import reason
 from bitvec.verify.oracle import Oracle, require_columns

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Float, Int32
+from bitvec.core.arrays import Array
+from bitvec.core.shape_annotations import Float, Int32
 from bitvec.errors import FileFormatError, InputError, needs
 from bitvec.files.sound import reason
 from bitvec.verify.oracle import Oracle

@@ -18,8 +18,9 @@ from bitvec.converters.category_sets import pack
 from bitvec.converters.onnx.operator import Operator
 from bitvec.converters.onnx.operator_schema import Mode
 from bitvec.core import structure
-from bitvec.core.arrays import Array, Bool, Int64
+from bitvec.core.arrays import Array
 from bitvec.core.node_tests import CodeRule, Kind, NodeTests, Relation, axis_aligned
+from bitvec.core.shape_annotations import Bool, Int64
 from bitvec.core.structure import Bitvectors
 from bitvec.errors import FileFormatError, InvalidForestError, UnsupportedModelError
 

@@ -10,10 +10,11 @@ import numpy as np
 
 from bitvec.converters.pipelines.node_forms import Form
 from bitvec.converters.pipelines.operations import Operation, Replace, Require, Rising
-from bitvec.core.arrays import Array, Int64
+from bitvec.core.arrays import Array
 from bitvec.core.float_keys import floats, key_of, keys
 from bitvec.core.key_intervals import Values
 from bitvec.core.node_tests import Kind, MissingRule, NodeTests, Relation
+from bitvec.core.shape_annotations import Int64
 
 
 def moved(

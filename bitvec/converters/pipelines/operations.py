@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Final, Protocol
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Bool, Float, Int64
+from bitvec.core.arrays import Array
 from bitvec.core.float_keys import first_taken_to, key_of
 from bitvec.core.key_intervals import (
     Values,
@@ -28,6 +28,7 @@ from bitvec.core.key_intervals import (
     joined,
     union,
 )
+from bitvec.core.shape_annotations import Bool, Float, Int64
 
 SINGLE, DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 

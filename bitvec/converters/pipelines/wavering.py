@@ -25,9 +25,10 @@ from bitvec.converters.pipelines.derived_columns import (
 )
 from bitvec.converters.pipelines.operations import DOUBLE, Require
 from bitvec.converters.pipelines.scalers import standard
-from bitvec.core.arrays import Array, Bool, Float, Float64
+from bitvec.core.arrays import Array
 from bitvec.core.float_keys import first_taken_to, floats, key_of, keys
 from bitvec.core.key_intervals import Values, complement, everything, intersection, joined, union
+from bitvec.core.shape_annotations import Bool, Float, Float64
 from bitvec.errors import UnsupportedModelError, needs
 
 MOST_ASKED: Final = 1 << 16

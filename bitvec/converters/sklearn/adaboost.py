@@ -15,10 +15,11 @@ from bitvec.converters.sklearn.unsupported import (
     members,
     numbers,
 )
-from bitvec.core.arrays import Array, Float64, Int64
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.leaves import Leaves
 from bitvec.core.output import Aggregate, Output, PostTransform, SoftmaxSum
+from bitvec.core.shape_annotations import Float64, Int64
 from bitvec.errors import InvalidForestError, UnsupportedModelError
 
 

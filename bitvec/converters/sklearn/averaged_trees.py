@@ -21,10 +21,11 @@ from bitvec.converters.sklearn.unsupported import (
     members,
     whole_number,
 )
-from bitvec.core.arrays import Array, Float64
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.leaves import Leaves
 from bitvec.core.output import Aggregate, Output
+from bitvec.core.shape_annotations import Float64
 from bitvec.errors import InvalidForestError, UnsupportedModelError
 
 

@@ -9,8 +9,9 @@ import numpy as np
 
 from bitvec.converters.attribute_records import library_class
 from bitvec.converters.sklearn.unsupported import library_version, numbers
-from bitvec.core.arrays import Array, Float64
+from bitvec.core.arrays import Array
 from bitvec.core.output import PostTransform
+from bitvec.core.shape_annotations import Float64
 from bitvec.errors import InvalidForestError, UnsupportedModelError, needs
 
 LINKS = {

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from bitvec.converters.category_sets import SET_WORDS_LIMIT
-from bitvec.core.arrays import Array, Bool, Int64, UInt32
+from bitvec.core.arrays import Array
 from bitvec.core.inputs import Label
 from bitvec.core.node_tests import WORD_BITS
+from bitvec.core.shape_annotations import Bool, Int64, UInt32
 from bitvec.errors import InvalidForestError, UnsupportedModelError
 
 HIGHEST = 1 << 20

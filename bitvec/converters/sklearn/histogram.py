@@ -24,12 +24,13 @@ from bitvec.converters.sklearn.unsupported import (
     require_trees_per_stage,
 )
 from bitvec.core import structure
-from bitvec.core.arrays import Array, Bool, Int64
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
 from bitvec.core.leaves import Leaves
 from bitvec.core.node_tests import Kind, NodeTests, axis_aligned
 from bitvec.core.output import Output, SoftmaxSum
+from bitvec.core.shape_annotations import Bool, Int64
 from bitvec.core.source import Source
 from bitvec.errors import InvalidForestError, UnsupportedModelError
 

@@ -13,9 +13,10 @@ import numpy as np
 
 from bitvec.converters.sklearn.categories import encoder_of
 from bitvec.converters.sklearn.new_estimators import unsupported
-from bitvec.core.arrays import Array, Bool, Int64
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import WORD_BITS, CodeRule, Kind, set_codes
+from bitvec.core.shape_annotations import Bool, Int64
 
 MOST = 255
 """Categories that a column of such a model may have."""

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from bitvec.converters.sklearn.walked_positions import boosting, joined
-from bitvec.core.arrays import Array, Bool, Int64, UInt32
+from bitvec.core.arrays import Array
 from bitvec.core.node_tests import Kind, axis_aligned
 from bitvec.core.output import SoftmaxSum
+from bitvec.core.shape_annotations import Bool, Int64, UInt32
 from bitvec.verify.source_trees import SourceTrees
 
 

@@ -28,10 +28,11 @@ from bitvec.converters.sklearn.new_estimators import (
 )
 from bitvec.converters.sklearn.tree_arrays import covers, greater, numbering
 from bitvec.core import structure, tree_paths
-from bitvec.core.arrays import Array, Bool, Int64
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind
 from bitvec.core.output import PostTransform
+from bitvec.core.shape_annotations import Bool, Int64
 
 _CLASSIFIES: dict[PostTransform, Callable[[int], Any]] = {
     PostTransform.SIGMOID: lambda n: HalfBinomialLoss(),

@@ -21,11 +21,12 @@ from bitvec.converters.sklearn.unsupported import (
     real_number,
     whole_number,
 )
-from bitvec.core.arrays import Array, Float64
+from bitvec.core.arrays import Array
 from bitvec.core.float_keys import floats, keys
 from bitvec.core.forest import Forest
 from bitvec.core.leaves import Leaves
 from bitvec.core.output import Output, PostTransform
+from bitvec.core.shape_annotations import Float64
 from bitvec.errors import InvalidForestError, UnsupportedModelError
 
 

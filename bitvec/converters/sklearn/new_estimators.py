@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Float
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.output import Output
+from bitvec.core.shape_annotations import Float
 from bitvec.errors import UnsupportedModelError
 
 

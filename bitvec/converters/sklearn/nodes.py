@@ -16,8 +16,9 @@ import numpy as np
 from bitvec.converters.attribute_records import Record, class_name
 from bitvec.converters.sklearn.unsupported import library_version, parameters
 from bitvec.core import structure
-from bitvec.core.arrays import Array, Bool, Float32, Float64, Int64
+from bitvec.core.arrays import Array
 from bitvec.core.node_tests import NodeTests, axis_aligned
+from bitvec.core.shape_annotations import Bool, Float32, Float64, Int64
 from bitvec.core.source import Source
 from bitvec.core.structure import Bitvectors
 from bitvec.errors import InvalidForestError

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from bitvec.core import structure, tree_paths
-from bitvec.core.arrays import Array, Float64, Int64
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import NodeTests, Relation
+from bitvec.core.shape_annotations import Float64, Int64
 from bitvec.errors import needs
 
 with needs("scikit-learn", "sklearn", "Writing a scikit-learn model"):

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from bitvec.converters.attribute_records import Record, attributes, class_name
-from bitvec.core.arrays import Array, Float64
+from bitvec.core.arrays import Array
 from bitvec.core.inputs import Inputs
+from bitvec.core.shape_annotations import Float64
 from bitvec.errors import InvalidForestError, UnsupportedModelError
 
 TREES = (

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Bool, Float64, Int64
+from bitvec.core.arrays import Array
 from bitvec.core.node_tests import NodeTests
 from bitvec.core.output import Aggregate, PostTransform
+from bitvec.core.shape_annotations import Bool, Float64, Int64
 from bitvec.verify.source_trees import SourceTrees
 
 _LINKS = {

@@ -17,9 +17,10 @@ from sklearn.ensemble._iforest import _average_path_length
 
 from bitvec.converters.sklearn.histogram_walker import binned
 from bitvec.converters.sklearn.walked_positions import boosting, joined, labels
-from bitvec.core.arrays import Array, Float64
+from bitvec.core.arrays import Array
 from bitvec.core.node_tests import axis_aligned
 from bitvec.core.output import Aggregate, PostTransform, SoftmaxSum
+from bitvec.core.shape_annotations import Float64
 from bitvec.verify.source_trees import SourceTrees
 
 

@@ -23,10 +23,11 @@ from bitvec.converters.sklearn.new_estimators import (
 )
 from bitvec.converters.sklearn.skops import dumps
 from bitvec.converters.sklearn.tree_arrays import depths, new_tree, node_arrays
-from bitvec.core.arrays import Array, Float64
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind, MissingRule, Relation
 from bitvec.core.output import Aggregate, PostTransform
+from bitvec.core.shape_annotations import Float64
 from bitvec.errors import needs
 from bitvec.files import atomic
 from bitvec.files.atomic import StrPath

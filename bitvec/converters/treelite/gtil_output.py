@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from bitvec.converters.treelite.model import BINARY, MULTICLASS, Header
-from bitvec.core.arrays import Array, Float, Int64
+from bitvec.core.arrays import Array
 from bitvec.core.leaves import Leaves
 from bitvec.core.output import Aggregate, Output, PostTransform
+from bitvec.core.shape_annotations import Float, Int64
 from bitvec.errors import UnsupportedModelError
 
 _POST_TRANSFORM = {

@@ -11,7 +11,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Bool, Float, Float64, Int64, require
+from bitvec.core.arrays import Array, require
+from bitvec.core.shape_annotations import Bool, Float, Float64, Int64
 from bitvec.errors import UnsupportedModelError
 
 DTYPE: dict[int, np.dtype] = {2: np.dtype(np.float32), 3: np.dtype(np.float64)}

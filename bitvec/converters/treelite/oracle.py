@@ -13,8 +13,9 @@ from bitvec.converters.treelite.model import BINARY, Header, read_header
 from bitvec.converters.treelite.read import forest_of, opened
 from bitvec.converters.treelite.serialized import read_checkpoint
 from bitvec.converters.treelite.walker import source_trees
-from bitvec.core.arrays import Array, Float, Int64
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
+from bitvec.core.shape_annotations import Float, Int64
 from bitvec.errors import FileFormatError, needs
 from bitvec.verify.oracle import LeafValues, Oracle, require_columns
 

@@ -38,10 +38,11 @@ from bitvec.converters.treelite.model import (
 )
 from bitvec.converters.treelite.serialized import read_checkpoint
 from bitvec.core import structure
-from bitvec.core.arrays import Array, Int64, UInt32, ranges
+from bitvec.core.arrays import Array, ranges
 from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
 from bitvec.core.node_tests import CodeRule, Kind, NodeTests, Relation, axis_aligned
+from bitvec.core.shape_annotations import Int64, UInt32
 from bitvec.core.source import Source
 from bitvec.errors import UnsupportedModelError, needs
 

@@ -8,10 +8,11 @@ import numpy as np
 
 from bitvec.converters.category_sets import reads_floor, right_codes
 from bitvec.converters.writable import output_of_tree, require_rules
-from bitvec.core.arrays import Array, Bool, Float, Int64
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind, MissingRule, Relation
 from bitvec.core.output import Aggregate, PostTransform
+from bitvec.core.shape_annotations import Bool, Float, Int64
 
 MOST_CODE: Final = {np.dtype(np.float32): 1 << 24, np.dtype(np.float64): (1 << 32) - 1}
 """The greatest category code that GTIL matches, by the model's dtype."""

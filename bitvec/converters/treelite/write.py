@@ -21,11 +21,12 @@ from bitvec.converters.treelite.unsupported import (
     thresholds,
 )
 from bitvec.converters.writable import output_of_tree
-from bitvec.core.arrays import Array, Float
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.leaves import Leaves
 from bitvec.core.node_tests import Kind
 from bitvec.core.output import Aggregate
+from bitvec.core.shape_annotations import Float
 from bitvec.core.structure import children
 from bitvec.errors import needs
 from bitvec.files import atomic

@@ -8,8 +8,9 @@ from typing import Final
 import numpy as np
 
 from bitvec.converters.xgboost.objectives import RT_EPS, Objective
-from bitvec.core.arrays import Array, Float32
+from bitvec.core.arrays import Array
 from bitvec.core.output import PostTransform
+from bitvec.core.shape_annotations import Float32
 
 NEIGHBOURS: Final = 4
 """Numbers that are tried to each side of the inverse link, which rounds as the link does."""

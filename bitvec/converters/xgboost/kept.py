@@ -10,10 +10,11 @@ import numpy as np
 from bitvec.converters.xgboost.categories import code_books
 from bitvec.converters.xgboost.document import Document
 from bitvec.converters.xgboost.objectives import PARAMETERS, RT_EPS, objective_named
-from bitvec.core.arrays import Array, Float32
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind
 from bitvec.core.output import PostTransform
+from bitvec.core.shape_annotations import Float32
 from bitvec.errors import BitvecError
 
 _DTYPE: Final = {9: np.int8, 10: np.uint8, 11: np.int16, 13: np.int32, 15: np.int64}

@@ -9,7 +9,8 @@ from typing import Any, Final
 import numpy as np
 
 from bitvec.converters.xgboost.objectives import PARAMETERS, answer, objective_named
-from bitvec.core.arrays import Array, Float32
+from bitvec.core.arrays import Array
+from bitvec.core.shape_annotations import Float32
 from bitvec.errors import FileFormatError, UnsupportedModelError
 
 MAGIC: Final = b"binf"

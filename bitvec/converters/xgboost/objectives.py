@@ -10,8 +10,9 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Float32
+from bitvec.core.arrays import Array
 from bitvec.core.output import PostTransform
+from bitvec.core.shape_annotations import Float32
 from bitvec.errors import FileFormatError, UnsupportedModelError
 
 RT_EPS: Final = np.float32(1e-6)

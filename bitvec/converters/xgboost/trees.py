@@ -16,7 +16,8 @@ from bitvec.converters.xgboost.document import (
     member,
     require_known,
 )
-from bitvec.core.arrays import Array, Bool, Float, Float32, Int64, UInt32, ranges
+from bitvec.core.arrays import Array, ranges
+from bitvec.core.shape_annotations import Bool, Float, Float32, Int64, UInt32
 from bitvec.errors import FileFormatError
 
 MEMBERS = frozenset(

@@ -10,10 +10,11 @@ from bitvec.converters.category_sets import reads_floor, right_codes
 from bitvec.converters.writable import output_of_tree, require_rules
 from bitvec.converters.xgboost.objectives import OBJECTIVES
 from bitvec.converters.xgboost.trees import OUT_OF_RANGE_CODE
-from bitvec.core.arrays import Array, Bool, Float32
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind, MissingRule, Relation
 from bitvec.core.output import Aggregate, PostTransform
+from bitvec.core.shape_annotations import Bool, Float32
 
 FORBIDDEN_IN_NAMES: Final = ("[", "]", "<")
 """Characters that xgboost refuses in the name of a feature."""

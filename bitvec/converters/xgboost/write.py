@@ -20,8 +20,9 @@ from bitvec.converters.xgboost.document import Document
 from bitvec.converters.xgboost.objectives import objective_named
 from bitvec.converters.xgboost.unsupported import objective_of, require_writable
 from bitvec.converters.xgboost.written_trees import written_trees
-from bitvec.core.arrays import Array, Float32, Int64
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
+from bitvec.core.shape_annotations import Float32, Int64
 from bitvec.errors import InputError, needs
 from bitvec.files import atomic
 from bitvec.files.atomic import StrPath

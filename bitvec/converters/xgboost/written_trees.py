@@ -11,9 +11,10 @@ from bitvec.converters.category_sets import right_codes
 from bitvec.converters.numbering import Places, Sides, places
 from bitvec.converters.xgboost.trees import CATEGORICAL
 from bitvec.converters.xgboost.unsupported import thresholds, turned_sets
-from bitvec.core.arrays import Array, Float32, Int64
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind
+from bitvec.core.shape_annotations import Float32, Int64
 from bitvec.core.structure import children
 
 NO_PARENT: Final = 2**31 - 1

@@ -14,7 +14,8 @@ from typing import BinaryIO, Final
 import numpy as np
 
 from bitvec.converters.ydf.wire import PADDING
-from bitvec.core.arrays import Array, Int64, UInt8
+from bitvec.core.arrays import Array
+from bitvec.core.shape_annotations import Int64, UInt8
 from bitvec.errors import FileFormatError, UnsupportedModelError
 
 FORMATS: Final = ("BLOB_SEQUENCE", "BLOB_SEQUENCE_GZIP", "TFE_RECORDIO")

@@ -11,7 +11,8 @@ import numpy as np
 from bitvec.converters.ydf import schema
 from bitvec.converters.ydf.data_spec import Columns, ColumnType
 from bitvec.converters.ydf.protobuf import Messages
-from bitvec.core.arrays import Array, Bool, Float32, Float64, Int64, UInt8, ranges
+from bitvec.core.arrays import Array, ranges
+from bitvec.core.shape_annotations import Bool, Float32, Float64, Int64, UInt8
 from bitvec.errors import FileFormatError, UnsupportedModelError
 
 CODES_LIMIT: Final = 1 << 28

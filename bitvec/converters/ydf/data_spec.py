@@ -12,8 +12,9 @@ from bitvec.converters.category_sets import SET_WORDS_LIMIT
 from bitvec.converters.ydf import schema
 from bitvec.converters.ydf.directory import Directory
 from bitvec.converters.ydf.protobuf import Messages
-from bitvec.core.arrays import Array, Float32, Float64, Int64
+from bitvec.core.arrays import Array
 from bitvec.core.inputs import Inputs, Label
+from bitvec.core.shape_annotations import Float32, Float64, Int64
 from bitvec.errors import FileFormatError, UnsupportedModelError
 
 

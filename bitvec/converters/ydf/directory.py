@@ -14,7 +14,8 @@ from bitvec.converters.ydf.blobs import FORMATS, opened, records
 from bitvec.converters.ydf.format import prefixes
 from bitvec.converters.ydf.protobuf import Messages, Schema
 from bitvec.converters.ydf.wire import padded
-from bitvec.core.arrays import Array, Int64, UInt8
+from bitvec.core.arrays import Array
+from bitvec.core.shape_annotations import Int64, UInt8
 from bitvec.errors import FileFormatError, UnsupportedModelError
 
 RANDOM_FOREST: Final = "RANDOM_FOREST"

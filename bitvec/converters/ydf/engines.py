@@ -22,7 +22,8 @@ import numpy as np
 
 from bitvec.converters.ydf.conditions import Conditions, ConditionType
 from bitvec.converters.ydf.data_spec import Columns
-from bitvec.core.arrays import Array, Bool, Float32
+from bitvec.core.arrays import Array
+from bitvec.core.shape_annotations import Bool, Float32
 from bitvec.errors import UnsupportedModelError
 
 QUICK_SCORER_LEAVES: Final = 64

@@ -17,10 +17,11 @@ from bitvec.converters.ydf.directory import BOOSTED_TREES, ISOLATION_FOREST, RAN
 from bitvec.converters.ydf.read import Converted, convert_directory, opened
 from bitvec.converters.ydf.tasks import Loss, Task
 from bitvec.converters.ydf.walker import source_trees
-from bitvec.core.arrays import Array, Float32, Int64
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind, Relation
 from bitvec.core.output import PostTransform
+from bitvec.core.shape_annotations import Float32, Int64
 from bitvec.errors import UnsupportedModelError, needs
 from bitvec.verify.oracle import FrameAnswers, LeafValues, Oracle
 

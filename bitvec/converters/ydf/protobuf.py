@@ -18,7 +18,8 @@ from bitvec.converters.ydf.wire import (
     read_fields,
     varints,
 )
-from bitvec.core.arrays import Array, Bool, Float32, Float64, Int64, UInt8
+from bitvec.core.arrays import Array
+from bitvec.core.shape_annotations import Bool, Float32, Float64, Int64, UInt8
 from bitvec.errors import FileFormatError, UnsupportedModelError
 
 INT, BOOL, FLOAT, DOUBLE, BLOB, UNREAD = "int", "bool", "float", "double", "blob", "unread"

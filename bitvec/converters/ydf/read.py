@@ -47,10 +47,11 @@ from bitvec.converters.ydf.tasks import (
     read_leaves,
 )
 from bitvec.converters.ydf.trees import shape_of
-from bitvec.core.arrays import Array, Bool, Int64
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.leaves import Leaves
 from bitvec.core.output import Output, PostTransform
+from bitvec.core.shape_annotations import Bool, Int64
 from bitvec.core.source import Source
 from bitvec.core.structure import Bitvectors, arrange
 from bitvec.errors import UnsupportedModelError

@@ -7,8 +7,9 @@ import numpy as np
 from bitvec.converters.ydf.conditions import Conditions, ConditionType
 from bitvec.converters.ydf.data_spec import Columns, ColumnType
 from bitvec.converters.ydf.engines import Missing
-from bitvec.core.arrays import Array, Int64, UInt8, UInt32, ranges
+from bitvec.core.arrays import Array, ranges
 from bitvec.core.node_tests import WORD_BITS, Kind, NodeTests, Relation, from_rows
+from bitvec.core.shape_annotations import Int64, UInt8, UInt32
 
 
 def node_tests(

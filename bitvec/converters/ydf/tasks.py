@@ -11,8 +11,9 @@ from bitvec.converters.ydf import schema
 from bitvec.converters.ydf.data_spec import Columns, ColumnType
 from bitvec.converters.ydf.directory import BOOSTED_TREES, ISOLATION_FOREST, Directory
 from bitvec.converters.ydf.protobuf import Messages, Schema
-from bitvec.core.arrays import Array, Float32, Float64, Int64
+from bitvec.core.arrays import Array
 from bitvec.core.output import PostTransform
+from bitvec.core.shape_annotations import Float32, Float64, Int64
 from bitvec.errors import FileFormatError, UnsupportedModelError
 
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Bool, Int64
+from bitvec.core.arrays import Array
+from bitvec.core.shape_annotations import Bool, Int64
 from bitvec.errors import FileFormatError
 
 

@@ -12,7 +12,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Int64, UInt8, UInt64
+from bitvec.core.arrays import Array
+from bitvec.core.shape_annotations import Int64, UInt8, UInt64
 from bitvec.errors import FileFormatError
 
 VARINT: Final = 0

@@ -16,19 +16,9 @@ from enum import IntEnum
 
 import numpy as np
 
-from bitvec.core.arrays import (
-    Array,
-    Bool,
-    Float,
-    Float32,
-    Float64,
-    Int32,
-    UInt8,
-    UInt64,
-    read_only,
-    require,
-)
+from bitvec.core.arrays import Array, read_only, require
 from bitvec.core.float_keys import FLOAT64
+from bitvec.core.shape_annotations import Bool, Float, Float32, Float64, Int32, UInt8, UInt64
 from bitvec.errors import InputError
 
 LOWEST, HIGHEST = -(2**31), 2**31 - 1

@@ -13,7 +13,8 @@ from itertools import product
 
 import numpy as np
 
-from bitvec.core.arrays import FLOATS, Array, Float, read_only, require
+from bitvec.core.arrays import FLOATS, Array, read_only, require
+from bitvec.core.shape_annotations import Float
 
 Shape = tuple[int, ...]
 

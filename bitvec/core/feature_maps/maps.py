@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from bitvec.core import reference
-from bitvec.core.arrays import FLOATS, Array, Float, require
+from bitvec.core.arrays import FLOATS, Array, require
 from bitvec.core.feature_maps.layers import Conv2d, Layer, Linear, Shape
 from bitvec.core.features import FeatureMap
 from bitvec.core.forest import Forest
+from bitvec.core.shape_annotations import Float
 from bitvec.errors import InputError
 
 MAX_FEATURES = 2**31 - 1

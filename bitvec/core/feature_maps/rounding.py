@@ -18,10 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Float, Float64
+from bitvec.core.arrays import Array
 from bitvec.core.feature_maps.layers import Conv2d, Flatten, Linear, MaxPool2d, ReLU
 from bitvec.core.feature_maps.maps import Concatenate, Identity, Layers
 from bitvec.core.features import FeatureMap
+from bitvec.core.shape_annotations import Float, Float64
 
 SLACK = 1.01
 """More than the rounding of the bounds themselves, which are computed in float64."""

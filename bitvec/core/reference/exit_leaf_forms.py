@@ -7,9 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from bitvec.core import matrices, structure, tree_paths
-from bitvec.core.arrays import Array, Bool, Float, Int64
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.reference.node_outcomes import columns, hard_tests, outcomes
+from bitvec.core.shape_annotations import Bool, Float, Int64
 from bitvec.core.structure import Bitvectors
 
 DENSE_LEAVES = 2048

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Float, Int
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.output import Aggregate
+from bitvec.core.shape_annotations import Float, Int
 
 
 def leaf_vectors(

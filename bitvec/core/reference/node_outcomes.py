@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Bool, Float, Int
+from bitvec.core.arrays import Array
 from bitvec.core.directions import turns
 from bitvec.core.forest import Forest
+from bitvec.core.shape_annotations import Bool, Float, Int
 
 
 def columns(forest: Forest, X: Array) -> Float[Array, "batch n_columns"]:

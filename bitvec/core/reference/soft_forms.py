@@ -7,13 +7,14 @@ from dataclasses import replace
 import numpy as np
 
 from bitvec.core import matrices, tree_paths
-from bitvec.core.arrays import Array, Bool, Float
+from bitvec.core.arrays import Array
 from bitvec.core.directions import margins
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind
 from bitvec.core.reference.exit_leaf_forms import exit_leaves
 from bitvec.core.reference.exit_leaf_sums import accumulate, combine, leaf_vectors
 from bitvec.core.reference.node_outcomes import columns, hard_tests
+from bitvec.core.shape_annotations import Bool, Float
 from bitvec.core.structure import Bitvectors
 
 

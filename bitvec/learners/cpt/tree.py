@@ -8,8 +8,9 @@ import numpy as np
 
 from bitvec.converters.native import children
 from bitvec.converters.native.cpt import CPT, from_cpt
-from bitvec.core.arrays import Array, Float64
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
+from bitvec.core.shape_annotations import Float64
 from bitvec.learners.growth.grow import GrownTree
 from bitvec.learners.growth.polytope import PolytopeRule
 from bitvec.learners.growth.refinement import children_of, dense_rows

@@ -8,10 +8,11 @@ import numpy as np
 
 from bitvec.converters.native import children
 from bitvec.converters.native.e2edt import E2EDT, from_e2edt
-from bitvec.core.arrays import Array, Float64
+from bitvec.core.arrays import Array
 from bitvec.core.feature_maps import Concatenate
 from bitvec.core.features import FeatureMap
 from bitvec.core.forest import Forest
+from bitvec.core.shape_annotations import Float64
 from bitvec.learners.growth.grow import GrownTree
 from bitvec.learners.growth.linear import LinearRule
 from bitvec.learners.growth.networks import ROWS_AT_ONCE, NetworkRule

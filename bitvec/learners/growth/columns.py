@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Int64
+from bitvec.core.arrays import Array
+from bitvec.core.shape_annotations import Int64
 from bitvec.errors import InputError
 from bitvec.learners.draws import feature_count
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Float64, Int64
+from bitvec.core.arrays import Array
+from bitvec.core.shape_annotations import Float64, Int64
 from bitvec.learners.growth.checkpoints import GrowthCheckpoint
 from bitvec.learners.growth.stump_test import Rule
 from bitvec.learners.growth.stumps import Stump, StumpTraining, train_stumps

@@ -14,7 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bitvec.core.arrays import Array, Bool, Float64, Int64
+from bitvec.core.arrays import Array
+from bitvec.core.shape_annotations import Bool, Float64, Int64
 from bitvec.learners.growth.targets import SoftTarget, Target
 
 CONSTANT = 1e-13

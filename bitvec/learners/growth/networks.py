@@ -13,8 +13,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from bitvec.converters.native.sparse_rows import sum_in_order
-from bitvec.core.arrays import Array, Float64
+from bitvec.core.arrays import Array
 from bitvec.core.feature_maps import Conv2d, Flatten, Layers, Linear, MaxPool2d, ReLU
+from bitvec.core.shape_annotations import Float64
 from bitvec.learners.growth.cuts import Cuts
 from bitvec.learners.growth.level import Level, Unit, Units
 from bitvec.learners.growth.stump_test import Rule, exact_cut

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from bitvec.converters.native.sparse_rows import sum_in_order
-from bitvec.core.arrays import Array, Float, Float64
+from bitvec.core.arrays import Array
+from bitvec.core.shape_annotations import Float, Float64
 from bitvec.core.softplus import softplus
 from bitvec.learners.growth.cuts import Cuts
 from bitvec.learners.growth.level import Level, Unit, Units

@@ -15,9 +15,10 @@ from bitvec.converters import native
 from bitvec.converters.native.mean_forest import MeanForest
 from bitvec.converters.native.native_tree import NativeTree
 from bitvec.core import structure
-from bitvec.core.arrays import Array, Float64, Int64
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import NodeTests
+from bitvec.core.shape_annotations import Float64, Int64
 from bitvec.learners.retrained.retrain import retrain
 from bitvec.runtime.train.retrain import Evaluation, Penalties, RetrainResult, Schedule
 from bitvec.runtime.train.retrain.optimizers import SameColumns, adamw

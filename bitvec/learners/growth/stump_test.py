@@ -8,7 +8,8 @@ from typing import Protocol
 import numpy as np
 from torch import Tensor
 
-from bitvec.core.arrays import Array, Float64
+from bitvec.core.arrays import Array
+from bitvec.core.shape_annotations import Float64
 from bitvec.learners.growth.cuts import Cuts
 from bitvec.learners.growth.level import Level, Unit, Units
 from bitvec.learners.growth.targets import Target

@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bitvec.core.arrays import Array, Float64, Int64
+from bitvec.core.arrays import Array
+from bitvec.core.shape_annotations import Float64, Int64
 from bitvec.learners.growth import compiled_descent
 from bitvec.learners.growth.columns import Columns
 from bitvec.learners.growth.level import Batch, Blocks, level_of

@@ -13,7 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bitvec.core.arrays import Array, Float, Float64, Int64
+from bitvec.core.arrays import Array
+from bitvec.core.shape_annotations import Float, Float64, Int64
 from bitvec.learners.growth.cuts import Cuts, entropy_cuts, squared_error_cuts
 
 TINY = 1e-12

@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Float, Int8, Int32, Int64
+from bitvec.core.arrays import Array
 from bitvec.core.kernels import FeatureKernel
+from bitvec.core.shape_annotations import Float, Int8, Int32, Int64
 
 NARROWEST = 1e-100
 """A piece below this counts as too narrow: the square of its density must be a finite number."""

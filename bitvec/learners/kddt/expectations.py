@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Float
+from bitvec.core.arrays import Array
+from bitvec.core.shape_annotations import Float
 from bitvec.learners.kddt.events import Densities
 from bitvec.learners.kddt.stacks import FRAME, Stacks, entered
 from bitvec.learners.kddt.tree import GrownTree

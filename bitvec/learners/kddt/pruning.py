@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Bool, Float, Int64
+from bitvec.core.arrays import Array
+from bitvec.core.shape_annotations import Bool, Float, Int64
 from bitvec.learners.kddt.tree import GrownTree
 
 

@@ -9,8 +9,9 @@ from typing import Any, Final
 import numpy as np
 
 from bitvec.core import options
-from bitvec.core.arrays import Array, Float
+from bitvec.core.arrays import Array
 from bitvec.core.kernels import FeatureKernel
+from bitvec.core.shape_annotations import Float
 from bitvec.errors import InputError
 from bitvec.learners.kddt.search import Search
 from bitvec.learners.kddt.shapes import deviation

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Bool, Float, Int64
+from bitvec.core.arrays import Array
 from bitvec.core.kernels import FeatureKernel
+from bitvec.core.shape_annotations import Bool, Float, Int64
 from bitvec.learners.kddt.events import Densities, ascending, densities_of, events_of
 from bitvec.learners.kddt.shapes import scaled
 from bitvec.learners.kddt.tree import GrownTree, Limits, Targets, grow_tree, stopping

@@ -10,8 +10,9 @@ import numpy as np
 
 from bitvec.converters.native import gaussian_pieces
 from bitvec.core import options
-from bitvec.core.arrays import Array, Float
+from bitvec.core.arrays import Array
 from bitvec.core.kernels import FeatureKernel
+from bitvec.core.shape_annotations import Float
 from bitvec.errors import InputError
 
 FAMILIES: Final = ("box", "gaussian")

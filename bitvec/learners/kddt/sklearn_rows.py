@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from bitvec.core import options
-from bitvec.core.arrays import Array, Float
+from bitvec.core.arrays import Array
+from bitvec.core.shape_annotations import Float
 from bitvec.errors import InputError, needs
 from bitvec.learners.kddt.scan import LABELS
 from bitvec.learners.kddt.tree import Targets

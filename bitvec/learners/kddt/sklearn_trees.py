@@ -13,8 +13,9 @@ from numpy.typing import ArrayLike
 
 from bitvec.converters.native import KDDT, from_kddt_forest
 from bitvec.core import options
-from bitvec.core.arrays import Array, Float
+from bitvec.core.arrays import Array
 from bitvec.core.kernels import FeatureKernel
+from bitvec.core.shape_annotations import Float
 from bitvec.errors import InputError, MissingLibraryError
 from bitvec.learners.draws import drawn_rows, feature_count
 from bitvec.learners.kddt.events import densities_of, events_of

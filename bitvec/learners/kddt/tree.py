@@ -10,8 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from bitvec.converters.native import KDDT
-from bitvec.core.arrays import Array, Bool, Float, Int8, Int32, Int64
+from bitvec.core.arrays import Array
 from bitvec.core.kernels import FeatureKernel
+from bitvec.core.shape_annotations import Bool, Float, Int8, Int32, Int64
 from bitvec.learners.kddt.events import Data, Densities, Events
 from bitvec.learners.kddt.growth import NODE, grow
 from bitvec.learners.kddt.scan import ENTROPY, LABELS, VECTORS

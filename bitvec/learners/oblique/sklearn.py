@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from bitvec.core import transforms
-from bitvec.core.arrays import Array, Float
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.links import SIGMOIDS, SOFTMAXES
 from bitvec.core.output import Aggregate, Output, PostTransform
+from bitvec.core.shape_annotations import Float
 from bitvec.errors import InputError
 from bitvec.learners.oblique.candidates_fit import ObliqueFit
 from bitvec.learners.oblique.sklearn_base import F64, ObliqueForestEstimator

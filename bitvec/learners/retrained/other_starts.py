@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Float64
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.leaves import Leaves
+from bitvec.core.shape_annotations import Float64
 from bitvec.errors import InputError, UnsupportedModelError
 from bitvec.learners.tao.refine import tao_refine
 from bitvec.runtime.predict.torch.engine import TorchEngine

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from bitvec.core.arrays import Array, Float, Shaped
+from bitvec.core.arrays import Array
+from bitvec.core.shape_annotations import Float, Shaped
 from bitvec.errors import needs
 from bitvec.learners.parameters import attribute, estimator
 from bitvec.learners.retrained.sklearn_base import Retrained

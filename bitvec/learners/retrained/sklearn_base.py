@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from bitvec.converters.dispatch import convert_forest
-from bitvec.core.arrays import Array, Int64, Shaped
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
+from bitvec.core.shape_annotations import Int64, Shaped
 from bitvec.errors import InputError, needs
 from bitvec.learners.held_out import held_out
 from bitvec.learners.parameters import attribute, estimator, parameter

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Float, Int64
+from bitvec.core.arrays import Array
+from bitvec.core.shape_annotations import Float, Int64
 from bitvec.errors import InputError, needs
 from bitvec.runtime.predict.frames import as_frame
 

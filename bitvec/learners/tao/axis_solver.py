@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Bool, Float64, Int64
+from bitvec.core.arrays import Array
+from bitvec.core.shape_annotations import Bool, Float64, Int64
 from bitvec.learners.tao.candidates import Candidate
 from bitvec.learners.tao.training_rows import Rows
 from bitvec.learners.tao.tree import NodeKind, Tree

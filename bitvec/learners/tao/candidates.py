@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Float
+from bitvec.core.arrays import Array
+from bitvec.core.shape_annotations import Float
 from bitvec.learners.tao.tree import NodeKind, Tree, Walk
 from bitvec.runtime.predict.cpu.kernel_arrays import constant
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from bitvec.converters.native.tao import TAO, from_tao
 from bitvec.core import options
-from bitvec.core.arrays import Array, Float64
+from bitvec.core.arrays import Array
+from bitvec.core.shape_annotations import Float64
 from bitvec.errors import InputError
 from bitvec.learners.sizes import require_moderate
 from bitvec.learners.tao.idle_nodes import prune as pruned_tree

@@ -7,9 +7,10 @@ from functools import partial
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Float64
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.reference.exit_leaf_sums import leaf_vectors
+from bitvec.core.shape_annotations import Float64
 from bitvec.learners.tao.forest_trees import fixed_outcomes, tree_of
 from bitvec.learners.tao.node_step import NodeStatistics, Step
 from bitvec.learners.tao.optimise import Optimised, Passes, optimise

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from bitvec.core import structure
-from bitvec.core.arrays import Array, Bool, Int64, UInt8
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Activation, Kind, NodeTests, Relation
 from bitvec.core.reference.node_outcomes import outcomes
+from bitvec.core.shape_annotations import Bool, Int64, UInt8
 from bitvec.core.source import Source, retrained_source
 from bitvec.core.structure import Bitvectors
 from bitvec.learners.tao.tree import NodeKind, Tree

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Bool, Int64
+from bitvec.core.arrays import Array
+from bitvec.core.shape_annotations import Bool, Int64
 from bitvec.learners.tao.training_rows import Rows, route
 from bitvec.learners.tao.tree import NodeKind, Tree
 

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Float64, Int64
+from bitvec.core.arrays import Array
+from bitvec.core.shape_annotations import Float64, Int64
 from bitvec.learners.tao.training_rows import Rows
 from bitvec.learners.tao.tree import Tree
 

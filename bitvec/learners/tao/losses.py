@@ -11,7 +11,8 @@ from typing import Protocol
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Float64, Int64
+from bitvec.core.arrays import Array
+from bitvec.core.shape_annotations import Float64, Int64
 from bitvec.learners.tao.linear_leaves import ridge_leaves, values
 from bitvec.learners.tao.training_rows import Rows
 from bitvec.learners.tao.tree import Tree

@@ -15,7 +15,8 @@ from enum import IntEnum
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Bool, Float64, Int64
+from bitvec.core.arrays import Array
+from bitvec.core.shape_annotations import Bool, Float64, Int64
 from bitvec.learners.tao.axis_solver import best_axis_test
 from bitvec.learners.tao.candidates import Candidate, holds, stump, with_tests
 from bitvec.learners.tao.losses import ROUNDING, Loss

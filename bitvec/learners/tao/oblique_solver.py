@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Bool, Float64, Int64
+from bitvec.core.arrays import Array
+from bitvec.core.shape_annotations import Bool, Float64, Int64
 from bitvec.learners.tao.candidates import Candidate
 from bitvec.learners.tao.newton import newton_svm
 from bitvec.learners.tao.training_rows import Rows

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Bool, Int64
+from bitvec.core.arrays import Array
+from bitvec.core.shape_annotations import Bool, Int64
 from bitvec.learners.tao.losses import Loss, leaf_step
 from bitvec.learners.tao.node_step import (
     NodeStatistics,

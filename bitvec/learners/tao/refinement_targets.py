@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Float64
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.links import SOFTMAXES
 from bitvec.core.output import Aggregate, PostTransform
+from bitvec.core.shape_annotations import Float64
 from bitvec.errors import InputError, UnsupportedModelError
 from bitvec.learners.sizes import require_moderate_values
 from bitvec.learners.tao.score_losses import Link

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Float64, Int32
+from bitvec.core.arrays import Array
+from bitvec.core.shape_annotations import Float64, Int32
 from bitvec.learners.tao.training_rows import Rows
 from bitvec.learners.tao.tree import Tree
 

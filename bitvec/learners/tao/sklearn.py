@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 from bitvec.converters import native
 from bitvec.converters.native.tao import TAO
 from bitvec.core import options
-from bitvec.core.arrays import Array, Float, Float64, Int64
+from bitvec.core.arrays import Array
+from bitvec.core.shape_annotations import Float, Float64, Int64
 from bitvec.learners.parameters import attribute, estimator, parameter
 from bitvec.learners.sklearn_base import (
     NativeClassifier,

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from bitvec.core import structure
-from bitvec.core.arrays import Array, Float64
+from bitvec.core.arrays import Array
+from bitvec.core.shape_annotations import Float64
 from bitvec.errors import needs
 from bitvec.learners.tao.tree import Tree, axis_tree
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from bitvec.converters.native.tao import TAO, TAOForest, from_tao_forest
 from bitvec.core import options
-from bitvec.core.arrays import Array, Float64
+from bitvec.core.arrays import Array
+from bitvec.core.shape_annotations import Float64
 from bitvec.learners.draws import drawn_rows
 from bitvec.learners.parameters import attribute, estimator, parameter
 from bitvec.learners.progress import counter

@@ -7,7 +7,8 @@ from contextlib import nullcontext
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Bool, Float64
+from bitvec.core.arrays import Array
+from bitvec.core.shape_annotations import Bool, Float64
 from bitvec.errors import needs
 
 with needs("scikit-learn", "sklearn", "An l1 penalty in TAO"):

@@ -11,8 +11,9 @@ from bitvec.converters.native import tao
 from bitvec.converters.native.fitted_estimators import is_estimator, is_fitted
 from bitvec.converters.native.native_tree import NativeTree
 from bitvec.converters.native.read import convert as convert_native
-from bitvec.core.arrays import Array, Float64
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
+from bitvec.core.shape_annotations import Float64
 from bitvec.errors import InputError, UnsupportedModelError
 from bitvec.learners.tao.forest_trees import tree_of
 from bitvec.learners.tao.oblique_cart import oblique_cart

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from bitvec.core import options
-from bitvec.core.arrays import Array, Bool, Float64
+from bitvec.core.arrays import Array
+from bitvec.core.shape_annotations import Bool, Float64
 from bitvec.errors import InputError
 from bitvec.learners.sizes import require_finite_sum
 from bitvec.learners.tao.oblique_solver import Svm

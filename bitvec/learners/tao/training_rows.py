@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Bool, Float, Float64, Int64
+from bitvec.core.arrays import Array
+from bitvec.core.shape_annotations import Bool, Float, Float64, Int64
 from bitvec.learners.tao import tree_kernels
 from bitvec.learners.tao.tree import Tree, Walk, walk_of
 from bitvec.runtime.predict.cpu.kernel_arrays import constant

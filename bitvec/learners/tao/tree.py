@@ -14,17 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bitvec.converters.native.children import checked_children
-from bitvec.core.arrays import (
-    FLOATS,
-    Array,
-    Bool,
-    Float,
-    Int64,
-    UInt8,
-    read_only,
-    require,
-    require_codes,
-)
+from bitvec.core.arrays import FLOATS, Array, read_only, require, require_codes
+from bitvec.core.shape_annotations import Bool, Float, Int64, UInt8
 from bitvec.runtime.predict.cpu.kernel_arrays import constant
 
 

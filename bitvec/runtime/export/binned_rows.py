@@ -16,10 +16,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Float, UInt
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
 from bitvec.core.node_tests import ZERO_THRESHOLD, MissingRule, axis_aligned
+from bitvec.core.shape_annotations import Float, UInt
 from bitvec.errors import FileFormatError, UnsupportedModelError
 from bitvec.files import atomic
 from bitvec.runtime.export.ranks import Ranks, compared, ranks

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Bool, Float, Int
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind, Relation
+from bitvec.core.shape_annotations import Bool, Float, Int
 from bitvec.errors import UnsupportedModelError
 
 

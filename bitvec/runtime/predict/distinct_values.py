@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Int
+from bitvec.core.arrays import Array
+from bitvec.core.shape_annotations import Int
 
 Distinct = tuple[Int[Array, " batch"], list[Any]]
 """The position of each cell's value, -1 where it is null; and the values."""

@@ -9,8 +9,9 @@ import logging
 from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
-from bitvec.core.arrays import Array, Float, Int32
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
+from bitvec.core.shape_annotations import Float, Int32
 from bitvec.errors import InputError
 
 FewRows = Callable[[Any], Any]

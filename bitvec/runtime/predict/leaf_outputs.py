@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from bitvec.core import reference, tree_paths
-from bitvec.core.arrays import Array, Float, Int, Int64, ranges
+from bitvec.core.arrays import Array, ranges
 from bitvec.core.forest import Forest
 from bitvec.core.output import Aggregate
+from bitvec.core.shape_annotations import Float, Int, Int64
 from bitvec.core.structure import Bitvectors
 from bitvec.errors import BitvecError, needs
 

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from bitvec.core import machine as machines
-from bitvec.core.arrays import Array, Float, Int32
+from bitvec.core.arrays import Array
 from bitvec.core.machine import DecisionMachine
+from bitvec.core.shape_annotations import Float, Int32
 from bitvec.errors import BitvecError
 from bitvec.runtime.predict.predictor import Predictor
 

@@ -8,9 +8,10 @@ from functools import partial
 import numpy as np
 
 from bitvec.core import reference, transforms
-from bitvec.core.arrays import Array, Float
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.output import PostTransform
+from bitvec.core.shape_annotations import Float
 from bitvec.errors import BitvecError
 from bitvec.runtime.predict.engine import Engine
 from bitvec.runtime.predict.isolation_scores import isolation_offset

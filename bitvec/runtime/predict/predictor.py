@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from bitvec.core.arrays import FLOATS, Array, Float, Int32, Int64
+from bitvec.core.arrays import FLOATS, Array
 from bitvec.core.forest import Forest, require_forest
 from bitvec.core.node_tests import Kind
+from bitvec.core.shape_annotations import Float, Int32, Int64
 from bitvec.errors import BitvecError, InputError
 from bitvec.runtime.predict import leaf_outputs, row_blocks, subnormals, tables
 from bitvec.runtime.predict.engine import Engine, FewRows, FewRowsEngine, create

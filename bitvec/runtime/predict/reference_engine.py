@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from bitvec.core import reference
-from bitvec.core.arrays import Array, Float, Int32
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
+from bitvec.core.shape_annotations import Float, Int32
 
 BLOCK_ROWS = 4096
 """Rows that are cast and run at a time."""

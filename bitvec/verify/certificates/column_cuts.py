@@ -14,8 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Bool, Int64, ranges
+from bitvec.core.arrays import Array, ranges
 from bitvec.core.float_keys import key_of
+from bitvec.core.shape_annotations import Bool, Int64
 from bitvec.core.value_sets import missing_values, told_values
 from bitvec.verify.source_trees import SourceTrees
 

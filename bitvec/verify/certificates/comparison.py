@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from bitvec.core import links
-from bitvec.core.arrays import Array, Bool, Float, Int, UInt64
+from bitvec.core.arrays import Array
 from bitvec.core.float_keys import ulps
 from bitvec.core.forest import Forest
+from bitvec.core.shape_annotations import Bool, Float, Int, UInt64
 from bitvec.errors import InputError
 from bitvec.verify.certificates.difference import Difference
 from bitvec.verify.oracle import Oracle

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from bitvec.core import tree_paths
-from bitvec.core.arrays import Array, Int
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.inputs import COLUMN_LISTS, Inputs
 from bitvec.core.output import Aggregate
+from bitvec.core.shape_annotations import Int
 from bitvec.errors import InputError
 from bitvec.verify.certificates.difference import Difference
 from bitvec.verify.oracle import Oracle

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Bool
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
+from bitvec.core.shape_annotations import Bool
 from bitvec.errors import InputError
 from bitvec.verify.certificates.certificate import Certificate
 from bitvec.verify.certificates.comparing import DENSE_NOTE, FRAMES_NOTE

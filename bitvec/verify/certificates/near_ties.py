@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Bool, Float, Float64
+from bitvec.core.arrays import Array
 from bitvec.core.feature_maps.rounding import SLACK, gamma, with_bounds
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Activation, Kind, NodeTests
 from bitvec.core.reference import margins
+from bitvec.core.shape_annotations import Bool, Float, Float64
 from bitvec.verify.probing.found_rows import walk
 
 VALUES = 1 << 22

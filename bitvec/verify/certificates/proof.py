@@ -12,12 +12,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Bool, Int64, ranges
+from bitvec.core.arrays import Array, ranges
 from bitvec.core.float_keys import floats
 from bitvec.core.forest import Forest
 from bitvec.core.leaves import LinearTerms
 from bitvec.core.node_tests import Kind, Relation, set_codes
 from bitvec.core.reference import turns
+from bitvec.core.shape_annotations import Bool, Int64
 from bitvec.verify.certificates.column_cuts import (
     Region,
     Space,

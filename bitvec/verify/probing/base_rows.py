@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Float
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.inputs import Domain
 from bitvec.core.node_tests import Kind, NodeTests
+from bitvec.core.shape_annotations import Float
 from bitvec.core.value_sets import n_codes
 
 MOST_CODES = 1 << 12

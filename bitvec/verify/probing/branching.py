@@ -16,10 +16,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Bool, Float, Float64, Int64
+from bitvec.core.arrays import Array
 from bitvec.core.float_keys import floats, keys
 from bitvec.core.node_tests import Activation, MissingRule, NodeTests
 from bitvec.core.reference import turns
+from bitvec.core.shape_annotations import Bool, Float, Float64, Int64
 from bitvec.verify.probing.implied_inequalities import Side, side_of
 from bitvec.verify.probing.nearest import nearest
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Bool, Int64, ranges
+from bitvec.core.arrays import Array, ranges
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind, NodeTests
+from bitvec.core.shape_annotations import Bool, Int64
 from bitvec.core.value_sets import n_codes, runs
 
 LONG_RUN = 1 << 12

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bitvec.core.arrays import Array, Bool, Int32
+from bitvec.core.arrays import Array
+from bitvec.core.shape_annotations import Bool, Int32
 from bitvec.verify.probing.probe_targets import Outcome
 
 

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from bitvec.core import structure
-from bitvec.core.arrays import Array, Bool, Float, Int64
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.reference import outcomes
+from bitvec.core.shape_annotations import Bool, Float, Int64
 from bitvec.verify.probing.probe_targets import Targets, sides
 
 

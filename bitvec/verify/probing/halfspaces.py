@@ -12,9 +12,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Bool, Float, Float64, Int64
+from bitvec.core.arrays import Array
 from bitvec.core.node_tests import Activation
 from bitvec.core.reference import outcomes
+from bitvec.core.shape_annotations import Bool, Float, Float64, Int64
 from bitvec.verify.probing.implied_inequalities import softplus_inverse
 from bitvec.verify.probing.nearest import nearest
 from bitvec.verify.probing.regions import Plan

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Bool, Float64, Int64
+from bitvec.core.arrays import Array
 from bitvec.core.node_tests import Activation, NodeTests
+from bitvec.core.shape_annotations import Bool, Float64, Int64
 
 NARROW = 1e-9
 """A chord over a narrower range is laid level, at its upper end."""

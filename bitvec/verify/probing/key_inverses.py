@@ -15,9 +15,10 @@ from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Bool, Float, Int64, UInt64
+from bitvec.core.arrays import Array
 from bitvec.core.feature_maps import KeyTable
 from bitvec.core.feature_maps.key_tables import HIGHEST, LOWEST
+from bitvec.core.shape_annotations import Bool, Float, Int64, UInt64
 
 MODULUS: Final = 2**64
 MOST_POINTS: Final = 1 << 10

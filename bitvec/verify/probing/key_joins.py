@@ -8,11 +8,12 @@ from typing import Final
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Bool, Float, Int64, UInt64
+from bitvec.core.arrays import Array
 from bitvec.core.feature_maps import KeyTable
 from bitvec.core.feature_maps.key_tables import HIGHEST, LOWEST
 from bitvec.core.float_keys import floats, key_of
 from bitvec.core.forest import Forest
+from bitvec.core.shape_annotations import Bool, Float, Int64, UInt64
 from bitvec.verify.probing.key_inverses import MOST_POINTS, lattice, possible, solutions
 from bitvec.verify.probing.key_parts import MOST_BITS, Atoms, Partial, columns_of
 from bitvec.verify.probing.key_rows import UNKNOWN, known_values

@@ -6,12 +6,13 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Bool, Float, Int64
+from bitvec.core.arrays import Array
 from bitvec.core.feature_maps import Concatenate, Identity, KeyTable, KeyTables
 from bitvec.core.feature_maps.key_tables import HIGHEST, LOWEST, Part
 from bitvec.core.features import FeatureMap
 from bitvec.core.float_keys import FLOAT64, floats, keys
 from bitvec.core.forest import Forest
+from bitvec.core.shape_annotations import Bool, Float, Int64
 from bitvec.verify.probing.key_inverses import coefficients
 
 MOST_BITS: Final = 10

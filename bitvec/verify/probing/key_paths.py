@@ -15,11 +15,12 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Bool, Float, Int64
+from bitvec.core.arrays import Array
 from bitvec.core.feature_maps import KeyTable
 from bitvec.core.feature_maps.key_tables import Part
 from bitvec.core.float_keys import floats, key_of, keys
 from bitvec.core.reference import outcomes
+from bitvec.core.shape_annotations import Bool, Float, Int64
 from bitvec.core.value_sets import atoms as cut_atoms
 from bitvec.verify.probing.key_joins import Joins, Search
 from bitvec.verify.probing.key_parts import Atoms, Partial

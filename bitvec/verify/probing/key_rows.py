@@ -10,12 +10,13 @@ from itertools import islice, product
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Float
+from bitvec.core.arrays import Array
 from bitvec.core.feature_maps import Concatenate, KeyTable, KeyTables
 from bitvec.core.feature_maps.key_tables import HIGHEST, LOWEST, Part
 from bitvec.core.features import FeatureMap
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind
+from bitvec.core.shape_annotations import Float
 from bitvec.verify.probing.key_inverses import coefficients, lattice, solutions
 
 TRIES = 1 << 6

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from bitvec.core import tree_paths
-from bitvec.core.arrays import Array, Float
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.reference import columns
+from bitvec.core.shape_annotations import Float
 from bitvec.core.structure import children
 from bitvec.verify.probing.coverage import Coverage
 from bitvec.verify.probing.found_rows import walk

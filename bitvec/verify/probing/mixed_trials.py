@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Bool, Float, Int64
+from bitvec.core.arrays import Array
 from bitvec.core.float_keys import floats
 from bitvec.core.reference import outcomes
+from bitvec.core.shape_annotations import Bool, Float, Int64
 from bitvec.verify.probing.base_rows import BaseRows
 from bitvec.verify.probing.coverage import Coverage
 from bitvec.verify.probing.found_rows import FoundRows

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Float64
+from bitvec.core.arrays import Array
+from bitvec.core.shape_annotations import Float64
 
 TOLERANCE = 1e-12
 """Tolerance of gradients and residuals, for columns of norm 1 in float64."""

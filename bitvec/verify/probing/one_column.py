@@ -11,10 +11,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Bool, Int64
+from bitvec.core.arrays import Array
 from bitvec.core.float_keys import floats, key_of
 from bitvec.core.node_tests import Activation, Kind, MissingRule, NodeTests
 from bitvec.core.reference import turns
+from bitvec.core.shape_annotations import Bool, Int64
 
 
 def weighted(tests: NodeTests) -> tuple[Bool[Array, " n_nodes"], Bool[Array, " n_nodes"]]:

@@ -7,9 +7,10 @@ from enum import IntFlag
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Bool, Float, Int8, Int32, Int64
+from bitvec.core.arrays import Array
 from bitvec.core.float_keys import first_at_least, floats, key_of, keys
 from bitvec.core.node_tests import ZERO_THRESHOLD, CodeRule, Kind
+from bitvec.core.shape_annotations import Bool, Float, Int8, Int32, Int64
 from bitvec.core.value_sets import code_values, missing_values, n_codes
 from bitvec.verify.probing.code_runs import shown_codes
 from bitvec.verify.probing.regions import Plan, Region, entries

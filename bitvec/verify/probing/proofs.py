@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Bool, Float, Float64, Int64
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind, MissingRule
+from bitvec.core.shape_annotations import Bool, Float, Float64, Int64
 from bitvec.verify.probing.branching import path_of, settle
 from bitvec.verify.probing.halfspaces import tests_of_several
 from bitvec.verify.probing.regions import Plan, entries

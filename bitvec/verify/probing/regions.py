@@ -16,11 +16,12 @@ from typing import NamedTuple
 import numpy as np
 
 from bitvec.core import tree_paths
-from bitvec.core.arrays import Array, Bool, Float64, Int, Int64, ranges
+from bitvec.core.arrays import Array, ranges
 from bitvec.core.float_keys import first_at_least, key_of, keys, neighbours
 from bitvec.core.forest import Forest
 from bitvec.core.inputs import Domain
 from bitvec.core.node_tests import Kind, MissingRule, Relation
+from bitvec.core.shape_annotations import Bool, Float64, Int, Int64
 from bitvec.core.value_sets import atoms as cut_atoms
 from bitvec.verify.probing.one_column import first_upper, weighted
 from bitvec.verify.probing.same_margins import margin_classes

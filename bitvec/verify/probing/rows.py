@@ -14,9 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from bitvec.core import tree_paths
-from bitvec.core.arrays import Array, Float
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import NodeTests
+from bitvec.core.shape_annotations import Float
 from bitvec.core.value_sets import n_codes
 from bitvec.errors import InputError
 from bitvec.verify.probing.base_rows import BaseRows

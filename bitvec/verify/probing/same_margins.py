@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Bool, Float64, Int64
+from bitvec.core.arrays import Array
 from bitvec.core.float_keys import key_of, keys
 from bitvec.core.node_tests import Activation, NodeTests, Relation
+from bitvec.core.shape_annotations import Bool, Float64, Int64
 
 
 def margin_classes(

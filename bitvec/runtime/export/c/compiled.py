@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Float, Int32
+from bitvec.core.arrays import Array
+from bitvec.core.shape_annotations import Float, Int32
 from bitvec.errors import BitvecError, FileFormatError, InputError
 from bitvec.files import atomic
 from bitvec.runtime.export.c.estimate import CSource

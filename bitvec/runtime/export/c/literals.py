@@ -7,7 +7,8 @@ import re
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Int
+from bitvec.core.arrays import Array
+from bitvec.core.shape_annotations import Int
 
 C_TYPES = {
     np.dtype(np.float32): "float",

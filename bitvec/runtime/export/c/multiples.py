@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Float, UInt
+from bitvec.core.arrays import Array
+from bitvec.core.shape_annotations import Float, UInt
 from bitvec.runtime.export.c.header import Header
 from bitvec.runtime.export.c.literals import narrow_floats, narrow_integers, number
 

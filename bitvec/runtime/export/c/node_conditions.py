@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Bool, Float, Int
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import ZERO_THRESHOLD, Kind, MissingRule, Relation
+from bitvec.core.shape_annotations import Bool, Float, Int
 from bitvec.runtime.export.c.header import Header
 from bitvec.runtime.export.c.literals import narrow_floats, narrow_integers, number
 from bitvec.runtime.export.c.multiples import numbers

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Float
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
+from bitvec.core.shape_annotations import Float
 from bitvec.runtime.export.c.header import Header
 from bitvec.runtime.export.c.literals import C_TYPES, narrow_floats, narrow_integers, number
 from bitvec.runtime.export.c.multiples import multiples

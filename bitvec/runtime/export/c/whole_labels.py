@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Float, UInt16
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.output import PostTransform
+from bitvec.core.shape_annotations import Float, UInt16
 from bitvec.runtime.export.c.header import Header
 from bitvec.runtime.export.c.sparse_leaves import SparseLeaves
 from bitvec.runtime.export.c.tree_code import Route

@@ -20,9 +20,10 @@ from typing import Any
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Int64
+from bitvec.core.arrays import Array
 from bitvec.core.feature_maps import Conv2d, Flatten, Layers, Linear, MaxPool2d, ReLU
 from bitvec.core.graph.operators import Graph, table
+from bitvec.core.shape_annotations import Int64
 
 INT32 = np.dtype(np.int32)
 

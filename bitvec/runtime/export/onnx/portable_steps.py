@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Bool, Float, Int64
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import (
     WORD_BITS,
@@ -25,6 +25,7 @@ from bitvec.core.node_tests import (
     Relation,
     set_codes,
 )
+from bitvec.core.shape_annotations import Bool, Float, Int64
 
 
 @dataclass(frozen=True, slots=True)

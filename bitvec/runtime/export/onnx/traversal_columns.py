@@ -15,10 +15,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Float, Int64
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.graph.operators import Graph, cast
 from bitvec.core.node_tests import Kind, MissingRule, Relation
+from bitvec.core.shape_annotations import Float, Int64
 from bitvec.errors import UnsupportedModelError
 from bitvec.runtime.export.onnx.node_operators import outcomes_of, values
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Int64
+from bitvec.core.arrays import Array
+from bitvec.core.shape_annotations import Int64
 from bitvec.core.structure import Bitvectors, children
 
 MOST_FILLING = 4

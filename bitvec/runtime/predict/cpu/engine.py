@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from bitvec.core import reference
-from bitvec.core.arrays import Array, Float, Int32
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.output import Aggregate
+from bitvec.core.shape_annotations import Float, Int32
 from bitvec.runtime.predict.cpu import choice, layer_kernels
 from bitvec.runtime.predict.cpu.few_rows import forest_rows
 from bitvec.runtime.predict.cpu.few_rows.costs import THREAD

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Float, Int, Int64
+from bitvec.core.arrays import Array
 from bitvec.core.float_keys import neighbours
 from bitvec.core.node_tests import Relation
+from bitvec.core.shape_annotations import Float, Int, Int64
 from bitvec.runtime.predict.cpu.compiling import inner
 
 

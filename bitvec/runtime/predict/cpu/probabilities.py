@@ -21,8 +21,9 @@ from numba import types
 from numba.extending import intrinsic, overload
 
 from bitvec.core import transforms
-from bitvec.core.arrays import Array, Float
+from bitvec.core.arrays import Array
 from bitvec.core.output import Output, PostTransform, SoftmaxSum
+from bitvec.core.shape_annotations import Float
 from bitvec.runtime.predict.cpu.compiling import inner, kernel
 from bitvec.runtime.predict.cpu.kernel_arrays import constant
 from bitvec.runtime.predict.threads import for_each_block

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from bitvec.core.arrays import Array, Float, Int32
+from bitvec.core.arrays import Array
+from bitvec.core.shape_annotations import Float, Int32
 
 
 class TreeKernel(Protocol):

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Int32
+from bitvec.core.arrays import Array
+from bitvec.core.shape_annotations import Int32
 from bitvec.core.structure import Bitvectors
 from bitvec.runtime.predict.gpu.code_layout import BYTE_THRESHOLDS, CodeLayout
 

@@ -17,9 +17,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Float, Int32, Int64
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind, NodeTests, Relation
+from bitvec.core.shape_annotations import Float, Int32, Int64
 from bitvec.runtime.predict.torch.compared_columns import ComparedColumns, lay_out
 
 BYTE_THRESHOLDS = 254

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from bitvec.core import reference
-from bitvec.core.arrays import Array, Float, Int32
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
+from bitvec.core.shape_annotations import Float, Int32
 from bitvec.errors import InputError, needs
 from bitvec.runtime.predict.engine import FewRows
 from bitvec.runtime.predict.reference_engine import ReferenceEngine

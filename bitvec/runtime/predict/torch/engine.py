@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 from bitvec.core import reference, tree_paths
-from bitvec.core.arrays import Array, Float, Int32
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Activation
+from bitvec.core.shape_annotations import Float, Int32
 from bitvec.errors import InputError, UnsupportedModelError
 from bitvec.runtime.predict.threads import for_each_block
 from bitvec.runtime.predict.torch import devices, forms, torch_threads

@@ -8,9 +8,10 @@ from typing import Self
 import numpy as np
 
 from bitvec.core import transforms
-from bitvec.core.arrays import Array, Float, Float64
+from bitvec.core.arrays import Array
 from bitvec.core.composition import Asked, Combined, Composition, Interpolated, Member
 from bitvec.core.forest import Forest
+from bitvec.core.shape_annotations import Float, Float64
 from bitvec.runtime.train.retrain.metrics import SMALLEST
 
 

@@ -8,10 +8,11 @@ from typing import Final, Self
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Float64
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.links import SIGMOIDS, SOFTMAXES
 from bitvec.core.output import Output, PostTransform
+from bitvec.core.shape_annotations import Float64
 from bitvec.core.source import retrained_source
 from bitvec.errors import UnsupportedModelError
 from bitvec.runtime.train.retrain import metrics

@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Bool, Float64, Int64
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
 from bitvec.core.leaves import Leaves
 from bitvec.core.node_tests import axis_aligned
 from bitvec.core.output import Output, PostTransform
+from bitvec.core.shape_annotations import Bool, Float64, Int64
 from bitvec.core.structure import arrange
 from bitvec.errors import needs
 from bitvec.runtime.train.joint.complete_trees import CompleteTrees, completed

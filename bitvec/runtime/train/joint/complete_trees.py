@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Float64, Int64, put, read_only, require
+from bitvec.core.arrays import Array, put, read_only, require
 from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
 from bitvec.core.leaves import Leaves
 from bitvec.core.node_tests import Kind, MissingRule, Relation, from_rows
 from bitvec.core.output import Aggregate, Output
+from bitvec.core.shape_annotations import Float64, Int64
 from bitvec.core.structure import Bitvectors, children
 from bitvec.errors import UnsupportedModelError
 

@@ -8,7 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bitvec.core.arrays import Array, Float64
+from bitvec.core.arrays import Array
+from bitvec.core.shape_annotations import Float64
 from bitvec.runtime.train.joint.complete_paths import leaf_shares
 from bitvec.runtime.train.joint.complete_trees import CompleteTrees
 from bitvec.runtime.train.relax.moments import column_units

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Float64, Int64
+from bitvec.core.arrays import Array
+from bitvec.core.shape_annotations import Float64, Int64
 from bitvec.errors import InputError, needs
 from bitvec.runtime.train.relax.moments import column_units
 from bitvec.runtime.train.retrain.training_data import Data

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Bool, Float, Int8
+from bitvec.core.arrays import Array
 from bitvec.core.float_keys import keys
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind, MissingRule, Relation
+from bitvec.core.shape_annotations import Bool, Float, Int8
 
 MOST_LEAVES = 256
 """Leaves of a tree up to which all pairs are compared: memory and time grow by their square."""

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Bool, Int8
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.key_intervals import (
     Values,
@@ -22,6 +22,7 @@ from bitvec.core.key_intervals import (
     joined,
     right_values,
 )
+from bitvec.core.shape_annotations import Bool, Int8
 from bitvec.core.structure import children
 from bitvec.core.tree_paths import parents
 from bitvec.core.value_sets import missing_values

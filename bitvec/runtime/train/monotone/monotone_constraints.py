@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Int8
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
+from bitvec.core.shape_annotations import Int8
 from bitvec.core.source import retrained_source
 from bitvec.errors import InputError, UnsupportedModelError
 from bitvec.runtime.train.monotone.leaf_order import MOST_LEAVES, LeafOrder, in_order

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Float, Int8, Int64
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind
+from bitvec.core.shape_annotations import Float, Int8, Int64
 from bitvec.errors import UnsupportedModelError
 
 

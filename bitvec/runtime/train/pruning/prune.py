@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Bool, ranges
+from bitvec.core.arrays import Array, ranges
 from bitvec.core.forest import Forest, require_forest
 from bitvec.core.leaves import LinearTerms
+from bitvec.core.shape_annotations import Bool
 from bitvec.core.source import Source
 from bitvec.core.structure import Bitvectors, Reordering
 from bitvec.errors import BitvecError, InputError, UnsupportedModelError

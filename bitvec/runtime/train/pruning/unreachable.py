@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Bool
+from bitvec.core.arrays import Array
 from bitvec.core.float_keys import keys
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind, MissingRule, Relation
+from bitvec.core.shape_annotations import Bool
 from bitvec.runtime.train.pruning.nesting import around
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Float, Float64
+from bitvec.core.arrays import Array
+from bitvec.core.shape_annotations import Float, Float64
 
 LARGEST = 1e25
 """Magnitude that larger values are clipped to, so that products with them fit float32."""

@@ -8,9 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bitvec.core.arrays import Array, Bool, Float
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import MissingRule, NodeTests
+from bitvec.core.shape_annotations import Bool, Float
 from bitvec.runtime.predict.torch.node_rules import is_missing, missing_flags
 from bitvec.runtime.predict.torch.outcomes import DeviceTests, decide, to_device
 from bitvec.runtime.train.relax.moments import LARGEST, column_units

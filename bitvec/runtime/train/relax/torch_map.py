@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from bitvec.core.arrays import FLOATS, Array, Float
+from bitvec.core.arrays import FLOATS, Array
+from bitvec.core.shape_annotations import Float
 from bitvec.errors import InputError
 
 

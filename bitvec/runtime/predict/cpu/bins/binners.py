@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from bitvec.core.arrays import Array, Int32, UInt8
+from bitvec.core.arrays import Array
+from bitvec.core.shape_annotations import Int32, UInt8
 
 MOST_BINNED = 1 << 16
 """A node holds the number of its binned column in two bytes."""

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Int64, UInt8
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import WORD_BITS, ZERO_THRESHOLD, CodeRule, Kind, MissingRule, Relation
+from bitvec.core.shape_annotations import Int64, UInt8
 from bitvec.runtime.predict.cpu import keys
 from bitvec.runtime.predict.cpu.bins.binners import MOST_BINNED
 from bitvec.runtime.predict.cpu.bins.set_kernels import (

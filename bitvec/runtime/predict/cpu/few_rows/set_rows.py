@@ -18,9 +18,10 @@ from llvmlite import ir
 from numba import carray, types
 from numba.extending import intrinsic
 
-from bitvec.core.arrays import Array, Int64, UInt8
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import WORD_BITS, Kind
+from bitvec.core.shape_annotations import Int64, UInt8
 from bitvec.runtime.predict.cpu.compiling import inner
 from bitvec.runtime.predict.cpu.few_rows.call_header import field
 from bitvec.runtime.predict.cpu.kernel_arrays import constant, pointer

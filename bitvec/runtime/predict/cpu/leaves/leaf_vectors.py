@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Float, Int32, Int64, UInt32
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.output import Output
+from bitvec.core.shape_annotations import Float, Int32, Int64, UInt32
 from bitvec.runtime.predict.cpu.compiling import inner
 from bitvec.runtime.predict.cpu.kernel_arrays import constant
 

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Float, Int64, UInt8, ranges
+from bitvec.core.arrays import Array, ranges
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Activation, NodeTests, Relation
+from bitvec.core.shape_annotations import Float, Int64, UInt8
 from bitvec.runtime.predict.cpu.kernel_arrays import constant
 from bitvec.runtime.predict.cpu.oblique.oblique_columns import ObliqueColumns, oblique_columns
 from bitvec.runtime.predict.cpu.oblique.oblique_sums import CHUNK, TILE

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from bitvec.core import structure
-from bitvec.core.arrays import Array, Float
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind, MissingRule, Relation
+from bitvec.core.shape_annotations import Float
 from bitvec.runtime.predict.cpu.kernel_arrays import aligned, constant
 from bitvec.runtime.predict.cpu.soft.soft_traversal import NODE, lay_out, soft_sums
 

@@ -9,8 +9,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Float, Int32
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
+from bitvec.core.shape_annotations import Float, Int32
 from bitvec.runtime.predict.cpu.compiling import inner, kernel
 from bitvec.runtime.predict.cpu.leaves import leaf_vectors
 from bitvec.runtime.predict.cpu.traversal import keyed

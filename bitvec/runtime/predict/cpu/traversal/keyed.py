@@ -13,9 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from bitvec.core import float_keys, structure
-from bitvec.core.arrays import Array, Int64, UInt32, UInt64
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import WORD_BITS, ZERO_THRESHOLD, Kind, MissingRule, Relation
+from bitvec.core.shape_annotations import Int64, UInt32, UInt64
 from bitvec.runtime.predict.cpu import keys
 from bitvec.runtime.predict.cpu.kernel_arrays import aligned, constant
 

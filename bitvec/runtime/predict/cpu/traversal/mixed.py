@@ -12,10 +12,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Float, Int32
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import WORD_BITS as _WORD_BITS
 from bitvec.core.node_tests import Activation, CodeRule, Kind, MissingRule, Relation
+from bitvec.core.shape_annotations import Float, Int32
 from bitvec.runtime.predict.cpu.compiling import inner, kernel
 from bitvec.runtime.predict.cpu.kernel_arrays import constant
 from bitvec.runtime.predict.cpu.leaves import leaf_vectors

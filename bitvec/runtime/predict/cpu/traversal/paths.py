@@ -17,9 +17,10 @@ from llvmlite import ir
 from numba import types
 
 from bitvec.core import structure, tree_paths
-from bitvec.core.arrays import Array, Float, Int32
+from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Activation, Kind, Relation
+from bitvec.core.shape_annotations import Float, Int32
 from bitvec.runtime.predict.cpu.compiling import Kernel, inner, kernel
 from bitvec.runtime.predict.cpu.kernel_arrays import address_of, aligned, constant
 from bitvec.runtime.predict.cpu.leaves import leaf_vectors

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bitvec.core.arrays import Array, Float, Int32
+from bitvec.core.arrays import Array
 from bitvec.core.float_keys import key_of
 from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind, MissingRule
+from bitvec.core.shape_annotations import Float, Int32
 from bitvec.runtime.predict.cpu import keys
 from bitvec.runtime.predict.cpu.compiling import inner, kernel
 from bitvec.runtime.predict.cpu.kernel_arrays import address_of, constant
