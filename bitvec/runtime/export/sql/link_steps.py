@@ -30,8 +30,8 @@ FORMS = {
     "CopySign": "CASE WHEN {1} < 0 THEN -{0} ELSE {0} END",
     "Where": "CASE WHEN {} THEN {} ELSE {} END",
 }
-EXPONENTS = {4: (-87, 88.72), 8: (-708, 709.78)}
-"""Between these an exponential is a normal number, of 4 and 8 bytes."""
+EXPONENTS = {4: (-103.97, 88.7228), 8: (-745.13, 709.7827)}
+"""Between these an exponential is neither 0 nor infinite, of 4 and 8 bytes."""
 
 
 @dataclass(frozen=True)

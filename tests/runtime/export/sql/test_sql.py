@@ -27,7 +27,7 @@ from bitvec.core.structure import from_children
 from bitvec.errors import FileFormatError, InputError, UnsupportedModelError
 from bitvec.runtime.export.sql import DIALECTS, SqlOptions, to_sql
 from bitvec.runtime.export.sql.dialects import binary
-from bitvec.runtime.export.sql.link_steps import unsupported_link
+from bitvec.runtime.export.sql.link_steps import EXPONENTS, Text, unsupported_link
 from bitvec.runtime.export.sql.oracle import facts_of, run_sqlite, statement_oracle
 from bitvec.verify.certificates.comparison import SCORE_ULPS
 from bitvec.verify.oracle import Oracle
@@ -145,6 +145,25 @@ def test_decimal_literals_are_read_back_by_servers(dialect: str, engine_of: Engi
         )
         found = engine[0](f"SELECT {columns} FROM rows", "rows", {"x": np.zeros(1)})
         assert np.array_equal([found[name][0] for name in names], part)
+
+
+@pytest.mark.parametrize("dialect", AWAY)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_exponentials_of_servers_are_those_of_numpy_where_they_overflow_too(
+    dialect: str, dtype: type, engine_of: EngineOf
+) -> None:
+    engine = engine_of(dialect)
+    assert engine is not None
+    info, ends = np.finfo(dtype), np.array(EXPONENTS[np.dtype(dtype).itemsize])
+    x = np.concatenate([np.linspace(-800, 800, 1601), ends - 1e-3, ends + 1e-3]).astype(dtype)
+    written = DIALECTS[dialect]
+    column = Text(written, np.dtype(dtype), written.cast("x", np.dtype(dtype)))
+    text = f"SELECT id, {column.write('Exp', column).text} AS y FROM rows ORDER BY id"
+    found = engine[0](text, "rows", {"id": np.arange(x.size), "x": x.astype(np.float64)})["y"]
+    with np.errstate(over="ignore", under="ignore"):
+        expected = np.exp(x.astype(np.float64)).astype(dtype)
+    least = float(info.smallest_subnormal)
+    assert np.allclose(found, expected.astype(np.float64), rtol=4 * info.eps, atol=least)
 
 
 def colours(**of_inputs: object) -> Forest:
