@@ -23,7 +23,7 @@ from bitvec.core.output import Aggregate, Output, PostTransform, SoftmaxSum
 from bitvec.core.source import Source
 from bitvec.errors import InputError
 from bitvec.runtime.predict.cpu import choice
-from bitvec.runtime.predict.cpu.few_rows import forest_rows, masks, numpy_loops
+from bitvec.runtime.predict.cpu.few_rows import forest_rows, masks, numpy_loops, set_masks
 from bitvec.runtime.predict.cpu.few_rows.direct_walks import DirectWalks
 from bitvec.runtime.predict.cpu.few_rows.masks import Masks
 from bitvec.runtime.predict.cpu.few_rows.walks import Walks
@@ -41,7 +41,8 @@ def layouts_of(forest, dtype):
     """Every layout that can hold a forest."""
     made = [Walks(forest, dtype, leaf_vectors.pack(forest))]
     if masks.unsupported_reason(forest) is None:
-        made.append(Masks(forest, dtype))
+        wide = min(dtype.itemsize, forest.dtype.itemsize) == 8
+        made += [Masks(forest, dtype, bits) for bits in ((32, 64) if wide else (32,))]
     if single.unsupported_reason(forest) is None:
         made.append(DirectWalks(forest, dtype))
     return made
@@ -119,8 +120,7 @@ def grown(n_trees, n_leaves, n_features, dtype=np.float32, seed=0, **output):
     rng = np.random.default_rng(seed)
     left, right, roots = [], [], []
     for tree in range(n_trees):
-        first = len(left)
-        size = n_leaves - tree % 3
+        size = n_leaves - 7 * tree % n_leaves
         # A node splits off what a random cut leaves to each side; `~leaf` names a leaf.
         todo = [(0, size, None)]
         while todo:
@@ -132,9 +132,10 @@ def grown(n_trees, n_leaves, n_features, dtype=np.float32, seed=0, **output):
                 right.append(0)
                 cut = int(rng.integers(lo + 1, hi))
                 todo += [(lo, cut, (left, name)), (cut, hi, (right, name))]
-            if parent is not None:
+            if parent is None:
+                roots.append(name)
+            else:
                 parent[0][parent[1]] = name
-        roots.append(first)
     B = structure.from_children(np.array(left), np.array(right), np.array(roots))
     return Forest(
         axis_aligned(
@@ -165,8 +166,10 @@ def drawn_rows(forest, n_rows, dtype, seed=1):
 def test_trees_of_every_width_and_columns_of_many_registers(dtype, compared, n_leaves, n_features):
     classes = (np.array(["no", "yes"]),)
     forest = grown(
-        17, n_leaves, n_features, compared, post_transform=PostTransform.SIGMOID, classes=classes
+        40, n_leaves, n_features, compared, post_transform=PostTransform.SIGMOID, classes=classes
     )
+    if n_leaves > 4 and masks.unsupported_reason(forest) is None:
+        assert Masks(forest, dtype).fields["turn_of_tree"] is not None
     check(forest, drawn_rows(forest, 9, dtype))
 
 
@@ -227,11 +230,38 @@ def with_sets(forest, share, seed=0):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("compared", DTYPES)
 def test_hundreds_of_distinct_sets(dtype, compared):
-    forest = with_sets(grown(20, 40, 5, compared), 0.6)
+    forest = with_sets(grown(20, 60, 5, compared), 0.6)
     assert "sets" in keyed.unsupported_reason(forest)
     X = drawn_rows(forest, 60, dtype)
     X[:40] = np.trunc(X[:40] * 32)  # codes, within sets and beyond
     check(forest, X)
+
+
+def test_vectors_of_sets_have_a_bound(monkeypatch):
+    forest = with_sets(grown(20, 60, 5), 0.6)
+    n_bytes = Masks(forest, DTYPES[0]).fields["set_masks"].nbytes
+    assert 0 < n_bytes <= set_masks.most_bytes(forest)
+    monkeypatch.setattr(set_masks, "MOST_BYTES", n_bytes - 1)
+    assert "codes" in masks.unsupported_reason(forest)
+    assert rows_of(forest).info()["layout"] == "walks"
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_one_key_sends_missing_values_each_nodes_way(dtype):
+    # As if they were 0.3; of the second column no key does.
+    b = np.array([-1.0, 0.25, 0.5, 2.0], dtype)
+    forest = grown(3, 30, 2, dtype)
+    rng = np.random.default_rng(0)
+    tests = axis_aligned(
+        forest.tests.feature,
+        rng.choice(b, forest.n_nodes),
+        relation=forest.tests.relation,
+    )
+    right = np.where(tests.feature == 0, tests.b < 0.3, rng.random(forest.n_nodes) < 0.5)
+    forest = replace(forest, tests=replace(tests, missing_right=right))
+    columns = keyed.key_columns_of(forest, dtype)[1]["column"]
+    assert columns.tolist() == [-1, 0, 1, 1]
+    check(forest, drawn_rows(forest, 40, dtype))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -445,7 +475,7 @@ def test_forests_without_a_call_say_why():
     assert "linear" in forest_rows.unsupported_reason(linear)
     oblique = Forest.from_matrices([[1, 1]], [0.5], [[0], [1]], [10, 20])
     assert "column" in forest_rows.unsupported_reason(oblique)
-    many = with_sets(grown(120, 100, 5), 0.6)
+    many = with_sets(grown(240, 100, 5), 0.6)
     assert "sets" in forest_rows.unsupported_reason(many)
     assert compile(oblique, engine="numba")._few_raw(np.ones((1, 2))) is None
 

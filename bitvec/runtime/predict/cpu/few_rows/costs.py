@@ -7,6 +7,7 @@ Measured on a Zen 5 processor, whose AVX-512 was switched off for the level port
 from __future__ import annotations
 
 import bisect
+import math
 from typing import Final
 
 import numpy as np
@@ -24,6 +25,13 @@ _SLOT: Final[dict[Vectors, tuple[float, float, float]]] = {
 _CACHES: Final = (40 << 10, 1 << 20)
 _SEGMENT: Final = 3.0
 """A segment of slots, however many they are."""
+_UNITED: Final = 2.0
+"""A vector of the leaves that a category leaves behind."""
+_PUT: Final = 1.5
+"""A tree whose leaf is put in its place."""
+_RANK: Final = 5.0
+_SEARCHED: Final = 2.0
+"""A value whose rank is sought, and a step of the search."""
 _ADDED: Final = 2.5
 """A tree whose leaf is added."""
 _STEP: Final = 3.3
@@ -47,10 +55,21 @@ MOST: Final = 1024
 """Rows beyond which threads help a batch."""
 
 
-def masks_cycles(n_slots: int, n_segments: int, n_trees: int, n_bytes: int) -> float:
+def masks_cycles(n_slots: int, n_segments: int, n_united: int, n_trees: int, n_bytes: int) -> float:
     """Return the cycles of a row by bitvectors side by side."""
     slot = _SLOT[vectors()][bisect.bisect_left(_CACHES, n_bytes)]
-    return slot * n_slots + _SEGMENT * n_segments + _ADDED * n_trees
+    united = _SEGMENT * n_segments + _UNITED * n_united
+    return slot * n_slots + united + _ADDED * n_trees
+
+
+def sorted_cycles(n_trees: int, n_slots: int) -> float:
+    """Return the cycles of slots, and of the leaves of so many trees that are put in order."""
+    return _SLOT[vectors()][1] * n_slots + _PUT * n_trees
+
+
+def rank_cycles(n_columns: int, n_cuts: float) -> float:
+    """Return the cycles of the ranks of some columns, among so many cuts of each."""
+    return n_columns * (_RANK + _SEARCHED * math.log2(1 + n_cuts))
 
 
 def direct_cycles(forest: Forest) -> float:

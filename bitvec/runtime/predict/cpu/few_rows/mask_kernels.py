@@ -12,8 +12,9 @@ from numba.extending import intrinsic
 
 from bitvec.runtime.predict.cpu.compiling import Function, by_address, inner
 from bitvec.runtime.predict.cpu.few_rows.call_header import field, field_of
-from bitvec.runtime.predict.cpu.few_rows.set_rows import fill_sets
-from bitvec.runtime.predict.cpu.kernel_arrays import pointer, store
+from bitvec.runtime.predict.cpu.few_rows.ranked_keys import fill_ranks
+from bitvec.runtime.predict.cpu.few_rows.set_masks import fill_addresses
+from bitvec.runtime.predict.cpu.kernel_arrays import load_int32, load_int64, pointer, store
 from bitvec.runtime.predict.cpu.target import vectors
 from bitvec.runtime.predict.cpu.traversal.key_columns import (
     DOUBLE,
@@ -91,18 +92,29 @@ def _find(typing_context, header, keys, bits):
         places, slots, counts, n_words, first_leaf, n_groups, n_windows = (
             field_of(builder, header, name) for name in names
         )
-        out = builder.add(keys, field_of(builder, header, "leaves_at"))
+        is_sorted = builder.icmp_signed("!=", field_of(builder, header, "turn_of_tree"), number(0))
+        found_at, leaves_at = (field_of(builder, header, f"{n}_at") for n in ("found", "leaves"))
+        out = builder.add(keys, builder.select(is_sorted, found_at, leaves_at))
+        addresses = builder.add(keys, field_of(builder, header, "addresses_at"))
+        n_sets = field_of(builder, header, "n_sets")
         ctz = intrinsic_function(builder, f"llvm.cttz.v{n_lanes}i{n_bits}", kind, [kind, I1])
         nothing = same(kind.element, n_lanes, 0)
 
         def of_group(group, held):
-            place, slot, counted = held
+            place, slot, counted, vector_at = held
             words = load(builder, n_words, builder.mul(group, number(8)), I64)
             is_oblivious = builder.icmp_signed("==", words, number(0))
             words = builder.select(is_oblivious, number(1), words)
 
             def of_word(turn, held):
-                place, slot, counted, leaf = held
+                place, slot, counted, vector_at, leaf = held
+
+                def of_set(k, held):
+                    start = load(builder, addresses, builder.mul(k, number(8)), I64)
+                    return (builder.or_(held[0], load(builder, start, vector_at, kind)),)
+
+                (dead,) = count(builder, number(0), n_sets, of_set, carried=(nothing,))
+                vector_at = builder.add(vector_at, number(step))
 
                 def of_window(k, held):
                     place, slot, counted, dead = held
@@ -137,7 +149,7 @@ def _find(typing_context, header, keys, bits):
                     )
                     return place, slot, builder.add(counted, number(8)), dead
 
-                held = (place, slot, counted, nothing)
+                held = (place, slot, counted, dead)
                 place, slot, counted, dead = count(
                     builder, number(0), n_windows, of_window, carried=held
                 )
@@ -150,18 +162,22 @@ def _find(typing_context, header, keys, bits):
                 first = builder.add(first, splat(builder, before, n_lanes))
                 survives = builder.icmp_unsigned("!=", alive, nothing)
                 leaf = builder.select(survives, first, leaf)
-                return place, slot, counted, builder.select(is_oblivious, dead, leaf)
+                leaf = builder.select(is_oblivious, dead, leaf)
+                return place, slot, counted, vector_at, leaf
 
-            held = (place, slot, counted, nothing)
-            place, slot, counted, leaf = count(builder, number(0), words, of_word, carried=held)
+            held = (place, slot, counted, vector_at, nothing)
+            place, slot, counted, vector_at, leaf = count(
+                builder, number(0), words, of_word, carried=held
+            )
             at = builder.mul(group, number(4 * n_lanes))
             numbers = vector(I32, n_lanes)
             leaf = leaf if n_bits == 32 else builder.trunc(leaf, numbers)
             leaf = builder.add(leaf, load(builder, first_leaf, at, numbers))
             store_vector(builder, leaf, out, at)
-            return place, slot, counted
+            return place, slot, counted, vector_at
 
-        count(builder, number(0), n_groups, of_group, carried=(places, slots, counts))
+        held = (places, slots, counts, number(0))
+        count(builder, number(0), n_groups, of_group, carried=held)
         return context.get_dummy_value()
 
     return types.void(address, address, bits), generate
@@ -223,7 +239,7 @@ def _fill_compared(typing_context, row, header, out, reading):
 
 
 @inner
-def _fill_equal(row, header, out, reading):
+def _fill_equal(row, header, out, reading, bits):
     """Fill the outcomes of tests for equality, which stand behind the keys of columns."""
     n_columns, first = field(header, "n_columns"), field(header, "n_compared")
     if first == n_columns:
@@ -234,28 +250,43 @@ def _fill_equal(row, header, out, reading):
         key_column = key_columns[k]
         key = read_key(row + key_column.column * size, reading)
         value = plain_value(key, key_column, reading)
-        if reading == DOUBLE:
+        if bits == 64:
             store(out + 8 * k, np.int64(value))
         else:
             store(out + 4 * k, np.int32(value))
 
 
-def _finder(reading: int) -> Function:
+@inner
+def _fill_leaves(header, room):
+    """Put leaves that were found in the order of the groups into that of the trees."""
+    turns = field(header, "turn_of_tree")
+    if turns == 0:
+        return
+    found, leaves = room + field(header, "found_at"), room + field(header, "leaves_at")
+    for tree in range(field(header, "n_trees")):
+        store(leaves + 4 * tree, load_int32(found + 4 * load_int64(turns + 8 * tree)))
+
+
+def _finder(reading: int, bits: int) -> Function:
     """Return the function that finds the exit leaves of a row whose values are read so."""
-    bits = 64 if reading == DOUBLE else 32
-    zero = np.int64(0) if reading == DOUBLE else np.int32(0)
+    is_ranked = reading == DOUBLE and bits == 32
 
     @by_address
     def find_by_masks(row, header, room):
-        _fill_compared(row, header, room, reading)
-        _fill_equal(row, header, room, reading)
-        # Sets count the key that leaves of a walk read, which stands before these keys.
-        fill_sets(row, header, room - bits // 8, reading, zero)
+        if is_ranked:
+            values = room + field(header, "values_at")
+            _fill_compared(row, header, values, reading)
+            fill_ranks(header, values, room)
+        else:
+            _fill_compared(row, header, room, reading)
+        _fill_equal(row, header, room, reading, bits)
+        fill_addresses(row, header, room + field(header, "addresses_at"), reading)
         _find(header, room, bits)
+        _fill_leaves(header, room)
         return 0
 
     return find_by_masks
 
 
-FIND = {reading: _finder(reading) for reading in (SINGLE, ROUNDED, DOUBLE)}
-"""The function of each way to read values."""
+FIND = {way: _finder(*way) for way in ((SINGLE, 32), (ROUNDED, 32), (DOUBLE, 64), (DOUBLE, 32))}
+"""The function of each way to read values and bits of a key: float64 in 32 bits by their ranks."""

@@ -185,19 +185,24 @@ def _fill_bytes(typing_context, bits, n_bytes, keys, first, zero):
 
 
 @inner
+def outcome_row(row, own, reading):
+    """Return which row of bits holds the outcomes of the sets that read a value of a row."""
+    size = 4 if reading == SINGLE else 8
+    key = read_key(row + own.column * size, reading)
+    at = code_of_key(key, own, reading)
+    at = own.n_codes if at < 0 else at
+    return own.n_codes + 1 if is_missing(key, own, infinity_key(reading)) else at
+
+
+@inner
 def fill_sets(row, header, keys, reading, zero):
     """Fill the keys of a row's sets in those at an address, all of the type of `zero`."""
     n_sets = field(header, "n_sets")
     if n_sets == 0:
         return
     sets = carray(pointer(field(header, "sets")), (n_sets,), SETS)
-    bits, infinity = field(header, "set_bits"), infinity_key(reading)
-    size = 4 if reading == SINGLE else 8
+    bits = field(header, "set_bits")
     for k in range(n_sets):
         own = sets[np.uint64(k)]
-        key = read_key(row + own.column * size, reading)
-        at = code_of_key(key, own, reading)
-        at = own.n_codes if at < 0 else at
-        at = own.n_codes + 1 if is_missing(key, own, infinity) else at
-        row_bits = bits + own.start + at * own.n_bytes
+        row_bits = bits + own.start + outcome_row(row, own, reading) * own.n_bytes
         _fill_bytes(row_bits, own.n_bytes, keys, own.first_key, zero)

@@ -1,9 +1,9 @@
 """Trees whose nodes compare a key of one column, packed for traversal.
 
-A key column is what a node reads of a row: the key of one column, with a missing value replaced by
-the lowest or the highest of all integers, by the node's direction; or 0 or 1, for the outcome of a
-test that is no comparison. Key columns are made once for a block of rows, so that a step down a
-tree is one comparison of integers, whatever the node tests.
+A key column is what a node reads of a row: the key of one column, where a missing value is replaced
+by a key that sends it the node's way; or 0 or 1, for the outcome of a test that is no comparison.
+Key columns are made once for a block of rows, so that a step down a tree is one comparison of
+integers, whatever the node tests.
 """
 
 from __future__ import annotations
@@ -149,11 +149,7 @@ def pack(
     )
     has_vectors = n_vectors <= 1 << NARROW_VECTORS or not narrow
     record = NARROW if narrow else WIDE
-    limits = np.iinfo(record["key"])
-    for side, missing in enumerate((limits.min, limits.max)):
-        numeric = (key_columns["content"] == COMPARED) & (key_columns["missing"] == side)
-        key_columns["missing"][numeric] = missing
-    key_columns["missing"][0] = limits.min
+    key_columns["missing"][0] = np.iinfo(record["key"]).min
 
     position, leaf_position, child = positions(B)
     nodes = aligned(2 * B.n_leaves * record.itemsize).view(record)
@@ -247,18 +243,40 @@ def _set_columns(forest: Forest) -> tuple[Array, Array, Array]:
     return nodes[first], nodes, which
 
 
+def _compared_columns(forest: Forest, dtype: np.dtype) -> tuple[tuple[Array, ...], Array]:
+    """Return one node of each compared column, the nodes, and which column is theirs; and the keys.
+
+    These keys stand for missing values. Nodes with different directions share a column if one key
+    sends a missing value each node's way, as where it counts as 0.
+    """
+    tests = forest.tests
+    nodes = np.flatnonzero((tests.kind != Kind.EQUAL) & (tests.kind != Kind.SET))
+    right = tests.missing_right[nodes].astype(bool)
+    _, pair = np.unique(_shared(forest, nodes) // 2, return_inverse=True)
+    threshold = keys.thresholds(tests.b[nodes], tests.relation[nodes], dtype)
+    limits = np.iinfo(np.int32 if dtype.itemsize == 4 else np.int64)
+    n_pairs = int(pair.max(initial=-1)) + 1
+    most, least = np.full(n_pairs, limits.min), np.full(n_pairs, limits.max)
+    np.maximum.at(most, pair[right], threshold[right])
+    np.minimum.at(least, pair[~right], threshold[~right])
+    is_shared = most < least
+    apart = right & ~is_shared[pair]
+    _, first, which = np.unique(2 * pair + apart, return_index=True, return_inverse=True)
+    shared = np.where(is_shared[pair], most[pair], np.where(right, limits.max, limits.min))
+    return (nodes[first], nodes, which), shared[first]
+
+
 def key_columns_of(forest: Forest, dtype: np.dtype) -> tuple[Array, Array, Array]:
     """Return each node's key column, the key columns, and the words of the sets that they name."""
     tests = forest.tests
     column_of = np.zeros(tests.n_nodes, np.int64)
-    compares = np.flatnonzero((tests.kind != Kind.EQUAL) & (tests.kind != Kind.SET))
-    _, first, which = np.unique(_shared(forest, compares), return_index=True, return_inverse=True)
+    compared, missing = _compared_columns(forest, dtype)
     key_columns = [np.zeros(1, KEY_COLUMN)]
     key_columns[0]["column"] = -1
     words: list[Array] = [np.zeros(0, np.uint32)]
     n_key_columns = 1
     kinds = (
-        (COMPARED, (compares[first], compares, which)),
+        (COMPARED, compared),
         (EQUAL, _equal_columns(forest)),
         (SET, _set_columns(forest)),
     )
@@ -269,7 +287,7 @@ def key_columns_of(forest: Forest, dtype: np.dtype) -> tuple[Array, Array, Array
         part["column"] = tests.feature[example]
         part["content"] = content
         part["missing_first"], part["missing_last"] = _missing_keys(forest, example, dtype)
-        part["missing"] = tests.missing_right[example]
+        part["missing"] = missing if content == COMPARED else tests.missing_right[example]
         if content == EQUAL:
             part["first"], part["last"] = keys.equal_range(tests.b[example], dtype)
         elif content == SET:
