@@ -90,7 +90,8 @@ def host_rows(X: Any, inputs: Inputs, dtype: np.dtype) -> Array:
                 "`X` must not require a gradient here, got a tensor that does and whose gradient "
                 "would be lost: pass X.detach(), or call under torch.no_grad()."
             )
-        X = X.detach().cpu().numpy()
+        X = X.detach().cpu()
+        X = (X.float() if X.dtype == torch.bfloat16 else X).numpy()  # which NumPy has not
     return tables.rows(X, inputs, dtype)
 
 

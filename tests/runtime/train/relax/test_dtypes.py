@@ -63,6 +63,17 @@ def test_bfloat16_keeps_parameters_and_scores_in_float32():
     assert harden(module).v.tobytes() == forest().v.tobytes()
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("moves", [False, True])
+def test_rows_of_fewer_digits_are_read_as_they_are(dtype, moves):
+    module, x = SoftForest.from_forest(forest()), torch.tensor(X).to(dtype)
+    expected = module(x.double()).detach()
+    scores = module(x.requires_grad_(moves))
+    torch.testing.assert_close(scores.detach(), expected)
+    scores.sum().backward()
+    assert x.grad is None or x.grad.dtype == dtype
+
+
 @pytest.mark.parametrize("name", RELAXATIONS)
 def test_float32_is_float64_within_its_digits(name):
     expected = results(name, dtype=torch.float64)
