@@ -24,6 +24,7 @@ import torch
 import torch._inductor
 from torch import Tensor, nn
 
+from bitvec.runtime.predict.torch.call_modes import SCALAR, compiled_ahead
 from bitvec.runtime.predict.torch.hard_forest import HardForest
 from bitvec.runtime.predict.torch.hard_links import Labels, Probabilities
 
@@ -139,19 +140,29 @@ def save(forest: Forest | HardForest | SoftForest, path: Path, *, compiled: bool
         If the program cannot be compiled here, for want of a C++ compiler for example.
     """
     graph = graph_of(forest)
-    program = graph.exported()
     if compiled:
-        return _compiled(program, path, graph.facts)
+        with compiled_ahead():
+            program = graph.exported()
+        is_hard = isinstance(forest, Forest | HardForest)
+        return _compiled(program, path, graph.facts, SCALAR if is_hard else {})
+    program = graph.exported()
     stream = io.BytesIO()
     torch.export.save(program, stream, extra_files={FACTS: json.dumps(graph.facts)})
     return atomic.write(path, stream.getvalue())
 
 
-def _compiled(program: torch.export.ExportedProgram, path: Path, facts: dict[str, Any]) -> Path:
+def _compiled(
+    program: torch.export.ExportedProgram,
+    path: Path,
+    facts: dict[str, Any],
+    options: dict[str, Any],
+) -> Path:
     with tempfile.TemporaryDirectory() as folder:
         package = Path(folder, "model.pt2")
         try:
-            torch._inductor.aoti_compile_and_package(program, package_path=str(package))
+            torch._inductor.aoti_compile_and_package(
+                program, package_path=str(package), inductor_configs=options
+            )
         except Exception as error:  # torch wraps what a compiler says in errors of many kinds
             reason = (str(error).strip().splitlines() or ["nothing said"])[0]
             raise BitvecError(
@@ -159,8 +170,20 @@ def _compiled(program: torch.export.ExportedProgram, path: Path, facts: dict[str
                 f"{type(error).__name__} ({reason[:200]}): install g++ or clang++, or leave out "
                 "`compiled`."
             ) from error
-        with zipfile.ZipFile(package) as archive:
-            top = archive.namelist()[0].partition("/")[0]
-        with zipfile.ZipFile(package, "a") as archive:
-            archive.writestr(f"{top}/extra/{FACTS}", json.dumps(facts))
-        return atomic.write(path, package.read_bytes())
+        return atomic.write(path, _told(package, facts, uses_vectors=not options))
+
+
+def _told(package: Path, facts: dict[str, Any], *, uses_vectors: bool) -> bytes:
+    """Return a package with facts; where no vectors are used, torch must not warn of their kind."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(package) as given, zipfile.ZipFile(made, "w") as archive:
+        for entry in given.infolist():
+            data = given.read(entry)
+            if entry.filename.endswith("_metadata.json") and not uses_vectors:
+                told = json.loads(data)
+                told.pop("AOTI_CPU_ISA", None)
+                data = json.dumps(told).encode()
+            archive.writestr(entry, data)
+        top = given.namelist()[0].partition("/")[0]
+        archive.writestr(f"{top}/extra/{FACTS}", json.dumps(facts))
+    return made.getvalue()

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
 import torch
 from torch import Tensor
 
@@ -21,6 +25,23 @@ def is_plain(x: Tensor) -> bool:
     )
 
 
+SCALAR: Final = {"cpp.simdlen": 1}
+"""Options by which Inductor writes plain loops for a CPU: vectors are slower at look-ups."""
+
+_ahead = False
+
+
+@contextmanager
+def compiled_ahead() -> Iterator[None]:
+    """Have exports in this block be for Inductor, which compiles them ahead of calls."""
+    global _ahead
+    _ahead = True
+    try:
+        yield
+    finally:
+        _ahead = False
+
+
 def is_compiled() -> bool:
-    """Return whether a compiler runs the graph here, rather than a program for any runtime."""
-    return torch.compiler.is_compiling() and not torch.compiler.is_exporting()
+    """Return whether Inductor compiles the graph, rather than that any runtime is to take it."""
+    return torch.compiler.is_compiling() and (not torch.compiler.is_exporting() or _ahead)

@@ -15,7 +15,7 @@ from bitvec.core.forest import Forest, require_forest
 from bitvec.core.inputs import Inputs
 from bitvec.errors import InputError, UnsupportedModelError
 from bitvec.runtime.predict.torch import devices, forms
-from bitvec.runtime.predict.torch.call_modes import is_plain
+from bitvec.runtime.predict.torch.call_modes import SCALAR, is_plain
 from bitvec.runtime.predict.torch.compared_columns import lay_out
 from bitvec.runtime.predict.torch.groups import build
 from bitvec.runtime.predict.torch.hard_columns import HardColumns
@@ -153,14 +153,20 @@ class HardForest(Unrounded):
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Compile the module in place, by `torch.compile` with these arguments.
 
-        Calls on a CPU then take large tables in blocks of rows, which stay in its cache; what
-        `torch.compile` itself returns takes a table as a whole.
+        Calls on a CPU then take large tables in blocks of rows, which stay in its cache, by plain
+        loops unless `mode` or `options` say otherwise; what `torch.compile` itself returns takes a
+        table as a whole, in vectors, which is slower.
         """
-        run = torch.compile(self._call_impl, *args, **kwargs)
+        if kwargs.get("backend", "inductor") == "inductor" and kwargs.get("mode") is None:
+            kwargs["options"] = SCALAR | (kwargs.get("options") or {})
+        # Compiled by itself, `forward` takes less time for few rows than `_call_impl` around it.
+        alone = torch.compile(self.forward, *args, **kwargs)
+        with_hooks = torch.compile(self._call_impl, *args, **kwargs)
         block = max(COMPILED_ROWS, PAIRS // max(1, len(self.first_leaf)))
 
         def in_blocks(x: Tensor) -> Tensor:
-            if not is_plain(x) or len(x) <= block:
+            run = with_hooks if self._forward_hooks or self._forward_pre_hooks else alone
+            if not is_plain(x) or x.shape[0] <= block:
                 answers: Tensor = run(x)
                 return answers
             return torch.cat([run(rows) for rows in torch.split(x, block)])

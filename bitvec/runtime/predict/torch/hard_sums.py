@@ -46,6 +46,7 @@ class HardSums(nn.Module):
     leaf_output: Tensor
     tree_output: Tensor
     bag_order: Tensor
+    bag_ends: Tensor
     raw_of_leaf: Tensor | None
 
     def __init__(self, forest: Forest) -> None:
@@ -99,9 +100,10 @@ class HardSums(nn.Module):
             v = np.concatenate([v, start[None] if self.output_of_tree is None else start[:, None]])
         n_bags = 1 if self.output_of_tree is None else output.n_outputs
         bag = np.append(np.arange(n_bags), tree_output)
-        self.bag_sizes = np.bincount(bag, minlength=n_bags).tolist()
+        bag_ends = np.append(0, np.bincount(bag, minlength=n_bags).cumsum())
         register(
             self,
+            bag_ends=bag_ends,
             tree_output=tree_output,
             bag_order=np.argsort(bag, kind="stable"),
             v=v,
@@ -177,12 +179,12 @@ class HardSums(nn.Module):
         return total
 
     def _sum_of_bags(self, leaf: Tensor) -> Tensor:
-        batch, n_bags = leaf.shape[1], len(self.bag_sizes)
+        batch, n_bags = leaf.shape[1], len(self.bag_ends) - 1
         start = self.n_leaves + torch.arange(n_bags, device=leaf.device)
         members = torch.cat([start.expand(batch, -1), leaf.T], dim=1)
         if n_bags > 1:
             members = members.index_select(1, self.bag_order)
-        return _sums_of_bags(self.v, members.reshape(-1), self.bag_sizes, batch)
+        return _sums_of_bags(self.v, members, self.bag_ends)
 
     def _is_output(self, leaf: Tensor) -> Tensor:
         number = torch.arange(self.n_outputs, device=leaf.device)
@@ -212,17 +214,29 @@ class HardSums(nn.Module):
         return total if self.base_first else (total + self.base).to(self.dtype)
 
 
-def _sums_of_bags(v: Tensor, members: Tensor, sizes: list[int], batch: int) -> Tensor:
-    """Return sums of rows of v, (batch, len(sizes) · width), in the order of members."""
-    ends = torch.tensor(np.cumsum([0, *sizes]).tolist(), device=v.device)
-    first = torch.arange(batch, device=v.device)[:, None] * sum(sizes)
-    begin = (first + ends[:-1]).reshape(-1)
-    if v.dtype == torch.float32:
-        total = torch.embedding_bag(v, members, begin)[0]
+def _sums_of_bags(v: Tensor, members: Tensor, ends: Tensor) -> Tensor:
+    """Return sums of rows of v, (batch, n_bags · width), in the order of members.
+
+    Parameters
+    ----------
+    v : F, (n, width)
+    members : int64, (batch, m)
+    ends : int64, (n_bags + 1,)
+        From 0 to m, where each bag of a row's members begins and ends.
+    """
+    batch, m = members.shape
+    n_bags = len(ends) - 1
+    if n_bags == 1:  # no sum of tensors, each of which a call takes time for
+        begin = torch.arange(0, batch * m + 1, m, device=v.device)
     else:
-        end = torch.cat([begin, begin.new_full((1,), batch * sum(sizes))])
-        total = torch.segment_reduce(v[members], "sum", offsets=end, unsafe=True)
-    return total.view(batch, len(sizes) * v.shape[1])
+        first = torch.arange(0, batch * m, m, device=v.device)[:, None]
+        begin = torch.cat([(first + ends[:-1]).reshape(-1), ends.new_full((1,), batch * m)])
+    if v.dtype == torch.float32:
+        total = torch.embedding_bag(v, members.reshape(-1), begin, include_last_offset=True)[0]
+    else:
+        rows = torch.embedding(v, members.reshape(-1))
+        total = torch.segment_reduce(rows, "sum", offsets=begin, unsafe=True)
+    return total.view(batch, n_bags * v.shape[1])
 
 
 @cache
@@ -232,11 +246,11 @@ def _bags_add_in_order(dtype: torch.dtype) -> bool:
         rows = np.random.default_rng(0).normal(size=(64, width))
         rows *= 10.0 ** (np.arange(64)[::-1, None] % 9)  # of all sizes
         v = torch.tensor(rows, dtype=dtype)
-        members = torch.arange(64).repeat(3)
+        members, ends = torch.arange(64).expand(3, -1), torch.tensor([0, 64])
         total = v[0]
         for one in v[1:]:
             total = total + one
-        if not torch.equal(_sums_of_bags(v, members, [64], 3), total.expand(3, -1)):
+        if not torch.equal(_sums_of_bags(v, members, ends), total.expand(3, -1)):
             return False
     return True
 

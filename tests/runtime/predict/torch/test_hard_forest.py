@@ -31,7 +31,12 @@ torch = pytest.importorskip("torch")
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from torch.utils._pytree import tree_leaves  # noqa: E402
 
-from bitvec.runtime.predict.torch import compared_columns, hard_forest, hard_sums  # noqa: E402
+from bitvec.runtime.predict.torch import (  # noqa: E402
+    call_modes,
+    compared_columns,
+    hard_forest,
+    hard_sums,
+)
 from bitvec.runtime.predict.torch.forms import FORMS  # noqa: E402
 from bitvec.runtime.predict.torch.hard_links import Probabilities  # noqa: E402
 
@@ -190,6 +195,36 @@ def test_exported_with_a_dynamic_batch_it_gives_the_same_bits():
         assert_same_bits(run(x[:n]), expected[:n])
 
 
+@pytest.mark.parametrize(
+    ("dtype", "adds"), [(np.float32, "embedding_bag"), (np.float64, "segment")]
+)
+def test_an_export_for_inductor_adds_by_one_operation_with_the_same_bits(dtype, adds):
+    v = [[0.1, 3.0], [-0.2, 1e8]]
+    trees = Forest.from_matrices([[1.0, 0.0]], [0.0], [[0], [1]], v).take([0] * 9)
+    base = np.array([0.3, -1e8], dtype)
+    output = replace(trees.output, dtype=np.dtype(dtype), base_score=base, base_first=True)
+    forest = replace(trees, output=output)
+    X = np.array([[1.0, 0.0], [-1.0, 0.0], [np.nan, 0.0]])
+    with call_modes.compiled_ahead():
+        run = exported(bitvec.to_torch(forest), torch.tensor(X))
+    assert any(adds in str(node.target) for node in run.graph.nodes)
+    assert not any("index_select" in str(node.target) for node in run.graph.nodes)
+    for n in (3, 1, 0):
+        assert_same_bits(run(torch.tensor(X[:n])), expected_raw(forest, X[:n]))
+    run = exported(bitvec.to_torch(forest), torch.tensor(X))
+    assert not any(adds in str(node.target) for node in run.graph.nodes)
+
+
+def test_compiled_in_place_it_runs_hooks():
+    module, seen = bitvec.to_torch(STUMP), []
+    module.compile(backend="eager")
+    x = torch.tensor([[1.0, 0.0]], dtype=torch.float64)
+    assert module(x).tolist() == [[20.0]]
+    module.register_forward_hook(lambda module, given, answer: seen.append(answer))
+    assert module(x).tolist() == [[20.0]]
+    assert len(seen) == 1
+
+
 @pytest.mark.full
 @has_compiler
 def test_compiled_in_place_it_takes_blocks_and_gives_the_same_bits(monkeypatch):
@@ -213,7 +248,7 @@ def test_sums_of_bags_are_those_of_additions_in_order(dtype):
         chain = v[leaf[0]]
         for one in leaf[1:]:
             chain = chain + v[one]
-        bags = hard_sums._sums_of_bags(v, leaf.T.reshape(-1), [n_trees], batch)
+        bags = hard_sums._sums_of_bags(v, leaf.T, torch.tensor([0, n_trees]))
         assert torch.equal(bags, chain)
         zeros = torch.zeros(n_trees - 1, dtype=torch.int64)
         values = v[leaf].flatten(1)
