@@ -7,6 +7,7 @@ that other work on the machine does not count, and its memory is what the proces
 Python and NumPy up to calls of 1,000 rows. The hard module is then timed beside hummingbird's on
 five workloads of the engine's benchmark, whose models are trained at the first run and kept in
 `--cache`, and steps of training on tensors beside those on prepared rows.
+Cases are kept as they are measured, and a run goes on from there.
 `--baselines-dir DIR --make-baselines` makes environments for hummingbird, ExecuTorch, LiteRT and
 JAX. Forests that are trained with encoders before them are measured by `joint`.
 
@@ -197,4 +198,6 @@ BENCHMARK: Final = Benchmark(
     figures,
     options={"--cache": {"type": Path, "help": "keeps the models of the workloads"}},
     requirements=Path(__file__).parent / "requirements",
+    kept=True,
+    in_turn=True,
 )
