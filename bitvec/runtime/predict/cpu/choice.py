@@ -18,7 +18,7 @@ from bitvec.core.forest import Forest
 from bitvec.core.node_tests import Kind
 from bitvec.errors import InputError
 from bitvec.runtime.predict.cpu.bins import forest_bins, oblique_bins
-from bitvec.runtime.predict.cpu.bitvector import oblivious
+from bitvec.runtime.predict.cpu.bitvector import hybrid, oblivious
 from bitvec.runtime.predict.cpu.bitvector.grouped_values import GROUP, LEAST_VECTOR
 from bitvec.runtime.predict.cpu.leaves import leaf_tables
 from bitvec.runtime.predict.cpu.protocol import TreeKernel
@@ -27,10 +27,15 @@ from bitvec.runtime.predict.cpu.traversal import mixed, paths
 
 ONE_ROW = "onerow"
 """The kernel of few rows, which takes as many as are asked for where it is named."""
-KERNELS = ("perfect", "chain", "oblivious", "single", "deep", "paths", "mixed")
+KERNELS = ("perfect", "hybrid", "chain", "oblivious", "single", "deep", "paths", "mixed")
 """Kernels for batches, by name."""
 
-_BITVECTOR = {"perfect": "Perfect", "chain": "Chain", "oblivious": "Oblivious"}
+_BITVECTOR = {
+    "perfect": "Perfect",
+    "hybrid": "Hybrid",
+    "chain": "Chain",
+    "oblivious": "Oblivious",
+}
 """Kernels whose nodes read binned columns, and their classes."""
 
 _CHAIN_NODE = {"avx512": 0.045, "portable": 0.09, "none": 0.16}
@@ -39,6 +44,8 @@ _WIDE = 2.2
 """Factor of a node's cycles where a state takes two bytes."""
 _PERFECT_NODE, _PERFECT_WIDE = 0.030, 0.037
 """Cycles a node of a padded tree, and of one with more leaves than 64."""
+_HYBRID_LEVEL, _HYBRID_LEAF = 2.4, 3.0
+"""Cycles a walked level, and a leaf, of a tree whose top is selected."""
 _OBLIVIOUS_LEVEL = {"avx512": 0.04, "portable": 0.05}
 """Cycles a level of a tree whose levels share tests, by the level of vectors."""
 _OBLIVIOUS_VALUE = {6: 0.0, 7: 0.12, 8: 0.38, 16: 0.7}
@@ -164,8 +171,11 @@ def _costs(forest: Forest, small: bool = False) -> dict[str, float | None]:
     shared = None if oblivious.unsupported_reason(forest) else _oblivious(forest, deepest)
     place = _PERFECT_NODE if deepest <= 6 else _PERFECT_WIDE
     padded = place * B.n_trees * (2.0 ** max(deepest, 3) - 1) if deepest <= 16 else None
+    walked = _HYBRID_LEVEL * (max(deepest, hybrid.TOP + 1) - hybrid.TOP) + _HYBRID_LEAF
+    tall = B.n_trees * (_PERFECT_WIDE * (2**hybrid.TOP - 1) + walked)
     return {
         "perfect": None if padded is None else binned + padded + _SET["perfect"] * sets,
+        "hybrid": binned + tall + _SET["perfect"] * sets,
         "chain": binned + node * B.n_nodes + B.n_trees + _SET["chain"] * sets,
         "oblivious": None if shared is None else binned + shared,
         "single": _SINGLE_LEVEL * levels,

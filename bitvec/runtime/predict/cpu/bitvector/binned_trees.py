@@ -22,13 +22,13 @@ MOST_ROOM = 512
 FIELDS = (
     "nodes", "node_ptr", "n_nodes", "leaf_at", "n_trees", "n_binned", "width",
     "values", "start", "n_leaves", "output", "set_ptr", "long_ptr", "lookups", "tables",
-    "tree", "slot",
+    "tree", "slot", "lower",
 )  # fmt: skip
 """Fields at the address that a kernel is handed: numbers, and addresses of arrays."""
 (
     NODES, NODE_PTR, N_NODES, LEAF_AT, N_TREES, N_BINNED, WIDTH,
     VALUES, START, N_LEAVES, OUTPUT, SET_PTR, LONG_PTR, LOOKUPS, TABLES,
-    TREE, SLOT,
+    TREE, SLOT, LOWER,
 ) = range(len(FIELDS))  # fmt: skip
 
 
@@ -44,6 +44,7 @@ class BinnedTrees(ABC):
     """
 
     name: str
+    most_room = MOST_ROOM
     sums_of_row = 0
     """Sums that a row has side by side; 0 where those of one output stand side by side."""
 
@@ -116,7 +117,7 @@ class BinnedTrees(ABC):
 
     def _fill(self, X: Array) -> tuple[int, int]:
         """Fill this thread's binned columns; return their address and the rows of a block."""
-        room = min(-(-len(X) // STEP) * STEP, MOST_ROOM)
+        room = min(-(-len(X) // STEP) * STEP, self.most_room)
         n_blocks = -(-len(X) // room)
         _, binned = self._room("binned", n_blocks * room * self.n_binned)
         self.binned.fill(X, binned, room)

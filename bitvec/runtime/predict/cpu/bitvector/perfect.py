@@ -65,7 +65,7 @@ _RECORD = np.dtype([("bin_column", "u2"), ("least", "u1"), ("_", "u1")])
 
 
 @intrinsic(prefer_literal=True)
-def _tree(typing_context, binned, room, nodes, leaf, depth):
+def places(typing_context, binned, room, nodes, leaf, depth):
     """Fill the places at which 128 rows leave one tree of a full depth, a literal.
 
     Its nodes stand in postorder.
@@ -122,7 +122,7 @@ def _sum_kernel(depth: int, size: int, in_registers: int, sets: bool) -> Kernel:
                 if sets:
                     look_up(q, room, at[LOOKUPS], set_ptr[tree], set_ptr[tree + 1], at[TABLES])
                 for row in range(0, room, ROWS):
-                    _tree(q + row, room, node, leaf + row, depth)
+                    places(q + row, room, node, leaf + row, depth)
                 for k in range(width):
                     table = at[VALUES] + (start[tree] + k * n_leaves[tree]) * size
                     total = totals + ((output[tree] + k) * stride + block * room) * size
@@ -133,14 +133,14 @@ def _sum_kernel(depth: int, size: int, in_registers: int, sets: bool) -> Kernel:
 
 @cache
 def _exit_kernel(depth: int, sets: bool) -> Kernel:
-    tree_bytes, places = ((1 << depth) - 1) * _RECORD.itemsize, 1 << depth
+    tree_bytes, n_places = ((1 << depth) - 1) * _RECORD.itemsize, 1 << depth
 
     @kernel
     def perfect_exits(fields, binned, room, n_rows, exits):
         at = int64s(fields, len(FIELDS))
         n_trees, n_binned = at[N_TREES], at[N_BINNED]
         set_ptr = int64s(at[SET_PTR], n_trees + 1)
-        leaf_at = numba.carray(pointer(at[LEAF_AT]), (n_trees * places,), np.uint8)
+        leaf_at = numba.carray(pointer(at[LEAF_AT]), (n_trees * n_places,), np.uint8)
         leaf = scratch(room)
         for block in range((n_rows + room - 1) // room):
             q = binned + block * n_binned * room
@@ -150,9 +150,9 @@ def _exit_kernel(depth: int, sets: bool) -> Kernel:
                 if sets:
                     look_up(q, room, at[LOOKUPS], set_ptr[tree], set_ptr[tree + 1], at[TABLES])
                 for row in range(0, room, ROWS):
-                    _tree(q + row, room, node, np.int64(leaf.ctypes.data) + row, depth)
+                    places(q + row, room, node, np.int64(leaf.ctypes.data) + row, depth)
                 for row in range(min(room, n_rows - first_row)):
-                    exits[first_row + row, tree] = leaf_at[tree * places + leaf[row]]
+                    exits[first_row + row, tree] = leaf_at[tree * n_places + leaf[row]]
 
     return perfect_exits
 
@@ -163,8 +163,8 @@ class Perfect(BinnedTrees):
     name = "perfect"
 
     def __init__(self, forest: Forest, binned: BinnedColumns) -> None:
-        self._depth = max(_depth(forest), LEAST_DEPTH)
-        node, leaf = _padded(forest, self._depth)
+        self._depth = max(depth_of(forest, MOST_DEPTH), LEAST_DEPTH)
+        node, leaf = padded(forest, self._depth)
         n_trees, places = forest.n_trees, 1 << self._depth
         tables = None
         if leaf_tables.adds(forest):
@@ -177,7 +177,7 @@ class Perfect(BinnedTrees):
         nodes["least"][real] = binned.least[node[real]]
         first = forest.bitvectors.leaf_ptr[:-1]
         self.bind(
-            nodes[:, _postorder(self._depth)],
+            nodes[:, postorder(self._depth)],
             leaf_at=(leaf - first[:, None]).astype(np.uint8),
         )
         size = forest.output.dtype.itemsize
@@ -198,15 +198,15 @@ def unsupported_reason(forest: Forest) -> str | None:
     """Return why a forest cannot be packed, or None; its binned columns may refuse it too."""
     if vectors() == "none":
         return "explicit vectors are turned off"
-    depth = _depth(forest)
+    depth = depth_of(forest, MOST_DEPTH)
     if depth > MOST_DEPTH:
         return f"a tree is {depth} deep, more than {MOST_DEPTH}"
     return None
 
 
-def _depth(forest: Forest) -> int:
-    """Return the depth of the deepest tree, or a number above `MOST_DEPTH`."""
-    return _levels(forest, MOST_DEPTH + 1)[0]
+def depth_of(forest: Forest, most: int) -> int:
+    """Return the depth of the deepest tree, or a number above `most`."""
+    return _levels(forest, most + 1)[0]
 
 
 def _levels(forest: Forest, most: int) -> tuple[int, list[Array]]:
@@ -228,7 +228,7 @@ def _levels(forest: Forest, most: int) -> tuple[int, list[Array]]:
     return len(levels) - 1, levels
 
 
-def _padded(forest: Forest, depth: int) -> tuple[Array, Array]:
+def padded(forest: Forest, depth: int) -> tuple[Array, Array]:
     """Return node (n_trees, 2**depth - 1), -1 where padding, level by level, and leaf per place."""
     _, levels = _levels(forest, depth)
     while len(levels) <= depth:
@@ -237,7 +237,7 @@ def _padded(forest: Forest, depth: int) -> tuple[Array, Array]:
     return node, ~levels[depth]
 
 
-def _postorder(depth: int) -> Array:
+def postorder(depth: int) -> Array:
     """Return the level-by-level position of each node in postorder."""
     order: list[int] = []
     stack = [(0, False)]

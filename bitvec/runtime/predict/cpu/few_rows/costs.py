@@ -46,10 +46,18 @@ _CALL: Final = 25_000.0
 """A batch of any size, before its rows."""
 _DEARER: Final[dict[tuple[Vectors, str], float]] = {
     ("portable", "perfect"): 1.8,
+    ("portable", "hybrid"): 1.3,
     ("portable", "oblivious"): 2.6,
 }
 """Ratios of a batch's cycles to those that `choice` estimates, by level and kernel."""
-_ROWS: Final = {"perfect": 128, "chain": 128, "oblivious": 128, "deep": 16, "single": 16}
+_ROWS: Final = {
+    "perfect": 128,
+    "hybrid": 128,
+    "chain": 128,
+    "oblivious": 128,
+    "deep": 16,
+    "single": 16,
+}
 """Rows that a kernel for batches takes at once: fewer cost as much."""
 MOST: Final = 1024
 """Rows beyond which threads help a batch."""
