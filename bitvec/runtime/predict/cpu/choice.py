@@ -27,7 +27,7 @@ from bitvec.runtime.predict.cpu.traversal import mixed, paths
 
 ONE_ROW = "onerow"
 """The kernel of few rows, which takes as many as are asked for where it is named."""
-KERNELS = ("perfect", "hybrid", "chain", "oblivious", "single", "deep", "paths", "mixed")
+KERNELS = ("perfect", "chain", "oblivious", "hybrid", "single", "deep", "paths", "mixed")
 """Kernels for batches, by name."""
 
 _BITVECTOR = {

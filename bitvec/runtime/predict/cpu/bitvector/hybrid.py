@@ -18,6 +18,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from bitvec.core import tree_paths
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.runtime.predict.cpu.bins.binners import BinnedColumns
@@ -175,7 +176,7 @@ class Hybrid(BinnedTrees):
     most_room = ROOM
 
     def __init__(self, forest: Forest, binned: BinnedColumns) -> None:
-        depth = max(perfect.depth_of(forest, MOST_DEPTH), TOP + 1)
+        depth = depth_of(forest)
         node, leaf = perfect.padded(forest, depth)
         tables = None
         if leaf_tables.adds(forest):
@@ -206,13 +207,18 @@ class Hybrid(BinnedTrees):
         self._sums(self.address, binned, room, n_blocks, totals, stride)
 
 
+def depth_of(forest: Forest) -> int:
+    """Return the full depth to which trees are padded."""
+    return max(TOP + 1, int(tree_paths.leaf_depth(forest.bitvectors).max(initial=0)))
+
+
 def unsupported_reason(forest: Forest) -> str | None:
     """Return why a forest cannot be packed, or None; its binned columns may refuse it too."""
     if vectors() == "none":
         return "explicit vectors are turned off"
     if forest.leaves.v.shape[1] > 1:
         return "its leaves have several values"
-    depth = max(perfect.depth_of(forest, MOST_DEPTH), TOP + 1)
+    depth = depth_of(forest)
     if depth > MOST_DEPTH:
         return f"a tree is more than {MOST_DEPTH} deep"
     n_places, n_leaves = forest.n_trees << depth, forest.n_leaves

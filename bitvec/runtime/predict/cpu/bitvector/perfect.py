@@ -163,7 +163,7 @@ class Perfect(BinnedTrees):
     name = "perfect"
 
     def __init__(self, forest: Forest, binned: BinnedColumns) -> None:
-        self._depth = max(depth_of(forest, MOST_DEPTH), LEAST_DEPTH)
+        self._depth = max(_depth(forest), LEAST_DEPTH)
         node, leaf = padded(forest, self._depth)
         n_trees, places = forest.n_trees, 1 << self._depth
         tables = None
@@ -198,15 +198,15 @@ def unsupported_reason(forest: Forest) -> str | None:
     """Return why a forest cannot be packed, or None; its binned columns may refuse it too."""
     if vectors() == "none":
         return "explicit vectors are turned off"
-    depth = depth_of(forest, MOST_DEPTH)
+    depth = _depth(forest)
     if depth > MOST_DEPTH:
         return f"a tree is {depth} deep, more than {MOST_DEPTH}"
     return None
 
 
-def depth_of(forest: Forest, most: int) -> int:
-    """Return the depth of the deepest tree, or a number above `most`."""
-    return _levels(forest, most + 1)[0]
+def _depth(forest: Forest) -> int:
+    """Return the depth of the deepest tree, or a number above `MOST_DEPTH`."""
+    return _levels(forest, MOST_DEPTH + 1)[0]
 
 
 def _levels(forest: Forest, most: int) -> tuple[int, list[Array]]:
