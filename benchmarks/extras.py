@@ -1,14 +1,21 @@
-"""The table of extras: what each installs, and how large that is here.
+"""The table of extras: what each installs, and how large that is, in a folder of its own.
 
 python -m benchmarks.extras [--json] [--save]
+
+uv installs the newest versions that suit this Python. UV_TORCH_BACKEND, or UV_FIND_LINKS and
+UV_CONSTRAINT, say where torch without CUDA is.
 """
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import tempfile
 import tomllib
 from argparse import Namespace
 from collections.abc import Iterable, Iterator, Sequence
-from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from functools import cache
+from importlib.metadata import Distribution, distributions
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +29,8 @@ PROJECT: Final = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf
 EXTRAS: Final[dict[str, list[str]]] = PROJECT["optional-dependencies"]
 BASE: Final = "none"
 FOR_DEVELOPERS: Final = ("all", "test", "dev")
+LIGHTER: Final = {"xgboost": "xgboost-cpu"}
+"""Distributions of the same package without code for GPUs, by the extra that they stand in for."""
 PURPOSE: Final = {
     BASE: "convert files, certify, predict, explain, save",
     "torch": "retraining, relaxations, modules and programs of torch",
@@ -55,16 +64,22 @@ def cases(options: Namespace) -> Iterable[str]:
 
 def measure(name: str, options: Namespace) -> Iterator[Row]:
     """Yield what an extra names, and the size of it and all it needs beside the plain package."""
-    asked = PROJECT["dependencies"] if name == BASE else expanded(name)
-    row: Row = {"extra": name, "names": names_of(name)}
+    row: Row = {"extra": name, "names": names_of(name), "mb": None, "without": ""}
     try:
-        plain = {} if name == BASE else needed(PROJECT["dependencies"])
-        found = needed(asked)
-    except PackageNotFoundError as missing:
-        yield row | {"mb": None, "without": str(missing.name)}
-        return
-    added = [one for package, one in found.items() if package not in plain]
-    yield row | {"mb": round(sum(map(size, added)) / 1e6), "without": ""}
+        row["mb"] = megabytes([] if name == BASE else expanded(name))
+        if name in LIGHTER:
+            row["lighter"] = megabytes([LIGHTER[name]])
+    except subprocess.CalledProcessError as failed:
+        row["without"] = failed.stderr.strip().splitlines()[-1]
+    yield row
+
+
+def megabytes(lines: Sequence[str]) -> int:
+    """Return the size of what requirements add to the plain package, or that of the latter."""
+    plain = installed(*PROJECT["dependencies"])
+    found = installed(*PROJECT["dependencies"], *lines)
+    added = [found[package] for package in found if not lines or package not in plain]
+    return round(sum(added) / 1e6)
 
 
 def names_of(name: str) -> list[str]:
@@ -82,34 +97,35 @@ def expanded(name: str) -> list[str]:
     return list(dict.fromkeys(lines))
 
 
-def needed(lines: Iterable[str]) -> dict[str, Distribution]:
-    """Return the distributions that requirements need, with what these need in turn.
+@cache
+def installed(*lines: str) -> dict[str, int]:
+    """Return the bytes of each distribution that requirements bring, with what these need in turn.
 
     Raises
     ------
-    PackageNotFoundError
-        If one of them is not installed.
+    CalledProcessError
+        If they cannot be installed.
     """
-    found: dict[str, Distribution] = {}
-    todo = [(Requirement(line), "") for line in lines]
-    while todo:
-        requirement, extra = todo.pop()
-        name = canonicalize_name(requirement.name)
-        if requirement.marker and not requirement.marker.evaluate({"extra": extra}):
-            continue
-        if name in found:
-            continue
-        found[name] = distribution(name)
-        for line in found[name].requires or ():
-            inner = Requirement(line)
-            todo += [(inner, each) for each in ("", *requirement.extras)]
-    return found
+    with tempfile.TemporaryDirectory() as folder:
+        target = ("--python", sys.executable, "--target", folder)
+        command = [sys.executable, "-m", "uv", "-q", "pip", "install", *target, *lines]
+        subprocess.run(command, check=True, capture_output=True, text=True)
+        found = distributions(path=[folder])
+        return {canonicalize_name(package.name): size(package) for package in found}
 
 
 def size(package: Distribution) -> int:
     """Return the bytes of the files of a distribution."""
     paths = (Path(str(package.locate_file(file))) for file in package.files or ())
     return sum(path.stat().st_size for path in paths if path.is_file())
+
+
+def told(row: Row) -> str:
+    """Return the size in a cell of the table, or why there is none."""
+    if row["mb"] is None:
+        return f"not measured: {row['without']}"
+    lighter = f"; `{LIGHTER[row['extra']]}` instead: {row['lighter']:,}" if "lighter" in row else ""
+    return f"{row['mb']:,}{lighter}"
 
 
 def goals(rows: Sequence[Row]) -> list[Goal]:
@@ -129,7 +145,7 @@ BENCHMARK: Final = Benchmark(
                 Column("extra", lambda row: f"`{row['extra']}`" if row["extra"] != BASE else BASE),
                 Column("for", lambda row: PURPOSE[row["extra"]]),
                 Column("brings", lambda row: ", ".join(row["names"])),
-                Column("MB", lambda row: "not measured" if row["mb"] is None else f"{row['mb']:,}"),
+                Column("MB", told),
             ),
             list,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 from benchmarks.engine.cells import OURS, by_cell
 from benchmarks.report import RESULTS, Column, Report, Row, one
@@ -40,6 +41,37 @@ def table() -> str:
     where = f"{machine['processor']} with AVX-512, one thread of {machine['cores']} cores"
     body = in_markdown(WORKLOADS.items(), columns)
     return "\n\n".join([body, f"Measured on {where}.", _others()])
+
+
+def draw(report: Report, path: Path) -> None:
+    """Draw how many times faster than the best other engine each workload is, on one thread."""
+    from matplotlib.figure import Figure
+
+    from benchmarks import svg
+
+    cells = by_cell(report["rows"])
+    names = [*WORKLOADS][::-1]
+    figure = Figure(figsize=(7.5, 3.0), layout="constrained")
+    axis = figure.subplots()
+    for place in range(len(names)):
+        axis.axhline(place, color="#e5e9ee", lw=1, zorder=0)
+    for batch, colour, mark in (
+        (1, "#7b3294", "o"),
+        (100, "#c05a00", "s"),
+        (10_000, "#0b6e4f", "D"),
+    ):
+        found = [cells[name, batch, 1][OURS]["ratio"] for name in names]
+        label = f"{batch:,} row{'s' * (batch > 1)}"
+        axis.plot(found, range(len(names)), mark, color=colour, ms=8, label=label)
+    axis.axvline(1, color="#1f2933", lw=0.8)
+    axis.set(xscale="log", xlabel="times faster than the best other engine, one thread")
+    axis.set_xticks([0.5, 1, 2, 5, 10, 20], ["0.5", "1", "2", "5", "10", "20"])
+    axis.minorticks_off()
+    axis.set_yticks(range(len(names)), [WORKLOADS[name] for name in names])
+    axis.spines[["top", "right", "left"]].set_visible(False)
+    axis.tick_params(axis="y", length=0)
+    figure.legend(loc="outside upper center", ncols=3, frameon=False)
+    svg.write(figure, path)
 
 
 def _ratio(engines: dict[str, Row], name: str) -> str:

@@ -29,13 +29,16 @@ ROOT = Path(__file__).parent.parent
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 BLOCK = re.compile(r"(<!-- table: ([\w-]+)(?:\.(\w+))? -->\n).*?(<!-- end -->)", re.DOTALL)
 PLOTS = {
-    "convergence": "convergence",
-    "engine": "engine.plot",
-    "retrain": "retrain.instead",
-    "tables-kddt": "tables.kddt_plot",
-    "tables-tao": "tables.tao_plot",
+    "convergence": ("convergence", "convergence"),
+    "engine": ("engine", "engine.plot"),
+    "kddt": ("tables-kddt", "tables.kddt_plot"),
+    "predict": ("data", "data"),
+    "retrain": ("retrain", "retrain.instead"),
+    "serve": ("data", "service_load"),
+    "speed": ("engine", "highlights"),
+    "tao": ("tables-tao", "tables.tao_plot"),
 }
-"""Runs that are drawn, as the plot of their last word, each with the module that draws it."""
+"""Plots of kept runs: the run, and the module that draws it."""
 EXAMPLES = (
     "annealing_plot",
     "explanation_plots",
@@ -80,12 +83,11 @@ def draw() -> None:
     """Draw the runs that are kept, and the examples."""
     for module in EXAMPLES:
         import_module(f"benchmarks.{module}").draw(ROOT / "docs")
-    for name, module in PLOTS.items():
-        path = RESULTS / f"{name}.json"
+    for plot, (run, module) in PLOTS.items():
+        path = RESULTS / f"{run}.json"
         if path.exists():
             report = json.loads(path.read_text(encoding="utf-8"))
-            plot = ROOT / "docs" / f"{name.removeprefix('tables-')}.svg"
-            import_module(f"benchmarks.{module}").draw(report, plot)
+            import_module(f"benchmarks.{module}").draw(report, ROOT / "docs" / f"{plot}.svg")
 
 
 def formats() -> str:

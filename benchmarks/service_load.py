@@ -126,6 +126,28 @@ _COLUMNS: Final = (
 )
 
 
+def draw(report: Report, path: Path) -> None:
+    """Draw the milliseconds of requests against how many there are in a second."""
+    from matplotlib.figure import Figure
+
+    from benchmarks import svg
+
+    rows = [row for row in report["rows"] if row["case"] == CASE]
+    figure = Figure(figsize=(7.5, 2.6), layout="constrained")
+    axis = figure.subplots()
+    for key, label, colour, mark in (
+        ("p99", "99 of 100 within", "#c05a00", "s"),
+        ("p50", "half of them within", "#0b5cad", "o"),
+    ):
+        points = ([row["rate"] for row in rows], [row[key] for row in rows])
+        axis.plot(*points, color=colour, marker=mark, label=label)
+    axis.set(xlabel="requests a second, of one row each", ylabel="milliseconds", ylim=(0, None))
+    axis.set_xticks([row["rate"] for row in rows], [f"{row['rate']:,}" for row in rows])
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.legend(frameon=False, loc="upper left")
+    svg.write(figure, path)
+
+
 def table_of(report: Report) -> str:
     """Return the table of the service, or that it was not measured."""
     found = [row for row in report["rows"] if row["case"] == CASE]

@@ -52,6 +52,7 @@ autodoc_preserve_defaults = True
 autodoc_default_options = {"members": True}
 napoleon_google_docstring = False
 napoleon_use_rtype = False
+napoleon_use_param = False  # names that share a text share it on the page, too
 napoleon_use_admonition_for_examples = False
 python_maximum_signature_line_length = 76
 add_module_names = False

@@ -162,6 +162,7 @@ class Front(tuple[Point, ...]):
         score.plot(size, [point.score for point in self], color="C0", marker=".")
         score.set_ylabel(f"validation {self.metric}")
         score.set_xscale("log", base=2)
+        score.xaxis.set_major_formatter("{x:,.0f}")
         score.set_xlabel("bytes of tables")
         return figure
 
