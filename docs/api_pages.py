@@ -124,14 +124,33 @@ PAGES = (
     Page(
         "API: parts of a forest",
         "core",
-        "The fields of a [`Forest`](bitvec.md), for those who build or change one.",
+        "The fields of a [`Forest`](bitvec.md), for those who build or change one, and functions "
+        "of [decision machines](../decision-machines.md).",
         {
             "bitvec.core.node_tests": ("NodeTests",),
             "bitvec.core.structure": ("Bitvectors",),
             "bitvec.core.leaves": ("Leaves",),
-            "bitvec.core.output": ("Output",),
+            "bitvec.core.output": ("Output", "Aggregate"),
             "bitvec.core.inputs": ("Inputs",),
             "bitvec.core.source": ("Source",),
+            "bitvec.core.feature_maps": ("KeyTables", "StackedForest"),
+            "bitvec.core.kernels": ("FeatureKernel",),
+            "bitvec.core.machine": ("from_forest", "to_forest", "exit_leaves", "on_grid"),
+        },
+    ),
+    Page(
+        "API: exports and services",
+        "services",
+        "Headers of C, rows as bins, oracles that certificates ask, layouts for GPUs, models of "
+        "MLflow and pools of Ray.",
+        {
+            "bitvec.runtime.export.c": ("to_c", "CSource", "Estimate"),
+            "bitvec.runtime.export.binned_rows": ("Bins", "through"),
+            "bitvec.certification": ("oracle_of",),
+            "bitvec.runtime.export.c.compiled": ("oracle_of",),
+            "bitvec.runtime.predict.gpu.code_layout": ("lay_out_codes",),
+            "bitvec.services.mlflow": ("save_model", "log_model", "load_model"),
+            "bitvec.services.ray": ("actor_pool",),
         },
     ),
     Page(

@@ -13,7 +13,9 @@ import subprocess
 import sys
 import threading
 import tomllib
+from collections.abc import Iterator
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -69,6 +71,24 @@ def test_the_api_has_all_public_names() -> None:
             assert isinstance(names, tuple)
 
 
+def test_the_api_has_what_snippets_of_pages_import() -> None:
+    import api_pages
+
+    known = [
+        getattr(import_module(module), name)
+        for page in api_pages.PAGES
+        for module, names in page.modules.items()
+        for name in api_pages.names_of(module, names)
+    ]
+    known += [import_module(module) for page in api_pages.PAGES for module in page.modules]
+    for page in DOCS.glob("*.md"):
+        for node in imports(page.read_text(encoding="utf-8")):
+            if isinstance(node, ast.ImportFrom) and str(node.module).startswith("bitvec"):
+                for name in (alias.name for alias in node.names):
+                    found = getattr(import_module(str(node.module)), name)
+                    assert any(found is each for each in known), (page.name, node.module, name)
+
+
 def test_the_help_of_every_command_is_a_page() -> None:
     import api_pages
 
@@ -83,16 +103,23 @@ NAMES = {"mlflow": "mlflow-skinny", "sklearn": "scikit-learn"}
 """Distributions whose package has another name."""
 
 
-def imported(text: str) -> set[str]:
-    """Return the packages that the Python of a page imports, in snippets and in programs."""
-    packages = set()
+def imports(text: str) -> Iterator[ast.Import | ast.ImportFrom]:
+    """Yield the imports in the Python of a page, in snippets and in programs."""
     for code in re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
         examples = doctest.DocTestParser().get_examples(code)
         for node in ast.walk(ast.parse("".join(each.source for each in examples) or code)):
-            if isinstance(node, ast.Import):
-                packages |= {alias.name.partition(".")[0] for alias in node.names}
-            elif isinstance(node, ast.ImportFrom):
-                packages.add(str(node.module).partition(".")[0])
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                yield node
+
+
+def imported(text: str) -> set[str]:
+    """Return the packages that the Python of a page imports."""
+    packages = set()
+    for node in imports(text):
+        if isinstance(node, ast.Import):
+            packages |= {alias.name.partition(".")[0] for alias in node.names}
+        else:
+            packages.add(str(node.module).partition(".")[0])
     return {NAMES.get(package, package) for package in packages - sys.stdlib_module_names}
 
 
