@@ -1,4 +1,4 @@
-"""Plots of the tutorials on updates and on compression, of models that are fitted here."""
+"""Plots of the tutorials on retraining, updates and compression, of models fitted here."""
 
 from __future__ import annotations
 
@@ -11,8 +11,25 @@ from benchmarks.report import ROOT
 
 def draw(folder: Path) -> None:
     """Write the plots as SVG; the front of the compression takes a minute."""
+    draw_retraining(folder)
     draw_updates(folder)
     draw_front(folder)
+
+
+def draw_retraining(folder: Path) -> None:
+    """Write the course of the retraining that the page on it begins with."""
+    from sklearn.datasets import load_digits
+    from sklearn.tree import DecisionTreeClassifier
+
+    import bitvec
+
+    X, y = load_digits(return_X_y=True)
+    fit, chosen = slice(0, 1000), slice(1000, 1250)
+    cart = DecisionTreeClassifier(criterion="entropy", max_depth=6, random_state=0)
+    tree = bitvec.convert(cart.fit(X[fit], y[fit]))
+    held = (X[chosen], y[chosen])
+    result = bitvec.retrain(tree, X[fit], y[fit], validation=held, budget="quick")
+    svg.write(result.history.plot(), folder / "retrain-history.svg")
 
 
 def draw_updates(folder: Path) -> None:

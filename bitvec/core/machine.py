@@ -226,7 +226,7 @@ def on_grid(
     """Round B and c, tree by tree, to grids on which scores are exact.
 
     The step is a power of two, at most 2**-22 (float32) or 2**-51 (float64) times the largest sum
-    of |B| and |c| over a row. A tree whose numbers lie on such a grid already keeps its bits.
+    of `|B|` and `|c|` over a row. A tree whose numbers lie on such a grid already keeps its bits.
 
     Raises
     ------

@@ -14,6 +14,9 @@ from bitvec.runtime.train.retrain.selection import Evaluation
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+NAMED = 16
+"""Evaluations whose names stand below a plot, at most."""
+
 
 class History(tuple[Evaluation, ...]):
     """The evaluations of the hard forest, in order, as a tuple that plots.
@@ -70,7 +73,8 @@ class History(tuple[Evaluation, ...]):
         loss.set_ylabel("training loss")
         steepness.plot(number, [evaluation.gamma for evaluation in self], color="C1", marker=".")
         steepness.set_ylabel("steepness")
-        steepness.set_xticks(number, [_name(evaluation) for evaluation in self], rotation=60)
+        named = number[:: max(1, -(-len(self) // NAMED))]
+        steepness.set_xticks(named, [_name(self[place]) for place in named], rotation=60)
         return figure
 
 
