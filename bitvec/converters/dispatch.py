@@ -209,7 +209,10 @@ def oracle_of(model: Any) -> Oracle:
     """Return what a forest is compared with, of a model object, or of a file in a child process."""
     if not is_path(model):
         return loaded_oracle(model)
-    result: Oracle = workers.opened(model, format_of(model).name, __name__, "loaded_oracle")
+    source = format_of(model)
+    result: Oracle = workers.opened(
+        model, source.name, __name__, "loaded_oracle", unneeded=source.unneeded
+    )
     return result
 
 

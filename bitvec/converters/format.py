@@ -121,6 +121,9 @@ class Format:
         Whether a model object of these packages is one of this format; all are if not given.
     takes_dtypes : bool
         Whether its conversion takes the dtypes of the columns.
+    unneeded : tuple of str
+        Libraries that its own imports where they are installed, in a second or two, and of which
+        the answers for a file take nothing: the process that opens one does without them.
     """
 
     name: str
@@ -134,6 +137,7 @@ class Format:
     writes: Target | None = None
     holds: Callable[[Any], bool] | None = None
     takes_dtypes: bool = False
+    unneeded: tuple[str, ...] = ()
 
     def module(self, role: Literal["read", "oracle"]) -> ModuleType:
         """Import a module of the converter."""

@@ -8,6 +8,7 @@ import sys
 import threading
 from functools import partial
 from importlib import import_module
+from importlib.abc import MetaPathFinder
 from typing import Any
 
 from bitvec import errors
@@ -23,7 +24,7 @@ def serve(given: dict[str, Any]) -> None:
     ----------
     given : dict
         `bytes` of memory that this process may have; `alive`, on POSIX, the end of a pipe that
-        closes when the process that asks is gone.
+        closes when the process that asks is gone; `unneeded`, libraries that are not found here.
     """
     source, target = os.fdopen(os.dup(0), "rb", 0), os.fdopen(os.dup(1), "wb", 0)
     nothing = os.open(os.devnull, os.O_RDWR)
@@ -33,6 +34,7 @@ def serve(given: dict[str, Any]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever asks decides when it is enough
     if os.name == "posix":
         _confine(given["bytes"], given["alive"])
+    sys.meta_path.insert(0, _Without(given["unneeded"]))
     functions: list[Any] = []
 
     def number_of(function: Any) -> int:
@@ -57,6 +59,18 @@ def serve(given: dict[str, Any]) -> None:
             parts = messages.written(_told(error))
         for part in parts:
             messages.send(target, part)
+
+
+class _Without(MetaPathFinder):
+    """Hides libraries, as where they are not installed."""
+
+    def __init__(self, names: list[str]) -> None:
+        self._names = names
+
+    def find_spec(self, fullname: str, path: Any, target: Any = None) -> None:
+        """Raise the error of a library that is not installed, or leave the name to others."""
+        if fullname in self._names:
+            raise ModuleNotFoundError(f"No module named {fullname!r}", name=fullname)
 
 
 def _told(error: Exception) -> dict[str, Any]:

@@ -23,7 +23,7 @@ import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -71,9 +71,13 @@ class Worker:
         Of the file, or of a directory.
     library : str
         What opens it, for messages.
+    unneeded : sequence of str
+        Libraries that this one imports where they are installed, and that the child does without.
     """
 
-    def __init__(self, path: str | os.PathLike[str], library: str) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], library: str, unneeded: Sequence[str] = ()
+    ) -> None:
         self.path, self.library = os.fspath(path), library
         size = _size(Path(path))
         self.seconds = _limit("BITVEC_CHILD_SECONDS", SECONDS) + size / BYTES_PER_SECOND
@@ -82,7 +86,7 @@ class Worker:
         self._functions: weakref.WeakValueDictionary[int, Callable[..., Any]]
         self._functions = weakref.WeakValueDictionary()  # each holds this worker
         self._failure = ""
-        self._process, alive = _started(int(self.gib * 2**30))
+        self._process, alive = _started(int(self.gib * 2**30), unneeded)
         self.close = weakref.finalize(self, _end, self._process, alive, os.getpid())
 
     @property
@@ -238,7 +242,12 @@ class _Answers:
 
 
 def opened(
-    path: str | os.PathLike[str], library: str, module: str, function: str, *arguments: Any
+    path: str | os.PathLike[str],
+    library: str,
+    module: str,
+    function: str,
+    *arguments: Any,
+    unneeded: Sequence[str] = (),
 ) -> Any:
     """Return what a function makes of a file, in a child that lives as long as what it returns.
 
@@ -249,8 +258,10 @@ def opened(
         What opens it, for messages.
     module, function : str
         Called with the absolute path and the arguments; messages name the path as it was given.
+    unneeded : sequence of str
+        As of `Worker`.
     """
-    worker = Worker(path, library)
+    worker = Worker(path, library, unneeded)
     try:
         return worker.call(module, function, str(Path(path).absolute()), *arguments)
     except BaseException:
@@ -277,7 +288,7 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _started(n_bytes: int) -> tuple[subprocess.Popen[bytes], int | None]:
+def _started(n_bytes: int, unneeded: Sequence[str]) -> tuple[subprocess.Popen[bytes], int | None]:
     """Start a child; return it and the end of a pipe that ends the child when this process ends."""
     if not sys.executable or getattr(sys, "frozen", False):
         raise InputError(
@@ -293,6 +304,7 @@ def _started(n_bytes: int) -> tuple[subprocess.Popen[bytes], int | None]:
         "init": str(Path(str(package.__file__)).absolute()),
         "folders": [str(Path(folder).absolute()) for folder in package.__path__],
         "bytes": n_bytes,
+        "unneeded": [*unneeded],
     }
     options: dict[str, Any] = {"creationflags": getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)}
     reads = alive = None

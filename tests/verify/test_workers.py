@@ -143,6 +143,22 @@ def test_answers_over_the_pipe_are_those_of_this_process(save: Any, tmp_path: Pa
     assert "\n" not in str(caught.value)
 
 
+def test_what_a_library_does_not_need_is_not_found(tmp_path: Path) -> None:
+    (tmp_path / "model").write_bytes(b"a model")
+    worker = Worker(tmp_path / "model", "a library", ["wave"])
+    with pytest.raises(FileFormatError, match="No module named 'wave'"):
+        evaluate(worker, "__import__('wave')")
+    assert evaluate(worker, "__import__('colorsys').__name__") == "colorsys"
+    files = (source for source in dispatch.FORMATS if source.recognises is not None)
+    assert {source.name: source.unneeded for source in files if source.unneeded} == {
+        "LightGBM": ("pandas", "sklearn"),
+        "scikit-learn composition file": ("torch",),
+        "scikit-learn file": ("torch",),
+        "scikit-learn pipeline file": ("torch",),
+        "xgboost": ("sklearn",),
+    }
+
+
 def test_a_binary_catboost_file_converts_as_its_model_does(tmp_path: Path) -> None:
     catboost = pytest.importorskip("catboost")
     _catboost(tmp_path / "m.cbm")

@@ -88,5 +88,6 @@ FORMATS: Final = (
                 "their objects are not read there",
             ),
         ),
+        unneeded=("torch",),
     ),
 )

@@ -73,5 +73,6 @@ FORMATS: Final = (
             ),
         ),
         writes="lightgbm",
+        unneeded=("pandas", "sklearn"),
     ),
 )

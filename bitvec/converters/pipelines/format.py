@@ -67,5 +67,6 @@ FORMATS: Final = (
         takes_dtypes=True,
         made_by="skops.io.dump(pipeline, path)",
         supported=("skops file",),
+        unneeded=("torch",),
     ),
 )

@@ -86,5 +86,6 @@ FORMATS: Final = (
         made_by="skops.io.dump(model, path)",
         supported=("skops file",),
         unsupported=(("a pickle or joblib file", "loading it can run any code"),),
+        unneeded=("torch",),
     ),
 )

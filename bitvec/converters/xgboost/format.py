@@ -97,5 +97,6 @@ FORMATS: Final = (
             ("an objective that is not listed", "its link is not known"),
         ),
         writes="xgboost",
+        unneeded=("sklearn",),
     ),
 )
