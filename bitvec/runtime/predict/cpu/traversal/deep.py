@@ -105,14 +105,17 @@ def pack(forest: Forest) -> Deep:
 
 @inner
 def _step(nodes, key_columns, base, lane, at):
-    """Return where a row of a group goes from a position; `itemsize` is known when compiling."""
+    """Return where a row of a group goes from a position; `itemsize` is known when compiling.
+
+    The lane is no bare constant: numba would compile the function for each.
+    """
     if key_columns.itemsize == 4:
         word = nodes[at]
         key_column = (word >> np.uint64(32)) & _NARROW_MASK
-        right = key_columns[base + key_column * _LANES + np.uint64(lane)] >= np.int32(word)
+        right = key_columns[base + key_column * _LANES + lane] >= np.int32(word)
         return (word >> _NARROW_SHIFT) + np.uint64(right)
     key, link = nodes[at + at], nodes[at + at + np.uint64(1)]
-    right = key_columns[base + (link & _WIDE_MASK) * _LANES + np.uint64(lane)] >= np.int64(key)
+    right = key_columns[base + (link & _WIDE_MASK) * _LANES + lane] >= np.int64(key)
     return (link >> _WIDE_SHIFT) + np.uint64(right)
 
 
@@ -131,38 +134,38 @@ def _traverse(nodes, key_columns, n_key_columns, n_groups, codes):
         a8 = a9 = a10 = a11 = a12 = a13 = a14 = a15 = zero
         moved = np.uint64(1)
         while moved != zero:
-            b0 = _step(nodes, key_columns, base, 0, a0)
-            b1 = _step(nodes, key_columns, base, 1, a1)
-            b2 = _step(nodes, key_columns, base, 2, a2)
-            b3 = _step(nodes, key_columns, base, 3, a3)
-            b4 = _step(nodes, key_columns, base, 4, a4)
-            b5 = _step(nodes, key_columns, base, 5, a5)
-            b6 = _step(nodes, key_columns, base, 6, a6)
-            b7 = _step(nodes, key_columns, base, 7, a7)
-            b8 = _step(nodes, key_columns, base, 8, a8)
-            b9 = _step(nodes, key_columns, base, 9, a9)
-            b10 = _step(nodes, key_columns, base, 10, a10)
-            b11 = _step(nodes, key_columns, base, 11, a11)
-            b12 = _step(nodes, key_columns, base, 12, a12)
-            b13 = _step(nodes, key_columns, base, 13, a13)
-            b14 = _step(nodes, key_columns, base, 14, a14)
-            b15 = _step(nodes, key_columns, base, 15, a15)
-            a0 = _step(nodes, key_columns, base, 0, b0)
-            a1 = _step(nodes, key_columns, base, 1, b1)
-            a2 = _step(nodes, key_columns, base, 2, b2)
-            a3 = _step(nodes, key_columns, base, 3, b3)
-            a4 = _step(nodes, key_columns, base, 4, b4)
-            a5 = _step(nodes, key_columns, base, 5, b5)
-            a6 = _step(nodes, key_columns, base, 6, b6)
-            a7 = _step(nodes, key_columns, base, 7, b7)
-            a8 = _step(nodes, key_columns, base, 8, b8)
-            a9 = _step(nodes, key_columns, base, 9, b9)
-            a10 = _step(nodes, key_columns, base, 10, b10)
-            a11 = _step(nodes, key_columns, base, 11, b11)
-            a12 = _step(nodes, key_columns, base, 12, b12)
-            a13 = _step(nodes, key_columns, base, 13, b13)
-            a14 = _step(nodes, key_columns, base, 14, b14)
-            a15 = _step(nodes, key_columns, base, 15, b15)
+            b0 = _step(nodes, key_columns, base, np.uint64(0), a0)
+            b1 = _step(nodes, key_columns, base, np.uint64(1), a1)
+            b2 = _step(nodes, key_columns, base, np.uint64(2), a2)
+            b3 = _step(nodes, key_columns, base, np.uint64(3), a3)
+            b4 = _step(nodes, key_columns, base, np.uint64(4), a4)
+            b5 = _step(nodes, key_columns, base, np.uint64(5), a5)
+            b6 = _step(nodes, key_columns, base, np.uint64(6), a6)
+            b7 = _step(nodes, key_columns, base, np.uint64(7), a7)
+            b8 = _step(nodes, key_columns, base, np.uint64(8), a8)
+            b9 = _step(nodes, key_columns, base, np.uint64(9), a9)
+            b10 = _step(nodes, key_columns, base, np.uint64(10), a10)
+            b11 = _step(nodes, key_columns, base, np.uint64(11), a11)
+            b12 = _step(nodes, key_columns, base, np.uint64(12), a12)
+            b13 = _step(nodes, key_columns, base, np.uint64(13), a13)
+            b14 = _step(nodes, key_columns, base, np.uint64(14), a14)
+            b15 = _step(nodes, key_columns, base, np.uint64(15), a15)
+            a0 = _step(nodes, key_columns, base, np.uint64(0), b0)
+            a1 = _step(nodes, key_columns, base, np.uint64(1), b1)
+            a2 = _step(nodes, key_columns, base, np.uint64(2), b2)
+            a3 = _step(nodes, key_columns, base, np.uint64(3), b3)
+            a4 = _step(nodes, key_columns, base, np.uint64(4), b4)
+            a5 = _step(nodes, key_columns, base, np.uint64(5), b5)
+            a6 = _step(nodes, key_columns, base, np.uint64(6), b6)
+            a7 = _step(nodes, key_columns, base, np.uint64(7), b7)
+            a8 = _step(nodes, key_columns, base, np.uint64(8), b8)
+            a9 = _step(nodes, key_columns, base, np.uint64(9), b9)
+            a10 = _step(nodes, key_columns, base, np.uint64(10), b10)
+            a11 = _step(nodes, key_columns, base, np.uint64(11), b11)
+            a12 = _step(nodes, key_columns, base, np.uint64(12), b12)
+            a13 = _step(nodes, key_columns, base, np.uint64(13), b13)
+            a14 = _step(nodes, key_columns, base, np.uint64(14), b14)
+            a15 = _step(nodes, key_columns, base, np.uint64(15), b15)
             moved = (a0 ^ b0) | (a1 ^ b1) | (a2 ^ b2) | (a3 ^ b3)
             moved |= (a4 ^ b4) | (a5 ^ b5) | (a6 ^ b6) | (a7 ^ b7)
             moved |= (a8 ^ b8) | (a9 ^ b9) | (a10 ^ b10) | (a11 ^ b11)
