@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,13 @@ pytest.importorskip("xgboost")
 pytest.importorskip("matplotlib")
 
 
-def test_the_quickstart_certifies_improves_and_leaves_files(tmp_path: Path) -> None:
+@pytest.mark.parametrize("budget", ["quick", pytest.param("normal", marks=pytest.mark.full)])
+def test_the_quickstart_certifies_improves_and_leaves_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, budget: str
+) -> None:
     from bitvec.cli.quickstart_run import run
 
+    monkeypatch.setattr(bitvec, "retrain", partial(bitvec.retrain, budget=budget))
     report = run(tmp_path / "quickstart", n_trees=20)
     assert [row.coverage for row in report.rows] == [1.0] * 4
     assert [row.leaves_differ for row in report.rows] == [0] * 4

@@ -523,6 +523,7 @@ def test_predicts_where_no_cache_folder_can_be_written():
     assert "later runs load them" not in done.stderr
 
 
+@pytest.mark.full
 def test_predicts_where_the_disk_is_full(tmp_path):
     script = """
         import numpy as np

@@ -81,6 +81,7 @@ def test_models_of_catboost_answer_as_the_engine(at: int) -> None:
     np.testing.assert_array_equal(module(torch.tensor(rows)).numpy(), predictor.raw(data.X))
 
 
+@pytest.mark.full
 def test_an_exported_program_is_certified(tmp_path: Path) -> None:
     forest = looked_up(20)
     path = bitvec.export(forest, tmp_path / "tables.pt2")
