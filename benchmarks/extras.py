@@ -143,9 +143,9 @@ BENCHMARK: Final = Benchmark(
         "table": Table(
             (
                 Column("extra", lambda row: f"`{row['extra']}`" if row["extra"] != BASE else BASE),
+                Column("MB", told),
                 Column("for", lambda row: PURPOSE[row["extra"]]),
                 Column("brings", lambda row: ", ".join(row["names"])),
-                Column("MB", told),
             ),
             list,
         )
