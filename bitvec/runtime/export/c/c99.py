@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -15,13 +16,13 @@ from bitvec.runtime.export.binned_rows import binned_forest, bins_of
 from bitvec.runtime.export.c.category_macros import add_categories
 from bitvec.runtime.export.c.estimate import CSource, Estimate
 from bitvec.runtime.export.c.header import Header
-from bitvec.runtime.export.c.levels import add_levels, require_levels
+from bitvec.runtime.export.c.levels import add_levels, fill, require_levels
 from bitvec.runtime.export.c.literals import C_TYPES, comment, unsigned
 from bitvec.runtime.export.c.node_conditions import add_conditions, conditions_of
 from bitvec.runtime.export.c.output_functions import add_outputs, n_probabilities
 from bitvec.runtime.export.c.post_transforms import needs_math
 from bitvec.runtime.export.c.rank_code import add_ranks
-from bitvec.runtime.export.c.raw_scores import add_scores
+from bitvec.runtime.export.c.raw_scores import add_scores, kept_shares, kept_sparse
 from bitvec.runtime.export.c.sparse_leaves import MOST_AT_ONCE
 from bitvec.runtime.export.c.tree_code import (
     Route,
@@ -31,7 +32,7 @@ from bitvec.runtime.export.c.tree_code import (
     tree_by_tree,
 )
 from bitvec.runtime.export.c.unsupported import require_exact, require_options, require_ranked
-from bitvec.runtime.export.c.whole_labels import add_whole_label
+from bitvec.runtime.export.c.whole_labels import add_share_label, add_whole_label
 from bitvec.runtime.export.ranks import ranks
 from bitvec.runtime.export.target_limits import without_missing
 
@@ -72,7 +73,8 @@ def to_c(
         Nodes that sum columns or look up a category have no rank; if all are such, it is refused.
     finite : bool
         Promise that no value is ever NaN, so that nodes need not say where it goes: `leaves` and
-        `raw` are the reference's for all other rows. It saves bytes, and time of `levels`.
+        `raw` are the reference's for all other rows. It saves bytes; of `levels` that read float32
+        it saves time, for more bytes.
     input_dtype : numpy dtype, optional
         float32, where a forest of float64 is to read rows of float32, and to compare in it: each
         such row reaches the same leaves, and thresholds take half the bytes.
@@ -186,23 +188,41 @@ def _filled_header(
 ) -> tuple[Header, Route]:
     """Return all of a header but its opening, and the route through it."""
     header = Header(name)
+    if form == "levels":
+        route, whole = _add_levels(header, forest, reads, finite=finite)
+        add_outputs(header, forest.output, whole)
+        return header, route
     found = ranks(forest) if thresholds == "ranks" else None
     require_ranked(forest, found, thresholds)
-    if form == "levels":
-        route = add_levels(header, forest, reads, finite=finite)
-    else:
-        conditions = conditions_of(forest, found, reads)
-        add_first_leaves(header, forest)
-        add_conditions(header, forest, conditions)
-        if found is not None:
-            add_ranks(header, forest, found)
-        (add_tables if form == "tables" else add_unrolled)(header, forest, conditions)
-        route = tree_by_tree(found)
-    fast = form == "levels"
-    sparse = add_scores(header, forest, route, at_once=MOST_AT_ONCE if fast else 1)
-    whole = add_whole_label(header, forest, route, sparse) if sparse and fast else ""
-    add_outputs(header, forest.output, whole)
+    conditions = conditions_of(forest, found, reads)
+    add_first_leaves(header, forest)
+    add_conditions(header, forest, conditions)
+    if found is not None:
+        add_ranks(header, forest, found)
+    (add_tables if form == "tables" else add_unrolled)(header, forest, conditions)
+    route = tree_by_tree(found)
+    add_scores(header, forest, route, kept_sparse(forest, None, at_once=1))
+    add_outputs(header, forest.output)
     return header, route
+
+
+def _add_levels(
+    header: Header, forest: Forest, reads: np.dtype, *, finite: bool
+) -> tuple[Route, str]:
+    """Append trees of one depth and their scores; return the route and lines of some labels."""
+    filled = fill(forest)
+    places = filled.leaves.ravel()
+    shares = kept_shares(forest, places, at_once=MOST_AT_ONCE)
+    levels = add_levels(header, forest, filled, reads, finite=finite, shares=shares)
+    if shares is not None:
+        add_shares = partial(shares.add, header, levels.leaf_vector)
+        add_scores(header, forest, levels.route, None, add_shares)
+        return levels.route, add_share_label(header, levels, shares)
+    sparse = kept_sparse(forest, places, at_once=MOST_AT_ONCE)
+    add_scores(header, forest, levels.route, sparse)
+    if sparse is None:
+        return levels.route, ""
+    return levels.route, add_whole_label(header, forest, levels.route, sparse)
 
 
 def _reading(forest: Forest, dtype: np.dtype) -> Forest:

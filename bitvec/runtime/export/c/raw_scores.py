@@ -11,6 +11,7 @@ from bitvec.core.forest import Forest
 from bitvec.core.graph.score_operators import tree_output, weighted_leaves
 from bitvec.core.output import Aggregate
 from bitvec.runtime.export.c.header import Header
+from bitvec.runtime.export.c.leaf_shares import LeafShares, leaf_shares
 from bitvec.runtime.export.c.literals import narrow_floats, narrow_integers, number
 from bitvec.runtime.export.c.sparse_leaves import SparseLeaves, may_leave_out_zeros
 from bitvec.runtime.export.c.tree_code import Route
@@ -19,6 +20,7 @@ from bitvec.runtime.export.c.vector_tables import (
     add_vectors,
     fewest_bytes,
 )
+from bitvec.runtime.export.c.whole_labels import adds_by_class
 
 EXTREMES = (Aggregate.MIN, Aggregate.MAX)
 
@@ -26,22 +28,53 @@ Term = Callable[[str], str]
 """From an expression of k to that of the number that the exit leaf adds there."""
 
 
-def add_scores(
-    header: Header, forest: Forest, route: Route, *, at_once: int
+def kept_shares(forest: Forest, leaf_of_place: Array, *, at_once: int) -> LeafShares | None:
+    """Return the leaf vectors as shares, if these take no more bytes than other tables of them."""
+    if not adds_by_class(forest):
+        return None
+    vectors = _vectors(forest, leaf_of_place)
+    shares = leaf_shares(vectors, forest.n_trees)
+    sparse = kept_sparse(forest, leaf_of_place, at_once=at_once)
+    other = fewest_bytes(vectors) if sparse is None else sparse.nbytes + 2 * sparse.numbers.size
+    return shares if shares is not None and shares.nbytes <= other else None
+
+
+def kept_sparse(
+    forest: Forest, leaf_of_place: Array | None, *, at_once: int
 ) -> SparseLeaves | None:
+    """Return the leaf vectors without their zeros, if that is exact and takes fewer bytes.
+
+    `at_once` is how many numbers of such a vector are added at once.
+    """
+    output, leaves = forest.output, forest.leaves
+    adds = output.aggregate not in EXTREMES and leaves.output is None and leaves.linear is None
+    if not adds or forest.n_outputs == 1 or not may_leave_out_zeros(output):
+        return None
+    vectors = _vectors(forest, leaf_of_place)
+    sparse = SparseLeaves(vectors, at_once=at_once)
+    return sparse if sparse.nbytes < fewest_bytes(vectors) else None
+
+
+def add_scores(
+    header: Header,
+    forest: Forest,
+    route: Route,
+    sparse: SparseLeaves | None,
+    add_shares: Callable[[], str] | None = None,
+) -> None:
     """Append `leaves`, the exit leaves of a row, and `raw`, its raw score.
 
-    Returns the leaf vectors if they are kept without their zeros. `at_once` is how many numbers of
-    such a vector are added at once.
+    `sparse` are leaf vectors without their zeros, and `add_shares` appends them as shares and
+    returns the line that adds one.
     """
     output, linear = forest.output, forest.leaves.linear is not None
     values = {"declare": route.declare, "prepare": route.prepare}
     header.code(_LEAVES, **_filled(header, values | {"leaf": route.leaf}))
-    sparse = None if linear else _sparse(forest, route, at_once)
-    term = (lambda k: "") if sparse else _add_terms(header, forest, route)
-    named = "" if sparse else _add_named_outputs(header, forest, route)
-    if sparse is not None:
-        body = sparse.add(header)
+    add_kept = add_shares or (None if sparse is None else lambda: sparse.add(header))
+    term = (lambda k: "") if add_kept else _add_terms(header, forest, route)
+    named = "" if add_kept else _add_named_outputs(header, forest, route)
+    if add_kept is not None:
+        body = add_kept()
         if output.scale is not None:
             header.code(_PRODUCT)
     elif output.aggregate in EXTREMES:
@@ -62,39 +95,27 @@ def add_scores(
         finish=_finish(header, forest),
         **_filled(header, values | {"place": route.place}),
     )
-    return sparse
 
 
 def _filled(header: Header, values: dict[str, str]) -> dict[str, str]:
     return {word: header.filled(text) for word, text in values.items()}
 
 
-def _at_places(route: Route, of_leaves: Array) -> Array:
+def _at_places(leaf_of_place: Array | None, of_leaves: Array) -> Array:
     """Return what leaves have, for the places of the tables of leaves."""
-    return of_leaves if route.leaf_of_place is None else of_leaves[route.leaf_of_place]
+    return of_leaves if leaf_of_place is None else of_leaves[leaf_of_place]
 
 
-def _vectors(forest: Forest, route: Route) -> Array:
+def _vectors(forest: Forest, leaf_of_place: Array | None) -> Array:
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-        return _at_places(route, weighted_leaves(forest))
-
-
-def _sparse(forest: Forest, route: Route, at_once: int) -> SparseLeaves | None:
-    """Return the leaf vectors without their zeros, if that is exact and takes fewer bytes."""
-    output = forest.output
-    adds = output.aggregate not in EXTREMES and forest.leaves.output is None
-    if not adds or forest.n_outputs == 1 or not may_leave_out_zeros(output):
-        return None
-    vectors = _vectors(forest, route)
-    sparse = SparseLeaves(vectors, at_once=at_once)
-    return sparse if sparse.nbytes < fewest_bytes(vectors) else None
+        return _at_places(leaf_of_place, weighted_leaves(forest))
 
 
 def _add_terms(header: Header, forest: Forest, route: Route) -> Term:
     """Append the leaf vectors, and return how to read what a leaf adds."""
     output = forest.output
     if forest.leaves.linear is None:
-        add_vectors(header, "leaf_value", _vectors(forest, route), "@score")
+        add_vectors(header, "leaf_value", _vectors(forest, route.leaf_of_place), "@score")
         if output.scale is not None:
             header.code(_PRODUCT)
         return lambda k: f"@leaf_value(leaf, {k})"
@@ -117,7 +138,7 @@ def _add_named_outputs(header: Header, forest: Forest, route: Route) -> str:
     if by_tree is not None:
         header.table("tree_output", narrow_integers(by_tree), "the output that each tree adds to")
         return "@tree_output[tree]"
-    of_leaves = narrow_integers(_at_places(route, forest.leaves.output))
+    of_leaves = narrow_integers(_at_places(route.leaf_of_place, forest.leaves.output))
     header.table("leaf_output", of_leaves, "the output that each leaf adds to")
     return "@leaf_output[leaf]"
 

@@ -13,13 +13,33 @@ import numpy as np
 
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
-from bitvec.core.output import PostTransform
+from bitvec.core.output import Aggregate, PostTransform
 from bitvec.core.shape_annotations import Float, UInt16
 from bitvec.runtime.export.c.header import Header
+from bitvec.runtime.export.c.leaf_shares import LeafShares
+from bitvec.runtime.export.c.levels import Levels
 from bitvec.runtime.export.c.sparse_leaves import SparseLeaves
 from bitvec.runtime.export.c.tree_code import Route
 
 _LARGEST = np.iinfo(np.uint16).max
+
+
+def adds_by_class(forest: Forest) -> bool:
+    """Return whether the label is the class with the greatest sum of leaves' numbers."""
+    output, divisor = forest.output, forest.output.divisor
+    return (
+        output.is_classifier
+        and output.dtype == np.float64
+        and output.aggregate in (Aggregate.SUM, Aggregate.MEAN)
+        and forest.leaves.output is None
+        and forest.leaves.linear is None
+        and len(output.groups) == 1
+        and output.groups[0] > 1
+        and (output.labels_from_raw or output.post_transform is PostTransform.IDENTITY)
+        and output.scale is None
+        and not output.base_score.any()
+        and (divisor is None or (divisor[0] > 0 and bool((divisor == divisor[0]).all())))
+    )
 
 
 def whole_numbers(
@@ -32,18 +52,8 @@ def whole_numbers(
     >>> whole_numbers(stump, stump.leaves.v.ravel()) is None  # it has no classes
     True
     """
-    output, divisor = forest.output, forest.output.divisor
     largest = float(numbers.max(initial=0.0))
-    by_order = (
-        output.is_classifier
-        and output.dtype == np.float64
-        and len(output.groups) == 1
-        and (output.labels_from_raw or output.post_transform is PostTransform.IDENTITY)
-        and output.scale is None
-        and not output.base_score.any()
-        and (divisor is None or (divisor[0] > 0 and bool((divisor == divisor[0]).all())))
-    )
-    if not by_order or forest.n_trees > _LARGEST:
+    if not adds_by_class(forest) or forest.n_trees > _LARGEST:
         return None
     if not (numbers >= 0).all() or not 0 < largest < np.inf:
         return None
@@ -68,6 +78,61 @@ def add_whole_label(header: Header, forest: Forest, route: Route, sparse: Sparse
     return _BY_WHOLE
 
 
+def add_share_label(header: Header, levels: Levels, shares: LeafShares) -> str:
+    """Append `whole_label` by sums of shares, and return the lines by which a label is taken."""
+    declared, added, parted = shares.sums()
+    half = (shares.total + shares.margin) // 2 + 1
+    sums = [shares.sum_of(k) for k in range(shares.n_outputs)]
+    header.code(
+        _SHARE_LABEL,
+        declare=declared + levels.declare,
+        prepare=levels.prepare,
+        start=levels.start,
+        end=levels.end,
+        place=levels.place,
+        vector=levels.vector,
+        next=levels.next,
+        add=added,
+        part=parted,
+        first=sums[0],
+        more="".join(_MORE.format(k=k, sum=each) for k, each in enumerate(sums[1:], 1)),
+        margin=(shares.margin + 1) << 16,
+        by_half=_BY_HALF.format(half=half << 16) if half < 1 << 16 else "",
+        near="".join(_NEAR.format(sum=each) for each in sums),
+    )
+    return _BY_WHOLE
+
+
+_SHARE_LABEL = """
+/* The class whose sum of shares no rounding of scores could bring to another's, else @@N_OUTPUTS.
+   A sum is in the upper half of a word: what is in the lower one is less than 1 of it. */
+static inline uint32_t @whole_label(const @input *x)
+{
+    uint32_t tree = $start;
+    uint32_t label = 0;
+    uint32_t near = 0;
+    uint32_t best;
+$declare$prepare    do {
+$place        const uint32_t *share = @leaf_share + $vector;
+$add$next    } while (tree != ${end}U);
+$part    best = $first;
+$more$by_half    if (best <= ${margin}U) {
+        return @@N_OUTPUTS;
+    }
+    best -= ${margin}U;
+$near    return near == 1U ? label : @@N_OUTPUTS;
+}
+"""
+_MORE = """    if (({sum}) > best) {{
+        best = {sum};
+        label = {k};
+    }}
+"""
+_BY_HALF = """    if (best >= {half}U) {{
+        return label;
+    }}
+"""
+_NEAR = "    near += ({sum}) > best;\n"
 _WHOLE_LABEL = """
 /* The class whose sum of whole numbers no rounding of scores could bring to another's, else
    @@N_OUTPUTS. */

@@ -11,9 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bitvec.core import transforms
 from bitvec.core.forest import Forest
 from bitvec.runtime.export.c import CSource, to_c
 from bitvec.runtime.export.c.literals import C_TYPES, number
+from bitvec.runtime.export.c.whole_labels import adds_by_class
 
 HERE = Path(__file__).resolve().parent
 STRICT = (
@@ -63,7 +65,8 @@ def program(cases: Sequence[Case]) -> str:
         name, X = case.source.name, np.asarray(case.X, case.forest.dtype)
         words = ", ".join(number(value, X.dtype) for value in X.ravel())
         parts.append(f"static const {C_TYPES[X.dtype]} {name}_rows[{X.size}] = {{{words}}};\n")
-        answer = _ANSWER.replace("NAME", name.upper()).replace("name", name)
+        answer = _ANSWER.replace("LABEL", _LABEL if adds_by_class(case.forest) else "")
+        answer = answer.replace("NAME", name.upper()).replace("name", name)
         parts.append(answer.replace("N_ROWS", str(len(X))))
         calls.append(f"    {name}_answer();\n")
     return "".join(parts) + f"int main(void)\n{{\n{''.join(calls)}    return 0;\n}}\n"
@@ -92,16 +95,21 @@ static void name_answer(void)
         name_raw(x, raw);
         put(leaf, sizeof leaf);
         put(raw, sizeof raw);
+        LABEL
         putchar('\\n');
     }
 }
 """
+_LABEL = "{ const uint16_t label = name_label(x); put(&label, sizeof label); }"
 
 
 def run(
     target: Target, folder: Path, cases: Sequence[Case], *flags: str, strict: bool = True
 ) -> Answers:
-    """Compile one program of all cases, run it, and return what it answers."""
+    """Compile one program of all cases, run it, and return what it answers.
+
+    Labels that are taken from sums of leaves are compared with those of its scores.
+    """
     target.require()
     for case in cases:
         case.source.save(folder / f"{case.source.name}.h")
@@ -119,10 +127,13 @@ def run(
     answers = []
     for case in cases:
         found = [[bytes.fromhex(word) for word in next(lines).split()] for _ in case.X]
-        n_trees = case.forest.n_trees
-        leaves = [np.frombuffer(a, f"<u{len(a) // n_trees}").astype(int) for a, _ in found]
-        scores = [np.frombuffer(b, case.forest.output.dtype) for _, b in found]
-        answers.append((np.stack(leaves), np.stack(scores)))
+        n_trees, output = case.forest.n_trees, case.forest.output
+        leaves = [np.frombuffer(a, f"<u{len(a) // n_trees}").astype(int) for a, *_ in found]
+        scores = np.stack([np.frombuffer(b, output.dtype) for _, b, *_ in found])
+        if adds_by_class(case.forest):
+            labels = [output.classes[0][int.from_bytes(c, "little")] for _, _, c in found]
+            assert labels == transforms.predictions(output, scores).tolist()
+        answers.append((np.stack(leaves), scores))
     return answers
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import platform
 import shutil
 from dataclasses import replace
@@ -198,11 +199,12 @@ def test_labels_from_whole_numbers_are_those_from_scores():
     # Scores of the classes 2k and 2k + 1 are sums of the same numbers, in another order.
     v = forest.v.copy()
     v[len(v) // 2 :] = v[len(v) // 2 :, np.arange(10) ^ 1]
-    tied = replace(forest, leaves=Leaves(v))
-    rows = X.astype(np.float32)
-    for case, share in ((forest, 0.0), (tied, 1.0)):
-        source, raw = to_c(case, form="levels"), reference.raw(case, rows)
-        assert "_leaf_wholes[" in source.text
+    rows = X[:400].astype(np.float32)
+    kinds = itertools.product(((forest.v, 0.0), (v, 1.0)), ("share", "wholes"))
+    for i, ((leaves, share), kept) in enumerate(kinds):
+        case = replace(forest, leaves=Leaves(leaves * (1.0 if kept == "share" else 0.3)))
+        source, raw = to_c(case, form="levels", finite=i > 1), reference.raw(case, rows)
+        assert f"_leaf_{kept}[" in source.text
         first, second = np.sort(raw, axis=1)[:, :-3:-1].T
         assert np.mean(first - second < 1e-9) == share
         assert np.any(first > second)

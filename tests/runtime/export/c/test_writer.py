@@ -126,20 +126,24 @@ def test_trees_filled_to_one_depth_answer_as_the_reference(check, in_order, draw
 def test_whole_bits_compare_as_numbers(gcc, case_of, relation, dtype, in_order):
     tiny, least = np.finfo(dtype).tiny, np.nextafter(dtype(0), dtype(1))
     first = {Relation.GREATER: 0.0, Relation.GREATER_EQUAL: least}[relation]
-    cuts = np.array([first, least, tiny, 1.5, 1e30, np.inf, -1.0], dtype)
+    cuts = np.array([first, least, tiny, 1.5, np.inf, -0.0, -least, -1.0, -np.inf], dtype)
     X = np.concatenate([cuts, -cuts, np.nextafter(cuts, np.inf), np.nextafter(cuts, -np.inf)])
-    X = np.concatenate([X, [0.0, -0.0]]).astype(dtype)[:, None]
+    X = X.astype(dtype)[:, None]
     cases = []
-    for i, n in enumerate((len(cuts) - 1, len(cuts))):  # the last one is below 0
-        tests = axis_aligned(np.zeros(n, int), cuts[:n], relation=relation)
-        forest = Forest.from_matrices(np.ones((n, 1)), cuts[:n].astype(float), *_stairs(n))
-        forest = replace(forest, tests=tests)
-        cases.append(case_of(forest, X, name=f"model_{i}", form="levels", finite=True))
-    assert ("_from_zero" in cases[0].source.text) == (dtype == np.float32)
-    assert "_from_zero" not in cases[1].source.text
-    flags = [f"-DMODEL_{i}_IN_ORDER={in_order}" for i in range(2)]
+    for some, n_columns in itertools.product((cuts[:5], cuts[1:]), (1, 40)):
+        n = len(some)
+        tests = axis_aligned(np.zeros(n, int), some, relation=relation)
+        forest = Forest.from_matrices(np.ones((n, 1)), some.astype(float), *_stairs(n))
+        forest = replace(forest, tests=tests, inputs=Inputs(n_columns))
+        wide = np.repeat(X, n_columns, axis=1)
+        cases.append(case_of(forest, wide, name=f"m{len(cases)}", form="levels", finite=True))
+    whole, texts = dtype == np.float32, [case.source.text for case in cases]
+    assert ["_key(const" in text for text in texts] == [whole] * 4
+    assert ["^ 0x80000000U;" in text for text in texts] == [whole, whole, False, False]
+    assert ["_keys(" in text for text in texts] == [False, False, whole, False]
+    flags = [f"-DM{i}_IN_ORDER={in_order}" for i in range(4)]
     for case, (leaves, _) in zip(cases, gcc(cases, "-std=c99", "-O2", *flags), strict=True):
-        assert np.array_equal(leaves, reference.exit_leaves(case.forest, X))
+        assert np.array_equal(leaves, reference.exit_leaves(case.forest, case.X))
 
 
 def _stairs(n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -165,7 +169,8 @@ def test_zeros_of_leaves_are_left_out(gcc, case_of, same_bits):
     forest = bitvec.convert(RandomForestClassifier(7, max_depth=5, random_state=0).fit(X, y))
     X = np.concatenate([X[:300], np.where(X[:100] > 8, np.nan, X[:100])]).astype(np.float32)
     cases = [case_of(forest, X, name=f"m{i}", **options) for i, options in enumerate(OPTIONS)]
-    assert all("_leaf_entry[" in case.source.text for case in cases)
+    kept = ["_leaf_share[" if o["form"] == "levels" else "_leaf_entry[" for o in OPTIONS]
+    assert all(word in case.source.text for word, case in zip(kept, cases, strict=True))
     for leaves, raw in gcc(cases, "-std=c99", "-O2"):
         assert np.array_equal(leaves, reference.exit_leaves(forest, X))
         assert same_bits(raw, reference.raw(forest, X))
