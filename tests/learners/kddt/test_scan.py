@@ -17,12 +17,25 @@ from kddt_growth import (
 )
 from kddt_samples import CRITERIA, SHAPES, boxes, kernel, samples, targets
 
+from bitvec.learners.kddt import bins as bin_parts
+from bitvec.learners.kddt import scan as scan_parts
 from bitvec.learners.kddt.bins import Bins, best_of_bins, fill
 from bitvec.learners.kddt.events import FLAT, events_of
 from bitvec.learners.kddt.scan import ENTROPY, LABELS, Totals, best_threshold
 from bitvec.learners.kddt.weights import Column
 
 LEAST = [0.25, 0.5, 1.0, 2.0]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _interpreted():
+    """Have parts of kernels interpreted: only compiled functions can call compiled parts."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (bin_parts, scan_parts):
+            for name, part in list(vars(module).items()):
+                if hasattr(part, "py_func"):
+                    patch.setattr(module, name, part.py_func)
+        yield
 
 
 def scan(

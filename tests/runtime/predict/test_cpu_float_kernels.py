@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numba import njit
 
-from bitvec.runtime.predict.cpu.float_kernels import dot, fill_exp, fill_log1p, total
+from bitvec.runtime.predict.cpu import float_kernels
+from bitvec.runtime.predict.cpu.float_kernels import dot, total
+
+# Parts of kernels, which only compiled functions can call.
+fill_exp = njit(error_model="numpy")(float_kernels.fill_exp.py_func)
+fill_log1p = njit(error_model="numpy")(float_kernels.fill_log1p.py_func)
 
 ULP = float(np.finfo(np.float32).eps)
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from hypothesis import given
+from numba import njit
 from strategies import AXIS, OBLIQUE, POLYTOPE, forests_with_rows
 
 from bitvec.core import reference, structure
@@ -247,12 +248,13 @@ def test_equal_tests_share_a_binned_column_and_others_do_not():
 
 
 def test_softplus_tails_err_less_than_the_bound_says():
+    tail = njit(error_model="numpy")(polytopes.tail.py_func)
     for dtype in DTYPES:
         u = np.concatenate([np.linspace(0, 30, 30_001), np.geomspace(1e-30, 1e30, 2000)])
-        got = np.array([polytopes.tail(x, dtype) for x in u.astype(dtype)], np.float64)
+        got = np.array([tail(x, dtype) for x in u.astype(dtype)], np.float64)
         error = np.abs(got - np.log1p(np.exp(-u.astype(dtype).astype(np.float64))))
         assert error.max() < polytopes.ERROR / 2
-        assert np.isnan(polytopes.tail(dtype(np.nan), dtype))
+        assert np.isnan(tail(dtype(np.nan), dtype))
 
 
 # ---- paths are the reference

@@ -44,14 +44,17 @@ _logger = logging.getLogger("bitvec")
 
 _OPTIONS: Any = {"error_model": "numpy", "boundscheck": False}
 
-inner = njit(error_model="numpy")
+_PART: Any = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+"""Options of what only compiled functions call: without what Python and C would call it by."""
+
+inner = njit(**_PART)
 """Part of a kernel: only whole kernels go to the cache on disk."""
 
 phase = njit(error_model="numpy", inline="always")
 """Part of a kernel that is called in one place: its statements replace the call before types are
 inferred. LLVM optimises an `inner` function by itself and again in each caller; a phase once."""
 
-inlined = njit(error_model="numpy", forceinline=True)
+inlined = njit(forceinline=True, **_PART)
 """Part of a kernel that is called for each number: a call would take longer than what it does."""
 
 
