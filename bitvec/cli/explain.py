@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,6 +16,9 @@ from bitvec.cli.shared_options import (
     out_option,
     rows_argument,
 )
+
+if TYPE_CHECKING:
+    from bitvec.explanations.unsupported import Response
 
 
 @as_command("explain", "Say what each column adds to a prediction.")
@@ -29,11 +33,18 @@ from bitvec.cli.shared_options import (
     "their sides by the training weight that the model holds.",
 )
 @click.option(
+    "--response",
+    type=click.Choice(["raw", "scores"]),
+    default="raw",
+    show_default=True,
+    help="Raw scores, or scores after the link, such as probabilities, which need --background.",
+)
+@click.option(
     "--permutations",
     type=click.IntRange(2),
     metavar="N",
     help="Pairs of random orders of the columns, by which values that cannot be exact, such as "
-    "those of oblique trees of many columns, are sampled.",
+    "those of oblique trees or probabilities of many columns, are sampled.",
 )
 @click.option("--n-jobs", type=int, metavar="N", default=1, show_default=True, help="Threads.")
 @header_option
@@ -42,6 +53,7 @@ def command(
     data: Path,
     out: Path,
     background: Path | None,
+    response: Response,
     permutations: int | None,
     n_jobs: int,
     header: bool | None,
@@ -49,14 +61,16 @@ def command(
 ) -> None:
     """Write the Shapley values of each row of DATA: with the base value they sum to its raw score.
 
-    One column for each column of DATA, called by its name, or by its number; of several outputs one
-    for each of them, as in age_0, age_1. The base value is printed, and the largest standard error
-    of values that are sampled.
+    There is one column for each column of DATA, called by its name, or by its number; of several
+    outputs one for each of them, as in age_0, age_1. With --response scores rows sum to scores. The
+    base value is printed, and the largest standard error of values that are sampled.
 
     \b
     Examples:
         bitvec explain model.ubj rows.csv -o values.csv
         bitvec explain model.safetensors rows.csv -o values.parquet --background train.csv
+        bitvec explain model.ubj rows.csv -o values.csv --background train.csv \\
+            --response scores --permutations 10
     """
     from bitvec.services.answer_columns import shap_columns
     from bitvec.services.row_files import SUFFIXES, save
@@ -72,7 +86,9 @@ def command(
     from bitvec.cli.answer import print_json
     from bitvec.verify.progress_bar import progress
 
-    explainer = bitvec.explain(forest, background=given, permutations=permutations, n_jobs=n_jobs)
+    explainer = bitvec.explain(
+        forest, background=given, response=response, permutations=permutations, n_jobs=n_jobs
+    )
     with progress("explaining", quiet=as_json, lines=False) as advance:
         values, errors = explainer.estimates(X, progress=advance)
     save(out, [shap_columns(forest, values)])

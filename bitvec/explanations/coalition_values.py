@@ -4,18 +4,16 @@ Where the columns of a coalition are known, the rows are those of the background
 columns, and the worth of the coalition is their mean prediction. Trees that are added are games of
 their own, of the columns that they read: a column that is not read adds nothing.
 
-Worths of all subsets of k columns give the exact values, 2 ** k coalitions a game. Permutations
-sample them: the columns become known one after the other, in a random order and then in its
-reverse, and the mean of what a column adds, over pairs of orders, has no bias. Whatever is drawn,
-values sum to the difference of the prediction and the base value.
+Worths of all subsets of columns give exact values and interactions, those of the prefixes of random
+orders sample them (`coalition_games`). Whatever is drawn, values sum to the difference of the
+prediction and the base value.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from math import comb
-from typing import Any
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -25,6 +23,14 @@ from bitvec.core.node_tests import Kind
 from bitvec.core.output import Aggregate
 from bitvec.core.shape_annotations import Bool, Float64, Int
 from bitvec.errors import InputError
+from bitvec.explanations.coalition_games import (
+    Game,
+    order_interactions,
+    order_values,
+    random_orders,
+    subset_interactions,
+    subset_values,
+)
 from bitvec.explanations.contributions import in_float64
 from bitvec.explanations.unsupported import MOST_COLUMNS, Response
 from bitvec.runtime.predict.predictor import compile
@@ -36,24 +42,32 @@ Answer = Callable[[Array], Array]
 
 
 @dataclass(frozen=True)
-class Game:
+class Part:
     """A part of a forest, and the coalitions of its columns whose worths are asked for.
 
     Parameters
     ----------
     answer : callable
-    columns : (n_players,)
+    columns : (n_columns,)
         The columns that the part reads.
-    coalitions : bool, (n_coalitions, n_players)
-    estimates : callable
-        Worths, (n_coalitions, n_outputs), to independent estimates of the values of the players,
-        (n_estimates, n_players, n_outputs).
+    make_values, make_interactions : callable
+        Their games, each made when it is first played.
     """
 
     answer: Answer
-    columns: Int[Array, " n_players"]
-    coalitions: Bool[Array, "n_coalitions n_players"]
-    estimates: Callable[[Array], Array]
+    columns: Int[Array, " n_columns"]
+    make_values: Callable[[], Game]
+    make_interactions: Callable[[], Game]
+
+    @cached_property
+    def values(self) -> Game:
+        """The game of values, (n_estimates, n_columns, n_outputs)."""
+        return self.make_values()
+
+    @cached_property
+    def interactions(self) -> Game:
+        """The game of interactions, (n_estimates, n_columns, n_columns, n_outputs)."""
+        return self.make_interactions()
 
 
 class CoalitionValues:
@@ -102,8 +116,9 @@ class CoalitionValues:
         cost = sum(trees.size << columns.size for trees, columns in parts)
         self.is_sampled = False
         if permutations is not None and players.size:
-            coalitions, estimates = _permuted(players.size, permutations, seed)
-            self.is_sampled = widest > MOST_COLUMNS or len(coalitions) * forest.n_trees < cost
+            order = random_orders(players.size, permutations, seed)
+            n_coalitions = len(order_values(order)[0])
+            self.is_sampled = widest > MOST_COLUMNS or n_coalitions * forest.n_trees < cost
         elif widest > MOST_COLUMNS:
             raise InputError(
                 f"sums over all subsets of columns need a game of at most {MOST_COLUMNS} columns, "
@@ -111,76 +126,66 @@ class CoalitionValues:
                 "the values."
             )
         if self.is_sampled:
-            self._games = [Game(every, players, coalitions, estimates)]
+            games = partial(order_values, order), partial(order_interactions, order)
+            self._parts = [Part(every, players, *games)]
             self.described = f"with background rows, sampled by {permutations} permutations"
             return
         self.described = "with background rows"
         forest = _divided(forest)
-        self._games = [
-            Game(
+        self._parts = [
+            Part(
                 every if trees.size == forest.n_trees else _answer(_taken(forest, trees), response),
                 columns,
-                *_subsets(columns.size),
+                partial(subset_values, columns.size),
+                partial(subset_interactions, columns.size),
             )
             for trees, columns in parts
         ]
 
     def values(self, X: Array) -> Float64[Array, "n_rows n_features n_outputs"]:
         """Return the values of rows of floats."""
-        return self.estimates(X)[:, :, 0]
+        return self.estimates(X)[..., 0, :]
+
+    def interactions(self, X: Array) -> Float64[Array, "n_rows n_features n_features n_outputs"]:
+        """Return the interactions of rows of floats."""
+        return self.interaction_estimates(X)[..., 0, :]
 
     def estimates(self, X: Array) -> Float64[Array, "n_rows n_features 2 n_outputs"]:
         """Return values and their standard errors: 0 where they are exact."""
-        n_features, n_outputs = self._shape
-        out = np.zeros((len(X), n_features, 2, n_outputs))
-        for game in self._games:
+        return self._estimated(X, (self._shape[0],), [part.values for part in self._parts])
+
+    def interaction_estimates(
+        self, X: Array
+    ) -> Float64[Array, "n_rows n_features n_features 2 n_outputs"]:
+        """Return interactions and their standard errors: 0 where they are exact."""
+        shape = self._shape[0], self._shape[0]
+        return self._estimated(X, shape, [part.interactions for part in self._parts])
+
+    def _estimated(self, X: Array, shape: tuple[int, ...], games: list[Game]) -> Array:
+        out = np.zeros((len(X), *shape, 2, self._shape[1]))
+        for part, game in zip(self._parts, games, strict=True):
+            at = np.ix_(*[part.columns] * len(shape))
+            coalitions, estimates = game
             for x, found in zip(X, out, strict=True):
-                each = game.estimates(self._worths(game, x))
-                found[game.columns, 0] += each.mean(axis=0)
+                each = estimates(self._worths(part, coalitions, x))
+                found[..., 0, :][at] += each.mean(axis=0)
                 if self.is_sampled:
-                    found[game.columns, 1] = each.std(axis=0, ddof=1) / np.sqrt(len(each))
+                    found[..., 1, :][at] = each.std(axis=0, ddof=1) / np.sqrt(len(each))
         return out
 
-    def interactions(self, X: Array) -> Float64[Array, "n_rows n_features n_features n_outputs"]:
-        """Return the interactions of rows of floats.
-
-        Raises
-        ------
-        InputError
-            If values are sampled.
-        """
-        if self.is_sampled:
-            raise InputError(
-                "interactions must be summed over all subsets of columns, got an explainer that "
-                f"samples: at most {MOST_COLUMNS} columns may be read together, without "
-                "`permutations`."
-            )
-        n_features, n_outputs = self._shape
-        out = np.zeros((len(X), n_features, n_features, n_outputs))
-        for game in self._games:
-            i, j, weights = _pairs(game.coalitions)
-            for x, found in zip(X, out, strict=True):
-                worths = self._worths(game, x)
-                halves = weights @ worths
-                a, b = game.columns[i], game.columns[j]
-                found[a, b] += halves
-                found[b, a] += halves
-                found[game.columns, game.columns] += game.estimates(worths)[0]
-                np.subtract.at(found, (a, a), halves)
-                np.subtract.at(found, (b, b), halves)
-        return out
-
-    def _worths(self, game: Game, x: Array) -> Float64[Array, "n_coalitions n_outputs"]:
+    def _worths(
+        self, of: Part, coalitions: Array, x: Array
+    ) -> Float64[Array, "n_coalitions n_outputs"]:
         """Return the mean prediction for the background with each coalition's columns from x."""
-        Z, n = self._background, len(game.coalitions)
+        Z, n = self._background, len(coalitions)
         step = max(1, CELLS // max(Z.size, 1))
         worths = []
         for start in range(0, n, step):
-            part = game.coalitions[start : start + step]
+            part = coalitions[start : start + step]
             known = np.zeros((len(part), 1, Z.shape[1]), bool)
-            known[:, 0, game.columns] = part
+            known[:, 0, of.columns] = part
             mixed = np.where(known, x.astype(Z.dtype, copy=False), Z)
-            found = game.answer(mixed.reshape(-1, Z.shape[1]))
+            found = of.answer(mixed.reshape(-1, Z.shape[1]))
             worths.append(found.reshape(len(part), len(Z), -1).mean(axis=1, dtype=np.float64))
         return np.concatenate(worths)
 
@@ -228,41 +233,3 @@ def _divided(forest: Forest) -> Forest:
         return forest
     divisor = np.full(output.n_outputs, forest.n_trees, output.dtype)
     return replace(forest, output=replace(output, divisor=divisor))
-
-
-def _subsets(k: int) -> tuple[Bool[Array, "n_coalitions k"], Callable[[Array], Array]]:
-    """Return all coalitions of k columns, and what makes exact values of their worths."""
-    coalitions = (np.arange(1 << k)[:, None] >> np.arange(k)) & 1 == 1
-    size = coalitions.sum(axis=1)
-    joins = np.array([1 / (k * comb(k - 1, s - 1)) if s else 0.0 for s in range(k + 1)])
-    stays = np.array([1 / (k * comb(k - 1, s)) if s < k else 0.0 for s in range(k + 1)])
-    weights = np.where(coalitions.T, joins[size], -stays[size])
-    return coalitions, lambda worths: (weights @ worths)[None]
-
-
-def _pairs(coalitions: Bool[Array, "n_coalitions k"]) -> tuple[Array, Array, Array]:
-    """Return pairs of columns, and the weights that make halves of their interactions."""
-    k = coalitions.shape[1]
-    i, j = np.triu_indices(k, 1)
-    a, b = coalitions.T[i], coalitions.T[j]
-    others = coalitions.sum(axis=1) - a.astype(int) - b
-    share = np.array([1 / (2 * (k - 1) * comb(k - 2, s)) for s in range(k - 1)])
-    return i, j, np.where(a == b, 1.0, -1.0) * (share[others] if k > 1 else 0.0)
-
-
-def _permuted(
-    k: int, permutations: int, seed: int
-) -> tuple[Bool[Array, "n_coalitions k"], Callable[[Array], Array]]:
-    """Return the coalitions of random orders, and what makes estimates of their worths."""
-    rng = np.random.default_rng(seed)
-    order = np.array([rng.permutation(k) for _ in range(permutations)]).reshape(permutations, k)
-    place = np.argsort(np.stack([order, order[:, ::-1]], axis=1), axis=2)
-    known = place[:, :, None, :] < np.arange(k + 1)[:, None]
-    coalitions, at = np.unique(known.reshape(-1, k), axis=0, return_inverse=True)
-    at = at.reshape(known.shape[:3])
-
-    def estimates(worths: Array) -> Any:
-        added = np.diff(worths[at], axis=2)
-        return np.take_along_axis(added, place[..., None], axis=2).mean(axis=1)
-
-    return coalitions, estimates

@@ -34,7 +34,10 @@ Method = PathValues | BackgroundValues | LinearValues | CoalitionValues
 
 
 class Estimates(NamedTuple):
-    """Values and their standard errors, both float64 (batch, n_features[, n_outputs])."""
+    """Values and their standard errors, both float64 (batch, n_features[, n_outputs]).
+
+    Of interactions, both are (batch, n_features, n_features[, n_outputs]).
+    """
 
     values: Array
     standard_error: Array
@@ -168,8 +171,10 @@ class Explainer:
         """
         return self._filled(X, self._method.values, (), progress)
 
-    def estimates(self, X: Any, *, progress: Progress | None = None) -> Estimates:
-        """Return the values of each row and their standard errors.
+    def estimates(
+        self, X: Any, *, interactions: bool = False, progress: Progress | None = None
+    ) -> Estimates:
+        """Return the values of each row, or its interactions, and their standard errors.
 
         The error is that of the mean over the pairs of orders that are drawn; the background is
         used as a whole. It is 0 where values are exact.
@@ -177,6 +182,7 @@ class Explainer:
         Parameters
         ----------
         X : table of rows, (batch, n_features), or iterator of such
+        interactions : bool
         progress : callable, optional
             As of `values`.
 
@@ -185,10 +191,16 @@ class Explainer:
         InputError
             As of `values`.
         """
-        if not isinstance(self._method, CoalitionValues):
-            values = self.values(X, progress=progress)
+        method = self._method
+        if not isinstance(method, CoalitionValues):
+            explained = self.interactions if interactions else self.values
+            values = explained(X, progress=progress)
             return Estimates(values, np.zeros_like(values))
-        both = self._filled(X, self._method.estimates, (2,), progress)
+        n = self.forest.n_features
+        if interactions:
+            both = self._filled(X, method.interaction_estimates, (n, 2), progress)
+            return Estimates(both[:, :, :, 0].copy(), both[:, :, :, 1].copy())
+        both = self._filled(X, method.estimates, (2,), progress)
         return Estimates(both[:, :, 0].copy(), both[:, :, 1].copy())
 
     def interactions(
@@ -206,12 +218,13 @@ class Explainer:
         -------
         float64, (batch, n_features, n_features), or (batch, n_features, n_features, n_outputs)
             Symmetric: each of the two places of a pair has half of what the pair adds. On the
-            diagonal stands what a column adds alone, so that rows sum to the `values`.
+            diagonal stands what a column adds alone, so that rows sum to the `values`. Sampled
+            where values are sampled, from about as many times more predictions as columns are read.
 
         Raises
         ------
         InputError
-            As of `values`, and if values are sampled.
+            As of `values`.
         """
         return self._filled(X, self._method.interactions, (self.forest.n_features,), progress)
 

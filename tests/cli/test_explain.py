@@ -37,6 +37,20 @@ def test_several_outputs_have_a_column_each(run: Run, desk: Path) -> None:
     assert np.load(desk / "values.npy").shape[1] == 4 * 3
 
 
+def test_probabilities_are_explained_exactly_or_by_permutations(run: Run, desk: Path) -> None:
+    predictor = bitvec.compile(bitvec.convert(desk / "cancer.ubj"))
+    chances = predictor.scores(polars.read_csv(desk / "cancer.csv"))[:, 0]
+    call = ("explain", "cancer.ubj", "cancer.csv", "-o", "values.npy", "--response", "scores")
+    assert "pass rows as `background`" in run(*call).output
+    few = ("--background", "few.npy", "--json")
+    np.save(desk / "few.npy", polars.read_csv(desk / "cancer.csv").to_numpy()[:3])
+    result = run(*call, *few, "--permutations", "2")
+    assert result.exit_code == 0, result.output
+    told = json.loads(result.output)
+    total = np.load(desk / "values.npy").sum(axis=1) + told["base_value"][0]
+    np.testing.assert_allclose(total, chances, rtol=0, atol=1e-6)
+
+
 def test_oblique_trees_of_many_columns_are_sampled(run: Run, desk: Path) -> None:
     forest = bitvec.Forest.from_matrices(np.ones((1, 20)), [0.5], [[0], [1]], [1, 2])
     bitvec.save(forest, desk / "wide.safetensors")

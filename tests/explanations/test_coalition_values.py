@@ -136,6 +136,21 @@ def test_sampled_values_are_within_their_standard_errors(response):
     assert np.abs(gap).max() < 1e-13
 
 
+@pytest.mark.parametrize("response", ["raw", "scores"])
+def test_sampled_interactions_are_within_their_standard_errors(response):
+    forest, rng = oblique(8, 1), np.random.default_rng(1)
+    X = rng.normal(size=(6, 8))
+    exact = explain(forest, background=X, response=response).interactions(X)
+    explainer = explain(forest, background=X, response=response, permutations=12)
+    found = explainer.estimates(X, interactions=True)
+    np.testing.assert_array_equal(found.values, explainer.interactions(X))
+    assert found.standard_error.shape == found.values.shape == (6, 8, 8, 2)
+    np.testing.assert_allclose(found.values.sum(axis=2), explainer.values(X), rtol=0, atol=1e-13)
+    off = np.abs(found.values - exact) / found.standard_error
+    assert off.max() < 8  # of 12 pairs of orders the errors themselves are rough
+    assert 0.2 < np.mean(off > 1) < 0.5
+
+
 def test_rows_of_many_columns_need_permutations():
     forest = oblique(MOST_COLUMNS + 1, 1)
     X = np.random.default_rng(0).normal(size=(9, MOST_COLUMNS + 1))
@@ -151,8 +166,9 @@ def test_rows_of_many_columns_need_permutations():
     np.testing.assert_array_equal(explainer.values(iter([X[:2], X[2:]])), found)
     other = explain(forest, background=X, permutations=2, seed=1).values(X)
     assert np.abs(other - found).max() > 0
-    with pytest.raises(InputError, match="interactions must be summed over all subsets"):
-        explainer.interactions(X)
+    pairs = explainer.interactions(X, progress=None)
+    np.testing.assert_array_equal(pairs, np.swapaxes(pairs, 1, 2))
+    np.testing.assert_allclose(pairs.sum(axis=2), found, rtol=0, atol=1e-13)
 
 
 def test_values_are_exact_where_that_takes_no_more_predictions():
@@ -162,6 +178,9 @@ def test_values_are_exact_where_that_takes_no_more_predictions():
     assert explainer.is_exact
     np.testing.assert_array_equal(explainer.values(X), explain(forest, background=X).values(X))
     np.testing.assert_array_equal(explainer.estimates(X).standard_error, 0)
+    pairs = explainer.estimates(X, interactions=True)
+    np.testing.assert_array_equal(pairs.values, explainer.interactions(X))
+    np.testing.assert_array_equal(pairs.standard_error, 0)
 
 
 def test_maps_and_medians_are_explained_as_a_whole():
