@@ -7,7 +7,8 @@ rows (`pattern_tables`). A table costs the distinct patterns of the background, 
 Tables are kept where those of the forest have at most KEPT_BYTES, so that one row after another
 finds them. Others are made in parts of that size for each block of rows and dropped. Leaves of more
 features than tables have, and all leaves where tables that are not kept would serve few rows, are
-summed for the distinct patterns of the rows instead.
+summed for the distinct patterns of the rows instead; the background is counted once for the former,
+as far as COUNTED patterns are enough.
 """
 
 from __future__ import annotations
@@ -29,10 +30,12 @@ from bitvec.explanations.pattern_tables import (
     PATTERNS,
     PLACES,
     ROWS,
+    Counts,
     Room,
     Slots,
     add_distinct,
     add_tables,
+    fill_counts,
     fill_pair_slots,
     fill_tables,
 )
@@ -43,6 +46,8 @@ from bitvec.runtime.predict.predictor import compile
 
 KEPT_BYTES = 128 << 20
 """Tables that are kept, or made and dropped, at once."""
+COUNTED = 2 << 20
+"""Patterns of the background that are kept with their numbers, 32 MiB."""
 
 
 class BackgroundValues:
@@ -84,7 +89,8 @@ class BackgroundValues:
         self._shape = forest.n_outputs, forest.n_features
         self._lock = Lock()
         self._kept: dict[bool, tuple[Slots, Array | None]] = {}
-        self._slots_and_table(False)
+        slots, _ = self._slots_and_table(False)
+        self._counts = self._counted(slots)
 
     def values(self, X: Array) -> Float64[Array, "n_rows n_features n_outputs"]:
         """Return the values of at most `block` rows of floats."""
@@ -109,9 +115,19 @@ class BackgroundValues:
                 where = rows, n, byte, first, last
                 add_tables(self._groups, slots, self._trees, *where, constant(part), total)
         if self._most_bits >= least_bits:
-            given = rows, n, constant(np.ones(n)), least_bits, total
+            given = self._counts, rows, n, constant(np.ones(n)), least_bits, total
             add_distinct(*self._given(slots, rows.shape[1]), *given)
         return total
+
+    def _counted(self, slots: Slots) -> Counts:
+        """Return the patterns of the background in groups that have no tables."""
+        n_wide, n = int(np.sum(self._groups.bits > MOST_BITS)), self._background[1]
+        most = min(n_wide * n, COUNTED)
+        ptr, found = np.zeros(self._groups.bits.size + 1, np.int64), np.empty(most, np.int64)
+        counts = Counts(ptr, found, np.empty(most))
+        fill_counts(self._groups, *self._background, self._given(slots, 0)[-1], counts)
+        held = int(ptr[-1])
+        return Counts(ptr, found[:held].copy(), counts.weight[:held].copy())
 
     def _slots_and_table(self, pairs: bool) -> tuple[Slots, Array | None]:
         """Return where groups add to, and all tables if these are kept."""

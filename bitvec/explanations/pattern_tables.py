@@ -64,6 +64,22 @@ class Slots(NamedTuple):
     table_ptr: Any
 
 
+class Counts(NamedTuple):
+    """Distinct patterns of the background in groups of many bits, which are sets of a leaf.
+
+    Parameters
+    ----------
+    ptr : int64, (n_groups + 1,)
+        Nothing is held of groups of few bits, and of those that came after the room was full.
+    found : int64
+    weight : float64
+    """
+
+    ptr: Any
+    found: Any
+    weight: Any
+
+
 class Room(NamedTuple):
     """Scratch: sets of rows and background rows, of groups and of leaves, and sums of leaves.
 
@@ -123,11 +139,27 @@ def _find_patterns(rows, n, ones, groups, g, sets):
     return find_distinct(sets, n, ones)
 
 
+@kernel
+def fill_counts(groups, background, n_background, ones, room, counts):
+    """Fill the patterns of the background in groups of many bits, as far as there is room."""
+    n, is_full = 0, False
+    for g in range(len(groups.bits)):
+        if groups.bits[g] > MOST_BITS and not is_full:
+            n_found = _find_patterns(background, n_background, ones, groups, g, room.background)
+            is_full = n + n_found > len(counts.found)
+            if not is_full:
+                counts.found[n : n + n_found] = room.background.found[:n_found]
+                counts.weight[n : n + n_found] = room.background.weight[:n_found]
+                n += n_found
+        counts.ptr[g + 1] = n
+
+
 @inner
-def _add_group(g, groups, slots, trees, orders, n_sets, n_backgrounds, n, room, target):
+def _add_group(g, groups, slots, trees, orders, n_sets, given, n, room, target):
     """Add the values of a group's leaves to the rows of `target` that `room.offset` names.
 
-    Element r of these rows, of n, has the pattern `room.rows.found[room.rows.which[r]]`.
+    Element r of these rows, of n, has the pattern `room.rows.found[room.rows.which[r]]`. `given`
+    are the patterns of the background, which are sets of the leaf in a group of many bits.
     """
     tree, n_slots = groups.tree[g], slots.ptr[g + 1] - slots.ptr[g]
     own, backgrounds = room.leaf_rows, room.leaf_background
@@ -136,10 +168,13 @@ def _add_group(g, groups, slots, trees, orders, n_sets, n_backgrounds, n, room, 
         items = groups.items[groups.item_ptr[leaf] : groups.item_ptr[leaf + 1]]
         k = len(items)
         n_own = find_leaf_sets(room.rows, n_sets, items, own)
-        n_distinct = find_leaf_sets(room.background, n_backgrounds, items, backgrounds)
+        found, weight = given
+        if groups.bits[g] <= MOST_BITS:
+            n_distinct = find_leaf_sets(room.background, len(found), items, backgrounds)
+            found, weight = backgrounds.found[:n_distinct], backgrounds.weight[:n_distinct]
         for start in range(0, n_own, CHUNK):
             fill_leaf_values(
-                own.found[start:], min(CHUNK, n_own - start), backgrounds, n_distinct, k, orders,
+                own.found[start:], min(CHUNK, n_own - start), found, weight, k, orders,
                 slots.pairs, room.terms, room.sums[start // CHUNK],
             )  # fmt: skip
         for r in range(n):
@@ -177,7 +212,8 @@ def fill_tables(
         for row in range(n_rows):
             room.offset[row] = begin + row * places
         table[begin : begin + n_rows * places] = 0.0
-        _add_group(g, groups, slots, trees, orders, size, n_backgrounds, size, room, table)
+        given = room.background.found[:n_backgrounds], room.background.weight[:n_backgrounds]
+        _add_group(g, groups, slots, trees, orders, size, given, size, room, table)
         if PLANES:
             words, parts = table.view(np.uint16), plain.view(np.uint16)
             for row in range(n_rows):
@@ -228,8 +264,8 @@ def add_tables(groups, slots, trees, rows, n_rows, byte, first, last, table, tot
 
 @kernel
 def add_distinct(
-    groups, slots, trees, orders, background, n_background, ones, room, rows, n_rows, ones_of_rows,
-    least_bits, total,
+    groups, slots, trees, orders, background, n_background, ones, room, counts, rows, n_rows,
+    ones_of_rows, least_bits, total,
 ):  # fmt: skip
     """Add to `total` the values of groups of at least some bits, by distinct patterns of rows."""
     n_targets, width, flat = total.shape[1], total.shape[2], total.reshape(-1)
@@ -237,10 +273,13 @@ def add_distinct(
         if groups.bits[g] < least_bits:
             continue
         n_sets = _find_patterns(rows, n_rows, ones_of_rows, groups, g, room.rows)
-        n_backgrounds = _find_patterns(background, n_background, ones, groups, g, room.background)
-        n, tree = 0, groups.tree[g]
+        first, last, n, tree = counts.ptr[g], counts.ptr[g + 1], 0, groups.tree[g]
+        given = counts.found[first:last], counts.weight[first:last]
+        if first == last:
+            found = _find_patterns(background, n_background, ones, groups, g, room.background)
+            given = room.background.found[:found], room.background.weight[:found]
         for j in range(trees.output_ptr[tree], trees.output_ptr[tree + 1]):
             for s in range(slots.ptr[g], slots.ptr[g + 1]):
                 room.offset[n] = (trees.output[j] * n_targets + slots.target[s]) * width
                 n += 1
-        _add_group(g, groups, slots, trees, orders, n_sets, n_backgrounds, n_rows, room, flat)
+        _add_group(g, groups, slots, trees, orders, n_sets, given, n_rows, room, flat)

@@ -132,15 +132,18 @@ def _fill_orders(missing, n, k, less_a, less_b, orders, out):
 
 
 @inner
-def fill_leaf_values(sets, n, backgrounds, n_backgrounds, k, orders, pairs, room, out):
+def fill_leaf_values(sets, n, backgrounds, weights, k, orders, pairs, room, out):
     """Fill the values of the features of a leaf of value 1, or of their pairs, for n sets of rows.
 
-    The background has distinct sets, and a weight for each. `out` is (k, CHUNK), or
+    The background has distinct sets, and a weight for each; those that reach the leaf with no row
+    are passed over. `out` is (k, CHUNK), or
     (k (k - 1) / 2, CHUNK) of pairs, `room` (4 k + 5, CHUNK), and n at most CHUNK.
     """
     full = np.int64((np.uint64(1) << np.uint64(k)) - np.uint64(1))
     listed, missing = np.empty(MOST_FEATURES, np.int64), np.empty(CHUNK, np.int64)
-    missing[:n] = k
+    missing[:n], any_row = k, np.int64(0)
+    for r in range(n):
+        any_row |= sets[r]
     for i in range(k):
         for r in range(n):
             missing[r] -= (sets[r] >> i) & 1
@@ -156,11 +159,18 @@ def fill_leaf_values(sets, n, backgrounds, n_backgrounds, k, orders, pairs, room
     if pairs:
         _fill_orders(missing, n, k, 2, 0, orders, two)
         out[:, :n] = 0.0
-    for c in range(n_backgrounds):
-        absent, weight = full & ~backgrounds.found[c], backgrounds.weight[c]
+    for c in range(len(backgrounds)):
+        absent, weight, n_reached = full & ~backgrounds[c], weights[c], 0
+        if absent & ~any_row:
+            continue
+        for r in range(n):
+            is_reached = (absent & ~sets[r]) == 0
+            n_reached += is_reached
+            reached[r] = weight if is_reached else 0.0
+        if n_reached == 0:
+            continue
         a = _listed(absent, k, listed)
         for r in range(n):
-            reached[r] = weight if (absent & ~sets[r]) == 0 else 0.0
             of_none[r] += reached[r] * none[a, r]
         for i in range(a):
             sums = of_one[listed[i]]
