@@ -30,7 +30,7 @@ def shares(forest: Forest) -> Float64[Array, "n_nodes 2"]:
     Raises
     ------
     InputError
-        If the forest has no cover, or one that is negative, infinite or NaN.
+        If the forest has no cover, or one that is negative, infinite or NaN, or whose sums are.
     """
     if not forest.n_nodes:
         return np.zeros((0, 2))
@@ -53,7 +53,13 @@ def shares(forest: Forest) -> Float64[Array, "n_nodes 2"]:
         is_node = child >= 0
         below[is_node, side] = source.node_cover[child[is_node]]
         below[~is_node, side] = source.leaf_cover[~child[~is_node]]
-    whole = below.sum(axis=1, keepdims=True)
+    with np.errstate(over="ignore"):
+        whole = below.sum(axis=1, keepdims=True)
+    if not np.all(np.isfinite(whole)):
+        raise InputError(
+            "the covers of both sides of a node must have a finite sum, got numbers up to "
+            f"{below.max()}: count them anew by `bitvec.explanations.covers.with_cover(forest, X)`."
+        )
     return np.divide(below, whole, out=np.full_like(below, 0.5), where=whole > 0)
 
 
@@ -113,11 +119,15 @@ def with_cover(forest: Forest, X: Any, *, weight: ArrayLike | None = None) -> Fo
 def _weights(weight: ArrayLike | None, n_rows: int) -> Float[Array, " batch"]:
     if weight is None:
         return np.ones(n_rows)
-    weights = np.asarray(weight, np.float64)
+    try:
+        weights = np.asarray(weight, np.float64)
+        got = f"shape {weights.shape}"
+    except (TypeError, ValueError):
+        weights, got = np.full(n_rows, np.nan), f"{type(weight).__name__} without numbers"
     if weights.shape != (n_rows,) or not np.all((weights >= 0) & np.isfinite(weights)):
         raise InputError(
             f"`weight` must be one finite number that is not negative for each of {n_rows} rows, "
-            f"got shape {weights.shape}: pass the weights that the rows were trained with."
+            f"got {got}: pass the weights that the rows were trained with."
         )
     return weights
 

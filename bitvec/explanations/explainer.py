@@ -266,12 +266,16 @@ class Explainer:
 
 
 def _background_rows(forest: Forest, background: Any) -> Array:
-    rows = tables.rows(background, forest.inputs, forest.dtype)
+    refused = refused_values(forest)
+    try:
+        rows = tables.rows(background, forest.inputs, forest.dtype)
+        if refused is not None:
+            refused.check(rows)
+    except InputError as error:  # it speaks of the rows that are explained
+        told = str(error).replace("`X`", "`background`").replace("Input X", "`background`")
+        raise InputError(told) from None
     if not len(rows):
         raise InputError("`background` must have at least one row, got none: pass some rows.")
-    refused = refused_values(forest)
-    if refused is not None:
-        refused.check(rows)
     return rows
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from bitvec.core.forest import Forest
 from bitvec.core.output import Aggregate, PostTransform
 from bitvec.errors import UnsupportedModelError
+from bitvec.explanations.contributions import leaf_contributions
 
 Response = Literal["raw", "scores"]
 RESPONSES: Final = get_args(Response)
@@ -53,8 +54,8 @@ class Unsupported:
 
 UNSUPPORTED: Final = (
     Unsupported(
-        "infinite or NaN leaves",
-        lambda forest, response: not bool(np.all(np.isfinite(forest.leaves.v))),
+        "leaves that are infinite or NaN, or add up to that",
+        lambda forest, response: _overflows(forest),
         "differences of infinities have no value",
         Background.NONE,
     ),
@@ -97,6 +98,13 @@ UNSUPPORTED: Final = (
         Background.AT_ONCE,
     ),
 )
+
+
+def _overflows(forest: Forest) -> bool:
+    """Return whether sums and differences of leaves may have no finite value."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return not np.isfinite(4 * np.abs(leaf_contributions(forest)).sum())
+
 
 _WORDS: Final = {
     Background.LINEAR: "exact",

@@ -31,7 +31,7 @@ def test_rows_and_their_weights_are_counted(caplog):
 
 
 def test_weights_must_fit():
-    for weight in ([1.0], [1, -1], [1, np.nan]):
+    for weight in ([1.0], [1, -1], [1, np.nan], "a", [[1], [1, 2]]):
         with pytest.raises(InputError, match="`weight` must be one finite number"):
             with_cover(STUMPS, np.ones((2, 2)), weight=weight)
 

@@ -142,13 +142,15 @@ def test_bytes_give_the_outcomes_of_all_kinds_of_tests(drawn, binned):
     np.testing.assert_array_equal(found.T, wanted)
 
 
-def test_leaves_of_more_features_than_tables_have_are_the_sums_over_all_subsets():
+@pytest.mark.parametrize("counted", [1 << 20, 15, 0])
+def test_leaves_of_more_features_than_tables_have_are_the_sums_over_all_subsets(counted):
     # A chain of 10 features under which each leaf, and no pair of leaves, is a group of its own.
     n, rng = 10, np.random.default_rng(0)
     B, v = 1 - np.eye(n + 1, n), rng.normal(size=n + 1)
     forest = Forest.from_matrices(np.eye(n), np.zeros(n), B, v)
     X, background = (np.where(rng.random((m, n)) < 0.7, 1.0, -1.0) for m in (2, 12))
-    explainer = explain(forest, background=background)
+    with patch.object(background_values, "COUNTED", counted):
+        explainer = explain(forest, background=background)
     for x, values, pairs in zip(X, explainer.values(X), explainer.interactions(X), strict=True):
         game = explanation_games.background_game(forest, x, background)
         wanted = explanation_games.shapley_values(game, n)[:, 0]
@@ -239,7 +241,9 @@ REFUSED = {
     "minima, maxima and weighted medians over trees": replace(
         STUMP, output=replace(STUMP.output, aggregate=Aggregate.MIN)
     ),
-    "infinite or NaN leaves": replace(STUMP, leaves=Leaves(np.array([[1.0], [np.inf]]))),
+    "leaves that are infinite or NaN, or add up to that": replace(
+        STUMP, leaves=Leaves(np.array([[1.0], [np.inf]]))
+    ),
     "scores after a link": replace(
         STUMP, output=replace(STUMP.output, post_transform=PostTransform.SIGMOID)
     ),
@@ -263,6 +267,24 @@ def test_each_refusal_names_its_part_and_rows_that_remedy_it(one):
         answer = getattr(bitvec.compile(forest), response)(X + 1)
         total = explainer.base_value + explainer.values(X + 1).sum()
         np.testing.assert_allclose(total, answer[0, 0], rtol=1e-14)
+
+
+def test_leaves_and_covers_whose_sums_overflow_are_refused():
+    huge = replace(STUMP, leaves=Leaves(np.array([[1.7e308], [-1.7e308]])))
+    with pytest.raises(UnsupportedModelError, match="or add up to that to be explained"):
+        explain(huge, background=np.zeros((1, 2)))
+    covers = Source("test", "1", node_cover=np.array([1e308]), leaf_cover=np.full(2, 1e308))
+    with pytest.raises(InputError, match=r"must have a finite sum, got numbers up to 1e\+308"):
+        explain(replace(STUMP, source=covers))
+
+
+def test_what_is_wrong_with_a_background_is_said_of_it():
+    for background, message in (
+        (np.zeros((3, 5)), "`background` must have 2 features"),
+        (np.zeros((0, 2)), "`background` must have at least one row"),
+    ):
+        with pytest.raises(InputError, match=message):
+            explain(STUMP, background=background)
 
 
 def test_a_forest_without_covers_is_told_how_to_count_them():
