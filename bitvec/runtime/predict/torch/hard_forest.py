@@ -21,8 +21,9 @@ from bitvec.runtime.predict.torch.groups import build
 from bitvec.runtime.predict.torch.hard_columns import HardColumns
 from bitvec.runtime.predict.torch.hard_key_tables import HardLookup, is_looked_up
 from bitvec.runtime.predict.torch.hard_links import Labels, Probabilities
-from bitvec.runtime.predict.torch.hard_sums import HardSums
+from bitvec.runtime.predict.torch.hard_sums import HardSums, rows_of
 from bitvec.runtime.predict.torch.hard_trees import HardTrees
+from bitvec.runtime.predict.torch.host_arrays import register
 from bitvec.runtime.predict.torch.unrounded import Unrounded
 
 OUTPUTS = ("raw", "probabilities", "label", "leaves", "memberships")
@@ -88,6 +89,7 @@ class HardForest(Unrounded):
     """
 
     first_leaf: Tensor
+    answer_of_leaf: Tensor | None
 
     def __init__(
         self,
@@ -126,8 +128,12 @@ class HardForest(Unrounded):
         self.n_leaves = forest.n_leaves
         self.sums = None if output in ("leaves", "memberships") else HardSums(forest)
         self.link: nn.Module | None = None
+        register(self, answer_of_leaf=None)
         if output in ("probabilities", "label"):
             self.link = (Probabilities if output == "probabilities" else Labels)(forest.output)
+            assert self.sums is not None
+            if self.sums.raw_of_leaf is not None:  # of a lone tree the answer is its leaf's
+                register(self, answer_of_leaf=self.link(self.sums.raw_of_leaf))
         self.to(place)
 
     if TYPE_CHECKING:
@@ -205,6 +211,8 @@ class HardForest(Unrounded):
             none = torch.zeros((x.shape[0], self.n_leaves), dtype=self.dtype, device=x.device)
             return none.scatter(1, leaf.T, 1.0)
         assert self.sums is not None
+        if self.answer_of_leaf is not None and self.sums.raw_of_leaf is not None:
+            return rows_of(self.answer_of_leaf, leaf[0])
         raw: Tensor = self.sums(leaf, x)
         return raw if self.link is None else self.link(raw)
 

@@ -124,9 +124,7 @@ class HardSums(nn.Module):
     def forward(self, leaf: Tensor, x: Tensor) -> Tensor:
         """Return the raw scores of leaf indices in the forest; x is F (batch, n_features)."""
         if self.raw_of_leaf is not None:
-            if is_compiled():  # which checks the indices of other operations
-                return torch.embedding(self.raw_of_leaf, leaf[0])
-            return self.raw_of_leaf.index_select(0, leaf[0])
+            return rows_of(self.raw_of_leaf, leaf[0])
         if self.adds_constants and is_compiled() and leaf.device.type == "cpu":
             return self.finish(self._sum_of_bags(leaf))
         values = self.v[leaf]
@@ -212,6 +210,14 @@ class HardSums(nn.Module):
         if self.is_scaled:
             total = total * self.scale
         return total if self.base_first else (total + self.base).to(self.dtype)
+
+
+def rows_of(table: Tensor, leaf: Tensor) -> Tensor:
+    """Return the rows, or elements, of a table by leaves (batch,)."""
+    if is_compiled():  # which checks the indices of other operations
+        flat = table.view(len(table), -1)
+        return torch.embedding(flat, leaf).view(len(leaf), *table.shape[1:])
+    return table.index_select(0, leaf)
 
 
 def _sums_of_bags(v: Tensor, members: Tensor, ends: Tensor) -> Tensor:
