@@ -206,6 +206,8 @@ class _Statement:
             if output.aggregate is Aggregate.MEAN:
                 divisor = self.forest.n_trees if output.divisor is None else output.divisor[k]
                 text = f"({text} / {self.number(divisor)})"
+                # Spark divides in 64 bits.
+                text = dialect.cast(text, dtype) if dtype == np.float32 else text
             if output.scale is not None:
                 text = f"({text} * {self.number(output.scale[k])})"
             if not output.base_first:

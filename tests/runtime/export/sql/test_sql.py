@@ -8,6 +8,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from importlib.util import find_spec
 
 import numpy as np
@@ -22,7 +23,7 @@ from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
 from bitvec.core.leaves import Leaves
 from bitvec.core.node_tests import Kind, axis_aligned, set_bits
-from bitvec.core.output import Output, PostTransform
+from bitvec.core.output import Aggregate, Output, PostTransform
 from bitvec.core.structure import from_children
 from bitvec.errors import FileFormatError, InputError, UnsupportedModelError
 from bitvec.runtime.export.sql import DIALECTS, SqlOptions, to_sql
@@ -103,6 +104,14 @@ def test_every_dialect_is_written_and_says_whether_it_is_run(forest: Forest) -> 
     for dialect in DIALECTS:
         text = to_sql(forest, SqlOptions(dialect, key=("id",)))
         assert ("-- not run" in text) == (dialect in ("spark", "bigquery"))
+
+
+def test_means_of_float32_are_rounded_before_more_is_added() -> None:
+    forest = chain_of(2)
+    output = Output(1, np.dtype(np.float32), aggregate=Aggregate.MEAN)
+    leaves = Leaves(forest.leaves.v.astype(np.float32))
+    text = to_sql(replace(forest, leaves=leaves, output=output), SqlOptions("spark"))
+    assert "CAST((model_s0 / CAST(1.0D AS FLOAT)) AS FLOAT)" in text
 
 
 def test_binary_literals_are_read_back_by_sqlite() -> None:
