@@ -69,8 +69,7 @@ def command(
     Examples:
         bitvec explain model.ubj rows.csv -o values.csv
         bitvec explain model.safetensors rows.csv -o values.parquet --background train.csv
-        bitvec explain model.ubj rows.csv -o values.csv --background train.csv \\
-            --response scores --permutations 10
+        bitvec explain model.ubj rows.csv -o values.csv --background train.csv --response scores
     """
     from bitvec.services.answer_columns import shap_columns
     from bitvec.services.row_files import SUFFIXES, save

@@ -143,7 +143,7 @@ def smallest(forest: Forest, *, name: str = "model") -> tuple[dict[str, str], Es
     >>> stump = Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [10, 20])
     >>> options, estimate = smallest(stump)
     >>> options, estimate.predict_bytes
-    ({'form': 'levels', 'thresholds': 'exact'}, 6)
+    ({'form': 'levels', 'thresholds': 'exact'}, 4)
     """
     require_forest(forest)
     require_exact(forest, "tables")
