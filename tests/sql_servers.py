@@ -1,4 +1,4 @@
-"""PostgreSQL, where it is installed, as what runs a statement over a table of rows.
+"""PostgreSQL and Spark, where they are installed, as what runs a statement over a table of rows.
 
 Every other missing value is handed over as NULL, the others as NaN.
 """
@@ -104,4 +104,35 @@ def _column(texts: Any) -> Array:
         return np.array(texts)
 
 
-SERVERS = {"postgres": postgres}
+@contextmanager
+def spark() -> Iterator[Engine]:
+    """Start a session of one thread."""
+    sql = pytest.importorskip("pyspark.sql")
+    if shutil.which("java") is None:
+        pytest.skip("Spark needs a Java runtime")
+    from pyspark.sql import types
+
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    kinds = {"f": types.DoubleType(), "i": types.LongType(), "O": types.StringType()}
+    with tempfile.TemporaryDirectory(prefix="bitvec-sql-") as folder:
+        builder = sql.SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+        session = builder.config("spark.sql.warehouse.dir", folder).getOrCreate()
+
+        def run(statement: str, table: str, columns: dict[str, Array]) -> dict[str, Array]:
+            fields = [
+                types.StructField(name, kinds[part.dtype.kind]) for name, part in columns.items()
+            ]
+            rows = list(zip(*map(cells, columns.values()), strict=True))
+            frame = session.createDataFrame(rows, types.StructType(fields))
+            frame.coalesce(1).createOrReplaceTempView(DIALECTS["spark"].quoted(table))
+            found = session.sql(statement.rstrip().removesuffix(";"))
+            parts = zip(*found.collect(), strict=True) if rows else ([] for _ in found.columns)
+            return {name: np.array(part) for name, part in zip(found.columns, parts, strict=True)}
+
+        try:
+            yield run, session.version
+        finally:
+            session.stop()
+
+
+SERVERS = {"postgres": postgres, "spark": spark}

@@ -159,7 +159,7 @@ DIALECTS: Final = {
             "{} = 'NaN'::float8", "MATERIALIZED ", most_columns=1600, most_letters=63,
             infinity="'Infinity'::float8",
         ),
-        Dialect("spark", False, "`", True, "DOUBLE", "FLOAT", _of_spark, "isnan({})", ""),
+        Dialect("spark", True, "`", True, "DOUBLE", "FLOAT", _of_spark, "isnan({})", ""),
         Dialect(
             "bigquery", False, "`", True, "FLOAT64", None, _with_exponent, "IS_NAN({})", ""
         ),
