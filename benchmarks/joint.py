@@ -17,7 +17,7 @@ from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 import torch
@@ -30,7 +30,7 @@ from benchmarks import datasets
 from benchmarks.report import Column, Goal, Row, Table, groups, measured_by, six_digits
 from benchmarks.runner import DATA as DATA_OPTION
 from benchmarks.runner import Benchmark, run
-from bitvec.runtime.train.relax import harden_
+from bitvec.runtime.train.relax import SoftForest, harden_
 
 DATA: Final = ("adult", "usps", "fashion_mnist")
 SEEDS: Final = (0, 1, 2)
@@ -40,7 +40,7 @@ _BATCH: Final = 128
 _MOST_PICTURES: Final = 6_000
 """Training pictures that are used, so that a run stays short; the test set is whole."""
 _EPOCHS: Final = 16
-"""Of the linear head."""
+"""Epochs of the linear head."""
 _SCHEDULES: Final = ((8, 0.003), (16, 0.006))
 """Epochs of joint training and their learning rate; the choice rows say which is taken."""
 _GAMMA: Final = 8.0
@@ -191,6 +191,7 @@ def measure(case: tuple[str, int], options: Namespace) -> Iterator[Row]:
     for head, model in heads.items():
         model.fit(Z, rows.y[rows.train].numpy())
         forest = bitvec.convert(model)
+        assert isinstance(forest, bitvec.Forest)
         network, least = None, np.inf
         for epochs, rate in _SCHEDULES[: 1 if quick else None]:
             start = _soft(base, forest, Z)
@@ -217,9 +218,9 @@ def _hardened_by_epoch(
     network: nn.Sequential, rows: Rows, epochs: int, rate: float
 ) -> Iterator[nn.Module]:
     """Train a network; yield it hardened before each epoch and at the end."""
-    gammas = np.linspace(1, _GAMMA, epochs)
+    gammas, soft = np.linspace(1, _GAMMA, epochs), cast(SoftForest, network[1])
     for epoch in fit(network, rows, log_loss, epochs, rate):
-        network[1].gamma = float(gammas[min(epoch, epochs - 1)])
+        soft.gamma = float(gammas[min(epoch, epochs - 1)])
         yield hardened(network)
 
 
