@@ -28,7 +28,7 @@ class Bitvec:
         self.module = bitvec.to_torch(forest, output=output)
         self.scores = bitvec.to_torch(forest, output="raw" if job.regression else "probabilities")
         self.raw = bitvec.to_torch(forest)
-        self.answer: Callable[[Tensor], Tensor] = self.compiled(_tensor(job.rows()))
+        self.answer: Callable[[Tensor], Tensor] = self.compiled(self._rows(job.rows()))
 
     def compiled(self, x: Tensor) -> Callable[[Tensor], Tensor]:
         """Return what answers rows such as these."""

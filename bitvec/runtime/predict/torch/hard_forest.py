@@ -171,7 +171,10 @@ class HardForest(Unrounded):
         block = max(COMPILED_ROWS, PAIRS // max(1, len(self.first_leaf)))
 
         def in_blocks(x: Tensor) -> Tensor:
-            run = with_hooks if self._forward_hooks or self._forward_pre_hooks else alone
+            run = with_hooks
+            if not (self._forward_hooks or self._forward_pre_hooks):
+                self._require_rows(x)  # what is raised inside is torch's own to tell
+                run = alone
             if not is_plain(x) or x.shape[0] <= block:
                 answers: Tensor = run(x)
                 return answers

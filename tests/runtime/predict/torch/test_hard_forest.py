@@ -215,11 +215,13 @@ def test_an_export_for_inductor_adds_by_one_operation_with_the_same_bits(dtype, 
     assert not any(adds in str(node.target) for node in run.graph.nodes)
 
 
-def test_compiled_in_place_it_runs_hooks():
+def test_compiled_in_place_it_refuses_what_it_does_else_and_runs_hooks():
     module, seen = bitvec.to_torch(STUMP), []
-    module.compile(backend="eager")
+    module.compile(backend="eager", fullgraph=True)
     x = torch.tensor([[1.0, 0.0]], dtype=torch.float64)
     assert module(x).tolist() == [[20.0]]
+    with pytest.raises(InputError, match=r"rows must be torch\.float64"):
+        module(x.float())
     module.register_forward_hook(lambda module, given, answer: seen.append(answer))
     assert module(x).tolist() == [[20.0]]
     assert len(seen) == 1
