@@ -16,8 +16,15 @@ from bitvec.runtime.predict.cpu.leaves.leaf_tables import LeafTables
 
 STEP = 128
 """Rows of a block are a multiple of this."""
+_MOST_PADDED = 8
+"""Places for each leaf of a forest padded to a full depth, at most, ..."""
+_FREE_PLACES = 1 << 16
+"""... beyond these, which any forest may have."""
 MOST_ROOM = 512
 """Rows of a block at most: a tree's states of so many rows fit the registers."""
+
+RECORD = np.dtype([("bin_column", "u2"), ("least", "u1"), ("_", "u1")])
+"""A node: a row goes right where the byte of its binned column reaches its own."""
 
 FIELDS = (
     "nodes", "node_ptr", "n_nodes", "leaf_at", "n_trees", "n_binned", "width",
@@ -30,6 +37,14 @@ FIELDS = (
     VALUES, START, N_LEAVES, OUTPUT, SET_PTR, LONG_PTR, LOOKUPS, TABLES,
     TREE, SLOT, LOWER,
 ) = range(len(FIELDS))  # fmt: skip
+
+
+def padding_reason(forest: Forest, depth: int) -> str | None:
+    """Return why trees are not padded to a full depth, or None."""
+    n_places, n_leaves = forest.n_trees << depth, forest.n_leaves
+    if n_places > _FREE_PLACES + _MOST_PADDED * n_leaves:
+        return f"its {n_leaves} leaves would take {n_places} places"
+    return None
 
 
 class BinnedTrees(ABC):

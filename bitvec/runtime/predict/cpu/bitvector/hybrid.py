@@ -33,11 +33,13 @@ from bitvec.runtime.predict.cpu.bitvector.binned_trees import (
     N_TREES,
     NODES,
     OUTPUT,
+    RECORD,
     SET_PTR,
     START,
     TABLES,
     VALUES,
     BinnedTrees,
+    padding_reason,
 )
 from bitvec.runtime.predict.cpu.compiling import Kernel, int64s, kernel
 from bitvec.runtime.predict.cpu.kernel_arrays import pointer, room_on_stack
@@ -62,12 +64,6 @@ MOST_DEPTH = 13
 ROOM = 256
 """Rows of a block at most, whose bytes the first-level cache holds beside a tree's lower nodes."""
 _UNROLLED = 8
-_MOST_PADDED = 8
-"""Places for each leaf of a forest, at most, ..."""
-_FREE_PLACES = 1 << 16
-"""... beyond these, which any forest may have."""
-
-_LOWER = np.dtype([("bin_column", "u2"), ("least", "u1"), ("_", "u1")])
 
 
 @intrinsic(prefer_literal=True)
@@ -113,8 +109,8 @@ def _descend(typing_context, binned, room, lower, place, found, values, size, de
 
 @cache
 def _sum_kernel(depth: int, size: int, sets: bool) -> Kernel:
-    top_bytes = 4 * ((1 << TOP) - 1)
-    lower_bytes = 4 * ((1 << depth) - (1 << TOP))
+    top_bytes = RECORD.itemsize * ((1 << TOP) - 1)
+    lower_bytes = RECORD.itemsize * ((1 << depth) - (1 << TOP))
 
     @kernel
     def hybrid_sums(fields, binned, room, n_blocks, totals, stride):
@@ -141,8 +137,8 @@ def _sum_kernel(depth: int, size: int, sets: bool) -> Kernel:
 
 @cache
 def _exit_kernel(depth: int, sets: bool) -> Kernel:
-    top_bytes = 4 * ((1 << TOP) - 1)
-    lower_bytes = 4 * ((1 << depth) - (1 << TOP))
+    top_bytes = RECORD.itemsize * ((1 << TOP) - 1)
+    lower_bytes = RECORD.itemsize * ((1 << depth) - (1 << TOP))
 
     @kernel
     def hybrid_exits(fields, binned, room, n_rows, exits):
@@ -183,7 +179,7 @@ class Hybrid(BinnedTrees):
             places = np.full(forest.n_trees, 1 << depth)
             tables = leaf_tables.leaf_tables(forest, leaf.ravel(), places)
         super().__init__(forest, binned, tables)
-        nodes = np.zeros(node.shape, _LOWER)
+        nodes = np.zeros(node.shape, RECORD)
         real = node >= 0
         nodes["bin_column"][real] = binned.bin_column[node[real]]
         nodes["least"][real] = binned.least[node[real]]
@@ -221,7 +217,4 @@ def unsupported_reason(forest: Forest) -> str | None:
     depth = depth_of(forest)
     if depth > MOST_DEPTH:
         return f"a tree is more than {MOST_DEPTH} deep"
-    n_places, n_leaves = forest.n_trees << depth, forest.n_leaves
-    if n_places > _FREE_PLACES + _MOST_PADDED * n_leaves:
-        return f"its {n_leaves} leaves would take {n_places} places"
-    return None
+    return padding_reason(forest, depth)

@@ -36,6 +36,7 @@ from bitvec.runtime.predict.cpu.bitvector.binned_trees import (
     N_TREES,
     NODES,
     OUTPUT,
+    RECORD,
     SET_PTR,
     SLOT,
     START,
@@ -44,6 +45,7 @@ from bitvec.runtime.predict.cpu.bitvector.binned_trees import (
     VALUES,
     WIDTH,
     BinnedTrees,
+    padding_reason,
 )
 from bitvec.runtime.predict.cpu.bitvector.grouped_values import GROUP, LANES
 from bitvec.runtime.predict.cpu.compiling import Kernel, int64s, kernel
@@ -66,12 +68,6 @@ from bitvec.runtime.predict.cpu.vectors import (
 
 MOST_DEPTH = 16
 """Levels whose answers fit a place of two bytes."""
-_MOST_PADDED = 8
-"""Places for each leaf of a forest, at most, ..."""
-_FREE_PLACES = 1 << 16
-"""... beyond these, which any forest may have."""
-
-_RECORD = np.dtype([("bin_column", "u2"), ("least", "u1"), ("_", "u1")])
 
 
 @intrinsic(prefer_literal=True)
@@ -83,7 +79,7 @@ def _places(typing_context, binned, room, nodes, place, depth):
         binned, room, nodes, place = arguments[:4]
         tests = []
         for level in range(levels):
-            node = builder.add(nodes, number(level * _RECORD.itemsize))
+            node = builder.add(nodes, number(level * RECORD.itemsize))
             bin_column = builder.zext(load(builder, node, number(0), I16), I64)
             least = splat(builder, load(builder, node, number(2), I8), LANES)
             tests.append((builder.add(binned, builder.mul(bin_column, room)), least))
@@ -117,7 +113,7 @@ def _places(typing_context, binned, room, nodes, place, depth):
 
 @cache
 def _sum_kernel(depth: int, size: int, sets: bool, vectors_of_leaves: bool) -> Kernel:
-    tree_bytes, stride_bytes = depth * _RECORD.itemsize, grouped_values.stride(depth)
+    tree_bytes, stride_bytes = depth * RECORD.itemsize, grouped_values.stride(depth)
     table_size = GROUP * grouped_values.table_places(depth)
 
     @kernel
@@ -152,7 +148,7 @@ def _sum_kernel(depth: int, size: int, sets: bool, vectors_of_leaves: bool) -> K
 
 @cache
 def _exit_kernel(depth: int, sets: bool) -> Kernel:
-    tree_bytes, stride_bytes = depth * _RECORD.itemsize, grouped_values.stride(depth)
+    tree_bytes, stride_bytes = depth * RECORD.itemsize, grouped_values.stride(depth)
     place_type = np.uint8 if grouped_values.place_bytes(depth) == 1 else np.uint16
 
     @kernel
@@ -199,7 +195,7 @@ class Oblivious(BinnedTrees):
         tree[slot] = np.arange(forest.n_trees)
         super().__init__(forest, binned, tables)
         sets = self.tree_sets.lookups.size > 0
-        nodes = np.zeros((tree.size, depth), _RECORD)
+        nodes = np.zeros((tree.size, depth), RECORD)
         real = node >= 0
         for name, values in (("bin_column", binned.bin_column), ("least", binned.least)):
             of_tree = np.zeros(node.shape, values.dtype)
@@ -230,12 +226,10 @@ def unsupported_reason(forest: Forest) -> str | None:
     depth = _depth(forest)
     if depth > MOST_DEPTH:
         return f"a tree is {depth} deep, more than {MOST_DEPTH}"
-    n_places, n_leaves = forest.n_trees << depth, forest.n_leaves
-    if n_places > _FREE_PLACES + _MOST_PADDED * n_leaves:
-        return f"its {n_leaves} leaves would take {n_places} places"
-    if not _levels_share_tests(forest):
-        return "nodes of one level test differently"
-    return None
+    reason = padding_reason(forest, depth)
+    if reason is None and not _levels_share_tests(forest):
+        reason = "nodes of one level test differently"
+    return reason
 
 
 def _depth(forest: Forest) -> int:

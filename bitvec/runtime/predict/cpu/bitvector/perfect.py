@@ -30,6 +30,7 @@ from bitvec.runtime.predict.cpu.bitvector.binned_trees import (
     N_TREES,
     NODES,
     OUTPUT,
+    RECORD,
     SET_PTR,
     START,
     TABLES,
@@ -61,8 +62,6 @@ VECTORS = 2
 """Vectors of 64 rows that pass a tree together."""
 ROWS = VECTORS * LANES
 
-_RECORD = np.dtype([("bin_column", "u2"), ("least", "u1"), ("_", "u1")])
-
 
 @intrinsic(prefer_literal=True)
 def places(typing_context, binned, room, nodes, leaf, depth):
@@ -79,7 +78,7 @@ def places(typing_context, binned, room, nodes, leaf, depth):
         def select(levels):
             nonlocal met
             below = [select(levels - 1) for _ in range(2)] if levels > 1 else None
-            node = builder.add(nodes, number(met * _RECORD.itemsize))
+            node = builder.add(nodes, number(met * RECORD.itemsize))
             met += 1
             bin_column = builder.zext(load(builder, node, number(0), I16), I64)
             least = splat(builder, load(builder, node, number(2), I8), LANES)
@@ -106,7 +105,7 @@ def places(typing_context, binned, room, nodes, leaf, depth):
 
 @cache
 def _sum_kernel(depth: int, size: int, in_registers: int, sets: bool) -> Kernel:
-    tree_bytes = ((1 << depth) - 1) * _RECORD.itemsize
+    tree_bytes = ((1 << depth) - 1) * RECORD.itemsize
 
     @kernel
     def perfect_sums(fields, binned, room, n_blocks, totals, stride):
@@ -133,7 +132,7 @@ def _sum_kernel(depth: int, size: int, in_registers: int, sets: bool) -> Kernel:
 
 @cache
 def _exit_kernel(depth: int, sets: bool) -> Kernel:
-    tree_bytes, n_places = ((1 << depth) - 1) * _RECORD.itemsize, 1 << depth
+    tree_bytes, n_places = ((1 << depth) - 1) * RECORD.itemsize, 1 << depth
 
     @kernel
     def perfect_exits(fields, binned, room, n_rows, exits):
@@ -171,7 +170,7 @@ class Perfect(BinnedTrees):
             tables = leaf_tables.leaf_tables(forest, leaf.ravel(), np.full(n_trees, places))
         super().__init__(forest, binned, tables)
         self._sets = self.tree_sets.lookups.size > 0
-        nodes = np.zeros(node.shape, _RECORD)
+        nodes = np.zeros(node.shape, RECORD)
         real = node >= 0
         nodes["bin_column"][real] = binned.bin_column[node[real]]
         nodes["least"][real] = binned.least[node[real]]

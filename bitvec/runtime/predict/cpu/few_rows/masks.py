@@ -171,7 +171,7 @@ def _slots(
 
     Words are none in groups of oblivious trees.
     """
-    B, n_lanes, size = forest.bitvectors, lanes(bits), window(bits)
+    B, n_lanes = forest.bitvectors, lanes(bits)
     n_groups = -(-B.n_trees // n_lanes)
     turn_of_tree = _turns(B, n_lanes)
     tree = turn_of_tree[B.tree_of_node]
@@ -211,30 +211,10 @@ def _slots(
         n_vectors * n_lanes,
     )
 
-    node, lane, word_vector, ones = (part[~is_set] for part in (node, lane, word_vector, ones))
-    key_window, place = np.divmod(key[~is_set] - 1, size)
-    segment = word_vector * n_windows + key_window
-    # Entries of one segment and lane stand one below the other.
-    run = segment * n_lanes + lane
-    order = np.argsort(run, kind="stable")
-    run_size = np.bincount(run, minlength=n_vectors * n_windows * n_lanes)
-    turn = np.empty(node.size, np.int64)
-    turn[order] = ranges(np.zeros(run_size.size, np.int64), run_size)
-    counts = run_size.reshape(-1, n_lanes).max(axis=1, initial=0)
-    counts = -(-counts // UNROLLED) * UNROLLED
-    slot = (np.cumsum(counts) - counts)[segment] + turn
-    n_slots, n_bytes = int(counts.sum()), place_bytes(bits)
-    slots = aligned(n_slots * 2 * n_lanes * ones.itemsize).view(ones.dtype)
-    slots = slots.reshape(-1, 2, n_lanes)
-    slots[:] = 0
-    slots[slot, 0, lane] = below[node].astype(ones.dtype)
-    slots[slot, 1, lane] = ones
-    # A key of 64 bits in a short register is taken as two halves, which have places of their own.
-    halves = n_bytes // n_lanes
-    places = aligned(n_slots * n_bytes).reshape(-1, n_lanes, halves)
-    places[:] = 0
-    for half in range(halves):
-        places[slot, lane, half] = halves * place + half
+    key, lane, word_vector, ones, node = (
+        part[~is_set] for part in (key - 1, lane, word_vector, ones, node)
+    )
+    packed = _packed(key, lane, word_vector, ones, below[node], n_vectors, n_windows)
     first_leaf = np.zeros(n_groups * n_lanes, np.int32)
     first_leaf[turn_of_tree] = B.leaf_ptr[:-1]
     n_words[is_oblivious] = 0
@@ -243,12 +223,48 @@ def _slots(
         "turn_of_tree": constant(turn_of_tree) if is_sorted else None,
         "n_groups": n_groups,
         "n_words": n_words.astype(np.int64),
-        "counts": counts.astype(np.int64),
-        "places": places,
-        "slots": slots,
         "first_leaf": first_leaf,
+        **packed,
         **of_sets,
     }
+
+
+def _packed(
+    key: Array,
+    lane: Array,
+    word_vector: Array,
+    ones: Array,
+    below: Array,
+    n_vectors: int,
+    n_windows: int,
+) -> dict[str, Any]:
+    """Return fields of a header: the slots of each segment, and their two parts."""
+    bits = 8 * ones.itemsize
+    n_lanes = lanes(bits)
+    key_window, place = np.divmod(key, window(bits))
+    segment = word_vector * n_windows + key_window
+    # Entries of one segment and lane stand one below the other.
+    run = segment * n_lanes + lane
+    order = np.argsort(run, kind="stable")
+    run_size = np.bincount(run, minlength=n_vectors * n_windows * n_lanes)
+    turn = np.empty(key.size, np.int64)
+    turn[order] = ranges(np.zeros(run_size.size, np.int64), run_size)
+    counts = run_size.reshape(-1, n_lanes).max(axis=1, initial=0)
+    counts = -(-counts // UNROLLED) * UNROLLED
+    slot = (np.cumsum(counts) - counts)[segment] + turn
+    n_slots, n_bytes = int(counts.sum()), place_bytes(bits)
+    slots = aligned(n_slots * 2 * n_lanes * ones.itemsize).view(ones.dtype)
+    slots = slots.reshape(-1, 2, n_lanes)
+    slots[:] = 0
+    slots[slot, 0, lane] = below.astype(ones.dtype)
+    slots[slot, 1, lane] = ones
+    # A key of 64 bits in a short register is taken as two halves, which have places of their own.
+    halves = n_bytes // n_lanes
+    places = aligned(n_slots * n_bytes).reshape(-1, n_lanes, halves)
+    places[:] = 0
+    for half in range(halves):
+        places[slot, lane, half] = halves * place + half
+    return {"counts": counts.astype(np.int64), "places": places, "slots": slots}
 
 
 def _turns(B: Bitvectors, n_lanes: int) -> Array:
