@@ -82,9 +82,14 @@ def host_rows(X: Any, inputs: Inputs, dtype: np.dtype) -> Array:
     Raises
     ------
     InputError
-        If they do not fit, or are a tensor whose gradient would be lost.
+        If they do not fit, or are a tensor without values or whose gradient would be lost.
     """
     if isinstance(X, Tensor):
+        if X.is_meta:
+            raise InputError(
+                "`X` must hold values, got a tensor on the device meta, which has none: pass rows "
+                "of a device that computes."
+            )
         if X.requires_grad and torch.is_grad_enabled():
             raise InputError(
                 "`X` must not require a gradient here, got a tensor that does and whose gradient "

@@ -96,6 +96,8 @@ def test_a_tensor_that_does_not_fit_is_refused():
     module = SoftForest.from_forest(STUMP)
     with pytest.raises(InputError, match=r"shape \(batch, 2\) on cpu, got shape \(3, 1\)"):
         module(torch.zeros((3, 1), requires_grad=True))
+    with pytest.raises(InputError, match="must hold values, got a tensor on the device meta"):
+        module(torch.zeros((3, 2), device="meta"))
 
 
 def lost():
