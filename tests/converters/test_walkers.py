@@ -43,9 +43,9 @@ LIBRARIES = {
         lambda model, path: getattr(model, "booster_", model).save_model(path), ".txt"
     ),
     "catboost": Library(_texts, ".json"),
-    "treelite": Library(lambda model, path: model.serialize(str(path)), ".tl", 4, 0),
+    "treelite": Library(lambda model, path: model.serialize(str(path)), ".tl", 8, 0),
     # QuickScorer adds the trees to the initial prediction: at most 8 sums round otherwise.
-    "ydf": Library(lambda model, path: model.save(str(path)), "", 3, 1e-6),
+    "ydf": Library(lambda model, path: model.save(str(path)), "", 9, 1e-6),
 }
 NAMES: dict[str, list[str]] = {}
 for name in LIBRARIES:

@@ -282,7 +282,8 @@ def test_trees_that_take_too_long_to_compare_are_refused(monkeypatch):
     assert proved(forest, trees).holds
 
 
-def test_a_cycle_in_the_source_ends_in_a_refusal():
+def test_a_cycle_in_the_source_ends_in_a_refusal(monkeypatch):
+    monkeypatch.setattr(proof, "STEPS", 10_000)
     trees = replace(stump(0.5, Relation.GREATER), right=np.array([0]))
     result = proved(converted(0.5, Relation.GREATER), trees)
     assert not result.holds
