@@ -14,6 +14,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from bitvec.core.graph.score_operators import FORWARD
+
 X: Final = np.array([[np.nan, 1, np.inf, -np.inf, 0, -0.0, 2.5, -2.5]], np.float32)
 HALF: Final = {"c": np.array([0.5], np.float32)}
 BOUNDS: Final = {"low": np.array(0, np.float32), "high": np.array(1, np.float32)}
@@ -30,13 +32,15 @@ OPERATORS: Final[dict[str, tuple[list[tuple[Any, ...]], dict[str, np.ndarray], n
     "Relu": ([("Relu", "X")], {}, FINITE),
 }
 """Operators, each with its inputs of which n0 is the first one's result; constants; and the row."""
+ATTRIBUTES: Final[dict[str, dict[str, int]]] = {"CumSum": FORWARD}
 
 
 def write(folder: Path) -> Iterator[tuple[str, Path, np.ndarray]]:
     """Write the files, with the outputs of a forest's, and yield name, path and row."""
     for name, (operators, constants, row) in OPERATORS.items():
         nodes = [
-            helper.make_node(kind, inputs, [f"n{i}"]) for i, (kind, *inputs) in enumerate(operators)
+            helper.make_node(kind, inputs, [f"n{i}"], **ATTRIBUTES.get(kind, {}))
+            for i, (kind, *inputs) in enumerate(operators)
         ]
         last = f"n{len(nodes) - 1}"
         is_bool = name.startswith(("Less", "Not", "Greater", "IsNaN", "Equal"))

@@ -1,7 +1,8 @@
 """From exit leaves to raw scores, as operators of a graph.
 
 Scores are summed by CumSum over the trees, whose definition fixes the order: so they equal the
-reference bit for bit. ReduceSum would not say in which order it adds.
+reference bit for bit. ReduceSum would not say in which order it adds. Its attributes stand there
+though they are the standard's defaults: onnx2torch takes another.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from bitvec.core.graph.operators import Graph, cast
 from bitvec.core.output import Aggregate, Output
 from bitvec.errors import UnsupportedModelError
 
+FORWARD: Final = {"exclusive": 0, "reverse": 0}
+"""Attributes of CumSum: each element is the sum of those before it and of itself."""
 SUMS: Final = (Aggregate.SUM, Aggregate.MEAN)
 """Aggregates that add, and so weigh, the trees' vectors."""
 
@@ -193,7 +196,7 @@ def _ordered_sum(graph: Graph, forest: Forest, vectors: str) -> str:
             sum_ = graph.add("Add", sum_, term, name="score")
         return sum_
     if n_terms > 1:
-        total = graph.add("CumSum", total, np.array(1), name="running_score")
+        total = graph.add("CumSum", total, np.array(1), name="running_score", **FORWARD)
     return graph.add("Gather", total, np.array(n_terms - 1), axis=1, name="score")
 
 
@@ -223,7 +226,7 @@ def _weighted_median(graph: Graph, forest: Forest, vectors: str) -> str:
         sorted=1,
     )
     weight = graph.add("Gather", output.tree_weight, tree, name="median_weight")
-    reached = graph.add("CumSum", weight, np.array(1), name="weight_reached")
+    reached = graph.add("CumSum", weight, np.array(1), name="weight_reached", **FORWARD)
     whole = graph.add("Gather", reached, np.array([n_trees - 1]), axis=1, name="weight_of_all")
     half = graph.add("Mul", whole, np.array(0.5, output.dtype), name="half_of_weight")
     enough = graph.add("LessOrEqual", half, reached, name="half_is_reached")
