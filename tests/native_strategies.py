@@ -18,6 +18,7 @@ from bitvec.converters.native import (
     KDDT,
     TAO,
     KDDTForest,
+    TAOBoosting,
     TAOForest,
     from_cpt,
     from_e2edf,
@@ -25,8 +26,10 @@ from bitvec.converters.native import (
     from_kddt,
     from_kddt_forest,
     from_tao,
+    from_tao_boosting,
     from_tao_forest,
 )
+from bitvec.converters.native.native_forest import NativeForest
 from bitvec.core.feature_maps import Layers, Linear, ReLU
 from bitvec.core.kernels import FeatureKernel
 
@@ -243,14 +246,25 @@ def tao_forests(draw: st.DrawFn, general: bool = False) -> TAOForest:
     return from_tao_forest(trees)
 
 
+@st.composite
+def tao_boostings(draw: st.DrawFn, general: bool = False) -> TAOBoosting:
+    forest = draw(tao_forests(general=general))
+    trees = [dataclasses.replace(tree, classes=None) for tree in forest.trees]
+    first = trees[0]
+    base = draw(st.sampled_from([0, -0.375, 2.5])) * np.ones(first.n_outputs)
+    labels = np.arange(max(first.n_outputs, 2)) if draw(st.booleans()) else None
+    return from_tao_boosting(trees, base.astype(first.V.dtype), classes=labels)
+
+
 natives = st.one_of(
-    cpts(), e2edts(), e2edts(maps=True), e2edfs(), kddts(), kddt_forests(), taos(), tao_forests()
-)
+    cpts(), e2edts(), e2edts(maps=True), e2edfs(), kddts(), kddt_forests(), taos(), tao_forests(),
+    tao_boostings(),
+)  # fmt: skip
 general_natives = st.one_of(
     cpts(general=True), e2edts(general=True), e2edfs(general=True), taos(general=True),
-    tao_forests(general=True),
+    tao_forests(general=True), tao_boostings(general=True),
 )  # fmt: skip
 
 
 def trees_of(native: Any) -> tuple[Any, ...]:
-    return native.trees if isinstance(native, (E2EDF, KDDTForest, TAOForest)) else (native,)
+    return native.trees if isinstance(native, NativeForest) else (native,)

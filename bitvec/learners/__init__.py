@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from bitvec.learners.retrained.sklearn import RetrainedClassifier, RetrainedRegressor
     from bitvec.learners.tao.refine import tao_refine
     from bitvec.learners.tao.sklearn import TAOClassifier, TAORegressor
+    from bitvec.learners.tao.sklearn_boosting import TAOBoostingClassifier, TAOBoostingRegressor
     from bitvec.learners.tao.sklearn_forests import TAOForestClassifier, TAOForestRegressor
 
 _HOME = {
@@ -42,6 +43,8 @@ _HOME = {
     "ObliqueForestRegressor": "oblique.sklearn",
     "RetrainedClassifier": "retrained.sklearn",
     "RetrainedRegressor": "retrained.sklearn",
+    "TAOBoostingClassifier": "tao.sklearn_boosting",
+    "TAOBoostingRegressor": "tao.sklearn_boosting",
     "TAOClassifier": "tao.sklearn",
     "TAOForestClassifier": "tao.sklearn_forests",
     "TAOForestRegressor": "tao.sklearn_forests",
@@ -66,6 +69,8 @@ __all__ = [
     "ObliqueForestRegressor",
     "RetrainedClassifier",
     "RetrainedRegressor",
+    "TAOBoostingClassifier",
+    "TAOBoostingRegressor",
     "TAOClassifier",
     "TAOForestClassifier",
     "TAOForestRegressor",

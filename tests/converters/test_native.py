@@ -411,7 +411,7 @@ def test_convert_refuses_what_is_no_native_tree() -> None:
     forest = convert(from_tao(W=[[1]], bias=[0], left=[-1], right=[-2], V=[0, 1]))
     with pytest.raises(
         bitvec.errors.UnsupportedModelError,
-        match="CPT, E2EDT, E2EDF, KDDT, KDDTForest, TAO, TAOForest, got",
+        match="CPT, E2EDT, E2EDF, KDDT, KDDTForest, TAO, TAOForest, TAOBoosting, got",
     ):
         convert(forest)
     with pytest.raises(

@@ -13,6 +13,7 @@ from bitvec.errors import UnsupportedModelError
 from bitvec.learners.kddt.sklearn import KDDTClassifier, KDDTRegressor
 from bitvec.learners.kddt.sklearn_forests import KDDTExtraTreesRegressor, KDDTRandomForestClassifier
 from bitvec.learners.tao.sklearn import TAOClassifier, TAORegressor
+from bitvec.learners.tao.sklearn_boosting import TAOBoostingClassifier, TAOBoostingRegressor
 from bitvec.learners.tao.sklearn_forests import TAOForestClassifier, TAOForestRegressor
 
 IRIS = load_iris(return_X_y=True, as_frame=True)
@@ -34,6 +35,7 @@ CLASSIFIERS = {
     "TAO": lambda: TAOClassifier(max_depth=2, random_state=0),
     "TAO, oblique": lambda: TAOClassifier(max_depth=2, oblique=True, random_state=0),
     "TAO forest": lambda: TAOForestClassifier(n_estimators=3, max_depth=2, random_state=0),
+    "TAO boosting": lambda: TAOBoostingClassifier(n_estimators=3, max_depth=2, random_state=0),
     "CPT": lambda: grown("CPTClassifier"),
     "E2EDT": lambda: grown("E2EDTClassifier"),
     "E2EDF": lambda: grown("E2EDFClassifier", n_estimators=2),
@@ -47,6 +49,7 @@ REGRESSORS = {
     "TAO forest, linear": lambda: TAOForestRegressor(
         n_estimators=3, max_depth=2, leaves="linear", random_state=0
     ),
+    "TAO boosting": lambda: TAOBoostingRegressor(n_estimators=3, max_depth=2, random_state=0),
     "CPT": lambda: grown("CPTRegressor"),
     "E2EDT": lambda: grown("E2EDTRegressor"),
     "E2EDF": lambda: grown("E2EDFRegressor", n_estimators=2),

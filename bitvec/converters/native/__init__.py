@@ -11,6 +11,7 @@ from bitvec.converters.native.kddt import (
 )
 from bitvec.converters.native.read import convert
 from bitvec.converters.native.tao import TAO, TAOForest, from_tao, from_tao_forest
+from bitvec.converters.native.tao_boosting import TAOBoosting, from_tao_boosting
 
 __all__ = [
     "CPT",
@@ -19,6 +20,7 @@ __all__ = [
     "KDDT",
     "TAO",
     "KDDTForest",
+    "TAOBoosting",
     "TAOForest",
     "convert",
     "from_cpt",
@@ -27,6 +29,7 @@ __all__ = [
     "from_kddt",
     "from_kddt_forest",
     "from_tao",
+    "from_tao_boosting",
     "from_tao_forest",
     "gaussian_pieces",
 ]

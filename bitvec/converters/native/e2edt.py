@@ -10,7 +10,7 @@ import numpy as np
 from bitvec.converters.native.children import checked_children, root
 from bitvec.converters.native.forest_arrays import forest_of, margin_tests, trees_of
 from bitvec.converters.native.leaf_values import as_columns, pi_or_mean
-from bitvec.converters.native.mean_forest import MeanForest
+from bitvec.converters.native.native_forest import NativeForest
 from bitvec.converters.native.native_tree import NativeTree, rows
 from bitvec.converters.native.plain_arrays import finite, float_dtype, floats, integers
 from bitvec.converters.native.sparse_rows import SparseRows, sparse_rows, sum_in_order
@@ -150,7 +150,7 @@ class E2EDT(NativeTree):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class E2EDF(MeanForest[E2EDT]):
+class E2EDF(NativeForest[E2EDT]):
     """A forest of End-to-End Decision Trees, which averages their leaf vectors."""
 
     kind = E2EDT

@@ -78,10 +78,14 @@ def oracle_of_estimator(model: Any, native: Callable[[Any], Oracle]) -> Oracle:
     vars(answering).pop("feature_names_in_", None)
     is_classifier = model.forest_.output.is_classifier
     whole = getattr(model, "_beside_forest", None) is None
+
+    def scores(X: Any) -> Any:
+        return answering.predict_proba(X)[:, -model.forest_.n_outputs :]
+
     return replace(
         walked,
         predict=answering.predict,
-        scores=answering.predict_proba if is_classifier and whole else None,
+        scores=scores if is_classifier and whole else None,
         accepts_missing=False,
         accepts_infinite=False,
     )

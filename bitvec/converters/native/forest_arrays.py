@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from bitvec.converters.native import children
-from bitvec.converters.native.mean_forest import MeanForest
+from bitvec.converters.native.native_forest import NativeForest
 from bitvec.converters.native.native_tree import NativeTree
 from bitvec.converters.native.sparse_rows import SparseRows
 from bitvec.core import structure
@@ -139,13 +139,13 @@ def _without_reading(tests: NodeTests, empty: Int64[Array, " n"], n_columns: int
     )
 
 
-def trees_of(model: NativeTree | MeanForest[Any]) -> Sequence[Any]:
+def trees_of(model: NativeTree | NativeForest[Any]) -> Sequence[Any]:
     """Return the trees of a forest, or the tree itself."""
-    return model.trees if isinstance(model, MeanForest) else (model,)
+    return model.trees if isinstance(model, NativeForest) else (model,)
 
 
 def forest_of(
-    model: NativeTree | MeanForest[Any],
+    model: NativeTree | NativeForest[Any],
     tests: NodeTests,
     *,
     linear: LinearTerms | None = None,
@@ -163,7 +163,7 @@ def forest_of(
         output=Output(
             first.n_outputs,
             values.dtype,
-            aggregate=Aggregate.MEAN if isinstance(model, MeanForest) else Aggregate.SUM,
+            aggregate=Aggregate.MEAN if isinstance(model, NativeForest) else Aggregate.SUM,
             classes=None if first.classes is None else (first.classes,),
         ),
         inputs=Inputs(first.n_features),

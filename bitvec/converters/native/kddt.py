@@ -11,7 +11,7 @@ import numpy as np
 from bitvec.converters.native.children import checked_children, root
 from bitvec.converters.native.forest_arrays import forest_of, trees_of
 from bitvec.converters.native.leaf_values import as_columns, checked_classes, checked_vectors
-from bitvec.converters.native.mean_forest import MeanForest
+from bitvec.converters.native.native_forest import NativeForest
 from bitvec.converters.native.native_tree import NativeTree
 from bitvec.converters.native.plain_arrays import finite, float_dtype, floats, integers
 from bitvec.core.arrays import Array, ArrayLike, put, put_array, require, require_codes
@@ -165,14 +165,14 @@ class KDDT(NativeTree):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class KDDTForest(MeanForest[KDDT]):
+class KDDTForest(NativeForest[KDDT]):
     """A forest of Kernel Density Decision Trees of one prediction kernel, or of none."""
 
     kind = KDDT
 
     def __post_init__(self) -> None:
         # A dataclass with slots is another class than the one that `super()` would see.
-        MeanForest.__post_init__(self)
+        NativeForest.__post_init__(self)
         kernel = self.trees[0].kernel
         for number, tree in enumerate(self.trees):
             require(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from bitvec.converters.native import cpt, e2edt, fitted_estimators, kddt, tao
+from bitvec.converters.native import cpt, e2edt, fitted_estimators, kddt, tao, tao_boosting
 from bitvec.core.forest import Forest
 from bitvec.errors import UnsupportedModelError
 
@@ -17,6 +17,7 @@ _CONVERTERS: Final[dict[type, Callable[[Any], Forest]]] = {
     kddt.KDDTForest: kddt.convert_trees,
     tao.TAO: tao.convert_trees,
     tao.TAOForest: tao.convert_trees,
+    tao_boosting.TAOBoosting: tao_boosting.convert_boosting,
 }
 
 
@@ -25,8 +26,8 @@ def convert(model: Any) -> Forest:
 
     Parameters
     ----------
-    model : CPT, E2EDT, E2EDF, KDDT, KDDTForest, TAO or TAOForest, or a fitted estimator of this \
-package
+    model : CPT, E2EDT, E2EDF, KDDT, KDDTForest, TAO, TAOForest or TAOBoosting, or a fitted \
+estimator of this package
 
     Raises
     ------

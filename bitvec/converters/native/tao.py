@@ -11,7 +11,7 @@ import numpy as np
 from bitvec.converters.native.children import checked_children
 from bitvec.converters.native.forest_arrays import forest_of, margin_tests, trees_of
 from bitvec.converters.native.leaf_values import as_columns, checked_classes, checked_vectors
-from bitvec.converters.native.mean_forest import MeanForest
+from bitvec.converters.native.native_forest import NativeForest
 from bitvec.converters.native.native_tree import NativeTree
 from bitvec.converters.native.plain_arrays import finite, floats, integers
 from bitvec.converters.native.sparse_rows import SparseRows, sparse_rows, sum_in_order
@@ -237,7 +237,7 @@ def _oblique(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TAOForest(MeanForest[TAO]):
+class TAOForest(NativeForest[TAO]):
     """A forest of trees of TAO, which averages their answers."""
 
     kind = TAO
@@ -270,7 +270,7 @@ def from_tao_forest(trees: Sequence[TAO]) -> TAOForest:
     return TAOForest(tuple(trees))
 
 
-def convert_trees(model: TAO | TAOForest) -> Forest:
+def convert_trees(model: TAO | NativeForest[TAO]) -> Forest:
     """Convert trees of TAO: S is W and b is −bias.
 
     z > −bias says z + bias > 0 for every sum that is not NaN: a difference of floats is 0 only

@@ -14,6 +14,7 @@ from bitvec.converters.native.cpt import CPT
 from bitvec.converters.native.e2edt import E2EDT
 from bitvec.converters.native.kddt import KDDT
 from bitvec.converters.native.tao import TAO
+from bitvec.converters.native.tao_boosting import TAOBoosting
 from bitvec.core.arrays import Array
 from bitvec.core.leaves import LinearTerms
 from bitvec.core.node_tests import Activation, NodeTests, Relation, from_rows
@@ -72,16 +73,24 @@ def source_trees(model: Any) -> SourceTrees:
         linear=_linear(trees),
         row_dtype=first.dtype,
         n_features=first.n_features,
-        stated={
-            "n_outputs": first.n_outputs,
-            "dtype": values.dtype,
-            "aggregate": Aggregate.SUM if first is model else Aggregate.MEAN,
-            "base_score": np.zeros(first.n_outputs, values.dtype),
-            "post_transform": PostTransform.IDENTITY,
-            **dict.fromkeys(("scale", "tree_weight", "divisor")),
-            "classes": None if first.classes is None else (first.classes,),
-        },
+        stated=_stated(model, first.n_outputs, values.dtype),
     )
+
+
+def _stated(model: Any, n_outputs: int, dtype: np.dtype) -> dict[str, Any]:
+    """Return what the answer is made of, by the names of fields of `Output`."""
+    added, link = isinstance(model, TAOBoosting), PostTransform.IDENTITY
+    if added and model.classes is not None:
+        link = PostTransform.SIGMOID if n_outputs == 1 else PostTransform.SOFTMAX
+    return {
+        "n_outputs": n_outputs,
+        "dtype": dtype,
+        "aggregate": Aggregate.MEAN if hasattr(model, "trees") and not added else Aggregate.SUM,
+        "base_score": model.base_score if added else np.zeros(n_outputs, dtype),
+        "post_transform": link,
+        **dict.fromkeys(("scale", "tree_weight", "divisor")),
+        "classes": None if model.classes is None else (model.classes,),
+    }
 
 
 def _column(tree: KDDT, node: int) -> tuple[list[_Row], float]:

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from bitvec.converters import native
-from bitvec.converters.native.mean_forest import MeanForest
+from bitvec.converters.native.native_forest import NativeForest
 from bitvec.converters.native.native_tree import NativeTree
 from bitvec.core import structure
 from bitvec.core.arrays import Array
@@ -68,7 +68,7 @@ class Refinement:
 
 
 def refine(
-    tree: NativeTree | MeanForest[Any],
+    tree: NativeTree | NativeForest[Any],
     X: Float64[Array, "n_rows n_features"],
     y: Array,
     weight: Float64[Array, " n_rows"],

@@ -1,4 +1,4 @@
-"""A forest of native trees of one paper, which averages their vectors."""
+"""A forest of native trees of one paper, which averages their vectors or adds them up."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ Tree = TypeVar("Tree", bound=NativeTree)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class MeanForest(Generic[Tree]):
-    """Native trees whose vectors are averaged.
+class NativeForest(Generic[Tree]):
+    """Native trees whose vectors are averaged, unless a subclass says otherwise.
 
     Parameters
     ----------
@@ -56,6 +56,11 @@ class MeanForest(Generic[Tree]):
                 )
 
     @property
+    def classes(self) -> Array | None:
+        """Labels, which make this a classifier."""
+        return self.trees[0].classes
+
+    @property
     def n_features(self) -> int:
         """Columns of X."""
         return self.trees[0].n_features
@@ -77,7 +82,7 @@ class MeanForest(Generic[Tree]):
 
     def predict(self, X: ArrayLike) -> Array:
         """Return labels, or for a regressor its values: (batch,), or (batch, n_outputs)."""
-        return predictions(self.raw(X), self.trees[0].classes)
+        return predictions(self.raw(X), self.classes)
 
 
 def _listed(classes: Array | None) -> list[object] | None:
