@@ -137,15 +137,14 @@ def _ranges(dialect: Dialect, name: str, intervals: tuple[tuple[int, int], ...])
         if first == last and abs(first) < TOP:
             continue
         # An infinity has no literal: it lies beyond the greatest number.
-        low = "" if first == -TOP else f"{name} >= {number(dialect, first)}"
         if first == TOP:
-            low = f"{name} > {number(dialect, TOP - 1)}"
-        high = "" if last == TOP else f"{name} <= {number(dialect, last)}"
-        if last == -TOP:
-            high = f"{name} < {number(dialect, 1 - TOP)}"
-        if low and high:
-            low, high = number(dialect, first), number(dialect, last)
-            parts.append(f"{name} BETWEEN {low} AND {high}")
+            parts.append(f"{name} > {number(dialect, TOP - 1)}")
+        elif last == -TOP:
+            parts.append(f"{name} < {number(dialect, 1 - TOP)}")
+        elif first == -TOP:
+            parts.append(f"{name} <= {number(dialect, last)}")
+        elif last == TOP:
+            parts.append(f"{name} >= {number(dialect, first)}")
         else:
-            parts.append(low or high)
+            parts.append(f"{name} BETWEEN {number(dialect, first)} AND {number(dialect, last)}")
     return " OR ".join(parts)

@@ -22,7 +22,7 @@ from bitvec.core.float_keys import ulps
 from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
 from bitvec.core.leaves import Leaves
-from bitvec.core.node_tests import Kind, axis_aligned, set_bits
+from bitvec.core.node_tests import Kind, Relation, axis_aligned, set_bits
 from bitvec.core.output import Aggregate, Output, PostTransform
 from bitvec.core.structure import from_children
 from bitvec.errors import FileFormatError, InputError, UnsupportedModelError
@@ -81,6 +81,21 @@ def test_leaves_raw_scores_and_labels_are_those_of_the_reference(
         scores = transforms.transform(forest.output, raw)
         near = oracle.scores(X).astype(raw.dtype)
         assert np.all(ulps(near, scores) <= SCORE_ULPS)
+
+
+@pytest.mark.parametrize("dialect", [*HERE, *AWAY])
+@pytest.mark.parametrize("relation", [*Relation])
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_values_beyond_the_greatest_number_are_compared(
+    dialect: str, oracle_of: OracleOf, relation: Relation, sign: int
+) -> None:
+    most = np.finfo(np.float64).max
+    forest = Forest.from_matrices(
+        [[1.0]], [sign * most], [[0], [1]], [10.0, 20.0], relation=relation
+    )
+    X = np.array([-np.inf, -most, 0, most, np.inf, np.nan])[:, None]
+    oracle = oracle_of(to_sql(forest, SqlOptions(dialect, leaves=True, key=("id",))))
+    assert np.array_equal(oracle.leaf_ids(X), reference.exit_leaves(forest, X))
 
 
 @pytest.mark.parametrize("dialect", ["sqlite", *AWAY])
