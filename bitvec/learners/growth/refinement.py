@@ -31,6 +31,8 @@ PACE = 0.1
 
 ERRORS: Final = 0.5
 """Paired standard errors by which a refined tree must be better: few rows choose a tree's own."""
+ERRORS_OF_VALUES: Final = 1.0
+"""The same of squared errors, a few of which decide: with fewer, gains by luck are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +105,7 @@ def refine(
             optimizer=_optimizer(how),
             learning_rate=how.learning_rate,
             gamma=how.gamma,
-            errors=ERRORS,
+            errors=ERRORS if forest.output.is_classifier else ERRORS_OF_VALUES,
         ),
         penalties=Penalties(spatial=how.spatial, spatial_shape=how.spatial_shape),
         checkpoint_path=how.checkpoint_path,

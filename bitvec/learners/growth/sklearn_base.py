@@ -131,23 +131,29 @@ class GrownEstimator(GrowthParameters):
         refines = self.refine is None or options.whole("refine", self.refine, least=0) > 0
         refinement = self._refinement(seed)  # before growth, so that it is refused before growth
         grown_on, validation = self._parts(X, target, weight, seed, refines=refines)
-        Z, aim, w = X[grown_on], target.take(grown_on), weight[grown_on]
         told = self._print_growth if self.verbose else None
-        kept = self._kept(growth, Z, aim.told, w)
-        grown = grow(Z, aim, w, training, growth, progress=told, kept=kept)
-        old = np.zeros((len(grown.rules) + 1, target.n_outputs))
-        tree = self._tree(grown, aim.leaf_values(grown.leaf, w, old, smoothing))
+
+        def grown(Z: Array, aim: Target, w: Array, suffix: str) -> NativeTree:
+            kept = self._kept(suffix, growth, Z, aim.told, w)
+            found = grow(Z, aim, w, training, growth, progress=told, kept=kept)
+            self.growth_ = found.steps
+            old = np.zeros((len(found.rules) + 1, target.n_outputs))
+            return self._tree(found, aim.leaf_values(found.leaf, w, old, smoothing))
+
+        Z, aim, w = X[grown_on], target.take(grown_on), weight[grown_on]
+        tree = grown(Z, aim, w, ".growth")
         self.refinement_ = None
         if validation is not None and tree.n_nodes:
             refined = refine(tree, Z, aim.told, w, validation, refinement)
             self.refinement_ = refined
             if refined.improved:
                 tree = self._tree_of(refined.forest, tree)
-        self.growth_ = grown.steps
+            elif len(grown_on) < len(X):  # the rows to choose by are of no other use any more
+                tree = grown(X, target, weight, ".regrowth")
         filled = target.leaf_values(leaves_of(tree, X), weight, tree.values, smoothing)
         self.tree_ = self._finished(tree, filled, X, weight)
 
-    def _kept(self, growth: GrowthOptions, *rows: Array) -> GrowthCheckpoint | None:
+    def _kept(self, suffix: str, growth: GrowthOptions, *rows: Array) -> GrowthCheckpoint | None:
         """Return where stumps are kept; what they depend on decides whether a file is of them."""
         if self.checkpoint_path is None:
             return None
@@ -160,7 +166,7 @@ class GrownEstimator(GrowthParameters):
         run = digest(rows, {type(self).__name__: asked})
         path = self.checkpoint_path
         if isinstance(path, (str, os.PathLike)):
-            path = f"{os.fspath(path)}.growth"
+            path = f"{os.fspath(path)}{suffix}"
         return GrowthCheckpoint(path, run)
 
     def _smoothing(self) -> float:

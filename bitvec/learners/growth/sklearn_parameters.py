@@ -72,15 +72,15 @@ class GrowthParameters(NativeEstimator):
     )
     validation: float | tuple[Any, ...] = parameter(
         "Rows that the refined tree is chosen by, (X, y) or (X, y, sample_weight); or the share of "
-        "the training rows that the tree does not grow on. Leaves are filled from all rows of the "
-        "fit in the end.",
+        "the training rows that the tree does not grow on. A tree whose refinement is not better "
+        "on them is grown anew on all rows, and leaves are filled from all rows in the end.",
         default=0.15,
     )
     smoothing: float = parameter("Rows that are added to each leaf.", default=0.0)
     checkpoint_path: str | os.PathLike[str] | None = parameter(
         "File where the refinement writes its state, and goes on from if it is there; growth does "
-        'so beside it, in `checkpoint_path` + ".growth". They are files of one fit: remove them '
-        "after.",
+        'so beside it, in `checkpoint_path` + ".growth", and ".regrowth" on all rows. They are '
+        "files of one fit: remove them after.",
         default=None,
     )
     device: torch.device | str | None = parameter(

@@ -15,7 +15,7 @@ from bitvec.core.shape_annotations import Float64, Int64
 LARGEST = 4.0
 """Newton targets of classes are held within it, as LogitBoost's (Friedman et al., 2000) are."""
 SMALLEST = 1e-12
-"""Class shares below it, and second derivatives below it times the largest weight, count as it."""
+"""Class shares and second derivatives below it, of leaves times the largest weight, count as it."""
 HALVINGS = 20
 """Times that a tree's leaves are halved at most until it lowers the training loss."""
 
@@ -181,7 +181,7 @@ def _newton_targets(rows: Sample, scores: Array, classes: bool) -> tuple[Array, 
     r, h = _slopes(rows, scores, classes)
     if not classes:
         return r, rows.weight
-    H = np.maximum(h.max(axis=1), np.finfo(np.float64).tiny)
+    H = np.maximum(h.max(axis=1), SMALLEST)
     return np.clip(r / H[:, None], -LARGEST, LARGEST), rows.weight * H
 
 

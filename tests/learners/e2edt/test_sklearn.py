@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
-from sklearn.datasets import load_diabetes, load_digits, load_iris, load_wine
+from sklearn.datasets import load_diabetes, load_digits, load_iris, load_wine, make_friedman1
 
 import bitvec
 from bitvec.converters.native import from_e2edt
@@ -79,6 +79,32 @@ def test_refinement_gains_where_greedy_growth_falls_short() -> None:
     assert model.refinement_.improved
     assert model.score(X[1200:], y[1200:]) > greedy.score(X[1200:], y[1200:])
     assert model.tree_.gamma > 1
+
+
+@pytest.mark.parametrize("make", [E2EDTClassifier, E2EDTRegressor])
+def test_a_tree_that_refinement_does_not_better_is_that_of_all_rows(make: Any) -> None:
+    X, y = WINE
+    options = {**QUICK, "refine": 1, "refine_learning_rate": 1e-9}
+    model = make(**options).fit(X, y)
+    assert model.refinement_ is not None
+    assert not model.refinement_.improved
+    plain = make(**{**options, "refine": 0}).fit(X, y)
+    assert np.array_equal(model.tree_.raw(X), plain.tree_.raw(X))
+    assert model.growth_ == plain.growth_
+
+
+@pytest.mark.parametrize("seed", [8, 11, 14, 21])
+def test_values_are_refined_where_the_gain_is_a_standard_error(seed: int) -> None:
+    X, y = make_friedman1(300, noise=2.0, random_state=seed)
+    V, v = X[200:], y[200:]
+    options = {"max_depth": 3, "steps": 30, "restarts": 1, "random_state": 0}
+    plain = E2EDTRegressor(**options, refine=0).fit(X[:200], y[:200])
+    model = E2EDTRegressor(**options, refine=60, validation=(V, v)).fit(X[:200], y[:200])
+    assert model.refinement_ is not None
+    refined = bitvec.compile(model.refinement_.forest).predict(V)
+    gain = (plain.predict(V) - v) ** 2 - (refined - v) ** 2
+    assert model.refinement_.improved == (gain.mean() > 0)
+    assert gain.mean() >= (gain.std() / np.sqrt(len(v)) if gain.any() else 0.0)
 
 
 def test_the_tree_of_a_converted_forest_is_the_tree() -> None:

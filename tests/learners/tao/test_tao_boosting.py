@@ -162,6 +162,15 @@ def test_a_tree_that_does_not_lower_the_loss_is_left_out_and_too_long_a_step_hal
     assert found.losses == (0.25, 0.0625)
 
 
+def test_probabilities_that_are_1_by_rounding_end_the_rounds():
+    X, y = WINE
+    options = {**SMALL, "n_estimators": 80, "learning_rate": 1.0, "l2_regularization": 0.0}
+    model = TAOBoostingClassifier(**options, validation=None).fit(X, y == 1, np.full(len(y), 1e-9))
+    assert model.losses_[-1] < 1e-9
+    assert np.all(np.diff(model.losses_) < 0)
+    assert np.array_equal(model.predict(X), y == 1)
+
+
 def test_values_that_are_all_alike_are_the_base_score():
     X, _ = DIABETES
     model = TAOBoostingRegressor(**SMALL).fit(X, np.full(len(X), 7.5))
