@@ -2,7 +2,7 @@
 
 Scores are summed by CumSum over the trees, whose definition fixes the order: so they equal the
 reference bit for bit. ReduceSum would not say in which order it adds. Its attributes stand there
-though they are the standard's defaults: onnx2torch takes another.
+though they are the standard's defaults, since not every reader takes those.
 """
 
 from __future__ import annotations
