@@ -65,8 +65,8 @@ class Boosted(NamedTuple):
     """Trees up to the round of least loss, one that adds nothing if there are none.
 
     `kept` is the number of rounds whose trees they are. `losses` and `judged` hold the mean loss of
-    the rows learned from and of those held out, of the base score and after each tree that was
-    tried.
+    the rows learned from and of those held out, of the base score and after each tree that
+    lowered the former.
     """
 
     trees: tuple[TAO, ...]
@@ -126,14 +126,8 @@ def boost(
             since += 1
         if since >= how.patience:
             break
-    none: list[int] = []
-    nothing = from_tao(
-        left=none,
-        right=none,
-        W=np.zeros((0, rows.X.shape[1])),
-        bias=none,
-        V=np.zeros((1, base.size)),
-    )
+    W, V = np.zeros((0, rows.X.shape[1])), np.zeros((1, base.size))
+    nothing = from_tao(left=[], right=[], W=W, bias=[], V=V)
     return Boosted(tuple(trees[:kept] or [nothing]), kept, base, tuple(losses), tuple(judged))
 
 

@@ -41,8 +41,8 @@ class TAOBoostingEstimator(TAOEstimator):
     trees_: tuple[TAO, ...] = attribute("Its trees, leaves shrunk.")
     n_iter_: int = attribute("Rounds whose trees are kept.")
     losses_: tuple[float, ...] = attribute(
-        "Mean loss of the rows learned from, of the base score and after each tree tried: log loss "
-        "of classes, or the squared error, summed over outputs."
+        "Mean loss of the rows learned from, of the base score and after each tree that lowered "
+        "it: log loss of classes, or the squared error, summed over outputs."
     )
     validation_losses_: tuple[float, ...] = attribute(
         "The same of the rows held out; `losses_` itself where there are none."
