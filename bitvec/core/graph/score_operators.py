@@ -7,7 +7,7 @@ though they are the standard's defaults, since not every reader takes those.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from bitvec.core.graph.operators import Graph, cast
 from bitvec.core.output import Aggregate, Output
 from bitvec.errors import UnsupportedModelError
 
-FORWARD: Final = {"exclusive": 0, "reverse": 0}
+FORWARD: Final[dict[str, Any]] = {"exclusive": 0, "reverse": 0}
 """Attributes of CumSum: each element is the sum of those before it and of itself."""
 SUMS: Final = (Aggregate.SUM, Aggregate.MEAN)
 """Aggregates that add, and so weigh, the trees' vectors."""

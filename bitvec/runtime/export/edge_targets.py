@@ -92,8 +92,9 @@ EDGE_TARGETS: Final = (
         name="litert",
         measured="2.1.0",
         fixed_batch=True,
+        subnormal_rows=False,
         settings="Convert by onnx2tf (tried: 1.29.24), and take the file that ends in "
-        "_float32.tflite.",
+        f"_float32.tflite. {_FLUSHES}",
         source=_BY,
     ),
     replace(

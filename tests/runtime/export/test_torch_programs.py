@@ -20,6 +20,8 @@ from bitvec.errors import InputError, UnsupportedModelError
 
 torch = pytest.importorskip("torch")
 
+from bitvec.runtime.predict.torch.call_modes import compiled_ahead  # noqa: E402
+
 STUMP = Forest.from_matrices([[1, 0]], [0.5], [[0], [1]], [-1.0, 2.0])
 
 
@@ -60,6 +62,15 @@ def test_the_command_line_writes_a_program_and_certifies_its_leaves(tmp_path):
     assert result.exit_code == 0, result.output
     certificate = json.loads((tmp_path / "f.pt2.certificate.json").read_text())
     assert certificate["grade"] == "two-sided"
+
+
+@pytest.mark.parametrize("output", ["raw", "leaves"])
+def test_a_lone_tree_is_traced_for_any_batch_where_it_is_to_be_compiled(output):
+    module, x = bitvec.to_torch(STUMP, output=output), torch.zeros((2, 2), dtype=torch.float64)
+    with compiled_ahead(), torch.no_grad():
+        traced = torch.export.export(module, (x,), dynamic_shapes=({0: torch.export.Dim("n")},))
+    rows = torch.tensor([[0.5, 0.0], [0.75, 2.0], [-0.0, 1.0]], dtype=torch.float64)
+    assert torch.equal(traced.module()(rows), module(rows))
 
 
 def has_compiler():

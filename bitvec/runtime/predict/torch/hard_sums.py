@@ -216,7 +216,7 @@ def rows_of(table: Tensor, leaf: Tensor) -> Tensor:
     """Return the rows, or elements, of a table by leaves (batch,)."""
     if is_compiled():  # which checks the indices of other operations
         flat = table.view(len(table), -1)
-        return torch.embedding(flat, leaf).view(len(leaf), *table.shape[1:])
+        return torch.embedding(flat, leaf).view(leaf.shape[0], *table.shape[1:])
     return table.index_select(0, leaf)
 
 
