@@ -4,8 +4,9 @@
 
 Each page of the docs with a line "To follow this page: `pip install ...`" gets an environment of
 its own in a temporary folder, with this checkout in the place of the distribution, and its snippets
-are run as doctests from there. uv installs; UV_TORCH_BACKEND and UV_FIND_LINKS say where torch
-without CUDA is. Exits with 1 if a page prints anything else than it says.
+are run as doctests from there; a page without such, as that of the browser, is left out. uv
+installs; UV_TORCH_BACKEND and UV_FIND_LINKS say where torch without CUDA is. Exits with 1 if a page
+prints anything else than it says.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ def tutorials() -> dict[Path, list[str]]:
     """Return the pages that say what they need, with the requirements."""
     found = {}
     for page in sorted((ROOT / "docs").glob("*.md")):
-        if needs := NEEDS.search(page.read_text(encoding="utf-8")):
+        text = page.read_text(encoding="utf-8")
+        if (needs := NEEDS.search(text)) and ">>> " in text:
             found[page] = shlex.split(needs[1])
     return found
 
