@@ -103,6 +103,7 @@ def ncnn(path: str, inputs: list[str]) -> Session:
     if not (folder / "model.ncnn.param").exists():
         raise RuntimeError(f"pnnx ended with {done.returncode}: {done.stderr.strip()[-150:]}")
     net = module.Net()
+    net.opt.num_threads = 1
     for option in ("fp16_storage", "fp16_arithmetic", "fp16_packed", "bf16_storage"):
         setattr(net.opt, f"use_{option}", False)
     failed = net.load_param(str(folder / "model.ncnn.param"))
