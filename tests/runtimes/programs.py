@@ -12,6 +12,7 @@ name. Exits with 1 if a certificate fails.
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 import tempfile
@@ -134,7 +135,9 @@ def main(arguments: list[str]) -> int:
             continue
         print(runtime, flush=True)
         asked = [python, Path(__file__), "--here", "--only", runtime]
-        failed |= subprocess.run(asked, check=False).returncode
+        # A checkout that is installed in place is found by a hook that only its own Python has.
+        found = {**os.environ, "PYTHONPATH": str(HERE.parents[1])}
+        failed |= subprocess.run(asked, env=found, check=False).returncode
     return int(failed != 0)
 
 
