@@ -7,10 +7,12 @@ import io
 import json
 import tempfile
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from bitvec.converters.torch_program.format import FACTS
 from bitvec.core.forest import Forest
@@ -23,6 +25,7 @@ if find_spec("torch") is None:
 import torch
 import torch._inductor
 from torch import Tensor, nn
+from torch._inductor.codecache import AotCodeCompiler
 
 from bitvec.runtime.predict.torch.call_modes import SCALAR, compiled_ahead
 from bitvec.runtime.predict.torch.hard_forest import HardForest
@@ -30,6 +33,11 @@ from bitvec.runtime.predict.torch.hard_links import Labels, Probabilities
 
 if TYPE_CHECKING:
     from bitvec.runtime.train.relax.module import SoftForest
+
+_ASKS_FOR_CHECKS: Final = 'getenv("AOTI_RUNTIME_CHECK_INPUTS")'
+"""In the code of AOTInductor, on which it depends whether a program checks its rows."""
+_ANY_BATCH: Final = {"aot_inductor.check_lowerbound": False}
+"""Options by which those checks let pass a batch of 0 rows or 1."""
 
 
 class _Answers(nn.Module):
@@ -130,7 +138,8 @@ def save(forest: Forest | HardForest | SoftForest, path: Path, *, compiled: bool
 
     An extra file, `bitvec.json`, names features and classes. With `compiled`, AOTInductor compiles
     the program for this machine's processor: `torch._inductor.aoti_load_package(path)` runs it, and
-    so does C++ by libtorch.
+    so does C++ by libtorch; both raise RuntimeError for rows of another dtype or width, or that are
+    not contiguous.
 
     Raises
     ------
@@ -160,9 +169,10 @@ def _compiled(
     with tempfile.TemporaryDirectory() as folder:
         package = Path(folder, "model.pt2")
         try:
-            torch._inductor.aoti_compile_and_package(
-                program, package_path=str(package), inductor_configs=options
-            )
+            with _checking_rows():
+                torch._inductor.aoti_compile_and_package(
+                    program, package_path=str(package), inductor_configs=_ANY_BATCH | options
+                )
         except Exception as error:  # torch wraps what a compiler says in errors of many kinds
             reason = (str(error).strip().splitlines() or ["nothing said"])[0]
             raise BitvecError(
@@ -171,6 +181,28 @@ def _compiled(
                 "`compiled`."
             ) from error
         return atomic.write(path, _told(package, facts, uses_vectors=not options))
+
+
+@contextmanager
+def _checking_rows() -> Iterator[None]:
+    """Have programs that are compiled in this block check dtype, width and strides of their rows.
+
+    torch writes these checks into every program, to run where an environment variable asks for
+    them. Without them rows that lie otherwise in memory than those of the export are misread.
+    """
+    compiler: Any = AotCodeCompiler
+    compiled = compiler.compile
+
+    def checked(graph: Any, code: str, *args: Any, **options: Any) -> Any:
+        if code.count(_ASKS_FOR_CHECKS) != 1:
+            raise BitvecError(f"torch {torch.__version__} writes no checks of rows")
+        return compiled(graph, code.replace(_ASKS_FOR_CHECKS, '"1"'), *args, **options)
+
+    compiler.compile = checked
+    try:
+        yield
+    finally:
+        compiler.compile = compiled
 
 
 def _told(package: Path, facts: dict[str, Any], *, uses_vectors: bool) -> bytes:

@@ -87,6 +87,21 @@ def test_a_compiled_program_gives_the_same_bits_and_is_never_certified(tmp_path)
         answers = run(torch.tensor(X[:n]))
         assert np.array_equal(answers["raw"].numpy(), bitvec.compile(STUMP).raw(X[:n]))
         assert answers["leaves"].tolist() == [[0], [0], [1], [0], [1]][:n]
+    for n in (0, 1):
+        assert torch.equal(
+            run(torch.tensor(X[:n]))["raw"], torch.tensor(bitvec.compile(STUMP).raw(X[:n]))
+        )
+    wide = torch.tensor(np.c_[X, X])
+    misread = (
+        torch.tensor(X).T.contiguous().T,
+        wide[:, :2],
+        wide[::2, :2],
+        torch.tensor(X).float(),
+        torch.tensor(X[:, :1].copy()),
+    )
+    for rows in misread:
+        with pytest.raises(RuntimeError):
+            run(rows)
     with pytest.raises(UnsupportedModelError, match="must be a program that bitvec exported, got"):
         bitvec.certify(STUMP, path, progress=False)
 
