@@ -72,7 +72,8 @@ def one_group(output: Output) -> np.ndarray:
     """
     if output.classes is None:
         raise InputError(
-            '`output` must be "raw" or "leaves" for a forest that is no classifier: take one.'
+            '`output` must be "raw", "leaves" or "memberships" for a forest that is no classifier: '
+            "take one."
         )
     if len(output.classes) > 1:
         raise UnsupportedModelError(

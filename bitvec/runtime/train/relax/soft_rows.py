@@ -171,7 +171,7 @@ def differentiable(
             f"`X` must be a tensor of shape (batch, {n}) on {device}, got shape {tuple(X.shape)} "
             f"on {X.device}: pass the training columns, and move either with `.to`."
         )
-    x = X.to(how.dtype)
+    x = X.to(how.dtype).contiguous()  # else a tracer compares the batch with strides
     leaves = None if functions is None else functions.standardise(x)
     if learned:
         return Rows(x.T[:0], [], leaves=leaves, x=x)

@@ -78,6 +78,15 @@ def test_an_exported_module_is_the_module(kind, relaxation):
         assert close(program(x[:n_rows]), module(X[:n_rows]))
 
 
+def test_a_module_is_exported_by_rows_of_a_frame_and_takes_rows_of_any_strides():
+    module, X = soft(*CASES[0].values), some_rows()
+    x = torch.tensor(X)
+    by_column = x.T.contiguous().T
+    for program in (exported(module, by_column), exported(module, x)):
+        for each in (x, by_column, torch.cat([x, x], dim=1)[:, : x.shape[1]]):
+            assert close(program(each), module(X))
+
+
 @pytest.mark.parametrize(("kind", "relaxation"), CASES)
 def test_gradients_of_transforms_are_those_of_autograd(kind, relaxation):
     module, X = soft(kind, relaxation), some_rows(holes=kind != "learned map")
