@@ -11,7 +11,7 @@ from bitvec.converters import native
 from bitvec.core import options
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
-from bitvec.core.shape_annotations import Float, Int64, Shaped
+from bitvec.core.shape_annotations import Float, Float64, Int64, Shaped
 from bitvec.errors import InputError, needs
 from bitvec.learners.parameters import attribute, estimator, parameter
 from bitvec.runtime.predict.predictor import compile
@@ -177,6 +177,37 @@ def forest_labels(classes: Array) -> Array:
         return classes.astype(str)
     kind = type(classes[0]).__name__ if classes.dtype == object else classes.dtype
     raise InputError(f"class labels must be numbers or text, got {kind}: encode them first.")
+
+
+def validation_codes(classes: Array, y: Any) -> Int64[Array, " n_rows"]:
+    """Return the number of the class of each row that is to be chosen by.
+
+    Raises
+    ------
+    InputError
+        If y has another axis or other labels.
+    """
+    y = np.asarray(y)
+    if y.ndim != 1 or not np.all(np.isin(y, classes)):
+        raise InputError(
+            "`validation[1]` must hold labels of `y`, got others: leave their rows out."
+        )
+    return np.searchsorted(classes, y).astype(np.int64)
+
+
+def validation_rows(model: NativeEstimator, X: Any) -> Float64[Array, "n_rows n_features"]:
+    """Return rows that are to be chosen by, which must be like those that the model is fitted to.
+
+    Raises
+    ------
+    InputError
+        If they are not.
+    """
+    try:
+        found: Array = validate_data(model, X, reset=False, dtype=np.float64)
+    except ValueError as error:
+        raise InputError(f"`validation[0]` must be rows like X: {error}") from None
+    return found
 
 
 def values(y: Any) -> Float[Array, "n_rows n_outputs"]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from bitvec.converters.native.leaf_values import checked_classes
 from bitvec.converters.native.native_forest import NativeForest
+from bitvec.converters.native.native_tree import predictions
 from bitvec.converters.native.plain_arrays import finite, floats
 from bitvec.converters.native.tao import TAO, convert_trees
 from bitvec.core.arrays import Array, ArrayLike, put, require
@@ -77,11 +78,9 @@ class TAOBoosting(NativeForest[TAO]):
     def predict(self, X: ArrayLike) -> Array:
         """Return labels, or for a regressor its values: (batch,), or (batch, n_outputs)."""
         raw = self.raw(X)
-        if self.labels is None:
-            return raw[:, 0] if raw.shape[1] == 1 else raw
-        if raw.shape[1] == 1:
+        if self.labels is not None and raw.shape[1] == 1:  # log odds
             return self.labels[(raw[:, 0] > 0).astype(np.intp)]
-        return self.labels[raw.argmax(axis=1)]
+        return predictions(raw, self.labels)
 
 
 def from_tao_boosting(

@@ -37,6 +37,7 @@ from bitvec.learners.sklearn_base import (
     labels,
     require_rows,
     row_weights,
+    validation_codes,
     values,
 )
 from bitvec.runtime.train.retrain import RetrainResult
@@ -250,12 +251,7 @@ class GrownClassifier(NativeClassifier, GrownEstimator):
         return Labels(codes.astype(np.int64), self.classes_.size)
 
     def _held_out_target(self, y: Any) -> Array:
-        y = column_or_1d(y, warn=True)
-        if not np.all(np.isin(y, self.classes_)):
-            raise InputError(
-                "`validation[1]` must hold labels of `y`, got others: leave their rows out."
-            )
-        return np.searchsorted(self.classes_, y)
+        return validation_codes(self.classes_, column_or_1d(y, warn=True))
 
     def _with_leaves(self, tree: Any, leaf_values: Array) -> Any:
         return replace(tree, pi=leaf_values, classes=self._labels)

@@ -23,6 +23,7 @@ from bitvec.learners.sklearn_base import (
     NativeRegressor,
     forest_labels,
     labels,
+    validation_codes,
     values,
 )
 from bitvec.runtime.train.joint import CompleteTrees
@@ -77,12 +78,7 @@ class ObliqueForestClassifier(NativeClassifier, ObliqueForestEstimator):
             self.classes_, codes = labels(y)
             self._labels = forest_labels(self.classes_)
             return codes.astype(np.int64)[:, None]
-        y = np.asarray(y)
-        if y.ndim != 1 or not np.all(np.isin(y, self.classes_)):
-            raise InputError(
-                "`validation[1]` must hold labels of `y`, got others: leave their rows out."
-            )
-        return np.searchsorted(self.classes_, y).astype(np.int64)[:, None]
+        return validation_codes(self.classes_, y)[:, None]
 
     def _output(self) -> Output:
         two = self.classes_.size == 2

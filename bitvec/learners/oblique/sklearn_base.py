@@ -29,6 +29,7 @@ from bitvec.learners.sklearn_base import (
     NativeEstimator,
     require_rows,
     row_weights,
+    validation_rows,
 )
 from bitvec.runtime.train.joint import (
     CompleteTrees,
@@ -48,7 +49,7 @@ with needs("scikit-learn", "sklearn", "ObliqueForestClassifier"):
     from sklearn.base import clone
     from sklearn.exceptions import NotFittedError
     from sklearn.frozen import FrozenEstimator
-    from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
+    from sklearn.utils.validation import check_is_fitted, has_fit_parameter
     from threadpoolctl import threadpool_limits
 
 DEPTH = 5
@@ -234,7 +235,7 @@ class ObliqueForestEstimator(NativeEstimator):
         given: Any = self.validation
         if isinstance(given, (tuple, list)) and len(given) in (2, 3):
             X, y, *weight = given
-            X = self._rows_like(X)
+            X = validation_rows(self, X)
             target = self._target(y, more=True)
             require_rows(X, target)
             return data, Data(X, target, row_weights(X, weight[0] if weight else None)), False
@@ -255,12 +256,6 @@ class ObliqueForestEstimator(NativeEstimator):
             return data, None, False
         rest = data.take(np.flatnonzero(~drawn))
         return rest, data.take(np.flatnonzero(drawn)), True
-
-    def _rows_like(self, X: Any) -> Array:
-        try:
-            return validate_data(self, X, reset=False, dtype=F64)
-        except ValueError as error:
-            raise InputError(f"`validation[0]` must be rows like X: {error}") from None
 
     def _teacher(self, *, weighted: bool) -> Teacher | Literal["booster"] | None:
         given = self.teacher

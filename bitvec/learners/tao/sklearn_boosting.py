@@ -12,7 +12,7 @@ from bitvec.converters.native.tao_boosting import TAOBoosting, from_tao_boosting
 from bitvec.core import options
 from bitvec.core.arrays import Array
 from bitvec.core.shape_annotations import Float, Float64, Int64
-from bitvec.errors import InputError, needs
+from bitvec.errors import InputError
 from bitvec.learners.held_out import held_out
 from bitvec.learners.parameters import attribute, estimator, parameter
 from bitvec.learners.progress import counter
@@ -23,14 +23,13 @@ from bitvec.learners.sklearn_base import (
     labels,
     require_rows,
     row_weights,
+    validation_codes,
+    validation_rows,
 )
 from bitvec.learners.tao.boosting_rounds import Boosting, Sample, boost
 from bitvec.learners.tao.fit import OBLIQUE_TOL, fit_tao
 from bitvec.learners.tao.sklearn import TAOValueEstimator
 from bitvec.learners.tao.sklearn_base import TAOEstimator
-
-with needs("scikit-learn", "sklearn", "TAOBoostingClassifier"):
-    from sklearn.utils.validation import validate_data
 
 
 @estimator
@@ -108,10 +107,7 @@ class TAOBoostingEstimator(TAOEstimator):
             return every, None
         if isinstance(given, (tuple, list)) and len(given) in (2, 3):
             X, y, *weight = given
-            try:
-                X = validate_data(self, X, reset=False, dtype=np.float64)
-            except ValueError as error:
-                raise InputError(f"`validation[0]` must be rows like X: {error}") from None
+            X = validation_rows(self, X)
             require_rows(X, y)
             aim, width = self._scored(self._more(y)), every.target.shape[1]
             if aim.shape[1] != width:
@@ -183,12 +179,7 @@ class TAOBoostingClassifier(NativeClassifier, TAOBoostingEstimator):
         return one[:, 1:] if self.classes_.size == 2 else one
 
     def _more(self, y: Any) -> Array:
-        y = np.asarray(y)
-        if y.ndim != 1 or not np.all(np.isin(y, self.classes_)):
-            raise InputError(
-                "`validation[1]` must hold labels of `y`, got others: leave their rows out."
-            )
-        return np.searchsorted(self.classes_, y)
+        return validation_codes(self.classes_, y)
 
     def _labels(self) -> Array:
         return forest_labels(self.classes_)

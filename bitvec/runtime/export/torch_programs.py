@@ -25,7 +25,6 @@ if find_spec("torch") is None:
 import torch
 import torch._inductor
 from torch import Tensor, nn
-from torch._inductor.codecache import AotCodeCompiler
 
 from bitvec.runtime.predict.torch.call_modes import SCALAR, compiled_ahead
 from bitvec.runtime.predict.torch.hard_forest import HardForest
@@ -190,7 +189,9 @@ def _checking_rows() -> Iterator[None]:
     torch writes these checks into every program, to run where an environment variable asks for
     them. Without them rows that lie otherwise in memory than those of the export are misread.
     """
-    compiler: Any = AotCodeCompiler
+    from torch._inductor import codecache  # torch's own: only what is compiled depends on it
+
+    compiler: Any = codecache.AotCodeCompiler
     compiled = compiler.compile
 
     def checked(graph: Any, code: str, *args: Any, **options: Any) -> Any:
