@@ -13,7 +13,7 @@ from bitvec.core.leaves import Leaves
 from bitvec.core.shape_annotations import Float64
 from bitvec.errors import InputError, UnsupportedModelError
 from bitvec.learners.tao.refine import tao_refine
-from bitvec.runtime.predict.torch.engine import TorchEngine
+from bitvec.runtime.predict.engine import for_one_call
 from bitvec.runtime.train.pruning.prune import prune
 from bitvec.runtime.train.retrain import leaf_counts
 from bitvec.runtime.train.retrain.objective import Objective
@@ -32,7 +32,7 @@ def recounted(forest: Forest, objective: Objective, data: Data) -> Forest:
     """Return a single tree with its leaves counted anew; see `leaf_counts.recounted`."""
     if leaf_counts.best_vectors(forest, objective) is None:
         return forest
-    leaf = TorchEngine(forest).exit_leaves(data.X)[:, 0].astype(np.int64)
+    leaf = for_one_call(forest, len(data.X)).exit_leaves(data.X)[:, 0].astype(np.int64)
     return leaf_counts.recounted(forest, objective, leaf, data)
 
 
@@ -109,7 +109,7 @@ def pruning_path(forest: Forest, objective: Objective, data: Data) -> PruningPat
         return None
     if forest.kernel is not None or objective.loss not in ("cross_entropy", "squared"):
         return None
-    leaf = TorchEngine(forest).exit_leaves(data.X)[:, 0].astype(np.int64)
+    leaf = for_one_call(forest, len(data.X)).exit_leaves(data.X)[:, 0].astype(np.int64)
     weight = data.weight / data.weight.sum()
     cost, mean = _by_interval(forest, leaf, data.target, weight)
     B = forest.bitvectors

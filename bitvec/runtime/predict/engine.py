@@ -14,6 +14,11 @@ from bitvec.core.forest import Forest
 from bitvec.core.shape_annotations import Float, Int32
 from bitvec.errors import InputError
 
+LONG_WALK = 1 << 20
+"""(row, tree) pairs from which packing a forest for compiled kernels may pay."""
+PACKING = 150
+"""Pairs that the engine in torch walks while one node is packed."""
+
 FewRows = Callable[[Any], Any]
 """From X to a new array, as a method of `Predictor` returns it, or None.
 
@@ -158,6 +163,17 @@ def create(
         _refuse("auto without numba", kernel=kernel)
         return _without_numba(forest), "numba is not installed"
     return _FACTORIES[name](forest, kernel=kernel, n_jobs=n_jobs, device=device), why
+
+
+def for_one_call(forest: Forest, n_rows: int) -> Engine:
+    """Return the engine that answers one call on so many rows sooner, counted from here.
+
+    Rows of S with several entries are much faster in compiled kernels; a small batch of others is
+    walked before they are packed.
+    """
+    tests, pairs = forest.tests, n_rows * forest.n_trees
+    packs = tests.column.size > tests.n_nodes or pairs > max(LONG_WALK, PACKING * tests.n_nodes)
+    return create("auto" if packs else "torch", forest)[0]
 
 
 def _without_numba(forest: Forest) -> Engine:

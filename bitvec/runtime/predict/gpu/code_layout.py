@@ -90,15 +90,15 @@ class CodeLayout:
         return codes
 
 
-def lay_out_codes(forest: Forest, depth: Array) -> CodeLayout:
-    """Return the planes of a forest; `depth` is that of each tree, (n_trees,)."""
+def lay_out_codes(forest: Forest) -> CodeLayout:
+    """Return the planes of a forest."""
     given = forest.tests
     plain = given.is_one_hot & ((given.kind == Kind.MARGIN) | (given.kind == Kind.KERNEL))
     tests = _at_least(given, plain)
-    compared = lay_out(replace(forest, tests=tests, kernel=None), depth, all_ahead=True)
+    compared = lay_out(replace(forest, tests=tests, kernel=None))
     right = plain & given.missing_right
     never = plain & (given.relation == Relation.GREATER) & (given.b == np.inf)
-    reads = compared.node_column[0] + right * np.int64(compared.n_compared)
+    reads = compared.node_column + right * np.int64(compared.n_compared)
     read, plane = np.unique(reads, return_inverse=True)
     # Rising by plane, then by threshold; of equal ones the first stands for all.
     order = np.lexsort((compared.b, plane, never))[: int((~never).sum())]

@@ -76,7 +76,7 @@ class DeviceForest:
         tree_output = np.array(sums.output_of_tree or [0] * B.n_trees, np.int64)
         order = np.argsort(tree_output, kind="stable")
         moved, stood = structure.select(B, order)
-        self.layout = lay_out_codes(forest, depth)
+        self.layout = lay_out_codes(forest)
         self.codes = RowCodes(forest, self.layout, device)
         self.nodes = nodes = tabulate(moved, depth[order], self.layout, stood.node)
         word = nodes.word

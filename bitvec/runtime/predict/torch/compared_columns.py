@@ -22,8 +22,6 @@ from bitvec.core.node_tests import WORD_BITS, CodeRule, Kind, MissingRule, Relat
 
 TABLE = 1 << 24
 """Largest table of the outcomes of a column's sets, in elements; beyond it they are decided."""
-DECIDED = 8
-"""Nodes that a tree may have decided ahead for each level, before only those on a path are."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,42 +52,26 @@ class ComparedColumns:
 
     Parameters
     ----------
-    node_column : two of int32, (n_nodes,)
-        Among all compared columns, and among Z's columns alone where no value is missing.
+    node_column : int32, (n_nodes,)
     b : F, (n_nodes,)
     accepts_equal : bool, (n_trees,)
         Whether a tree's nodes are x >= b rather than x > b.
-    decides_ahead : bool, (n_trees,)
-        Whether a tree's nodes all have a column; else they are decided on the path.
     n_compared : int
+    decided : int64, (n_decided,)
+        The nodes whose outcomes are the last columns.
     """
 
-    node_column: tuple[Array, Array]
+    node_column: Array
     b: Array
     accepts_equal: Array
-    decides_ahead: Array
     n_compared: int
     copies: tuple[_Copies, ...]
     sets: tuple[_Sets, ...]
-    decided: Tensor
-
-    @property
-    def are_columns(self) -> bool:
-        """Return whether these are the columns of Z, whatever it holds."""
-        return not (self.copies or self.sets or len(self.decided))
-
-    @property
-    def may_be_columns(self) -> bool:
-        """Return whether these are the columns of Z where no value is missing."""
-        only_nan = all(c.rule == MissingRule.NAN and np.isinf(c.value) for c in self.copies)
-        return only_nan and not self.sets and not len(self.decided)
+    decided: Array
 
 
-def lay_out(forest: Forest, depth: Array, *, all_ahead: bool = False) -> ComparedColumns:
-    """Return the compared columns of a forest; `depth` is that of each tree, (n_trees,).
-
-    With `all_ahead`, every node has a column, whatever it costs.
-    """
+def lay_out(forest: Forest) -> ComparedColumns:
+    """Return the compared columns of a forest."""
     tests, B = forest.tests, forest.bitvectors
     tree = B.tree_of_node
     greater = tests.relation == Relation.GREATER
@@ -101,14 +83,10 @@ def lay_out(forest: Forest, depth: Array, *, all_ahead: bool = False) -> Compare
     feature = np.where(tests.is_one_hot, tests.feature, -1)
     in_table = _fits_a_table(forest, feature)
     decided = ~(compares | in_table)
-    n_decided = np.bincount(tree, decided, minlength=B.n_trees)
-    decides_ahead = (n_decided <= DECIDED * depth) | all_ahead
-    laid_out = decides_ahead[tree]
     n_columns = forest.n_features
     if forest.feature_map is not None:
         n_columns = forest.feature_map.n_features
     compared_column = np.where(compares, feature, 0).astype(np.int32)
-    present = compared_column.copy()
     b = np.where(compares, tests.b, tests.dtype.type(0.5))
     rule = tests.missing_rules(forest.inputs.missing_sentinel)
     n_compared, copies, sets = n_columns, [], []
@@ -116,9 +94,7 @@ def lay_out(forest: Forest, depth: Array, *, all_ahead: bool = False) -> Compare
         for right in (False, True):
             if which == MissingRule.NAN and not right:
                 continue  # Z's own columns
-            at = np.flatnonzero(
-                compares & laid_out & (rule == which) & (tests.missing_right == right)
-            )
+            at = np.flatnonzero(compares & (rule == which) & (tests.missing_right == right))
             columns, place = np.unique(feature[at], return_inverse=True)
             if not at.size:
                 continue
@@ -126,21 +102,20 @@ def lay_out(forest: Forest, depth: Array, *, all_ahead: bool = False) -> Compare
             n_compared += columns.size
             index = torch.tensor(columns.astype(np.int64))
             copies.append(_Copies(which, index, np.inf if right else np.nan))
-    for nodes in _by_column(forest, feature, np.flatnonzero(in_table & laid_out)):
+    for nodes in _by_column(forest, feature, np.flatnonzero(in_table)):
         compared_column[nodes] = n_compared + np.arange(nodes.size)
         n_compared += nodes.size
         sets.append(_sets(forest, nodes, int(feature[nodes[0]])))
-    at = np.flatnonzero(decided & laid_out)
+    at = np.flatnonzero(decided)
     compared_column[at] = n_compared + np.arange(at.size)
     return ComparedColumns(
-        (compared_column, present),
+        compared_column,
         b,
         accepts_equal,
-        decides_ahead,
         n_compared + at.size,
         tuple(copies),
         tuple(sets),
-        torch.tensor(at),
+        at,
     )
 
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -12,14 +9,14 @@ from torch import Tensor
 from bitvec.core import structure
 from bitvec.core.arrays import Array
 from bitvec.core.structure import Bitvectors
-from bitvec.runtime.predict.torch.host_arrays import as_array
+from bitvec.runtime.predict.torch.call_modes import is_plain
+from bitvec.runtime.predict.torch.walked_trees import WalkedTrees, flat, take
 
 LEVELS = 8
 """Levels between two looks at which pairs still move: finding them costs about two levels."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FlatTrees:
+class FlatTrees(WalkedTrees):
     """Trees that share one relation, as tables over slots: one slot per node and per leaf.
 
     Slots of one tree lie together, in breadth-first order, so the right child of a slot follows its
@@ -30,85 +27,77 @@ class FlatTrees:
     ----------
     trees : int64, (n_trees,)
         The deepest first, so that those with a next level are always a prefix.
+    accepts_equal : bool
     n_moving : tuple of int
         How many trees have a level 0, 1, 2 ...
-    columns : two of int32, (n_slots,)
-        Where slots read their values: among all compared columns, and where no value is missing.
+    column : int64, (n_slots,)
+        The compared columns that slots read.
     b : F, (n_slots,)
-    first : int32, (n_slots,)
-    root_columns : two of int32, (n_trees, 1)
+    first : int64, (n_slots,)
+    root_column : int64, (n_trees, 1)
     root_b : F, (n_trees, 1)
-    root_first : int32, (n_trees, 1)
-    slot_leaf : int64, (n_slots,)
+    root_first : int64, (n_trees, 1)
+    leaf : int64, (n_slots,)
         The forest's leaf index of each leaf's slot; 0 at a node.
-    accepts_equal : bool
-        Whether h is x >= b rather than x > b.
     """
 
-    trees: Array
-    n_moving: tuple[int, ...]
-    columns: tuple[Any, Any]
-    b: Any
-    first: Any
-    root_columns: tuple[Any, Any]
-    root_b: Any
-    root_first: Any
-    slot_leaf: Array
-    accepts_equal: bool
+    root_column: Tensor
+    root_b: Tensor
+    root_first: Tensor
+    column: Tensor
+    b: Tensor
+    first: Tensor
+    leaf: Tensor
 
-    @property
-    def n_levels(self) -> int:
-        """Tests that a row takes at most in any tree."""
-        return len(self.n_moving)
+    INDICES = ("root_column", "root_first", "column", "first")
 
-    def as_arrays(self) -> FlatTrees:
-        """Return the same tables as arrays for NumPy."""
-        return FlatTrees(
-            self.trees,
-            self.n_moving,
-            (as_array(self.columns[0]), as_array(self.columns[1])),
-            as_array(self.b),
-            as_array(self.first),
-            (as_array(self.root_columns[0]), as_array(self.root_columns[1])),
-            as_array(self.root_b),
-            as_array(self.root_first),
-            self.slot_leaf,
-            self.accepts_equal,
-        )
+    def __init__(
+        self, trees: Array, accepts_equal: bool, n_moving: tuple[int, ...], **tables: Array
+    ) -> None:
+        super().__init__(trees, accepts_equal, **tables)
+        self.n_moving, self.n_trees = n_moving, len(trees)
 
-    def places(self, V: Tensor, all_present: bool) -> Tensor:
-        """Return the slot in which every tree and row ends, flat, (n_trees · batch,).
+    def forward(self, V: Tensor) -> Tensor:
+        """Return the forest's leaf index of every tree and row, (n_trees, batch)."""
+        if is_plain(V) and len(V):
+            return self.leaf.index_select(0, self._slots(V)).view(self.n_trees, len(V))
+        values, start = flat(V)
+        x = take(values, self.root_column + start)
+        slot = self.root_first + self.exceeds(x, self.root_b)
+        arrived = []
+        for n_moving in self.n_moving[1:]:
+            if n_moving < slot.shape[0]:
+                arrived.append(slot[n_moving:])
+                slot = slot[:n_moving]
+            x = take(values, take(self.column, slot) + start)
+            slot = take(self.first, slot) + self.exceeds(x, take(self.b, slot))
+        return take(self.leaf, torch.cat([slot, *reversed(arrived)]))
 
-        Parameters
-        ----------
-        V : F, (batch, n_compared), contiguous
-        all_present : bool
-            Whether V holds the columns only, because no value is missing.
+    def _slots(self, V: Tensor) -> Tensor:
+        """Return the slot in which every tree and row ends, flat, into memory made once.
 
-        Notes
-        -----
         About 3 ns per (tree, row, level) on one core, most of it four gathers.
         """
         batch, width = V.shape
-        column, index, device = self.columns[all_present], self.first.dtype, V.device
-        compare = torch.ge if self.accepts_equal else torch.gt
-        shape = (len(self.trees), batch)
-        places, addresses, turns = torch.empty((3, *shape), dtype=index, device=device)
+        root_column, root_first, column, first = self.narrow()
+        index = first.dtype
+        shape = (self.n_trees, batch)
+        places, addresses, turns = torch.empty((3, *shape), dtype=index)
         place, address, turn = places.view(-1), addresses.view(-1), turns.view(-1)
-        x, b = torch.empty((2, len(place)), dtype=V.dtype, device=device)
-        values = V.view(-1)
-        starts = torch.arange(0, batch * width, width, dtype=index, device=device)
-        torch.add(self.root_columns[all_present], starts, out=addresses)
+        x, b = torch.empty((2, len(place)), dtype=V.dtype)
+        values = V.reshape(-1)
+        starts = torch.arange(0, batch * width, width, dtype=index)
+        torch.add(root_column, starts, out=addresses)
         torch.index_select(values, 0, address, out=x)
-        compare(x.view(shape), self.root_b, out=turns)
-        torch.add(self.root_first, turns, out=places)
+        self.exceeds(x.view(shape), self.root_b, turns)
+        torch.add(root_first, turns, out=places)
         # What moves is a prefix of `place` until the traversal is narrowed to some of its elements.
         node, narrowed, start = place, None, starts
         for level, n_moving in enumerate(self.n_moving[1:], 1):
             if narrowed is None:
                 node = place[: n_moving * batch]
             if level % LEVELS == 0:
-                moving = torch.nonzero(self.first.index_select(0, node) != node)[:, 0]
+                moving = torch.nonzero(first.index_select(0, node) != node)[:, 0]
                 if 2 * len(moving) < len(node):
                     if narrowed is None:
                         narrowed, start = moving, starts[moving % batch]
@@ -124,30 +113,11 @@ class FlatTrees:
             (at.view(-1, batch) if narrowed is None else at).add_(start)
             torch.index_select(values, 0, at, out=z)
             torch.index_select(self.b, 0, node, out=t)
-            compare(z, t, out=h)  # into integers, which are added faster than booleans
-            torch.index_select(self.first, 0, node, out=at)
+            self.exceeds(z, t, h)
+            torch.index_select(first, 0, node, out=at)
             torch.add(at, h, out=node)
         if narrowed is not None:
             place[narrowed] = node
-        return place
-
-    def places_of_few(self, V: Array, all_present: bool) -> Array:
-        """Return the same by NumPy, (n_trees, batch), if this is `as_arrays()`.
-
-        Few rows are nothing but calls, of which NumPy's take a third of the time of torch's.
-        """
-        batch, width = V.shape
-        column = self.columns[all_present]
-        compare = np.greater_equal if self.accepts_equal else np.greater
-        values, start = V.reshape(-1), np.arange(0, batch * width, width)
-        at = self.root_columns[all_present] + start
-        place = self.root_first + compare(values[at], self.root_b)
-        for n_moving in self.n_moving[1:]:
-            node = place[:n_moving]
-            at = column[node]
-            at += start
-            turn = compare(values[at], self.b[node])
-            np.add(self.first[node], turn, out=node)
         return place
 
 
@@ -155,18 +125,17 @@ def flatten(
     B: Bitvectors,
     trees: Array,
     depth: Array,
-    node_columns: tuple[Array, Array],
+    node_column: Array,
     b: Array,
     accepts_equal: bool,
-    device: torch.device,
 ) -> FlatTrees:
-    """Return trees as tables of slots on a device.
+    """Return trees as tables of slots.
 
     Parameters
     ----------
     depth : int, (n_trees of the forest,)
-    node_columns : two of int, (n_nodes of the forest,)
-        What each node reads: among all compared columns, and where no value is missing.
+    node_column : int, (n_nodes of the forest,)
+        The compared column of each node.
     b : F, (n_nodes of the forest,)
     """
     deepest_first = np.argsort(-depth[trees], kind="stable")
@@ -187,34 +156,22 @@ def flatten(
         slot_of_leaf[~child[~is_node]] = pair[~is_node] + side
     first = np.arange(n_slots)
     first[slot_of_node] = pair
-    columns = np.zeros((2, n_slots), np.int64)
-    columns[:, slot_of_node] = np.stack([one[order.node] for one in node_columns])
+    column = np.zeros(n_slots, np.int64)
+    column[slot_of_node] = node_column[order.node]
     threshold = np.full(n_slots, np.nan, b.dtype)
     threshold[slot_of_node] = b[order.node]
     slot_leaf = np.zeros(n_slots, np.int64)
     slot_leaf[slot_of_leaf] = order.leaf
-    index = np.int32 if n_slots < 2**31 else np.int64
-
-    def put(array: Array) -> Tensor:
-        return torch.tensor(
-            array if array.dtype.kind == "f" else array.astype(index), device=device
-        )
-
-    # Exporters refuse the stride 0 that an axis added by None has.
-    every, root_every = put(columns[0]), put(columns[0][root].reshape(-1, 1))
-    if np.array_equal(columns[0], columns[1]):
-        present, root_present = every, root_every
-    else:
-        present, root_present = put(columns[1]), put(columns[1][root].reshape(-1, 1))
     return FlatTrees(
         trees,
-        tuple(int(np.count_nonzero(depth > k)) for k in range(max(1, int(depth.max(initial=0))))),
-        (every, present),
-        put(threshold),
-        put(first),
-        (root_every, root_present),
-        put(threshold[root].reshape(-1, 1)),
-        put(first[root].reshape(-1, 1)),
-        slot_leaf,
         accepts_equal,
+        tuple(int(np.count_nonzero(depth > k)) for k in range(max(1, int(depth.max(initial=0))))),
+        # Exporters refuse the stride 0 that an axis added by None has.
+        root_column=column[root].reshape(-1, 1),
+        root_b=threshold[root].reshape(-1, 1),
+        root_first=first[root].reshape(-1, 1),
+        column=column,
+        b=threshold,
+        first=first,
+        leaf=slot_leaf,
     )

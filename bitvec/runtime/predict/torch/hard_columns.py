@@ -51,7 +51,8 @@ class HardColumns(nn.Module):
         for sets in compared.sets:
             rules = sets.rule, sets.code_rule
             parts.append(_TableSets(sets.table, sets.column, *rules, sentinel))
-        decided = compared.decided.numpy()
+        decided = compared.decided
+        self.n_compared, self.n_decided = compared.n_compared, decided.size
         groups = _alike(forest.tests, decided)
         for group in groups:
             is_set = forest.tests.kind[group[0]] == Kind.SET

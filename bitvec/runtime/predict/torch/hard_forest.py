@@ -17,7 +17,6 @@ from bitvec.errors import InputError, UnsupportedModelError
 from bitvec.runtime.predict.torch import devices, forms
 from bitvec.runtime.predict.torch.call_modes import SCALAR, is_plain
 from bitvec.runtime.predict.torch.compared_columns import lay_out
-from bitvec.runtime.predict.torch.groups import build
 from bitvec.runtime.predict.torch.hard_columns import HardColumns
 from bitvec.runtime.predict.torch.hard_key_tables import HardLookup, is_looked_up
 from bitvec.runtime.predict.torch.hard_links import Labels, Probabilities
@@ -29,8 +28,8 @@ from bitvec.runtime.predict.torch.unrounded import Unrounded
 OUTPUTS = ("raw", "probabilities", "label", "leaves", "memberships")
 PAIRS = 1 << 16
 """(tree, row) pairs that eager calls on a CPU take at a time, so that they stay in its cache."""
-ADDRESSES = 1 << 29
-"""Compared values that they take at a time: eager calls count them in int32."""
+BUDGET = 1 << 29
+"""Bytes of intermediate results that they hold at a time, about: addresses are int32 besides."""
 COMPILED_ROWS = 1 << 10
 """Rows that a call of a module compiled in place takes at a time on a CPU, or more of few trees."""
 
@@ -110,20 +109,20 @@ class HardForest(Unrounded):
         n_features = forest.n_features
         if forest.feature_map is not None:
             self.lookup = HardLookup(forest.feature_map)
-            forest = _of_looked_up(forest)
-        place, cpu = devices.find(device), torch.device("cpu")
+            forest = of_columns(forest)
+        place = devices.find(device)
         B = forest.bitvectors
         depth = np.zeros(0, np.int64)
         if B.n_trees:
             depth = np.maximum.reduceat(tree_paths.leaf_depth(B), B.leaf_ptr[:-1])
-        compared = lay_out(forest, depth, all_ahead=True)
-        choice = forms.choose(B, depth, compared.decides_ahead, form, place.type)
+        compared = lay_out(forest)
+        self.choice = forms.choose(B, depth, form, place.type)
         self.output, self.n_features = output, n_features
         self.dtype: torch.dtype = getattr(torch, str(forest.dtype))
         classes = forest.output.classes
         self.classes = classes[0] if classes is not None and len(classes) == 1 else None
         self.columns = HardColumns(forest, compared)
-        self.trees = HardTrees(build(B, depth, compared, choice, cpu))
+        self.trees = HardTrees(B, depth, compared, self.choice)
         self.register_buffer("first_leaf", torch.tensor(B.leaf_ptr[:-1])[:, None])
         self.n_leaves = forest.n_leaves
         self.sums = None if output in ("leaves", "memberships") else HardSums(forest)
@@ -190,12 +189,17 @@ class HardForest(Unrounded):
     def _in_blocks(self, answers: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
         if torch.compiler.is_compiling() or x.device.type != "cpu":
             return answers(x)
-        block = min(
-            PAIRS // max(1, len(self.first_leaf)), ADDRESSES // max(1, len(self.columns.order))
-        )
-        if len(x) <= 2 * max(1, block):
+        block = max(1, min(PAIRS // max(1, len(self.first_leaf)), BUDGET // self.held_for_a_row))
+        if len(x) <= 2 * block:
             return answers(x)
-        return torch.cat([answers(rows) for rows in torch.split(x, max(1, block))])
+        return torch.cat([answers(rows) for rows in torch.split(x, block)])
+
+    @property
+    def held_for_a_row(self) -> int:
+        """Bytes of intermediate results that a row takes until its leaves are known, about."""
+        # Compared columns with what decides them, places and addresses for each tree.
+        n_trees = len(self.first_leaf)
+        return 8 * (1 + 4 * self.columns.n_compared + 6 * n_trees + self.trees.n_products)
 
     def _leaves(self, x: Tensor) -> Tensor:
         number: Tensor = (self.exits(x) - self.first_leaf).T
@@ -265,7 +269,11 @@ def _require_held(forest: Forest) -> None:
         )
 
 
-def _of_looked_up(forest: Forest) -> Forest:
-    """Return the forest of the columns that its feature map makes."""
+def of_columns(forest: Forest) -> Forest:
+    """Return the forest of the columns that its feature map makes, without terms of linear leaves.
+
+    Those read rows that the map has not changed.
+    """
     inputs = Inputs(forest.n_columns, missing_sentinel=forest.inputs.missing_sentinel)
-    return replace(forest, inputs=inputs, feature_map=None, source=None)
+    leaves = replace(forest.leaves, linear=None)
+    return replace(forest, inputs=inputs, leaves=leaves, feature_map=None, source=None)

@@ -127,7 +127,10 @@ class HardSums(nn.Module):
             return rows_of(self.raw_of_leaf, leaf[0])
         if self.adds_constants and is_compiled() and leaf.device.type == "cpu":
             return self.finish(self._sum_of_bags(leaf))
-        values = self.v[leaf]
+        if torch.compiler.is_compiling():
+            values = self.v[leaf]
+        else:  # faster on a CPU
+            values = self.v.index_select(0, leaf.reshape(-1)).view(*leaf.shape, self.v.shape[1])
         if self.linear is not None:
             values = self.linear(values, leaf, x)
         values = values.to(self.dtype)

@@ -1,4 +1,4 @@
-"""Arrays of the host as tensors of a module, and tables of a CPU's tensors as arrays."""
+"""Arrays of the host as buffers of a torch module."""
 
 from __future__ import annotations
 
@@ -7,15 +7,6 @@ import torch
 from torch import Tensor, nn
 
 from bitvec.core.arrays import Array
-
-
-def as_array(tensor: Tensor) -> Array:
-    """Return a tensor of the CPU as an array, with indices in the machine's word.
-
-    NumPy would convert indices of another size at every call.
-    """
-    array: Array = tensor.numpy()
-    return array.astype(np.intp) if array.dtype.kind == "i" else array
 
 
 def register(module: nn.Module, **tables: Array | Tensor | None) -> None:

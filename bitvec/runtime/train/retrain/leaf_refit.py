@@ -13,7 +13,7 @@ from bitvec.core import reference
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.core.source import retrained_source
-from bitvec.runtime.predict.torch.engine import TorchEngine
+from bitvec.runtime.predict.engine import for_one_call
 from bitvec.runtime.train.retrain import lbfgs
 from bitvec.runtime.train.retrain.leaf_charts import Chart, chart
 from bitvec.runtime.train.retrain.leaf_counts import counted_means, counted_probabilities
@@ -61,11 +61,11 @@ def refit_leaves(
 ) -> str | None:
     """Offer forests with other leaves, the solutions along a path of penalties.
 
-    Returns why there were none, if so. The device only finds the exit leaves: leaves are solved
-    for on the host, in float64.
+    Returns why there were none, if so. Leaves are solved for on the host, in float64.
     """
-    exits = TorchEngine(forest, recipe.device).exit_leaves(data.X)
-    held_out_exits = TorchEngine(forest, recipe.device).exit_leaves(held_out.X).astype(np.int64)
+    engine = for_one_call(forest, len(data.X))
+    exits = engine.exit_leaves(data.X)
+    held_out_exits = engine.exit_leaves(held_out.X).astype(np.int64)
     table = design(forest, exits)
     solutions = fits(forest, table, goal, data.target, data.weight)
     n_fits, step, since = len(PENALTIES), 0, 0
@@ -90,7 +90,7 @@ def refit_leaves(
 
 def with_leaves(forest: Forest, goal: Objective, data: Data, step: int) -> Forest:
     """Return the forest with the leaves of one of the penalties, counted from 1, on some rows."""
-    table = design(forest, TorchEngine(forest).exit_leaves(data.X))
+    table = design(forest, for_one_call(forest, len(data.X)).exit_leaves(data.X))
     for number, (_, v) in enumerate(fits(forest, table, goal, data.target, data.weight), start=1):
         if number == step:
             leaves = replace(forest.leaves, v=v.astype(forest.leaves.v.dtype))

@@ -12,16 +12,10 @@ import numpy as np
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.errors import FileFormatError
-from bitvec.runtime.predict.cpu.engine import NumbaEngine
-from bitvec.runtime.predict.torch.engine import TorchEngine
+from bitvec.runtime.predict import engine
 from bitvec.runtime.train.retrain import probability_leaves
 from bitvec.runtime.train.retrain.objective import Objective
 from bitvec.runtime.train.retrain.retrain_options import ERRORS
-
-LONG_WALK = 1 << 20
-"""(row, tree) pairs from which packing a forest for compiled kernels may pay."""
-PACKING = 150
-"""Pairs that the engine in torch walks while one node is packed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,16 +99,8 @@ def _plain(value: Any) -> Any:
 
 
 def hard_scores(forest: Forest, X: Array) -> Array:
-    """Return the raw scores of a forest that is asked once, by the engine that is ready sooner.
-
-    Both have the bits of the reference. Rows of S with several entries are much faster in compiled
-    kernels; a small batch is walked before they are packed.
-    """
-    tests = forest.tests
-    pairs = len(X) * forest.n_trees
-    if tests.column.size > tests.n_nodes or pairs > max(LONG_WALK, PACKING * tests.n_nodes):
-        return NumbaEngine(forest).raw(X)
-    return TorchEngine(forest).raw(X)
+    """Return the raw scores of a forest that is asked once."""
+    return engine.for_one_call(forest, len(X)).raw(X)
 
 
 def _gives_probabilities(forest: Forest) -> bool:

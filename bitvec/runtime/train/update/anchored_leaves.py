@@ -9,7 +9,7 @@ import numpy as np
 
 from bitvec.core.forest import Forest
 from bitvec.core.source import retrained_source
-from bitvec.runtime.predict.torch.engine import TorchEngine
+from bitvec.runtime.predict.engine import for_one_call
 from bitvec.runtime.train.retrain import leaf_refit
 from bitvec.runtime.train.retrain.leaf_design import LeafDesign, design
 from bitvec.runtime.train.retrain.objective import Objective
@@ -22,7 +22,7 @@ move it half of its way."""
 
 def table(forest: Forest, data: Data) -> LeafDesign:
     """Return which leaves some rows reach."""
-    return design(forest, TorchEngine(forest).exit_leaves(data.X))
+    return design(forest, for_one_call(forest, len(data.X)).exit_leaves(data.X))
 
 
 def anchored(

@@ -8,7 +8,7 @@ import numpy as np
 
 from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
-from bitvec.runtime.predict.torch.engine import TorchEngine
+from bitvec.runtime.predict.engine import for_one_call
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,8 @@ def moved(before: Forest, after: Forest, X: Array) -> Moved:
     """Return what differs between two forests of the same trees, on rows of theirs."""
     b = _changes(before.tests.b, after.tests.b)
     v = _changes(before.leaves.v, after.leaves.v).max(axis=1)
-    other = TorchEngine(before).exit_leaves(X) != TorchEngine(after).exit_leaves(X)
+    exits = [for_one_call(forest, len(X)).exit_leaves(X) for forest in (before, after)]
+    other = exits[0] != exits[1]
     return Moved(
         int(np.count_nonzero(b)),
         before.n_nodes,

@@ -154,9 +154,7 @@ def test_codes_are_those_of_the_layout(data):
 def test_a_node_goes_right_where_its_planes_code_reaches_its_own(data):
     forest = data.draw(forests(kinds=(AXIS,), max_leaves=20))
     X = data.draw(rows(forest))
-    B = forest.bitvectors
-    depth = np.maximum.reduceat(tree_paths.leaf_depth(B), B.leaf_ptr[:-1])
-    layout = lay_out_codes(forest, depth)
+    layout = lay_out_codes(forest)
     trees = device_forest.DeviceForest(forest, torch.device(DEVICE))
     V = trees.codes.columns(torch.tensor(X, device=DEVICE)).cpu().numpy()
     right = layout.codes(V)[:, layout.plane] >= layout.least

@@ -1,4 +1,4 @@
-"""The torch engine is the reference, bit for bit: every form, every device, few rows and many."""
+"""The torch engine is the reference, bit for bit: every form, every device, any blocks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ from bitvec.runtime.predict.torch import compared_columns  # noqa: E402
 from bitvec.runtime.predict.torch import engine as module  # noqa: E402
 from bitvec.runtime.predict.torch.engine import TorchEngine  # noqa: E402
 from bitvec.runtime.predict.torch.forms import FORMS  # noqa: E402
-from bitvec.runtime.predict.torch.sums import in_order  # noqa: E402
 
 CUDA = pytest.param(
     "cuda",
@@ -38,7 +37,6 @@ CUDA = pytest.param(
 )
 on_every_device = pytest.mark.parametrize("device", ["cpu", CUDA])
 in_every_form = pytest.mark.parametrize("form", FORMS)
-by_calls_of = pytest.mark.parametrize("few", [0, 1 << 40], ids=["torch", "NumPy"])
 
 
 def expected_raw(forest, X):
@@ -46,24 +44,15 @@ def expected_raw(forest, X):
         return reference.raw(forest, X)
 
 
-@pytest.fixture
-def few_rows(monkeypatch):
-    """How many pairs are few: 0 walks everything by torch."""
-    return lambda few: monkeypatch.setattr(module, "SMALL", few)
-
-
 @on_every_device
 @in_every_form
-@by_calls_of
 @settings(max_examples=15)
 @given(data=st.data())
-def test_leaves_and_the_bits_of_raw_scores_are_the_references(device, form, few, data):
+def test_leaves_and_the_bits_of_raw_scores_are_the_references(device, form, data):
     forest = data.draw(forests(max_leaves=data.draw(st.sampled_from([8, 70]))))
     X = data.draw(rows(forest))
     engine = TorchEngine(forest, device, form=form)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "SMALL", few)
-        exits, raw = engine.exit_leaves(X), engine.raw(X)
+    exits, raw = engine.exit_leaves(X), engine.raw(X)
     assert exits.dtype == np.int32
     assert np.array_equal(exits, reference.exit_leaves(forest, X))
     assert_same_bits(raw, expected_raw(forest, X))
@@ -95,20 +84,16 @@ def test_each_kind_of_node_alone_decides_as_the_reference(device, kinds, rule, d
 
 
 @on_every_device
-@pytest.mark.parametrize(("table", "decided"), [(0, 1 << 20), (0, 0), (1 << 24, 0)])
 @settings(max_examples=10)
 @given(data=st.data())
-def test_it_does_not_matter_whether_nodes_are_decided_ahead(device, table, decided, data):
+def test_sets_may_be_decided_without_a_table(device, data):
     forest = data.draw(forests(max_leaves=20))
     X = data.draw(rows(forest))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compared_columns, "TABLE", table)
-        patch.setattr(compared_columns, "DECIDED", decided)
+        patch.setattr(compared_columns, "TABLE", 0)
         engine = TorchEngine(forest, device)
     assert np.array_equal(engine.exit_leaves(X), reference.exit_leaves(forest, X))
     assert_same_bits(engine.raw(X), expected_raw(forest, X))
-    if decided:
-        assert "paths" not in engine.info()["trees"]
 
 
 @on_every_device
@@ -119,20 +104,19 @@ def test_blocks_do_not_change_the_answer(device, form, data):
     forest = data.draw(forests(max_leaves=12))
     X = data.draw(rows(forest))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "SMALL", 0)
         patch.setattr(module, "PAIRS", {"alone": 5, "side by side": 5})
+        patch.setattr(module, "FEWEST", 1)
         patch.setattr(module, "BUDGET", 2000)
         engine = TorchEngine(forest, device, form=form)
-        assert engine.info()["block_rows"] <= 42  # BUDGET / 48
+        assert engine.info()["block_rows"] <= 2000 // 48
         assert np.array_equal(engine.exit_leaves(X), reference.exit_leaves(forest, X))
         assert_same_bits(engine.raw(X), expected_raw(forest, X))
 
 
 @on_every_device
-@by_calls_of
 @settings(max_examples=10)
 @given(data=st.data())
-def test_the_layout_and_the_dtype_of_X_do_not_matter(device, few, data):
+def test_the_layout_and_the_dtype_of_X_do_not_matter(device, data):
     forest = data.draw(forests())
     X = data.draw(rows(forest))
     engine = TorchEngine(forest, device)
@@ -140,22 +124,18 @@ def test_the_layout_and_the_dtype_of_X_do_not_matter(device, few, data):
     wide[:, ::2] = X
     frozen = X.copy()
     frozen.flags.writeable = False
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "SMALL", few)
-        exits, raw = engine.exit_leaves(X), engine.raw(X)
-        layouts = [np.asfortranarray(X), wide[:, ::2], X[::-1].copy()[::-1], frozen]
-        if forest.dtype == np.float32:
-            layouts.append(X.astype(np.float64))
-        for layout in layouts:
-            assert np.array_equal(engine.exit_leaves(layout), exits)
-            assert_same_bits(engine.raw(layout), raw)
-        assert engine.exit_leaves(X[:0]).shape == (0, forest.n_trees)
-        assert engine.raw(X[:0]).shape == (0, forest.n_outputs)
+    exits, raw = engine.exit_leaves(X), engine.raw(X)
+    layouts = [np.asfortranarray(X), wide[:, ::2], X[::-1].copy()[::-1], frozen]
+    if forest.dtype == np.float32:
+        layouts.append(X.astype(np.float64))
+    for layout in layouts:
+        assert np.array_equal(engine.exit_leaves(layout), exits)
+        assert_same_bits(engine.raw(layout), raw)
+    assert engine.exit_leaves(X[:0]).shape == (0, forest.n_trees)
+    assert engine.raw(X[:0]).shape == (0, forest.n_outputs)
 
 
-@by_calls_of
-def test_a_wider_input_is_rounded_to_the_forests_dtype(few, few_rows):
-    few_rows(few)
+def test_a_wider_input_is_rounded_to_the_forests_dtype():
     stump = Forest.from_matrices([[1.0]], [1.0], [[0], [1]], [10, 20])
     tests = stump.tests
     narrow = {
@@ -167,35 +147,18 @@ def test_a_wider_input_is_rounded_to_the_forests_dtype(few, few_rows):
 
 
 @on_every_device
-@by_calls_of
 @settings(max_examples=8)
 @given(data=st.data())
-def test_an_array_that_is_given_is_filled_and_returned(device, few, data):
+def test_an_array_that_is_given_is_filled_and_returned(device, data):
     forest = data.draw(forests(max_leaves=20))
     X = data.draw(rows(forest))
     engine = TorchEngine(forest, device)
     exits = np.full((len(X), forest.n_trees), -1, np.int32)
     raw = np.full((forest.n_outputs, len(X)), np.nan, forest.output.dtype).T
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "SMALL", few)
-        assert engine.exit_leaves(X, exits) is exits
-        assert engine.raw(X, out=raw) is raw
+    assert engine.exit_leaves(X, exits) is exits
+    assert engine.raw(X, out=raw) is raw
     assert np.array_equal(exits, reference.exit_leaves(forest, X))
     assert_same_bits(raw, expected_raw(forest, X))
-
-
-@settings(max_examples=10)
-@given(st.data(), st.integers(0, 6))
-def test_sums_run_in_order_whatever_the_shape(data, width):
-    rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
-    dtype = data.draw(st.sampled_from([np.float32, np.float64]))
-    shape = (data.draw(st.integers(1, 300)), 2**width)
-    values = (rng.normal(size=shape) * 10.0 ** rng.integers(-12, 12, shape)).astype(dtype)
-    values[rng.random(shape) < 0.3] = -0.0
-    expected = values[0].copy()
-    for row in values[1:]:
-        expected = expected + row
-    assert_same_bits(in_order(values), expected)
 
 
 def grown(n_trees, n_outputs=1, depth=5, dtype=np.float32, **output):
@@ -228,8 +191,7 @@ def grown(n_trees, n_outputs=1, depth=5, dtype=np.float32, **output):
 @pytest.mark.parametrize("n_outputs", [1, 3])
 @pytest.mark.parametrize("n_rows", [1, 2, 150])
 @pytest.mark.parametrize("missing", [False, True])
-def test_many_trees_add_in_their_order(device, form, n_outputs, n_rows, missing, few_rows):
-    few_rows(100)
+def test_many_trees_add_in_their_order(device, form, n_outputs, n_rows, missing):
     forest = grown(31, n_outputs, aggregate=Aggregate.MEAN)
     X = np.random.default_rng(0).normal(size=(n_rows, 4)).astype(np.float32)
     if missing:
@@ -268,7 +230,7 @@ def test_info_tells_which_trees_run_how_and_why(forest, form):
     assert info["form"] in info["trees"]
     assert info["why"] == "asked for" if form != "auto" else info["why"]
     if form == "matrix":
-        assert set(info["trees"]) <= {"matrix", "paths"}
+        assert set(info["trees"]) <= {"matrix"}
     assert isinstance(engine, Engine)
 
 
@@ -283,10 +245,8 @@ def test_the_form_follows_from_the_trees():
 
 
 @on_every_device
-@by_calls_of
 @pytest.mark.parametrize("shape", [(2, 5), (2, 3), (4,), (2, 4, 1)])
-def test_a_wrong_shape_is_refused(device, few, few_rows, shape):
-    few_rows(few)
+def test_a_wrong_shape_is_refused(device, shape):
     engine = TorchEngine(grown(3), device)
     for call in (engine.raw, engine.exit_leaves):
         with pytest.raises(InputError, match="must have 4 features"):

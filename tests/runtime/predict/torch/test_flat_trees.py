@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import AXIS, KERNEL, forests, rows
 
-from bitvec.core import reference, structure, tree_paths
+from bitvec.core import reference, structure
 from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
 from bitvec.core.leaves import Leaves
@@ -56,7 +56,7 @@ def test_every_block_and_narrowing_leads_to_the_exit_leaf(data, block, levels):
     X = data.draw(rows(forest))
     expected = reference.exit_leaves(forest, X)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine, "SMALL", 0)
+        patch.setattr(engine, "FEWEST", 1)
         patch.setattr(engine, "ROWS", block)
         patch.setattr(flat_trees, "LEVELS", levels)
         assert np.array_equal(TorchEngine(forest, form="levels").exit_leaves(X), expected)
@@ -64,14 +64,11 @@ def test_every_block_and_narrowing_leads_to_the_exit_leaf(data, block, levels):
 
 @settings(max_examples=20)
 @given(forests(max_leaves=20))
-def test_compared_columns_hold_every_node_that_is_decided_ahead(forest):
-    B = forest.bitvectors
-    depth = np.maximum.reduceat(tree_paths.leaf_depth(B), B.leaf_ptr[:-1])
-    found = compared_columns.lay_out(forest, depth)
+def test_compared_columns_hold_every_node(forest):
+    found = compared_columns.lay_out(forest)
     V = HardColumns(forest, found)(torch.zeros((3, forest.n_features), dtype=found_dtype(forest)))
     assert V.shape == (3, found.n_compared)
-    assert found.node_column[0].max(initial=0) < max(1, found.n_compared)
-    assert found.node_column[1].max(initial=0) < forest.n_features
+    assert found.node_column.max(initial=0) < max(1, found.n_compared)
 
 
 def found_dtype(forest):

@@ -15,6 +15,7 @@ from strategies import forests, rows
 from bitvec.core import reference, transforms
 from bitvec.core.leaves import Leaves
 from bitvec.errors import FileFormatError
+from bitvec.runtime.predict import engine
 
 torch = pytest.importorskip("torch")
 
@@ -115,8 +116,8 @@ def test_hard_scores_have_the_bits_of_the_reference(data):
     monkey = pytest.MonkeyPatch()
     with monkey.context() as patched:
         for least in (0, 1 << 20):  # either engine
-            patched.setattr(selection, "LONG_WALK", least)
-            patched.setattr(selection, "PACKING", 0 if least == 0 else 150)
+            patched.setattr(engine, "LONG_WALK", least)
+            patched.setattr(engine, "PACKING", 0 if least == 0 else 150)
             got = selection.hard_scores(forest, X.astype(forest.dtype))
             assert np.array_equal(got, reference.raw(forest, X), equal_nan=True)
 
