@@ -20,13 +20,13 @@ from bitvec.runtime.predict.torch import devices, forms, torch_threads
 from bitvec.runtime.predict.torch.hard_forest import BUDGET, HardForest, of_columns
 from bitvec.runtime.predict.torch.hard_sums import HardSums
 
-PAIRS = {"alone": 1 << 17, "side by side": 1 << 15}
-"""(tree, row) pairs that a thread of a CPU takes at a time: torch spreads a call on more than 2**15
-elements over threads of its own, which would meet those that take blocks side by side."""
+ELEMENTS = {"alone": 1 << 17, "side by side": 1 << 15}
+"""Elements that a call on a thread of a CPU has, such as (tree, row) pairs: torch spreads one of
+more than 2**15 over threads of its own, which would meet those that take blocks side by side."""
 ROWS = 1 << 13
 """Rows that a CPU takes at a time."""
 FEWEST = 1 << 14
-"""Pairs at least of a block, where blocks run side by side."""
+"""Elements at least of a call, where blocks run side by side."""
 
 
 class TorchEngine:
@@ -93,7 +93,6 @@ class TorchEngine:
             hard = of_columns(hard)
         self._module = HardForest(hard, output="leaves", form=form, device=self.device)
         self._sums = HardSums(forest).to(self.device)
-        self._n_trees = max(1, forest.n_trees)
 
     def info(self) -> dict[str, object]:
         """Return which form runs, why, and how many trees run in each."""
@@ -173,33 +172,29 @@ class TorchEngine:
                 work(part)
 
         if n_threads > 1:
-            fewest = max(1, FEWEST // self._n_trees)
+            fewest = max(1, FEWEST // self._module.width)
             block = min(block, max(fewest, -(-n_rows // (2 * n_threads))))
         for_each_block(guarded, n_rows, block=block, n_threads=n_threads)
 
     def _n_threads(self) -> int:
-        """Return how many blocks run side by side, where calls are too small for torch's threads.
-
-        A product takes torch's threads itself, and so do nodes that are decided ahead.
-        """
-        module = self._module
-        takes_own = forms.MATRIX in module.choice.form or module.columns.n_decided
-        return 1 if self.device.type != "cpu" or takes_own else torch.get_num_threads()
+        """Return how many blocks run side by side; a product takes torch's threads itself."""
+        alone = self.device.type != "cpu" or forms.MATRIX in self._module.choice.form
+        return 1 if alone else torch.get_num_threads()
 
     def _elements(self, n_rows: int) -> int:
         """Return the most elements that a call on these rows has, about."""
-        return n_rows * max(self._n_trees, self._module.columns.n_compared)
+        return n_rows * max(self._module.width, self._module.columns.n_compared)
 
     def _block_rows(self) -> int:
         forest = self.forest
         if forest.kernel is not None and forest.n_trees:
-            return max(1, PAIRS["side by side"] // forest.n_leaves)
-        n_bytes = self._module.held_for_a_row + 8 * self._n_trees * forest.leaves.v.shape[1]
+            return max(1, ELEMENTS["side by side"] // forest.n_leaves)
+        n_bytes = self._module.held_for_a_row + 8 * forest.n_trees * forest.leaves.v.shape[1]
         rows = max(1, BUDGET // n_bytes)
         if self.device.type != "cpu":
             return rows
-        pairs = PAIRS["alone" if self._n_threads() == 1 else "side by side"]
-        return max(1, min(rows, ROWS, pairs // self._n_trees))
+        elements = ELEMENTS["alone" if self._n_threads() == 1 else "side by side"]
+        return max(1, min(rows, ROWS, elements // self._module.width))
 
     def _mapped(self, X: Array) -> Array:
         """Return what S reads: X, or φ(X), which is computed on the host."""

@@ -238,6 +238,12 @@ class _Rows(nn.Module):
         is_entry = level < size
         at = np.where(is_entry, tests.row_ptr[row] + level, 0)
         self.all_entries = is_entry.all(axis=1).tolist()
+        # The column of a level where all nodes read one, as those of dense rows do.
+        first = tests.column[at[:, 0]]
+        self.shared = [
+            int(one) if np.all(tests.column[level] == one) else None
+            for one, level in zip(first, at, strict=True)
+        ]
         is_soft = tests.activation[row] == Activation.SOFTPLUS
         self.has_soft = bool(is_soft.any())
         register(
@@ -269,7 +275,8 @@ class _Rows(nn.Module):
         return self.r * value, missing
 
     def _term(self, x: Tensor, k: int) -> tuple[Tensor, Tensor]:
-        value = x.index_select(1, self.column[k])
+        one = self.shared[k]
+        value = x.index_select(1, self.column[k]) if one is None else x[:, one : one + 1]
         substitute = None if self.substitute is None else self.substitute[k]
         code = None if self.indicator is None else self.indicator[k]
         value, absent = entry(value, self.missing(value), substitute, code)

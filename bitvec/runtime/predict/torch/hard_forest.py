@@ -26,8 +26,8 @@ from bitvec.runtime.predict.torch.host_arrays import register
 from bitvec.runtime.predict.torch.unrounded import Unrounded
 
 OUTPUTS = ("raw", "probabilities", "label", "leaves", "memberships")
-PAIRS = 1 << 16
-"""(tree, row) pairs that eager calls on a CPU take at a time, so that they stay in its cache."""
+ELEMENTS = 1 << 16
+"""Elements, such as (tree, row) pairs, that eager calls on a CPU take at a time, in its cache."""
 BUDGET = 1 << 29
 """Bytes of intermediate results that they hold at a time, about: addresses are int32 besides."""
 COMPILED_ROWS = 1 << 10
@@ -167,7 +167,7 @@ class HardForest(Unrounded):
         # Compiled by itself, `forward` takes less time for few rows than `_call_impl` around it.
         alone = torch.compile(self.forward, *args, **kwargs)
         with_hooks = torch.compile(self._call_impl, *args, **kwargs)
-        block = max(COMPILED_ROWS, PAIRS // max(1, len(self.first_leaf)))
+        block = max(COMPILED_ROWS, ELEMENTS // max(1, len(self.first_leaf)))
 
         def in_blocks(x: Tensor) -> Tensor:
             run = with_hooks
@@ -189,10 +189,15 @@ class HardForest(Unrounded):
     def _in_blocks(self, answers: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
         if torch.compiler.is_compiling() or x.device.type != "cpu":
             return answers(x)
-        block = max(1, min(PAIRS // max(1, len(self.first_leaf)), BUDGET // self.held_for_a_row))
+        block = max(1, min(ELEMENTS // self.width, BUDGET // self.held_for_a_row))
         if len(x) <= 2 * block:
             return answers(x)
         return torch.cat([answers(rows) for rows in torch.split(x, block)])
+
+    @property
+    def width(self) -> int:
+        """Elements that a call has for each row: trees that are walked, or nodes decided ahead."""
+        return max(1, len(self.first_leaf), self.columns.n_decided)
 
     @property
     def held_for_a_row(self) -> int:
