@@ -35,6 +35,16 @@ def aligned(n_bytes: int) -> Array:
     return room[start : start + n_bytes]
 
 
+def on_lines(array: Array) -> Array:
+    """Return `constant(array)` from a cache line on: a register's load of it then takes one."""
+    array = np.ascontiguousarray(array)
+    if address_of(array) % CACHE_LINE:
+        moved = aligned(array.nbytes).view(array.dtype).reshape(array.shape)
+        moved[...] = array
+        array = moved
+    return constant(array)
+
+
 @intrinsic
 def pointer(typing_context, address):
     """Return an address as a pointer, for `numba.carray`."""

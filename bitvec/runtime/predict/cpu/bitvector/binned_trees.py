@@ -11,7 +11,7 @@ from bitvec.core.arrays import Array
 from bitvec.core.forest import Forest
 from bitvec.runtime.predict.cpu.bins.binners import BinnedColumns
 from bitvec.runtime.predict.cpu.bins.set_bins import SetBinner, TreeSets, no_sets
-from bitvec.runtime.predict.cpu.kernel_arrays import address_of, aligned, constant
+from bitvec.runtime.predict.cpu.kernel_arrays import address_of, aligned, constant, on_lines
 from bitvec.runtime.predict.cpu.leaves.leaf_tables import LeafTables
 
 STEP = 128
@@ -84,7 +84,7 @@ class BinnedTrees(ABC):
             "n_binned": self.n_binned,
             "width": 0 if tables is None else tables.width,
         }
-        self._held = {name: constant(array) for name, array in arrays.items()}
+        self._held = {name: on_lines(array) for name, array in arrays.items()}
         places = {name: address_of(array) for name, array in self._held.items()}
         found = {**dict.fromkeys(FIELDS, 0), **numbers, **places}
         self._fields = constant(np.array([found[name] for name in FIELDS], np.int64))

@@ -46,6 +46,8 @@ REGISTER = 64
 """Bytes of the values that are added together where a leaf has several."""
 LEAST_VECTOR = 3
 """Values of a leaf from which on they are added together."""
+MOST_REGISTERS = 4
+"""Registers of a row's sums that are added to together."""
 _PLANES_TO = 8
 """Depth up to which a table is looked up in registers."""
 
@@ -121,43 +123,59 @@ def add(typing_context, values, place, total, room, size, depth):
 
 
 @intrinsic(prefer_literal=True)
-def add_vectors(typing_context, values, place, total, room, width, size, depth):
-    """Add to each row's `width` sums the vectors that the 8 trees of a group have at its places.
+def add_vectors(typing_context, values, place, total, room, n_trees, width, size, depth):
+    """Add to each row's `width` sums the vectors that the trees of a group have at its places.
 
-    `size` is the bytes of a value, 4 or 8; `size` and `depth` are literals.
+    Some rows go side by side, with their sums in registers: the additions to one sum wait for each
+    other. `size` is the bytes of a value, 4 or 8; `width`, `size` and `depth` are literals.
     """
-    size, depth = size.literal_value, depth.literal_value
+    width, size, depth = (one.literal_value for one in (width, size, depth))
     kind = vector(F32 if size == 4 else F64, REGISTER // size)
     place_type = ir.IntType(place_bytes(depth) * 8)
+    registers = range(0, width * size, REGISTER)
+    n_at_once = min(len(registers), MOST_REGISTERS)
+    n_rows = 1 << (sums_at_once() // n_at_once).bit_length() - 1
 
     def generate(context, builder, signature, arguments):
-        values, place, total, room, width = arguments[:5]
-        vector_bytes = builder.mul(width, number(size))
-        table_bytes = builder.shl(vector_bytes, number(depth))
+        values, place, total, room, n_trees = arguments[:5]
 
-        def add_row(row, _):
-            of_row = builder.add(place, builder.mul(row, number(place_bytes(depth))))
-            table, starts = values, []
-            for tree in range(GROUP):
-                where = load(builder, of_row, number(tree * stride(depth)), place_type)
-                offset = builder.mul(builder.zext(where, I64), vector_bytes)
-                starts.append(builder.add(table, offset))
-                table = builder.add(table, table_bytes)
-            sums = builder.add(total, builder.mul(row, vector_bytes))
+        def add_rows(first, _):
+            rows = [builder.add(first, number(k)) for k in range(n_rows)]
+            for start in range(0, len(registers), n_at_once):
+                some = registers[start : start + n_at_once]
+                sums = [
+                    (builder.add(total, builder.mul(row, number(width * size))), number(at))
+                    for row in rows
+                    for at in some
+                ]
 
-            def add_register(at, _):
-                found = load(builder, sums, at, kind)
-                for start in starts:
-                    found = builder.fadd(found, load(builder, start, at, kind))
-                store(builder, found, sums, at)
+                def add_tree(tree, found, some=some):
+                    places = builder.add(place, builder.mul(tree, number(stride(depth))))
+                    table = builder.mul(tree, number(width * size << depth))
+                    table, added = builder.add(values, table), []
+                    for row in rows:
+                        at = builder.mul(row, number(place_bytes(depth)))
+                        where = builder.zext(load(builder, places, at, place_type), I64)
+                        start = builder.add(table, builder.mul(where, number(width * size)))
+                        added += [load(builder, start, number(at), kind) for at in some]
+                    pairs = zip(found, added, strict=True)
+                    return [builder.fadd(one, other) for one, other in pairs]
 
-            count(builder, number(0), vector_bytes, add_register, step=REGISTER)
+                found = [load(builder, *at, kind) for at in sums]
+                found = count(builder, number(0), n_trees, add_tree, carried=found)
+                for one, at in zip(found, sums, strict=True):
+                    store(builder, one, *at)
 
-        count(builder, number(0), room, add_row)
+        count(builder, number(0), room, add_rows, step=n_rows)
         return context.get_dummy_value()
 
-    literals = types.IntegerLiteral(size), types.IntegerLiteral(depth)
+    literals = [types.IntegerLiteral(one) for one in (width, size, depth)]
     return types.void(*[address] * 5, *literals), generate
+
+
+def sums_at_once() -> int:
+    """Return how many registers of `REGISTER` bytes hold sums, beside what is added to them."""
+    return 16 if vectors() == "avx512" else 4
 
 
 def looked_up(builder, table, place, size, depth):

@@ -112,7 +112,7 @@ def _places(typing_context, binned, room, nodes, place, depth):
 
 
 @cache
-def _sum_kernel(depth: int, size: int, sets: bool, vectors_of_leaves: bool) -> Kernel:
+def _sum_kernel(depth: int, size: int, sets: bool, sums_of_row: int) -> Kernel:
     tree_bytes, stride_bytes = depth * RECORD.itemsize, grouped_values.stride(depth)
     table_size = GROUP * grouped_values.table_places(depth)
 
@@ -133,10 +133,13 @@ def _sum_kernel(depth: int, size: int, sets: bool, vectors_of_leaves: bool) -> K
                         look_up(q, room, at[LOOKUPS], first, last, at[TABLES])
                     node = at[NODES] + slot * tree_bytes
                     _places(q, room, node, place + k * stride_bytes, depth)
-                if vectors_of_leaves:
+                if sums_of_row:
                     table = at[VALUES] + start[group] * size
-                    total = totals + block * room * width * size
-                    grouped_values.add_vectors(table, place, total, room, width, size, depth)
+                    total = totals + block * room * sums_of_row * size
+                    n_trees = min(np.int64(GROUP), at[N_TREES] - group * GROUP)
+                    grouped_values.add_vectors(
+                        table, place, total, room, n_trees, sums_of_row, size, depth
+                    )
                     continue
                 for k in range(width):
                     table = at[VALUES] + (start[group] + k * table_size) * size
@@ -206,7 +209,7 @@ class Oblivious(BinnedTrees):
         self.bind(nodes, leaf_at=leaf_at, tree=tree, slot=slot.astype(np.int64))
         self._exits = _exit_kernel(depth, sets)
         size = forest.output.dtype.itemsize
-        self._sums = _sum_kernel(depth, size, sets, self.sums_of_row > 0)
+        self._sums = _sum_kernel(depth, size, sets, self.sums_of_row)
 
     def run_exits(self, binned: int, room: int, n_rows: int, out: Array) -> None:
         """Fill `out` from binned columns: see `BinnedTrees`."""
