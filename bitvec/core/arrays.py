@@ -95,3 +95,11 @@ def ranges(starts: Array, counts: Array) -> Array:
     ends = np.cumsum(counts)
     total = int(ends[-1]) if len(ends) else 0
     return np.arange(total) + np.repeat(starts - (ends - counts), counts)
+
+
+def copied(answer: Array, out: Array | None) -> Array:
+    """Return an answer, or `out` with a copy of it, if that is given."""
+    if out is None:
+        return answer
+    out[...] = answer
+    return out

@@ -34,7 +34,8 @@ class Predictions:
         self._forest = forest
         self.output = output = forest.output
         self.isolation_offset = isolation_offset(forest)
-        self.transform = partial(transforms.transform, output)
+        self.transform: Callable[..., Array] = partial(transforms.transform, output)
+        self._fills = engine.name == "numba"
         self._few: dict[str, Callable[[Array, Array], bool] | None] = {}
         if engine.name == "numba":
             from bitvec.runtime.predict.cpu import probabilities
@@ -95,7 +96,13 @@ class Predictions:
         """Fill `out` with transformed scores."""
         if self._is_filled("scores", raw, out):
             return
-        out[...] = self.transform(raw)
+        self._transform_into(raw, out)
+
+    def _transform_into(self, raw: Array, out: Array) -> None:
+        if self._fills:
+            self.transform(raw, out=out)
+        else:
+            out[...] = self.transform(raw)
 
     def leaf_predictions(self) -> Array | None:
         """Return what is predicted at each leaf of a lone tree, None of any other forest."""
@@ -128,7 +135,11 @@ class Predictions:
 
     def fill_probabilities(self, raw: Float[Array, "batch n_outputs"], out: Array) -> None:
         """Fill `out` with the probabilities of a classifier of one target."""
-        if not self._is_filled("predict_proba", raw, out):
+        if self._is_filled("predict_proba", raw, out):
+            return
+        if out.shape == raw.shape and len(self.output.groups) == 1:
+            self._transform_into(raw, out)
+        else:
             (out[...],) = self.probabilities(raw)
 
     def probabilities(

@@ -31,6 +31,9 @@ def same(output, raw, **options):
     # Bits, but for those of NaN.
     assert np.array_equal(got, expected, equal_nan=True)
     assert np.array_equal(np.signbit(got[got == 0]), np.signbit(expected[expected == 0]))
+    for out in (np.empty_like(got), np.empty_like(got.T).T):  # by rows, and by columns
+        assert probabilities.transform(output, raw, out=out, **options) is out
+        assert np.array_equal(out, got, equal_nan=True)
 
 
 @st.composite

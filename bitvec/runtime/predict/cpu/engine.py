@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from bitvec.core import reference
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, copied
 from bitvec.core.forest import Forest
 from bitvec.core.output import Aggregate
 from bitvec.core.shape_annotations import Float, Int32
@@ -128,7 +128,7 @@ class NumbaEngine:
     ) -> Int32[Array, "batch n_trees"]:
         """Return leaf numbers within each tree."""
         if self._few_leaves is not None and (few := self._few_leaves(X)) is not None:
-            return _copied(few, out)
+            return copied(few, out)
         if out is None:
             out = np.empty((len(X), self.forest.n_trees), np.int32)
         self._fill(X, out, self._exit_leaves_block)
@@ -141,7 +141,7 @@ class NumbaEngine:
     ) -> Float[Array, "batch n_outputs"]:
         """Return the raw scores."""
         if self._few_raw is not None and (few := self._few_raw(X)) is not None:
-            return _copied(few, out)
+            return copied(few, out)
         if out is None:
             out = np.empty((len(X), self.forest.n_outputs), self.forest.output.dtype)
         if self.forest.kernel is not None:
@@ -235,13 +235,6 @@ class NumbaEngine:
         # A value beyond the dtype's range is infinite; each thread has its own state of errors.
         with np.errstate(over="ignore", invalid="ignore"):
             return np.ascontiguousarray(X, self.forest.dtype)
-
-
-def _copied(answer: Array, out: Array | None) -> Array:
-    if out is None:
-        return answer
-    out[...] = answer
-    return out
 
 
 def _copy(forest: Forest, kernel: str | None, n_jobs: int) -> NumbaEngine:

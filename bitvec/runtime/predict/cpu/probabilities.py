@@ -21,10 +21,10 @@ from numba import types
 from numba.extending import intrinsic, overload
 
 from bitvec.core import transforms
-from bitvec.core.arrays import Array
+from bitvec.core.arrays import Array, copied
 from bitvec.core.output import Output, PostTransform, SoftmaxSum
 from bitvec.core.shape_annotations import Float
-from bitvec.runtime.predict.cpu.compiling import inner, kernel
+from bitvec.runtime.predict.cpu.compiling import inner, kernel, unordered
 from bitvec.runtime.predict.cpu.kernel_arrays import constant
 from bitvec.runtime.predict.threads import for_each_block
 
@@ -107,46 +107,50 @@ def logistics(x, out, exp32, exp64):
     return True
 
 
-@kernel
-def shifted(x, out, ends, parameter):
-    """Fill `out` with x / parameter less its maximum in each group; return if all is finite.
+@unordered
+def largest(row):
+    """Return the largest of a row, and any of its numbers if NaN is among them."""
+    top = row[0]
+    for j in range(1, row.shape[0]):
+        top = row[j] if row[j] > top else top
+    return top
 
-    `ends` are the columns at which groups end.
+
+@kernel
+def shifted(x, out, ends):
+    """Fill `out` with x less its maximum in each group; `ends` are the columns at which they end.
+
+    NaN and infinity lead to NaN, but for minus infinity beside a number.
     """
     for row in range(x.shape[0]):
         start = 0
         for group in range(ends.shape[0]):
-            top = x.dtype.type(-np.inf)
-            for j in range(start, ends[group]):
-                value = x[row, j] / parameter
-                if not abs(value) < np.inf:
-                    return False
-                out[row, j] = value
-                top = value if value > top else top
-            for j in range(start, ends[group]):
-                out[row, j] -= top
-            start = ends[group]
-    return True
+            end = ends[group]
+            values, to = x[row, start:end], out[row, start:end]
+            top = largest(values)
+            for j in range(values.shape[0]):
+                to[j] = values[j] - top
+            start = end
 
 
 @inner
-def pairwise(row, start, end):
-    """Return the sum of row[start:end] in float64 in the order of NumPy's, up to `PAIRWISE` terms.
+def pairwise(row):
+    """Return the sum of a row in float64 in the order of NumPy's, up to `PAIRWISE` terms.
 
     Eight sums side by side from 8 terms on.
     """
-    n = end - start
+    n = row.shape[0]
     if n < 8:
         total = 0.0
-        for j in range(start, end):
+        for j in range(n):
             total += np.float64(row[j])
         return total
-    r0, r1 = np.float64(row[start]), np.float64(row[start + 1])
-    r2, r3 = np.float64(row[start + 2]), np.float64(row[start + 3])
-    r4, r5 = np.float64(row[start + 4]), np.float64(row[start + 5])
-    r6, r7 = np.float64(row[start + 6]), np.float64(row[start + 7])
-    whole = start + n - n % 8
-    for j in range(start + 8, whole, 8):
+    r0, r1 = np.float64(row[0]), np.float64(row[1])
+    r2, r3 = np.float64(row[2]), np.float64(row[3])
+    r4, r5 = np.float64(row[4]), np.float64(row[5])
+    r6, r7 = np.float64(row[6]), np.float64(row[7])
+    whole = n - n % 8
+    for j in range(8, whole, 8):
         r0 += np.float64(row[j])
         r1 += np.float64(row[j + 1])
         r2 += np.float64(row[j + 2])
@@ -156,31 +160,42 @@ def pairwise(row, start, end):
         r6 += np.float64(row[j + 6])
         r7 += np.float64(row[j + 7])
     total = ((r0 + r1) + (r2 + r3)) + ((r4 + r5) + (r6 + r7))
-    for j in range(whole, end):
+    for j in range(whole, n):
         total += np.float64(row[j])
     return total
 
 
 @kernel
 def normalised(x, out, ends, wide):
-    """Fill `out` with x over its sum in each group: in order, or in float64 by pairs if `wide`."""
+    """Fill `out` with x over its sum in each group: in order, or in float64 by pairs if `wide`.
+
+    Return whether all sums are numbers.
+    """
     for row in range(x.shape[0]):
         start = 0
         for group in range(ends.shape[0]):
             end = ends[group]
+            values, to = x[row, start:end], out[row, start:end]
             if wide:
-                total = x.dtype.type(pairwise(x[row], start, end))
+                total = x.dtype.type(pairwise(values))
             else:
-                total = x[row, start]
-                for j in range(start + 1, end):
-                    total += x[row, j]
-            for j in range(start, end):
-                out[row, j] = x[row, j] / total
+                total = values[0]
+                for j in range(1, values.shape[0]):
+                    total += values[j]
+            if total != total:
+                return False
+            for j in range(values.shape[0]):
+                to[j] = values[j] / total
             start = end
+    return True
 
 
 def transform(
-    output: Output, raw: Float[Array, "batch n_outputs"], *, n_threads: int = 1
+    output: Output,
+    raw: Float[Array, "batch n_outputs"],
+    *,
+    n_threads: int = 1,
+    out: Float[Array, "batch n_outputs"] | None = None,
 ) -> Float[Array, "batch n_outputs"]:
     """Apply the post-transform to raw scores: what `bitvec.core.transforms.transform` returns.
 
@@ -188,11 +203,15 @@ def transform(
     ----------
     n_threads : int
         At most so many work on it.
+    out : F, (batch, n_outputs), optional
+        Filled and returned.
     """
     work = _TABLE.get(output.post_transform)
     if work is None or not raw.flags.c_contiguous or not _is_served(output, raw.dtype):
-        return transforms.transform(output, raw)
-    result = np.empty_like(raw)
+        return copied(transforms.transform(output, raw), out)
+    if out is not None and not out.flags.c_contiguous:
+        return copied(transform(output, raw, n_threads=n_threads), out)
+    result = np.empty_like(raw) if out is None else out
 
     def fill(part: slice) -> None:
         if not work(output, constant(raw[part]), result[part]):
@@ -236,14 +255,15 @@ def _logistic(output: Output, raw: Array, out: Array) -> bool:
 def _softmax(output: Output, raw: Array, out: Array) -> bool:
     ends = constant(np.cumsum(output.groups))
     below = np.empty_like(raw)
-    if not shifted(raw, below, ends, raw.dtype.type(output.parameter)):
-        return False
+    if output.parameter != 1:
+        with np.errstate(over="ignore"):  # to infinity, which the reference takes
+            raw = constant(raw / raw.dtype.type(output.parameter))
+    shifted(raw, below, ends)
     if _is_numpys(output, raw.dtype):
-        below = np.exp(below)
+        np.exp(below, out=below)
     elif not exponentials(constant(below).reshape(-1), below.reshape(-1), *c_exponentials()):
         return False
-    normalised(constant(below), out, ends, output.softmax_sum is SoftmaxSum.WIDE)
-    return True
+    return bool(normalised(constant(below), out, ends, output.softmax_sum is SoftmaxSum.WIDE))
 
 
 _TABLE: dict[PostTransform, Callable[[Output, Array, Array], bool]] = {

@@ -68,6 +68,8 @@ class BinnedTrees(ABC):
         self.n_binned = max(binned.n_binned, 1)
         self.tables = tables
         self.tree_sets = _tree_sets(forest, binned)
+        output = forest.output
+        self._sums_bytes = (self.sums_of_row or output.n_outputs) * output.dtype.itemsize
         self._buffers = threading.local()
 
     def bind(self, nodes: Array, **arrays: Array) -> None:
@@ -104,7 +106,7 @@ class BinnedTrees(ABC):
     @property
     def row_bytes(self) -> int:
         """Bytes that a row takes while its block is run."""
-        return self.n_binned
+        return self.n_binned + self._sums_bytes
 
     @property
     def packed_bytes(self) -> int:

@@ -154,7 +154,7 @@ def _softmax(header, scores, out):
         _fill_exp(header, below, result, size, zero)
         if field(header, "is_wide"):
             exps = carray(pointer(result), (size,), type(zero))
-            total = type(zero)(pairwise(exps, 0, size))
+            total = type(zero)(pairwise(exps[:size]))
         else:
             total = load_like(result, zero)
             for k in range(1, size):
