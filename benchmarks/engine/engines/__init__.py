@@ -56,6 +56,7 @@ class Engine:
 
 
 _LARGE: Final = "half a million leaves as source code: no compiler finishes in minutes"
+_FIVE: Final = ("W1", "W2", "W3", "W4", "W5")
 _VECTORS: Final = ("W1", "W2", "W4", "binary", "deep boosting")
 
 ENGINES: Final = (
@@ -95,9 +96,15 @@ ENGINES: Final = (
     Engine("pylignum", "of_pylignum:Pylignum", BOOSTED, "plain"),
     Engine("pylignum compiled", "of_pylignum:PylignumCompiled", BOOSTING, "plain"),
     Engine("lleaves", "of_lleaves:Lleaves", ("lightgbm",), "lleaves"),
-    Engine("hummingbird gemm", "of_hummingbird:Gemm", ALL[:3], "hummingbird"),
-    Engine("hummingbird tree_trav", "of_hummingbird:TreeTrav", ALL[:3], "hummingbird"),
-    Engine("hummingbird perf_tree_trav", "of_hummingbird:PerfTreeTrav", ALL[:3], "hummingbird"),
+    Engine("hummingbird gemm", "of_hummingbird:Gemm", ALL[:3], "hummingbird", only=_FIVE),
+    Engine("hummingbird tree_trav", "of_hummingbird:TreeTrav", ALL[:3], "hummingbird", only=_FIVE),
+    Engine(
+        "hummingbird perf_tree_trav",
+        "of_hummingbird:PerfTreeTrav",
+        ALL[:3],
+        "hummingbird",
+        only=_FIVE,
+    ),
     Engine("YDF", "of_ydf:Ydf", ("sklearn",)),
     Engine("numpy GEMM", "of_numpy:Gemm", ("bitvec",)),
 )
