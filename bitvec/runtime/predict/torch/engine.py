@@ -121,6 +121,7 @@ class TorchEngine:
         out : int32, (batch, n_trees), optional
             Filled and returned.
         """
+        self._require_rows(X)
         module, Z = self._module, self._mapped(X)
         result = np.empty((len(X), self.forest.n_trees), np.int32) if out is None else out
 
@@ -143,6 +144,7 @@ class TorchEngine:
         out : F, (batch, n_outputs), optional
             Filled and returned.
         """
+        self._require_rows(X)
         forest = self.forest
         shape = (len(X), forest.n_outputs)
         result = np.empty(shape, forest.output.dtype) if out is None else out
@@ -196,14 +198,16 @@ class TorchEngine:
         elements = ELEMENTS["alone" if self._n_threads() == 1 else "side by side"]
         return max(1, min(rows, ROWS, elements // self._module.width))
 
-    def _mapped(self, X: Array) -> Array:
-        """Return what S reads: X, or φ(X), which is computed on the host."""
+    def _require_rows(self, X: Array) -> None:
         n = self.forest.n_features
         if X.ndim != 2 or X.shape[1] != n:
             raise InputError(
                 f"`X` must have {n} features, got shape {tuple(X.shape)}: "
                 "pass the training columns."
             )
+
+    def _mapped(self, X: Array) -> Array:
+        """Return what S reads: X, or φ(X), which is computed on the host."""
         return X if self.forest.feature_map is None else reference.columns(self.forest, X)
 
     def _tensor(self, X: Array, part: slice) -> Tensor:

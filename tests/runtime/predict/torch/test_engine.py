@@ -15,8 +15,9 @@ from strategies import AXIS, EQUAL, KERNEL, OBLIQUE, ONE_HOT, POLYTOPE, SET, for
 from bitvec.core import reference, structure
 from bitvec.core.forest import Forest
 from bitvec.core.inputs import Inputs
+from bitvec.core.kernels import box
 from bitvec.core.leaves import Leaves
-from bitvec.core.node_tests import MissingRule, axis_aligned
+from bitvec.core.node_tests import Kind, MissingRule, axis_aligned
 from bitvec.core.output import Aggregate, Output
 from bitvec.errors import InputError
 
@@ -247,7 +248,10 @@ def test_the_form_follows_from_the_trees():
 @on_every_device
 @pytest.mark.parametrize("shape", [(2, 5), (2, 3), (4,), (2, 4, 1)])
 def test_a_wrong_shape_is_refused(device, shape):
-    engine = TorchEngine(grown(3), device)
-    for call in (engine.raw, engine.exit_leaves):
-        with pytest.raises(InputError, match="must have 4 features"):
-            call(np.zeros(shape, np.float32))
+    tests = replace(grown(3).tests, kind=np.full(grown(3).n_nodes, Kind.KERNEL, np.uint8))
+    soft = replace(grown(3), tests=tests, kernel=(box(1.0),) * 4)
+    for forest in (grown(3), soft):
+        engine = TorchEngine(forest, device)
+        for call in (engine.raw, engine.exit_leaves):
+            with pytest.raises(InputError, match="must have 4 features"):
+                call(np.zeros(shape, np.float32))
