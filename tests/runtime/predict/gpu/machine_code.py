@@ -1,6 +1,9 @@
-"""Compile all kernels for GPUs that need not be here, and print their resources as JSON.
+"""Compile kernels for GPUs that need not be here, and print their resources as JSON.
 
-Run in a process of its own, without Triton's interpreter: a line for each kernel and target.
+    python machine_code.py [once] SM...
+
+Run in a process of its own, without Triton's interpreter: a line for each variant of a kernel, or
+for the first of each, and target.
 """
 
 from __future__ import annotations
@@ -104,8 +107,12 @@ def compiled(kernel: triton.JITFunction, arguments: dict[str, object], capabilit
 
 
 def main() -> None:
-    for capability in map(int, sys.argv[1:]):
-        for name, (kernel, arguments) in VARIANTS.items():
+    once, *kinds = sys.argv[1:] if sys.argv[1] == "once" else ["", *sys.argv[1:]]
+    first = {kernel: name for name, (kernel, _) in reversed(VARIANTS.items())}
+    names = sorted(first.values()) if once else list(VARIANTS)
+    for capability in map(int, kinds):
+        for name in names:
+            kernel, arguments = VARIANTS[name]
             facts = compiled(kernel, arguments, capability)
             print(json.dumps({"kernel": name, "sm": capability, **facts}))
 
